@@ -1,0 +1,11 @@
+//! Restante: a mail delivery agent with a vacation responder.
+//!
+//! # The rooms
+//! A room names only rooms on lower storeys; `tests/layering.rs` holds this table as a test.
+//!
+//! ```text
+//! L7 cli -> L6 config -> L5 net -> L4 deliver | queue | jmap -> L3 account
+//!        -> L2 store | vacation | outbox | proof -> L1 wire | message -> L0 model, trace
+//! ```
+
+pub mod model;

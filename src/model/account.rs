@@ -1,0 +1,45 @@
+//! Accounts and the addresses that lead to them.
+
+use super::address::Address;
+use super::clock::UtcMillis;
+use super::id::AccountId;
+
+/// An account's own row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccountRow {
+    /// Its name: what commands and logins call it. By default the primary address.
+    pub name: String,
+    /// Its primary address, folded.
+    pub primary: Address,
+    /// The owner's name.
+    pub display_name: Option<String>,
+    /// Whether mail is taken; mail of an inactive account is kept and 5.2.1 answered.
+    pub active: bool,
+    /// Most octets that it may hold.
+    pub quota_octets: Option<u64>,
+    /// Most emails that it may hold.
+    pub quota_emails: Option<u64>,
+    /// IANA time zone of the owner.
+    pub zone: Option<String>,
+    /// Whether `user+Mailbox@` may file into that mailbox.
+    pub detail_files: bool,
+    /// The Unix user who may manage it.
+    pub unix_user: Option<String>,
+    /// When it was made.
+    pub created: UtcMillis,
+    /// Passwords: name and PHC string.
+    pub passwords: Vec<(String, String)>,
+}
+
+/// Where an address leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AddressRow {
+    /// The primary address of an account.
+    Primary(AccountId),
+    /// An alias of an account.
+    Alias(AccountId),
+    /// Everything in a domain that nothing else claims.
+    CatchAll(AccountId),
+    /// A domain that stands for another.
+    AliasDomain(String),
+}

@@ -1,0 +1,145 @@
+//! Time: the only reader of the wall clock, and the forms in which mail writes time.
+
+use std::fmt;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// Milliseconds since 1970-01-01T00:00:00Z.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct UtcMillis(pub i64);
+
+impl UtcMillis {
+    /// This much later.
+    #[must_use]
+    pub fn after(self, wait: Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)))
+    }
+
+    /// This much earlier.
+    #[must_use]
+    pub fn before(self, wait: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)))
+    }
+
+    /// How long since `earlier`; nothing if it lies ahead.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+
+    fn timestamp(self) -> Timestamp {
+        Timestamp::from_millisecond(self.0).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+
+    /// `date-time` of RFC 5322 §3.3 in UTC: `Sat, 21 Nov 2026 09:00:00 +0000`.
+    #[must_use]
+    pub fn rfc5322(self) -> String {
+        self.timestamp().to_zoned(TimeZone::UTC).strftime("%a, %d %b %Y %H:%M:%S %z").to_string()
+    }
+
+    /// `UTCDate` of RFC 8620 §1.4: `2026-11-21T09:00:00Z`.
+    #[must_use]
+    pub fn rfc3339(self) -> String {
+        self.timestamp().to_zoned(TimeZone::UTC).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    }
+
+    /// As people read it, in the given zone: `2026-11-21 09:00`.
+    #[must_use]
+    pub fn local(self, zone: &TimeZone) -> String {
+        self.timestamp().to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string()
+    }
+
+    /// Reads a `UTCDate` or any RFC 3339 instant.
+    #[must_use]
+    pub fn parse_rfc3339(text: &str) -> Option<Self> {
+        text.parse::<Timestamp>().ok().map(|at| Self(at.as_millisecond()))
+    }
+}
+
+impl fmt::Display for UtcMillis {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.rfc3339())
+    }
+}
+
+/// Where the time comes from.
+pub trait Clock: Send + Sync + fmt::Debug {
+    /// The time now.
+    fn now(&self) -> UtcMillis;
+}
+
+/// The machine's clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct System;
+
+impl Clock for System {
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+    fn now(&self) -> UtcMillis {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        UtcMillis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+}
+
+/// A clock that stands until it is set: for tests and for `vacation test --at`.
+#[derive(Debug, Default)]
+pub struct Fixed(AtomicI64);
+
+impl Fixed {
+    /// A clock that stands at `at`.
+    #[must_use]
+    pub fn at(at: UtcMillis) -> Self {
+        Self(AtomicI64::new(at.0))
+    }
+
+    /// Moves the hand.
+    pub fn set(&self, at: UtcMillis) {
+        self.0.store(at.0, Ordering::SeqCst);
+    }
+
+    /// Lets time pass.
+    pub fn advance(&self, by: Duration) {
+        self.set(self.now().after(by));
+    }
+}
+
+impl Clock for Fixed {
+    fn now(&self) -> UtcMillis {
+        UtcMillis(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// Measures how long something took; says nothing about what time it is.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopwatch(std::time::Instant);
+
+impl Stopwatch {
+    /// Starts it.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the monotonic clock")]
+    pub fn start() -> Self {
+        Self(std::time::Instant::now())
+    }
+
+    /// Time since the start.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms() {
+        let at = UtcMillis::parse_rfc3339("2026-11-21T10:00:00+01:00").unwrap();
+        assert_eq!(at.rfc5322(), "Sat, 21 Nov 2026 09:00:00 +0000");
+        assert_eq!(at.rfc3339(), "2026-11-21T09:00:00Z");
+        assert_eq!(at.after(Duration::from_secs(1)).since(at), Duration::from_secs(1));
+        assert_eq!(at.since(at.after(Duration::from_secs(1))), Duration::ZERO);
+    }
+}

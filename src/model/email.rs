@@ -1,0 +1,144 @@
+//! An email as it is stored: the narrow row that changes, the wide row that does not, and what a way in hands over.
+
+use std::collections::BTreeSet;
+
+use super::clock::UtcMillis;
+use super::id::{BlobHash, MailboxUid, ModSeq, ThreadId, ThreadKey};
+use super::keyword;
+
+/// The mutable facts of an email; a destroyed one keeps them as a tombstone, so that it can be restored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EmailMetadata {
+    /// Its thread, for good (RFC 8621 §4.1.1).
+    pub thread: ThreadId,
+    /// The mailboxes that it is in.
+    pub mailboxes: BTreeSet<MailboxUid>,
+    /// Its keywords, normal form.
+    pub keywords: BTreeSet<String>,
+    /// When it was received, in ms.
+    pub received_at: UtcMillis,
+    /// The message as received.
+    pub blob: BlobHash,
+    /// Octets, its own trace prefix included.
+    pub size: u64,
+    /// The change that made it.
+    pub created: ModSeq,
+    /// The change that touched it last.
+    pub updated: ModSeq,
+    /// When it was destroyed.
+    pub deleted: Option<UtcMillis>,
+}
+
+impl EmailMetadata {
+    /// Neither `$seen` nor `$draft`: what the counts of RFC 8621 §2 call unread.
+    #[must_use]
+    pub fn is_unread(&self) -> bool {
+        !self.has(keyword::SEEN) && !self.has(keyword::DRAFT)
+    }
+
+    /// Whether it carries a keyword.
+    #[must_use]
+    pub fn has(&self, keyword: &str) -> bool {
+        self.keywords.contains(keyword)
+    }
+}
+
+/// A name and an address of a header field (RFC 8621 §4.1.2.3).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EmailAddress {
+    /// The display name.
+    pub name: Option<String>,
+    /// The address as written.
+    pub email: String,
+}
+
+/// The Date field: an instant and the zone that it was written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SentAt {
+    /// The instant.
+    pub at: UtcMillis,
+    /// Minutes east of UTC.
+    pub offset_minutes: i16,
+}
+
+/// Where a MIME part lies in the blob. Offsets count octets from the start of the message as received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PartOffsets {
+    /// Start of its header.
+    pub header: u32,
+    /// Start of its body.
+    pub body: u32,
+    /// End of its body.
+    pub end: u32,
+    /// Content-Transfer-Encoding: 0 none, 1 quoted-printable, 2 base64.
+    pub encoding: u8,
+}
+
+/// What a list of emails shows, kept so that it need not be parsed again.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EmailContent {
+    /// From.
+    pub from: Vec<EmailAddress>,
+    /// To.
+    pub to: Vec<EmailAddress>,
+    /// Cc.
+    pub cc: Vec<EmailAddress>,
+    /// Bcc.
+    pub bcc: Vec<EmailAddress>,
+    /// Sender.
+    pub sender: Vec<EmailAddress>,
+    /// Reply-To.
+    pub reply_to: Vec<EmailAddress>,
+    /// Subject, decoded, NFC, one line.
+    pub subject: Option<String>,
+    /// Date.
+    pub sent_at: Option<SentAt>,
+    /// Message-ID, without angle brackets.
+    pub message_id: Vec<String>,
+    /// In-Reply-To, likewise.
+    pub in_reply_to: Vec<String>,
+    /// References, likewise.
+    pub references: Vec<String>,
+    /// RFC 8621 §4.1.4 preview.
+    pub preview: String,
+    /// RFC 8621 §4.1.4 hasAttachment.
+    pub has_attachment: bool,
+    /// The parts in order of appearance, the whole message first.
+    pub parts: Vec<PartOffsets>,
+}
+
+/// A search word of an email.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word {
+    /// Keyed hash, 28 bits.
+    pub hash: u32,
+    /// In which fields: the bits of `message::tokens`.
+    pub fields: u16,
+    /// Positions in the text, ascending; for phrases.
+    pub positions: Vec<u32>,
+}
+
+/// The search tokens of an email.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tokens {
+    /// Words, ascending by hash, each once.
+    pub words: Vec<Word>,
+    /// Tokens that are kept as text, ascending, each once, with their field bits: addresses with the domain reversed,
+    /// List-Id, Message-ID.
+    pub texts: Vec<(String, u16)>,
+}
+
+/// The finished rows of one message, the same for everyone who receives it; made by `message::rows`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MessageRows {
+    /// Hash of the message as received.
+    pub blob: BlobHash,
+    /// Octets of the message as received.
+    pub size: u64,
+    /// The wide row.
+    pub content: EmailContent,
+    /// The search tokens.
+    pub tokens: Tokens,
+    /// By which threads are found, each once.
+    pub thread_keys: Vec<ThreadKey>,
+}

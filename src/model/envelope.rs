@@ -1,0 +1,124 @@
+//! What the SMTP client said about a message, apart from the message (RFC 5321 §2.3.1, RFC 2033).
+
+use super::address::Address;
+
+/// One transaction's envelope, as the LMTP session collected it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Envelope {
+    /// The envelope sender; `None` is the null path `<>` (RFC 5321 §4.5.5).
+    pub sender: Option<Address>,
+    /// The accepted recipients, in the order of their RCPT commands.
+    pub recipients: Vec<Recipient>,
+    /// BODY= of RFC 6152 and 3030.
+    pub body: Body,
+    /// SMTPUTF8 of RFC 6531.
+    pub smtputf8: bool,
+    /// SIZE= of RFC 1870, in octets.
+    pub size: Option<u64>,
+    /// RET= of RFC 3461 §4.3.
+    pub ret: Option<Ret>,
+    /// ENVID= of RFC 3461 §4.4, xtext decoded.
+    pub envid: Option<String>,
+    /// The name that the client gave in LHLO.
+    pub lhlo: String,
+    /// Whether the session was encrypted.
+    pub tls: bool,
+    /// What a trusted peer said of the original client by XFORWARD or XCLIENT.
+    pub client: Client,
+}
+
+impl Envelope {
+    /// The `with` protocol of the Received field (RFC 3848, RFC 6531 §4.3).
+    #[must_use]
+    pub fn protocol(&self) -> &'static str {
+        match (self.smtputf8, self.tls) {
+            (false, false) => "LMTP",
+            (false, true) => "LMTPS",
+            (true, false) => "UTF8LMTP",
+            (true, true) => "UTF8LMTPS",
+        }
+    }
+}
+
+/// One accepted recipient.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recipient {
+    /// The forward path.
+    pub address: Address,
+    /// ORCPT= of RFC 3461 §4.2.
+    pub original: Option<OriginalRecipient>,
+    /// NOTIFY= of RFC 3461 §4.1.
+    pub notify: Notify,
+}
+
+impl Recipient {
+    /// A recipient with nothing said but its address.
+    #[must_use]
+    pub fn plain(address: Address) -> Self {
+        Self { address, original: None, notify: Notify::default() }
+    }
+}
+
+/// ORCPT: address type and address, decoded (RFC 3461 §4.2, RFC 6533 §3).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OriginalRecipient {
+    /// `rfc822` or `utf-8`, in lower case; others are kept as given.
+    pub kind: String,
+    /// The address, xtext or utf-8-addr decoded.
+    pub address: String,
+}
+
+/// When the sender wants to hear of a delivery (RFC 3461 §4.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Notify {
+    /// NOTIFY=NEVER.
+    pub never: bool,
+    /// NOTIFY=SUCCESS.
+    pub success: bool,
+    /// NOTIFY=FAILURE.
+    pub failure: bool,
+    /// NOTIFY=DELAY.
+    pub delay: bool,
+}
+
+/// BODY= of RFC 6152 and RFC 3030.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Body {
+    /// 7BIT, or nothing said.
+    #[default]
+    SevenBit,
+    /// 8BITMIME.
+    EightBit,
+    /// BINARYMIME: by BDAT only.
+    Binary,
+}
+
+/// RET= of RFC 3461 §4.3: how much of the message a report returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ret {
+    /// The whole message.
+    Full,
+    /// Its header only.
+    Headers,
+}
+
+/// The original client as a trusted peer described it (Postfix XFORWARD / XCLIENT).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Client {
+    /// Host name.
+    pub name: Option<String>,
+    /// Network address.
+    pub addr: Option<String>,
+    /// Port.
+    pub port: Option<u16>,
+    /// HELO name.
+    pub helo: Option<String>,
+    /// Protocol, `SMTP` or `ESMTP`.
+    pub proto: Option<String>,
+    /// The peer's own name for the message: Postfix's queue id.
+    pub ident: Option<String>,
+    /// `LOCAL` or `REMOTE`.
+    pub source: Option<String>,
+    /// The authenticated login, by XCLIENT.
+    pub login: Option<String>,
+}

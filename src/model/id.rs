@@ -1,0 +1,207 @@
+//! Identifiers: newtypes over numbers, with one text form for the wire.
+//!
+//! On the wire an id is a type letter and the lower-case base32hex (RFC 4648 §7) of its big-endian bytes, of fixed
+//! length: ids sort as their numbers do, no two differ by case alone, and none reads `NIL` (RFC 8620 §1.2).
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::clock::UtcMillis;
+
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
+
+/// A text that is not an id of the wanted kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a well-formed id")]
+pub struct BadId;
+
+fn encode(letter: char, bytes: &[u8], out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    use fmt::Write as _;
+    out.write_char(letter)?;
+    let (mut window, mut bits) = (0u32, 0u32);
+    for byte in bytes {
+        window = (window << 8) | u32::from(*byte);
+        bits += 8;
+        while bits >= 5 {
+            bits -= 5;
+            out.write_char(char::from(ALPHABET[((window >> bits) & 31) as usize]))?;
+        }
+        window &= (1 << bits) - 1;
+    }
+    if bits > 0 {
+        out.write_char(char::from(ALPHABET[((window << (5 - bits)) & 31) as usize]))?;
+    }
+    Ok(())
+}
+
+fn decode<const N: usize>(letter: char, text: &str) -> Result<[u8; N], BadId> {
+    let digits = text.strip_prefix(letter).ok_or(BadId)?.as_bytes();
+    if digits.len() != (N * 8).div_ceil(5) {
+        return Err(BadId);
+    }
+    let mut out = [0u8; N];
+    let (mut window, mut bits, mut at) = (0u32, 0u32, 0usize);
+    for digit in digits {
+        let value = ALPHABET.iter().position(|known| known == digit).ok_or(BadId)?;
+        window = (window << 5) | u32::try_from(value).map_err(|_| BadId)?;
+        bits += 5;
+        if bits >= 8 && at < N {
+            bits -= 8;
+            out[at] = u8::try_from((window >> bits) & 0xff).map_err(|_| BadId)?;
+            at += 1;
+        }
+        window &= (1 << bits) - 1;
+    }
+    // The padding bits must be zero, or one id would have several spellings.
+    if window == 0 { Ok(out) } else { Err(BadId) }
+}
+
+macro_rules! number_id {
+    ($(#[$doc:meta])* $name:ident, $int:ty, $letter:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        pub struct $name(pub $int);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                encode($letter, &self.0.to_be_bytes(), out)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = BadId;
+            fn from_str(text: &str) -> Result<Self, BadId> {
+                Ok(Self(<$int>::from_be_bytes(decode($letter, text)?)))
+            }
+        }
+    };
+}
+
+macro_rules! hash_id {
+    ($(#[$doc:meta])* $name:ident, $letter:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        pub struct $name(pub [u8; 32]);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                encode($letter, &self.0, out)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = BadId;
+            fn from_str(text: &str) -> Result<Self, BadId> {
+                Ok(Self(decode($letter, text)?))
+            }
+        }
+    };
+}
+
+number_id!(
+    /// An account. Compact, for it begins every key; never reused. Account 0 is the site itself.
+    AccountId, u32, 'a'
+);
+number_id!(
+    /// An email of an account: 48 bits of *reversed* `receivedAt` (ms), 16 bits that keep it unique. Ascending order is
+    /// newest first.
+    EmailId, u64, 'e'
+);
+number_id!(
+    /// A thread of an account, in order of making. Dead for good after its last email.
+    ThreadId, u64, 't'
+);
+number_id!(
+    /// A mailbox of an account, in order of making, never reused. 0 is all mail.
+    MailboxUid, u32, 'm'
+);
+number_id!(
+    /// A change number: one sequence an account, shared by every data type.
+    ModSeq, u64, 's'
+);
+number_id!(
+    /// A queued action of an account's outbox, in order of making.
+    ActionId, u64, 'q'
+);
+hash_id!(
+    /// BLAKE3 of a message exactly as received (or of an upload).
+    BlobHash, 'b'
+);
+hash_id!(
+    /// Keyed hash of a message id (16 octets) followed by that of the stripped subject (16): what joins threads.
+    ThreadKey, 'r'
+);
+hash_id!(
+    /// Keyed hash of a vacation handle (16 octets) followed by that of a folded sender (16): who was told.
+    ToldKey, 'w'
+);
+
+impl AccountId {
+    /// The site: directory, settings, next account id.
+    pub const SITE: Self = Self(0);
+}
+
+impl MailboxUid {
+    /// The virtual mailbox that holds every live email.
+    pub const ALL: Self = Self(0);
+}
+
+impl ModSeq {
+    /// The change number after this one.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+const TIME_MAX: u64 = (1 << 48) - 1;
+
+impl EmailId {
+    /// The id for an email received at `at` (times before 1970 count as 0), told apart by `unique`.
+    #[must_use]
+    pub fn new(at: UtcMillis, unique: u16) -> Self {
+        let millis = u64::try_from(at.0).unwrap_or(0).min(TIME_MAX);
+        Self(((TIME_MAX - millis) << 16) | u64::from(unique))
+    }
+
+    /// When the email was received, to the millisecond.
+    #[must_use]
+    pub fn received_at(self) -> UtcMillis {
+        UtcMillis(i64::try_from(TIME_MAX - (self.0 >> 16)).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_form_round_trips_and_sorts() {
+        let ids = [0, 1, 31, 32, 255, 256, 1 << 40, u64::MAX];
+        let texts: Vec<String> = ids.iter().map(|id| EmailId(*id).to_string()).collect();
+        let mut sorted = texts.clone();
+        sorted.sort();
+        assert_eq!(texts, sorted);
+        for (id, text) in ids.iter().zip(&texts) {
+            assert_eq!(text.len(), 14);
+            assert_eq!(text.parse(), Ok(EmailId(*id)));
+        }
+        assert_eq!(AccountId(7).to_string().parse(), Ok(AccountId(7)));
+        assert_eq!(BlobHash([9; 32]).to_string().parse(), Ok(BlobHash([9; 32])));
+    }
+
+    #[test]
+    fn other_spellings_are_refused() {
+        for text in ["", "e", "t0000000000000", "e000000000000", "e000000000000Z", "e0000000000001", "e00000000000000"] {
+            assert_eq!(text.parse::<EmailId>(), Err(BadId), "{text}");
+        }
+    }
+
+    #[test]
+    fn email_ids_run_newest_first() {
+        let (old, new) = (EmailId::new(UtcMillis(1_000), 5), EmailId::new(UtcMillis(2_000), 3));
+        assert!(new < old);
+        assert_eq!(old.received_at(), UtcMillis(1_000));
+        assert_eq!(EmailId::new(UtcMillis(-5), 0).received_at(), UtcMillis(0));
+    }
+}

@@ -1,0 +1,62 @@
+//! Each number that bounds input, with its reason. Configuration may move those that `config` names.
+
+use std::time::Duration;
+
+/// Longest command line, CRLF included: 512 of RFC 5321 §4.5.3.1.4 and what its extensions add, with room.
+pub const COMMAND_OCTETS: usize = 4096;
+/// Longest SMTP path (RFC 5321 §4.5.3.1.3), and as much again for RFC 6531.
+pub const PATH_OCTETS: usize = 512;
+/// Recipients a transaction (RFC 5321 §4.5.3.1.8 asks for at least 100).
+pub const RECIPIENTS: usize = 1000;
+/// Received fields at which a message is taken to loop (RFC 5321 §6.3).
+pub const RECEIVED_FIELDS: usize = 100;
+/// Commands a session.
+pub const COMMANDS: u32 = 100_000;
+/// Refused commands a session, before 421; an unknown recipient does not count.
+pub const ERRORS: u32 = 20;
+/// Idle time of a session (RFC 5321 §4.5.3.2.7 asks for at least five minutes).
+pub const IDLE: Duration = Duration::from_secs(300);
+/// Whole time of a session.
+pub const SESSION: Duration = Duration::from_secs(6 * 3600);
+/// Largest message, in octets.
+pub const MESSAGE_OCTETS: u64 = 50 * 1024 * 1024;
+/// Bodies up to this many octets are collected in memory; larger ones in a file.
+pub const BODY_IN_MEMORY: usize = 256 * 1024;
+/// Octets of messages under way, over all connections.
+pub const OCTETS_IN_FLIGHT: u64 = 256 * 1024 * 1024;
+/// Connections at once.
+pub const CONNECTIONS: usize = 200;
+/// Octets of a keyword (RFC 8621 §4.1.1).
+pub const KEYWORD_OCTETS: usize = 255;
+/// Octets of a mailbox name (RFC 8621 §2 leaves it to the server; RFC 8620 §1.2's size serves).
+pub const MAILBOX_NAME_OCTETS: usize = 255;
+/// Message ids of one email that take part in threading: the first and the last of longer lists.
+pub const THREAD_IDS: usize = 60;
+/// Octets of one message id; a longer one is none.
+pub const MESSAGE_ID_OCTETS: usize = 998;
+/// Addresses kept from one header field of an email.
+pub const ADDRESSES: usize = 1000;
+/// Characters of a preview (RFC 8621 §4.1.4).
+pub const PREVIEW_CHARS: usize = 256;
+/// Distinct search words kept of one email.
+pub const WORDS: usize = 50_000;
+/// Octets of text that are searched for words in one email.
+pub const INDEXED_OCTETS: usize = 4 * 1024 * 1024;
+/// MIME parts whose place is remembered.
+pub const PARTS: usize = 1000;
+/// Depth of MIME nesting that is followed.
+pub const MIME_DEPTH: usize = 64;
+/// Senders remembered as told, a response; oldest out first.
+pub const TOLD: usize = 10_000;
+/// How long a delivery is remembered, so that its retry is answered and not repeated.
+pub const DELIVERIES_KEPT: Duration = Duration::from_secs(14 * 24 * 3600);
+/// How long decisions are kept.
+pub const DECISIONS_KEPT: Duration = Duration::from_secs(90 * 24 * 3600);
+/// How long a reply may wait before it is dropped as stale.
+pub const REPLY_KEPT: Duration = Duration::from_secs(24 * 3600);
+/// Octets of a JMAP request (RFC 8620 §2, maxSizeRequest).
+pub const REQUEST_OCTETS: usize = 10_000_000;
+/// Method calls of a JMAP request (maxCallsInRequest).
+pub const REQUEST_CALLS: usize = 64;
+/// Depth of JSON that is read.
+pub const JSON_DEPTH: usize = 64;

@@ -1,0 +1,157 @@
+//! Mailboxes (RFC 8621 §2) and the listings that are kept of them.
+
+use super::id::{MailboxUid, ModSeq};
+
+/// A mailbox as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Mailbox {
+    /// The name that the owner sees, NFC.
+    pub name: String,
+    /// The mailbox above it.
+    pub parent: Option<MailboxUid>,
+    /// What it is for; at most one mailbox of an account has each role.
+    pub role: Option<Role>,
+    /// RFC 8621 §2 sortOrder.
+    pub sort_order: u32,
+    /// The owner's rights, one bit each in the order of RFC 8621 §2 (mayReadItems is bit 0).
+    pub rights: u16,
+    /// RFC 8621 §2 isSubscribed, of the owner.
+    pub subscribed: bool,
+    /// The four counts.
+    pub counts: Counts,
+    /// When it was made.
+    pub created: ModSeq,
+    /// When anything of it changed last.
+    pub updated: ModSeq,
+    /// When anything but the counts changed last.
+    pub updated_not_counts: ModSeq,
+    /// Whether it is a tombstone.
+    pub deleted: bool,
+}
+
+/// Every right of RFC 8621 §2.
+pub const ALL_RIGHTS: u16 = (1 << 9) - 1;
+
+/// The counts of RFC 8621 §2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Emails in it.
+    pub total_emails: u64,
+    /// Of these neither `$seen` nor `$draft`.
+    pub unread_emails: u64,
+    /// Threads with an email in it.
+    pub total_threads: u64,
+    /// Of these unread, by the rule about the Trash.
+    pub unread_threads: u64,
+}
+
+/// Role of a mailbox (RFC 8621 §2; IANA's registry of IMAP mailbox name attributes).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Role {
+    /// Where mail arrives.
+    Inbox,
+    /// Unfinished messages.
+    Drafts,
+    /// What the owner sent.
+    Sent,
+    /// Spam.
+    Junk,
+    /// What is to be destroyed.
+    Trash,
+    /// What is kept out of sight.
+    Archive,
+    /// Marked important.
+    Important,
+    /// All mail.
+    All,
+    /// Flagged mail.
+    Flagged,
+    /// Subscribed.
+    Subscribed,
+    /// Waiting to be sent at a set time.
+    Scheduled,
+    /// Put away until later.
+    Snoozed,
+    /// Notes.
+    Memos,
+}
+
+/// The roles with their names on the wire; the position is the stored number, so rows are only ever added at the end.
+const ROLES: [(Role, &str); 13] = [
+    (Role::Inbox, "inbox"),
+    (Role::Drafts, "drafts"),
+    (Role::Sent, "sent"),
+    (Role::Junk, "junk"),
+    (Role::Trash, "trash"),
+    (Role::Archive, "archive"),
+    (Role::Important, "important"),
+    (Role::All, "all"),
+    (Role::Flagged, "flagged"),
+    (Role::Subscribed, "subscribed"),
+    (Role::Scheduled, "scheduled"),
+    (Role::Snoozed, "snoozed"),
+    (Role::Memos, "memos"),
+];
+
+impl Role {
+    /// Its name in JMAP.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        ROLES.iter().find(|(role, _)| *role == self).map_or("", |(_, name)| name)
+    }
+
+    /// The role of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        ROLES.iter().find(|(_, known)| *known == name).map(|(role, _)| *role)
+    }
+
+    /// Its stored number.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        ROLES.iter().position(|(role, _)| *role == self).and_then(|at| u8::try_from(at).ok()).unwrap_or(u8::MAX)
+    }
+
+    /// The role with that stored number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        ROLES.get(usize::from(number)).map(|(role, _)| *role)
+    }
+}
+
+/// A filter that a listing answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum View {
+    /// Every email of the mailbox.
+    Every = 0,
+    /// Those without `$seen`.
+    Unseen = 1,
+    /// Those with `$flagged`.
+    Flagged = 2,
+    /// Those in a thread with an email without `$seen`.
+    ThreadUnseen = 3,
+    /// Those in a thread with an email with `$flagged`.
+    ThreadFlagged = 4,
+    /// Those in a thread without any `$seen`.
+    ThreadUntouched = 5,
+}
+
+/// Uncollapsed or collapsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Shape {
+    /// Every match.
+    Emails = 0,
+    /// The newest match of each thread: what `collapseThreads` shows (RFC 8621 §4.4.3).
+    Threads = 1,
+}
+
+/// One list kept newest first: of which mailbox, by which filter, collapsed or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Listing {
+    /// The mailbox; 0 is all mail.
+    pub uid: MailboxUid,
+    /// The filter.
+    pub view: View,
+    /// The shape.
+    pub shape: Shape,
+}

@@ -1,0 +1,34 @@
+//! The words of the house: plain values that every other room speaks in.
+//!
+//! No I/O, no async, and no other room is named here. What is stored (an email's metadata, a mailbox, an action of the
+//! outbox) is described as a value; how it becomes bytes is `store::row`'s business.
+
+pub mod account;
+pub mod action;
+pub mod address;
+pub mod change;
+pub mod clock;
+pub mod decision;
+pub mod email;
+pub mod envelope;
+pub mod id;
+pub mod identity;
+pub mod keyword;
+pub mod limits;
+pub mod mailbox;
+pub mod secret;
+pub mod vacation;
+
+pub use account::{AccountRow, AddressRow};
+pub use action::{Action, ActionKind, ActionState};
+pub use address::{Address, AddressError};
+pub use change::{Change, DataType};
+pub use clock::{Clock, UtcMillis};
+pub use decision::{Decision, Verdict};
+pub use email::{EmailAddress, EmailContent, EmailMetadata, MessageRows, PartOffsets, SentAt, Tokens, Word};
+pub use envelope::{Body, Client, Envelope, Notify, OriginalRecipient, Recipient, Ret};
+pub use id::{AccountId, ActionId, BlobHash, EmailId, MailboxUid, ModSeq, ThreadId, ThreadKey, ToldKey};
+pub use identity::Identity;
+pub use mailbox::{Counts, Listing, Mailbox, Role, Shape, View};
+pub use secret::Secrets;
+pub use vacation::VacationResponse;
