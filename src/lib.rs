@@ -9,3 +9,24 @@
 //! ```
 
 pub mod model;
+pub mod trace;
+
+pub mod message;
+pub mod wire;
+
+pub mod outbox;
+pub mod proof;
+pub mod store;
+pub mod vacation;
+
+pub mod account;
+
+pub mod deliver;
+pub mod jmap;
+pub mod queue;
+
+pub mod net;
+
+pub mod config;
+
+pub mod cli;

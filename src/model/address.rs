@@ -133,9 +133,9 @@ fn is_atext(c: char) -> bool {
 #[must_use]
 pub fn domain_is_well_formed(domain: &str) -> bool {
     if let Some(literal) = domain.strip_prefix('[') {
-        return literal.strip_suffix(']').is_some_and(|inner| {
-            !inner.is_empty() && inner.bytes().all(|b| matches!(b, 33..=90 | 94..=126))
-        });
+        return literal
+            .strip_suffix(']')
+            .is_some_and(|inner| !inner.is_empty() && inner.bytes().all(|b| matches!(b, 33..=90 | 94..=126)));
     }
     let domain = fold_domain(domain);
     !domain.is_empty()

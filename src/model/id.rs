@@ -192,7 +192,8 @@ mod tests {
 
     #[test]
     fn other_spellings_are_refused() {
-        for text in ["", "e", "t0000000000000", "e000000000000", "e000000000000Z", "e0000000000001", "e00000000000000"] {
+        for text in ["", "e", "t0000000000000", "e000000000000", "e000000000000Z", "e0000000000001", "e00000000000000"]
+        {
             assert_eq!(text.parse::<EmailId>(), Err(BadId), "{text}");
         }
     }

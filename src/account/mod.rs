@@ -1,0 +1,1 @@
+//! L3: who exists here.

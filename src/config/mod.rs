@@ -1,0 +1,1 @@
+//! L6: text to each room's own settings.

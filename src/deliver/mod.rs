@@ -1,0 +1,1 @@
+//! L4: one message in, as many outcomes out as it has recipients.

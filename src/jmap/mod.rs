@@ -1,0 +1,1 @@
+//! L4: methods over the store.

@@ -1,0 +1,1 @@
+//! L1: one RFC 5322 message, pure.

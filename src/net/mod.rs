@@ -1,0 +1,1 @@
+//! L5: sockets, tasks, time-outs.

@@ -1,0 +1,1 @@
+//! L2: the life of an action, pure.

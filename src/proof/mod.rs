@@ -1,0 +1,1 @@
+//! L2: who really sent it, and who we are.

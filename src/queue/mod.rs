@@ -1,0 +1,1 @@
+//! L4: carries out due actions.

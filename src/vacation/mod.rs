@@ -1,0 +1,1 @@
+//! L2: who is answered, how, how often; pure.

@@ -1,0 +1,1 @@
+//! L1: protocols without sockets: bytes in, steps out.
