@@ -1,1 +1,210 @@
-//! L3: who exists here.
+//! L3: who exists here: accounts, the addresses that lead to them, and passwords.
+//!
+//! An address leads to an account by itself, without its detail (`user+detail`), through an alias domain, or by its
+//! domain's catch-all, in this order. The whole directory is held in memory and read anew after a change of it is
+//! durable, so that RCPT costs a look-up.
+
+mod local;
+mod login;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+pub use local::NewAccount;
+pub use login::{BadPassword, hash_password, verify_password};
+
+use crate::model::{AccountId, AccountRow, Address, AddressRow, Identity};
+use crate::store::{Error, Store};
+
+/// How addresses are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// What separates user and detail; `None`: sub-addresses are off.
+    pub delimiter: Option<char>,
+    /// Whether local parts differ by case.
+    pub case_sensitive: bool,
+    /// Where mail for `<Postmaster>` without a domain goes (RFC 5321 §4.5.1).
+    pub postmaster: Option<Address>,
+    /// Whether a new account gets all usual mailboxes, or the Inbox alone.
+    pub all_mailboxes: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { delimiter: Some('+'), case_sensitive: false, postmaster: None, all_mailboxes: true }
+    }
+}
+
+/// Where an address leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolved {
+    /// The account.
+    pub account: AccountId,
+    /// Its row.
+    pub row: AccountRow,
+    /// The address that led there, folded, without detail and in its real domain; a catch-all keeps what was asked.
+    pub address: Address,
+    /// The detail.
+    pub detail: Option<String>,
+}
+
+/// The accounts and addresses of a site.
+#[derive(Debug, Clone)]
+pub struct Directory(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    store: Store,
+    settings: Settings,
+    known: Arc<RwLock<Option<Arc<Known>>>>,
+}
+
+/// The directory in memory.
+#[derive(Debug, Default)]
+struct Known {
+    addresses: HashMap<String, AddressRow>,
+    accounts: HashMap<AccountId, AccountRow>,
+    of: HashMap<AccountId, Vec<Address>>,
+    alias_domains: Vec<(String, String)>,
+}
+
+impl Directory {
+    /// The directory of a store.
+    #[must_use]
+    pub fn new(store: Store, settings: Settings) -> Self {
+        let known: Arc<RwLock<Option<Arc<Known>>>> = Arc::default();
+        let stale = Arc::clone(&known);
+        store.on_change(move |change| {
+            if change.types.iter().any(|(data, _)| *data == crate::model::DataType::Account) {
+                *stale.write() = None;
+            }
+        });
+        Self(Arc::new(Inner { store, settings, known }))
+    }
+
+    /// How addresses are read.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    fn known(&self) -> Result<Arc<Known>, Error> {
+        if let Some(known) = self.0.known.read().clone() {
+            return Ok(known);
+        }
+        // Under the write lock, so that a change that becomes durable meanwhile makes this stale afterwards.
+        let mut slot = self.0.known.write();
+        let view = self.0.store.view();
+        let mut known = Known { accounts: view.accounts()?.into_iter().collect(), ..Known::default() };
+        for (address, row) in view.addresses()? {
+            match &row {
+                AddressRow::AliasDomain(real) => {
+                    known.alias_domains.push((address.trim_start_matches('@').to_owned(), real.clone()));
+                }
+                AddressRow::Primary(account) | AddressRow::Alias(account) => {
+                    if let Some((local, domain)) = address.rsplit_once('@') {
+                        let of = known.of.entry(*account).or_default();
+                        let address = Address::from_parts(local, domain);
+                        if matches!(row, AddressRow::Primary(_)) { of.insert(0, address) } else { of.push(address) }
+                    }
+                }
+                AddressRow::CatchAll(_) => {}
+            }
+            known.addresses.insert(address, row);
+        }
+        let known = Arc::new(known);
+        *slot = Some(Arc::clone(&known));
+        Ok(known)
+    }
+
+    /// Where an address leads; `None` where nobody has it. Whether the account takes mail is the caller's to look at.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub fn resolve(&self, address: &Address) -> Result<Option<Resolved>, Error> {
+        let known = self.known()?;
+        let postmaster = || self.0.settings.postmaster.as_ref();
+        let address = match address.domain() {
+            "" if address.local().eq_ignore_ascii_case("postmaster") => match postmaster() {
+                Some(address) => address,
+                None => return Ok(None),
+            },
+            _ => address,
+        };
+        let real = known.in_real_domain(self.form(address));
+        let found = |key: &str, address: &Address, detail: Option<&str>| {
+            let account = match known.addresses.get(key)? {
+                AddressRow::Primary(account) | AddressRow::Alias(account) | AddressRow::CatchAll(account) => *account,
+                AddressRow::AliasDomain(_) => return None,
+            };
+            let row = known.accounts.get(&account)?.clone();
+            Some(Resolved { account, row, address: address.clone(), detail: detail.map(str::to_owned) })
+        };
+        if let Some(exact) = found(&real.to_string(), &real, None) {
+            return Ok(Some(exact));
+        }
+        if let Some(delimiter) = self.0.settings.delimiter {
+            let (base, detail) = real.split_detail(delimiter);
+            if detail.is_some()
+                && let Some(found) = found(&base.to_string(), &base, detail)
+            {
+                return Ok(Some(found));
+            }
+        }
+        Ok(found(&format!("@{}", real.domain()), &real, None))
+    }
+
+    /// The form in which an address is kept and looked up.
+    fn form(&self, address: &Address) -> Address {
+        if self.0.settings.case_sensitive {
+            Address::from_parts(address.local(), crate::model::address::fold_domain(address.domain()))
+        } else {
+            address.folded()
+        }
+    }
+
+    /// All addresses of an account.
+    ///
+    /// # Errors
+    /// `NotFound`, and those of reading the store.
+    pub fn identity(&self, account: AccountId) -> Result<Identity, Error> {
+        let known = self.known()?;
+        let row = known.accounts.get(&account).ok_or(Error::NotFound("account"))?;
+        Ok(Identity {
+            primary: row.primary.clone(),
+            name: row.display_name.clone(),
+            addresses: known.of.get(&account).map(|all| all.iter().map(Address::folded).collect()).unwrap_or_default(),
+            alias_domains: known.alias_domains.clone(),
+            delimiter: self.0.settings.delimiter,
+        })
+    }
+
+    /// The account of that name, or of that address.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub fn find(&self, name: &str) -> Result<Option<(AccountId, AccountRow)>, Error> {
+        let known = self.known()?;
+        let by_id = name.parse::<AccountId>().ok().and_then(|id| known.accounts.get_key_value(&id));
+        let by_name = || known.accounts.iter().find(|(_, row)| row.name.eq_ignore_ascii_case(name));
+        if let Some((id, row)) = by_id.or_else(by_name) {
+            return Ok(Some((*id, row.clone())));
+        }
+        let Ok(address) = Address::parse(name) else { return Ok(None) };
+        Ok(self.resolve(&address)?.map(|found| (found.account, found.row)))
+    }
+}
+
+impl Known {
+    fn in_real_domain(&self, address: Address) -> Address {
+        match self.alias_domains.iter().find(|(alias, _)| alias == address.domain()) {
+            Some((_, real)) => Address::from_parts(address.local(), real),
+            None => address,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,199 @@
-//! L2: the truth on disk.
+//! L2: the truth on disk. The store knows no mail syntax: it takes finished rows and keeps them true to one another.
+//!
+//! - Every mutation goes through `Store::commit`: it takes the account's lock, reads the store overlaid with what the
+//!   account has queued, builds its rows, queues them while it still holds the lock, and returns a `Ticket` that is
+//!   redeemed when they are durable and visible. Nobody else makes a batch.
+//! - One committer thread merges all that is queued into one synced write.
+//! - Nothing is visible before it is durable; a `View` is one consistent state.
+//! - After a write that failed for any cause but a full disk the store is poisoned: it refuses writes until it is opened
+//!   anew. A full disk is temporary, and heals by itself.
+//!
+//! The keys stand in `key`, the rows in `row`, the invariants in `check`.
+
+pub mod check;
+mod commit;
+pub mod engine;
+mod error;
+pub mod key;
+mod read;
+pub mod row;
+mod version;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use commit::{NewEmail, NewMailbox, Ticket, Txn};
+pub use engine::Statistics;
+pub use error::Error;
+pub use read::View;
+pub use row::{Delivery, EncodedMessage, State, Thread, Told};
+
+use crate::model::{AccountId, Change, Clock, Secrets};
+use commit::Committer;
+use engine::{Batch, Engine};
+
+/// How the store is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Octets of the block cache.
+    pub cache_octets: usize,
+    /// Octets of one table's memory before it is flushed.
+    pub memtable_octets: usize,
+    /// Octets of all tables' memory together.
+    pub memtables_octets: usize,
+    /// Octets of the log before the oldest tables are flushed.
+    pub log_octets: u64,
+    /// How long the committer may hold a write to gather more: half the flushes for a tenth of the rate at 0.3 ms.
+    pub hold: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cache_octets: 128 << 20,
+            memtable_octets: 64 << 20,
+            memtables_octets: 256 << 20,
+            log_octets: 512 << 20,
+            hold: Duration::ZERO,
+        }
+    }
+}
+
+impl Options {
+    /// Small tables and logs: for tests, which open many stores.
+    #[must_use]
+    pub fn small() -> Self {
+        Self {
+            cache_octets: 8 << 20,
+            memtable_octets: 2 << 20,
+            memtables_octets: 16 << 20,
+            log_octets: 16 << 20,
+            hold: Duration::ZERO,
+        }
+    }
+}
+
+/// The store. Cheap to clone; the last clone closes it.
+#[derive(Debug, Clone)]
+pub struct Store(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    committer: Committer,
+    engine: Arc<dyn Engine>,
+    clock: Arc<dyn Clock>,
+    site: version::Site,
+}
+
+impl Store {
+    /// Opens the store in a directory, making it if it is not there.
+    ///
+    /// # Errors
+    /// `Open`, with what to do; nothing is changed then.
+    #[cfg(feature = "rocksdb")]
+    pub fn open(dir: &Path, options: &Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        Self::over(Arc::new(engine::rocks::Rocks::open(dir, options)?), options, clock)
+    }
+
+    /// Opens a store over an engine.
+    ///
+    /// # Errors
+    /// `Open` where a newer version wrote it, and those of the engine.
+    pub fn over(engine: Arc<dyn Engine>, options: &Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        let site = version::open(&*engine)?;
+        let committer = Committer::start(Arc::clone(&engine), options.hold)?;
+        Ok(Self(Arc::new(Inner { committer, engine, clock, site })))
+    }
+
+    /// The keys of the hashes over what strangers choose.
+    #[must_use]
+    pub fn secrets(&self) -> &Secrets {
+        &self.0.site.secrets
+    }
+
+    /// A random word of this store: states of another epoch are refused.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.0.site.epoch
+    }
+
+    /// The clock that the store's rows are dated by.
+    #[must_use]
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.0.clock
+    }
+
+    /// One consistent state to read.
+    #[must_use]
+    pub fn view(&self) -> View<'_> {
+        View::of(self.0.engine.snapshot())
+    }
+
+    /// Changes one account: `change` stages what it wants, and all of it or nothing is written. The result may be used
+    /// before the ticket is redeemed, but nothing may be promised on it.
+    ///
+    /// # Errors
+    /// What `change` returns, and those of reading.
+    pub fn commit<T>(
+        &self,
+        account: AccountId,
+        change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>,
+    ) -> Result<(T, Ticket), Error> {
+        let mut change = Some(change);
+        let (mut results, ticket) = self.commit_many(&[account], Batch::default(), |txn| match change.take() {
+            Some(change) => change(txn),
+            None => Err(Error::NotFound("account")),
+        });
+        results.pop().map_or(Err(Error::NotFound("account")), |(_, result)| result.map(|value| (value, ticket)))
+    }
+
+    /// Changes several accounts under one sync: each is a commit of its own, and one that fails drops out alone. `shared`
+    /// (blobs) is written before them, if any of them is. The results come in ascending order of the accounts.
+    pub fn commit_many<T>(
+        &self,
+        accounts: &[AccountId],
+        shared: Batch,
+        change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
+    ) -> (Vec<(AccountId, Result<T, Error>)>, Ticket) {
+        self.0.committer.commit(self.0.clock.now(), accounts, shared, change)
+    }
+
+    /// Calls `listener` with every durable change, from the committer's thread: it must be quick.
+    pub fn on_change(&self, listener: impl Fn(&Change) + Send + Sync + 'static) {
+        self.0.committer.listen(Box::new(listener));
+    }
+
+    /// Proves the invariants; an empty answer is a clean store.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn check(&self) -> Result<Vec<check::Breach>, Error> {
+        check::run(&*self.0.engine.snapshot(), self.secrets())
+    }
+
+    /// Whether the store still takes writes, and if not, why.
+    ///
+    /// # Errors
+    /// `Poisoned`.
+    pub fn health(&self) -> Result<(), Error> {
+        self.0.committer.health()
+    }
+
+    /// What the engine has done since it was opened.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.0.engine.statistics()
+    }
+
+    /// A copy of the whole store in a new directory.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn checkpoint(&self, dir: &Path) -> Result<(), Error> {
+        self.0.engine.checkpoint(dir)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! Changing the directory. Each function returns when its change is durable; none may be called from an asynchronous
+//! task (they wait for the disk).
+//!
+//! An account's own rows are written before its addresses lead to it, and its addresses are taken away before its rows,
+//! so a crash in between leaves an account that gets no mail, never mail that finds no account.
+
+use super::Directory;
+use crate::model::{AccountId, AccountRow, Address, AddressRow, Role};
+use crate::store::{Error, NewMailbox, Txn};
+
+/// An account to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewAccount {
+    /// Its primary address.
+    pub address: Address,
+    /// Its name for commands and logins; the address where none is given.
+    pub name: Option<String>,
+    /// The owner's name.
+    pub display_name: Option<String>,
+    /// Most octets that it may hold.
+    pub quota_octets: Option<u64>,
+    /// Most emails that it may hold.
+    pub quota_emails: Option<u64>,
+    /// IANA time zone.
+    pub zone: Option<String>,
+    /// Whether `user+Mailbox@` may file into that mailbox.
+    pub detail_files: bool,
+    /// The Unix user who may manage it.
+    pub unix_user: Option<String>,
+    /// Other addresses of it.
+    pub aliases: Vec<Address>,
+}
+
+impl NewAccount {
+    /// An account with nothing but an address.
+    #[must_use]
+    pub fn at(address: Address) -> Self {
+        Self {
+            address,
+            name: None,
+            display_name: None,
+            quota_octets: None,
+            quota_emails: None,
+            zone: None,
+            detail_files: false,
+            unix_user: None,
+            aliases: Vec::new(),
+        }
+    }
+}
+
+/// The usual mailboxes, the Inbox first.
+const USUAL: [(&str, Role); 6] = [
+    ("Inbox", Role::Inbox),
+    ("Drafts", Role::Drafts),
+    ("Sent", Role::Sent),
+    ("Junk", Role::Junk),
+    ("Trash", Role::Trash),
+    ("Archive", Role::Archive),
+];
+
+/// Rows removed by one step of an account's end.
+const ERASE_STEP: usize = 5_000;
+
+impl Directory {
+    /// Makes an account with its mailboxes.
+    ///
+    /// # Errors
+    /// `Conflict` where an address or the name is taken, and those of the store.
+    pub fn add(&self, new: &NewAccount) -> Result<AccountId, Error> {
+        let primary = self.form(&new.address);
+        let name = new.name.clone().unwrap_or_else(|| primary.to_string());
+        if self.find(&name)?.is_some_and(|(_, row)| row.name.eq_ignore_ascii_case(&name)) {
+            return Err(Error::Conflict(format!("there is an account named {name}")));
+        }
+        let aliases: Vec<Address> = new.aliases.iter().map(|alias| self.form(alias)).collect();
+        for address in aliases.iter().chain([&primary]) {
+            self.free(&address.to_string())?;
+        }
+        let account = self.site(|txn| Ok(txn.next_account()))?;
+        let row = AccountRow {
+            name,
+            primary: primary.clone(),
+            display_name: new.display_name.clone(),
+            active: true,
+            quota_octets: new.quota_octets,
+            quota_emails: new.quota_emails,
+            zone: new.zone.clone(),
+            detail_files: new.detail_files,
+            unix_user: new.unix_user.clone(),
+            created: self.0.store.clock().now(),
+            passwords: Vec::new(),
+        };
+        let usual = if self.settings().all_mailboxes { USUAL.len() } else { 1 };
+        self.change(account, |txn| {
+            txn.set_account(&row);
+            for ((name, role), order) in USUAL.iter().zip(1..).take(usual) {
+                let role = Some(*role);
+                txn.create_mailbox(&NewMailbox { name: (*name).into(), parent: None, role, sort_order: order * 10 })?;
+            }
+            Ok(())
+        })?;
+        self.site(|txn| {
+            for address in aliases.iter().chain([&primary]) {
+                if txn.view().address(&address.to_string())?.is_some() {
+                    return Err(taken(address));
+                }
+            }
+            txn.set_address(&primary.to_string(), Some(&AddressRow::Primary(account)));
+            for alias in &aliases {
+                txn.set_address(&alias.to_string(), Some(&AddressRow::Alias(account)));
+            }
+            Ok(())
+        })?;
+        Ok(account)
+    }
+
+    /// All accounts with their addresses, by id.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn list(&self) -> Result<Vec<(AccountId, AccountRow, Vec<Address>)>, Error> {
+        let known = self.known()?;
+        let mut all: Vec<_> = known
+            .accounts
+            .iter()
+            .map(|(id, row)| (*id, row.clone(), known.of.get(id).cloned().unwrap_or_default()))
+            .collect();
+        all.sort_by_key(|(id, ..)| *id);
+        Ok(all)
+    }
+
+    /// Changes an account's row.
+    ///
+    /// # Errors
+    /// `NotFound`, and those of the store.
+    pub fn update(&self, account: AccountId, edit: impl FnOnce(&mut AccountRow)) -> Result<(), Error> {
+        self.change(account, |txn| {
+            let mut row = txn.view().account(account)?.ok_or(Error::NotFound("account"))?;
+            edit(&mut row);
+            txn.set_account(&row);
+            Ok(())
+        })
+    }
+
+    /// Adds an address to an account.
+    ///
+    /// # Errors
+    /// `Conflict` where it is taken, `NotFound`, and those of the store.
+    pub fn add_alias(&self, account: AccountId, alias: &Address) -> Result<(), Error> {
+        self.claim(account, &self.form(alias).to_string(), AddressRow::Alias(account))
+    }
+
+    /// Gives an account everything in a domain that nothing else claims.
+    ///
+    /// # Errors
+    /// As `add_alias`.
+    pub fn add_catch_all(&self, account: AccountId, domain: &str) -> Result<(), Error> {
+        let key = format!("@{}", crate::model::address::fold_domain(domain));
+        self.claim(account, &key, AddressRow::CatchAll(account))
+    }
+
+    /// Lets one domain stand for another.
+    ///
+    /// # Errors
+    /// `Conflict` where it does so already, and those of the store.
+    pub fn add_alias_domain(&self, alias: &str, real: &str) -> Result<(), Error> {
+        let fold = crate::model::address::fold_domain;
+        let (key, real) = (format!("@@{}", fold(alias)), fold(real));
+        if fold(alias) == real {
+            return Err(Error::Conflict("a domain cannot stand for itself".into()));
+        }
+        self.free(&key)?;
+        self.site(|txn| {
+            txn.set_address(&key, Some(&AddressRow::AliasDomain(real)));
+            Ok(())
+        })
+    }
+
+    /// Takes an address away: an alias, `@domain` (a catch-all) or `@@domain` (an alias domain). A primary address goes
+    /// only with its account.
+    ///
+    /// # Errors
+    /// `NotFound`, `Conflict`, and those of the store.
+    pub fn remove_address(&self, address: &str) -> Result<(), Error> {
+        let key = match Address::parse(address) {
+            Ok(address) => self.form(&address).to_string(),
+            Err(_) => address.to_lowercase(),
+        };
+        self.site(|txn| {
+            let row = txn.view().address(&key)?.ok_or(Error::NotFound("address"))?;
+            if matches!(row, AddressRow::Primary(_)) {
+                return Err(Error::Conflict("it is the account's primary address".into()));
+            }
+            txn.set_address(&key, None);
+            Ok(())
+        })
+    }
+
+    /// Removes an account with all its mail. A step at a time; what is left after a crash, the next call removes.
+    ///
+    /// # Errors
+    /// `NotFound`, and those of the store.
+    pub fn remove(&self, account: AccountId) -> Result<(), Error> {
+        if self.0.store.view().account(account)?.is_none() {
+            return Err(Error::NotFound("account"));
+        }
+        let leads_there = |row: &AddressRow| match row {
+            AddressRow::Primary(to) | AddressRow::Alias(to) | AddressRow::CatchAll(to) => *to == account,
+            AddressRow::AliasDomain(_) => false,
+        };
+        self.site(|txn| {
+            let all = txn.view().addresses()?;
+            for (address, row) in all {
+                if leads_there(&row) {
+                    txn.set_address(&address, None);
+                }
+            }
+            Ok(())
+        })?;
+        while self.change(account, |txn| txn.erase(ERASE_STEP))? {}
+        *self.0.known.write() = None;
+        Ok(())
+    }
+
+    fn claim(&self, account: AccountId, key: &str, row: AddressRow) -> Result<(), Error> {
+        if self.0.store.view().account(account)?.is_none() {
+            return Err(Error::NotFound("account"));
+        }
+        self.site(|txn| {
+            if txn.view().address(key)?.is_some() {
+                return Err(taken(key));
+            }
+            txn.set_address(key, Some(&row));
+            Ok(())
+        })
+    }
+
+    fn free(&self, key: &str) -> Result<(), Error> {
+        if self.0.store.view().address(key)?.is_some() { Err(taken(key)) } else { Ok(()) }
+    }
+
+    fn site<T>(&self, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {
+        self.change(AccountId::SITE, change)
+    }
+
+    fn change<T>(&self, account: AccountId, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {
+        let (value, ticket) = self.0.store.commit(account, change)?;
+        ticket.wait_blocking()?;
+        Ok(value)
+    }
+}
+
+fn taken(address: impl std::fmt::Display) -> Error {
+    Error::Conflict(format!("{address} is taken"))
+}

@@ -1,0 +1,81 @@
+use super::*;
+use crate::model::UtcMillis;
+use crate::model::clock::Fixed;
+use crate::store::Options;
+use crate::store::engine::memory::Memory;
+
+fn directory(settings: Settings) -> Directory {
+    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+    Directory::new(Store::over(Arc::new(Memory::new()), &Options::small(), clock).unwrap(), settings)
+}
+
+fn address(text: &str) -> Address {
+    Address::parse(text).unwrap()
+}
+
+fn leads(directory: &Directory, text: &str) -> Option<(AccountId, Option<String>)> {
+    directory.resolve(&address(text)).unwrap().map(|found| (found.account, found.detail))
+}
+
+#[test]
+fn addresses_lead_where_they_should() {
+    let directory = directory(Settings::default());
+    let ann = directory.add(&NewAccount::at(address("Ann@Example.org"))).unwrap();
+    let bob = directory
+        .add(&NewAccount { aliases: vec![address("b.o.b@example.org")], ..NewAccount::at(address("bob@example.org")) })
+        .unwrap();
+    directory.add_alias(ann, &address("ann+exact@example.org")).unwrap();
+    directory.add_catch_all(bob, "Shop.example").unwrap();
+    directory.add_alias_domain("example.net", "example.org").unwrap();
+    for (text, wanted) in [
+        ("ann@example.org", Some((ann, None))),
+        ("ANN@EXAMPLE.ORG", Some((ann, None))),
+        ("ann+Lists.rust@example.org", Some((ann, Some("lists.rust".to_owned())))),
+        ("ann+exact@example.org", Some((ann, None))),
+        ("b.o.b@example.org", Some((bob, None))),
+        ("bob@example.net", Some((bob, None))),
+        ("anything@shop.example", Some((bob, None))),
+        ("nobody@example.org", None),
+        ("ann@example.com", None),
+    ] {
+        assert_eq!(leads(&directory, text), wanted, "{text}");
+    }
+    assert_eq!(directory.identity(bob).unwrap().addresses[0], address("bob@example.org"));
+    assert!(directory.identity(ann).unwrap().is_me(&address("Ann+x@example.net")));
+    assert!(matches!(directory.add(&NewAccount::at(address("ann@example.org"))), Err(Error::Conflict(_))));
+    assert!(matches!(directory.add_alias(bob, &address("ann@example.org")), Err(Error::Conflict(_))));
+    assert_eq!(directory.find("bob@example.org").unwrap().unwrap().0, bob);
+}
+
+#[test]
+fn postmaster_without_a_domain_goes_where_the_settings_say() {
+    let settings = Settings { postmaster: Some(address("ann@example.org")), ..Settings::default() };
+    let directory = directory(settings);
+    let postmaster = Address::from_parts("Postmaster", "");
+    assert_eq!(directory.resolve(&postmaster).unwrap(), None);
+    let ann = directory.add(&NewAccount::at(address("ann@example.org"))).unwrap();
+    assert_eq!(directory.resolve(&postmaster).unwrap().map(|found| found.account), Some(ann));
+}
+
+#[test]
+fn an_account_goes_with_its_addresses_and_its_id_never_comes_back() {
+    let directory = directory(Settings { all_mailboxes: false, ..Settings::default() });
+    let ann = directory.add(&NewAccount::at(address("ann@example.org"))).unwrap();
+    assert_eq!(directory.0.store.view().mailboxes(ann).unwrap().len(), 1);
+    directory.update(ann, |row| row.active = false).unwrap();
+    assert!(!directory.resolve(&address("ann@example.org")).unwrap().unwrap().row.active);
+    directory.remove(ann).unwrap();
+    assert_eq!(leads(&directory, "ann@example.org"), None);
+    assert!(matches!(directory.remove(ann), Err(Error::NotFound(_))));
+    assert!(directory.add(&NewAccount::at(address("ann@example.org"))).unwrap() > ann);
+}
+
+#[test]
+fn passwords_are_kept_as_phc_strings() {
+    let hash = hash_password("correct horse").unwrap();
+    assert!(hash.starts_with("$argon2id$"));
+    assert!(verify_password("correct horse", &hash));
+    assert!(!verify_password("wrong horse", &hash));
+    assert!(!verify_password("correct horse", "junk"));
+    assert!(hash_password("").is_err());
+}

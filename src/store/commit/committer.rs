@@ -1,0 +1,317 @@
+//! One thread takes all that is queued, whoever queued it, writes it under one sync, and redeems the tickets.
+//!
+//! Rows are queued while the account's lock is held, so queue order is the order of change numbers. Where a write fails,
+//! whatever was built on its rows must fail too: each account has an epoch that a failure moves, and rows that were built
+//! in an older epoch are refused.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, RwLock};
+use tokio::sync::oneshot;
+
+use super::Txn;
+use crate::model::{AccountId, Change, UtcMillis};
+use crate::store::engine::{Batch, Engine};
+use crate::store::error::Error;
+
+/// Octets that one synced write may hold.
+const GROUP_OCTETS: usize = 32 << 20;
+
+/// Says when a commit is durable and visible.
+#[derive(Debug)]
+#[must_use = "nothing may be promised before the ticket is redeemed"]
+pub struct Ticket(Option<oneshot::Receiver<Result<(), Error>>>);
+
+impl Ticket {
+    /// Waits for the disk.
+    ///
+    /// # Errors
+    /// `Full`, `Overtaken`, `Poisoned` or what the engine said; then nothing of the commit was written.
+    pub async fn wait(self) -> Result<(), Error> {
+        match self.0 {
+            Some(waiting) => waiting.await.unwrap_or_else(|_| Err(gone())),
+            None => Ok(()),
+        }
+    }
+
+    /// The same, for a thread that may sleep. Not to be called from an asynchronous task.
+    ///
+    /// # Errors
+    /// As `wait`.
+    pub fn wait_blocking(self) -> Result<(), Error> {
+        match self.0 {
+            Some(waiting) => waiting.blocking_recv().unwrap_or_else(|_| Err(gone())),
+            None => Ok(()),
+        }
+    }
+}
+
+fn gone() -> Error {
+    Error::Io("the store was closed".into())
+}
+
+/// What one account has on the way to the disk.
+#[derive(Debug, Default)]
+struct Cell {
+    lock: Mutex<()>,
+    queued: Mutex<Queued>,
+}
+
+#[derive(Debug, Default)]
+struct Queued {
+    epoch: u64,
+    batches: VecDeque<Arc<Batch>>,
+}
+
+/// Several accounts' rows that are promised together.
+struct Item {
+    shared: Option<Arc<Batch>>,
+    parts: Vec<Part>,
+    done: oneshot::Sender<Result<(), Error>>,
+}
+
+struct Part {
+    account: AccountId,
+    cell: Arc<Cell>,
+    epoch: u64,
+    rows: Option<(Arc<Batch>, Change)>,
+}
+
+type Listener = Box<dyn Fn(&Change) + Send + Sync>;
+
+/// The queue, the thread that empties it, and the locks of the accounts.
+pub(in crate::store) struct Committer {
+    shared: Arc<Shared>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+struct Shared {
+    engine: Arc<dyn Engine>,
+    cells: RwLock<HashMap<AccountId, Arc<Cell>>>,
+    queue: Mutex<Queue>,
+    wake: Condvar,
+    listeners: RwLock<Vec<Listener>>,
+    poison: Mutex<Option<Error>>,
+    hold: Duration,
+}
+
+#[derive(Default)]
+struct Queue {
+    items: VecDeque<Item>,
+    closed: bool,
+}
+
+impl std::fmt::Debug for Committer {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Committer").field("queued", &self.shared.queue.lock().items.len()).finish_non_exhaustive()
+    }
+}
+
+impl Committer {
+    pub(in crate::store) fn start(engine: Arc<dyn Engine>, hold: Duration) -> Result<Self, Error> {
+        let shared = Arc::new(Shared {
+            engine,
+            cells: RwLock::default(),
+            queue: Mutex::default(),
+            wake: Condvar::new(),
+            listeners: RwLock::default(),
+            poison: Mutex::new(None),
+            hold,
+        });
+        let own = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("committer".into()).spawn(move || own.run());
+        let thread = thread.map_err(|error| Error::Open(format!("cannot start the committer: {error}")))?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    pub(in crate::store) fn listen(&self, listener: Listener) {
+        self.shared.listeners.write().push(listener);
+    }
+
+    pub(in crate::store) fn health(&self) -> Result<(), Error> {
+        self.shared.poison.lock().clone().map_or(Ok(()), Err)
+    }
+
+    /// See `Store::commit_many`. The locks are taken in ascending order and held until the rows are queued.
+    pub(in crate::store) fn commit<T>(
+        &self,
+        now: UtcMillis,
+        accounts: &[AccountId],
+        shared: Batch,
+        mut change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
+    ) -> (Vec<(AccountId, Result<T, Error>)>, Ticket) {
+        let mut accounts = accounts.to_vec();
+        accounts.sort_unstable();
+        accounts.dedup();
+        if let Err(error) = self.health() {
+            return (accounts.into_iter().map(|account| (account, Err(error.clone()))).collect(), Ticket(None));
+        }
+        let cells: Vec<Arc<Cell>> = accounts.iter().map(|account| self.shared.cell(*account)).collect();
+        let guards: Vec<_> = cells.iter().map(|cell| cell.lock.lock()).collect();
+        let mut results = Vec::with_capacity(accounts.len());
+        let mut parts = Vec::with_capacity(accounts.len());
+        let (mut writes, mut waits) = (false, false);
+        for (account, cell) in accounts.iter().zip(&cells) {
+            let (epoch, pending) = {
+                let queued = cell.queued.lock();
+                (queued.epoch, queued.batches.iter().cloned().collect::<Vec<_>>())
+            };
+            waits |= !pending.is_empty();
+            let done = Txn::begin(*account, now, &*self.shared.engine, pending).and_then(|mut txn| {
+                let value = change(&mut txn)?;
+                Ok((value, txn.finish()))
+            });
+            results.push((
+                *account,
+                done.map(|(value, rows)| {
+                    let rows = rows.map(|(batch, change)| (Arc::new(batch), change));
+                    writes |= rows.is_some();
+                    parts.push(Part { account: *account, cell: Arc::clone(cell), epoch, rows });
+                    value
+                }),
+            ));
+        }
+        // Even what stages nothing may have read rows that are still on their way: it waits for them.
+        if parts.is_empty() || !(writes || waits) {
+            return (results, Ticket(None));
+        }
+        let (done, waiting) = oneshot::channel();
+        let shared_rows = (writes && !shared.puts.is_empty()).then(|| Arc::new(shared));
+        for part in &parts {
+            let mut queued = part.cell.queued.lock();
+            if let Some((batch, _)) = &part.rows
+                && queued.epoch == part.epoch
+            {
+                queued.batches.push_back(Arc::clone(batch));
+            }
+        }
+        self.shared.push(Item { shared: shared_rows, parts, done });
+        drop(guards);
+        (results, Ticket(Some(waiting)))
+    }
+}
+
+impl Drop for Committer {
+    fn drop(&mut self) {
+        self.shared.queue.lock().closed = true;
+        self.shared.wake.notify_all();
+        if let Some(thread) = self.thread.take() {
+            if thread.join().is_err() {
+                tracing::error!("the committer ended by a panic");
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn cell(&self, account: AccountId) -> Arc<Cell> {
+        if let Some(cell) = self.cells.read().get(&account) {
+            return Arc::clone(cell);
+        }
+        Arc::clone(self.cells.write().entry(account).or_default())
+    }
+
+    fn push(&self, item: Item) {
+        let mut queue = self.queue.lock();
+        queue.items.push_back(item);
+        if queue.items.len() == 1 {
+            self.wake.notify_one();
+        }
+    }
+
+    fn run(&self) {
+        while let Some(items) = self.take() {
+            self.write(items);
+        }
+    }
+
+    /// All that is queued, up to a bound; waits where there is nothing, and ends when the store is closed and empty.
+    fn take(&self) -> Option<Vec<Item>> {
+        let mut queue = self.queue.lock();
+        while queue.items.is_empty() {
+            if queue.closed {
+                return None;
+            }
+            self.wake.wait(&mut queue);
+        }
+        if !self.hold.is_zero() && queue.items.len() > 1 {
+            drop(queue);
+            std::thread::sleep(self.hold);
+            queue = self.queue.lock();
+        }
+        let (mut taken, mut octets) = (Vec::new(), 0);
+        while octets < GROUP_OCTETS
+            && let Some(item) = queue.items.pop_front()
+        {
+            octets += item.octets();
+            taken.push(item);
+        }
+        Some(taken)
+    }
+
+    fn write(&self, items: Vec<Item>) {
+        let (items, stale): (Vec<Item>, Vec<Item>) = items.into_iter().partition(Item::is_current);
+        for item in stale {
+            let error = Error::Overtaken(item.parts.first().map_or(AccountId::SITE, |part| part.account));
+            self.fail(item, &error);
+        }
+        let batches: Vec<Arc<Batch>> = items.iter().flat_map(Item::batches).cloned().collect();
+        let written = match self.poison.lock().clone() {
+            Some(error) => Err(error),
+            None if batches.is_empty() => Ok(()),
+            None => self.engine.write(&batches),
+        };
+        match written {
+            Ok(()) => items.into_iter().for_each(|item| self.redeem(item)),
+            Err(error) => {
+                if !matches!(error, Error::Full | Error::Conflict(_) | Error::Poisoned(_)) {
+                    *self.poison.lock() = Some(Error::Poisoned(error.to_string()));
+                    tracing::error!(%error, "a write failed: the store takes no more until the service is restarted");
+                }
+                items.into_iter().for_each(|item| self.fail(item, &error));
+            }
+        }
+    }
+
+    fn redeem(&self, item: Item) {
+        for part in &item.parts {
+            if part.rows.is_some() {
+                part.cell.queued.lock().batches.pop_front();
+            }
+        }
+        let listeners = self.listeners.read();
+        for (_, change) in item.parts.iter().filter_map(|part| part.rows.as_ref()) {
+            listeners.iter().for_each(|listener| listener(change));
+        }
+        drop(item.done.send(Ok(()))); // whoever asked may have gone away
+    }
+
+    /// Whatever these accounts have queued was built on what just failed.
+    fn fail(&self, item: Item, error: &Error) {
+        for part in &item.parts {
+            let mut queued = part.cell.queued.lock();
+            if queued.epoch == part.epoch {
+                queued.epoch += 1;
+                queued.batches.clear();
+            }
+        }
+        drop(item.done.send(Err(error.clone())));
+    }
+}
+
+impl Item {
+    fn batches(&self) -> impl Iterator<Item = &Arc<Batch>> {
+        self.shared.iter().chain(self.parts.iter().filter_map(|part| part.rows.as_ref().map(|(batch, _)| batch)))
+    }
+
+    fn is_current(&self) -> bool {
+        self.parts.iter().all(|part| part.cell.queued.lock().epoch == part.epoch)
+    }
+
+    fn octets(&self) -> usize {
+        let puts = self.batches().flat_map(|batch| &batch.puts);
+        puts.map(|put| put.key.len() + put.value.as_ref().map_or(0, Vec::len)).sum()
+    }
+}

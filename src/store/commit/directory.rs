@@ -1,0 +1,99 @@
+//! The directory's rows, and the end of an account.
+
+use super::Txn;
+use crate::model::{AccountId, AccountRow, Action, AddressRow, DataType, EmailMetadata};
+use crate::store::engine::{Read, Table, after};
+use crate::store::error::Error;
+use crate::store::key::{self, Parts};
+use crate::store::row::Row;
+
+/// The tables whose keys begin with the account, but for its own row and state, which go last.
+const OWNED: [Table; 20] = [
+    Table::EmailMetadata,
+    Table::EmailByModseq,
+    Table::EmailByThread,
+    Table::EmailContent,
+    Table::EmailTokens,
+    Table::MailboxEmailList,
+    Table::MailboxEmailIndex,
+    Table::MailboxThreadIndex,
+    Table::Threads,
+    Table::ThreadByModseq,
+    Table::Mailboxes,
+    Table::ThreadRefs,
+    Table::Deliveries,
+    Table::DeliveryByTime,
+    Table::Vacation,
+    Table::VacationTold,
+    Table::ToldByTime,
+    Table::Decisions,
+    Table::EmailPurge,
+    Table::Outbox,
+];
+
+impl Txn<'_> {
+    /// Of the site: an account id that none had.
+    pub fn next_account(&mut self) -> AccountId {
+        self.state.last_account += 1;
+        let key = key::account(self.account);
+        let state = self.state.clone();
+        self.put_row(key, &state);
+        AccountId(self.state.last_account)
+    }
+
+    /// Writes the account's own row.
+    pub fn set_account(&mut self, row: &AccountRow) {
+        self.next_modseq();
+        self.put_row(key::account(self.account), row);
+        self.touch(DataType::Account);
+    }
+
+    /// Of the site: says where an address leads, or that it leads nowhere.
+    pub fn set_address(&mut self, address: &str, row: Option<&AddressRow>) {
+        self.next_modseq();
+        match row {
+            Some(row) => self.put_row(address.as_bytes().to_vec(), row),
+            None => self.delete(Table::Addresses, address.as_bytes().to_vec()),
+        }
+        self.touch(DataType::Account);
+    }
+
+    /// Removes up to `most` rows of the account, its own row last; says whether any is left. Each step is safe to stop at.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn erase(&mut self, most: usize) -> Result<bool, Error> {
+        let prefix = key::account(self.account);
+        let mut rows: Vec<(Table, Vec<u8>, Vec<u8>)> = Vec::new();
+        for table in OWNED {
+            self.scan(table, &prefix, &after(&prefix), false, &mut |key, value| {
+                rows.push((table, key.to_vec(), value.to_vec()));
+                Ok(rows.len() < most)
+            })?;
+            if rows.len() >= most {
+                break;
+            }
+        }
+        let left = rows.len() >= most;
+        for (table, key, value) in rows {
+            match table {
+                Table::EmailMetadata => {
+                    let email = EmailMetadata::decode(&key, &value)?;
+                    let id = crate::model::EmailId(Parts::of(table, &key).u64()?);
+                    self.delete(Table::BlobRefs, key::blob_ref(&email.blob, self.account, id));
+                }
+                Table::Outbox => {
+                    let action = Action::decode(&key, &value)?;
+                    self.delete(Table::OutboxDue, key::due(action.due, self.account, action.id));
+                }
+                _ => {}
+            }
+            self.delete(table, key);
+        }
+        if !left {
+            self.delete(Table::Accounts, prefix.clone());
+            self.delete(Table::AccountState, prefix);
+        }
+        Ok(left)
+    }
+}

@@ -1,0 +1,188 @@
+//! Emails: made, changed, destroyed. Every one of these is `rewrite`: from what it was to what it is.
+
+use std::collections::BTreeSet;
+
+use super::Txn;
+use crate::model::{DataType, EmailId, EmailMetadata, MailboxUid, ModSeq, ThreadId, UtcMillis};
+use crate::store::engine::Table;
+use crate::store::error::Error;
+use crate::store::key;
+use crate::store::row::{EncodedMessage, content_value};
+
+/// What a way in hands over.
+#[derive(Debug, Clone)]
+pub struct NewEmail<'a> {
+    /// The message's finished rows.
+    pub message: &'a EncodedMessage,
+    /// The trace fields of this delivery; empty for what was not delivered.
+    pub prefix: &'a [u8],
+    /// Where it is filed; at least one.
+    pub mailboxes: BTreeSet<MailboxUid>,
+    /// Its keywords, normal form.
+    pub keywords: BTreeSet<String>,
+    /// When it was received.
+    pub received_at: UtcMillis,
+}
+
+impl Txn<'_> {
+    /// Files an email. Its blob must be in the same commit's shared batch, or in the store.
+    ///
+    /// # Errors
+    /// `Quota` where the account would hold too much, `Conflict` where it is in no mailbox or one that is not there.
+    pub fn create_email(&mut self, new: &NewEmail<'_>) -> Result<(EmailId, ThreadId), Error> {
+        if new.mailboxes.is_empty() {
+            return Err(Error::Conflict("an email must be in at least one mailbox".into()));
+        }
+        for uid in &new.mailboxes {
+            self.live_mailbox(*uid)?;
+        }
+        let size = new.message.size + new.prefix.len() as u64;
+        self.room_for(size)?;
+        let modseq = self.next_modseq();
+        let id = self.free_email_id(new.received_at, modseq)?;
+        let thread = self.thread_for(&new.message.thread_keys)?;
+        let account = self.account;
+        self.put(Table::EmailContent, key::email(account, id), content_value(new.prefix, &new.message.content));
+        self.put(Table::EmailTokens, key::email(account, id), new.message.tokens.clone());
+        self.put(Table::BlobRefs, key::blob_ref(&new.message.blob, account, id), vec![1]);
+        self.state.unfolded += 1;
+        let metadata = EmailMetadata {
+            thread,
+            mailboxes: new.mailboxes.clone(),
+            keywords: new.keywords.clone(),
+            received_at: id.received_at(),
+            blob: new.message.blob,
+            size,
+            created: modseq,
+            updated: modseq,
+            deleted: None,
+        };
+        self.rewrite(id, None, Some(metadata))?;
+        self.touch(DataType::EmailDelivery);
+        Ok((id, thread))
+    }
+
+    /// Changes mailboxes and keywords in one step, by one change number; a change of nothing takes none.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict` as for `create_email`.
+    pub fn update_email(
+        &mut self,
+        id: EmailId,
+        mailboxes: BTreeSet<MailboxUid>,
+        keywords: BTreeSet<String>,
+    ) -> Result<bool, Error> {
+        let old = self.live_email(id)?;
+        if old.mailboxes == mailboxes && old.keywords == keywords {
+            return Ok(false);
+        }
+        if mailboxes.is_empty() {
+            return Err(Error::Conflict("an email must be in at least one mailbox".into()));
+        }
+        for uid in mailboxes.difference(&old.mailboxes) {
+            self.live_mailbox(*uid)?;
+        }
+        let updated = self.next_modseq();
+        let new = EmailMetadata { mailboxes, keywords, updated, ..old.clone() };
+        self.rewrite(id, Some(old), Some(new))?;
+        Ok(true)
+    }
+
+    /// Destroys an email; a tombstone stays, so that it can be restored and its end be told.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn destroy_email(&mut self, id: EmailId) -> Result<(), Error> {
+        let old = self.live_email(id)?;
+        self.next_modseq();
+        self.rewrite(id, Some(old), None)
+    }
+
+    fn live_email(&self, id: EmailId) -> Result<EmailMetadata, Error> {
+        let found = self.row::<EmailMetadata>(&key::email(self.account, id))?;
+        found.filter(|email| email.deleted.is_none()).ok_or(Error::NotFound("email"))
+    }
+
+    /// Whether an email of this size may still be filed.
+    ///
+    /// # Errors
+    /// `Quota`, or `NotFound` where the account is gone.
+    pub fn room_for(&self, size: u64) -> Result<(), Error> {
+        let account = self.view().account(self.account)?.ok_or(Error::NotFound("account"))?;
+        let octets_left = account.quota_octets.map(|most| most.saturating_sub(self.state.octets));
+        let emails_left = account.quota_emails.map(|most| most.saturating_sub(self.state.emails));
+        if octets_left.is_some_and(|left| size > left) || emails_left.is_some_and(|left| left == 0) {
+            return Err(Error::Quota);
+        }
+        Ok(())
+    }
+
+    /// Every mutation of an email: derives all rows from what it was (`None`: not there) and what it is.
+    fn rewrite(&mut self, id: EmailId, old: Option<EmailMetadata>, new: Option<EmailMetadata>) -> Result<(), Error> {
+        let modseq = self.state.modseq;
+        let Some(thread_id) = old.as_ref().or(new.as_ref()).map(|email| email.thread) else { return Ok(()) };
+        self.write_metadata(id, modseq, old.as_ref(), new.as_ref());
+        let (was, now) = self.write_thread(thread_id, id, old.as_ref(), new.as_ref())?;
+        let mut uids: BTreeSet<MailboxUid> = was.members.keys().chain(now.members.keys()).copied().collect();
+        for uid in &uids {
+            self.write_counts(*uid, (&was, old.as_ref()), (&now, new.as_ref()))?;
+        }
+        uids.insert(MailboxUid::ALL);
+        for uid in uids {
+            self.write_listings(uid, thread_id, id, old.as_ref(), new.as_ref())?;
+        }
+        self.touch(DataType::Email);
+        Ok(())
+    }
+
+    fn write_metadata(
+        &mut self,
+        id: EmailId,
+        modseq: ModSeq,
+        old: Option<&EmailMetadata>,
+        new: Option<&EmailMetadata>,
+    ) {
+        let account = self.account;
+        if let Some(old) = old {
+            self.delete(Table::EmailByModseq, key::by_modseq(account, old.updated));
+            self.state.octets = self.state.octets.saturating_sub(old.size);
+            self.state.emails = self.state.emails.saturating_sub(1);
+        }
+        let by_thread = |email: &EmailMetadata| key::email_by_thread(account, email.thread, id);
+        match (old, new) {
+            (_, Some(new)) => {
+                self.state.octets += new.size;
+                self.state.emails += 1;
+                if old.is_none() {
+                    self.put(Table::EmailByThread, by_thread(new), vec![1]);
+                }
+                self.put_row(key::email(account, id), new);
+            }
+            (Some(old), None) => {
+                let tombstone = EmailMetadata { updated: modseq, deleted: Some(self.now), ..old.clone() };
+                self.delete(Table::EmailByThread, by_thread(old));
+                self.put(Table::EmailPurge, key::purge(account, self.now, id), vec![1]);
+                self.put_row(key::email(account, id), &tombstone);
+            }
+            (None, None) => {}
+        }
+        self.put(Table::EmailByModseq, key::by_modseq(account, modseq), id.0.to_be_bytes().to_vec());
+    }
+
+    /// An id for an email received at `at` that none had: the low bits of the change number tell equal times apart, and
+    /// a millisecond that is full moves on to the next later one.
+    fn free_email_id(&self, at: UtcMillis, modseq: ModSeq) -> Result<EmailId, Error> {
+        #[expect(clippy::cast_possible_truncation, reason = "the low bits are what is wanted")]
+        let start = modseq.0 as u16;
+        let mut at = EmailId::new(at, 0).received_at();
+        loop {
+            for step in 0..=u16::MAX {
+                let id = EmailId::new(at, start.wrapping_add(step));
+                if self.get_raw(Table::EmailMetadata, &key::email(self.account, id))?.is_none() {
+                    return Ok(id);
+                }
+            }
+            at = UtcMillis(at.0 + 1);
+        }
+    }
+}

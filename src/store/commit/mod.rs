@@ -1,0 +1,206 @@
+//! THE CHOKE POINT: the only code that makes a batch.
+//!
+//! A `Txn` is one account's change under its lock. It reads the store overlaid with the account's queued rows and with
+//! its own, so that what it builds on is what will be on disk when its rows arrive there.
+
+mod committer;
+mod deeds;
+mod directory;
+mod email;
+mod listings;
+mod mailboxes;
+mod threads;
+mod vacation;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(super) use committer::Committer;
+pub use committer::Ticket;
+pub use email::NewEmail;
+pub(super) use listings::{index_value, kept, list_value, shows};
+pub use mailboxes::NewMailbox;
+
+use super::engine::{Batch, Each, Engine, Put, Read, Table};
+use super::error::Error;
+use super::key;
+use super::read::View;
+use super::row::{Row, State};
+use crate::model::{AccountId, Change, DataType, ModSeq, UtcMillis};
+
+/// One account's change, under its lock.
+pub struct Txn<'s> {
+    account: AccountId,
+    now: UtcMillis,
+    engine: &'s dyn Engine,
+    pending: Vec<Arc<Batch>>,
+    stage: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
+    state: State,
+    state_before: Option<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Txn<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Txn")
+            .field("account", &self.account)
+            .field("staged", &self.stage.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'s> Txn<'s> {
+    fn begin(
+        account: AccountId,
+        now: UtcMillis,
+        engine: &'s dyn Engine,
+        pending: Vec<Arc<Batch>>,
+    ) -> Result<Self, Error> {
+        let mut txn =
+            Self { account, now, engine, pending, stage: BTreeMap::new(), state: State::default(), state_before: None };
+        let key = key::account(account);
+        txn.state_before = txn.get(Table::AccountState, &key)?;
+        if let Some(row) = &txn.state_before {
+            txn.state = State::decode(&key, row)?;
+        }
+        Ok(txn)
+    }
+
+    /// Whose change it is.
+    #[must_use]
+    pub fn account(&self) -> AccountId {
+        self.account
+    }
+
+    /// The time of the commit.
+    #[must_use]
+    pub fn now(&self) -> UtcMillis {
+        self.now
+    }
+
+    /// Next ids, marks and totals.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The account as this change will leave it.
+    #[must_use]
+    pub fn view(&self) -> View<'_> {
+        View::of(Box::new(self))
+    }
+
+    /// Takes the next change number.
+    fn next_modseq(&mut self) -> ModSeq {
+        self.state.modseq = self.state.modseq.next();
+        self.state.modseq
+    }
+
+    /// Says that objects of a type changed, by the newest change number.
+    fn touch(&mut self, data: DataType) {
+        if let Some(mark) = self.state.high.get_mut(data as usize) {
+            *mark = self.state.modseq;
+        }
+    }
+
+    fn put(&mut self, table: Table, key: Vec<u8>, value: Vec<u8>) {
+        self.stage.insert((table, key), Some(value));
+    }
+
+    fn put_row<R: Row>(&mut self, key: Vec<u8>, row: &R) {
+        self.put(R::TABLE, key, row.encode());
+    }
+
+    fn delete(&mut self, table: Table, key: Vec<u8>) {
+        self.stage.insert((table, key), None);
+    }
+
+    fn row<R: Row>(&self, key: &[u8]) -> Result<Option<R>, Error> {
+        self.get(R::TABLE, key)?.map(|bytes| R::decode(key, &bytes)).transpose()
+    }
+
+    /// The finished batch and what it changed; nothing where nothing was staged.
+    fn finish(mut self) -> Option<(Batch, Change)> {
+        if self.stage.is_empty() {
+            return None;
+        }
+        let key = key::account(self.account);
+        let before = match &self.state_before {
+            Some(row) => State::decode(&key, row).unwrap_or_default(),
+            None => State::default(),
+        };
+        let types = DataType::ALL.iter().zip(self.state.high.iter().zip(&before.high));
+        let types = types.filter(|(_, (now, was))| now != was).map(|(data, (now, _))| (*data, *now)).collect();
+        let fence = Put { table: Table::AccountState, key: key.clone(), value: self.state_before.take() };
+        if self.state != before {
+            self.stage.insert((Table::AccountState, key), Some(self.state.encode()));
+        }
+        let puts = self.stage.into_iter().map(|((table, key), value)| Put { table, key, value }).collect();
+        Some((Batch { puts, asserts: vec![fence] }, Change { account: self.account, types }))
+    }
+}
+
+impl Read for Txn<'_> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        if let Some(staged) = self.stage.get(&(table, key.to_vec())) {
+            return Ok(staged.clone());
+        }
+        if let Some(queued) = self.pending.iter().rev().find_map(|batch| batch.get(table, key)) {
+            return Ok(queued.map(<[u8]>::to_vec));
+        }
+        self.engine.get(table, key)
+    }
+
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
+        if from >= to {
+            return Ok(());
+        }
+        let mut over: BTreeMap<&[u8], Option<&[u8]>> = BTreeMap::new();
+        for batch in &self.pending {
+            over.extend(batch.range(table, from, to).map(|put| (put.key.as_slice(), put.value.as_deref())));
+        }
+        let staged = self.stage.range((table, from.to_vec())..(table, to.to_vec()));
+        over.extend(staged.map(|((_, key), value)| (key.as_slice(), value.as_deref())));
+        if over.is_empty() {
+            return self.engine.scan(table, from, to, reverse, each);
+        }
+        let mut over: Vec<_> = over.into_iter().collect();
+        if !reverse {
+            over.reverse(); // the next one is at the end
+        }
+        let mut open = true;
+        self.engine.scan(table, from, to, reverse, &mut |key, value| {
+            while let Some((next, row)) = over.last().copied()
+                && (next == key || (next < key) != reverse)
+            {
+                over.pop();
+                if let Some(row) = row {
+                    open = each(next, row)?;
+                }
+                if next == key {
+                    return Ok(open);
+                }
+                if !open {
+                    return Ok(false);
+                }
+            }
+            open = each(key, value)?;
+            Ok(open)
+        })?;
+        while open && let Some((key, row)) = over.pop() {
+            if let Some(row) = row {
+                open = each(key, row)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Read for &Txn<'_> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        (*self).get(table, key)
+    }
+
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
+        (*self).scan(table, from, to, reverse, each)
+    }
+}

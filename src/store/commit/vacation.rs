@@ -1,0 +1,99 @@
+//! The vacation response, who was told, and what was decided.
+
+use super::Txn;
+use crate::model::{DataType, Decision, ToldKey, UtcMillis, VacationResponse, limits};
+use crate::store::engine::{Read, Table, after};
+use crate::store::error::Error;
+use crate::store::key::{self, Parts};
+use crate::store::row::Told;
+
+impl Txn<'_> {
+    /// Sets the response. A change of what it says or when, and switching it on again, begins a new generation: who was
+    /// told before is forgotten. Says whether anything changed.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn set_vacation(&mut self, response: &VacationResponse) -> Result<bool, Error> {
+        let key = key::account(self.account);
+        let old = self.row::<VacationResponse>(&key)?.unwrap_or_default();
+        if !response.differs_from(&old) {
+            return Ok(false);
+        }
+        self.next_modseq();
+        let row = VacationResponse { generation: old.generation.wrapping_add(1), ..response.clone() };
+        self.put_row(key, &row);
+        self.forget_told()?;
+        self.touch(DataType::VacationResponse);
+        Ok(true)
+    }
+
+    /// Forgets everyone who was told.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn forget_told(&mut self) -> Result<(), Error> {
+        let prefix = key::account(self.account);
+        for table in [Table::VacationTold, Table::ToldByTime] {
+            let mut keys = Vec::new();
+            self.scan(table, &prefix, &after(&prefix), false, &mut |key, _| {
+                keys.push(key.to_vec());
+                Ok(true)
+            })?;
+            keys.into_iter().for_each(|key| self.delete(table, key));
+        }
+        self.state.told = 0;
+        Ok(())
+    }
+
+    /// Remembers that a sender was told; beyond `limits::TOLD` the oldest is forgotten.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn remember_told(&mut self, who: &ToldKey, generation: u32) -> Result<(), Error> {
+        self.remove_told(who)?;
+        let (account, at) = (self.account, self.now);
+        if self.state.told >= limits::TOLD as u64 {
+            let prefix = key::account(account);
+            let mut oldest = None;
+            self.scan(Table::ToldByTime, &prefix, &after(&prefix), false, &mut |key, _| {
+                oldest = Some(ToldKey(Parts::of(Table::ToldByTime, key).take()?));
+                Ok(false)
+            })?;
+            if let Some(oldest) = oldest {
+                self.remove_told(&oldest)?;
+            }
+        }
+        self.put_row(key::told(account, who), &Told { generation, at });
+        self.put(Table::ToldByTime, key::told_by_time(account, at, who), vec![1]);
+        self.state.told += 1;
+        Ok(())
+    }
+
+    /// Forgets one sender.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn remove_told(&mut self, who: &ToldKey) -> Result<(), Error> {
+        let key = key::told(self.account, who);
+        if let Some(told) = self.row::<Told>(&key)? {
+            self.delete(Table::VacationTold, key);
+            self.delete(Table::ToldByTime, key::told_by_time(self.account, told.at, who));
+            self.state.told = self.state.told.saturating_sub(1);
+        }
+        Ok(())
+    }
+
+    /// Writes down what was decided for a message.
+    pub fn add_decision(&mut self, decision: &Decision) {
+        self.put_row(key::decision(self.account, decision.at, decision.email), decision);
+    }
+
+    /// When a sender was told, if in this generation of the response.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn told_at(&self, who: &ToldKey, generation: u32) -> Result<Option<UtcMillis>, Error> {
+        let told = self.row::<Told>(&key::told(self.account, who))?;
+        Ok(told.filter(|told| told.generation == generation).map(|told| told.at))
+    }
+}

@@ -1,0 +1,74 @@
+//! An engine that fails on purpose: at a chosen write, in a chosen way. For tests of what the store makes of it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::{Batch, Each, Engine, Read, Statistics, Table};
+use crate::store::error::Error;
+
+/// Wraps an engine; the write that `fail_after` names, and all after it until `heal`, fail as told.
+#[derive(Debug)]
+pub struct Fault<E> {
+    inner: E,
+    left: AtomicI64,
+    error: Mutex<Option<Error>>,
+}
+
+impl<E: Engine> Fault<E> {
+    /// Wraps `inner`; no fault yet.
+    pub fn new(inner: E) -> Self {
+        Self { inner, left: AtomicI64::new(0), error: Mutex::new(None) }
+    }
+
+    /// After `writes` more that succeed, every write fails with `error`.
+    pub fn fail_after(&self, writes: i64, error: Error) {
+        self.left.store(writes, Ordering::SeqCst);
+        *self.error.lock() = Some(error);
+    }
+
+    /// Writes succeed again.
+    pub fn heal(&self) {
+        *self.error.lock() = None;
+    }
+
+    /// The engine beneath.
+    pub fn inner(&self) -> &E {
+        &self.inner
+    }
+}
+
+impl<E: Engine> Read for Fault<E> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.inner.get(table, key)
+    }
+
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
+        self.inner.scan(table, from, to, reverse, each)
+    }
+}
+
+impl<E: Engine> Engine for Fault<E> {
+    fn snapshot(&self) -> Box<dyn Read + '_> {
+        self.inner.snapshot()
+    }
+
+    fn write(&self, batches: &[Arc<Batch>]) -> Result<(), Error> {
+        if let Some(error) = self.error.lock().clone()
+            && self.left.fetch_sub(1, Ordering::SeqCst) <= 0
+        {
+            return Err(error);
+        }
+        self.inner.write(batches)
+    }
+
+    fn checkpoint(&self, dir: &Path) -> Result<(), Error> {
+        self.inner.checkpoint(dir)
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.inner.statistics()
+    }
+}

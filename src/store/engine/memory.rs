@@ -1,0 +1,122 @@
+//! The engine in memory: for tests, and for the inner loop without C++. Nothing survives it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use super::{Batch, Each, Engine, Read, Statistics, Table};
+use crate::store::error::Error;
+
+type Rows = BTreeMap<(Table, Vec<u8>), Arc<[u8]>>;
+
+/// Ordered rows behind a lock; a snapshot is a shared copy that the next write replaces.
+#[derive(Debug, Default)]
+pub struct Memory {
+    state: RwLock<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    rows: Arc<Rows>,
+    statistics: Statistics,
+}
+
+impl Memory {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The rows of a table, for tests that look underneath.
+    #[must_use]
+    pub fn rows(&self, table: Table) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let rows = Arc::clone(&self.state.read().rows);
+        let of_table = rows.iter().filter(|((of, _), _)| *of == table);
+        of_table.map(|((_, key), value)| (key.clone(), value.to_vec())).collect()
+    }
+}
+
+struct Snapshot(Arc<Rows>);
+
+impl Read for Snapshot {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.0.get(&(table, key.to_vec())).map(|value| value.to_vec()))
+    }
+
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
+        if from >= to {
+            return Ok(());
+        }
+        let range = self.0.range((table, from.to_vec())..(table, to.to_vec()));
+        let rows: Box<dyn Iterator<Item = _>> = if reverse { Box::new(range.rev()) } else { Box::new(range) };
+        for ((_, key), value) in rows {
+            if !each(key, value)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Memory {
+    fn current(&self) -> Snapshot {
+        Snapshot(Arc::clone(&self.state.read().rows))
+    }
+}
+
+impl Read for Memory {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.current().get(table, key)
+    }
+
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
+        self.current().scan(table, from, to, reverse, each)
+    }
+}
+
+impl Engine for Memory {
+    fn snapshot(&self) -> Box<dyn Read + '_> {
+        Box::new(self.current())
+    }
+
+    fn write(&self, batches: &[Arc<Batch>]) -> Result<(), Error> {
+        let mut state = self.state.write();
+        let mut rows = Arc::clone(&state.rows);
+        {
+            let rows = Arc::make_mut(&mut rows);
+            for batch in batches {
+                for fence in &batch.asserts {
+                    if rows.get(&(fence.table, fence.key.clone())).map(AsRef::as_ref) != fence.value.as_deref() {
+                        return Err(Error::Conflict(format!("a row of {} changed meanwhile", fence.table.name())));
+                    }
+                }
+                for put in &batch.puts {
+                    let key = (put.table, put.key.clone());
+                    match &put.value {
+                        Some(value) => {
+                            state.statistics.log_octets += (put.key.len() + value.len()) as u64;
+                            rows.insert(key, Arc::from(value.as_slice()));
+                        }
+                        None => {
+                            rows.remove(&key);
+                        }
+                    }
+                }
+            }
+        }
+        state.rows = rows;
+        state.statistics.syncs += 1;
+        Ok(())
+    }
+
+    fn checkpoint(&self, _dir: &Path) -> Result<(), Error> {
+        Err(Error::Io("a store in memory has no files to copy".into()))
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.state.read().statistics
+    }
+}

@@ -1,0 +1,194 @@
+//! The engine under the store: ordered keys in named tables, and nothing of mail.
+//!
+//! The contract, which `suite` holds every engine to:
+//! - `get` and `scan` see every write that has returned, and no part of one that has not;
+//! - a snapshot sees one state, whatever is written later;
+//! - `write` makes each batch all or nothing, and all of them durable when it returns. Where an assertion fails nothing
+//!   is written. Batches apply in order: a later one may assert what an earlier one set;
+//! - after an error of `write` other than `Full` or `Conflict` the caller takes the state of the disk as unknown.
+
+pub mod fault;
+pub mod memory;
+#[cfg(feature = "rocksdb")]
+pub mod rocks;
+pub mod suite;
+
+use std::fmt::Debug;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::error::Error;
+
+macro_rules! tables {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal),* $(,)?) => {
+        /// The tables; each is a column family of RocksDB. `store::key` says what their keys are.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Table { $($(#[$doc])* $variant),* }
+
+        impl Table {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// Its name on disk.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),* }
+            }
+        }
+    };
+}
+
+tables! {
+    /// Format, epoch, secrets.
+    Site = "site",
+    /// Accounts by id.
+    Accounts = "accounts",
+    /// Addresses, catch-alls, alias domains, account names.
+    Addresses = "addresses",
+    /// Next ids, marks and totals: one row an account.
+    AccountState = "account_state",
+    /// The narrow, mutable row of an email.
+    EmailMetadata = "email_metadata",
+    /// Emails by their last change.
+    EmailByModseq = "email_by_modseq",
+    /// Emails by thread.
+    EmailByThread = "email_by_thread",
+    /// The wide row of an email, with its trace prefix.
+    EmailContent = "email_content",
+    /// The search tokens of an email.
+    EmailTokens = "email_tokens",
+    /// The history of each listing.
+    MailboxEmailList = "mailbox_email_list",
+    /// The present of each listing.
+    MailboxEmailIndex = "mailbox_email_index",
+    /// The emails of each thread in each mailbox, newest first.
+    MailboxThreadIndex = "mailbox_thread_index",
+    /// Thread counters.
+    Threads = "threads",
+    /// Threads by their last change.
+    ThreadByModseq = "thread_by_modseq",
+    /// Mailboxes.
+    Mailboxes = "mailboxes",
+    /// By which messages find their thread.
+    ThreadRefs = "thread_refs",
+    /// Messages as received.
+    Blobs = "blobs",
+    /// Who holds a message.
+    BlobRefs = "blob_refs",
+    /// Transactions served, so that a retry is answered and not repeated.
+    Deliveries = "deliveries",
+    /// The same by time.
+    DeliveryByTime = "delivery_by_time",
+    /// The vacation response.
+    Vacation = "vacation",
+    /// Who was told.
+    VacationTold = "vacation_told",
+    /// The same by time.
+    ToldByTime = "told_by_time",
+    /// What was decided, newest first.
+    Decisions = "decisions",
+    /// Destroyed emails by time.
+    EmailPurge = "email_purge",
+    /// Queued actions.
+    Outbox = "outbox",
+    /// When which action is due, over all accounts: a hint that wakes the worker.
+    OutboxDue = "outbox_due",
+}
+
+/// One row of a batch: set (`Some`) or deleted (`None`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Put {
+    /// In which table.
+    pub table: Table,
+    /// Under which key.
+    pub key: Vec<u8>,
+    /// The row, or `None` to delete it.
+    pub value: Option<Vec<u8>>,
+}
+
+/// Rows that are written together or not at all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// The rows, ascending by table and key, each once.
+    pub puts: Vec<Put>,
+    /// Rows that must read so for the batch to be written: the fence that keeps one writer an account.
+    pub asserts: Vec<Put>,
+}
+
+impl Batch {
+    /// What this batch says of a key: nothing, deleted, or its value.
+    #[must_use]
+    pub fn get(&self, table: Table, key: &[u8]) -> Option<Option<&[u8]>> {
+        let found = self.puts.binary_search_by(|put| (put.table, put.key.as_slice()).cmp(&(table, key)));
+        found.ok().and_then(|at| self.puts.get(at)).map(|put| put.value.as_deref())
+    }
+
+    /// The rows of a table with `from <= key < to`.
+    pub fn range<'a>(&'a self, table: Table, from: &'a [u8], to: &'a [u8]) -> impl Iterator<Item = &'a Put> {
+        let start = self.puts.partition_point(|put| (put.table, put.key.as_slice()) < (table, from));
+        self.puts.iter().skip(start).take_while(move |put| put.table == table && put.key.as_slice() < to)
+    }
+}
+
+/// What a scan calls for each row: key, value; `false` ends it.
+pub type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<bool, Error> + 'a;
+
+/// Reading: the newest state of an engine, one snapshot of it, or a transaction's own view.
+pub trait Read {
+    /// One row.
+    ///
+    /// # Errors
+    /// `Io` or `Corrupt` of the engine.
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error>;
+
+    /// Rows with `from <= key < to`, ascending, or descending if `reverse`.
+    ///
+    /// # Errors
+    /// Those of the engine, and what `each` returns.
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error>;
+}
+
+/// What an engine has done since it was opened, for benches and metrics.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Synced writes.
+    pub syncs: u64,
+    /// Octets written to the log.
+    pub log_octets: u64,
+    /// Octets written by flushes and compactions.
+    pub table_octets: u64,
+}
+
+/// An ordered, durable key-value engine.
+pub trait Engine: Read + Send + Sync + Debug {
+    /// One consistent state.
+    fn snapshot(&self) -> Box<dyn Read + '_>;
+
+    /// Writes the batches, durably.
+    ///
+    /// # Errors
+    /// `Full` where the disk is, `Conflict` where an assertion fails, else what the engine says.
+    fn write(&self, batches: &[Arc<Batch>]) -> Result<(), Error>;
+
+    /// A copy of the whole in a new directory.
+    ///
+    /// # Errors
+    /// What the engine says, or that it has no disk to copy.
+    fn checkpoint(&self, dir: &Path) -> Result<(), Error>;
+
+    /// What was done so far.
+    fn statistics(&self) -> Statistics;
+}
+
+/// The first key after every key that begins with `prefix`.
+#[must_use]
+pub fn after(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if let Some(next) = last.checked_add(1) {
+            end.push(next);
+            return end;
+        }
+    }
+    vec![0xff; 64] // longer than any key of ours: the end of the table
+}

@@ -1,0 +1,58 @@
+//! What can go wrong in the store, and whose fault it is.
+
+use crate::model::AccountId;
+
+/// An error of the store. Cheap to clone: one failed commit is told to everyone who shared it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// What was asked for is not there.
+    #[error("not found: {0}")]
+    NotFound(&'static str),
+    /// What was asked for cannot be, for the reason given.
+    #[error("{0}")]
+    Conflict(String),
+    /// The account would hold more than it may.
+    #[error("over quota")]
+    Quota,
+    /// The disk is full: temporary, and it heals when space returns.
+    #[error("no space left on the disk")]
+    Full,
+    /// A commit that this one was built on failed; the same may be tried again.
+    #[error("an earlier change of account {0} was not written")]
+    Overtaken(AccountId),
+    /// A row that cannot be read.
+    #[error("damaged row in {table}, key {key}: {what}")]
+    Corrupt {
+        /// Which table.
+        table: &'static str,
+        /// Which key, in hex.
+        key: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// A write failed in a way that leaves the disk's state unknown: no writes until the store is opened anew.
+    #[error("the store takes no more writes since an earlier one failed: {0}; restart the service")]
+    Poisoned(String),
+    /// The store cannot be opened; what to do about it.
+    #[error("{0}")]
+    Open(String),
+    /// The engine or the disk failed.
+    #[error("storage: {0}")]
+    Io(String),
+}
+
+impl Error {
+    /// Whether the same request may succeed later without anyone changing it.
+    #[must_use]
+    pub fn is_temporary(&self) -> bool {
+        !matches!(self, Self::NotFound(_) | Self::Conflict(_))
+    }
+}
+
+pub(super) fn hex(key: &[u8]) -> String {
+    use std::fmt::Write as _;
+    key.iter().fold(String::new(), |mut out, byte| {
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
+}

@@ -1,0 +1,287 @@
+//! THE table of all keys. Big-endian numbers, so that byte order is numeric order; an account's keys begin with its id.
+//!
+//! ```text
+//! site                 name
+//! accounts             account:4
+//! addresses            user@domain (folded) | @domain (catch-all) | @@domain (alias domain) | =name
+//! account_state        account:4
+//! email_metadata       account:4 email:8
+//! email_by_modseq      account:4 modseq:8
+//! email_by_thread      account:4 thread:8 email:8
+//! email_content        account:4 email:8
+//! email_tokens         account:4 email:8
+//! mailbox_email_list   account:4 listing:6 removed:8 (0: shown now) added:8
+//! mailbox_email_index  account:4 listing:6 email:8
+//! mailbox_thread_index account:4 mailbox:4 view:1 thread:8 email:8
+//! threads              account:4 thread:8
+//! thread_by_modseq     account:4 modseq:8
+//! mailboxes            account:4 mailbox:4
+//! thread_refs          account:4 hash of id:16 hash of subject:16
+//! blobs                hash:32
+//! blob_refs            hash:32 account:4 email:8
+//! deliveries           account:4 hash:32
+//! delivery_by_time     account:4 at:8 hash:32
+//! vacation             account:4
+//! vacation_told        account:4 handle:16 sender:16
+//! told_by_time         account:4 at:8 handle:16 sender:16
+//! decisions            account:4 reversed time:8 email:8
+//! email_purge          account:4 deleted at:8 email:8
+//! outbox               account:4 action:8
+//! outbox_due           due:8 account:4 action:8
+//!
+//! listing = mailbox:4 view:1 shape:1
+//! ```
+#![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
+
+use super::error::{Error, hex};
+use crate::model::{
+    AccountId, ActionId, BlobHash, EmailId, Listing, MailboxUid, ModSeq, ThreadId, ThreadKey, ToldKey, UtcMillis, View,
+};
+
+/// A key under construction.
+#[derive(Debug, Clone, Default)]
+struct Key(Vec<u8>);
+
+impl Key {
+    fn of(account: AccountId) -> Self {
+        let mut key = Vec::with_capacity(44);
+        key.extend_from_slice(&account.0.to_be_bytes());
+        Self(key)
+    }
+
+    fn u64(mut self, value: u64) -> Self {
+        self.0.extend_from_slice(&value.to_be_bytes());
+        self
+    }
+
+    fn u32(mut self, value: u32) -> Self {
+        self.0.extend_from_slice(&value.to_be_bytes());
+        self
+    }
+
+    fn u8(mut self, value: u8) -> Self {
+        self.0.push(value);
+        self
+    }
+
+    fn bytes(mut self, value: &[u8]) -> Self {
+        self.0.extend_from_slice(value);
+        self
+    }
+
+    fn listing(self, listing: Listing) -> Self {
+        self.u32(listing.uid.0).u8(listing.view as u8).u8(listing.shape as u8)
+    }
+}
+
+fn millis(at: UtcMillis) -> u64 {
+    u64::try_from(at.0).unwrap_or(0)
+}
+
+/// Every key of an account in an account's table; also the key of its only row.
+#[must_use]
+pub fn account(account: AccountId) -> Vec<u8> {
+    Key::of(account).0
+}
+
+/// `email_metadata`, `email_content`, `email_tokens`.
+#[must_use]
+pub fn email(account: AccountId, email: EmailId) -> Vec<u8> {
+    Key::of(account).u64(email.0).0
+}
+
+/// `email_by_modseq`, `thread_by_modseq`.
+#[must_use]
+pub fn by_modseq(account: AccountId, modseq: ModSeq) -> Vec<u8> {
+    Key::of(account).u64(modseq.0).0
+}
+
+/// `threads`; prefix of `email_by_thread`.
+#[must_use]
+pub fn thread(account: AccountId, thread: ThreadId) -> Vec<u8> {
+    Key::of(account).u64(thread.0).0
+}
+
+/// `email_by_thread`.
+#[must_use]
+pub fn email_by_thread(account: AccountId, thread: ThreadId, email: EmailId) -> Vec<u8> {
+    Key::of(account).u64(thread.0).u64(email.0).0
+}
+
+/// Prefix of a listing's rows.
+#[must_use]
+pub fn listing(account: AccountId, listing: Listing) -> Vec<u8> {
+    Key::of(account).listing(listing).0
+}
+
+/// `mailbox_email_list`; `removed` 0 while it is shown.
+#[must_use]
+pub fn list(account: AccountId, listing: Listing, removed: ModSeq, added: ModSeq) -> Vec<u8> {
+    Key::of(account).listing(listing).u64(removed.0).u64(added.0).0
+}
+
+/// `mailbox_email_index`.
+#[must_use]
+pub fn index(account: AccountId, listing: Listing, email: EmailId) -> Vec<u8> {
+    Key::of(account).listing(listing).u64(email.0).0
+}
+
+/// Prefix of a thread's rows in `mailbox_thread_index`.
+#[must_use]
+pub fn thread_index_of(account: AccountId, uid: MailboxUid, view: View, thread: ThreadId) -> Vec<u8> {
+    Key::of(account).u32(uid.0).u8(view as u8).u64(thread.0).0
+}
+
+/// `mailbox_thread_index`.
+#[must_use]
+pub fn thread_index(account: AccountId, uid: MailboxUid, view: View, thread: ThreadId, email: EmailId) -> Vec<u8> {
+    Key(thread_index_of(account, uid, view, thread)).u64(email.0).0
+}
+
+/// `mailboxes`.
+#[must_use]
+pub fn mailbox(account: AccountId, uid: MailboxUid) -> Vec<u8> {
+    Key::of(account).u32(uid.0).0
+}
+
+/// `thread_refs`.
+#[must_use]
+pub fn thread_ref(account: AccountId, key: &ThreadKey) -> Vec<u8> {
+    Key::of(account).bytes(&key.0).0
+}
+
+/// `blobs`; prefix of `blob_refs`.
+#[must_use]
+pub fn blob(hash: &BlobHash) -> Vec<u8> {
+    hash.0.to_vec()
+}
+
+/// `blob_refs`.
+#[must_use]
+pub fn blob_ref(hash: &BlobHash, account: AccountId, email: EmailId) -> Vec<u8> {
+    Key(hash.0.to_vec()).u32(account.0).u64(email.0).0
+}
+
+/// `deliveries`.
+#[must_use]
+pub fn delivery(account: AccountId, hash: &[u8; 32]) -> Vec<u8> {
+    Key::of(account).bytes(hash).0
+}
+
+/// `delivery_by_time`.
+#[must_use]
+pub fn delivery_by_time(account: AccountId, at: UtcMillis, hash: &[u8; 32]) -> Vec<u8> {
+    Key::of(account).u64(millis(at)).bytes(hash).0
+}
+
+/// `vacation_told`.
+#[must_use]
+pub fn told(account: AccountId, key: &ToldKey) -> Vec<u8> {
+    Key::of(account).bytes(&key.0).0
+}
+
+/// `told_by_time`.
+#[must_use]
+pub fn told_by_time(account: AccountId, at: UtcMillis, key: &ToldKey) -> Vec<u8> {
+    Key::of(account).u64(millis(at)).bytes(&key.0).0
+}
+
+/// `decisions`: newest first.
+#[must_use]
+pub fn decision(account: AccountId, at: UtcMillis, email: EmailId) -> Vec<u8> {
+    Key::of(account).u64(u64::MAX.saturating_sub(millis(at))).u64(email.0).0
+}
+
+/// `email_purge`.
+#[must_use]
+pub fn purge(account: AccountId, at: UtcMillis, email: EmailId) -> Vec<u8> {
+    Key::of(account).u64(millis(at)).u64(email.0).0
+}
+
+/// `outbox`.
+#[must_use]
+pub fn action(account: AccountId, action: ActionId) -> Vec<u8> {
+    Key::of(account).u64(action.0).0
+}
+
+/// `outbox_due`.
+#[must_use]
+pub fn due(at: UtcMillis, account: AccountId, action: ActionId) -> Vec<u8> {
+    Key::default().u64(millis(at)).u32(account.0).u64(action.0).0
+}
+
+/// Reads numbers back out of a key, from its end: those of fixed width that end it.
+#[derive(Debug)]
+pub struct Parts<'a> {
+    table: &'static str,
+    whole: &'a [u8],
+    left: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    /// Of a key of `table`.
+    #[must_use]
+    pub fn of(table: super::engine::Table, key: &'a [u8]) -> Self {
+        Self { table: table.name(), whole: key, left: key }
+    }
+
+    /// The last eight octets that are left.
+    ///
+    /// # Errors
+    /// `Corrupt` where there are fewer.
+    pub fn u64(&mut self) -> Result<u64, Error> {
+        Ok(u64::from_be_bytes(self.take()?))
+    }
+
+    /// The last four octets that are left.
+    ///
+    /// # Errors
+    /// `Corrupt` where there are fewer.
+    pub fn u32(&mut self) -> Result<u32, Error> {
+        Ok(u32::from_be_bytes(self.take()?))
+    }
+
+    /// The last `N` octets that are left.
+    ///
+    /// # Errors
+    /// `Corrupt` where there are fewer.
+    pub fn take<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+        let (rest, last) = self.left.split_last_chunk::<N>().ok_or_else(|| Error::Corrupt {
+            table: self.table,
+            key: hex(self.whole),
+            what: "the key is too short".into(),
+        })?;
+        self.left = rest;
+        Ok(*last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Shape;
+    use crate::store::engine::Table;
+
+    #[test]
+    fn keys_sort_as_their_parts_do_and_read_back() {
+        let account_7 = AccountId(7);
+        let of = |uid, view, shape| Listing { uid: MailboxUid(uid), view, shape };
+        let mut listings = [
+            index(account_7, of(1, View::Every, Shape::Emails), EmailId(9)),
+            index(account_7, of(1, View::Every, Shape::Threads), EmailId(1)),
+            index(account_7, of(1, View::Flagged, Shape::Emails), EmailId(1)),
+            index(account_7, of(256, View::Every, Shape::Emails), EmailId(0)),
+            index(AccountId(8), of(0, View::Every, Shape::Emails), EmailId(0)),
+        ];
+        let ordered = listings.clone();
+        listings.reverse();
+        listings.sort();
+        assert_eq!(listings, ordered);
+        let key = due(UtcMillis(77), AccountId(5), ActionId(6));
+        let mut parts = Parts::of(Table::OutboxDue, &key);
+        assert_eq!((parts.u64(), parts.u32(), parts.u64()), (Ok(6), Ok(5), Ok(77)));
+        assert!(parts.u32().is_err());
+        let (new, old) = (UtcMillis(2000), UtcMillis(1000));
+        assert!(decision(account_7, new, EmailId(1)) < decision(account_7, old, EmailId(0)));
+    }
+}

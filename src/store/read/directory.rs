@@ -1,0 +1,161 @@
+//! Accounts, addresses, vacation, decisions, actions.
+
+use super::View;
+use crate::model::{
+    AccountId, AccountRow, Action, ActionId, AddressRow, DataType, Decision, ModSeq, ToldKey, UtcMillis,
+    VacationResponse,
+};
+use crate::store::engine::Table;
+use crate::store::error::Error;
+use crate::store::key::{self, Parts};
+use crate::store::row::{Delivery, Row, State, Told};
+
+impl View<'_> {
+    /// An account.
+    ///
+    /// # Errors
+    /// Those of reading; so for every function here.
+    pub fn account(&self, account: AccountId) -> Result<Option<AccountRow>, Error> {
+        self.row(&key::account(account))
+    }
+
+    /// All accounts, by id.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn accounts(&self) -> Result<Vec<(AccountId, AccountRow)>, Error> {
+        let mut out = Vec::new();
+        self.rows(&[], |key, row| {
+            out.push((AccountId(Parts::of(Table::Accounts, key).u32()?), row));
+            Ok(true)
+        })?;
+        Ok(out)
+    }
+
+    /// Where an address leads; `store::key` has the forms.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn address(&self, address: &str) -> Result<Option<AddressRow>, Error> {
+        self.row(address.as_bytes())
+    }
+
+    /// Every address and where it leads.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn addresses(&self) -> Result<Vec<(String, AddressRow)>, Error> {
+        let mut out = Vec::new();
+        self.rows(&[], |key, row| {
+            out.push((String::from_utf8_lossy(key).into_owned(), row));
+            Ok(true)
+        })?;
+        Ok(out)
+    }
+
+    /// Next ids, marks and totals.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn account_state(&self, account: AccountId) -> Result<State, Error> {
+        Ok(self.row(&key::account(account))?.unwrap_or_default())
+    }
+
+    /// The newest change of a data type.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn state(&self, account: AccountId, data: DataType) -> Result<ModSeq, Error> {
+        Ok(self.account_state(account)?.high.get(data as usize).copied().unwrap_or_default())
+    }
+
+    /// The vacation response; a disabled one where none was set.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn vacation(&self, account: AccountId) -> Result<VacationResponse, Error> {
+        Ok(self.row(&key::account(account))?.unwrap_or_default())
+    }
+
+    /// When a sender was told, if in this generation of the response.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn told_at(&self, account: AccountId, who: &ToldKey, generation: u32) -> Result<Option<UtcMillis>, Error> {
+        let told = self.row::<Told>(&key::told(account, who))?;
+        Ok(told.filter(|told| told.generation == generation).map(|told| told.at))
+    }
+
+    /// A transaction that was served.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn delivery(&self, account: AccountId, hash: &[u8; 32]) -> Result<Option<Delivery>, Error> {
+        self.row(&key::delivery(account, hash))
+    }
+
+    /// The newest decisions.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn decisions(&self, account: AccountId, limit: usize) -> Result<Vec<Decision>, Error> {
+        let mut out = Vec::new();
+        if limit > 0 {
+            self.rows(&key::account(account), |_, row| {
+                out.push(row);
+                Ok(out.len() < limit)
+            })?;
+        }
+        Ok(out)
+    }
+
+    /// The queued actions of an account, oldest first.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn outbox(&self, account: AccountId) -> Result<Vec<Action>, Error> {
+        let mut out = Vec::new();
+        self.rows(&key::account(account), |_, row| {
+            out.push(row);
+            Ok(true)
+        })?;
+        Ok(out)
+    }
+
+    /// One queued action.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn action(&self, account: AccountId, action: ActionId) -> Result<Option<Action>, Error> {
+        self.row(&key::action(account, action))
+    }
+
+    /// What is due over all accounts, earliest first: (when, whose, which).
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn due(&self, limit: usize) -> Result<Vec<(UtcMillis, AccountId, ActionId)>, Error> {
+        let mut out = Vec::new();
+        self.keys(Table::OutboxDue, &[], &[0xff; 21], |key, _| {
+            let mut parts = Parts::of(Table::OutboxDue, key);
+            let (action, account, due) = (parts.u64()?, parts.u32()?, parts.u64()?);
+            let due = UtcMillis(i64::try_from(due).unwrap_or(i64::MAX));
+            out.push((due, AccountId(account), ActionId(action)));
+            Ok(out.len() < limit)
+        })?;
+        Ok(out)
+    }
+
+    /// Every row of a table of an account, decoded: for export and for tests.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn all<R: Row>(&self, account: AccountId) -> Result<Vec<R>, Error> {
+        let mut out = Vec::new();
+        self.rows(&key::account(account), |_, row| {
+            out.push(row);
+            Ok(true)
+        })?;
+        Ok(out)
+    }
+}

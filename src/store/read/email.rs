@@ -1,0 +1,183 @@
+//! Emails, threads, mailboxes, listings, messages.
+
+use super::View;
+use crate::model::{
+    AccountId, EmailContent, EmailId, EmailMetadata, Listing, Mailbox, MailboxUid, ModSeq, Role, ThreadId, Tokens,
+};
+use crate::store::engine::{Table, after};
+use crate::store::error::Error;
+use crate::store::key::{self, Parts};
+use crate::store::row::{Thread, blob_header, decode_content, decode_tokens};
+
+impl View<'_> {
+    /// The facts of an email; a destroyed one is not there.
+    ///
+    /// # Errors
+    /// Those of reading; so for every function here.
+    pub fn email(&self, account: AccountId, id: EmailId) -> Result<Option<EmailMetadata>, Error> {
+        let row = self.row::<EmailMetadata>(&key::email(account, id))?;
+        Ok(row.filter(|email| email.deleted.is_none()))
+    }
+
+    /// The trace prefix and the content of an email.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn content(&self, account: AccountId, id: EmailId) -> Result<Option<(Vec<u8>, EmailContent)>, Error> {
+        let key = key::email(account, id);
+        self.read.get(Table::EmailContent, &key)?.map(|row| decode_content(&key, &row)).transpose()
+    }
+
+    /// The search tokens of an email.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn tokens(&self, account: AccountId, id: EmailId) -> Result<Option<Tokens>, Error> {
+        let key = key::email(account, id);
+        self.read.get(Table::EmailTokens, &key)?.map(|row| decode_tokens(&key, &row)).transpose()
+    }
+
+    /// The octets of an email: its trace prefix and the message as received.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn message(&self, account: AccountId, id: EmailId) -> Result<Option<Vec<u8>>, Error> {
+        let Some(email) = self.email(account, id)? else { return Ok(None) };
+        let Some((mut octets, _)) = self.content(account, id)? else { return Ok(None) };
+        let key = key::blob(&email.blob);
+        let Some(row) = self.read.get(Table::Blobs, &key)? else { return Ok(None) };
+        octets.extend_from_slice(blob_header(&key, &row)?.1);
+        Ok(Some(octets))
+    }
+
+    /// A page of a listing, newest first: what comes after `after` (`None`: from the start), `limit` at most.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn listing(
+        &self,
+        account: AccountId,
+        listing: Listing,
+        start: Option<EmailId>,
+        limit: usize,
+    ) -> Result<Vec<(EmailId, ThreadId)>, Error> {
+        let prefix = key::listing(account, listing);
+        let from = match start {
+            Some(EmailId(u64::MAX)) => return Ok(Vec::new()),
+            Some(EmailId(id)) => key::index(account, listing, EmailId(id + 1)),
+            None => prefix.clone(),
+        };
+        let mut out = Vec::with_capacity(limit.min(1024));
+        if limit > 0 {
+            self.keys(Table::MailboxEmailIndex, &from, &after(&prefix), |key, value| {
+                let thread = value.get(9..17).and_then(|octets| octets.try_into().ok()).map_or(0, u64::from_be_bytes);
+                out.push((EmailId(Parts::of(Table::MailboxEmailIndex, key).u64()?), ThreadId(thread)));
+                Ok(out.len() < limit)
+            })?;
+        }
+        Ok(out)
+    }
+
+    /// All live emails of an account, newest first: what comes after `start`, `limit` at most.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn emails(
+        &self,
+        account: AccountId,
+        start: Option<EmailId>,
+        limit: usize,
+    ) -> Result<Vec<(EmailId, EmailMetadata)>, Error> {
+        let prefix = key::account(account);
+        let from = match start {
+            Some(EmailId(u64::MAX)) => return Ok(Vec::new()),
+            Some(EmailId(id)) => key::email(account, EmailId(id + 1)),
+            None => prefix.clone(),
+        };
+        let mut out = Vec::new();
+        self.keys(Table::EmailMetadata, &from, &after(&prefix), |key, value| {
+            let row = <EmailMetadata as crate::store::row::Row>::decode(key, value)?;
+            if row.deleted.is_none() {
+                out.push((EmailId(Parts::of(Table::EmailMetadata, key).u64()?), row));
+            }
+            Ok(out.len() < limit)
+        })?;
+        Ok(out)
+    }
+
+    /// The counters of a thread; a dead one is not there.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn thread(&self, account: AccountId, id: ThreadId) -> Result<Option<Thread>, Error> {
+        Ok(self.row::<Thread>(&key::thread(account, id))?.filter(|thread| !thread.deleted))
+    }
+
+    /// The emails of a thread, newest first.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn thread_emails(&self, account: AccountId, id: ThreadId) -> Result<Vec<EmailId>, Error> {
+        let prefix = key::thread(account, id);
+        let mut out = Vec::new();
+        self.keys(Table::EmailByThread, &prefix, &after(&prefix), |key, _| {
+            out.push(EmailId(Parts::of(Table::EmailByThread, key).u64()?));
+            Ok(true)
+        })?;
+        Ok(out)
+    }
+
+    /// The emails that changed after `since`, in the order of their last change, destroyed ones among them.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn emails_since(&self, account: AccountId, since: ModSeq) -> Result<Vec<(ModSeq, EmailId)>, Error> {
+        let (from, end) = (key::by_modseq(account, since.next()), after(&key::account(account)));
+        let mut out = Vec::new();
+        self.keys(Table::EmailByModseq, &from, &end, |key, value| {
+            let id = value.try_into().map_or(0, u64::from_be_bytes);
+            out.push((ModSeq(Parts::of(Table::EmailByModseq, key).u64()?), EmailId(id)));
+            Ok(true)
+        })?;
+        Ok(out)
+    }
+
+    /// The live mailboxes of an account, by uid.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn mailboxes(&self, account: AccountId) -> Result<Vec<(MailboxUid, Mailbox)>, Error> {
+        let mut out = Vec::new();
+        self.rows::<Mailbox>(&key::account(account), |key, row| {
+            if !row.deleted {
+                out.push((MailboxUid(Parts::of(Table::Mailboxes, key).u32()?), row));
+            }
+            Ok(true)
+        })?;
+        Ok(out)
+    }
+
+    /// The mailbox of a role, or of a name path with `/` between its names; case is ignored where nothing fits exactly.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn find_mailbox(&self, account: AccountId, name: &str) -> Result<Option<(MailboxUid, Mailbox)>, Error> {
+        let all = self.mailboxes(account)?;
+        let path = |mailbox: &Mailbox| {
+            let (mut path, mut parent) = (mailbox.name.clone(), mailbox.parent);
+            for _ in 0..all.len() {
+                let Some((_, above)) = parent.and_then(|uid| all.iter().find(|(other, _)| *other == uid)) else {
+                    break;
+                };
+                path = format!("{}/{path}", above.name);
+                parent = above.parent;
+            }
+            path
+        };
+        let exact = all.iter().find(|(_, mailbox)| path(mailbox) == name);
+        let loose = || all.iter().find(|(_, mailbox)| path(mailbox).to_lowercase() == name.to_lowercase());
+        let role = || Role::from_name(&name.to_lowercase());
+        let by_role = || role().and_then(|role| all.iter().find(|(_, mailbox)| mailbox.role == Some(role)));
+        Ok(exact.or_else(loose).or_else(by_role).cloned())
+    }
+}

@@ -1,0 +1,44 @@
+//! Reading: every question is a get or one short range scan on one consistent state.
+
+mod directory;
+mod email;
+
+use super::engine::{Read, Table, after};
+use super::error::Error;
+use super::row::Row;
+
+/// One consistent state of the store.
+pub struct View<'a> {
+    read: Box<dyn Read + 'a>,
+}
+
+impl std::fmt::Debug for View<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("View(..)")
+    }
+}
+
+impl<'a> View<'a> {
+    pub(super) fn of(read: Box<dyn Read + 'a>) -> Self {
+        Self { read }
+    }
+
+    fn row<R: Row>(&self, key: &[u8]) -> Result<Option<R>, Error> {
+        self.read.get(R::TABLE, key)?.map(|bytes| R::decode(key, &bytes)).transpose()
+    }
+
+    /// Rows under a prefix, in key order; `each` says whether to go on.
+    fn rows<R: Row>(&self, prefix: &[u8], mut each: impl FnMut(&[u8], R) -> Result<bool, Error>) -> Result<(), Error> {
+        self.read.scan(R::TABLE, prefix, &after(prefix), false, &mut |key, value| each(key, R::decode(key, value)?))
+    }
+
+    fn keys(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        mut each: impl FnMut(&[u8], &[u8]) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        self.read.scan(table, from, to, false, &mut each)
+    }
+}

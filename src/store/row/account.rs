@@ -1,0 +1,157 @@
+//! Accounts, addresses, and the one row of an account that every commit writes.
+
+use super::{Bad, Reader, Row, Writer};
+use crate::model::{AccountId, AccountRow, Address, AddressRow, DataType, MailboxUid, ModSeq, UtcMillis};
+use crate::store::engine::Table;
+
+pub(super) fn write_address(out: &mut Writer, address: &Address) {
+    out.text(address.local());
+    out.text(address.domain());
+}
+
+pub(super) fn read_address(input: &mut Reader<'_>) -> Result<Address, Bad> {
+    Ok(Address::from_parts(input.text()?, input.text()?))
+}
+
+impl Row for AccountRow {
+    const TABLE: Table = Table::Accounts;
+
+    fn write(&self, out: &mut Writer) {
+        out.text(&self.name);
+        write_address(out, &self.primary);
+        out.maybe_text(self.display_name.as_ref());
+        out.bool(self.active);
+        out.option(self.quota_octets.as_ref(), |out, n| out.num(*n));
+        out.option(self.quota_emails.as_ref(), |out, n| out.num(*n));
+        out.maybe_text(self.zone.as_ref());
+        out.bool(self.detail_files);
+        out.maybe_text(self.unix_user.as_ref());
+        out.signed(self.created.0);
+        out.list(self.passwords.iter(), |out, (name, phc)| {
+            out.text(name);
+            out.text(phc);
+        });
+    }
+
+    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+        Ok(Self {
+            name: input.text()?,
+            primary: read_address(input)?,
+            display_name: input.option(Reader::text)?,
+            active: input.bool()?,
+            quota_octets: input.option(Reader::num)?,
+            quota_emails: input.option(Reader::num)?,
+            zone: input.option(Reader::text)?,
+            detail_files: input.bool()?,
+            unix_user: input.option(Reader::text)?,
+            created: UtcMillis(input.signed()?),
+            passwords: input.list(|input| Ok((input.text()?, input.text()?)))?,
+        })
+    }
+}
+
+impl Row for AddressRow {
+    const TABLE: Table = Table::Addresses;
+
+    fn write(&self, out: &mut Writer) {
+        let (kind, account) = match self {
+            Self::Primary(account) => (0, account.0),
+            Self::Alias(account) => (1, account.0),
+            Self::CatchAll(account) => (2, account.0),
+            Self::AliasDomain(real) => {
+                out.num(3u8);
+                return out.text(real);
+            }
+        };
+        out.num(kind as u8);
+        out.num(account);
+    }
+
+    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+        Ok(match input.num()? {
+            0 => Self::Primary(AccountId(input.num32()?)),
+            1 => Self::Alias(AccountId(input.num32()?)),
+            2 => Self::CatchAll(AccountId(input.num32()?)),
+            3 => Self::AliasDomain(input.text()?),
+            _ => return Err(Bad("unknown kind of address")),
+        })
+    }
+}
+
+/// `account_state`: next ids, marks and totals.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct State {
+    /// The newest change.
+    pub modseq: ModSeq,
+    /// The newest thread.
+    pub last_thread: u64,
+    /// The newest mailbox.
+    pub last_mailbox: u32,
+    /// The newest action.
+    pub last_action: u64,
+    /// Of the site: the newest account.
+    pub last_account: u32,
+    /// The newest change of each data type.
+    pub high: [ModSeq; DataType::ALL.len()],
+    /// The newest change of each data type that was purged.
+    pub low: [ModSeq; DataType::ALL.len()],
+    /// Octets of live emails.
+    pub octets: u64,
+    /// Live emails.
+    pub emails: u64,
+    /// Token rows that are not folded.
+    pub unfolded: u64,
+    /// Told rows.
+    pub told: u64,
+    /// The mailbox with role inbox; 0 none.
+    pub inbox: MailboxUid,
+    /// The mailbox with role trash; 0 none.
+    pub trash: MailboxUid,
+}
+
+impl Row for State {
+    const TABLE: Table = Table::AccountState;
+
+    fn write(&self, out: &mut Writer) {
+        out.num(self.modseq.0);
+        out.num(self.last_thread);
+        out.num(self.last_mailbox);
+        out.num(self.last_action);
+        out.num(self.last_account);
+        for marks in [&self.high, &self.low] {
+            out.list(marks.iter(), |out, mark| out.num(mark.0));
+        }
+        for total in [self.octets, self.emails, self.unfolded, self.told] {
+            out.num(total);
+        }
+        out.num(self.inbox.0);
+        out.num(self.trash.0);
+    }
+
+    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+        let marks = |input: &mut Reader<'_>| -> Result<[ModSeq; DataType::ALL.len()], Bad> {
+            let known: Vec<ModSeq> = input.list(|input| Ok(ModSeq(input.num()?)))?;
+            let mut marks = [ModSeq(0); DataType::ALL.len()];
+            if known.len() > marks.len() {
+                return Err(Bad("marks of unknown data types"));
+            }
+            marks.iter_mut().zip(known).for_each(|(mark, known)| *mark = known);
+            Ok(marks)
+        };
+        Ok(Self {
+            modseq: ModSeq(input.num()?),
+            last_thread: input.num()?,
+            last_mailbox: input.num32()?,
+            last_action: input.num()?,
+            last_account: input.num32()?,
+            high: marks(input)?,
+            low: marks(input)?,
+            octets: input.num()?,
+            emails: input.num()?,
+            unfolded: input.num()?,
+            told: input.num()?,
+            inbox: MailboxUid(input.num32()?),
+            trash: MailboxUid(input.num32()?),
+        })
+    }
+}

@@ -1,0 +1,208 @@
+//! The wide row of an email, its tokens, and the blob. The part that all recipients share is encoded once.
+
+use super::account::{read_address, write_address};
+use super::{Bad, Reader, Writer, decode_with};
+use crate::model::{
+    Address, BlobHash, EmailAddress, EmailContent, MessageRows, PartOffsets, SentAt, ThreadKey, Tokens, UtcMillis, Word,
+};
+use crate::store::engine::Table;
+use crate::store::error::Error;
+
+/// The finished rows of a message, encoded: the same bytes for each recipient.
+#[derive(Debug, Clone)]
+pub struct EncodedMessage {
+    /// Hash of the message as received.
+    pub blob: BlobHash,
+    /// Octets of the message as received.
+    pub size: u64,
+    /// By which threads are found.
+    pub thread_keys: Vec<ThreadKey>,
+    pub(in crate::store) content: Vec<u8>,
+    pub(in crate::store) tokens: Vec<u8>,
+}
+
+impl EncodedMessage {
+    /// Encodes what all recipients share.
+    #[must_use]
+    pub fn new(rows: &MessageRows) -> Self {
+        let mut content = Writer(Vec::with_capacity(512));
+        write_content(&mut content, &rows.content);
+        let mut tokens = Writer::new(1);
+        write_tokens(&mut tokens, &rows.tokens);
+        Self {
+            blob: rows.blob,
+            size: rows.size,
+            thread_keys: rows.thread_keys.clone(),
+            content: content.0,
+            tokens: tokens.0,
+        }
+    }
+}
+
+/// The `email_content` row: version, this email's trace prefix, the shared part.
+#[must_use]
+pub fn content_value(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
+    let mut out = Writer::new(1);
+    out.bytes(prefix);
+    out.fixed(shared);
+    out.0
+}
+
+/// Trace prefix and content of an `email_content` row.
+///
+/// # Errors
+/// `Corrupt`.
+pub fn decode_content(key: &[u8], bytes: &[u8]) -> Result<(Vec<u8>, EmailContent), Error> {
+    decode_with(Table::EmailContent, key, bytes, 1, |input, _| Ok((input.bytes()?.to_vec(), read_content(input)?)))
+}
+
+/// The tokens of an `email_tokens` row.
+///
+/// # Errors
+/// `Corrupt`.
+pub fn decode_tokens(key: &[u8], bytes: &[u8]) -> Result<Tokens, Error> {
+    decode_with(Table::EmailTokens, key, bytes, 1, |input, _| read_tokens(input))
+}
+
+/// The `blobs` row: version, codec (0: as it is), when it was put, the octets.
+#[must_use]
+pub fn blob(raw: &[u8], at: UtcMillis) -> Vec<u8> {
+    let mut out = Writer(Vec::with_capacity(raw.len().saturating_add(16)));
+    out.fixed(&[1, 0]);
+    out.signed(at.0);
+    out.bytes(raw);
+    out.0
+}
+
+/// When a blob was put, and its octets.
+///
+/// # Errors
+/// `Corrupt`.
+pub fn blob_header<'a>(key: &[u8], bytes: &'a [u8]) -> Result<(UtcMillis, &'a [u8]), Error> {
+    let mut raw: &'a [u8] = &[];
+    let mut rest = Reader(bytes.get(1..).unwrap_or_default());
+    let at = decode_with(Table::Blobs, key, bytes, 1, |input, _| {
+        if input.byte()? != 0 {
+            return Err(Bad("unknown codec"));
+        }
+        let at = UtcMillis(input.signed()?);
+        input.bytes()?;
+        Ok(at)
+    })?;
+    if rest.byte().and_then(|_| rest.signed()).is_ok() {
+        raw = rest.bytes().unwrap_or_default();
+    }
+    Ok((at, raw))
+}
+
+fn write_people(out: &mut Writer, people: &[EmailAddress]) {
+    out.list(people.iter(), write_person);
+}
+
+pub(super) fn write_person(out: &mut Writer, person: &EmailAddress) {
+    out.maybe_text(person.name.as_ref());
+    out.text(&person.email);
+}
+
+pub(super) fn read_person(input: &mut Reader<'_>) -> Result<EmailAddress, Bad> {
+    Ok(EmailAddress { name: input.option(Reader::text)?, email: input.text()? })
+}
+
+fn read_people(input: &mut Reader<'_>) -> Result<Vec<EmailAddress>, Bad> {
+    input.list(read_person)
+}
+
+pub(super) fn write_addresses(out: &mut Writer, addresses: &[Address]) {
+    out.list(addresses.iter(), write_address);
+}
+
+pub(super) fn read_addresses(input: &mut Reader<'_>) -> Result<Vec<Address>, Bad> {
+    input.list(read_address)
+}
+
+fn write_content(out: &mut Writer, content: &EmailContent) {
+    for people in [&content.from, &content.to, &content.cc, &content.bcc, &content.sender, &content.reply_to] {
+        write_people(out, people);
+    }
+    out.maybe_text(content.subject.as_ref());
+    out.option(content.sent_at.as_ref(), |out, sent| {
+        out.signed(sent.at.0);
+        out.signed(i64::from(sent.offset_minutes));
+    });
+    for ids in [&content.message_id, &content.in_reply_to, &content.references] {
+        out.list(ids.iter(), |out, id| out.text(id));
+    }
+    out.text(&content.preview);
+    out.bool(content.has_attachment);
+    out.list(content.parts.iter(), |out, part| {
+        out.num(part.header);
+        out.num(part.body.saturating_sub(part.header));
+        out.num(part.end.saturating_sub(part.body));
+        out.num(part.encoding);
+    });
+}
+
+fn read_content(input: &mut Reader<'_>) -> Result<EmailContent, Bad> {
+    let ids = |input: &mut Reader<'_>| input.list(Reader::text);
+    Ok(EmailContent {
+        from: read_people(input)?,
+        to: read_people(input)?,
+        cc: read_people(input)?,
+        bcc: read_people(input)?,
+        sender: read_people(input)?,
+        reply_to: read_people(input)?,
+        subject: input.option(Reader::text)?,
+        sent_at: input.option(|input| {
+            let at = UtcMillis(input.signed()?);
+            let offset = i16::try_from(input.signed()?).map_err(|_| Bad("time zone too large"))?;
+            Ok(SentAt { at, offset_minutes: offset })
+        })?,
+        message_id: ids(input)?,
+        in_reply_to: ids(input)?,
+        references: ids(input)?,
+        preview: input.text()?,
+        has_attachment: input.bool()?,
+        parts: input.list(|input| {
+            let header = input.num32()?;
+            let body = header.checked_add(input.num32()?).ok_or(Bad("part too long"))?;
+            let end = body.checked_add(input.num32()?).ok_or(Bad("part too long"))?;
+            let encoding = u8::try_from(input.num()?).map_err(|_| Bad("unknown encoding"))?;
+            Ok(PartOffsets { header, body, end, encoding })
+        })?,
+    })
+}
+
+fn write_tokens(out: &mut Writer, tokens: &Tokens) {
+    let mut last = 0;
+    out.list(tokens.words.iter(), |out, word| {
+        out.num(word.hash.saturating_sub(last));
+        last = word.hash;
+        out.num(word.fields);
+        let mut before = 0;
+        out.list(word.positions.iter(), |out, at| {
+            out.num(at.saturating_sub(before));
+            before = *at;
+        });
+    });
+    out.list(tokens.texts.iter(), |out, (text, fields)| {
+        out.text(text);
+        out.num(*fields);
+    });
+}
+
+fn read_tokens(input: &mut Reader<'_>) -> Result<Tokens, Bad> {
+    let fields = |input: &mut Reader<'_>| u16::try_from(input.num()?).map_err(|_| Bad("unknown fields"));
+    let mut last = 0u32;
+    let words = input.list(|input| {
+        let hash = last.checked_add(input.num32()?).ok_or(Bad("hash too large"))?;
+        last = hash;
+        let fields = fields(input)?;
+        let mut before = 0u32;
+        let positions = input.list(|input| {
+            before = before.checked_add(input.num32()?).ok_or(Bad("position too large"))?;
+            Ok(before)
+        })?;
+        Ok(Word { hash, fields, positions })
+    })?;
+    Ok(Tokens { words, texts: input.list(|input| Ok((input.text()?, fields(input)?)))? })
+}

@@ -1,0 +1,153 @@
+//! Emails and threads.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Bad, Reader, Row, Writer};
+use crate::model::{BlobHash, EmailId, EmailMetadata, MailboxUid, ModSeq, ThreadId, UtcMillis, keyword};
+use crate::store::engine::Table;
+
+/// The keywords that most emails carry, by number; the rest are written out. Only ever added to at the end.
+const COMMON: [&str; 8] = [
+    keyword::SEEN,
+    keyword::FLAGGED,
+    keyword::DRAFT,
+    "$answered",
+    "$forwarded",
+    keyword::JUNK,
+    "$notjunk",
+    "$phishing",
+];
+
+impl Row for EmailMetadata {
+    const TABLE: Table = Table::EmailMetadata;
+
+    fn write(&self, out: &mut Writer) {
+        out.num(self.thread.0);
+        out.list(self.mailboxes.iter(), |out, uid| out.num(uid.0));
+        out.list(self.keywords.iter(), |out, word| {
+            match COMMON.iter().position(|common| common == word).and_then(|at| u64::try_from(at).ok()) {
+                Some(at) => out.num(at.saturating_add(1)),
+                None => {
+                    out.num(0u8);
+                    out.text(word);
+                }
+            }
+        });
+        out.signed(self.received_at.0);
+        out.fixed(&self.blob.0);
+        out.num(self.size);
+        out.num(self.created.0);
+        out.num(self.updated.0);
+        out.option(self.deleted.as_ref(), |out, at| out.signed(at.0));
+    }
+
+    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+        Ok(Self {
+            thread: ThreadId(input.num()?),
+            mailboxes: input.list(|input| Ok(MailboxUid(input.num32()?)))?,
+            keywords: input.list::<_, BTreeSet<String>>(|input| match input.num()? {
+                0 => input.text(),
+                at => usize::try_from(at.saturating_sub(1))
+                    .ok()
+                    .and_then(|at| COMMON.get(at))
+                    .map(|word| (*word).to_owned())
+                    .ok_or(Bad("unknown keyword number")),
+            })?,
+            received_at: UtcMillis(input.signed()?),
+            blob: BlobHash(input.fixed()?),
+            size: input.num()?,
+            created: ModSeq(input.num()?),
+            updated: ModSeq(input.num()?),
+            deleted: input.option(|input| Ok(UtcMillis(input.signed()?)))?,
+        })
+    }
+}
+
+/// What must be known of a thread to decide its views and counts without reading its emails.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Thread {
+    /// When it was made.
+    pub created: ModSeq,
+    /// When it gained or lost an email.
+    pub updated: ModSeq,
+    /// It lost its last email, and is never used again.
+    pub deleted: bool,
+    /// Its emails.
+    pub emails: u32,
+    /// Without `$seen`.
+    pub unseen: u32,
+    /// With `$flagged`.
+    pub flagged: u32,
+    /// Unread and not *only* in the Trash.
+    pub unread_outside_trash: u32,
+    /// Unread and in the Trash.
+    pub unread_in_trash: u32,
+    /// Emails in each mailbox.
+    pub members: BTreeMap<MailboxUid, u32>,
+    /// The newest email; meaningless once deleted.
+    pub latest: EmailId,
+}
+
+impl Thread {
+    /// Adds (or takes away) one email's part of the counters.
+    pub(in crate::store) fn count(&mut self, email: &EmailMetadata, trash: MailboxUid, add: bool) {
+        let shift = |total: &mut u32, applies: bool| {
+            let by = u32::from(applies);
+            *total = if add { total.saturating_add(by) } else { total.saturating_sub(by) };
+        };
+        for uid in &email.mailboxes {
+            let here = self.members.entry(*uid).or_default();
+            shift(here, true);
+            if *here == 0 {
+                self.members.remove(uid);
+            }
+        }
+        let in_trash = trash.0 != 0 && email.mailboxes.contains(&trash);
+        let only_in_trash = in_trash && email.mailboxes.len() == 1;
+        shift(&mut self.emails, true);
+        shift(&mut self.unseen, !email.has(keyword::SEEN));
+        shift(&mut self.flagged, email.has(keyword::FLAGGED));
+        shift(&mut self.unread_outside_trash, email.is_unread() && !only_in_trash);
+        shift(&mut self.unread_in_trash, email.is_unread() && in_trash);
+    }
+
+    /// RFC 8621 §2 unreadThreads: does the thread count as unread in this mailbox?
+    #[must_use]
+    pub fn unread_in(&self, uid: MailboxUid, trash: MailboxUid) -> bool {
+        let unread = if uid == trash { self.unread_in_trash } else { self.unread_outside_trash };
+        self.members.contains_key(&uid) && unread > 0
+    }
+}
+
+impl Row for Thread {
+    const TABLE: Table = Table::Threads;
+
+    fn write(&self, out: &mut Writer) {
+        out.num(self.created.0);
+        out.num(self.updated.0);
+        out.bool(self.deleted);
+        for total in [self.emails, self.unseen, self.flagged, self.unread_outside_trash, self.unread_in_trash] {
+            out.num(total);
+        }
+        out.list(self.members.iter(), |out, (uid, count)| {
+            out.num(uid.0);
+            out.num(*count);
+        });
+        out.fixed(&self.latest.0.to_be_bytes());
+    }
+
+    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+        Ok(Self {
+            created: ModSeq(input.num()?),
+            updated: ModSeq(input.num()?),
+            deleted: input.bool()?,
+            emails: input.num32()?,
+            unseen: input.num32()?,
+            flagged: input.num32()?,
+            unread_outside_trash: input.num32()?,
+            unread_in_trash: input.num32()?,
+            members: input.list(|input| Ok((MailboxUid(input.num32()?), input.num32()?)))?,
+            latest: EmailId(u64::from_be_bytes(input.fixed()?)),
+        })
+    }
+}

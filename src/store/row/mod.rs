@@ -1,0 +1,267 @@
+//! Rows: values to bytes and back. Every row begins with a version; a newer one is refused, an older one is read.
+//!
+//! Numbers are LEB128 (signed ones zigzag), texts and byte strings have their length before them. A reader takes any
+//! bytes and gives a row or an error; what follows the last field of a known version is an error too.
+#![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
+
+mod account;
+mod action;
+mod content;
+mod email;
+mod mailbox;
+mod vacation;
+
+pub use account::State;
+pub use content::{EncodedMessage, blob, blob_header, content_value, decode_content, decode_tokens};
+pub use email::Thread;
+pub use vacation::{Delivery, Told};
+
+use super::engine::Table;
+use super::error::{Error, hex};
+
+/// A value that is kept as a row.
+pub trait Row: Sized {
+    /// In which table; for errors.
+    const TABLE: Table;
+    /// The version that is written.
+    const VERSION: u8 = 1;
+
+    /// Writes the fields.
+    fn write(&self, out: &mut Writer);
+
+    /// Reads the fields of a version not above `VERSION`.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes.
+    fn read(input: &mut Reader<'_>, version: u8) -> Result<Self, Bad>;
+
+    /// The whole row.
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::new(Self::VERSION);
+        self.write(&mut out);
+        out.0
+    }
+
+    /// A row from bytes read under `key`.
+    ///
+    /// # Errors
+    /// `Corrupt`, with table and key.
+    fn decode(key: &[u8], bytes: &[u8]) -> Result<Self, Error> {
+        decode_with(Self::TABLE, key, bytes, Self::VERSION, Self::read)
+    }
+}
+
+/// Reads a row by a function.
+pub(super) fn decode_with<T>(
+    table: Table,
+    key: &[u8],
+    bytes: &[u8],
+    newest: u8,
+    read: impl FnOnce(&mut Reader<'_>, u8) -> Result<T, Bad>,
+) -> Result<T, Error> {
+    let corrupt = |what: &str| Error::Corrupt { table: table.name(), key: hex(key), what: what.into() };
+    let (version, rest) = bytes.split_first().ok_or_else(|| corrupt("empty row"))?;
+    if *version > newest {
+        return Err(corrupt("written by a newer version of Restante"));
+    }
+    let mut input = Reader(rest);
+    let row = read(&mut input, *version).map_err(|Bad(what)| corrupt(what))?;
+    if input.0.is_empty() { Ok(row) } else { Err(corrupt("octets after the last field")) }
+}
+
+/// What is wrong with a row's bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bad(pub &'static str);
+
+/// Writes fields.
+#[derive(Debug, Clone)]
+pub struct Writer(pub Vec<u8>);
+
+impl Writer {
+    /// A row of a version.
+    #[must_use]
+    pub fn new(version: u8) -> Self {
+        let mut out = Vec::with_capacity(128);
+        out.push(version);
+        Self(out)
+    }
+
+    /// An unsigned number.
+    pub fn num(&mut self, value: impl Into<u64>) {
+        let mut value = value.into();
+        while value >= 0x80 {
+            self.0.push((value & 0x7f) as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push((value & 0x7f) as u8);
+    }
+
+    /// A signed number.
+    pub fn signed(&mut self, value: i64) {
+        self.num((value.cast_unsigned() << 1) ^ (value >> 63).cast_unsigned());
+    }
+
+    /// A count.
+    pub fn len(&mut self, value: usize) {
+        self.num(value as u64);
+    }
+
+    /// Yes or no.
+    pub fn bool(&mut self, value: bool) {
+        self.0.push(u8::from(value));
+    }
+
+    /// Octets.
+    pub fn bytes(&mut self, value: &[u8]) {
+        self.len(value.len());
+        self.0.extend_from_slice(value);
+    }
+
+    /// Octets of a width that the reader knows.
+    pub fn fixed(&mut self, value: &[u8]) {
+        self.0.extend_from_slice(value);
+    }
+
+    /// Text.
+    pub fn text(&mut self, value: &str) {
+        self.bytes(value.as_bytes());
+    }
+
+    /// A value or none.
+    pub fn option<T>(&mut self, value: Option<&T>, write: impl FnOnce(&mut Self, &T)) {
+        self.bool(value.is_some());
+        if let Some(value) = value {
+            write(self, value);
+        }
+    }
+
+    /// Text or none.
+    pub fn maybe_text(&mut self, value: Option<&String>) {
+        self.option(value, |out, text| out.text(text));
+    }
+
+    /// Values with their count before them.
+    pub fn list<T>(&mut self, values: impl ExactSizeIterator<Item = T>, mut write: impl FnMut(&mut Self, T)) {
+        self.len(values.len());
+        for value in values {
+            write(self, value);
+        }
+    }
+}
+
+/// Reads fields.
+#[derive(Debug, Clone, Copy)]
+pub struct Reader<'a>(pub &'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// An octet.
+    ///
+    /// # Errors
+    /// The row is too short.
+    pub fn byte(&mut self) -> Result<u8, Bad> {
+        let (first, rest) = self.0.split_first().ok_or(Bad("too short"))?;
+        self.0 = rest;
+        Ok(*first)
+    }
+
+    /// An unsigned number.
+    ///
+    /// # Errors
+    /// Too short or too large.
+    pub fn num(&mut self) -> Result<u64, Bad> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            value |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(Bad("number too large"))
+    }
+
+    /// An unsigned number of 32 bits.
+    ///
+    /// # Errors
+    /// Too short or too large.
+    pub fn num32(&mut self) -> Result<u32, Bad> {
+        u32::try_from(self.num()?).map_err(|_| Bad("number too large"))
+    }
+
+    /// A signed number.
+    ///
+    /// # Errors
+    /// Too short or too large.
+    pub fn signed(&mut self) -> Result<i64, Bad> {
+        let value = self.num()?;
+        Ok((value >> 1).cast_signed() ^ (value & 1).cast_signed().wrapping_neg())
+    }
+
+    /// Yes or no.
+    ///
+    /// # Errors
+    /// Neither.
+    pub fn bool(&mut self) -> Result<bool, Bad> {
+        match self.byte()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Bad("neither yes nor no")),
+        }
+    }
+
+    /// Octets.
+    ///
+    /// # Errors
+    /// Too short.
+    pub fn bytes(&mut self) -> Result<&'a [u8], Bad> {
+        let len = usize::try_from(self.num()?).map_err(|_| Bad("length too large"))?;
+        let (bytes, rest) = self.0.split_at_checked(len).ok_or(Bad("too short"))?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    /// Octets of a known width.
+    ///
+    /// # Errors
+    /// Too short.
+    pub fn fixed<const N: usize>(&mut self) -> Result<[u8; N], Bad> {
+        let (bytes, rest) = self.0.split_first_chunk::<N>().ok_or(Bad("too short"))?;
+        self.0 = rest;
+        Ok(*bytes)
+    }
+
+    /// Text.
+    ///
+    /// # Errors
+    /// Too short, or not UTF-8.
+    pub fn text(&mut self) -> Result<String, Bad> {
+        std::str::from_utf8(self.bytes()?).map(str::to_owned).map_err(|_| Bad("text is not UTF-8"))
+    }
+
+    /// A value or none.
+    ///
+    /// # Errors
+    /// Those of the value.
+    pub fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Bad>) -> Result<Option<T>, Bad> {
+        if self.bool()? { read(self).map(Some) } else { Ok(None) }
+    }
+
+    /// Values with their count before them.
+    ///
+    /// # Errors
+    /// Those of the values, or a count that the row cannot hold.
+    pub fn list<T, C: FromIterator<T>>(&mut self, mut read: impl FnMut(&mut Self) -> Result<T, Bad>) -> Result<C, Bad> {
+        let count = self.num()?;
+        if count > self.0.len() as u64 {
+            return Err(Bad("count too large"));
+        }
+        (0..count).map(|_| read(self)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::{
+    AccountRow, Action, AddressRow, Decision, EmailMetadata, Mailbox, MessageRows, PartOffsets, SentAt, UtcMillis,
+    VacationResponse, Word,
+};
+
+fn any_bytes_never_panic<R: Row>(bytes: &[u8]) {
+    drop(R::decode(b"key", bytes));
+}
+
+proptest! {
+    #[test]
+    fn numbers_round_trip(value: u64, signed: i64) {
+        let mut out = Writer(Vec::new());
+        out.num(value);
+        out.signed(signed);
+        let mut input = Reader(&out.0);
+        prop_assert_eq!(input.num(), Ok(value));
+        prop_assert_eq!(input.signed(), Ok(signed));
+        prop_assert!(input.0.is_empty());
+    }
+
+    #[test]
+    fn any_bytes_are_a_row_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200), version in 0u8..3) {
+        let bytes = [&[version], bytes.as_slice()].concat();
+        any_bytes_never_panic::<AccountRow>(&bytes);
+        any_bytes_never_panic::<AddressRow>(&bytes);
+        any_bytes_never_panic::<State>(&bytes);
+        any_bytes_never_panic::<EmailMetadata>(&bytes);
+        any_bytes_never_panic::<Thread>(&bytes);
+        any_bytes_never_panic::<Mailbox>(&bytes);
+        any_bytes_never_panic::<VacationResponse>(&bytes);
+        any_bytes_never_panic::<Told>(&bytes);
+        any_bytes_never_panic::<Delivery>(&bytes);
+        any_bytes_never_panic::<Decision>(&bytes);
+        any_bytes_never_panic::<Action>(&bytes);
+        drop(decode_content(b"key", &bytes));
+        drop(decode_tokens(b"key", &bytes));
+        drop(blob_header(b"key", &bytes));
+    }
+
+    #[test]
+    fn message_rows_round_trip(
+        subject in proptest::option::of(".*"),
+        prefix in proptest::collection::vec(any::<u8>(), 0..50),
+        hashes in proptest::collection::btree_map(0u32..1 << 28, proptest::collection::btree_set(any::<u32>(), 0..4), 0..20),
+        raw in proptest::collection::vec(any::<u8>(), 0..300),
+    ) {
+        let mut rows = MessageRows::default();
+        rows.content.subject = subject;
+        rows.content.sent_at = Some(SentAt { at: UtcMillis(-77), offset_minutes: -330 });
+        rows.content.parts = vec![PartOffsets { header: 3, body: 9, end: 9, encoding: 2 }];
+        rows.tokens.words = hashes
+            .into_iter()
+            .map(|(hash, at)| Word { hash, fields: 65, positions: at.into_iter().collect() })
+            .collect();
+        rows.tokens.texts = vec![("org.example@ann".into(), 1)];
+        let encoded = EncodedMessage::new(&rows);
+        let value = content_value(&prefix, &encoded.content);
+        prop_assert_eq!(decode_content(b"key", &value), Ok((prefix, rows.content)));
+        prop_assert_eq!(decode_tokens(b"key", &encoded.tokens), Ok(rows.tokens));
+        let value = blob(&raw, UtcMillis(5));
+        prop_assert_eq!(blob_header(b"key", &value), Ok((UtcMillis(5), raw.as_slice())));
+    }
+}
+
+#[test]
+fn a_newer_version_is_refused_and_so_is_what_follows_the_row() {
+    let mut row = Told { generation: 3, at: UtcMillis(9) }.encode();
+    assert_eq!(Told::decode(b"k", &row), Ok(Told { generation: 3, at: UtcMillis(9) }));
+    row.push(0);
+    assert!(Told::decode(b"k", &row).is_err());
+    row.pop();
+    row[0] = 2;
+    assert!(Told::decode(b"k", &row).unwrap_err().to_string().contains("newer version"));
+}

@@ -1,0 +1,406 @@
+//! The store against its own checker: random changes of an account, failing writes, concurrent commits.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::engine::fault::Fault;
+use super::engine::memory::Memory;
+use super::engine::{Put, Table};
+use super::*;
+use crate::model::clock::Fixed;
+use crate::model::{
+    AccountRow, Action, ActionKind, ActionState, Address, BlobHash, EmailId, Listing, MailboxUid, MessageRows, Role,
+    Shape, ThreadKey, ToldKey, UtcMillis, VacationResponse, View as Filter,
+};
+
+const ACCOUNT: AccountId = AccountId(1);
+
+fn store_over(engine: Arc<dyn Engine>) -> Store {
+    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+    let store = Store::over(engine, &Options::small(), clock).unwrap();
+    make_account(&store, ACCOUNT);
+    store
+}
+
+fn make_account(store: &Store, account: AccountId) {
+    let row = AccountRow {
+        name: format!("{account}"),
+        primary: Address::from_parts("ann", "example.org"),
+        display_name: None,
+        active: true,
+        quota_octets: None,
+        quota_emails: Some(500),
+        zone: None,
+        detail_files: false,
+        unix_user: None,
+        created: UtcMillis(0),
+        passwords: Vec::new(),
+    };
+    let made = store.commit(account, |txn| {
+        txn.set_account(&row);
+        for (name, role) in [("Inbox", Role::Inbox), ("Trash", Role::Trash), ("Archive", Role::Archive)] {
+            txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role: Some(role), sort_order: 0 })?;
+        }
+        Ok(())
+    });
+    made.unwrap().1.wait_blocking().unwrap();
+}
+
+/// A message of its own (by `n`) whose ids are `keys`, and its blob.
+fn message(n: u32, keys: &[u8]) -> (EncodedMessage, Batch) {
+    let raw = format!("Subject: {n}\r\n\r\n{n}\r\n").into_bytes();
+    let hash = BlobHash(*blake3::hash(&raw).as_bytes());
+    let rows = MessageRows {
+        blob: hash,
+        size: raw.len() as u64,
+        thread_keys: keys.iter().map(|key| ThreadKey([*key; 32])).collect(),
+        ..MessageRows::default()
+    };
+    let put = Put { table: Table::Blobs, key: key::blob(&hash), value: Some(row::blob(&raw, UtcMillis(0))) };
+    (EncodedMessage::new(&rows), Batch { puts: vec![put], asserts: Vec::new() })
+}
+
+fn deliver_to(store: &Store, account: AccountId, n: u32, keys: &[u8], at: i64) -> Result<EmailId, Error> {
+    let (message, blob) = message(n, keys);
+    let (mut results, ticket) = store.commit_many(&[account], blob, |txn| {
+        let inbox = txn.state().inbox;
+        let new = NewEmail {
+            message: &message,
+            prefix: b"Delivered-To: ann@example.org\r\n",
+            mailboxes: BTreeSet::from([inbox]),
+            keywords: BTreeSet::new(),
+            received_at: UtcMillis(at),
+        };
+        txn.create_email(&new)
+    });
+    let (id, _) = results.pop().unwrap().1?;
+    ticket.wait_blocking()?;
+    Ok(id)
+}
+
+fn assert_clean(store: &Store) {
+    let breaches = store.check().unwrap();
+    assert!(breaches.is_empty(), "{}", breaches.iter().map(|b| format!("{b}\n")).collect::<String>());
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Deliver { keys: Vec<u8>, at: i64 },
+    Move { which: usize, mailboxes: BTreeSet<u32>, keywords: u8 },
+    Destroy { which: usize },
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let keys = proptest::collection::vec(0u8..5, 0..3);
+    let op = prop_oneof![
+        3 => (keys, 0i64..4).prop_map(|(keys, at)| Op::Deliver { keys, at }),
+        4 => (0usize..9, proptest::collection::btree_set(1u32..4, 1..3), 0u8..8)
+            .prop_map(|(which, mailboxes, keywords)| Op::Move { which, mailboxes, keywords }),
+        2 => (0usize..9).prop_map(|which| Op::Destroy { which }),
+    ];
+    proptest::collection::vec(op, 1..40)
+}
+
+fn run(store: &Store, ops: &[Op]) {
+    let mut live: Vec<EmailId> = Vec::new();
+    for (n, op) in ops.iter().enumerate() {
+        match op {
+            Op::Deliver { keys, at } => {
+                live.push(deliver_to(store, ACCOUNT, u32::try_from(n).unwrap(), keys, *at).unwrap());
+            }
+            Op::Move { which, mailboxes, keywords } if !live.is_empty() => {
+                let id = live[which % live.len()];
+                let words = ["$seen", "$flagged", "$draft"].iter().enumerate();
+                let words = words.filter(|(bit, _)| keywords >> bit & 1 == 1).map(|(_, word)| (*word).to_owned());
+                let boxes = mailboxes.iter().map(|uid| MailboxUid(*uid)).collect();
+                let (_, ticket) = store.commit(ACCOUNT, |txn| txn.update_email(id, boxes, words.collect())).unwrap();
+                ticket.wait_blocking().unwrap();
+            }
+            Op::Destroy { which } if !live.is_empty() => {
+                let id = live.remove(which % live.len());
+                store.commit(ACCOUNT, |txn| txn.destroy_email(id)).unwrap().1.wait_blocking().unwrap();
+            }
+            Op::Move { .. } | Op::Destroy { .. } => {}
+        }
+    }
+    assert_clean(store);
+    let mut seen: Vec<EmailId> =
+        store.view().emails(ACCOUNT, None, 1000).unwrap().into_iter().map(|(id, _)| id).collect();
+    seen.sort_unstable();
+    live.sort_unstable();
+    assert_eq!(seen, live);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_changes_keep_every_invariant(ops in ops()) {
+        run(&store_over(Arc::new(Memory::new())), &ops);
+    }
+}
+
+#[test]
+fn the_checker_sees_a_row_that_is_missing_in_each_derived_table() {
+    for table in [
+        Table::EmailByModseq,
+        Table::EmailByThread,
+        Table::EmailContent,
+        Table::EmailTokens,
+        Table::MailboxEmailList,
+        Table::MailboxEmailIndex,
+        Table::MailboxThreadIndex,
+        Table::Threads,
+        Table::ThreadByModseq,
+        Table::Blobs,
+        Table::BlobRefs,
+        Table::OutboxDue,
+        Table::ToldByTime,
+        Table::DeliveryByTime,
+    ] {
+        let engine = Arc::new(Memory::new());
+        let store = store_over(engine.clone());
+        deliver_to(&store, ACCOUNT, 1, &[1], 5).unwrap();
+        let done = store.commit(ACCOUNT, |txn| {
+            txn.queue_action(action());
+            txn.remember_told(&ToldKey([1; 32]), 0)?;
+            txn.remember_delivery(&[7; 32], None, &[])
+        });
+        done.unwrap().1.wait_blocking().unwrap();
+        assert_clean(&store);
+        let (key, _) = engine.rows(table).pop().unwrap();
+        let puts = vec![Put { table, key, value: None }];
+        engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+        assert!(!store.check().unwrap().is_empty(), "{}", table.name());
+    }
+}
+
+fn action() -> Action {
+    Action {
+        id: crate::model::ActionId(0),
+        kind: ActionKind::Reply,
+        state: ActionState::Waiting,
+        created: UtcMillis(0),
+        due: UtcMillis(5),
+        expires: UtcMillis(9),
+        attempts: 0,
+        last_error: None,
+        sender: None,
+        recipient: Address::from_parts("bob", "example.net"),
+        notify_never: true,
+        email: None,
+        told: None,
+        message_id: "r1@example.org".into(),
+        message: b"Subject: x\r\n\r\n".to_vec(),
+    }
+}
+
+#[test]
+fn messages_that_share_an_id_and_subject_share_a_thread_and_the_oldest_wins() {
+    let store = store_over(Arc::new(Memory::new()));
+    let thread = |id| store.view().email(ACCOUNT, id).unwrap().unwrap().thread;
+    let a = deliver_to(&store, ACCOUNT, 1, &[1], 10).unwrap();
+    let b = deliver_to(&store, ACCOUNT, 2, &[2], 20).unwrap();
+    assert_ne!(thread(a), thread(b));
+    let c = deliver_to(&store, ACCOUNT, 3, &[2, 1, 3], 30).unwrap();
+    assert_eq!(thread(c), thread(a));
+    // Nothing is rewritten: the other thread stays, and what names it still joins it.
+    let d = deliver_to(&store, ACCOUNT, 4, &[2], 40).unwrap();
+    assert_eq!(thread(d), thread(b));
+    let alone = deliver_to(&store, ACCOUNT, 5, &[], 50).unwrap();
+    assert!(![thread(a), thread(b)].contains(&thread(alone)));
+    assert_clean(&store);
+    // A thread that lost its last email is dead: the same ids begin a new one.
+    for id in [b, d] {
+        store.commit(ACCOUNT, |txn| txn.destroy_email(id)).unwrap().1.wait_blocking().unwrap();
+    }
+    let e = deliver_to(&store, ACCOUNT, 6, &[2], 60).unwrap();
+    assert!(thread(e) > thread(alone));
+    assert_clean(&store);
+}
+
+#[test]
+fn a_page_is_newest_first_and_collapses_threads() {
+    let store = store_over(Arc::new(Memory::new()));
+    let ids: Vec<EmailId> =
+        (0..6).map(|n| deliver_to(&store, ACCOUNT, n, &[(n % 2) as u8], i64::from(n)).unwrap()).collect();
+    let inbox = store.view().account_state(ACCOUNT).unwrap().inbox;
+    let listing = |shape| Listing { uid: inbox, view: Filter::Every, shape };
+    let page = |shape, after, limit| -> Vec<EmailId> {
+        store.view().listing(ACCOUNT, listing(shape), after, limit).unwrap().into_iter().map(|(id, _)| id).collect()
+    };
+    assert_eq!(page(Shape::Emails, None, 2), [ids[5], ids[4]]);
+    assert_eq!(page(Shape::Emails, Some(ids[4]), 2), [ids[3], ids[2]]);
+    assert_eq!(page(Shape::Threads, None, 9), [ids[5], ids[4]]);
+    let (_, inbox) = store.view().find_mailbox(ACCOUNT, "inbox").unwrap().unwrap();
+    assert_eq!((inbox.counts.total_emails, inbox.counts.unread_threads), (6, 2));
+}
+
+#[test]
+fn a_failed_write_takes_what_was_built_on_it_and_a_full_disk_heals() {
+    let engine = Arc::new(Fault::new(Memory::new()));
+    let store = store_over(engine.clone());
+    engine.fail_after(0, Error::Full);
+    assert_eq!(deliver_to(&store, ACCOUNT, 1, &[1], 1), Err(Error::Full));
+    engine.heal();
+    deliver_to(&store, ACCOUNT, 2, &[1], 2).unwrap();
+    assert_eq!(store.view().emails(ACCOUNT, None, 9).unwrap().len(), 1);
+    assert_clean(&store);
+    engine.fail_after(0, Error::Io("sync failed".into()));
+    assert!(matches!(deliver_to(&store, ACCOUNT, 3, &[1], 3), Err(Error::Io(_))));
+    engine.heal();
+    // What became of the disk is not known: nothing more is written.
+    assert!(matches!(deliver_to(&store, ACCOUNT, 4, &[1], 4), Err(Error::Poisoned(_))));
+    assert!(store.health().is_err());
+    assert_clean(&store);
+}
+
+#[test]
+fn concurrent_commits_to_few_accounts_share_writes_and_lose_nothing() {
+    let engine = Arc::new(Memory::new());
+    let store = store_over(engine);
+    make_account(&store, AccountId(2));
+    std::thread::scope(|scope| {
+        for worker in 0..8u32 {
+            let store = store.clone();
+            scope.spawn(move || {
+                for n in 0..25u32 {
+                    let account = AccountId(1 + (worker + n) % 2);
+                    deliver_to(&store, account, worker * 1000 + n, &[(n % 3) as u8], i64::from(n)).unwrap();
+                }
+            });
+        }
+    });
+    let count = |account| store.view().emails(account, None, 1000).unwrap().len();
+    assert_eq!(count(ACCOUNT) + count(AccountId(2)), 200);
+    assert_clean(&store);
+}
+
+#[test]
+fn a_response_that_changes_forgets_who_was_told_and_a_mere_save_does_not() {
+    let store = store_over(Arc::new(Memory::new()));
+    let set = |response: &VacationResponse| {
+        let (changed, ticket) = store.commit(ACCOUNT, |txn| txn.set_vacation(response)).unwrap();
+        ticket.wait_blocking().unwrap();
+        changed
+    };
+    let mut response =
+        VacationResponse { enabled: true, text_body: Some("Away".into()), ..VacationResponse::default() };
+    assert!(set(&response));
+    let (who, generation) = (ToldKey([3; 32]), store.view().vacation(ACCOUNT).unwrap().generation);
+    store.commit(ACCOUNT, |txn| txn.remember_told(&who, generation)).unwrap().1.wait_blocking().unwrap();
+    assert!(!set(&response));
+    assert!(store.view().told_at(ACCOUNT, &who, generation).unwrap().is_some());
+    response.text_body = Some("Away still".into());
+    assert!(set(&response));
+    let now = store.view().vacation(ACCOUNT).unwrap().generation;
+    assert!(now > generation);
+    assert_eq!(store.view().told_at(ACCOUNT, &who, now).unwrap(), None);
+    assert_clean(&store);
+}
+
+#[test]
+fn quota_is_kept_and_an_account_can_be_erased() {
+    let store = store_over(Arc::new(Memory::new()));
+    for n in 0..500 {
+        deliver_to(&store, ACCOUNT, n, &[], 1).unwrap();
+    }
+    assert_eq!(deliver_to(&store, ACCOUNT, 501, &[], 1), Err(Error::Quota));
+    assert_clean(&store);
+    while {
+        let (left, ticket) = store.commit(ACCOUNT, |txn| txn.erase(700)).unwrap();
+        ticket.wait_blocking().unwrap();
+        left
+    } {}
+    assert_eq!(store.view().account(ACCOUNT).unwrap(), None);
+    assert_clean(&store);
+}
+
+#[cfg(feature = "rocksdb")]
+mod on_disk {
+    use super::*;
+
+    fn open(dir: &Path) -> Result<Store, Error> {
+        Store::open(dir, &Options::small(), Arc::new(Fixed::at(UtcMillis(1_700_000_000_000))))
+    }
+
+    #[test]
+    fn what_was_redeemed_is_there_when_the_store_is_opened_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (id, secrets) = {
+            let store = open(dir.path()).unwrap();
+            make_account(&store, ACCOUNT);
+            (deliver_to(&store, ACCOUNT, 1, &[1], 5).unwrap(), store.secrets().clone())
+        };
+        let store = open(dir.path()).unwrap();
+        assert_eq!(store.secrets(), &secrets);
+        let message = store.view().message(ACCOUNT, id).unwrap().unwrap();
+        assert_eq!(message, b"Delivered-To: ann@example.org\r\nSubject: 1\r\n\r\n1\r\n");
+        assert_clean(&store);
+        assert!(open(dir.path()).is_err_and(|error| error.to_string().contains("another process")));
+    }
+
+    #[test]
+    fn random_changes_keep_every_invariant_on_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path()).unwrap();
+        make_account(&store, ACCOUNT);
+        let ops: Vec<Op> = (0..60u8)
+            .map(|n| match n % 4 {
+                0 | 1 => Op::Deliver { keys: vec![n % 5, n % 3], at: i64::from(n % 7) },
+                2 => Op::Move {
+                    which: usize::from(n),
+                    mailboxes: BTreeSet::from([1, 2 + u32::from(n % 2)]),
+                    keywords: n % 8,
+                },
+                _ => Op::Destroy { which: usize::from(n) },
+            })
+            .collect();
+        run(&store, &ops);
+    }
+
+    /// The files of an open store, as a crash leaves them: copied while nothing is flushed.
+    fn crash(dir: &Path) -> tempfile::TempDir {
+        let copy = tempfile::tempdir().unwrap();
+        for file in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
+            if file.file_type().unwrap().is_file() && file.file_name() != "LOCK" {
+                std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+            }
+        }
+        copy
+    }
+
+    fn log_of(dir: &Path) -> std::path::PathBuf {
+        let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
+        let logs = files.filter(|path| path.extension().is_some_and(|end| end == "log"));
+        logs.max_by_key(|path| std::fs::metadata(path).unwrap().len()).unwrap()
+    }
+
+    #[test]
+    fn a_cut_last_record_is_dropped_and_a_flipped_bit_refuses_to_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path()).unwrap();
+        make_account(&store, ACCOUNT);
+        for n in 0..50 {
+            deliver_to(&store, ACCOUNT, n, &[], i64::from(n)).unwrap();
+        }
+        let (cut, flipped) = (crash(dir.path()), crash(dir.path()));
+        drop(store);
+
+        // An incomplete last record was never acknowledged: it goes, and all before it stays.
+        let log = log_of(cut.path());
+        let mut bytes = std::fs::read(&log).unwrap();
+        std::fs::write(&log, &bytes[..bytes.len() - 9]).unwrap();
+        let store = open(cut.path()).unwrap();
+        assert_eq!(store.view().emails(ACCOUNT, None, 99).unwrap().len(), 49);
+        assert_clean(&store);
+
+        // Damage in the middle would silently drop acknowledged mail: it refuses, and says what to do.
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 0x10;
+        std::fs::write(log_of(flipped.path()), &bytes).unwrap();
+        let refused = open(flipped.path()).unwrap_err().to_string();
+        assert!(refused.contains("damaged") && refused.contains("backup"), "{refused}");
+    }
+}
