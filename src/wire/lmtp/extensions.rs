@@ -1,0 +1,100 @@
+//! What MAIL, RCPT and XFORWARD carry beyond a path: the extensions' parameters, read into the envelope.
+
+use crate::model::{Body, Client, Envelope, Notify, OriginalRecipient, Recipient, Ret};
+use crate::wire::smtp::Reply;
+use crate::wire::smtp::path::{utf8_addr, xtext};
+
+type Parameters = [(String, String)];
+
+fn bad_value(keyword: &str) -> Reply {
+    Reply::new(501, [5, 5, 4], format!("{keyword}: that value cannot be"))
+}
+
+fn unknown(keyword: &str) -> Reply {
+    Reply::new(555, [5, 5, 4], format!("{keyword}: parameter not known"))
+}
+
+/// MAIL's: SIZE (RFC 1870), BODY (RFC 6152, 3030), SMTPUTF8 (RFC 6531), RET and ENVID (RFC 3461), AUTH (RFC 4954 §5).
+pub(super) fn mail(envelope: &mut Envelope, parameters: &Parameters) -> Result<(), Reply> {
+    for (keyword, value) in parameters {
+        let bad = || bad_value(keyword);
+        match keyword.as_str() {
+            "SIZE" => envelope.size = Some(value.parse().map_err(|_| bad())?),
+            "BODY" => {
+                envelope.body = match value.to_ascii_uppercase().as_str() {
+                    "7BIT" => Body::SevenBit,
+                    "8BITMIME" => Body::EightBit,
+                    "BINARYMIME" => Body::Binary,
+                    _ => return Err(bad()),
+                }
+            }
+            "SMTPUTF8" if value.is_empty() => envelope.smtputf8 = true,
+            "RET" => {
+                envelope.ret = match value.to_ascii_uppercase().as_str() {
+                    "FULL" => Some(Ret::Full),
+                    "HDRS" => Some(Ret::Headers),
+                    _ => return Err(bad()),
+                }
+            }
+            "ENVID" => envelope.envid = Some(xtext(value).ok().filter(|id| id.len() <= 100).ok_or_else(bad)?),
+            // Who submitted it is nothing to a last hop; it must be well formed and is not kept.
+            "AUTH" => drop(xtext(value).map_err(|_| bad())?),
+            _ => return Err(unknown(keyword)),
+        }
+    }
+    Ok(())
+}
+
+/// RCPT's: NOTIFY and ORCPT (RFC 3461 §4.1, §4.2; RFC 6533 §3).
+pub(super) fn rcpt(recipient: &mut Recipient, parameters: &Parameters) -> Result<(), Reply> {
+    for (keyword, value) in parameters {
+        let bad = || bad_value(keyword);
+        match keyword.as_str() {
+            "NOTIFY" => recipient.notify = notify(value).ok_or_else(bad)?,
+            "ORCPT" => recipient.original = Some(original(value).filter(|_| value.len() <= 500).ok_or_else(bad)?),
+            _ => return Err(unknown(keyword)),
+        }
+    }
+    Ok(())
+}
+
+fn notify(value: &str) -> Option<Notify> {
+    let mut notify = Notify::default();
+    for word in value.split(',') {
+        match word.to_ascii_uppercase().as_str() {
+            "NEVER" => notify.never = true,
+            "SUCCESS" => notify.success = true,
+            "FAILURE" => notify.failure = true,
+            "DELAY" => notify.delay = true,
+            _ => return None,
+        }
+    }
+    // NEVER stands alone.
+    (!(notify.never && (notify.success || notify.failure || notify.delay))).then_some(notify)
+}
+
+fn original(value: &str) -> Option<OriginalRecipient> {
+    let (kind, address) = value.split_once(';')?;
+    let kind = kind.to_ascii_lowercase();
+    let address = if kind == "utf-8" { utf8_addr(address).ok()? } else { xtext(address).ok()? };
+    (!kind.is_empty() && !address.is_empty()).then_some(OriginalRecipient { kind, address })
+}
+
+/// XFORWARD's and XCLIENT's attributes, over what is known so far.
+pub(super) fn client(client: &mut Client, attributes: Vec<(String, Option<String>)>) -> Result<(), Reply> {
+    for (name, value) in attributes {
+        match name.as_str() {
+            "NAME" => client.name = value,
+            "ADDR" => client.addr = value.map(|addr| addr.trim_start_matches("IPV6:").to_owned()),
+            "PORT" => client.port = value.and_then(|port| port.parse().ok()),
+            "PROTO" => client.proto = value,
+            "HELO" => client.helo = value,
+            "IDENT" => client.ident = value,
+            "SOURCE" => client.source = value,
+            "LOGIN" => client.login = value,
+            "DESTADDR" | "DESTPORT" => {}
+            _ => return Err(Reply::new(501, [5, 5, 4], format!("{name}: attribute not known"))),
+        }
+    }
+    Ok(())
+}

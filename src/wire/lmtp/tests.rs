@@ -1,0 +1,142 @@
+//! Dialogs from `tests/dialogs`, and: any split of the octets gives the same session.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::Envelope;
+use crate::wire::smtp::Reply;
+
+/// A driver whose rules are in the addresses: `unknown@` is refused, `full@` is over quota at the end.
+fn drive(pieces: &[&[u8]], settings: Settings) -> (String, Vec<(Envelope, Vec<u8>)>) {
+    let mut session = Session::new(settings);
+    let (mut input, mut said, mut messages, mut body) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    'all: for piece in pieces {
+        input.extend_from_slice(piece);
+        loop {
+            let (taken, step) = session.step(&input);
+            input.drain(..taken);
+            said.append(session.output());
+            match step {
+                Step::NeedInput if taken == 0 => break,
+                Step::NeedInput => {}
+                Step::Begin | Step::Reset => body.clear(),
+                Step::Rcpt => {
+                    let known = session.recipient().is_some_and(|recipient| recipient.address.local() != "unknown");
+                    session.rcpt_verdict(&if known {
+                        Reply::new(250, [2, 1, 5], "taken")
+                    } else {
+                        Reply::new(550, [5, 1, 1], "nobody here has that address")
+                    });
+                }
+                Step::Body => body.extend_from_slice(session.chunk()),
+                Step::End => {
+                    let envelope = session.envelope().unwrap().clone();
+                    let replies: Vec<Reply> = envelope
+                        .recipients
+                        .iter()
+                        .map(|recipient| match recipient.address.local() {
+                            "full" => Reply::new(452, [4, 2, 2], "over quota"),
+                            _ => Reply::new(250, [2, 0, 0], "filed"),
+                        })
+                        .collect();
+                    session.delivered(&replies);
+                    messages.push((envelope, std::mem::take(&mut body)));
+                }
+                Step::StartTls | Step::Close => {
+                    said.append(session.output());
+                    break 'all;
+                }
+            }
+            said.append(session.output());
+        }
+    }
+    (String::from_utf8(said).unwrap(), messages)
+}
+
+fn small() -> Settings {
+    Settings {
+        hostname: "mx.example".into(),
+        max_message: 200,
+        max_recipients: 3,
+        max_errors: 5,
+        ..Settings::default()
+    }
+}
+
+/// `C: ` lines go out with CRLF, `c: ` lines as they stand with `\r \n \0` escapes; `S: ` lines must come back, each as a
+/// prefix, and no other. `!trusted` and `!starttls` switch settings on.
+#[test]
+fn dialogs() {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dialogs");
+    let mut files: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() >= 20, "the dialogs are missing");
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let (mut client, mut wanted, mut settings) = (Vec::new(), Vec::new(), small());
+        for line in text.lines() {
+            match line.split_at_checked(3) {
+                Some(("C: ", said)) => client.extend_from_slice(format!("{said}\r\n").as_bytes()),
+                Some(("c: ", said)) => {
+                    let said = said.replace("\\r", "\r").replace("\\n", "\n").replace("\\0", "\0");
+                    client.extend_from_slice(said.as_bytes());
+                }
+                Some(("S: ", said)) => wanted.push(said.to_owned()),
+                _ if line == "C:" => client.extend_from_slice(b"\r\n"),
+                _ if line == "!trusted" => settings.trusted = true,
+                _ if line == "!starttls" => settings.starttls = true,
+                _ => assert!(line.is_empty() || line.starts_with('#'), "{}: {line}", file.display()),
+            }
+        }
+        let (said, _) = drive(&[&client], settings);
+        let said: Vec<&str> = said.lines().collect();
+        let agrees = said.len() == wanted.len() && said.iter().zip(&wanted).all(|(said, want)| said.starts_with(want));
+        assert!(agrees, "{}\n--- wanted\n{}\n--- said\n{}", file.display(), wanted.join("\n"), said.join("\n"));
+    }
+}
+
+#[test]
+fn the_envelope_holds_what_was_said() {
+    let settings = Settings { trusted: true, ..small() };
+    let talk = b"LHLO mta.example\r\nXFORWARD NAME=spike.example ADDR=192.0.2.7 IDENT=4F1 PROTO=ESMTP\r\n\
+        MAIL FROM:<a@b.example> SIZE=9 BODY=8BITMIME RET=HDRS ENVID=q+2B1 SMTPUTF8\r\n\
+        RCPT TO:<x@y.example> NOTIFY=SUCCESS,DELAY ORCPT=rfc822;old+2Bx@y.example\r\nDATA\r\nhi\r\n.\r\n\
+        MAIL FROM:<>\r\nRCPT TO:<x@y.example>\r\nDATA\r\n.\r\n";
+    let (_, messages) = drive(&[talk], settings);
+    let (envelope, body) = &messages[0];
+    assert_eq!(body, b"hi\r\n");
+    assert_eq!((envelope.size, envelope.smtputf8, envelope.envid.as_deref()), (Some(9), true, Some("q+1")));
+    assert_eq!((envelope.client.ident.as_deref(), envelope.client.addr.as_deref()), (Some("4F1"), Some("192.0.2.7")));
+    assert_eq!(envelope.protocol(), "UTF8LMTP");
+    let recipient = &envelope.recipients[0];
+    assert!(recipient.notify.success && recipient.notify.delay && !recipient.notify.failure);
+    assert_eq!(recipient.original.as_ref().unwrap().address, "old+x@y.example");
+    // What XFORWARD said was said of one message.
+    assert_eq!(messages[1].0.client.ident, None);
+    assert_eq!(messages[1].1, b"");
+}
+
+const TALK: &[u8] = b"LHLO m\r\nMAIL FROM:<a@b.example>\r\nRCPT TO:<x@y.example>\r\nRCPT TO:<unknown@y.example>\r\nDATA\r\n\
+    ..a\r\n.b\n.\r\nc\r\n.\r\nMAIL FROM:<>\r\nRCPT TO:<full@y.example>\r\nRCPT TO:<x@y.example>\r\nBDAT 4\r\nab\r\nBDAT 3 LAST\r\nxyz\
+    FROB\r\nNOOP x\r\nRSET\r\nMAIL FROM:<a@b.example>\r\nRCPT TO:<x@y.example>\r\nBDAT 300\r\n";
+
+proptest! {
+    #[test]
+    fn any_split_gives_the_same_session(cuts in proptest::collection::vec(0usize..420, 0..12)) {
+        let mut talk = TALK.to_vec();
+        talk.extend_from_slice(&[b'z'; 300]);
+        talk.extend_from_slice(b"BDAT 2 LAST\r\nzzQUIT\r\n");
+        let whole = drive(&[&talk], small());
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(talk.len())).collect();
+        cuts.sort_unstable();
+        cuts.push(talk.len());
+        let mut from = 0;
+        let pieces: Vec<&[u8]> = cuts.iter().map(|cut| { let piece = &talk[from..*cut]; from = *cut; piece }).collect();
+        prop_assert_eq!(drive(&pieces, small()), whole);
+    }
+
+    #[test]
+    fn any_octets_are_answered_and_never_panic(octets in proptest::collection::vec(any::<u8>(), 0..400)) {
+        drive(&[&octets, b"\r\nQUIT\r\n"], small());
+    }
+}

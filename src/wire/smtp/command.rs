@@ -1,0 +1,163 @@
+//! Commands, one line each (RFC 5321 §4.1.1, RFC 2033 §4.1, RFC 3030 §2, RFC 3207; Postfix's XFORWARD and XCLIENT).
+
+use super::path::{Bad, parameters, path, xtext};
+use crate::model::Address;
+
+/// One command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// LHLO with the client's name.
+    Lhlo(String),
+    /// HELO or EHLO: not spoken here.
+    Helo,
+    /// MAIL FROM with its parameters.
+    Mail(Option<Address>, Vec<(String, String)>),
+    /// RCPT TO with its parameters.
+    Rcpt(Address, Vec<(String, String)>),
+    /// DATA.
+    Data,
+    /// BDAT: octets that follow, and whether they are the last.
+    Bdat(u64, bool),
+    /// RSET.
+    Rset,
+    /// NOOP, with or without an argument.
+    Noop,
+    /// VRFY.
+    Vrfy,
+    /// HELP.
+    Help,
+    /// QUIT.
+    Quit,
+    /// STARTTLS.
+    StartTls,
+    /// XFORWARD with its attributes; an unavailable one is `None`.
+    XForward(Vec<(String, Option<String>)>),
+    /// XCLIENT, likewise.
+    XClient(Vec<(String, Option<String>)>),
+}
+
+/// Why a line is no command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// No such command.
+    Unknown,
+    /// Its arguments are wrong.
+    Arguments,
+    /// Its path is wrong.
+    Path(Bad),
+}
+
+/// Reads one line, its CRLF already off.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse(line: &[u8]) -> Result<Command, Refused> {
+    let end = line.iter().position(|octet| *octet == b' ').unwrap_or(line.len());
+    let (verb, rest) = line.split_at_checked(end).unwrap_or((line, &[]));
+    let argument = rest.trim_ascii();
+    let bare = |command| if argument.is_empty() { Ok(command) } else { Err(Refused::Arguments) };
+    match verb.to_ascii_uppercase().as_slice() {
+        b"LHLO" => lhlo(argument),
+        b"HELO" | b"EHLO" => Ok(Command::Helo),
+        b"MAIL" => {
+            let (sender, parameters) = path_after(argument, b"FROM:")?;
+            Ok(Command::Mail(sender, parameters))
+        }
+        b"RCPT" => {
+            let (recipient, parameters) = path_after(argument, b"TO:")?;
+            Ok(Command::Rcpt(recipient.ok_or(Refused::Path(Bad::Syntax))?, parameters))
+        }
+        b"DATA" => bare(Command::Data),
+        b"BDAT" => bdat(argument),
+        b"RSET" => bare(Command::Rset),
+        b"NOOP" => Ok(Command::Noop),
+        b"VRFY" if !argument.is_empty() => Ok(Command::Vrfy),
+        b"HELP" => Ok(Command::Help),
+        b"QUIT" => bare(Command::Quit),
+        b"STARTTLS" => bare(Command::StartTls),
+        b"XFORWARD" => attributes(argument).map(Command::XForward),
+        b"XCLIENT" => attributes(argument).map(Command::XClient),
+        b"VRFY" => Err(Refused::Arguments),
+        _ => Err(Refused::Unknown),
+    }
+}
+
+/// The client's name is kept for the trace: printable, bounded, and never trusted.
+fn lhlo(argument: &[u8]) -> Result<Command, Refused> {
+    let name = std::str::from_utf8(argument).map_err(|_| Refused::Arguments)?;
+    let fits = (1..=255).contains(&name.len()) && name.chars().all(|c| !c.is_control() && c != ' ');
+    if fits { Ok(Command::Lhlo(name.to_owned())) } else { Err(Refused::Arguments) }
+}
+
+type PathAndParameters = (Option<Address>, Vec<(String, String)>);
+
+fn path_after(argument: &[u8], keyword: &[u8]) -> Result<PathAndParameters, Refused> {
+    let (found, rest) = argument.split_at_checked(keyword.len()).ok_or(Refused::Arguments)?;
+    if !found.eq_ignore_ascii_case(keyword) {
+        return Err(Refused::Arguments);
+    }
+    let (address, rest) = path(rest).map_err(Refused::Path)?;
+    Ok((address, parameters(rest).map_err(|_| Refused::Arguments)?))
+}
+
+fn bdat(argument: &[u8]) -> Result<Command, Refused> {
+    let text = std::str::from_utf8(argument).map_err(|_| Refused::Arguments)?;
+    let mut words = text.split_ascii_whitespace();
+    let size = words.next().filter(|word| word.len() <= 20 && word.bytes().all(|digit| digit.is_ascii_digit()));
+    let size = size.and_then(|word| word.parse().ok()).ok_or(Refused::Arguments)?;
+    let last = match words.next() {
+        None => false,
+        Some(word) if word.eq_ignore_ascii_case("LAST") => true,
+        Some(_) => return Err(Refused::Arguments),
+    };
+    if words.next().is_some() { Err(Refused::Arguments) } else { Ok(Command::Bdat(size, last)) }
+}
+
+fn attributes(argument: &[u8]) -> Result<Vec<(String, Option<String>)>, Refused> {
+    let text = std::str::from_utf8(argument).map_err(|_| Refused::Arguments)?;
+    let all: Option<Vec<_>> = text
+        .split_ascii_whitespace()
+        .map(|word| {
+            let (name, value) = word.split_once('=')?;
+            let value = xtext(value).ok()?;
+            let known = !value.is_empty() && !matches!(value.as_str(), "[UNAVAILABLE]" | "[TEMPUNAVAIL]");
+            Some((name.to_ascii_uppercase(), known.then_some(value)))
+        })
+        .collect();
+    all.filter(|all| !all.is_empty()).ok_or(Refused::Arguments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands() {
+        let bob = Address::from_parts("bob", "example.net");
+        for (line, wanted) in [
+            ("lhlo mx.example", Ok(Command::Lhlo("mx.example".into()))),
+            ("EHLO x", Ok(Command::Helo)),
+            ("MAIL FROM:<>", Ok(Command::Mail(None, vec![]))),
+            (
+                "mail from: <bob@example.net> SIZE=5",
+                Ok(Command::Mail(Some(bob.clone()), vec![("SIZE".into(), "5".into())])),
+            ),
+            ("RCPT TO:<bob@example.net>", Ok(Command::Rcpt(bob, vec![]))),
+            ("RCPT TO:<>", Err(Refused::Path(Bad::Syntax))),
+            ("BDAT 5 last", Ok(Command::Bdat(5, true))),
+            ("BDAT -1", Err(Refused::Arguments)),
+            ("BDAT 99999999999999999999", Err(Refused::Arguments)),
+            ("DATA junk", Err(Refused::Arguments)),
+            ("NOOP anything", Ok(Command::Noop)),
+            ("LHLO", Err(Refused::Arguments)),
+            ("FROB", Err(Refused::Unknown)),
+            ("", Err(Refused::Unknown)),
+        ] {
+            assert_eq!(parse(line.as_bytes()), wanted, "{line}");
+        }
+        let forward = parse(b"XFORWARD NAME=spike.example ADDR=[UNAVAILABLE] IDENT=4+2B").unwrap();
+        let wanted = [("NAME", Some("spike.example")), ("ADDR", None), ("IDENT", Some("4+"))];
+        let wanted = wanted.iter().map(|(name, value)| ((*name).to_owned(), value.map(str::to_owned))).collect();
+        assert_eq!(forward, Command::XForward(wanted));
+    }
+}

@@ -1,0 +1,148 @@
+//! Dot-stuffing both ways (RFC 5321 §4.5.2), proof against smuggling.
+//!
+//! Only `<CRLF>.<CRLF>` ends a message. A bare LF or CR never ends a line, so that two servers cannot disagree on where a
+//! message ends; such octets stay in the message as they are.
+
+/// Takes the transparency off a message as its octets come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unstuff(At);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// At the start of a line: of the message, or after CRLF.
+    Start,
+    /// Inside a line.
+    Line,
+    /// After a CR.
+    Cr,
+    /// After a dot that began a line: it is not given out yet.
+    Dot,
+    /// After such a dot and a CR.
+    DotCr,
+}
+
+impl Default for Unstuff {
+    fn default() -> Self {
+        Self(At::Start)
+    }
+}
+
+impl Unstuff {
+    /// Takes octets, appends what they mean to `out`; how many were taken, and whether the message has ended.
+    pub fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, bool) {
+        let mut rest = input;
+        while let Some((&byte, after)) = rest.split_first() {
+            // Inside a line everything up to the next CR goes through as it is.
+            if self.0 == At::Line {
+                let plain = memchr::memchr(b'\r', rest).unwrap_or(rest.len());
+                let (line, from_cr) = rest.split_at(plain);
+                out.extend_from_slice(line);
+                rest = from_cr;
+                if let Some((_, after)) = rest.split_first() {
+                    out.push(b'\r');
+                    self.0 = At::Cr;
+                    rest = after;
+                }
+                continue;
+            }
+            let (next, take) = match (self.0, byte) {
+                (At::Start, b'.') => (At::Dot, true),
+                (At::Dot, b'\r') => (At::DotCr, true),
+                (At::DotCr, b'\n') => {
+                    self.0 = At::Start;
+                    return (input.len().saturating_sub(after.len()), true);
+                }
+                // The dot was transparency, and a CR stood alone behind it.
+                (At::DotCr, _) => {
+                    out.push(b'\r');
+                    (At::Cr, false)
+                }
+                (At::Cr, b'\n') => {
+                    out.push(byte);
+                    (At::Start, true)
+                }
+                (At::Cr | At::Start, b'\r') => {
+                    out.push(byte);
+                    (At::Cr, true)
+                }
+                _ => (At::Line, false),
+            };
+            self.0 = next;
+            if take {
+                rest = after;
+            }
+        }
+        (input.len(), false)
+    }
+}
+
+/// A message as it goes over the wire, with the final dot. A message that does not end in CRLF gets one.
+#[must_use]
+pub fn stuff(message: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(message.len().saturating_add(64));
+    let mut start = true;
+    for line in message.split_inclusive(|byte| *byte == b'\n') {
+        if start && line.starts_with(b".") {
+            out.push(b'.');
+        }
+        out.extend_from_slice(line);
+        start = line.ends_with(b"\r\n");
+    }
+    if !start && !message.is_empty() {
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b".\r\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn whole(wire: &[u8]) -> Option<(Vec<u8>, usize)> {
+        let mut out = Vec::new();
+        let (taken, done) = Unstuff::default().feed(wire, &mut out);
+        done.then_some((out, taken))
+    }
+
+    #[test]
+    fn only_crlf_dot_crlf_ends_a_message() {
+        for (wire, message) in [
+            (&b".\r\n"[..], &b""[..]),
+            (b"a\r\n.\r\n", b"a\r\n"),
+            (b"..a\r\n.\r\n", b".a\r\n"),
+            (b"a\r\n..\r\n.\r\n", b"a\r\n.\r\n"),
+            (b"a\n.\nb\r\n.\r\n", b"a\n.\nb\r\n"),
+            (b"a\n.\r\nb\r\n.\r\n", b"a\n.\r\nb\r\n"),
+            (b"a\r\n.\nb\r\n.\r\n", b"a\r\n\nb\r\n"),
+            (b"a\r.\r\nb\r\n.\r\n", b"a\r.\r\nb\r\n"),
+            (b"a\r\n.\rb\r\n.\r\n", b"a\r\n\rb\r\n"),
+            (b"a\r\n.\r\r\n.\r\n", b"a\r\n\r\r\n"),
+            (b"\r\r\n.\r\n", b"\r\r\n"),
+        ] {
+            assert_eq!(whole(wire), Some((message.to_vec(), wire.len())), "{}", wire.escape_ascii());
+        }
+        for open in [&b"a\n.\n"[..], b"a\n.\r\n", b"a\r\n.\n", b"a\r.\r", b"a.\r\n", b""] {
+            assert_eq!(whole(open), None, "{}", open.escape_ascii());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip_at_any_split(bytes in "[ab.\r\n]{0,40}", cut in 0usize..60) {
+            let mut message = bytes.into_bytes();
+            if !message.is_empty() && !message.ends_with(b"\r\n") {
+                message.extend_from_slice(b"\r\n");
+            }
+            let wire = [stuff(&message), b"NOOP\r\n".to_vec()].concat();
+            let (mut state, mut out) = (Unstuff::default(), Vec::new());
+            let (first, second) = wire.split_at(cut.min(wire.len()));
+            let (taken, done) = state.feed(first, &mut out);
+            let taken = if done { taken } else { taken + state.feed(second, &mut out).0 };
+            prop_assert_eq!(out, message);
+            prop_assert_eq!(taken, wire.len() - 6);
+        }
+    }
+}

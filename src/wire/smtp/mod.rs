@@ -1,0 +1,10 @@
+//! The grammar that SMTP and LMTP share (RFC 5321 §4.1).
+
+pub mod command;
+pub mod dot;
+pub mod path;
+pub mod reply;
+
+pub use command::{Command, parse};
+pub use dot::Unstuff;
+pub use reply::Reply;
