@@ -1,1 +1,141 @@
 //! L0: tracing set-up; names of spans and fields; no message content.
+//!
+//! What must hold: no body, no subject and no password ever becomes a field. Names of spans and fields stand here, so
+//! that what is searched for in a log has one spelling.
+
+use std::sync::Arc;
+
+use tracing_subscriber::filter::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::reload;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Layer as _, Registry, fmt};
+
+/// Span of one LMTP session.
+pub const SESSION: &str = "session";
+/// Span of one delivery.
+pub const DELIVERY: &str = "delivery";
+/// Span of one attempt to send.
+pub const SENDING: &str = "sending";
+/// Field: queue id of the MTA before us.
+pub const QUEUE_ID: &str = "queue_id";
+/// Field: account id.
+pub const ACCOUNT: &str = "account";
+/// Field: email id.
+pub const EMAIL: &str = "email";
+/// Field: thread id.
+pub const THREAD: &str = "thread";
+/// Field: what was decided about a reply.
+pub const DECISION: &str = "decision";
+/// Field: milliseconds that it took.
+pub const MILLIS: &str = "ms";
+/// Field: the peer.
+pub const PEER: &str = "peer";
+
+/// How to log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Least level, or directives such as `info,restante::queue=debug`.
+    pub level: String,
+    /// Where to.
+    pub output: Output,
+}
+
+/// Where the log goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// The journal where standard error is the journal (`JOURNAL_STREAM` is set), else plain.
+    Auto,
+    /// Lines on standard error.
+    Plain,
+    /// The journal.
+    Journald,
+}
+
+/// Why logging could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The level is none.
+    #[error("`{0}` is no log level: write error, warn, info, debug or trace")]
+    Level(String),
+    /// The journal is not there.
+    #[error("the journal cannot be reached: {0}")]
+    Journal(#[source] std::io::Error),
+    /// Somebody was there before.
+    #[error("logging is already set up")]
+    Again,
+}
+
+/// What changes the level later.
+#[derive(Clone)]
+pub struct Handle(Arc<dyn Fn(EnvFilter) -> bool + Send + Sync>);
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Handle(..)")
+    }
+}
+
+impl Handle {
+    /// Sets another level.
+    ///
+    /// # Errors
+    /// The level is none; the old one stays.
+    pub fn set_level(&self, level: &str) -> Result<(), TraceError> {
+        if (self.0)(filter(level)?) { Ok(()) } else { Err(TraceError::Again) }
+    }
+}
+
+/// Whether a text is a level or a list of directives.
+#[must_use]
+pub fn is_level(level: &str) -> bool {
+    filter(level).is_ok()
+}
+
+fn filter(level: &str) -> Result<EnvFilter, TraceError> {
+    // A single unknown word would be taken for the name of a module, and silence everything.
+    let known = |word: &str| {
+        matches!(word.to_ascii_lowercase().as_str(), "off" | "error" | "warn" | "info" | "debug" | "trace")
+    };
+    let bad = || TraceError::Level(level.to_owned());
+    if !level.split(',').all(|part| part.contains('=') || known(part.trim())) {
+        return Err(bad());
+    }
+    EnvFilter::try_new(level).map_err(|_| bad())
+}
+
+/// Sets logging up for the whole process.
+///
+/// # Errors
+/// A bad level, no journal, or done before.
+pub fn init(settings: &Settings) -> Result<Handle, TraceError> {
+    let (filter, handle) = reload::Layer::<EnvFilter, Registry>::new(filter(&settings.level)?);
+    let journal = match settings.output {
+        Output::Plain => false,
+        Output::Journald => true,
+        Output::Auto => std::env::var_os("JOURNAL_STREAM").is_some(),
+    };
+    let (journal, plain) = if journal {
+        let layer = tracing_journald::layer().map_err(TraceError::Journal)?.with_field_prefix(None);
+        (Some(layer), None)
+    } else {
+        let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
+        (None, Some(fmt::layer().with_writer(std::io::stderr).with_ansi(colours).compact().boxed()))
+    };
+    tracing_subscriber::registry().with(filter).with(journal).with(plain).try_init().map_err(|_| TraceError::Again)?;
+    Ok(Handle(Arc::new(move |filter| handle.reload(filter).is_ok())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels() {
+        for (text, good) in
+            [("info", true), ("WARN", true), ("info,restante::queue=debug", true), ("loud", false), ("a=b", false)]
+        {
+            assert_eq!(is_level(text), good, "{text}");
+        }
+    }
+}

@@ -1,1 +1,297 @@
-//! L6: text to each room's own settings.
+//! L6: the one configuration file, as plain values.
+//!
+//! What must hold: an empty file works; an unknown key is an error with its line and the nearest name; every error names
+//! file, line and remedy. The rooms have settings of their own: the conversions stand in `convert`, and only there.
+//! `docs/config.md` describes each key, and its example is tested to be the defaults.
+
+mod check;
+mod convert;
+mod example;
+mod load;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::model::limits;
+
+pub use check::check;
+pub use example::example;
+pub use load::{DEFAULT_PATH, Fault, Faults, load, parse};
+pub use value::{Listener, Octets, Wait};
+
+/// The whole file.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Config {
+    /// Where the data are.
+    pub store: Store,
+    /// The LMTP server.
+    pub lmtp: Lmtp,
+    /// The HTTP server.
+    pub http: Http,
+    /// The control socket.
+    pub control: Control,
+    /// Addresses and accounts.
+    pub directory: Directory,
+    /// The way out for replies.
+    pub relay: Relay,
+    /// The responder.
+    pub vacation: Vacation,
+    /// Bounds.
+    pub limits: Limits,
+    /// The log.
+    pub log: Log,
+}
+
+/// `[store]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Store {
+    /// The data directory.
+    pub path: PathBuf,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { path: PathBuf::from("/var/lib/restante") }
+    }
+}
+
+/// `[lmtp]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Lmtp {
+    /// Where to listen; `None` is systemd's socket, else Postfix's private directory.
+    pub listen: Option<Vec<Listener>>,
+    /// Our name; `None` is the machine's.
+    pub hostname: Option<String>,
+    /// Peers that may say XFORWARD and XCLIENT.
+    pub trusted: Vec<String>,
+    /// PEM certificate chain for STARTTLS.
+    pub tls_certificate: Option<PathBuf>,
+    /// PEM private key for STARTTLS.
+    pub tls_key: Option<PathBuf>,
+}
+
+impl Default for Lmtp {
+    fn default() -> Self {
+        Self {
+            listen: None,
+            hostname: None,
+            trusted: vec!["unix".into(), "127.0.0.1".into(), "::1".into()],
+            tls_certificate: None,
+            tls_key: None,
+        }
+    }
+}
+
+/// `[http]`
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Http {
+    /// Where to listen.
+    pub listen: Vec<Listener>,
+}
+
+/// `[control]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Control {
+    /// The Unix socket.
+    pub socket: PathBuf,
+    /// Unix users who may manage all.
+    pub administrators: Vec<String>,
+}
+
+impl Default for Control {
+    fn default() -> Self {
+        Self { socket: PathBuf::from("/run/restante/control"), administrators: Vec::new() }
+    }
+}
+
+/// Which mailboxes a new account has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mailboxes {
+    /// Inbox, Drafts, Sent, Junk, Trash, Archive.
+    #[default]
+    Roles,
+    /// The Inbox alone.
+    Inbox,
+}
+
+/// `[directory]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Directory {
+    /// What separates user and detail; empty for none.
+    pub delimiter: String,
+    /// Whether the case of local parts tells people apart.
+    pub case_sensitive: bool,
+    /// Mailboxes of a new account.
+    pub mailboxes: Mailboxes,
+    /// IANA zone of accounts that name none.
+    pub zone: Option<String>,
+}
+
+impl Default for Directory {
+    fn default() -> Self {
+        Self { delimiter: "+".into(), case_sensitive: false, mailboxes: Mailboxes::Roles, zone: None }
+    }
+}
+
+/// How the relay is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tls {
+    /// Plain text.
+    None,
+    /// STARTTLS where offered.
+    #[default]
+    Opportunistic,
+    /// STARTTLS with a certificate that holds, or nothing is sent.
+    Required,
+}
+
+/// `[relay]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Relay {
+    /// Its host.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// TLS or not.
+    pub tls: Tls,
+    /// Longest wait for one answer.
+    pub timeout: Wait,
+    /// Replies under way at once.
+    pub concurrency: usize,
+}
+
+impl Default for Relay {
+    fn default() -> Self {
+        Self {
+            host: "127.0.0.1".into(),
+            port: 25,
+            tls: Tls::Opportunistic,
+            timeout: Wait(Duration::from_secs(60)),
+            concurrency: 4,
+        }
+    }
+}
+
+/// What authentication results must say before anyone is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Authentication {
+    /// Proof is wanted.
+    Strict,
+    /// Proof of forgery silences.
+    #[default]
+    FailOnly,
+    /// Not looked at.
+    Off,
+}
+
+/// `[vacation]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Vacation {
+    /// Whether anyone is answered at all.
+    pub enabled: bool,
+    /// Whose Authentication-Results are believed.
+    pub trusted_authserv_ids: Vec<String>,
+    /// What they must say.
+    pub authentication: Authentication,
+    /// The same sender is told again after this long; zero for never.
+    pub tell_again_after: Wait,
+    /// Most replies of one account in an hour.
+    pub replies_per_hour: u32,
+    /// More local parts that are never answered.
+    pub system_senders: Vec<String>,
+}
+
+impl Default for Vacation {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            trusted_authserv_ids: Vec::new(),
+            authentication: Authentication::FailOnly,
+            tell_again_after: Wait(Duration::ZERO),
+            replies_per_hour: 60,
+            system_senders: Vec::new(),
+        }
+    }
+}
+
+/// `[limits]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Limits {
+    /// Largest message.
+    pub message: Octets,
+    /// Recipients a transaction.
+    pub recipients: usize,
+    /// Connections at once.
+    pub connections: usize,
+    /// Octets under way over all connections.
+    pub in_flight: Octets,
+    /// Larger bodies are collected in a file.
+    pub body_in_memory: Octets,
+    /// Idle time of a session.
+    pub idle: Wait,
+    /// Whole time of a session.
+    pub session: Wait,
+    /// How long a stop waits for messages under way.
+    pub drain: Wait,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            message: Octets(limits::MESSAGE_OCTETS),
+            recipients: limits::RECIPIENTS,
+            connections: limits::CONNECTIONS,
+            in_flight: Octets(limits::OCTETS_IN_FLIGHT),
+            body_in_memory: Octets(limits::BODY_IN_MEMORY as u64),
+            idle: Wait(limits::IDLE),
+            session: Wait(limits::SESSION),
+            drain: Wait(Duration::from_secs(20)),
+        }
+    }
+}
+
+/// `[log]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Log {
+    /// Least level, or directives.
+    pub level: String,
+    /// Where to.
+    pub format: LogFormat,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { level: "info".into(), format: LogFormat::Auto }
+    }
+}
+
+/// Where the log goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    /// The journal under systemd, else plain.
+    #[default]
+    Auto,
+    /// Lines on standard error.
+    Plain,
+    /// The journal.
+    Journald,
+}

@@ -65,6 +65,12 @@ impl fmt::Display for UtcMillis {
     }
 }
 
+/// The zone of an IANA name, such as `Europe/Berlin`.
+#[must_use]
+pub fn zone(name: &str) -> Option<TimeZone> {
+    TimeZone::get(name).ok()
+}
+
 /// Where the time comes from.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// The time now.

@@ -1,0 +1,133 @@
+//! What the values mean together: each rule with its remedy.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::load::Fault;
+use super::{Config, Listener};
+use crate::model::clock;
+use crate::trace;
+
+/// All that is wrong with the meaning of `config`, which was read from `text` of `file`.
+#[must_use]
+pub fn check(config: &Config, text: &str, file: &Path) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let mut fault = |table: &str, key: &str, problem: String, remedy: &str| {
+        faults.push(Fault {
+            file: file.to_owned(),
+            line: line_of(text, table, key),
+            problem: format!("[{table}] {key}: {problem}"),
+            remedy: remedy.to_owned(),
+        });
+    };
+
+    for listener in config.lmtp.listen.iter().flatten() {
+        if matches!(listener, Listener::Tcp { port: 25, .. }) {
+            fault(
+                "lmtp",
+                "listen",
+                "LMTP must not be served on port 25 (RFC 2033 §5)".into(),
+                "take another port, such as tcp:127.0.0.1:24, or a Unix socket",
+            );
+        }
+    }
+    if config.lmtp.listen.as_ref().is_some_and(Vec::is_empty) {
+        fault(
+            "lmtp",
+            "listen",
+            "no listener, so no mail".into(),
+            "name one, or leave the key out for the usual socket",
+        );
+    }
+    if config.lmtp.tls_certificate.is_some() != config.lmtp.tls_key.is_some() {
+        let (have, lack) =
+            if config.lmtp.tls_key.is_some() { ("tls-key", "tls-certificate") } else { ("tls-certificate", "tls-key") };
+        fault("lmtp", have, format!("set without {lack}"), "set both, or neither for no STARTTLS");
+    }
+    for peer in &config.lmtp.trusted {
+        if peer != "unix" && peer.parse::<std::net::IpAddr>().is_err() {
+            fault("lmtp", "trusted", format!("`{peer}` is not an address"), "write \"unix\" or an IP address");
+        }
+    }
+    for listener in &config.http.listen {
+        let loopback = match listener {
+            Listener::Tcp { host, .. } => {
+                host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|at| at.is_loopback())
+            }
+            Listener::Unix(_) | Listener::Fd(_) => true,
+        };
+        if !loopback {
+            fault(
+                "http",
+                "listen",
+                format!("`{listener}` is open to the network without TLS"),
+                "listen on a loopback address or a Unix socket, and let a reverse proxy do the TLS",
+            );
+        }
+    }
+    if config.directory.delimiter.chars().count() > 1 {
+        fault("directory", "delimiter", "more than one character".into(), "write one character, or \"\" for none");
+    }
+    if let Some(zone) = &config.directory.zone
+        && clock::zone(zone).is_none()
+    {
+        fault(
+            "directory",
+            "zone",
+            format!("`{zone}` is not a time zone"),
+            "write an IANA name such as \"Europe/Berlin\"",
+        );
+    }
+    if config.relay.concurrency == 0 {
+        fault("relay", "concurrency", "nothing would be sent".into(), "write at least 1");
+    }
+    if config.relay.timeout.0 < Duration::from_secs(1) {
+        fault("relay", "timeout", "shorter than a second".into(), "write \"60s\"");
+    }
+    if !trace::is_level(&config.log.level) {
+        fault("log", "level", format!("`{}` is no level", config.log.level), "write error, warn, info, debug or trace");
+    }
+    if config.limits.recipients < 100 {
+        fault("limits", "recipients", "fewer than the 100 of RFC 5321 §4.5.3.1.8".into(), "write at least 100");
+    }
+    if config.limits.connections == 0 {
+        fault("limits", "connections", "nobody could connect".into(), "write at least 1");
+    }
+    if config.limits.idle.0 < Duration::from_secs(300) {
+        fault("limits", "idle", "shorter than the five minutes of RFC 5321 §4.5.3.2.7".into(), "write at least \"5m\"");
+    }
+    if config.limits.message > config.limits.in_flight {
+        fault(
+            "limits",
+            "message",
+            "larger than in-flight: it could never come in".into(),
+            "raise in-flight or lower message",
+        );
+    }
+    if config.limits.body_in_memory > config.limits.in_flight {
+        fault("limits", "body-in-memory", "larger than in-flight".into(), "write less, such as \"256 KiB\"");
+    }
+    faults
+}
+
+/// The line on which a key of a table is set, or its table begins.
+fn line_of(text: &str, table: &str, key: &str) -> Option<usize> {
+    let mut current = String::new();
+    let mut header = None;
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
+            name.trim().clone_into(&mut current);
+            if current == table {
+                header = Some(at + 1);
+            }
+        } else if let Some((name, _)) = line.split_once('=') {
+            let name = name.trim();
+            let full = if current.is_empty() { name.to_owned() } else { format!("{current}.{name}") };
+            if full == format!("{table}.{key}") {
+                return Some(at + 1);
+            }
+        }
+    }
+    header
+}

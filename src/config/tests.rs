@@ -1,0 +1,102 @@
+use std::path::Path;
+
+use super::*;
+
+fn faults(text: &str) -> String {
+    let file = Path::new("restante.toml");
+    match parse(text, file) {
+        Err(faults) => faults.to_string(),
+        Ok(config) => Faults(check(&config, text, file)).to_string(),
+    }
+}
+
+#[test]
+fn empty_is_good() {
+    assert_eq!(faults(""), "");
+    assert_eq!(parse("", Path::new("x")).unwrap(), Config::default());
+}
+
+#[test]
+fn example_is_the_defaults() {
+    assert_eq!(parse(example(), Path::new("x")).unwrap(), Config::default());
+    assert_eq!(faults(example()), "");
+}
+
+/// The keys come from the parser itself, so that none can be forgotten.
+#[test]
+fn example_lists_every_key() {
+    let keys = |text: &str| -> Vec<String> {
+        let error = toml::from_str::<Config>(text).unwrap_err();
+        error.message().split('`').skip(3).step_by(2).map(str::to_owned).collect()
+    };
+    let tables = keys("zzzz = 1");
+    assert_eq!(tables.len(), 9);
+    for table in tables {
+        let section = example().split_once(&format!("[{table}]\n")).expect("the table stands there").1;
+        let section = section.split("\n[").next().unwrap();
+        let keys = keys(&format!("[{table}]\nzzzz = 1"));
+        assert!(!keys.is_empty());
+        for key in keys {
+            let there = section.lines().any(|line| line.trim_start_matches("# ").starts_with(&format!("{key} = ")));
+            assert!(there, "[{table}] {key} is missing in docs/config.md");
+        }
+    }
+}
+
+#[test]
+fn commented_keys_are_good_too() {
+    let text: String = example()
+        .lines()
+        .map(|line| match line.strip_prefix("# ") {
+            Some(rest) if rest.split(' ').nth(1) == Some("=") => format!("{rest}\n"),
+            _ => format!("{line}\n"),
+        })
+        .collect();
+    assert_eq!(faults(&text), "");
+    assert!(parse(&text, Path::new("x")).unwrap().lmtp.tls_key.is_some());
+}
+
+#[test]
+fn errors() {
+    let cases = [
+        ("unknown key", "[lmtp]\n\nlissten = []\n"),
+        ("unknown key, other separator", "[limits]\nin_flight = \"1 MiB\"\n"),
+        ("unknown key, nothing near", "[log]\nverbosity = 3\n"),
+        ("unknown table", "[lmpt]\n"),
+        ("unknown value", "[vacation]\nauthentication = \"fail\"\n"),
+        ("size", "[limits]\nmessage = \"50 megs\"\n"),
+        ("duration", "[limits]\nidle = 30\n"),
+        ("duration unit", "[relay]\ntimeout = \"1 fortnight\"\n"),
+        ("listener", "[lmtp]\nlisten = [\"/run/lmtp\"]\n"),
+        ("listener v6", "[lmtp]\nlisten = [\n  \"tcp:::1:24\",\n]\n"),
+        ("port 25", "[store]\n[lmtp]\nlisten = [\"tcp:127.0.0.1:25\"]\n"),
+        ("no listener", "[lmtp]\nlisten = []\n"),
+        ("half of tls", "lmtp.tls-key = \"/k\"\n"),
+        ("trusted", "[lmtp]\ntrusted = [\"localhost\"]\n"),
+        ("http", "[http]\nlisten = [\"tcp:0.0.0.0:80\"]\n"),
+        ("delimiter", "[directory]\ndelimiter = \"--\"\nzone = \"Mars/Olympus\"\n"),
+        ("bounds", "[limits]\nrecipients = 50\nidle = \"10s\"\nmessage = \"1 GiB\"\nconnections = 0\n"),
+        ("type", "[relay]\nport = \"smtp\"\n"),
+        ("type, large", "[relay]\nport = 99999\n"),
+        ("syntax", "[relay]\nport = = 3\n"),
+        ("twice", "[relay]\nport = 26\nport = 27\n"),
+    ];
+    let mut golden = String::new();
+    for (name, text) in cases {
+        golden.push_str(&format!("## {name}\n{text}->\n{}\n\n", faults(text)));
+    }
+    insta::assert_snapshot!(golden);
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let error = load(Some(Path::new("/nonexistent/restante.toml"))).unwrap_err();
+    assert!(error.to_string().starts_with("/nonexistent/restante.toml: cannot be read"), "{error}");
+}
+
+#[test]
+fn listeners_read_back() {
+    for text in ["unix:/run/x", "tcp:127.0.0.1:24", "tcp:[::1]:24", "tcp:localhost:0", "fd:lmtp"] {
+        assert_eq!(text.parse::<Listener>().unwrap().to_string(), text);
+    }
+}

@@ -1,0 +1,158 @@
+//! Values as people write them: sizes, durations, listeners.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::{self, Deserializer, Visitor};
+
+/// A size in octets: `"50 MiB"` or `52428800`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Octets(pub u64);
+
+/// A duration: `"30s"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Wait(pub Duration);
+
+/// A place to listen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listener {
+    /// A Unix socket.
+    Unix(PathBuf),
+    /// An address and port.
+    Tcp {
+        /// Host name or address, without brackets.
+        host: String,
+        /// Port; 0 lets the system choose.
+        port: u16,
+    },
+    /// A socket that systemd passed under this name.
+    Fd(String),
+}
+
+/// Splits `"50 MiB"` into its number and its unit.
+fn number_and_unit(text: &str) -> Option<(u64, &str)> {
+    let text = text.trim();
+    let end = text.find(|at: char| !at.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(end);
+    Some((digits.parse().ok()?, unit.trim()))
+}
+
+impl FromStr for Octets {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = || {
+            format!("`{text}` is not a size: write a whole number and B, KB, MB, GB, KiB, MiB or GiB, as in \"50 MiB\"")
+        };
+        let (number, unit) = number_and_unit(text).ok_or_else(bad)?;
+        let factor: u64 = match unit.to_ascii_lowercase().as_str() {
+            "" | "b" => 1,
+            "kb" => 1_000,
+            "mb" => 1_000_000,
+            "gb" => 1_000_000_000,
+            "kib" | "k" => 1 << 10,
+            "mib" | "m" => 1 << 20,
+            "gib" | "g" => 1 << 30,
+            _ => return Err(bad()),
+        };
+        number.checked_mul(factor).map(Self).ok_or_else(bad)
+    }
+}
+
+impl FromStr for Wait {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = || format!("`{text}` is not a duration: write a whole number and ms, s, m, h, d or w, as in \"30s\"");
+        let (number, unit) = number_and_unit(text).ok_or_else(bad)?;
+        let millis: u64 = match unit.to_ascii_lowercase().as_str() {
+            "ms" => 1,
+            "s" | "sec" => 1_000,
+            "m" | "min" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            "w" => 7 * 86_400_000,
+            _ => return Err(bad()),
+        };
+        number.checked_mul(millis).map(|all| Self(Duration::from_millis(all))).ok_or_else(bad)
+    }
+}
+
+impl FromStr for Listener {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = |why: &str| format!("`{text}` is not a listener ({why}): write unix:PATH, tcp:HOST:PORT or fd:NAME");
+        match text.split_once(':') {
+            Some(("unix", path)) if path.starts_with('/') || path.starts_with("./") => Ok(Self::Unix(path.into())),
+            Some(("unix", _)) => Err(bad("the path must begin with / or ./")),
+            Some(("fd", name)) if !name.is_empty() => Ok(Self::Fd(name.into())),
+            Some(("tcp", place)) => {
+                let (host, port) = place.rsplit_once(':').ok_or_else(|| bad("no port"))?;
+                let port = port.parse().map_err(|_| bad("the port must be a number up to 65535"))?;
+                let inner = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+                if host.is_empty() || (inner.is_none() && host.contains(':')) {
+                    return Err(bad("an IPv6 address stands in brackets, and a host there must be"));
+                }
+                Ok(Self::Tcp { host: inner.unwrap_or(host).into(), port })
+            }
+            _ => Err(bad("unknown kind")),
+        }
+    }
+}
+
+impl fmt::Display for Listener {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(out, "unix:{}", path.display()),
+            Self::Tcp { host, port } if host.contains(':') => write!(out, "tcp:[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(out, "tcp:{host}:{port}"),
+            Self::Fd(name) => write!(out, "fd:{name}"),
+        }
+    }
+}
+
+struct Text<T> {
+    what: &'static str,
+    number: Option<fn(u64) -> T>,
+}
+
+impl<T: FromStr<Err = String>> Visitor<'_> for Text<T> {
+    type Value = T;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.what)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
+        match (self.number, u64::try_from(number)) {
+            (Some(make), Ok(number)) => Ok(make(number)),
+            _ => Err(E::invalid_type(de::Unexpected::Signed(number), &self)),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Octets {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Text { what: "a size such as \"50 MiB\"", number: Some(Octets) })
+    }
+}
+
+impl<'de> Deserialize<'de> for Wait {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Text { what: "a duration such as \"30s\"", number: None })
+    }
+}
+
+impl<'de> Deserialize<'de> for Listener {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Text { what: "a listener such as \"unix:/run/lmtp\"", number: None })
+    }
+}
