@@ -1,0 +1,43 @@
+//! The one integration binary: the real program, real sockets, a real Postfix where there is one.
+//!
+//! One binary, because each further one links RocksDB again. Tests that need what a machine may lack say so aloud and
+//! pass; under `CI` they fail instead (see [`lacking`]).
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::indexing_slicing,
+    let_underscore_drop,
+    missing_docs,
+    reason = "test code"
+)]
+
+#[expect(dead_code, reason = "used as the tests of the parts land")]
+mod mail;
+mod sieve;
+#[expect(dead_code, reason = "used as the tests of the parts land")]
+mod sink;
+mod systemd;
+
+use std::path::{Path, PathBuf};
+
+/// The checkout.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A program of that name in `PATH`, or where Debian keeps those of the administrator.
+fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    path.split(':').chain(["/usr/sbin", "/sbin"]).map(|folder| Path::new(folder).join(name)).find(|file| file.is_file())
+}
+
+/// Says aloud that a test cannot run here; where `CI` is set that is a failure.
+fn lacking(what: &str) {
+    assert!(std::env::var_os("CI").is_none(), "lacking here: {what}; `.ci/setup test` installs it");
+    println!("NOT RUN: lacking {what}");
+}

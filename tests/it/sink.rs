@@ -1,0 +1,128 @@
+//! An SMTP server that keeps what it is given: the far side of replies.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// A message as the sink took it.
+#[derive(Debug, Clone)]
+pub(crate) struct Caught {
+    pub(crate) sender: String,
+    pub(crate) recipients: Vec<String>,
+    pub(crate) text: String,
+}
+
+impl Caught {
+    /// The first field of that name, unfolded.
+    pub(crate) fn header(&self, name: &str) -> Option<String> {
+        let head = self.text.split("\r\n\r\n").next()?.replace("\r\n ", " ").replace("\r\n\t", " ");
+        head.split("\r\n")
+            .filter_map(|line| line.split_once(':'))
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.trim().to_owned())
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    caught: Mutex<Vec<Caught>>,
+    more: Condvar,
+}
+
+/// The server; it stops with the test's process.
+#[derive(Debug, Clone)]
+pub(crate) struct Sink {
+    pub(crate) address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+impl Sink {
+    pub(crate) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let sink = Self { address: listener.local_addr().unwrap(), shared: Arc::default() };
+        let shared = Arc::clone(&sink.shared);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let shared = Arc::clone(&shared);
+                // A client that is killed in the middle is no failure of the sink.
+                std::thread::spawn(move || serve(&stream, &shared));
+            }
+        });
+        sink
+    }
+
+    pub(crate) fn caught(&self) -> Vec<Caught> {
+        self.shared.caught.lock().unwrap().clone()
+    }
+
+    /// Waits until there are `count`, or the time is over; gives what there is.
+    pub(crate) fn wait(&self, count: usize, most: Duration) -> Vec<Caught> {
+        let until = Instant::now() + most;
+        let mut caught = self.shared.caught.lock().unwrap();
+        while caught.len() < count {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            caught = self.shared.more.wait_timeout(caught, left).unwrap().0;
+        }
+        caught.clone()
+    }
+}
+
+fn serve(stream: &TcpStream, shared: &Shared) -> Option<()> {
+    let mut input = BufReader::new(stream.try_clone().ok()?);
+    let mut output = stream.try_clone().ok()?;
+    let mut say = move |text: &str| output.write_all(text.as_bytes()).ok();
+    let (mut sender, mut recipients) = (String::new(), Vec::new());
+    say("220 sink.example ESMTP\r\n")?;
+    loop {
+        let mut line = String::new();
+        if input.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        let line = line.trim_end();
+        let verb = line.split([' ', ':']).next().unwrap_or_default().to_ascii_uppercase();
+        let path = || line.split_once('<').and_then(|(_, rest)| rest.split_once('>')).map_or("", |(path, _)| path);
+        match verb.as_str() {
+            "EHLO" => say("250-sink.example\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250-DSN\r\n250 SIZE 100000000\r\n")?,
+            "MAIL" => {
+                sender = path().to_owned();
+                recipients.clear();
+                say("250 2.1.0 ok\r\n")?;
+            }
+            "RCPT" => {
+                recipients.push(path().to_owned());
+                say("250 2.1.5 ok\r\n")?;
+            }
+            "DATA" => {
+                say("354 go on\r\n")?;
+                let mut text = Vec::new();
+                loop {
+                    let start = text.len();
+                    if input.read_until(b'\n', &mut text).ok()? == 0 {
+                        return None;
+                    }
+                    if &text[start..] == b".\r\n" {
+                        text.truncate(start);
+                        break;
+                    }
+                    if text[start] == b'.' {
+                        text.remove(start);
+                    }
+                }
+                let text = String::from_utf8_lossy(&text).into_owned();
+                let caught = Caught { sender: sender.clone(), recipients: std::mem::take(&mut recipients), text };
+                shared.caught.lock().ok()?.push(caught);
+                shared.more.notify_all();
+                say("250 2.0.0 kept\r\n")?;
+            }
+            "QUIT" => {
+                say("221 2.0.0 bye\r\n")?;
+                return None;
+            }
+            _ => say("250 2.0.0 ok\r\n")?,
+        }
+    }
+}
