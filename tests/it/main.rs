@@ -16,11 +16,9 @@
     reason = "test code"
 )]
 
-#[expect(dead_code, reason = "used as the tests of the parts land")]
+#[expect(dead_code, reason = "used when the service has landed")]
 mod mail;
 mod sieve;
-#[expect(dead_code, reason = "used as the tests of the parts land")]
-mod sink;
 mod systemd;
 
 use std::path::{Path, PathBuf};

@@ -1,0 +1,146 @@
+//! The client side: sessions that each wait for the answer before the next message, as Postfix does.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::service::Service;
+use crate::words::Words;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Load {
+    pub(crate) sessions: usize,
+    pub(crate) size: usize,
+    pub(crate) recipients: usize,
+    pub(crate) time: Duration,
+    pub(crate) count: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Measured {
+    pub(crate) deliveries: u64,
+    pub(crate) refused: u64,
+    pub(crate) took: Duration,
+    /// Transactions by their latency in microseconds.
+    latencies: Vec<u32>,
+    /// Acknowledged subjects of each account.
+    pub(crate) acknowledged: BTreeMap<usize, Vec<u64>>,
+}
+
+impl Measured {
+    pub(crate) fn rate(&self) -> f64 {
+        self.deliveries as f64 / self.took.as_secs_f64().max(1e-9)
+    }
+
+    /// Milliseconds from the first command to the last answer of a transaction.
+    pub(crate) fn quantile(&self, part: f64) -> f64 {
+        let at = ((self.latencies.len().max(1) - 1) as f64 * part).round();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index below the length")]
+        self.latencies.get(at as usize).map_or(0.0, |micros| f64::from(*micros) / 1000.0)
+    }
+}
+
+/// Accounts that take the mail; session `s` sends to `recipients` of them, its own first.
+pub(crate) fn address(account: usize) -> String {
+    format!("user{account}@example.org")
+}
+
+impl Load {
+    pub(crate) fn run(&self, service: &Service, first: u64) -> Measured {
+        let next = AtomicU64::new(first);
+        let over = AtomicBool::new(false);
+        let begin = Instant::now();
+        let mut all = Measured::default();
+        std::thread::scope(|scope| {
+            let sessions: Vec<_> = (0..self.sessions)
+                .map(|session| {
+                    let (next, over) = (&next, &over);
+                    scope.spawn(move || self.session(&service.socket, session, first, next, over))
+                })
+                .collect();
+            let mut said = 0;
+            while self.count.map_or(begin.elapsed() < self.time, |_| !sessions.iter().all(|s| s.is_finished())) {
+                std::thread::sleep(Duration::from_millis(50));
+                if self.count.is_some() && begin.elapsed().as_secs() / 2 > said {
+                    said = begin.elapsed().as_secs() / 2;
+                    let done = next.load(Ordering::Relaxed) - first;
+                    println!(
+                        "{:>5} s {done:>8} begun, resident {:.0} MB",
+                        said * 2,
+                        service.usage().resident as f64 / 1e6
+                    );
+                }
+            }
+            over.store(true, Ordering::Relaxed);
+            for session in sessions {
+                let part = session.join().expect("a session");
+                all.deliveries += part.deliveries;
+                all.refused += part.refused;
+                all.latencies.extend(part.latencies);
+                for (account, mut numbers) in part.acknowledged {
+                    all.acknowledged.entry(account).or_default().append(&mut numbers);
+                }
+            }
+        });
+        all.took = begin.elapsed();
+        all.latencies.sort_unstable();
+        all
+    }
+
+    fn session(&self, socket: &Path, session: usize, first: u64, next: &AtomicU64, over: &AtomicBool) -> Measured {
+        let mut measured = Measured::default();
+        let mut words = Words::new(session as u64 + first);
+        let stream = UnixStream::connect(socket).expect("the socket");
+        let mut output = stream.try_clone().expect("the socket");
+        let mut input = BufReader::new(stream);
+        let mut reply = move || -> u16 {
+            loop {
+                let mut line = String::new();
+                assert!(input.read_line(&mut line).expect("an answer") > 0, "the service has gone");
+                if line.as_bytes().get(3) != Some(&b'-') {
+                    return line.get(..3).and_then(|code| code.parse().ok()).expect("a code");
+                }
+            }
+        };
+        assert_eq!(reply(), 220);
+        output.write_all(b"LHLO bench.example\r\n").expect("the socket");
+        assert_eq!(reply(), 250);
+        let accounts: Vec<usize> = (0..self.recipients).map(|k| session * self.recipients.max(1) + k).collect();
+        while !over.load(Ordering::Relaxed) {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if self.count.is_some_and(|count| number - first >= count) {
+                break;
+            }
+            let to: Vec<String> = accounts.iter().map(|account| address(*account)).collect();
+            let message = words.message(number, &to.join(",\r\n "), self.size);
+            let mut envelope = format!("MAIL FROM:<sender{session}@example.net> SIZE={}\r\n", message.len());
+            for one in &to {
+                envelope.push_str(&format!("RCPT TO:<{one}>\r\n"));
+            }
+            envelope.push_str("DATA\r\n");
+            let begin = Instant::now();
+            output.write_all(envelope.as_bytes()).expect("the socket");
+            for _ in 0..=to.len() {
+                let code = reply();
+                assert_eq!(code, 250, "MAIL or RCPT");
+            }
+            assert_eq!(reply(), 354, "DATA");
+            output.write_all(&message).expect("the socket");
+            output.write_all(b".\r\n").expect("the socket");
+            for account in &accounts {
+                if reply() == 250 {
+                    measured.deliveries += 1;
+                    measured.acknowledged.entry(*account).or_default().push(number);
+                } else {
+                    measured.refused += 1;
+                }
+            }
+            measured.latencies.push(u32::try_from(begin.elapsed().as_micros()).unwrap_or(u32::MAX));
+        }
+        output.write_all(b"QUIT\r\n").ok();
+        measured
+    }
+}

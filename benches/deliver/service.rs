@@ -1,0 +1,179 @@
+//! What is measured: a child process behind an LMTP socket, and what the kernel says that it used.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::load::{Measured, address};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_restante");
+
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) socket: PathBuf,
+    config: PathBuf,
+    trace: Option<PathBuf>,
+    child: Child,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Usage {
+    pub(crate) cpu_seconds: f64,
+    /// Octets that went to the disk.
+    pub(crate) written: u64,
+    /// Octets of memory, now.
+    pub(crate) resident: u64,
+}
+
+impl Usage {
+    pub(crate) fn since(self, before: &Self) -> Self {
+        Self {
+            cpu_seconds: self.cpu_seconds - before.cpu_seconds,
+            written: self.written - before.written,
+            resident: self.resident,
+        }
+    }
+}
+
+impl Service {
+    /// Starts `service` or `sink` in an empty directory, with accounts that take mail.
+    pub(crate) fn start(kind: &str, dir: &Path, accounts: usize, traced: bool) -> Self {
+        fs::remove_dir_all(dir).ok();
+        fs::create_dir_all(dir).expect("the directory");
+        // A socket's path is short: the directory may lie deep.
+        let sockets = std::env::temp_dir().join(format!("restante-bench-{}", std::process::id()));
+        fs::remove_dir_all(&sockets).ok();
+        fs::create_dir_all(&sockets).expect("the directory");
+        let (socket, config) = (sockets.join("lmtp"), dir.join("restante.toml"));
+        let text = format!(
+            "store.path = {:?}\ncontrol.socket = {:?}\nlmtp.listen = [\"unix:{}\"]\nlog.level = \"warn\"\n",
+            dir.join("data"),
+            sockets.join("control"),
+            socket.display()
+        );
+        fs::write(&config, text).expect("the configuration");
+        let trace = (traced && Command::new("strace").arg("-V").output().is_ok()).then(|| dir.join("strace"));
+        let mut command = match (&trace, kind) {
+            (_, "sink") => {
+                let mut command = Command::new(std::env::current_exe().expect("this program"));
+                command.arg("sink").arg(&socket).arg(dir.join("sink"));
+                command
+            }
+            (Some(out), _) => {
+                let mut command = Command::new("strace");
+                command.args(["-f", "--seccomp-bpf", "-c", "-U", "calls,name"]);
+                command.args(["-e", "trace=fsync,fdatasync,sync_file_range", "-o"]).arg(out);
+                command.arg(PROGRAM).arg("--config").arg(&config).arg("serve");
+                command
+            }
+            (None, _) => {
+                let mut command = Command::new(PROGRAM);
+                command.arg("--config").arg(&config).arg("serve");
+                command
+            }
+        };
+        let log = fs::File::create(dir.join("log")).expect("the log");
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("the program");
+        let service = Self { socket, config, trace, child };
+        let begin = Instant::now();
+        let control = sockets.join("control");
+        while UnixStream::connect(&service.socket).is_err()
+            || (kind != "sink" && UnixStream::connect(&control).is_err())
+        {
+            assert!(begin.elapsed() < Duration::from_secs(60), "it does not come up; see {}/log", dir.display());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        if kind != "sink" {
+            for account in 0..accounts {
+                service.command(&["account", "add", &address(account)]);
+            }
+        }
+        service
+    }
+
+    fn command(&self, arguments: &[&str]) -> Vec<u8> {
+        let done =
+            Command::new(PROGRAM).arg("--config").arg(&self.config).args(arguments).output().expect("the program");
+        assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+        done.stdout
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        let read = |name: &str| fs::read_to_string(format!("/proc/{}/{name}", self.child.id())).unwrap_or_default();
+        let stat = read("stat");
+        // The name in parentheses may hold spaces; user and system time are fields 14 and 15, in ticks of 10 ms.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let field = |at: usize| fields.get(at).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        let named = |text: &str, name: &str| -> u64 {
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+        };
+        Usage {
+            cpu_seconds: (field(11) + field(12)) as f64 / 100.0,
+            written: named(&read("io"), "write_bytes:"),
+            resident: named(&read("status"), "VmRSS:") * 1024,
+        }
+    }
+
+    /// Every acknowledged message is there once, and nothing else.
+    pub(crate) fn look_up(&self, measured: &Measured) {
+        let mut total = 0;
+        for (account, numbers) in &measured.acknowledged {
+            let listed = self.command(&["--json", "mail", "list", "-a", &address(*account), "--limit", "10000000"]);
+            let listed: serde_json::Value = serde_json::from_slice(&listed).expect("JSON");
+            let rows = listed.as_array().or_else(|| listed.as_object()?.values().find_map(|v| v.as_array()));
+            let mut left: BTreeMap<u64, u32> = numbers.iter().map(|number| (*number, 0)).collect();
+            for row in rows.expect("a list") {
+                let number = row["subject"].as_str().and_then(|text| text.rsplit(' ').next()?.parse().ok());
+                let number: u64 = number.unwrap_or_else(|| panic!("not ours: {row}"));
+                *left.entry(number).or_insert(1000) += 1;
+            }
+            let wrong: Vec<_> = left.iter().filter(|(_, count)| **count != 1).take(10).collect();
+            assert!(wrong.is_empty(), "{}: not there once: {wrong:?}", address(*account));
+            total += numbers.len();
+        }
+        println!("all {total} are there, each once");
+    }
+
+    pub(crate) fn traced(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    pub(crate) fn stop(mut self) {
+        self.end();
+    }
+
+    /// Stops it; how many syncs strace counted.
+    pub(crate) fn stop_and_count(mut self) -> u64 {
+        // The program under strace, not strace: it must end in order.
+        let children = format!("/proc/{0}/task/{0}/children", self.child.id());
+        let inner = fs::read_to_string(children).unwrap_or_default();
+        if let Some(pid) = inner.split_whitespace().next().and_then(|pid| Pid::from_raw(pid.parse().ok()?)) {
+            kill_process(pid, Signal::TERM).ok();
+            self.child.wait().ok();
+        }
+        self.end();
+        let summary = self.trace.as_ref().and_then(|out| fs::read_to_string(out).ok()).unwrap_or_default();
+        let counts = summary.lines().filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let (count, name) = (words.next()?, words.next()?);
+            if matches!(name, "fsync" | "fdatasync") { count.parse::<u64>().ok() } else { None }
+        });
+        counts.sum()
+    }
+
+    fn end(&mut self) {
+        if self.child.try_wait().ok().flatten().is_none() {
+            kill_process(Pid::from_child(&self.child), Signal::TERM).ok();
+            self.child.wait().ok();
+        }
+        if let Some(folder) = self.socket.parent() {
+            fs::remove_dir_all(folder).ok();
+        }
+    }
+}

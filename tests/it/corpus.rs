@@ -1,0 +1,50 @@
+//! Mail that none of us wrote, delivered whole over LMTP; the bytes that come out are the bytes that went in.
+
+use std::collections::HashMap;
+use std::fs;
+
+use crate::bed::{Bed, corpus, email_id};
+use crate::mail::{Client, crlf};
+
+#[test]
+fn every_message_comes_back_as_it_was() {
+    let Some(folder) = corpus() else {
+        println!("NOT RUN: no corpus in ../shared/corpus, and RESTANTE_CORPUS names none");
+        return;
+    };
+    let expected = fs::read_to_string(folder.join("expect.tsv")).unwrap();
+    let mut lines = expected.lines();
+    let head: Vec<&str> = lines.next().unwrap().split('\t').collect();
+    let column = |name: &str| head.iter().position(|known| *known == name).unwrap();
+    let (file, sender) = (column("file"), column("env_from"));
+
+    let mut bed = Bed::new("");
+    bed.start();
+    bed.account("ann@example.org", &[]);
+    let mut client = Client::lmtp(&bed.lmtp()).unwrap();
+    let mut sent: HashMap<String, (String, Vec<u8>)> = HashMap::new();
+    let mut count = 0;
+    for line in lines {
+        let cells: Vec<&str> = line.split('\t').collect();
+        let mut message = crlf(&fs::read(folder.join(cells[file])).unwrap());
+        if !message.ends_with(b"\r\n") {
+            message.extend_from_slice(b"\r\n");
+        }
+        let plain = cells[sender].bytes().all(|b| b.is_ascii_graphic() && !b"<>\\\"(),;:[]".contains(&b))
+            && cells[sender].split('@').count() == 2;
+        let replies = client.deliver(if plain { cells[sender] } else { "" }, &["ann@example.org"], &message).unwrap();
+        assert_eq!(replies[0].code, 250, "{}: {replies:?}", cells[file]);
+        sent.insert(email_id(&replies[0]).unwrap(), (cells[file].to_owned(), message));
+        count += 1;
+    }
+    assert!(count > 500, "a corpus of {count}");
+    assert_eq!(bed.mail("ann@example.org").len(), sent.len());
+    for (id, (name, message)) in &sent {
+        let raw = bed.raw("ann@example.org", id);
+        assert!(raw.ends_with(message), "{name}: {} octets in, {} out", message.len(), raw.len());
+        let prefix = &raw[..raw.len() - message.len()];
+        assert!(prefix.is_empty() || prefix.starts_with(b"Return-Path: <"), "{name}");
+    }
+    println!("{count} messages in, {} kept apart, all equal", sent.len());
+    bed.finish();
+}

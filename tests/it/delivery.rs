@@ -1,0 +1,91 @@
+//! LMTP over a real Unix socket: what is answered, and what is kept.
+
+use crate::bed::{Bed, email_id};
+use crate::mail::{Client, letter};
+
+#[test]
+fn one_copy_for_two_aliases_and_an_answer_for_each() {
+    let mut bed = Bed::new("");
+    bed.start();
+    bed.account("ann@example.org", &["--alias", "a.lias@example.org"]);
+    let message = letter("zoe@example.net", "ann@example.org, a.lias@example.org", "twice", "one copy");
+    let mut client = Client::lmtp(&bed.lmtp()).unwrap();
+    let replies = client.deliver("zoe@example.net", &["ann@example.org", "a.lias@example.org"], &message).unwrap();
+    assert_eq!(replies.iter().map(|r| r.code).collect::<Vec<_>>(), [250, 250], "{replies:?}");
+    assert_eq!(email_id(&replies[0]), email_id(&replies[1]));
+    assert_eq!(bed.mail("ann@example.org").len(), 1);
+
+    // The same RCPT twice with different ORCPT, as Postfix sends it for two aliases of one person (RFC 3461 §4.2).
+    let other = letter("zoe@example.net", "ann@example.org", "orcpt", "one copy again");
+    assert!(client.command("MAIL FROM:<zoe@example.net> BODY=8BITMIME").unwrap().ok());
+    let twice = ["<ann@example.org> ORCPT=rfc822;ann@example.org", "<ann@example.org> ORCPT=rfc822;a.lias@example.org"];
+    let replies = client.transact(twice.into_iter().map(str::to_owned), &other).unwrap();
+    assert_eq!(replies.iter().map(|r| r.code).collect::<Vec<_>>(), [250, 250], "{replies:?}");
+    assert_eq!(bed.mail("ann@example.org").len(), 2);
+    bed.finish();
+}
+
+#[test]
+fn a_retry_is_answered_with_the_same_id_also_after_a_restart() {
+    let mut bed = Bed::new("");
+    bed.start();
+    bed.account("ann@example.org", &[]);
+    let message = letter("zoe@example.net", "ann@example.org", "again", "the same bytes");
+    let deliver = |bed: &Bed, sender: &str| {
+        let replies = Client::lmtp(&bed.lmtp()).unwrap().deliver(sender, &["ann@example.org"], &message).unwrap();
+        assert_eq!(replies[0].code, 250, "{replies:?}");
+        email_id(&replies[0]).expect("an id in the answer")
+    };
+    let first = deliver(&bed, "zoe@example.net");
+    assert_eq!(deliver(&bed, "zoe@example.net"), first);
+    bed.stop();
+    bed.start();
+    assert_eq!(deliver(&bed, "zoe@example.net"), first);
+    // The same bytes from somebody else are another message.
+    assert_ne!(deliver(&bed, "yve@example.net"), first);
+    assert_eq!(bed.mail("ann@example.org").len(), 2);
+    assert!(bed.raw("ann@example.org", &first).ends_with(&message));
+    bed.finish();
+}
+
+#[test]
+fn refusals_name_their_reason() {
+    let mut bed = Bed::new("limits.message = \"64 KiB\"\n");
+    bed.start();
+    bed.account("ann@example.org", &[]);
+    bed.account("small@example.org", &["--quota", "8 KiB"]);
+    let mut client = Client::lmtp(&bed.lmtp()).unwrap();
+    let mut deliver = |to: &[&str], octets: usize| {
+        let body = "all work and no play\n".repeat(octets / 21);
+        let message = letter("zoe@example.net", to[0], "size", &body);
+        let replies = client.deliver("zoe@example.net", to, &message).unwrap();
+        replies.iter().map(|r| format!("{} {}", r.code, r.enhanced())).collect::<Vec<_>>()
+    };
+    assert_eq!(deliver(&["nobody@example.org"], 100), ["550 5.1.1"]);
+    assert_eq!(deliver(&["small@example.org"], 20_000), ["452 4.2.2"]);
+    // Too large for the site: a reply for each recipient, and the session stays in step (RFC 2033 §4.2).
+    assert_eq!(deliver(&["ann@example.org", "small@example.org"], 100_000), ["552 5.3.4", "552 5.3.4"]);
+    assert_eq!(deliver(&["ann@example.org", "nobody@example.org"], 100)[1], "550 5.1.1");
+    assert_eq!(bed.mail("ann@example.org").len(), 1);
+    assert_eq!(bed.mail("small@example.org").len(), 0);
+    bed.finish();
+}
+
+#[test]
+fn a_smuggled_message_is_none() {
+    let mut bed = Bed::new("");
+    bed.start();
+    bed.account("ann@example.org", &[]);
+    let mut client = Client::lmtp(&bed.lmtp()).unwrap();
+    assert!(client.command("MAIL FROM:<zoe@example.net>").unwrap().ok());
+    assert!(client.command("RCPT TO:<ann@example.org>").unwrap().ok());
+    assert_eq!(client.command("DATA").unwrap().code, 354);
+    client
+        .send(b"Subject: one\r\n\r\ntext\n.\nMAIL FROM:<eve@example.net>\r\n.\nRCPT TO:<ann@example.org>\n.\r\nDATA\r\n\r\n.\r\n")
+        .unwrap();
+    // Whether it is stored or refused (RFC 5321 §4.1.1.4): there is one answer, and never two messages.
+    let answer = client.reply().unwrap();
+    assert_eq!(client.command("NOOP").unwrap().code, 250, "{answer:?}");
+    assert!(bed.mail("ann@example.org").len() <= 1);
+    bed.finish();
+}
