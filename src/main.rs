@@ -1,3 +1,9 @@
 //! The program: arguments in, exit code out.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // One provider of cryptography for the whole process; a second call would only say that it is there.
+    drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
+    restante::cli::main()
+}

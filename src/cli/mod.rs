@@ -1,1 +1,126 @@
 //! L7: the command line.
+//!
+//! `serve` and `demo` run the service; `config` and `check` look at files; everything else is a client of the control
+//! socket, so that one process alone has the store open. Exit codes are those of sysexits.h.
+
+mod account;
+pub mod args;
+mod check;
+mod client;
+mod config;
+mod dates;
+mod deliver;
+mod demo;
+pub mod exit;
+mod mail;
+mod manual;
+mod methods;
+mod output;
+mod queue;
+mod serve;
+mod service;
+mod sink;
+#[cfg(test)]
+mod tests;
+mod vacation;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+
+pub use args::Cli;
+pub use client::Client;
+pub use dates::{BadDate, Edge, parse as parse_date};
+pub use exit::Failure;
+pub use service::{Service, ServiceError};
+pub use sink::{Caught, Sink};
+
+use crate::config::{Config, load};
+use args::Command;
+
+/// Runs the command that the arguments name.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let code = if error.use_stderr() { exit::USAGE } else { 0 };
+            // With standard output gone there is nobody to tell.
+            drop(error.print());
+            return ExitCode::from(code);
+        }
+    };
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            complain(&failure.message);
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+/// Says something on standard error.
+#[expect(clippy::print_stderr, reason = "the command line speaks on standard error")]
+pub(crate) fn complain(message: &str) {
+    for (at, line) in message.lines().enumerate() {
+        eprintln!("{}{}", if at == 0 { "restante: " } else { "" }, output::clean(line));
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Failure> {
+    match cli.command {
+        Command::Serve => serve::run(cli.config),
+        Command::Demo(args) => demo::run(&args),
+        Command::Config(command) => config::run(&command, cli.config.as_deref()),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "restante", &mut std::io::stdout());
+            Ok(())
+        }
+        Command::Manual => {
+            output::raw(&manual::text());
+            Ok(())
+        }
+        command => {
+            let context = Context::new(cli.config.as_deref(), cli.json)?;
+            one_thread()?.block_on(ask(command, context))
+        }
+    }
+}
+
+async fn ask(command: Command, context: Context) -> Result<(), Failure> {
+    match command {
+        Command::Account(command) => account::run(command, &context).await,
+        Command::Vacation(command) => vacation::run(command, &context).await,
+        Command::Mail(command) => mail::run(command, &context).await,
+        Command::Queue(command) => queue::run(command, &context).await,
+        Command::Deliver(args) => deliver::run(args, &context).await,
+        Command::Check => check::run(&context).await,
+        Command::Serve | Command::Demo(_) | Command::Config(_) | Command::Completions { .. } | Command::Manual => {
+            Ok(())
+        }
+    }
+}
+
+/// What every client command needs.
+#[derive(Debug)]
+struct Context {
+    config: Config,
+    client: Client,
+    json: bool,
+}
+
+impl Context {
+    fn new(path: Option<&Path>, json: bool) -> Result<Self, Failure> {
+        let config = load(path).map_err(|faults| Failure::new(exit::CONFIG, faults.to_string()))?;
+        let client = Client::new(&config.control.socket);
+        Ok(Self { config, client, json })
+    }
+}
+
+fn one_thread() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(exit::SOFTWARE, format!("no runtime: {error}")))
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::load::Fault;
 use super::{Config, Listener};
-use crate::model::clock;
+use crate::model::{Address, clock};
 use crate::trace;
 
 /// All that is wrong with the meaning of `config`, which was read from `text` of `file`.
@@ -67,6 +67,16 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<Fault> {
     }
     if config.directory.delimiter.chars().count() > 1 {
         fault("directory", "delimiter", "more than one character".into(), "write one character, or \"\" for none");
+    }
+    if let Some(address) = &config.directory.postmaster
+        && Address::parse(address).is_err()
+    {
+        fault(
+            "directory",
+            "postmaster",
+            format!("`{address}` is not an address"),
+            "write one such as hostmaster@example.org",
+        );
     }
     if let Some(zone) = &config.directory.zone
         && clock::zone(zone).is_none()

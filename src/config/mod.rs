@@ -135,13 +135,15 @@ pub struct Directory {
     pub case_sensitive: bool,
     /// Mailboxes of a new account.
     pub mailboxes: Mailboxes,
+    /// Where mail for `<Postmaster>` without a domain goes.
+    pub postmaster: Option<String>,
     /// IANA zone of accounts that name none.
     pub zone: Option<String>,
 }
 
 impl Default for Directory {
     fn default() -> Self {
-        Self { delimiter: "+".into(), case_sensitive: false, mailboxes: Mailboxes::Roles, zone: None }
+        Self { delimiter: "+".into(), case_sensitive: false, mailboxes: Mailboxes::Roles, postmaster: None, zone: None }
     }
 }
 

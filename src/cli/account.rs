@@ -1,0 +1,158 @@
+//! `account add|list|show|remove|alias|password`.
+
+use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
+
+use serde_json::{Value, json};
+
+use super::args::AccountCommand;
+use super::output::{self, text};
+use super::{Context, Failure, exit, methods};
+use crate::config::Octets;
+use crate::model::clock;
+
+/// The longest password that is read.
+const PASSWORD_OCTETS: u64 = 4096;
+
+pub(super) async fn run(command: AccountCommand, context: &Context) -> Result<(), Failure> {
+    let client = &context.client;
+    match command {
+        AccountCommand::Add { address, display_name, name, aliases, zone, quota, unix_user, detail_files } => {
+            if let Some(zone) = &zone
+                && clock::zone(zone).is_none()
+            {
+                return Err(Failure::new(
+                    exit::USAGE,
+                    format!("`{zone}` is not a time zone: write an IANA name such as Europe/Berlin"),
+                ));
+            }
+            let quota =
+                quota.map(|size| size.parse::<Octets>()).transpose().map_err(|bad| Failure::new(exit::USAGE, bad))?;
+            let answer = client
+                .call(
+                    methods::ACCOUNT_ADD,
+                    json!({
+                        "address": address, "displayName": display_name, "name": name, "aliases": aliases, "zone": zone,
+                        "quotaOctets": quota.map(|quota| quota.0), "unixUser": unix_user, "detailFiles": detail_files,
+                    }),
+                )
+                .await?;
+            if context.json {
+                output::json(&answer);
+            } else {
+                output::line(&format!("account {} ({address})", text(&answer["id"])));
+            }
+        }
+        AccountCommand::List => {
+            let answer = client.call(methods::ACCOUNT_LIST, json!({})).await?;
+            let list = answer["list"].as_array().cloned().unwrap_or_default();
+            if context.json {
+                output::json(&answer["list"]);
+                return Ok(());
+            }
+            let rows = list
+                .iter()
+                .map(|row| {
+                    let active = if row["active"] == false { "inactive" } else { "" };
+                    vec![
+                        text(&row["id"]),
+                        text(&row["name"]),
+                        others(row),
+                        text(&row["displayName"]),
+                        active.to_owned(),
+                    ]
+                })
+                .collect();
+            output::table(&["ID", "NAME", "OTHER ADDRESSES", "OWNER", ""], rows);
+        }
+        AccountCommand::Show { account } => {
+            let answer = client.call(methods::ACCOUNT_GET, json!({"account": account})).await?;
+            if context.json {
+                output::json(&answer);
+            } else {
+                output::facts(&answer);
+            }
+        }
+        AccountCommand::Remove { account, yes } => {
+            if !yes && !confirmed(&format!("Remove {account} with all its mail? Type yes: "))? {
+                return Err(Failure::new(exit::USAGE, "not removed"));
+            }
+            client.call(methods::ACCOUNT_REMOVE, json!({"account": account})).await?;
+            output::line(&format!("{account} removed"));
+        }
+        AccountCommand::Alias { account, address, remove } => {
+            client
+                .call(methods::ACCOUNT_ALIAS, json!({"account": account, "address": address, "remove": remove}))
+                .await?;
+            let verb = if remove { "no longer leads" } else { "leads" };
+            output::line(&format!("{address} {verb} to {account}"));
+        }
+        AccountCommand::Password { account, label } => {
+            let password = password()?;
+            client
+                .call(methods::ACCOUNT_PASSWORD, json!({"account": account, "name": label, "password": password}))
+                .await?;
+            output::line(&format!("password `{label}` of {account} set"));
+        }
+    }
+    Ok(())
+}
+
+fn others(row: &Value) -> String {
+    let primary = text(&row["address"]);
+    let all = row["addresses"].as_array().or_else(|| row["aliases"].as_array());
+    let all = all.map(|all| all.iter().map(text).filter(|one| *one != primary).collect::<Vec<_>>());
+    all.unwrap_or_default().join(", ")
+}
+
+fn confirmed(question: &str) -> Result<bool, Failure> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::new(exit::USAGE, "nobody to ask: say --yes"));
+    }
+    let broken = |error: std::io::Error| Failure::new(exit::NO_INPUT, error.to_string());
+    output::raw(question);
+    std::io::stdout().flush().map_err(broken)?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer).map_err(broken)?;
+    Ok(answer.trim() == "yes")
+}
+
+/// A password from standard input: its first line. Never from the arguments, which everybody on the machine can read.
+fn password() -> Result<String, Failure> {
+    let broken = |error: std::io::Error| Failure::new(exit::NO_INPUT, format!("no password: {error}"));
+    let stdin = std::io::stdin();
+    let quiet = stdin.is_terminal().then(Quiet::begin).transpose()?;
+    let mut line = String::new();
+    stdin.lock().take(PASSWORD_OCTETS).read_line(&mut line).map_err(broken)?;
+    drop(quiet);
+    let password = line.trim_end_matches(['\r', '\n']);
+    if password.is_empty() {
+        return Err(Failure::new(exit::NO_INPUT, "an empty password is none"));
+    }
+    Ok(password.to_owned())
+}
+
+/// While it lives, the terminal does not show what is typed.
+struct Quiet;
+
+impl Quiet {
+    fn begin() -> Result<Self, Failure> {
+        output::raw("Password: ");
+        drop(std::io::stdout().flush());
+        if echo("-echo") {
+            Ok(Self)
+        } else {
+            Err(Failure::new(exit::SOFTWARE, "the terminal cannot be silenced: pass the password on standard input"))
+        }
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        echo("echo");
+        output::raw("\n");
+    }
+}
+
+fn echo(mode: &str) -> bool {
+    std::process::Command::new("stty").arg(mode).status().is_ok_and(|status| status.success())
+}

@@ -1,0 +1,309 @@
+//! The words of the command line, as data: help, completions and manual are made from it.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Restante: a mail delivery agent with a vacation responder.
+///
+/// Postfix hands mail over by LMTP; Restante keeps it, answers senders while the owner is away, and gives the mail back.
+/// `serve` runs the service; the other commands talk to it over its control socket.
+#[derive(Debug, Parser)]
+#[command(
+    name = "restante",
+    version,
+    max_term_width = 100,
+    after_help = "Exit codes are those of sysexits.h: 64 usage, 66 no input, 67 no such account, 69 no service, 70 our \
+                  fault, 75 try later, 77 not allowed, 78 configuration."
+)]
+pub struct Cli {
+    /// The configuration file.
+    #[arg(long, global = true, env = "RESTANTE_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Answer in JSON.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the service in the foreground.
+    ///
+    /// Takes LMTP on the configured listeners or on the sockets that systemd passes, serves the control socket, and sends
+    /// replies through the relay. SIGTERM drains and stops; SIGHUP reads the configuration again.
+    Serve,
+    /// Show the main job on loopback, with mail of its own.
+    ///
+    /// Starts the service with a data directory under ./var, makes two accounts, switches one's vacation on, delivers a
+    /// handful of messages over LMTP, and shows the inbox, the decisions and the reply that was sent. Stays up until
+    /// interrupted.
+    Demo(Demo),
+    /// Check the configuration, or show an example.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Add, list and change accounts.
+    #[command(subcommand)]
+    Account(AccountCommand),
+    /// Answer senders while the owner is away.
+    #[command(subcommand)]
+    Vacation(VacationCommand),
+    /// Look at mail.
+    #[command(subcommand)]
+    Mail(MailCommand),
+    /// Look at replies on their way out.
+    #[command(subcommand)]
+    Queue(QueueCommand),
+    /// Deliver a message from standard input, for a pipe(8) transport of Postfix.
+    ///
+    /// Exits with 0 when every recipient has it, 67 when one is unknown, 75 when it is to be tried again. A retry makes no
+    /// second copy.
+    Deliver(Deliver),
+    /// Prove that the store is in order.
+    ///
+    /// Recomputes every list, count and index and compares. Asks the service when it runs, else opens the data directory.
+    Check,
+    /// Write completions for a shell.
+    Completions {
+        /// bash, elvish, fish, powershell or zsh.
+        shell: clap_complete::Shell,
+    },
+    /// Write the whole manual.
+    #[command(hide = true)]
+    Manual,
+}
+
+/// `demo`
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// The data directory; it is emptied first.
+    #[arg(long, default_value = "var/demo", value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Stop after the show.
+    #[arg(long)]
+    pub once: bool,
+}
+
+/// `config`
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Say what is wrong with the configuration file: a line for each fault, with its remedy.
+    Check,
+    /// Print every key with its default and what it means.
+    Example,
+}
+
+/// `account`
+#[derive(Debug, Subcommand)]
+pub enum AccountCommand {
+    /// Make an account.
+    Add {
+        /// Its primary address.
+        address: String,
+        /// The owner's name, as replies show it.
+        #[arg(long)]
+        display_name: Option<String>,
+        /// What commands and logins call it; the address if not given.
+        #[arg(long)]
+        name: Option<String>,
+        /// More addresses of it.
+        #[arg(long = "alias", value_name = "ADDRESS")]
+        aliases: Vec<String>,
+        /// The owner's IANA time zone, such as Europe/Berlin.
+        #[arg(long)]
+        zone: Option<String>,
+        /// The most that it may hold, such as "2 GiB".
+        #[arg(long, value_name = "SIZE")]
+        quota: Option<String>,
+        /// The Unix user who may manage it.
+        #[arg(long, value_name = "USER")]
+        unix_user: Option<String>,
+        /// Let user+Mailbox@ file into that mailbox.
+        #[arg(long)]
+        detail_files: bool,
+    },
+    /// List all accounts.
+    List,
+    /// Show one account.
+    Show {
+        /// Its name or any of its addresses.
+        account: String,
+    },
+    /// Remove an account with all its mail.
+    Remove {
+        /// Its name or any of its addresses.
+        account: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Give an account one more address, or take one away.
+    ///
+    /// An address @example.org is a catch-all: everything in that domain that nobody else claims.
+    Alias {
+        /// Its name or any of its addresses.
+        account: String,
+        /// The other address, or @DOMAIN.
+        address: String,
+        /// Take it away.
+        #[arg(long)]
+        remove: bool,
+    },
+    /// Set a password, read from the terminal or from standard input.
+    Password {
+        /// Its name or any of its addresses.
+        account: String,
+        /// What the password is for; each label has a password of its own.
+        #[arg(long, default_value = "default", value_name = "LABEL")]
+        label: String,
+    },
+}
+
+/// Whose.
+#[derive(Debug, Args)]
+pub struct Whose {
+    /// The account: its name or any of its addresses.
+    #[arg(long, short, value_name = "ACCOUNT")]
+    pub account: String,
+}
+
+/// `vacation`
+#[derive(Debug, Subcommand)]
+pub enum VacationCommand {
+    /// Say what senders are told, and switch it on.
+    ///
+    /// Strangers will read the text (RFC 3834 §6): leave out what a burglar would like to know. Dates are written
+    /// 2026-12-24, 2026-12-24T09:00, today, tomorrow, friday, or from today +3d, +2w, +1m; in the account's time zone. A day
+    /// given to --until is included.
+    Set(Box<VacationSet>),
+    /// Show what senders are told.
+    Show(Whose),
+    /// Switch it off; the text stays.
+    Off(Whose),
+    /// For each message: was a reply sent, and why or why not.
+    Log {
+        /// Whose.
+        #[command(flatten)]
+        whose: Whose,
+        /// At most this many, newest first.
+        #[arg(long, default_value_t = 50, value_name = "NUMBER")]
+        limit: usize,
+    },
+    /// Say what a message would get, and print the reply without sending it.
+    Test {
+        /// Whose.
+        #[command(flatten)]
+        whose: Whose,
+        /// The message; - is standard input.
+        #[arg(value_name = "FILE.eml")]
+        file: PathBuf,
+        /// The envelope sender; the message's Return-Path or From if not given, "" for none.
+        #[arg(long, short = 'f', value_name = "ADDRESS")]
+        sender: Option<String>,
+    },
+}
+
+/// `vacation set`
+#[derive(Debug, Args)]
+pub struct VacationSet {
+    /// Whose.
+    #[command(flatten)]
+    pub whose: Whose,
+    /// The reply's subject; "Auto: " and the original subject if not given.
+    #[arg(long)]
+    pub subject: Option<String>,
+    /// The reply's text.
+    #[arg(long, conflicts_with = "text_file")]
+    pub text: Option<String>,
+    /// A file with the reply's text; - is standard input.
+    #[arg(long, value_name = "FILE")]
+    pub text_file: Option<PathBuf>,
+    /// A file with the reply as HTML.
+    #[arg(long, value_name = "FILE")]
+    pub html_file: Option<PathBuf>,
+    /// From when on; now if not given.
+    #[arg(long = "from", alias = "from-date", value_name = "DATE")]
+    pub from_date: Option<String>,
+    /// Until when, a day included; until switched off if not given.
+    #[arg(long, value_name = "DATE")]
+    pub until: Option<String>,
+    /// The reply's From; the address that the sender wrote to if not given.
+    #[arg(long, value_name = "ADDRESS")]
+    pub sender_address: Option<String>,
+    /// The name in the reply's From.
+    #[arg(long, value_name = "NAME", requires = "sender_address")]
+    pub sender_name: Option<String>,
+    /// The reply's Reply-To.
+    #[arg(long, value_name = "ADDRESS")]
+    pub reply_to: Option<String>,
+    /// More addresses that count as the owner's.
+    #[arg(long = "address", value_name = "ADDRESS")]
+    pub addresses: Vec<String>,
+}
+
+/// `mail`
+#[derive(Debug, Subcommand)]
+pub enum MailCommand {
+    /// List a mailbox, newest first, a line for each thread or message.
+    List {
+        /// Whose.
+        #[command(flatten)]
+        whose: Whose,
+        /// The mailbox.
+        #[arg(long, default_value = "Inbox")]
+        mailbox: String,
+        /// A line for each thread: its newest message.
+        #[arg(long)]
+        threads: bool,
+        /// At most this many.
+        #[arg(long, default_value_t = 50, value_name = "NUMBER")]
+        limit: usize,
+    },
+    /// Print a message as it was received.
+    Show {
+        /// Whose.
+        #[command(flatten)]
+        whose: Whose,
+        /// Its id, as `mail list` shows it.
+        email: String,
+    },
+}
+
+/// `queue`
+#[derive(Debug, Subcommand)]
+pub enum QueueCommand {
+    /// List what waits to be sent.
+    List {
+        /// Of this account alone.
+        #[arg(long, short, value_name = "ACCOUNT")]
+        account: Option<String>,
+    },
+    /// Try now.
+    Retry(QueueItem),
+    /// Drop one unsent.
+    Remove(QueueItem),
+}
+
+/// One of the queue.
+#[derive(Debug, Args)]
+pub struct QueueItem {
+    /// Whose.
+    #[command(flatten)]
+    pub whose: Whose,
+    /// Its id, as `queue list` shows it.
+    pub action: String,
+}
+
+/// `deliver`
+#[derive(Debug, Args)]
+pub struct Deliver {
+    /// The envelope sender; "" or <> for none.
+    #[arg(short = 'f', long = "sender", value_name = "SENDER", allow_hyphen_values = true)]
+    pub sender: String,
+    /// To whom.
+    #[arg(required = true, value_name = "RECIPIENT")]
+    pub recipients: Vec<String>,
+}

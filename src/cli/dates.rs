@@ -1,0 +1,169 @@
+//! Dates as people write them, in the account's time zone.
+//!
+//! A pure function of text, now and zone. A date without a time is the start of that day; as an end (`--until friday`)
+//! it is the start of the day after, so that the day is included and the end stays exclusive (RFC 8621 §8).
+
+use jiff::civil::{Date, DateTime, Time, Weekday};
+use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp};
+
+use crate::model::UtcMillis;
+
+/// Which end of a window the text describes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Edge {
+    /// From then on.
+    From,
+    /// Until then, the day included.
+    Until,
+}
+
+/// A text that is no date.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not a date: write 2026-12-24, 2026-12-24T09:00, today, tomorrow, friday, or a span from now such as +3d, \
+     +2w, +1m, +12h"
+)]
+pub struct BadDate(pub String);
+
+/// The instant that `text` names.
+///
+/// # Errors
+/// `BadDate`.
+pub fn parse(text: &str, now: UtcMillis, zone: &TimeZone, edge: Edge) -> Result<UtcMillis, BadDate> {
+    let bad = || BadDate(text.to_owned());
+    let here = Timestamp::from_millisecond(now.0).map_err(|_| bad())?.to_zoned(zone.clone());
+    let word = text.trim().to_ascii_lowercase();
+    let at = match said(&word, here.date()).ok_or_else(bad)? {
+        Said::Day(day) => {
+            let day = if edge == Edge::Until { day.tomorrow().map_err(|_| bad())? } else { day };
+            day.to_zoned(zone.clone()).map_err(|_| bad())?.timestamp()
+        }
+        Said::Wall(wall) => wall.to_zoned(zone.clone()).map_err(|_| bad())?.timestamp(),
+        Said::Instant(at) => at,
+        Said::Later(span) => here.checked_add(span).map_err(|_| bad())?.timestamp(),
+    };
+    Ok(UtcMillis(at.as_millisecond()))
+}
+
+/// What was said.
+enum Said {
+    Day(Date),
+    Wall(DateTime),
+    Instant(Timestamp),
+    Later(Span),
+}
+
+fn said(word: &str, today: Date) -> Option<Said> {
+    match word {
+        "now" => return Some(Said::Later(Span::new())),
+        "today" => return Some(Said::Day(today)),
+        "tomorrow" => return today.tomorrow().ok().map(Said::Day),
+        _ => {}
+    }
+    if let Some(weekday) = weekday(word) {
+        // The next one: whoever means today says `today`.
+        return today.nth_weekday(1, weekday).ok().map(Said::Day);
+    }
+    if let Some(rest) = word.strip_prefix('+') {
+        return later(rest, today);
+    }
+    // The parser of dates alone would drop a time.
+    if word.len() == 10 {
+        return word.parse().ok().map(Said::Day);
+    }
+    if let Ok(at) = word.to_ascii_uppercase().parse::<Timestamp>() {
+        return Some(Said::Instant(at));
+    }
+    let (day, time) = word.split_once(['t', ' '])?;
+    let (day, time) = (day.parse::<Date>().ok()?, time.parse::<Time>().ok()?);
+    Some(Said::Wall(day.to_datetime(time)))
+}
+
+/// `2w`: days and longer are counted in whole days, hours and minutes from this very moment.
+fn later(rest: &str, today: Date) -> Option<Said> {
+    let end = rest.find(|at: char| !at.is_ascii_digit())?;
+    let (digits, unit) = rest.split_at(end);
+    let many: i32 = digits.parse().ok()?;
+    let span = Span::new();
+    let days = match unit.trim() {
+        "d" | "day" | "days" => span.try_days(many),
+        "w" | "week" | "weeks" => span.try_weeks(many),
+        "m" | "month" | "months" => span.try_months(many),
+        "y" | "year" | "years" => span.try_years(many),
+        "h" | "hour" | "hours" => return span.try_hours(many).ok().map(Said::Later),
+        "min" | "minutes" => return span.try_minutes(many).ok().map(Said::Later),
+        _ => return None,
+    };
+    today.checked_add(days.ok()?).ok().map(Said::Day)
+}
+
+fn weekday(word: &str) -> Option<Weekday> {
+    Some(match word {
+        "monday" | "mon" => Weekday::Monday,
+        "tuesday" | "tue" => Weekday::Tuesday,
+        "wednesday" | "wed" => Weekday::Wednesday,
+        "thursday" | "thu" => Weekday::Thursday,
+        "friday" | "fri" => Weekday::Friday,
+        "saturday" | "sat" => Weekday::Saturday,
+        "sunday" | "sun" => Weekday::Sunday,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, edge: Edge) -> String {
+        // A Wednesday, 10:30 in Berlin; summer time ended on 25 October.
+        let now = UtcMillis::parse_rfc3339("2026-10-21T08:30:00Z").unwrap();
+        let zone = TimeZone::get("Europe/Berlin").unwrap();
+        parse(text, now, &zone, edge).map_or_else(|_| "bad".into(), UtcMillis::rfc3339)
+    }
+
+    #[test]
+    fn forms() {
+        for (text, from, until) in [
+            ("2026-12-24", "2026-12-23T23:00:00Z", "2026-12-24T23:00:00Z"),
+            ("2026-12-24T09:00", "2026-12-24T08:00:00Z", "2026-12-24T08:00:00Z"),
+            ("2026-12-24 09:00", "2026-12-24T08:00:00Z", "2026-12-24T08:00:00Z"),
+            ("2026-12-24T09:00:00Z", "2026-12-24T09:00:00Z", "2026-12-24T09:00:00Z"),
+            ("2026-12-24t09:00:00-05:00", "2026-12-24T14:00:00Z", "2026-12-24T14:00:00Z"),
+            ("today", "2026-10-20T22:00:00Z", "2026-10-21T22:00:00Z"),
+            ("Tomorrow", "2026-10-21T22:00:00Z", "2026-10-22T22:00:00Z"),
+            ("friday", "2026-10-22T22:00:00Z", "2026-10-23T22:00:00Z"),
+            // The day on which summer time ends has 25 hours.
+            ("sun", "2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z"),
+            // Today is a Wednesday: the next one.
+            ("wednesday", "2026-10-27T23:00:00Z", "2026-10-28T23:00:00Z"),
+            ("+2w", "2026-11-03T23:00:00Z", "2026-11-04T23:00:00Z"),
+            ("+3d", "2026-10-23T22:00:00Z", "2026-10-24T22:00:00Z"),
+            ("+1m", "2026-11-20T23:00:00Z", "2026-11-21T23:00:00Z"),
+            ("+12h", "2026-10-21T20:30:00Z", "2026-10-21T20:30:00Z"),
+            // No such time, as the clocks go forward: the time as far after the gap.
+            ("2027-03-28T02:30", "2027-03-28T01:30:00Z", "2027-03-28T01:30:00Z"),
+        ] {
+            assert_eq!((read(text, Edge::From).as_str(), read(text, Edge::Until).as_str()), (from, until), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_none() {
+        for text in [
+            "",
+            "someday",
+            "2026-13-01",
+            "2026-02-30",
+            "2026-12-24T",
+            "2026-12-24T25:00",
+            "+",
+            "+2",
+            "+2x",
+            "24.12.2026",
+            "+99999999999d",
+        ] {
+            assert_eq!(read(text, Edge::From), "bad", "{text}");
+        }
+    }
+}

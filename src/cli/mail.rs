@@ -1,0 +1,64 @@
+//! `mail list|show`.
+
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+
+use super::args::MailCommand;
+use super::output::{self, short, size, text, when};
+use super::{Context, Failure, methods, vacation};
+
+pub(super) async fn run(command: MailCommand, context: &Context) -> Result<(), Failure> {
+    match command {
+        MailCommand::List { whose, mailbox, threads, limit } => {
+            let account = vacation::account(&whose.account, context).await?;
+            let arguments =
+                json!({"accountId": account.id, "mailbox": mailbox, "collapseThreads": threads, "limit": limit});
+            let answer = context.client.call(methods::MAIL_LIST, arguments).await?;
+            if context.json {
+                output::json(&answer["list"]);
+            } else {
+                output::table(&HEAD, rows(&answer["list"], &account.zone));
+            }
+        }
+        MailCommand::Show { whose, email } => {
+            let account = vacation::account(&whose.account, context).await?;
+            let answer = context.client.call(methods::MAIL_SHOW, json!({"accountId": account.id, "id": email})).await?;
+            if context.json {
+                output::json(&answer);
+            } else {
+                output::octets(&methods::of_octets(&answer["message"])?)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Head of a list of mail.
+pub(super) const HEAD: [&str; 6] = ["ID", "THREAD", "RECEIVED", "FROM", "SUBJECT", "SIZE"];
+
+/// Rows of a list of mail.
+pub(super) fn rows(list: &Value, zone: &TimeZone) -> Vec<Vec<String>> {
+    let row = |row: &Value| {
+        let clip = if row["hasAttachment"] == true { " [attachment]" } else { "" };
+        vec![
+            text(&row["id"]),
+            text(&row["threadId"]),
+            when(&row["receivedAt"], zone),
+            short(&from(&row["from"]), 32),
+            format!("{}{clip}", short(&text(&row["subject"]), 60)),
+            size(&row["size"]),
+        ]
+    };
+    list.as_array().into_iter().flatten().map(row).collect()
+}
+
+fn from(value: &Value) -> String {
+    match value {
+        Value::Array(all) => all.first().map(from).unwrap_or_default(),
+        Value::Object(one) => {
+            let name = one.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
+            name.or_else(|| one.get("email").and_then(Value::as_str)).unwrap_or_default().to_owned()
+        }
+        other => text(other),
+    }
+}

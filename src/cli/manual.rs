@@ -1,0 +1,27 @@
+//! The whole manual as text, from the help of each command: a test compares it with `docs/cli.md`'s golden copy.
+
+use clap::{Command, CommandFactory as _};
+
+use super::Cli;
+
+/// The long help of every command, one after the other.
+pub(super) fn text() -> String {
+    let mut out = String::new();
+    let mut root = Cli::command().term_width(100).disable_help_subcommand(true);
+    root.build();
+    write(&mut out, &mut root, 1);
+    out
+}
+
+fn write(out: &mut String, command: &mut Command, depth: usize) {
+    let name = command.get_bin_name().unwrap_or_else(|| command.get_name()).to_owned();
+    out.push_str(&format!("{} {name}\n\n```text\n", "#".repeat(depth)));
+    for line in command.render_long_help().to_string().lines() {
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out.push_str("```\n\n");
+    for sub in command.get_subcommands_mut().filter(|sub| !sub.is_hide_set()) {
+        write(out, sub, depth + 1);
+    }
+}

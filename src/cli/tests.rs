@@ -1,0 +1,21 @@
+use clap::CommandFactory as _;
+
+use super::*;
+
+#[test]
+fn the_words_are_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn the_manual() {
+    insta::assert_snapshot!(manual::text());
+}
+
+#[test]
+fn no_service_is_said() {
+    let client = Client::new(Path::new("/nonexistent/control"));
+    let failure = one_thread().unwrap().block_on(client.call("Core/echo", serde_json::json!({}))).unwrap_err();
+    assert_eq!(failure.code, exit::UNAVAILABLE);
+    assert!(failure.message.contains("/nonexistent/control"), "{failure}");
+}
