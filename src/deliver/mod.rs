@@ -1,1 +1,113 @@
 //! L4: one message in, as many outcomes out as it has recipients.
+//!
+//! The way of a message: `admit` at each RCPT; then, in `deliver`, parse once, plan for each account (pure: what it needs was
+//! read before), and apply all plans in one commit. A 250 is given only when the commit's ticket is redeemed: filing, thread,
+//! decision, told row and reply are durable together, or none of them is.
+
+mod admit;
+mod apply;
+mod outcome;
+mod plan;
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::account::{Directory, Resolved};
+use crate::model::{AccountId, Envelope, Recipient};
+use crate::store::Store;
+use crate::vacation::{self, Rate};
+use crate::wire::smtp::Reply;
+
+/// What a driver of a protocol needs of deliveries.
+pub trait Delivery: Send + Sync + 'static {
+    /// What one transaction has reserved so far.
+    type Session: Send + Default;
+
+    /// Whether a recipient is taken: a positive reply accepts it.
+    fn admit(&self, session: &mut Self::Session, envelope: &Envelope, recipient: &Recipient) -> Reply;
+
+    /// Delivers a message to the accepted recipients: one reply for each, in order.
+    fn deliver(
+        self: Arc<Self>,
+        session: Self::Session,
+        envelope: Envelope,
+        body: Vec<u8>,
+    ) -> impl Future<Output = Vec<Reply>> + Send;
+}
+
+/// What a site sets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The name in Received fields.
+    pub hostname: String,
+    /// Whether over quota is for good (552 5.2.2) or for now (452 4.2.2).
+    pub quota_is_permanent: bool,
+    /// Octets of the largest message, as the session has it too.
+    pub max_message: u64,
+    /// The vacation's.
+    pub vacation: vacation::Settings,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            hostname: "localhost".into(),
+            quota_is_permanent: false,
+            max_message: crate::model::limits::MESSAGE_OCTETS,
+            vacation: vacation::Settings::default(),
+        }
+    }
+}
+
+/// Delivers into a store.
+#[derive(Debug)]
+pub struct Deliver {
+    store: Store,
+    directory: Directory,
+    settings: Settings,
+    rate: Mutex<Rate>,
+}
+
+/// What a transaction's accepted recipients lead to.
+#[derive(Debug, Default)]
+pub struct Session {
+    targets: Vec<Resolved>,
+    reserved: HashMap<AccountId, u64>,
+}
+
+impl Deliver {
+    /// Deliveries into a store, for the accounts of a directory.
+    #[must_use]
+    pub fn new(store: Store, directory: Directory, settings: Settings) -> Self {
+        Self { store, directory, settings, rate: Mutex::default() }
+    }
+}
+
+impl Delivery for Deliver {
+    type Session = Session;
+
+    fn admit(&self, session: &mut Session, envelope: &Envelope, recipient: &Recipient) -> Reply {
+        self.admit_one(session, envelope, recipient)
+    }
+
+    async fn deliver(self: Arc<Self>, session: Session, envelope: Envelope, body: Vec<u8>) -> Vec<Reply> {
+        let prepared = if body.len() > crate::model::limits::BODY_IN_MEMORY {
+            // Parsing megabytes takes long: other sessions go on meanwhile.
+            let (own, count) = (Arc::clone(&self), session.targets.len());
+            let done = tokio::task::spawn_blocking(move || own.apply(&session, &envelope, &body)).await;
+            match done {
+                Ok(prepared) => prepared,
+                Err(_) => return vec![outcome::trouble(); count],
+            }
+        } else {
+            self.apply(&session, &envelope, &body)
+        };
+        self.replies(prepared).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,22 @@
-//! L1: one RFC 5322 message, pure.
+//! L1: one RFC 5322 message, pure: octets to facts, and facts to octets.
+//!
+//! Mail comes as it comes: nothing here refuses a message. What cannot be understood is left out of what is derived from
+//! it; the octets themselves are kept as they are. Every list taken from a message is bounded (`model::limits`).
+#![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
+
+pub mod auto;
+pub mod compose;
+pub mod content;
+pub mod header;
+pub mod parse;
+pub mod refs;
+mod rows;
+pub mod subject;
+pub mod tokens;
+pub mod trace;
+
+pub use parse::Message;
+pub use rows::{rows, rows_of};
+
+#[cfg(test)]
+mod corpus_tests;

@@ -148,9 +148,22 @@ impl Store {
         results.pop().map_or(Err(Error::NotFound("account")), |(_, result)| result.map(|value| (value, ticket)))
     }
 
-    /// Changes several accounts under one sync: each is a commit of its own, and one that fails drops out alone. `shared`
-    /// (blobs) is written before them, if any of them is. The results come in ascending order of the accounts.
-    pub fn commit_many<T>(
+    /// Files a message for several accounts under one sync: each is a commit of its own, and one that fails drops out
+    /// alone. The message's octets are put beside them, once, if any of them is written. The results come in ascending
+    /// order of the accounts.
+    pub fn commit_message<T>(
+        &self,
+        accounts: &[AccountId],
+        message: &EncodedMessage,
+        raw: &[u8],
+        change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
+    ) -> (Vec<(AccountId, Result<T, Error>)>, Ticket) {
+        let value = Some(row::blob(raw, self.0.clock.now()));
+        let put = engine::Put { table: engine::Table::Blobs, key: key::blob(&message.blob), value };
+        self.commit_many(accounts, Batch { puts: vec![put], asserts: Vec::new() }, change)
+    }
+
+    fn commit_many<T>(
         &self,
         accounts: &[AccountId],
         shared: Batch,

@@ -1,0 +1,265 @@
+//! Plans to exactly one commit for each account, all under one sync.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::outcome::{self, Filed};
+use super::plan::{Known, Plan, plan};
+use super::{Deliver, Session};
+use crate::account::Resolved;
+use crate::message::{Message, auto::Facts, rows_of, trace};
+use crate::model::clock::Stopwatch;
+use crate::model::{
+    AccountId, Action, ActionId, ActionKind, ActionState, Address, Decision, EmailId, Envelope, MailboxUid, Recipient,
+    UtcMillis, Verdict, limits,
+};
+use crate::store::{EncodedMessage, Error, NewEmail, Ticket, Txn};
+use crate::vacation::{ACCOUNT_HANDLE, Reason, told_key};
+use crate::wire::smtp::Reply;
+
+/// A commit on its way to the disk, and what to answer when it is there.
+pub(super) struct Prepared {
+    /// Of each accepted recipient, in order: its account's outcome.
+    outcomes: Vec<Result<Filed, Error>>,
+    accounts: Vec<AccountId>,
+    refusal: Option<Reply>,
+    ticket: Option<Ticket>,
+    queue_id: Option<String>,
+    watch: Stopwatch,
+}
+
+/// What is done for one account.
+struct Job {
+    recipients: Vec<Address>,
+    prefix: Vec<u8>,
+    mailbox: Option<MailboxUid>,
+    plan: Plan,
+}
+
+impl Deliver {
+    /// Parses, plans, and queues the rows. Takes some 100 µs for a usual message.
+    pub(super) fn apply(&self, session: &Session, envelope: &Envelope, raw: &[u8]) -> Prepared {
+        let watch = Stopwatch::start();
+        let mut prepared = Prepared {
+            outcomes: Vec::new(),
+            accounts: session.targets.iter().map(|target| target.account).collect(),
+            refusal: None,
+            ticket: None,
+            queue_id: trace::queue_id(raw, envelope),
+            watch,
+        };
+        if trace::received_count(raw) >= limits::RECEIVED_FIELDS {
+            prepared.refusal = Some(Reply::new(554, [5, 4, 6], "the message goes round in circles"));
+            return prepared;
+        }
+        let message = Message::parse(raw);
+        let rows = rows_of(&message, self.store.secrets());
+        let hash = transaction_hash(envelope, &rows.blob.0);
+        let encoded = EncodedMessage::new(&rows);
+        let facts = Facts::of(raw);
+        let now = self.store.clock().now();
+        let mut jobs: BTreeMap<AccountId, Result<Job, Error>> = BTreeMap::new();
+        for (recipient, target) in envelope.recipients.iter().zip(&session.targets) {
+            match jobs.get_mut(&target.account) {
+                Some(Ok(job)) => job.recipients.push(recipient.address.clone()),
+                Some(Err(_)) => {}
+                None => drop(jobs.insert(target.account, self.job(envelope, recipient, target, &facts, &hash, now))),
+            }
+        }
+        let accounts: Vec<AccountId> =
+            jobs.iter().filter(|(_, job)| job.is_ok()).map(|(account, _)| *account).collect();
+        let (results, ticket) =
+            self.store.commit_message(&accounts, &encoded, raw, |txn| match jobs.get(&txn.account()) {
+                Some(Ok(job)) => file(txn, job, envelope, &encoded, &hash),
+                _ => Err(Error::NotFound("account")),
+            });
+        let results: BTreeMap<AccountId, Result<Filed, Error>> = results.into_iter().collect();
+        prepared.outcomes = session
+            .targets
+            .iter()
+            .map(|target| match (results.get(&target.account), jobs.get(&target.account)) {
+                (Some(result), _) => result.clone(),
+                (None, Some(Err(error))) => Err(error.clone()),
+                (None, _) => Err(Error::NotFound("account")),
+            })
+            .collect();
+        prepared.ticket = Some(ticket);
+        prepared
+    }
+
+    fn job(
+        &self,
+        envelope: &Envelope,
+        recipient: &Recipient,
+        target: &Resolved,
+        facts: &Facts,
+        hash: &[u8; 32],
+        now: UtcMillis,
+    ) -> Result<Job, Error> {
+        let view = self.store.view();
+        let account = target.account;
+        let id = crate::model::BlobHash(*hash).to_string().chars().take(16).collect::<String>();
+        let prefix = trace::prefix(envelope, recipient, &target.address, &self.settings.hostname, &id, now);
+        let mailbox = match &target.detail {
+            Some(detail) if target.row.detail_files => {
+                let path = detail.replace('.', "/");
+                view.find_mailbox(account, &path)?.map(|(uid, _)| uid)
+            }
+            _ => None,
+        };
+        let response = view.vacation(account)?;
+        let secrets = self.store.secrets();
+        let key = envelope.sender.as_ref().map(|sender| told_key(&secrets.told, ACCOUNT_HANDLE, sender));
+        let told = match &key {
+            Some(key) if response.enabled => view.told_at(account, key, response.generation)?,
+            _ => None,
+        };
+        let identity = self.directory.identity(account)?;
+        let mut plan = plan(&Known {
+            now,
+            sender: envelope.sender.as_ref(),
+            recipient: &recipient.address,
+            identity: &identity,
+            response: &response,
+            facts,
+            told_key: key,
+            told,
+            secret: &secrets.told,
+            settings: &self.settings.vacation,
+            nonce: nonce(hash, account),
+        });
+        let served = || view.delivery(account, hash).map(|known| known.is_some());
+        if let (Plan::Answer { .. }, Some(sender)) = (&plan, &envelope.sender)
+            && !served()?
+        {
+            let taken = self.rate.lock().take(now, account, sender.domain(), &self.settings.vacation.rate);
+            if let Err(detail) = taken {
+                plan = Plan::Silent { reason: Reason::RateLimit.code(), detail };
+            }
+        }
+        Ok(Job { recipients: vec![recipient.address.clone()], prefix, mailbox, plan })
+    }
+
+    /// Waits for the disk, and answers.
+    pub(super) async fn replies(&self, prepared: Prepared) -> Vec<Reply> {
+        if let Some(reply) = prepared.refusal {
+            return vec![reply; prepared.accounts.len()];
+        }
+        let durable = match prepared.ticket {
+            Some(ticket) => ticket.wait().await,
+            None => Ok(()),
+        };
+        let queue_id = prepared.queue_id.as_deref().unwrap_or("-");
+        let ms = prepared.watch.elapsed().as_millis();
+        let outcomes = prepared.outcomes.into_iter().zip(prepared.accounts);
+        outcomes
+            .map(|(outcome, account)| match durable.clone().and(outcome) {
+                Ok(filed) => {
+                    match &filed {
+                        Filed::New { email, thread, decision } => {
+                            tracing::info!(queue_id, %account, %email, %thread, decision, ms, "delivered");
+                        }
+                        Filed::Again(email) => {
+                            let email = email.map(|email| email.to_string());
+                            tracing::info!(queue_id, %account, email, ms, "delivered before");
+                        }
+                    }
+                    outcome::filed(&filed)
+                }
+                Err(error) => {
+                    tracing::warn!(queue_id, %account, %error, ms, "not delivered");
+                    outcome::refused(&error, &self.settings)
+                }
+            })
+            .collect()
+    }
+}
+
+/// One account's rows.
+fn file(
+    txn: &mut Txn<'_>,
+    job: &Job,
+    envelope: &Envelope,
+    message: &EncodedMessage,
+    hash: &[u8; 32],
+) -> Result<Filed, Error> {
+    if let Some(known) = txn.delivery(hash)? {
+        txn.remember_delivery(hash, known.email, &job.recipients)?;
+        return Ok(Filed::Again(known.email));
+    }
+    let inbox = txn.state().inbox;
+    let (email, thread) = txn.create_email(&NewEmail {
+        message,
+        prefix: &job.prefix,
+        mailboxes: BTreeSet::from([job.mailbox.unwrap_or(inbox)]),
+        keywords: BTreeSet::new(),
+        received_at: txn.now(),
+    })?;
+    txn.remember_delivery(hash, Some(email), &job.recipients)?;
+    let verdict = answer(txn, &job.plan, email)?;
+    let decision = match &verdict {
+        Verdict::Answered(action) => format!("answered {action}"),
+        Verdict::Silent { reason, .. } => reason.clone(),
+    };
+    let recipient = job.recipients.first().cloned().unwrap_or_else(|| Address::from_parts("", ""));
+    txn.add_decision(&Decision { at: txn.now(), email, sender: envelope.sender.clone(), recipient, verdict });
+    Ok(Filed::New { email, thread, decision })
+}
+
+/// The reply, unless the response changed or the sender was told since the plan was made.
+fn answer(txn: &mut Txn<'_>, plan: &Plan, email: EmailId) -> Result<Verdict, Error> {
+    let silent = |reason: &str, detail: &str| Verdict::Silent { reason: reason.into(), detail: detail.into() };
+    let Plan::Answer { reply, generation, told, expires } = plan else {
+        return Ok(match plan {
+            Plan::Silent { reason, detail } => silent(reason, detail),
+            Plan::Answer { .. } => silent("", ""),
+        });
+    };
+    let account = txn.account();
+    let current = txn.view().vacation(account)?;
+    if current.generation != *generation {
+        return Ok(silent(Reason::Disabled.code(), "the response was changed at that moment"));
+    }
+    if let Some(at) = txn.told_at(told, *generation)? {
+        return Ok(silent(Reason::AlreadyTold.code(), &format!("told {at}")));
+    }
+    let now = txn.now();
+    let stale = now.after(limits::REPLY_KEPT);
+    let action = txn.queue_action(Action {
+        id: ActionId(0),
+        kind: ActionKind::Reply,
+        state: ActionState::Waiting,
+        created: now,
+        due: now,
+        expires: expires.map_or(stale, |end| end.min(stale)),
+        attempts: 0,
+        last_error: None,
+        sender: None,
+        recipient: reply.recipient.clone(),
+        notify_never: true,
+        email: Some(email),
+        told: Some(*told),
+        message_id: reply.message_id.clone(),
+        message: reply.message.clone(),
+    });
+    txn.remember_told(told, *generation)?;
+    Ok(Verdict::Answered(action))
+}
+
+/// What makes two transactions the same: the envelope sender, its length before it, and the message as received.
+fn transaction_hash(envelope: &Envelope, blob: &[u8; 32]) -> [u8; 32] {
+    let sender = envelope.sender.as_ref().map(ToString::to_string).unwrap_or_default();
+    let mut hasher = blake3::Hasher::new_derive_key("restante 2026-11 delivery: envelope sender and message");
+    hasher.update(&(sender.len() as u64).to_be_bytes());
+    hasher.update(sender.as_bytes());
+    hasher.update(blob);
+    *hasher.finalize().as_bytes()
+}
+
+/// A number of this reply's own, the same if the transaction is tried again.
+fn nonce(hash: &[u8; 32], account: AccountId) -> u64 {
+    let mut hasher = blake3::Hasher::new_keyed(hash);
+    hasher.update(&account.0.to_be_bytes());
+    let mut octets = [0u8; 8];
+    hasher.finalize_xof().fill(&mut octets);
+    u64::from_be_bytes(octets)
+}

@@ -1,0 +1,58 @@
+//! Outcomes and errors to replies: one exhaustive match.
+
+use super::Settings;
+use crate::model::{EmailId, ThreadId};
+use crate::store::Error;
+use crate::wire::smtp::Reply;
+
+/// What became of a message for one account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Filed {
+    /// It is there now.
+    New {
+        /// Under this id.
+        email: EmailId,
+        /// In this thread.
+        thread: ThreadId,
+        /// Whether a reply is owed, or why not.
+        decision: String,
+    },
+    /// It was there already: the peer did not hear our answer.
+    Again(Option<EmailId>),
+}
+
+pub(super) fn filed(filed: &Filed) -> Reply {
+    let text = match filed {
+        Filed::New { email, .. } => format!("filed as {email}"),
+        Filed::Again(Some(email)) => format!("filed already as {email}"),
+        Filed::Again(None) => "taken already".into(),
+    };
+    Reply::new(250, [2, 0, 0], text)
+}
+
+pub(super) fn refused(error: &Error, settings: &Settings) -> Reply {
+    match error {
+        Error::Quota => over_quota(settings),
+        Error::Full => Reply::new(452, [4, 3, 1], "no space left: try again later"),
+        Error::NotFound("account") => Reply::new(550, [5, 1, 1], "nobody here has that address"),
+        Error::NotFound(_)
+        | Error::Conflict(_)
+        | Error::Overtaken(_)
+        | Error::Corrupt { .. }
+        | Error::Poisoned(_)
+        | Error::Open(_)
+        | Error::Io(_) => trouble(),
+    }
+}
+
+pub(super) fn trouble() -> Reply {
+    Reply::new(451, [4, 3, 0], "trouble with the mail store: try again later")
+}
+
+pub(super) fn over_quota(settings: &Settings) -> Reply {
+    if settings.quota_is_permanent {
+        Reply::new(552, [5, 2, 2], "the mailbox is full")
+    } else {
+        Reply::new(452, [4, 2, 2], "the mailbox is full")
+    }
+}

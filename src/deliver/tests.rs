@@ -1,0 +1,164 @@
+use std::time::Duration;
+
+use super::*;
+use crate::account::{NewAccount, Settings as Addresses};
+use crate::model::clock::Fixed;
+use crate::model::{Address, UtcMillis, VacationResponse, Verdict};
+use crate::store::Options;
+use crate::store::engine::memory::Memory;
+
+struct Bed {
+    clock: Arc<Fixed>,
+    store: Store,
+    directory: Directory,
+    deliver: Arc<Deliver>,
+    ann: AccountId,
+}
+
+fn bed() -> Bed {
+    let clock = Arc::new(Fixed::at(UtcMillis(1_795_251_600_000)));
+    let store = Store::over(Arc::new(Memory::new()), &Options::small(), clock.clone()).unwrap();
+    let directory = Directory::new(store.clone(), Addresses::default());
+    let ann = directory
+        .add(&NewAccount {
+            aliases: vec![Address::parse("lee@example.org").unwrap()],
+            ..NewAccount::at(Address::parse("ann@example.org").unwrap())
+        })
+        .unwrap();
+    let deliver = Arc::new(Deliver::new(store.clone(), directory.clone(), Settings::default()));
+    Bed { clock, store, directory, deliver, ann }
+}
+
+impl Bed {
+    fn away(&self, text: &str) {
+        let response = VacationResponse { enabled: true, text_body: Some(text.into()), ..VacationResponse::default() };
+        self.store.commit(self.ann, |txn| txn.set_vacation(&response)).unwrap().1.wait_blocking().unwrap();
+    }
+
+    fn send(&self, sender: &str, recipients: &[&str], message: &str) -> Vec<String> {
+        let mut envelope = Envelope { sender: Address::parse(sender).ok(), lhlo: "mx".into(), ..Envelope::default() };
+        let mut session = Session::default();
+        let mut said = Vec::new();
+        for recipient in recipients {
+            let recipient = Recipient::plain(Address::parse(recipient).unwrap());
+            let reply = self.deliver.admit(&mut session, &envelope, &recipient);
+            if reply.is_positive() {
+                envelope.recipients.push(recipient);
+            } else {
+                said.push(format!("{} {}", reply.code, reply.text));
+            }
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let body = message.replace('\n', "\r\n").into_bytes();
+        let replies = runtime.block_on(Arc::clone(&self.deliver).deliver(session, envelope, body));
+        said.extend(replies.iter().map(|reply| format!("{} {}", reply.code, reply.text)));
+        said
+    }
+
+    fn last_reason(&self) -> String {
+        match self.store.view().decisions(self.ann, 1).unwrap().pop().unwrap().verdict {
+            Verdict::Answered(_) => "answered".into(),
+            Verdict::Silent { reason, .. } => reason,
+        }
+    }
+
+    fn clean(&self) {
+        let breaches = self.store.check().unwrap();
+        assert!(breaches.is_empty(), "{breaches:?}");
+    }
+}
+
+const HELLO: &str =
+    "From: Bob <bob@example.net>\nTo: ann@example.org\nSubject: Hello\nMessage-ID: <1@example.net>\n\nHi\n";
+
+#[test]
+fn a_retry_gets_the_same_id_and_adds_nothing() {
+    let bed = bed();
+    let first = bed.send("bob@example.net", &["ann@example.org"], HELLO);
+    let id = first[0].rsplit(' ').next().unwrap().to_owned();
+    let again = bed.send("bob@example.net", &["ann@example.org"], HELLO);
+    assert_eq!(again, [format!("250 filed already as {id}")]);
+    // Another envelope sender, or other octets, is another message, whatever its Message-ID says.
+    assert!(bed.send("eve@example.net", &["ann@example.org"], HELLO)[0].starts_with("250 filed as"));
+    assert!(
+        bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}more\n"))[0].starts_with("250 filed as")
+    );
+    assert_eq!(bed.store.view().emails(bed.ann, None, 99).unwrap().len(), 3);
+    bed.clean();
+}
+
+#[test]
+fn two_aliases_of_one_person_get_one_copy_and_two_answers() {
+    let bed = bed();
+    let said = bed.send("bob@example.net", &["ann@example.org", "lee@example.org", "ann+x@example.org"], HELLO);
+    assert_eq!(said.len(), 3);
+    assert!(said.iter().all(|reply| *reply == said[0] && reply.starts_with("250 filed as")), "{said:?}");
+    assert_eq!(bed.store.view().emails(bed.ann, None, 99).unwrap().len(), 1);
+    assert_eq!(bed.send("bob@example.net", &["nobody@example.org"], HELLO), ["550 nobody here has that address"]);
+    bed.clean();
+}
+
+#[test]
+fn a_vacation_answers_once_and_says_why_not_the_next_time() {
+    let bed = bed();
+    assert!(bed.send("bob@example.net", &["ann@example.org"], HELLO)[0].starts_with("250"));
+    assert_eq!(bed.last_reason(), "disabled");
+    bed.away("Away");
+    bed.clock.advance(Duration::from_secs(60));
+    bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}2\n"));
+    assert_eq!(bed.last_reason(), "answered");
+    let actions = bed.store.view().outbox(bed.ann).unwrap();
+    assert_eq!(
+        (actions.len(), actions[0].recipient.to_string(), &actions[0].sender),
+        (1, "bob@example.net".into(), &None)
+    );
+    bed.clock.advance(Duration::from_secs(60));
+    bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}3\n"));
+    assert_eq!(bed.last_reason(), "already-told");
+    // The same octets once more: the retry of a message that was answered answers nothing.
+    bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}2\n"));
+    assert_eq!(bed.store.view().outbox(bed.ann).unwrap().len(), 1);
+    bed.away("Away until Monday");
+    bed.clock.advance(Duration::from_secs(60));
+    bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}4\n"));
+    assert_eq!(bed.last_reason(), "answered");
+    bed.clean();
+}
+
+#[test]
+fn a_detail_files_where_the_owner_allows_it() {
+    let bed = bed();
+    let counts =
+        |bed: &Bed, name: &str| bed.store.view().find_mailbox(bed.ann, name).unwrap().unwrap().1.counts.total_emails;
+    bed.send("bob@example.net", &["ann+archive@example.org"], HELLO);
+    assert_eq!((counts(&bed, "inbox"), counts(&bed, "archive")), (1, 0));
+    bed.directory.update(bed.ann, |row| row.detail_files = true).unwrap();
+    bed.send("bob@example.net", &["ann+archive@example.org"], &format!("{HELLO}2\n"));
+    bed.send("bob@example.net", &["ann+no.such@example.org"], &format!("{HELLO}3\n"));
+    assert_eq!((counts(&bed, "inbox"), counts(&bed, "archive")), (2, 1));
+}
+
+#[test]
+fn quota_and_inactive_accounts_and_loops() {
+    let bed = bed();
+    bed.directory.update(bed.ann, |row| row.quota_emails = Some(1)).unwrap();
+    assert!(bed.send("bob@example.net", &["ann@example.org"], HELLO)[0].starts_with("250"));
+    assert_eq!(bed.send("bob@example.net", &["ann@example.org"], "x: y\n\n"), ["452 the mailbox is full"]);
+    bed.directory.update(bed.ann, |row| row.active = false).unwrap();
+    assert!(bed.send("bob@example.net", &["ann@example.org"], HELLO)[0].starts_with("550 that mailbox"));
+    bed.directory.update(bed.ann, |row| (row.active, row.quota_emails) = (true, None)).unwrap();
+    let loops = "Received: x\n".repeat(100) + HELLO;
+    assert!(bed.send("bob@example.net", &["ann@example.org"], &loops)[0].starts_with("554"));
+    bed.clean();
+}
+
+#[test]
+fn broken_mail_is_filed_as_it_came() {
+    let bed = bed();
+    let broken = "\u{0}\u{1}no header\n\nContent-Type: multipart/mixed; boundary=x\n--x";
+    assert!(bed.send("", &["ann@example.org"], broken)[0].starts_with("250"));
+    let (id, _) = bed.store.view().emails(bed.ann, None, 1).unwrap().pop().unwrap();
+    let message = bed.store.view().message(bed.ann, id).unwrap().unwrap();
+    assert!(message.starts_with(b"Return-Path: <>\r\n") && message.ends_with(broken.replace('\n', "\r\n").as_bytes()));
+    bed.clean();
+}

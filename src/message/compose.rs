@@ -1,0 +1,177 @@
+//! Building mail; the one place that knows mail-builder.
+//!
+//! Whatever a value holds, it cannot begin a header field: CR, LF, NUL and all other controls are taken out of every value
+//! after decoding, and message ids are filtered. The message is CRLF lines of ASCII; its id and date are the caller's.
+
+use mail_builder::MessageBuilder;
+use mail_builder::headers::HeaderType;
+use mail_builder::headers::address::Address;
+use mail_builder::headers::date::Date;
+use mail_builder::headers::message_id::MessageId;
+use mail_builder::headers::raw::Raw;
+use mail_builder::headers::text::Text;
+
+use crate::model::{EmailAddress, UtcMillis};
+
+/// A message to be built.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Draft {
+    /// From.
+    pub from: EmailAddress,
+    /// To.
+    pub to: EmailAddress,
+    /// Reply-To.
+    pub reply_to: Option<EmailAddress>,
+    /// Subject.
+    pub subject: String,
+    /// Date.
+    pub date: UtcMillis,
+    /// Message-ID, without angle brackets.
+    pub message_id: String,
+    /// In-Reply-To.
+    pub in_reply_to: Vec<String>,
+    /// References.
+    pub references: Vec<String>,
+    /// Fields of our own: fixed names, ASCII values.
+    pub fields: Vec<(&'static str, &'static str)>,
+    /// The text.
+    pub text: String,
+    /// The HTML beside it.
+    pub html: Option<String>,
+}
+
+/// Octets of a subject that is written.
+const SUBJECT: usize = 400;
+
+/// The message's octets.
+#[must_use]
+pub fn build(draft: &Draft) -> Vec<u8> {
+    let mut builder = MessageBuilder::new()
+        .header("Date", HeaderType::Date(Date::new(draft.date.0.div_euclid(1000))))
+        .header("Message-ID", MessageId::new(clean_id(&draft.message_id)))
+        .from(person(&draft.from))
+        .to(person(&draft.to))
+        .header("Subject", Text::new(cut(&one_line(&draft.subject), SUBJECT)));
+    if let Some(reply_to) = &draft.reply_to {
+        builder = builder.reply_to(person(reply_to));
+    }
+    for (name, ids) in [("In-Reply-To", &draft.in_reply_to), ("References", &draft.references)] {
+        let ids: Vec<String> = ids.iter().map(|id| clean_id(id)).filter(|id| !id.is_empty()).collect();
+        if !ids.is_empty() {
+            builder = builder.header(name, MessageId::new_list(ids.into_iter()));
+        }
+    }
+    for (name, value) in &draft.fields {
+        builder = builder.header(*name, Raw::new(*value));
+    }
+    builder = builder.text_body(lines(&draft.text));
+    if let Some(html) = &draft.html {
+        builder = builder.html_body(lines(html));
+    }
+    // Writing to a Vec cannot fail.
+    builder.write_to_vec().unwrap_or_default()
+}
+
+fn person(person: &EmailAddress) -> Address<'static> {
+    let name = person.name.as_deref().map(one_line).filter(|name| !name.is_empty());
+    Address::new_address(name, one_line(&person.email).replace(['<', '>', ' '], ""))
+}
+
+/// One line without controls.
+#[must_use]
+pub fn one_line(value: &str) -> String {
+    let spaced: String = value.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    spaced.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn clean_id(id: &str) -> String {
+    let clean = id.chars().all(|c| c.is_ascii_graphic() && c != '<' && c != '>');
+    if clean && id.len() <= crate::model::limits::MESSAGE_ID_OCTETS { id.to_owned() } else { String::new() }
+}
+
+fn cut(text: &str, most: usize) -> String {
+    let mut cut = text.to_owned();
+    while cut.len() > most {
+        cut.pop();
+    }
+    cut
+}
+
+/// CRLF lines, without other controls than tabs.
+fn lines(text: &str) -> String {
+    let plain = text.replace("\r\n", "\n").replace('\r', "\n");
+    let mut out: String = plain.chars().filter(|c| matches!(c, '\n' | '\t') || !c.is_control()).collect();
+    out = out.replace('\n', "\r\n");
+    if !out.ends_with("\r\n") {
+        out.push_str("\r\n");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::message::header::fields;
+
+    fn names(draft: &Draft) -> Vec<String> {
+        fields(&build(draft)).map(|field| String::from_utf8_lossy(field.name).to_ascii_lowercase()).collect()
+    }
+
+    fn plain() -> Draft {
+        Draft {
+            from: EmailAddress { name: Some("Ann".into()), email: "ann@example.org".into() },
+            to: EmailAddress { name: None, email: "bob@example.net".into() },
+            subject: "Away".into(),
+            message_id: "1@example.org".into(),
+            in_reply_to: vec!["0@example.net".into()],
+            references: vec!["a@example.net".into(), "0@example.net".into()],
+            fields: vec![("Auto-Submitted", "auto-replied (vacation)")],
+            text: "Grüße\nAnn".into(),
+            ..Draft::default()
+        }
+    }
+
+    #[test]
+    fn one_of_each_field_and_only_ascii() {
+        let mut found = names(&plain());
+        found.sort();
+        assert_eq!(
+            found,
+            [
+                "auto-submitted",
+                "content-transfer-encoding",
+                "content-type",
+                "date",
+                "from",
+                "in-reply-to",
+                "message-id",
+                "mime-version",
+                "references",
+                "subject",
+                "to"
+            ]
+        );
+        assert!(build(&plain()).is_ascii());
+        assert!(!String::from_utf8(build(&plain())).unwrap().replace("\r\n", "").contains(['\r', '\n']));
+    }
+
+    proptest! {
+        #[test]
+        fn no_value_begins_a_field(value in "[a-z<>@: \r\n\0\u{85}\u{2028}é]{0,60}") {
+            let evil = format!("{value}\r\nBcc: evil@example.com\r\n\r\nbody");
+            let draft = Draft {
+                from: EmailAddress { name: Some(evil.clone()), email: evil.clone() },
+                to: EmailAddress { name: Some(evil.clone()), email: evil.clone() },
+                reply_to: Some(EmailAddress { name: Some(evil.clone()), email: evil.clone() }),
+                subject: evil.clone(),
+                message_id: evil.clone(),
+                in_reply_to: vec![evil.clone()],
+                references: vec![evil.clone(), evil],
+                ..plain()
+            };
+            prop_assert!(!names(&draft).contains(&"bcc".to_owned()));
+        }
+    }
+}

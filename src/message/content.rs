@@ -1,0 +1,78 @@
+//! What a list of emails shows (RFC 8621 §4.1): taken from the header once, and kept.
+
+use super::header::{Field, fields};
+use super::parse::{self, Message};
+use super::refs::message_ids;
+use crate::model::{EmailAddress, EmailContent, limits};
+
+/// The content of a message. Of a field that must not be repeated (RFC 5322 §3.6) the last one counts, as JMAP has it for
+/// every header property (RFC 8621 §4.1.2).
+#[must_use]
+pub fn content(message: &Message<'_>) -> EmailContent {
+    let mut content = EmailContent {
+        preview: message.preview(),
+        has_attachment: message.has_attachment(),
+        parts: message.parts(),
+        ..EmailContent::default()
+    };
+    for field in fields(message.raw()) {
+        one(&mut content, &field);
+    }
+    content
+}
+
+fn one(content: &mut EmailContent, field: &Field<'_>) {
+    let people: [(&str, &mut Vec<EmailAddress>); 6] = [
+        ("From", &mut content.from),
+        ("To", &mut content.to),
+        ("Cc", &mut content.cc),
+        ("Bcc", &mut content.bcc),
+        ("Sender", &mut content.sender),
+        ("Reply-To", &mut content.reply_to),
+    ];
+    for (name, list) in people {
+        if field.is(name) {
+            *list = parse::addresses(field.value);
+            return;
+        }
+    }
+    let ids = [
+        ("Message-ID", &mut content.message_id),
+        ("In-Reply-To", &mut content.in_reply_to),
+        ("References", &mut content.references),
+    ];
+    for (name, list) in ids {
+        if field.is(name) {
+            *list = message_ids(field.value);
+            list.truncate(limits::ADDRESSES);
+            return;
+        }
+    }
+    if field.is("Subject") {
+        content.subject = Some(field.decoded());
+    } else if field.is("Date") {
+        content.sent_at = parse::date(field.value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_is_taken_whatever_its_case() {
+        let raw = b"FROM: Ann <ann@x.example>\r\nto: b@x.example\r\ncC: c@x.example\r\nBcc: d@x.example\r\n\
+            Sender: s@x.example\r\nreply-to: r@x.example\r\nSUBJECT: =?iso-8859-1?q?Gr=FC=DFe?=\r\n\
+            date: Sat, 21 Nov 2026 09:00:00 +0000\r\nMESSAGE-ID: <1@x>\r\nin-reply-to: <0@x>\r\nREFERENCES: <a@x> <0@x>\r\n\
+            \r\nHello\r\n  there\r\n";
+        let content = content(&Message::parse(raw));
+        let one = |people: &[EmailAddress]| people.first().map(|person| person.email.clone()).unwrap_or_default();
+        let people = [&content.from, &content.to, &content.cc, &content.bcc, &content.sender, &content.reply_to];
+        let people: Vec<String> = people.into_iter().map(|people| one(people)).collect();
+        assert_eq!(people.join(" "), "ann@x.example b@x.example c@x.example d@x.example s@x.example r@x.example");
+        assert_eq!(content.subject.as_deref(), Some("Grüße"));
+        assert_eq!((content.message_id, content.in_reply_to), (vec!["1@x".to_owned()], vec!["0@x".to_owned()]));
+        assert_eq!((content.references.len(), content.preview.as_str()), (2, "Hello there"));
+        assert!(content.sent_at.is_some() && !content.has_attachment);
+    }
+}

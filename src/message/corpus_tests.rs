@@ -1,0 +1,93 @@
+//! The corpus of mail that none of us wrote, beside the checkout: what is read from it against what is expected. Where it is
+//! not there, this says so aloud.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use super::{Message, auto, content, rows};
+use crate::model::Secrets;
+
+fn corpus() -> Option<PathBuf> {
+    let dir = std::env::var_os("RESTANTE_CORPUS").map(PathBuf::from);
+    let dir = dir.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus"));
+    if dir.join("expect.tsv").exists() {
+        return Some(dir);
+    }
+    eprintln!("SKIPPED: no corpus in {}; set RESTANTE_CORPUS", dir.display());
+    None
+}
+
+fn table(dir: &std::path::Path) -> Vec<HashMap<String, String>> {
+    let text = std::fs::read_to_string(dir.join("expect.tsv")).unwrap();
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().unwrap().split('\t').collect();
+    let unescape =
+        |cell: &str| cell.replace("\\t", "\t").replace("\\n", "\n").replace("\\r", "\r").replace("\\\\", "\\");
+    lines
+        .map(|line| {
+            names.iter().zip(line.split('\t')).map(|(name, cell)| ((*name).to_owned(), unescape(cell))).collect()
+        })
+        .collect()
+}
+
+/// Cases in which we read otherwise than the table, each looked at: (file, column, why).
+const OTHERWISE: &[(&str, &str, &str)] = &[
+    (
+        "plain/ponymail.rfc2822-A5.eml",
+        "refs_n",
+        "an id that is not closed before the next begins: the later bracket counts here",
+    ),
+    ("plain/phpmime.issue126.eml", "attach_jmap", "two Content-Type fields: the parser takes the multipart one"),
+    (
+        "spam/sa.spam-badctype1.eml",
+        "attach_jmap",
+        "`Content-Type: text plain` is no media type, and so the part is a file",
+    ),
+];
+
+#[test]
+fn facts_agree_with_the_table() {
+    let Some(dir) = corpus() else { return };
+    let mut wrong = Vec::new();
+    let mut looked = 0;
+    for row in table(&dir) {
+        let file = &row["file"];
+        let raw = std::fs::read(dir.join(file)).unwrap();
+        let made = rows(&raw, &Secrets::default());
+        assert_eq!(made.size, raw.len() as u64);
+        let (message, facts) = (Message::parse(&raw), auto::Facts::of(&raw));
+        let read = content::content(&message);
+        let mut say = |column: &str, ours: String| {
+            looked += 1;
+            let theirs = &row[column];
+            if *theirs != ours && !OTHERWISE.iter().any(|(other, known, _)| other == file && *known == column) {
+                wrong.push(format!("{file} {column}: table {theirs:?}, ours {ours:?}"));
+            }
+        };
+        if row["confidence"] == "low" {
+            continue;
+        }
+        // The table counts ids in brackets; we also take a bare one.
+        let bracketed = |name: &str| {
+            let field = super::header::first(&raw, name).filter(|field| field.value.contains(&b'<'));
+            field.map_or(0, |field| super::refs::message_ids(field.value).len()).to_string()
+        };
+        say("refs_n", bracketed("References"));
+        say("irt_n", bracketed("In-Reply-To"));
+        if row["confidence"] == "high" {
+            if ["sure", "raw-utf8"].contains(&row["subject_conf"].as_str()) {
+                let squeeze = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+                let ours = read.subject.clone().unwrap_or_default();
+                if squeeze(&row["subject"]) != squeeze(&ours) {
+                    say("subject", ours);
+                }
+            }
+            if row["attach_jmap"] != "?" {
+                say("attach_jmap", message.attachments().len().to_string());
+            }
+        }
+        assert!(facts.list.is_some() || row["list_headers"].is_empty(), "{file}");
+    }
+    eprintln!("{looked} facts looked at, {} otherwise", wrong.len());
+    assert!(wrong.is_empty(), "{}\n", wrong.join("\n"));
+}

@@ -1,0 +1,120 @@
+//! Message ids, and the keys by which threads are found (`storage.md`, "Thread assignment").
+
+use super::header::fields;
+use super::subject::thread_subject;
+use crate::model::{Secrets, ThreadKey, limits};
+
+/// The ids in a field's value, without angle brackets, in order. What is no `<...>` is passed over; a value without any
+/// bracket that is one word is taken as an id.
+#[must_use]
+pub fn message_ids(value: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(value);
+    let mut out = Vec::new();
+    let mut rest = text.as_ref();
+    while let Some((_, after)) = rest.split_once('<') {
+        let Some((id, behind)) = after.split_once('>') else { break };
+        rest = behind;
+        // A bracket that was never closed: the id begins at the last one.
+        let id = id.rsplit('<').next().unwrap_or(id);
+        let id: String = id.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect();
+        if !id.is_empty() && id.len() <= limits::MESSAGE_ID_OCTETS {
+            out.push(id);
+        }
+    }
+    let bare = text.trim();
+    if out.is_empty() && !bare.is_empty() && bare.len() <= limits::MESSAGE_ID_OCTETS {
+        let word = !bare.contains(|c: char| c.is_whitespace() || c.is_control() || "<>(),;\"".contains(c));
+        if word && bare.contains('@') {
+            out.push(bare.to_owned());
+        }
+    }
+    out
+}
+
+/// All ids of a message: Message-ID, In-Reply-To, References; of a long list the first and the last.
+#[must_use]
+pub fn ids(raw: &[u8]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for field in fields(raw) {
+        if field.is("Message-ID") || field.is("In-Reply-To") || field.is("References") {
+            for id in message_ids(field.value) {
+                if !all.contains(&id) {
+                    all.push(id);
+                }
+            }
+        }
+    }
+    if all.len() > limits::THREAD_IDS {
+        let last = all.split_off(all.len().saturating_sub(limits::THREAD_IDS / 2));
+        all.truncate(limits::THREAD_IDS / 2);
+        all.extend(last);
+    }
+    all
+}
+
+/// The keys of a message's ids under its subject: 16 octets of the id's keyed hash, 16 of the stripped subject's.
+#[must_use]
+pub fn thread_keys(ids: &[String], subject: &str, secrets: &Secrets) -> Vec<ThreadKey> {
+    let subject = keyed(&secrets.threads, b"subject", thread_subject(subject).as_bytes());
+    let mut keys = Vec::with_capacity(ids.len());
+    for id in ids {
+        let mut key = [0u8; 32];
+        let parts = keyed(&secrets.threads, b"message id", id.as_bytes()).into_iter().chain(subject);
+        key.iter_mut().zip(parts).for_each(|(to, from)| *to = from);
+        if !keys.contains(&ThreadKey(key)) {
+            keys.push(ThreadKey(key));
+        }
+    }
+    keys
+}
+
+fn keyed(key: &[u8; 32], context: &[u8], value: &[u8]) -> [u8; 16] {
+    let mut hasher = blake3::Hasher::new_keyed(key);
+    hasher.update(context);
+    hasher.update(&[0]);
+    hasher.update(value);
+    let mut out = [0u8; 16];
+    hasher.finalize_xof().fill(&mut out);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_every_shape() {
+        for (value, wanted) in [
+            ("<a@b>", vec!["a@b"]),
+            (" <a@b>\r\n\t<c@d>junk<e@f>\r\n", vec!["a@b", "c@d", "e@f"]),
+            ("<a@\r\n b>", vec!["a@b"]),
+            ("a@b", vec!["a@b"]),
+            ("message of Tue from \"x\"", vec![]),
+            ("<broken <a@b>", vec!["a@b"]),
+            ("<>", vec![]),
+            ("", vec![]),
+        ] {
+            assert_eq!(message_ids(value.as_bytes()), wanted, "{value}");
+        }
+        assert!(message_ids(format!("<{}>", "x".repeat(2000)).as_bytes()).is_empty());
+    }
+
+    #[test]
+    fn a_long_list_keeps_its_ends() {
+        let many: String = (0..500).map(|n| format!("<{n}@x> ")).collect();
+        let ids = ids(format!("Message-ID: <own@x>\r\nReferences: {many}\r\n\r\n").as_bytes());
+        assert_eq!(ids.len(), limits::THREAD_IDS);
+        assert_eq!((ids[0].as_str(), ids.last().map(String::as_str)), ("own@x", Some("499@x")));
+    }
+
+    #[test]
+    fn a_key_needs_both_id_and_subject_and_is_secret() {
+        let ids = vec!["a@b".to_owned()];
+        let (one, other) = (Secrets::default(), Secrets { threads: [1; 32], ..Secrets::default() });
+        let key = thread_keys(&ids, "Re: Lunch", &one);
+        assert_eq!(key, thread_keys(&ids, "lunch", &one));
+        assert_ne!(key, thread_keys(&ids, "Dinner", &one));
+        assert_ne!(key, thread_keys(&ids, "lunch", &other));
+        assert!(thread_keys(&[], "lunch", &one).is_empty());
+    }
+}

@@ -1,0 +1,23 @@
+//! Octets to finished rows: the one way for a delivery, and later for import, append, drafts and rebuild.
+
+use super::content::content;
+use super::parse::Message;
+use super::refs::{ids, thread_keys};
+use super::tokens::tokens;
+use crate::model::{BlobHash, MessageRows, Secrets};
+
+/// Parses a message once and makes its rows.
+#[must_use]
+pub fn rows(raw: &[u8], secrets: &Secrets) -> MessageRows {
+    rows_of(&Message::parse(raw), secrets)
+}
+
+/// The rows of a message that is parsed already.
+#[must_use]
+pub fn rows_of(message: &Message<'_>, secrets: &Secrets) -> MessageRows {
+    let raw = message.raw();
+    let content = content(message);
+    let thread_keys = thread_keys(&ids(raw), content.subject.as_deref().unwrap_or_default(), secrets);
+    let tokens = tokens(message, &content, secrets);
+    MessageRows { blob: BlobHash(*blake3::hash(raw).as_bytes()), size: raw.len() as u64, content, tokens, thread_keys }
+}

@@ -1,0 +1,106 @@
+//! The trace fields that a final delivery puts on top (RFC 5321 §4.4), and what is read from those that are there.
+
+use super::header::fields;
+use crate::model::{Address, Envelope, Recipient, UtcMillis};
+
+/// Return-Path, Delivered-To and Received for one recipient, CRLF lines. Whatever the client said, no value of it can begin
+/// a field: controls are dropped and names are cut.
+#[must_use]
+pub fn prefix(
+    envelope: &Envelope,
+    recipient: &Recipient,
+    delivered_to: &Address,
+    hostname: &str,
+    id: &str,
+    at: UtcMillis,
+) -> Vec<u8> {
+    let sender = envelope.sender.as_ref().map(ToString::to_string).unwrap_or_default();
+    let client = &envelope.client;
+    let mut from = word(&envelope.lhlo, 255);
+    if client.helo.is_some() || client.addr.is_some() {
+        let helo = client.helo.as_deref().map_or_else(|| "unknown".into(), |helo| word(helo, 255));
+        let name = client.name.as_deref().map_or_else(|| "unknown".into(), |name| word(name, 255));
+        let addr = client.addr.as_deref().map_or_else(String::new, |addr| format!(" [{}]", word(addr, 64)));
+        from = format!("{from} (client {helo} {name}{addr})");
+    }
+    format!(
+        "Return-Path: <{}>\r\nDelivered-To: {}\r\nReceived: from {from}\r\n\tby {} with {} id {}\r\n\tfor <{}>; {}\r\n",
+        text(&sender),
+        text(&delivered_to.to_string()),
+        word(hostname, 255),
+        envelope.protocol(),
+        word(id, 64),
+        text(&recipient.address.to_string()),
+        at.rfc5322()
+    )
+    .into_bytes()
+}
+
+fn text(value: &str) -> String {
+    value.chars().filter(|c| !c.is_control()).take(400).collect()
+}
+
+/// One word for a trace field: no blanks, brackets or comments of its own making.
+fn word(value: &str, most: usize) -> String {
+    let kept: String = value
+        .chars()
+        .filter(|c| !c.is_control() && !c.is_whitespace() && !"()<>;\\\"".contains(*c))
+        .take(most)
+        .collect();
+    if kept.is_empty() { "unknown".into() } else { kept }
+}
+
+/// How many servers the message says it came through (RFC 5321 §6.3).
+#[must_use]
+pub fn received_count(raw: &[u8]) -> usize {
+    fields(raw).filter(|field| field.is("Received")).count()
+}
+
+/// The queue id by which the peer knows the message: XFORWARD's IDENT, else the `id` of the topmost Received field.
+#[must_use]
+pub fn queue_id(raw: &[u8], envelope: &Envelope) -> Option<String> {
+    if let Some(ident) = &envelope.client.ident {
+        return Some(word(ident, 64));
+    }
+    let received = fields(raw).find(|field| field.is("Received"))?.without_comments();
+    let mut words = received.split([' ', '\t', ';']).filter(|word| !word.is_empty());
+    words.by_ref().find(|word| word.eq_ignore_ascii_case("id"))?;
+    words.next().map(|id| word(id, 64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_value_begins_a_field_of_its_own() {
+        let mut envelope = Envelope { lhlo: "evil\r\nX-Evil: 1".into(), ..Envelope::default() };
+        envelope.client.helo = Some("h\r\nX-Evil: 2".into());
+        envelope.client.addr = Some("192.0.2.1]\r\nX-Evil: 3".into());
+        let recipient = Recipient::plain(Address::from_parts("a\r\nX-Evil: 4", "b.example"));
+        let made = prefix(&envelope, &recipient, &recipient.address, "mx.example", "i", UtcMillis(0));
+        let names: Vec<String> = fields(&made).map(|field| String::from_utf8_lossy(field.name).into_owned()).collect();
+        assert_eq!(names, ["Return-Path", "Delivered-To", "Received"]);
+    }
+
+    #[test]
+    fn says_how_it_came() {
+        let recipient = Recipient::plain(Address::from_parts("ann+x", "example.org"));
+        let envelope = Envelope {
+            sender: Some(Address::from_parts("bob", "example.net")),
+            lhlo: "mail.example.org".into(),
+            smtputf8: true,
+            ..Envelope::default()
+        };
+        let made =
+            prefix(&envelope, &recipient, &Address::from_parts("ann", "example.org"), "mx.example", "e1", UtcMillis(0));
+        assert_eq!(
+            String::from_utf8(made).unwrap(),
+            "Return-Path: <bob@example.net>\r\nDelivered-To: ann@example.org\r\nReceived: from mail.example.org\r\n\tby \
+             mx.example with UTF8LMTP id e1\r\n\tfor <ann+x@example.org>; Thu, 01 Jan 1970 00:00:00 +0000\r\n"
+        );
+        let raw = b"Received: from a (b id c) by d\r\n\twith ESMTP id 4F1AB; Sat\r\nReceived: x\r\n\r\n";
+        assert_eq!(queue_id(raw, &Envelope::default()).as_deref(), Some("4F1AB"));
+        assert_eq!(received_count(raw), 2);
+    }
+}

@@ -1,0 +1,108 @@
+//! What all connections together may hold: so many connections, so many octets of messages under way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// The ceilings of one service.
+#[derive(Debug, Clone)]
+pub struct Ceiling(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    connections: AtomicUsize,
+    most_connections: usize,
+    octets: AtomicU64,
+    most_octets: u64,
+}
+
+impl Ceiling {
+    /// Ceilings of so many connections and octets.
+    #[must_use]
+    pub fn new(most_connections: usize, most_octets: u64) -> Self {
+        let (connections, octets) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Self(Arc::new(Inner { connections, most_connections, octets, most_octets }))
+    }
+
+    /// A place for one connection, until it is dropped.
+    #[must_use]
+    pub fn connection(&self) -> Option<Place> {
+        let below = |open: usize| (open < self.0.most_connections).then(|| open + 1);
+        let taken = self.0.connections.fetch_update(Ordering::AcqRel, Ordering::Acquire, below);
+        taken.is_ok().then(|| Place(Arc::clone(&self.0)))
+    }
+
+    /// An empty share of the octets.
+    #[must_use]
+    pub fn share(&self) -> Share {
+        Share { of: Arc::clone(&self.0), octets: 0 }
+    }
+
+    /// Connections open now.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.0.connections.load(Ordering::Acquire)
+    }
+}
+
+/// One connection's place.
+#[derive(Debug)]
+pub struct Place(Arc<Inner>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The octets that one message holds.
+#[derive(Debug)]
+pub struct Share {
+    of: Arc<Inner>,
+    octets: u64,
+}
+
+impl Share {
+    /// Takes more, if there are so many left.
+    #[must_use]
+    pub fn grow(&mut self, by: usize) -> bool {
+        let by = by as u64;
+        let below = |held: u64| held.checked_add(by).filter(|all| *all <= self.of.most_octets);
+        let taken = self.of.octets.fetch_update(Ordering::AcqRel, Ordering::Acquire, below).is_ok();
+        if taken {
+            self.octets += by;
+        }
+        taken
+    }
+
+    /// Gives all back.
+    pub fn clear(&mut self) {
+        self.of.octets.fetch_sub(self.octets, Ordering::AcqRel);
+        self.octets = 0;
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_dropped_is_given_back() {
+        let ceiling = Ceiling::new(1, 10);
+        let place = ceiling.connection();
+        assert!(place.is_some() && ceiling.connection().is_none());
+        drop(place);
+        assert!(ceiling.connection().is_some());
+        let (mut one, mut other) = (ceiling.share(), ceiling.share());
+        assert!(one.grow(7) && !other.grow(4) && other.grow(3));
+        drop(one);
+        assert!(other.grow(7) && !other.grow(1));
+        other.clear();
+        assert!(other.grow(10));
+    }
+}

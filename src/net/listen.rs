@@ -1,0 +1,193 @@
+//! Listeners: `unix:PATH`, `tcp:HOST:PORT`, and sockets passed by systemd (`fd:NAME`).
+
+use std::fmt;
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+
+/// Where to listen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listen {
+    /// A Unix socket.
+    Unix(PathBuf),
+    /// A TCP port.
+    Tcp(String, u16),
+    /// A socket that systemd passes under this name (`FileDescriptorName=`).
+    Fd(String),
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = || format!("`{text}` is no listener: write unix:PATH, tcp:HOST:PORT or fd:NAME");
+        match text.split_once(':').ok_or_else(bad)? {
+            ("unix", path) if path.starts_with('/') || path.starts_with('.') => Ok(Self::Unix(path.into())),
+            ("tcp", place) => {
+                let (host, port) = place.rsplit_once(':').ok_or_else(bad)?;
+                Ok(Self::Tcp(host.to_owned(), port.parse().map_err(|_| bad())?))
+            }
+            ("fd", name) if !name.is_empty() => Ok(Self::Fd(name.to_owned())),
+            _ => Err(bad()),
+        }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(out, "unix:{}", path.display()),
+            Self::Tcp(host, port) => write!(out, "tcp:{host}:{port}"),
+            Self::Fd(name) => write!(out, "fd:{name}"),
+        }
+    }
+}
+
+/// A bound listener.
+#[derive(Debug)]
+pub enum Bound {
+    /// Of a Unix socket.
+    Unix(UnixListener, Option<OwnPath>),
+    /// Of a TCP port.
+    Tcp(TcpListener),
+}
+
+/// The path of a Unix socket of our own making; it goes with the listener.
+#[derive(Debug)]
+pub struct OwnPath(PathBuf);
+
+impl Drop for OwnPath {
+    fn drop(&mut self) {
+        drop(std::fs::remove_file(&self.0));
+    }
+}
+
+/// Anything that octets go through both ways.
+pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
+impl Bound {
+    /// Binds. A socket file that nobody answers at is a leftover, and is replaced; `mode` are its permissions.
+    ///
+    /// # Errors
+    /// Those of the operating system, and that systemd passed no such socket.
+    pub async fn bind(listen: &Listen, mode: u32) -> io::Result<Vec<Self>> {
+        match listen {
+            Listen::Unix(path) => Ok(vec![Self::unix(path, mode).await?]),
+            Listen::Tcp(host, port) => {
+                let host = host.trim_start_matches('[').trim_end_matches(']');
+                Ok(vec![Self::Tcp(TcpListener::bind((host, *port)).await?)])
+            }
+            Listen::Fd(name) => passed(name),
+        }
+    }
+
+    async fn unix(path: &Path, mode: u32) -> io::Result<Self> {
+        if let Ok(there) = std::fs::symlink_metadata(path)
+            && there.file_type().is_socket()
+        {
+            if tokio::net::UnixStream::connect(path).await.is_ok() {
+                return Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens there"));
+            }
+            std::fs::remove_file(path)?;
+        }
+        let listener = UnixListener::bind(path)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+        Ok(Self::Unix(listener, Some(OwnPath(path.to_owned()))))
+    }
+
+    /// The TCP port that it was given, where it is one.
+    #[must_use]
+    pub fn port(&self) -> Option<u16> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().ok().map(|at| at.port()),
+            Self::Unix(..) => None,
+        }
+    }
+
+    /// The next connection, and who it is from, as text.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub async fn accept(&self) -> io::Result<(Box<dyn Stream>, Peer)> {
+        match self {
+            Self::Unix(listener, _) => {
+                let (stream, _) = listener.accept().await?;
+                Ok((Box::new(stream), Peer::Unix))
+            }
+            Self::Tcp(listener) => {
+                let (stream, from) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                Ok((Box::new(stream), Peer::Tcp(from.ip())))
+            }
+        }
+    }
+}
+
+/// Who a connection is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// Someone on this machine who may open the socket.
+    Unix,
+    /// An address.
+    Tcp(std::net::IpAddr),
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix => out.write_str("unix"),
+            Self::Tcp(address) => address.fmt(out),
+        }
+    }
+}
+
+/// The sockets that systemd passes under a name (`sd_listen_fds_with_names(3)`).
+fn passed(name: &str) -> io::Result<Vec<Bound>> {
+    let none = || io::Error::new(io::ErrorKind::NotFound, format!("systemd passes no socket named {name}"));
+    let names = std::env::var("LISTEN_FDNAMES").map_err(|_| none())?;
+    let mut fds = listenfd::ListenFd::from_env();
+    let mut bound = Vec::new();
+    for (at, _) in names.split(':').enumerate().filter(|(_, given)| *given == name) {
+        if let Ok(Some(listener)) = fds.take_unix_listener(at) {
+            listener.set_nonblocking(true)?;
+            bound.push(Bound::Unix(UnixListener::from_std(listener)?, None));
+        } else if let Ok(Some(listener)) = fds.take_tcp_listener(at) {
+            listener.set_nonblocking(true)?;
+            bound.push(Bound::Tcp(TcpListener::from_std(listener)?));
+        }
+    }
+    if bound.is_empty() { Err(none()) } else { Ok(bound) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listeners_as_text() {
+        for text in ["unix:/run/x", "tcp:127.0.0.1:24", "tcp:[::1]:24", "fd:lmtp"] {
+            assert_eq!(text.parse::<Listen>().unwrap().to_string(), text);
+        }
+        for text in ["", "x", "unix:", "tcp:24", "tcp:h:x", "fd:", "udp:h:1"] {
+            assert!(text.parse::<Listen>().is_err(), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_leftover_socket_is_replaced_and_a_live_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let listen = Listen::Unix(path.clone());
+        let bound = Bound::bind(&listen, 0o600).await.unwrap();
+        assert!(Bound::bind(&listen, 0o600).await.is_err());
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        drop(bound);
+        assert!(!path.exists());
+    }
+}

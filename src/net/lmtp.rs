@@ -1,0 +1,360 @@
+//! Pumps octets between a socket and an LMTP session, and does what its steps say.
+//!
+//! A body is collected in memory within the budget of all connections, above a size in a file that has no name. Every wait
+//! is bounded: for input by the idle time, for the whole session by its own. All replies that a batch of pipelined commands
+//! gave go out in one write.
+
+use std::io;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::ceiling::{Ceiling, Place, Share};
+use super::listen::{Bound, Peer, Stream};
+use super::stop::Stop;
+use crate::deliver::Delivery;
+use crate::model::{Envelope, limits};
+use crate::wire::lmtp::{Session, Settings as Grammar, Step};
+use crate::wire::smtp::Reply;
+
+/// What a site sets.
+#[derive(Debug, Clone)]
+pub struct LmtpSettings {
+    /// The name in the greeting.
+    pub hostname: String,
+    /// Octets of the largest message.
+    pub max_message: u64,
+    /// Recipients a transaction.
+    pub max_recipients: usize,
+    /// Peers that may say XFORWARD and XCLIENT; a Unix socket's always may, for its permissions say who opens it.
+    pub trusted: Vec<IpAddr>,
+    /// Idle time of a session.
+    pub idle: Duration,
+    /// Whole time of a session.
+    pub session: Duration,
+    /// Bodies above so many octets are collected in a file.
+    pub body_in_memory: usize,
+    /// Where such files are.
+    pub spill: PathBuf,
+    /// Certificate and key for STARTTLS.
+    pub tls: Option<Arc<rustls::ServerConfig>>,
+}
+
+impl Default for LmtpSettings {
+    fn default() -> Self {
+        Self {
+            hostname: "localhost".into(),
+            max_message: limits::MESSAGE_OCTETS,
+            max_recipients: limits::RECIPIENTS,
+            trusted: Vec::new(),
+            idle: limits::IDLE,
+            session: limits::SESSION,
+            body_in_memory: limits::BODY_IN_MEMORY,
+            spill: std::env::temp_dir(),
+            tls: None,
+        }
+    }
+}
+
+/// Serves one listener until the end; each connection is a task of its own.
+pub async fn serve<D: Delivery>(
+    listener: Bound,
+    settings: Arc<LmtpSettings>,
+    ceiling: Ceiling,
+    deliver: Arc<D>,
+    mut stop: Stop,
+) {
+    loop {
+        let accepted = tokio::select! {
+            () = stop.pulled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let driver = Driver {
+                    settings: Arc::clone(&settings),
+                    ceiling: ceiling.clone(),
+                    deliver: Arc::clone(&deliver),
+                    stop: stop.clone(),
+                    peer,
+                };
+                tokio::spawn(driver.run(stream, ceiling.connection()));
+            }
+            Err(error) => {
+                // Out of file descriptors, mostly: it passes.
+                tracing::warn!(%error, "cannot accept");
+                sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+struct Driver<D: Delivery> {
+    settings: Arc<LmtpSettings>,
+    ceiling: Ceiling,
+    deliver: Arc<D>,
+    stop: Stop,
+    peer: Peer,
+}
+
+/// How a conversation ended.
+enum End {
+    Closed,
+    StartTls,
+}
+
+impl<D: Delivery> Driver<D> {
+    async fn run(mut self, mut stream: Box<dyn Stream>, place: Option<Place>) {
+        let Some(_place) = place else {
+            let mut out = Vec::new();
+            Reply::new(421, [4, 3, 2], "too many connections: try again later").write(&mut out);
+            drop(timeout(Duration::from_secs(5), stream.write_all(&out)).await);
+            return;
+        };
+        let grammar = self.grammar();
+        let whole = self.settings.session;
+        let talk = async {
+            match self.talk(&mut *stream, Session::new(grammar.clone())).await? {
+                End::Closed => Ok(()),
+                End::StartTls => match &self.settings.tls {
+                    Some(config) => {
+                        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(config));
+                        let mut stream = timeout(self.settings.idle, acceptor.accept(stream)).await??;
+                        self.talk(&mut stream, Session::after_starttls(grammar)).await.map(drop)
+                    }
+                    None => Ok(()),
+                },
+            }
+        };
+        match timeout(whole, talk).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(peer = %self.peer, %error, "connection lost"),
+            Err(_) => tracing::info!(peer = %self.peer, "session took too long"),
+        }
+    }
+
+    fn grammar(&self) -> Grammar {
+        let trusted = match self.peer {
+            Peer::Unix => true,
+            Peer::Tcp(address) => self.settings.trusted.contains(&address),
+        };
+        Grammar {
+            hostname: self.settings.hostname.clone(),
+            max_message: self.settings.max_message,
+            max_recipients: self.settings.max_recipients,
+            trusted,
+            starttls: self.settings.tls.is_some(),
+            ..Grammar::default()
+        }
+    }
+
+    async fn talk(&mut self, stream: &mut (impl Stream + ?Sized), mut session: Session) -> io::Result<End> {
+        let mut input = Buffer::new();
+        let mut body = Collected::new(self.ceiling.share(), &self.settings);
+        let mut transaction = D::Session::default();
+        loop {
+            let (taken, step) = session.step(input.left());
+            input.take(taken);
+            match step {
+                Step::NeedInput if taken == 0 => {
+                    flush(stream, session.output()).await?;
+                    if !self.more(stream, &mut session, &mut input).await? {
+                        return Ok(End::Closed);
+                    }
+                }
+                Step::NeedInput => {}
+                Step::Begin | Step::Reset => {
+                    body.clear();
+                    transaction = D::Session::default();
+                }
+                Step::Rcpt => {
+                    let verdict = match (session.envelope(), session.recipient()) {
+                        (Some(envelope), Some(recipient)) => self.deliver.admit(&mut transaction, envelope, recipient),
+                        _ => Reply::new(451, [4, 3, 0], "lost the thread"),
+                    };
+                    session.rcpt_verdict(&verdict);
+                }
+                Step::Body => {
+                    if let Err(reply) = body.add(session.chunk()) {
+                        session.refuse_body(reply);
+                        body.clear();
+                    }
+                }
+                Step::End => {
+                    let replies = match (body.finish(), session.envelope().cloned()) {
+                        (Ok(octets), Some(envelope)) => {
+                            self.hand_over(std::mem::take(&mut transaction), envelope, octets).await
+                        }
+                        (Err(reply), Some(envelope)) => vec![reply; envelope.recipients.len()],
+                        (_, None) => Vec::new(),
+                    };
+                    session.delivered(&replies);
+                    body.clear();
+                    if self.stop.is_pulled() {
+                        session.shut([4, 3, 2], "closing down");
+                    }
+                }
+                Step::StartTls => {
+                    flush(stream, session.output()).await?;
+                    // What was pipelined behind STARTTLS was said in the clear: it is thrown away (RFC 3207 §6).
+                    return Ok(End::StartTls);
+                }
+                Step::Close => {
+                    flush(stream, session.output()).await?;
+                    return Ok(End::Closed);
+                }
+            }
+        }
+    }
+
+    /// One reply for each accepted recipient, whatever happens.
+    async fn hand_over(&self, transaction: D::Session, envelope: Envelope, octets: Vec<u8>) -> Vec<Reply> {
+        let count = envelope.recipients.len();
+        let mut replies = Arc::clone(&self.deliver).deliver(transaction, envelope, octets).await;
+        replies.resize(count, Reply::new(451, [4, 3, 0], "no answer from the mail store"));
+        replies
+    }
+
+    /// Reads more; `false` where the session is over.
+    async fn more(
+        &mut self,
+        stream: &mut (impl Stream + ?Sized),
+        session: &mut Session,
+        input: &mut Buffer,
+    ) -> io::Result<bool> {
+        let idle = Instant::now() + self.settings.idle;
+        let waiting = session.in_message();
+        let read = tokio::select! {
+            biased;
+            read = input.read(stream) => Some(read?),
+            () = self.stop.pulled(), if !waiting => None,
+            () = sleep_until(idle) => {
+                session.shut([4, 4, 2], "idle for too long");
+                flush(stream, session.output()).await?;
+                return Ok(false);
+            }
+        };
+        if read.is_none() {
+            session.shut([4, 3, 2], "closing down");
+            flush(stream, session.output()).await?;
+            return Ok(false);
+        }
+        Ok(read != Some(0))
+    }
+}
+
+async fn flush(stream: &mut (impl Stream + ?Sized), out: &mut Vec<u8>) -> io::Result<()> {
+    if !out.is_empty() {
+        timeout(Duration::from_secs(300), stream.write_all(out)).await??;
+        stream.flush().await?;
+        out.clear();
+    }
+    Ok(())
+}
+
+/// What was read and not yet taken.
+struct Buffer {
+    octets: Vec<u8>,
+    at: usize,
+}
+
+impl Buffer {
+    fn new() -> Self {
+        Self { octets: Vec::with_capacity(16 << 10), at: 0 }
+    }
+
+    fn left(&self) -> &[u8] {
+        self.octets.get(self.at..).unwrap_or_default()
+    }
+
+    fn take(&mut self, taken: usize) {
+        self.at += taken;
+        if self.at >= self.octets.len() {
+            self.octets.clear();
+            self.at = 0;
+        }
+    }
+
+    async fn read(&mut self, stream: &mut (impl Stream + ?Sized)) -> io::Result<usize> {
+        if self.at > 0 {
+            self.octets.drain(..self.at);
+            self.at = 0;
+        }
+        self.octets.reserve(16 << 10);
+        stream.read_buf(&mut self.octets).await
+    }
+}
+
+/// A message's octets while they come in.
+struct Collected {
+    memory: Vec<u8>,
+    file: Option<std::fs::File>,
+    share: Share,
+    most_in_memory: usize,
+    dir: PathBuf,
+}
+
+impl Collected {
+    fn new(share: Share, settings: &LmtpSettings) -> Self {
+        let (most_in_memory, dir) = (settings.body_in_memory, settings.spill.clone());
+        Self { memory: Vec::new(), file: None, share, most_in_memory, dir }
+    }
+
+    fn clear(&mut self) {
+        self.memory.clear();
+        self.memory.shrink_to(64 << 10);
+        self.file = None;
+        self.share.clear();
+    }
+
+    fn add(&mut self, octets: &[u8]) -> Result<(), Reply> {
+        use std::io::Write as _;
+        if !self.share.grow(octets.len()) {
+            return Err(Reply::new(452, [4, 3, 1], "too much mail at once: try again later"));
+        }
+        if self.file.is_none() && self.memory.len() + octets.len() > self.most_in_memory {
+            let mut file = spill(&self.dir).map_err(|error| no_file(&error))?;
+            file.write_all(&self.memory).map_err(|error| no_file(&error))?;
+            self.memory = Vec::new();
+            self.file = Some(file);
+        }
+        match &mut self.file {
+            Some(file) => file.write_all(octets).map_err(|error| no_file(&error)),
+            None => {
+                self.memory.extend_from_slice(octets);
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(&mut self) -> Result<Vec<u8>, Reply> {
+        use std::io::{Read as _, Seek as _};
+        match self.file.take() {
+            None => Ok(std::mem::take(&mut self.memory)),
+            Some(mut file) => {
+                let mut octets = Vec::new();
+                file.rewind().and_then(|()| file.read_to_end(&mut octets)).map_err(|error| no_file(&error))?;
+                Ok(octets)
+            }
+        }
+    }
+}
+
+/// A file without a name: it is gone with its last handle, whatever happens to the process.
+fn spill(dir: &std::path::Path) -> io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let flags = i32::try_from(rustix::fs::OFlags::TMPFILE.bits()).unwrap_or_default();
+    std::fs::OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(flags).open(dir)
+}
+
+fn no_file(error: &io::Error) -> Reply {
+    tracing::warn!(%error, "cannot collect a large message");
+    Reply::new(452, [4, 3, 1], "no space for a message of this size: try again later")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,48 @@
+//! The orderly end: no new sessions, idle ones are told to go, those in a message finish within a bound.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+/// Says that the end has come. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Stop(watch::Receiver<bool>);
+
+/// The hand on the switch. `Stop`s wake when it is pulled or dropped.
+#[derive(Debug)]
+pub struct Switch {
+    sender: watch::Sender<bool>,
+}
+
+/// A switch and its signal.
+#[must_use]
+pub fn switch() -> (Switch, Stop) {
+    let (sender, receiver) = watch::channel(false);
+    (Switch { sender }, Stop(receiver))
+}
+
+impl Switch {
+    /// Says that the end has come.
+    pub fn pull(&self) {
+        self.sender.send_replace(true);
+    }
+
+    /// Waits until nobody holds a `Stop` any more, or the bound has passed; says which.
+    pub async fn drained(&self, bound: Duration) -> bool {
+        tokio::time::timeout(bound, self.sender.closed()).await.is_ok()
+    }
+}
+
+impl Stop {
+    /// Whether the end has come.
+    #[must_use]
+    pub fn is_pulled(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Waits for the end.
+    pub async fn pulled(&mut self) {
+        // An error means that the switch is gone: that is the end, too.
+        drop(self.0.wait_for(|pulled| *pulled).await);
+    }
+}

@@ -1,0 +1,184 @@
+//! The decision table: each rule with what it catches and what it must let through; and the reply under fixed values.
+
+use super::*;
+use crate::message::auto::Facts;
+use crate::model::{Address, EmailAddress, Identity, UtcMillis, VacationResponse};
+
+const SECRET: [u8; 32] = [5; 32];
+const NOW: UtcMillis = UtcMillis(1_795_251_600_000); // 2026-11-21T09:00:00Z
+
+fn identity() -> Identity {
+    Identity {
+        primary: Address::from_parts("ann", "example.org"),
+        name: Some("Ann Lee".into()),
+        addresses: vec![Address::from_parts("ann", "example.org"), Address::from_parts("a.lee", "example.org")],
+        alias_domains: vec![("example.com".into(), "example.org".into())],
+        delimiter: Some('+'),
+    }
+}
+
+fn response() -> VacationResponse {
+    VacationResponse { enabled: true, text_body: Some("Away.".into()), generation: 1, ..VacationResponse::default() }
+}
+
+struct Case {
+    sender: &'static str,
+    recipient: &'static str,
+    header: &'static str,
+}
+
+fn outcome(
+    case: &Case,
+    edit: impl FnOnce(&mut VacationResponse),
+    told: Option<UtcMillis>,
+    forged: Option<&str>,
+) -> Outcome {
+    let mut response = response();
+    edit(&mut response);
+    let sender = Address::parse(case.sender).ok();
+    let recipient = Address::parse(case.recipient).unwrap();
+    let facts = Facts::of(format!("{}\r\n\r\nHello\r\n", case.header).as_bytes());
+    decide(&Input {
+        now: NOW,
+        sender: sender.as_ref(),
+        recipient: &recipient,
+        identity: &identity(),
+        response: &response,
+        facts: &facts,
+        forged,
+        told,
+        secret: &SECRET,
+        settings: &Settings::default(),
+    })
+}
+
+fn code(sender: &'static str, header: &'static str) -> &'static str {
+    match outcome(&Case { sender, recipient: "ann@example.org", header }, |_| {}, None, None) {
+        Outcome::Answer => "answer",
+        Outcome::Silent(reason, _) => reason.code(),
+    }
+}
+
+#[test]
+fn the_table() {
+    for (sender, header, wanted) in [
+        ("bob@example.net", "To: ann@example.org", "answer"),
+        ("bob@example.net", "To: Ann <ANN+tag@Example.Com>", "answer"),
+        ("bob@example.net", "Cc: a.lee@example.org", "answer"),
+        ("bob@example.net", "To: team@example.org\r\nResent-Bcc: ann@example.org", "answer"),
+        ("postmaster@example.net", "To: ann@example.org", "answer"),
+        ("bob@example.net", "To: ann@example.org\r\nAuto-Submitted: no (person)", "answer"),
+        ("bob@example.net", "To: ann@example.org\r\nPrecedence: first-class", "answer"),
+        ("bob@example.net", "To: ann@example.org\r\nX-Spam-Flag: NO", "answer"),
+        ("", "To: ann@example.org", "null-sender"),
+        ("ann+x@example.com", "To: ann@example.org", "own-address"),
+        ("a.lee@example.org", "To: ann@example.org", "own-address"),
+        ("MAILER-DAEMON@example.net", "To: ann@example.org", "system-sender"),
+        ("x-bounces+ann=example.org@example.net", "To: ann@example.org", "system-sender"),
+        ("bob@example.net", "To: ann@example.org\r\nauto-submitted: Auto-Replied (vacation)", "auto-submitted"),
+        ("bob@example.net", "To: ann@example.org\r\nList-Unsubscribe: <x>", "list"),
+        ("bob@example.net", "To: ann@example.org\r\nPrecedence: bulk ", "precedence"),
+        ("bob@example.net", "To: ann@example.org\r\nX-Auto-Response-Suppress: DR, OOF", "suppress-asked"),
+        ("bob@example.net", "To: ann@example.org\r\nContent-Type: multipart/report; boundary=x", "report"),
+        ("bob@example.net", "To: ann@example.org\r\nX-Spam-Status: Yes, score=8", "spam"),
+        ("bob@example.net", "To: team@example.org", "not-addressed"),
+        ("bob@example.net", "Subject: no To at all", "not-addressed"),
+    ] {
+        assert_eq!(code(sender, header), wanted, "{sender} {header}");
+    }
+}
+
+#[test]
+fn the_window_is_half_open_and_generations_count() {
+    let case = Case { sender: "bob@example.net", recipient: "ann@example.org", header: "To: ann@example.org" };
+    let reason = |edit: fn(&mut VacationResponse), told, forged| match outcome(&case, edit, told, forged) {
+        Outcome::Answer => "answer",
+        Outcome::Silent(reason, _) => reason.code(),
+    };
+    assert_eq!(reason(|r| r.enabled = false, None, None), "disabled");
+    assert_eq!(reason(|r| r.from_date = Some(NOW), None, None), "answer");
+    assert_eq!(reason(|r| r.from_date = Some(UtcMillis(NOW.0 + 1)), None, None), "outside-window");
+    assert_eq!(reason(|r| r.to_date = Some(NOW), None, None), "outside-window");
+    assert_eq!(reason(|r| r.to_date = Some(UtcMillis(NOW.0 + 1)), None, None), "answer");
+    assert_eq!(reason(|_| {}, Some(NOW), None), "already-told");
+    assert_eq!(reason(|_| {}, None, Some("dmarc=fail")), "unauthenticated");
+    assert_eq!(reason(|r| r.addresses = vec![Address::from_parts("bob", "example.net")], None, None), "own-address");
+}
+
+#[test]
+fn a_catch_all_recipient_counts_as_addressed() {
+    let case = Case { sender: "bob@example.net", recipient: "any@shop.example", header: "To: any@shop.example" };
+    assert_eq!(outcome(&case, |_| {}, None, None), Outcome::Answer);
+}
+
+fn made(header: &str, edit: impl FnOnce(&mut VacationResponse)) -> (Reply, String) {
+    let mut response = response();
+    edit(&mut response);
+    let facts = Facts::of(format!("{header}\r\n\r\nx").as_bytes());
+    let reply = reply(&response, &identity(), &facts, &Address::from_parts("bob", "example.net"), NOW, &SECRET, 7);
+    let text = String::from_utf8(reply.message.clone()).unwrap();
+    (reply, text)
+}
+
+#[test]
+fn a_reply_is_what_the_rfc_asks_for() {
+    let (reply, text) = made(
+        "From: Bob B <bob@example.net>\r\nTo: a.lee@example.org\r\nSubject: Lunch?\r\nMessage-ID: <3@example.net>\r\n\
+         References: <1@example.net> <2@example.net>",
+        |response| response.text_body = Some("About \"{subject}\": away. {unknown} {".into()),
+    );
+    for line in [
+        "From: \"Ann Lee\" <a.lee@example.org>",
+        "To: \"Bob B\" <bob@example.net>",
+        "Subject: Auto: Lunch?",
+        "Date: Sat, 21 Nov 2026 ",
+        "In-Reply-To: <3@example.net>",
+        "Auto-Submitted: auto-replied (vacation)",
+        "X-Auto-Response-Suppress: All",
+        "Precedence: bulk",
+        "MIME-Version: 1.0",
+        "About \"Lunch?\": away. {unknown} {",
+    ] {
+        assert!(text.lines().any(|known| known.starts_with(line)), "{line}\n---\n{text}");
+    }
+    let unfolded = text.replace("\r\n ", " ").replace("\r\n\t", " ");
+    assert!(unfolded.contains("References: <1@example.net> <2@example.net> <3@example.net>"), "{text}");
+    assert!(is_own_id(&reply.message_id, &SECRET));
+    assert!(!is_own_id(&reply.message_id, &[6; 32]) && !is_own_id("r.0000000000000007.0@x", &SECRET));
+    // And so an answer to it is not answered, even by a responder that marks nothing.
+    let back = format!("To: ann@example.org\r\nIn-Reply-To: <{}>", reply.message_id);
+    assert_eq!(code("bob@example.net", Box::leak(back.into_boxed_str())), "our-own-reply");
+    // Nor is the reply itself.
+    let facts = Facts::of(&reply.message);
+    assert!(facts.auto_submitted.is_some() && facts.precedence.is_some() && facts.suppress.is_some());
+}
+
+#[test]
+fn subjects_of_every_kind() {
+    let subject = |header: &str| {
+        let (_, text) = made(header, |_| {});
+        crate::message::header::first(text.as_bytes(), "Subject").unwrap().decoded()
+    };
+    assert_eq!(subject("To: ann@example.org"), "Automated reply");
+    assert_eq!(subject("Subject: auto: again"), "auto: again");
+    assert_eq!(subject("Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe=0D=0ABcc:_x@y?="), "Auto: Grüße Bcc: x@y");
+    assert!(subject(&format!("Subject: {}", "x".repeat(5000))).len() < 500);
+}
+
+#[test]
+fn html_alone_gets_its_text_and_nothing_gets_a_default() {
+    let (_, both) = made("To: ann@example.org", |response| {
+        response.text_body = None;
+        response.html_body = Some("<p>Out of <b>office</b></p>".into());
+    });
+    assert!(both.contains("multipart/alternative") && both.contains("Out of office") && both.contains("<b>office</b>"));
+    let (_, none) = made("To: ann@example.org", |response| response.text_body = None);
+    assert!(none.contains("I am away"));
+    let (_, set) = made("To: ann@example.org", |response| {
+        response.from = Some(EmailAddress { name: Some("Desk".into()), email: "desk@example.org".into() });
+        response.reply_to = Some(EmailAddress { name: None, email: "help@example.org".into() });
+        response.subject = Some("Out".into());
+    });
+    assert!(set.contains("From: \"Desk\" <desk@example.org>") && set.contains("Reply-To: <help@example.org>"));
+    assert!(set.contains("\r\nSubject: Out\r\n"));
+}
