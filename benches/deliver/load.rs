@@ -62,7 +62,9 @@ impl Load {
                 })
                 .collect();
             let mut said = 0;
-            while self.count.map_or(begin.elapsed() < self.time, |_| !sessions.iter().all(|s| s.is_finished())) {
+            while self.count.map_or(begin.elapsed() < self.time, |_| {
+                !sessions.iter().all(std::thread::ScopedJoinHandle::is_finished)
+            }) {
                 std::thread::sleep(Duration::from_millis(50));
                 if self.count.is_some() && begin.elapsed().as_secs() / 2 > said {
                     said = begin.elapsed().as_secs() / 2;

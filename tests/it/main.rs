@@ -19,7 +19,6 @@
 #[expect(dead_code, reason = "used when the service has landed")]
 mod mail;
 mod sieve;
-mod systemd;
 
 use std::path::{Path, PathBuf};
 
