@@ -88,7 +88,7 @@ pub fn load(path: Option<&Path>) -> Result<Config, Faults> {
     if faults.is_empty() { Ok(config) } else { Err(Faults(faults)) }
 }
 
-/// Reads text that came from `file`, without looking at what the values mean together (see [`check`]).
+/// Reads text that came from `file`, without looking at what the values mean together (see [`check()`]).
 ///
 /// # Errors
 /// The first thing that is wrong with it.

@@ -29,7 +29,8 @@ struct Job {
 
 impl Job {
     fn new(worker: usize, number: usize, dice: &mut Dice) -> Self {
-        let sender = format!("s{worker}x{number}@far.example");
+        // A domain each: replies to one domain are limited by the hour.
+        let sender = format!("sender@d{worker}x{number}.example");
         let subject = format!("letter {worker} {number}");
         let first = dice.below(PEOPLE);
         let mut recipients = vec![format!("u{first}@example.org")];
