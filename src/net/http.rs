@@ -1,1 +1,167 @@
-//! HTTP.
+//! The control socket: JMAP over HTTP on a Unix socket. Who asks is known by the peer's credentials: root, the service's own
+//! user and the named administrators may manage everything, any other Unix user the account that is mapped to him.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::connect_info::{ConnectInfo, Connected};
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Json, Response};
+use axum::routing::{get, post};
+use axum::serve::IncomingStream;
+use serde_json::json;
+use tokio::net::UnixListener;
+
+use super::listen::{Bound, Listen};
+use super::stop::Stop;
+use crate::account::Directory;
+use crate::deliver::Delivery;
+use crate::jmap::{self, CAPABILITIES, Caller, Context, Taken};
+use crate::model::{Address, Envelope, Recipient};
+use crate::store::Store;
+use crate::vacation;
+use crate::wire::jmap::parse;
+use crate::wire::smtp::Reply;
+
+/// What the control socket serves.
+#[derive(Clone)]
+pub struct Control {
+    /// The store.
+    pub store: Store,
+    /// The accounts.
+    pub directory: Directory,
+    /// The site's vacation settings.
+    pub vacation: vacation::Settings,
+    /// The way in.
+    pub deliver: Arc<Taken>,
+    /// Unix users who may manage everything, beside root and the service's own.
+    pub administrators: Vec<String>,
+    /// Octets of a request.
+    pub max_request: usize,
+}
+
+impl std::fmt::Debug for Control {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Control").field("administrators", &self.administrators).finish_non_exhaustive()
+    }
+}
+
+/// Who is at the other end.
+#[derive(Debug, Clone, Copy)]
+struct Peer(Option<u32>);
+
+impl Connected<IncomingStream<'_, UnixListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
+        Self(stream.io().peer_cred().ok().map(|peer| peer.uid()))
+    }
+}
+
+/// Binds the control socket.
+///
+/// # Errors
+/// Those of the operating system.
+pub async fn bind(path: &Path) -> std::io::Result<Bound> {
+    let mut bound = Bound::bind(&Listen::Unix(path.to_owned()), 0o666).await?;
+    bound.pop().ok_or_else(|| std::io::Error::other("no socket"))
+}
+
+/// Serves the control socket until the end.
+pub async fn serve(bound: Bound, control: Control, mut stop: Stop) {
+    let Bound::Unix(listener, _own_path) = bound else { return };
+    let limit = control.max_request;
+    let router = Router::new()
+        .route("/jmap", post(request))
+        .route("/health", get(health))
+        .layer(DefaultBodyLimit::max(limit))
+        .with_state(Arc::new(control));
+    let served = axum::serve(listener, router.into_make_service_with_connect_info::<Peer>())
+        .with_graceful_shutdown(async move { stop.pulled().await });
+    if let Err(error) = served.await {
+        tracing::error!(%error, "the control socket failed");
+    }
+}
+
+async fn request(State(control): State<Arc<Control>>, ConnectInfo(peer): ConnectInfo<Peer>, body: Bytes) -> Response {
+    let request = match parse(&body, CAPABILITIES) {
+        Ok(request) => request,
+        Err(error) => {
+            let kind = [("content-type", "application/problem+json")];
+            return (StatusCode::BAD_REQUEST, kind, Json(error.problem())).into_response();
+        }
+    };
+    let context = Context {
+        store: control.store.clone(),
+        directory: control.directory.clone(),
+        vacation: control.vacation.clone(),
+        deliver: Arc::clone(&control.deliver),
+        caller: caller(peer, &control.administrators),
+    };
+    // Methods wait for the disk, and a check reads everything.
+    match tokio::task::spawn_blocking(move || jmap::run(&context, request)).await {
+        Ok(response) => Json(response.json()).into_response(),
+        Err(error) => {
+            tracing::error!(%error, "a method failed");
+            (StatusCode::INTERNAL_SERVER_ERROR, Json(json!({"status": 500, "detail": "a method failed"})))
+                .into_response()
+        }
+    }
+}
+
+async fn health(State(control): State<Arc<Control>>) -> Response {
+    match control.store.health() {
+        Ok(()) => "in order\n".into_response(),
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
+    }
+}
+
+fn caller(peer: Peer, administrators: &[String]) -> Caller {
+    let Peer(Some(uid)) = peer else { return Caller { user: None, admin: false } };
+    let user = user_name(uid);
+    let own = rustix::process::geteuid().as_raw();
+    let named = user.as_ref().is_some_and(|user| administrators.contains(user));
+    Caller { admin: uid == 0 || uid == own || named, user }
+}
+
+/// The name of a Unix user, by `/etc/passwd`.
+fn user_name(uid: u32) -> Option<String> {
+    let text = std::fs::read_to_string("/etc/passwd").ok()?;
+    text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        let known = fields.nth(1)?.parse::<u32>().ok()?;
+        (known == uid).then(|| name.to_owned())
+    })
+}
+
+/// The way in for `Mail/deliver`, over the same deliveries as LMTP. To be called from a thread that may wait.
+pub fn taken<D: Delivery>(deliver: Arc<D>) -> Arc<Taken> {
+    let runtime = tokio::runtime::Handle::current();
+    Arc::new(move |sender: Option<Address>, recipients: Vec<Address>, message: Vec<u8>| {
+        let mut session = D::Session::default();
+        let size = Some(message.len() as u64);
+        let mut envelope = Envelope { sender, size, lhlo: "localhost".into(), ..Envelope::default() };
+        let mut replies: Vec<(Address, Option<Reply>)> = Vec::new();
+        for recipient in recipients.into_iter().map(Recipient::plain) {
+            let reply = deliver.admit(&mut session, &envelope, &recipient);
+            let refusal = (!reply.is_positive()).then_some(reply);
+            replies.push((recipient.address.clone(), refusal));
+            if replies.last().is_some_and(|(_, refusal)| refusal.is_none()) {
+                envelope.recipients.push(recipient);
+            }
+        }
+        let taken = if envelope.recipients.is_empty() {
+            Vec::new()
+        } else {
+            runtime.block_on(Arc::clone(&deliver).deliver(session, envelope, message))
+        };
+        let mut taken = taken.into_iter();
+        let lost = || Reply::new(451, [4, 3, 0], "no answer from the mail store");
+        replies
+            .into_iter()
+            .map(|(address, refusal)| (address, refusal.or_else(|| taken.next()).unwrap_or_else(lost)))
+            .collect()
+    })
+}

@@ -1,0 +1,139 @@
+//! Accounts, their addresses and passwords.
+
+use serde_json::{Value, json};
+
+use crate::account::{NewAccount, hash_password};
+use crate::jmap::context::{Args, Context, address, fail};
+use crate::model::{AccountId, AccountRow, Address};
+use crate::wire::jmap::MethodError;
+
+pub(super) fn add(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    context.admin_only()?;
+    let aliases: Result<Vec<Address>, MethodError> =
+        arguments.texts("aliases")?.iter().map(|text| address(text)).collect();
+    let new = NewAccount {
+        address: arguments.address("address")?,
+        name: arguments.maybe_text("name")?,
+        display_name: arguments.maybe_text("displayName")?,
+        quota_octets: arguments.number("quotaOctets")?,
+        quota_emails: arguments.number("quotaEmails")?,
+        zone: arguments.maybe_text("zone")?,
+        detail_files: arguments.flag("detailFiles")?,
+        unix_user: arguments.maybe_text("unixUser")?,
+        aliases: aliases?,
+    };
+    let id = context.directory.add(&new).map_err(|error| fail(&error))?;
+    one(context, id)
+}
+
+pub(super) fn list(context: &Context, _: &Args<'_>) -> Result<Value, MethodError> {
+    context.admin_only()?;
+    let all = context.directory.list().map_err(|error| fail(&error))?;
+    let list: Result<Vec<Value>, MethodError> =
+        all.iter().map(|(id, row, addresses)| describe(context, *id, row, addresses)).collect();
+    Ok(json!({ "list": list? }))
+}
+
+pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let (id, _) = context.account(arguments)?;
+    one(context, id)
+}
+
+fn one(context: &Context, id: AccountId) -> Result<Value, MethodError> {
+    let row = context.store.view().account(id).map_err(|error| fail(&error))?.ok_or(MethodError::AccountNotFound)?;
+    let identity = context.directory.identity(id).map_err(|error| fail(&error))?;
+    describe(context, id, &row, &identity.addresses)
+}
+
+fn describe(context: &Context, id: AccountId, row: &AccountRow, addresses: &[Address]) -> Result<Value, MethodError> {
+    let state = context.store.view().account_state(id).map_err(|error| fail(&error))?;
+    let texts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let passwords: Vec<&String> = row.passwords.iter().map(|(name, _)| name).collect();
+    Ok(json!({
+        "id": id.to_string(), "name": row.name, "address": row.primary.to_string(), "addresses": texts,
+        "displayName": row.display_name, "active": row.active, "zone": row.zone, "unixUser": row.unix_user,
+        "detailFiles": row.detail_files, "quotaOctets": row.quota_octets, "quotaEmails": row.quota_emails,
+        "octets": state.octets, "emails": state.emails, "created": row.created.rfc3339(), "passwords": passwords,
+    }))
+}
+
+pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    context.admin_only()?;
+    let (id, mut row) = context.account(arguments)?;
+    let has = |key: &str| arguments.0.contains_key(key);
+    if has("displayName") {
+        row.display_name = arguments.maybe_text("displayName")?;
+    }
+    if has("zone") {
+        row.zone = arguments.maybe_text("zone")?;
+    }
+    if has("unixUser") {
+        row.unix_user = arguments.maybe_text("unixUser")?;
+    }
+    if has("quotaOctets") {
+        row.quota_octets = arguments.number("quotaOctets")?;
+    }
+    if has("quotaEmails") {
+        row.quota_emails = arguments.number("quotaEmails")?;
+    }
+    if has("active") {
+        row.active = arguments.flag("active")?;
+    }
+    if has("detailFiles") {
+        row.detail_files = arguments.flag("detailFiles")?;
+    }
+    context.directory.update(id, |stored| *stored = row).map_err(|error| fail(&error))?;
+    one(context, id)
+}
+
+pub(super) fn remove(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    context.admin_only()?;
+    let (id, _) = context.account(arguments)?;
+    context.directory.remove(id).map_err(|error| fail(&error))?;
+    Ok(json!({}))
+}
+
+pub(super) fn alias(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    context.admin_only()?;
+    let (id, _) = context.account(arguments)?;
+    let text = arguments.text("address")?;
+    let done = match (arguments.flag("remove")?, text.strip_prefix('@')) {
+        (true, _) => {
+            let key = if text.starts_with('@') { text } else { address(&text)?.to_string() };
+            context.directory.remove_address(&key)
+        }
+        (false, Some(domain)) => context.directory.add_catch_all(id, domain),
+        (false, None) => context.directory.add_alias(id, &address(&text)?),
+    };
+    done.map_err(|error| fail(&error))?;
+    Ok(json!({}))
+}
+
+pub(super) fn alias_domain(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    context.admin_only()?;
+    let domain = arguments.text("domain")?;
+    let done = if arguments.flag("remove")? {
+        context.directory.remove_address(&format!("@@{domain}"))
+    } else {
+        context.directory.add_alias_domain(&domain, &arguments.text("target")?)
+    };
+    done.map_err(|error| fail(&error))?;
+    Ok(json!({}))
+}
+
+pub(super) fn password(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let (id, _) = context.account(arguments)?;
+    let name = arguments.maybe_text("name")?.unwrap_or_else(|| "default".into());
+    let hash = match arguments.maybe_text("password")? {
+        Some(password) => {
+            Some(hash_password(&password).map_err(|error| MethodError::InvalidArguments(error.to_string()))?)
+        }
+        None => None,
+    };
+    let edit = |row: &mut AccountRow| {
+        row.passwords.retain(|(known, _)| *known != name);
+        row.passwords.extend(hash.map(|hash| (name.clone(), hash)));
+    };
+    context.directory.update(id, edit).map_err(|error| fail(&error))?;
+    Ok(json!({}))
+}

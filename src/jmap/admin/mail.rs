@@ -1,0 +1,165 @@
+//! A look at the mail, the decisions, and the way in.
+
+use serde_json::{Value, json};
+
+use crate::jmap::context::{Args, Context, address, date, fail};
+use crate::message::auto::Facts;
+use crate::message::{Message, header};
+use crate::model::{AccountId, Address, EmailAddress, EmailId, Listing, Shape, ThreadId, Verdict, View};
+use crate::store::View as State;
+use crate::vacation::{ACCOUNT_HANDLE, Input, Outcome, decide, reply, told_key};
+use crate::wire::jmap::{MethodError, octets, of_octets};
+
+/// Rows of one answer.
+const ROWS: u64 = 10_000;
+
+pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let (account, _) = context.account(arguments)?;
+    let view = context.store.view();
+    let name = arguments.maybe_text("mailbox")?.unwrap_or_else(|| "inbox".into());
+    let found = view.find_mailbox(account, &name).map_err(|error| fail(&error))?;
+    let (uid, mailbox) = found.ok_or_else(|| MethodError::NotFound(format!("no mailbox {name}")))?;
+    let shape = if arguments.flag("collapseThreads")? { Shape::Threads } else { Shape::Emails };
+    let limit = usize::try_from(arguments.number("limit")?.unwrap_or(50).min(ROWS)).unwrap_or(50);
+    let after = arguments.maybe_text("after")?.map(|id| id.parse::<EmailId>()).transpose();
+    let after = after.map_err(|_| MethodError::InvalidArguments("after: an email id is wanted".into()))?;
+    let listing = Listing { uid, view: View::Every, shape };
+    let page = view.listing(account, listing, after, limit).map_err(|error| fail(&error))?;
+    let rows: Result<Vec<Value>, MethodError> =
+        page.into_iter().map(|(email, thread)| describe(&view, account, email, thread)).collect();
+    let counts = mailbox.counts;
+    Ok(json!({
+        "mailbox": {
+            "id": uid.to_string(), "name": mailbox.name, "role": mailbox.role.map(crate::model::Role::name),
+            "totalEmails": counts.total_emails, "unreadEmails": counts.unread_emails,
+            "totalThreads": counts.total_threads, "unreadThreads": counts.unread_threads,
+        },
+        "list": rows?,
+    }))
+}
+
+fn describe(view: &State<'_>, account: AccountId, id: EmailId, thread: ThreadId) -> Result<Value, MethodError> {
+    let email = view.email(account, id).map_err(|error| fail(&error))?;
+    let content = view.content(account, id).map_err(|error| fail(&error))?;
+    let (Some(email), Some((_, content))) = (email, content) else {
+        return Err(MethodError::ServerFail(format!("{id} is listed and not there: run `restante check`")));
+    };
+    let people = |all: &[EmailAddress]| {
+        all.iter().map(|one| json!({"name": one.name, "email": one.email})).collect::<Vec<Value>>()
+    };
+    Ok(json!({
+        "id": id.to_string(), "threadId": thread.to_string(), "receivedAt": date(Some(email.received_at)),
+        "from": people(&content.from), "to": people(&content.to), "subject": content.subject,
+        "keywords": email.keywords, "preview": content.preview, "hasAttachment": content.has_attachment,
+        "size": email.size, "messageId": content.message_id,
+    }))
+}
+
+pub(super) fn show(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let (account, _) = context.account(arguments)?;
+    let view = context.store.view();
+    let missing = || MethodError::NotFound("no such email".into());
+    let id: EmailId = arguments.text("id")?.parse().map_err(|_| missing())?;
+    let email = view.email(account, id).map_err(|error| fail(&error))?.ok_or_else(missing)?;
+    let message = view.message(account, id).map_err(|error| fail(&error))?.ok_or_else(missing)?;
+    let attachments: Vec<Value> = Message::parse(&message)
+        .attachments()
+        .into_iter()
+        .map(|part| json!({"name": part.name, "type": part.media_type, "size": part.size}))
+        .collect();
+    let mut answer = describe(&view, account, id, email.thread)?;
+    if let Some(members) = answer.as_object_mut() {
+        members.insert("message".into(), octets(&message).into());
+        members.insert("attachments".into(), attachments.into());
+    }
+    Ok(answer)
+}
+
+pub(super) fn deliver(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    context.admin_only()?;
+    let sender = arguments.maybe_text("sender")?.map(|text| address(&text)).transpose()?;
+    let recipients: Result<Vec<Address>, MethodError> =
+        arguments.texts("recipients")?.iter().map(|text| address(text)).collect();
+    let message = of_octets(&arguments.text("message")?)?;
+    let outcomes = (context.deliver)(sender, recipients?, message);
+    let outcomes: Vec<Value> = outcomes
+        .into_iter()
+        .map(|(recipient, reply)| {
+            let mut line = Vec::new();
+            reply.write(&mut line);
+            json!({"recipient": recipient.to_string(), "reply": String::from_utf8_lossy(&line).trim_end()})
+        })
+        .collect();
+    Ok(json!({ "outcomes": outcomes }))
+}
+
+pub(super) fn decisions(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let (account, _) = context.account(arguments)?;
+    let limit = usize::try_from(arguments.number("limit")?.unwrap_or(50).min(ROWS)).unwrap_or(50);
+    let all = context.store.view().decisions(account, limit).map_err(|error| fail(&error))?;
+    let list: Vec<Value> = all
+        .into_iter()
+        .map(|one| {
+            let (reason, detail, action) = match one.verdict {
+                Verdict::Answered(action) => (None, None, Some(action.to_string())),
+                Verdict::Silent { reason, detail } => (Some(reason), Some(detail), None),
+            };
+            json!({
+                "at": date(Some(one.at)), "emailId": one.email.to_string(), "sender": one.sender.map(|s| s.to_string()),
+                "recipient": one.recipient.to_string(), "reason": reason, "detail": detail, "action": action,
+            })
+        })
+        .collect();
+    Ok(json!({ "list": list }))
+}
+
+/// What would be answered to a message now, and why; nothing is stored or sent.
+pub(super) fn test(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let (account, row) = context.account(arguments)?;
+    let raw = of_octets(&arguments.text("message")?)?;
+    let facts = Facts::of(&raw);
+    let sender = match arguments.get("sender") {
+        Some(_) => {
+            Some(arguments.text("sender")?).filter(|text| !text.is_empty()).map(|text| address(&text)).transpose()?
+        }
+        None => {
+            let path = header::first(&raw, "Return-Path").map(|field| field.unfolded());
+            let path = path.map(|path| path.trim_matches(['<', '>']).to_owned());
+            let from = facts.from.first().map(|person| person.email.clone());
+            path.or(from).and_then(|text| Address::parse(&text).ok())
+        }
+    };
+    let view = context.store.view();
+    let response = view.vacation(account).map_err(|error| fail(&error))?;
+    let identity = context.directory.identity(account).map_err(|error| fail(&error))?;
+    let secret = &context.store.secrets().told;
+    let told = match &sender {
+        Some(sender) => {
+            let key = told_key(secret, ACCOUNT_HANDLE, sender);
+            view.told_at(account, &key, response.generation).map_err(|error| fail(&error))?
+        }
+        None => None,
+    };
+    let now = context.store.clock().now();
+    let recipient = facts.destinations.iter().find(|address| identity.is_me(address)).unwrap_or(&row.primary);
+    let outcome = decide(&Input {
+        now,
+        sender: sender.as_ref(),
+        recipient,
+        identity: &identity,
+        response: &response,
+        facts: &facts,
+        forged: None,
+        told,
+        secret,
+        settings: &context.vacation,
+    });
+    Ok(match (outcome, sender) {
+        (Outcome::Answer, Some(sender)) => {
+            let made = reply(&response, &identity, &facts, &sender, now, secret, 0);
+            json!({"reason": null, "reply": String::from_utf8_lossy(&made.message)})
+        }
+        (Outcome::Silent(reason, detail), _) => json!({"reason": reason.code(), "detail": detail}),
+        (Outcome::Answer, None) => json!({"reason": "null-sender", "detail": ""}),
+    })
+}

@@ -1,0 +1,51 @@
+//! The vendor methods, under `urn:restante:jmap:admin`. An account is named by `accountId` (its id) or `account` (its name or
+//! an address). Octets are base64. Who is no administrator may use those marked * on his own account.
+//!
+//! | method | arguments | result |
+//! |---|---|---|
+//! | Account/add | address, name, displayName, aliases, zone, quotaOctets, quotaEmails, unixUser, detailFiles | an account |
+//! | Account/list | | list of accounts |
+//! | Account/get * | account | id, name, address, addresses, displayName, active, zone, quota, use, unixUser, detailFiles |
+//! | Account/set | account, and any of displayName, active, zone, quotaOctets, quotaEmails, unixUser, detailFiles | an account |
+//! | Account/remove | account | |
+//! | Account/alias | account, address (also `@domain`: all else in it), remove | |
+//! | Account/aliasDomain | domain, target, remove | |
+//! | Account/password | account, name, password (null: remove it) | |
+//! | Mail/list * | accountId, mailbox, collapseThreads, limit, after | mailbox, list, newest first |
+//! | Mail/show * | accountId, id | message (octets), and what Mail/list says of it |
+//! | Mail/deliver | sender, recipients, message (octets) | outcomes: recipient, reply |
+//! | Decision/list * | accountId, limit | list: at, emailId, sender, recipient, reason, detail, action |
+//! | VacationResponse/test * | accountId, message (octets), sender | reason, detail; or reply |
+//! | Queue/list * | accountId or nothing | list: id, account, state, recipient, due, attempts, lastError |
+//! | Queue/retry *, Queue/remove * | accountId, id | |
+//! | Store/check | | breaches, one line each |
+//! | Service/status | | version, accounts, what the engine has done |
+
+mod accounts;
+mod mail;
+mod queue;
+mod service;
+
+use super::dispatch::Method;
+
+/// The methods.
+pub(super) const METHODS: &[(&str, Method)] = &[
+    ("Account/add", accounts::add),
+    ("Account/list", accounts::list),
+    ("Account/get", accounts::get),
+    ("Account/set", accounts::set),
+    ("Account/remove", accounts::remove),
+    ("Account/alias", accounts::alias),
+    ("Account/aliasDomain", accounts::alias_domain),
+    ("Account/password", accounts::password),
+    ("Mail/list", mail::list),
+    ("Mail/show", mail::show),
+    ("Mail/deliver", mail::deliver),
+    ("Decision/list", mail::decisions),
+    ("VacationResponse/test", mail::test),
+    ("Queue/list", queue::list),
+    ("Queue/retry", queue::retry),
+    ("Queue/remove", queue::remove),
+    ("Store/check", service::check),
+    ("Service/status", service::status),
+];

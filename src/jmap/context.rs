@@ -1,0 +1,146 @@
+//! Who asks, of which service, and what the arguments say.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::account::Directory;
+use crate::model::{AccountId, AccountRow, Address, UtcMillis};
+use crate::store::{Error, Store};
+use crate::vacation;
+use crate::wire::jmap::MethodError;
+use crate::wire::smtp::Reply;
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// The Unix user's name.
+    pub user: Option<String>,
+    /// Whether he may manage everything.
+    pub admin: bool,
+}
+
+/// Delivers a message as LMTP would: sender, recipients, octets.
+pub type Taken = dyn Fn(Option<Address>, Vec<Address>, Vec<u8>) -> Vec<(Address, Reply)> + Send + Sync;
+
+/// A method's world.
+#[derive(Clone)]
+pub struct Context {
+    /// The store.
+    pub store: Store,
+    /// The accounts.
+    pub directory: Directory,
+    /// The site's vacation settings.
+    pub vacation: vacation::Settings,
+    /// The way in.
+    pub deliver: Arc<Taken>,
+    /// Who asks.
+    pub caller: Caller,
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Context").field("caller", &self.caller).finish_non_exhaustive()
+    }
+}
+
+impl Context {
+    /// Refuses who may not manage the site.
+    pub(super) fn admin_only(&self) -> Result<(), MethodError> {
+        if self.caller.admin {
+            Ok(())
+        } else {
+            Err(MethodError::Forbidden("only root and the service's administrators may".into()))
+        }
+    }
+
+    /// The account that `accountId` names by its id, or `account` by its name or an address; the caller must be its owner,
+    /// or an administrator.
+    pub(super) fn account(&self, arguments: &Args<'_>) -> Result<(AccountId, AccountRow), MethodError> {
+        let name = match (arguments.maybe_text("accountId")?, arguments.maybe_text("account")?) {
+            (Some(id), None) => id.parse::<AccountId>().map_err(|_| MethodError::AccountNotFound)?.to_string(),
+            (None, Some(name)) => name,
+            _ => return Err(MethodError::InvalidArguments("accountId or account is wanted".into())),
+        };
+        let found = self.directory.find(&name).map_err(|error| fail(&error))?;
+        let mine = |row: &AccountRow| row.unix_user.is_some() && row.unix_user == self.caller.user;
+        match found {
+            Some((id, row)) if self.caller.admin || mine(&row) => Ok((id, row)),
+            Some(_) | None if !self.caller.admin => {
+                Err(MethodError::Forbidden("you may manage only the account that is mapped to your Unix user".into()))
+            }
+            _ => Err(MethodError::AccountNotFound),
+        }
+    }
+}
+
+/// The arguments of a call.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Args<'a>(pub(super) &'a Map<String, Value>);
+
+impl Args<'_> {
+    fn bad(key: &str, wanted: &str) -> MethodError {
+        MethodError::InvalidArguments(format!("{key}: {wanted} is wanted"))
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&Value> {
+        self.0.get(key).filter(|value| !value.is_null())
+    }
+
+    pub(super) fn maybe_text(&self, key: &str) -> Result<Option<String>, MethodError> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(value) => value.as_str().map(|text| Some(text.to_owned())).ok_or_else(|| Self::bad(key, "a text")),
+        }
+    }
+
+    pub(super) fn text(&self, key: &str) -> Result<String, MethodError> {
+        self.maybe_text(key)?.ok_or_else(|| Self::bad(key, "a text"))
+    }
+
+    pub(super) fn texts(&self, key: &str) -> Result<Vec<String>, MethodError> {
+        let Some(value) = self.get(key) else { return Ok(Vec::new()) };
+        let texts = value.as_array().map(|all| all.iter().map(|one| one.as_str().map(str::to_owned)).collect());
+        texts.flatten().ok_or_else(|| Self::bad(key, "an array of texts"))
+    }
+
+    pub(super) fn number(&self, key: &str) -> Result<Option<u64>, MethodError> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(value) => value.as_u64().map(Some).ok_or_else(|| Self::bad(key, "a whole number")),
+        }
+    }
+
+    pub(super) fn flag(&self, key: &str) -> Result<bool, MethodError> {
+        match self.get(key) {
+            None => Ok(false),
+            Some(value) => value.as_bool().ok_or_else(|| Self::bad(key, "true or false")),
+        }
+    }
+
+    pub(super) fn address(&self, key: &str) -> Result<Address, MethodError> {
+        let text = self.text(key)?;
+        address(&text)
+    }
+}
+
+pub(super) fn address(text: &str) -> Result<Address, MethodError> {
+    Address::parse(text).map_err(|error| MethodError::InvalidArguments(format!("{text}: {error}")))
+}
+
+pub(super) fn date(at: Option<UtcMillis>) -> Value {
+    at.map_or(Value::Null, |at| at.rfc3339().into())
+}
+
+/// A store's error as a method's.
+pub(super) fn fail(error: &Error) -> MethodError {
+    match error {
+        Error::NotFound("account") => MethodError::AccountNotFound,
+        Error::NotFound(what) => MethodError::NotFound((*what).into()),
+        Error::Conflict(what) => MethodError::Conflict(what.clone()),
+        Error::Quota => MethodError::Conflict(error.to_string()),
+        Error::Full | Error::Overtaken(_) | Error::Poisoned(_) => MethodError::ServerUnavailable(error.to_string()),
+        Error::Corrupt { .. } | Error::Open(_) | Error::Io(_) => MethodError::ServerFail(error.to_string()),
+    }
+}

@@ -1,0 +1,154 @@
+//! VacationResponse/get and /set (RFC 8621 §8): the account's one response. Under the vendor capability it has three more
+//! properties: `from`, `replyTo` ({name, email}) and `addresses` (texts).
+
+use serde_json::{Map, Value, json};
+
+use super::context::{Args, Context, date, fail};
+use crate::model::{AccountId, Address, DataType, EmailAddress, UtcMillis, VacationResponse};
+use crate::wire::jmap::{MethodError, SetError};
+
+const ID: &str = "singleton";
+const PROPERTIES: [&str; 10] =
+    ["id", "isEnabled", "fromDate", "toDate", "subject", "textBody", "htmlBody", "from", "replyTo", "addresses"];
+/// Octets of a text that is stored.
+const TEXT: usize = 256 * 1024;
+
+fn state(context: &Context, account: AccountId) -> Result<String, MethodError> {
+    let modseq = context.store.view().state(account, DataType::VacationResponse).map_err(|error| fail(&error))?;
+    Ok(format!("{:x}-{:x}", context.store.epoch(), modseq.0))
+}
+
+pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let (account, _) = context.account(arguments)?;
+    let wanted = arguments.get("properties").map(|_| arguments.texts("properties")).transpose()?;
+    if let Some(unknown) = wanted.iter().flatten().find(|name| !PROPERTIES.contains(&name.as_str())) {
+        return Err(MethodError::InvalidArguments(format!("{unknown} is no property")));
+    }
+    let ids = arguments.get("ids").map(|_| arguments.texts("ids")).transpose()?;
+    let response = context.store.view().vacation(account).map_err(|error| fail(&error))?;
+    let mut object = object(&response);
+    if let Some(wanted) = wanted {
+        object.retain(|name, _| name == "id" || wanted.contains(name));
+    }
+    let asked = ids.as_ref().is_none_or(|ids| ids.iter().any(|id| id == ID));
+    let missing: Vec<String> = ids.into_iter().flatten().filter(|id| id != ID).collect();
+    Ok(json!({
+        "accountId": account.to_string(), "state": state(context, account)?,
+        "list": if asked { vec![Value::Object(object)] } else { Vec::new() }, "notFound": missing,
+    }))
+}
+
+fn object(response: &VacationResponse) -> Map<String, Value> {
+    let person = |person: &Option<EmailAddress>| {
+        person.as_ref().map_or(Value::Null, |person| json!({"name": person.name, "email": person.email}))
+    };
+    let addresses: Vec<String> = response.addresses.iter().map(ToString::to_string).collect();
+    let object = json!({
+        "id": ID, "isEnabled": response.enabled, "fromDate": date(response.from_date), "toDate": date(response.to_date),
+        "subject": response.subject, "textBody": response.text_body, "htmlBody": response.html_body,
+        "from": person(&response.from), "replyTo": person(&response.reply_to), "addresses": addresses,
+    });
+    match object {
+        Value::Object(object) => object,
+        _ => Map::new(),
+    }
+}
+
+pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let (account, _) = context.account(arguments)?;
+    let old_state = state(context, account)?;
+    if arguments.maybe_text("ifInState")?.is_some_and(|wanted| wanted != old_state) {
+        return Err(MethodError::Conflict("stateMismatch".into()));
+    }
+    let objects = |key: &str| arguments.get(key).and_then(Value::as_object).cloned().unwrap_or_default();
+    let refuse = |ids: Vec<String>| {
+        let refused = ids.into_iter().map(|id| (id, SetError::Singleton.object()));
+        refused.collect::<Map<String, Value>>()
+    };
+    let (mut updated, mut not_updated) = (Map::new(), Map::new());
+    for (id, patch) in objects("update") {
+        let done = if id == ID { update(context, account, &patch)? } else { Err(SetError::NotFound) };
+        match done {
+            Ok(()) => drop(updated.insert(id, Value::Null)),
+            Err(error) => drop(not_updated.insert(id, error.object())),
+        }
+    }
+    Ok(json!({
+        "accountId": account.to_string(), "oldState": old_state, "newState": state(context, account)?,
+        "updated": updated, "notUpdated": not_updated, "created": null, "destroyed": null,
+        "notCreated": refuse(objects("create").keys().cloned().collect()),
+        "notDestroyed": refuse(arguments.texts("destroy")?),
+    }))
+}
+
+fn update(context: &Context, account: AccountId, patch: &Value) -> Result<Result<(), SetError>, MethodError> {
+    let Some(patch) = patch.as_object() else {
+        return Ok(Err(SetError::InvalidPatch("a patch is an object".into())));
+    };
+    let mut response = context.store.view().vacation(account).map_err(|error| fail(&error))?;
+    for (property, value) in patch {
+        if let Err(description) = apply(&mut response, property, value) {
+            return Ok(Err(SetError::InvalidProperties(vec![property.clone()], description)));
+        }
+    }
+    if let (Some(from), Some(to)) = (response.from_date, response.to_date)
+        && from >= to
+    {
+        let both = vec!["fromDate".into(), "toDate".into()];
+        return Ok(Err(SetError::InvalidProperties(both, "it would end before it begins".into())));
+    }
+    let (_, ticket) = context.store.commit(account, |txn| txn.set_vacation(&response)).map_err(|error| fail(&error))?;
+    ticket.wait_blocking().map_err(|error| fail(&error))?;
+    Ok(Ok(()))
+}
+
+fn apply(response: &mut VacationResponse, property: &str, value: &Value) -> Result<(), String> {
+    match property {
+        "id" if value == ID => {}
+        "isEnabled" => response.enabled = value.as_bool().ok_or("true or false is wanted")?,
+        "fromDate" => response.from_date = instant(value)?,
+        "toDate" => response.to_date = instant(value)?,
+        "subject" => response.subject = text(value)?,
+        "textBody" => response.text_body = text(value)?,
+        "htmlBody" => response.html_body = text(value)?,
+        "from" => response.from = person(value)?,
+        "replyTo" => response.reply_to = person(value)?,
+        "addresses" => {
+            let all = value.as_array().ok_or("an array of addresses is wanted")?;
+            let parse =
+                |one: &Value| Address::parse(one.as_str().unwrap_or_default()).map_err(|error| error.to_string());
+            response.addresses = all.iter().take(100).map(parse).collect::<Result<_, _>>()?;
+        }
+        _ => return Err("there is no such property, or it cannot be set".into()),
+    }
+    Ok(())
+}
+
+fn instant(value: &Value) -> Result<Option<UtcMillis>, String> {
+    match value {
+        Value::Null => Ok(None),
+        Value::String(text) if text.ends_with('Z') => {
+            UtcMillis::parse_rfc3339(text).map(Some).ok_or_else(|| "a UTCDate is wanted".into())
+        }
+        _ => Err("a UTCDate such as 2026-12-24T09:00:00Z is wanted".into()),
+    }
+}
+
+fn text(value: &Value) -> Result<Option<String>, String> {
+    match value {
+        Value::Null => Ok(None),
+        Value::String(text) if text.len() <= TEXT => Ok(Some(text.clone())),
+        Value::String(_) => Err("the text is too long".into()),
+        _ => Err("a text is wanted".into()),
+    }
+}
+
+fn person(value: &Value) -> Result<Option<EmailAddress>, String> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    let email = value.get("email").and_then(Value::as_str).ok_or("an object with email is wanted")?;
+    let address = Address::parse(email).map_err(|error| error.to_string())?;
+    let name = value.get("name").and_then(Value::as_str).map(str::to_owned);
+    Ok(Some(EmailAddress { name, email: address.to_string() }))
+}

@@ -1,0 +1,109 @@
+//! Errors of the three levels: of a request (RFC 8620 §3.6.1), of a method (§3.6.2), of one object of a /set (§5.3).
+
+use serde_json::{Value, json};
+
+/// The whole request is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequestError {
+    /// Not I-JSON.
+    NotJson(String),
+    /// JSON, but no request.
+    NotRequest(String),
+    /// A capability that is not known here.
+    UnknownCapability(String),
+    /// Beyond a limit, which is named.
+    Limit(&'static str),
+}
+
+impl RequestError {
+    /// The problem details (RFC 7807) that are answered with status 400.
+    #[must_use]
+    pub fn problem(&self) -> Value {
+        let (kind, detail, limit) = match self {
+            Self::NotJson(detail) => ("notJSON", detail.clone(), None),
+            Self::NotRequest(detail) => ("notRequest", detail.clone(), None),
+            Self::UnknownCapability(which) => ("unknownCapability", format!("{which} is not known here"), None),
+            Self::Limit(which) => ("limit", format!("beyond {which}"), Some(*which)),
+        };
+        let mut problem = json!({
+            "type": format!("urn:ietf:params:jmap:error:{kind}"), "status": 400, "detail": detail,
+        });
+        if let (Some(limit), Some(members)) = (limit, problem.as_object_mut()) {
+            members.insert("limit".into(), limit.into());
+        }
+        problem
+    }
+}
+
+/// One method call is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MethodError {
+    /// No such method, or its capability is not in `using`.
+    UnknownMethod,
+    /// Wrong arguments.
+    InvalidArguments(String),
+    /// A result reference leads nowhere.
+    InvalidResultReference(String),
+    /// The caller may not.
+    Forbidden(String),
+    /// No such account.
+    AccountNotFound,
+    /// No such object (of the methods of ours that name one).
+    NotFound(String),
+    /// It cannot be, for the reason given.
+    Conflict(String),
+    /// Try again later.
+    ServerUnavailable(String),
+    /// Our fault.
+    ServerFail(String),
+}
+
+impl MethodError {
+    /// The arguments of the `error` response.
+    #[must_use]
+    pub fn arguments(&self) -> Value {
+        let (kind, description) = match self {
+            Self::UnknownMethod => ("unknownMethod", None),
+            Self::InvalidArguments(what) => ("invalidArguments", Some(what)),
+            Self::InvalidResultReference(what) => ("invalidResultReference", Some(what)),
+            Self::Forbidden(what) => ("forbidden", Some(what)),
+            Self::AccountNotFound => ("accountNotFound", None),
+            Self::NotFound(what) => ("notFound", Some(what)),
+            Self::Conflict(what) => ("conflict", Some(what)),
+            Self::ServerUnavailable(what) => ("serverUnavailable", Some(what)),
+            Self::ServerFail(what) => ("serverFail", Some(what)),
+        };
+        match description {
+            Some(description) => json!({"type": kind, "description": description}),
+            None => json!({"type": kind}),
+        }
+    }
+}
+
+/// One object of a /set is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SetError {
+    /// These properties are wrong.
+    InvalidProperties(Vec<String>, String),
+    /// The patch is none.
+    InvalidPatch(String),
+    /// It is not there.
+    NotFound,
+    /// There is one already, and only one can be.
+    Singleton,
+}
+
+impl SetError {
+    /// The `SetError` object.
+    #[must_use]
+    pub fn object(&self) -> Value {
+        match self {
+            Self::InvalidProperties(properties, description) => {
+                json!({"type": "invalidProperties", "properties": properties, "description": description})
+            }
+            Self::InvalidPatch(description) => json!({"type": "invalidPatch", "description": description}),
+            Self::NotFound => json!({"type": "notFound"}),
+            Self::Singleton => json!({"type": "singleton"}),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The JMAP envelope (RFC 8620 §3): requests in, responses out, and nothing of what the methods do.
+
+pub mod error;
+pub mod reference;
+pub mod request;
+
+pub use error::{MethodError, RequestError, SetError};
+pub use request::{Invocation, Request, Response, parse};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// The core capability (RFC 8620 §9.4).
+pub const CORE: &str = "urn:ietf:params:jmap:core";
+/// Vacation responses (RFC 8621 §1.3.3).
+pub const VACATION: &str = "urn:ietf:params:jmap:vacationresponse";
+/// What the command line and administrators use: accounts, queue, decisions, store.
+pub const ADMIN: &str = "urn:restante:jmap:admin";
+
+/// Octets as a JSON text: base64 (RFC 4648 §4).
+#[must_use]
+pub fn octets(octets: &[u8]) -> String {
+    STANDARD.encode(octets)
+}
+
+/// And back.
+///
+/// # Errors
+/// `invalidArguments` where it is no base64.
+pub fn of_octets(text: &str) -> Result<Vec<u8>, MethodError> {
+    STANDARD.decode(text).map_err(|_| MethodError::InvalidArguments("not base64".into()))
+}

@@ -1,0 +1,163 @@
+//! Requests and responses (RFC 8620 §3.2 to §3.4).
+
+use serde_json::{Map, Value, json};
+
+use super::error::RequestError;
+use crate::model::limits;
+
+/// A method call or a method response.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Invocation {
+    /// Name of the method, or `error`.
+    pub name: String,
+    /// Its arguments.
+    pub arguments: Map<String, Value>,
+    /// The client's name for the call.
+    pub id: String,
+}
+
+/// A request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// The capabilities that it uses.
+    pub using: Vec<String>,
+    /// The calls, in order.
+    pub calls: Vec<Invocation>,
+    /// Ids that the client gave and the server resolved, where it wants to know.
+    pub created_ids: Option<Map<String, Value>>,
+}
+
+/// A response.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Response {
+    /// The answers, in order.
+    pub responses: Vec<Invocation>,
+    /// `createdIds`, where the request had it.
+    pub created_ids: Option<Map<String, Value>>,
+    /// The session's state.
+    pub session_state: String,
+}
+
+impl Response {
+    /// As JSON.
+    #[must_use]
+    pub fn json(self) -> Value {
+        let responses: Vec<Value> =
+            self.responses.into_iter().map(|one| json!([one.name, one.arguments, one.id])).collect();
+        let mut whole = json!({"methodResponses": responses, "sessionState": self.session_state});
+        if let (Some(ids), Some(members)) = (self.created_ids, whole.as_object_mut()) {
+            members.insert("createdIds".into(), Value::Object(ids));
+        }
+        whole
+    }
+}
+
+/// Reads a request. `known` says which capabilities are.
+///
+/// # Errors
+/// The request-level error that is answered instead.
+pub fn parse(body: &[u8], known: &[&str]) -> Result<Request, RequestError> {
+    if deeper_than(body, limits::JSON_DEPTH) {
+        return Err(RequestError::NotRequest("nested too deep".into()));
+    }
+    let whole: Value = serde_json::from_slice(body).map_err(|error| RequestError::NotJson(error.to_string()))?;
+    let bad = |what: &str| RequestError::NotRequest(what.into());
+    let Value::Object(mut whole) = whole else { return Err(bad("a request is an object")) };
+    let using = match whole.remove("using") {
+        Some(Value::Array(using)) => using,
+        _ => return Err(bad("`using` is an array of texts")),
+    };
+    let using: Option<Vec<String>> = using.iter().map(|one| one.as_str().map(str::to_owned)).collect();
+    let using = using.ok_or_else(|| bad("`using` is an array of texts"))?;
+    if let Some(unknown) = using.iter().find(|one| !known.contains(&one.as_str())) {
+        return Err(RequestError::UnknownCapability(unknown.clone()));
+    }
+    let Some(Value::Array(calls)) = whole.remove("methodCalls") else {
+        return Err(bad("`methodCalls` is an array of calls"));
+    };
+    if calls.len() > limits::REQUEST_CALLS {
+        return Err(RequestError::Limit("maxCallsInRequest"));
+    }
+    let calls: Option<Vec<Invocation>> = calls.into_iter().map(invocation).collect();
+    let calls = calls.ok_or_else(|| bad("a call is an array of name, arguments and id"))?;
+    let created_ids = match whole.remove("createdIds") {
+        None => None,
+        Some(Value::Object(ids)) => Some(ids),
+        Some(_) => return Err(bad("`createdIds` is an object")),
+    };
+    Ok(Request { using, calls, created_ids })
+}
+
+fn invocation(call: Value) -> Option<Invocation> {
+    let Value::Array(parts) = call else { return None };
+    let [Value::String(name), Value::Object(arguments), Value::String(id)] = <[Value; 3]>::try_from(parts).ok()? else {
+        return None;
+    };
+    Some(Invocation { name, arguments, id })
+}
+
+/// Whether JSON nests deeper than this; looked at before it is read, so that reading is bounded.
+fn deeper_than(body: &[u8], most: usize) -> bool {
+    let (mut depth, mut text, mut escaped) = (0usize, false, false);
+    for octet in body {
+        match octet {
+            _ if escaped => escaped = false,
+            b'\\' if text => escaped = true,
+            b'"' => text = !text,
+            b'[' | b'{' if !text => {
+                depth = depth.saturating_add(1);
+                if depth > most {
+                    return true;
+                }
+            }
+            b']' | b'}' if !text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn error(body: &str) -> String {
+        match parse(body.as_bytes(), &["a"]) {
+            Ok(_) => "none".into(),
+            Err(error) => {
+                error.problem()["type"].as_str().unwrap_or_default().rsplit(':').next().unwrap_or_default().into()
+            }
+        }
+    }
+
+    #[test]
+    fn errors_of_a_request() {
+        let many = vec![r#"["a",{},"0"]"#; limits::REQUEST_CALLS + 1].join(",");
+        let many = format!(r#"{{"using":[],"methodCalls":[{many}]}}"#);
+        let deep = format!(r#"{{"using":[],"methodCalls":[["a",{{"x":{}1{}}},"0"]]}}"#, "[".repeat(99), "]".repeat(99));
+        for (body, wanted) in [
+            ("", "notJSON"),
+            ("{", "notJSON"),
+            ("[]", "notRequest"),
+            ("{}", "notRequest"),
+            (r#"{"using":[1],"methodCalls":[]}"#, "notRequest"),
+            (r#"{"using":["a"],"methodCalls":[["a",{}]]}"#, "notRequest"),
+            (r#"{"using":["a"],"methodCalls":[["a",[],"0"]]}"#, "notRequest"),
+            (r#"{"using":["b"],"methodCalls":[]}"#, "unknownCapability"),
+            (many.as_str(), "limit"),
+            (deep.as_str(), "notRequest"),
+            (r#"{"using":["a"],"methodCalls":[["a",{"x":"[[["},"0"]],"createdIds":{}}"#, "none"),
+        ] {
+            assert_eq!(error(body), wanted, "{body}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_octets_are_a_request_or_an_error(body in proptest::collection::vec(any::<u8>(), 0..200)) {
+            drop(parse(&body, &[]));
+        }
+    }
+}
