@@ -1,1 +1,12 @@
-//! L4: carries out due actions.
+//! L4: carries out due actions: hands replies and notifications to the relay, and records what came of it.
+//!
+//! `send` speaks SMTP; `worker` decides what to send when, and keeps the store true to what was done.
+
+mod send;
+mod worker;
+
+pub use send::{Relay, Tls};
+pub use worker::{Queue, Settings};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! What is sent when. Woken by commits that queue something and by due times; ends in order.
+//!
+//! The relay is one destination: while it is out of order nothing is tried, and no action's own attempts are spent on it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::send::{Relay, send};
+use crate::model::{AccountId, Action, ActionId, ActionState, DataType, UtcMillis};
+use crate::outbox::{Next, Outcome, follow, recover};
+use crate::store::{Error, Store};
+
+/// What a site sets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The way out.
+    pub relay: Relay,
+    /// Actions under way at once.
+    pub concurrency: usize,
+    /// First wait after the relay was found out of order; it doubles up to 64 times this.
+    pub relay_pause: Duration,
+}
+
+/// The queue's worker.
+#[derive(Debug)]
+pub struct Queue {
+    store: Store,
+    settings: Settings,
+    wake: Arc<Notify>,
+}
+
+/// A due action that is being carried out.
+type Key = (AccountId, ActionId);
+
+impl Queue {
+    /// A worker over a store; it is woken by the store's commits.
+    #[must_use]
+    pub fn new(store: Store, settings: Settings) -> Self {
+        let wake = Arc::new(Notify::new());
+        let bell = Arc::clone(&wake);
+        store.on_change(move |change| {
+            if change.types.iter().any(|(data, _)| *data == DataType::Outbox) {
+                bell.notify_one();
+            }
+        });
+        Self { store, settings, wake }
+    }
+
+    /// Works until `stop`; what is under way then is finished, within its own time-outs.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let mut stop = std::pin::pin!(stop);
+        self.recover().await;
+        let mut under_way: JoinSet<(Key, bool)> = JoinSet::new();
+        let mut claimed: HashSet<Key> = HashSet::new();
+        let mut failures = 0u32;
+        let mut not_before = UtcMillis(0);
+        loop {
+            let now = self.store.clock().now();
+            let mut wait = Duration::from_secs(60);
+            if now < not_before {
+                wait = not_before.since(now);
+            } else {
+                match self.due(now, &claimed) {
+                    Ok((ready, next)) => {
+                        let room = self.settings.concurrency.max(1).saturating_sub(under_way.len());
+                        // After a failure of the relay one action is enough to find out whether it is back.
+                        let room = if failures > 0 { room.min(1).saturating_sub(under_way.len()) } else { room };
+                        for key in ready.into_iter().take(room) {
+                            claimed.insert(key);
+                            under_way.spawn(carry_out(self.store.clone(), self.settings.relay.clone(), key));
+                        }
+                        wait = next.map_or(wait, |next| next.since(now).min(wait));
+                    }
+                    Err(error) => tracing::error!(%error, "the queue cannot be read"),
+                }
+            }
+            tokio::select! {
+                () = &mut stop => break,
+                () = self.wake.notified() => {}
+                () = tokio::time::sleep(wait.max(Duration::from_millis(5))) => {}
+                Some(done) = under_way.join_next() => {
+                    let Ok((key, relay_down)) = done else { continue };
+                    claimed.remove(&key);
+                    if relay_down {
+                        let pause = self.settings.relay_pause.saturating_mul(1 << failures.min(6));
+                        not_before = self.store.clock().now().after(pause);
+                        failures += 1;
+                    } else {
+                        failures = 0;
+                    }
+                }
+            }
+        }
+        let bound = self.settings.relay.patience;
+        if timeout(bound, async { while under_way.join_next().await.is_some() {} }).await.is_err() {
+            tracing::warn!("some replies were under way at the end: they count as sent");
+        }
+    }
+
+    /// What is due and not under way, and when the next is.
+    fn due(&self, now: UtcMillis, claimed: &HashSet<Key>) -> Result<(Vec<Key>, Option<UtcMillis>), Error> {
+        let first = self.store.view().due(self.settings.concurrency + claimed.len() + 1)?;
+        let mut free = first.into_iter().filter(|(_, account, action)| !claimed.contains(&(*account, *action)));
+        let mut ready = Vec::new();
+        let next = free.find_map(|(due, account, action)| {
+            if due <= now {
+                ready.push((account, action));
+                None
+            } else {
+                Some(due)
+            }
+        });
+        Ok((ready, next))
+    }
+
+    /// What an earlier run of the service left half attempted.
+    async fn recover(&self) {
+        let accounts = self.store.view().accounts().unwrap_or_default();
+        for (account, _) in accounts {
+            let actions = self.store.view().outbox(account).unwrap_or_default();
+            for action in actions {
+                if let Some(next) = recover(&action, self.store.clock().now()) {
+                    keep(&self.store, account, &action, next).await;
+                }
+            }
+        }
+    }
+}
+
+/// One attempt at one action, and its record; says whether the relay is out of order.
+async fn carry_out(store: Store, relay: Relay, key: Key) -> (Key, bool) {
+    let (account, id) = key;
+    let action = match store.view().action(account, id) {
+        Ok(Some(action)) if action.state == ActionState::Waiting => action,
+        _ => return (key, false),
+    };
+    let now = store.clock().now();
+    if now >= action.expires {
+        let why = format!("not sent in time: {}", action.last_error.as_deref().unwrap_or("never tried"));
+        keep(&store, account, &action, Next::GiveUp { why, forget_told: true }).await;
+        return (key, false);
+    }
+    let begun = Action { state: ActionState::Attempting, ..action.clone() };
+    let attempt = send(&relay, &action, || async {
+        let (_, ticket) = store.commit(account, |txn| txn.update_action(&begun)).map_err(|error| error.to_string())?;
+        ticket.wait().await.map_err(|error| error.to_string())
+    })
+    .await;
+    if attempt.relay_down {
+        if let Outcome::Temporary(error) = &attempt.outcome {
+            tracing::warn!(%account, action = %id, error, "the relay is out of order");
+        }
+        // The action keeps its turn: it waits for the relay, not for itself.
+        return (key, true);
+    }
+    let now = store.clock().now();
+    let jitter = action.message_id.bytes().fold(0u8, u8::wrapping_add);
+    let next = follow(&action, attempt.outcome, now, jitter);
+    keep(&store, account, &action, next).await;
+    (key, false)
+}
+
+/// Records what is next.
+async fn keep(store: &Store, account: AccountId, action: &Action, next: Next) {
+    let (id, recipient) = (action.id, &action.recipient);
+    match &next {
+        Next::Done(None) => tracing::info!(%account, action = %id, %recipient, "sent"),
+        Next::Done(Some(text)) => tracing::warn!(%account, action = %id, %recipient, text, "done"),
+        Next::Again(again) => {
+            tracing::info!(%account, action = %id, %recipient, error = again.last_error, due = %again.due, "again");
+        }
+        Next::GiveUp { why, .. } => tracing::warn!(%account, action = %id, %recipient, why, "given up"),
+    }
+    let done = store.commit(account, |txn| match &next {
+        Next::Done(_) => txn.remove_action(id).map(drop),
+        Next::Again(again) => txn.update_action(again),
+        Next::GiveUp { forget_told, .. } => {
+            let action = txn.remove_action(id)?;
+            match action.told.filter(|_| *forget_told) {
+                Some(who) => txn.remove_told(&who),
+                None => Ok(()),
+            }
+        }
+    });
+    let done = match done {
+        Ok(((), ticket)) => ticket.wait().await,
+        Err(Error::NotFound(_)) => Ok(()), // removed by hand meanwhile
+        Err(error) => Err(error),
+    };
+    if let Err(error) = done {
+        tracing::error!(%account, action = %id, %error, "what came of an action could not be recorded");
+    }
+}
