@@ -16,13 +16,10 @@ pub(super) async fn run(args: Deliver, context: &Context) -> Result<(), Failure>
     let sender = args.sender.trim().trim_start_matches('<').trim_end_matches('>');
     let answer = context
         .client
-        .call(
+        .hand_in(
             methods::DELIVER,
-            json!({
-                "sender": (!sender.is_empty()).then_some(sender),
-                "recipients": args.recipients,
-                "message": methods::octets(&message),
-            }),
+            &json!({"sender": (!sender.is_empty()).then_some(sender), "recipients": args.recipients}),
+            &message,
         )
         .await
         .map_err(|failure| match failure.code {

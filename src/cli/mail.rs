@@ -22,11 +22,11 @@ pub(super) async fn run(command: MailCommand, context: &Context) -> Result<(), F
         }
         MailCommand::Show { whose, email } => {
             let account = vacation::account(&whose.account, context).await?;
-            let answer = context.client.call(methods::MAIL_SHOW, json!({"accountId": account.id, "id": email})).await?;
+            let message = context.client.download(&account.id, &email).await?;
             if context.json {
-                output::json(&answer);
+                output::json(&json!({"id": email, "message": String::from_utf8_lossy(&message)}));
             } else {
-                output::octets(&methods::of_octets(&answer["message"])?)?;
+                output::octets(&message)?;
             }
         }
     }

@@ -1,6 +1,5 @@
 //! Names of the methods that the commands call, in one place.
 
-pub(super) const CAPABILITY: &str = "urn:x";
 pub(super) const ACCOUNT_ADD: &str = "Account/add";
 pub(super) const ACCOUNT_LIST: &str = "Account/list";
 pub(super) const ACCOUNT_GET: &str = "Account/get";
@@ -10,25 +9,13 @@ pub(super) const ACCOUNT_PASSWORD: &str = "Account/password";
 pub(super) const VACATION_GET: &str = "VacationResponse/get";
 pub(super) const VACATION_SET: &str = "VacationResponse/set";
 pub(super) const VACATION_LOG: &str = "Decision/list";
-pub(super) const VACATION_TEST: &str = "VacationResponse/test";
 pub(super) const MAIL_LIST: &str = "Mail/list";
-pub(super) const MAIL_SHOW: &str = "Mail/show";
 pub(super) const QUEUE_LIST: &str = "Queue/list";
 pub(super) const QUEUE_RETRY: &str = "Queue/retry";
 pub(super) const QUEUE_REMOVE: &str = "Queue/remove";
-pub(super) const DELIVER: &str = "Mail/deliver";
 pub(super) const CHECK: &str = "Store/check";
 
-use serde_json::{Value, json};
-
-use super::{Failure, exit};
-
-/// Octets in JSON: as text where they are UTF-8, else in base64.
-pub(super) fn octets(bytes: &[u8]) -> Value {
-    json!(bytes)
-}
-
-/// And back.
-pub(super) fn of_octets(value: &Value) -> Result<Vec<u8>, Failure> {
-    serde_json::from_value(value.clone()).map_err(|_| Failure::new(exit::SOFTWARE, "no octets"))
-}
+/// Where a message is handed in, behind a line of JSON.
+pub(super) const DELIVER: &str = "/deliver";
+/// Where a message is decided on without being filed.
+pub(super) const VACATION_TEST: &str = "/vacation/test";

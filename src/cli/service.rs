@@ -4,11 +4,20 @@
 //! way round at the end.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
 
 use super::{Failure, exit};
 use crate::account::Directory;
 use crate::config::Config;
+use crate::deliver::Deliver;
+use crate::jmap::Api;
 use crate::model::Clock;
+use crate::net::http::{self, Control};
+use crate::net::listen::{Bound, Listen};
+use crate::net::lmtp as driver;
+use crate::net::stop::{Switch, switch};
 use crate::store::{self, Store};
 
 /// Why the service did not start.
@@ -48,21 +57,24 @@ impl From<ServiceError> for Failure {
 
 /// Opens the store that the configuration names.
 pub(super) fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Store, ServiceError> {
-    let path = &config.store.path;
+    let path = config.store.path.join("store");
     let failed = |error| ServiceError::Store { path: path.display().to_string(), error };
+    let options = store::Options::default();
     #[cfg(feature = "rocksdb")]
-    return Store::open(path, &store::Options::default(), clock).map_err(failed);
+    return Store::open(&path, &options, clock).map_err(failed);
     #[cfg(not(feature = "rocksdb"))]
-    return Store::over(Arc::new(store::engine::memory::Memory::new()), &store::Options::default(), clock)
-        .map_err(failed);
+    return Store::over(Arc::new(store::engine::memory::Memory::new()), &options, clock).map_err(failed);
 }
 
 /// A running service.
 #[derive(Debug)]
 pub struct Service {
     store: Store,
-    directory: Directory,
     lmtp: Vec<String>,
+    listeners: Vec<JoinHandle<()>>,
+    control: Control,
+    switch: Switch,
+    drain: Duration,
 }
 
 impl Service {
@@ -71,9 +83,49 @@ impl Service {
     /// # Errors
     /// `ServiceError`; nothing is left running then.
     pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Self, ServiceError> {
-        let store = open_store(&config, clock)?;
+        let lmtp_settings = Arc::new(config.lmtp_settings().map_err(ServiceError::Setting)?);
+        for dir in [&config.store.path, &lmtp_settings.spill] {
+            std::fs::create_dir_all(dir)
+                .map_err(|error| ServiceError::Listen { place: dir.display().to_string(), error })?;
+        }
+        let opening = config.clone();
+        let store = tokio::task::spawn_blocking(move || open_store(&opening, clock))
+            .await
+            .map_err(|error| ServiceError::Setting(error.to_string()))??;
         let directory = Directory::new(store.clone(), config.directory_settings());
-        Ok(Self { store, directory, lmtp: Vec::new() })
+        let deliver = Arc::new(Deliver::new(store.clone(), directory.clone(), config.deliver_settings()));
+        let api = Arc::new(Api::new(store.clone(), directory, config.vacation_settings()));
+
+        let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+        let places = config.lmtp_places(|name| names.split(':').any(|known| known == name));
+        let mut bound = Vec::new();
+        let mut lmtp = Vec::new();
+        for place in &places {
+            let failed = |error| ServiceError::Listen { place: place.to_string(), error };
+            for listener in Bound::bind(place, 0o666).await.map_err(failed)? {
+                lmtp.push(match (place, listener.port()) {
+                    (Listen::Tcp(host, _), Some(port)) => format!("{host}:{port}"),
+                    (Listen::Unix(path), _) => path.display().to_string(),
+                    (place, _) => place.to_string(),
+                });
+                bound.push(listener);
+            }
+        }
+        let socket = config.control.socket.display().to_string();
+        let control = http::serve(config.control_settings(), api, Arc::clone(&deliver))
+            .await
+            .map_err(|error| ServiceError::Listen { place: format!("[control] socket {socket}"), error })?;
+        let (switch, stop) = switch();
+        let ceiling = config.ceiling();
+        let listeners = bound
+            .into_iter()
+            .map(|listener| {
+                let (settings, deliver) = (Arc::clone(&lmtp_settings), Arc::clone(&deliver));
+                tokio::spawn(driver::serve(listener, settings, ceiling.clone(), deliver, stop.clone()))
+            })
+            .collect();
+        tracing::info!(lmtp = lmtp.join(" "), control = socket, "up");
+        Ok(Self { store, lmtp, listeners, control, switch, drain: config.limits.drain.0 })
     }
 
     /// Whether the store takes writes.
@@ -84,18 +136,23 @@ impl Service {
         self.store.health()
     }
 
-    /// Where LMTP is really served.
+    /// Where LMTP is really served: `127.0.0.1:24`, or a path.
     #[must_use]
     pub fn lmtp_addresses(&self) -> &[String] {
         &self.lmtp
     }
 
-    /// The accounts.
-    #[must_use]
-    pub fn directory(&self) -> &Directory {
-        &self.directory
-    }
-
     /// Takes no more, finishes what is under way within the bound, and closes.
-    pub async fn stop(self) {}
+    pub async fn stop(self) {
+        self.switch.pull();
+        for listener in self.listeners {
+            if let Err(error) = listener.await {
+                tracing::error!(%error, "a listener ended badly");
+            }
+        }
+        if !self.switch.drained(self.drain).await {
+            tracing::warn!("sessions were cut off at the end of the drain; what they had sent was not acknowledged");
+        }
+        self.control.stop().await;
+    }
 }

@@ -186,10 +186,7 @@ async fn test(whose: &Whose, file: &Path, sender: Option<&str>, context: &Contex
     let account = account(&whose.account, context).await?;
     let answer = context
         .client
-        .call(
-            methods::VACATION_TEST,
-            json!({"accountId": account.id, "message": methods::octets(&message), "sender": sender}),
-        )
+        .hand_in(methods::VACATION_TEST, &json!({"accountId": account.id, "sender": sender}), &message)
         .await?;
     if context.json {
         output::json(&answer);

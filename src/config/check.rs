@@ -49,22 +49,6 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<Fault> {
             fault("lmtp", "trusted", format!("`{peer}` is not an address"), "write \"unix\" or an IP address");
         }
     }
-    for listener in &config.http.listen {
-        let loopback = match listener {
-            Listener::Tcp { host, .. } => {
-                host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|at| at.is_loopback())
-            }
-            Listener::Unix(_) | Listener::Fd(_) => true,
-        };
-        if !loopback {
-            fault(
-                "http",
-                "listen",
-                format!("`{listener}` is open to the network without TLS"),
-                "listen on a loopback address or a Unix socket, and let a reverse proxy do the TLS",
-            );
-        }
-    }
     if config.directory.delimiter.chars().count() > 1 {
         fault("directory", "delimiter", "more than one character".into(), "write one character, or \"\" for none");
     }

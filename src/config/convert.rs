@@ -1,8 +1,22 @@
 //! From the file's values to each room's own settings.
 
-use super::{Config, LogFormat, Mailboxes};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::{Config, Listener, LogFormat, Mailboxes, OverQuota};
 use crate::model::Address;
-use crate::{account, trace};
+use crate::net::ceiling::Ceiling;
+use crate::net::http;
+use crate::net::listen::Listen;
+use crate::net::lmtp::LmtpSettings;
+use crate::{account, deliver, trace, vacation};
+
+/// Where LMTP is served when the file does not say and systemd passes no socket: Postfix's chroot sees it.
+const LMTP_SOCKET: &str = "/var/spool/postfix/private/restante";
 
 impl Config {
     /// How to log.
@@ -27,5 +41,107 @@ impl Config {
             postmaster: self.directory.postmaster.as_deref().and_then(|text| Address::parse(text).ok()),
             all_mailboxes: self.directory.mailboxes == Mailboxes::Roles,
         }
+    }
+
+    /// Our name.
+    #[must_use]
+    pub fn hostname(&self) -> String {
+        let own = || {
+            let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+            if name.is_empty() { "localhost".into() } else { name }
+        };
+        self.lmtp.hostname.clone().unwrap_or_else(own)
+    }
+
+    /// How senders are answered.
+    #[must_use]
+    pub fn vacation_settings(&self) -> vacation::Settings {
+        vacation::Settings {
+            system_senders: self.vacation.system_senders.iter().map(|name| name.to_lowercase()).collect(),
+            rate: vacation::Limits {
+                account: self.vacation.replies_per_hour,
+                domain: self.vacation.replies_per_hour_to_domain,
+                site: self.vacation.replies_per_hour_in_all,
+            },
+            trust_spam_fields: self.vacation.trust_spam_fields,
+        }
+    }
+
+    /// How mail is delivered.
+    #[must_use]
+    pub fn deliver_settings(&self) -> deliver::Settings {
+        deliver::Settings {
+            hostname: self.hostname(),
+            quota_is_permanent: self.directory.over_quota == OverQuota::Refuse,
+            max_message: self.limits.message.0,
+            vacation: self.vacation_settings(),
+        }
+    }
+
+    /// Where LMTP is served; `passed` says whether systemd passes a socket of a name.
+    #[must_use]
+    pub fn lmtp_places(&self, passed: impl Fn(&str) -> bool) -> Vec<Listen> {
+        match &self.lmtp.listen {
+            Some(places) => places.iter().map(place).collect(),
+            None if passed("lmtp") => vec![Listen::Fd("lmtp".into())],
+            None => vec![Listen::Unix(LMTP_SOCKET.into())],
+        }
+    }
+
+    /// How LMTP is served. Reads certificate and key, where they are named.
+    ///
+    /// # Errors
+    /// What is wrong with certificate or key.
+    pub fn lmtp_settings(&self) -> Result<LmtpSettings, String> {
+        Ok(LmtpSettings {
+            hostname: self.hostname(),
+            max_message: self.limits.message.0,
+            max_recipients: self.limits.recipients,
+            trusted: self.lmtp.trusted.iter().filter_map(|peer| peer.parse::<IpAddr>().ok()).collect(),
+            idle: self.limits.idle.0,
+            session: self.limits.session.0,
+            body_in_memory: usize::try_from(self.limits.body_in_memory.0).unwrap_or(usize::MAX),
+            spill: self.store.path.join("spill"),
+            tls: self.tls()?,
+        })
+    }
+
+    fn tls(&self) -> Result<Option<Arc<ServerConfig>>, String> {
+        let (Some(certificate), Some(key)) = (&self.lmtp.tls_certificate, &self.lmtp.tls_key) else { return Ok(None) };
+        let chain = CertificateDer::pem_file_iter(certificate)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(|error| format!("[lmtp] tls-certificate {}: {error}", certificate.display()))?;
+        let secret =
+            PrivateKeyDer::from_pem_file(key).map_err(|error| format!("[lmtp] tls-key {}: {error}", key.display()))?;
+        let config = ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(chain, secret)
+            .map_err(|error| format!("[lmtp] tls-certificate and tls-key do not fit: {error}"))?;
+        Ok(Some(Arc::new(config)))
+    }
+
+    /// What all connections together may hold.
+    #[must_use]
+    pub fn ceiling(&self) -> Ceiling {
+        Ceiling::new(self.limits.connections, self.limits.in_flight.0)
+    }
+
+    /// How the control socket is served.
+    #[must_use]
+    pub fn control_settings(&self) -> http::Settings {
+        http::Settings {
+            socket: self.control.socket.clone(),
+            administrators: self.control.administrators.clone(),
+            max_message: self.limits.message.0,
+            drain: self.limits.drain.0,
+        }
+    }
+}
+
+fn place(listener: &Listener) -> Listen {
+    match listener {
+        Listener::Unix(path) => Listen::Unix(path.clone()),
+        Listener::Tcp { host, port } => Listen::Tcp(host.clone(), *port),
+        Listener::Fd(name) => Listen::Fd(name.clone()),
     }
 }

@@ -32,8 +32,6 @@ pub struct Config {
     pub store: Store,
     /// The LMTP server.
     pub lmtp: Lmtp,
-    /// The HTTP server.
-    pub http: Http,
     /// The control socket.
     pub control: Control,
     /// Addresses and accounts.
@@ -90,14 +88,6 @@ impl Default for Lmtp {
     }
 }
 
-/// `[http]`
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Http {
-    /// Where to listen.
-    pub listen: Vec<Listener>,
-}
-
 /// `[control]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -125,6 +115,17 @@ pub enum Mailboxes {
     Inbox,
 }
 
+/// What a full mailbox says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OverQuota {
+    /// 452: Postfix tries again.
+    #[default]
+    Later,
+    /// 552: the sender is told at once.
+    Refuse,
+}
+
 /// `[directory]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -133,6 +134,8 @@ pub struct Directory {
     pub delimiter: String,
     /// Whether the case of local parts tells people apart.
     pub case_sensitive: bool,
+    /// What a full mailbox says.
+    pub over_quota: OverQuota,
     /// Mailboxes of a new account.
     pub mailboxes: Mailboxes,
     /// Where mail for `<Postmaster>` without a domain goes.
@@ -143,7 +146,14 @@ pub struct Directory {
 
 impl Default for Directory {
     fn default() -> Self {
-        Self { delimiter: "+".into(), case_sensitive: false, mailboxes: Mailboxes::Roles, postmaster: None, zone: None }
+        Self {
+            delimiter: "+".into(),
+            case_sensitive: false,
+            over_quota: OverQuota::Later,
+            mailboxes: Mailboxes::Roles,
+            postmaster: None,
+            zone: None,
+        }
     }
 }
 
@@ -188,46 +198,30 @@ impl Default for Relay {
     }
 }
 
-/// What authentication results must say before anyone is answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Authentication {
-    /// Proof is wanted.
-    Strict,
-    /// Proof of forgery silences.
-    #[default]
-    FailOnly,
-    /// Not looked at.
-    Off,
-}
-
 /// `[vacation]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Vacation {
-    /// Whether anyone is answered at all.
-    pub enabled: bool,
-    /// Whose Authentication-Results are believed.
-    pub trusted_authserv_ids: Vec<String>,
-    /// What they must say.
-    pub authentication: Authentication,
-    /// The same sender is told again after this long; zero for never.
-    pub tell_again_after: Wait,
     /// Most replies of one account in an hour.
     pub replies_per_hour: u32,
+    /// Most replies to one domain in an hour.
+    pub replies_per_hour_to_domain: u32,
+    /// Most replies of the site in an hour.
+    pub replies_per_hour_in_all: u32,
     /// More local parts that are never answered.
     pub system_senders: Vec<String>,
+    /// Whether what a spam filter wrote into the header is believed.
+    pub trust_spam_fields: bool,
 }
 
 impl Default for Vacation {
     fn default() -> Self {
         Self {
-            enabled: true,
-            trusted_authserv_ids: Vec::new(),
-            authentication: Authentication::FailOnly,
-            tell_again_after: Wait(Duration::ZERO),
-            replies_per_hour: 60,
+            replies_per_hour: 100,
+            replies_per_hour_to_domain: 500,
+            replies_per_hour_in_all: 5_000,
             system_senders: Vec::new(),
+            trust_spam_fields: true,
         }
     }
 }
