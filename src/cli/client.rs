@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::net::UnixStream;
 
 use super::exit::{self, Failure};
-use crate::jmap::CAPABILITY;
+use crate::jmap::CAPABILITIES;
 
 /// The largest answer that is read.
 const ANSWER_OCTETS: usize = 256 * 1024 * 1024;
@@ -39,8 +39,7 @@ impl Client {
     /// No service, or what the method answered.
     pub async fn call(&self, method: &str, arguments: Value) -> Result<Value, Failure> {
         let request = json!({
-            "using": ["urn:ietf:params:jmap:core", "urn:ietf:params:jmap:mail",
-                      "urn:ietf:params:jmap:vacationresponse", CAPABILITY],
+            "using": CAPABILITIES,
             "methodCalls": [[method, arguments, "0"]],
         });
         let answer = self.exchange(Method::POST, "/jmap", "application/json", request.to_string().into()).await?;
@@ -57,31 +56,6 @@ impl Client {
                 Err(Failure::new(exit::SOFTWARE, format!("the service's answer holds no method response: {answer}")))
             }
         }
-    }
-
-    /// Hands in a message behind a line of JSON.
-    ///
-    /// # Errors
-    /// No service, or a refusal.
-    pub async fn hand_in(&self, path: &str, head: &Value, message: &[u8]) -> Result<Value, Failure> {
-        let mut body = head.to_string().into_bytes();
-        body.push(b'\n');
-        body.extend_from_slice(message);
-        let answer = self.exchange(Method::POST, path, "application/octet-stream", body.into()).await?;
-        serde_json::from_slice(&answer)
-            .map_err(|error| Failure::new(exit::SOFTWARE, format!("the service's answer is not JSON: {error}")))
-    }
-
-    /// A message as it was received.
-    ///
-    /// # Errors
-    /// No service, or no such message.
-    pub async fn download(&self, account: &str, email: &str) -> Result<Bytes, Failure> {
-        let plain = |text: &str| !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_alphanumeric());
-        if !plain(account) || !plain(email) {
-            return Err(Failure::new(exit::USAGE, format!("{email} is not an id: see `restante mail list`")));
-        }
-        self.exchange(Method::GET, &format!("/download/{account}/{email}"), "text/plain", Bytes::new()).await
     }
 
     /// One HTTP exchange.

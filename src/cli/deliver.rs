@@ -10,16 +10,20 @@ use serde_json::json;
 use super::args::Deliver;
 use super::output::{self, text};
 use super::{Context, Failure, exit, methods, vacation};
+use crate::wire::jmap::octets;
 
 pub(super) async fn run(args: Deliver, context: &Context) -> Result<(), Failure> {
     let message = vacation::read(Path::new("-")).map_err(|failure| Failure::new(exit::TEMPORARY, failure.message))?;
     let sender = args.sender.trim().trim_start_matches('<').trim_end_matches('>');
     let answer = context
         .client
-        .hand_in(
+        .call(
             methods::DELIVER,
-            &json!({"sender": (!sender.is_empty()).then_some(sender), "recipients": args.recipients}),
-            &message,
+            json!({
+                "sender": (!sender.is_empty()).then_some(sender),
+                "recipients": args.recipients,
+                "message": octets(&with_crlf(&message)),
+            }),
         )
         .await
         .map_err(|failure| match failure.code {
@@ -49,6 +53,20 @@ pub(super) async fn run(args: Deliver, context: &Context) -> Result<(), Failure>
     worst.map_or(Ok(()), Err)
 }
 
+/// pipe(8) ends lines with LF: as mail they end with CRLF.
+pub(super) fn with_crlf(message: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(message.len() + message.len() / 32);
+    let mut before = 0;
+    for octet in message {
+        if *octet == b'\n' && before != b'\r' {
+            out.push(b'\r');
+        }
+        out.push(*octet);
+        before = *octet;
+    }
+    out
+}
+
 /// The exit code that says to pipe(8) what this reply says to LMTP.
 fn code_of(reply: &str) -> u8 {
     match (reply.as_bytes().first(), reply.split(' ').nth(1)) {
@@ -63,6 +81,11 @@ fn code_of(reply: &str) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_end_as_in_mail() {
+        assert_eq!(with_crlf(b"a\nb\r\nc"), b"a\r\nb\r\nc");
+    }
 
     #[test]
     fn codes() {

@@ -27,7 +27,7 @@ const LETTERS: [Letter; 7] = [
     ("clara@example.net", &["ann@example.org"], include_bytes!("demo/1-question.eml")),
     ("ben@example.org", &["ann@example.org"], include_bytes!("demo/2-answer.eml")),
     ("clara@example.net", &["ann@example.org", "ben@example.org"], include_bytes!("demo/3-again.eml")),
-    ("stonework-bounces@lists.example.net", &["ann@example.org"], include_bytes!("demo/4-list.eml")),
+    ("stonework@lists.example.net", &["ann@example.org"], include_bytes!("demo/4-list.eml")),
     ("backup@host.example.org", &["ann@example.org"], include_bytes!("demo/5-automatic.eml")),
     ("emil@example.net", &["ann+minutes@example.org"], include_bytes!("demo/6-attachments.eml")),
     ("fyodor@example.net", &["a.berger@example.org"], include_bytes!("demo/7-koi8.eml")),

@@ -42,12 +42,17 @@ impl Failure {
     pub fn of_method(kind: &str, description: &str) -> Self {
         let code = match kind {
             "accountNotFound" | "notFound" | "noSuchUser" => NO_USER,
-            "invalidArguments" | "invalidProperties" | "unknownMethod" | "alreadyExists" => USAGE,
+            "invalidArguments" | "invalidProperties" | "invalidPatch" | "unknownMethod" | "conflict" => USAGE,
             "forbidden" | "accountReadOnly" => NO_PERMISSION,
             "serverUnavailable" | "rateLimit" | "overQuota" => TEMPORARY,
             _ => SOFTWARE,
         };
-        Self::new(code, if description.is_empty() { kind.to_owned() } else { description.to_owned() })
+        let words = match (description, kind) {
+            ("", "accountNotFound") => "no such account: see `restante account list`",
+            ("", kind) => kind,
+            (description, _) => description,
+        };
+        Self::new(code, words)
     }
 }
 

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use super::args::MailCommand;
 use super::output::{self, short, size, text, when};
-use super::{Context, Failure, methods, vacation};
+use super::{Context, Failure, exit, methods, vacation};
+use crate::wire::jmap::of_octets;
 
 pub(super) async fn run(command: MailCommand, context: &Context) -> Result<(), Failure> {
     match command {
@@ -22,10 +23,12 @@ pub(super) async fn run(command: MailCommand, context: &Context) -> Result<(), F
         }
         MailCommand::Show { whose, email } => {
             let account = vacation::account(&whose.account, context).await?;
-            let message = context.client.download(&account.id, &email).await?;
+            let answer = context.client.call(methods::MAIL_SHOW, json!({"accountId": account.id, "id": email})).await?;
             if context.json {
-                output::json(&json!({"id": email, "message": String::from_utf8_lossy(&message)}));
+                output::json(&answer);
             } else {
+                let message = of_octets(&text(&answer["message"]))
+                    .map_err(|_| Failure::new(exit::SOFTWARE, "the service's answer holds no message"))?;
                 output::octets(&message)?;
             }
         }

@@ -14,8 +14,6 @@ pub(super) const QUEUE_LIST: &str = "Queue/list";
 pub(super) const QUEUE_RETRY: &str = "Queue/retry";
 pub(super) const QUEUE_REMOVE: &str = "Queue/remove";
 pub(super) const CHECK: &str = "Store/check";
-
-/// Where a message is handed in, behind a line of JSON.
-pub(super) const DELIVER: &str = "/deliver";
-/// Where a message is decided on without being filed.
-pub(super) const VACATION_TEST: &str = "/vacation/test";
+pub(super) const VACATION_TEST: &str = "VacationResponse/test";
+pub(super) const MAIL_SHOW: &str = "Mail/show";
+pub(super) const DELIVER: &str = "Mail/deliver";

@@ -12,9 +12,8 @@ use super::{Failure, exit};
 use crate::account::Directory;
 use crate::config::Config;
 use crate::deliver::Deliver;
-use crate::jmap::Api;
 use crate::model::Clock;
-use crate::net::http::{self, Control};
+use crate::net::http;
 use crate::net::listen::{Bound, Listen};
 use crate::net::lmtp as driver;
 use crate::net::stop::{Switch, switch};
@@ -72,7 +71,6 @@ pub struct Service {
     store: Store,
     lmtp: Vec<String>,
     listeners: Vec<JoinHandle<()>>,
-    control: Control,
     switch: Switch,
     drain: Duration,
 }
@@ -94,7 +92,14 @@ impl Service {
             .map_err(|error| ServiceError::Setting(error.to_string()))??;
         let directory = Directory::new(store.clone(), config.directory_settings());
         let deliver = Arc::new(Deliver::new(store.clone(), directory.clone(), config.deliver_settings()));
-        let api = Arc::new(Api::new(store.clone(), directory, config.vacation_settings()));
+        let control = http::Control {
+            store: store.clone(),
+            directory,
+            vacation: config.vacation_settings(),
+            deliver: http::taken(Arc::clone(&deliver)),
+            administrators: config.control.administrators.clone(),
+            max_request: config.max_request(),
+        };
 
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         let places = config.lmtp_places(|name| names.split(':').any(|known| known == name));
@@ -112,20 +117,21 @@ impl Service {
             }
         }
         let socket = config.control.socket.display().to_string();
-        let control = http::serve(config.control_settings(), api, Arc::clone(&deliver))
+        let bound_control = http::bind(&config.control.socket)
             .await
             .map_err(|error| ServiceError::Listen { place: format!("[control] socket {socket}"), error })?;
         let (switch, stop) = switch();
         let ceiling = config.ceiling();
-        let listeners = bound
+        let mut listeners: Vec<JoinHandle<()>> = bound
             .into_iter()
             .map(|listener| {
                 let (settings, deliver) = (Arc::clone(&lmtp_settings), Arc::clone(&deliver));
                 tokio::spawn(driver::serve(listener, settings, ceiling.clone(), deliver, stop.clone()))
             })
             .collect();
+        listeners.push(tokio::spawn(http::serve(bound_control, control, stop)));
         tracing::info!(lmtp = lmtp.join(" "), control = socket, "up");
-        Ok(Self { store, lmtp, listeners, control, switch, drain: config.limits.drain.0 })
+        Ok(Self { store, lmtp, listeners, switch, drain: config.limits.drain.0 })
     }
 
     /// Whether the store takes writes.
@@ -145,14 +151,15 @@ impl Service {
     /// Takes no more, finishes what is under way within the bound, and closes.
     pub async fn stop(self) {
         self.switch.pull();
-        for listener in self.listeners {
-            if let Err(error) = listener.await {
-                tracing::error!(%error, "a listener ended badly");
+        for mut listener in self.listeners {
+            match tokio::time::timeout(self.drain, &mut listener).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::error!(%error, "a listener ended badly"),
+                Err(_) => listener.abort(),
             }
         }
         if !self.switch.drained(self.drain).await {
             tracing::warn!("sessions were cut off at the end of the drain; what they had sent was not acknowledged");
         }
-        self.control.stop().await;
     }
 }

@@ -8,9 +8,11 @@ use serde_json::{Map, Value, json};
 
 use super::args::{VacationCommand, VacationSet, Whose};
 use super::dates::{self, Edge};
+use super::deliver::with_crlf;
 use super::output::{self, text, when};
 use super::{Context, Failure, complain, exit, methods};
 use crate::model::clock::{self, Clock as _};
+use crate::wire::jmap::octets;
 
 /// The largest text or message that is read.
 pub(super) const FILE_OCTETS: u64 = 64 * 1024 * 1024;
@@ -186,7 +188,10 @@ async fn test(whose: &Whose, file: &Path, sender: Option<&str>, context: &Contex
     let account = account(&whose.account, context).await?;
     let answer = context
         .client
-        .hand_in(methods::VACATION_TEST, &json!({"accountId": account.id, "sender": sender}), &message)
+        .call(
+            methods::VACATION_TEST,
+            json!({"accountId": account.id, "message": octets(&with_crlf(&message)), "sender": sender}),
+        )
         .await?;
     if context.json {
         output::json(&answer);

@@ -8,9 +8,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::{Config, Listener, LogFormat, Mailboxes, OverQuota};
-use crate::model::Address;
+use crate::model::{Address, limits};
 use crate::net::ceiling::Ceiling;
-use crate::net::http;
 use crate::net::listen::Listen;
 use crate::net::lmtp::LmtpSettings;
 use crate::{account, deliver, trace, vacation};
@@ -126,15 +125,11 @@ impl Config {
         Ceiling::new(self.limits.connections, self.limits.in_flight.0)
     }
 
-    /// How the control socket is served.
+    /// Octets of a request on the control socket: the largest message in base64, and room around it.
     #[must_use]
-    pub fn control_settings(&self) -> http::Settings {
-        http::Settings {
-            socket: self.control.socket.clone(),
-            administrators: self.control.administrators.clone(),
-            max_message: self.limits.message.0,
-            drain: self.limits.drain.0,
-        }
+    pub fn max_request(&self) -> usize {
+        let octets = self.limits.message.0.saturating_mul(3) / 2;
+        usize::try_from(octets).unwrap_or(usize::MAX).saturating_add(limits::REQUEST_OCTETS)
     }
 }
 
