@@ -17,6 +17,7 @@ use crate::net::http;
 use crate::net::listen::{Bound, Listen};
 use crate::net::lmtp as driver;
 use crate::net::stop::{Switch, switch};
+use crate::queue::Queue;
 use crate::store::{self, Store};
 
 /// Why the service did not start.
@@ -70,7 +71,7 @@ pub(super) fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Store
 pub struct Service {
     store: Store,
     lmtp: Vec<String>,
-    listeners: Vec<JoinHandle<()>>,
+    tasks: Vec<JoinHandle<()>>,
     switch: Switch,
     drain: Duration,
 }
@@ -122,16 +123,19 @@ impl Service {
             .map_err(|error| ServiceError::Listen { place: format!("[control] socket {socket}"), error })?;
         let (switch, stop) = switch();
         let ceiling = config.ceiling();
-        let mut listeners: Vec<JoinHandle<()>> = bound
+        let mut tasks: Vec<JoinHandle<()>> = bound
             .into_iter()
             .map(|listener| {
                 let (settings, deliver) = (Arc::clone(&lmtp_settings), Arc::clone(&deliver));
                 tokio::spawn(driver::serve(listener, settings, ceiling.clone(), deliver, stop.clone()))
             })
             .collect();
-        listeners.push(tokio::spawn(http::serve(bound_control, control, stop)));
+        let queue = Queue::new(store.clone(), config.queue_settings());
+        let mut queue_stop = stop.clone();
+        tasks.push(tokio::spawn(queue.run(async move { queue_stop.pulled().await })));
+        tasks.push(tokio::spawn(http::serve(bound_control, control, stop)));
         tracing::info!(lmtp = lmtp.join(" "), control = socket, "up");
-        Ok(Self { store, lmtp, listeners, switch, drain: config.limits.drain.0 })
+        Ok(Self { store, lmtp, tasks, switch, drain: config.limits.drain.0 })
     }
 
     /// Whether the store takes writes.
@@ -151,11 +155,11 @@ impl Service {
     /// Takes no more, finishes what is under way within the bound, and closes.
     pub async fn stop(self) {
         self.switch.pull();
-        for mut listener in self.listeners {
-            match tokio::time::timeout(self.drain, &mut listener).await {
+        for mut task in self.tasks {
+            match tokio::time::timeout(self.drain, &mut task).await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::error!(%error, "a listener ended badly"),
-                Err(_) => listener.abort(),
+                Ok(Err(error)) => tracing::error!(%error, "a task ended badly"),
+                Err(_) => task.abort(),
             }
         }
         if !self.switch.drained(self.drain).await {

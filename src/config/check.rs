@@ -75,6 +75,9 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<Fault> {
     if config.relay.concurrency == 0 {
         fault("relay", "concurrency", "nothing would be sent".into(), "write at least 1");
     }
+    if config.relay.pause.0.is_zero() {
+        fault("relay", "pause", "the relay would be hammered".into(), "write \"15s\"");
+    }
     if config.relay.timeout.0 < Duration::from_secs(1) {
         fault("relay", "timeout", "shorter than a second".into(), "write \"60s\"");
     }

@@ -7,12 +7,12 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::{Config, Listener, LogFormat, Mailboxes, OverQuota};
+use super::{Config, Listener, LogFormat, Mailboxes, OverQuota, Tls};
 use crate::model::{Address, limits};
 use crate::net::ceiling::Ceiling;
 use crate::net::listen::Listen;
 use crate::net::lmtp::LmtpSettings;
-use crate::{account, deliver, trace, vacation};
+use crate::{account, deliver, queue, trace, vacation};
 
 /// Where LMTP is served when the file does not say and systemd passes no socket: Postfix's chroot sees it.
 const LMTP_SOCKET: &str = "/var/spool/postfix/private/restante";
@@ -117,6 +117,26 @@ impl Config {
             .with_single_cert(chain, secret)
             .map_err(|error| format!("[lmtp] tls-certificate and tls-key do not fit: {error}"))?;
         Ok(Some(Arc::new(config)))
+    }
+
+    /// How replies go out.
+    #[must_use]
+    pub fn queue_settings(&self) -> queue::Settings {
+        queue::Settings {
+            relay: queue::Relay {
+                host: self.relay.host.clone(),
+                port: self.relay.port,
+                tls: match self.relay.tls {
+                    Tls::None => queue::Tls::None,
+                    Tls::Opportunistic => queue::Tls::Opportunistic,
+                    Tls::Required => queue::Tls::Required,
+                },
+                hostname: self.hostname(),
+                patience: self.relay.timeout.0,
+            },
+            concurrency: self.relay.concurrency,
+            relay_pause: self.relay.pause.0,
+        }
     }
 
     /// What all connections together may hold.

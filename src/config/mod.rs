@@ -184,6 +184,8 @@ pub struct Relay {
     pub timeout: Wait,
     /// Replies under way at once.
     pub concurrency: usize,
+    /// First pause after the relay was found out of order.
+    pub pause: Wait,
 }
 
 impl Default for Relay {
@@ -194,6 +196,7 @@ impl Default for Relay {
             tls: Tls::Opportunistic,
             timeout: Wait(Duration::from_secs(60)),
             concurrency: 4,
+            pause: Wait(Duration::from_secs(15)),
         }
     }
 }
