@@ -148,7 +148,7 @@ impl Directory {
     /// # Errors
     /// `Conflict` where it is taken, `NotFound`, and those of the store.
     pub fn add_alias(&self, account: AccountId, alias: &Address) -> Result<(), Error> {
-        self.claim(account, &self.form(alias).to_string(), AddressRow::Alias(account))
+        self.claim(account, &self.form(alias).to_string(), &AddressRow::Alias(account))
     }
 
     /// Gives an account everything in a domain that nothing else claims.
@@ -157,7 +157,7 @@ impl Directory {
     /// As `add_alias`.
     pub fn add_catch_all(&self, account: AccountId, domain: &str) -> Result<(), Error> {
         let key = format!("@{}", crate::model::address::fold_domain(domain));
-        self.claim(account, &key, AddressRow::CatchAll(account))
+        self.claim(account, &key, &AddressRow::CatchAll(account))
     }
 
     /// Lets one domain stand for another.
@@ -223,7 +223,7 @@ impl Directory {
         Ok(())
     }
 
-    fn claim(&self, account: AccountId, key: &str, row: AddressRow) -> Result<(), Error> {
+    fn claim(&self, account: AccountId, key: &str, row: &AddressRow) -> Result<(), Error> {
         if self.0.store.view().account(account)?.is_none() {
             return Err(Error::NotFound("account"));
         }
@@ -231,7 +231,7 @@ impl Directory {
             if txn.view().address(key)?.is_some() {
                 return Err(taken(key));
             }
-            txn.set_address(key, Some(&row));
+            txn.set_address(key, Some(row));
             Ok(())
         })
     }

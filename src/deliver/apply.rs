@@ -121,6 +121,7 @@ impl Deliver {
             identity: &identity,
             response: &response,
             facts,
+            forged: envelope.forged.as_deref(),
             told_key: key,
             told,
             secret: &secrets.told,

@@ -23,6 +23,8 @@ pub struct Envelope {
     pub lhlo: String,
     /// Whether the session was encrypted.
     pub tls: bool,
+    /// Why the sender is taken for forged, by results that are trusted (`proof`).
+    pub forged: Option<String>,
     /// What a trusted peer said of the original client by XFORWARD or XCLIENT.
     pub client: Client,
 }

@@ -18,6 +18,7 @@ use super::listen::{Bound, Peer, Stream};
 use super::stop::Stop;
 use crate::deliver::Delivery;
 use crate::model::{Envelope, limits};
+use crate::proof;
 use crate::wire::lmtp::{Session, Settings as Grammar, Step};
 use crate::wire::smtp::Reply;
 
@@ -40,6 +41,8 @@ pub struct LmtpSettings {
     pub body_in_memory: usize,
     /// Where such files are.
     pub spill: PathBuf,
+    /// Whose verdicts about senders are believed.
+    pub proof: proof::Settings,
     /// Certificate and key for STARTTLS.
     pub tls: Option<Arc<rustls::ServerConfig>>,
 }
@@ -55,6 +58,7 @@ impl Default for LmtpSettings {
             session: limits::SESSION,
             body_in_memory: limits::BODY_IN_MEMORY,
             spill: std::env::temp_dir(),
+            proof: proof::Settings::default(),
             tls: None,
         }
     }
@@ -212,8 +216,9 @@ impl<D: Delivery> Driver<D> {
     }
 
     /// One reply for each accepted recipient, whatever happens.
-    async fn hand_over(&self, transaction: D::Session, envelope: Envelope, octets: Vec<u8>) -> Vec<Reply> {
+    async fn hand_over(&self, transaction: D::Session, mut envelope: Envelope, octets: Vec<u8>) -> Vec<Reply> {
         let count = envelope.recipients.len();
+        envelope.forged = proof::forged(&octets, envelope.sender.as_ref(), &self.settings.proof);
         let mut replies = Arc::clone(&self.deliver).deliver(transaction, envelope, octets).await;
         replies.resize(count, Reply::new(451, [4, 3, 0], "no answer from the mail store"));
         replies

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::model::Action;
+use crate::model::{Action, Address};
 use crate::outbox::Outcome;
 
 /// The way out.
@@ -110,8 +110,7 @@ async fn hand_over<T: AsyncRead + AsyncWrite + Unpin, F: Future<Output = Recorde
     action: &Action,
     record: impl FnOnce() -> F,
 ) -> Result<Outcome, Failed> {
-    let utf8 =
-        action.recipient.needs_smtputf8() || action.sender.as_ref().is_some_and(|sender| sender.needs_smtputf8());
+    let utf8 = action.recipient.needs_smtputf8() || action.sender.as_ref().is_some_and(Address::needs_smtputf8);
     if utf8 && offers & EXT_SMTP_UTF8 == 0 {
         let text = "no-smtputf8: the address is not ASCII, and the relay lacks SMTPUTF8".to_owned();
         return Err(Failed::Message(Outcome::Permanent { text, bad_address: true }));

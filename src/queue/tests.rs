@@ -84,6 +84,10 @@ fn store() -> Store {
     store
 }
 
+fn key_of(to: &str) -> ToldKey {
+    ToldKey([u8::try_from(to.len()).unwrap(); 32])
+}
+
 async fn queue_reply(store: &Store, to: &str, state: ActionState) {
     let now = System.now();
     let action = Action {
@@ -99,7 +103,7 @@ async fn queue_reply(store: &Store, to: &str, state: ActionState) {
         recipient: Address::from_parts(to, "example.net"),
         notify_never: true,
         email: None,
-        told: Some(ToldKey([to.len() as u8; 32])),
+        told: Some(key_of(to)),
         message_id: format!("{to}@example.org"),
         message: b"Subject: x\r\n\r\n.dot\r\n".to_vec(),
     };
@@ -155,7 +159,7 @@ async fn replies_go_out_once_and_failures_are_told_apart() {
     .await;
     let left = store.view().outbox(ANN).unwrap();
     assert_eq!((left[0].recipient.local(), left[0].attempts, left[0].state), ("later", 1, ActionState::Waiting));
-    let told = |to: &str| store.view().told_at(ANN, &ToldKey([to.len() as u8; 32]), 0).unwrap().is_some();
+    let told = |to: &str| store.view().told_at(ANN, &key_of(to), 0).unwrap().is_some();
     assert!(told("interrupted") && told("later"));
     drop(stop);
     worker.await.unwrap();

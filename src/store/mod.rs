@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use commit::{NewEmail, NewMailbox, Ticket, Txn};
+pub use commit::{NewEmail, NewMailbox, Results, Ticket, Txn};
 pub use engine::Statistics;
 pub use error::Error;
 pub use read::View;
@@ -157,7 +157,7 @@ impl Store {
         message: &EncodedMessage,
         raw: &[u8],
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
-    ) -> (Vec<(AccountId, Result<T, Error>)>, Ticket) {
+    ) -> Results<T> {
         let value = Some(row::blob(raw, self.0.clock.now()));
         let put = engine::Put { table: engine::Table::Blobs, key: key::blob(&message.blob), value };
         self.commit_many(accounts, Batch { puts: vec![put], asserts: Vec::new() }, change)
@@ -168,7 +168,7 @@ impl Store {
         accounts: &[AccountId],
         shared: Batch,
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
-    ) -> (Vec<(AccountId, Result<T, Error>)>, Ticket) {
+    ) -> Results<T> {
         self.0.committer.commit(self.0.clock.now(), accounts, shared, change)
     }
 

@@ -79,6 +79,9 @@ struct Part {
     rows: Option<(Arc<Batch>, Change)>,
 }
 
+/// What became of each account's change, and the ticket that they share.
+pub type Results<T> = (Vec<(AccountId, Result<T, Error>)>, Ticket);
+
 type Listener = Box<dyn Fn(&Change) + Send + Sync>;
 
 /// The queue, the thread that empties it, and the locks of the accounts.
@@ -141,7 +144,7 @@ impl Committer {
         accounts: &[AccountId],
         shared: Batch,
         mut change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
-    ) -> (Vec<(AccountId, Result<T, Error>)>, Ticket) {
+    ) -> Results<T> {
         let mut accounts = accounts.to_vec();
         accounts.sort_unstable();
         accounts.dedup();
@@ -197,10 +200,8 @@ impl Drop for Committer {
     fn drop(&mut self) {
         self.shared.queue.lock().closed = true;
         self.shared.wake.notify_all();
-        if let Some(thread) = self.thread.take() {
-            if thread.join().is_err() {
-                tracing::error!("the committer ended by a panic");
-            }
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the committer ended by a panic");
         }
     }
 }

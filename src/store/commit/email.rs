@@ -57,7 +57,7 @@ impl Txn<'_> {
             updated: modseq,
             deleted: None,
         };
-        self.rewrite(id, None, Some(metadata))?;
+        self.rewrite(id, None, Some(&metadata))?;
         self.touch(DataType::EmailDelivery);
         Ok((id, thread))
     }
@@ -84,7 +84,7 @@ impl Txn<'_> {
         }
         let updated = self.next_modseq();
         let new = EmailMetadata { mailboxes, keywords, updated, ..old.clone() };
-        self.rewrite(id, Some(old), Some(new))?;
+        self.rewrite(id, Some(&old), Some(&new))?;
         Ok(true)
     }
 
@@ -95,7 +95,7 @@ impl Txn<'_> {
     pub fn destroy_email(&mut self, id: EmailId) -> Result<(), Error> {
         let old = self.live_email(id)?;
         self.next_modseq();
-        self.rewrite(id, Some(old), None)
+        self.rewrite(id, Some(&old), None)
     }
 
     fn live_email(&self, id: EmailId) -> Result<EmailMetadata, Error> {
@@ -118,18 +118,18 @@ impl Txn<'_> {
     }
 
     /// Every mutation of an email: derives all rows from what it was (`None`: not there) and what it is.
-    fn rewrite(&mut self, id: EmailId, old: Option<EmailMetadata>, new: Option<EmailMetadata>) -> Result<(), Error> {
+    fn rewrite(&mut self, id: EmailId, old: Option<&EmailMetadata>, new: Option<&EmailMetadata>) -> Result<(), Error> {
         let modseq = self.state.modseq;
-        let Some(thread_id) = old.as_ref().or(new.as_ref()).map(|email| email.thread) else { return Ok(()) };
-        self.write_metadata(id, modseq, old.as_ref(), new.as_ref());
-        let (was, now) = self.write_thread(thread_id, id, old.as_ref(), new.as_ref())?;
+        let Some(thread_id) = old.or(new).map(|email| email.thread) else { return Ok(()) };
+        self.write_metadata(id, modseq, old, new);
+        let (was, now) = self.write_thread(thread_id, id, old, new)?;
         let mut uids: BTreeSet<MailboxUid> = was.members.keys().chain(now.members.keys()).copied().collect();
         for uid in &uids {
-            self.write_counts(*uid, (&was, old.as_ref()), (&now, new.as_ref()))?;
+            self.write_counts(*uid, (&was, old), (&now, new))?;
         }
         uids.insert(MailboxUid::ALL);
         for uid in uids {
-            self.write_listings(uid, thread_id, id, old.as_ref(), new.as_ref())?;
+            self.write_listings(uid, thread_id, id, old, new)?;
         }
         self.touch(DataType::Email);
         Ok(())

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(super) use committer::Committer;
-pub use committer::Ticket;
+pub use committer::{Results, Ticket};
 pub use email::NewEmail;
 pub(super) use listings::{index_value, kept, list_value, shows};
 pub use mailboxes::NewMailbox;

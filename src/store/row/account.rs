@@ -55,7 +55,7 @@ impl Row for AddressRow {
 
     fn write(&self, out: &mut Writer) {
         let (kind, account) = match self {
-            Self::Primary(account) => (0, account.0),
+            Self::Primary(account) => (0u8, account.0),
             Self::Alias(account) => (1, account.0),
             Self::CatchAll(account) => (2, account.0),
             Self::AliasDomain(real) => {
@@ -63,7 +63,7 @@ impl Row for AddressRow {
                 return out.text(real);
             }
         };
-        out.num(kind as u8);
+        out.num(kind);
         out.num(account);
     }
 
