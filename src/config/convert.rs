@@ -7,12 +7,12 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::{Config, Listener, LogFormat, Mailboxes, OverQuota, Tls};
+use super::{Authentication, Config, Listener, LogFormat, Mailboxes, OverQuota, Tls};
 use crate::model::{Address, limits};
 use crate::net::ceiling::Ceiling;
 use crate::net::listen::Listen;
 use crate::net::lmtp::LmtpSettings;
-use crate::{account, deliver, queue, trace, vacation};
+use crate::{account, deliver, proof, queue, trace, vacation};
 
 /// Where LMTP is served when the file does not say and systemd passes no socket: Postfix's chroot sees it.
 const LMTP_SOCKET: &str = "/var/spool/postfix/private/restante";
@@ -101,8 +101,20 @@ impl Config {
             session: self.limits.session.0,
             body_in_memory: usize::try_from(self.limits.body_in_memory.0).unwrap_or(usize::MAX),
             spill: self.store.path.join("spill"),
+            proof: self.proof_settings(),
             tls: self.tls()?,
         })
+    }
+
+    fn proof_settings(&self) -> proof::Settings {
+        proof::Settings {
+            authserv_ids: self.vacation.trusted_authserv_ids.clone(),
+            policy: match self.vacation.authentication {
+                Authentication::Off => proof::Policy::Off,
+                Authentication::FailOnly => proof::Policy::FailOnly,
+                Authentication::Strict => proof::Policy::Strict,
+            },
+        }
     }
 
     fn tls(&self) -> Result<Option<Arc<ServerConfig>>, String> {

@@ -201,6 +201,19 @@ impl Default for Relay {
     }
 }
 
+/// What trusted Authentication-Results must say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Authentication {
+    /// Anything.
+    Off,
+    /// No failure: of DMARC, or of SPF without an aligned DKIM pass.
+    #[default]
+    FailOnly,
+    /// A pass: of DMARC, of SPF, or of aligned DKIM.
+    Strict,
+}
+
 /// `[vacation]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -215,6 +228,10 @@ pub struct Vacation {
     pub system_senders: Vec<String>,
     /// Whether what a spam filter wrote into the header is believed.
     pub trust_spam_fields: bool,
+    /// Whose Authentication-Results are believed (RFC 8601).
+    pub trusted_authserv_ids: Vec<String>,
+    /// What they must say for a sender to be answered.
+    pub authentication: Authentication,
 }
 
 impl Default for Vacation {
@@ -225,6 +242,8 @@ impl Default for Vacation {
             replies_per_hour_in_all: 5_000,
             system_senders: Vec::new(),
             trust_spam_fields: true,
+            trusted_authserv_ids: Vec::new(),
+            authentication: Authentication::default(),
         }
     }
 }
