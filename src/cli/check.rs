@@ -20,7 +20,7 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
         let store = service::open_store(&context.config, Arc::new(clock::System))
             .map_err(|error| Failure::new(exit::TEMPORARY, error.to_string()))?;
         let breaches = store.check().map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))?;
-        breaches.iter().map(|breach| breach.to_string()).collect()
+        breaches.iter().map(ToString::to_string).collect()
     };
     if context.json {
         output::json(&json!({ "breaches": breaches }));

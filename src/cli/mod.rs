@@ -19,6 +19,8 @@ mod output;
 mod queue;
 mod serve;
 mod service;
+#[cfg(test)]
+mod service_tests;
 mod sink;
 #[cfg(test)]
 mod tests;
