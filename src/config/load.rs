@@ -61,7 +61,9 @@ pub fn load(path: Option<&Path>) -> Result<Config, Faults> {
         Faults(vec![Fault { file: file.to_owned(), line: None, problem, remedy: remedy.to_owned() }])
     };
     match std::fs::metadata(file) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && path.is_none() => return Ok(Config::default()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && file == Path::new(DEFAULT_PATH) => {
+            return Ok(Config::default());
+        }
         Ok(meta) if meta.len() > FILE_OCTETS => {
             return Err(fault(
                 "larger than 1 MiB".into(),
