@@ -1,5 +1,4 @@
 //! What a person sees: tables, and JSON with `--json`.
-#![expect(clippy::print_stdout, reason = "the command line speaks on standard output")]
 
 use comfy_table::{Cell, ContentArrangement, Table, presets};
 use jiff::tz::TimeZone;
@@ -8,14 +7,21 @@ use serde_json::Value;
 use super::{Failure, exit};
 use crate::model::UtcMillis;
 
+/// Writes on standard output. A reader that has seen enough (`| head`) is no fault.
+fn say(text: &str) {
+    use std::io::Write as _;
+    let mut out = std::io::stdout().lock();
+    drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+}
+
 /// A line.
 pub(super) fn line(text: &str) {
-    println!("{}", clean(text));
+    say(&format!("{}\n", clean(text)));
 }
 
 /// Lines that are ours, as they are.
 pub(super) fn raw(text: &str) {
-    print!("{text}");
+    say(text);
 }
 
 /// Octets, as they are.
@@ -31,7 +37,7 @@ pub(super) fn octets(bytes: &[u8]) -> Result<(), Failure> {
 
 /// JSON, indented.
 pub(super) fn json(value: &Value) {
-    println!("{value:#}");
+    say(&format!("{value:#}\n"));
 }
 
 /// A table without frames; nothing but the head if there are no rows.
@@ -43,7 +49,7 @@ pub(super) fn table(head: &[&str], rows: Vec<Vec<String>>) {
         table.add_row(row.iter().map(|cell| clean(cell)).collect::<Vec<_>>());
     }
     for line in table.to_string().lines() {
-        println!("{}", line.trim_end());
+        say(&format!("{}\n", line.trim_end()));
     }
 }
 
@@ -64,7 +70,7 @@ pub(super) fn facts(value: &Value) {
         table.add_row(row.iter().map(|cell| clean(cell)).collect::<Vec<_>>());
     }
     for line in table.to_string().lines() {
-        println!("{}", line.trim_end());
+        say(&format!("{}\n", line.trim_end()));
     }
 }
 
