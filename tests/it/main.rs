@@ -16,9 +16,18 @@
     reason = "test code"
 )]
 
-#[expect(dead_code, reason = "used when the service has landed")]
+#[cfg_attr(not(feature = "rocksdb"), allow(dead_code, reason = "the crash test wants RocksDB"))]
+mod bed;
+mod cli;
+mod corpus;
+mod crash;
+mod delivery;
 mod mail;
+mod postfix;
 mod sieve;
+#[cfg_attr(not(feature = "rocksdb"), allow(dead_code, reason = "the crash test wants RocksDB"))]
+mod sink;
+mod systemd;
 
 use std::path::{Path, PathBuf};
 

@@ -2,8 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
 
 /// A message as the sink took it.
 #[derive(Debug, Clone)]
@@ -24,54 +23,34 @@ impl Caught {
     }
 }
 
-#[derive(Debug, Default)]
-struct Shared {
-    caught: Mutex<Vec<Caught>>,
-    more: Condvar,
-}
-
 /// The server; it stops with the test's process.
 #[derive(Debug, Clone)]
 pub(crate) struct Sink {
     pub(crate) address: SocketAddr,
-    shared: Arc<Shared>,
+    caught: Arc<Mutex<Vec<Caught>>>,
 }
 
 impl Sink {
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let sink = Self { address: listener.local_addr().unwrap(), shared: Arc::default() };
-        let shared = Arc::clone(&sink.shared);
+        let sink = Self { address: listener.local_addr().unwrap(), caught: Arc::default() };
+        let caught = Arc::clone(&sink.caught);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let shared = Arc::clone(&shared);
+                let caught = Arc::clone(&caught);
                 // A client that is killed in the middle is no failure of the sink.
-                std::thread::spawn(move || serve(&stream, &shared));
+                std::thread::spawn(move || serve(&stream, &caught));
             }
         });
         sink
     }
 
     pub(crate) fn caught(&self) -> Vec<Caught> {
-        self.shared.caught.lock().unwrap().clone()
-    }
-
-    /// Waits until there are `count`, or the time is over; gives what there is.
-    pub(crate) fn wait(&self, count: usize, most: Duration) -> Vec<Caught> {
-        let until = Instant::now() + most;
-        let mut caught = self.shared.caught.lock().unwrap();
-        while caught.len() < count {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            caught = self.shared.more.wait_timeout(caught, left).unwrap().0;
-        }
-        caught.clone()
+        self.caught.lock().unwrap().clone()
     }
 }
 
-fn serve(stream: &TcpStream, shared: &Shared) -> Option<()> {
+fn serve(stream: &TcpStream, kept: &Mutex<Vec<Caught>>) -> Option<()> {
     let mut input = BufReader::new(stream.try_clone().ok()?);
     let mut output = stream.try_clone().ok()?;
     let mut say = move |text: &str| output.write_all(text.as_bytes()).ok();
@@ -114,8 +93,7 @@ fn serve(stream: &TcpStream, shared: &Shared) -> Option<()> {
                 }
                 let text = String::from_utf8_lossy(&text).into_owned();
                 let caught = Caught { sender: sender.clone(), recipients: std::mem::take(&mut recipients), text };
-                shared.caught.lock().ok()?.push(caught);
-                shared.more.notify_all();
+                kept.lock().ok()?.push(caught);
                 say("250 2.0.0 kept\r\n")?;
             }
             "QUIT" => {

@@ -1,8 +1,14 @@
 //! The units, judged by systemd's own tools.
 
 use std::fs;
-use std::process::Command;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::bed::{Bed, PROGRAM};
+use crate::mail::Client;
 use crate::{lacking, program, root};
 
 fn unit(name: &str) -> String {
@@ -52,4 +58,68 @@ fn users_and_folders_are_as_the_service_wants_them() {
     for folder in ["/etc/restante", "/var/lib/restante", "/run/restante"] {
         assert!(folders.lines().any(|line| line.split_whitespace().nth(1) == Some(folder)), "{folder}");
     }
+}
+
+/// Waits for a line of `sd_notify(3)` that begins so.
+fn told(socket: &UnixDatagram, wanted: &str) -> bool {
+    let mut buffer = [0u8; 4096];
+    while let Ok(length) = socket.recv(&mut buffer) {
+        let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+        if text.lines().any(|line| line.starts_with(wanted)) {
+            return true;
+        }
+    }
+    false
+}
+
+#[test]
+fn the_service_says_when_it_is_ready_and_when_it_stops() {
+    let bed = Bed::new("");
+    let notify = bed.dir.join("notify");
+    let socket = UnixDatagram::bind(&notify).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let mut service = bed
+        .command(&["serve"])
+        .env("NOTIFY_SOCKET", &notify)
+        .env("WATCHDOG_USEC", "400000")
+        .stdin(Stdio::null())
+        .stderr(fs::File::create(bed.dir.join("log")).unwrap())
+        .spawn()
+        .unwrap();
+    assert!(told(&socket, "READY=1"), "{}", bed.log());
+    // Ready means that mail is taken.
+    assert!(Client::lmtp(&bed.lmtp()).is_ok());
+    assert!(told(&socket, "WATCHDOG=1"), "{}", bed.log());
+    kill_process(Pid::from_child(&service), Signal::HUP).unwrap();
+    assert!(Client::lmtp(&bed.lmtp()).is_ok());
+    kill_process(Pid::from_child(&service), Signal::TERM).unwrap();
+    assert!(told(&socket, "STOPPING=1"), "{}", bed.log());
+    assert!(service.wait().unwrap().success());
+    bed.finish();
+}
+
+#[test]
+fn a_socket_from_systemd_is_served() {
+    let Some(activate) = program("systemd-socket-activate") else { return lacking("systemd-socket-activate") };
+    let bed = Bed::new("");
+    let passed = bed.dir.join("passed");
+    let text = fs::read_to_string(bed.config()).unwrap();
+    let unix = format!("unix:{}", bed.lmtp().display());
+    fs::write(bed.config(), text.replace(&unix, "fd:lmtp")).unwrap();
+    let log = fs::File::create(bed.dir.join("log")).unwrap();
+    let mut service = Command::new(activate)
+        .arg(format!("--listen={}", passed.display()))
+        .args(["--fdname=lmtp", PROGRAM, "--config"])
+        .arg(bed.config())
+        .arg("serve")
+        .stdin(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    bed.eventually("the socket is there", Duration::from_secs(10), || passed.exists());
+    // The first client starts the service, as with a socket unit, and waits for it.
+    assert!(Client::lmtp(&passed).is_ok(), "{}", bed.log());
+    kill_process(Pid::from_child(&service), Signal::TERM).unwrap();
+    assert!(service.wait().unwrap().success(), "{}", bed.log());
+    bed.finish();
 }
