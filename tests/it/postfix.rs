@@ -62,7 +62,6 @@ smtpd_relay_restrictions = reject_unauth_destination
 smtpd_recipient_restrictions = reject_unverified_recipient
 unverified_recipient_reject_code = 550
 address_verify_poll_delay = 1s
-address_verify_negative_cache = no
 ",
             queue = queue.display(),
             data = data.display(),
