@@ -12,6 +12,7 @@ use crate::model::{
     AccountId, Action, ActionId, ActionKind, ActionState, Address, Decision, EmailId, Envelope, MailboxUid, Recipient,
     UtcMillis, Verdict, limits,
 };
+use crate::outbox::dsn::{Notification, delivered};
 use crate::store::{EncodedMessage, Error, NewEmail, Ticket, Txn};
 use crate::vacation::{ACCOUNT_HANDLE, Reason, told_key};
 use crate::wire::smtp::Reply;
@@ -33,6 +34,7 @@ struct Job {
     prefix: Vec<u8>,
     mailbox: Option<MailboxUid>,
     plan: Plan,
+    notification: Option<Notification>,
 }
 
 impl Deliver {
@@ -65,6 +67,7 @@ impl Deliver {
                 None => drop(jobs.insert(target.account, self.job(envelope, recipient, target, &facts, &hash, now))),
             }
         }
+        self.notify(&mut jobs, session, envelope, raw, &hash, now);
         let accounts: Vec<AccountId> =
             jobs.iter().filter(|(_, job)| job.is_ok()).map(|(account, _)| *account).collect();
         let (results, ticket) =
@@ -137,7 +140,33 @@ impl Deliver {
                 plan = Plan::Silent { reason: Reason::RateLimit.code(), detail };
             }
         }
-        Ok(Job { recipients: vec![recipient.address.clone()], prefix, mailbox, plan })
+        Ok(Job { recipients: vec![recipient.address.clone()], prefix, mailbox, plan, notification: None })
+    }
+
+    /// NOTIFY=SUCCESS is ours to honour (RFC 3461 §4.1): one notification an account, in the commit of its delivery.
+    fn notify(
+        &self,
+        jobs: &mut BTreeMap<AccountId, Result<Job, Error>>,
+        session: &Session,
+        envelope: &Envelope,
+        raw: &[u8],
+        hash: &[u8; 32],
+        now: UtcMillis,
+    ) {
+        if envelope.sender.is_none() || !envelope.recipients.iter().any(|recipient| recipient.notify.success) {
+            return;
+        }
+        for (account, job) in jobs.iter_mut().filter_map(|(account, job)| job.as_mut().ok().map(|job| (*account, job)))
+        {
+            let asked = envelope.recipients.iter().zip(&session.targets);
+            let asked = asked.filter(|(recipient, target)| recipient.notify.success && target.account == account);
+            let asked: Vec<&Recipient> = asked.map(|(recipient, _)| recipient).collect();
+            if !asked.is_empty() {
+                let host = &self.settings.hostname;
+                let id = format!("d.{:016x}@{host}", nonce(hash, account));
+                job.notification = Some(delivered(envelope, &asked, raw, host, &id, now));
+            }
+        }
     }
 
     /// Waits for the disk, and answers.
@@ -196,6 +225,9 @@ fn file(
         received_at: txn.now(),
     })?;
     txn.remember_delivery(hash, Some(email), &job.recipients)?;
+    if let (Some(notification), Some(sender)) = (&job.notification, &envelope.sender) {
+        txn.queue_action(notify_action(txn.now(), notification, sender, email));
+    }
     let verdict = answer(txn, &job.plan, email)?;
     let decision = match &verdict {
         Verdict::Answered(action) => format!("answered {action}"),
@@ -204,6 +236,26 @@ fn file(
     let recipient = job.recipients.first().cloned().unwrap_or_else(|| Address::from_parts("", ""));
     txn.add_decision(&Decision { at: txn.now(), email, sender: envelope.sender.clone(), recipient, verdict });
     Ok(Filed::New { email, thread, decision })
+}
+
+fn notify_action(now: UtcMillis, notification: &Notification, sender: &Address, email: EmailId) -> Action {
+    Action {
+        id: ActionId(0),
+        kind: ActionKind::Notification,
+        state: ActionState::Waiting,
+        created: now,
+        due: now,
+        expires: now.after(limits::NOTIFICATION_KEPT),
+        attempts: 0,
+        last_error: None,
+        sender: None,
+        recipient: sender.clone(),
+        notify_never: true,
+        email: Some(email),
+        told: None,
+        message_id: notification.message_id.clone(),
+        message: notification.message.clone(),
+    }
 }
 
 /// The reply, unless the response changed or the sender was told since the plan was made.

@@ -153,6 +153,32 @@ fn quota_and_inactive_accounts_and_loops() {
 }
 
 #[test]
+fn a_success_notice_is_queued_once_where_it_was_asked_for() {
+    let bed = bed();
+    let mut envelope =
+        Envelope { sender: Address::parse("bob@example.net").ok(), lhlo: "mx".into(), ..Envelope::default() };
+    let notify = crate::model::Notify { success: true, ..crate::model::Notify::default() };
+    for (recipient, notify) in [("ann@example.org", notify), ("lee@example.org", crate::model::Notify::default())] {
+        let recipient = Recipient { notify, ..Recipient::plain(Address::parse(recipient).unwrap()) };
+        envelope.recipients.push(recipient);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for _ in 0..2 {
+        let mut session = Session::default();
+        for recipient in &envelope.recipients {
+            assert!(bed.deliver.admit(&mut session, &envelope, recipient).is_positive());
+        }
+        let body = HELLO.replace('\n', "\r\n").into_bytes();
+        assert_eq!(runtime.block_on(Arc::clone(&bed.deliver).deliver(session, envelope.clone(), body)).len(), 2);
+    }
+    let actions = bed.store.view().outbox(bed.ann).unwrap();
+    assert_eq!((actions.len(), actions[0].kind), (1, crate::model::ActionKind::Notification));
+    let text = String::from_utf8(actions[0].message.clone()).unwrap();
+    assert!(text.contains("Final-Recipient: rfc822; ann@example.org") && !text.contains("lee@"), "{text}");
+    bed.clean();
+}
+
+#[test]
 fn broken_mail_is_filed_as_it_came() {
     let bed = bed();
     let broken = "\u{0}\u{1}no header\n\nContent-Type: multipart/mixed; boundary=x\n--x";

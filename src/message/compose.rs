@@ -6,10 +6,13 @@
 use mail_builder::MessageBuilder;
 use mail_builder::headers::HeaderType;
 use mail_builder::headers::address::Address;
+use mail_builder::headers::content_type::ContentType;
 use mail_builder::headers::date::Date;
 use mail_builder::headers::message_id::MessageId;
 use mail_builder::headers::raw::Raw;
 use mail_builder::headers::text::Text;
+
+use mail_builder::mime::MimePart;
 
 use crate::model::{EmailAddress, UtcMillis};
 
@@ -69,6 +72,48 @@ pub fn build(draft: &Draft) -> Vec<u8> {
         builder = builder.html_body(lines(html));
     }
     // Writing to a Vec cannot fail.
+    builder.write_to_vec().unwrap_or_default()
+}
+
+/// A report to be built (RFC 6522).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Report {
+    /// From.
+    pub from: EmailAddress,
+    /// To.
+    pub to: EmailAddress,
+    /// Subject.
+    pub subject: String,
+    /// Date.
+    pub date: UtcMillis,
+    /// Message-ID, without angle brackets.
+    pub message_id: String,
+    /// What a person reads.
+    pub text: String,
+    /// The `message/delivery-status` part, CRLF lines, its values one line each.
+    pub status: String,
+    /// The original's header.
+    pub original_header: String,
+}
+
+/// The report's octets: `multipart/report` of text, status and the original's header.
+#[must_use]
+pub fn report(report: &Report) -> Vec<u8> {
+    let status = if report.status.is_ascii() { "message/delivery-status" } else { "message/global-delivery-status" };
+    let parts = vec![
+        MimePart::new("text/plain", lines(&report.text)),
+        MimePart::new(status, report.status.as_bytes().to_vec()).transfer_encoding("8bit"),
+        MimePart::new("text/rfc822-headers", lines(&report.original_header)),
+    ];
+    let kind = ContentType::new("multipart/report").attribute("report-type", "delivery-status");
+    let builder = MessageBuilder::new()
+        .header("Date", HeaderType::Date(Date::new(report.date.0.div_euclid(1000))))
+        .header("Message-ID", MessageId::new(clean_id(&report.message_id)))
+        .from(person(&report.from))
+        .to(person(&report.to))
+        .header("Subject", Text::new(cut(&one_line(&report.subject), SUBJECT)))
+        .header("Auto-Submitted", Raw::new("auto-replied"))
+        .body(MimePart::new(kind, parts));
     builder.write_to_vec().unwrap_or_default()
 }
 

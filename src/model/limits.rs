@@ -54,6 +54,8 @@ pub const DELIVERIES_KEPT: Duration = Duration::from_secs(14 * 24 * 3600);
 pub const DECISIONS_KEPT: Duration = Duration::from_secs(90 * 24 * 3600);
 /// How long a reply may wait before it is dropped as stale.
 pub const REPLY_KEPT: Duration = Duration::from_secs(24 * 3600);
+/// How long a delivery notification may wait.
+pub const NOTIFICATION_KEPT: Duration = Duration::from_secs(5 * 24 * 3600);
 /// Octets of a JMAP request (RFC 8620 §2, maxSizeRequest).
 pub const REQUEST_OCTETS: usize = 10_000_000;
 /// Method calls of a JMAP request (maxCallsInRequest).

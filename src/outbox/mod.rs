@@ -6,6 +6,7 @@
 //! - A temporary failure leaves the action with growing delays; a permanent one removes it, and with it the told row, unless
 //!   it is the sender's own address that is bad: so one failure does not silence a person for the whole vacation.
 
+pub mod dsn;
 mod schedule;
 
 pub use schedule::{Next, Outcome, follow, recover};
