@@ -7,6 +7,7 @@
 pub mod auto;
 pub mod compose;
 pub mod content;
+mod date;
 pub mod header;
 pub mod parse;
 pub mod refs;

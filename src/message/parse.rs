@@ -5,6 +5,11 @@ use unicode_normalization::UnicodeNormalization;
 
 use crate::model::{EmailAddress, PartOffsets, SentAt, UtcMillis, limits};
 
+/// Octets of text in which a preview is sought first: more than it holds, for white space goes.
+const PREVIEW_OCTETS: usize = 4096;
+/// And then, where mark-up left too little.
+const PREVIEW_OCTETS_HTML: usize = 128 * 1024;
+
 /// A parsed message. Whatever the octets are, it is one: at worst without a field and with an empty body.
 #[derive(Debug)]
 pub struct Message<'a> {
@@ -62,8 +67,16 @@ impl<'a> Message<'a> {
     /// The beginning of the text, white space collapsed (RFC 8621 §4.1.4 preview).
     #[must_use]
     pub fn preview(&self) -> String {
-        // More than the preview holds, for white space and quoted mark-up go.
-        let text = self.texts(limits::PREVIEW_CHARS.saturating_mul(16)).join(" ");
+        let preview = self.preview_within(PREVIEW_OCTETS);
+        // A style sheet may come before the first word.
+        if preview.chars().count() < limits::PREVIEW_CHARS && self.raw.len() > PREVIEW_OCTETS {
+            return self.preview_within(PREVIEW_OCTETS_HTML);
+        }
+        preview
+    }
+
+    fn preview_within(&self, most: usize) -> String {
+        let text = self.texts(most).join(" ");
         let mut out = String::new();
         let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
         for word in words {
@@ -148,18 +161,13 @@ pub fn message_ids(value: &[u8]) -> Vec<String> {
     super::refs::message_ids(value)
 }
 
-/// The Date field's value; nothing where it is no date of the calendar.
+/// The Date field's value; nothing where it is no date of the calendar. Forms that the library refuses (asctime, no
+/// seconds with a named zone, hyphens) are read by `date`.
 #[must_use]
 pub fn date(value: &[u8]) -> Option<SentAt> {
     let parsed = HeaderForm::Date.parse(value);
-    let date = parsed.value().as_datetime()?;
-    let days = match date.month {
-        4 | 6 | 9 | 11 => 30,
-        2 if date.year % 4 == 0 && (date.year % 100 != 0 || date.year % 400 == 0) => 29,
-        2 => 28,
-        _ => 31,
-    };
-    if !date.is_valid() || date.day > days {
+    let Some(date) = parsed.value().as_datetime() else { return super::date::obsolete(value) };
+    if !date.is_valid() || date.day > super::date::days(date.year.into(), date.month) {
         return None;
     }
     let minutes = i16::from(date.tz_hour).checked_mul(60)?.checked_add(i16::from(date.tz_minute))?;
@@ -185,6 +193,8 @@ mod tests {
         assert_eq!(at(" Tue, 31 Feb 2026 10:00:00 +0000\r\n"), None);
         assert_eq!(at(" Sun, 29 Feb 2026 10:00:00 +0000\r\n"), None);
         assert_eq!(at(" tomorrow\r\n"), None);
+        assert_eq!(at(" Sat Nov 21 10:00:00 2026\r\n"), Some(("2026-11-21T10:00:00Z".into(), 0)));
+        assert_eq!(at(" 20 Nov 26 10:00 EST\r\n"), Some(("2026-11-20T15:00:00Z".into(), -300)));
     }
 
     #[test]
@@ -205,5 +215,8 @@ mod tests {
         }
         let html = Message::parse(b"Content-Type: text/html\r\n\r\n<p>Hello <b>there</b></p><script>no()</script>\r\n");
         assert_eq!(html.preview(), "Hello there");
+        let style = ".a{color:red}\r\n".repeat(600);
+        let raw = format!("Content-Type: text/html\r\n\r\n<style>{style}</style><p>Hello there</p>\r\n");
+        assert_eq!(Message::parse(raw.as_bytes()).preview(), "Hello there");
     }
 }

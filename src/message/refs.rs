@@ -1,15 +1,17 @@
 //! Message ids, and the keys by which threads are found (`storage.md`, "Thread assignment").
 
+use std::collections::VecDeque;
+
 use super::header::fields;
 use super::subject::thread_subject;
 use crate::model::{Secrets, ThreadKey, limits};
 
-/// The ids in a field's value, without angle brackets, in order. What is no `<...>` is passed over; a value without any
-/// bracket that is one word is taken as an id.
+/// The ids in a field's value, without angle brackets, in order; of more than `limits::ADDRESSES` the first and the last.
+/// What is no `<...>` is passed over; a value without any bracket that is one word is taken as an id.
 #[must_use]
 pub fn message_ids(value: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(value);
-    let mut out = Vec::new();
+    let mut found = Ends::new(limits::ADDRESSES);
     let mut rest = text.as_ref();
     while let Some((_, after)) = rest.split_once('<') {
         let Some((id, behind)) = after.split_once('>') else { break };
@@ -18,9 +20,10 @@ pub fn message_ids(value: &[u8]) -> Vec<String> {
         let id = id.rsplit('<').next().unwrap_or(id);
         let id: String = id.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect();
         if !id.is_empty() && id.len() <= limits::MESSAGE_ID_OCTETS {
-            out.push(id);
+            found.push(id);
         }
     }
+    let mut out = found.finish();
     let bare = text.trim();
     if out.is_empty() && !bare.is_empty() && bare.len() <= limits::MESSAGE_ID_OCTETS {
         let word = !bare.contains(|c: char| c.is_whitespace() || c.is_control() || "<>(),;\"".contains(c));
@@ -31,10 +34,11 @@ pub fn message_ids(value: &[u8]) -> Vec<String> {
     out
 }
 
-/// All ids of a message: Message-ID, In-Reply-To, References; of a long list the first and the last.
+/// All ids of a message: Message-ID, In-Reply-To, References, each once; of a long list the first and the last. The work
+/// for an id does not grow with their number, for a stranger chooses it.
 #[must_use]
 pub fn ids(raw: &[u8]) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
+    let mut all = Ends::new(limits::THREAD_IDS);
     for field in fields(raw) {
         if field.is("Message-ID") || field.is("In-Reply-To") || field.is("References") {
             for id in message_ids(field.value) {
@@ -44,12 +48,40 @@ pub fn ids(raw: &[u8]) -> Vec<String> {
             }
         }
     }
-    if all.len() > limits::THREAD_IDS {
-        let last = all.split_off(all.len().saturating_sub(limits::THREAD_IDS / 2));
-        all.truncate(limits::THREAD_IDS / 2);
-        all.extend(last);
+    all.finish()
+}
+
+/// The first and the last of a list of any length, `most` in all.
+struct Ends {
+    half: usize,
+    first: Vec<String>,
+    last: VecDeque<String>,
+}
+
+impl Ends {
+    fn new(most: usize) -> Self {
+        Self { half: most / 2, first: Vec::new(), last: VecDeque::new() }
     }
-    all
+
+    fn contains(&self, id: &String) -> bool {
+        self.first.contains(id) || self.last.contains(id)
+    }
+
+    fn push(&mut self, id: String) {
+        if self.first.len() < self.half {
+            self.first.push(id);
+            return;
+        }
+        if self.last.len() >= self.half {
+            self.last.pop_front();
+        }
+        self.last.push_back(id);
+    }
+
+    fn finish(mut self) -> Vec<String> {
+        self.first.extend(self.last);
+        self.first
+    }
 }
 
 /// The keys of a message's ids under its subject: 16 octets of the id's keyed hash, 16 of the stripped subject's.
@@ -105,6 +137,15 @@ mod tests {
         let ids = ids(format!("Message-ID: <own@x>\r\nReferences: {many}\r\n\r\n").as_bytes());
         assert_eq!(ids.len(), limits::THREAD_IDS);
         assert_eq!((ids[0].as_str(), ids.last().map(String::as_str)), ("own@x", Some("499@x")));
+    }
+
+    /// With work that grows as the square of the ids, this header takes minutes.
+    #[test]
+    fn a_flood_of_ids_is_cheap() {
+        let many: String = (0..300_000).map(|n| format!("<{n}>")).collect();
+        let raw = format!("References: {many}\r\nReferences: {many}\r\n\r\n");
+        assert_eq!(ids(raw.as_bytes()).len(), limits::THREAD_IDS);
+        assert_eq!(message_ids(many.as_bytes()).len(), limits::ADDRESSES);
     }
 
     #[test]
