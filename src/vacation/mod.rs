@@ -20,4 +20,6 @@ pub use sender::{sender_key, told_key};
 pub const ACCOUNT_HANDLE: &str = "account";
 
 #[cfg(test)]
+mod corpus_tests;
+#[cfg(test)]
 mod tests;

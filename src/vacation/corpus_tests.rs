@@ -1,0 +1,79 @@
+//! The decisions over the corpus of mail that none of us wrote, against its column `vacation_reply`: supposing that the
+//! recipient is named, that nobody was told before, and that the owner is away. Where it is not there, this says so aloud.
+
+use std::path::PathBuf;
+
+use super::{Input, Outcome, Settings, decide};
+use crate::message::auto::Facts;
+use crate::message::parse;
+use crate::model::{Address, Identity, UtcMillis, VacationResponse};
+
+/// Reasons of ours that the table has no column for, each looked at and told in `docs/corpus.md`: (file, reason).
+const OTHERWISE: &[(&str, &str)] = &[("auto/flanker.aol.eml", "list")];
+
+/// The envelope sender as Postfix would hand it over: a bare local part gets a domain, and where the table took a whole
+/// mailbox out of the header, its address counts.
+fn envelope_sender(cell: &str) -> Option<Address> {
+    let bare =
+        || (!cell.is_empty() && !cell.contains('@')).then(|| Address::parse(&format!("{cell}@example.net")).ok());
+    let mailbox = || Address::parse(&parse::addresses(cell.as_bytes()).pop()?.email).ok();
+    Address::parse(cell).ok().or_else(|| bare().flatten()).or_else(mailbox)
+}
+
+#[test]
+fn decisions_agree_with_the_table() {
+    let dir = std::env::var_os("RESTANTE_CORPUS").map(PathBuf::from);
+    let dir = dir.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus"));
+    let Ok(table) = std::fs::read_to_string(dir.join("expect.tsv")) else {
+        eprintln!("SKIPPED: no corpus in {}; set RESTANTE_CORPUS", dir.display());
+        return;
+    };
+    let mut lines = table.lines();
+    let names: Vec<&str> = lines.next().unwrap().split('\t').collect();
+    let (mut wrong, mut looked) = (Vec::new(), 0);
+    for line in lines {
+        let cells: Vec<&str> = line.split('\t').collect();
+        let cell = |name: &str| cells[names.iter().position(|known| *known == name).unwrap()];
+        let (file, wanted) = (cell("file"), cell("vacation_reply"));
+        if cell("confidence") != "high" || !["yes", "no"].contains(&wanted) {
+            continue;
+        }
+        let facts = Facts::of(&std::fs::read(dir.join(file)).unwrap());
+        let sender = envelope_sender(cell("env_from"));
+        // The recipient is named: whoever is; where nobody is, the owner's own list of addresses says that it is him.
+        let recipient = facts.destinations.iter().find(|one| Some(*one) != sender.as_ref()).cloned();
+        let Some(recipient) = recipient else { continue };
+        let outcome = decide(&Input {
+            now: UtcMillis(0),
+            sender: sender.as_ref(),
+            recipient: &recipient,
+            identity: &Identity {
+                primary: recipient.clone(),
+                name: None,
+                addresses: vec![recipient.folded()],
+                alias_domains: Vec::new(),
+                delimiter: Some('+'),
+            },
+            response: &VacationResponse { enabled: true, ..VacationResponse::default() },
+            facts: &facts,
+            forged: None,
+            told: None,
+            secret: &[0; 32],
+            settings: &Settings { trust_spam_fields: false, ..Settings::default() },
+        });
+        looked += 1;
+        let ours = if outcome == Outcome::Answer { "yes" } else { "no" };
+        if ours != wanted {
+            wrong.push(format!("{file}: table {wanted} ({}), ours {outcome:?}", cell("reasons")));
+        }
+        // A reason of ours is one of the table's, where ours is a rule that the table knows.
+        if let (Outcome::Silent(reason, _), "no") = (&outcome, wanted) {
+            let known = cell("reasons").split(',').any(|one| one == reason.code());
+            if !known && !OTHERWISE.contains(&(file, reason.code())) {
+                wrong.push(format!("{file}: table {}, ours {}", cell("reasons"), reason.code()));
+            }
+        }
+    }
+    assert!(looked > 200, "only {looked} decisions were looked at");
+    assert!(wrong.is_empty(), "{}\n", wrong.join("\n"));
+}
