@@ -1,6 +1,7 @@
-//! Mailboxes (RFC 8621 §2) and the listings that are kept of them.
+//! Mailboxes (RFC 8621 §2).
 
 use super::id::{MailboxUid, ModSeq};
+use super::listing::Kept;
 
 /// A mailbox as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -27,6 +28,8 @@ pub struct Mailbox {
     pub updated_not_counts: ModSeq,
     /// Whether it is a tombstone.
     pub deleted: bool,
+    /// The views of it that are kept as listings.
+    pub kept: Vec<Kept>,
 }
 
 /// Every right of RFC 8621 §2.
@@ -117,41 +120,4 @@ impl Role {
     pub fn from_number(number: u8) -> Option<Self> {
         ROLES.get(usize::from(number)).map(|(role, _)| *role)
     }
-}
-
-/// A filter that a listing answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum View {
-    /// Every email of the mailbox.
-    Every = 0,
-    /// Those without `$seen`.
-    Unseen = 1,
-    /// Those with `$flagged`.
-    Flagged = 2,
-    /// Those in a thread with an email without `$seen`.
-    ThreadUnseen = 3,
-    /// Those in a thread with an email with `$flagged`.
-    ThreadFlagged = 4,
-    /// Those in a thread without any `$seen`.
-    ThreadUntouched = 5,
-}
-
-/// Uncollapsed or collapsed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Shape {
-    /// Every match.
-    Emails = 0,
-    /// The newest match of each thread: what `collapseThreads` shows (RFC 8621 §4.4.3).
-    Threads = 1,
-}
-
-/// One list kept newest first: of which mailbox, by which filter, collapsed or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Listing {
-    /// The mailbox; 0 is all mail.
-    pub uid: MailboxUid,
-    /// The filter.
-    pub view: View,
-    /// The shape.
-    pub shape: Shape,
 }

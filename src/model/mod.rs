@@ -15,6 +15,7 @@ pub mod id;
 pub mod identity;
 pub mod keyword;
 pub mod limits;
+pub mod listing;
 pub mod mailbox;
 pub mod secret;
 pub mod vacation;
@@ -29,6 +30,7 @@ pub use email::{EmailAddress, EmailContent, EmailMetadata, MessageRows, PartOffs
 pub use envelope::{Body, Client, Envelope, Notify, OriginalRecipient, Recipient, Ret};
 pub use id::{AccountId, ActionId, BlobHash, EmailId, MailboxUid, ModSeq, ThreadId, ThreadKey, ToldKey};
 pub use identity::Identity;
-pub use mailbox::{Counts, Listing, Mailbox, Role, Shape, View};
+pub use listing::{Kept, Listing, Shape, Stage, Tally, View};
+pub use mailbox::{Counts, Mailbox, Role};
 pub use secret::Secrets;
 pub use vacation::VacationResponse;

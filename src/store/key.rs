@@ -12,6 +12,7 @@
 //! email_tokens         account:4 email:8
 //! mailbox_email_list   account:4 listing:6 removed:8 (0: shown now) added:8
 //! mailbox_email_index  account:4 listing:6 email:8
+//! mailbox_rank         account:4 listing:6 level:1 boundary email:8
 //! mailbox_thread_index account:4 mailbox:4 view:1 thread:8 email:8
 //! threads              account:4 thread:8
 //! thread_by_modseq     account:4 modseq:8
@@ -124,6 +125,24 @@ pub fn list(account: AccountId, listing: Listing, removed: ModSeq, added: ModSeq
 #[must_use]
 pub fn index(account: AccountId, listing: Listing, email: EmailId) -> Vec<u8> {
     Key::of(account).listing(listing).u64(email.0).0
+}
+
+/// Prefix of one level of `mailbox_rank`.
+#[must_use]
+pub fn rank_level(account: AccountId, listing: Listing, level: u8) -> Vec<u8> {
+    Key::of(account).listing(listing).u8(level).0
+}
+
+/// `mailbox_rank`.
+#[must_use]
+pub fn rank(account: AccountId, listing: Listing, level: u8, boundary: EmailId) -> Vec<u8> {
+    Key(rank_level(account, listing, level)).u64(boundary.0).0
+}
+
+/// Prefix of a view's rows in `mailbox_thread_index`.
+#[must_use]
+pub fn view_index(account: AccountId, uid: MailboxUid, view: View) -> Vec<u8> {
+    Key::of(account).u32(uid.0).u8(view as u8).0
 }
 
 /// Prefix of a thread's rows in `mailbox_thread_index`.

@@ -31,6 +31,7 @@ pub use row::{Delivery, EncodedMessage, State, Thread, Told};
 
 use crate::model::{AccountId, Change, Clock, Secrets};
 use commit::Committer;
+use commit::rank::Ranking;
 use engine::{Batch, Engine};
 
 /// How the store is opened.
@@ -46,6 +47,8 @@ pub struct Options {
     pub log_octets: u64,
     /// How long the committer may hold a write to gather more: half the flushes for a tenth of the rate at 0.3 ms.
     pub hold: Duration,
+    /// Listings of more emails than this get rank rows; `None`: of more than 4,096. Tests rank from the first.
+    pub ranked_above: Option<u64>,
 }
 
 impl Default for Options {
@@ -56,6 +59,7 @@ impl Default for Options {
             memtables_octets: 256 << 20,
             log_octets: 512 << 20,
             hold: Duration::ZERO,
+            ranked_above: None,
         }
     }
 }
@@ -70,6 +74,7 @@ impl Options {
             memtables_octets: 16 << 20,
             log_octets: 16 << 20,
             hold: Duration::ZERO,
+            ranked_above: None,
         }
     }
 }
@@ -102,7 +107,8 @@ impl Store {
     /// `Open` where a newer version wrote it, and those of the engine.
     pub fn over(engine: Arc<dyn Engine>, options: &Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let site = version::open(&*engine)?;
-        let committer = Committer::start(Arc::clone(&engine), options.hold)?;
+        let ranking = Ranking::new(site.secrets.ranks, options.ranked_above);
+        let committer = Committer::start(Arc::clone(&engine), options.hold, ranking)?;
         Ok(Self(Arc::new(Inner { committer, engine, clock, site })))
     }
 
@@ -182,7 +188,7 @@ impl Store {
     /// # Errors
     /// Those of the engine.
     pub fn check(&self) -> Result<Vec<check::Breach>, Error> {
-        check::run(&*self.0.engine.snapshot(), self.secrets())
+        check::run(&*self.0.engine.snapshot(), Ranking::new(self.secrets().ranks, None))
     }
 
     /// Whether the store still takes writes, and if not, why.

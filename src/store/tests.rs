@@ -18,7 +18,8 @@ const ACCOUNT: AccountId = AccountId(1);
 
 fn store_over(engine: Arc<dyn Engine>) -> Store {
     let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
-    let store = Store::over(engine, &Options::small(), clock).unwrap();
+    let options = Options { ranked_above: Some(2), ..Options::small() };
+    let store = Store::over(engine, &options, clock).unwrap();
     make_account(&store, ACCOUNT);
     store
 }

@@ -3,54 +3,124 @@
 use std::collections::BTreeMap;
 
 use super::Checker;
-use crate::model::{Counts, EmailId, Listing, MailboxUid, ModSeq, Shape, ThreadId};
-use crate::store::commit::{index_value, kept, list_value, shows};
+use crate::model::{Counts, EmailId, Kept, Listing, MailboxUid, ModSeq, Shape, ThreadId, View};
+use crate::store::commit::{rank, shows};
 use crate::store::engine::Table;
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
-use crate::store::row::{Row, Thread};
+use crate::store::row::{Row, Thread, decode_index, index_value, list_value, rank_value};
+
+/// The rows that the listings of an account should have.
+#[derive(Default)]
+struct Wanted {
+    index: BTreeMap<Vec<u8>, Vec<u8>>,
+    list: BTreeMap<Vec<u8>, Vec<u8>>,
+    members: BTreeMap<Vec<u8>, Vec<u8>>,
+    ranks: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Prefixes under which anything may be left.
+    loose: Vec<Vec<u8>>,
+}
+
+impl Wanted {
+    fn is_loose(&self, key: &[u8]) -> bool {
+        self.loose.iter().any(|prefix| key.starts_with(prefix))
+    }
+}
 
 impl Checker<'_> {
     pub(super) fn listings(&mut self) -> Result<(), Error> {
-        let account = self.account;
         let index = self.rows(Table::MailboxEmailIndex)?;
         let list = self.rows(Table::MailboxEmailList)?;
-        let mut members = BTreeMap::new();
-        let (mut want_index, mut want_list) = (BTreeMap::new(), BTreeMap::new());
-        let uids: Vec<MailboxUid> = self.mailboxes.keys().copied().chain([MailboxUid::ALL]).collect();
-        for uid in uids {
-            for view in kept(uid) {
-                let shown: Vec<(EmailId, ThreadId)> = self
-                    .live()
-                    .filter(|(_, email)| shows(email, uid, *view))
-                    .map(|(id, email)| (*id, email.thread))
-                    .collect();
-                let mut newest: BTreeMap<ThreadId, EmailId> = BTreeMap::new();
-                for (id, thread) in &shown {
-                    members.insert(key::thread_index(account, uid, *view, *thread, *id), vec![1]);
-                    newest.entry(*thread).or_insert(*id);
-                }
-                let collapsed = newest.into_iter().map(|(thread, id)| (id, thread)).collect();
-                for (shape, shown) in [(Shape::Emails, shown), (Shape::Threads, collapsed)] {
-                    let listing = Listing { uid, view: *view, shape };
-                    for (id, thread) in shown {
-                        // Since when an email is shown is history: it is believed if both rows agree on it.
-                        let key = key::index(account, listing, id);
-                        let added = index.get(&key).and_then(|row| row.get(1..9)).and_then(|row| row.try_into().ok());
-                        let added = ModSeq(added.map_or(0, u64::from_be_bytes));
-                        want_list.insert(key::list(account, listing, ModSeq(0), added), list_value(id, thread));
-                        want_index.insert(key, index_value(added, thread));
-                    }
-                }
+        let mut wanted = Wanted::default();
+        let boxes: Vec<(MailboxUid, Vec<Kept>)> =
+            self.mailboxes.iter().map(|(uid, mailbox)| (*uid, mailbox.kept.clone())).collect();
+        for (uid, kept) in boxes.into_iter().chain([(MailboxUid::ALL, self.state.kept.clone())]) {
+            let usual = View::ALL.into_iter().find(|view| view.is_usual(uid));
+            let deleted = self.mailboxes.get(&uid).is_some_and(|mailbox| mailbox.deleted);
+            if !deleted && !kept.iter().any(|entry| Some(entry.view) == usual && entry.is_whole()) {
+                self.say(Table::Mailboxes, &key::mailbox(self.account, uid), "the usual listing is not kept");
+            }
+            for entry in &kept {
+                self.view(uid, entry, &index, &mut wanted)?;
             }
         }
-        let live_list = list.iter().filter(|(key, _)| removed(key) == Some(0));
+        let live_list = list.iter().filter(|(key, _)| removed(key) == Some(0) && !wanted.is_loose(key));
         let live_list = live_list.map(|(key, value)| (key.clone(), value.clone())).collect();
-        self.differences(Table::MailboxEmailIndex, &index, &want_index);
-        self.differences(Table::MailboxEmailList, &live_list, &want_list);
-        self.compare(Table::MailboxThreadIndex, &members)?;
+        let strict = |rows: BTreeMap<Vec<u8>, Vec<u8>>| -> BTreeMap<Vec<u8>, Vec<u8>> {
+            rows.into_iter().filter(|(key, _)| !wanted.is_loose(key)).collect()
+        };
+        let (index, members, ranks) =
+            (strict(index), strict(self.rows(Table::MailboxThreadIndex)?), strict(self.rows(Table::MailboxRank)?));
+        self.differences(Table::MailboxEmailIndex, &index, &wanted.index);
+        self.differences(Table::MailboxEmailList, &live_list, &wanted.list);
+        self.differences(Table::MailboxThreadIndex, &members, &wanted.members);
+        self.differences(Table::MailboxRank, &ranks, &wanted.ranks);
         self.history(&list);
         self.counts()
+    }
+
+    /// What one kept view should hold; of one that is being dropped any rows may be left.
+    fn view(
+        &mut self,
+        uid: MailboxUid,
+        entry: &Kept,
+        index: &BTreeMap<Vec<u8>, Vec<u8>>,
+        wanted: &mut Wanted,
+    ) -> Result<(), Error> {
+        let account = self.account;
+        let Some(frontier) = entry.frontier() else {
+            wanted.loose.push(key::view_index(account, uid, entry.view));
+            return Ok(());
+        };
+        let threads = self.thread_rows()?;
+        let base = if entry.view.is_of_emails() { entry.view } else { View::Every };
+        let shown: Vec<(EmailId, ThreadId)> =
+            self.live().filter(|(_, email)| shows(email, uid, base)).map(|(id, email)| (*id, email.thread)).collect();
+        let mut newest: BTreeMap<ThreadId, EmailId> = BTreeMap::new();
+        for (id, thread) in &shown {
+            newest.entry(*thread).or_insert(*id);
+        }
+        let mut collapsed: Vec<(EmailId, ThreadId)> = newest.into_iter().map(|(thread, id)| (id, thread)).collect();
+        if !entry.view.is_of_emails() {
+            collapsed.retain(|(_, thread)| threads.get(thread).is_some_and(|row| row.shows(entry.view)));
+        } else if uid != MailboxUid::ALL || entry.view != View::Every {
+            for (id, thread) in shown.iter().filter(|(id, _)| *id <= frontier) {
+                wanted.members.insert(key::thread_index(account, uid, entry.view, *thread, *id), vec![1]);
+            }
+        }
+        for shape in entry.shapes() {
+            let listing = Listing { uid, view: entry.view, shape: *shape };
+            let shown = if *shape == Shape::Emails { &shown } else { &collapsed };
+            let mut total = 0;
+            for (id, thread) in shown.iter().filter(|(id, _)| *id <= frontier) {
+                // Since when an email is shown is history: it is believed if both rows agree on it.
+                let key = key::index(account, listing, *id);
+                let added = index.get(&key).and_then(|row| decode_index(&key, row).ok());
+                let added = added.map_or(ModSeq(0), |(added, _)| added);
+                wanted.list.insert(key::list(account, listing, ModSeq(0), added), list_value(*id, *thread));
+                wanted.index.insert(key, index_value(added, *thread));
+                total += 1;
+            }
+            let tally = entry.tally(*shape);
+            if tally.total != total {
+                let what = format!("{listing:?} holds {total} emails, says {}", tally.total);
+                self.say(Table::Mailboxes, &key::mailbox(account, uid), what);
+            }
+            if tally.ranked {
+                let rows = rank::rows(self.read, self.ranking, account, listing)?;
+                wanted.ranks.extend(rows.into_iter().map(|(key, count)| (key, rank_value(count))));
+            }
+        }
+        Ok(())
+    }
+
+    fn thread_rows(&self) -> Result<BTreeMap<ThreadId, Thread>, Error> {
+        let rows = self.rows(Table::Threads)?;
+        let rows = rows.iter().filter_map(|(key, value)| {
+            let id = ThreadId(Parts::of(Table::Threads, key).u64().ok()?);
+            Some((id, Thread::decode(key, value).ok()?))
+        });
+        Ok(rows.collect())
     }
 
     /// What was shown ended after it began, and no later than the newest change.

@@ -1,7 +1,7 @@
 //! Proves the invariants of the store by recounting everything from scratch; writes nothing.
 //!
 //! 1. Each kept listing holds exactly the emails that match it, collapsed or not: one live list row and one index row that
-//!    point at each other. 2. `email_by_modseq` has one row for each email, `email_by_thread` one for each live one, and the
+//!    point at each other; its total and its ranks equal a recount. 2. `email_by_modseq` has one row for each email, `email_by_thread` one for each live one, and the
 //!    `threads` rows equal a recount. 3. Counts equal a recount. 4. Every live email has content and tokens. 5. Every live
 //!    email has its blob and its reference to it. 6. No change number is above the account's. 7. Told rows belong to the
 //!    current generation. 8. Queued actions and wake-up hints point at each other. 9. Quota equals the sum of sizes.
@@ -13,11 +13,12 @@ mod lists;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::commit::rank::Ranking;
 use super::engine::{Read, Table, after};
 use super::error::{Error, hex};
 use super::key::{self, Parts};
 use super::row::{Row, State};
-use crate::model::{AccountId, EmailId, EmailMetadata, Mailbox, MailboxUid, Secrets};
+use crate::model::{AccountId, EmailId, EmailMetadata, Mailbox, MailboxUid};
 
 /// One breach of an invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +43,7 @@ impl fmt::Display for Breach {
 struct Checker<'a> {
     read: &'a dyn Read,
     account: AccountId,
+    ranking: Ranking,
     state: State,
     emails: BTreeMap<EmailId, EmailMetadata>,
     mailboxes: BTreeMap<MailboxUid, Mailbox>,
@@ -49,7 +51,7 @@ struct Checker<'a> {
 }
 
 /// Checks the whole store on one state of it.
-pub(super) fn run(read: &dyn Read, _secrets: &Secrets) -> Result<Vec<Breach>, Error> {
+pub(super) fn run(read: &dyn Read, ranking: Ranking) -> Result<Vec<Breach>, Error> {
     let mut accounts = Vec::new();
     read.scan(Table::AccountState, &[], &[0xff; 8], false, &mut |key, value| {
         let account = AccountId(Parts::of(Table::AccountState, key).u32()?);
@@ -58,8 +60,15 @@ pub(super) fn run(read: &dyn Read, _secrets: &Secrets) -> Result<Vec<Breach>, Er
     })?;
     let mut breaches = Vec::new();
     for (account, state) in accounts.into_iter().filter(|(account, _)| *account != AccountId::SITE) {
-        let mut checker =
-            Checker { read, account, state, emails: BTreeMap::new(), mailboxes: BTreeMap::new(), breaches: Vec::new() };
+        let mut checker = Checker {
+            read,
+            account,
+            ranking,
+            state,
+            emails: BTreeMap::new(),
+            mailboxes: BTreeMap::new(),
+            breaches: Vec::new(),
+        };
         checker.emails()?;
         checker.threads()?;
         checker.listings()?;

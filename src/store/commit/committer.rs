@@ -12,6 +12,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::oneshot;
 
 use super::Txn;
+use super::rank::Ranking;
 use crate::model::{AccountId, Change, UtcMillis};
 use crate::store::engine::{Batch, Engine};
 use crate::store::error::Error;
@@ -98,6 +99,7 @@ struct Shared {
     listeners: RwLock<Vec<Listener>>,
     poison: Mutex<Option<Error>>,
     hold: Duration,
+    ranking: Ranking,
 }
 
 #[derive(Default)]
@@ -113,7 +115,7 @@ impl std::fmt::Debug for Committer {
 }
 
 impl Committer {
-    pub(in crate::store) fn start(engine: Arc<dyn Engine>, hold: Duration) -> Result<Self, Error> {
+    pub(in crate::store) fn start(engine: Arc<dyn Engine>, hold: Duration, ranking: Ranking) -> Result<Self, Error> {
         let shared = Arc::new(Shared {
             engine,
             cells: RwLock::default(),
@@ -122,6 +124,7 @@ impl Committer {
             listeners: RwLock::default(),
             poison: Mutex::new(None),
             hold,
+            ranking,
         });
         let own = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("committer".into()).spawn(move || own.run());
@@ -162,10 +165,11 @@ impl Committer {
                 (queued.epoch, queued.batches.iter().cloned().collect::<Vec<_>>())
             };
             waits |= !pending.is_empty();
-            let done = Txn::begin(*account, now, &*self.shared.engine, pending).and_then(|mut txn| {
-                let value = change(&mut txn)?;
-                Ok((value, txn.finish()))
-            });
+            let done =
+                Txn::begin(*account, now, &*self.shared.engine, self.shared.ranking, pending).and_then(|mut txn| {
+                    let value = change(&mut txn)?;
+                    Ok((value, txn.finish()))
+                });
             results.push((
                 *account,
                 done.map(|(value, rows)| {

@@ -8,7 +8,7 @@ use crate::store::key::{self, Parts};
 use crate::store::row::Row;
 
 /// The tables whose keys begin with the account, but for its own row and state, which go last.
-const OWNED: [Table; 20] = [
+const OWNED: [Table; 21] = [
     Table::EmailMetadata,
     Table::EmailByModseq,
     Table::EmailByThread,
@@ -16,6 +16,7 @@ const OWNED: [Table; 20] = [
     Table::EmailTokens,
     Table::MailboxEmailList,
     Table::MailboxEmailIndex,
+    Table::MailboxRank,
     Table::MailboxThreadIndex,
     Table::Threads,
     Table::ThreadByModseq,

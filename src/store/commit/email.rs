@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::Txn;
-use crate::model::{DataType, EmailId, EmailMetadata, MailboxUid, ModSeq, ThreadId, UtcMillis};
+use super::listings::{Step, missing};
+use crate::model::{DataType, EmailId, EmailMetadata, Mailbox, MailboxUid, ModSeq, ThreadId, UtcMillis};
 use crate::store::engine::Table;
 use crate::store::error::Error;
 use crate::store::key;
@@ -123,16 +124,23 @@ impl Txn<'_> {
         let Some(thread_id) = old.or(new).map(|email| email.thread) else { return Ok(()) };
         self.write_metadata(id, modseq, old, new);
         let (was, now) = self.write_thread(thread_id, id, old, new)?;
-        let mut uids: BTreeSet<MailboxUid> = was.members.keys().chain(now.members.keys()).copied().collect();
-        for uid in &uids {
-            self.write_counts(*uid, (&was, old), (&now, new))?;
-        }
-        uids.insert(MailboxUid::ALL);
+        let step = Step { id, thread: thread_id, old, new, was: &was, now: &now };
+        let uids: BTreeSet<MailboxUid> = was.members.keys().chain(now.members.keys()).copied().collect();
         for uid in uids {
-            self.write_listings(uid, thread_id, id, old, new)?;
+            let key = key::mailbox(self.account, uid);
+            let stored = self.row::<Mailbox>(&key)?.ok_or_else(|| missing(self.account, &key))?;
+            let mut mailbox = stored.clone();
+            self.write_counts(uid, &mut mailbox, &step);
+            self.write_listings(uid, &mut mailbox.kept, &step)?;
+            if mailbox != stored {
+                self.put_row(key, &mailbox);
+            }
         }
+        let mut kept = std::mem::take(&mut self.state.kept);
+        let written = self.write_listings(MailboxUid::ALL, &mut kept, &step);
+        self.state.kept = kept;
         self.touch(DataType::Email);
-        Ok(())
+        written
     }
 
     fn write_metadata(

@@ -1,20 +1,27 @@
-//! Listings and counts follow every change of an email (`storage.md`, "Listings"; the rules were proved on a model).
+//! Listings follow every change of an email (`storage.md`, "Listings"; the rules were proved on a model).
 //!
-//! Kept always: of each mailbox "every", and of all mail "flagged", both in both shapes. A listing that is made on demand
-//! joins by being named in `kept`.
+//! An email enters and leaves the listings of the views that it matches by itself. A collapsed listing shows of each
+//! thread its exemplar, the newest that matches: where a change moves that, the old one leaves and the new one enters. The
+//! history of each listing is the intervals in which emails were shown; a row of it that has ended is never rewritten.
 
-use super::Txn;
+use super::{Txn, rank};
 use crate::model::{
-    AccountId, DataType, EmailId, EmailMetadata, Listing, Mailbox, MailboxUid, ModSeq, Shape, ThreadId, View, keyword,
+    AccountId, EmailId, EmailMetadata, Kept, Listing, MailboxUid, ModSeq, Shape, ThreadId, View, keyword,
 };
 use crate::store::engine::{Read, Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
-use crate::store::row::Thread;
+use crate::store::row::{Thread, decode_index, index_value, list_value};
 
-/// The email views of a mailbox that are kept, in both shapes.
-pub(in crate::store) fn kept(uid: MailboxUid) -> &'static [View] {
-    if uid == MailboxUid::ALL { &[View::Flagged] } else { &[View::Every] }
+/// One email's change: what it and its thread were and are.
+#[derive(Clone, Copy)]
+pub(super) struct Step<'a> {
+    pub(super) id: EmailId,
+    pub(super) thread: ThreadId,
+    pub(super) old: Option<&'a EmailMetadata>,
+    pub(super) new: Option<&'a EmailMetadata>,
+    pub(super) was: &'a Thread,
+    pub(super) now: &'a Thread,
 }
 
 /// Whether an email, by itself, matches an email view of a mailbox.
@@ -28,65 +35,106 @@ pub(in crate::store) fn shows(email: &EmailMetadata, uid: MailboxUid, view: View
         }
 }
 
-/// The value of a `mailbox_email_list` row: which email and thread.
-pub(in crate::store) fn list_value(email: EmailId, thread: ThreadId) -> Vec<u8> {
-    pair(email.0, thread.0)
-}
-
-/// The value of a `mailbox_email_index` row: since which change, and which thread.
-pub(in crate::store) fn index_value(added: ModSeq, thread: ThreadId) -> Vec<u8> {
-    pair(added.0, thread.0)
-}
-
-fn pair(first: u64, second: u64) -> Vec<u8> {
-    let mut value = Vec::with_capacity(17);
-    value.push(1);
-    value.extend_from_slice(&first.to_be_bytes());
-    value.extend_from_slice(&second.to_be_bytes());
-    value
-}
-
 impl Txn<'_> {
     /// All kept views of one mailbox, after a change of one email.
-    pub(super) fn write_listings(
-        &mut self,
-        uid: MailboxUid,
-        thread: ThreadId,
-        id: EmailId,
-        old: Option<&EmailMetadata>,
-        new: Option<&EmailMetadata>,
-    ) -> Result<(), Error> {
-        for view in kept(uid) {
-            let was = old.is_some_and(|email| shows(email, uid, *view));
-            let now = new.is_some_and(|email| shows(email, uid, *view));
+    pub(super) fn write_listings(&mut self, uid: MailboxUid, kept: &mut [Kept], step: &Step<'_>) -> Result<(), Error> {
+        // The exemplar of "every", before and after, where it is known: it stands for the thread in the thread views.
+        let mut heads = None;
+        for entry in kept.iter_mut().filter(|entry| entry.view.is_of_emails()) {
+            let Some(frontier) = entry.frontier() else { continue };
+            let was = step.old.is_some_and(|email| shows(email, uid, entry.view));
+            let now = step.new.is_some_and(|email| shows(email, uid, entry.view));
             if was == now {
                 continue;
             }
-            let listing = |shape| Listing { uid, view: *view, shape };
-            let member = key::thread_index(self.account, uid, *view, thread, id);
-            let before = self.newest(uid, *view, thread)?;
-            if now {
-                self.put(Table::MailboxThreadIndex, member, vec![1]);
-                self.enter(listing(Shape::Emails), id, thread);
+            let within = step.id <= frontier;
+            let (before, after) = if uid == MailboxUid::ALL && entry.view == View::Every {
+                self.move_email(uid, entry, step, now, within)?;
+                (step.was.newest(), step.now.newest())
             } else {
+                let before = self.newest(uid, entry.view, step.thread)?;
+                self.move_email(uid, entry, step, now, within)?;
+                (before, self.newest(uid, entry.view, step.thread)?)
+            };
+            self.replace(uid, entry, step.thread, before, after)?;
+            if entry.view == View::Every {
+                heads = Some((before, after));
+            }
+        }
+        for entry in kept.iter_mut().filter(|entry| !entry.view.is_of_emails()) {
+            let (was, now) = (step.was.shows(entry.view), step.now.shows(entry.view));
+            if entry.frontier().is_none() || !(was || now) {
+                continue;
+            }
+            let (before, after) = match heads {
+                Some(known) => known,
+                None if uid == MailboxUid::ALL => (step.was.newest(), step.now.newest()),
+                None if was == now => continue,
+                None => {
+                    let head = self.newest(uid, View::Every, step.thread)?;
+                    (head, head)
+                }
+            };
+            self.replace(uid, entry, step.thread, before.filter(|_| was), after.filter(|_| now))?;
+        }
+        Ok(())
+    }
+
+    /// One email enters or leaves the uncollapsed listing of an email view.
+    fn move_email(
+        &mut self,
+        uid: MailboxUid,
+        entry: &mut Kept,
+        step: &Step<'_>,
+        now: bool,
+        within: bool,
+    ) -> Result<(), Error> {
+        if !within {
+            return Ok(());
+        }
+        let listing = Listing { uid, view: entry.view, shape: Shape::Emails };
+        // Of all mail, "every" has `email_by_thread` for this.
+        let member = (uid != MailboxUid::ALL || entry.view != View::Every)
+            .then(|| key::thread_index(self.account, uid, entry.view, step.thread, step.id));
+        if now {
+            if let Some(member) = member {
+                self.put(Table::MailboxThreadIndex, member, vec![1]);
+            }
+            self.enter(listing, entry, step.id, step.thread, self.state.modseq)
+        } else {
+            if let Some(member) = member {
                 self.delete(Table::MailboxThreadIndex, member);
-                self.leave(listing(Shape::Emails), id, thread)?;
             }
-            let after = self.newest(uid, *view, thread)?;
-            if before != after {
-                if let Some(before) = before {
-                    self.leave(listing(Shape::Threads), before, thread)?;
-                }
-                if let Some(after) = after {
-                    self.enter(listing(Shape::Threads), after, thread);
-                }
-            }
+            self.leave(listing, entry, step.id, step.thread)
+        }
+    }
+
+    /// The exemplar of a thread in a collapsed listing changes; what lies beyond the frontier is not in it yet.
+    pub(super) fn replace(
+        &mut self,
+        uid: MailboxUid,
+        entry: &mut Kept,
+        thread: ThreadId,
+        before: Option<EmailId>,
+        after: Option<EmailId>,
+    ) -> Result<(), Error> {
+        let Some(frontier) = entry.frontier() else { return Ok(()) };
+        let (before, after) = (before.filter(|id| *id <= frontier), after.filter(|id| *id <= frontier));
+        if before == after {
+            return Ok(());
+        }
+        let listing = Listing { uid, view: entry.view, shape: Shape::Threads };
+        if let Some(before) = before {
+            self.leave(listing, entry, before, thread)?;
+        }
+        if let Some(after) = after {
+            self.enter(listing, entry, after, thread, self.state.modseq)?;
         }
         Ok(())
     }
 
     /// The newest email of a thread in a view: what a collapsed listing shows of it.
-    fn newest(&self, uid: MailboxUid, view: View, thread: ThreadId) -> Result<Option<EmailId>, Error> {
+    pub(super) fn newest(&self, uid: MailboxUid, view: View, thread: ThreadId) -> Result<Option<EmailId>, Error> {
         let prefix = key::thread_index_of(self.account, uid, view, thread);
         let mut first = None;
         self.scan(Table::MailboxThreadIndex, &prefix, &after(&prefix), false, &mut |key, _| {
@@ -96,72 +144,41 @@ impl Txn<'_> {
         Ok(first)
     }
 
-    fn enter(&mut self, listing: Listing, id: EmailId, thread: ThreadId) {
-        let (account, modseq) = (self.account, self.state.modseq);
-        self.put(Table::MailboxEmailList, key::list(account, listing, ModSeq(0), modseq), list_value(id, thread));
-        self.put(Table::MailboxEmailIndex, key::index(account, listing, id), index_value(modseq, thread));
+    /// Shows an email in a listing, as of a change that is this email's own.
+    pub(super) fn enter(
+        &mut self,
+        listing: Listing,
+        entry: &mut Kept,
+        id: EmailId,
+        thread: ThreadId,
+        added: ModSeq,
+    ) -> Result<(), Error> {
+        let account = self.account;
+        self.put(Table::MailboxEmailList, key::list(account, listing, ModSeq(0), added), list_value(id, thread));
+        self.put(Table::MailboxEmailIndex, key::index(account, listing, id), index_value(added, thread));
+        let tally = entry.tally_mut(listing.shape);
+        tally.total += 1;
+        rank::entered(self, listing, tally, id)
     }
 
-    fn leave(&mut self, listing: Listing, id: EmailId, thread: ThreadId) -> Result<(), Error> {
+    fn leave(&mut self, listing: Listing, entry: &mut Kept, id: EmailId, thread: ThreadId) -> Result<(), Error> {
         let (account, modseq) = (self.account, self.state.modseq);
         let index = key::index(account, listing, id);
         let row = self.get(Table::MailboxEmailIndex, &index)?.ok_or_else(|| missing(account, &index))?;
-        let added = row.get(1..9).and_then(|octets| octets.try_into().ok()).map(u64::from_be_bytes);
-        let added = ModSeq(added.ok_or_else(|| missing(account, &index))?);
+        let (added, _) = decode_index(&index, &row)?;
         self.delete(Table::MailboxEmailIndex, index);
         self.delete(Table::MailboxEmailList, key::list(account, listing, ModSeq(0), added));
-        // What entered and left by the same change was never shown.
-        if added != modseq {
+        // What entered and left by the same change was never shown, nor what left before the listing was whole.
+        if added != modseq && entry.is_whole() {
             self.put(Table::MailboxEmailList, key::list(account, listing, modseq, added), list_value(id, thread));
         }
-        Ok(())
-    }
-
-    /// Counts move by the difference that one email and its thread make; the mailbox's mark only if they do.
-    pub(super) fn write_counts(
-        &mut self,
-        uid: MailboxUid,
-        was: (&Thread, Option<&EmailMetadata>),
-        now: (&Thread, Option<&EmailMetadata>),
-    ) -> Result<(), Error> {
-        let trash = self.state.trash;
-        let weight = |(thread, email): (&Thread, Option<&EmailMetadata>)| {
-            let here = email.filter(|email| email.mailboxes.contains(&uid));
-            [
-                here.is_some(),
-                here.is_some_and(EmailMetadata::is_unread),
-                thread.members.contains_key(&uid),
-                thread.unread_in(uid, trash),
-            ]
-        };
-        self.move_counts(uid, weight(was), weight(now))
-    }
-
-    pub(super) fn move_counts(&mut self, uid: MailboxUid, was: [bool; 4], now: [bool; 4]) -> Result<(), Error> {
-        if was == now {
-            return Ok(());
-        }
-        let key = key::mailbox(self.account, uid);
-        let mut mailbox = self.row::<Mailbox>(&key)?.ok_or_else(|| missing(self.account, &key))?;
-        let counts = &mut mailbox.counts;
-        let totals = [
-            &mut counts.total_emails,
-            &mut counts.unread_emails,
-            &mut counts.total_threads,
-            &mut counts.unread_threads,
-        ];
-        for (total, (was, now)) in totals.into_iter().zip(was.into_iter().zip(now)) {
-            *total = (*total + u64::from(now)).saturating_sub(u64::from(was));
-        }
-        mailbox.updated = self.state.modseq;
-        self.put_row(key, &mailbox);
-        self.touch(DataType::Mailbox);
-        self.touch(DataType::MailboxCounts);
-        Ok(())
+        let tally = entry.tally_mut(listing.shape);
+        tally.total = tally.total.saturating_sub(1);
+        rank::left(self, listing, tally, id)
     }
 }
 
-fn missing(account: AccountId, key: &[u8]) -> Error {
+pub(super) fn missing(account: AccountId, key: &[u8]) -> Error {
     Error::Corrupt {
         table: Table::MailboxEmailIndex.name(),
         key: crate::store::error::hex(key),

@@ -1,7 +1,7 @@
 //! Mailboxes: made, with a role where one is wanted.
 
 use super::Txn;
-use crate::model::{DataType, Mailbox, MailboxUid, Role, limits, mailbox};
+use crate::model::{DataType, Kept, Mailbox, MailboxUid, ModSeq, Role, View, limits, mailbox};
 use crate::store::error::Error;
 use crate::store::key;
 
@@ -58,6 +58,7 @@ impl Txn<'_> {
             created: modseq,
             updated: modseq,
             updated_not_counts: modseq,
+            kept: vec![Kept::whole(View::Every, ModSeq(0))],
             ..Mailbox::default()
         };
         self.put_row(key::mailbox(self.account, uid), &row);

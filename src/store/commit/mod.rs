@@ -4,11 +4,13 @@
 //! its own, so that what it builds on is what will be on disk when its rows arrive there.
 
 mod committer;
+mod counts;
 mod deeds;
 mod directory;
 mod email;
 mod listings;
 mod mailboxes;
+pub(in crate::store) mod rank;
 mod threads;
 mod vacation;
 
@@ -18,7 +20,7 @@ use std::sync::Arc;
 pub(super) use committer::Committer;
 pub use committer::{Results, Ticket};
 pub use email::NewEmail;
-pub(super) use listings::{index_value, kept, list_value, shows};
+pub(super) use listings::shows;
 pub use mailboxes::NewMailbox;
 
 use super::engine::{Batch, Each, Engine, Put, Read, Table};
@@ -27,12 +29,14 @@ use super::key;
 use super::read::View;
 use super::row::{Row, State};
 use crate::model::{AccountId, Change, DataType, ModSeq, UtcMillis};
+use rank::Ranking;
 
 /// One account's change, under its lock.
 pub struct Txn<'s> {
     account: AccountId,
     now: UtcMillis,
     engine: &'s dyn Engine,
+    ranking: Ranking,
     pending: Vec<Arc<Batch>>,
     stage: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
     state: State,
@@ -53,10 +57,19 @@ impl<'s> Txn<'s> {
         account: AccountId,
         now: UtcMillis,
         engine: &'s dyn Engine,
+        ranking: Ranking,
         pending: Vec<Arc<Batch>>,
     ) -> Result<Self, Error> {
-        let mut txn =
-            Self { account, now, engine, pending, stage: BTreeMap::new(), state: State::default(), state_before: None };
+        let mut txn = Self {
+            account,
+            now,
+            engine,
+            ranking,
+            pending,
+            stage: BTreeMap::new(),
+            state: State::fresh(),
+            state_before: None,
+        };
         let key = key::account(account);
         txn.state_before = txn.get(Table::AccountState, &key)?;
         if let Some(row) = &txn.state_before {
@@ -126,7 +139,7 @@ impl<'s> Txn<'s> {
         let key = key::account(self.account);
         let before = match &self.state_before {
             Some(row) => State::decode(&key, row).unwrap_or_default(),
-            None => State::default(),
+            None => State::fresh(),
         };
         let types = DataType::ALL.iter().zip(self.state.high.iter().zip(&before.high));
         let types = types.filter(|(_, (now, was))| now != was).map(|(data, (now, _))| (*data, *now)).collect();

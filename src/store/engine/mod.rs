@@ -61,6 +61,8 @@ tables! {
     MailboxEmailList = "mailbox_email_list",
     /// The present of each listing.
     MailboxEmailIndex = "mailbox_email_index",
+    /// Counts by which positions of long listings are found.
+    MailboxRank = "mailbox_rank",
     /// The emails of each thread in each mailbox, newest first.
     MailboxThreadIndex = "mailbox_thread_index",
     /// Thread counters.

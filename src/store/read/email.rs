@@ -7,7 +7,7 @@ use crate::model::{
 use crate::store::engine::{Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
-use crate::store::row::{Thread, blob_header, decode_content, decode_tokens};
+use crate::store::row::{Thread, blob_header, decode_content, decode_index, decode_tokens};
 
 impl View<'_> {
     /// The facts of an email; a destroyed one is not there.
@@ -70,8 +70,8 @@ impl View<'_> {
         let mut out = Vec::with_capacity(limit.min(1024));
         if limit > 0 {
             self.keys(Table::MailboxEmailIndex, &from, &after(&prefix), |key, value| {
-                let thread = value.get(9..17).and_then(|octets| octets.try_into().ok()).map_or(0, u64::from_be_bytes);
-                out.push((EmailId(Parts::of(Table::MailboxEmailIndex, key).u64()?), ThreadId(thread)));
+                let (_, thread) = decode_index(key, value)?;
+                out.push((EmailId(Parts::of(Table::MailboxEmailIndex, key).u64()?), thread));
                 Ok(out.len() < limit)
             })?;
         }

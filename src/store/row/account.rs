@@ -1,7 +1,8 @@
 //! Accounts, addresses, and the one row of an account that every commit writes.
 
+use super::mailbox::{read_kept, write_kept};
 use super::{Bad, Reader, Row, Writer};
-use crate::model::{AccountId, AccountRow, Address, AddressRow, DataType, MailboxUid, ModSeq, UtcMillis};
+use crate::model::{AccountId, AccountRow, Address, AddressRow, DataType, Kept, MailboxUid, ModSeq, UtcMillis, View};
 use crate::store::engine::Table;
 
 pub(super) fn write_address(out: &mut Writer, address: &Address) {
@@ -107,6 +108,16 @@ pub struct State {
     pub inbox: MailboxUid,
     /// The mailbox with role trash; 0 none.
     pub trash: MailboxUid,
+    /// The views of all mail that are kept as listings.
+    pub kept: Vec<Kept>,
+}
+
+impl State {
+    /// That of an account to be.
+    #[must_use]
+    pub fn fresh() -> Self {
+        Self { kept: vec![Kept::whole(View::Flagged, ModSeq(0))], ..Self::default() }
+    }
 }
 
 impl Row for State {
@@ -126,6 +137,7 @@ impl Row for State {
         }
         out.num(self.inbox.0);
         out.num(self.trash.0);
+        write_kept(out, &self.kept);
     }
 
     fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
@@ -152,6 +164,7 @@ impl Row for State {
             told: input.num()?,
             inbox: MailboxUid(input.num32()?),
             trash: MailboxUid(input.num32()?),
+            kept: read_kept(input)?,
         })
     }
 }

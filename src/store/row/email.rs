@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Bad, Reader, Row, Writer};
-use crate::model::{BlobHash, EmailId, EmailMetadata, MailboxUid, ModSeq, ThreadId, UtcMillis, keyword};
+use crate::model::{BlobHash, EmailId, EmailMetadata, MailboxUid, ModSeq, ThreadId, UtcMillis, View, keyword};
 use crate::store::engine::Table;
 
 /// The keywords that most emails carry, by number; the rest are written out. Only ever added to at the end.
@@ -109,6 +109,24 @@ impl Thread {
         shift(&mut self.flagged, email.has(keyword::FLAGGED));
         shift(&mut self.unread_outside_trash, email.is_unread() && !only_in_trash);
         shift(&mut self.unread_in_trash, email.is_unread() && in_trash);
+    }
+
+    /// Whether it matches a thread view.
+    #[must_use]
+    pub fn shows(&self, view: View) -> bool {
+        self.emails > 0
+            && match view {
+                View::ThreadUnseen => self.unseen > 0,
+                View::ThreadFlagged => self.flagged > 0,
+                View::ThreadUntouched => self.unseen == self.emails,
+                View::Every | View::Unseen | View::Flagged => false,
+            }
+    }
+
+    /// Its newest email, if it has any.
+    #[must_use]
+    pub fn newest(&self) -> Option<EmailId> {
+        (self.emails > 0).then_some(self.latest)
     }
 
     /// RFC 8621 §2 unreadThreads: does the thread count as unread in this mailbox?

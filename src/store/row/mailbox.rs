@@ -1,7 +1,7 @@
-//! Mailboxes.
+//! Mailboxes, and the views that are kept of them.
 
 use super::{Bad, Reader, Row, Writer};
-use crate::model::{Counts, Mailbox, MailboxUid, ModSeq, Role};
+use crate::model::{Counts, EmailId, Kept, Mailbox, MailboxUid, ModSeq, Role, Stage, Tally, UtcMillis, View};
 use crate::store::engine::Table;
 
 impl Row for Mailbox {
@@ -22,6 +22,7 @@ impl Row for Mailbox {
             out.num(mark.0);
         }
         out.bool(self.deleted);
+        write_kept(out, &self.kept);
     }
 
     fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
@@ -45,6 +46,46 @@ impl Row for Mailbox {
             updated: ModSeq(input.num()?),
             updated_not_counts: ModSeq(input.num()?),
             deleted: input.bool()?,
+            kept: read_kept(input)?,
         })
     }
+}
+
+/// Kept views: of a mailbox in its row, of all mail in the account's.
+pub(super) fn write_kept(out: &mut Writer, kept: &[Kept]) {
+    out.list(kept.iter(), |out, kept| {
+        out.num(kept.view as u8);
+        let (stage, upto) = match kept.stage {
+            Stage::Whole => (0u8, 0),
+            Stage::Making(EmailId(upto)) => (1, upto),
+            Stage::Dropping => (2, 0),
+        };
+        out.num(stage);
+        out.num(upto);
+        out.num(kept.low.0);
+        out.signed(kept.asked.0);
+        for tally in [kept.emails, kept.threads] {
+            out.num(tally.total);
+            out.bool(tally.ranked);
+        }
+    });
+}
+
+pub(super) fn read_kept(input: &mut Reader<'_>) -> Result<Vec<Kept>, Bad> {
+    let tally = |input: &mut Reader<'_>| Ok(Tally { total: input.num()?, ranked: input.bool()? });
+    input.list(|input| {
+        Ok(Kept {
+            view: u8::try_from(input.num()?).ok().and_then(View::from_number).ok_or(Bad("unknown view"))?,
+            stage: match (input.num()?, EmailId(input.num()?)) {
+                (0, EmailId(0)) => Stage::Whole,
+                (1, upto) => Stage::Making(upto),
+                (2, EmailId(0)) => Stage::Dropping,
+                _ => return Err(Bad("unknown stage of a view")),
+            },
+            low: ModSeq(input.num()?),
+            asked: UtcMillis(input.signed()?),
+            emails: tally(input)?,
+            threads: tally(input)?,
+        })
+    })
 }

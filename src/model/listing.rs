@@ -1,0 +1,160 @@
+//! Listings: the lists that are kept newest first, so that a page costs the page and a change costs the change.
+//!
+//! A listing is a mailbox, a view and a shape. A view is kept as a whole: the email views in both shapes, the thread views
+//! collapsed only (uncollapsed, one flag would write a whole thread). A view that is made on demand is made in pieces,
+//! newest first, up to a frontier: what lies beyond it is not kept yet, and nobody reads it before it is whole.
+
+use super::clock::UtcMillis;
+use super::id::{EmailId, MailboxUid, ModSeq};
+
+/// A filter that a listing answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum View {
+    /// Every email of the mailbox.
+    Every = 0,
+    /// Those without `$seen`.
+    Unseen = 1,
+    /// Those with `$flagged`.
+    Flagged = 2,
+    /// Those in a thread with an email without `$seen`.
+    ThreadUnseen = 3,
+    /// Those in a thread with an email with `$flagged`.
+    ThreadFlagged = 4,
+    /// Those in a thread without any `$seen`.
+    ThreadUntouched = 5,
+}
+
+/// Uncollapsed or collapsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Shape {
+    /// Every match.
+    Emails = 0,
+    /// The newest match of each thread: what `collapseThreads` shows (RFC 8621 §4.4.3).
+    Threads = 1,
+}
+
+/// One list kept newest first: of which mailbox, by which filter, collapsed or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Listing {
+    /// The mailbox; 0 is all mail.
+    pub uid: MailboxUid,
+    /// The filter.
+    pub view: View,
+    /// The shape.
+    pub shape: Shape,
+}
+
+impl View {
+    /// All of them, in stored order.
+    pub const ALL: [Self; 6] =
+        [Self::Every, Self::Unseen, Self::Flagged, Self::ThreadUnseen, Self::ThreadFlagged, Self::ThreadUntouched];
+
+    /// Whether the email alone decides, and not its thread.
+    #[must_use]
+    pub fn is_of_emails(self) -> bool {
+        matches!(self, Self::Every | Self::Unseen | Self::Flagged)
+    }
+
+    /// The view with that stored number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+
+    /// Whether it is kept from the start and never dropped: of a mailbox "every", of all mail "flagged".
+    #[must_use]
+    pub fn is_usual(self, uid: MailboxUid) -> bool {
+        self == if uid == MailboxUid::ALL { Self::Flagged } else { Self::Every }
+    }
+}
+
+/// How long a listing is, and whether its positions are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Its emails.
+    pub total: u64,
+    /// Whether it has rank rows.
+    pub ranked: bool,
+}
+
+/// How far a kept view has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// It is being made: emails up to this id are in it.
+    Making(EmailId),
+    /// It can be read.
+    Whole,
+    /// Its rows are being deleted; it is followed no more.
+    Dropping,
+}
+
+/// A view of a mailbox that is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept {
+    /// Which.
+    pub view: View,
+    /// How far it has come.
+    pub stage: Stage,
+    /// The earliest state from which its changes can be told.
+    pub low: ModSeq,
+    /// When somebody last asked for it, true to a day.
+    pub asked: UtcMillis,
+    /// The length of its shape `Emails`.
+    pub emails: Tally,
+    /// The length of its shape `Threads`.
+    pub threads: Tally,
+}
+
+impl Kept {
+    /// A view that is kept from the start.
+    #[must_use]
+    pub fn whole(view: View, low: ModSeq) -> Self {
+        Self {
+            view,
+            stage: Stage::Whole,
+            low,
+            asked: UtcMillis(0),
+            emails: Tally::default(),
+            threads: Tally::default(),
+        }
+    }
+
+    /// The last email that it would hold if it matched.
+    #[must_use]
+    pub fn frontier(&self) -> Option<EmailId> {
+        match self.stage {
+            Stage::Making(upto) => Some(upto),
+            Stage::Whole => Some(EmailId(u64::MAX)),
+            Stage::Dropping => None,
+        }
+    }
+
+    /// Whether it can be read.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.stage == Stage::Whole
+    }
+
+    /// The length of one shape.
+    #[must_use]
+    pub fn tally(&self, shape: Shape) -> Tally {
+        match shape {
+            Shape::Emails => self.emails,
+            Shape::Threads => self.threads,
+        }
+    }
+
+    /// The length of one shape, to be moved.
+    pub fn tally_mut(&mut self, shape: Shape) -> &mut Tally {
+        match shape {
+            Shape::Emails => &mut self.emails,
+            Shape::Threads => &mut self.threads,
+        }
+    }
+
+    /// The shapes in which it is kept.
+    #[must_use]
+    pub fn shapes(&self) -> &'static [Shape] {
+        if self.view.is_of_emails() { &[Shape::Emails, Shape::Threads] } else { &[Shape::Threads] }
+    }
+}

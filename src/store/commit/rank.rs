@@ -1,0 +1,208 @@
+//! Rank: position, index and total of a long listing in O(log n) rows, whatever the distribution of times.
+//!
+//! A counted skip list whose shape depends on nothing but the ids in the listing. An id is a boundary of level k if its
+//! keyed hash ends in k zero digits to the base 16. The row of level k at boundary b counts the ids from b up to the next
+//! boundary of that level; b = 0 is the start of the list, and has a row for as long as the level has a boundary. The ids
+//! themselves are level 0: the index rows. As the shape is a function of the set, `check` builds it anew and compares, and
+//! nothing is ever rebalanced.
+//!
+//! Only listings of more than `RANKED_ABOVE` emails have these rows: below that a walk costs less than to write them.
+
+use std::collections::BTreeMap;
+use std::hash::Hasher;
+
+use siphasher::sip::SipHasher13;
+
+use super::Txn;
+use crate::model::{AccountId, EmailId, Listing, Tally};
+use crate::store::engine::{Read, Table, after};
+use crate::store::error::Error;
+use crate::store::key::{self, Parts};
+use crate::store::row::{decode_rank, rank_value};
+
+/// A listing that grows beyond this gets rank rows.
+pub(in crate::store) const RANKED_ABOVE: u64 = 4096;
+/// One that shrinks below this loses them again.
+const RANKED_BELOW: u64 = 1024;
+/// Binary digits of a level.
+const FANOUT_BITS: u32 = 4;
+
+/// When listings get ranks, and by which key; tests rank from the first email.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::store) struct Ranking {
+    pub(in crate::store) key: [u8; 16],
+    pub(in crate::store) above: u64,
+    pub(in crate::store) below: u64,
+}
+
+impl Ranking {
+    pub(in crate::store) fn new(key: [u8; 16], above: Option<u64>) -> Self {
+        let above = above.unwrap_or(RANKED_ABOVE);
+        Self { key, above, below: above.min(RANKED_BELOW) }
+    }
+
+    /// The highest level of which this id is a boundary.
+    fn level(&self, id: EmailId) -> u8 {
+        let mut hasher = SipHasher13::new_with_key(&self.key);
+        hasher.write_u64(id.0.to_be());
+        u8::try_from(hasher.finish().trailing_zeros() / FANOUT_BITS).unwrap_or(u8::MAX)
+    }
+}
+
+/// An id whose index row has just been written.
+pub(super) fn entered(txn: &mut Txn<'_>, listing: Listing, tally: &mut Tally, id: EmailId) -> Result<(), Error> {
+    if tally.ranked {
+        return insert(txn, listing, tally.total, id);
+    }
+    if tally.total > txn.ranking.above {
+        tally.ranked = true;
+        for (row, count) in rows(txn, txn.ranking, txn.account, listing)? {
+            txn.put(Table::MailboxRank, row, rank_value(count));
+        }
+    }
+    Ok(())
+}
+
+/// An id whose index row has just been deleted.
+pub(super) fn left(txn: &mut Txn<'_>, listing: Listing, tally: &mut Tally, id: EmailId) -> Result<(), Error> {
+    if !tally.ranked {
+        return Ok(());
+    }
+    if tally.total < txn.ranking.below {
+        tally.ranked = false;
+        let prefix = key::listing(txn.account, listing);
+        let mut gone = Vec::new();
+        txn.scan(Table::MailboxRank, &prefix, &after(&prefix), false, &mut |row, _| {
+            gone.push(row.to_vec());
+            Ok(true)
+        })?;
+        gone.into_iter().for_each(|row| txn.delete(Table::MailboxRank, row));
+        return Ok(());
+    }
+    remove(txn, listing, id)
+}
+
+/// The rank rows of a listing, made from its index.
+pub(in crate::store) fn rows(
+    read: &dyn Read,
+    ranking: Ranking,
+    account: AccountId,
+    listing: Listing,
+) -> Result<BTreeMap<Vec<u8>, u64>, Error> {
+    let mut ids = Vec::new();
+    let prefix = key::listing(account, listing);
+    read.scan(Table::MailboxEmailIndex, &prefix, &after(&prefix), false, &mut |row, _| {
+        ids.push(EmailId(Parts::of(Table::MailboxEmailIndex, row).u64()?));
+        Ok(true)
+    })?;
+    let mut out = BTreeMap::new();
+    let height = ids.iter().map(|id| ranking.level(*id)).max().unwrap_or(0);
+    for level in 1..=height {
+        let (mut boundary, mut count) = (EmailId(0), 0);
+        for id in &ids {
+            if ranking.level(*id) >= level {
+                out.insert(key::rank(account, listing, level, boundary), count);
+                (boundary, count) = (*id, 0);
+            }
+            count += 1;
+        }
+        out.insert(key::rank(account, listing, level, boundary), count);
+    }
+    Ok(out)
+}
+
+fn insert(txn: &mut Txn<'_>, listing: Listing, total: u64, id: EmailId) -> Result<(), Error> {
+    let (height, own) = (height(txn, txn.account, listing)?, txn.ranking.level(id));
+    for level in 1..=height.max(own) {
+        let (boundary, count) = match last_before(txn, listing, level, id)? {
+            Some((boundary, count)) => (boundary, count + 1),
+            // The first boundary of its level.
+            None => (EmailId(0), total),
+        };
+        if level > own {
+            set(txn, listing, level, boundary, count);
+        } else {
+            let here = count_between(txn, listing, level, boundary, id)?;
+            set(txn, listing, level, boundary, here);
+            set(txn, listing, level, id, count.saturating_sub(here));
+        }
+    }
+    Ok(())
+}
+
+fn remove(txn: &mut Txn<'_>, listing: Listing, id: EmailId) -> Result<(), Error> {
+    let (height, own) = (height(txn, txn.account, listing)?, txn.ranking.level(id));
+    for level in 1..=height {
+        let Some((boundary, count)) = last_before(txn, listing, level, id)? else { continue };
+        if level > own {
+            set(txn, listing, level, boundary, count.saturating_sub(1));
+            continue;
+        }
+        let row = key::rank(txn.account, listing, level, id);
+        let mine = txn.get(Table::MailboxRank, &row)?.map(|value| decode_rank(&row, &value)).transpose()?.unwrap_or(1);
+        txn.delete(Table::MailboxRank, row);
+        if boundary == EmailId(0) && !has_boundary(txn, listing, level)? {
+            txn.delete(Table::MailboxRank, key::rank(txn.account, listing, level, boundary));
+        } else {
+            set(txn, listing, level, boundary, (count + mine).saturating_sub(1));
+        }
+    }
+    Ok(())
+}
+
+fn set(txn: &mut Txn<'_>, listing: Listing, level: u8, boundary: EmailId, count: u64) {
+    let row = key::rank(txn.account, listing, level, boundary);
+    txn.put(Table::MailboxRank, row, rank_value(count));
+}
+
+/// The highest level that has rows.
+pub(in crate::store) fn height(read: &dyn Read, account: AccountId, listing: Listing) -> Result<u8, Error> {
+    let prefix = key::listing(account, listing);
+    let mut height = 0;
+    read.scan(Table::MailboxRank, &prefix, &after(&prefix), true, &mut |row, _| {
+        height = row.get(prefix.len()).copied().unwrap_or(0);
+        Ok(false)
+    })?;
+    Ok(height)
+}
+
+/// The row of a level in whose stretch an id lies, not counting a row at the id itself.
+fn last_before(txn: &Txn<'_>, listing: Listing, level: u8, id: EmailId) -> Result<Option<(EmailId, u64)>, Error> {
+    let (from, to) = (key::rank_level(txn.account, listing, level), key::rank(txn.account, listing, level, id));
+    let mut found = None;
+    txn.scan(Table::MailboxRank, &from, &to, true, &mut |row, value| {
+        found = Some((EmailId(Parts::of(Table::MailboxRank, row).u64()?), decode_rank(row, value)?));
+        Ok(false)
+    })?;
+    Ok(found)
+}
+
+fn has_boundary(txn: &Txn<'_>, listing: Listing, level: u8) -> Result<bool, Error> {
+    let from = key::rank(txn.account, listing, level, EmailId(1));
+    let mut found = false;
+    let end = after(&key::rank_level(txn.account, listing, level));
+    txn.scan(Table::MailboxRank, &from, &end, false, &mut |_, _| {
+        found = true;
+        Ok(false)
+    })?;
+    Ok(found)
+}
+
+/// Ids from a boundary up to an id, by the rows of the level below, which are up to date.
+fn count_between(txn: &Txn<'_>, listing: Listing, level: u8, from: EmailId, to: EmailId) -> Result<u64, Error> {
+    let mut count = 0;
+    if level == 1 {
+        let (from, to) = (key::index(txn.account, listing, from), key::index(txn.account, listing, to));
+        txn.scan(Table::MailboxEmailIndex, &from, &to, false, &mut |_, _| {
+            count += 1;
+            Ok(true)
+        })?;
+    } else {
+        let row = |id| key::rank(txn.account, listing, level - 1, id);
+        txn.scan(Table::MailboxRank, &row(from), &row(to), false, &mut |row, value| {
+            count += decode_rank(row, value)?;
+            Ok(true)
+        })?;
+    }
+    Ok(count)
+}
