@@ -62,3 +62,9 @@ pub const REQUEST_OCTETS: usize = 10_000_000;
 pub const REQUEST_CALLS: usize = 64;
 /// Depth of JSON that is read.
 pub const JSON_DEPTH: usize = 64;
+
+/// Mailboxes of an account (RFC 8620 §5.3 overQuota): every change of one reads their names.
+pub const MAILBOXES: usize = 10_000;
+
+/// Mailboxes above one another (RFC 8621 §1.3.1 maxMailboxDepth).
+pub const MAILBOX_DEPTH: usize = 16;

@@ -26,7 +26,7 @@ use std::time::Duration;
 pub use commit::{NewEmail, NewMailbox, Results, Ticket, Txn};
 pub use engine::Statistics;
 pub use error::Error;
-pub use read::View;
+pub use read::{Changes, MailboxChanges, Moves, Page, Seek, Since, View};
 pub use row::{Delivery, EncodedMessage, State, Thread, Told};
 
 use crate::model::{AccountId, Change, Clock, Secrets};
@@ -188,7 +188,7 @@ impl Store {
     /// # Errors
     /// Those of the engine.
     pub fn check(&self) -> Result<Vec<check::Breach>, Error> {
-        check::run(&*self.0.engine.snapshot(), Ranking::new(self.secrets().ranks, None))
+        check::run(&*self.0.engine.snapshot(), self.0.committer.ranking())
     }
 
     /// Whether the store still takes writes, and if not, why.

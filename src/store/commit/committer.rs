@@ -132,6 +132,10 @@ impl Committer {
         Ok(Self { shared, thread: Some(thread) })
     }
 
+    pub(in crate::store) fn ranking(&self) -> Ranking {
+        self.shared.ranking
+    }
+
     pub(in crate::store) fn listen(&self, listener: Listener) {
         self.shared.listeners.write().push(listener);
     }

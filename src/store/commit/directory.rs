@@ -36,9 +36,7 @@ impl Txn<'_> {
     /// Of the site: an account id that none had.
     pub fn next_account(&mut self) -> AccountId {
         self.state.last_account += 1;
-        let key = key::account(self.account);
-        let state = self.state.clone();
-        self.put_row(key, &state);
+        self.mark_state();
         AccountId(self.state.last_account)
     }
 

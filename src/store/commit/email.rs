@@ -99,7 +99,7 @@ impl Txn<'_> {
         self.rewrite(id, Some(&old), None)
     }
 
-    fn live_email(&self, id: EmailId) -> Result<EmailMetadata, Error> {
+    pub(super) fn live_email(&self, id: EmailId) -> Result<EmailMetadata, Error> {
         let found = self.row::<EmailMetadata>(&key::email(self.account, id))?;
         found.filter(|email| email.deleted.is_none()).ok_or(Error::NotFound("email"))
     }

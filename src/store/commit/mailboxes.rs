@@ -1,9 +1,17 @@
-//! Mailboxes: made, with a role where one is wanted.
+//! Mailboxes: made, changed, destroyed (RFC 8621 §2.5). Name, place and role are proved here, whoever asks.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Txn;
-use crate::model::{DataType, Kept, Mailbox, MailboxUid, ModSeq, Role, View, limits, mailbox};
+use super::listings::missing;
+use crate::model::{
+    DataType, EmailId, EmailMetadata, Kept, Listing, Mailbox, MailboxUid, ModSeq, Role, Shape, ThreadId, View, limits,
+    mailbox,
+};
+use crate::store::engine::{Read, Table, after};
 use crate::store::error::Error;
-use crate::store::key;
+use crate::store::key::{self, Parts};
+use crate::store::row::{Thread, decode_index};
 
 /// A mailbox to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,32 +30,9 @@ impl Txn<'_> {
     /// Makes a mailbox.
     ///
     /// # Errors
-    /// `Conflict` where name or role is taken or the name is empty, too long or holds control characters.
+    /// `Conflict` where name or role is taken or the name is empty, too long or holds control characters, where it would
+    /// lie too deep, or where there are too many; `NotFound` where its parent is not there.
     pub fn create_mailbox(&mut self, new: &NewMailbox) -> Result<MailboxUid, Error> {
-        let conflict = |what: &str| Err(Error::Conflict(format!("mailbox \"{}\": {what}", new.name)));
-        if new.name.is_empty() || new.name.len() > limits::MAILBOX_NAME_OCTETS || new.name.chars().any(char::is_control)
-        {
-            return conflict("a name has 1 to 255 octets and no control characters");
-        }
-        if let Some(parent) = new.parent {
-            self.live_mailbox(parent)?;
-        }
-        for (_, other) in self.view().mailboxes(self.account)? {
-            if other.parent == new.parent && other.name == new.name {
-                return conflict("there is one of that name");
-            }
-            if new.role.is_some() && other.role == new.role {
-                return conflict("another mailbox has that role");
-            }
-        }
-        let modseq = self.next_modseq();
-        self.state.last_mailbox += 1;
-        let uid = MailboxUid(self.state.last_mailbox);
-        match new.role {
-            Some(Role::Inbox) => self.state.inbox = uid,
-            Some(Role::Trash) => self.state.trash = uid,
-            _ => {}
-        }
         let row = Mailbox {
             name: new.name.clone(),
             parent: new.parent,
@@ -55,19 +40,198 @@ impl Txn<'_> {
             sort_order: new.sort_order,
             rights: mailbox::ALL_RIGHTS,
             subscribed: true,
-            created: modseq,
-            updated: modseq,
-            updated_not_counts: modseq,
             kept: vec![Kept::whole(View::Every, ModSeq(0))],
             ..Mailbox::default()
         };
+        self.prove_mailbox(None, &row)?;
+        let modseq = self.next_modseq();
+        self.state.last_mailbox += 1;
+        let uid = MailboxUid(self.state.last_mailbox);
+        let row = Mailbox { created: modseq, updated: modseq, updated_not_counts: modseq, ..row };
         self.put_row(key::mailbox(self.account, uid), &row);
+        self.note_role(uid, row.role);
+        if row.role == Some(Role::Trash) {
+            self.state.trash = uid;
+        }
         self.touch(DataType::Mailbox);
         Ok(uid)
+    }
+
+    /// Changes name, parent, role, sort order, subscription or rights: what `change` does to the row, of which the rest is
+    /// kept as it is. Says whether anything changed.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict` as for `create_mailbox`, and where a mailbox would lie under itself.
+    pub fn update_mailbox(&mut self, uid: MailboxUid, change: impl FnOnce(&mut Mailbox)) -> Result<bool, Error> {
+        let old = self.live_mailbox(uid)?;
+        let mut wish = old.clone();
+        change(&mut wish);
+        let mut new = Mailbox {
+            name: wish.name,
+            parent: wish.parent,
+            role: wish.role,
+            sort_order: wish.sort_order,
+            rights: wish.rights,
+            subscribed: wish.subscribed,
+            ..old.clone()
+        };
+        if new == old {
+            return Ok(false);
+        }
+        self.prove_mailbox(Some(uid), &new)?;
+        let modseq = self.next_modseq();
+        new.updated = modseq;
+        new.updated_not_counts = modseq;
+        self.put_row(key::mailbox(self.account, uid), &new);
+        self.touch(DataType::Mailbox);
+        if old.role != new.role {
+            if self.state.inbox == uid {
+                self.state.inbox = MailboxUid(0);
+            }
+            self.note_role(uid, new.role);
+            if (old.role == Some(Role::Trash)) != (new.role == Some(Role::Trash)) {
+                self.set_trash(if new.role == Some(Role::Trash) { uid } else { MailboxUid(0) })?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes up to `most` emails out of a mailbox; those that are in no other are destroyed. Says whether any is left.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn empty_mailbox(&mut self, uid: MailboxUid, most: usize) -> Result<bool, Error> {
+        self.live_mailbox(uid)?;
+        let listing = Listing { uid, view: View::Every, shape: Shape::Emails };
+        let prefix = key::listing(self.account, listing);
+        let mut emails = Vec::new();
+        self.scan(Table::MailboxEmailIndex, &prefix, &after(&prefix), false, &mut |key, _| {
+            emails.push(EmailId(Parts::of(Table::MailboxEmailIndex, key).u64()?));
+            Ok(emails.len() < most)
+        })?;
+        let left = emails.len() >= most;
+        for id in emails {
+            let email = self.live_email(id)?;
+            let elsewhere: BTreeSet<MailboxUid> = email.mailboxes.iter().copied().filter(|at| *at != uid).collect();
+            if elsewhere.is_empty() {
+                self.destroy_email(id)?;
+            } else {
+                self.update_email(id, elsewhere, email.keywords)?;
+            }
+        }
+        Ok(left)
+    }
+
+    /// Destroys an empty mailbox. Its history goes later, by steps.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict` where it has emails or children, or is the Inbox.
+    pub fn destroy_mailbox(&mut self, uid: MailboxUid) -> Result<(), Error> {
+        let mut row = self.live_mailbox(uid)?;
+        if row.role == Some(Role::Inbox) {
+            return Err(Error::Conflict("the inbox stays: mail arrives there".into()));
+        }
+        if self.view().mailboxes(self.account)?.iter().any(|(_, other)| other.parent == Some(uid)) {
+            return Err(Error::Conflict("the mailbox has mailboxes under it".into()));
+        }
+        if row.counts.total_emails > 0 {
+            return Err(Error::Conflict("the mailbox has emails in it".into()));
+        }
+        let modseq = self.next_modseq();
+        row.kept.clear();
+        row.updated = modseq;
+        row.updated_not_counts = modseq;
+        row.deleted = true;
+        self.put_row(key::mailbox(self.account, uid), &row);
+        if row.role == Some(Role::Trash) {
+            self.set_trash(MailboxUid(0))?;
+        }
+        self.touch(DataType::Mailbox);
+        Ok(())
     }
 
     pub(super) fn live_mailbox(&self, uid: MailboxUid) -> Result<Mailbox, Error> {
         let found = self.row::<Mailbox>(&key::mailbox(self.account, uid))?;
         found.filter(|mailbox| !mailbox.deleted).ok_or(Error::NotFound("mailbox"))
+    }
+
+    /// Whether a mailbox may be so.
+    fn prove_mailbox(&self, uid: Option<MailboxUid>, row: &Mailbox) -> Result<(), Error> {
+        let conflict = |what: &str| Err(Error::Conflict(format!("mailbox \"{}\": {what}", row.name)));
+        if row.name.is_empty() || row.name.len() > limits::MAILBOX_NAME_OCTETS || row.name.chars().any(char::is_control)
+        {
+            return conflict("a name has 1 to 255 octets and no control characters");
+        }
+        let all: BTreeMap<MailboxUid, Mailbox> = self.view().mailboxes(self.account)?.into_iter().collect();
+        if uid.is_none() && all.len() >= limits::MAILBOXES {
+            return conflict("the account has as many mailboxes as it may have");
+        }
+        for (other, known) in all.iter().filter(|(other, _)| Some(**other) != uid) {
+            if known.parent == row.parent && known.name == row.name {
+                return conflict("there is one of that name");
+            }
+            if row.role.is_some() && known.role == row.role {
+                return conflict(&format!("mailbox {other} has that role"));
+            }
+        }
+        let (mut above, mut depth) = (row.parent, 1);
+        while let Some(parent) = above {
+            if Some(parent) == uid {
+                return conflict("it would lie under itself");
+            }
+            if depth >= limits::MAILBOX_DEPTH {
+                return conflict("it would lie too deep");
+            }
+            above = all.get(&parent).ok_or(Error::NotFound("parent mailbox"))?.parent;
+            depth += 1;
+        }
+        Ok(())
+    }
+
+    fn note_role(&mut self, uid: MailboxUid, role: Option<Role>) {
+        if role == Some(Role::Inbox) {
+            self.state.inbox = uid;
+        }
+    }
+
+    /// Another mailbox is the Trash now: of the threads with emails in the old or the new one, what counts as unread may
+    /// change, and in which mailboxes. The one change whose cost is that of a mailbox.
+    fn set_trash(&mut self, uid: MailboxUid) -> Result<(), Error> {
+        let old_trash = std::mem::replace(&mut self.state.trash, uid);
+        let mut threads: BTreeSet<ThreadId> = BTreeSet::new();
+        for at in [old_trash, uid].into_iter().filter(|at| *at != MailboxUid(0)) {
+            let prefix = key::listing(self.account, Listing { uid: at, view: View::Every, shape: Shape::Threads });
+            self.scan(Table::MailboxEmailIndex, &prefix, &after(&prefix), false, &mut |key, value| {
+                threads.insert(decode_index(key, value)?.1);
+                Ok(true)
+            })?;
+        }
+        let mut boxes: BTreeMap<MailboxUid, Mailbox> = BTreeMap::new();
+        for id in threads {
+            let thread_key = key::thread(self.account, id);
+            let was = self.row::<Thread>(&thread_key)?.ok_or_else(|| missing(self.account, &thread_key))?;
+            let mut now =
+                Thread { created: was.created, updated: was.updated, latest: was.latest, ..Thread::default() };
+            for email in self.view().thread_emails(self.account, id)? {
+                let row = self.row::<EmailMetadata>(&key::email(self.account, email))?;
+                now.count(&row.ok_or_else(|| missing(self.account, &thread_key))?, uid, true);
+            }
+            for at in was.members.keys() {
+                let mut mailbox = match boxes.remove(at) {
+                    Some(known) => known,
+                    None => self.live_mailbox(*at)?,
+                };
+                let unread = |unread| [false, false, false, unread];
+                self.move_counts(&mut mailbox, unread(was.unread_in(*at, old_trash)), unread(now.unread_in(*at, uid)));
+                boxes.insert(*at, mailbox);
+            }
+            if now != was {
+                self.put_row(thread_key, &now);
+            }
+        }
+        for (at, mailbox) in boxes {
+            self.put_row(key::mailbox(self.account, at), &mailbox);
+        }
+        Ok(())
     }
 }

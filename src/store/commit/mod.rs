@@ -8,6 +8,7 @@ mod counts;
 mod deeds;
 mod directory;
 mod email;
+mod keep;
 mod listings;
 mod mailboxes;
 pub(in crate::store) mod rank;
@@ -129,6 +130,12 @@ impl<'s> Txn<'s> {
 
     fn row<R: Row>(&self, key: &[u8]) -> Result<Option<R>, Error> {
         self.get(R::TABLE, key)?.map(|bytes| R::decode(key, &bytes)).transpose()
+    }
+
+    /// Makes sure that the account's own row is written, where nothing else may be.
+    fn mark_state(&mut self) {
+        let (key, row) = (key::account(self.account), self.state.encode());
+        self.put(Table::AccountState, key, row);
     }
 
     /// The finished batch and what it changed; nothing where nothing was staged.

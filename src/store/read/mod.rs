@@ -1,7 +1,12 @@
 //! Reading: every question is a get or one short range scan on one consistent state.
 
+mod changes;
 mod directory;
 mod email;
+mod list;
+
+pub use changes::{Changes, MailboxChanges, Since};
+pub use list::{Moves, Page, Seek};
 
 use super::engine::{Read, Table, after};
 use super::error::Error;

@@ -14,7 +14,15 @@ use crate::model::{
     Shape, ThreadKey, ToldKey, UtcMillis, VacationResponse, View as Filter,
 };
 
+mod listings;
+
 const ACCOUNT: AccountId = AccountId(1);
+
+/// How many random cases: `RESTANTE_CASES` times as many as usual.
+fn cases(usual: u32) -> u32 {
+    let times = std::env::var("RESTANTE_CASES").ok().and_then(|text| text.parse().ok());
+    usual.saturating_mul(times.unwrap_or(1))
+}
 
 fn store_over(engine: Arc<dyn Engine>) -> Store {
     let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
@@ -134,7 +142,7 @@ fn run(store: &Store, ops: &[Op]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(150), ..ProptestConfig::default() })]
 
     #[test]
     fn random_changes_keep_every_invariant(ops in ops()) {

@@ -1,0 +1,211 @@
+//! Views that are kept on demand: made in pieces, newest first, and dropped in pieces when nobody asks any more.
+//!
+//! While a view is made, changes of emails up to its frontier are followed as in any other; what lies beyond is taken up
+//! when the frontier passes it. Making goes through the emails newest first, so the first email of a thread that matches is
+//! its exemplar. What is found is shown since the change that made the email, a number that no other email has; the
+//! history begins when the view is whole.
+
+use super::Txn;
+use super::listings::shows;
+use crate::model::{
+    EmailId, EmailMetadata, Kept, Listing, Mailbox, MailboxUid, ModSeq, Shape, Stage, ThreadId, UtcMillis, View,
+};
+use crate::store::engine::{Read, Table, after};
+use crate::store::error::Error;
+use crate::store::key::{self, Parts};
+use crate::store::row::{Row, Thread};
+
+/// `asked` is true to a day.
+const ASKED_AGAIN_MS: i64 = 24 * 3600 * 1000;
+
+impl Txn<'_> {
+    /// One step of making a view, of `most` emails at most; begins it where it is not kept. Says whether it is whole.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no such mailbox; those of reading.
+    pub fn keep(&mut self, uid: MailboxUid, view: View, most: usize) -> Result<bool, Error> {
+        let mut kept = self.kept(uid)?;
+        if !kept.iter().any(|entry| entry.view == view) {
+            let mut entry = Kept::whole(view, ModSeq(0));
+            entry.stage = Stage::Making(EmailId(0));
+            entry.asked = self.now;
+            kept.push(entry);
+        }
+        let Some(at) = kept.iter().position(|entry| entry.view == view) else { return Ok(false) };
+        let Some(mut entry) = kept.get(at).copied() else { return Ok(false) };
+        let whole = match entry.stage {
+            Stage::Whole => return Ok(true),
+            Stage::Dropping => return Ok(false),
+            Stage::Making(upto) => self.make(uid, &mut entry, upto, most)?,
+        };
+        if whole {
+            entry.stage = Stage::Whole;
+            entry.low = self.state.modseq;
+        }
+        if let Some(slot) = kept.get_mut(at) {
+            *slot = entry;
+        }
+        self.set_kept(uid, kept)?;
+        Ok(whole)
+    }
+
+    /// Notes that a view was asked for today, so that it stays.
+    ///
+    /// # Errors
+    /// As for `keep`.
+    pub fn asked_for(&mut self, uid: MailboxUid, view: View) -> Result<(), Error> {
+        let mut kept = self.kept(uid)?;
+        let now = self.now;
+        let Some(entry) = kept.iter_mut().find(|entry| entry.view == view) else { return Ok(()) };
+        if view.is_usual(uid) || now.0 - entry.asked.0 < ASKED_AGAIN_MS {
+            return Ok(());
+        }
+        entry.asked = now;
+        self.set_kept(uid, kept)
+    }
+
+    /// One step of dropping what was made on demand, of `most` rows at most. Says whether anything is left of it.
+    ///
+    /// # Errors
+    /// As for `keep`; `Conflict` for a view that is always kept.
+    pub fn drop_view(&mut self, uid: MailboxUid, view: View, most: usize) -> Result<bool, Error> {
+        if view.is_usual(uid) {
+            return Err(Error::Conflict("this view is always kept".into()));
+        }
+        let mut kept = self.kept(uid)?;
+        let Some(entry) = kept.iter_mut().find(|entry| entry.view == view) else { return Ok(false) };
+        entry.stage = Stage::Dropping;
+        let left = self.delete_view_rows(uid, view, most)?;
+        if !left {
+            kept.retain(|entry| entry.view != view);
+        }
+        self.set_kept(uid, kept)?;
+        Ok(left)
+    }
+
+    /// Deletes up to `most` rows of a view that is followed no more; says whether any is left.
+    pub(super) fn delete_view_rows(&mut self, uid: MailboxUid, view: View, most: usize) -> Result<bool, Error> {
+        let prefix = key::view_index(self.account, uid, view);
+        let mut gone: Vec<(Table, Vec<u8>)> = Vec::new();
+        for table in [Table::MailboxEmailIndex, Table::MailboxEmailList, Table::MailboxRank, Table::MailboxThreadIndex]
+        {
+            if gone.len() < most {
+                self.scan(table, &prefix, &after(&prefix), false, &mut |key, _| {
+                    gone.push((table, key.to_vec()));
+                    Ok(gone.len() < most)
+                })?;
+            }
+        }
+        let left = gone.len() >= most;
+        gone.into_iter().for_each(|(table, key)| self.delete(table, key));
+        Ok(left)
+    }
+
+    fn kept(&self, uid: MailboxUid) -> Result<Vec<Kept>, Error> {
+        if uid == MailboxUid::ALL { Ok(self.state.kept.clone()) } else { Ok(self.live_mailbox(uid)?.kept) }
+    }
+
+    fn set_kept(&mut self, uid: MailboxUid, kept: Vec<Kept>) -> Result<(), Error> {
+        if uid == MailboxUid::ALL {
+            self.state.kept = kept;
+            self.mark_state();
+        } else {
+            let mailbox = Mailbox { kept, ..self.live_mailbox(uid)? };
+            self.put_row(key::mailbox(self.account, uid), &mailbox);
+        }
+        Ok(())
+    }
+
+    /// Takes up what lies next beyond the frontier; says whether that was all.
+    fn make(&mut self, uid: MailboxUid, entry: &mut Kept, upto: EmailId, most: usize) -> Result<bool, Error> {
+        let found = self.beyond(uid, entry.view, upto, most)?;
+        let whole = found.len() < most;
+        let frontier = found.last().map_or(EmailId(u64::MAX), |(id, _)| *id);
+        entry.stage = Stage::Making(if whole { EmailId(u64::MAX) } else { frontier });
+        for (id, thread) in found {
+            let email_key = key::email(self.account, id);
+            let Some(email) = self.row::<EmailMetadata>(&email_key)?.filter(|email| email.deleted.is_none()) else {
+                continue;
+            };
+            if entry.view.is_of_emails() {
+                if shows(&email, uid, entry.view) {
+                    self.take_up(uid, entry, id, &email)?;
+                }
+                continue;
+            }
+            let row = self.row::<Thread>(&key::thread(self.account, thread))?.unwrap_or_default();
+            let head = if uid == MailboxUid::ALL { row.newest() } else { self.newest(uid, View::Every, thread)? };
+            if row.shows(entry.view) && head == Some(id) {
+                let listing = Listing { uid, view: entry.view, shape: Shape::Threads };
+                self.enter(listing, entry, id, thread, email.created)?;
+            }
+        }
+        Ok(whole)
+    }
+
+    fn take_up(&mut self, uid: MailboxUid, entry: &mut Kept, id: EmailId, email: &EmailMetadata) -> Result<(), Error> {
+        let listing = |shape| Listing { uid, view: entry.view, shape };
+        let (emails, threads) = (listing(Shape::Emails), listing(Shape::Threads));
+        let head = if uid == MailboxUid::ALL && entry.view == View::Every {
+            self.row::<Thread>(&key::thread(self.account, email.thread))?.and_then(|row| row.newest())
+        } else {
+            let member = key::thread_index(self.account, uid, entry.view, email.thread, id);
+            self.put(Table::MailboxThreadIndex, member, vec![1]);
+            self.newest(uid, entry.view, email.thread)?
+        };
+        self.enter(emails, entry, id, email.thread, email.created)?;
+        if head == Some(id) {
+            self.enter(threads, entry, id, email.thread, email.created)?;
+        }
+        Ok(())
+    }
+
+    /// Emails that may be in a view, newest first, after one: of a mailbox those in it, of all mail all.
+    fn beyond(
+        &self,
+        uid: MailboxUid,
+        view: View,
+        upto: EmailId,
+        most: usize,
+    ) -> Result<Vec<(EmailId, ThreadId)>, Error> {
+        let mut out = Vec::new();
+        if uid == MailboxUid::ALL {
+            let from = key::email(self.account, EmailId(upto.0.saturating_add(1)));
+            self.scan(Table::EmailMetadata, &from, &after(&key::account(self.account)), false, &mut |key, value| {
+                let email = EmailMetadata::decode(key, value)?;
+                if email.deleted.is_none() {
+                    out.push((EmailId(Parts::of(Table::EmailMetadata, key).u64()?), email.thread));
+                }
+                Ok(out.len() < most)
+            })?;
+            return Ok(out);
+        }
+        let shape = if view.is_of_emails() { Shape::Emails } else { Shape::Threads };
+        let base = Listing { uid, view: View::Every, shape };
+        let from = key::index(self.account, base, EmailId(upto.0.saturating_add(1)));
+        let end = after(&key::listing(self.account, base));
+        self.scan(Table::MailboxEmailIndex, &from, &end, false, &mut |key, value| {
+            let (_, thread) = crate::store::row::decode_index(key, value)?;
+            out.push((EmailId(Parts::of(Table::MailboxEmailIndex, key).u64()?), thread));
+            Ok(out.len() < most)
+        })?;
+        Ok(out)
+    }
+
+    /// The views of the account that nobody asked for since then, or that are being dropped.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn stale_views(&self, before: UtcMillis) -> Result<Vec<(MailboxUid, View)>, Error> {
+        let boxes = self.view().mailboxes(self.account)?;
+        let all = boxes.iter().map(|(uid, mailbox)| (*uid, mailbox.kept.as_slice()));
+        let all = all.chain([(MailboxUid::ALL, self.state.kept.as_slice())]);
+        Ok(all
+            .flat_map(|(uid, kept)| kept.iter().map(move |entry| (uid, entry)))
+            .filter(|(uid, entry)| {
+                !entry.view.is_usual(*uid) && (entry.stage == Stage::Dropping || entry.asked < before)
+            })
+            .map(|(uid, entry)| (uid, entry.view))
+            .collect())
+    }
+}

@@ -1,0 +1,165 @@
+//! What changed since a state: emails, threads (RFC 8620 §5.2), mailboxes (RFC 8621 §2.2).
+//!
+//! Every object has one row in the order of its last change, so changes cost the changes. An intermediate state says how
+//! far has been told (`mark`) and where the client stood when it began (`base`): what was created after `base` is
+//! created, even if it moved along the index since; what was destroyed is left out only if it was created after `mark`,
+//! for before that it may have been told of.
+
+use super::View;
+use crate::model::{AccountId, DataType, EmailId, EmailMetadata, Mailbox, MailboxUid, ModSeq, ThreadId};
+use crate::store::engine::{Table, after};
+use crate::store::error::Error;
+use crate::store::key::{self, Parts};
+use crate::store::row::{Row, Thread};
+
+/// How far a client has been told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Since {
+    /// Everything up to here.
+    pub mark: ModSeq,
+    /// Where it stood when it began to catch up; below `mark` only while there is more.
+    pub base: ModSeq,
+}
+
+impl Since {
+    /// Of a client that is catching up with nothing.
+    #[must_use]
+    pub fn at(mark: ModSeq) -> Self {
+        Self { mark, base: mark }
+    }
+}
+
+/// The answer of a `/changes` method.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changes<Id> {
+    /// Made since.
+    pub created: Vec<Id>,
+    /// Changed since.
+    pub updated: Vec<Id>,
+    /// Gone since.
+    pub destroyed: Vec<Id>,
+    /// Where the client is now.
+    pub state: Since,
+    /// Whether there is more.
+    pub more: bool,
+}
+
+/// The answer of Mailbox/changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MailboxChanges {
+    /// The mailboxes.
+    pub changes: Changes<MailboxUid>,
+    /// Whether of those updated only the counts changed (`updatedProperties`).
+    pub only_counts: bool,
+}
+
+impl View<'_> {
+    /// Email/changes: `most` objects at most; `None` where the state is from before what was purged, or from the future.
+    ///
+    /// # Errors
+    /// Those of reading; so for every function here.
+    pub fn email_changes(
+        &self,
+        account: AccountId,
+        since: Since,
+        most: usize,
+    ) -> Result<Option<Changes<EmailId>>, Error> {
+        self.changes(account, (DataType::Email, Table::EmailByModseq), since, most, |number| {
+            let row = self.row::<EmailMetadata>(&key::email(account, EmailId(number)))?;
+            Ok(row.map(|email| (EmailId(number), email.created, email.deleted.is_some())))
+        })
+    }
+
+    /// Thread/changes.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn thread_changes(
+        &self,
+        account: AccountId,
+        since: Since,
+        most: usize,
+    ) -> Result<Option<Changes<ThreadId>>, Error> {
+        self.changes(account, (DataType::Thread, Table::ThreadByModseq), since, most, |number| {
+            let row = self.row::<Thread>(&key::thread(account, ThreadId(number)))?;
+            Ok(row.map(|thread| (ThreadId(number), thread.created, thread.deleted)))
+        })
+    }
+
+    fn changes<Id>(
+        &self,
+        account: AccountId,
+        (data, table): (DataType, Table),
+        since: Since,
+        most: usize,
+        object: impl Fn(u64) -> Result<Option<(Id, ModSeq, bool)>, Error>,
+    ) -> Result<Option<Changes<Id>>, Error> {
+        let Some(high) = self.within(account, data, since)? else { return Ok(None) };
+        let now = Since::at(high);
+        let mut out =
+            Changes { created: Vec::new(), updated: Vec::new(), destroyed: Vec::new(), state: now, more: false };
+        let mut mark = since.mark;
+        let (from, end) = (key::by_modseq(account, since.mark.next()), after(&key::account(account)));
+        self.keys(table, &from, &end, |key, value| {
+            if out.created.len() + out.updated.len() + out.destroyed.len() >= most {
+                out.more = true;
+                return Ok(false);
+            }
+            mark = ModSeq(Parts::of(table, key).u64()?);
+            match object(value.try_into().map_or(0, u64::from_be_bytes))? {
+                Some((id, created, false)) if created > since.base => out.created.push(id),
+                Some((id, _, false)) => out.updated.push(id),
+                Some((id, created, true)) if created <= since.mark => out.destroyed.push(id),
+                Some((_, _, true)) | None => {}
+            }
+            Ok(true)
+        })?;
+        if out.more {
+            out.state = Since { mark, base: since.base };
+        }
+        Ok(Some(out))
+    }
+
+    /// The newest state of a type, if changes since a state can be told.
+    fn within(&self, account: AccountId, data: DataType, since: Since) -> Result<Option<ModSeq>, Error> {
+        let state = self.account_state(account)?;
+        let mark = |marks: &[ModSeq]| marks.get(data as usize).copied().unwrap_or_default();
+        let (high, low) = (mark(&state.high), mark(&state.low));
+        Ok((since.mark <= state.modseq && since.mark >= low && since.base <= since.mark)
+            .then_some(high.max(since.mark)))
+    }
+
+    /// Mailbox/changes. All at once: an account has few mailboxes, and a state in the middle could not tell which counts
+    /// have been told.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn mailbox_changes(&self, account: AccountId, since: ModSeq) -> Result<Option<MailboxChanges>, Error> {
+        let Some(high) = self.within(account, DataType::Mailbox, Since::at(since))? else { return Ok(None) };
+        let mut changes = Changes {
+            created: Vec::new(),
+            updated: Vec::new(),
+            destroyed: Vec::new(),
+            state: Since::at(high),
+            more: false,
+        };
+        let mut only_counts = true;
+        self.rows::<Mailbox>(&key::account(account), |key, mailbox| {
+            let uid = MailboxUid(Parts::of(<Mailbox as Row>::TABLE, key).u32()?);
+            if mailbox.updated <= since {
+                return Ok(true);
+            }
+            match (mailbox.deleted, mailbox.created > since) {
+                (true, true) => {}
+                (true, false) => changes.destroyed.push(uid),
+                (false, true) => changes.created.push(uid),
+                (false, false) => {
+                    only_counts &= mailbox.updated_not_counts <= since;
+                    changes.updated.push(uid);
+                }
+            }
+            Ok(true)
+        })?;
+        Ok(Some(MailboxChanges { only_counts: only_counts && !changes.updated.is_empty(), changes }))
+    }
+}

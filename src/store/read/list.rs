@@ -1,0 +1,213 @@
+//! Kept listings: any page of them, where an email stands in them, and what moved in them since a state.
+
+use super::View;
+use crate::model::{AccountId, EmailId, Kept, Listing, Mailbox, MailboxUid, ModSeq, ThreadId, View as Filter};
+use crate::store::commit::rank;
+use crate::store::engine::{Table, after};
+use crate::store::error::Error;
+use crate::store::key::{self, Parts};
+use crate::store::row::{decode_index, decode_list, decode_rank};
+
+/// Where a page begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seek {
+    /// At this index; a negative one counts from the end.
+    Position(i64),
+    /// So many behind this email, or before it where negative.
+    Anchor(EmailId, i64),
+}
+
+/// A section of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// The emails, newest first, with their threads.
+    pub emails: Vec<(EmailId, ThreadId)>,
+    /// The index of the first, or the one that was asked for.
+    pub position: u64,
+    /// The length of the listing.
+    pub total: u64,
+}
+
+/// What came to a listing and what left it since a state: an email that is in both has merely been away.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Moves {
+    /// Shown now, and since a later change than the state.
+    pub came: Vec<(EmailId, ThreadId)>,
+    /// Shown at the state, and left since.
+    pub gone: Vec<(EmailId, ThreadId)>,
+}
+
+impl View<'_> {
+    /// How a view of a mailbox is kept; `None` where it is not, or not whole yet.
+    ///
+    /// # Errors
+    /// Those of reading; so for every function here.
+    pub fn kept(&self, account: AccountId, uid: MailboxUid, view: Filter) -> Result<Option<Kept>, Error> {
+        let kept = if uid == MailboxUid::ALL {
+            self.account_state(account)?.kept
+        } else {
+            let row = self.row::<Mailbox>(&key::mailbox(account, uid))?;
+            row.filter(|mailbox| !mailbox.deleted).map(|mailbox| mailbox.kept).unwrap_or_default()
+        };
+        Ok(kept.into_iter().find(|entry| entry.view == view && entry.is_whole()))
+    }
+
+    /// A page of a kept listing; `None` where the anchor is not in it.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn page(
+        &self,
+        account: AccountId,
+        listing: Listing,
+        kept: &Kept,
+        seek: Seek,
+        limit: usize,
+    ) -> Result<Option<Page>, Error> {
+        let tally = kept.tally(listing.shape);
+        let total = tally.total;
+        let position = match seek {
+            Seek::Position(at) if at < 0 => total.saturating_sub(at.unsigned_abs()),
+            Seek::Position(at) => at.unsigned_abs(),
+            Seek::Anchor(id, offset) => {
+                if self.read.get(Table::MailboxEmailIndex, &key::index(account, listing, id))?.is_none() {
+                    return Ok(None);
+                }
+                self.index_of(account, listing, tally.ranked, id)?.saturating_add_signed(offset)
+            }
+        };
+        let mut emails = Vec::new();
+        if position < total && limit > 0 {
+            let (boundary, mut skip) =
+                if tally.ranked { self.find(account, listing, position)? } else { (EmailId(0), position) };
+            let from = key::index(account, listing, boundary);
+            self.keys(Table::MailboxEmailIndex, &from, &after(&key::listing(account, listing)), |key, value| {
+                if skip > 0 {
+                    skip -= 1;
+                    return Ok(true);
+                }
+                let (_, thread) = decode_index(key, value)?;
+                emails.push((EmailId(Parts::of(Table::MailboxEmailIndex, key).u64()?), thread));
+                Ok(emails.len() < limit)
+            })?;
+        }
+        Ok(Some(Page { emails, position, total }))
+    }
+
+    /// How many emails of a listing stand before this one, which need not be in it.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn index_of(&self, account: AccountId, listing: Listing, ranked: bool, id: EmailId) -> Result<u64, Error> {
+        let (mut before, mut boundary) = (0, EmailId(0));
+        let height = if ranked { rank::height(&*self.read, account, listing)? } else { 0 };
+        for level in (1..=height).rev() {
+            // The last stretch is the one in which the id lies, or which begins with it.
+            let mut last = None;
+            let row = |id| key::rank(account, listing, level, id);
+            self.keys(Table::MailboxRank, &row(boundary), &row(EmailId(id.0.saturating_add(1))), |key, value| {
+                if let Some((_, count)) = last.take() {
+                    before += count;
+                }
+                last = Some((EmailId(Parts::of(Table::MailboxRank, key).u64()?), decode_rank(key, value)?));
+                Ok(true)
+            })?;
+            if let Some((first, _)) = last {
+                boundary = first;
+            }
+        }
+        let row = |id| key::index(account, listing, id);
+        self.keys(Table::MailboxEmailIndex, &row(boundary), &row(id), |_, _| {
+            before += 1;
+            Ok(true)
+        })?;
+        Ok(before)
+    }
+
+    /// Where to begin a walk for a position: at which email, and how many to skip from there.
+    fn find(&self, account: AccountId, listing: Listing, position: u64) -> Result<(EmailId, u64), Error> {
+        let (mut boundary, mut left) = (EmailId(0), position);
+        for level in (1..=rank::height(&*self.read, account, listing)?).rev() {
+            let from = key::rank(account, listing, level, boundary);
+            self.keys(Table::MailboxRank, &from, &after(&key::rank_level(account, listing, level)), |key, value| {
+                let count = decode_rank(key, value)?;
+                if left < count {
+                    boundary = EmailId(Parts::of(Table::MailboxRank, key).u64()?);
+                    return Ok(false);
+                }
+                left -= count;
+                Ok(true)
+            })?;
+        }
+        Ok((boundary, left))
+    }
+
+    /// What moved in a listing since a state, or `None` where more than `most` rows tell of it. Whether the state is within
+    /// the listing's history is the caller's to ask.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn moves(
+        &self,
+        account: AccountId,
+        listing: Listing,
+        since: ModSeq,
+        most: usize,
+    ) -> Result<Option<Moves>, Error> {
+        let mut moves = Moves::default();
+        let mut seen = 0;
+        let row = |removed, added| key::list(account, listing, removed, added);
+        self.keys(Table::MailboxEmailList, &row(ModSeq(0), since.next()), &row(ModSeq(1), ModSeq(0)), |key, value| {
+            seen += 1;
+            moves.came.push(decode_list(key, value)?);
+            Ok(seen <= most)
+        })?;
+        let end = after(&key::listing(account, listing));
+        self.keys(Table::MailboxEmailList, &row(since.next(), ModSeq(0)), &end, |key, value| {
+            seen += 1;
+            if Parts::of(Table::MailboxEmailList, key).u64()? <= since.0 {
+                moves.gone.push(decode_list(key, value)?);
+            }
+            Ok(seen <= most)
+        })?;
+        Ok((seen <= most).then_some(moves))
+    }
+
+    /// The newest change that moved anything in a listing: the state of a query that it answers.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn listing_state(&self, account: AccountId, listing: Listing, kept: &Kept) -> Result<ModSeq, Error> {
+        let mut newest = kept.low.0;
+        let row = |removed| key::list(account, listing, removed, ModSeq(0));
+        self.read.scan(Table::MailboxEmailList, &row(ModSeq(0)), &row(ModSeq(1)), true, &mut |key, _| {
+            newest = newest.max(Parts::of(Table::MailboxEmailList, key).u64()?);
+            Ok(false)
+        })?;
+        let end = after(&key::listing(account, listing));
+        self.read.scan(Table::MailboxEmailList, &row(ModSeq(1)), &end, true, &mut |key, _| {
+            let mut parts = Parts::of(Table::MailboxEmailList, key);
+            parts.u64()?;
+            newest = newest.max(parts.u64()?);
+            Ok(false)
+        })?;
+        Ok(ModSeq(newest))
+    }
+
+    /// The emails of a thread in a mailbox, newest first.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn thread_in(&self, account: AccountId, uid: MailboxUid, thread: ThreadId) -> Result<Vec<EmailId>, Error> {
+        if uid == MailboxUid::ALL {
+            return self.thread_emails(account, thread);
+        }
+        let prefix = key::thread_index_of(account, uid, Filter::Every, thread);
+        let mut out = Vec::new();
+        self.keys(Table::MailboxThreadIndex, &prefix, &after(&prefix), |key, _| {
+            out.push(EmailId(Parts::of(Table::MailboxThreadIndex, key).u64()?));
+            Ok(true)
+        })?;
+        Ok(out)
+    }
+}

@@ -1,0 +1,233 @@
+//! Listings against a naive reading: random changes of a small account, views kept and dropped at any time, ranked and
+//! not; every page, every position, and what moved since every past state.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::model::{Kept, ModSeq, ThreadId};
+
+#[derive(Debug, Clone)]
+enum Act {
+    Deliver { keys: Vec<u8>, at: i64, mailbox: u32 },
+    Change { which: usize, mailboxes: BTreeSet<u32>, keywords: u8 },
+    Destroy { which: usize },
+    Keep { uid: u32, view: usize, most: usize },
+    Drop { uid: u32, view: usize, most: usize },
+    Trash { uid: u32 },
+    Empty { uid: u32 },
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let keys = proptest::collection::vec(0u8..4, 0..3);
+    let act = prop_oneof![
+        4 => (keys, 0i64..5, 1u32..4).prop_map(|(keys, at, mailbox)| Act::Deliver { keys, at, mailbox }),
+        6 => (0usize..9, proptest::collection::btree_set(1u32..4, 1..3), 0u8..8)
+            .prop_map(|(which, mailboxes, keywords)| Act::Change { which, mailboxes, keywords }),
+        2 => (0usize..9).prop_map(|which| Act::Destroy { which }),
+        3 => (0u32..4, 0usize..6, 1usize..4).prop_map(|(uid, view, most)| Act::Keep { uid, view, most }),
+        1 => (0u32..4, 0usize..6, 1usize..9).prop_map(|(uid, view, most)| Act::Drop { uid, view, most }),
+        1 => (0u32..4).prop_map(|uid| Act::Trash { uid }),
+        1 => (2u32..4).prop_map(|uid| Act::Empty { uid }),
+    ];
+    proptest::collection::vec(act, 1..40)
+}
+
+fn done<T>(store: &Store, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {
+    let (value, ticket) = store.commit(ACCOUNT, change)?;
+    ticket.wait_blocking()?;
+    Ok(value)
+}
+
+fn act(store: &Store, n: u32, act: &Act) {
+    let live: Vec<EmailId> = store.view().emails(ACCOUNT, None, 1000).unwrap().into_iter().map(|(id, _)| id).collect();
+    let pick = |which: usize| live.get(which % live.len().max(1)).copied();
+    match act {
+        Act::Deliver { keys, at, mailbox } => {
+            let (message, blob) = message(n, keys);
+            let (mut results, ticket) = store.commit_many(&[ACCOUNT], blob, |txn| {
+                txn.create_email(&NewEmail {
+                    message: &message,
+                    prefix: b"",
+                    mailboxes: BTreeSet::from([MailboxUid(*mailbox)]),
+                    keywords: BTreeSet::new(),
+                    received_at: UtcMillis(*at),
+                })
+            });
+            results.pop().unwrap().1.unwrap();
+            ticket.wait_blocking().unwrap();
+        }
+        Act::Change { which, mailboxes, keywords } => {
+            let words = ["$seen", "$flagged", "$draft"].iter().enumerate();
+            let words = words.filter(|(bit, _)| keywords >> bit & 1 == 1).map(|(_, word)| (*word).to_owned());
+            let boxes = mailboxes.iter().map(|uid| MailboxUid(*uid)).collect();
+            if let Some(id) = pick(*which) {
+                done(store, |txn| txn.update_email(id, boxes, words.collect())).unwrap();
+            }
+        }
+        Act::Destroy { which } => {
+            if let Some(id) = pick(*which) {
+                done(store, |txn| txn.destroy_email(id)).unwrap();
+            }
+        }
+        Act::Keep { uid, view, most } => {
+            done(store, |txn| txn.keep(MailboxUid(*uid), Filter::ALL[*view], *most)).unwrap();
+        }
+        Act::Drop { uid, view, most } if !Filter::ALL[*view].is_usual(MailboxUid(*uid)) => {
+            done(store, |txn| txn.drop_view(MailboxUid(*uid), Filter::ALL[*view], *most)).unwrap();
+        }
+        Act::Trash { uid } => {
+            let role = |txn: &mut Txn<'_>, uid, role| txn.update_mailbox(uid, |row| row.role = role);
+            done(store, |txn| {
+                if txn.state().trash != MailboxUid(0) {
+                    let old = txn.state().trash;
+                    role(txn, old, None)?;
+                }
+                if *uid > 1 {
+                    role(txn, MailboxUid(*uid), Some(Role::Trash))?;
+                }
+                Ok(())
+            })
+            .unwrap();
+        }
+        Act::Empty { uid } => while done(store, |txn| txn.empty_mailbox(MailboxUid(*uid), 2)).unwrap() {},
+        Act::Drop { .. } => {}
+    }
+}
+
+/// What a listing shows, by the words of the RFC alone.
+fn naive(store: &Store, listing: Listing) -> Vec<EmailId> {
+    let view = store.view();
+    let all = view.emails(ACCOUNT, None, 1000).unwrap();
+    let has = |email: &crate::model::EmailMetadata, word: &str| email.keywords.contains(word);
+    let in_thread = |thread: ThreadId| all.iter().filter(move |(_, email)| email.thread == thread);
+    let matches = |email: &crate::model::EmailMetadata| match listing.view {
+        Filter::Every => true,
+        Filter::Unseen => !has(email, "$seen"),
+        Filter::Flagged => has(email, "$flagged"),
+        Filter::ThreadUnseen => in_thread(email.thread).any(|(_, other)| !has(other, "$seen")),
+        Filter::ThreadFlagged => in_thread(email.thread).any(|(_, other)| has(other, "$flagged")),
+        Filter::ThreadUntouched => in_thread(email.thread).all(|(_, other)| !has(other, "$seen")),
+    };
+    let mut threads = BTreeSet::new();
+    let here = all.iter().filter(|(_, email)| listing.uid.0 == 0 || email.mailboxes.contains(&listing.uid));
+    here.filter(|(_, email)| matches(email))
+        .filter(|(_, email)| listing.shape == Shape::Emails || threads.insert(email.thread))
+        .map(|(id, _)| *id)
+        .collect()
+}
+
+type Histories = BTreeMap<Listing, BTreeMap<ModSeq, Vec<EmailId>>>;
+
+fn compare(store: &Store, histories: &mut Histories) {
+    let view = store.view();
+    let modseq = view.account_state(ACCOUNT).unwrap().modseq;
+    for uid in (0..4).map(MailboxUid) {
+        for filter in Filter::ALL {
+            let Some(kept) = view.kept(ACCOUNT, uid, filter).unwrap() else {
+                histories.retain(|listing, _| (listing.uid, listing.view) != (uid, filter));
+                continue;
+            };
+            for shape in kept.shapes() {
+                let listing = Listing { uid, view: filter, shape: *shape };
+                let wanted = naive(store, listing);
+                pages(&view, listing, &kept, &wanted);
+                let history = histories.entry(listing).or_default();
+                history.retain(|since, _| *since >= kept.low);
+                history.insert(modseq, wanted.clone());
+                let state = view.listing_state(ACCOUNT, listing, &kept).unwrap();
+                assert!(state <= modseq && history.iter().all(|(at, ids)| *at < state || *ids == wanted));
+                for (since, old) in history.iter() {
+                    replay(&view, listing, *since, old, &wanted);
+                }
+            }
+        }
+    }
+}
+
+fn pages(view: &View<'_>, listing: Listing, kept: &Kept, wanted: &[EmailId]) {
+    let ids = |page: Page| page.emails.into_iter().map(|(id, _)| id).collect::<Vec<_>>();
+    let total = wanted.len();
+    for at in 0..=total {
+        let seek = Seek::Position(i64::try_from(at).unwrap());
+        let page = view.page(ACCOUNT, listing, kept, seek, 2).unwrap().unwrap();
+        assert_eq!(page.total, total as u64, "{listing:?}");
+        assert_eq!(ids(page), wanted[at..].iter().copied().take(2).collect::<Vec<_>>(), "{listing:?} at {at}");
+        let seek = Seek::Position(-i64::try_from(at).unwrap());
+        let page = view.page(ACCOUNT, listing, kept, seek, 1).unwrap().unwrap();
+        assert_eq!(page.position, if at == 0 { 0 } else { (total - at) as u64 });
+    }
+    for (at, id) in wanted.iter().enumerate() {
+        for offset in [-2i64, 0, 1] {
+            let page = view.page(ACCOUNT, listing, kept, Seek::Anchor(*id, offset), 3).unwrap().unwrap();
+            let start = at.saturating_add_signed(isize::try_from(offset).unwrap());
+            assert_eq!(page.position, start as u64, "{listing:?}");
+            assert_eq!(ids(page), wanted.iter().copied().skip(start).take(3).collect::<Vec<_>>());
+        }
+    }
+    assert_eq!(view.page(ACCOUNT, listing, kept, Seek::Anchor(EmailId(u64::MAX), 0), 1).unwrap(), None);
+}
+
+/// What moved, put to the old list, gives the new list; and nothing is named that did not move.
+fn replay(view: &View<'_>, listing: Listing, since: ModSeq, old: &[EmailId], new: &[EmailId]) {
+    let moves = view.moves(ACCOUNT, listing, since, 1000).unwrap().unwrap();
+    let came: BTreeSet<EmailId> = moves.came.iter().map(|(id, _)| *id).collect();
+    let gone: BTreeSet<EmailId> = moves.gone.iter().map(|(id, _)| *id).collect();
+    let (old, new): (BTreeSet<EmailId>, BTreeSet<EmailId>) =
+        (old.iter().copied().collect(), new.iter().copied().collect());
+    assert_eq!(gone.difference(&came).copied().collect::<BTreeSet<_>>(), &old - &new, "{listing:?} since {since}");
+    assert_eq!(came.difference(&gone).copied().collect::<BTreeSet<_>>(), &new - &old, "{listing:?} since {since}");
+}
+
+fn drive(acts: &[Act], ranked_above: Option<u64>) {
+    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+    let options = Options { ranked_above, ..Options::small() };
+    let store = Store::over(Arc::new(Memory::new()), &options, clock).unwrap();
+    make_account(&store, ACCOUNT);
+    let mut histories = Histories::new();
+    for (n, one) in acts.iter().enumerate() {
+        act(&store, u32::try_from(n).unwrap(), one);
+        compare(&store, &mut histories);
+    }
+    assert_clean(&store);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(60), ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_kept_listing_answers_as_a_naive_reading_does(acts in acts(), ranked in 0u64..3) {
+        drive(&acts, Some(ranked));
+    }
+}
+
+#[test]
+fn the_frontier_divides_what_is_followed_from_what_is_taken_up() {
+    // An exemplar beyond the frontier is displaced by a newer one within it, and the other way round.
+    let deliver = |key: u8, at: i64| Act::Deliver { keys: vec![key], at, mailbox: 1 };
+    for uid in [0, 1] {
+        for view in 0..6 {
+            let keep = || Act::Keep { uid, view, most: 1 };
+            let change = |which, keywords| Act::Change { which, mailboxes: BTreeSet::from([1]), keywords };
+            let acts = [
+                deliver(1, 0),
+                deliver(2, 1),
+                deliver(1, 2),
+                deliver(3, 3),
+                keep(),
+                keep(),
+                deliver(2, 4),
+                change(4, 2),
+                Act::Destroy { which: 2 },
+                change(0, 3),
+                keep(),
+                change(3, 1),
+                keep(),
+                keep(),
+                keep(),
+                keep(),
+                keep(),
+            ];
+            drive(&acts, Some(0));
+        }
+    }
+}
