@@ -68,12 +68,13 @@ impl Directory {
     /// # Errors
     /// `Conflict` where an address or the name is taken, and those of the store.
     pub fn add(&self, new: &NewAccount) -> Result<AccountId, Error> {
-        let primary = self.form(&new.address);
+        let settings = self.settings().get();
+        let primary = settings.form(&new.address);
         let name = new.name.clone().unwrap_or_else(|| primary.to_string());
         if self.find(&name)?.is_some_and(|(_, row)| row.name.eq_ignore_ascii_case(&name)) {
             return Err(Error::Conflict(format!("there is an account named {name}")));
         }
-        let aliases: Vec<Address> = new.aliases.iter().map(|alias| self.form(alias)).collect();
+        let aliases: Vec<Address> = new.aliases.iter().map(|alias| settings.form(alias)).collect();
         for address in aliases.iter().chain([&primary]) {
             self.free(&address.to_string())?;
         }
@@ -91,7 +92,7 @@ impl Directory {
             created: self.0.store.clock().now(),
             passwords: Vec::new(),
         };
-        let usual = if self.settings().all_mailboxes { USUAL.len() } else { 1 };
+        let usual = if settings.all_mailboxes { USUAL.len() } else { 1 };
         self.change(account, |txn| {
             txn.set_account(&row);
             for ((name, role), order) in USUAL.iter().zip(1..).take(usual) {
@@ -148,7 +149,7 @@ impl Directory {
     /// # Errors
     /// `Conflict` where it is taken, `NotFound`, and those of the store.
     pub fn add_alias(&self, account: AccountId, alias: &Address) -> Result<(), Error> {
-        self.claim(account, &self.form(alias).to_string(), &AddressRow::Alias(account))
+        self.claim(account, &self.settings().get().form(alias).to_string(), &AddressRow::Alias(account))
     }
 
     /// Gives an account everything in a domain that nothing else claims.
@@ -184,8 +185,12 @@ impl Directory {
     /// `NotFound`, `Conflict`, and those of the store.
     pub fn remove_address(&self, address: &str) -> Result<(), Error> {
         let key = match Address::parse(address) {
-            Ok(address) => self.form(&address).to_string(),
-            Err(_) => address.to_lowercase(),
+            Ok(address) => self.settings().get().form(&address).to_string(),
+            Err(_) => {
+                let domain = address.trim_start_matches('@');
+                let marks = address.get(..address.len() - domain.len()).unwrap_or_default();
+                format!("{marks}{}", crate::model::address::fold_domain(domain))
+            }
         };
         self.site(|txn| {
             let row = txn.view().address(&key)?.ok_or(Error::NotFound("address"))?;

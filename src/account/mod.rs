@@ -15,7 +15,7 @@ use parking_lot::RwLock;
 pub use local::NewAccount;
 pub use login::{BadPassword, hash_password, verify_password};
 
-use crate::model::{AccountId, AccountRow, Address, AddressRow, Identity};
+use crate::model::{AccountId, AccountRow, Address, AddressRow, Identity, Live};
 use crate::store::{Error, Store};
 
 /// How addresses are read.
@@ -34,6 +34,17 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self { delimiter: Some('+'), case_sensitive: false, postmaster: None, all_mailboxes: true }
+    }
+}
+
+impl Settings {
+    /// The form in which an address is kept and looked up.
+    fn form(&self, address: &Address) -> Address {
+        if self.case_sensitive {
+            Address::from_parts(address.local(), crate::model::address::fold_domain(address.domain()))
+        } else {
+            address.folded()
+        }
     }
 }
 
@@ -57,7 +68,7 @@ pub struct Directory(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     store: Store,
-    settings: Settings,
+    settings: Live<Settings>,
     known: Arc<RwLock<Option<Arc<Known>>>>,
 }
 
@@ -81,12 +92,12 @@ impl Directory {
                 *stale.write() = None;
             }
         });
-        Self(Arc::new(Inner { store, settings, known }))
+        Self(Arc::new(Inner { store, settings: Live::new(settings), known }))
     }
 
-    /// How addresses are read.
+    /// How addresses are read; another may be set at any time, and holds from the next question on.
     #[must_use]
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &Live<Settings> {
         &self.0.settings
     }
 
@@ -125,15 +136,15 @@ impl Directory {
     /// Those of reading the store.
     pub fn resolve(&self, address: &Address) -> Result<Option<Resolved>, Error> {
         let known = self.known()?;
-        let postmaster = || self.0.settings.postmaster.as_ref();
+        let settings = self.0.settings.get();
         let address = match address.domain() {
-            "" if address.local().eq_ignore_ascii_case("postmaster") => match postmaster() {
+            "" if address.local().eq_ignore_ascii_case("postmaster") => match settings.postmaster.as_ref() {
                 Some(address) => address,
                 None => return Ok(None),
             },
             _ => address,
         };
-        let real = known.in_real_domain(self.form(address));
+        let real = known.in_real_domain(settings.form(address));
         let found = |key: &str, address: &Address, detail: Option<&str>| {
             let account = match known.addresses.get(key)? {
                 AddressRow::Primary(account) | AddressRow::Alias(account) | AddressRow::CatchAll(account) => *account,
@@ -145,7 +156,7 @@ impl Directory {
         if let Some(exact) = found(&real.to_string(), &real, None) {
             return Ok(Some(exact));
         }
-        if let Some(delimiter) = self.0.settings.delimiter {
+        if let Some(delimiter) = settings.delimiter {
             let (base, detail) = real.split_detail(delimiter);
             if detail.is_some()
                 && let Some(found) = found(&base.to_string(), &base, detail)
@@ -154,15 +165,6 @@ impl Directory {
             }
         }
         Ok(found(&format!("@{}", real.domain()), &real, None))
-    }
-
-    /// The form in which an address is kept and looked up.
-    fn form(&self, address: &Address) -> Address {
-        if self.0.settings.case_sensitive {
-            Address::from_parts(address.local(), crate::model::address::fold_domain(address.domain()))
-        } else {
-            address.folded()
-        }
     }
 
     /// All addresses of an account.
@@ -177,7 +179,7 @@ impl Directory {
             name: row.display_name.clone(),
             addresses: known.of.get(&account).map(|all| all.iter().map(Address::folded).collect()).unwrap_or_default(),
             alias_domains: known.alias_domains.clone(),
-            delimiter: self.0.settings.delimiter,
+            delimiter: self.0.settings.get().delimiter,
         })
     }
 

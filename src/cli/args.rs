@@ -34,7 +34,8 @@ pub enum Command {
     /// Run the service in the foreground.
     ///
     /// Takes LMTP on the configured listeners or on the sockets that systemd passes, serves the control socket, and sends
-    /// replies through the relay. SIGTERM drains and stops; SIGHUP reads the configuration again.
+    /// replies through the relay. SIGTERM drains and stops; SIGHUP reads the configuration again: all but
+    /// the store and the listeners.
     Serve,
     /// Show the main job on loopback, with mail of its own.
     ///

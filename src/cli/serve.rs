@@ -1,7 +1,8 @@
 //! `serve`: the service in the foreground, under systemd or by hand.
 //!
 //! READY=1 once every listener is bound; WATCHDOG=1 while the store takes writes; STOPPING=1 when the drain begins.
-//! SIGTERM and SIGINT drain; SIGHUP reads the configuration again, and a bad file leaves the old in force and says so.
+//! SIGTERM and SIGINT drain; SIGHUP reads the configuration again: all of it holds from then on but the store, the
+//! listeners and where the log goes. A bad file leaves the old in force, and the log has line and remedy.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,15 +34,14 @@ async fn serve(config: Config, path: Option<PathBuf>, log: trace::Handle) -> Res
     // Before anything else, so that a signal during the start is not lost.
     let (mut term, mut int, mut hup) =
         (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?, listen(SignalKind::hangup())?);
-    let service = Service::start(config.clone(), Arc::new(clock::System)).await?;
+    let mut service = Service::start(config, Arc::new(clock::System)).await?;
     tell(&[NotifyState::Ready, NotifyState::Status("taking mail")]);
     let mut watchdog = tokio::time::interval(watchdog().unwrap_or(Duration::from_secs(10)));
-    let mut config = config;
     loop {
         tokio::select! {
             _ = term.recv() => break,
             _ = int.recv() => break,
-            _ = hup.recv() => reload(&mut config, path.as_deref(), &log),
+            _ = hup.recv() => reload(&mut service, path.as_deref(), &log),
             _ = watchdog.tick() => {
                 // A poisoned store needs a new process: systemd starts one when the dog is not fed.
                 match service.health() {
@@ -58,22 +58,28 @@ async fn serve(config: Config, path: Option<PathBuf>, log: trace::Handle) -> Res
     Ok(())
 }
 
-fn reload(config: &mut Config, path: Option<&Path>, log: &trace::Handle) {
+fn reload(service: &mut Service, path: Option<&Path>, log: &trace::Handle) {
     tell(&[NotifyState::Status("reading the configuration again")]);
     match load(path) {
         Ok(new) => {
-            if let Err(error) = log.set_level(&new.log.level) {
-                tracing::error!(%error, "the log level stays");
+            let level = new.log.level.clone();
+            match service.reload(new) {
+                Ok(waiting) => {
+                    if let Err(error) = log.set_level(&level) {
+                        tracing::error!(%error, "the log level stays");
+                    }
+                    if !waiting.is_empty() {
+                        tracing::warn!(keys = waiting.join(", "), "changed, and waits for a restart");
+                    }
+                    tracing::info!("configuration read again");
+                }
+                Err(problem) => tracing::error!(problem, "bad configuration: the old one stays in force"),
             }
-            let rest = Config { log: config.log.clone(), ..new.clone() };
-            if rest != *config {
-                tracing::warn!("more than the log level has changed: the rest holds after a restart");
-            }
-            config.log = new.log;
-            tracing::info!("configuration read again");
         }
         Err(faults) => {
-            tracing::error!(%faults, "bad configuration: the old one stays in force");
+            for fault in &faults.0 {
+                tracing::error!(%fault, "bad configuration: the old one stays in force");
+            }
         }
     }
     tell(&[NotifyState::Status("taking mail")]);

@@ -4,7 +4,6 @@
 //! way round at the end.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
@@ -12,13 +11,15 @@ use super::{Failure, exit};
 use crate::account::Directory;
 use crate::config::Config;
 use crate::deliver::Deliver;
-use crate::model::Clock;
-use crate::net::http;
+use crate::model::{Clock, Live};
+use crate::net::ceiling::Ceiling;
+use crate::net::http::{self, ControlSettings};
 use crate::net::listen::{Bound, Listen};
-use crate::net::lmtp as driver;
+use crate::net::lmtp::{self as driver, LmtpSettings};
 use crate::net::stop::{Switch, switch};
-use crate::queue::Queue;
+use crate::queue::{self, Bell, Queue};
 use crate::store::{self, Store};
+use crate::{account, deliver};
 
 /// Why the service did not start.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +74,20 @@ pub struct Service {
     lmtp: Vec<String>,
     tasks: Vec<JoinHandle<()>>,
     switch: Switch,
-    drain: Duration,
+    config: Config,
+    rooms: Rooms,
+}
+
+/// What each room works by, and takes anew after a reload.
+#[derive(Debug)]
+struct Rooms {
+    lmtp: Live<LmtpSettings>,
+    ceiling: Ceiling,
+    deliver: Live<deliver::Settings>,
+    directory: Live<account::Settings>,
+    control: Live<ControlSettings>,
+    queue: Live<queue::Settings>,
+    bell: Bell,
 }
 
 impl Service {
@@ -82,7 +96,7 @@ impl Service {
     /// # Errors
     /// `ServiceError`; nothing is left running then.
     pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Self, ServiceError> {
-        let lmtp_settings = Arc::new(config.lmtp_settings().map_err(ServiceError::Setting)?);
+        let lmtp_settings = config.lmtp_settings().map_err(ServiceError::Setting)?;
         for dir in [&config.store.path, &lmtp_settings.spill] {
             std::fs::create_dir_all(dir)
                 .map_err(|error| ServiceError::Listen { place: dir.display().to_string(), error })?;
@@ -92,14 +106,23 @@ impl Service {
             .await
             .map_err(|error| ServiceError::Setting(error.to_string()))??;
         let directory = Directory::new(store.clone(), config.directory_settings());
-        let deliver = Arc::new(Deliver::new(store.clone(), directory.clone(), config.deliver_settings()));
+        let queue_settings = Live::new(config.queue_settings());
+        let queue = Queue::new(store.clone(), queue_settings.clone());
+        let rooms = Rooms {
+            lmtp: Live::new(lmtp_settings),
+            ceiling: config.ceiling(),
+            deliver: Live::new(config.deliver_settings()),
+            directory: directory.settings().clone(),
+            control: Live::new(config.control_settings()),
+            queue: queue_settings,
+            bell: queue.bell(),
+        };
+        let deliver = Arc::new(Deliver::new(store.clone(), directory.clone(), rooms.deliver.clone()));
         let control = http::Control {
             store: store.clone(),
             directory,
-            vacation: config.vacation_settings(),
             deliver: http::taken(Arc::clone(&deliver)),
-            administrators: config.control.administrators.clone(),
-            max_request: config.max_request(),
+            settings: rooms.control.clone(),
         };
 
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
@@ -122,20 +145,37 @@ impl Service {
             .await
             .map_err(|error| ServiceError::Listen { place: format!("[control] socket {socket}"), error })?;
         let (switch, stop) = switch();
-        let ceiling = config.ceiling();
         let mut tasks: Vec<JoinHandle<()>> = bound
             .into_iter()
             .map(|listener| {
-                let (settings, deliver) = (Arc::clone(&lmtp_settings), Arc::clone(&deliver));
-                tokio::spawn(driver::serve(listener, settings, ceiling.clone(), deliver, stop.clone()))
+                let (settings, deliver) = (rooms.lmtp.clone(), Arc::clone(&deliver));
+                tokio::spawn(driver::serve(listener, settings, rooms.ceiling.clone(), deliver, stop.clone()))
             })
             .collect();
-        let queue = Queue::new(store.clone(), config.queue_settings());
         let mut queue_stop = stop.clone();
         tasks.push(tokio::spawn(queue.run(async move { queue_stop.pulled().await })));
         tasks.push(tokio::spawn(http::serve(bound_control, control, stop)));
         tracing::info!(lmtp = lmtp.join(" "), control = socket, "up");
-        Ok(Self { store, lmtp, tasks, switch, drain: config.limits.drain.0 })
+        Ok(Self { store, lmtp, tasks, switch, config, rooms })
+    }
+
+    /// Works by another configuration from now on; what is under way ends as it began. Gives what of it waits for a
+    /// restart: the store, the listeners, and where the log goes.
+    ///
+    /// # Errors
+    /// Why certificate or key cannot be had; then nothing has changed.
+    pub fn reload(&mut self, new: Config) -> Result<Vec<&'static str>, String> {
+        let waiting = self.config.waiting(&new);
+        let config = self.config.reloaded(new);
+        self.rooms.lmtp.set(config.lmtp_settings()?);
+        self.rooms.ceiling.set(config.limits.connections, config.limits.in_flight.0);
+        self.rooms.deliver.set(config.deliver_settings());
+        self.rooms.directory.set(config.directory_settings());
+        self.rooms.control.set(config.control_settings());
+        self.rooms.queue.set(config.queue_settings());
+        self.rooms.bell.ring();
+        self.config = config;
+        Ok(waiting)
     }
 
     /// Whether the store takes writes.
@@ -154,15 +194,16 @@ impl Service {
 
     /// Takes no more, finishes what is under way within the bound, and closes.
     pub async fn stop(self) {
+        let drain = self.config.limits.drain.0;
         self.switch.pull();
         for mut task in self.tasks {
-            match tokio::time::timeout(self.drain, &mut task).await {
+            match tokio::time::timeout(drain, &mut task).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::error!(%error, "a task ended badly"),
                 Err(_) => task.abort(),
             }
         }
-        if !self.switch.drained(self.drain).await {
+        if !self.switch.drained(drain).await {
             tracing::warn!("sessions were cut off at the end of the drain; what they had sent was not acknowledged");
         }
     }

@@ -1,6 +1,7 @@
 //! From the file's values to each room's own settings.
 
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use rustls::ServerConfig;
@@ -10,6 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use super::{Authentication, Config, Listener, LogFormat, Mailboxes, OverQuota, Tls};
 use crate::model::{Address, limits};
 use crate::net::ceiling::Ceiling;
+use crate::net::http::ControlSettings;
 use crate::net::listen::Listen;
 use crate::net::lmtp::LmtpSettings;
 use crate::{account, deliver, proof, queue, trace, vacation};
@@ -72,7 +74,6 @@ impl Config {
         deliver::Settings {
             hostname: self.hostname(),
             quota_is_permanent: self.directory.over_quota == OverQuota::Refuse,
-            max_message: self.limits.message.0,
             vacation: self.vacation_settings(),
         }
     }
@@ -121,13 +122,14 @@ impl Config {
         let (Some(certificate), Some(key)) = (&self.lmtp.tls_certificate, &self.lmtp.tls_key) else { return Ok(None) };
         let chain = CertificateDer::pem_file_iter(certificate)
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-            .map_err(|error| format!("[lmtp] tls-certificate {}: {error}", certificate.display()))?;
-        let secret =
-            PrivateKeyDer::from_pem_file(key).map_err(|error| format!("[lmtp] tls-key {}: {error}", key.display()))?;
-        let config = ServerConfig::builder()
-            .with_no_client_auth()
-            .with_single_cert(chain, secret)
-            .map_err(|error| format!("[lmtp] tls-certificate and tls-key do not fit: {error}"))?;
+            .map_err(|error| unread("tls-certificate", certificate, &error))?;
+        let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| unread("tls-key", key, &error))?;
+        let config =
+            ServerConfig::builder().with_no_client_auth().with_single_cert(chain, secret).map_err(|error| {
+                format!(
+                    "[lmtp] tls-certificate and tls-key do not fit: {error}\n  name the key of that very certificate"
+                )
+            })?;
         Ok(Some(Arc::new(config)))
     }
 
@@ -157,12 +159,47 @@ impl Config {
         Ceiling::new(self.limits.connections, self.limits.in_flight.0)
     }
 
-    /// Octets of a request on the control socket: the largest message in base64, and room around it.
+    /// How the control socket is served.
     #[must_use]
-    pub fn max_request(&self) -> usize {
+    pub fn control_settings(&self) -> ControlSettings {
+        // The largest message in base64, and room around it.
         let octets = self.limits.message.0.saturating_mul(3) / 2;
-        usize::try_from(octets).unwrap_or(usize::MAX).saturating_add(limits::REQUEST_OCTETS)
+        ControlSettings {
+            vacation: self.vacation_settings(),
+            administrators: self.control.administrators.clone(),
+            max_request: usize::try_from(octets).unwrap_or(usize::MAX).saturating_add(limits::REQUEST_OCTETS),
+        }
     }
+
+    /// What of `new` can hold only after a restart: table and key of each that differs from `self`.
+    #[must_use]
+    pub fn waiting(&self, new: &Self) -> Vec<&'static str> {
+        [
+            (self.store != new.store, "[store]"),
+            (self.lmtp.listen != new.lmtp.listen, "[lmtp] listen"),
+            (self.control.socket != new.control.socket, "[control] socket"),
+            (self.log.format != new.log.format, "[log] format"),
+        ]
+        .into_iter()
+        .filter_map(|(differs, key)| differs.then_some(key))
+        .collect()
+    }
+
+    /// `new`, but with all that [`waiting`](Self::waiting) is about as it is here: what holds after a reload.
+    #[must_use]
+    pub fn reloaded(&self, new: Self) -> Self {
+        Self {
+            store: self.store.clone(),
+            lmtp: super::Lmtp { listen: self.lmtp.listen.clone(), ..new.lmtp },
+            control: super::Control { socket: self.control.socket.clone(), ..new.control },
+            log: super::Log { format: self.log.format, ..new.log },
+            ..new
+        }
+    }
+}
+
+fn unread(key: &str, file: &Path, error: &dyn std::fmt::Display) -> String {
+    format!("[lmtp] {key} {}: {error}\n  name a PEM file that the service's user can read", file.display())
 }
 
 fn place(listener: &Listener) -> Listen {

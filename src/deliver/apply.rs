@@ -1,10 +1,11 @@
 //! Plans to exactly one commit for each account, all under one sync.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::outcome::{self, Filed};
 use super::plan::{Known, Plan, plan};
-use super::{Deliver, Session};
+use super::{Deliver, Session, Settings};
 use crate::account::Resolved;
 use crate::message::{Message, auto::Facts, rows_of, trace};
 use crate::model::clock::Stopwatch;
@@ -26,6 +27,18 @@ pub(super) struct Prepared {
     ticket: Option<Ticket>,
     queue_id: Option<String>,
     watch: Stopwatch,
+    settings: Arc<Settings>,
+}
+
+/// A transaction as every account's job sees it.
+struct Whole<'a> {
+    settings: &'a Settings,
+    session: &'a Session,
+    envelope: &'a Envelope,
+    raw: &'a [u8],
+    facts: &'a Facts,
+    hash: &'a [u8; 32],
+    now: UtcMillis,
 }
 
 /// What is done for one account.
@@ -41,6 +54,7 @@ impl Deliver {
     /// Parses, plans, and queues the rows. Takes some 100 µs for a usual message.
     pub(super) fn apply(&self, session: &Session, envelope: &Envelope, raw: &[u8]) -> Prepared {
         let watch = Stopwatch::start();
+        let settings = session.settings.clone().unwrap_or_else(|| self.settings.get());
         let mut prepared = Prepared {
             outcomes: Vec::new(),
             accounts: session.targets.iter().map(|target| target.account).collect(),
@@ -48,6 +62,7 @@ impl Deliver {
             ticket: None,
             queue_id: trace::queue_id(raw, envelope),
             watch,
+            settings: Arc::clone(&settings),
         };
         if trace::received_count(raw) >= limits::RECEIVED_FIELDS {
             prepared.refusal = Some(Reply::new(554, [5, 4, 6], "the message goes round in circles"));
@@ -59,15 +74,16 @@ impl Deliver {
         let encoded = EncodedMessage::new(&rows);
         let facts = Facts::of(raw);
         let now = self.store.clock().now();
+        let whole = Whole { settings: &settings, session, envelope, raw, facts: &facts, hash: &hash, now };
         let mut jobs: BTreeMap<AccountId, Result<Job, Error>> = BTreeMap::new();
         for (recipient, target) in envelope.recipients.iter().zip(&session.targets) {
             match jobs.get_mut(&target.account) {
                 Some(Ok(job)) => job.recipients.push(recipient.address.clone()),
                 Some(Err(_)) => {}
-                None => drop(jobs.insert(target.account, self.job(envelope, recipient, target, &facts, &hash, now))),
+                None => drop(jobs.insert(target.account, self.job(&whole, recipient, target))),
             }
         }
-        self.notify(&mut jobs, session, envelope, raw, &hash, now);
+        notify(&whole, &mut jobs);
         let accounts: Vec<AccountId> =
             jobs.iter().filter(|(_, job)| job.is_ok()).map(|(account, _)| *account).collect();
         let (results, ticket) =
@@ -89,19 +105,12 @@ impl Deliver {
         prepared
     }
 
-    fn job(
-        &self,
-        envelope: &Envelope,
-        recipient: &Recipient,
-        target: &Resolved,
-        facts: &Facts,
-        hash: &[u8; 32],
-        now: UtcMillis,
-    ) -> Result<Job, Error> {
+    fn job(&self, whole: &Whole<'_>, recipient: &Recipient, target: &Resolved) -> Result<Job, Error> {
+        let Whole { settings, envelope, facts, hash, now, .. } = *whole;
         let view = self.store.view();
         let account = target.account;
         let id = crate::model::BlobHash(*hash).to_string().chars().take(16).collect::<String>();
-        let prefix = trace::prefix(envelope, recipient, &target.address, &self.settings.hostname, &id, now);
+        let prefix = trace::prefix(envelope, recipient, &target.address, &settings.hostname, &id, now);
         let mailbox = match &target.detail {
             Some(detail) if target.row.detail_files => {
                 let path = detail.replace('.', "/");
@@ -128,45 +137,19 @@ impl Deliver {
             told_key: key,
             told,
             secret: &secrets.told,
-            settings: &self.settings.vacation,
+            settings: &settings.vacation,
             nonce: nonce(hash, account),
         });
         let served = || view.delivery(account, hash).map(|known| known.is_some());
         if let (Plan::Answer { .. }, Some(sender)) = (&plan, &envelope.sender)
             && !served()?
         {
-            let taken = self.rate.lock().take(now, account, sender.domain(), &self.settings.vacation.rate);
+            let taken = self.rate.lock().take(now, account, sender.domain(), &settings.vacation.rate);
             if let Err(detail) = taken {
                 plan = Plan::Silent { reason: Reason::RateLimit.code(), detail };
             }
         }
         Ok(Job { recipients: vec![recipient.address.clone()], prefix, mailbox, plan, notification: None })
-    }
-
-    /// NOTIFY=SUCCESS is ours to honour (RFC 3461 §4.1): one notification an account, in the commit of its delivery.
-    fn notify(
-        &self,
-        jobs: &mut BTreeMap<AccountId, Result<Job, Error>>,
-        session: &Session,
-        envelope: &Envelope,
-        raw: &[u8],
-        hash: &[u8; 32],
-        now: UtcMillis,
-    ) {
-        if envelope.sender.is_none() || !envelope.recipients.iter().any(|recipient| recipient.notify.success) {
-            return;
-        }
-        for (account, job) in jobs.iter_mut().filter_map(|(account, job)| job.as_mut().ok().map(|job| (*account, job)))
-        {
-            let asked = envelope.recipients.iter().zip(&session.targets);
-            let asked = asked.filter(|(recipient, target)| recipient.notify.success && target.account == account);
-            let asked: Vec<&Recipient> = asked.map(|(recipient, _)| recipient).collect();
-            if !asked.is_empty() {
-                let host = &self.settings.hostname;
-                let id = format!("d.{:016x}@{host}", nonce(hash, account));
-                job.notification = Some(delivered(envelope, &asked, raw, host, &id, now));
-            }
-        }
     }
 
     /// Waits for the disk, and answers.
@@ -197,10 +180,28 @@ impl Deliver {
                 }
                 Err(error) => {
                     tracing::warn!(queue_id, %account, %error, ms, "not delivered");
-                    outcome::refused(&error, &self.settings)
+                    outcome::refused(&error, &prepared.settings)
                 }
             })
             .collect()
+    }
+}
+
+/// NOTIFY=SUCCESS is ours to honour (RFC 3461 §4.1): one notification an account, in the commit of its delivery.
+fn notify(whole: &Whole<'_>, jobs: &mut BTreeMap<AccountId, Result<Job, Error>>) {
+    let envelope = whole.envelope;
+    if envelope.sender.is_none() || !envelope.recipients.iter().any(|recipient| recipient.notify.success) {
+        return;
+    }
+    for (account, job) in jobs.iter_mut().filter_map(|(account, job)| job.as_mut().ok().map(|job| (*account, job))) {
+        let asked = envelope.recipients.iter().zip(&whole.session.targets);
+        let asked = asked.filter(|(recipient, target)| recipient.notify.success && target.account == account);
+        let asked: Vec<&Recipient> = asked.map(|(recipient, _)| recipient).collect();
+        if !asked.is_empty() {
+            let host = &whole.settings.hostname;
+            let id = format!("d.{:016x}@{host}", nonce(whole.hash, account));
+            job.notification = Some(delivered(envelope, &asked, whole.raw, host, &id, whole.now));
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::account::{Directory, Resolved};
-use crate::model::{AccountId, Envelope, Recipient};
+use crate::model::{AccountId, Envelope, Live, Recipient};
 use crate::store::Store;
 use crate::vacation::{self, Rate};
 use crate::wire::smtp::Reply;
@@ -45,20 +45,13 @@ pub struct Settings {
     pub hostname: String,
     /// Whether over quota is for good (552 5.2.2) or for now (452 4.2.2).
     pub quota_is_permanent: bool,
-    /// Octets of the largest message, as the session has it too.
-    pub max_message: u64,
     /// The vacation's.
     pub vacation: vacation::Settings,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            hostname: "localhost".into(),
-            quota_is_permanent: false,
-            max_message: crate::model::limits::MESSAGE_OCTETS,
-            vacation: vacation::Settings::default(),
-        }
+        Self { hostname: "localhost".into(), quota_is_permanent: false, vacation: vacation::Settings::default() }
     }
 }
 
@@ -67,21 +60,22 @@ impl Default for Settings {
 pub struct Deliver {
     store: Store,
     directory: Directory,
-    settings: Settings,
+    settings: Live<Settings>,
     rate: Mutex<Rate>,
 }
 
-/// What a transaction's accepted recipients lead to.
+/// What a transaction's accepted recipients lead to, and the settings that held when it began.
 #[derive(Debug, Default)]
 pub struct Session {
+    settings: Option<Arc<Settings>>,
     targets: Vec<Resolved>,
     reserved: HashMap<AccountId, u64>,
 }
 
 impl Deliver {
-    /// Deliveries into a store, for the accounts of a directory.
+    /// Deliveries into a store, for the accounts of a directory. A transaction keeps the settings that it began with.
     #[must_use]
-    pub fn new(store: Store, directory: Directory, settings: Settings) -> Self {
+    pub fn new(store: Store, directory: Directory, settings: Live<Settings>) -> Self {
         Self { store, directory, settings, rate: Mutex::default() }
     }
 }

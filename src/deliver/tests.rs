@@ -25,7 +25,7 @@ fn bed() -> Bed {
             ..NewAccount::at(Address::parse("ann@example.org").unwrap())
         })
         .unwrap();
-    let deliver = Arc::new(Deliver::new(store.clone(), directory.clone(), Settings::default()));
+    let deliver = Arc::new(Deliver::new(store.clone(), directory.clone(), Live::default()));
     Bed { clock, store, directory, deliver, ann }
 }
 

@@ -16,6 +16,7 @@ pub mod identity;
 pub mod keyword;
 pub mod limits;
 pub mod listing;
+pub mod live;
 pub mod mailbox;
 pub mod secret;
 pub mod vacation;
@@ -31,6 +32,7 @@ pub use envelope::{Body, Client, Envelope, Notify, OriginalRecipient, Recipient,
 pub use id::{AccountId, ActionId, BlobHash, EmailId, MailboxUid, ModSeq, ThreadId, ThreadKey, ToldKey};
 pub use identity::Identity;
 pub use listing::{Kept, Listing, Shape, Stage, Tally, View};
+pub use live::Live;
 pub use mailbox::{Counts, Mailbox, Role};
 pub use secret::Secrets;
 pub use vacation::VacationResponse;

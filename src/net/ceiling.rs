@@ -10,9 +10,9 @@ pub struct Ceiling(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     connections: AtomicUsize,
-    most_connections: usize,
+    most_connections: AtomicUsize,
     octets: AtomicU64,
-    most_octets: u64,
+    most_octets: AtomicU64,
 }
 
 impl Ceiling {
@@ -20,13 +20,21 @@ impl Ceiling {
     #[must_use]
     pub fn new(most_connections: usize, most_octets: u64) -> Self {
         let (connections, octets) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let (most_connections, most_octets) = (most_connections.into(), most_octets.into());
         Self(Arc::new(Inner { connections, most_connections, octets, most_octets }))
+    }
+
+    /// Sets other ceilings. What is above them already stays; nothing more comes in until there is room.
+    pub fn set(&self, most_connections: usize, most_octets: u64) {
+        self.0.most_connections.store(most_connections, Ordering::Release);
+        self.0.most_octets.store(most_octets, Ordering::Release);
     }
 
     /// A place for one connection, until it is dropped.
     #[must_use]
     pub fn connection(&self) -> Option<Place> {
-        let below = |open: usize| (open < self.0.most_connections).then(|| open + 1);
+        let most = self.0.most_connections.load(Ordering::Acquire);
+        let below = |open: usize| (open < most).then(|| open + 1);
         let taken = self.0.connections.fetch_update(Ordering::AcqRel, Ordering::Acquire, below);
         taken.is_ok().then(|| Place(Arc::clone(&self.0)))
     }
@@ -66,7 +74,8 @@ impl Share {
     #[must_use]
     pub fn grow(&mut self, by: usize) -> bool {
         let by = by as u64;
-        let below = |held: u64| held.checked_add(by).filter(|all| *all <= self.of.most_octets);
+        let most = self.of.most_octets.load(Ordering::Acquire);
+        let below = |held: u64| held.checked_add(by).filter(|all| *all <= most);
         let taken = self.of.octets.fetch_update(Ordering::AcqRel, Ordering::Acquire, below).is_ok();
         if taken {
             self.octets += by;
@@ -91,6 +100,10 @@ impl Drop for Share {
 mod tests {
     use super::*;
 
+    fn one_more(ceiling: &Ceiling, octets: usize) -> bool {
+        ceiling.share().grow(octets)
+    }
+
     #[test]
     fn what_is_dropped_is_given_back() {
         let ceiling = Ceiling::new(1, 10);
@@ -104,5 +117,9 @@ mod tests {
         assert!(other.grow(7) && !other.grow(1));
         other.clear();
         assert!(other.grow(10));
+        ceiling.set(2, 5);
+        assert!(ceiling.connection().is_some() && !one_more(&ceiling, 1));
+        other.clear();
+        assert!(one_more(&ceiling, 5) && !one_more(&ceiling, 6));
     }
 }

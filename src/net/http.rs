@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Bytes;
+use axum::body::{Body, to_bytes};
+use axum::extract::State;
 use axum::extract::connect_info::{ConnectInfo, Connected};
-use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
@@ -20,11 +20,22 @@ use super::stop::Stop;
 use crate::account::Directory;
 use crate::deliver::Delivery;
 use crate::jmap::{self, CAPABILITIES, Caller, Context, Taken};
-use crate::model::{Address, Envelope, Recipient};
+use crate::model::{Address, Envelope, Live, Recipient};
 use crate::store::Store;
 use crate::vacation;
 use crate::wire::jmap::parse;
 use crate::wire::smtp::Reply;
+
+/// What a site sets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ControlSettings {
+    /// The site's vacation settings.
+    pub vacation: vacation::Settings,
+    /// Unix users who may manage everything, beside root and the service's own.
+    pub administrators: Vec<String>,
+    /// Octets of a request.
+    pub max_request: usize,
+}
 
 /// What the control socket serves.
 #[derive(Clone)]
@@ -33,19 +44,15 @@ pub struct Control {
     pub store: Store,
     /// The accounts.
     pub directory: Directory,
-    /// The site's vacation settings.
-    pub vacation: vacation::Settings,
     /// The way in.
     pub deliver: Arc<Taken>,
-    /// Unix users who may manage everything, beside root and the service's own.
-    pub administrators: Vec<String>,
-    /// Octets of a request.
-    pub max_request: usize,
+    /// A request keeps those that it began with.
+    pub settings: Live<ControlSettings>,
 }
 
 impl std::fmt::Debug for Control {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Control").field("administrators", &self.administrators).finish_non_exhaustive()
+        out.debug_struct("Control").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 
@@ -71,12 +78,8 @@ pub async fn bind(path: &Path) -> std::io::Result<Bound> {
 /// Serves the control socket until the end.
 pub async fn serve(bound: Bound, control: Control, mut stop: Stop) {
     let Bound::Unix(listener, _own_path) = bound else { return };
-    let limit = control.max_request;
-    let router = Router::new()
-        .route("/jmap", post(request))
-        .route("/health", get(health))
-        .layer(DefaultBodyLimit::max(limit))
-        .with_state(Arc::new(control));
+    let router =
+        Router::new().route("/jmap", post(request)).route("/health", get(health)).with_state(Arc::new(control));
     let served = axum::serve(listener, router.into_make_service_with_connect_info::<Peer>())
         .with_graceful_shutdown(async move { stop.pulled().await });
     if let Err(error) = served.await {
@@ -84,7 +87,11 @@ pub async fn serve(bound: Bound, control: Control, mut stop: Stop) {
     }
 }
 
-async fn request(State(control): State<Arc<Control>>, ConnectInfo(peer): ConnectInfo<Peer>, body: Bytes) -> Response {
+async fn request(State(control): State<Arc<Control>>, ConnectInfo(peer): ConnectInfo<Peer>, body: Body) -> Response {
+    let settings = control.settings.get();
+    let Ok(body) = to_bytes(body, settings.max_request).await else {
+        return (StatusCode::PAYLOAD_TOO_LARGE, "the request is too large, or broke off\n").into_response();
+    };
     let request = match parse(&body, CAPABILITIES) {
         Ok(request) => request,
         Err(error) => {
@@ -95,9 +102,9 @@ async fn request(State(control): State<Arc<Control>>, ConnectInfo(peer): Connect
     let context = Context {
         store: control.store.clone(),
         directory: control.directory.clone(),
-        vacation: control.vacation.clone(),
+        vacation: settings.vacation.clone(),
         deliver: Arc::clone(&control.deliver),
-        caller: caller(peer, &control.administrators),
+        caller: caller(peer, &settings.administrators),
     };
     // Methods wait for the disk, and a check reads everything.
     match tokio::task::spawn_blocking(move || jmap::run(&context, request)).await {

@@ -17,7 +17,7 @@ use super::ceiling::{Ceiling, Place, Share};
 use super::listen::{Bound, Peer, Stream};
 use super::stop::Stop;
 use crate::deliver::Delivery;
-use crate::model::{Envelope, limits};
+use crate::model::{Envelope, Live, limits};
 use crate::proof;
 use crate::wire::lmtp::{Session, Settings as Grammar, Step};
 use crate::wire::smtp::Reply;
@@ -64,10 +64,10 @@ impl Default for LmtpSettings {
     }
 }
 
-/// Serves one listener until the end; each connection is a task of its own.
+/// Serves one listener until the end; each connection is a task of its own, and keeps the settings that it began with.
 pub async fn serve<D: Delivery>(
     listener: Bound,
-    settings: Arc<LmtpSettings>,
+    settings: Live<LmtpSettings>,
     ceiling: Ceiling,
     deliver: Arc<D>,
     mut stop: Stop,
@@ -80,7 +80,7 @@ pub async fn serve<D: Delivery>(
         match accepted {
             Ok((stream, peer)) => {
                 let driver = Driver {
-                    settings: Arc::clone(&settings),
+                    settings: settings.get(),
                     ceiling: ceiling.clone(),
                     deliver: Arc::clone(&deliver),
                     stop: stop.clone(),

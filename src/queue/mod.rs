@@ -6,7 +6,7 @@ mod send;
 mod worker;
 
 pub use send::{Relay, Tls};
-pub use worker::{Queue, Settings};
+pub use worker::{Bell, Queue, Settings};
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::model::clock::System;
 use crate::model::{
-    AccountId, AccountRow, Action, ActionId, ActionKind, ActionState, Address, Clock as _, ToldKey, UtcMillis,
+    AccountId, AccountRow, Action, ActionId, ActionKind, ActionState, Address, Clock as _, Live, ToldKey, UtcMillis,
 };
 use crate::store::engine::memory::Memory;
 use crate::store::{Options, Store};
@@ -125,7 +125,7 @@ fn start(store: &Store, port: u16) -> (oneshot::Sender<()>, tokio::task::JoinHan
     };
     let settings = Settings { relay, concurrency: 4, relay_pause: Duration::from_millis(20) };
     let (stop, stopped) = oneshot::channel();
-    let queue = Queue::new(store.clone(), settings);
+    let queue = Queue::new(store.clone(), Live::new(settings));
     (stop, tokio::spawn(queue.run(async { drop(stopped.await) })))
 }
 

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::send::{Relay, send};
-use crate::model::{AccountId, Action, ActionId, ActionState, DataType, UtcMillis};
+use crate::model::{AccountId, Action, ActionId, ActionState, DataType, Live, UtcMillis};
 use crate::outbox::{Next, Outcome, follow, recover};
 use crate::store::{Error, Store};
 
@@ -30,17 +30,28 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Queue {
     store: Store,
-    settings: Settings,
+    settings: Live<Settings>,
     wake: Arc<Notify>,
+}
+
+/// Wakes the worker, as after its settings were changed.
+#[derive(Debug, Clone)]
+pub struct Bell(Arc<Notify>);
+
+impl Bell {
+    /// Wakes it.
+    pub fn ring(&self) {
+        self.0.notify_one();
+    }
 }
 
 /// A due action that is being carried out.
 type Key = (AccountId, ActionId);
 
 impl Queue {
-    /// A worker over a store; it is woken by the store's commits.
+    /// A worker over a store; it is woken by the store's commits. An attempt keeps the settings that it began with.
     #[must_use]
-    pub fn new(store: Store, settings: Settings) -> Self {
+    pub fn new(store: Store, settings: Live<Settings>) -> Self {
         let wake = Arc::new(Notify::new());
         let bell = Arc::clone(&wake);
         store.on_change(move |change| {
@@ -51,6 +62,12 @@ impl Queue {
         Self { store, settings, wake }
     }
 
+    /// What wakes it.
+    #[must_use]
+    pub fn bell(&self) -> Bell {
+        Bell(Arc::clone(&self.wake))
+    }
+
     /// Works until `stop`; what is under way then is finished, within its own time-outs.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let mut stop = std::pin::pin!(stop);
@@ -59,20 +76,27 @@ impl Queue {
         let mut claimed: HashSet<Key> = HashSet::new();
         let mut failures = 0u32;
         let mut not_before = UtcMillis(0);
+        let mut settings = self.settings.get();
         loop {
             let now = self.store.clock().now();
+            let newest = self.settings.get();
+            if newest.relay != settings.relay {
+                // What was found out about the old relay says nothing about the new one.
+                (failures, not_before) = (0, UtcMillis(0));
+            }
+            settings = newest;
             let mut wait = Duration::from_secs(60);
             if now < not_before {
                 wait = not_before.since(now);
             } else {
-                match self.due(now, &claimed) {
+                match self.due(now, settings.concurrency, &claimed) {
                     Ok((ready, next)) => {
-                        let room = self.settings.concurrency.max(1).saturating_sub(under_way.len());
+                        let room = settings.concurrency.max(1).saturating_sub(under_way.len());
                         // After a failure of the relay one action is enough to find out whether it is back.
                         let room = if failures > 0 { room.min(1).saturating_sub(under_way.len()) } else { room };
                         for key in ready.into_iter().take(room) {
                             claimed.insert(key);
-                            under_way.spawn(carry_out(self.store.clone(), self.settings.relay.clone(), key));
+                            under_way.spawn(carry_out(self.store.clone(), settings.relay.clone(), key));
                         }
                         wait = next.map_or(wait, |next| next.since(now).min(wait));
                     }
@@ -87,7 +111,7 @@ impl Queue {
                     let Ok((key, relay_down)) = done else { continue };
                     claimed.remove(&key);
                     if relay_down {
-                        let pause = self.settings.relay_pause.saturating_mul(1 << failures.min(6));
+                        let pause = settings.relay_pause.saturating_mul(1 << failures.min(6));
                         not_before = self.store.clock().now().after(pause);
                         failures += 1;
                     } else {
@@ -96,15 +120,15 @@ impl Queue {
                 }
             }
         }
-        let bound = self.settings.relay.patience;
+        let bound = self.settings.get().relay.patience;
         if timeout(bound, async { while under_way.join_next().await.is_some() {} }).await.is_err() {
             tracing::warn!("some replies were under way at the end: they count as sent");
         }
     }
 
     /// What is due and not under way, and when the next is.
-    fn due(&self, now: UtcMillis, claimed: &HashSet<Key>) -> Result<(Vec<Key>, Option<UtcMillis>), Error> {
-        let first = self.store.view().due(self.settings.concurrency + claimed.len() + 1)?;
+    fn due(&self, now: UtcMillis, most: usize, claimed: &HashSet<Key>) -> Result<(Vec<Key>, Option<UtcMillis>), Error> {
+        let first = self.store.view().due(most.saturating_add(claimed.len()).saturating_add(1))?;
         let mut free = first.into_iter().filter(|(_, account, action)| !claimed.contains(&(*account, *action)));
         let mut ready = Vec::new();
         let next = free.find_map(|(due, account, action)| {

@@ -120,6 +120,15 @@ impl Bed {
         }
     }
 
+    /// SIGHUP; returns what it logged once it has said `says` (again).
+    pub(crate) fn reload(&self, says: &str) -> String {
+        let before = self.log().len();
+        kill_process(Pid::from_child(self.child.as_ref().unwrap()), Signal::HUP).unwrap();
+        let new = || self.log().get(before..).unwrap_or_default().to_owned();
+        self.eventually(says, Duration::from_secs(20), || new().contains(says));
+        new()
+    }
+
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).stdin(Stdio::null()).output().unwrap()
     }

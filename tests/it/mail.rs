@@ -27,6 +27,7 @@ impl Reply {
 trait Stream: Read + Write + Send {}
 impl Stream for UnixStream {}
 impl Stream for TcpStream {}
+impl Stream for rustls::StreamOwned<rustls::ClientConnection, UnixStream> {}
 
 /// A session.
 pub(crate) struct Client {
@@ -46,6 +47,11 @@ impl Client {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;
         Self::greet(Box::new(stream), "EHLO")
+    }
+
+    /// LMTP within TLS that has begun already: nobody greets again (RFC 3207 §4.2).
+    pub(crate) fn secured(stream: rustls::StreamOwned<rustls::ClientConnection, UnixStream>) -> Self {
+        Self { stream: BufReader::new(Box::new(stream)) }
     }
 
     fn greet(stream: Box<dyn Stream>, hello: &str) -> Result<Self> {

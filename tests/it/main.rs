@@ -24,9 +24,11 @@ mod crash;
 mod delivery;
 mod mail;
 mod postfix;
+mod reload;
 mod sieve;
 #[cfg_attr(not(feature = "rocksdb"), allow(dead_code, reason = "the crash test wants RocksDB"))]
 mod sink;
+mod starttls;
 mod systemd;
 
 use std::path::{Path, PathBuf};

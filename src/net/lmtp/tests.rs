@@ -39,7 +39,7 @@ async fn server(edit: impl FnOnce(&mut LmtpSettings), ceiling: Ceiling) -> Serve
     let dir = tempfile::tempdir().unwrap();
     let mut settings = LmtpSettings { spill: dir.path().into(), body_in_memory: 1000, ..LmtpSettings::default() };
     edit(&mut settings);
-    let (settings, kept, (switch, stop)) = (Arc::new(settings), Arc::new(Kept::default()), switch());
+    let (settings, kept, (switch, stop)) = (Live::new(settings), Arc::new(Kept::default()), switch());
     let mut port = 0;
     for listen in [Listen::Unix(dir.path().join("s")), Listen::Tcp("127.0.0.1".into(), 0)] {
         for bound in Bound::bind(&listen, 0o600).await.unwrap() {

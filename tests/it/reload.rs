@@ -1,0 +1,153 @@
+//! SIGHUP: what holds from then on, what stays with sessions under way, and what a bad file does.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::bed::Bed;
+use crate::mail::{Client, letter};
+use crate::sink::Sink;
+use crate::starttls::{begin, keys};
+
+const DONE: &str = "configuration read again";
+
+/// What LHLO says again: our name and the largest message.
+fn hello(client: &mut Client) -> String {
+    client.command("LHLO client.example").unwrap().text
+}
+
+fn edit(bed: &Bed, from: &str, to: &str) {
+    let text = fs::read_to_string(bed.config()).unwrap();
+    assert!(text.contains(from), "{from}\n{text}");
+    fs::write(bed.config(), text.replace(from, to)).unwrap();
+}
+
+#[test]
+fn new_sessions_get_the_new_settings_and_old_ones_keep_theirs() {
+    let mut bed = Bed::new(&format!("limits.message = \"1 MiB\"\nlog.level = \"info\"\n{}", keys("one")));
+    bed.start();
+    bed.account("ann@example.org", &[]);
+    bed.account("small@example.org", &["--quota", "1 KiB"]);
+    let old = &mut Client::lmtp(&bed.lmtp()).unwrap();
+    let full = |client: &mut Client| {
+        assert!(client.command("MAIL FROM:<zoe@example.net> SIZE=5000").unwrap().ok());
+        let reply = client.command("RCPT TO:<small@example.org>").unwrap();
+        client.command("RSET").unwrap();
+        reply.code
+    };
+    assert_eq!(full(old), 452);
+    assert!(begin(&bed, "one", "").is_ok());
+    assert!(!bed.log().contains("DEBUG"));
+
+    edit(&bed, "mda.test.example", "new.test.example");
+    edit(&bed, "1 MiB", "64 KiB");
+    edit(&bed, "level = \"info\"", "level = \"info,restante=debug\"");
+    edit(&bed, &keys("one"), &keys("two"));
+    let text = fs::read_to_string(bed.config()).unwrap();
+    fs::write(bed.config(), text + "directory.delimiter = \"-\"\ndirectory.over-quota = \"refuse\"\n").unwrap();
+    let log = bed.reload(DONE);
+    assert!(!log.contains("waits for a restart"), "{log}");
+
+    let said = hello(old);
+    assert!(said.starts_with("mda.test.example") && said.contains("SIZE 1048576"), "{said}");
+    let new = &mut Client::lmtp(&bed.lmtp()).unwrap();
+    let said = hello(new);
+    assert!(said.starts_with("new.test.example") && said.contains("SIZE 65536"), "{said}");
+    // The directory's and the deliveries' settings hold from the next transaction on, the certificate for new sessions.
+    assert_eq!((full(old), full(new)), (552, 552));
+    let message = letter("zoe@example.net", "ann-x@example.org", "detail", "with the new delimiter");
+    let replies = new.deliver("zoe@example.net", &["ann-x@example.org", "ann+x@example.org"], &message).unwrap();
+    assert_eq!(replies.iter().map(|reply| reply.code).collect::<Vec<_>>(), [250, 550], "{replies:?}");
+    assert!(begin(&bed, "one", "").is_err());
+    assert!(begin(&bed, "two", "").is_ok());
+    // The log's level, too: a lost connection is worth a line at debug alone.
+    bed.eventually("a line at debug", Duration::from_secs(10), || bed.log().contains("DEBUG"));
+    bed.finish();
+}
+
+#[test]
+fn a_bad_file_leaves_the_old_settings_and_says_line_and_remedy() {
+    let mut bed = Bed::new("limits.message = \"1 MiB\"\n");
+    bed.start();
+    edit(&bed, "1 MiB", "1 megs");
+    let log = bed.reload("the old one stays in force");
+    assert!(log.contains("restante.toml:5:") && log.contains("write a whole number"), "{log}");
+    edit(&bed, "limits.message = \"1 megs\"", "limits.message = \"2 MiB\"\nlimits.idle = \"1s\"");
+    let log = bed.reload("the old one stays in force");
+    assert!(log.contains("restante.toml:6:") && log.contains("write at least"), "{log}");
+    // Nothing of the file holds, also where it is well: a certificate that is not there.
+    edit(&bed, "limits.idle = \"1s\"", &keys("absent"));
+    let log = bed.reload("the old one stays in force");
+    assert!(log.contains("absent.cert.pem") && log.contains("name a PEM file"), "{log}");
+    assert!(hello(&mut Client::lmtp(&bed.lmtp()).unwrap()).contains("SIZE 1048576"));
+    edit(&bed, &keys("absent"), "");
+    bed.reload(DONE);
+    assert!(hello(&mut Client::lmtp(&bed.lmtp()).unwrap()).contains("SIZE 2097152"));
+    bed.finish();
+}
+
+#[test]
+fn what_waits_for_a_restart_is_named() {
+    let mut bed = Bed::new("limits.message = \"1 MiB\"\n");
+    bed.start();
+    let text = fs::read_to_string(bed.config()).unwrap();
+    let moved = text
+        .replace("/lmtp\"", "/other-lmtp\"")
+        .replace("/data\"", "/other-data\"")
+        .replace("/control\"", "/other-control\"")
+        .replace("1 MiB", "2 MiB");
+    fs::write(bed.config(), moved + "log.format = \"plain\"\n").unwrap();
+    let log = bed.reload(DONE);
+    for key in ["[store]", "[lmtp] listen", "[control] socket", "[log] format"] {
+        assert!(log.contains(key), "{key}: {log}");
+    }
+    assert!(hello(&mut Client::lmtp(&bed.lmtp()).unwrap()).contains("SIZE 2097152"), "the rest holds");
+    assert!(!bed.dir.join("other-lmtp").exists() && !bed.dir.join("other-data").exists());
+    fs::write(bed.config(), text).unwrap();
+    bed.finish();
+}
+
+#[test]
+fn replies_go_to_the_new_relay_at_once() {
+    let relay = Sink::start();
+    // Nobody listens at port 1, and the next try would be in an hour.
+    let mut bed = Bed::new("relay.host = \"127.0.0.1\"\nrelay.port = 1\nrelay.pause = \"1h\"\nrelay.tls = \"none\"\n");
+    bed.start();
+    bed.account("ann@example.org", &[]);
+    bed.ok(&["vacation", "set", "-a", "ann@example.org", "--text", "Away."]);
+    let message = letter("zoe@example.net", "ann@example.org", "hello", "hello");
+    let mut client = Client::lmtp(&bed.lmtp()).unwrap();
+    assert!(client.deliver("zoe@example.net", &["ann@example.org"], &message).unwrap()[0].ok());
+    bed.eventually("the relay is missed", Duration::from_secs(20), || bed.log().contains("the relay is out of order"));
+    assert_eq!(bed.rows(&["queue", "list"]).len(), 1);
+    edit(&bed, "port = 1\n", &format!("port = {}\n", relay.address.port()));
+    bed.reload(DONE);
+    bed.eventually("the reply", Duration::from_secs(20), || relay.caught().len() == 1);
+    bed.finish();
+}
+
+#[test]
+fn system_senders_and_rate_are_asked_anew() {
+    let mut bed = Bed::new("vacation.system-senders = []\nrelay.port = 1\n");
+    bed.start();
+    bed.account("ann@example.org", &[]);
+    bed.ok(&["vacation", "set", "-a", "ann@example.org", "--text", "Away."]);
+    let mut client = Client::lmtp(&bed.lmtp()).unwrap();
+    let mut reason = |sender: &str| {
+        let message = letter(sender, "ann@example.org", "hello", sender);
+        assert!(client.deliver(sender, &["ann@example.org"], &message).unwrap()[0].ok());
+        bed.rows(&["vacation", "log", "-a", "ann@example.org", "--limit", "1"])[0]["reason"].clone()
+    };
+    assert_eq!(reason("robot7@example.net"), serde_json::Value::Null);
+    edit(&bed, "system-senders = []", "system-senders = [\"robot8\", \"robot9\"]");
+    bed.reload(DONE);
+    assert_eq!(reason("robot8@example.net"), "system-sender");
+    // What `vacation test` foresees comes by another way, and agrees.
+    let file = bed.dir.join("letter.eml");
+    fs::write(&file, letter("robot9@example.net", "ann@example.org", "x", "x")).unwrap();
+    let test = bed.json(&["vacation", "test", "-a", "ann@example.org", file.to_str().unwrap()]);
+    assert_eq!(test["reason"], "system-sender", "{test}");
+    edit(&bed, "relay.port = 1", "vacation.replies-per-hour = 1\nrelay.port = 1");
+    bed.reload(DONE);
+    assert_eq!(reason("zoe@example.net"), "rate-limit");
+    bed.finish();
+}

@@ -1,0 +1,114 @@
+//! STARTTLS over a real socket (RFC 3207), with rustls at the other end.
+//!
+//! `tests/tls` holds two key pairs for tests and nothing else, each made so (they end in 2126):
+//! `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 -subj /CN=one.test.example
+//! -addext subjectAltName=DNS:mda.test.example -addext basicConstraints=critical,CA:FALSE -keyout … -out …`
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::bed::Bed;
+use crate::mail::{Client, letter};
+
+/// The configuration that names a key pair of `tests/tls`.
+pub(crate) fn keys(name: &str) -> String {
+    let place = crate::root().join("tests/tls");
+    let file = |kind: &str| place.join(format!("{name}.{kind}.pem")).display().to_string();
+    format!("lmtp.tls-certificate = {:?}\nlmtp.tls-key = {:?}\n", file("cert"), file("key"))
+}
+
+/// Says LHLO and STARTTLS, and with it, in the same write, what `behind` holds; then TLS with the certificate of that
+/// name and no other.
+pub(crate) fn begin(bed: &Bed, name: &str, behind: &str) -> std::io::Result<Client> {
+    let stream = UnixStream::connect(bed.lmtp())?;
+    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    let mut lines = BufReader::new(stream.try_clone()?).lines();
+    let mut said = || lines.next().unwrap_or(Ok(String::new()));
+    assert!(said()?.starts_with("220 "));
+    (&stream).write_all(b"LHLO client.example\r\n")?;
+    let mut offers = Vec::new();
+    while offers.last().is_none_or(|line: &String| line.starts_with("250-")) {
+        offers.push(said()?);
+    }
+    assert!(offers.iter().any(|line| line.ends_with("STARTTLS")), "{offers:?}");
+    (&stream).write_all(format!("STARTTLS\r\n{behind}").as_bytes())?;
+    let go = said()?;
+    assert!(go.starts_with("220 2.0.0"), "{go}");
+
+    drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
+    let mut roots = RootCertStore::empty();
+    let file = crate::root().join(format!("tests/tls/{name}.cert.pem"));
+    roots.add(CertificateDer::from_pem_file(file).unwrap()).unwrap();
+    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let server = ServerName::try_from("mda.test.example").unwrap();
+    let mut tls = StreamOwned::new(ClientConnection::new(Arc::new(config), server).unwrap(), stream);
+    while tls.conn.is_handshaking() {
+        tls.conn.complete_io(&mut tls.sock)?;
+    }
+    Ok(Client::secured(tls))
+}
+
+#[test]
+fn mail_comes_in_by_tls_and_what_was_said_before_it_is_forgotten() {
+    let mut bed = Bed::new(&keys("one"));
+    bed.start();
+    bed.account("ann@example.org", &[]);
+    // RFC 3207 §6: commands pipelined behind STARTTLS were said in the clear, and are not obeyed within TLS.
+    let injected = "MAIL FROM:<eve@example.net>\r\nRCPT TO:<ann@example.org>\r\nNOOP\r\n";
+    let mut client = begin(&bed, "one", injected).unwrap();
+    // The first reply within TLS is to our first command there; the LHLO from before it does not count (§4.2).
+    let reply = client.command("MAIL FROM:<zoe@example.net>").unwrap();
+    assert_eq!((reply.code, reply.enhanced()), (503, "5.5.1"), "{reply:?}");
+    let offers = client.command("LHLO client.example").unwrap();
+    assert!(offers.code == 250 && !offers.text.contains("STARTTLS"), "{offers:?}");
+    assert_eq!(client.command("STARTTLS").unwrap().code, 502);
+    let message = letter("zoe@example.net", "ann@example.org", "secured", "By TLS.");
+    let replies = client.deliver("zoe@example.net", &["ann@example.org"], &message).unwrap();
+    assert_eq!(replies[0].code, 250, "{replies:?}");
+    assert_eq!(client.command("QUIT").unwrap().code, 221);
+
+    let mail = bed.mail("ann@example.org");
+    assert_eq!(mail.len(), 1, "{mail:?}");
+    let kept = String::from_utf8(bed.raw("ann@example.org", &mail[0].id)).unwrap();
+    assert!(kept.starts_with("Return-Path: <zoe@example.net>") && kept.contains(" with LMTPS id "), "{kept}");
+    bed.finish();
+}
+
+#[test]
+fn a_client_that_trusts_another_certificate_goes_away_and_the_service_stays() {
+    let mut bed = Bed::new(&keys("one"));
+    bed.start();
+    assert!(begin(&bed, "two", "").is_err());
+    // Rubbish where TLS should begin ends that session alone.
+    let mut stream = UnixStream::connect(bed.lmtp()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.write_all(b"LHLO x\r\nSTARTTLS\r\n").unwrap();
+    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().starts_with("220 2.0.0")));
+    stream.write_all(b"MAIL FROM:<x@example.net>\r\n").unwrap();
+    let mut rest = Vec::new();
+    // An alert or a reset: no SMTP reply in the clear.
+    stream.read_to_end(&mut rest).ok();
+    assert!(!String::from_utf8_lossy(&rest).contains("250 "), "{rest:?}");
+    begin(&bed, "one", "").unwrap();
+    bed.finish();
+}
+
+#[test]
+fn a_key_that_does_not_fit_is_said_before_the_service_starts() {
+    // SIGHUP must never be the first to notice.
+    let bed = Bed::new(&keys("one").replace("one.key", "two.key"));
+    for command in [["config", "check"].as_slice(), &["serve"]] {
+        let done = bed.run(command);
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(78), "{said}");
+        assert!(said.contains("tls-key"), "{said}");
+    }
+    std::fs::remove_dir_all(&bed.dir).unwrap();
+}
