@@ -120,7 +120,17 @@ pub fn init(settings: &Settings) -> Result<Handle, TraceError> {
         (Some(layer), None)
     } else {
         let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
-        (None, Some(fmt::layer().with_writer(std::io::stderr).with_ansi(colours).compact().boxed()))
+        (
+            None,
+            Some(
+                fmt::layer()
+                    .log_internal_errors(false)
+                    .with_writer(std::io::stderr)
+                    .with_ansi(colours)
+                    .compact()
+                    .boxed(),
+            ),
+        )
     };
     tracing_subscriber::registry().with(filter).with(journal).with(plain).try_init().map_err(|_| TraceError::Again)?;
     Ok(Handle(Arc::new(move |filter| handle.reload(filter).is_ok())))

@@ -76,6 +76,7 @@ impl Directory {
         }
         let aliases: Vec<Address> = new.aliases.iter().map(|alias| settings.form(alias)).collect();
         for address in aliases.iter().chain([&primary]) {
+            self.in_real_domain(address)?;
             self.free(&address.to_string())?;
         }
         let account = self.site(|txn| Ok(txn.next_account()))?;
@@ -149,7 +150,9 @@ impl Directory {
     /// # Errors
     /// `Conflict` where it is taken, `NotFound`, and those of the store.
     pub fn add_alias(&self, account: AccountId, alias: &Address) -> Result<(), Error> {
-        self.claim(account, &self.settings().get().form(alias).to_string(), &AddressRow::Alias(account))
+        let alias = self.settings().get().form(alias);
+        self.in_real_domain(&alias)?;
+        self.claim(account, &alias.to_string(), &AddressRow::Alias(account))
     }
 
     /// Gives an account everything in a domain that nothing else claims.
@@ -157,25 +160,64 @@ impl Directory {
     /// # Errors
     /// As `add_alias`.
     pub fn add_catch_all(&self, account: AccountId, domain: &str) -> Result<(), Error> {
-        let key = format!("@{}", crate::model::address::fold_domain(domain));
+        let domain = crate::model::address::fold_domain(domain);
+        self.in_real_domain(&Address::from_parts("", &*domain))?;
+        let key = format!("@{domain}");
         self.claim(account, &key, &AddressRow::CatchAll(account))
     }
 
-    /// Lets one domain stand for another.
+    /// Lets one domain stand for another. It is looked up once: a domain that stands for another has no addresses of its
+    /// own, and is nobody's target.
     ///
     /// # Errors
-    /// `Conflict` where it does so already, and those of the store.
+    /// `Conflict` where it does so already or would break that, and those of the store.
     pub fn add_alias_domain(&self, alias: &str, real: &str) -> Result<(), Error> {
         let fold = crate::model::address::fold_domain;
-        let (key, real) = (format!("@@{}", fold(alias)), fold(real));
-        if fold(alias) == real {
+        let (alias, real) = (fold(alias), fold(real));
+        if alias == real {
             return Err(Error::Conflict("a domain cannot stand for itself".into()));
         }
-        self.free(&key)?;
         self.site(|txn| {
-            txn.set_address(&key, Some(&AddressRow::AliasDomain(real)));
+            for (address, row) in txn.view().addresses()? {
+                let conflict = match &row {
+                    AddressRow::AliasDomain(_) if address == format!("@@{alias}") => Some(taken(&alias)),
+                    AddressRow::AliasDomain(target) if *target == alias => {
+                        let other = address.trim_start_matches('@');
+                        Some(Error::Conflict(format!("{other} stands for {alias}")))
+                    }
+                    AddressRow::AliasDomain(_) if address == format!("@@{real}") => {
+                        Some(Error::Conflict(format!("{real} stands for another domain itself")))
+                    }
+                    AddressRow::Primary(_) | AddressRow::Alias(_) | AddressRow::CatchAll(_)
+                        if address.rsplit_once('@').is_some_and(|(_, domain)| domain == alias) =>
+                    {
+                        Some(Error::Conflict(format!("{address} would be reached no more: remove it first")))
+                    }
+                    _ => None,
+                };
+                conflict.map_or(Ok(()), Err)?;
+            }
+            txn.set_address(&format!("@@{alias}"), Some(&AddressRow::AliasDomain(real)));
             Ok(())
         })
+    }
+
+    /// The domains that stand for another: (alias, real), by name.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn alias_domains(&self) -> Result<Vec<(String, String)>, Error> {
+        let mut all = self.known()?.alias_domains.clone();
+        all.sort();
+        Ok(all)
+    }
+
+    /// Refuses an address that nothing would ever lead to, for its domain stands for another.
+    fn in_real_domain(&self, address: &Address) -> Result<(), Error> {
+        match self.known()?.alias_domains.iter().find(|(alias, _)| alias == address.domain()) {
+            Some((alias, real)) => Err(Error::Conflict(format!("{alias} stands for {real}: give the address there"))),
+            None => Ok(()),
+        }
     }
 
     /// Takes an address away: an alias, `@domain` (a catch-all) or `@@domain` (an alias domain). A primary address goes

@@ -29,11 +29,13 @@ pub struct Settings {
     pub postmaster: Option<Address>,
     /// Whether a new account gets all usual mailboxes, or the Inbox alone.
     pub all_mailboxes: bool,
+    /// IANA name of the time zone of accounts that name none; `None` is the machine's.
+    pub zone: Option<String>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { delimiter: Some('+'), case_sensitive: false, postmaster: None, all_mailboxes: true }
+        Self { delimiter: Some('+'), case_sensitive: false, postmaster: None, all_mailboxes: true, zone: None }
     }
 }
 
@@ -173,13 +175,15 @@ impl Directory {
     /// `NotFound`, and those of reading the store.
     pub fn identity(&self, account: AccountId) -> Result<Identity, Error> {
         let known = self.known()?;
+        let settings = self.0.settings.get();
         let row = known.accounts.get(&account).ok_or(Error::NotFound("account"))?;
         Ok(Identity {
             primary: row.primary.clone(),
             name: row.display_name.clone(),
             addresses: known.of.get(&account).map(|all| all.iter().map(Address::folded).collect()).unwrap_or_default(),
             alias_domains: known.alias_domains.clone(),
-            delimiter: self.0.settings.get().delimiter,
+            delimiter: settings.delimiter,
+            zone: row.zone.clone().or_else(|| settings.zone.clone()),
         })
     }
 

@@ -79,3 +79,32 @@ fn passwords_are_kept_as_phc_strings() {
     assert!(!verify_password("correct horse", "junk"));
     assert!(hash_password("").is_err());
 }
+
+#[test]
+fn a_domain_that_stands_for_another_has_nothing_of_its_own() {
+    let directory = directory(Settings::default());
+    let ann = directory.add(&NewAccount::at(address("ann@example.org"))).unwrap();
+    directory.add_alias(ann, &address("ann@busy.example")).unwrap();
+    directory.add_alias_domain("BÜCHER.example", "Example.org").unwrap();
+    let conflict = |done: Result<(), Error>| match done {
+        Err(Error::Conflict(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    for (alias, real, why) in [
+        ("bücher.example", "example.com", "is taken"),
+        ("example.org", "example.com", "stands for example.org"),
+        ("x.example", "bücher.example", "stands for another"),
+        ("busy.example", "example.org", "ann@busy.example"),
+        ("x.example", "X.example", "itself"),
+    ] {
+        let said = conflict(directory.add_alias_domain(alias, real));
+        assert!(said.contains(why), "{alias} {real}: {said}");
+    }
+    assert!(conflict(directory.add_alias(ann, &address("b@bücher.example"))).contains("give the address there"));
+    assert!(conflict(directory.add_catch_all(ann, "bücher.example")).contains("give the address there"));
+    assert!(directory.add(&NewAccount::at(address("bob@bücher.example"))).is_err());
+    assert_eq!(directory.alias_domains().unwrap(), [("xn--bcher-kva.example".into(), "example.org".into())]);
+    assert_eq!(leads(&directory, "ann@bücher.example"), Some((ann, None)));
+    directory.remove_address("@@Bücher.example").unwrap();
+    assert_eq!(leads(&directory, "ann@bücher.example"), None);
+}

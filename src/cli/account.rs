@@ -1,14 +1,13 @@
-//! `account add|list|show|remove|alias|password`.
+//! `account add|list|show|set|remove|alias|domain|password`.
 
 use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::args::AccountCommand;
+use super::args::{AccountCommand, AccountSet};
 use super::output::{self, text};
 use super::{Context, Failure, exit, methods};
 use crate::config::Octets;
-use crate::model::clock;
 
 /// The longest password that is read.
 const PASSWORD_OCTETS: u64 = 4096;
@@ -17,22 +16,13 @@ pub(super) async fn run(command: AccountCommand, context: &Context) -> Result<()
     let client = &context.client;
     match command {
         AccountCommand::Add { address, display_name, name, aliases, zone, quota, unix_user, detail_files } => {
-            if let Some(zone) = &zone
-                && clock::zone(zone).is_none()
-            {
-                return Err(Failure::new(
-                    exit::USAGE,
-                    format!("`{zone}` is not a time zone: write an IANA name such as Europe/Berlin"),
-                ));
-            }
-            let quota =
-                quota.map(|size| size.parse::<Octets>()).transpose().map_err(|bad| Failure::new(exit::USAGE, bad))?;
+            let quota = quota.as_deref().map(octets).transpose()?;
             let answer = client
                 .call(
                     methods::ACCOUNT_ADD,
                     json!({
                         "address": address, "displayName": display_name, "name": name, "aliases": aliases, "zone": zone,
-                        "quotaOctets": quota.map(|quota| quota.0), "unixUser": unix_user, "detailFiles": detail_files,
+                        "quotaOctets": quota, "unixUser": unix_user, "detailFiles": detail_files,
                     }),
                 )
                 .await?;
@@ -72,6 +62,15 @@ pub(super) async fn run(command: AccountCommand, context: &Context) -> Result<()
                 output::facts(&answer);
             }
         }
+        AccountCommand::Set(args) => {
+            let answer = client.call(methods::ACCOUNT_SET, changes(&args)?.into()).await?;
+            if context.json {
+                output::json(&answer);
+            } else {
+                output::facts(&answer);
+            }
+        }
+        AccountCommand::Domain { alias, target, remove } => domain(alias, target, remove, context).await?,
         AccountCommand::Remove { account, yes } => {
             if !yes && !confirmed(&format!("Remove {account} with all its mail? Type yes: "))? {
                 return Err(Failure::new(exit::USAGE, "not removed"));
@@ -94,6 +93,59 @@ pub(super) async fn run(command: AccountCommand, context: &Context) -> Result<()
             output::line(&format!("password `{label}` of {account} set"));
         }
     }
+    Ok(())
+}
+
+fn octets(size: &str) -> Result<u64, Failure> {
+    size.parse::<Octets>().map(|octets| octets.0).map_err(|bad| Failure::new(exit::USAGE, bad))
+}
+
+/// What is to be changed, as arguments of the method; an empty text takes a value away.
+fn changes(args: &AccountSet) -> Result<Map<String, Value>, Failure> {
+    let mut changes = Map::from_iter([("account".to_owned(), Value::from(args.account.clone()))]);
+    let texts = [("displayName", &args.display_name), ("zone", &args.zone), ("unixUser", &args.unix_user)];
+    for (key, text) in texts {
+        if let Some(text) = text {
+            changes.insert(key.into(), Some(text.clone()).filter(|text| !text.is_empty()).into());
+        }
+    }
+    if let Some(size) = &args.quota {
+        let most = if size.is_empty() { None } else { Some(octets(size)?) };
+        changes.insert("quotaOctets".into(), most.into());
+    }
+    if let Some(number) = &args.quota_emails {
+        let bad = |_| Failure::new(exit::USAGE, format!("`{number}` is not a whole number"));
+        let most = if number.is_empty() { None } else { Some(number.parse::<u64>().map_err(bad)?) };
+        changes.insert("quotaEmails".into(), most.into());
+    }
+    let flags = [("active", args.active, args.inactive), ("detailFiles", args.detail_files, args.no_detail_files)];
+    for (key, yes, _) in flags.into_iter().filter(|(_, yes, no)| *yes || *no) {
+        changes.insert(key.into(), yes.into());
+    }
+    Ok(changes)
+}
+
+async fn domain(alias: Option<String>, target: Option<String>, remove: bool, context: &Context) -> Result<(), Failure> {
+    let Some(alias) = alias else {
+        let answer = context.client.call(methods::ACCOUNT_DOMAINS, json!({})).await?;
+        if context.json {
+            output::json(&answer["list"]);
+        } else {
+            let list = answer["list"].as_array().into_iter().flatten();
+            let rows = list.map(|row| vec![text(&row["domain"]), text(&row["target"])]).collect();
+            output::table(&["DOMAIN", "STANDS FOR"], rows);
+        }
+        return Ok(());
+    };
+    if target.is_none() && !remove {
+        return Err(Failure::new(exit::USAGE, format!("name the domain that {alias} stands for, or say --remove")));
+    }
+    let arguments = json!({"domain": alias, "target": target, "remove": remove});
+    context.client.call(methods::ACCOUNT_DOMAIN, arguments).await?;
+    output::line(&match target {
+        Some(target) => format!("{alias} stands for {target}"),
+        None => format!("{alias} stands for nothing"),
+    });
     Ok(())
 }
 

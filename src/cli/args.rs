@@ -133,6 +133,22 @@ pub enum AccountCommand {
         /// Its name or any of its addresses.
         account: String,
     },
+    /// Change an account; what is not named stays as it is.
+    Set(Box<AccountSet>),
+    /// Let one domain stand for another, or list those that do.
+    ///
+    /// user@ALIAS-DOMAIN is then user@TARGET-DOMAIN, whoever that is. Without arguments: the list.
+    Domain {
+        /// The domain that stands for another.
+        #[arg(value_name = "ALIAS-DOMAIN")]
+        alias: Option<String>,
+        /// The domain whose accounts get the mail.
+        #[arg(value_name = "TARGET-DOMAIN")]
+        target: Option<String>,
+        /// Let it stand for nothing.
+        #[arg(long, requires = "alias", conflicts_with = "target")]
+        remove: bool,
+    },
     /// Remove an account with all its mail.
     Remove {
         /// Its name or any of its addresses.
@@ -163,6 +179,41 @@ pub enum AccountCommand {
     },
 }
 
+/// `account set`
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
+pub struct AccountSet {
+    /// Its name or any of its addresses.
+    pub account: String,
+    /// The owner's name, as replies show it; "" for none.
+    #[arg(long, group = "change", value_name = "NAME")]
+    pub display_name: Option<String>,
+    /// The owner's IANA time zone; "" for the configuration's.
+    #[arg(long, group = "change")]
+    pub zone: Option<String>,
+    /// The most that it may hold, such as "2 GiB"; "" for no bound.
+    #[arg(long, group = "change", value_name = "SIZE")]
+    pub quota: Option<String>,
+    /// The most messages that it may hold; "" for no bound.
+    #[arg(long, group = "change", value_name = "NUMBER")]
+    pub quota_emails: Option<String>,
+    /// The Unix user who may manage it; "" for none.
+    #[arg(long, group = "change", value_name = "USER")]
+    pub unix_user: Option<String>,
+    /// Let user+Mailbox@ file into that mailbox.
+    #[arg(long, group = "change", conflicts_with = "no_detail_files")]
+    pub detail_files: bool,
+    /// File all into the Inbox.
+    #[arg(long, group = "change")]
+    pub no_detail_files: bool,
+    /// Take mail.
+    #[arg(long, group = "change", conflicts_with = "inactive")]
+    pub active: bool,
+    /// Take no more mail (550 5.2.1); what is there stays.
+    #[arg(long, group = "change")]
+    pub inactive: bool,
+}
+
 /// Whose.
 #[derive(Debug, Args)]
 pub struct Whose {
@@ -178,7 +229,8 @@ pub enum VacationCommand {
     ///
     /// Strangers will read the text (RFC 3834 §6): leave out what a burglar would like to know. Dates are written
     /// 2026-12-24, 2026-12-24T09:00, today, tomorrow, friday, or from today +3d, +2w, +1m; in the account's time zone. A day
-    /// given to --until is included.
+    /// given to --until is included. In subject and text {subject} stands for the subject of the message that is answered,
+    /// {from} for its sender, {until} for the last day.
     Set(Box<VacationSet>),
     /// Show what senders are told.
     Show(Whose),
@@ -192,6 +244,28 @@ pub enum VacationCommand {
         /// At most this many, newest first.
         #[arg(long, default_value_t = 50, value_name = "NUMBER")]
         limit: usize,
+    },
+    /// Who was told, newest first.
+    Told {
+        /// Whose.
+        #[command(flatten)]
+        whose: Whose,
+        /// At most this many; all if not given.
+        #[arg(long, value_name = "NUMBER")]
+        limit: Option<usize>,
+    },
+    /// Forget that a sender was told, so that he is answered anew.
+    #[command(group = clap::ArgGroup::new("who").required(true))]
+    Forget {
+        /// Whose.
+        #[command(flatten)]
+        whose: Whose,
+        /// Whom.
+        #[arg(group = "who")]
+        sender: Option<String>,
+        /// Everybody.
+        #[arg(long, group = "who")]
+        all: bool,
     },
     /// Say what a message would get, and print the reply without sending it.
     Test {
@@ -240,9 +314,12 @@ pub struct VacationSet {
     /// The reply's Reply-To.
     #[arg(long, value_name = "ADDRESS")]
     pub reply_to: Option<String>,
-    /// More addresses that count as the owner's.
+    /// More addresses that count as the owner's; the option once for each, "" for none.
     #[arg(long = "address", value_name = "ADDRESS")]
     pub addresses: Vec<String>,
+    /// Never answer this address or domain; the option once for each, "" for nobody.
+    #[arg(long, value_name = "ADDRESS|DOMAIN")]
+    pub except: Vec<String>,
 }
 
 /// `mail`
@@ -262,6 +339,9 @@ pub enum MailCommand {
         /// At most this many.
         #[arg(long, default_value_t = 50, value_name = "NUMBER")]
         limit: usize,
+        /// Go on after this message, the last of the page before.
+        #[arg(long, value_name = "EMAIL")]
+        after: Option<String>,
     },
     /// Print a message as it was received.
     Show {

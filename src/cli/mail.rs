@@ -10,10 +10,11 @@ use crate::wire::jmap::of_octets;
 
 pub(super) async fn run(command: MailCommand, context: &Context) -> Result<(), Failure> {
     match command {
-        MailCommand::List { whose, mailbox, threads, limit } => {
+        MailCommand::List { whose, mailbox, threads, limit, after } => {
             let account = vacation::account(&whose.account, context).await?;
-            let arguments =
-                json!({"accountId": account.id, "mailbox": mailbox, "collapseThreads": threads, "limit": limit});
+            let arguments = json!({
+                "accountId": account.id, "mailbox": mailbox, "collapseThreads": threads, "limit": limit, "after": after,
+            });
             let answer = context.client.call(methods::MAIL_LIST, arguments).await?;
             if context.json {
                 output::json(&answer["list"]);

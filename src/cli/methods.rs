@@ -3,12 +3,17 @@
 pub(super) const ACCOUNT_ADD: &str = "Account/add";
 pub(super) const ACCOUNT_LIST: &str = "Account/list";
 pub(super) const ACCOUNT_GET: &str = "Account/get";
+pub(super) const ACCOUNT_SET: &str = "Account/set";
 pub(super) const ACCOUNT_REMOVE: &str = "Account/remove";
 pub(super) const ACCOUNT_ALIAS: &str = "Account/alias";
+pub(super) const ACCOUNT_DOMAIN: &str = "Account/aliasDomain";
+pub(super) const ACCOUNT_DOMAINS: &str = "Account/aliasDomains";
 pub(super) const ACCOUNT_PASSWORD: &str = "Account/password";
 pub(super) const VACATION_GET: &str = "VacationResponse/get";
 pub(super) const VACATION_SET: &str = "VacationResponse/set";
 pub(super) const VACATION_LOG: &str = "Decision/list";
+pub(super) const TOLD_LIST: &str = "Told/list";
+pub(super) const TOLD_FORGET: &str = "Told/forget";
 pub(super) const MAIL_LIST: &str = "Mail/list";
 pub(super) const QUEUE_LIST: &str = "Queue/list";
 pub(super) const QUEUE_RETRY: &str = "Queue/retry";

@@ -63,10 +63,12 @@ pub fn main() -> ExitCode {
 }
 
 /// Says something on standard error.
-#[expect(clippy::print_stderr, reason = "the command line speaks on standard error")]
 pub(crate) fn complain(message: &str) {
+    use std::io::Write as _;
+    let mut out = std::io::stderr().lock();
     for (at, line) in message.lines().enumerate() {
-        eprintln!("{}{}", if at == 0 { "restante: " } else { "" }, output::clean(line));
+        // With standard error gone there is nobody to tell.
+        drop(writeln!(out, "{}{}", if at == 0 { "restante: " } else { "" }, output::clean(line)));
     }
 }
 
@@ -76,8 +78,10 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Demo(args) => demo::run(&args),
         Command::Config(command) => config::run(&command, cli.config.as_deref()),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "restante", &mut std::io::stdout());
-            Ok(())
+            // It panics where it cannot write.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "restante", &mut script);
+            output::octets(&script)
         }
         Command::Manual => {
             output::raw(&manual::text());

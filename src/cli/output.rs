@@ -24,15 +24,20 @@ pub(super) fn raw(text: &str) {
     say(text);
 }
 
-/// Octets, as they are.
+/// Octets, as they are. A reader that has seen enough is no fault; a full disk is.
 ///
 /// # Errors
-/// Standard output is gone.
+/// What hinders the writing.
 pub(super) fn octets(bytes: &[u8]) -> Result<(), Failure> {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
     let written = out.write_all(bytes).and_then(|()| out.flush());
-    written.map_err(|error| Failure::new(exit::TEMPORARY, format!("standard output: {error}")))
+    match written {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(exit::TEMPORARY, format!("standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// JSON, indented.

@@ -1,4 +1,4 @@
-//! `vacation set|show|off|log|test`.
+//! `vacation set|show|off|log|told|forget|test`.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -28,6 +28,8 @@ pub(super) async fn run(command: VacationCommand, context: &Context) -> Result<(
             Ok(())
         }
         VacationCommand::Log { whose, limit } => log(&whose, limit, context).await,
+        VacationCommand::Told { whose, limit } => told(&whose, limit, context).await,
+        VacationCommand::Forget { whose, sender, all } => forget(&whose, sender, all, context).await,
         VacationCommand::Test { whose, file, sender } => test(&whose, &file, sender.as_deref(), context).await,
     }
 }
@@ -83,8 +85,11 @@ async fn set(args: VacationSet, context: &Context) -> Result<(), Failure> {
     if let Some(address) = args.reply_to {
         patch.insert("replyTo".into(), json!({"name": null, "email": address}));
     }
-    if !args.addresses.is_empty() {
-        patch.insert("addresses".into(), args.addresses.into());
+    for (key, given) in [("addresses", args.addresses), ("except", args.except)] {
+        if !given.is_empty() {
+            let named: Vec<String> = given.into_iter().filter(|text| !text.trim().is_empty()).collect();
+            patch.insert(key.into(), named.into());
+        }
     }
     update(context, &account.id, patch.into()).await?;
     if speaks && !context.json {
@@ -133,6 +138,8 @@ pub(super) async fn show_of(name: &str, context: &Context) -> Result<(), Failure
         ("until", with_zone(&when(&response["toDate"], &account.zone), zone)),
         ("From", address(&response["from"])),
         ("Reply-To", address(&response["replyTo"])),
+        ("also for", list(&response["addresses"])),
+        ("never to", list(&response["except"])),
         ("subject", text(&response["subject"])),
         ("text", text(&response["textBody"])),
         ("html", text(&response["htmlBody"])),
@@ -146,6 +153,10 @@ pub(super) async fn show_of(name: &str, context: &Context) -> Result<(), Failure
 
 fn with_zone(when: &str, zone: &str) -> String {
     if when.is_empty() { String::new() } else { format!("{when} ({zone})") }
+}
+
+fn list(value: &Value) -> String {
+    value.as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join(", ")
 }
 
 fn address(value: &Value) -> String {
@@ -163,6 +174,36 @@ async fn log(whose: &Whose, limit: usize, context: &Context) -> Result<(), Failu
         output::json(&answer["list"]);
     } else {
         output::table(&LOG_HEAD, log_rows(&answer["list"], &account.zone));
+    }
+    Ok(())
+}
+
+async fn told(whose: &Whose, limit: Option<usize>, context: &Context) -> Result<(), Failure> {
+    let account = account(&whose.account, context).await?;
+    let answer = context.client.call(methods::TOLD_LIST, json!({"accountId": account.id, "limit": limit})).await?;
+    if context.json {
+        output::json(&answer["list"]);
+        return Ok(());
+    }
+    let row = |row: &Value| {
+        let sender = row["sender"].as_str().unwrap_or("(told before addresses were kept)");
+        vec![when(&row["at"], &account.zone), sender.to_owned()]
+    };
+    output::table(&["WHEN", "SENDER"], answer["list"].as_array().into_iter().flatten().map(row).collect());
+    Ok(())
+}
+
+async fn forget(whose: &Whose, sender: Option<String>, all: bool, context: &Context) -> Result<(), Failure> {
+    let account = account(&whose.account, context).await?;
+    let arguments = json!({"accountId": account.id, "sender": sender, "all": all});
+    let answer = context.client.call(methods::TOLD_FORGET, arguments).await?;
+    if context.json {
+        output::json(&answer);
+    } else {
+        output::line(&format!(
+            "{} forgotten: answered anew with the next message",
+            sender.unwrap_or_else(|| text(&answer["forgotten"]))
+        ));
     }
     Ok(())
 }

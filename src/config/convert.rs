@@ -41,6 +41,7 @@ impl Config {
             case_sensitive: self.directory.case_sensitive,
             postmaster: self.directory.postmaster.as_deref().and_then(|text| Address::parse(text).ok()),
             all_mailboxes: self.directory.mailboxes == Mailboxes::Roles,
+            zone: self.directory.zone.clone(),
         }
     }
 

@@ -295,7 +295,7 @@ fn answer(txn: &mut Txn<'_>, plan: &Plan, email: EmailId) -> Result<Verdict, Err
         message_id: reply.message_id.clone(),
         message: reply.message.clone(),
     });
-    txn.remember_told(told, *generation)?;
+    txn.remember_told(told, &reply.recipient, *generation)?;
     Ok(Verdict::Answered(action))
 }
 

@@ -1,15 +1,28 @@
-//! VacationResponse/get and /set (RFC 8621 §8): the account's one response. Under the vendor capability it has three more
-//! properties: `from`, `replyTo` ({name, email}) and `addresses` (texts).
+//! VacationResponse/get and /set (RFC 8621 §8): the account's one response. Under the vendor capability it has four more
+//! properties: `from`, `replyTo` ({name, email}), `addresses` and `except` (texts: an address or a domain).
 
 use serde_json::{Map, Value, json};
 
 use super::context::{Args, Context, date, fail};
-use crate::model::{AccountId, Address, DataType, EmailAddress, UtcMillis, VacationResponse};
+use crate::model::{AccountId, Address, AddressError, DataType, EmailAddress, Except, UtcMillis, VacationResponse};
 use crate::wire::jmap::{MethodError, SetError};
 
 const ID: &str = "singleton";
-const PROPERTIES: [&str; 10] =
-    ["id", "isEnabled", "fromDate", "toDate", "subject", "textBody", "htmlBody", "from", "replyTo", "addresses"];
+const PROPERTIES: [&str; 11] = [
+    "id",
+    "isEnabled",
+    "fromDate",
+    "toDate",
+    "subject",
+    "textBody",
+    "htmlBody",
+    "from",
+    "replyTo",
+    "addresses",
+    "except",
+];
+/// Addresses, or exceptions, of one response.
+const MOST: usize = 1000;
 /// Octets of a text that is stored.
 const TEXT: usize = 256 * 1024;
 
@@ -43,10 +56,11 @@ fn object(response: &VacationResponse) -> Map<String, Value> {
         person.as_ref().map_or(Value::Null, |person| json!({"name": person.name, "email": person.email}))
     };
     let addresses: Vec<String> = response.addresses.iter().map(ToString::to_string).collect();
+    let except: Vec<String> = response.except.iter().map(ToString::to_string).collect();
     let object = json!({
         "id": ID, "isEnabled": response.enabled, "fromDate": date(response.from_date), "toDate": date(response.to_date),
         "subject": response.subject, "textBody": response.text_body, "htmlBody": response.html_body,
-        "from": person(&response.from), "replyTo": person(&response.reply_to), "addresses": addresses,
+        "from": person(&response.from), "replyTo": person(&response.reply_to), "addresses": addresses, "except": except,
     });
     match object {
         Value::Object(object) => object,
@@ -113,15 +127,24 @@ fn apply(response: &mut VacationResponse, property: &str, value: &Value) -> Resu
         "htmlBody" => response.html_body = text(value)?,
         "from" => response.from = person(value)?,
         "replyTo" => response.reply_to = person(value)?,
-        "addresses" => {
-            let all = value.as_array().ok_or("an array of addresses is wanted")?;
-            let parse =
-                |one: &Value| Address::parse(one.as_str().unwrap_or_default()).map_err(|error| error.to_string());
-            response.addresses = all.iter().take(100).map(parse).collect::<Result<_, _>>()?;
-        }
+        "addresses" => response.addresses = all(value, Address::parse)?,
+        "except" => response.except = all(value, str::parse::<Except>)?,
         _ => return Err("there is no such property, or it cannot be set".into()),
     }
     Ok(())
+}
+
+/// Every text of an array, read.
+fn all<T>(value: &Value, read: impl Fn(&str) -> Result<T, AddressError>) -> Result<Vec<T>, String> {
+    let all = value.as_array().ok_or("an array of texts is wanted")?;
+    if all.len() > MOST {
+        return Err(format!("more than {MOST}"));
+    }
+    let one = |one: &Value| {
+        let text = one.as_str().ok_or("an array of texts is wanted")?;
+        read(text).map_err(|error| format!("`{text}`: {error}"))
+    };
+    all.iter().map(one).collect()
 }
 
 fn instant(value: &Value) -> Result<Option<UtcMillis>, String> {

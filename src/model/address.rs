@@ -105,6 +105,16 @@ impl Address {
         format!("{}@{}", labels.join("."), folded.local)
     }
 
+    /// The form in which it travels: with the domain in A-labels where that makes it ASCII; as it stands where nothing but
+    /// SMTPUTF8 can carry it.
+    #[must_use]
+    pub fn travelling(&self) -> Self {
+        if self.needs_smtputf8() || self.domain.is_ascii() {
+            return self.clone();
+        }
+        Self { local: self.local.clone(), domain: fold_domain(&self.domain) }
+    }
+
     /// Whether it can only travel with SMTPUTF8 (RFC 6531).
     #[must_use]
     pub fn needs_smtputf8(&self) -> bool {
@@ -213,6 +223,9 @@ mod tests {
         assert_eq!((base.local(), detail), ("jo.e", Some("tag")));
         assert_eq!(Address::from_parts("a", "b.example.org").reversed_domain(), "org.example.b@a");
         assert!(Address::parse("jürgen@example.org").unwrap().needs_smtputf8());
-        assert!(!Address::parse("j@bücher.example").unwrap().needs_smtputf8());
+        let domain_alone = Address::parse("J@Bücher.example").unwrap();
+        assert!(!domain_alone.needs_smtputf8());
+        assert_eq!(domain_alone.travelling().to_string(), "J@xn--bcher-kva.example");
+        assert_eq!(Address::parse("jü@bücher.example").unwrap().travelling().to_string(), "jü@bücher.example");
     }
 }

@@ -52,6 +52,15 @@ impl UtcMillis {
         self.timestamp().to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string()
     }
 
+    /// The last day, `2026-11-21`, of a time that ends with this instant, the instant itself not included; in the zone of
+    /// that IANA name, else in the machine's.
+    #[must_use]
+    pub fn last_day(self, name: Option<&str>) -> String {
+        let zone = name.and_then(zone).unwrap_or_else(TimeZone::system);
+        let last = Self(self.0.saturating_sub(1)).timestamp();
+        last.to_zoned(zone).strftime("%Y-%m-%d").to_string()
+    }
+
     /// Reads a `UTCDate` or any RFC 3339 instant.
     #[must_use]
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
@@ -146,6 +155,9 @@ mod tests {
         assert_eq!(at.rfc5322(), "Sat, 21 Nov 2026 09:00:00 +0000");
         assert_eq!(at.rfc3339(), "2026-11-21T09:00:00Z");
         assert_eq!(at.after(Duration::from_secs(1)).since(at), Duration::from_secs(1));
+        let end = UtcMillis::parse_rfc3339("2026-11-22T05:00:00Z").unwrap();
+        assert_eq!(end.last_day(Some("America/New_York")), "2026-11-21");
+        assert_eq!(end.last_day(Some("Europe/Berlin")), "2026-11-22");
         assert_eq!(at.since(at.after(Duration::from_secs(1))), Duration::ZERO);
     }
 }

@@ -15,6 +15,8 @@ pub struct Identity {
     pub alias_domains: Vec<(String, String)>,
     /// What separates user and detail; `None` where sub-addresses are off.
     pub delimiter: Option<char>,
+    /// IANA name of the owner's time zone; `None` is the machine's.
+    pub zone: Option<String>,
 }
 
 impl Identity {
@@ -52,6 +54,7 @@ mod tests {
             addresses: vec![Address::from_parts("ann", "example.org"), Address::from_parts("a.b", "example.org")],
             alias_domains: vec![("example.net".into(), "example.org".into())],
             delimiter: Some('+'),
+            zone: None,
         };
         for (text, is) in [
             ("Ann@EXAMPLE.org", true),

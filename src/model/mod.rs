@@ -35,4 +35,4 @@ pub use listing::{Kept, Listing, Shape, Stage, Tally, View};
 pub use live::Live;
 pub use mailbox::{Counts, Mailbox, Role};
 pub use secret::Secrets;
-pub use vacation::VacationResponse;
+pub use vacation::{Except, VacationResponse};

@@ -1,6 +1,9 @@
 //! The account's vacation response (RFC 8621 §8), as set by its owner.
 
-use super::address::Address;
+use std::fmt;
+use std::str::FromStr;
+
+use super::address::{Address, AddressError, domain_is_well_formed, fold_domain};
 use super::clock::UtcMillis;
 use super::email::EmailAddress;
 
@@ -25,16 +28,92 @@ pub struct VacationResponse {
     pub reply_to: Option<EmailAddress>,
     /// More addresses that count as the owner's (RFC 5230 §4.5 `:addresses`).
     pub addresses: Vec<Address>,
+    /// Who is never answered.
+    pub except: Vec<Except>,
     /// Moves with every change of what it says or when, and when it is switched on again: who was told before is told
     /// anew.
     pub generation: u32,
 }
 
 impl VacationResponse {
-    /// Whether another response would say something else, or at another time.
+    /// Whether another response would say something else, or at another time. Who is never answered does not bear on
+    /// that: one exception more must not tell everybody else once more.
     #[must_use]
     pub fn differs_from(&self, other: &Self) -> bool {
-        let plain = |response: &Self| Self { generation: 0, ..response.clone() };
+        let plain = |response: &Self| Self { generation: 0, except: Vec::new(), ..response.clone() };
         plain(self) != plain(other)
+    }
+}
+
+/// Whom a response passes over: one address, or everybody in one domain (not in those below it). Folded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Except {
+    /// The sender of this address.
+    Address(Address),
+    /// Every sender in this domain.
+    Domain(String),
+}
+
+impl Except {
+    /// Whether it is about `sender`.
+    #[must_use]
+    pub fn covers(&self, sender: &Address) -> bool {
+        match self {
+            Self::Address(address) => *address == sender.folded(),
+            Self::Domain(domain) => *domain == fold_domain(sender.domain()),
+        }
+    }
+}
+
+impl FromStr for Except {
+    type Err = AddressError;
+
+    /// Reads `user@domain`, `@domain` or `domain`.
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let text = text.trim();
+        match text.strip_prefix('@').unwrap_or(text) {
+            domain if domain.contains('@') => Ok(Self::Address(Address::parse(text)?.folded())),
+            domain if domain.chars().any(char::is_control) => Err(AddressError::Control),
+            domain if domain.len() > 255 => Err(AddressError::Long),
+            domain if domain_is_well_formed(domain) => Ok(Self::Domain(fold_domain(domain))),
+            _ => Err(AddressError::Domain),
+        }
+    }
+}
+
+impl fmt::Display for Except {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(out),
+            Self::Domain(domain) => out.write_str(domain),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exceptions_cover_what_they_name() {
+        let covers =
+            |except: &str, sender: &str| except.parse::<Except>().unwrap().covers(&Address::parse(sender).unwrap());
+        assert!(covers("Bob@Example.NET", "bob@example.net") && !covers("bob@example.net", "bobby@example.net"));
+        assert!(covers("bücher.example", "x@xn--bcher-kva.example") && covers("@example.net", "bob@EXAMPLE.net"));
+        assert!(!covers("example.net", "bob@sub.example.net") && !covers("example.net", "bob@notexample.net"));
+        for text in ["", "@", "a b", "bob@", "@@example.net", "x\r\ny.example", "ex ample@example.net"] {
+            assert!(text.parse::<Except>().is_err(), "{text:?}");
+        }
+        for text in ["bob@example.net", "example.net"] {
+            assert_eq!(text.parse::<Except>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn an_exception_more_tells_nobody_anew() {
+        let old = VacationResponse::default();
+        let new = VacationResponse { except: vec![Except::Domain("example.net".into())], ..old.clone() };
+        assert!(new != old && !new.differs_from(&old));
+        assert!(VacationResponse { enabled: true, ..old.clone() }.differs_from(&old));
     }
 }

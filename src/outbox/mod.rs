@@ -9,4 +9,4 @@
 pub mod dsn;
 mod schedule;
 
-pub use schedule::{Next, Outcome, follow, recover};
+pub use schedule::{NO_SMTPUTF8, NOT_SENT, Next, Outcome, follow, recover, too_late};

@@ -14,6 +14,8 @@ pub enum Outcome {
     /// Not now: the next hop says so, or cannot be reached. Refusals that concern us and not the message (connecting,
     /// greeting, EHLO, TLS) are of this kind whatever their digit.
     Temporary(String),
+    /// Never: the recipient's address, or the sender's, is not ASCII, and the next hop lacks SMTPUTF8 (RFC 6531 §3.5).
+    NoSmtpUtf8,
     /// Never.
     Permanent {
         /// What the next hop said.
@@ -32,12 +34,19 @@ pub enum Next {
     Again(Box<Action>),
     /// Give up: remove it; and forget that its recipient was told, if so said.
     GiveUp {
+        /// The code of the reason, as the owner's log has it.
+        reason: &'static str,
         /// Why.
         why: String,
         /// Whether the told row goes, too.
         forget_told: bool,
     },
 }
+
+/// Reason: an address is not ASCII, and the relay lacks SMTPUTF8.
+pub const NO_SMTPUTF8: &str = "no-smtputf8";
+/// Reason: the relay refused it for good, or it could not be sent in time.
+pub const NOT_SENT: &str = "not-sent";
 
 const FIRST: Duration = Duration::from_secs(60);
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -51,7 +60,7 @@ pub fn follow(action: &Action, outcome: Outcome, now: UtcMillis, jitter: u8) -> 
         (Outcome::Unknown(text), ActionKind::Notification) | (Outcome::Temporary(text), _) => {
             let due = now.after(delay(action.attempts, jitter));
             if due >= action.expires {
-                return Next::GiveUp { why: format!("not sent in time: {text}"), forget_told: true };
+                return too_late(&text);
             }
             Next::Again(Box::new(Action {
                 state: ActionState::Waiting,
@@ -61,8 +70,21 @@ pub fn follow(action: &Action, outcome: Outcome, now: UtcMillis, jitter: u8) -> 
                 ..action.clone()
             }))
         }
-        (Outcome::Permanent { text, bad_address }, _) => Next::GiveUp { why: text, forget_told: !bad_address },
+        // No other message to that address would fare better: who was told stays told.
+        (Outcome::NoSmtpUtf8, _) => {
+            let why = "the address is not ASCII, and the relay lacks SMTPUTF8".into();
+            Next::GiveUp { reason: NO_SMTPUTF8, why, forget_told: false }
+        }
+        (Outcome::Permanent { text, bad_address }, _) => {
+            Next::GiveUp { reason: NOT_SENT, why: text, forget_told: !bad_address }
+        }
     }
+}
+
+/// What becomes of an action whose time is over; `last` is what the last attempt met.
+#[must_use]
+pub fn too_late(last: &str) -> Next {
+    Next::GiveUp { reason: NOT_SENT, why: format!("not sent in time: {last}"), forget_told: true }
 }
 
 /// What becomes of an action that was found half attempted at the start of the service.
@@ -133,7 +155,9 @@ mod tests {
         for bad_address in [true, false] {
             let outcome = Outcome::Permanent { text: "no".into(), bad_address };
             let next = follow(&action(ActionKind::Reply, 0), outcome, UtcMillis(0), 0);
-            assert_eq!(next, Next::GiveUp { why: "no".into(), forget_told: !bad_address });
+            assert_eq!(next, Next::GiveUp { reason: NOT_SENT, why: "no".into(), forget_told: !bad_address });
         }
+        let next = follow(&action(ActionKind::Reply, 0), Outcome::NoSmtpUtf8, UtcMillis(0), 0);
+        assert!(matches!(next, Next::GiveUp { reason: "no-smtputf8", forget_told: false, .. }));
     }
 }

@@ -112,15 +112,15 @@ async fn hand_over<T: AsyncRead + AsyncWrite + Unpin, F: Future<Output = Recorde
 ) -> Result<Outcome, Failed> {
     let utf8 = action.recipient.needs_smtputf8() || action.sender.as_ref().is_some_and(Address::needs_smtputf8);
     if utf8 && offers & EXT_SMTP_UTF8 == 0 {
-        let text = "no-smtputf8: the address is not ASCII, and the relay lacks SMTPUTF8".to_owned();
-        return Err(Failed::Message(Outcome::Permanent { text, bad_address: true }));
+        quit(client).await;
+        return Err(Failed::Message(Outcome::NoSmtpUtf8));
     }
-    let sender = action.sender.as_ref().map(ToString::to_string).unwrap_or_default();
+    let sender = action.sender.as_ref().map(|sender| sender.travelling().to_string()).unwrap_or_default();
     let smtputf8 = if utf8 { " SMTPUTF8" } else { "" };
     let never = if action.notify_never && offers & EXT_DSN != 0 { " NOTIFY=NEVER" } else { "" };
     for (command, wanted) in [
         (format!("MAIL FROM:<{sender}>{smtputf8}\r\n"), 250..=250),
-        (format!("RCPT TO:<{}>{never}\r\n", action.recipient), 250..=251),
+        (format!("RCPT TO:<{}>{never}\r\n", action.recipient.travelling()), 250..=251),
         ("DATA\r\n".to_owned(), 354..=354),
     ] {
         let reply = client.cmd(command.as_bytes()).await.map_err(|error| Failed::Relay(error.to_string()))?;

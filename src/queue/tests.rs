@@ -107,10 +107,10 @@ async fn queue_reply(store: &Store, to: &str, state: ActionState) {
         message_id: format!("{to}@example.org"),
         message: b"Subject: x\r\n\r\n.dot\r\n".to_vec(),
     };
-    let told = action.told.unwrap();
+    let (told, recipient) = (action.told.unwrap(), action.recipient.clone());
     let done = store.commit(ANN, |txn| {
         txn.queue_action(action);
-        txn.remember_told(&told, 0)
+        txn.remember_told(&told, &recipient, 0)
     });
     done.unwrap().1.wait().await.unwrap();
 }

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::send::{Relay, send};
 use crate::model::{AccountId, Action, ActionId, ActionState, DataType, Live, UtcMillis};
-use crate::outbox::{Next, Outcome, follow, recover};
+use crate::outbox::{Next, Outcome, follow, recover, too_late};
 use crate::store::{Error, Store};
 
 /// What a site sets.
@@ -165,8 +165,8 @@ async fn carry_out(store: Store, relay: Relay, key: Key) -> (Key, bool) {
     };
     let now = store.clock().now();
     if now >= action.expires {
-        let why = format!("not sent in time: {}", action.last_error.as_deref().unwrap_or("never tried"));
-        keep(&store, account, &action, Next::GiveUp { why, forget_told: true }).await;
+        let next = too_late(action.last_error.as_deref().unwrap_or("never tried"));
+        keep(&store, account, &action, next).await;
         return (key, false);
     }
     let begun = Action { state: ActionState::Attempting, ..action.clone() };
@@ -198,15 +198,18 @@ async fn keep(store: &Store, account: AccountId, action: &Action, next: Next) {
         Next::Again(again) => {
             tracing::info!(%account, action = %id, %recipient, error = again.last_error, due = %again.due, "again");
         }
-        Next::GiveUp { why, .. } => tracing::warn!(%account, action = %id, %recipient, why, "given up"),
+        Next::GiveUp { reason, why, .. } => {
+            tracing::warn!(%account, action = %id, %recipient, reason, why, "given up");
+        }
     }
     let done = store.commit(account, |txn| match &next {
         Next::Done(_) => txn.remove_action(id).map(drop),
         Next::Again(again) => txn.update_action(again),
-        Next::GiveUp { forget_told, .. } => {
+        Next::GiveUp { reason, why, forget_told } => {
             let action = txn.remove_action(id)?;
+            txn.take_back_answer(&action, reason, why)?;
             match action.told.filter(|_| *forget_told) {
-                Some(who) => txn.remove_told(&who),
+                Some(who) => txn.remove_told(&who).map(drop),
                 None => Ok(()),
             }
         }

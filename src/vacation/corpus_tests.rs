@@ -53,6 +53,7 @@ fn decisions_agree_with_the_table() {
                 addresses: vec![recipient.folded()],
                 alias_domains: Vec::new(),
                 delimiter: Some('+'),
+                zone: None,
             },
             response: &VacationResponse { enabled: true, ..VacationResponse::default() },
             facts: &facts,

@@ -2,11 +2,11 @@
 //!
 //! The rules stand in the order in which they are asked; the first that applies is the one that is recorded. First whether
 //! there is a vacation at all, then who sent it, then what kind of mail it is, then whether it was for this person, and last
-//! whether this sender knows already. The rate is the caller's to ask, after this, for asking counts.
+//! whether the owner wants this sender answered, and whether he knows already. The rate is the caller's to ask, after this, for asking counts.
 
 use super::reason::Reason;
 use super::reply::is_own_id;
-use super::sender::system_sender;
+use super::sender::{sender_key, system_sender};
 use crate::message::auto::Facts;
 use crate::model::{Address, Identity, UtcMillis, VacationResponse};
 
@@ -64,7 +64,7 @@ pub enum Outcome {
 /// Decides.
 #[must_use]
 pub fn decide(input: &Input<'_>) -> Outcome {
-    let rules = [window, sender, kind, standing, addressed, told];
+    let rules = [window, sender, kind, standing, addressed, audience, told];
     rules
         .iter()
         .find_map(|rule| rule(input))
@@ -120,6 +120,15 @@ fn addressed(input: &Input<'_>) -> Objection {
     let recipient = input.identity.canonical(input.recipient);
     let named = input.facts.destinations.iter().any(|to| is_me(input, to) || input.identity.canonical(to) == recipient);
     (!named).then(|| (Reason::NotAddressed, format!("{} is not among the addressees", input.recipient)))
+}
+
+fn audience(input: &Input<'_>) -> Objection {
+    let sender = input.sender?;
+    // A sender under a daily tag is the same person.
+    let plain = Address::parse(&sender_key(sender)).ok();
+    let covered = |address: &Address| input.response.except.iter().find(|except| except.covers(address));
+    let except = covered(sender).or_else(|| plain.as_ref().and_then(covered))?;
+    Some((Reason::NotInAudience, format!("excepted: {except}")))
 }
 
 fn told(input: &Input<'_>) -> Objection {

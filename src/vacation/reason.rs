@@ -50,6 +50,8 @@ reasons! {
     Unauthenticated = "unauthenticated",
     /// No address of the account is among those it is addressed to (RFC 5230 §4.5).
     NotAddressed = "not-addressed",
+    /// The owner answers only others (`except`).
+    NotInAudience = "not-in-audience",
     /// The same sender was told in this vacation (RFC 5230 §4.2).
     AlreadyTold = "already-told",
     /// More replies than the site allows in an hour.

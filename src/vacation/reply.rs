@@ -17,7 +17,7 @@ pub struct Reply {
 
 /// References that a reply names: the first and the last of longer lists.
 const REFERENCES: usize = 20;
-/// Characters of the original subject that are repeated.
+/// Characters of the original subject that are repeated, each time.
 const SUBJECT: usize = 200;
 /// The text where the owner set none (RFC 8621 §8).
 const DEFAULT_TEXT: &str = "I am away at the moment and will read your message when I am back.\n";
@@ -38,10 +38,14 @@ pub fn reply(
         Address::parse(&from.email).map_or_else(|_| identity.primary.domain().to_owned(), |a| a.domain().to_owned());
     let message_id = own_id(nonce, crate::model::address::fold_domain(&domain).as_str(), secret);
     let subject = facts.subject.as_deref().map(one_line).unwrap_or_default();
-    let placed = |text: &str| fill(text, &subject, sender, response);
+    let subject: String = subject.chars().take(SUBJECT).collect();
+    let until = response.to_date.map(|at| at.last_day(identity.zone.as_deref()));
+    let values = [("subject", Some(subject.clone())), ("from", Some(sender.to_string())), ("until", until)];
+    let placed = |text: &str| fill(text, &values, str::to_owned);
+    let html = response.html_body.as_deref().map(|html| fill(html, &values, as_html));
     let text = match (&response.text_body, &response.html_body) {
         (Some(text), _) => placed(text),
-        (None, Some(html)) => as_text(&placed(html)),
+        (None, Some(_)) => as_text(html.as_deref().unwrap_or_default()),
         (None, None) => DEFAULT_TEXT.to_owned(),
     };
     let known_as = facts
@@ -50,7 +54,10 @@ pub fn reply(
         .find(|person| Address::parse(&person.email).is_ok_and(|address| address.folded() == sender.folded()));
     let draft = Draft {
         from,
-        to: EmailAddress { name: known_as.and_then(|person| person.name.clone()), email: sender.to_string() },
+        to: EmailAddress {
+            name: known_as.and_then(|person| person.name.clone()),
+            email: sender.travelling().to_string(),
+        },
         reply_to: response.reply_to.clone(),
         subject: response.subject.as_deref().map_or_else(|| subject_for(&subject), placed),
         date: now,
@@ -63,7 +70,7 @@ pub fn reply(
             ("Precedence", "bulk"),
         ],
         text,
-        html: response.html_body.as_deref().map(placed),
+        html,
     };
     Reply { recipient: sender.clone(), message_id, message: build(&draft) }
 }
@@ -79,9 +86,8 @@ fn subject_for(original: &str) -> String {
     if original.is_empty() {
         return "Automated reply".into();
     }
-    let cut: String = original.chars().take(SUBJECT).collect();
-    let repeated = cut.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("auto:"));
-    if repeated { cut } else { format!("Auto: {cut}") }
+    let repeated = original.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("auto:"));
+    if repeated { original.to_owned() } else { format!("Auto: {original}") }
 }
 
 /// RFC 5322 §3.6.4: the original's References, else its only In-Reply-To, and then its own id.
@@ -99,32 +105,32 @@ fn references(facts: &Facts) -> Vec<String> {
     all
 }
 
-/// `{subject}`, `{from}` and `{until}` in the owner's text; what is put there is data and not looked at again.
-fn fill(text: &str, subject: &str, sender: &Address, response: &VacationResponse) -> String {
+/// The owner's text with its placeholders filled in: `{subject}`, `{from}`, and `{until}`, the last day of the vacation. What
+/// is put there is data: `quoted` makes it harmless, and it is not looked at again. Unknown braces, and `{until}` where there
+/// is no end, stay as they are.
+fn fill(text: &str, values: &[(&str, Option<String>)], quoted: fn(&str) -> String) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {
         out.push_str(before);
-        let word = after.split_once('}').map(|(word, _)| word);
-        let value = match word {
-            Some("subject") => Some(subject.to_owned()),
-            Some("from") => Some(sender.to_string()),
-            Some("until") => response.to_date.map(|at| at.rfc3339().chars().take(10).collect()),
-            _ => None,
-        };
-        match (word, value) {
-            (Some(word), Some(value)) => {
-                out.push_str(&value);
-                rest = after.get(word.len() + 1..).unwrap_or_default();
-            }
-            _ => {
-                out.push('{');
-                rest = after;
-            }
+        let found = after.split_once('}').and_then(|(word, after)| {
+            let (_, value) = values.iter().find(|(known, _)| *known == word)?;
+            value.as_ref().map(|value| (value, after))
+        });
+        if let Some((value, after)) = found {
+            out.push_str(&quoted(value));
+            rest = after;
+        } else {
+            out.push('{');
+            rest = after;
         }
     }
     out.push_str(rest);
     out
+}
+
+fn as_html(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
 }
 
 fn as_text(html: &str) -> String {

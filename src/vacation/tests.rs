@@ -14,6 +14,7 @@ fn identity() -> Identity {
         addresses: vec![Address::from_parts("ann", "example.org"), Address::from_parts("a.lee", "example.org")],
         alias_domains: vec![("example.com".into(), "example.org".into())],
         delimiter: Some('+'),
+        zone: Some("America/New_York".into()),
     }
 }
 
@@ -181,4 +182,49 @@ fn html_alone_gets_its_text_and_nothing_gets_a_default() {
     });
     assert!(set.contains("From: \"Desk\" <desk@example.org>") && set.contains("Reply-To: <help@example.org>"));
     assert!(set.contains("\r\nSubject: Out\r\n"));
+}
+
+#[test]
+fn who_is_excepted_is_not_answered() {
+    let reason = |sender: &'static str, except: &[&str]| {
+        let case = Case { sender, recipient: "ann@example.org", header: "To: ann@example.org" };
+        let except: Vec<_> = except.iter().map(|text| text.parse().unwrap()).collect();
+        match outcome(&case, |response| response.except = except, Some(NOW), None) {
+            Outcome::Answer => "answer".to_owned(),
+            Outcome::Silent(reason, why) => format!("{} {why}", reason.code()),
+        }
+    };
+    let only = ["boss@example.com", "example.net"];
+    assert_eq!(reason("Bob@EXAMPLE.net", &only), "not-in-audience excepted: example.net");
+    assert_eq!(reason("boss@example.com", &only), "not-in-audience excepted: boss@example.com");
+    // The same person under a daily tag (BATV).
+    assert_eq!(reason("prvs=1234567890=boss@example.com", &only), "not-in-audience excepted: boss@example.com");
+    assert!(reason("eve@example.com", &only).starts_with("already-told"));
+    assert!(reason("bob@sub.example.net", &only).starts_with("already-told"));
+}
+
+#[test]
+fn what_is_put_in_for_placeholders_is_data() {
+    let header = "From: bob@example.net\r\nTo: ann@example.org\r\n\
+                  Subject: =?utf-8?q?=3Cb=3E_=7Bfrom=7D_=7Buntil=7D=0D=0ABcc:_x@example.net_&_\"q\"?=";
+    let (_, text) = made(header, |response| {
+        response.subject = Some("Re: {subject}".into());
+        response.text_body = Some("{subject}|{from}|{until}|{x}|{sub{from}|{".into());
+        response.html_body = Some("<p>{subject}</p>".into());
+        response.to_date = UtcMillis::parse_rfc3339("2026-12-25T05:00:00Z");
+    });
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    assert!(!head.contains("\nBcc:"), "{head}");
+    let subject = crate::message::header::first(text.as_bytes(), "Subject").unwrap().decoded();
+    assert_eq!(subject, "Re: <b> {from} {until} Bcc: x@example.net & \"q\"");
+    let body = body.replace("=\r\n", "").replace("=3D", "=");
+    // The end is exclusive, at midnight in the owner's zone: the last day is the 24th.
+    let wanted = "<b> {from} {until} Bcc: x@example.net & \"q\"|bob@example.net|2026-12-24|{x}|{subbob@example.net|{";
+    assert!(body.contains(wanted), "{body}");
+    assert!(body.contains("<p>&lt;b&gt; {from} {until} Bcc: x@example.net &amp; &quot;q&quot;</p>"), "{body}");
+    // Without an end `{until}` stays, and a long subject is cut each time.
+    let (_, text) = made(&format!("Subject: {}", "x".repeat(5000)), |response| {
+        response.text_body = Some("{until} {subject}{subject}".into());
+    });
+    assert!(text.contains("{until} x") && text.len() < 2000, "{text}");
 }

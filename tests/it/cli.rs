@@ -1,6 +1,7 @@
 //! The command line against a running service, as an administrator and a script meet it.
 
 use std::fs;
+use std::process::{Command, Stdio};
 
 use crate::bed::{Bed, feed};
 use crate::mail::{Client, letter};
@@ -77,5 +78,218 @@ fn port_25_is_not_for_lmtp() {
     assert_eq!(done.status.code(), Some(78));
     let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
     assert!(said.contains("listen") && said.contains('2'), "neither the nearest name nor the line: {said}");
+    fs::remove_dir_all(&bed.dir).unwrap();
+}
+
+#[test]
+fn an_account_is_changed_where_it_is_named_and_stays_elsewhere() {
+    let mut bed = Bed::new("");
+    bed.start();
+    bed.account("ann@example.org", &["--display-name", "Ann", "--zone", "Europe/Berlin", "--quota", "1 GiB"]);
+    let set = |more: &[&str]| bed.run(&[&["account", "set", "ann@example.org"], more].concat());
+    let shown = || bed.json(&["account", "show", "ann@example.org"]);
+
+    assert!(set(&["--quota", "2 KiB", "--unix-user", "ann", "--detail-files"]).status.success());
+    let now = shown();
+    assert_eq!(
+        (&now["quotaOctets"], &now["unixUser"], &now["detailFiles"]),
+        (&2048.into(), &"ann".into(), &true.into())
+    );
+    assert_eq!((&now["displayName"], &now["zone"]), (&"Ann".into(), &"Europe/Berlin".into()));
+    let more = ["--display-name", "", "--zone", "", "--quota", "", "--unix-user", "", "--no-detail-files"];
+    assert!(set(&more).status.success());
+    let now = shown();
+    for key in ["displayName", "zone", "quotaOctets", "unixUser"] {
+        assert!(now[key].is_null(), "{key}: {now}");
+    }
+    assert_eq!(now["detailFiles"], false);
+
+    let mut client = Client::lmtp(&bed.lmtp()).unwrap();
+    let mut code = || {
+        let replies = client.deliver("zoe@example.net", &["ann@example.org"], b"Subject: x\r\n\r\n").unwrap();
+        format!("{} {}", replies[0].code, replies[0].enhanced())
+    };
+    assert_eq!(code(), "250 2.0.0");
+    assert!(set(&["--inactive"]).status.success());
+    assert_eq!(code(), "550 5.2.1");
+    assert_eq!(bed.mail("ann@example.org").len(), 1, "what is there stays");
+    assert!(set(&["--active", "--quota-emails", "1"]).status.success());
+    assert_eq!(code(), "452 4.2.2");
+
+    for (wrong, code) in [
+        (&[][..], 64),
+        (&["--active", "--inactive"], 64),
+        (&["--zone", "Mars/Olympus"], 64),
+        (&["--quota", "much"], 64),
+        (&["--quota-emails", "few"], 64),
+    ] {
+        assert_eq!(set(wrong).status.code(), Some(code), "{wrong:?}");
+    }
+    assert_eq!(bed.run(&["account", "set", "nobody@example.org", "--active"]).status.code(), Some(67));
+    bed.finish();
+}
+
+#[test]
+fn a_domain_stands_for_another() {
+    let mut bed = Bed::new("");
+    bed.start();
+    bed.account("ann@example.org", &[]);
+    let mut client = Client::lmtp(&bed.lmtp()).unwrap();
+    let mut code = || client.deliver("z@example.net", &["ann@example.com"], b"Subject: x\r\n\r\n").unwrap()[0].code;
+    assert_eq!(code(), 550);
+    bed.ok(&["account", "domain", "Example.com", "example.org"]);
+    assert_eq!(code(), 250);
+    let list = bed.rows(&["account", "domain"]);
+    assert_eq!(list, [serde_json::json!({"domain": "example.com", "target": "example.org"})]);
+    assert!(String::from_utf8(bed.ok(&["account", "domain"])).unwrap().contains("example.com"));
+    // The account is known by it, as it is by an alias.
+    assert!(bed.json(&["account", "show", "ann@example.com"]).to_string().contains("ann@example.org"));
+    for (wrong, code) in [
+        (&["example.com", "example.org"][..], 64),
+        (&["example.com"], 64),
+        (&["--remove"], 64),
+        (&["a b", "example.org"], 64),
+        (&["other.example", "--remove"], 67),
+    ] {
+        assert_eq!(bed.run(&[&["account", "domain"], wrong].concat()).status.code(), Some(code), "{wrong:?}");
+    }
+    bed.ok(&["account", "domain", "example.com", "--remove"]);
+    assert_eq!(code(), 550);
+    assert!(bed.rows(&["account", "domain"]).is_empty());
+    bed.finish();
+}
+
+#[test]
+fn mail_is_listed_page_by_page() {
+    let mut bed = Bed::new("");
+    bed.start();
+    bed.account("ann@example.org", &[]);
+    let mut client = Client::lmtp(&bed.lmtp()).unwrap();
+    for number in 0..5 {
+        let message = letter("zoe@example.net", "ann@example.org", &format!("number {number}"), "x");
+        assert!(client.deliver("zoe@example.net", &["ann@example.org"], &message).unwrap()[0].ok());
+    }
+    let all: Vec<String> = bed.mail("ann@example.org").into_iter().map(|mail| mail.id).collect();
+    let list = ["mail", "list", "-a", "ann@example.org", "--limit", "2"];
+    for more in [&[][..], &["--threads"]] {
+        let (mut paged, mut page) = (Vec::new(), bed.rows(&[&list, more].concat()));
+        while let Some(last) = page.last() {
+            assert!(page.len() <= 2);
+            let after = last["id"].as_str().unwrap().to_owned();
+            paged.extend(page.iter().map(|row| row["id"].as_str().unwrap().to_owned()));
+            page = bed.rows(&[&list, more, &["--after", &after]].concat());
+        }
+        assert_eq!(paged, all, "{more:?}");
+    }
+    assert_eq!(bed.run(&[&list[..], &["--after", "nonsense"]].concat()).status.code(), Some(64));
+    bed.finish();
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_fault() {
+    let mut bed = Bed::new("");
+    bed.start();
+    bed.account("ann@example.org", &[]);
+    let long = "a long line of a long message\n".repeat(20_000);
+    let message = letter("zoe@example.net", "ann@example.org", "long", &long);
+    let replies =
+        Client::lmtp(&bed.lmtp()).unwrap().deliver("zoe@example.net", &["ann@example.org"], &message).unwrap();
+    assert!(replies[0].ok());
+    let id = bed.mail("ann@example.org")[0].id.clone();
+    let file = bed.dir.join("letter.eml");
+    fs::write(&file, &message).unwrap();
+    bed.ok(&["vacation", "set", "-a", "ann@example.org", "--text", "Away."]);
+    let ann = ["-a", "ann@example.org"];
+    let of = |words: &[&str]| -> Vec<String> { words.iter().map(|word| (*word).to_owned()).collect() };
+    for words in [
+        of(&["completions", "bash"]),
+        of(&["completions", "zsh"]),
+        of(&["manual"]),
+        of(&["--help"]),
+        of(&["--version"]),
+        of(&["config", "example"]),
+        of(&["config", "check"]),
+        of(&["account", "list"]),
+        of(&["account", "show", "ann@example.org"]),
+        of(&["account", "domain"]),
+        of(&["--json", "account", "list"]),
+        of(&[&["vacation", "show"], &ann[..]].concat()),
+        of(&[&["vacation", "log"], &ann[..]].concat()),
+        of(&[&["vacation", "told"], &ann[..]].concat()),
+        of(&[&["vacation", "test"], &ann[..], &[file.to_str().unwrap()]].concat()),
+        of(&[&["mail", "list"], &ann[..]].concat()),
+        of(&[&["mail", "show"], &ann[..], &[&id]].concat()),
+        of(&["queue", "list"]),
+        of(&["check"]),
+    ] {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let (reader, writer) = std::io::pipe().unwrap();
+        // Gone before the first octet: every write meets a closed pipe.
+        drop(reader);
+        let done = bed.command(&words).stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success() && said.is_empty(), "{words:?}: {}\n{said}", done.status);
+    }
+    // Complaints that nobody reads end with their code, too.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut nobody = bed.command(&["account", "show", "nobody@example.org"]);
+    assert_eq!(nobody.stdin(Stdio::null()).stderr(writer).status().unwrap().code(), Some(67));
+    // A disk that is full is a fault: half a message must not pass for a whole one.
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut show = bed.command(&["mail", "show", "-a", "ann@example.org", &id]);
+    assert_eq!(show.stdin(Stdio::null()).stdout(full).status().unwrap().code(), Some(75));
+    bed.finish();
+}
+
+#[test]
+fn check_opens_the_data_directory_where_no_service_runs() {
+    let mut bed = Bed::new("");
+    let check = |bed: &Bed| bed.run(&["--json", "check"]);
+    assert_eq!(check(&bed).status.code(), Some(66), "there is none yet");
+    bed.start();
+    bed.account("ann@example.org", &[]);
+    let message = letter("zoe@example.net", "ann@example.org", "x", "x");
+    Client::lmtp(&bed.lmtp()).unwrap().deliver("zoe@example.net", &["ann@example.org"], &message).unwrap();
+    let asked = check(&bed);
+    // Who cannot reach the service does not get at its store either: one process has it open.
+    let text = fs::read_to_string(bed.config()).unwrap();
+    fs::write(bed.config(), text.replace("/control\"", "/elsewhere\"")).unwrap();
+    if cfg!(feature = "rocksdb") {
+        let locked = check(&bed);
+        assert_eq!(locked.status.code(), Some(75), "{locked:?}");
+    }
+    fs::write(bed.config(), text).unwrap();
+    bed.stop();
+    let opened = check(&bed);
+    for done in [asked, opened] {
+        assert!(done.status.success(), "{done:?}");
+        assert_eq!(
+            serde_json::from_slice::<serde_json::Value>(&done.stdout).unwrap(),
+            serde_json::json!({"breaches": []})
+        );
+    }
+    bed.finish();
+}
+
+#[test]
+fn completions_and_manual_know_every_command() {
+    let bed = Bed::new("");
+    let text = |words: &[&str]| String::from_utf8(bed.ok(words)).unwrap();
+    let manual = text(&["manual"]);
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = text(&["completions", shell]);
+        for word in ["vacation", "forget", "domain", "completions", "except", "detail-files"] {
+            assert!(script.contains(word), "{shell} lacks {word}");
+            assert!(manual.contains(word), "the manual lacks {word}");
+        }
+    }
+    // A shell takes it for a script.
+    let file = bed.dir.join("completions.bash");
+    fs::write(&file, text(&["completions", "bash"])).unwrap();
+    let probe = format!("set -e; . {}; complete -p restante", file.display());
+    let bash = Command::new("bash").args(["--norc", "-c", &probe]).output().unwrap();
+    assert!(bash.status.success(), "{}", String::from_utf8_lossy(&bash.stderr));
+    assert_eq!(bed.run(&["completions", "tcsh"]).status.code(), Some(64));
     fs::remove_dir_all(&bed.dir).unwrap();
 }

@@ -30,6 +30,7 @@ mod sieve;
 mod sink;
 mod starttls;
 mod systemd;
+mod vacation;
 
 use std::path::{Path, PathBuf};
 

@@ -27,19 +27,25 @@ impl Caught {
 #[derive(Debug, Clone)]
 pub(crate) struct Sink {
     pub(crate) address: SocketAddr,
+    utf8: bool,
     caught: Arc<Mutex<Vec<Caught>>>,
 }
 
 impl Sink {
     pub(crate) fn start() -> Self {
+        Self::offering(true)
+    }
+
+    /// With SMTPUTF8 (RFC 6531), or a server of the old kind, which lacks it and takes nothing but ASCII in commands.
+    pub(crate) fn offering(utf8: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let sink = Self { address: listener.local_addr().unwrap(), caught: Arc::default() };
+        let sink = Self { address: listener.local_addr().unwrap(), utf8, caught: Arc::default() };
         let caught = Arc::clone(&sink.caught);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let caught = Arc::clone(&caught);
                 // A client that is killed in the middle is no failure of the sink.
-                std::thread::spawn(move || serve(&stream, &caught));
+                std::thread::spawn(move || serve(&stream, utf8, &caught));
             }
         });
         sink
@@ -50,7 +56,7 @@ impl Sink {
     }
 }
 
-fn serve(stream: &TcpStream, kept: &Mutex<Vec<Caught>>) -> Option<()> {
+fn serve(stream: &TcpStream, utf8: bool, kept: &Mutex<Vec<Caught>>) -> Option<()> {
     let mut input = BufReader::new(stream.try_clone().ok()?);
     let mut output = stream.try_clone().ok()?;
     let mut say = move |text: &str| output.write_all(text.as_bytes()).ok();
@@ -65,6 +71,9 @@ fn serve(stream: &TcpStream, kept: &Mutex<Vec<Caught>>) -> Option<()> {
         let verb = line.split([' ', ':']).next().unwrap_or_default().to_ascii_uppercase();
         let path = || line.split_once('<').and_then(|(_, rest)| rest.split_once('>')).map_or("", |(path, _)| path);
         match verb.as_str() {
+            _ if !utf8 && !line.is_ascii() => say("500 5.5.2 not ASCII\r\n")?,
+            "EHLO" if !utf8 => say("250-sink.example\r\n250-8BITMIME\r\n250 DSN\r\n")?,
+            "RCPT" if path().starts_with("bad@") => say("550 5.7.1 not that one\r\n")?,
             "EHLO" => say("250-sink.example\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250-DSN\r\n250 SIZE 100000000\r\n")?,
             "MAIL" => {
                 sender = path().to_owned();

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use crate::account::{NewAccount, hash_password};
 use crate::jmap::context::{Args, Context, address, fail};
-use crate::model::{AccountId, AccountRow, Address};
+use crate::model::address::domain_is_well_formed;
+use crate::model::{AccountId, AccountRow, Address, clock};
 use crate::wire::jmap::MethodError;
 
 pub(super) fn add(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
@@ -17,7 +18,7 @@ pub(super) fn add(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
         display_name: arguments.maybe_text("displayName")?,
         quota_octets: arguments.number("quotaOctets")?,
         quota_emails: arguments.number("quotaEmails")?,
-        zone: arguments.maybe_text("zone")?,
+        zone: zone(arguments)?,
         detail_files: arguments.flag("detailFiles")?,
         unix_user: arguments.maybe_text("unixUser")?,
         aliases: aliases?,
@@ -59,31 +60,44 @@ fn describe(context: &Context, id: AccountId, row: &AccountRow, addresses: &[Add
 
 pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     context.admin_only()?;
-    let (id, mut row) = context.account(arguments)?;
-    let has = |key: &str| arguments.0.contains_key(key);
-    if has("displayName") {
-        row.display_name = arguments.maybe_text("displayName")?;
-    }
-    if has("zone") {
-        row.zone = arguments.maybe_text("zone")?;
-    }
-    if has("unixUser") {
-        row.unix_user = arguments.maybe_text("unixUser")?;
-    }
-    if has("quotaOctets") {
-        row.quota_octets = arguments.number("quotaOctets")?;
-    }
-    if has("quotaEmails") {
-        row.quota_emails = arguments.number("quotaEmails")?;
-    }
-    if has("active") {
-        row.active = arguments.flag("active")?;
-    }
-    if has("detailFiles") {
-        row.detail_files = arguments.flag("detailFiles")?;
-    }
-    context.directory.update(id, |stored| *stored = row).map_err(|error| fail(&error))?;
+    let (id, _) = context.account(arguments)?;
+    // What is not given stays as it is; null takes it away.
+    let given = |key: &str| arguments.0.contains_key(key);
+    let text = |key: &str| given(key).then(|| arguments.maybe_text(key)).transpose();
+    let number = |key: &str| given(key).then(|| arguments.number(key)).transpose();
+    let flag = |key: &str| given(key).then(|| arguments.flag(key)).transpose();
+    let (display_name, unix_user) = (text("displayName")?, text("unixUser")?);
+    let zone = given("zone").then(|| zone(arguments)).transpose()?;
+    let (quota_octets, quota_emails) = (number("quotaOctets")?, number("quotaEmails")?);
+    let (active, detail_files) = (flag("active")?, flag("detailFiles")?);
+    let edit = |row: &mut AccountRow| {
+        put(&mut row.display_name, display_name);
+        put(&mut row.unix_user, unix_user);
+        put(&mut row.zone, zone);
+        put(&mut row.quota_octets, quota_octets);
+        put(&mut row.quota_emails, quota_emails);
+        put(&mut row.active, active);
+        put(&mut row.detail_files, detail_files);
+    };
+    context.directory.update(id, edit).map_err(|error| fail(&error))?;
     one(context, id)
+}
+
+fn put<T>(place: &mut T, given: Option<T>) {
+    if let Some(value) = given {
+        *place = value;
+    }
+}
+
+/// An IANA name that is known here: what depends on it must not fall back silently.
+fn zone(arguments: &Args<'_>) -> Result<Option<String>, MethodError> {
+    let zone = arguments.maybe_text("zone")?;
+    match zone.as_deref().filter(|name| clock::zone(name).is_none()) {
+        Some(name) => Err(MethodError::InvalidArguments(format!(
+            "`{name}` is not a time zone: write an IANA name such as Europe/Berlin"
+        ))),
+        None => Ok(zone),
+    }
 }
 
 pub(super) fn remove(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
@@ -111,14 +125,30 @@ pub(super) fn alias(context: &Context, arguments: &Args<'_>) -> Result<Value, Me
 
 pub(super) fn alias_domain(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     context.admin_only()?;
-    let domain = arguments.text("domain")?;
+    let domain = |key: &str| {
+        let text = arguments.text(key)?;
+        if domain_is_well_formed(&text) && !text.starts_with('[') {
+            Ok(text)
+        } else {
+            Err(MethodError::InvalidArguments(format!("{key}: `{text}` is not a domain")))
+        }
+    };
+    let alias = domain("domain")?;
     let done = if arguments.flag("remove")? {
-        context.directory.remove_address(&format!("@@{domain}"))
+        context.directory.remove_address(&format!("@@{alias}"))
     } else {
-        context.directory.add_alias_domain(&domain, &arguments.text("target")?)
+        context.directory.add_alias_domain(&alias, &domain("target")?)
     };
     done.map_err(|error| fail(&error))?;
     Ok(json!({}))
+}
+
+pub(super) fn alias_domains(context: &Context, _: &Args<'_>) -> Result<Value, MethodError> {
+    context.admin_only()?;
+    let all = context.directory.alias_domains().map_err(|error| fail(&error))?;
+    let list: Vec<Value> =
+        all.into_iter().map(|(domain, target)| json!({"domain": domain, "target": target})).collect();
+    Ok(json!({ "list": list }))
 }
 
 pub(super) fn password(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {

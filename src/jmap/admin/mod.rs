@@ -10,11 +10,14 @@
 //! | Account/remove | account | |
 //! | Account/alias | account, address (also `@domain`: all else in it), remove | |
 //! | Account/aliasDomain | domain, target, remove | |
+//! | Account/aliasDomains | | list: domain, target |
 //! | Account/password | account, name, password (null: remove it) | |
 //! | Mail/list * | accountId, mailbox, collapseThreads, limit, after | mailbox, list, newest first |
 //! | Mail/show * | accountId, id | message (octets), and what Mail/list says of it |
 //! | Mail/deliver | sender, recipients, message (octets) | outcomes: recipient, reply |
 //! | Decision/list * | accountId, limit | list: at, emailId, sender, recipient, reason, detail, action |
+//! | Told/list * | accountId, limit | list, newest first: at, sender (null where it was not kept) |
+//! | Told/forget * | accountId, and sender or all | forgotten: how many |
 //! | VacationResponse/test * | accountId, message (octets), sender | reason, detail; or reply |
 //! | Queue/list * | accountId or nothing | list: id, account, state, recipient, due, attempts, lastError |
 //! | Queue/retry *, Queue/remove * | accountId, id | |
@@ -25,6 +28,7 @@ mod accounts;
 mod mail;
 mod queue;
 mod service;
+mod told;
 
 use super::dispatch::Method;
 
@@ -37,11 +41,14 @@ pub(super) const METHODS: &[(&str, Method)] = &[
     ("Account/remove", accounts::remove),
     ("Account/alias", accounts::alias),
     ("Account/aliasDomain", accounts::alias_domain),
+    ("Account/aliasDomains", accounts::alias_domains),
     ("Account/password", accounts::password),
     ("Mail/list", mail::list),
     ("Mail/show", mail::show),
     ("Mail/deliver", mail::deliver),
     ("Decision/list", mail::decisions),
+    ("Told/list", told::list),
+    ("Told/forget", told::forget),
     ("VacationResponse/test", mail::test),
     ("Queue/list", queue::list),
     ("Queue/retry", queue::retry),

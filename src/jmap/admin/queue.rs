@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::jmap::context::{Args, Context, date, fail};
 use crate::model::{AccountId, Action, ActionId, ActionState};
+use crate::outbox::NOT_SENT;
 use crate::wire::jmap::MethodError;
 
 pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
@@ -60,7 +61,10 @@ pub(super) fn retry(context: &Context, arguments: &Args<'_>) -> Result<Value, Me
 
 pub(super) fn remove(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let (account, id) = which(context, arguments)?;
-    finish(context.store.commit(account, |txn| txn.remove_action(id).map(drop)))
+    finish(context.store.commit(account, |txn| {
+        let action = txn.remove_action(id)?;
+        txn.take_back_answer(&action, NOT_SENT, "removed by hand")
+    }))
 }
 
 fn finish(done: Result<((), crate::store::Ticket), crate::store::Error>) -> Result<Value, MethodError> {

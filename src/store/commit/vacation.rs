@@ -1,7 +1,9 @@
 //! The vacation response, who was told, and what was decided.
 
 use super::Txn;
-use crate::model::{DataType, Decision, ToldKey, UtcMillis, VacationResponse, limits};
+use crate::model::{
+    Action, ActionKind, Address, DataType, Decision, ToldKey, UtcMillis, VacationResponse, Verdict, limits,
+};
 use crate::store::engine::{Read, Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
@@ -16,13 +18,17 @@ impl Txn<'_> {
     pub fn set_vacation(&mut self, response: &VacationResponse) -> Result<bool, Error> {
         let key = key::account(self.account);
         let old = self.row::<VacationResponse>(&key)?.unwrap_or_default();
-        if !response.differs_from(&old) {
+        let anew = response.differs_from(&old);
+        let generation = if anew { old.generation.wrapping_add(1) } else { old.generation };
+        let row = VacationResponse { generation, ..response.clone() };
+        if row == old {
             return Ok(false);
         }
         self.next_modseq();
-        let row = VacationResponse { generation: old.generation.wrapping_add(1), ..response.clone() };
         self.put_row(key, &row);
-        self.forget_told()?;
+        if anew {
+            self.forget_told()?;
+        }
         self.touch(DataType::VacationResponse);
         Ok(true)
     }
@@ -45,11 +51,11 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Remembers that a sender was told; beyond `limits::TOLD` the oldest is forgotten.
+    /// Remembers that a sender, whose key is `who`, was told; beyond `limits::TOLD` the oldest is forgotten.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn remember_told(&mut self, who: &ToldKey, generation: u32) -> Result<(), Error> {
+    pub fn remember_told(&mut self, who: &ToldKey, sender: &Address, generation: u32) -> Result<(), Error> {
         self.remove_told(who)?;
         let (account, at) = (self.account, self.now);
         if self.state.told >= limits::TOLD as u64 {
@@ -63,29 +69,48 @@ impl Txn<'_> {
                 self.remove_told(&oldest)?;
             }
         }
-        self.put_row(key::told(account, who), &Told { generation, at });
+        self.put_row(key::told(account, who), &Told { generation, at, sender: Some(sender.clone()) });
         self.put(Table::ToldByTime, key::told_by_time(account, at, who), vec![1]);
         self.state.told += 1;
         Ok(())
     }
 
-    /// Forgets one sender.
+    /// Forgets one sender; says whether he was told.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn remove_told(&mut self, who: &ToldKey) -> Result<(), Error> {
+    pub fn remove_told(&mut self, who: &ToldKey) -> Result<bool, Error> {
         let key = key::told(self.account, who);
-        if let Some(told) = self.row::<Told>(&key)? {
+        let told = self.row::<Told>(&key)?;
+        if let Some(told) = &told {
             self.delete(Table::VacationTold, key);
             self.delete(Table::ToldByTime, key::told_by_time(self.account, told.at, who));
             self.state.told = self.state.told.saturating_sub(1);
         }
-        Ok(())
+        Ok(told.is_some())
     }
 
     /// Writes down what was decided for a message.
     pub fn add_decision(&mut self, decision: &Decision) {
         self.put_row(key::decision(self.account, decision.at, decision.email), decision);
+    }
+
+    /// Puts right what was decided for a message: the reply that was queued for it did not go out, and why. Nothing
+    /// happens where the action is no reply, or the decision is kept no more.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn take_back_answer(&mut self, action: &Action, reason: &str, detail: &str) -> Result<(), Error> {
+        // The decision was made in the commit that queued the reply, at its time.
+        let Some(email) = action.email.filter(|_| action.kind == ActionKind::Reply) else { return Ok(()) };
+        let key = key::decision(self.account, action.created, email);
+        if let Some(decision) = self.row::<Decision>(&key)?
+            && decision.verdict == Verdict::Answered(action.id)
+        {
+            let verdict = Verdict::Silent { reason: reason.into(), detail: detail.into() };
+            self.put_row(key, &Decision { verdict, ..decision });
+        }
+        Ok(())
     }
 
     /// When a sender was told, if in this generation of the response.

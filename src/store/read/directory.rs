@@ -5,7 +5,7 @@ use crate::model::{
     AccountId, AccountRow, Action, ActionId, AddressRow, DataType, Decision, ModSeq, ToldKey, UtcMillis,
     VacationResponse,
 };
-use crate::store::engine::Table;
+use crate::store::engine::{Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
 use crate::store::row::{Delivery, Row, State, Told};
@@ -84,6 +84,24 @@ impl View<'_> {
     pub fn told_at(&self, account: AccountId, who: &ToldKey, generation: u32) -> Result<Option<UtcMillis>, Error> {
         let told = self.row::<Told>(&key::told(account, who))?;
         Ok(told.filter(|told| told.generation == generation).map(|told| told.at))
+    }
+
+    /// Who was told, newest first.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn told(&self, account: AccountId, limit: usize) -> Result<Vec<Told>, Error> {
+        let prefix = key::account(account);
+        let mut out = Vec::new();
+        if limit == 0 {
+            return Ok(out);
+        }
+        self.read.scan(Table::ToldByTime, &prefix, &after(&prefix), true, &mut |key, _| {
+            let who = ToldKey(Parts::of(Table::ToldByTime, key).take()?);
+            out.extend(self.row::<Told>(&key::told(account, &who))?);
+            Ok(out.len() < limit)
+        })?;
+        Ok(out)
     }
 
     /// A transaction that was served.

@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::{
-    AccountRow, Action, AddressRow, Decision, EmailMetadata, Mailbox, MessageRows, PartOffsets, SentAt, UtcMillis,
-    VacationResponse, Word,
+    AccountRow, Action, Address, AddressRow, Decision, EmailMetadata, Except, Mailbox, MessageRows, PartOffsets,
+    SentAt, UtcMillis, VacationResponse, Word,
 };
 
 fn any_bytes_never_panic<R: Row>(bytes: &[u8]) {
@@ -68,11 +68,32 @@ proptest! {
 
 #[test]
 fn a_newer_version_is_refused_and_so_is_what_follows_the_row() {
-    let mut row = Told { generation: 3, at: UtcMillis(9) }.encode();
-    assert_eq!(Told::decode(b"k", &row), Ok(Told { generation: 3, at: UtcMillis(9) }));
+    let told = Told { generation: 3, at: UtcMillis(9), sender: Some(Address::from_parts("bob", "example.net")) };
+    let mut row = told.encode();
+    assert_eq!(Told::decode(b"k", &row), Ok(told));
     row.push(0);
     assert!(Told::decode(b"k", &row).is_err());
     row.pop();
-    row[0] = 2;
+    row[0] = 3;
     assert!(Told::decode(b"k", &row).unwrap_err().to_string().contains("newer version"));
+}
+
+/// Rows as version 1 wrote them, octet for octet.
+#[test]
+fn rows_of_the_first_version_are_still_read() {
+    let told = Told::decode(b"k", &[1, 3, 18]).unwrap();
+    assert_eq!(told, Told { generation: 3, at: UtcMillis(9), sender: None });
+    let old = [&[1u8, 1, 0, 0, 1, 2][..], b"hi", &[1, 4], b"Away", &[0, 0, 0, 0, 7]].concat();
+    let response = VacationResponse {
+        enabled: true,
+        subject: Some("hi".into()),
+        text_body: Some("Away".into()),
+        generation: 7,
+        ..VacationResponse::default()
+    };
+    assert_eq!(VacationResponse::decode(b"k", &old), Ok(response.clone()));
+    let except = vec!["bob@example.net".parse().unwrap(), "example.com".parse().unwrap()];
+    assert!(matches!(&except[..], [Except::Address(_), Except::Domain(_)]));
+    let new = VacationResponse { except, ..response };
+    assert_eq!(VacationResponse::decode(b"k", &new.encode()), Ok(new));
 }

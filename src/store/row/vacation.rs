@@ -3,11 +3,13 @@
 use super::account::{read_address, write_address};
 use super::content::{read_addresses, read_person, write_addresses, write_person};
 use super::{Bad, Reader, Row, Writer};
-use crate::model::{ActionId, Address, Decision, EmailId, UtcMillis, VacationResponse, Verdict};
+use crate::model::{ActionId, Address, Decision, EmailId, Except, UtcMillis, VacationResponse, Verdict};
 use crate::store::engine::Table;
 
 impl Row for VacationResponse {
     const TABLE: Table = Table::Vacation;
+    /// 2 has who is never answered.
+    const VERSION: u8 = 2;
 
     fn write(&self, out: &mut Writer) {
         out.bool(self.enabled);
@@ -20,9 +22,17 @@ impl Row for VacationResponse {
         out.option(self.reply_to.as_ref(), write_person);
         write_addresses(out, &self.addresses);
         out.num(self.generation);
+        out.list(self.except.iter(), |out, except| {
+            let (kind, text) = match except {
+                Except::Address(address) => (0u8, address.to_string()),
+                Except::Domain(domain) => (1, domain.clone()),
+            };
+            out.num(kind);
+            out.text(&text);
+        });
     }
 
-    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+    fn read(input: &mut Reader<'_>, version: u8) -> Result<Self, Bad> {
         let at = |input: &mut Reader<'_>| Ok(UtcMillis(input.signed()?));
         Ok(Self {
             enabled: input.bool()?,
@@ -35,29 +45,47 @@ impl Row for VacationResponse {
             reply_to: input.option(read_person)?,
             addresses: read_addresses(input)?,
             generation: input.num32()?,
+            except: if version >= 2 { input.list(read_except)? } else { Vec::new() },
         })
     }
 }
 
-/// `vacation_told`: in which generation of the response, and when.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+fn read_except(input: &mut Reader<'_>) -> Result<Except, Bad> {
+    match input.num()? {
+        0 => Address::parse(&input.text()?).map(Except::Address).map_err(|_| Bad("no address")),
+        1 => Ok(Except::Domain(input.text()?)),
+        _ => Err(Bad("unknown kind of exception")),
+    }
+}
+
+/// `vacation_told`: in which generation of the response, when, and who.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
     /// Generation of the response.
     pub generation: u32,
     /// When.
     pub at: UtcMillis,
+    /// Who, as the envelope had it; rows of version 1 did not keep it.
+    pub sender: Option<Address>,
 }
 
 impl Row for Told {
     const TABLE: Table = Table::VacationTold;
+    /// 2 has the sender.
+    const VERSION: u8 = 2;
 
     fn write(&self, out: &mut Writer) {
         out.num(self.generation);
         out.signed(self.at.0);
+        out.option(self.sender.as_ref(), write_address);
     }
 
-    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
-        Ok(Self { generation: input.num32()?, at: UtcMillis(input.signed()?) })
+    fn read(input: &mut Reader<'_>, version: u8) -> Result<Self, Bad> {
+        Ok(Self {
+            generation: input.num32()?,
+            at: UtcMillis(input.signed()?),
+            sender: if version >= 2 { input.option(read_address)? } else { None },
+        })
     }
 }
 

@@ -173,7 +173,7 @@ fn the_checker_sees_a_row_that_is_missing_in_each_derived_table() {
         deliver_to(&store, ACCOUNT, 1, &[1], 5).unwrap();
         let done = store.commit(ACCOUNT, |txn| {
             txn.queue_action(action());
-            txn.remember_told(&ToldKey([1; 32]), 0)?;
+            txn.remember_told(&ToldKey([1; 32]), &Address::from_parts("bob", "example.net"), 0)?;
             txn.remember_delivery(&[7; 32], None, &[])
         });
         done.unwrap().1.wait_blocking().unwrap();
@@ -298,8 +298,13 @@ fn a_response_that_changes_forgets_who_was_told_and_a_mere_save_does_not() {
         VacationResponse { enabled: true, text_body: Some("Away".into()), ..VacationResponse::default() };
     assert!(set(&response));
     let (who, generation) = (ToldKey([3; 32]), store.view().vacation(ACCOUNT).unwrap().generation);
-    store.commit(ACCOUNT, |txn| txn.remember_told(&who, generation)).unwrap().1.wait_blocking().unwrap();
+    let bob = Address::from_parts("bob", "example.net");
+    store.commit(ACCOUNT, |txn| txn.remember_told(&who, &bob, generation)).unwrap().1.wait_blocking().unwrap();
     assert!(!set(&response));
+    let told = store.view().told(ACCOUNT, 9).unwrap();
+    assert_eq!((told.len(), told[0].sender.as_ref()), (1, Some(&bob)));
+    response.except.push("example.com".parse().unwrap());
+    assert!(set(&response));
     assert!(store.view().told_at(ACCOUNT, &who, generation).unwrap().is_some());
     response.text_body = Some("Away still".into());
     assert!(set(&response));

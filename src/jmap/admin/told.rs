@@ -1,0 +1,44 @@
+//! Who was told by the account's own response, in its present generation.
+
+use serde_json::{Value, json};
+
+use crate::jmap::context::{Args, Context, address, date, fail};
+use crate::model::limits;
+use crate::vacation::{ACCOUNT_HANDLE, told_key};
+use crate::wire::jmap::MethodError;
+
+pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let (account, _) = context.account(arguments)?;
+    let limit = arguments.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(limits::TOLD);
+    let told = context.store.view().told(account, limit.min(limits::TOLD)).map_err(|error| fail(&error))?;
+    let list: Vec<Value> = told
+        .into_iter()
+        .map(|told| json!({"at": date(Some(told.at)), "sender": told.sender.map(|sender| sender.to_string())}))
+        .collect();
+    Ok(json!({ "list": list }))
+}
+
+/// Who is forgotten is answered anew.
+pub(super) fn forget(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let (account, _) = context.account(arguments)?;
+    let all = arguments.flag("all")?;
+    let sender = arguments.maybe_text("sender")?.map(|text| address(&text)).transpose()?;
+    let who = match (all, sender) {
+        (true, None) => None,
+        (false, Some(sender)) => Some(told_key(&context.store.secrets().told, ACCOUNT_HANDLE, &sender)),
+        _ => return Err(MethodError::InvalidArguments("either sender or all is wanted".into())),
+    };
+    let done = context.store.commit(account, |txn| match &who {
+        Some(who) => txn.remove_told(who).map(u64::from),
+        None => {
+            let told = txn.state().told;
+            txn.forget_told().map(|()| told)
+        }
+    });
+    let (forgotten, ticket) = done.map_err(|error| fail(&error))?;
+    ticket.wait_blocking().map_err(|error| fail(&error))?;
+    if forgotten == 0 && !all {
+        return Err(MethodError::NotFound("that sender was not told in this vacation".into()));
+    }
+    Ok(json!({ "forgotten": forgotten }))
+}
