@@ -7,6 +7,8 @@
 //! L7 cli -> L6 config -> L5 net -> L4 deliver | queue | jmap -> L3 account
 //!        -> L2 store | vacation | outbox | proof -> L1 wire | message -> L0 model, trace
 //! ```
+//!
+//! Above them all stands `fuzzing`, the bodies of the fuzz targets, which nobody names.
 
 pub mod model;
 pub mod trace;
@@ -30,3 +32,6 @@ pub mod net;
 pub mod config;
 
 pub mod cli;
+
+#[doc(hidden)]
+pub mod fuzzing;

@@ -60,6 +60,9 @@ pub const NOTIFICATION_KEPT: Duration = Duration::from_secs(5 * 24 * 3600);
 pub const REQUEST_OCTETS: usize = 10_000_000;
 /// Method calls of a JMAP request (maxCallsInRequest).
 pub const REQUEST_CALLS: usize = 64;
+/// Octets that the result references of one call may bring in (RFC 8620 §3.7): each call may refer to the one before it
+/// several times over, so that without a bound a small request doubles with every call.
+pub const REFERENCED_OCTETS: usize = 1024 * 1024;
 /// Depth of JSON that is read.
 pub const JSON_DEPTH: usize = 64;
 

@@ -17,8 +17,10 @@ pub struct EncodedMessage {
     pub size: u64,
     /// By which threads are found.
     pub thread_keys: Vec<ThreadKey>,
-    pub(in crate::store) content: Vec<u8>,
-    pub(in crate::store) tokens: Vec<u8>,
+    /// What `content_value` puts a prefix before.
+    pub content: Vec<u8>,
+    /// The `email_tokens` row.
+    pub tokens: Vec<u8>,
 }
 
 impl EncodedMessage {

@@ -1,0 +1,177 @@
+//! What is in a message: its rows and facts, the reply to it, and the results that are trusted.
+
+use super::bounded;
+use crate::message::auto::Facts;
+use crate::message::header::{body_offset, fields};
+use crate::message::{Message, rows_of, trace};
+use crate::model::{
+    Address, Client, Envelope, Identity, MessageRows, Recipient, Secrets, UtcMillis, VacationResponse, limits,
+};
+use crate::outbox::dsn;
+use crate::proof::{self, Policy};
+use crate::store::EncodedMessage;
+use crate::store::row::{content_value, decode_content, decode_tokens};
+use crate::vacation;
+
+const NOW: UtcMillis = UtcMillis(1_795_251_600_000);
+const SECRETS: Secrets = Secrets { threads: [1; 32], told: [2; 32], words: [3; 16], ranks: [4; 16] };
+
+/// A message: whatever it is it has rows, which are bounded and come back from their bytes as they were.
+pub fn message(data: &[u8]) {
+    let data = bounded(data);
+    let parsed = Message::parse(data);
+    let rows = rows_of(&parsed, &SECRETS);
+    assert_eq!(rows, rows_of(&parsed, &SECRETS));
+    check_rows(&rows, data);
+
+    let encoded = EncodedMessage::new(&rows);
+    let content = content_value(b"prefix", &encoded.content);
+    assert_eq!(decode_content(b"key", &content), Ok((b"prefix".to_vec(), rows.content)));
+    assert_eq!(decode_tokens(b"key", &encoded.tokens), Ok(rows.tokens));
+    let most = 64 * data.len() + 64 * 1024;
+    assert!(content.len() + encoded.tokens.len() <= most, "rows of {} octets", content.len() + encoded.tokens.len());
+
+    let facts = Facts::of(data);
+    assert!(facts.destinations.len() <= data.len());
+    assert!(fields(data).all(|field| field.name.len() + field.value.len() <= data.len()));
+    assert!(body_offset(data) <= data.len() && trace::received_count(data) <= data.len());
+    trace_is_whole(data, &facts);
+}
+
+fn check_rows(rows: &MessageRows, data: &[u8]) {
+    let content = &rows.content;
+    assert_eq!(rows.size, data.len() as u64);
+    assert!(content.preview.chars().count() <= limits::PREVIEW_CHARS);
+    let one_line = |text: &str| !text.chars().any(char::is_control);
+    assert!(one_line(&content.preview) && content.subject.as_deref().is_none_or(one_line));
+    for people in [&content.from, &content.to, &content.cc, &content.bcc, &content.sender, &content.reply_to] {
+        assert!(people.len() <= limits::ADDRESSES);
+        assert!(people.iter().all(|one| one_line(&one.email) && one.name.as_deref().is_none_or(one_line)));
+    }
+    for ids in [&content.message_id, &content.in_reply_to, &content.references] {
+        assert!(ids.len() <= limits::ADDRESSES && ids.iter().all(|id| id.len() <= limits::MESSAGE_ID_OCTETS));
+    }
+    assert!(content.parts.len() <= limits::PARTS);
+    for part in &content.parts {
+        assert!(part.header <= part.body && part.body <= part.end && part.end as usize <= data.len(), "{part:?}");
+    }
+    assert!(rows.thread_keys.len() <= limits::THREAD_IDS, "{} thread keys", rows.thread_keys.len());
+    let tokens = &rows.tokens;
+    assert!(tokens.words.iter().map(|word| word.positions.len()).sum::<usize>() <= limits::WORDS);
+    assert!(tokens.words.is_sorted_by(|one, next| one.hash < next.hash));
+    assert!(tokens.words.iter().all(|word| word.positions.is_sorted()));
+    assert!(tokens.texts.is_sorted_by(|one, next| one.0 < next.0) && tokens.texts.len() <= limits::ADDRESSES);
+}
+
+/// What is written on top is three fields, whatever a client said: the field values of the message stand in for that.
+fn trace_is_whole(data: &[u8], facts: &Facts) {
+    // As long as a path may be (RFC 5321 §4.5.3.1).
+    let said = fields(data).take(4).map(|field| String::from_utf8_lossy(field.value).chars().take(200).collect());
+    let said: Vec<String> = said.collect();
+    let word = |at: usize| said.get(at).cloned();
+    let client = Client { name: word(0), addr: word(1), helo: word(2), ident: word(3), ..Client::default() };
+    let local = word(0).unwrap_or_default();
+    let sender = facts.from.first().and_then(|from| Address::parse(&from.email).ok());
+    let envelope = Envelope { lhlo: local.clone(), envid: word(1), sender, client, ..Envelope::default() };
+    let recipient = Recipient::plain(Address::from_parts(local, "b.example"));
+    let id = trace::queue_id(data, &envelope).unwrap_or_default();
+    assert!(id.chars().count() <= 64);
+    let made = trace::prefix(&envelope, &recipient, &recipient.address, "mx.example", &id, NOW);
+    assert_eq!(names(&made), ["Return-Path", "Delivered-To", "Received"], "{}", made.escape_ascii());
+    assert_eq!(body_offset(&made), made.len());
+    let told = dsn::delivered(&envelope, &[&recipient], data, "mx.example", "d.1@mx.example", NOW);
+    check_sent(&told.message, &envelope.sender.map(|sender| sender.to_string()).unwrap_or_default());
+    assert!(Facts::of(&told.message).auto_submitted.is_some() && Facts::of(&told.message).report.is_some());
+}
+
+fn names(raw: &[u8]) -> Vec<String> {
+    fields(raw).map(|field| String::from_utf8_lossy(field.name).into_owned()).collect()
+}
+
+/// What we send: CRLF lines of no more than 998 octets, no NUL, and ASCII (RFC 5322 §2.1.1, §2.3) but for addresses that
+/// are not (RFC 6532 §3.2).
+fn check_sent(message: &[u8], addresses: &str) {
+    assert!(message.is_ascii() || !addresses.is_ascii(), "not ASCII, though every address is");
+    for line in message.split_inclusive(|octet| *octet == b'\n') {
+        let text = line.strip_suffix(b"\r\n").unwrap_or(line);
+        assert!(!text.contains(&b'\n') && !text.contains(&b'\r') && !text.contains(&0), "{}", line.escape_ascii());
+        assert!(text.len() <= 998, "a line of {} octets", text.len());
+    }
+    let names = names(message);
+    for name in ["From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted"] {
+        let count = names.iter().filter(|other| other.eq_ignore_ascii_case(name)).count();
+        assert_eq!(count, 1, "{name} in {names:?}");
+    }
+}
+
+/// The reply to a message: made for any message and any text of the owner's, well formed, and never itself answered.
+pub fn reply(data: &[u8]) {
+    let data = bounded(data);
+    let facts = Facts::of(data);
+    let ann = Address::from_parts("ann", "example.org");
+    let identity = Identity {
+        primary: ann.clone(),
+        name: facts.subject.clone(),
+        addresses: vec![ann.clone()],
+        alias_domains: Vec::new(),
+        delimiter: Some('+'),
+        zone: None,
+    };
+    let body = data.get(body_offset(data)..).unwrap_or_default();
+    let text = Some(String::from_utf8_lossy(body).into_owned()).filter(|text| !text.is_empty());
+    let html = text.clone().filter(|text| text.starts_with('<'));
+    let response = VacationResponse {
+        enabled: true,
+        subject: facts.subject.clone().filter(|subject| subject.contains('{')),
+        text_body: text.filter(|_| html.is_none()),
+        html_body: html,
+        from: facts.from.get(1).cloned(),
+        reply_to: facts.from.get(2).cloned(),
+        ..VacationResponse::default()
+    };
+    let sender = facts.from.first().and_then(|from| Address::parse(&from.email).ok());
+    let sender = sender.unwrap_or_else(|| Address::from_parts("bob", "example.net"));
+    let settings = vacation::Settings::default();
+    let input = vacation::Input {
+        now: NOW,
+        sender: Some(&sender),
+        recipient: &ann,
+        identity: &identity,
+        response: &response,
+        facts: &facts,
+        forged: None,
+        told: None,
+        secret: &SECRETS.told,
+        settings: &settings,
+    };
+    let outcome = vacation::decide(&input);
+    assert_eq!(outcome, vacation::decide(&input));
+    // Also where none is owed: a reply is made of strangers' words.
+    let made = vacation::reply(&response, &identity, &facts, &sender, NOW, &SECRETS.told, 7);
+    let people = [&response.from, &response.reply_to].into_iter().flatten().map(|person| person.email.as_str());
+    check_sent(&made.message, &people.chain([sender.to_string().as_str()]).collect::<String>());
+    assert!(vacation::is_own_id(&made.message_id, &SECRETS.told));
+    let seen = Facts::of(&made.message);
+    assert_eq!(seen.message_id.as_deref(), Some(made.message_id.as_str()));
+    let back = vacation::decide(&vacation::Input { sender: Some(&ann), recipient: &sender, facts: &seen, ..input });
+    assert!(matches!(back, vacation::Outcome::Silent(..)), "a reply is answered");
+    let most = 64 * 1024 + 16 * data.len();
+    assert!(made.message.len() <= most, "a reply of {} octets to {}", made.message.len(), data.len());
+}
+
+/// Authentication-Results: what stands below a stranger's Received field counts for nothing.
+pub fn results(data: &[u8]) {
+    let data = bounded(data);
+    let sender = Address::from_parts("bob", "example.net");
+    for policy in [Policy::Off, Policy::FailOnly, Policy::Strict] {
+        let settings = proof::Settings { authserv_ids: vec!["mx.example.org".into()], policy };
+        let found = proof::forged(data, Some(&sender), &settings);
+        assert!(policy != Policy::Off || found.is_none());
+        assert_eq!(proof::forged(data, None, &settings), None);
+        let nobody = proof::Settings { authserv_ids: Vec::new(), policy };
+        assert_eq!(proof::forged(data, Some(&sender), &nobody), None);
+        let strange = b"Received: from a by mx.example.org\r\nReceived: from b by evil.example\r\n";
+        let below = proof::forged(&[strange, data].concat(), Some(&sender), &settings);
+        assert_eq!(below, proof::forged(strange, Some(&sender), &settings), "below a stranger's Received");
+    }
+}

@@ -1,0 +1,154 @@
+//! What is on the disk: rows and keys.
+
+use std::fmt::Debug;
+
+use super::{Choices, bounded};
+use crate::model::{
+    AccountId, AccountRow, Action, ActionId, AddressRow, BlobHash, Decision, EmailId, EmailMetadata, Listing, Mailbox,
+    MailboxUid, MessageRows, ModSeq, Shape, ThreadId, ThreadKey, ToldKey, UtcMillis, VacationResponse, View,
+};
+use crate::store::engine::Table;
+use crate::store::row::{self, Row, content_value, decode_content, decode_tokens};
+use crate::store::{Delivery, EncodedMessage, Error, State, Thread, Told, key};
+
+/// Any octets under any table are a row that comes back as it was, or an error that says which row is damaged.
+pub fn row(data: &[u8]) {
+    let data = bounded(data);
+    again::<AccountRow>(data);
+    again::<AddressRow>(data);
+    again::<State>(data);
+    again::<EmailMetadata>(data);
+    again::<Thread>(data);
+    again::<Mailbox>(data);
+    again::<VacationResponse>(data);
+    again::<Told>(data);
+    again::<Delivery>(data);
+    again::<Decision>(data);
+    again::<Action>(data);
+    let tokens = decoded(decode_tokens(b"key", data));
+    if let Some((prefix, content)) = decoded(decode_content(b"key", data)) {
+        let rows = MessageRows { content: content.clone(), ..MessageRows::default() };
+        let encoded = content_value(&prefix, &EncodedMessage::new(&rows).content);
+        assert_eq!(decode_content(b"key", &encoded), Ok((prefix, content)));
+    }
+    if let Some(tokens) = tokens {
+        // Ascending words are a promise of who writes them; of others nothing is promised but that they are read.
+        let ascending = tokens.words.is_sorted_by_key(|word| word.hash);
+        assert!(ascending && tokens.words.iter().all(|word| word.positions.is_sorted()));
+        let rows = MessageRows { tokens: tokens.clone(), ..MessageRows::default() };
+        assert_eq!(decode_tokens(b"key", &EncodedMessage::new(&rows).tokens), Ok(tokens));
+    }
+    if let Some((at, raw)) = decoded(row::blob_header(b"key", data)) {
+        assert_eq!(row::blob_header(b"key", &row::blob(raw, at)), Ok((at, raw)));
+    }
+    assert_eq!(row::blob_header(b"key", &row::blob(data, UtcMillis(-1))), Ok((UtcMillis(-1), data)));
+}
+
+fn again<R: Row + PartialEq + Debug>(data: &[u8]) {
+    if let Some(row) = decoded(R::decode(b"key", data)) {
+        assert_eq!(R::decode(b"key", &row.encode()), Ok(row));
+    }
+}
+
+fn decoded<T>(read: Result<T, Error>) -> Option<T> {
+    match read {
+        Ok(row) => Some(row),
+        Err(Error::Corrupt { key, what, .. }) => {
+            assert!(key == "6b6579" && !what.is_empty());
+            None
+        }
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// Keys sort as their parts do, and ids have one spelling.
+pub fn key(data: &[u8]) {
+    let mut choices = Choices(data);
+    let (one, other) = (Keys::of(&mut choices), Keys::of(&mut choices));
+    for ((parts, key), (others, other)) in one.all().into_iter().zip(other.all()) {
+        assert_eq!(parts.cmp(&others), key.cmp(&other), "{parts:x?} and {others:x?}");
+    }
+    one.read_back();
+    let text = String::from_utf8_lossy(data);
+    let same = |spelt: Option<String>| assert!(spelt.is_none_or(|spelt| spelt == text), "{text} has two spellings");
+    same(text.parse::<AccountId>().ok().map(|id| id.to_string()));
+    same(text.parse::<EmailId>().ok().map(|id| id.to_string()));
+    same(text.parse::<MailboxUid>().ok().map(|id| id.to_string()));
+    same(text.parse::<BlobHash>().ok().map(|id| id.to_string()));
+    let (email, blob) = (EmailId(one.email), BlobHash(one.hash));
+    assert_eq!((email.to_string().parse(), blob.to_string().parse()), (Ok(email), Ok(blob)));
+}
+
+/// The parts that keys are made of.
+struct Keys {
+    account: u32,
+    uid: u32,
+    view: View,
+    shape: Shape,
+    email: u64,
+    number: u64,
+    at: i64,
+    hash: [u8; 32],
+}
+
+const VIEWS: [View; 6] =
+    [View::Every, View::Unseen, View::Flagged, View::ThreadUnseen, View::ThreadFlagged, View::ThreadUntouched];
+
+impl Keys {
+    fn of(choices: &mut Choices<'_>) -> Self {
+        Self {
+            account: choices.u32(),
+            uid: choices.u32(),
+            view: VIEWS.get(choices.below(6)).copied().unwrap_or(View::Every),
+            shape: if choices.octet() & 1 == 0 { Shape::Emails } else { Shape::Threads },
+            email: choices.u64(),
+            number: choices.u64(),
+            at: (choices.u64() >> 1).cast_signed(),
+            hash: choices.fixed(),
+        }
+    }
+
+    /// Parts in the order of the key table, each with the key that they make.
+    fn all(&self) -> Vec<(Vec<u64>, Vec<u8>)> {
+        let (account, uid, email) = (AccountId(self.account), MailboxUid(self.uid), EmailId(self.email));
+        let listing = Listing { uid, view: self.view, shape: self.shape };
+        let (a, u, e, n) = (u64::from(self.account), u64::from(self.uid), self.email, self.number);
+        let (v, s, t) = (self.view as u64, self.shape as u64, self.at.cast_unsigned());
+        let at = UtcMillis(self.at);
+        let hash = || self.hash.iter().map(|octet| u64::from(*octet));
+        let told = ToldKey(self.hash);
+        let then_hash = |parts: &[u64]| parts.iter().copied().chain(hash()).collect::<Vec<u64>>();
+        vec![
+            (vec![a], key::account(account)),
+            (vec![a, e], key::email(account, email)),
+            (vec![a, n], key::by_modseq(account, ModSeq(n))),
+            (vec![a, n], key::thread(account, ThreadId(n))),
+            (vec![a, n, e], key::email_by_thread(account, ThreadId(n), email)),
+            (vec![a, u, v, s], key::listing(account, listing)),
+            (vec![a, u, v, s, n, e], key::list(account, listing, ModSeq(n), ModSeq(e))),
+            (vec![a, u, v, s, e], key::index(account, listing, email)),
+            (vec![a, u, v, n, e], key::thread_index(account, uid, self.view, ThreadId(n), email)),
+            (vec![a, u], key::mailbox(account, uid)),
+            (then_hash(&[a]), key::thread_ref(account, &ThreadKey(self.hash))),
+            (then_hash(&[]), key::blob(&BlobHash(self.hash))),
+            ([then_hash(&[]), vec![a, e]].concat(), key::blob_ref(&BlobHash(self.hash), account, email)),
+            (then_hash(&[a]), key::delivery(account, &self.hash)),
+            (then_hash(&[a, t]), key::delivery_by_time(account, at, &self.hash)),
+            (then_hash(&[a]), key::told(account, &told)),
+            (then_hash(&[a, t]), key::told_by_time(account, at, &told)),
+            (vec![a, u64::MAX - t, e], key::decision(account, at, email)),
+            (vec![a, t, e], key::purge(account, at, email)),
+            (vec![a, n], key::action(account, ActionId(n))),
+            (vec![t, a, n], key::due(at, account, ActionId(n))),
+        ]
+    }
+
+    fn read_back(&self) {
+        let due = key::due(UtcMillis(self.at), AccountId(self.account), ActionId(self.number));
+        let mut parts = key::Parts::of(Table::OutboxDue, &due);
+        assert_eq!((parts.u64(), parts.u32()), (Ok(self.number), Ok(self.account)));
+        assert_eq!((parts.u64(), parts.u64().is_err()), (Ok(self.at.cast_unsigned()), true));
+        let told = key::told(AccountId(self.account), &ToldKey(self.hash));
+        assert_eq!(key::Parts::of(Table::VacationTold, &told).take(), Ok(self.hash));
+    }
+}

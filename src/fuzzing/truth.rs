@@ -1,0 +1,265 @@
+//! The store as a whole, against a model of what must be in it and against its own checker.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::{Choices, bounded};
+use crate::model::clock::Fixed;
+use crate::model::{
+    AccountId, AccountRow, Action, ActionId, ActionKind, ActionState, Address, BlobHash, Decision, EmailId, Listing,
+    MailboxUid, MessageRows, Role, Shape, ThreadKey, ToldKey, UtcMillis, VacationResponse, Verdict, View,
+};
+use crate::store::engine::memory::Memory;
+use crate::store::engine::{Batch, Engine, Put, Table};
+use crate::store::{EncodedMessage, Error, NewEmail, NewMailbox, Options, Store, Txn};
+
+const ACCOUNT: AccountId = AccountId(1);
+const START: i64 = 1_795_251_600_000;
+/// Commits of one run.
+const COMMITS: usize = 48;
+
+/// Deliveries, moves, flags, ends, replies and who was told, in any order: the store holds what it promises all along.
+pub fn store(data: &[u8]) {
+    let mut choices = Choices(data);
+    let mut model = Model::new();
+    for n in 0..COMMITS {
+        if choices.is_empty() {
+            break;
+        }
+        model.change(&mut choices, n);
+    }
+    model.finish();
+}
+
+/// Any octets in the place of any row: reading and checking say so, and neither ends the process.
+pub fn damage(data: &[u8]) {
+    let mut choices = Choices(bounded(data));
+    let mut model = Model::new();
+    for n in 0..3 {
+        model.change(&mut Choices(&[0, 1, 0, 3]), n);
+        model.change(&mut Choices(&[6, 1]), n);
+    }
+    // Not the site's own row: without it there is no store.
+    let table = Table::ALL.get(1 + choices.below(Table::ALL.len() - 1)).copied().unwrap_or(Table::Accounts);
+    let rows = model.engine.rows(table);
+    let Some((key, _)) = rows.get(choices.below(rows.len())) else { return };
+    let puts = vec![Put { table, key: key.clone(), value: Some(choices.0.to_vec()) }];
+    model.engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+    let _found = model.store.check();
+    let view = model.store.view();
+    for (id, _) in view.emails(ACCOUNT, None, 10).unwrap_or_default() {
+        let _read = (view.content(ACCOUNT, id), view.tokens(ACCOUNT, id), view.message(ACCOUNT, id));
+    }
+    let _read = (view.accounts(), view.addresses(), view.mailboxes(ACCOUNT), view.outbox(ACCOUNT), view.due(9));
+    let _read = (view.decisions(ACCOUNT, 9), view.vacation(ACCOUNT), view.account_state(ACCOUNT));
+    let listing = Listing { uid: MailboxUid(1), view: View::Every, shape: Shape::Emails };
+    let _read = view.listing(ACCOUNT, listing, None, 10);
+    drop(view);
+    // Further changes are made or refused.
+    for id in model.live.clone() {
+        let _changed = model.store.commit(ACCOUNT, |txn| txn.destroy_email(id));
+    }
+}
+
+/// A store, and what must be in it.
+struct Model {
+    engine: Arc<Memory>,
+    clock: Arc<Fixed>,
+    store: Store,
+    mailboxes: Vec<MailboxUid>,
+    live: Vec<EmailId>,
+    queued: Vec<ActionId>,
+}
+
+impl Model {
+    fn new() -> Self {
+        let engine = Arc::new(Memory::new());
+        let clock = Arc::new(Fixed::at(UtcMillis(START)));
+        let store = Store::over(engine.clone(), &Options::small(), clock.clone()).unwrap();
+        let mut model = Self { engine, clock, store, mailboxes: Vec::new(), live: Vec::new(), queued: Vec::new() };
+        let row = AccountRow {
+            name: "ann".into(),
+            primary: Address::from_parts("ann", "example.org"),
+            display_name: None,
+            active: true,
+            quota_octets: None,
+            quota_emails: Some(20),
+            zone: None,
+            detail_files: false,
+            unix_user: None,
+            created: UtcMillis(START),
+            passwords: Vec::new(),
+        };
+        model.mailboxes = model.commit(|txn| {
+            txn.set_account(&row);
+            let wanted = [("Inbox", Some(Role::Inbox)), ("Trash", Some(Role::Trash)), ("Archive", Some(Role::Archive))];
+            let made = wanted.into_iter().map(|(name, role)| {
+                txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role, sort_order: 0 })
+            });
+            made.collect::<Result<Vec<_>, Error>>()
+        });
+        model
+    }
+
+    fn commit<T>(&self, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>) -> T {
+        let (result, ticket) = self.store.commit(ACCOUNT, change).unwrap();
+        ticket.wait_blocking().unwrap();
+        result
+    }
+
+    fn change(&mut self, choices: &mut Choices<'_>, n: usize) {
+        self.clock.advance(std::time::Duration::from_millis(choices.0.len() as u64 % 3));
+        match choices.below(8) {
+            0..=2 => self.deliver(choices, n),
+            3 | 4 => self.update(choices),
+            5 if !self.live.is_empty() => {
+                let id = self.live.swap_remove(choices.below(self.live.len()));
+                self.commit(|txn| txn.destroy_email(id));
+            }
+            6 => self.deeds(choices),
+            7 => self.respond(choices),
+            _ => {}
+        }
+    }
+
+    fn deliver(&mut self, choices: &mut Choices<'_>, n: usize) {
+        let keys = choices.octet();
+        let raw = format!("Subject: {n}\r\n\r\n{keys}\r\n").into_bytes();
+        let rows = MessageRows {
+            blob: BlobHash(*blake3::hash(&raw).as_bytes()),
+            size: raw.len() as u64,
+            thread_keys: (0u8..5).filter(|bit| keys >> bit & 1 == 1).map(|key| ThreadKey([key; 32])).collect(),
+            ..MessageRows::default()
+        };
+        let encoded = EncodedMessage::new(&rows);
+        let (mailboxes, keywords) = (self.some_mailboxes(choices.octet()), keywords(choices.octet()));
+        let hash = *blake3::hash(&raw).as_bytes();
+        let (mut results, ticket) = self.store.commit_message(&[ACCOUNT], &encoded, &raw, |txn| {
+            let new = NewEmail {
+                message: &encoded,
+                prefix: b"Delivered-To: ann@example.org\r\n",
+                mailboxes: mailboxes.clone(),
+                keywords: keywords.clone(),
+                received_at: txn.now(),
+            };
+            let (id, thread) = txn.create_email(&new)?;
+            txn.remember_delivery(&hash, Some(id), &[Address::from_parts("ann", "example.org")])?;
+            Ok((id, thread))
+        });
+        ticket.wait_blocking().unwrap();
+        match results.pop().unwrap().1 {
+            Ok((id, thread)) => {
+                assert!(self.store.view().thread_emails(ACCOUNT, thread).unwrap().contains(&id));
+                self.live.push(id);
+            }
+            Err(Error::Quota) => assert_eq!(self.live.len(), 20, "over quota"),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    fn update(&self, choices: &mut Choices<'_>) {
+        let Some(id) = self.live.get(choices.below(self.live.len())).copied() else { return };
+        let (mailboxes, keywords) = (self.some_mailboxes(choices.octet()), keywords(choices.octet()));
+        self.commit(|txn| txn.update_email(id, mailboxes.clone(), keywords.clone()));
+        let email = self.store.view().email(ACCOUNT, id).unwrap().unwrap();
+        assert_eq!((email.mailboxes, email.keywords), (mailboxes, keywords));
+    }
+
+    /// What a delivery leaves beside the email: actions, who was told, decisions.
+    fn deeds(&mut self, choices: &mut Choices<'_>) {
+        let what = choices.octet();
+        let email = self.live.first().copied();
+        let who = ToldKey([what % 4; 32]);
+        if what & 4 == 0 {
+            let due = UtcMillis(START + i64::from(what));
+            let queued = self.commit(|txn| {
+                let generation = txn.view().vacation(ACCOUNT)?.generation;
+                txn.remember_told(&who, &Address::from_parts("bob", "example.net"), generation)?;
+                let id = txn.queue_action(action(due, email, who));
+                txn.add_decision(&Decision {
+                    at: txn.now(),
+                    email: email.unwrap_or_default(),
+                    sender: None,
+                    recipient: Address::from_parts("ann", "example.org"),
+                    verdict: Verdict::Answered(id),
+                });
+                Ok(id)
+            });
+            self.queued.push(queued);
+        } else if let Some(id) = self.queued.pop() {
+            self.commit(|txn| {
+                let held = Action { state: ActionState::Held, due: UtcMillis(START), ..txn.action(id)? };
+                txn.update_action(&held)?;
+                if what & 8 == 0 {
+                    txn.remove_action(id)?;
+                }
+                txn.remove_told(&who).map(drop)
+            });
+            if what & 8 != 0 {
+                self.queued.push(id);
+            }
+        }
+    }
+
+    fn respond(&self, choices: &mut Choices<'_>) {
+        let what = choices.octet();
+        let response = VacationResponse {
+            enabled: what & 1 == 1,
+            text_body: Some(format!("{}", what >> 4)),
+            ..VacationResponse::default()
+        };
+        self.commit(|txn| txn.set_vacation(&response));
+    }
+
+    /// At least one.
+    fn some_mailboxes(&self, bits: u8) -> BTreeSet<MailboxUid> {
+        let chosen = self.mailboxes.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1);
+        let chosen: BTreeSet<MailboxUid> = chosen.map(|(_, uid)| *uid).collect();
+        if chosen.is_empty() { self.mailboxes.iter().copied().take(1).collect() } else { chosen }
+    }
+
+    /// Clean, with what must be in it and nothing else; and again when it is opened anew.
+    fn finish(mut self) {
+        self.live.sort_unstable();
+        self.queued.sort_unstable();
+        let Self { engine, clock, store, live, queued, .. } = self;
+        clean(&store, &live, &queued);
+        drop(store);
+        clean(&Store::over(engine, &Options::small(), clock).unwrap(), &live, &queued);
+    }
+}
+
+fn clean(store: &Store, live: &[EmailId], queued: &[ActionId]) {
+    let breaches = store.check().unwrap();
+    assert!(breaches.is_empty(), "{}", breaches.iter().map(|breach| format!("{breach}\n")).collect::<String>());
+    let view = store.view();
+    let emails: Vec<EmailId> = view.emails(ACCOUNT, None, 1000).unwrap().into_iter().map(|(id, _)| id).collect();
+    assert_eq!(emails, live, "newest first is the order of the ids");
+    let actions: Vec<ActionId> = view.outbox(ACCOUNT).unwrap().into_iter().map(|action| action.id).collect();
+    assert_eq!(actions, queued);
+}
+
+fn keywords(bits: u8) -> BTreeSet<String> {
+    let words = ["$seen", "$flagged", "$draft", "$junk", "own"].iter().enumerate();
+    words.filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, word)| (*word).to_owned()).collect()
+}
+
+fn action(due: UtcMillis, email: Option<EmailId>, told: ToldKey) -> Action {
+    Action {
+        id: ActionId(0),
+        kind: ActionKind::Reply,
+        state: ActionState::Waiting,
+        created: UtcMillis(START),
+        due,
+        expires: UtcMillis(START),
+        attempts: 0,
+        last_error: None,
+        sender: None,
+        recipient: Address::from_parts("bob", "example.net"),
+        notify_never: true,
+        email,
+        told: Some(told),
+        message_id: "r1@example.org".into(),
+        message: b"Subject: x\r\n\r\n".to_vec(),
+    }
+}
