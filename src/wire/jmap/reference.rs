@@ -1,63 +1,105 @@
 //! Result references (RFC 8620 §3.7): an argument taken from the answer to an earlier call.
+//!
+//! What they copy is bounded: without that, calls that each refer twice to the one before would double the answer with
+//! every call.
 
 use serde_json::{Map, Value};
 
 use super::error::MethodError;
 use super::request::Invocation;
+use crate::model::limits;
 
 /// Replaces each `#name` argument by what it refers to in the answers so far.
 ///
 /// # Errors
-/// `invalidResultReference` where it leads nowhere, `invalidArguments` where `name` is there too.
+/// `invalidResultReference` where it leads nowhere or to more than `limits::REFERENCED_OCTETS`, all arguments of the call
+/// together; `invalidArguments` where `name` is there too.
 pub fn resolve(arguments: &mut Map<String, Value>, answers: &[Invocation]) -> Result<(), MethodError> {
     let references: Vec<String> = arguments.keys().filter(|key| key.starts_with('#')).cloned().collect();
+    let mut room = limits::REFERENCED_OCTETS;
     for key in references {
         let name = key.trim_start_matches('#').to_owned();
         if arguments.contains_key(&name) {
             return Err(MethodError::InvalidArguments(format!("both {name} and {key}")));
         }
         let reference = arguments.remove(&key).unwrap_or_default();
-        let value = follow(&reference, answers)
-            .ok_or_else(|| MethodError::InvalidResultReference(format!("{key} leads nowhere")))?;
+        let value = follow(&reference, answers, &mut room)
+            .map_err(|why| MethodError::InvalidResultReference(format!("{key} leads {why}")))?;
         arguments.insert(name, value);
     }
     Ok(())
 }
 
-fn follow(reference: &Value, answers: &[Invocation]) -> Option<Value> {
-    let part = |name: &str| reference.get(name).and_then(Value::as_str);
+/// Where a reference leads that is not followed.
+type Astray = &'static str;
+const NOWHERE: Astray = "nowhere";
+const TOO_FAR: Astray = "to more than one call may refer to";
+
+fn follow(reference: &Value, answers: &[Invocation], room: &mut usize) -> Result<Value, Astray> {
+    let part = |name: &str| reference.get(name).and_then(Value::as_str).ok_or(NOWHERE);
     let (result_of, name, path) = (part("resultOf")?, part("name")?, part("path")?);
-    let answer = answers.iter().find(|answer| answer.id == result_of).filter(|answer| answer.name == name)?;
+    let mut answered = answers.iter().filter(|answer| answer.id == result_of);
+    let answer = answered.next().filter(|answer| answer.name == name).ok_or(NOWHERE)?;
     let steps: Vec<String> = match path.strip_prefix('/') {
         Some(path) => path.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect(),
         None if path.is_empty() => Vec::new(),
-        None => return None,
+        None => return Err(NOWHERE),
     };
-    pointer(&Value::Object(answer.arguments.clone()), &steps)
+    match steps.split_first() {
+        Some((step, rest)) => pointer(answer.arguments.get(step).ok_or(NOWHERE)?, rest, room),
+        None => {
+            answer
+                .arguments
+                .iter()
+                .try_for_each(|(name, value)| take(name.len(), room).and_then(|()| weigh(value, room)))?;
+            Ok(Value::Object(answer.arguments.clone()))
+        }
+    }
 }
 
 /// JSON pointer (RFC 6901) with `*`, which gathers over an array and flattens one level.
-fn pointer(value: &Value, steps: &[String]) -> Option<Value> {
-    let Some((step, rest)) = steps.split_first() else { return Some(value.clone()) };
+fn pointer(value: &Value, steps: &[String], room: &mut usize) -> Result<Value, Astray> {
+    let Some((step, rest)) = steps.split_first() else {
+        weigh(value, room)?;
+        return Ok(value.clone());
+    };
     match value {
         Value::Array(items) if step == "*" => {
             let mut all = Vec::new();
             for item in items {
-                match pointer(item, rest)? {
+                match pointer(item, rest, room)? {
                     Value::Array(inner) => all.extend(inner),
                     one => all.push(one),
                 }
             }
-            Some(Value::Array(all))
+            Ok(Value::Array(all))
         }
         Value::Array(items) => {
             let whole = step == "0" || (!step.starts_with('0') && step.bytes().all(|digit| digit.is_ascii_digit()));
-            let at = whole.then(|| step.parse::<usize>().ok()).flatten()?;
-            pointer(items.get(at)?, rest)
+            let at = whole.then(|| step.parse::<usize>().ok()).flatten().ok_or(NOWHERE)?;
+            pointer(items.get(at).ok_or(NOWHERE)?, rest, room)
         }
-        Value::Object(members) => pointer(members.get(step)?, rest),
-        _ => None,
+        Value::Object(members) => pointer(members.get(step).ok_or(NOWHERE)?, rest, room),
+        _ => Err(NOWHERE),
     }
+}
+
+/// Takes what a copy of the value needs in memory, about.
+fn weigh(value: &Value, room: &mut usize) -> Result<(), Astray> {
+    take(size_of::<Value>(), room)?;
+    match value {
+        Value::String(text) => take(text.len(), room),
+        Value::Array(items) => items.iter().try_for_each(|item| weigh(item, room)),
+        Value::Object(members) => {
+            members.iter().try_for_each(|(name, value)| take(name.len(), room).and_then(|()| weigh(value, room)))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+    }
+}
+
+fn take(octets: usize, room: &mut usize) -> Result<(), Astray> {
+    *room = room.checked_sub(octets).ok_or(TOO_FAR)?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -88,9 +130,31 @@ mod tests {
         for path in ["/list/2/id", "/list/01/id", "/nothing", "list", "/list/*/no"] {
             assert!(matches!(reference(path), Err(MethodError::InvalidResultReference(_))), "{path}");
         }
+        assert_eq!(reference(""), Ok(Value::Object(answers[0].arguments.clone())));
         let mut both = Map::new();
         both.insert("#a".into(), json!({}));
         both.insert("a".into(), json!(1));
         assert!(matches!(resolve(&mut both, &answers), Err(MethodError::InvalidArguments(_))));
+    }
+    #[test]
+    fn what_a_call_refers_to_is_bounded() {
+        let mut answers = Vec::<Invocation>::new();
+        for n in 0..40_usize {
+            let mut arguments = Map::new();
+            for name in ["#a", "#b"] {
+                let before = n.saturating_sub(1).to_string();
+                arguments.insert(name.into(), json!({"resultOf": before, "name": "Core/echo", "path": ""}));
+            }
+            if n == 0 {
+                arguments = json!({"a": "x".repeat(1000)}).as_object().unwrap().clone();
+            }
+            let done = resolve(&mut arguments, &answers);
+            assert_eq!(done.is_ok(), n < 10, "call {n}: {done:?}");
+            if done.is_err() {
+                break;
+            }
+            answers.push(Invocation { name: "Core/echo".into(), arguments, id: n.to_string() });
+        }
+        assert_eq!(answers.len(), 10);
     }
 }
