@@ -9,10 +9,10 @@ use axum::body::{Body, to_bytes};
 use axum::extract::State;
 use axum::extract::connect_info::{ConnectInfo, Connected};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Json, Response};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::serve::IncomingStream;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::UnixListener;
 
 use super::listen::{Bound, Listen};
@@ -95,8 +95,7 @@ async fn request(State(control): State<Arc<Control>>, ConnectInfo(peer): Connect
     let request = match parse(&body, CAPABILITIES) {
         Ok(request) => request,
         Err(error) => {
-            let kind = [("content-type", "application/problem+json")];
-            return (StatusCode::BAD_REQUEST, kind, Json(error.problem())).into_response();
+            return answer(StatusCode::BAD_REQUEST, "application/problem+json", &error.problem());
         }
     };
     let context = Context {
@@ -108,13 +107,17 @@ async fn request(State(control): State<Arc<Control>>, ConnectInfo(peer): Connect
     };
     // Methods wait for the disk, and a check reads everything.
     match tokio::task::spawn_blocking(move || jmap::run(&context, request)).await {
-        Ok(response) => Json(response.json()).into_response(),
+        Ok(response) => answer(StatusCode::OK, "application/json", &response.json()),
         Err(error) => {
             tracing::error!(%error, "a method failed");
-            (StatusCode::INTERNAL_SERVER_ERROR, Json(json!({"status": 500, "detail": "a method failed"})))
-                .into_response()
+            let problem = json!({"status": 500, "detail": "a method failed"});
+            answer(StatusCode::INTERNAL_SERVER_ERROR, "application/problem+json", &problem)
         }
     }
+}
+
+fn answer(status: StatusCode, kind: &'static str, value: &Value) -> Response {
+    (status, [("content-type", kind)], value.to_string()).into_response()
 }
 
 async fn health(State(control): State<Arc<Control>>) -> Response {
