@@ -165,7 +165,7 @@ impl Session {
             return (0, Step::NeedInput);
         };
         let taken = at.saturating_add(2);
-        if at > limits::COMMAND_OCTETS {
+        if taken > limits::COMMAND_OCTETS {
             return (taken, self.refuse(&Reply::new(500, [5, 5, 2], "line too long")));
         }
         self.commands = self.commands.saturating_add(1);
