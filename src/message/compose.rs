@@ -99,10 +99,16 @@ pub struct Report {
 /// The report's octets: `multipart/report` of text, status and the original's header.
 #[must_use]
 pub fn report(report: &Report) -> Vec<u8> {
-    let status = if report.status.is_ascii() { "message/delivery-status" } else { "message/global-delivery-status" };
+    // RFC 6533 §3: what is not ASCII has a type of its own, which may be encoded, so that it passes where 8BITMIME is not.
+    let status = report.status.as_bytes().to_vec();
+    let status = if report.status.is_ascii() {
+        MimePart::new("message/delivery-status", status).transfer_encoding("7bit")
+    } else {
+        MimePart::new("message/global-delivery-status", status)
+    };
     let parts = vec![
         MimePart::new("text/plain", lines(&report.text)),
-        MimePart::new(status, report.status.as_bytes().to_vec()).transfer_encoding("8bit"),
+        status,
         MimePart::new("text/rfc822-headers", lines(&report.original_header)),
     ];
     let kind = ContentType::new("multipart/report").attribute("report-type", "delivery-status");
