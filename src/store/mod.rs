@@ -45,7 +45,7 @@ pub struct Options {
     pub memtables_octets: usize,
     /// Octets of the log before the oldest tables are flushed.
     pub log_octets: u64,
-    /// How long the committer may hold a write to gather more: half the flushes for a tenth of the rate at 0.3 ms.
+    /// How long the committer holds a write to gather more, where several write at once.
     pub hold: Duration,
     /// Listings of more emails than this get rank rows; `None`: of more than 4,096. Tests rank from the first.
     pub ranked_above: Option<u64>,
@@ -58,7 +58,7 @@ impl Default for Options {
             memtable_octets: 64 << 20,
             memtables_octets: 256 << 20,
             log_octets: 512 << 20,
-            hold: Duration::ZERO,
+            hold: Duration::from_millis(1),
             ranked_above: None,
         }
     }
