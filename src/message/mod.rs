@@ -15,6 +15,7 @@ mod rows;
 pub mod subject;
 pub mod tokens;
 pub mod trace;
+pub mod words;
 
 pub use parse::Message;
 pub use rows::{rows, rows_of};

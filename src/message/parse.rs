@@ -47,7 +47,7 @@ impl<'a> Message<'a> {
     pub fn texts(&self, most: usize) -> Vec<String> {
         let (mut out, mut left) = (Vec::new(), most);
         let Some(message) = &self.parsed else { return out };
-        for part in message.root().text_body() {
+        for part in message.root().text_body().take(limits::PARTS) {
             if left == 0 {
                 break;
             }

@@ -1,20 +1,18 @@
 //! Search tokens (`storage.md`, "Search"): words as keyed hashes with their fields and positions, addresses as text with
 //! the domain reversed.
 //!
-//! Words are NFKD, case folded, without combining and zero-width marks. Runs of ASCII letters and digits are cut by hand; a
-//! run that touches any other octet takes the Unicode way (both agree on ASCII, which a test holds). Scripts that put no
-//! spaces between words give pairs of characters.
+//! The positions of each field's words are a band of their own (`position >> BAND_BITS`), so that a phrase is found in the
+//! field that it is sought in and runs from none into the next. The body has band 0, for most words are there and small
+//! numbers are short.
 
 use std::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
-use unicode_normalization::UnicodeNormalization;
-use unicode_normalization::char::is_combining_mark;
-use unicode_segmentation::UnicodeSegmentation;
 
 use super::header::fields;
 use super::parse::{self, Message};
 use super::refs::message_ids;
+use super::words::each_word;
 use crate::model::{Address, EmailContent, Secrets, Tokens, Word, limits};
 
 /// From.
@@ -40,39 +38,111 @@ pub const LIST_ID: u16 = 512;
 /// Message-ID, In-Reply-To, References.
 pub const MESSAGE_ID: u16 = 1024;
 
-/// Octets of a word; what is longer is cut.
-const WORD_OCTETS: usize = 64;
+/// Where a word stands is its number in its field, above that the field's band: `limits::WORDS` and the gaps fit.
+const BAND_BITS: u32 = 17;
+/// Numbers between two texts of one field, so that no phrase runs from one into the next.
+const GAP: u32 = 16;
 const HASH_BITS: u64 = (1 << 28) - 1;
+
+/// In which field a position is.
+#[must_use]
+pub fn field_at(position: u32) -> u16 {
+    match position >> BAND_BITS {
+        0 => BODY,
+        band => 1u16.checked_shl(band.saturating_sub(1)).unwrap_or(0),
+    }
+}
+
+/// A token as it comes out of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen<'a> {
+    /// A word, in which field, and where.
+    Word(&'a str, u16, u32),
+    /// A token that is kept as text, and its field.
+    Text(&'a str, u16),
+}
+
+/// The keyed hash of words.
+#[derive(Debug, Clone, Copy)]
+pub struct WordHash(SipHasher13);
+
+impl WordHash {
+    /// With a store's secret.
+    #[must_use]
+    pub fn new(secrets: &Secrets) -> Self {
+        Self(SipHasher13::new_with_key(&secrets.words))
+    }
+
+    /// The 28 bits of a word in its search form.
+    #[must_use]
+    pub fn of(&self, word: &str) -> u32 {
+        let mut hasher = self.0;
+        hasher.write(word.as_bytes());
+        u32::try_from(hasher.finish() & HASH_BITS).unwrap_or_default()
+    }
+}
 
 /// The search tokens of a message.
 #[must_use]
 pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) -> Tokens {
-    let mut all = Gather::new(secrets);
+    let hash = WordHash::new(secrets);
+    let mut found: Vec<(u32, u32)> = Vec::with_capacity(1024);
+    let mut texts: Vec<(String, u16)> = Vec::new();
+    each_token(message, content, |seen| match seen {
+        Seen::Word(word, _, position) => found.push((hash.of(word), position)),
+        Seen::Text(text, field) => texts.push((text.to_owned(), field)),
+    });
+    found.sort_unstable();
+    let mut words: Vec<Word> = Vec::with_capacity(found.len());
+    for (hash, position) in found {
+        let fields = field_at(position);
+        match words.last_mut() {
+            Some(word) if word.hash == hash => {
+                word.fields |= fields;
+                word.positions.push(position);
+            }
+            _ => words.push(Word { hash, fields, positions: vec![position] }),
+        }
+    }
+    texts.sort_unstable();
+    texts.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same {
+            kept.1 |= next.1;
+        }
+        same
+    });
+    Tokens { words, texts }
+}
+
+/// Calls `each` with every token of a message: `limits::WORDS` words, `limits::ADDRESSES` texts.
+pub fn each_token(message: &Message<'_>, content: &EmailContent, each: impl FnMut(Seen<'_>)) {
+    let mut all = Walk { each, words: 0, texts: 0, next: [0; 16] };
     for (people, field) in [(&content.from, FROM), (&content.to, TO), (&content.cc, CC), (&content.bcc, BCC)] {
         for person in people {
             all.words(person.name.as_deref().unwrap_or_default(), field);
             all.words(&person.email, field);
             if let Ok(address) = Address::parse(&person.email) {
-                all.text(address.reversed_domain(), field);
+                all.text(&address.reversed_domain(), field);
             }
         }
     }
     all.words(content.subject.as_deref().unwrap_or_default(), SUBJECT);
     for attachment in message.attachments() {
         all.words(attachment.name.as_deref().unwrap_or_default(), ATTACHMENT_NAME);
-        all.text(attachment.media_type, ATTACHMENT_TYPE);
+        all.text(&attachment.media_type, ATTACHMENT_TYPE);
     }
     for id in content.message_id.iter().chain(&content.in_reply_to).chain(&content.references) {
-        all.text(id.clone(), MESSAGE_ID);
+        all.text(id, MESSAGE_ID);
     }
     for field in fields(message.raw()) {
         if field.is("List-Id") {
             let named = message_ids(field.value).pop().unwrap_or_else(|| field.unfolded());
-            all.text(named.to_lowercase(), LIST_ID);
+            all.text(&named.to_lowercase(), LIST_ID);
         } else if field.is("Delivered-To") {
             for person in parse::addresses(field.value) {
                 if let Ok(address) = Address::parse(&person.email) {
-                    all.text(address.reversed_domain(), DELIVERED_TO);
+                    all.text(&address.reversed_domain(), DELIVERED_TO);
                 }
             }
         }
@@ -80,172 +150,44 @@ pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) 
     for text in message.texts(limits::INDEXED_OCTETS) {
         all.words(&text, BODY);
     }
-    all.finish()
 }
 
-struct Gather {
-    key: SipHasher13,
-    found: Vec<(u32, u32, u16)>,
-    texts: Vec<(String, u16)>,
-    position: u32,
+struct Walk<F> {
+    each: F,
+    words: usize,
+    texts: usize,
+    /// The next number of each band.
+    next: [u32; 16],
 }
 
-impl Gather {
-    fn new(secrets: &Secrets) -> Self {
-        Self { key: SipHasher13::new_with_key(&secrets.words), found: Vec::new(), texts: Vec::new(), position: 0 }
-    }
-
+impl<F: FnMut(Seen<'_>)> Walk<F> {
     fn words(&mut self, text: &str, field: u16) {
-        each_word(text, |word| {
-            if self.found.len() < limits::WORDS {
-                let mut hasher = self.key;
-                hasher.write(word.as_bytes());
-                let hash = u32::try_from(hasher.finish() & HASH_BITS).unwrap_or_default();
-                self.found.push((hash, self.position, field));
-                self.position = self.position.saturating_add(1);
+        let band = if field == BODY { 0 } else { field.trailing_zeros().saturating_add(1) };
+        let Some(next) = usize::try_from(band).ok().and_then(|band| self.next.get_mut(band)) else { return };
+        let (first, base) = (*next, band << BAND_BITS);
+        let count = each_word(text, |found| {
+            self.words = self.words.saturating_add(usize::from(!found.inner));
+            if self.words <= limits::WORDS {
+                *next = first.saturating_add(found.at).min((1 << BAND_BITS) - 1);
+                (self.each)(Seen::Word(found.word, field, base | *next));
             }
         });
-        // No phrase runs from one field into the next.
-        self.position = self.position.saturating_add(16);
-    }
-
-    fn text(&mut self, text: String, field: u16) {
-        if !text.is_empty() && text.len() <= 255 && self.texts.len() < limits::ADDRESSES {
-            self.texts.push((text, field));
+        if count > 0 {
+            *next = next.saturating_add(GAP);
         }
     }
 
-    fn finish(mut self) -> Tokens {
-        self.found.sort_unstable();
-        let mut words: Vec<Word> = Vec::new();
-        for (hash, position, fields) in self.found {
-            match words.last_mut() {
-                Some(word) if word.hash == hash => {
-                    word.fields |= fields;
-                    word.positions.push(position);
-                }
-                _ => words.push(Word { hash, fields, positions: vec![position] }),
-            }
-        }
-        self.texts.sort_unstable();
-        let mut texts: Vec<(String, u16)> = Vec::new();
-        for (text, fields) in self.texts {
-            match texts.last_mut() {
-                Some((known, all)) if *known == text => *all |= fields,
-                _ => texts.push((text, fields)),
-            }
-        }
-        Tokens { words, texts }
-    }
-}
-
-/// Calls `each` with every word of a text, in its search form.
-pub fn each_word(text: &str, mut each: impl FnMut(&str)) {
-    let mut lower = [0u8; WORD_OCTETS];
-    for run in text.split(|c: char| c.is_ascii() && !c.is_ascii_alphanumeric()) {
-        if run.is_empty() {
-            continue;
-        }
-        if !run.is_ascii() {
-            unicode_words(run, &mut each);
-            continue;
-        }
-        let cut = run.len().min(WORD_OCTETS);
-        lower.iter_mut().zip(run.bytes()).for_each(|(to, from)| *to = from.to_ascii_lowercase());
-        if let Some(word) = lower.get(..cut).and_then(|word| std::str::from_utf8(word).ok()) {
-            each(word);
+    fn text(&mut self, text: &str, field: u16) {
+        if !text.is_empty() && text.len() <= 255 && self.texts < limits::ADDRESSES {
+            self.texts = self.texts.saturating_add(1);
+            (self.each)(Seen::Text(text, field));
         }
     }
-}
-
-fn unicode_words(run: &str, each: &mut impl FnMut(&str)) {
-    let plain = run.nfkd().filter(|c| !is_combining_mark(*c) && !is_zero_width(*c)).collect::<String>();
-    let plain: String = caseless::default_case_fold_str(&plain).nfkd().filter(|c| !is_combining_mark(*c)).collect();
-    let mut pending: Option<char> = None;
-    let mut alone = true;
-    for word in plain.unicode_words() {
-        if !word.chars().all(is_unspaced) {
-            flush(&mut pending, &mut alone, each);
-            let end = word
-                .char_indices()
-                .map(|(at, c)| at.saturating_add(c.len_utf8()))
-                .take_while(|end| *end <= WORD_OCTETS);
-            each(word.get(..end.last().unwrap_or(0)).unwrap_or_default());
-            continue;
-        }
-        for c in word.chars() {
-            if let Some(before) = pending.replace(c) {
-                each(&String::from_iter([before, c]));
-                alone = false;
-            }
-        }
-    }
-    flush(&mut pending, &mut alone, each);
-}
-
-fn flush(pending: &mut Option<char>, alone: &mut bool, each: &mut impl FnMut(&str)) {
-    if let Some(c) = pending.take()
-        && *alone
-    {
-        each(c.encode_utf8(&mut [0; 4]));
-    }
-    *alone = true;
-}
-
-/// Scripts that put no spaces between words: Thai, Lao, Myanmar, Khmer, kana, bopomofo, Han.
-fn is_unspaced(c: char) -> bool {
-    matches!(u32::from(c),
-        0x0e00..=0x0eff | 0x1000..=0x109f | 0x1780..=0x17ff | 0x3040..=0x312f | 0x31a0..=0x31ff | 0x3400..=0x4dbf
-        | 0x4e00..=0x9fff | 0xf900..=0xfaff | 0x20000..=0x3ffff)
-}
-
-fn is_zero_width(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}' | '\u{ad}')
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
-
-    fn words(text: &str) -> Vec<String> {
-        let mut out = Vec::new();
-        each_word(text, |word| out.push(word.to_owned()));
-        out
-    }
-
-    #[test]
-    fn words_of_many_scripts() {
-        for (text, wanted) in [
-            ("Hello, World-2!", vec!["hello", "world", "2"]),
-            ("Grüße STRASSE straße", vec!["grusse", "strasse", "strasse"]),
-            ("ﬁne café cafe\u{301}", vec!["fine", "cafe", "cafe"]),
-            ("日本語", vec!["日本", "本語"]),
-            ("日", vec!["日"]),
-            ("Привет МИР", vec!["привет", "мир"]),
-        ] {
-            assert_eq!(words(text), wanted, "{text}");
-        }
-        assert_eq!(words(&"x".repeat(500)), ["x".repeat(64)]);
-        assert_eq!(words(&"é".repeat(500)), ["e".repeat(64)]);
-    }
-
-    proptest! {
-        #[test]
-        fn both_ways_agree_on_ascii(run in "[A-Za-z0-9]{1,80}") {
-            let mut unicode = Vec::new();
-            unicode_words(&run, &mut |word: &str| unicode.push(word.to_owned()));
-            prop_assert_eq!(words(&run), unicode);
-        }
-
-        #[test]
-        fn any_text_gives_bounded_words(text in ".{0,200}") {
-            for word in words(&text) {
-                prop_assert!(!word.is_empty() && word.len() <= WORD_OCTETS);
-            }
-        }
-    }
 
     #[test]
     fn tokens_are_sorted_and_each_once() {
@@ -259,5 +201,32 @@ mod tests {
         assert!(lunch.positions.windows(2).all(|pair| pair[0] < pair[1]));
         let texts: Vec<&str> = found.texts.iter().map(|(text, _)| text.as_str()).collect();
         assert_eq!(texts, ["1@x", "org.example.mail@ann", "team.example.org"]);
+    }
+
+    #[test]
+    fn each_field_has_its_band_of_positions_and_no_text_runs_into_the_next() {
+        let raw = b"From: Ann Lee <ann@x>\r\nTo: b@x, c@x\r\nSubject: lunch now\r\n\r\nsee you\r\n";
+        let message = Message::parse(raw);
+        let mut seen = Vec::new();
+        each_token(&message, &super::super::content::content(&message), |token| {
+            if let Seen::Word(word, field, position) = token {
+                assert_eq!(field_at(position), field);
+                seen.push((word.to_owned(), position & 0xffff));
+            }
+        });
+        let seen: Vec<(&str, u32)> = seen.iter().map(|(word, at)| (word.as_str(), *at)).collect();
+        let from = [("ann", 0), ("lee", 1), ("ann", 17), ("x", 18)];
+        let to = [("b", 0), ("x", 1), ("c", 17), ("x", 18)];
+        assert_eq!(seen, [&from[..], &to, &[("lunch", 0), ("now", 1), ("see", 0), ("you", 1)]].concat());
+    }
+
+    #[test]
+    fn the_words_of_a_message_are_bounded_and_keep_to_their_band() {
+        let raw = format!("Subject: x\r\n\r\n{}\r\n", "word ".repeat(limits::WORDS * 2));
+        let message = Message::parse(raw.as_bytes());
+        let found = tokens(&message, &super::super::content::content(&message), &Secrets::default());
+        let positions: Vec<u32> = found.words.iter().flat_map(|word| word.positions.clone()).collect();
+        assert_eq!(positions.len(), limits::WORDS);
+        assert!(positions.iter().all(|at| matches!(field_at(*at), BODY | SUBJECT)));
     }
 }

@@ -114,7 +114,7 @@ pub struct Word {
     pub hash: u32,
     /// In which fields: the bits of `message::tokens`.
     pub fields: u16,
-    /// Positions in the text, ascending; for phrases.
+    /// Positions, ascending, for phrases; each field has its own band of them (`message::tokens`).
     pub positions: Vec<u32>,
 }
 

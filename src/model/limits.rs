@@ -38,7 +38,8 @@ pub const MESSAGE_ID_OCTETS: usize = 998;
 pub const ADDRESSES: usize = 1000;
 /// Characters of a preview (RFC 8621 §4.1.4).
 pub const PREVIEW_CHARS: usize = 256;
-/// Distinct search words kept of one email.
+/// Occurrences of words (not distinct words) that are kept of one email for search, the header's first; what follows is
+/// not found.
 pub const WORDS: usize = 50_000;
 /// Octets of text that are searched for words in one email.
 pub const INDEXED_OCTETS: usize = 4 * 1024 * 1024;
