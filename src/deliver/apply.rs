@@ -1,5 +1,6 @@
 //! Plans to exactly one commit for each account, all under one sync.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::message::{Message, auto::Facts, rows_of, trace};
 use crate::model::clock::Stopwatch;
 use crate::model::{
     AccountId, Action, ActionId, ActionKind, ActionState, Address, Decision, EmailId, Envelope, MailboxUid, Recipient,
-    UtcMillis, Verdict, limits,
+    UtcMillis, VacationResponse, Verdict, limits,
 };
 use crate::outbox::dsn::{Notification, delivered};
 use crate::store::{EncodedMessage, Error, NewEmail, Ticket, Txn};
@@ -36,7 +37,8 @@ struct Whole<'a> {
     session: &'a Session,
     envelope: &'a Envelope,
     raw: &'a [u8],
-    facts: &'a Facts,
+    /// Read only where a response is on.
+    facts: OnceCell<Facts>,
     hash: &'a [u8; 32],
     now: UtcMillis,
 }
@@ -72,9 +74,8 @@ impl Deliver {
         let rows = rows_of(&message, self.store.secrets());
         let hash = transaction_hash(envelope, &rows.blob.0);
         let encoded = EncodedMessage::new(&rows);
-        let facts = Facts::of(raw);
         let now = self.store.clock().now();
-        let whole = Whole { settings: &settings, session, envelope, raw, facts: &facts, hash: &hash, now };
+        let whole = Whole { settings: &settings, session, envelope, raw, facts: OnceCell::new(), hash: &hash, now };
         let mut jobs: BTreeMap<AccountId, Result<Job, Error>> = BTreeMap::new();
         for (recipient, target) in envelope.recipients.iter().zip(&session.targets) {
             match jobs.get_mut(&target.account) {
@@ -106,7 +107,7 @@ impl Deliver {
     }
 
     fn job(&self, whole: &Whole<'_>, recipient: &Recipient, target: &Resolved) -> Result<Job, Error> {
-        let Whole { settings, envelope, facts, hash, now, .. } = *whole;
+        let Whole { settings, envelope, hash, now, .. } = *whole;
         let view = self.store.view();
         let account = target.account;
         let id = crate::model::BlobHash(*hash).to_string().chars().take(16).collect::<String>();
@@ -119,10 +120,28 @@ impl Deliver {
             _ => None,
         };
         let response = view.vacation(account)?;
+        let plan = if response.enabled {
+            self.considered(whole, recipient, account, &response)?
+        } else {
+            Plan::Silent { reason: Reason::Disabled.code(), detail: String::new() }
+        };
+        Ok(Job { recipients: vec![recipient.address.clone()], prefix, mailbox, plan, notification: None })
+    }
+
+    /// Whether an account whose response is on answers.
+    fn considered(
+        &self,
+        whole: &Whole<'_>,
+        recipient: &Recipient,
+        account: AccountId,
+        response: &VacationResponse,
+    ) -> Result<Plan, Error> {
+        let Whole { settings, envelope, hash, now, .. } = *whole;
+        let view = self.store.view();
         let secrets = self.store.secrets();
         let key = envelope.sender.as_ref().map(|sender| told_key(&secrets.told, ACCOUNT_HANDLE, sender));
         let told = match &key {
-            Some(key) if response.enabled => view.told_at(account, key, response.generation)?,
+            Some(key) => view.told_at(account, key, response.generation)?,
             _ => None,
         };
         let identity = self.directory.identity(account)?;
@@ -131,8 +150,8 @@ impl Deliver {
             sender: envelope.sender.as_ref(),
             recipient: &recipient.address,
             identity: &identity,
-            response: &response,
-            facts,
+            response,
+            facts: whole.facts.get_or_init(|| Facts::of(whole.raw)),
             forged: envelope.forged.as_deref(),
             told_key: key,
             told,
@@ -149,7 +168,7 @@ impl Deliver {
                 plan = Plan::Silent { reason: Reason::RateLimit.code(), detail };
             }
         }
-        Ok(Job { recipients: vec![recipient.address.clone()], prefix, mailbox, plan, notification: None })
+        Ok(plan)
     }
 
     /// Waits for the disk, and answers.
