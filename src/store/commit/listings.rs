@@ -52,9 +52,12 @@ impl Txn<'_> {
                 self.move_email(uid, entry, step, now, within)?;
                 (step.was.newest(), step.now.newest())
             } else {
-                let before = self.newest(uid, entry.view, step.thread)?;
+                let there = uid == MailboxUid::ALL || step.was.members.contains_key(&uid);
+                let before = if there { self.newest(uid, entry.view, step.thread)? } else { None };
                 self.move_email(uid, entry, step, now, within)?;
-                (before, self.newest(uid, entry.view, step.thread)?)
+                // Ids ascend from the newest: who enters is the newest, or is not.
+                let entered = before.map_or(step.id, |before| before.min(step.id));
+                (before, if now { Some(entered) } else { self.newest(uid, entry.view, step.thread)? })
             };
             self.replace(uid, entry, step.thread, before, after)?;
             if entry.view == View::Every {

@@ -13,7 +13,7 @@ use rocksdb::{
     IteratorMode, ReadOptions, WriteBatch, WriteOptions, checkpoint::Checkpoint,
 };
 
-use super::{Batch, Each, Engine, Read, Statistics, Table};
+use super::{Batch, Each, Engine, Put, Read, Statistics, Table};
 use crate::store::Options;
 use crate::store::error::Error;
 
@@ -82,6 +82,16 @@ fn family(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Options {
     options.set_compression_type(DBCompressionType::Lz4);
     options.set_bottommost_compression_type(DBCompressionType::Zstd);
     options.set_bottommost_compression_options(-14, 1, 0, 0, true);
+    if matches!(table, Table::ThreadRefs | Table::Deliveries | Table::Blobs | Table::EmailMetadata) {
+        // Every delivery asks these for something that is not there.
+        options.set_memtable_prefix_bloom_ratio(0.02);
+        options.set_memtable_whole_key_filtering(true);
+    }
+    if table == Table::EmailTokens {
+        // Hashes: nothing to compress, and the folds will replace them.
+        options.set_compression_type(DBCompressionType::None);
+        options.set_bottommost_compression_type(DBCompressionType::None);
+    }
     if table == Table::Blobs {
         // Raw messages go to files of their own, so that compaction never writes them again.
         options.set_enable_blob_files(true);
@@ -181,19 +191,19 @@ impl Engine for Rocks {
 
     fn write(&self, batches: &[Arc<Batch>]) -> Result<(), Error> {
         self.prove(batches)?;
+        // Of a key written twice the last value counts. In the order of tables and keys, for then each insertion into a
+        // table in memory finds near at hand what the one before it walked over.
+        let mut puts: Vec<(usize, &Put)> = batches.iter().flat_map(|batch| &batch.puts).enumerate().collect();
+        puts.sort_unstable_by(|(at, one), (other_at, other)| {
+            (one.table, &one.key).cmp(&(other.table, &other.key)).then(other_at.cmp(at))
+        });
+        puts.dedup_by(|(_, next), (_, kept)| next.table == kept.table && next.key == kept.key);
         let mut all = WriteBatch::default();
-        let mut seen = std::collections::HashSet::new();
-        // From the last batch to the first, so that of a key written twice only the last value is written.
-        for batch in batches.iter().rev() {
-            for put in &batch.puts {
-                if batches.len() > 1 && !seen.insert((put.table, put.key.as_slice())) {
-                    continue;
-                }
-                let family = self.family(put.table)?;
-                match &put.value {
-                    Some(value) => all.put_cf(family, &put.key, value),
-                    None => all.delete_cf(family, &put.key),
-                }
+        for (_, put) in puts {
+            let family = self.family(put.table)?;
+            match &put.value {
+                Some(value) => all.put_cf(family, &put.key, value),
+                None => all.delete_cf(family, &put.key),
             }
         }
         let mut options = WriteOptions::default();
