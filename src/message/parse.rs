@@ -76,19 +76,11 @@ impl<'a> Message<'a> {
     }
 
     fn preview_within(&self, most: usize) -> String {
-        let text = self.texts(most).join(" ");
         let mut out = String::new();
-        let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
-        for word in words {
-            if !out.is_empty() {
-                out.push(' ');
-            }
-            out.push_str(word);
-            if out.len() > limits::PREVIEW_CHARS.saturating_mul(4) {
-                break;
-            }
+        for text in self.texts(most) {
+            join(&mut out, &text, limits::PREVIEW_CHARS);
         }
-        out.chars().take(limits::PREVIEW_CHARS).collect()
+        out
     }
 
     /// RFC 8621 §4.1.4 hasAttachment.
@@ -177,8 +169,28 @@ pub fn date(value: &[u8]) -> Option<SentAt> {
 
 /// One line, NFC: controls and runs of white space become one space.
 fn one_line(text: &str) -> String {
-    let spaced: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).nfc().collect();
-    spaced.split_whitespace().collect::<Vec<_>>().join(" ")
+    let mut out = String::with_capacity(text.len());
+    if text.is_ascii() {
+        join(&mut out, text, usize::MAX);
+    } else {
+        join(&mut out, &text.nfc().collect::<String>(), usize::MAX);
+    }
+    out
+}
+
+/// Adds words with one space between them, until there are so many characters.
+fn join(out: &mut String, text: &str, chars: usize) {
+    let mut left = chars.saturating_sub(out.chars().count());
+    for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
+        let space = if out.is_empty() { "" } else { " " };
+        for c in space.chars().chain(word.chars()) {
+            if left == 0 {
+                return;
+            }
+            out.push(c);
+            left = left.saturating_sub(1);
+        }
+    }
 }
 
 #[cfg(test)]

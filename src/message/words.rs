@@ -30,34 +30,35 @@ pub struct Found<'a> {
 
 /// Calls `each` with every word of a text; gives how many numbers they took.
 pub fn each_word(text: &str, mut each: impl FnMut(&Found<'_>)) -> u32 {
-    let bytes = text.as_bytes();
-    let mut lower = [0u8; WORD_OCTETS];
+    let mut lower = String::with_capacity(WORD_OCTETS);
     let mut folded = Folded::default();
-    let (mut at, mut end) = (0u32, 0usize);
-    loop {
-        let rest = bytes.get(end..).unwrap_or_default();
-        let Some(skip) = rest.iter().position(|byte| in_run(*byte)) else { return at };
-        let start = end.saturating_add(skip);
-        let rest = bytes.get(start..).unwrap_or_default();
-        let octets = rest.iter().position(|byte| !in_run(*byte)).unwrap_or(rest.len());
-        end = start.saturating_add(octets);
-        let run = bytes.get(start..end).unwrap_or_default();
-        if run.is_ascii() {
-            lower.iter_mut().zip(run).for_each(|(to, from)| *to = from.to_ascii_lowercase());
-            if let Some(Ok(word)) = lower.get(..run.len().min(WORD_OCTETS)).map(std::str::from_utf8) {
-                each(&Found { word, at, start, end, inner: false });
-                at = at.saturating_add(1);
-            }
-        } else if let Some(run) = text.get(start..end) {
+    let (mut at, mut start, mut all) = (0u32, 0usize, 0u8);
+    // What ends the last run is written behind it.
+    for (end, octet) in text.bytes().chain([b' ']).enumerate() {
+        if in_run(octet) {
+            all |= octet;
+            continue;
+        }
+        // Both ends are beside ASCII, and so at a character's.
+        let run = text.get(start..end).unwrap_or_default();
+        if all >= 0x80 {
             folded.fold(run);
             at = folded.words(at, start, &mut each);
+        } else if all > 0 {
+            lower.clear();
+            lower.push_str(run.get(..WORD_OCTETS).unwrap_or(run));
+            lower.make_ascii_lowercase();
+            each(&Found { word: &lower, at, start, end, inner: false });
+            at = at.saturating_add(1);
         }
+        (start, all) = (end.saturating_add(1), 0);
     }
+    at
 }
 
 /// Letters, digits, and every octet of what is not ASCII.
-fn in_run(byte: u8) -> bool {
-    byte >= 0x80 || byte.is_ascii_alphanumeric()
+fn in_run(octet: u8) -> bool {
+    octet >= 0x80 || octet.is_ascii_alphanumeric()
 }
 
 /// A run in its search form, and where each character of it comes from.

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use smallvec::SmallVec;
+
 use super::clock::UtcMillis;
+use super::field::field_at;
 use super::id::{BlobHash, MailboxUid, ModSeq, ThreadId, ThreadKey};
 use super::keyword;
 
@@ -107,15 +110,24 @@ pub struct EmailContent {
     pub parts: Vec<PartOffsets>,
 }
 
+/// Positions of a word: most stand once or twice, and need no memory of their own.
+pub type Positions = SmallVec<[u32; 4]>;
+
 /// A search word of an email.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
     /// Keyed hash, 28 bits.
     pub hash: u32,
-    /// In which fields: the bits of `message::tokens`.
-    pub fields: u16,
-    /// Positions, ascending, for phrases; each field has its own band of them (`message::tokens`).
-    pub positions: Vec<u32>,
+    /// Positions, ascending, for phrases; each field has its own band of them (`model::field`).
+    pub positions: Positions,
+}
+
+impl Word {
+    /// In which fields it stands, a bit each.
+    #[must_use]
+    pub fn fields(&self) -> u16 {
+        self.positions.iter().fold(0, |fields, position| fields | field_at(*position))
+    }
 }
 
 /// The search tokens of an email.

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod decision;
 pub mod email;
 pub mod envelope;
+pub mod field;
 pub mod id;
 pub mod identity;
 pub mod keyword;

@@ -1,5 +1,7 @@
 //! The wide row of an email, its tokens, and the blob. The part that all recipients share is encoded once.
 
+use smallvec::smallvec;
+
 use super::account::{read_address, write_address};
 use super::{Bad, Reader, Writer, decode_with};
 use crate::model::{
@@ -177,9 +179,15 @@ fn read_content(input: &mut Reader<'_>) -> Result<EmailContent, Bad> {
 fn write_tokens(out: &mut Writer, tokens: &Tokens) {
     let mut last = 0;
     out.list(tokens.words.iter(), |out, word| {
-        out.num(word.hash.saturating_sub(last));
+        // Most words stand once: that is said by a bit of the hash, and no count follows.
+        let step = u64::from(word.hash.saturating_sub(last)) << 1;
         last = word.hash;
-        out.num(word.fields);
+        if let [at] = word.positions.as_slice() {
+            out.num(step);
+            out.num(*at);
+            return;
+        }
+        out.num(step | 1);
         let mut before = 0;
         out.list(word.positions.iter(), |out, at| {
             out.num(at.saturating_sub(before));
@@ -196,15 +204,19 @@ fn read_tokens(input: &mut Reader<'_>) -> Result<Tokens, Bad> {
     let fields = |input: &mut Reader<'_>| u16::try_from(input.num()?).map_err(|_| Bad("unknown fields"));
     let mut last = 0u32;
     let words = input.list(|input| {
-        let hash = last.checked_add(input.num32()?).ok_or(Bad("hash too large"))?;
+        let step = input.num()?;
+        let hash =
+            u32::try_from(step >> 1).ok().and_then(|step| last.checked_add(step)).ok_or(Bad("hash too large"))?;
         last = hash;
-        let fields = fields(input)?;
+        if step & 1 == 0 {
+            return Ok(Word { hash, positions: smallvec![input.num32()?] });
+        }
         let mut before = 0u32;
         let positions = input.list(|input| {
             before = before.checked_add(input.num32()?).ok_or(Bad("position too large"))?;
             Ok(before)
         })?;
-        Ok(Word { hash, fields, positions })
+        Ok(Word { hash, positions })
     })?;
     Ok(Tokens { words, texts: input.list(|input| Ok((input.text()?, fields(input)?)))? })
 }

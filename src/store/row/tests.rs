@@ -54,7 +54,7 @@ proptest! {
         rows.content.parts = vec![PartOffsets { header: 3, body: 9, end: 9, encoding: 2 }];
         rows.tokens.words = hashes
             .into_iter()
-            .map(|(hash, at)| Word { hash, fields: 65, positions: at.into_iter().collect() })
+            .map(|(hash, at)| Word { hash, positions: at.into_iter().collect() })
             .collect();
         rows.tokens.texts = vec![("org.example@ann".into(), 1)];
         let encoded = EncodedMessage::new(&rows);

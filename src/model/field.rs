@@ -1,0 +1,46 @@
+//! The fields of a message that are searched: a bit each, and a band of positions each.
+//!
+//! Where a word stands is its number in its field, above that the field's band, so that a phrase is found in the field that
+//! it is sought in and runs from none into the next. The body has band 0, for most words are there and small numbers are
+//! short.
+
+/// From.
+pub const FROM: u16 = 1;
+/// To.
+pub const TO: u16 = 2;
+/// Cc.
+pub const CC: u16 = 4;
+/// Bcc.
+pub const BCC: u16 = 8;
+/// Delivered-To.
+pub const DELIVERED_TO: u16 = 16;
+/// Subject.
+pub const SUBJECT: u16 = 32;
+/// The text.
+pub const BODY: u16 = 64;
+/// File names of attachments.
+pub const ATTACHMENT_NAME: u16 = 128;
+/// Media types of attachments.
+pub const ATTACHMENT_TYPE: u16 = 256;
+/// List-Id.
+pub const LIST_ID: u16 = 512;
+/// Message-ID, In-Reply-To, References.
+pub const MESSAGE_ID: u16 = 1024;
+
+/// Bits of a number within a band: `limits::WORDS` and the gaps between texts fit.
+pub const BAND_BITS: u32 = 17;
+
+/// The band of a field.
+#[must_use]
+pub fn band_of(field: u16) -> u32 {
+    if field == BODY { 0 } else { field.trailing_zeros().saturating_add(1) }
+}
+
+/// In which field a position is.
+#[must_use]
+pub fn field_at(position: u32) -> u16 {
+    match position >> BAND_BITS {
+        0 => BODY,
+        band => 1u16.checked_shl(band.saturating_sub(1)).unwrap_or(0),
+    }
+}
