@@ -27,7 +27,7 @@ impl Caught {
 #[derive(Debug, Clone)]
 pub(crate) struct Sink {
     pub(crate) address: SocketAddr,
-    utf8: bool,
+
     caught: Arc<Mutex<Vec<Caught>>>,
 }
 
@@ -39,7 +39,7 @@ impl Sink {
     /// With SMTPUTF8 (RFC 6531), or a server of the old kind, which lacks it and takes nothing but ASCII in commands.
     pub(crate) fn offering(utf8: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let sink = Self { address: listener.local_addr().unwrap(), utf8, caught: Arc::default() };
+        let sink = Self { address: listener.local_addr().unwrap(), caught: Arc::default() };
         let caught = Arc::clone(&sink.caught);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
