@@ -74,7 +74,6 @@ fn a_full_disk_puts_mail_off_and_heals_when_space_returns() {
         let refused = (0..200).map(|_| deliver(&bed, &mut kept)).find(|reply| !reply.ok());
         let refused = refused.expect("a full disk");
         assert_eq!((refused.code, refused.enhanced()), (452, "4.3.1"), "round {round}: {refused:?}");
-        // Told from the start, not only after the message was sent.
         let still = deliver(&bed, &mut kept);
         assert!(still.code == 452, "round {round}: {still:?}");
         // What is there is still read.

@@ -190,16 +190,19 @@ impl Engine for Rocks {
     }
 
     fn write(&self, batches: &[Arc<Batch>]) -> Result<(), Error> {
-        self.prove(batches)?;
-        // Of a key written twice the last value counts. In the order of tables and keys, for then each insertion into a
-        // table in memory finds near at hand what the one before it walked over.
-        let mut puts: Vec<(usize, &Put)> = batches.iter().flat_map(|batch| &batch.puts).enumerate().collect();
-        puts.sort_unstable_by(|(at, one), (other_at, other)| {
-            (one.table, &one.key).cmp(&(other.table, &other.key)).then(other_at.cmp(at))
-        });
-        puts.dedup_by(|(_, next), (_, kept)| next.table == kept.table && next.key == kept.key);
+        // In the order of tables and keys, for then each insertion into a table in memory finds near at hand what the one
+        // before it walked over. Each batch is in that order already.
+        let mut puts: Vec<(usize, &Put)> = Vec::with_capacity(batches.iter().map(|batch| batch.puts.len()).sum());
+        puts.extend(batches.iter().enumerate().flat_map(|(at, batch)| batch.puts.iter().map(move |put| (at, put))));
+        puts.sort_by(|(_, one), (_, other)| (one.table, &one.key).cmp(&(other.table, &other.key)));
+        self.prove(batches, &puts)?;
         let mut all = WriteBatch::default();
-        for (_, put) in puts {
+        let mut next = puts.iter().skip(1);
+        for (_, put) in &puts {
+            // Of a key that is written twice the last value counts.
+            if next.next().is_some_and(|(_, next)| next.table == put.table && next.key == put.key) {
+                continue;
+            }
             let family = self.family(put.table)?;
             match &put.value {
                 Some(value) => all.put_cf(family, &put.key, value),
@@ -228,13 +231,16 @@ impl Engine for Rocks {
 }
 
 impl Rocks {
-    /// The assertions of all batches, each seen over the batches before it.
-    fn prove(&self, batches: &[Arc<Batch>]) -> Result<(), Error> {
+    /// The assertions of all batches, each seen over the batches before it; `puts` are theirs, sorted.
+    fn prove(&self, batches: &[Arc<Batch>], puts: &[(usize, &Put)]) -> Result<(), Error> {
         for (at, batch) in batches.iter().enumerate() {
             for fence in &batch.asserts {
-                let earlier = batches.iter().take(at).rev().find_map(|batch| batch.get(fence.table, &fence.key));
-                let holds = match earlier {
-                    Some(value) => value == fence.value.as_deref(),
+                let behind = puts.partition_point(|(of, put)| {
+                    (put.table, &put.key, *of).cmp(&(fence.table, &fence.key, at)).is_lt()
+                });
+                let earlier = behind.checked_sub(1).and_then(|last| puts.get(last)).map(|(_, put)| put);
+                let holds = match earlier.filter(|put| put.table == fence.table && put.key == fence.key) {
+                    Some(put) => put.value == fence.value,
                     None => self.get(fence.table, &fence.key)? == fence.value,
                 };
                 if !holds {
