@@ -5,6 +5,7 @@
 //! in an older epoch are refused.
 
 use std::collections::{HashMap, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -127,7 +128,12 @@ impl Committer {
             ranking,
         });
         let own = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("committer".into()).spawn(move || own.run());
+        let thread = std::thread::Builder::new().name("committer".into()).spawn(move || {
+            // A panic must not leave sessions waiting for ever, nor the watchdog content.
+            if std::panic::catch_unwind(AssertUnwindSafe(|| own.run())).is_err() {
+                own.give_up();
+            }
+        });
         let thread = thread.map_err(|error| Error::Open(format!("cannot start the committer: {error}")))?;
         Ok(Self { shared, thread: Some(thread) })
     }
@@ -222,8 +228,20 @@ impl Shared {
         Arc::clone(self.cells.write().entry(account).or_default())
     }
 
+    /// Nobody is left to write what is queued: whoever waits is told so, for its end of the channel is dropped.
+    fn give_up(&self) {
+        self.poison.get_or_init(|| Error::Poisoned("the committer ended by a panic".into()));
+        tracing::error!("the committer ended by a panic: the store takes no more until the service is restarted");
+        let mut queue = self.queue.lock();
+        queue.closed = true;
+        queue.items.clear();
+    }
+
     fn push(&self, item: Item) {
         let mut queue = self.queue.lock();
+        if queue.closed {
+            return;
+        }
         queue.items.push_back(item);
         if queue.items.len() == 1 {
             self.wake.notify_one();
@@ -266,33 +284,45 @@ impl Shared {
     }
 
     fn write(&self, items: Vec<Item>) {
-        let (items, stale): (Vec<Item>, Vec<Item>) = items.into_iter().partition(Item::is_current);
-        for item in stale {
-            let error = Error::Overtaken(item.parts.first().map_or(AccountId::SITE, |part| part.account));
-            self.fail(item, &error);
+        // In order: what fails makes stale what was built on it, also in this group.
+        let mut current = Vec::with_capacity(items.len());
+        for item in items {
+            if item.is_current() {
+                current.push(item);
+            } else {
+                let error = Error::Overtaken(item.parts.first().map_or(AccountId::SITE, |part| part.account));
+                self.fail(item, &error);
+            }
         }
-        let batches: Vec<Arc<Batch>> = items.iter().flat_map(Item::batches).cloned().collect();
-        let written = match self.poison.get() {
-            Some(error) => Err(error.clone()),
-            None if batches.is_empty() => Ok(()),
-            None => self.engine.write(&batches),
-        };
-        match written {
-            Ok(()) => items.into_iter().for_each(|item| self.redeem(item)),
+        match self.put(&current) {
+            Ok(()) => current.into_iter().for_each(|item| self.redeem(item)),
+            // One of them was overtaken by another writer: that is nothing to the others.
+            Err(Error::Conflict(_)) if current.len() > 1 => {
+                current.into_iter().for_each(|item| self.write(vec![item]));
+            }
             Err(error) => {
                 if !matches!(error, Error::Full | Error::Conflict(_) | Error::Poisoned(_)) {
                     self.poison.get_or_init(|| Error::Poisoned(error.to_string()));
                     tracing::error!(%error, "a write failed: the store takes no more until the service is restarted");
                 }
-                items.into_iter().for_each(|item| self.fail(item, &error));
+                current.into_iter().for_each(|item| self.fail(item, &error));
             }
+        }
+    }
+
+    fn put(&self, items: &[Item]) -> Result<(), Error> {
+        let batches: Vec<Arc<Batch>> = items.iter().flat_map(Item::batches).cloned().collect();
+        match self.poison.get() {
+            Some(error) => Err(error.clone()),
+            None if batches.is_empty() => Ok(()),
+            None => self.engine.write(&batches),
         }
     }
 
     fn redeem(&self, item: Item) {
         for part in &item.parts {
-            if part.rows.is_some() {
-                part.cell.queued.lock().batches.pop_front();
+            if let Some((batch, _)) = &part.rows {
+                part.cell.queued.lock().batches.retain(|queued| !Arc::ptr_eq(queued, batch));
             }
         }
         let listeners = self.listeners.read();
@@ -302,13 +332,14 @@ impl Shared {
         drop(item.done.send(Ok(()))); // whoever asked may have gone away
     }
 
-    /// Whatever these accounts have queued was built on what just failed.
+    /// Whatever these accounts queued behind these rows was built on what just failed.
     fn fail(&self, item: Item, error: &Error) {
         for part in &item.parts {
+            let Some((batch, _)) = &part.rows else { continue };
             let mut queued = part.cell.queued.lock();
-            if queued.epoch == part.epoch {
+            if let Some(at) = queued.batches.iter().position(|one| Arc::ptr_eq(one, batch)) {
                 queued.epoch += 1;
-                queued.batches.clear();
+                queued.batches.truncate(at);
             }
         }
         drop(item.done.send(Err(error.clone())));

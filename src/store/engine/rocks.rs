@@ -41,6 +41,8 @@ impl Rocks {
         options.create_if_missing(true);
         options.create_missing_column_families(true);
         options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
+        // A log that is missing, or shorter than it was, is damage as well.
+        options.set_track_and_verify_wals_in_manifest(true);
         options.set_paranoid_checks(true);
         options.set_db_write_buffer_size(settings.memtables_octets);
         options.set_max_total_wal_size(settings.log_octets);

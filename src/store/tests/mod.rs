@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::engine::fault::Fault;
 use super::engine::memory::Memory;
 use super::engine::{Put, Table};
 use super::*;
@@ -14,6 +13,7 @@ use crate::model::{
     Shape, ThreadKey, ToldKey, UtcMillis, VacationResponse, View as Filter,
 };
 
+mod committer;
 mod listings;
 
 const ACCOUNT: AccountId = AccountId(1);
@@ -247,46 +247,6 @@ fn a_page_is_newest_first_and_collapses_threads() {
 }
 
 #[test]
-fn a_failed_write_takes_what_was_built_on_it_and_a_full_disk_heals() {
-    let engine = Arc::new(Fault::new(Memory::new()));
-    let store = store_over(engine.clone());
-    engine.fail_after(0, Error::Full);
-    assert_eq!(deliver_to(&store, ACCOUNT, 1, &[1], 1), Err(Error::Full));
-    engine.heal();
-    deliver_to(&store, ACCOUNT, 2, &[1], 2).unwrap();
-    assert_eq!(store.view().emails(ACCOUNT, None, 9).unwrap().len(), 1);
-    assert_clean(&store);
-    engine.fail_after(0, Error::Io("sync failed".into()));
-    assert!(matches!(deliver_to(&store, ACCOUNT, 3, &[1], 3), Err(Error::Io(_))));
-    engine.heal();
-    // What became of the disk is not known: nothing more is written.
-    assert!(matches!(deliver_to(&store, ACCOUNT, 4, &[1], 4), Err(Error::Poisoned(_))));
-    assert!(store.health().is_err());
-    assert_clean(&store);
-}
-
-#[test]
-fn concurrent_commits_to_few_accounts_share_writes_and_lose_nothing() {
-    let engine = Arc::new(Memory::new());
-    let store = store_over(engine);
-    make_account(&store, AccountId(2));
-    std::thread::scope(|scope| {
-        for worker in 0..8u32 {
-            let store = store.clone();
-            scope.spawn(move || {
-                for n in 0..25u32 {
-                    let account = AccountId(1 + (worker + n) % 2);
-                    deliver_to(&store, account, worker * 1000 + n, &[(n % 3) as u8], i64::from(n)).unwrap();
-                }
-            });
-        }
-    });
-    let count = |account| store.view().emails(account, None, 1000).unwrap().len();
-    assert_eq!(count(ACCOUNT) + count(AccountId(2)), 200);
-    assert_clean(&store);
-}
-
-#[test]
 fn a_response_that_changes_forgets_who_was_told_and_a_mere_save_does_not() {
     let store = store_over(Arc::new(Memory::new()));
     let set = |response: &VacationResponse| {
@@ -385,10 +345,47 @@ mod on_disk {
         copy
     }
 
-    fn log_of(dir: &Path) -> std::path::PathBuf {
+    /// The logs, oldest first.
+    fn logs_of(dir: &Path) -> Vec<std::path::PathBuf> {
         let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
-        let logs = files.filter(|path| path.extension().is_some_and(|end| end == "log"));
-        logs.max_by_key(|path| std::fs::metadata(path).unwrap().len()).unwrap()
+        let mut logs: Vec<_> = files.filter(|path| path.extension().is_some_and(|end| end == "log")).collect();
+        logs.sort();
+        logs
+    }
+
+    fn log_of(dir: &Path) -> std::path::PathBuf {
+        logs_of(dir).into_iter().max_by_key(|path| std::fs::metadata(path).unwrap().len()).unwrap()
+    }
+
+    #[test]
+    fn a_log_that_is_gone_or_cut_before_the_last_one_refuses_to_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path()).unwrap();
+        make_account(&store, ACCOUNT);
+        // Enough for one table to be flushed, and so for a second log; the others still need the first.
+        for n in 0..60u32 {
+            let raw: Vec<u8> = (0..60_000u32).map(|at| ((at ^ n).wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+            let rows = MessageRows { blob: BlobHash(*blake3::hash(&raw).as_bytes()), ..MessageRows::default() };
+            let encoded = EncodedMessage::new(&rows);
+            let (_, ticket) = store.commit_message(&[ACCOUNT], &encoded, &raw, |txn| {
+                let mailboxes = BTreeSet::from([txn.state().inbox]);
+                let (prefix, keywords, received_at) = (&b""[..], BTreeSet::new(), txn.now());
+                txn.create_email(&NewEmail { message: &encoded, prefix, mailboxes, keywords, received_at })
+            });
+            ticket.wait_blocking().unwrap();
+        }
+        let (whole, gone, cut) = (crash(dir.path()), crash(dir.path()), crash(dir.path()));
+        drop(store);
+        assert_eq!(open(whole.path()).unwrap().view().emails(ACCOUNT, None, 99).unwrap().len(), 60);
+        assert!(logs_of(gone.path()).len() > 1, "one log alone proves nothing");
+        std::fs::remove_file(&logs_of(gone.path())[0]).unwrap();
+        let refused = open(gone.path()).unwrap_err().to_string();
+        assert!(refused.contains("damaged") && refused.contains("backup"), "{refused}");
+        let first = &logs_of(cut.path())[0];
+        let half = std::fs::metadata(first).unwrap().len() / 2;
+        std::fs::File::options().write(true).open(first).unwrap().set_len(half).unwrap();
+        let refused = open(cut.path()).unwrap_err().to_string();
+        assert!(refused.contains("damaged") && refused.contains("backup"), "{refused}");
     }
 
     #[test]

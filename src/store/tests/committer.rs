@@ -1,0 +1,113 @@
+//! The committer: what fails takes with it what was built on it, and nothing else.
+
+use std::sync::mpsc;
+
+use super::super::engine::fault::Fault;
+use super::super::row::Row as _;
+use super::*;
+
+#[test]
+fn a_failed_write_takes_what_was_built_on_it_and_a_full_disk_heals() {
+    let engine = Arc::new(Fault::new(Memory::new()));
+    let store = store_over(engine.clone());
+    engine.fail_after(0, Error::Full);
+    assert_eq!(deliver_to(&store, ACCOUNT, 1, &[1], 1), Err(Error::Full));
+    engine.heal();
+    deliver_to(&store, ACCOUNT, 2, &[1], 2).unwrap();
+    assert_eq!(store.view().emails(ACCOUNT, None, 9).unwrap().len(), 1);
+    assert_clean(&store);
+    engine.fail_after(0, Error::Io("sync failed".into()));
+    assert!(matches!(deliver_to(&store, ACCOUNT, 3, &[1], 3), Err(Error::Io(_))));
+    engine.heal();
+    // What became of the disk is not known: nothing more is written.
+    assert!(matches!(deliver_to(&store, ACCOUNT, 4, &[1], 4), Err(Error::Poisoned(_))));
+    assert!(store.health().is_err());
+    assert_clean(&store);
+}
+
+#[test]
+fn concurrent_commits_to_few_accounts_share_writes_and_lose_nothing() {
+    let engine = Arc::new(Memory::new());
+    let store = store_over(engine);
+    make_account(&store, AccountId(2));
+    std::thread::scope(|scope| {
+        for worker in 0..8u32 {
+            let store = store.clone();
+            scope.spawn(move || {
+                for n in 0..25u32 {
+                    let account = AccountId(1 + (worker + n) % 2);
+                    deliver_to(&store, account, worker * 1000 + n, &[(n % 3) as u8], i64::from(n)).unwrap();
+                }
+            });
+        }
+    });
+    let count = |account| store.view().emails(account, None, 1000).unwrap().len();
+    assert_eq!(count(ACCOUNT) + count(AccountId(2)), 200);
+    assert_clean(&store);
+}
+
+/// Holds the committer in the middle of a group until it is let go, so that what is queued meanwhile is one group.
+fn held(store: &Store) -> mpsc::Sender<()> {
+    make_account(store, AccountId(9));
+    let (go, wait) = mpsc::channel::<()>();
+    let (reached, here) = mpsc::channel::<()>();
+    let wait = parking_lot::Mutex::new(Some(wait));
+    store.on_change(move |_| {
+        if let Some(wait) = wait.lock().take() {
+            reached.send(()).unwrap();
+            wait.recv().unwrap();
+        }
+    });
+    drop(rename(store, AccountId(9), "held"));
+    here.recv().unwrap();
+    go
+}
+
+fn rename(store: &Store, account: AccountId, name: &str) -> Ticket {
+    let change = |txn: &mut Txn<'_>| {
+        let row = txn.view().account(txn.account())?.ok_or(Error::NotFound("account"))?;
+        txn.set_account(&AccountRow { display_name: Some(name.into()), ..row });
+        Ok(())
+    };
+    store.commit(account, change).unwrap().1
+}
+
+#[test]
+fn one_that_was_overtaken_does_not_fail_the_others_of_its_group() {
+    let engine = Arc::new(Memory::new());
+    let store = store_over(engine.clone());
+    make_account(&store, AccountId(2));
+    let go = held(&store);
+    let (first, second, third) =
+        (rename(&store, ACCOUNT, "a"), rename(&store, AccountId(2), "b"), rename(&store, ACCOUNT, "c"));
+    // Another writer, as a store over several machines would have: the account's state is not what it was.
+    let key = key::account(ACCOUNT);
+    let state = store.view().account_state(ACCOUNT).unwrap();
+    let value = Some(State { told: 77, ..state }.encode());
+    let put = Put { table: Table::AccountState, key, value };
+    engine.write(&[Arc::new(Batch { puts: vec![put], asserts: Vec::new() })]).unwrap();
+    go.send(()).unwrap();
+    assert!(matches!(first.wait_blocking(), Err(Error::Conflict(_))));
+    second.wait_blocking().unwrap();
+    assert!(third.wait_blocking().is_err(), "built on what failed");
+    assert_eq!(store.view().account(AccountId(2)).unwrap().unwrap().display_name.as_deref(), Some("b"));
+    // And the account goes on from what is there now.
+    rename(&store, ACCOUNT, "d").wait_blocking().unwrap();
+    assert_eq!(store.view().account(ACCOUNT).unwrap().unwrap().display_name.as_deref(), Some("d"));
+    assert!(store.health().is_ok());
+}
+
+#[test]
+fn a_panic_of_the_committer_is_told_to_whoever_waits_and_to_whoever_comes() {
+    let store = store_over(Arc::new(Memory::new()));
+    store.on_change(|_| panic!("a listener that panics"));
+    let begun = rename(&store, ACCOUNT, "a");
+    assert!(begun.wait_blocking().is_err());
+    let until = std::time::Instant::now() + Duration::from_secs(20);
+    while store.health().is_ok() {
+        assert!(std::time::Instant::now() < until, "a store without a committer calls itself well");
+        std::thread::yield_now();
+    }
+    let refused = store.commit(ACCOUNT, |txn| txn.view().account(ACCOUNT).map(drop));
+    assert!(matches!(refused, Err(Error::Poisoned(_))), "{refused:?}");
+}
