@@ -160,4 +160,20 @@ mod tests {
         let next = follow(&action(ActionKind::Reply, 0), Outcome::NoSmtpUtf8, UtcMillis(0), 0);
         assert!(matches!(next, Next::GiveUp { reason: "no-smtputf8", forget_told: false, .. }));
     }
+    #[test]
+    fn an_hour_of_refusals_costs_few_attempts_and_no_reply() {
+        let mut reply = Action { expires: UtcMillis(24 * 3_600_000), ..action(ActionKind::Reply, 0) };
+        let mut attempts = 0;
+        while reply.due < UtcMillis(3_600_000) {
+            attempts += 1;
+            let before = reply.due;
+            match follow(&reply, Outcome::Temporary("451".into()), reply.due, 128) {
+                Next::Again(next) => reply = *next,
+                other => panic!("{other:?}"),
+            }
+            assert!(reply.due.since(before) >= FIRST && reply.due.since(before) <= LONGEST + LONGEST / 4);
+        }
+        assert!((4..=8).contains(&attempts), "{attempts} attempts in an hour");
+        assert_eq!(reply.state, ActionState::Waiting);
+    }
 }

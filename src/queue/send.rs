@@ -51,12 +51,18 @@ enum Failed {
     Relay(String),
     /// It concerns this message.
     Message(Outcome),
+    /// The attempt could not be recorded, and was not made.
+    Record(String),
 }
 
-/// What came of handing an action over, and whether the relay itself is out of order.
-pub(super) struct Attempt {
-    pub(super) outcome: Outcome,
-    pub(super) relay_down: bool,
+/// What came of handing an action over.
+pub(super) enum Attempt {
+    /// It was tried, with this outcome.
+    Made(Outcome),
+    /// It was not tried: the relay is out of order.
+    RelayDown(String),
+    /// It was not tried: that it would be could not be recorded.
+    Unrecorded(String),
 }
 
 /// Hands an action to the relay. `record` is awaited right before the message goes out; if it fails nothing goes.
@@ -66,8 +72,9 @@ pub(super) async fn send<F: Future<Output = Recorded>>(
     record: impl FnOnce() -> F,
 ) -> Attempt {
     match converse(relay, action, record).await {
-        Ok(outcome) | Err(Failed::Message(outcome)) => Attempt { outcome, relay_down: false },
-        Err(Failed::Relay(text)) => Attempt { outcome: Outcome::Temporary(text), relay_down: true },
+        Ok(outcome) | Err(Failed::Message(outcome)) => Attempt::Made(outcome),
+        Err(Failed::Relay(text)) => Attempt::RelayDown(text),
+        Err(Failed::Record(text)) => Attempt::Unrecorded(text),
     }
 }
 
@@ -123,7 +130,9 @@ async fn hand_over<T: AsyncRead + AsyncWrite + Unpin, F: Future<Output = Recorde
         (format!("RCPT TO:<{}>{never}\r\n", action.recipient.travelling()), 250..=251),
         ("DATA\r\n".to_owned(), 354..=354),
     ] {
-        let reply = client.cmd(command.as_bytes()).await.map_err(|error| Failed::Relay(error.to_string()))?;
+        // The relay was well a moment ago: what it breaks off over is this message, and others shall not wait for it.
+        let broken = |error: Error| Failed::Message(Outcome::Temporary(error.to_string()));
+        let reply = client.cmd(command.as_bytes()).await.map_err(broken)?;
         if !wanted.contains(&reply.code) {
             quit(client).await;
             return Err(Failed::Message(refused(&reply)));
@@ -131,10 +140,12 @@ async fn hand_over<T: AsyncRead + AsyncWrite + Unpin, F: Future<Output = Recorde
     }
     if let Err(error) = record().await {
         // Nothing of the message went out: the connection is dropped in the middle of DATA, and the relay forgets it.
-        return Err(Failed::Message(Outcome::Temporary(format!("the attempt could not be recorded: {error}"))));
+        return Err(Failed::Record(error));
     }
     // mail-send ends the message with CRLF of its own.
     let message = action.message.strip_suffix(b"\r\n").unwrap_or(&action.message);
+    // RFC 5321 §4.5.3.2: minutes for a command, ten for the answer to a message, which may be scanned first.
+    client.timeout = client.timeout.saturating_mul(10);
     let patience = client.timeout;
     let answered = timeout(patience, async {
         client.write_message(message).await?;

@@ -13,12 +13,15 @@ use crate::model::clock::System;
 use crate::model::{
     AccountId, AccountRow, Action, ActionId, ActionKind, ActionState, Address, Clock as _, Live, ToldKey, UtcMillis,
 };
+use crate::store::engine::Engine;
+use crate::store::engine::fault::Fault;
 use crate::store::engine::memory::Memory;
-use crate::store::{Options, Store};
+use crate::store::{Error, Options, Store};
 
 const ANN: AccountId = AccountId(1);
 
-/// A relay that answers RCPT by the local part: `bad` 550 5.1.1, `later` 451; and hangs up after the dot for `lost`.
+/// A relay that answers RCPT by the local part: `bad` 550 5.1.1, `later` 451; hangs up at once for `tarpit`, and after the
+/// dot for `lost`.
 async fn relay(listener: TcpListener, caught: Arc<Mutex<Vec<String>>>) {
     while let Ok((stream, _)) = listener.accept().await {
         let caught = Arc::clone(&caught);
@@ -43,6 +46,7 @@ async fn relay(listener: TcpListener, caught: Arc<Mutex<Vec<String>>>) {
                     _ if in_data => continue,
                     _ if line.starts_with("EHLO") => b"250-relay\r\n250 DSN\r\n",
                     _ if line.starts_with("RCPT TO:<bad@") => b"550 5.1.1 no such user\r\n",
+                    _ if line.starts_with("RCPT TO:<tarpit@") => return,
                     _ if line.starts_with("RCPT TO:<later@") => b"451 4.3.0 later\r\n",
                     "DATA" => {
                         in_data = true;
@@ -60,7 +64,11 @@ async fn relay(listener: TcpListener, caught: Arc<Mutex<Vec<String>>>) {
 }
 
 fn store() -> Store {
-    let store = Store::over(Arc::new(Memory::new()), &Options::small(), Arc::new(System)).unwrap();
+    store_over(Arc::new(Memory::new()))
+}
+
+fn store_over(engine: Arc<dyn Engine>) -> Store {
+    let store = Store::over(engine, &Options::small(), Arc::new(System)).unwrap();
     let row = AccountRow {
         name: "ann".into(),
         primary: Address::from_parts("ann", "example.org"),
@@ -183,12 +191,68 @@ async fn a_relay_that_is_down_is_waited_for_and_costs_no_attempts() {
     }
     let (stop, worker) = start(&store, port);
     tokio::time::sleep(Duration::from_millis(150)).await;
+    drop(stop);
+    worker.await.unwrap();
+    // Also over a restart meanwhile.
+    let (stop, worker) = start(&store, port);
+    tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(store.view().outbox(ANN).unwrap().iter().all(|action| action.attempts == 0));
     let caught: Arc<Mutex<Vec<String>>> = Arc::default();
     let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
     let server = tokio::spawn(relay(listener, Arc::clone(&caught)));
     until("all sent", || store.view().outbox(ANN).unwrap().is_empty()).await;
     assert_eq!(caught.lock().len(), 3);
+    drop(stop);
+    worker.await.unwrap();
+    server.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_recipient_that_the_relay_breaks_off_over_does_not_keep_the_others_waiting() {
+    let store = tokio::task::spawn_blocking(store).await.unwrap();
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let caught: Arc<Mutex<Vec<String>>> = Arc::default();
+    let server = tokio::spawn(relay(listener, Arc::clone(&caught)));
+    for to in ["tarpit", "bob", "eve"] {
+        queue_reply(&store, to, ActionState::Waiting).await;
+    }
+    let (stop, worker) = start(&store, port);
+    until("the others sent, and this one tried again later", || {
+        let left = store.view().outbox(ANN).unwrap();
+        left.len() == 1 && left[0].recipient.local() == "tarpit" && left[0].attempts == 1
+    })
+    .await;
+    assert_eq!(caught.lock().len(), 2);
+    drop(stop);
+    worker.await.unwrap();
+    server.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_takes_no_record_is_waited_for_and_nothing_goes_out_twice() {
+    let engine = Arc::new(Fault::new(Memory::new()));
+    let over: Arc<dyn Engine> = engine.clone();
+    let store = tokio::task::spawn_blocking(move || store_over(over)).await.unwrap();
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let caught: Arc<Mutex<Vec<String>>> = Arc::default();
+    let server = tokio::spawn(relay(listener, Arc::clone(&caught)));
+    for to in ["bob", "eve"] {
+        queue_reply(&store, to, ActionState::Waiting).await;
+    }
+    // The first record is made; that it went out, and everything after, is not.
+    engine.fail_after(1, Error::Full);
+    let (stop, worker) = start(&store, port);
+    until("one sent", || !caught.lock().is_empty()).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    // Some twenty pauses of 20 ms: neither a busy loop, nor an attempt after each.
+    let writes = engine.refused();
+    assert!((1..40).contains(&writes), "{writes} writes in vain");
+    assert_eq!(caught.lock().len(), 1);
+    engine.heal();
+    until("all recorded", || store.view().outbox(ANN).unwrap().is_empty()).await;
+    assert_eq!(caught.lock().len(), 2);
     drop(stop);
     worker.await.unwrap();
     server.abort();

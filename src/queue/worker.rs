@@ -2,7 +2,7 @@
 //!
 //! The relay is one destination: while it is out of order nothing is tried, and no action's own attempts are spent on it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::send::{Relay, send};
+use super::send::{Attempt, Relay, send};
 use crate::model::{AccountId, Action, ActionId, ActionState, DataType, Live, UtcMillis};
-use crate::outbox::{Next, Outcome, follow, recover, too_late};
+use crate::outbox::{Next, follow, recover, too_late};
 use crate::store::{Error, Store};
 
 /// What a site sets.
@@ -48,6 +48,16 @@ impl Bell {
 /// A due action that is being carried out.
 type Key = (AccountId, ActionId);
 
+/// What came of it for the queue.
+enum Came {
+    /// It has its record.
+    Recorded,
+    /// The relay is out of order.
+    RelayDown,
+    /// The store did not take the record, or did not give the action: it is left alone for a while.
+    Unrecorded,
+}
+
 impl Queue {
     /// A worker over a store; it is woken by the store's commits. An attempt keeps the settings that it began with.
     #[must_use]
@@ -72,8 +82,9 @@ impl Queue {
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let mut stop = std::pin::pin!(stop);
         self.recover().await;
-        let mut under_way: JoinSet<(Key, bool)> = JoinSet::new();
+        let mut under_way: JoinSet<(Key, Came)> = JoinSet::new();
         let mut claimed: HashSet<Key> = HashSet::new();
+        let mut resting: HashMap<Key, UtcMillis> = HashMap::new();
         let mut failures = 0u32;
         let mut not_before = UtcMillis(0);
         let mut settings = self.settings.get();
@@ -86,6 +97,14 @@ impl Queue {
             }
             settings = newest;
             let mut wait = Duration::from_secs(60);
+            resting.retain(|key, until| {
+                let rests = *until > now;
+                if !rests {
+                    claimed.remove(key);
+                }
+                rests
+            });
+            wait = resting.values().map(|until| until.since(now)).fold(wait, Duration::min);
             if now < not_before {
                 wait = not_before.since(now);
             } else {
@@ -108,14 +127,23 @@ impl Queue {
                 () = self.wake.notified() => {}
                 () = tokio::time::sleep(wait.max(Duration::from_millis(5))) => {}
                 Some(done) = under_way.join_next() => {
-                    let Ok((key, relay_down)) = done else { continue };
-                    claimed.remove(&key);
-                    if relay_down {
-                        let pause = settings.relay_pause.saturating_mul(1 << failures.min(6));
-                        not_before = self.store.clock().now().after(pause);
-                        failures += 1;
-                    } else {
-                        failures = 0;
+                    let Ok((key, came)) = done else { continue };
+                    let now = self.store.clock().now();
+                    match came {
+                        Came::Recorded => {
+                            claimed.remove(&key);
+                            failures = 0;
+                        }
+                        Came::RelayDown => {
+                            claimed.remove(&key);
+                            not_before = now.after(settings.relay_pause.saturating_mul(1 << failures.min(6)));
+                            failures += 1;
+                        }
+                        Came::Unrecorded => {
+                            // A store that takes nothing would have every action begun in vain, one after another.
+                            not_before = now.after(settings.relay_pause);
+                            resting.insert(key, now.after(settings.relay_pause.saturating_mul(4)));
+                        }
                     }
                 }
             }
@@ -149,25 +177,36 @@ impl Queue {
             let actions = self.store.view().outbox(account).unwrap_or_default();
             for action in actions {
                 if let Some(next) = recover(&action, self.store.clock().now()) {
-                    keep(&self.store, account, &action, next).await;
+                    let _recorded = keep(&self.store, account, &action, next).await;
                 }
             }
         }
     }
 }
 
-/// One attempt at one action, and its record; says whether the relay is out of order.
-async fn carry_out(store: Store, relay: Relay, key: Key) -> (Key, bool) {
+/// One attempt at one action, and its record.
+async fn carry_out(store: Store, relay: Relay, key: Key) -> (Key, Came) {
     let (account, id) = key;
     let action = match store.view().action(account, id) {
-        Ok(Some(action)) if action.state == ActionState::Waiting => action,
-        _ => return (key, false),
+        Ok(Some(action)) => action,
+        Ok(None) => return (key, Came::Recorded),
+        Err(error) => {
+            tracing::error!(%account, action = %id, %error, "an action cannot be read");
+            return (key, Came::Unrecorded);
+        }
     };
     let now = store.clock().now();
-    if now >= action.expires {
-        let next = too_late(action.last_error.as_deref().unwrap_or("never tried"));
-        keep(&store, account, &action, next).await;
-        return (key, false);
+    let next = match action.state {
+        ActionState::Held => return (key, Came::Unrecorded),
+        // Its attempt was made, and what came of it could not be recorded.
+        ActionState::Attempting => recover(&action, now),
+        ActionState::Waiting if now >= action.expires => {
+            Some(too_late(action.last_error.as_deref().unwrap_or("never tried")))
+        }
+        ActionState::Waiting => None,
+    };
+    if let Some(next) = next {
+        return (key, keep(&store, account, &action, next).await);
     }
     let begun = Action { state: ActionState::Attempting, ..action.clone() };
     let attempt = send(&relay, &action, || async {
@@ -175,22 +214,26 @@ async fn carry_out(store: Store, relay: Relay, key: Key) -> (Key, bool) {
         ticket.wait().await.map_err(|error| error.to_string())
     })
     .await;
-    if attempt.relay_down {
-        if let Outcome::Temporary(error) = &attempt.outcome {
+    let outcome = match attempt {
+        Attempt::Made(outcome) => outcome,
+        Attempt::RelayDown(error) => {
+            // The action keeps its turn: it waits for the relay, not for itself.
             tracing::warn!(%account, action = %id, error, "the relay is out of order");
+            return (key, Came::RelayDown);
         }
-        // The action keeps its turn: it waits for the relay, not for itself.
-        return (key, true);
-    }
+        Attempt::Unrecorded(error) => {
+            tracing::error!(%account, action = %id, error, "an attempt could not be recorded, and was not made");
+            return (key, Came::Unrecorded);
+        }
+    };
     let now = store.clock().now();
     let jitter = action.message_id.bytes().fold(0u8, u8::wrapping_add);
-    let next = follow(&action, attempt.outcome, now, jitter);
-    keep(&store, account, &action, next).await;
-    (key, false)
+    let next = follow(&action, outcome, now, jitter);
+    (key, keep(&store, account, &action, next).await)
 }
 
 /// Records what is next.
-async fn keep(store: &Store, account: AccountId, action: &Action, next: Next) {
+async fn keep(store: &Store, account: AccountId, action: &Action, next: Next) -> Came {
     let (id, recipient) = (action.id, &action.recipient);
     match &next {
         Next::Done(None) => tracing::info!(%account, action = %id, %recipient, "sent"),
@@ -221,5 +264,7 @@ async fn keep(store: &Store, account: AccountId, action: &Action, next: Next) {
     };
     if let Err(error) = done {
         tracing::error!(%account, action = %id, %error, "what came of an action could not be recorded");
+        return Came::Unrecorded;
     }
+    Came::Recorded
 }

@@ -15,12 +15,13 @@ pub struct Fault<E> {
     inner: E,
     left: AtomicI64,
     error: Mutex<Option<Error>>,
+    refused: AtomicI64,
 }
 
 impl<E: Engine> Fault<E> {
     /// Wraps `inner`; no fault yet.
     pub fn new(inner: E) -> Self {
-        Self { inner, left: AtomicI64::new(0), error: Mutex::new(None) }
+        Self { inner, left: AtomicI64::new(0), error: Mutex::new(None), refused: AtomicI64::new(0) }
     }
 
     /// After `writes` more that succeed, every write fails with `error`.
@@ -32,6 +33,11 @@ impl<E: Engine> Fault<E> {
     /// Writes succeed again.
     pub fn heal(&self) {
         *self.error.lock() = None;
+    }
+
+    /// Writes that failed on purpose.
+    pub fn refused(&self) -> i64 {
+        self.refused.load(Ordering::SeqCst)
     }
 
     /// The engine beneath.
@@ -59,6 +65,7 @@ impl<E: Engine> Engine for Fault<E> {
         if let Some(error) = self.error.lock().clone()
             && self.left.fetch_sub(1, Ordering::SeqCst) <= 0
         {
+            self.refused.fetch_add(1, Ordering::SeqCst);
             return Err(error);
         }
         self.inner.write(batches)
