@@ -5,6 +5,7 @@
 //! others. DATA without an accepted recipient is refused; BDAT LAST without one is swallowed without a reply (§4.3).
 
 mod extensions;
+mod message;
 mod session;
 mod step;
 

@@ -5,7 +5,7 @@
 
 use super::extensions;
 use super::step::{Settings, Step};
-use crate::model::{Body, Client, Envelope, Recipient, limits};
+use crate::model::{Client, Envelope, Recipient, limits};
 use crate::wire::smtp::command::{Command, Refused, parse};
 use crate::wire::smtp::path::Bad;
 use crate::wire::smtp::{Reply, Unstuff};
@@ -13,28 +13,32 @@ use crate::wire::smtp::{Reply, Unstuff};
 /// A session. The driver feeds it and obeys its steps.
 #[derive(Debug)]
 pub struct Session {
-    settings: Settings,
-    out: Vec<u8>,
-    mode: Mode,
+    pub(super) settings: Settings,
+    pub(super) out: Vec<u8>,
+    pub(super) mode: Mode,
     lhlo: Option<String>,
-    client: Client,
-    transaction: Option<Transaction>,
+    /// What XCLIENT said, for the whole session.
+    peer: Client,
+    /// The same, and what XFORWARD said, for one transaction.
+    pub(super) client: Client,
+    pub(super) transaction: Option<Transaction>,
     asked: Option<Recipient>,
-    chunk: Vec<u8>,
+    pub(super) chunk: Vec<u8>,
     commands: u32,
     errors: u32,
 }
 
 #[derive(Debug)]
-struct Transaction {
-    envelope: Envelope,
-    octets: u64,
-    chunked: bool,
-    refusal: Option<Reply>,
+pub(super) struct Transaction {
+    pub(super) envelope: Envelope,
+    pub(super) octets: u64,
+    /// BDAT was said, whether or not there was anybody to say it for: no recipient may follow.
+    pub(super) chunked: bool,
+    pub(super) refusal: Option<Reply>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+pub(super) enum Mode {
     Command,
     /// A command line that is too long is thrown away up to its end.
     LongLine,
@@ -44,6 +48,8 @@ enum Mode {
         last: bool,
         keep: bool,
     },
+    /// Octets that follow a BDAT which was refused as a command.
+    Swallow(u64),
     /// The driver owes `delivered`.
     Delivering,
     Closed,
@@ -71,6 +77,7 @@ impl Session {
             out: Vec::new(),
             mode: Mode::Command,
             lhlo: None,
+            peer: Client::default(),
             client: Client::default(),
             transaction: None,
             asked: None,
@@ -126,6 +133,7 @@ impl Session {
                 Mode::LongLine => self.long_line(input),
                 Mode::Data(unstuff) => self.data(unstuff, input),
                 Mode::Bdat { left, last, keep } => self.bdat_octets(left, last, keep, input),
+                Mode::Swallow(left) => self.swallow(left, input),
                 Mode::Delivering => (0, self.end()),
                 Mode::Closed => (0, Step::Close),
             };
@@ -135,11 +143,11 @@ impl Session {
         }
     }
 
-    fn reply(&mut self, reply: &Reply) {
+    pub(super) fn reply(&mut self, reply: &Reply) {
         reply.write(&mut self.out);
     }
 
-    fn refuse(&mut self, reply: &Reply) -> Step {
+    pub(super) fn refuse(&mut self, reply: &Reply) -> Step {
         self.reply(reply);
         self.errors = self.errors.saturating_add(1);
         if self.errors > self.settings.max_errors {
@@ -178,6 +186,16 @@ impl Session {
             Ok(command) => self.command(command),
             Err(Refused::Unknown) => self.refuse(&Reply::new(500, [5, 5, 1], "command not known")),
             Err(Refused::Arguments) => self.refuse(&Reply::new(501, [5, 5, 4], "wrong arguments")),
+            Err(Refused::Chunk(octets)) => {
+                let step = self.refuse(&Reply::new(501, [5, 5, 4], "wrong arguments"));
+                match (step, octets) {
+                    (Step::NeedInput, Some(octets)) => self.mode = Mode::Swallow(octets),
+                    // Where the chunk ends, and commands begin, is not known.
+                    (Step::NeedInput, None) => self.shut([4, 7, 0], "no knowing where the chunk ends"),
+                    _ => {}
+                }
+                self.carry_on()
+            }
             Err(Refused::Path(bad)) => {
                 let sender = line.first().is_some_and(|octet| octet.eq_ignore_ascii_case(&b'M'));
                 let detail = if sender { [5, 1, 7] } else { [5, 1, 3] };
@@ -214,7 +232,7 @@ impl Session {
             Command::Data => self.begin_data(),
             Command::Bdat(octets, last) => self.begin_bdat(octets, last),
             Command::Rset => {
-                self.transaction = None;
+                self.forget();
                 self.reply(&Reply::new(250, [2, 0, 0], "forgotten"));
                 Step::Reset
             }
@@ -230,6 +248,13 @@ impl Session {
             Command::XForward(attributes) => self.xforward(attributes),
             Command::XClient(attributes) => self.xclient(attributes),
         }
+    }
+
+    /// No transaction is open, and nothing is known of the next one's client but what XCLIENT said.
+    pub(super) fn forget(&mut self) {
+        self.transaction = None;
+        self.client = self.peer.clone();
+        self.mode = Mode::Command;
     }
 
     fn fine(&mut self, code: u16, enhanced: [u16; 3], text: &str) -> Step {
@@ -250,7 +275,7 @@ impl Session {
             text.push_str("\nXCLIENT NAME ADDR PORT PROTO HELO LOGIN DESTADDR DESTPORT");
         }
         self.lhlo = Some(name);
-        self.transaction = None;
+        self.forget();
         self.reply(&Reply::bare(250, text));
         Step::Reset
     }
@@ -267,28 +292,38 @@ impl Session {
     }
 
     fn xforward(&mut self, attributes: Vec<(String, Option<String>)>) -> Step {
-        if !self.settings.trusted {
-            return self.refuse(&Reply::new(550, [5, 7, 1], "not from you"));
-        }
-        if self.transaction.is_some() {
-            return self.refuse(&Reply::new(503, [5, 5, 1], "not within a transaction"));
-        }
-        match extensions::client(&mut self.client, attributes) {
-            Ok(()) => self.fine(250, [2, 0, 0], "noted"),
+        match self.attributes(attributes) {
+            Ok(client) => {
+                self.client = client;
+                self.fine(250, [2, 0, 0], "noted")
+            }
             Err(reply) => self.refuse(&reply),
         }
     }
 
+    /// As at the start of a session (Postfix's XCLIENT): the reply is a greeting.
     fn xclient(&mut self, attributes: Vec<(String, Option<String>)>) -> Step {
-        let before = self.client.clone();
-        let step = self.xforward(attributes);
-        if self.client != before {
-            // As at the start of a session (Postfix's XCLIENT): the reply is a greeting.
-            self.out.truncate(self.out.len().saturating_sub("250 2.0.0 noted\r\n".len()));
-            self.lhlo = None;
-            self.reply(&Reply::bare(220, format!("{} LMTP Restante", self.settings.hostname)));
+        match self.attributes(attributes) {
+            Ok(client) => {
+                (self.peer, self.lhlo) = (client, None);
+                self.forget();
+                self.reply(&Reply::bare(220, format!("{} LMTP Restante", self.settings.hostname)));
+                Step::Reset
+            }
+            Err(reply) => self.refuse(&reply),
         }
-        step
+    }
+
+    fn attributes(&self, attributes: Vec<(String, Option<String>)>) -> Result<Client, Reply> {
+        if !self.settings.trusted {
+            return Err(Reply::new(550, [5, 7, 1], "not from you"));
+        }
+        if self.transaction.is_some() {
+            return Err(Reply::new(503, [5, 5, 1], "not within a transaction"));
+        }
+        let mut client = self.client.clone();
+        extensions::client(&mut client, attributes)?;
+        Ok(client)
     }
 
     fn mail(&mut self, mut envelope: Envelope, parameters: &[(String, String)]) -> Step {
@@ -313,7 +348,7 @@ impl Session {
         Step::Begin
     }
 
-    fn too_large(&self) -> Reply {
+    pub(super) fn too_large(&self) -> Reply {
         Reply::new(552, [5, 3, 4], format!("the message is larger than {} octets", self.settings.max_message))
     }
 
@@ -347,130 +382,5 @@ impl Session {
             transaction.envelope.recipients.push(recipient);
         }
         self.reply(reply);
-    }
-
-    // --- the message ------------------------------------------------------------------------------------------------
-
-    fn begin_data(&mut self) -> Step {
-        let refusal = match &self.transaction {
-            None => Some("say MAIL first"),
-            Some(open) if open.envelope.recipients.is_empty() => Some("no recipient was accepted"),
-            Some(open) if open.chunked => Some("go on with BDAT"),
-            Some(open) if open.envelope.body == Body::Binary => Some("BINARYMIME needs BDAT"),
-            Some(_) => None,
-        };
-        if let Some(why) = refusal {
-            return self.refuse(&Reply::new(503, [5, 5, 1], why));
-        }
-        self.mode = Mode::Data(Unstuff::default());
-        self.reply(&Reply::bare(354, "go ahead, and end with a dot on a line of its own"));
-        Step::NeedInput
-    }
-
-    fn data(&mut self, mut unstuff: Unstuff, input: &[u8]) -> (usize, Step) {
-        if input.is_empty() {
-            return (0, Step::NeedInput);
-        }
-        self.chunk.clear();
-        let (taken, done) = unstuff.feed(input, &mut self.chunk);
-        self.mode = if done { Mode::Delivering } else { Mode::Data(unstuff) };
-        let kept = self.count(self.chunk.len());
-        match (kept, done) {
-            (true, _) => (taken, Step::Body),
-            (false, true) => (taken, self.end()),
-            (false, false) => (taken, Step::NeedInput),
-        }
-    }
-
-    /// Counts octets of the message: whether they are to be kept.
-    fn count(&mut self, octets: usize) -> bool {
-        let too_large = self.too_large();
-        let Some(open) = &mut self.transaction else { return false };
-        open.octets = open.octets.saturating_add(octets as u64);
-        if open.octets > self.settings.max_message && open.refusal.is_none() {
-            open.refusal = Some(too_large);
-        }
-        open.refusal.is_none() && octets > 0
-    }
-
-    /// The message cannot be kept: the rest of it is swallowed, and this is said once for each recipient.
-    pub fn refuse_body(&mut self, reply: Reply) {
-        if let Some(open) = &mut self.transaction {
-            open.refusal.get_or_insert(reply);
-        }
-    }
-
-    /// The end of the message has been read.
-    fn end(&mut self) -> Step {
-        let refusal = self.transaction.as_ref().and_then(|open| open.refusal.clone());
-        match refusal {
-            None => {
-                self.mode = Mode::Delivering;
-                Step::End
-            }
-            Some(reply) => {
-                let count = self.transaction.as_ref().map_or(0, |open| open.envelope.recipients.len());
-                self.delivered(&vec![reply; count]);
-                Step::Reset
-            }
-        }
-    }
-
-    /// Answers `Step::End`: one reply for each accepted recipient, in order.
-    pub fn delivered(&mut self, replies: &[Reply]) {
-        for reply in replies {
-            self.reply(reply);
-        }
-        self.transaction = None;
-        self.client = Client { login: self.client.login.take(), ..Client::default() };
-        self.mode = Mode::Command;
-    }
-
-    fn begin_bdat(&mut self, octets: u64, last: bool) -> Step {
-        let recipients = self.transaction.as_ref().map_or(0, |open| open.envelope.recipients.len());
-        let keep = recipients > 0;
-        if let Some(open) = &mut self.transaction {
-            open.chunked |= keep;
-        }
-        self.mode = Mode::Bdat { left: octets, last, keep };
-        if octets == 0 { self.bdat_done(last, keep) } else { Step::NeedInput }
-    }
-
-    fn bdat_octets(&mut self, left: u64, last: bool, keep: bool, input: &[u8]) -> (usize, Step) {
-        let most = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
-        if most == 0 {
-            return if left == 0 { (0, self.bdat_done(last, keep)) } else { (0, Step::NeedInput) };
-        }
-        let octets = input.get(..most).unwrap_or_default();
-        let left = left.saturating_sub(most as u64);
-        self.mode = Mode::Bdat { left, last, keep };
-        if keep && self.count(octets.len()) {
-            self.chunk.clear();
-            self.chunk.extend_from_slice(octets);
-            return (most, Step::Body); // the next step, with nothing left, ends the chunk
-        }
-        (most, if left == 0 { self.bdat_done(last, keep) } else { Step::NeedInput })
-    }
-
-    /// A chunk has been read whole.
-    fn bdat_done(&mut self, last: bool, keep: bool) -> Step {
-        self.mode = Mode::Command;
-        if !keep {
-            // RFC 2033 §4.3: the last chunk of a message for nobody has nobody to answer for.
-            if last {
-                self.transaction = None;
-                return Step::Reset;
-            }
-            return self.refuse(&Reply::new(503, [5, 5, 1], "no recipient was accepted"));
-        }
-        if last {
-            return self.end();
-        }
-        let refusal = self.transaction.as_ref().and_then(|open| open.refusal.clone());
-        match refusal {
-            Some(reply) => self.reply(&reply),
-            None => self.reply(&Reply::new(250, [2, 0, 0], "chunk read")),
-        }
-        Step::NeedInput
     }
 }

@@ -43,6 +43,8 @@ pub enum Refused {
     Unknown,
     /// Its arguments are wrong.
     Arguments,
+    /// BDAT's are, and so many octets follow all the same, where that can be read.
+    Chunk(Option<u64>),
     /// Its path is wrong.
     Path(Bad),
 }
@@ -101,16 +103,15 @@ fn path_after(argument: &[u8], keyword: &[u8]) -> Result<PathAndParameters, Refu
 }
 
 fn bdat(argument: &[u8]) -> Result<Command, Refused> {
-    let text = std::str::from_utf8(argument).map_err(|_| Refused::Arguments)?;
+    let text = std::str::from_utf8(argument).map_err(|_| Refused::Chunk(None))?;
     let mut words = text.split_ascii_whitespace();
     let size = words.next().filter(|word| word.len() <= 20 && word.bytes().all(|digit| digit.is_ascii_digit()));
-    let size = size.and_then(|word| word.parse().ok()).ok_or(Refused::Arguments)?;
-    let last = match words.next() {
-        None => false,
-        Some(word) if word.eq_ignore_ascii_case("LAST") => true,
-        Some(_) => return Err(Refused::Arguments),
-    };
-    if words.next().is_some() { Err(Refused::Arguments) } else { Ok(Command::Bdat(size, last)) }
+    let size = size.and_then(|word| word.parse().ok()).ok_or(Refused::Chunk(None))?;
+    match (words.next(), words.next()) {
+        (None, _) => Ok(Command::Bdat(size, false)),
+        (Some(word), None) if word.eq_ignore_ascii_case("LAST") => Ok(Command::Bdat(size, true)),
+        _ => Err(Refused::Chunk(Some(size))),
+    }
 }
 
 fn attributes(argument: &[u8]) -> Result<Vec<(String, Option<String>)>, Refused> {
@@ -145,8 +146,10 @@ mod tests {
             ("RCPT TO:<bob@example.net>", Ok(Command::Rcpt(bob, vec![]))),
             ("RCPT TO:<>", Err(Refused::Path(Bad::Syntax))),
             ("BDAT 5 last", Ok(Command::Bdat(5, true))),
-            ("BDAT -1", Err(Refused::Arguments)),
-            ("BDAT 99999999999999999999", Err(Refused::Arguments)),
+            ("BDAT -1", Err(Refused::Chunk(None))),
+            ("BDAT 99999999999999999999", Err(Refused::Chunk(None))),
+            ("BDAT 5 LASTX", Err(Refused::Chunk(Some(5)))),
+            ("BDAT 5 LAST 6", Err(Refused::Chunk(Some(5)))),
             ("DATA junk", Err(Refused::Arguments)),
             ("NOOP anything", Ok(Command::Noop)),
             ("LHLO", Err(Refused::Arguments)),
