@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::context::{Args, Context, date, fail};
-use crate::model::{AccountId, Address, AddressError, DataType, EmailAddress, Except, UtcMillis, VacationResponse};
+use crate::model::{Address, AddressError, DataType, EmailAddress, Except, ModSeq, UtcMillis, VacationResponse};
 use crate::wire::jmap::{MethodError, SetError};
 
 const ID: &str = "singleton";
@@ -26,9 +26,8 @@ const MOST: usize = 1000;
 /// Octets of a text that is stored.
 const TEXT: usize = 256 * 1024;
 
-fn state(context: &Context, account: AccountId) -> Result<String, MethodError> {
-    let modseq = context.store.view().state(account, DataType::VacationResponse).map_err(|error| fail(&error))?;
-    Ok(format!("{:x}-{:x}", context.store.epoch(), modseq.0))
+fn state(context: &Context, modseq: ModSeq) -> String {
+    format!("{:x}-{:x}", context.store.epoch(), modseq.0)
 }
 
 pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
@@ -38,7 +37,9 @@ pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
         return Err(MethodError::InvalidArguments(format!("{unknown} is no property")));
     }
     let ids = arguments.get("ids").map(|_| arguments.texts("ids")).transpose()?;
-    let response = context.store.view().vacation(account).map_err(|error| fail(&error))?;
+    let view = context.store.view();
+    let response = view.vacation(account).map_err(|error| fail(&error))?;
+    let modseq = view.state(account, DataType::VacationResponse).map_err(|error| fail(&error))?;
     let mut object = object(&response);
     if let Some(wanted) = wanted {
         object.retain(|name, _| name == "id" || wanted.contains(name));
@@ -46,7 +47,7 @@ pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     let asked = ids.as_ref().is_none_or(|ids| ids.iter().any(|id| id == ID));
     let missing: Vec<String> = ids.into_iter().flatten().filter(|id| id != ID).collect();
     Ok(json!({
-        "accountId": account.to_string(), "state": state(context, account)?,
+        "accountId": account.to_string(), "state": state(context, modseq),
         "list": if asked { vec![Value::Object(object)] } else { Vec::new() }, "notFound": missing,
     }))
 }
@@ -70,50 +71,58 @@ fn object(response: &VacationResponse) -> Map<String, Value> {
 
 pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let (account, _) = context.account(arguments)?;
-    let old_state = state(context, account)?;
-    if arguments.maybe_text("ifInState")?.is_some_and(|wanted| wanted != old_state) {
-        return Err(MethodError::Conflict("stateMismatch".into()));
-    }
+    let wanted = arguments.maybe_text("ifInState")?;
     let objects = |key: &str| arguments.get(key).and_then(Value::as_object).cloned().unwrap_or_default();
     let refuse = |ids: Vec<String>| {
         let refused = ids.into_iter().map(|id| (id, SetError::Singleton.object()));
         refused.collect::<Map<String, Value>>()
     };
     let (mut updated, mut not_updated) = (Map::new(), Map::new());
-    for (id, patch) in objects("update") {
-        let done = if id == ID { update(context, account, &patch)? } else { Err(SetError::NotFound) };
-        match done {
-            Ok(()) => drop(updated.insert(id, Value::Null)),
-            Err(error) => drop(not_updated.insert(id, error.object())),
+    // What it was is read in the commit that changes it: of two who set at once neither loses what the other set.
+    let done = context.store.commit(account, |txn| {
+        let old = txn.state().state(DataType::VacationResponse);
+        if wanted.as_ref().is_some_and(|wanted| *wanted != state(context, old)) {
+            return Ok(None);
         }
-    }
+        let mut response = txn.view().vacation(account)?;
+        for (id, patch) in objects("update") {
+            let patched = if id == ID { patched(&response, &patch) } else { Err(SetError::NotFound) };
+            match patched {
+                Ok(new) => {
+                    response = new;
+                    updated.insert(id, Value::Null);
+                }
+                Err(error) => drop(not_updated.insert(id, error.object())),
+            }
+        }
+        txn.set_vacation(&response)?;
+        Ok(Some((old, txn.state().state(DataType::VacationResponse))))
+    });
+    let (states, ticket) = done.map_err(|error| fail(&error))?;
+    ticket.wait_blocking().map_err(|error| fail(&error))?;
+    let (old, new) = states.ok_or(MethodError::StateMismatch)?;
     Ok(json!({
-        "accountId": account.to_string(), "oldState": old_state, "newState": state(context, account)?,
+        "accountId": account.to_string(), "oldState": state(context, old), "newState": state(context, new),
         "updated": updated, "notUpdated": not_updated, "created": null, "destroyed": null,
         "notCreated": refuse(objects("create").keys().cloned().collect()),
         "notDestroyed": refuse(arguments.texts("destroy")?),
     }))
 }
 
-fn update(context: &Context, account: AccountId, patch: &Value) -> Result<Result<(), SetError>, MethodError> {
-    let Some(patch) = patch.as_object() else {
-        return Ok(Err(SetError::InvalidPatch("a patch is an object".into())));
-    };
-    let mut response = context.store.view().vacation(account).map_err(|error| fail(&error))?;
+fn patched(old: &VacationResponse, patch: &Value) -> Result<VacationResponse, SetError> {
+    let patch = patch.as_object().ok_or_else(|| SetError::InvalidPatch("a patch is an object".into()))?;
+    let mut response = old.clone();
     for (property, value) in patch {
-        if let Err(description) = apply(&mut response, property, value) {
-            return Ok(Err(SetError::InvalidProperties(vec![property.clone()], description)));
-        }
+        apply(&mut response, property, value)
+            .map_err(|description| SetError::InvalidProperties(vec![property.clone()], description))?;
     }
     if let (Some(from), Some(to)) = (response.from_date, response.to_date)
         && from >= to
     {
         let both = vec!["fromDate".into(), "toDate".into()];
-        return Ok(Err(SetError::InvalidProperties(both, "it would end before it begins".into())));
+        return Err(SetError::InvalidProperties(both, "it would end before it begins".into()));
     }
-    let (_, ticket) = context.store.commit(account, |txn| txn.set_vacation(&response)).map_err(|error| fail(&error))?;
-    ticket.wait_blocking().map_err(|error| fail(&error))?;
-    Ok(Ok(()))
+    Ok(response)
 }
 
 fn apply(response: &mut VacationResponse, property: &str, value: &Value) -> Result<(), String> {

@@ -150,6 +150,7 @@ pub(super) fn test(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
         response: &response,
         facts: &facts,
         forged: None,
+        junk: false,
         told,
         secret,
         settings: &context.vacation,

@@ -66,7 +66,7 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn state(&self, account: AccountId, data: DataType) -> Result<ModSeq, Error> {
-        Ok(self.account_state(account)?.high.get(data as usize).copied().unwrap_or_default())
+        Ok(self.account_state(account)?.state(data))
     }
 
     /// The vacation response; a disabled one where none was set.

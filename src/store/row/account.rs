@@ -120,6 +120,14 @@ impl State {
     }
 }
 
+impl State {
+    /// The newest change of a data type.
+    #[must_use]
+    pub fn state(&self, data: DataType) -> ModSeq {
+        self.high.get(data as usize).copied().unwrap_or_default()
+    }
+}
+
 impl Row for State {
     const TABLE: Table = Table::AccountState;
 

@@ -52,6 +52,8 @@ pub enum MethodError {
     NotFound(String),
     /// It cannot be, for the reason given.
     Conflict(String),
+    /// The state is not the one that the change was made for (RFC 8620 §5.3).
+    StateMismatch,
     /// Try again later.
     ServerUnavailable(String),
     /// Our fault.
@@ -70,6 +72,7 @@ impl MethodError {
             Self::AccountNotFound => ("accountNotFound", None),
             Self::NotFound(what) => ("notFound", Some(what)),
             Self::Conflict(what) => ("conflict", Some(what)),
+            Self::StateMismatch => ("stateMismatch", None),
             Self::ServerUnavailable(what) => ("serverUnavailable", Some(what)),
             Self::ServerFail(what) => ("serverFail", Some(what)),
         };
