@@ -194,16 +194,16 @@ impl Service {
 
     /// Takes no more, finishes what is under way within the bound, and closes.
     pub async fn stop(self) {
-        let drain = self.config.limits.drain.0;
+        let until = tokio::time::Instant::now() + self.config.limits.drain.0;
         self.switch.pull();
         for mut task in self.tasks {
-            match tokio::time::timeout(drain, &mut task).await {
+            match tokio::time::timeout_at(until, &mut task).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::error!(%error, "a task ended badly"),
                 Err(_) => task.abort(),
             }
         }
-        if !self.switch.drained(drain).await {
+        if !self.switch.drained(until).await {
             tracing::warn!("sessions were cut off at the end of the drain; what they had sent was not acknowledged");
         }
     }

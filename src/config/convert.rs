@@ -99,6 +99,7 @@ impl Config {
             max_message: self.limits.message.0,
             max_recipients: self.limits.recipients,
             trusted: self.lmtp.trusted.iter().filter_map(|peer| peer.parse::<IpAddr>().ok()).collect(),
+            trust_unix: self.lmtp.trusted.iter().any(|peer| peer == "unix"),
             idle: self.limits.idle.0,
             session: self.limits.session.0,
             body_in_memory: usize::try_from(self.limits.body_in_memory.0).unwrap_or(usize::MAX),

@@ -31,8 +31,10 @@ pub struct LmtpSettings {
     pub max_message: u64,
     /// Recipients a transaction.
     pub max_recipients: usize,
-    /// Peers that may say XFORWARD and XCLIENT; a Unix socket's always may, for its permissions say who opens it.
+    /// Peers that may say XFORWARD and XCLIENT.
     pub trusted: Vec<IpAddr>,
+    /// Whether those of a Unix socket may, too: its directory says who opens it.
+    pub trust_unix: bool,
     /// Idle time of a session.
     pub idle: Duration,
     /// Whole time of a session.
@@ -54,6 +56,7 @@ impl Default for LmtpSettings {
             max_message: limits::MESSAGE_OCTETS,
             max_recipients: limits::RECIPIENTS,
             trusted: Vec::new(),
+            trust_unix: true,
             idle: limits::IDLE,
             session: limits::SESSION,
             body_in_memory: limits::BODY_IN_MEMORY,
@@ -143,7 +146,7 @@ impl<D: Delivery> Driver<D> {
 
     fn grammar(&self) -> Grammar {
         let trusted = match self.peer {
-            Peer::Unix => true,
+            Peer::Unix => self.settings.trust_unix,
             Peer::Tcp(address) => self.settings.trusted.contains(&address),
         };
         Grammar {

@@ -1,8 +1,7 @@
 //! The orderly end: no new sessions, idle ones are told to go, those in a message finish within a bound.
 
-use std::time::Duration;
-
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// Says that the end has come. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -27,9 +26,9 @@ impl Switch {
         self.sender.send_replace(true);
     }
 
-    /// Waits until nobody holds a `Stop` any more, or the bound has passed; says which.
-    pub async fn drained(&self, bound: Duration) -> bool {
-        tokio::time::timeout(bound, self.sender.closed()).await.is_ok()
+    /// Waits until nobody holds a `Stop` any more, or that instant has come; says which.
+    pub async fn drained(&self, until: Instant) -> bool {
+        tokio::time::timeout_at(until, self.sender.closed()).await.is_ok()
     }
 }
 
