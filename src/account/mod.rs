@@ -132,6 +132,14 @@ impl Directory {
         Ok(known)
     }
 
+    /// Whether there is no account at all.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub fn is_empty(&self) -> Result<bool, Error> {
+        Ok(self.known()?.accounts.is_empty())
+    }
+
     /// Where an address leads; `None` where nobody has it. Whether the account takes mail is the caller's to look at.
     ///
     /// # Errors

@@ -2,17 +2,18 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use super::outcome::{self, Filed};
 use super::plan::{Known, Plan, plan};
 use super::{Deliver, Session, Settings};
 use crate::account::Resolved;
-use crate::message::{Message, auto::Facts, rows_of, trace};
+use crate::message::{auto::Facts, bare_rows, rows, trace};
 use crate::model::clock::Stopwatch;
 use crate::model::{
     AccountId, Action, ActionId, ActionKind, ActionState, Address, Decision, EmailId, Envelope, MailboxUid, Recipient,
-    UtcMillis, VacationResponse, Verdict, limits,
+    Role, UtcMillis, VacationResponse, Verdict, limits,
 };
 use crate::outbox::dsn::{Notification, delivered};
 use crate::store::{EncodedMessage, Error, NewEmail, Ticket, Txn};
@@ -70,8 +71,7 @@ impl Deliver {
             prepared.refusal = Some(Reply::new(554, [5, 4, 6], "the message goes round in circles"));
             return prepared;
         }
-        let message = Message::parse(raw);
-        let rows = rows_of(&message, self.store.secrets());
+        let rows = guarded("a message", || rows(raw, self.store.secrets())).unwrap_or_else(|| bare_rows(raw));
         let hash = transaction_hash(envelope, &rows.blob.0);
         let encoded = EncodedMessage::new(&rows);
         let now = self.store.clock().now();
@@ -115,13 +115,15 @@ impl Deliver {
         let mailbox = match &target.detail {
             Some(detail) if target.row.detail_files => {
                 let path = detail.replace('.', "/");
-                view.find_mailbox(account, &path)?.map(|(uid, _)| uid)
+                view.find_mailbox(account, &path)?
             }
             _ => None,
         };
+        let junk = mailbox.as_ref().is_some_and(|(_, mailbox)| mailbox.role == Some(Role::Junk));
+        let mailbox = mailbox.map(|(uid, _)| uid);
         let response = view.vacation(account)?;
         let plan = if response.enabled {
-            self.considered(whole, recipient, account, &response)?
+            self.considered(whole, recipient, account, &response, junk)?
         } else {
             Plan::Silent { reason: Reason::Disabled.code(), detail: String::new() }
         };
@@ -135,6 +137,7 @@ impl Deliver {
         recipient: &Recipient,
         account: AccountId,
         response: &VacationResponse,
+        junk: bool,
     ) -> Result<Plan, Error> {
         let Whole { settings, envelope, hash, now, .. } = *whole;
         let view = self.store.view();
@@ -151,8 +154,12 @@ impl Deliver {
             recipient: &recipient.address,
             identity: &identity,
             response,
-            facts: whole.facts.get_or_init(|| Facts::of(whole.raw)),
+            facts: whole.facts.get_or_init(|| {
+                let unread = || Facts { suppress: Some("its header cannot be read".into()), ..Facts::default() };
+                guarded("a header", || Facts::of(whole.raw)).unwrap_or_else(unread)
+            }),
             forged: envelope.forged.as_deref(),
+            junk,
             told_key: key,
             told,
             secret: &secrets.told,
@@ -222,6 +229,15 @@ fn notify(whole: &Whole<'_>, jobs: &mut BTreeMap<AccountId, Result<Job, Error>>)
             job.notification = Some(delivered(envelope, &asked, whole.raw, host, &id, whole.now));
         }
     }
+}
+
+/// Reads what came from outside. Whoever wrote it, and whatever in it makes a parser panic: the mail is kept all the same.
+pub(super) fn guarded<T>(what: &str, read: impl FnOnce() -> T) -> Option<T> {
+    let read = std::panic::catch_unwind(AssertUnwindSafe(read));
+    if read.is_err() {
+        tracing::error!(what, "a parser panicked: this is a fault of the program; the message is filed unread");
+    }
+    read.ok()
 }
 
 /// One account's rows.

@@ -9,7 +9,6 @@ mod apply;
 mod outcome;
 mod plan;
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -69,7 +68,6 @@ pub struct Deliver {
 pub struct Session {
     settings: Option<Arc<Settings>>,
     targets: Vec<Resolved>,
-    reserved: HashMap<AccountId, u64>,
 }
 
 impl Deliver {

@@ -2,10 +2,11 @@ use std::time::Duration;
 
 use super::*;
 use crate::account::{NewAccount, Settings as Addresses};
+use crate::message::bare_rows;
 use crate::model::clock::Fixed;
 use crate::model::{Address, UtcMillis, VacationResponse, Verdict};
-use crate::store::Options;
 use crate::store::engine::memory::Memory;
+use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options};
 
 struct Bed {
     clock: Arc<Fixed>,
@@ -136,6 +137,69 @@ fn a_detail_files_where_the_owner_allows_it() {
     bed.send("bob@example.net", &["ann+archive@example.org"], &format!("{HELLO}2\n"));
     bed.send("bob@example.net", &["ann+no.such@example.org"], &format!("{HELLO}3\n"));
     assert_eq!((counts(&bed, "inbox"), counts(&bed, "archive")), (2, 1));
+    // A dot leads down.
+    let made = bed.store.commit(bed.ann, |txn| {
+        let new = |name: &str, parent| NewMailbox { name: name.into(), parent, role: None, sort_order: 0 };
+        let lists = txn.create_mailbox(&new("Lists", None))?;
+        txn.create_mailbox(&new("rust", Some(lists)))
+    });
+    made.unwrap().1.wait_blocking().unwrap();
+    bed.send("bob@example.net", &["ann+Lists.Rust@example.org"], &format!("{HELLO}4\n"));
+    assert_eq!((counts(&bed, "Lists/rust"), counts(&bed, "inbox")), (1, 2));
+}
+
+#[test]
+fn what_is_filed_in_junk_is_not_answered() {
+    let bed = bed();
+    bed.directory.update(bed.ann, |row| row.detail_files = true).unwrap();
+    bed.away("Away");
+    let message = HELLO.replace("To: ann@", "To: ann+junk@");
+    bed.send("bob@example.net", &["ann+junk@example.org"], &message);
+    assert_eq!(bed.last_reason(), "spam");
+    bed.clock.advance(Duration::from_secs(60));
+    bed.send("bob@example.net", &["ann@example.org"], HELLO);
+    assert_eq!(bed.last_reason(), "answered");
+}
+
+#[test]
+fn where_nobody_has_an_account_mail_waits_instead_of_bouncing() {
+    let bed = bed();
+    assert!(bed.send("bob@example.net", &["nobody@example.org"], HELLO)[0].starts_with("550"));
+    bed.directory.remove(bed.ann).unwrap();
+    assert!(bed.send("bob@example.net", &["ann@example.org"], HELLO)[0].starts_with("451"));
+}
+
+#[test]
+fn room_is_asked_for_when_the_size_is_announced() {
+    let bed = bed();
+    bed.directory.update(bed.ann, |row| row.quota_octets = Some(1000)).unwrap();
+    let ask = |size| {
+        let envelope = Envelope { size, ..Envelope::default() };
+        let mut session = Session::default();
+        let admit = |session: &mut Session, who: &str| {
+            bed.deliver.admit(session, &envelope, &Recipient::plain(Address::parse(who).unwrap())).code
+        };
+        (admit(&mut session, "ann@example.org"), admit(&mut session, "lee@example.org"))
+    };
+    // The message is filed once, whichever of the two is asked.
+    assert_eq!((ask(None), ask(Some(900)), ask(Some(1001))), ((250, 250), (250, 250), (452, 452)));
+}
+
+#[test]
+fn mail_whose_parser_panics_is_filed_unread_and_not_answered() {
+    assert!(apply::guarded("a test", || panic!("on purpose")).is_none());
+    let bed = bed();
+    let raw = b"Subject: x\r\n\r\nbody\r\n";
+    let encoded = EncodedMessage::new(&bare_rows(raw));
+    let (_, ticket) = bed.store.commit_message(&[bed.ann], &encoded, raw, |txn| {
+        let (mailboxes, received_at) = ([txn.state().inbox].into(), txn.now());
+        let new = NewEmail { message: &encoded, prefix: b"", mailboxes, keywords: [].into(), received_at };
+        txn.create_email(&new)
+    });
+    ticket.wait_blocking().unwrap();
+    let (id, _) = bed.store.view().emails(bed.ann, None, 1).unwrap().pop().unwrap();
+    assert_eq!(bed.store.view().message(bed.ann, id).unwrap().unwrap(), raw);
+    bed.clean();
 }
 
 #[test]

@@ -140,6 +140,7 @@ pub fn reply(data: &[u8]) {
         response: &response,
         facts: &facts,
         forged: None,
+        junk: false,
         told: None,
         secret: &SECRETS.told,
         settings: &settings,

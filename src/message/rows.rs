@@ -12,6 +12,13 @@ pub fn rows(raw: &[u8], secrets: &Secrets) -> MessageRows {
     rows_of(&Message::parse(raw), secrets)
 }
 
+/// The rows of a message of which nothing is known but its octets.
+#[must_use]
+pub fn bare_rows(raw: &[u8]) -> MessageRows {
+    let blob = BlobHash(*blake3::hash(raw).as_bytes());
+    MessageRows { blob, size: raw.len() as u64, ..MessageRows::default() }
+}
+
 /// The rows of a message that is parsed already.
 #[must_use]
 pub fn rows_of(message: &Message<'_>, secrets: &Secrets) -> MessageRows {

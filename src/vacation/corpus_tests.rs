@@ -58,6 +58,7 @@ fn decisions_agree_with_the_table() {
             response: &VacationResponse { enabled: true, ..VacationResponse::default() },
             facts: &facts,
             forged: None,
+            junk: false,
             told: None,
             secret: &[0; 32],
             settings: &Settings { trust_spam_fields: false, ..Settings::default() },

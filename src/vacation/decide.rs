@@ -44,6 +44,8 @@ pub struct Input<'a> {
     pub facts: &'a Facts,
     /// Why the sender is taken for forged, if it is.
     pub forged: Option<&'a str>,
+    /// Whether it is filed in Junk.
+    pub junk: bool,
     /// When the same sender was told in this generation of the response.
     pub told: Option<UtcMillis>,
     /// The key of our own reply ids.
@@ -90,10 +92,14 @@ fn sender(input: &Input<'_>) -> Objection {
     if sender.domain().is_empty() || Address::parse(&sender.to_string()).is_err() {
         return Some((Reason::BadSender, sender.to_string()));
     }
-    if is_me(input, sender) {
+    // Under a daily tag it is who it is without.
+    let plain = Address::parse(&sender_key(sender)).ok();
+    let both = || std::iter::once(sender).chain(&plain);
+    if both().any(|sender| is_me(input, sender)) {
         return Some((Reason::OwnAddress, sender.to_string()));
     }
-    system_sender(sender.local(), &input.settings.system_senders).map(|why| (Reason::SystemSender, why))
+    let system = both().find_map(|sender| system_sender(sender.local(), &input.settings.system_senders));
+    system.map(|why| (Reason::SystemSender, why))
 }
 
 fn kind(input: &Input<'_>) -> Objection {
@@ -112,7 +118,9 @@ fn kind(input: &Input<'_>) -> Objection {
 
 fn standing(input: &Input<'_>) -> Objection {
     let spam = input.facts.spam.clone().filter(|_| input.settings.trust_spam_fields);
-    spam.map(|evidence| (Reason::Spam, evidence))
+    let junk = input.junk.then(|| "filed in Junk".to_owned());
+    spam.or(junk)
+        .map(|evidence| (Reason::Spam, evidence))
         .or_else(|| input.forged.map(|why| (Reason::Unauthenticated, why.to_owned())))
 }
 
@@ -124,7 +132,6 @@ fn addressed(input: &Input<'_>) -> Objection {
 
 fn audience(input: &Input<'_>) -> Objection {
     let sender = input.sender?;
-    // A sender under a daily tag is the same person.
     let plain = Address::parse(&sender_key(sender)).ok();
     let covered = |address: &Address| input.response.except.iter().find(|except| except.covers(address));
     let except = covered(sender).or_else(|| plain.as_ref().and_then(covered))?;
