@@ -118,12 +118,8 @@ impl Service {
             bell: queue.bell(),
         };
         let deliver = Arc::new(Deliver::new(store.clone(), directory.clone(), rooms.deliver.clone()));
-        let control = http::Control {
-            store: store.clone(),
-            directory,
-            deliver: http::taken(Arc::clone(&deliver)),
-            settings: rooms.control.clone(),
-        };
+        let way_in = http::taken(Arc::clone(&deliver), rooms.lmtp.clone());
+        let control = http::Control::new(store.clone(), directory, way_in, rooms.control.clone());
 
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         let places = config.lmtp_places(|name| names.split(':').any(|known| known == name));

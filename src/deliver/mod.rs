@@ -15,7 +15,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::account::{Directory, Resolved};
-use crate::model::{AccountId, Envelope, Live, Recipient};
+use crate::model::{Envelope, Live, Recipient};
 use crate::store::Store;
 use crate::vacation::{self, Rate};
 use crate::wire::smtp::Reply;

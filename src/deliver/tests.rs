@@ -4,7 +4,7 @@ use super::*;
 use crate::account::{NewAccount, Settings as Addresses};
 use crate::message::bare_rows;
 use crate::model::clock::Fixed;
-use crate::model::{Address, UtcMillis, VacationResponse, Verdict};
+use crate::model::{AccountId, Address, UtcMillis, VacationResponse, Verdict};
 use crate::store::engine::memory::Memory;
 use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options};
 

@@ -123,6 +123,10 @@ fn errors_of_methods() {
     assert_eq!(error(&context, "Account/add", &json!({"address": "ann@example.org"})), "conflict");
     assert_eq!(error(&context, "Account/add", &json!({"address": "x y"})), "invalidArguments");
     assert_eq!(error(&context, "Queue/remove", &json!({"account": "ann@example.org", "id": "q0"})), "notFound");
+    let stale = json!({"account": "ann@example.org", "ifInState": "0-0", "update": {"singleton": {"isEnabled": true}}});
+    assert_eq!(error(&context, "VacationResponse/set", &stale), "stateMismatch");
+    let (_, now) = call(&context, "VacationResponse/get", &json!({"account": "ann@example.org"}));
+    assert_eq!(now["list"][0]["isEnabled"], false);
     // A method whose capability the request does not use is not known.
     let request = json!({"using": ["urn:ietf:params:jmap:core"], "methodCalls": [["Store/check", {}, "0"]]});
     let request = parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -14,13 +15,17 @@ use axum::routing::{get, post};
 use axum::serve::IncomingStream;
 use serde_json::{Value, json};
 use tokio::net::UnixListener;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use super::listen::{Bound, Listen};
+use super::lmtp::LmtpSettings;
 use super::stop::Stop;
 use crate::account::Directory;
 use crate::deliver::Delivery;
 use crate::jmap::{self, CAPABILITIES, Caller, Context, Taken};
-use crate::model::{Address, Envelope, Live, Recipient};
+use crate::model::{Address, Envelope, Live, Recipient, limits};
+use crate::proof;
 use crate::store::Store;
 use crate::vacation;
 use crate::wire::jmap::parse;
@@ -33,7 +38,7 @@ pub struct ControlSettings {
     pub vacation: vacation::Settings,
     /// Unix users who may manage everything, beside root and the service's own.
     pub administrators: Vec<String>,
-    /// Octets of a request.
+    /// Octets of an administrator's request, for it may carry a message; others have `limits::REQUEST_OCTETS`.
     pub max_request: usize,
 }
 
@@ -48,6 +53,23 @@ pub struct Control {
     pub deliver: Arc<Taken>,
     /// A request keeps those that it began with.
     pub settings: Live<ControlSettings>,
+    /// KiB that requests under way may hold.
+    in_flight: Arc<Semaphore>,
+}
+
+const KIB: usize = 1024;
+/// KiB of requests that are read at once.
+const IN_FLIGHT_KIB: u32 = 256 * 1024;
+/// Longest wait for a place, and then for the request.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Control {
+    /// The control socket over a store, its accounts and the way in.
+    #[must_use]
+    pub fn new(store: Store, directory: Directory, deliver: Arc<Taken>, settings: Live<ControlSettings>) -> Self {
+        let in_flight = Arc::new(Semaphore::new(usize::try_from(IN_FLIGHT_KIB).unwrap_or(usize::MAX)));
+        Self { store, directory, deliver, settings, in_flight }
+    }
 }
 
 impl std::fmt::Debug for Control {
@@ -89,8 +111,15 @@ pub async fn serve(bound: Bound, control: Control, mut stop: Stop) {
 
 async fn request(State(control): State<Arc<Control>>, ConnectInfo(peer): ConnectInfo<Peer>, body: Body) -> Response {
     let settings = control.settings.get();
-    let Ok(body) = to_bytes(body, settings.max_request).await else {
-        return (StatusCode::PAYLOAD_TOO_LARGE, "the request is too large, or broke off\n").into_response();
+    let caller = caller(peer, &settings.administrators);
+    let most = if caller.admin { settings.max_request } else { limits::REQUEST_OCTETS.min(settings.max_request) };
+    // Whoever may open the socket may send: all that is read at once has a bound, and so has the time.
+    let room = u32::try_from(most.div_ceil(KIB)).unwrap_or(u32::MAX).min(IN_FLIGHT_KIB);
+    let Ok(_room) = timeout(PATIENCE, control.in_flight.acquire_many(room)).await else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "too many requests at once\n").into_response();
+    };
+    let Ok(Ok(body)) = timeout(PATIENCE, to_bytes(body, most)).await else {
+        return (StatusCode::PAYLOAD_TOO_LARGE, "the request is too large, too slow, or broke off\n").into_response();
     };
     let request = match parse(&body, CAPABILITIES) {
         Ok(request) => request,
@@ -103,7 +132,7 @@ async fn request(State(control): State<Arc<Control>>, ConnectInfo(peer): Connect
         directory: control.directory.clone(),
         vacation: settings.vacation.clone(),
         deliver: Arc::clone(&control.deliver),
-        caller: caller(peer, &settings.administrators),
+        caller,
     };
     // Methods wait for the disk, and a check reads everything.
     match tokio::task::spawn_blocking(move || jmap::run(&context, request)).await {
@@ -146,16 +175,25 @@ fn user_name(uid: u32) -> Option<String> {
     })
 }
 
-/// The way in for `Mail/deliver`, over the same deliveries as LMTP. To be called from a thread that may wait.
-pub fn taken<D: Delivery>(deliver: Arc<D>) -> Arc<Taken> {
+/// The way in for `Mail/deliver`, over the same deliveries and by the same bounds as LMTP. To be called from a thread that
+/// may wait.
+pub fn taken<D: Delivery>(deliver: Arc<D>, settings: Live<LmtpSettings>) -> Arc<Taken> {
     let runtime = tokio::runtime::Handle::current();
     Arc::new(move |sender: Option<Address>, recipients: Vec<Address>, message: Vec<u8>| {
+        let settings = settings.get();
         let mut session = D::Session::default();
         let size = Some(message.len() as u64);
-        let mut envelope = Envelope { sender, size, lhlo: "localhost".into(), ..Envelope::default() };
+        let forged = proof::forged(&message, sender.as_ref(), &settings.proof);
+        let mut envelope = Envelope { sender, size, lhlo: "localhost".into(), forged, ..Envelope::default() };
         let mut replies: Vec<(Address, Option<Reply>)> = Vec::new();
         for recipient in recipients.into_iter().map(Recipient::plain) {
-            let reply = deliver.admit(&mut session, &envelope, &recipient);
+            let reply = if size > Some(settings.max_message) {
+                Reply::new(552, [5, 3, 4], format!("the message is larger than {} octets", settings.max_message))
+            } else if envelope.recipients.len() >= settings.max_recipients {
+                Reply::new(452, [4, 5, 3], "too many recipients at once")
+            } else {
+                deliver.admit(&mut session, &envelope, &recipient)
+            };
             let refusal = (!reply.is_positive()).then_some(reply);
             replies.push((recipient.address.clone(), refusal));
             if replies.last().is_some_and(|(_, refusal)| refusal.is_none()) {
