@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::load::Fault;
 use super::{Config, Listener};
-use crate::model::{Address, clock};
+use crate::model::{Address, clock, limits};
 use crate::trace;
 
 /// All that is wrong with the meaning of `config`, which was read from `text` of `file`.
@@ -93,11 +93,12 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<Fault> {
     if config.limits.idle.0 < Duration::from_secs(300) {
         fault("limits", "idle", "shorter than the five minutes of RFC 5321 §4.5.3.2.7".into(), "write at least \"5m\"");
     }
-    if config.limits.message > config.limits.in_flight {
+    let copies = limits::COPIES_IN_FLIGHT as u64 + 1;
+    if config.limits.message.0.saturating_mul(copies) > config.limits.in_flight.0 {
         fault(
             "limits",
             "message",
-            "larger than in-flight: it could never come in".into(),
+            format!("{copies} times as much, for its copies, is more than in-flight: it could never come in"),
             "raise in-flight or lower message",
         );
     }

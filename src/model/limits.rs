@@ -24,6 +24,8 @@ pub const MESSAGE_OCTETS: u64 = 50 * 1024 * 1024;
 pub const BODY_IN_MEMORY: usize = 256 * 1024;
 /// Octets of messages under way, over all connections.
 pub const OCTETS_IN_FLIGHT: u64 = 256 * 1024 * 1024;
+/// Copies of a message that filing it makes, beside what was collected; they count among the octets under way.
+pub const COPIES_IN_FLIGHT: usize = 2;
 /// Connections at once.
 pub const CONNECTIONS: usize = 200;
 /// Octets of a keyword (RFC 8621 §4.1.1).

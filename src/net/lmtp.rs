@@ -341,10 +341,20 @@ impl Collected {
 
     fn finish(&mut self) -> Result<Vec<u8>, Reply> {
         use std::io::{Read as _, Seek as _};
+        let octets = match &self.file {
+            Some(file) => {
+                usize::try_from(file.metadata().map_err(|error| no_file(&error))?.len()).unwrap_or(usize::MAX)
+            }
+            None => self.memory.len(),
+        };
+        // On its way into the store it is there as a row, and in the batch that is written.
+        if !self.share.grow(octets.saturating_mul(limits::COPIES_IN_FLIGHT)) {
+            return Err(Reply::new(452, [4, 3, 1], "too much mail at once: try again later"));
+        }
         match self.file.take() {
             None => Ok(std::mem::take(&mut self.memory)),
             Some(mut file) => {
-                let mut octets = Vec::new();
+                let mut octets = Vec::with_capacity(octets);
                 file.rewind().and_then(|()| file.read_to_end(&mut octets)).map_err(|error| no_file(&error))?;
                 Ok(octets)
             }
