@@ -4,9 +4,9 @@ use super::*;
 use crate::account::{NewAccount, Settings as Addresses};
 use crate::message::bare_rows;
 use crate::model::clock::Fixed;
-use crate::model::{AccountId, Address, UtcMillis, VacationResponse, Verdict};
+use crate::model::{AccountId, Address, Clock as _, UtcMillis, VacationResponse, Verdict};
 use crate::store::engine::memory::Memory;
-use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options};
+use crate::store::{self, EncodedMessage, NewEmail, NewMailbox, Options};
 
 struct Bed {
     clock: Arc<Fixed>,
@@ -85,6 +85,30 @@ fn a_retry_gets_the_same_id_and_adds_nothing() {
         bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}more\n"))[0].starts_with("250 filed as")
     );
     assert_eq!(bed.store.view().emails(bed.ann, None, 99).unwrap().len(), 3);
+    bed.clean();
+}
+
+#[test]
+fn what_was_served_long_ago_is_no_retry_and_what_is_kept_for_a_time_goes() {
+    let bed = bed();
+    for n in 0..60 {
+        bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}{n}\n"));
+    }
+    let kept = || {
+        (bed.store.view().all::<store::Delivery>(bed.ann).unwrap(), bed.store.view().decisions(bed.ann, 999).unwrap())
+    };
+    assert_eq!((kept().0.len(), kept().1.len()), (60, 60));
+    bed.clock.advance(Duration::from_secs(13 * 24 * 3600));
+    assert!(bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}1\n"))[0].contains("filed already"));
+    bed.clock.advance(Duration::from_secs(2 * 24 * 3600));
+    assert!(bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}1\n"))[0].contains("filed as"));
+    bed.clock.advance(Duration::from_secs(90 * 24 * 3600));
+    let now = bed.clock.now();
+    for n in 100..200 {
+        bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}{n}\n"));
+    }
+    assert!(kept().0.len() == 100 && kept().0.iter().all(|served| served.at >= now), "{}", kept().0.len());
+    assert!(kept().1.len() == 100 && kept().1.iter().all(|decision| decision.at >= now), "{}", kept().1.len());
     bed.clean();
 }
 

@@ -1,11 +1,18 @@
 //! Queued actions and served transactions: in the same commit as what gave rise to them.
 
+use std::time::Duration;
+
 use super::Txn;
-use crate::model::{Action, ActionId, Address, DataType, EmailId};
-use crate::store::engine::Table;
+use crate::model::{Action, ActionId, Address, DataType, EmailId, UtcMillis, limits};
+use crate::store::engine::{Read as _, Table, after};
 use crate::store::error::Error;
-use crate::store::key;
+use crate::store::key::{self, Parts};
 use crate::store::row::Delivery;
+
+/// One delivery of so many, by its hash, looks for what is over its time.
+const EXPIRE_EVERY: u8 = 32;
+/// How much of each kind it then removes, at most.
+const EXPIRED_AT_ONCE: usize = 64;
 
 impl Txn<'_> {
     /// Queues an action under a new id; the one that it has is not looked at.
@@ -56,12 +63,14 @@ impl Txn<'_> {
         self.touch(DataType::Outbox);
     }
 
-    /// Whether this transaction was served before: a retry is answered, not repeated.
+    /// Whether this transaction was served before: a retry is answered, not repeated. What was served longer ago than any
+    /// queue tries again is not a retry.
     ///
     /// # Errors
     /// Those of reading.
     pub fn delivery(&self, hash: &[u8; 32]) -> Result<Option<Delivery>, Error> {
-        self.row::<Delivery>(&key::delivery(self.account, hash))
+        let known = self.row::<Delivery>(&key::delivery(self.account, hash))?;
+        Ok(known.filter(|known| known.at.after(limits::DELIVERIES_KEPT) > self.now))
     }
 
     /// Remembers that a transaction was served for these recipients; those of an earlier serving stay.
@@ -74,6 +83,9 @@ impl Txn<'_> {
         email: Option<EmailId>,
         recipients: &[Address],
     ) -> Result<(), Error> {
+        if hash.first().is_some_and(|octet| octet % EXPIRE_EVERY == 0) {
+            self.expire()?;
+        }
         let known = self.delivery(hash)?;
         let mut row = match known.clone() {
             Some(known) => known,
@@ -86,10 +98,42 @@ impl Txn<'_> {
         }
         if known.as_ref() != Some(&row) {
             if known.is_none() {
+                self.forget_delivery(hash)?;
                 self.put(Table::DeliveryByTime, key::delivery_by_time(self.account, row.at, hash), vec![1]);
             }
             self.put_row(key::delivery(self.account, hash), &row);
         }
+        Ok(())
+    }
+    fn forget_delivery(&mut self, hash: &[u8; 32]) -> Result<(), Error> {
+        let key = key::delivery(self.account, hash);
+        if let Some(old) = self.row::<Delivery>(&key)? {
+            self.delete(Table::DeliveryByTime, key::delivery_by_time(self.account, old.at, hash));
+            self.delete(Table::Deliveries, key);
+        }
+        Ok(())
+    }
+
+    /// Forgets some of what was kept for its time: more than comes until it is done again, so that all of it stays bounded.
+    fn expire(&mut self) -> Result<(), Error> {
+        let account = self.account;
+        let before =
+            |kept| UtcMillis(self.now.0.saturating_sub(i64::try_from(Duration::as_millis(&kept)).unwrap_or(i64::MAX)));
+        let mut served: Vec<[u8; 32]> = Vec::new();
+        let (from, to) =
+            (key::account(account), key::delivery_by_time(account, before(limits::DELIVERIES_KEPT), &[0; 32]));
+        self.scan(Table::DeliveryByTime, &from, &to, false, &mut |key, _| {
+            served.push(Parts::of(Table::DeliveryByTime, key).take()?);
+            Ok(served.len() < EXPIRED_AT_ONCE)
+        })?;
+        let mut decided: Vec<Vec<u8>> = Vec::new();
+        let from = key::decision(account, before(limits::DECISIONS_KEPT), EmailId(0));
+        self.scan(Table::Decisions, &from, &after(&key::account(account)), true, &mut |key, _| {
+            decided.push(key.to_vec());
+            Ok(decided.len() < EXPIRED_AT_ONCE)
+        })?;
+        served.iter().try_for_each(|hash| self.forget_delivery(hash))?;
+        decided.into_iter().for_each(|key| self.delete(Table::Decisions, key));
         Ok(())
     }
 }
