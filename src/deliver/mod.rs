@@ -102,4 +102,6 @@ impl Delivery for Deliver {
 }
 
 #[cfg(test)]
+mod format_tests;
+#[cfg(test)]
 mod tests;

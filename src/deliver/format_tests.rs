@@ -1,0 +1,165 @@
+//! The format on disk, row for row: what this version writes, and that it is still read.
+//!
+//! `tests/fixtures/v1.rows` is a store of format 1 as text, one row a line: table, key, value. A change of it is a change of
+//! the format: either a mistake, or something that a later version must still read, with a version of its own.
+//! `RESTANTE_FIXTURE=write` writes it anew.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::account::{NewAccount, Settings as Addresses};
+use crate::model::clock::Fixed;
+use crate::model::{Address, Clock as _, Except, Listing, MailboxUid, Shape, UtcMillis, VacationResponse, View};
+use crate::store::Options;
+use crate::store::engine::memory::Memory;
+use crate::store::engine::{Batch, Engine, Put, Table};
+
+const START: UtcMillis = UtcMillis(1_795_251_600_000);
+
+fn file() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v1.rows")
+}
+
+fn hex(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+fn octets(hex: &str) -> Vec<u8> {
+    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+}
+
+fn dump(engine: &Memory) -> Vec<String> {
+    let of = |table: &Table| {
+        let rows = engine.rows(*table).into_iter();
+        rows.map(|(key, value)| format!("{} {} {}", table.name(), hex(&key), hex(&value))).collect::<Vec<_>>()
+    };
+    Table::ALL.iter().flat_map(of).collect()
+}
+
+fn engine(lines: impl Iterator<Item = String>) -> Arc<Memory> {
+    let engine = Arc::new(Memory::new());
+    let puts = lines.map(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let table = *Table::ALL.iter().find(|table| table.name() == words[0]).expect("a known table");
+        Put { table, key: octets(words[1]), value: Some(octets(words[2])) }
+    });
+    engine.write(&[Arc::new(Batch { puts: puts.collect(), asserts: Vec::new() })]).unwrap();
+    engine
+}
+
+/// A life in short: two accounts and every kind of row that a delivery leaves.
+fn script(engine: Arc<Memory>) {
+    let clock = Arc::new(Fixed::at(START));
+    let options = Options { ranked_above: Some(2), ..Options::small() };
+    let store = Store::over(engine, &options, clock.clone()).unwrap();
+    let directory = Directory::new(store.clone(), Addresses::default());
+    let address = |text: &str| Address::parse(text).unwrap();
+    let ann = NewAccount {
+        name: Some("ann".into()),
+        display_name: Some("Ann Lee".into()),
+        quota_octets: Some(1 << 30),
+        zone: Some("Europe/Berlin".into()),
+        detail_files: true,
+        unix_user: Some("ann".into()),
+        aliases: vec![address("a.lee@example.org")],
+        ..NewAccount::at(address("ann@example.org"))
+    };
+    let ann = directory.add(&ann).unwrap();
+    let bob = directory.add(&NewAccount::at(address("jürgen@bücher.example"))).unwrap();
+    directory.add_catch_all(bob, "example.net").unwrap();
+    directory.add_alias_domain("example.com", "example.org").unwrap();
+    let response = VacationResponse {
+        enabled: true,
+        from_date: Some(START),
+        to_date: Some(START.after(Duration::from_secs(86_400))),
+        subject: Some("Away".into()),
+        text_body: Some("Back on {until}.".into()),
+        except: vec!["boss@example.net".parse::<Except>().unwrap()],
+        ..VacationResponse::default()
+    };
+    store.commit(ann, |txn| txn.set_vacation(&response)).unwrap().1.wait_blocking().unwrap();
+    let deliver = Arc::new(Deliver::new(store.clone(), directory, Live::default()));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for n in 0..8u64 {
+        clock.advance(Duration::from_millis(1500 * n));
+        let text = format!(
+            "From: Eve <eve{}@example.net>\r\nTo: ann@example.org\r\nSubject: Grüße {}\r\nMessage-ID: <{n}@x>\r\n\
+             References: <{}@x>\r\n{}Date: Sat, 21 Nov 2026 09:00:00 +0100\r\n\r\nWörter und words {n}\r\n",
+            n % 3,
+            n % 2,
+            n / 2,
+            if n == 5 { "List-Id: <l.example>\r\n" } else { "" }
+        );
+        let mut envelope = Envelope { sender: Some(address("eve@example.net")), ..Envelope::default() };
+        let mut session = Session::default();
+        for to in ["ann@example.org", "ann+archive@example.com", "x@example.net"].iter().skip(usize::from(n > 3)) {
+            let recipient = Recipient::plain(address(to));
+            assert!(deliver.admit(&mut session, &envelope, &recipient).is_positive());
+            envelope.recipients.push(recipient);
+        }
+        let replies = runtime.block_on(Arc::clone(&deliver).deliver(session, envelope, text.into_bytes()));
+        assert!(replies.iter().all(Reply::is_positive));
+    }
+    let emails = store.view().emails(ann, None, 99).unwrap();
+    let (_, ticket) = store
+        .commit(ann, |txn| {
+            let (id, email) = &emails[1];
+            txn.update_email(*id, email.mailboxes.clone(), ["$seen".to_owned(), "$flagged".to_owned()].into())?;
+            txn.keep(MailboxUid(1), View::Unseen, 99)?;
+            txn.destroy_email(emails[3].0)
+        })
+        .unwrap();
+    ticket.wait_blocking().unwrap();
+    assert!(store.check().unwrap().is_empty());
+}
+
+#[test]
+fn this_version_writes_the_format_that_it_says() {
+    let Ok(known) = std::fs::read_to_string(file()) else { panic!("{} is missing", file().display()) };
+    // The secrets are drawn when a store is made: they are taken from the fixture, all else follows.
+    let engine = engine(known.lines().filter(|line| line.starts_with("site 73746f7265 ")).map(str::to_owned));
+    script(Arc::clone(&engine));
+    let written = dump(&engine);
+    if std::env::var_os("RESTANTE_FIXTURE").is_some() {
+        std::fs::write(file(), written.join("\n") + "\n").unwrap();
+        return;
+    }
+    let known: Vec<&str> = known.lines().collect();
+    // How a reply is worded is not the format.
+    for (ours, theirs) in written.iter().zip(&known).filter(|(ours, _)| !ours.starts_with("outbox ")) {
+        assert_eq!(ours, theirs, "the format has changed");
+    }
+    assert_eq!(written.len(), known.len());
+    let kinds: std::collections::BTreeSet<&str> = known.iter().filter_map(|line| line.split(' ').next()).collect();
+    assert!(kinds.len() >= 24, "only {} kinds of rows: {kinds:?}", kinds.len());
+}
+
+#[test]
+fn a_store_of_format_1_is_read_and_written_on() {
+    let known = std::fs::read_to_string(file()).unwrap();
+    let clock = Arc::new(Fixed::at(START.after(Duration::from_secs(3600))));
+    let options = Options { ranked_above: Some(2), ..Options::small() };
+    let store = Store::over(engine(known.lines().map(str::to_owned)), &options, clock.clone()).unwrap();
+    assert_eq!(store.check().unwrap(), []);
+    let view = store.view();
+    let (ann, row) = view.accounts().unwrap().into_iter().find(|(_, row)| row.name == "ann").unwrap();
+    assert_eq!((row.display_name.as_deref(), row.zone.as_deref()), (Some("Ann Lee"), Some("Europe/Berlin")));
+    let emails = view.emails(ann, None, 99).unwrap();
+    assert_eq!(emails.len(), 7);
+    let text = view.message(ann, emails[0].0).unwrap().unwrap();
+    assert!(String::from_utf8(text).unwrap().ends_with("Wörter und words 7\r\n"));
+    assert_eq!(view.content(ann, emails[0].0).unwrap().unwrap().1.subject.as_deref(), Some("Grüße 1"));
+    let inbox = Listing { uid: MailboxUid(1), view: View::Every, shape: Shape::Threads };
+    assert!(!view.listing(ann, inbox, None, 99).unwrap().is_empty());
+    assert_eq!(view.told(ann, 9).unwrap().len(), 1);
+    assert_eq!(view.vacation(ann).unwrap().except.len(), 1);
+    assert_eq!(view.outbox(ann).unwrap().len(), 1);
+    drop(view);
+    let directory = Directory::new(store.clone(), Addresses::default());
+    assert!(directory.resolve(&Address::parse("whoever@example.net").unwrap()).unwrap().unwrap().row.active);
+    store.commit(ann, |txn| txn.destroy_email(emails[0].0)).unwrap().1.wait_blocking().unwrap();
+    assert_eq!(store.check().unwrap(), []);
+    assert!(clock.now() > START);
+}
