@@ -123,7 +123,8 @@ impl Session {
         self.mode = Mode::Closed;
     }
 
-    /// Takes octets: how many were taken, and what is to be done next. Where it takes none and says `NeedInput`, only more
+    /// Takes octets, of as many pipelined commands as there are (RFC 2920): how many were taken, and what is to be done
+    /// next. Where it takes none and says `NeedInput`, only more
     /// octets help.
     pub fn step(&mut self, input: &[u8]) -> (usize, Step) {
         loop {
