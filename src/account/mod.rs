@@ -195,7 +195,8 @@ impl Directory {
         })
     }
 
-    /// The account of that name, or of that address.
+    /// The account of that id, that name, or that primary address or alias, through an alias domain too. Never by a
+    /// catch-all or without a detail: who manages accounts and mistypes one must not get at another.
     ///
     /// # Errors
     /// Those of reading the store.
@@ -207,7 +208,13 @@ impl Directory {
             return Ok(Some((*id, row.clone())));
         }
         let Ok(address) = Address::parse(name) else { return Ok(None) };
-        Ok(self.resolve(&address)?.map(|found| (found.account, found.row)))
+        let real = known.in_real_domain(self.0.settings.get().form(&address));
+        Ok(match known.addresses.get(&real.to_string()) {
+            Some(AddressRow::Primary(id) | AddressRow::Alias(id)) => {
+                known.accounts.get(id).map(|row| (*id, row.clone()))
+            }
+            Some(AddressRow::CatchAll(_) | AddressRow::AliasDomain(_)) | None => None,
+        })
     }
 }
 

@@ -108,3 +108,31 @@ fn a_domain_that_stands_for_another_has_nothing_of_its_own() {
     directory.remove_address("@@Bücher.example").unwrap();
     assert_eq!(leads(&directory, "ann@bücher.example"), None);
 }
+
+#[test]
+fn who_manages_accounts_names_one_exactly() {
+    let directory = directory(Settings::default());
+    let ann = NewAccount { name: Some("ann".into()), ..NewAccount::at(address("ann@example.org")) };
+    let ann = directory.add(&ann).unwrap();
+    let bob = directory.add(&NewAccount::at(address("bob@example.org"))).unwrap();
+    directory.add_alias(bob, &address("b.o.b@example.org")).unwrap();
+    directory.add_catch_all(bob, "shop.example").unwrap();
+    directory.add_catch_all(bob, "example.org").unwrap();
+    directory.add_alias_domain("example.net", "example.org").unwrap();
+    for (name, wanted) in [
+        ("ANN", Some(ann)),
+        ("Ann@Example.org", Some(ann)),
+        ("ann@example.net", Some(ann)),
+        ("B.O.B@example.net", Some(bob)),
+        ("ann+lists@example.org", None),
+        ("old@shop.example", None),
+        ("an@example.org", None),
+        ("an@example.net", None),
+        ("@shop.example", None),
+        ("@@example.net", None),
+    ] {
+        assert_eq!(directory.find(name).unwrap().map(|(id, _)| id), wanted, "{name}");
+    }
+    // What is mail for bob names nobody's account.
+    assert_eq!(leads(&directory, "old@shop.example"), Some((bob, None)));
+}
