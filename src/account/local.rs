@@ -220,28 +220,39 @@ impl Directory {
         }
     }
 
-    /// Takes an address away: an alias, `@domain` (a catch-all) or `@@domain` (an alias domain). A primary address goes
-    /// only with its account.
+    /// Takes an alias away from an account. A primary address goes only with its account.
     ///
     /// # Errors
-    /// `NotFound`, `Conflict`, and those of the store.
-    pub fn remove_address(&self, address: &str) -> Result<(), Error> {
-        let key = match Address::parse(address) {
-            Ok(address) => self.settings().get().form(&address).to_string(),
-            Err(_) => {
-                let domain = address.trim_start_matches('@');
-                let marks = address.get(..address.len() - domain.len()).unwrap_or_default();
-                format!("{marks}{}", crate::model::address::fold_domain(domain))
+    /// `NotFound`, `Conflict` where it is not this account's alias, and those of the store.
+    pub fn remove_alias(&self, account: AccountId, alias: &Address) -> Result<(), Error> {
+        let key = self.settings().get().form(alias).to_string();
+        self.release(&key, |row| match row {
+            AddressRow::Alias(to) if *to == account => Ok(()),
+            AddressRow::Primary(to) if *to == account => {
+                Err(Error::Conflict(format!("{key} is the account's primary address")))
             }
-        };
-        self.site(|txn| {
-            let row = txn.view().address(&key)?.ok_or(Error::NotFound("address"))?;
-            if matches!(row, AddressRow::Primary(_)) {
-                return Err(Error::Conflict("it is the account's primary address".into()));
-            }
-            txn.set_address(&key, None);
-            Ok(())
+            _ => Err(Error::Conflict(format!("{key} leads to another account"))),
         })
+    }
+
+    /// Takes everything in a domain that nothing else claims away from an account.
+    ///
+    /// # Errors
+    /// As `remove_alias`.
+    pub fn remove_catch_all(&self, account: AccountId, domain: &str) -> Result<(), Error> {
+        let key = format!("@{}", crate::model::address::fold_domain(domain));
+        self.release(&key, |row| match row {
+            AddressRow::CatchAll(to) if *to == account => Ok(()),
+            _ => Err(Error::Conflict(format!("{key} leads to another account"))),
+        })
+    }
+
+    /// Lets a domain that stood for another stand for nothing.
+    ///
+    /// # Errors
+    /// `NotFound`, and those of the store.
+    pub fn remove_alias_domain(&self, alias: &str) -> Result<(), Error> {
+        self.release(&format!("@@{}", crate::model::address::fold_domain(alias)), |_| Ok(()))
     }
 
     /// Removes an account with all its mail. A step at a time; what is left after a crash, the next call removes.
@@ -279,6 +290,14 @@ impl Directory {
                 return Err(taken(key));
             }
             txn.set_address(key, Some(row));
+            Ok(())
+        })
+    }
+
+    fn release(&self, key: &str, may: impl FnOnce(&AddressRow) -> Result<(), Error>) -> Result<(), Error> {
+        self.site(|txn| {
+            may(&txn.view().address(key)?.ok_or(Error::NotFound("address"))?)?;
+            txn.set_address(key, None);
             Ok(())
         })
     }

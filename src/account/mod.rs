@@ -80,6 +80,7 @@ struct Known {
     addresses: HashMap<String, AddressRow>,
     accounts: HashMap<AccountId, AccountRow>,
     of: HashMap<AccountId, Vec<Address>>,
+    catch_alls: HashMap<AccountId, Vec<String>>,
     alias_domains: Vec<(String, String)>,
 }
 
@@ -123,7 +124,9 @@ impl Directory {
                         if matches!(row, AddressRow::Primary(_)) { of.insert(0, address) } else { of.push(address) }
                     }
                 }
-                AddressRow::CatchAll(_) => {}
+                AddressRow::CatchAll(account) => {
+                    known.catch_alls.entry(*account).or_default().push(address.clone());
+                }
             }
             known.addresses.insert(address, row);
         }
@@ -193,6 +196,14 @@ impl Directory {
             delimiter: settings.delimiter,
             zone: row.zone.clone().or_else(|| settings.zone.clone()),
         })
+    }
+
+    /// The catch-alls of an account, as `@domain`, by name.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub fn catch_alls(&self, account: AccountId) -> Result<Vec<String>, Error> {
+        Ok(self.known()?.catch_alls.get(&account).cloned().unwrap_or_default())
     }
 
     /// The account of that id, that name, or that primary address or alias, through an alias domain too. Never by a

@@ -105,7 +105,7 @@ fn a_domain_that_stands_for_another_has_nothing_of_its_own() {
     assert!(directory.add(&NewAccount::at(address("bob@bücher.example"))).is_err());
     assert_eq!(directory.alias_domains().unwrap(), [("xn--bcher-kva.example".into(), "example.org".into())]);
     assert_eq!(leads(&directory, "ann@bücher.example"), Some((ann, None)));
-    directory.remove_address("@@Bücher.example").unwrap();
+    directory.remove_alias_domain("Bücher.example").unwrap();
     assert_eq!(leads(&directory, "ann@bücher.example"), None);
 }
 
@@ -135,4 +135,31 @@ fn who_manages_accounts_names_one_exactly() {
     }
     // What is mail for bob names nobody's account.
     assert_eq!(leads(&directory, "old@shop.example"), Some((bob, None)));
+}
+
+#[test]
+fn an_address_is_taken_from_its_own_account_alone() {
+    let directory = directory(Settings::default());
+    let ann = directory.add(&NewAccount::at(address("ann@example.org"))).unwrap();
+    let bob = directory.add(&NewAccount::at(address("bob@example.org"))).unwrap();
+    directory.add_alias(bob, &address("b.o.b@example.org")).unwrap();
+    directory.add_catch_all(bob, "Shop.example").unwrap();
+    let conflict = |done: Result<(), Error>, why: &str| match done {
+        Err(Error::Conflict(said)) => assert!(said.contains(why), "{said}"),
+        other => panic!("{other:?}"),
+    };
+    conflict(directory.remove_alias(ann, &address("B.o.b@example.org")), "another account");
+    conflict(directory.remove_alias(ann, &address("bob@example.org")), "another account");
+    conflict(directory.remove_alias(bob, &address("bob@example.org")), "primary");
+    conflict(directory.remove_catch_all(ann, "shop.example"), "another account");
+    assert!(matches!(directory.remove_alias(ann, &address("x@shop.example")), Err(Error::NotFound(_))));
+    assert!(matches!(directory.remove_catch_all(ann, "example.org"), Err(Error::NotFound(_))));
+    assert_eq!(leads(&directory, "b.o.b@example.org"), Some((bob, None)));
+    assert_eq!(directory.catch_alls(bob).unwrap(), ["@shop.example"]);
+    assert!(directory.catch_alls(ann).unwrap().is_empty());
+    directory.remove_alias(bob, &address("B.o.b@example.org")).unwrap();
+    directory.remove_catch_all(bob, "shop.EXAMPLE").unwrap();
+    assert_eq!(leads(&directory, "b.o.b@example.org"), None);
+    assert_eq!(leads(&directory, "x@shop.example"), None);
+    assert!(directory.catch_alls(bob).unwrap().is_empty());
 }

@@ -151,9 +151,8 @@ async fn domain(alias: Option<String>, target: Option<String>, remove: bool, con
 
 fn others(row: &Value) -> String {
     let primary = text(&row["address"]);
-    let all = row["addresses"].as_array().or_else(|| row["aliases"].as_array());
-    let all = all.map(|all| all.iter().map(text).filter(|one| *one != primary).collect::<Vec<_>>());
-    all.unwrap_or_default().join(", ")
+    let all = [&row["addresses"], &row["catchAlls"]].into_iter().filter_map(Value::as_array).flatten();
+    all.map(text).filter(|one| *one != primary).collect::<Vec<_>>().join(", ")
 }
 
 fn confirmed(question: &str) -> Result<bool, Failure> {

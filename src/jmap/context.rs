@@ -137,7 +137,7 @@ pub(super) fn date(at: Option<UtcMillis>) -> Value {
 pub(super) fn fail(error: &Error) -> MethodError {
     match error {
         Error::NotFound("account") => MethodError::AccountNotFound,
-        Error::NotFound(what) => MethodError::NotFound((*what).into()),
+        Error::NotFound(what) => MethodError::NotFound(format!("no such {what}")),
         Error::Conflict(what) => MethodError::Conflict(what.clone()),
         Error::Quota => MethodError::Conflict(error.to_string()),
         Error::Full | Error::Overtaken(_) | Error::Poisoned(_) => MethodError::ServerUnavailable(error.to_string()),

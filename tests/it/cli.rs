@@ -30,6 +30,57 @@ fn an_account_from_first_to_last() {
 }
 
 #[test]
+fn a_catch_all_is_shown_and_leads_no_command_astray() {
+    let mut bed = Bed::new("");
+    bed.start();
+    bed.account("ann@example.org", &["--alias", "a@example.org"]);
+    bed.account("bob@example.org", &[]);
+    let alias = |more: &[&str]| bed.run(&[&["account", "alias"], more].concat());
+    for wrong in ["@", "@a b", "@-x", "@@example.net", "@[192.0.2.1]"] {
+        assert_eq!(alias(&["bob@example.org", wrong]).status.code(), Some(64), "{wrong}");
+    }
+    assert!(alias(&["bob@example.org", "@Shop.example"]).status.success());
+    assert_eq!(bed.json(&["account", "show", "bob@example.org"])["catchAlls"], serde_json::json!(["@shop.example"]));
+    for words in [&["account", "show", "bob@example.org"][..], &["account", "list"]] {
+        let said = String::from_utf8(bed.ok(words)).unwrap();
+        assert!(said.contains("@shop.example"), "{words:?}: {said}");
+    }
+
+    // A name that nobody has is nobody's, whoever gets its mail.
+    let mut client = Client::lmtp(&bed.lmtp()).unwrap();
+    let mut code = |to: &str| client.deliver("zoe@example.net", &[to], b"Subject: x\r\n\r\n").unwrap()[0].code;
+    assert_eq!((code("old@shop.example"), code("ann+lists@example.org")), (250, 250));
+    for name in ["old@shop.example", "ann+lists@example.org"] {
+        for words in [
+            &["account", "remove", "--yes", name][..],
+            &["account", "set", name, "--inactive"],
+            &["account", "show", name],
+            &["vacation", "set", "-a", name, "--text", "Away."],
+            &["vacation", "off", "-a", name],
+        ] {
+            assert_eq!(bed.run(words).status.code(), Some(67), "{words:?}");
+        }
+    }
+    assert_eq!(bed.rows(&["account", "list"]).len(), 2);
+
+    // Nobody loses an address by a command about somebody else.
+    bed.ok(&["account", "domain", "example.com", "example.org"]);
+    for (address, code) in [
+        ("a@example.org", 64),
+        ("@shop.example", 0),
+        ("@@example.com", 64),
+        ("x@example.org", 67),
+        ("bob@example.org", 64),
+    ] {
+        let done = alias(&["bob@example.org", address, "--remove"]);
+        assert_eq!(done.status.code(), Some(code), "{address}: {done:?}");
+    }
+    assert_eq!(alias(&["ann@example.org", "@shop.example", "--remove"]).status.code(), Some(67));
+    assert_eq!((code("a@example.org"), code("a@example.com"), code("old@shop.example")), (250, 250, 550));
+    bed.finish();
+}
+
+#[test]
 fn a_vacation_says_what_it_would_do() {
     let mut bed = Bed::new("");
     bed.start();

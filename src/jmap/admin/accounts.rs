@@ -49,10 +49,11 @@ fn one(context: &Context, id: AccountId) -> Result<Value, MethodError> {
 fn describe(context: &Context, id: AccountId, row: &AccountRow, addresses: &[Address]) -> Result<Value, MethodError> {
     let state = context.store.view().account_state(id).map_err(|error| fail(&error))?;
     let texts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let catch_alls = context.directory.catch_alls(id).map_err(|error| fail(&error))?;
     let passwords: Vec<&String> = row.passwords.iter().map(|(name, _)| name).collect();
     Ok(json!({
         "id": id.to_string(), "name": row.name, "address": row.primary.to_string(), "addresses": texts,
-        "displayName": row.display_name, "active": row.active, "zone": row.zone, "unixUser": row.unix_user,
+        "catchAlls": catch_alls, "displayName": row.display_name, "active": row.active, "zone": row.zone, "unixUser": row.unix_user,
         "detailFiles": row.detail_files, "quotaOctets": row.quota_octets, "quotaEmails": row.quota_emails,
         "octets": state.octets, "emails": state.emails, "created": row.created.rfc3339(), "passwords": passwords,
     }))
@@ -111,33 +112,34 @@ pub(super) fn alias(context: &Context, arguments: &Args<'_>) -> Result<Value, Me
     context.admin_only()?;
     let (id, _) = context.account(arguments)?;
     let text = arguments.text("address")?;
+    let directory = &context.directory;
     let done = match (arguments.flag("remove")?, text.strip_prefix('@')) {
-        (true, _) => {
-            let key = if text.starts_with('@') { text } else { address(&text)?.to_string() };
-            context.directory.remove_address(&key)
-        }
-        (false, Some(domain)) => context.directory.add_catch_all(id, domain),
-        (false, None) => context.directory.add_alias(id, &address(&text)?),
+        (false, Some(name)) => directory.add_catch_all(id, domain("address", name)?),
+        (true, Some(name)) => directory.remove_catch_all(id, domain("address", name)?),
+        (false, None) => directory.add_alias(id, &address(&text)?),
+        (true, None) => directory.remove_alias(id, &address(&text)?),
     };
     done.map_err(|error| fail(&error))?;
     Ok(json!({}))
 }
 
+/// A domain that accounts may have addresses in.
+fn domain<'a>(key: &str, text: &'a str) -> Result<&'a str, MethodError> {
+    if domain_is_well_formed(text) && !text.starts_with('[') {
+        Ok(text)
+    } else {
+        Err(MethodError::InvalidArguments(format!("{key}: `{text}` is not a domain")))
+    }
+}
+
 pub(super) fn alias_domain(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     context.admin_only()?;
-    let domain = |key: &str| {
-        let text = arguments.text(key)?;
-        if domain_is_well_formed(&text) && !text.starts_with('[') {
-            Ok(text)
-        } else {
-            Err(MethodError::InvalidArguments(format!("{key}: `{text}` is not a domain")))
-        }
-    };
-    let alias = domain("domain")?;
+    let alias = arguments.text("domain")?;
+    let alias = domain("domain", &alias)?;
     let done = if arguments.flag("remove")? {
-        context.directory.remove_address(&format!("@@{alias}"))
+        context.directory.remove_alias_domain(alias)
     } else {
-        context.directory.add_alias_domain(&alias, &domain("target")?)
+        context.directory.add_alias_domain(alias, domain("target", &arguments.text("target")?)?)
     };
     done.map_err(|error| fail(&error))?;
     Ok(json!({}))

@@ -5,10 +5,10 @@
 //! |---|---|---|
 //! | Account/add | address, name, displayName, aliases, zone, quotaOctets, quotaEmails, unixUser, detailFiles | an account |
 //! | Account/list | | list of accounts |
-//! | Account/get * | account | id, name, address, addresses, displayName, active, zone, quota, use, unixUser, detailFiles |
+//! | Account/get * | account | id, name, address, addresses, catchAlls (`@domain`), displayName, active, zone, quota, use, unixUser, detailFiles |
 //! | Account/set | account, and any of displayName, active, zone, quotaOctets, quotaEmails, unixUser, detailFiles | an account |
 //! | Account/remove | account | |
-//! | Account/alias | account, address (also `@domain`: all else in it), remove | |
+//! | Account/alias | account, address (also `@domain`: all else in it), remove: only its own | |
 //! | Account/aliasDomain | domain, target, remove | |
 //! | Account/aliasDomains | | list: domain, target |
 //! | Account/password | account, name, password (null: remove it) | |
