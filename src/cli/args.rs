@@ -60,8 +60,8 @@ pub enum Command {
     Queue(QueueCommand),
     /// Deliver a message from standard input, for a pipe(8) transport of Postfix.
     ///
-    /// Exits with 0 when every recipient has it, 67 when one is unknown, 75 when it is to be tried again. A retry makes no
-    /// second copy.
+    /// Exits with 0 when every recipient has it, 67 when they are unknown, 69 when it is refused for good otherwise, and
+    /// with 75 in every other case, so that Postfix tries again. A retry makes no second copy.
     Deliver(Deliver),
     /// Prove that the store is in order.
     ///

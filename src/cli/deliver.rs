@@ -1,79 +1,123 @@
 //! `deliver`: a message from standard input, for a pipe(8) transport.
 //!
-//! What must hold: 0 only when every recipient has it durably; whatever is not known to be final is 75, so that Postfix
-//! keeps the message and tries again. A retry makes no second copy.
+//! What must hold: 0 only when every recipient has it durably; 67 and 69 only where the service itself has refused the
+//! message for good; all else is 75, a fault of ours or of the administrator's too, for pipe(8) bounces whatever it does
+//! not take for temporary. A retry makes no second copy. pipe(8) knows one exit code for all recipients of a message: where
+//! some have it and others never will, none is true, and 75 keeps it until they are handed over one by one.
 
+use std::io;
 use std::path::Path;
 
 use serde_json::json;
 
 use super::args::Deliver;
+use super::input::{at_most, with_crlf};
 use super::output::{self, text};
-use super::{Context, Failure, exit, methods, vacation};
+use super::{Context, Failure, exit, methods, one_thread};
+use crate::config::Config;
 use crate::wire::jmap::octets;
 
-pub(super) async fn run(args: Deliver, context: &Context) -> Result<(), Failure> {
-    let message = vacation::read(Path::new("-")).map_err(|failure| Failure::new(exit::TEMPORARY, failure.message))?;
+/// How pipe(8) writes the null sender, unless `null_sender` says otherwise.
+const NULL_SENDER: &str = "MAILER-DAEMON";
+
+pub(super) fn run(args: &Deliver, config: Option<&Path>, json: bool) -> Result<(), Failure> {
+    let outcomes = hand_over(args, config, json).map_err(|failure| Failure { code: exit::TEMPORARY, ..failure })?;
+    verdict(&outcomes, args.recipients.len())
+}
+
+/// Whether the words of a command line ask for a delivery, even where they make no sense otherwise.
+pub(super) fn is_meant(words: impl Iterator<Item = String>) -> bool {
+    let mut words = words.skip(1);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--config" => drop(words.next()),
+            option if option.starts_with('-') => {}
+            command => return command == "deliver",
+        }
+    }
+    false
+}
+
+/// What became of the message, for one recipient.
+struct Outcome {
+    recipient: String,
+    /// As LMTP would say it.
+    reply: String,
+}
+
+fn hand_over(args: &Deliver, config: Option<&Path>, json: bool) -> Result<Vec<Outcome>, Failure> {
+    let context = Context::new(config, json)?;
+    let Some(message) = message(&context.config)? else {
+        let most = context.config.limits.message.0;
+        let reply = format!("552 5.3.4 the message is larger than {most} octets");
+        let outcome = |recipient: &String| Outcome { recipient: recipient.clone(), reply: reply.clone() };
+        return Ok(args.recipients.iter().map(outcome).collect());
+    };
     let sender = args.sender.trim().trim_start_matches('<').trim_end_matches('>');
-    let answer = context
-        .client
-        .call(
-            methods::DELIVER,
-            json!({
-                "sender": (!sender.is_empty()).then_some(sender),
-                "recipients": args.recipients,
-                "message": octets(&with_crlf(&message)),
-            }),
-        )
-        .await
-        .map_err(|failure| match failure.code {
-            exit::UNAVAILABLE | exit::SOFTWARE => Failure::new(exit::TEMPORARY, failure.message),
-            _ => failure,
-        })?;
+    let arguments = json!({
+        "sender": Some(sender).filter(|sender| !sender.is_empty() && *sender != NULL_SENDER),
+        "recipients": args.recipients,
+        "message": octets(&message),
+    });
+    let answer = one_thread()?.block_on(context.client.call(methods::DELIVER, arguments))?;
     if context.json {
         output::json(&answer["outcomes"]);
     }
-    let mut worst: Option<Failure> = None;
-    for outcome in answer["outcomes"].as_array().into_iter().flatten() {
-        let reply = text(&outcome["reply"]);
-        let code = code_of(&reply);
-        if code == 0 {
-            continue;
-        }
-        let line = format!("{}: {reply}", text(&outcome["recipient"]));
-        worst = Some(match worst {
-            None => Failure::new(code, line),
-            // What may still be delivered keeps the whole message in Postfix's queue.
-            Some(before) => Failure::new(
-                if code == exit::TEMPORARY { code } else { before.code },
-                format!("{}\n{line}", before.message),
-            ),
-        });
-    }
-    worst.map_or(Ok(()), Err)
+    let all = answer["outcomes"].as_array().into_iter().flatten();
+    Ok(all.map(|one| Outcome { recipient: text(&one["recipient"]), reply: text(&one["reply"]) }).collect())
 }
 
-/// pipe(8) ends lines with LF: as mail they end with CRLF.
-pub(super) fn with_crlf(message: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(message.len() + message.len() / 32);
-    let mut before = 0;
-    for octet in message {
-        if *octet == b'\n' && before != b'\r' {
-            out.push(b'\r');
-        }
-        out.push(*octet);
-        before = *octet;
-    }
-    out
+/// Standard input as a message; `None` where it is larger than messages may be.
+fn message(config: &Config) -> Result<Option<Vec<u8>>, Failure> {
+    let broken = |error: io::Error| Failure::new(exit::TEMPORARY, format!("standard input: {error}"));
+    let most = config.limits.message.0;
+    let mut stdin = io::stdin().lock();
+    let Some(message) = at_most(&mut stdin, most).map_err(broken)? else {
+        // pipe(8) is to read our answer, and not to stumble over a closed pipe.
+        io::copy(&mut stdin, &mut io::sink()).map_err(broken)?;
+        return Ok(None);
+    };
+    let message = with_crlf(&message);
+    Ok((message.len() as u64 <= most).then_some(message))
 }
 
-/// The exit code that says to pipe(8) what this reply says to LMTP.
+/// One exit code for all recipients.
+fn verdict(outcomes: &[Outcome], wanted: usize) -> Result<(), Failure> {
+    let codes: Vec<u8> = outcomes.iter().map(|outcome| code_of(&outcome.reply)).collect();
+    if codes.len() != wanted {
+        return Err(Failure::new(exit::TEMPORARY, "the service did not answer for every recipient"));
+    }
+    if codes.iter().all(|code| *code == 0) {
+        return Ok(());
+    }
+    let refused = outcomes.iter().zip(&codes).filter(|(_, code)| **code != 0);
+    let mut lines: Vec<String> =
+        refused.map(|(outcome, _)| format!("{}: {}", outcome.recipient, outcome.reply)).collect();
+    let code = if codes.contains(&exit::TEMPORARY) {
+        exit::TEMPORARY
+    } else if codes.contains(&0) {
+        lines.push(
+            "others have it: one exit code cannot say both, so it is put off for all of them. Set \
+             TRANSPORT_destination_recipient_limit = 1 in main.cf, by the name of this transport in master.cf"
+                .into(),
+        );
+        exit::TEMPORARY
+    } else if codes.iter().all(|code| *code == exit::NO_USER) {
+        exit::NO_USER
+    } else {
+        exit::UNAVAILABLE
+    };
+    Err(Failure::new(code, lines.join("\n")))
+}
+
+/// The exit code that says to pipe(8) what this reply says to LMTP. A refusal is final only where it is known to be about
+/// the message or the mailbox.
 fn code_of(reply: &str) -> u8 {
-    match (reply.as_bytes().first(), reply.split(' ').nth(1)) {
+    let enhanced = reply.get(4..).and_then(|rest| rest.split_whitespace().next());
+    match (reply.as_bytes().first(), enhanced) {
         (Some(b'2'), _) => 0,
-        (Some(b'5'), Some("5.1.1" | "5.1.0" | "5.1.6")) => exit::NO_USER,
-        (Some(b'5'), Some("5.6.0" | "5.3.4")) => exit::DATA,
-        (Some(b'5'), _) => exit::UNAVAILABLE,
+        (Some(b'5'), Some("5.1.1")) => exit::NO_USER,
+        (Some(b'5'), Some("5.2.1" | "5.2.2" | "5.3.4" | "5.4.6")) => exit::UNAVAILABLE,
         _ => exit::TEMPORARY,
     }
 }
@@ -83,22 +127,57 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_end_as_in_mail() {
-        assert_eq!(with_crlf(b"a\nb\r\nc"), b"a\r\nb\r\nc");
-    }
-
-    #[test]
     fn codes() {
         for (reply, code) in [
             ("250 2.1.5 e0 delivered", 0),
             ("550 5.1.1 unknown", 67),
-            ("452 4.2.2 full", 75),
+            ("550-5.1.1 unknown\r\n550 5.1.1 really", 67),
+            ("550 5.2.1 disabled", 69),
             ("552 5.2.2 full", 69),
-            ("552 5.3.4 too large", 65),
+            ("552 5.3.4 too large", 69),
+            ("554 5.4.6 loop", 69),
+            ("452 4.2.2 full", 75),
             ("451 4.3.0 trouble", 75),
+            ("501 5.5.4 what", 75),
+            ("550", 75),
             ("", 75),
         ] {
             assert_eq!(code_of(reply), code, "{reply}");
+        }
+    }
+
+    #[test]
+    fn one_code_for_all_recipients() {
+        let (served, unknown, full, later) = ("250 2.0.0 x", "550 5.1.1 x", "552 5.2.2 x", "452 4.3.1 x");
+        for (replies, code) in [
+            (&[served, served][..], None),
+            (&[unknown, unknown], Some(67)),
+            (&[unknown, full], Some(69)),
+            (&[full, full], Some(69)),
+            (&[unknown, later], Some(75)),
+            (&[served, later], Some(75)),
+            // Neither may a sender be told that all failed, nor may a refusal go without a word.
+            (&[served, unknown], Some(75)),
+            (&[served], Some(75)),
+            (&[], Some(75)),
+        ] {
+            let outcome = |reply: &&str| Outcome { recipient: "ann@example.org".into(), reply: (*reply).into() };
+            let outcomes: Vec<Outcome> = replies.iter().map(outcome).collect();
+            assert_eq!(verdict(&outcomes, 2).err().map(|failure| failure.code), code, "{replies:?}");
+        }
+    }
+
+    #[test]
+    fn a_delivery_is_known_by_its_words() {
+        for (line, meant) in [
+            ("restante deliver", true),
+            ("restante --config /etc/x --json deliver --frm x", true),
+            ("restante --config=/etc/x deliver", true),
+            ("restante --config deliver mail list", false),
+            ("restante account add deliver", false),
+            ("restante --json", false),
+        ] {
+            assert_eq!(is_meant(line.split(' ').map(str::to_owned)), meant, "{line}");
         }
     }
 }

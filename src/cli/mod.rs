@@ -12,6 +12,7 @@ mod dates;
 mod deliver;
 mod demo;
 pub mod exit;
+mod input;
 mod mail;
 mod manual;
 mod methods;
@@ -47,7 +48,9 @@ pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            let code = if error.use_stderr() { exit::USAGE } else { 0 };
+            // A word too many in master.cf must not bounce mail.
+            let wrong = if deliver::is_meant(words()) { exit::TEMPORARY } else { exit::USAGE };
+            let code = if error.use_stderr() { wrong } else { 0 };
             // With standard output gone there is nobody to tell.
             drop(error.print());
             return ExitCode::from(code);
@@ -60,6 +63,10 @@ pub fn main() -> ExitCode {
             ExitCode::from(failure.code)
         }
     }
+}
+
+fn words() -> impl Iterator<Item = String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned())
 }
 
 /// Says something on standard error.
@@ -87,6 +94,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
             output::raw(&manual::text());
             Ok(())
         }
+        Command::Deliver(args) => deliver::run(&args, cli.config.as_deref(), cli.json),
         command => {
             let context = Context::new(cli.config.as_deref(), cli.json)?;
             one_thread()?.block_on(ask(command, context))
@@ -100,11 +108,13 @@ async fn ask(command: Command, context: Context) -> Result<(), Failure> {
         Command::Vacation(command) => vacation::run(command, &context).await,
         Command::Mail(command) => mail::run(command, &context).await,
         Command::Queue(command) => queue::run(command, &context).await,
-        Command::Deliver(args) => deliver::run(args, &context).await,
         Command::Check => check::run(&context).await,
-        Command::Serve | Command::Demo(_) | Command::Config(_) | Command::Completions { .. } | Command::Manual => {
-            Ok(())
-        }
+        Command::Serve
+        | Command::Demo(_)
+        | Command::Config(_)
+        | Command::Deliver(_)
+        | Command::Completions { .. }
+        | Command::Manual => Ok(()),
     }
 }
 

@@ -1,6 +1,5 @@
 //! `vacation set|show|off|log|told|forget|test`.
 
-use std::io::Read as _;
 use std::path::Path;
 
 use jiff::tz::TimeZone;
@@ -8,14 +7,11 @@ use serde_json::{Map, Value, json};
 
 use super::args::{VacationCommand, VacationSet, Whose};
 use super::dates::{self, Edge};
-use super::deliver::with_crlf;
+use super::input::{read, read_text, with_crlf};
 use super::output::{self, text, when};
 use super::{Context, Failure, complain, exit, methods};
 use crate::model::clock::{self, Clock as _};
 use crate::wire::jmap::octets;
-
-/// The largest text or message that is read.
-pub(super) const FILE_OCTETS: u64 = 64 * 1024 * 1024;
 
 pub(super) async fn run(command: VacationCommand, context: &Context) -> Result<(), Failure> {
     match command {
@@ -246,24 +242,4 @@ async fn test(whose: &Whose, file: &Path, sender: Option<&str>, context: &Contex
         }
     }
     Ok(())
-}
-
-fn read_text(file: &Path) -> Result<String, Failure> {
-    String::from_utf8(read(file)?)
-        .map_err(|_| Failure::new(exit::DATA, format!("{}: not UTF-8; save it as UTF-8", file.display())))
-}
-
-/// A file's bytes; `-` is standard input.
-pub(super) fn read(file: &Path) -> Result<Vec<u8>, Failure> {
-    let missing = |error: std::io::Error| Failure::new(exit::NO_INPUT, format!("{}: {error}", file.display()));
-    let mut bytes = Vec::new();
-    if file == Path::new("-") {
-        std::io::stdin().lock().take(FILE_OCTETS + 1).read_to_end(&mut bytes).map_err(missing)?;
-    } else {
-        std::fs::File::open(file).map_err(missing)?.take(FILE_OCTETS + 1).read_to_end(&mut bytes).map_err(missing)?;
-    }
-    if bytes.len() as u64 > FILE_OCTETS {
-        return Err(Failure::new(exit::DATA, format!("{}: larger than 64 MiB", file.display())));
-    }
-    Ok(bytes)
 }

@@ -102,15 +102,51 @@ fn a_vacation_says_what_it_would_do() {
 
 #[test]
 fn pipe_transport_reads_the_exit_code() {
-    let mut bed = Bed::new("");
+    let mut bed = Bed::new("limits.message = \"20 KiB\"\ndirectory.over-quota = \"refuse\"\n");
     bed.start();
-    bed.account("ann@example.org", &[]);
+    for (account, more) in [("ann", &[][..]), ("off", &[]), ("full", &["--quota", "1 KiB"])] {
+        bed.account(&format!("{account}@example.org"), more);
+    }
+    bed.ok(&["account", "set", "off@example.org", "--inactive"]);
     let message = letter("zoe@example.net", "ann@example.org", "piped", "By a pipe.");
-    let deliver = |to: &str| feed(&mut bed.command(&["deliver", "-f", "zoe@example.net", to]), &message).status.code();
-    assert_eq!(deliver("ann@example.org"), Some(0));
-    assert_eq!(deliver("ann@example.org"), Some(0));
-    assert_eq!(deliver("nobody@example.org"), Some(67));
+    let large = letter("zoe@example.net", "ann@example.org", "large", &"A long line of it.\n".repeat(1200));
+    let medium = letter("zoe@example.net", "full@example.org", "medium", &"A long line of it.\n".repeat(100));
+    let looping = ["Received: from a by b\r\n".repeat(100).as_bytes(), &message].concat();
+    let unix = String::from_utf8(message.clone()).unwrap().replace("\r\n", "\n").into_bytes();
+    let deliver =
+        |message: &[u8], words: &[&str]| feed(&mut bed.command(&[&["deliver"], words].concat()), message).status.code();
+    let from = ["-f", "zoe@example.net"];
+    for (what, message, to, code) in [
+        ("served", &message, &["ann@example.org"][..], 0),
+        ("the retry", &message, &["ann@example.org"], 0),
+        ("lines as Unix has them", &unix, &["--", "ann@example.org"], 0),
+        ("nobody", &message, &["nobody@example.org"], 67),
+        ("nobody at all", &message, &["nobody@example.org", "none@example.org"], 67),
+        ("some served", &message, &["ann@example.org", "nobody@example.org"], 75),
+        ("disabled", &message, &["off@example.org"], 69),
+        ("disabled, and nobody", &message, &["off@example.org", "nobody@example.org"], 69),
+        ("over quota for good", &medium, &["full@example.org"], 69),
+        ("too large", &large, &["ann@example.org"], 69),
+        ("round in circles", &looping, &["ann@example.org"], 69),
+        ("no address", &message, &["ann"], 75),
+        ("nobody named", &message, &[], 75),
+        ("no such option", &message, &["--recipient", "ann@example.org"], 75),
+    ] {
+        assert_eq!(deliver(message, &[&from, to].concat()), Some(code), "{what}");
+    }
     assert_eq!(bed.mail("ann@example.org").len(), 1, "a retry made a second copy");
+    for null in ["", "<>", "MAILER-DAEMON"] {
+        assert_eq!(deliver(&message, &["-f", null, "ann@example.org"]), Some(0), "{null}");
+    }
+    assert_eq!(bed.mail("ann@example.org").len(), 2, "the null sender has more than one name");
+
+    // What is wrong with us is no reason to bounce.
+    bed.configure("lmtp.lisen = 1\n");
+    let ann = [&from[..], &["ann@example.org"]].concat();
+    assert_eq!(deliver(&message, &ann), Some(75), "a broken configuration");
+    fs::remove_file(bed.config()).unwrap();
+    assert_eq!(deliver(&message, &ann), Some(75), "no configuration");
+    bed.configure("");
     bed.stop();
     let deliver = |to: &str| feed(&mut bed.command(&["deliver", "-f", "zoe@example.net", to]), &message).status.code();
     assert_eq!(deliver("ann@example.org"), Some(75), "without the service Postfix must try again");
