@@ -236,10 +236,13 @@ pub(crate) fn email_id(reply: &Reply) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Feeds standard input.
+/// Feeds standard input, as far as it is read.
 pub(crate) fn feed(command: &mut Command, input: &[u8]) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input).unwrap();
+    match child.stdin.take().unwrap().write_all(input) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => panic!("{error}"),
+        _ => {}
+    }
     child.wait_with_output().unwrap()
 }
 

@@ -1,10 +1,14 @@
 //! The command line against a running service, as an administrator and a script meet it.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
-use crate::bed::{Bed, feed};
+use crate::bed::{Bed, PROGRAM, feed};
 use crate::mail::{Client, letter};
+use crate::systemd::folder_mode;
+use crate::{lacking, lacking_right};
 
 #[test]
 fn an_account_from_first_to_last() {
@@ -150,6 +154,55 @@ fn pipe_transport_reads_the_exit_code() {
     bed.stop();
     let deliver = |to: &str| feed(&mut bed.command(&["deliver", "-f", "zoe@example.net", to]), &message).status.code();
     assert_eq!(deliver("ann@example.org"), Some(75), "without the service Postfix must try again");
+    bed.finish();
+}
+
+#[test]
+fn a_unix_user_manages_his_own_account_and_no_other() {
+    if !rustix::process::getuid().is_root() {
+        return lacking_right("to become another Unix user");
+    }
+    let passwd = fs::read_to_string("/etc/passwd").unwrap();
+    let nobody = passwd.lines().find_map(|line| line.strip_prefix("nobody:")?.split(':').nth(1)?.parse::<u32>().ok());
+    let Some(nobody) = nobody else { return lacking("a Unix user named nobody") };
+    let mut bed = Bed::new("");
+    // The configuration as it is installed, and a program that is not hidden in somebody's home.
+    let etc = bed.dir.join("etc");
+    fs::create_dir(&etc).unwrap();
+    let mode = u32::from_str_radix(&folder_mode("/etc/restante"), 8).unwrap();
+    fs::set_permissions(&etc, fs::Permissions::from_mode(mode)).unwrap();
+    let config = etc.join("restante.toml");
+    fs::copy(bed.config(), &config).unwrap();
+    fs::set_permissions(&config, fs::Permissions::from_mode(0o644)).unwrap();
+    let program = bed.dir.join("program");
+    fs::copy(PROGRAM, &program).unwrap();
+    bed.start();
+    bed.account("ann@example.org", &["--unix-user", "nobody"]);
+    bed.account("bob@example.org", &[]);
+    let run = |words: &[&str], input: &[u8]| {
+        let mut command = Command::new(&program);
+        command.uid(nobody).gid(nobody).current_dir("/").arg("--config").arg(&config).args(words);
+        feed(&mut command, input)
+    };
+    for (words, input, code) in [
+        (&["account", "show", "ann@example.org"][..], "", 0),
+        (&["vacation", "set", "-a", "ann@example.org", "--text", "Away."], "", 0),
+        (&["account", "password", "ann@example.org"], "secret of ann\n", 0),
+        (&["mail", "list", "-a", "ann@example.org"], "", 0),
+        (&["account", "show", "bob@example.org"], "", 77),
+        (&["vacation", "set", "-a", "bob@example.org", "--text", "Away."], "", 77),
+        (&["account", "password", "bob@example.org"], "secret of bob\n", 77),
+        (&["account", "set", "ann@example.org", "--quota", ""], "", 77),
+        (&["account", "list"], "", 77),
+        (&["check"], "", 77),
+        // What he may not do must not bounce mail.
+        (&["deliver", "-f", "zoe@example.net", "ann@example.org"], "Subject: x\n\n", 75),
+    ] {
+        let done = run(words, input.as_bytes());
+        assert_eq!(done.status.code(), Some(code), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+    assert_eq!(bed.json(&["vacation", "show", "-a", "ann@example.org"])["textBody"], "Away.");
+    assert_eq!(bed.json(&["vacation", "show", "-a", "bob@example.org"])["isEnabled"], false);
     bed.finish();
 }
 

@@ -54,7 +54,6 @@ fn lacking(what: &str) {
 }
 
 /// Says aloud that a test may not do here what it needs; no installation would help.
-#[cfg(feature = "rocksdb")]
 fn lacking_right(what: &str) {
     println!("NOT RUN: no right {what}");
 }

@@ -15,6 +15,13 @@ fn unit(name: &str) -> String {
     fs::read_to_string(root().join("systemd").join(name)).unwrap()
 }
 
+/// The mode that systemd-tmpfiles gives a folder.
+pub(crate) fn folder_mode(folder: &str) -> String {
+    let folders = unit("restante.tmpfiles");
+    let mut rows = folders.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    rows.find(|row| row.get(1) == Some(&folder)).unwrap_or_else(|| panic!("no {folder}"))[2].to_owned()
+}
+
 #[test]
 fn the_service_is_confined() {
     let service = unit("restante.service");
@@ -54,10 +61,11 @@ fn the_socket_stands_where_postfix_sees_it() {
 #[test]
 fn users_and_folders_are_as_the_service_wants_them() {
     assert!(unit("restante.sysusers").lines().any(|line| line.starts_with("u ") && line.contains("restante")));
-    let folders = unit("restante.tmpfiles");
-    for folder in ["/etc/restante", "/var/lib/restante", "/run/restante"] {
-        assert!(folders.lines().any(|line| line.split_whitespace().nth(1) == Some(folder)), "{folder}");
+    // The commands of every user read the configuration and find the socket; the mail is the service's alone.
+    for (folder, mode) in [("/etc/restante", "0755"), ("/var/lib/restante", "0700"), ("/run/restante", "0755")] {
+        assert_eq!(folder_mode(folder), mode, "{folder}");
     }
+    assert!(unit("restante.service").lines().any(|line| line == "ConfigurationDirectoryMode=0755"));
 }
 
 /// Waits for a line of `sd_notify(3)` that begins so.
