@@ -65,7 +65,7 @@ pub enum Command {
     Deliver(Deliver),
     /// Prove that the store is in order.
     ///
-    /// Recomputes every list, count and index and compares. Asks the service when it runs, else opens the data directory.
+    /// Recomputes every list, count and index and compares. Asks the service when it runs, else reads the data directory.
     Check,
     /// Write completions for a shell.
     Completions {

@@ -1,4 +1,5 @@
-//! `check`: through the service when it runs, else on the data directory itself, which admits one process at a time.
+//! `check`: through the service when it runs, else on the data directory itself. What must hold: it changes nothing there,
+//! whoever calls it, and makes no store where there is none.
 
 use std::sync::Arc;
 
@@ -13,12 +14,12 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
         let answer = context.client.call(methods::CHECK, json!({})).await?;
         answer["breaches"].as_array().into_iter().flatten().map(text).collect()
     } else {
-        let path = &context.config.store.path;
-        if !path.is_dir() {
-            return Err(Failure::new(exit::NO_INPUT, format!("{}: no data directory there", path.display())));
-        }
-        let store = service::open_store(&context.config, Arc::new(clock::System))
-            .map_err(|error| Failure::new(exit::TEMPORARY, error.to_string()))?;
+        let store = service::look_at_store(&context.config, Arc::new(clock::System))
+            .map_err(|error| Failure::new(exit::TEMPORARY, error.to_string()))?
+            .ok_or_else(|| {
+                let path = context.config.store.path.display();
+                Failure::new(exit::NO_INPUT, format!("{path}: no store there"))
+            })?;
         let breaches = store.check().map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))?;
         breaches.iter().map(ToString::to_string).collect()
     };

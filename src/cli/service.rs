@@ -21,6 +21,9 @@ use crate::queue::{self, Bell, Queue};
 use crate::store::{self, Store};
 use crate::{account, deliver};
 
+/// The store's directory, in the data directory.
+const STORE: &str = "store";
+
 /// Why the service did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
@@ -56,15 +59,32 @@ impl From<ServiceError> for Failure {
     }
 }
 
-/// Opens the store that the configuration names.
+/// Opens the store that the configuration names, making it if it is not there.
 pub(super) fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Store, ServiceError> {
-    let path = config.store.path.join("store");
-    let failed = |error| ServiceError::Store { path: path.display().to_string(), error };
+    let path = config.store.path.join(STORE);
     let options = store::Options::default();
     #[cfg(feature = "rocksdb")]
-    return Store::open(&path, &options, clock).map_err(failed);
+    let store = Store::open(&path, &options, clock);
     #[cfg(not(feature = "rocksdb"))]
-    return Store::over(Arc::new(store::engine::memory::Memory::new()), &options, clock).map_err(failed);
+    let store = Store::over(Arc::new(store::engine::memory::Memory::new()), &options, clock);
+    store.map_err(|error| ServiceError::Store { path: path.display().to_string(), error })
+}
+
+/// Opens the store that the configuration names to look at it: nothing is made or changed. `None` where there is none.
+pub(super) fn look_at_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Option<Store>, ServiceError> {
+    #[cfg(feature = "rocksdb")]
+    {
+        let path = config.store.path.join(STORE);
+        let failed = |error| ServiceError::Store { path: path.display().to_string(), error };
+        if path.try_exists().map_err(|error| failed(store::Error::Open(error.to_string())))? {
+            Store::open_read_only(&path, &store::Options::default(), clock).map(Some).map_err(failed)
+        } else {
+            Ok(None)
+        }
+    }
+    // What is in memory is gone with its process.
+    #[cfg(not(feature = "rocksdb"))]
+    if config.store.path.is_dir() { open_store(config, clock).map(Some) } else { Ok(None) }
 }
 
 /// A running service.

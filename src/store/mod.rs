@@ -101,12 +101,34 @@ impl Store {
         Self::over(Arc::new(engine::rocks::Rocks::open(dir, options)?), options, clock)
     }
 
+    /// Opens the store in a directory to look at it: no file is made or changed, and commits are refused. Nobody else may
+    /// write there meanwhile, and whoever tries is kept out.
+    ///
+    /// # Errors
+    /// `Open`, with what to do: there is none, a service has it, or it is damaged.
+    #[cfg(feature = "rocksdb")]
+    pub fn open_read_only(dir: &Path, options: &Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        let engine = Arc::new(engine::rocks::Rocks::open_read_only(dir, options)?);
+        let empty = || Error::Open(format!("the store in {} was never used: there is nothing to see", dir.display()));
+        let site = version::known(&*engine)?.ok_or_else(empty)?;
+        Self::with(engine, site, options, clock)
+    }
+
     /// Opens a store over an engine.
     ///
     /// # Errors
     /// `Open` where a newer version wrote it, and those of the engine.
     pub fn over(engine: Arc<dyn Engine>, options: &Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let site = version::open(&*engine)?;
+        Self::with(engine, site, options, clock)
+    }
+
+    fn with(
+        engine: Arc<dyn Engine>,
+        site: version::Site,
+        options: &Options,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
         let ranking = Ranking::new(site.secrets.ranks, options.ranked_above);
         let committer = Committer::start(Arc::clone(&engine), options.hold, ranking)?;
         Ok(Self(Arc::new(Inner { committer, engine, clock, site })))

@@ -19,8 +19,8 @@ pub(super) struct Site {
 
 /// Reads the store's facts, or makes them in an empty store.
 pub(super) fn open(engine: &dyn Engine) -> Result<Site, Error> {
-    if let Some(row) = engine.get(Table::Site, KEY)? {
-        return read(&row);
+    if let Some(site) = known(engine)? {
+        return Ok(site);
     }
     let mut random = [0u8; 104];
     getrandom::fill(&mut random)
@@ -31,6 +31,11 @@ pub(super) fn open(engine: &dyn Engine) -> Result<Site, Error> {
     let puts = vec![Put { table: Table::Site, key: KEY.to_vec(), value: Some(value) }];
     engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })])?;
     Ok(site)
+}
+
+/// Reads the store's facts; `None` in an empty store.
+pub(super) fn known(engine: &dyn Engine) -> Result<Option<Site>, Error> {
+    engine.get(Table::Site, KEY)?.map(|row| read(&row)).transpose()
 }
 
 fn read(row: &[u8]) -> Result<Site, Error> {

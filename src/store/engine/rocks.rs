@@ -4,6 +4,8 @@
 //! tolerates nothing but an incomplete last record, which was never acknowledged; any other damage refuses to open.
 //! (RocksDB's default would drop everything after a flipped bit, without a word.)
 
+use std::fs::File;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,6 +23,8 @@ use crate::store::error::Error;
 pub struct Rocks {
     db: DB,
     options: rocksdb::Options,
+    /// Keeps writers out while the store is only looked at: RocksDB takes no lock then.
+    _lock: Option<File>,
 }
 
 impl std::fmt::Debug for Rocks {
@@ -37,9 +41,36 @@ impl Rocks {
     /// # Errors
     /// `Open`, with what to do about it.
     pub fn open(dir: &Path, settings: &Options) -> Result<Self, Error> {
-        let mut options = rocksdb::Options::default();
+        let (mut options, families) = Self::options(settings);
         options.create_if_missing(true);
         options.create_missing_column_families(true);
+        let db = DB::open_cf_descriptors(&options, dir, families).map_err(|error| open_error(dir, &error))?;
+        Ok(Self { db, options, _lock: None })
+    }
+
+    /// Opens the directory to read it, and neither makes nor changes a file in it. What the log holds is read into memory.
+    ///
+    /// # Errors
+    /// `Open`, with what to do about it: also where a service has it open.
+    pub fn open_read_only(dir: &Path, settings: &Options) -> Result<Self, Error> {
+        let lock = match File::open(dir.join("LOCK")) {
+            Ok(file) => {
+                // RocksDB locks the same file the same way, for itself alone.
+                rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockShared)
+                    .map_err(|error| open_error(dir, &format!("LOCK: {error}")))?;
+                Some(file)
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(open_error(dir, &error)),
+        };
+        let (options, families) = Self::options(settings);
+        let db = DB::open_cf_descriptors_read_only(&options, dir, families, false)
+            .map_err(|error| open_error(dir, &error))?;
+        Ok(Self { db, options, _lock: lock })
+    }
+
+    fn options(settings: &Options) -> (rocksdb::Options, Vec<ColumnFamilyDescriptor>) {
+        let mut options = rocksdb::Options::default();
         options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
         // A log that is missing, or shorter than it was, is damage as well.
         options.set_track_and_verify_wals_in_manifest(true);
@@ -55,8 +86,7 @@ impl Rocks {
         let cache = Cache::new_lru_cache(settings.cache_octets);
         let families =
             Table::ALL.iter().map(|table| ColumnFamilyDescriptor::new(table.name(), family(*table, settings, &cache)));
-        let db = DB::open_cf_descriptors(&options, dir, families).map_err(|error| open_error(dir, &error))?;
-        Ok(Self { db, options })
+        (options, families.collect())
     }
 
     fn family(&self, table: Table) -> Result<&ColumnFamily, Error> {
@@ -105,13 +135,15 @@ fn family(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Options {
     options
 }
 
-fn open_error(dir: &Path, error: &rocksdb::Error) -> Error {
+fn open_error(dir: &Path, error: &dyn std::fmt::Display) -> Error {
     let (text, dir) = (error.to_string(), dir.display());
     let remedy = if text.contains("LOCK") || text.contains("lock") {
         "another process has it open: stop the service first, or go through it"
     } else if text.contains("orruption") {
         "it is damaged, and nothing was changed. Copy the directory away before anything else; then restore the last \
          backup. Opening it anyway would silently drop mail that was acknowledged"
+    } else if text.contains("olumn family not found") {
+        "it was written by an older version: start the service once, which brings it up to date"
     } else if text.contains("olumn famil") {
         "it was written by a newer version: use that one"
     } else {
