@@ -1,7 +1,6 @@
-//! L0: tracing set-up; names of spans and fields; no message content.
+//! L0: tracing set-up: level and output of the log.
 //!
-//! What must hold: no body, no subject and no password ever becomes a field. Names of spans and fields stand here, so
-//! that what is searched for in a log has one spelling.
+//! What must hold, wherever something is logged: no body, no subject and no password ever becomes a field.
 
 use std::sync::Arc;
 
@@ -10,27 +9,6 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, Registry, fmt};
-
-/// Span of one LMTP session.
-pub const SESSION: &str = "session";
-/// Span of one delivery.
-pub const DELIVERY: &str = "delivery";
-/// Span of one attempt to send.
-pub const SENDING: &str = "sending";
-/// Field: queue id of the MTA before us.
-pub const QUEUE_ID: &str = "queue_id";
-/// Field: account id.
-pub const ACCOUNT: &str = "account";
-/// Field: email id.
-pub const EMAIL: &str = "email";
-/// Field: thread id.
-pub const THREAD: &str = "thread";
-/// Field: what was decided about a reply.
-pub const DECISION: &str = "decision";
-/// Field: milliseconds that it took.
-pub const MILLIS: &str = "ms";
-/// Field: the peer.
-pub const PEER: &str = "peer";
 
 /// How to log.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The whole manual as text, from the help of each command: a test compares it with `docs/cli.md`'s golden copy.
+//! The whole manual as text, from the help of each command: a test compares it with a golden copy.
 
 use clap::{Command, CommandFactory as _};
 

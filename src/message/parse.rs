@@ -147,12 +147,6 @@ pub fn text(value: &[u8]) -> String {
     parsed.value().as_text().map(one_line).unwrap_or_default()
 }
 
-/// The message ids of a field's value, without angle brackets, in order.
-#[must_use]
-pub fn message_ids(value: &[u8]) -> Vec<String> {
-    super::refs::message_ids(value)
-}
-
 /// The Date field's value; nothing where it is no date of the calendar. Forms that the library refuses (asctime, no
 /// seconds with a named zone, hyphens) are read by `date`.
 #[must_use]
