@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::args::Demo;
 use super::output::{self, table, text};
 use super::serve::runtime;
-use super::{Client, Context, Failure, Service, Sink, exit, mail, methods, vacation};
+use super::{Client, Context, Failure, Service, Sink, exit, mail, methods, vacation, whose};
 use crate::config::{Config, Listener, Octets, Tls};
 use crate::model::clock;
 
@@ -60,7 +60,7 @@ async fn show(args: &Demo) -> Result<(), Failure> {
     deliver(&lmtp).await.map_err(|error| Failure::new(exit::SOFTWARE, format!("LMTP: {error}")))?;
 
     title("Ann's inbox, a line for each thread");
-    let ann = vacation::account("ann@example.org", &context).await?;
+    let ann = whose::account("ann@example.org", &context).await?;
     let list =
         |threads: bool| json!({"accountId": ann.id, "mailbox": "Inbox", "collapseThreads": threads, "limit": 50});
     let threads = context.client.call(methods::MAIL_LIST, list(true)).await?;
@@ -101,13 +101,13 @@ async fn accounts(context: &Context) -> Result<(), Failure> {
         let made = context.client.call(methods::ACCOUNT_ADD, new).await?;
         output::line(&format!("account {} {address} {}", text(&made["id"]), aliases.join(" ")));
     }
-    let ann = vacation::account("ann@example.org", context).await?;
+    let ann = whose::account("ann@example.org", context).await?;
     let response = json!({
         "isEnabled": true,
         "textBody": "I am away until the first of December and read no mail until then.\n\nAnn\n",
     });
     vacation::update(context, &ann.id, response).await?;
-    vacation::show_of("ann@example.org", context).await
+    vacation::show("ann@example.org", context).await
 }
 
 /// A directory of our own, emptied.

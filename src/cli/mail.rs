@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 use super::args::MailCommand;
 use super::output::{self, short, size, text, when};
-use super::{Context, Failure, exit, methods, vacation};
+use super::{Context, Failure, exit, methods, whose};
 use crate::wire::jmap::of_octets;
 
 pub(super) async fn run(command: MailCommand, context: &Context) -> Result<(), Failure> {
     match command {
         MailCommand::List { whose, mailbox, threads, limit, after } => {
-            let account = vacation::account(&whose.account, context).await?;
+            let account = whose::account(&whose.account, context).await?;
             let arguments = json!({
                 "accountId": account.id, "mailbox": mailbox, "collapseThreads": threads, "limit": limit, "after": after,
             });
@@ -23,7 +23,7 @@ pub(super) async fn run(command: MailCommand, context: &Context) -> Result<(), F
             }
         }
         MailCommand::Show { whose, email } => {
-            let account = vacation::account(&whose.account, context).await?;
+            let account = whose::account(&whose.account, context).await?;
             let answer = context.client.call(methods::MAIL_SHOW, json!({"accountId": account.id, "id": email})).await?;
             if context.json {
                 output::json(&answer);

@@ -26,6 +26,7 @@ mod sink;
 #[cfg(test)]
 mod tests;
 mod vacation;
+mod whose;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::args::{QueueCommand, QueueItem};
 use super::output::{self, short, text, when};
-use super::{Context, Failure, methods, vacation};
+use super::{Context, Failure, methods, whose};
 
 pub(super) async fn run(command: QueueCommand, context: &Context) -> Result<(), Failure> {
     match command {
@@ -13,7 +13,7 @@ pub(super) async fn run(command: QueueCommand, context: &Context) -> Result<(), 
             let mut arguments = json!({});
             let mut zone = TimeZone::system();
             if let Some(name) = account {
-                let account = vacation::account(&name, context).await?;
+                let account = whose::account(&name, context).await?;
                 arguments = json!({"accountId": account.id});
                 zone = account.zone;
             }
@@ -53,7 +53,7 @@ pub(super) async fn run(command: QueueCommand, context: &Context) -> Result<(), 
 }
 
 async fn one(method: &str, item: &QueueItem, context: &Context) -> Result<(), Failure> {
-    let account = vacation::account(&item.whose.account, context).await?;
+    let account = whose::account(&item.whose.account, context).await?;
     context.client.call(method, json!({"accountId": account.id, "id": item.action})).await?;
     Ok(())
 }

@@ -9,6 +9,7 @@ use super::args::{VacationCommand, VacationSet, Whose};
 use super::dates::{self, Edge};
 use super::input::{read, read_text, with_crlf};
 use super::output::{self, text, when};
+use super::whose::account;
 use super::{Context, Failure, complain, exit, methods};
 use crate::model::clock::{self, Clock as _};
 use crate::wire::jmap::octets;
@@ -16,7 +17,7 @@ use crate::wire::jmap::octets;
 pub(super) async fn run(command: VacationCommand, context: &Context) -> Result<(), Failure> {
     match command {
         VacationCommand::Set(args) => set(*args, context).await,
-        VacationCommand::Show(whose) => show(&whose, context).await,
+        VacationCommand::Show(whose) => show(&whose.account, context).await,
         VacationCommand::Off(whose) => {
             let account = account(&whose.account, context).await?;
             update(context, &account.id, json!({"isEnabled": false})).await?;
@@ -28,21 +29,6 @@ pub(super) async fn run(command: VacationCommand, context: &Context) -> Result<(
         VacationCommand::Forget { whose, sender, all } => forget(&whose, sender, all, context).await,
         VacationCommand::Test { whose, file, sender } => test(&whose, &file, sender.as_deref(), context).await,
     }
-}
-
-/// The account that a command is about.
-pub(super) struct Account {
-    /// Its id.
-    pub(super) id: String,
-    /// Its time zone: its own, else the configuration's, else the machine's.
-    pub(super) zone: TimeZone,
-}
-
-/// Finds an account by its name or any of its addresses.
-pub(super) async fn account(name: &str, context: &Context) -> Result<Account, Failure> {
-    let answer = context.client.call(methods::ACCOUNT_GET, json!({"account": name})).await?;
-    let zone = answer["zone"].as_str().or(context.config.directory.zone.as_deref()).and_then(clock::zone);
-    Ok(Account { id: text(&answer["id"]), zone: zone.unwrap_or_else(TimeZone::system) })
 }
 
 async fn set(args: VacationSet, context: &Context) -> Result<(), Failure> {
@@ -70,10 +56,8 @@ async fn set(args: VacationSet, context: &Context) -> Result<(), Failure> {
         patch.insert("htmlBody".into(), html.into());
         patch.insert("textBody".into(), told.into());
     }
-    for (key, value) in [("subject", args.subject)] {
-        if let Some(value) = value {
-            patch.insert(key.into(), value.into());
-        }
+    if let Some(subject) = args.subject {
+        patch.insert("subject".into(), subject.into());
     }
     if let Some(address) = args.sender_address {
         patch.insert("from".into(), json!({"name": args.sender_name, "email": address}));
@@ -94,7 +78,7 @@ async fn set(args: VacationSet, context: &Context) -> Result<(), Failure> {
              you would not tell anybody who writes to you.",
         );
     }
-    show(&args.whose, context).await
+    show(&args.whose.account, context).await
 }
 
 /// Changes the response of an account.
@@ -113,12 +97,8 @@ pub(super) async fn update(context: &Context, account: &str, patch: Value) -> Re
     Ok(())
 }
 
-async fn show(whose: &Whose, context: &Context) -> Result<(), Failure> {
-    show_of(&whose.account, context).await
-}
-
 /// Shows the response of the account of that name.
-pub(super) async fn show_of(name: &str, context: &Context) -> Result<(), Failure> {
+pub(super) async fn show(name: &str, context: &Context) -> Result<(), Failure> {
     let account = account(name, context).await?;
     let answer = context.client.call(methods::VACATION_GET, json!({"accountId": account.id, "ids": null})).await?;
     let response = &answer["list"][0];

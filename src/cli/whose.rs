@@ -1,0 +1,26 @@
+//! The account that a command is about.
+
+use jiff::tz::TimeZone;
+use serde_json::json;
+
+use super::output::text;
+use super::{Context, Failure, methods};
+use crate::model::clock;
+
+/// An account, by what the commands need of it.
+pub(super) struct Account {
+    /// Its id.
+    pub(super) id: String,
+    /// Its time zone: its own, else the configuration's, else the machine's.
+    pub(super) zone: TimeZone,
+}
+
+/// Finds an account by its name or any of its addresses.
+///
+/// # Errors
+/// There is none, it is somebody else's, or no service.
+pub(super) async fn account(name: &str, context: &Context) -> Result<Account, Failure> {
+    let answer = context.client.call(methods::ACCOUNT_GET, json!({"account": name})).await?;
+    let zone = answer["zone"].as_str().or(context.config.directory.zone.as_deref()).and_then(clock::zone);
+    Ok(Account { id: text(&answer["id"]), zone: zone.unwrap_or_else(TimeZone::system) })
+}
