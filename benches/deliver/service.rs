@@ -124,20 +124,30 @@ impl Service {
     pub(crate) fn look_up(&self, measured: &Measured) {
         let mut total = 0;
         for (account, numbers) in &measured.acknowledged {
-            let listed = self.command(&["--json", "mail", "list", "-a", &address(*account), "--limit", "10000000"]);
-            let listed: serde_json::Value = serde_json::from_slice(&listed).expect("JSON");
-            let rows = listed.as_array().or_else(|| listed.as_object()?.values().find_map(|v| v.as_array()));
             let mut left: BTreeMap<u64, u32> = numbers.iter().map(|number| (*number, 0)).collect();
-            for row in rows.expect("a list") {
-                let number = row["subject"].as_str().and_then(|text| text.rsplit(' ').next()?.parse().ok());
-                let number: u64 = number.unwrap_or_else(|| panic!("not ours: {row}"));
-                *left.entry(number).or_insert(1000) += 1;
+            let account = address(*account);
+            let mut page = self.page(&account, None);
+            while let Some(last) = page.last() {
+                let after = last["id"].as_str().expect("an id").to_owned();
+                for row in &page {
+                    let number = row["subject"].as_str().and_then(|text| text.rsplit(' ').next()?.parse().ok());
+                    let number: u64 = number.unwrap_or_else(|| panic!("not ours: {row}"));
+                    *left.entry(number).or_insert(1000) += 1;
+                }
+                page = self.page(&account, Some(&after));
             }
             let wrong: Vec<_> = left.iter().filter(|(_, count)| **count != 1).take(10).collect();
-            assert!(wrong.is_empty(), "{}: not there once: {wrong:?}", address(*account));
+            assert!(wrong.is_empty(), "{account}: not there once: {wrong:?}");
             total += numbers.len();
         }
         println!("all {total} are there, each once");
+    }
+
+    /// The mail after this email, as much as is told at once.
+    fn page(&self, account: &str, after: Option<&str>) -> Vec<serde_json::Value> {
+        let mut words = vec!["--json", "mail", "list", "-a", account, "--limit", "10000"];
+        words.extend(after.iter().flat_map(|after| ["--after", *after]));
+        serde_json::from_slice(&self.command(&words)).expect("a list")
     }
 
     pub(crate) fn traced(&self) -> bool {

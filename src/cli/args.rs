@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand};
+
+use crate::model::limits;
 
 /// Restante: a mail delivery agent with a vacation responder.
 ///
@@ -241,8 +244,8 @@ pub enum VacationCommand {
         /// Whose.
         #[command(flatten)]
         whose: Whose,
-        /// At most this many, newest first.
-        #[arg(long, default_value_t = 50, value_name = "NUMBER")]
+        /// At most this many, newest first, up to 10000.
+        #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = listed())]
         limit: usize,
     },
     /// Who was told, newest first.
@@ -336,8 +339,8 @@ pub enum MailCommand {
         /// A line for each thread: its newest message.
         #[arg(long)]
         threads: bool,
-        /// At most this many.
-        #[arg(long, default_value_t = 50, value_name = "NUMBER")]
+        /// At most this many, up to 10000; --after goes on.
+        #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = listed())]
         limit: usize,
         /// Go on after this message, the last of the page before.
         #[arg(long, value_name = "EMAIL")]
@@ -387,4 +390,9 @@ pub struct Deliver {
     /// To whom.
     #[arg(required = true, value_name = "RECIPIENT")]
     pub recipients: Vec<String>,
+}
+
+/// How many lines of a list may be asked for at once.
+fn listed() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=limits::LISTED as u64)
 }

@@ -119,6 +119,10 @@ fn errors_of_methods() {
     assert_eq!(error(&context, "No/such", &json!({})), "unknownMethod");
     assert_eq!(error(&context, "Mail/list", &json!({})), "invalidArguments");
     assert_eq!(error(&context, "Mail/list", &json!({"accountId": "zzz"})), "accountNotFound");
+    for method in ["Mail/list", "Decision/list"] {
+        let too_many = json!({"account": "ann@example.org", "limit": 10_001});
+        assert_eq!(error(&context, method, &too_many), "invalidArguments");
+    }
     assert_eq!(error(&context, "Mail/list", &json!({"account": "ann@example.org", "mailbox": "nowhere"})), "notFound");
     assert_eq!(error(&context, "Account/add", &json!({"address": "ann@example.org"})), "conflict");
     assert_eq!(error(&context, "Account/add", &json!({"address": "x y"})), "invalidArguments");

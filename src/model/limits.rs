@@ -4,8 +4,6 @@ use std::time::Duration;
 
 /// Longest command line, CRLF included: 512 of RFC 5321 §4.5.3.1.4 and what its extensions add, with room.
 pub const COMMAND_OCTETS: usize = 4096;
-/// Longest SMTP path (RFC 5321 §4.5.3.1.3), and as much again for RFC 6531.
-pub const PATH_OCTETS: usize = 512;
 /// Recipients a transaction (RFC 5321 §4.5.3.1.8 asks for at least 100).
 pub const RECIPIENTS: usize = 1000;
 /// Received fields at which a message is taken to loop (RFC 5321 §6.3).
@@ -66,6 +64,8 @@ pub const REQUEST_CALLS: usize = 64;
 /// Octets that the result references of one call may bring in (RFC 8620 §3.7): each call may refer to the one before it
 /// several times over, so that without a bound a small request doubles with every call.
 pub const REFERENCED_OCTETS: usize = 1024 * 1024;
+/// Emails or decisions of one answer to the command line.
+pub const LISTED: usize = 10_000;
 /// Depth of JSON that is read.
 pub const JSON_DEPTH: usize = 64;
 

@@ -173,7 +173,7 @@ impl Bed {
     }
 
     pub(crate) fn mail(&self, account: &str) -> Vec<Listed> {
-        let rows = self.rows(&["mail", "list", "-a", account, "--limit", "1000000"]);
+        let rows = self.rows(&["mail", "list", "-a", account, "--limit", "10000"]);
         rows.iter()
             .map(|row| Listed {
                 id: row["id"].as_str().unwrap_or_else(|| panic!("no id in {row}")).to_owned(),

@@ -326,6 +326,13 @@ fn mail_is_listed_page_by_page() {
         assert_eq!(paged, all, "{more:?}");
     }
     assert_eq!(bed.run(&[&list[..], &["--after", "nonsense"]].concat()).status.code(), Some(64));
+    // More than one answer holds is refused, not cut off without a word.
+    for words in [["mail", "list"], ["vacation", "log"]] {
+        for (limit, code) in [("10000", 0), ("10001", 64), ("0", 64)] {
+            let done = bed.run(&[&words[..], &["-a", "ann@example.org", "--limit", limit]].concat());
+            assert_eq!(done.status.code(), Some(code), "{words:?} --limit {limit}");
+        }
+    }
     bed.finish();
 }
 

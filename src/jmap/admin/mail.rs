@@ -5,13 +5,10 @@ use serde_json::{Value, json};
 use crate::jmap::context::{Args, Context, address, date, fail};
 use crate::message::auto::Facts;
 use crate::message::{Message, header};
-use crate::model::{AccountId, Address, EmailAddress, EmailId, Listing, Shape, ThreadId, Verdict, View};
+use crate::model::{AccountId, Address, EmailAddress, EmailId, Listing, Shape, ThreadId, Verdict, View, limits};
 use crate::store::View as State;
 use crate::vacation::{ACCOUNT_HANDLE, Input, Outcome, decide, reply, told_key};
 use crate::wire::jmap::{MethodError, octets, of_octets};
-
-/// Rows of one answer.
-const ROWS: u64 = 10_000;
 
 pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let (account, _) = context.account(arguments)?;
@@ -20,7 +17,7 @@ pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
     let found = view.find_mailbox(account, &name).map_err(|error| fail(&error))?;
     let (uid, mailbox) = found.ok_or_else(|| MethodError::NotFound(format!("no mailbox {name}")))?;
     let shape = if arguments.flag("collapseThreads")? { Shape::Threads } else { Shape::Emails };
-    let limit = usize::try_from(arguments.number("limit")?.unwrap_or(50).min(ROWS)).unwrap_or(50);
+    let limit = rows(arguments)?;
     let after = arguments.maybe_text("after")?.map(|id| id.parse::<EmailId>()).transpose();
     let after = after.map_err(|_| MethodError::InvalidArguments("after: an email id is wanted".into()))?;
     let listing = Listing { uid, view: View::Every, shape };
@@ -36,6 +33,15 @@ pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
         },
         "list": rows?,
     }))
+}
+
+/// How many rows are wanted.
+fn rows(arguments: &Args<'_>) -> Result<usize, MethodError> {
+    match arguments.number("limit")?.map(usize::try_from) {
+        None => Ok(50),
+        Some(Ok(limit)) if limit <= limits::LISTED => Ok(limit),
+        Some(_) => Err(MethodError::InvalidArguments(format!("limit: {} at most", limits::LISTED))),
+    }
 }
 
 fn describe(view: &State<'_>, account: AccountId, id: EmailId, thread: ThreadId) -> Result<Value, MethodError> {
@@ -95,7 +101,7 @@ pub(super) fn deliver(context: &Context, arguments: &Args<'_>) -> Result<Value, 
 
 pub(super) fn decisions(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let (account, _) = context.account(arguments)?;
-    let limit = usize::try_from(arguments.number("limit")?.unwrap_or(50).min(ROWS)).unwrap_or(50);
+    let limit = rows(arguments)?;
     let all = context.store.view().decisions(account, limit).map_err(|error| fail(&error))?;
     let list: Vec<Value> = all
         .into_iter()

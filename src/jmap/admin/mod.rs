@@ -1,5 +1,5 @@
 //! The vendor methods, under `urn:restante:jmap:admin`. An account is named by `accountId` (its id) or `account` (its name or
-//! an address). Octets are base64. Who is no administrator may use those marked * on his own account.
+//! an address). Octets are base64, a limit is 10,000 at most. Who is no administrator may use those marked * on his own account.
 //!
 //! | method | arguments | result |
 //! |---|---|---|
@@ -11,7 +11,7 @@
 //! | Account/alias | account, address (also `@domain`: all else in it), remove: only its own | |
 //! | Account/aliasDomain | domain, target, remove | |
 //! | Account/aliasDomains | | list: domain, target |
-//! | Account/password | account, name, password (null: remove it) | |
+//! | Account/password * | account, name, password (null: remove it) | |
 //! | Mail/list * | accountId, mailbox, collapseThreads, limit, after | mailbox, list, newest first |
 //! | Mail/show * | accountId, id | message (octets), and what Mail/list says of it |
 //! | Mail/deliver | sender, recipients, message (octets) | outcomes: recipient, reply |
