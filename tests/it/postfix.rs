@@ -59,7 +59,7 @@ virtual_mailbox_domains = example.org example.net
 virtual_transport = lmtp:unix:{lmtp}
 lmtp_send_xforward_command = yes
 smtpd_relay_restrictions = reject_unauth_destination
-smtpd_recipient_restrictions = reject_unverified_recipient
+smtpd_recipient_restrictions = reject_unauth_destination, reject_unverified_recipient
 unverified_recipient_reject_code = 550
 address_verify_poll_delay = 1s
 ",
