@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::bed::Bed;
+use crate::bed::{Bed, PROGRAM};
 use crate::mail::{Client, Reply, letter};
 use crate::{lacking, program};
 
@@ -55,7 +55,9 @@ local_transport = error:no local mail
 default_transport = error:no mail leaves this test
 minimal_backoff_time = 1s
 queue_run_delay = 1s
-virtual_mailbox_domains = example.org example.net
+virtual_mailbox_domains = example.org example.net pipe.example
+transport_maps = inline:{{ {{ pipe.example = restante: }} }}
+restante_destination_recipient_limit = 1
 virtual_transport = lmtp:unix:{lmtp}
 lmtp_send_xforward_command = yes
 smtpd_relay_restrictions = reject_unauth_destination
@@ -92,6 +94,7 @@ address_verify_poll_delay = 1s
             writeln!(services, "{name} unix {private} {unprivileged} n {wake} {most} {command}").unwrap();
         }
         services.push_str("postlog unix-dgram n - n - 1 postlogd\n");
+        writeln!(services, "restante unix - n n - - pipe\n{}", pipe_options(dir.parent().unwrap())).unwrap();
         fs::write(conf.join("master.cf"), services).unwrap();
 
         let check = Command::new(program("postfix").unwrap()).arg("-c").arg(&conf).arg("check").output().unwrap();
@@ -132,6 +135,20 @@ address_verify_poll_delay = 1s
         client.send(&crate::mail::stuffed(message)).unwrap();
         client.reply().unwrap()
     }
+}
+
+/// What the README says of the pipe(8) transport, for the program and the user of a test.
+fn pipe_options(bed: &Path) -> String {
+    let readme = fs::read_to_string(crate::root().join("README.md")).unwrap();
+    let line = readme.lines().find(|line| line.starts_with("  flags=")).expect("the README's line for master.cf");
+    let program = format!("{} --config {}", piped(bed).display(), bed.join("restante.toml").display());
+    assert!(line.contains(" user=restante ") && line.contains("=/usr/bin/restante "), "{line}");
+    line.replace("user=restante", "user=nobody").replace("/usr/bin/restante", &program)
+}
+
+/// Where pipe(8), which is not root, finds the program.
+fn piped(bed: &Path) -> PathBuf {
+    bed.join("program")
 }
 
 impl Drop for Postfix {
@@ -212,6 +229,61 @@ fn from_smtpd_to_the_store_to_the_reply_and_back() {
         Some(head.rsplit(' ').next()?.to_owned())
     });
     assert!(queue_id.is_some_and(|id| bed.log().contains(&id)), "no queue id in\n{}", bed.log());
+    drop(postfix);
+    bed.finish();
+}
+
+#[test]
+fn by_pipe_as_the_readme_has_it() {
+    if program("postfix").is_none() || !Path::new(DAEMONS).join("master").exists() {
+        return lacking("Postfix");
+    }
+    if !rustix::process::getuid().is_root() {
+        return lacking("root, as whom alone Postfix starts");
+    }
+    let port = free_port();
+    let mut bed = Bed::new("control.administrators = [\"nobody\"]\n");
+    fs::copy(PROGRAM, piped(&bed.dir)).unwrap();
+    bed.start();
+    fs::set_permissions(bed.lmtp(), fs::Permissions::from_mode(0o666)).unwrap();
+    bed.account("ann@pipe.example", &[]);
+    bed.account("alice@example.net", &[]);
+    let postfix = Postfix::start(&bed.dir, port, &bed.lmtp());
+    let most = Duration::from_secs(60);
+    let subjects = |account: &str| bed.mail(account).into_iter().map(|mail| mail.subject).collect::<Vec<_>>();
+
+    let hello = letter("Alice <alice@example.net>", "ann@pipe.example", "hello", "Are you there?");
+    assert_eq!(postfix.send("alice@example.net", "ann@pipe.example", &hello).code, 250);
+    let bounce = letter("MAILER-DAEMON@example.net", "ann@pipe.example", "from nobody", "It came back.");
+    assert_eq!(postfix.send("", "ann@pipe.example", &bounce).code, 250);
+    bed.eventually("both are filed", most, || subjects("ann@pipe.example").len() == 2);
+    let null = bed.mail("ann@pipe.example").into_iter().find(|mail| mail.subject == "from nobody").unwrap();
+    let text = String::from_utf8(bed.raw("ann@pipe.example", &null.id)).unwrap();
+    assert!(text.contains("Return-Path: <>\r\n") && text.contains("\r\n\r\nIt came back."), "{text}");
+
+    // One has it, of the other the sender is told.
+    let mut client = Client::smtp(port).unwrap();
+    for command in ["MAIL FROM:<alice@example.net>", "RCPT TO:<ann@pipe.example>", "RCPT TO:<nobody@pipe.example>"] {
+        assert!(client.command(command).unwrap().ok(), "{command}");
+    }
+    assert_eq!(client.command("DATA").unwrap().code, 354);
+    client.send(&crate::mail::stuffed(&letter("alice@example.net", "ann@pipe.example", "to two", "x"))).unwrap();
+    assert!(client.reply().unwrap().ok());
+    bed.eventually("ann has it", most, || subjects("ann@pipe.example").iter().any(|subject| subject == "to two"));
+    bed.eventually("alice is told", most, || subjects("alice@example.net").len() == 1);
+    let told = bed.mail("alice@example.net").remove(0);
+    let text = String::from_utf8(bed.raw("alice@example.net", &told.id)).unwrap();
+    assert!(text.contains("Final-Recipient: rfc822; nobody@pipe.example"), "{text}");
+    assert!(text.contains("Status: 5.1.1") && !text.contains("Final-Recipient: rfc822; ann@"), "{text}");
+
+    // While the service is down mail waits.
+    bed.stop();
+    assert_eq!(
+        postfix.send("alice@example.net", "ann@pipe.example", &letter("a@b.example", "x", "late", "x")).code,
+        250
+    );
+    bed.eventually("it was tried", most, || postfix.log().contains("status=deferred"));
+    assert!(!postfix.log().contains("dsn=5.3"), "{}", postfix.log());
     drop(postfix);
     bed.finish();
 }
