@@ -6,6 +6,7 @@
 //! some have it and others never will, none is true, and 75 keeps it until they are handed over one by one.
 
 use std::io;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 
 use serde_json::json;
@@ -21,8 +22,16 @@ use crate::wire::jmap::octets;
 const NULL_SENDER: &str = "MAILER-DAEMON";
 
 pub(super) fn run(args: &Deliver, config: Option<&Path>, json: bool) -> Result<(), Failure> {
-    let outcomes = hand_over(args, config, json).map_err(|failure| Failure { code: exit::TEMPORARY, ..failure })?;
+    let outcomes = ours_to_mend(|| hand_over(args, config, json))?;
     verdict(&outcomes, args.recipients.len())
+}
+
+/// Whatever fails here is to be tried again, also where it is a fault of the program: the code of a panic bounces.
+fn ours_to_mend<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    match panic::catch_unwind(AssertUnwindSafe(work)) {
+        Ok(done) => done.map_err(|failure| Failure { code: exit::TEMPORARY, ..failure }),
+        Err(_) => Err(Failure::new(exit::TEMPORARY, "a fault of the program: report it, with what stands above")),
+    }
 }
 
 /// Whether the words of a command line ask for a delivery, even where they make no sense otherwise.
@@ -165,6 +174,15 @@ mod tests {
             let outcomes: Vec<Outcome> = replies.iter().map(outcome).collect();
             assert_eq!(verdict(&outcomes, 2).err().map(|failure| failure.code), code, "{replies:?}");
         }
+    }
+
+    #[test]
+    fn no_fault_of_ours_bounces() {
+        let code = |done: Result<(), Failure>| done.unwrap_err().code;
+        for fault in [exit::CONFIG, exit::NO_PERMISSION, exit::UNAVAILABLE, exit::NO_USER, exit::USAGE] {
+            assert_eq!(code(ours_to_mend(|| Err(Failure::new(fault, "x")))), 75, "{fault}");
+        }
+        assert_eq!(code(ours_to_mend(|| panic!("a fault"))), 75);
     }
 
     #[test]
