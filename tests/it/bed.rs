@@ -198,10 +198,20 @@ impl Bed {
 
     /// The store in order, the service stopped, the directory gone.
     pub(crate) fn finish(mut self) {
+        self.prove();
+        self.discard();
+    }
+
+    /// The service stopped, and the store in order.
+    pub(crate) fn prove(&mut self) {
         if self.child.is_some() {
             self.stop();
         }
         self.ok(&["check"]);
+    }
+
+    /// The directory gone.
+    pub(crate) fn discard(mut self) {
         self.finished = true;
         fs::remove_dir_all(&self.dir).unwrap();
     }

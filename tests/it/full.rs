@@ -86,8 +86,7 @@ fn a_full_disk_puts_mail_off_and_heals_when_space_returns() {
     listed.sort();
     kept.sort();
     assert_eq!(listed, kept, "each once");
-    bed.stop();
-    bed.ok(&["check"]);
+    bed.prove();
     drop(small);
-    bed.finish();
+    bed.discard();
 }
