@@ -1,4 +1,4 @@
-//! The subject as threads see it.
+//! The subject as threads see it, and as a list sorted by subject does.
 
 use caseless::default_case_fold_str;
 use unicode_normalization::UnicodeNormalization;
@@ -18,6 +18,81 @@ pub fn thread_subject(subject: &str) -> String {
         }
     }
     rest.chars().filter(|c| !c.is_whitespace()).collect()
+}
+
+/// The base subject (RFC 5256 §2.1): without `Re:`, `Fw:`, `Fwd:` and blobs in square brackets before it, without `(fwd)`
+/// behind it, out of `[Fwd: ...]`. NFKC with single spaces, case as it was; the work does not grow faster than the text.
+///
+/// Only the leaders of that grammar go: what other languages put there is part of the subject here, unlike in
+/// [`thread_subject`].
+#[must_use]
+pub fn base_subject(subject: &str) -> String {
+    let wide: String = subject.nfkc().collect();
+    let spaced: String = wide.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut rest = spaced.as_str();
+    loop {
+        rest = without_trailers(rest);
+        rest = without_leaders(rest);
+        match after_word(rest, "[fwd:").and_then(|inner| inner.strip_suffix(']')) {
+            Some(inner) => rest = inner,
+            None => return rest.to_owned(),
+        }
+    }
+}
+
+/// Step 2: `subj-trailer`, as often as there is one.
+fn without_trailers(mut rest: &str) -> &str {
+    loop {
+        rest = rest.trim_end();
+        let start = rest.len().saturating_sub("(fwd)".len());
+        match rest.split_at_checked(start) {
+            Some((before, last)) if last.eq_ignore_ascii_case("(fwd)") => rest = before,
+            _ => return rest,
+        }
+    }
+}
+
+/// Steps 3 to 5: `subj-leader`, and a `subj-blob` that leaves something, as often as there are any.
+fn without_leaders(mut rest: &str) -> &str {
+    loop {
+        rest = rest.trim_start();
+        // One walk over the blobs serves both rules, so that a row of a million costs its length.
+        let mut last_full = rest;
+        let mut ahead = rest;
+        while let Some(next) = after_blob(ahead) {
+            if !next.is_empty() {
+                last_full = next;
+            }
+            ahead = next;
+        }
+        if let Some(next) = after_reply(ahead) {
+            rest = next;
+        } else if last_full.len() < rest.len() {
+            rest = last_full;
+        } else {
+            return rest;
+        }
+    }
+}
+
+/// What follows a `subj-blob`.
+fn after_blob(text: &str) -> Option<&str> {
+    let inner = text.strip_prefix('[')?;
+    let end = inner.find(['[', ']'])?;
+    let (_, behind) = inner.split_at_checked(end)?;
+    behind.strip_prefix(']').map(str::trim_start)
+}
+
+/// What follows a `subj-refwd`.
+fn after_reply(text: &str) -> Option<&str> {
+    let word = ["re", "fwd", "fw"].into_iter().find_map(|word| after_word(text, word))?.trim_start();
+    after_blob(word).unwrap_or(word).strip_prefix(':')
+}
+
+/// What follows a word of ASCII, in any case.
+fn after_word<'a>(text: &'a str, word: &str) -> Option<&'a str> {
+    let (head, tail) = text.split_at_checked(word.len())?;
+    head.eq_ignore_ascii_case(word).then_some(tail)
 }
 
 fn without_brackets(text: &str) -> String {
@@ -61,5 +136,67 @@ mod tests {
         assert_eq!(thread_subject("open [bracket"), "open[bracket");
         // With a copy for each word, this takes minutes.
         assert_eq!(thread_subject(&format!("{}x", "a:".repeat(1_000_000))), "x");
+    }
+
+    #[test]
+    fn base_subjects() {
+        for (subject, wanted) in [
+            ("", ""),
+            ("Lunch", "Lunch"),
+            ("  Lunch \t on\r\n Friday ", "Lunch on Friday"),
+            ("Re: Lunch", "Lunch"),
+            ("RE:Lunch", "Lunch"),
+            ("re : Lunch", "Lunch"),
+            ("Fw: Lunch", "Lunch"),
+            ("FWD: Lunch", "Lunch"),
+            ("Fwd:Re: fw: Lunch", "Lunch"),
+            ("Re[2]: Lunch", "Lunch"),
+            ("Re [list] : Lunch", "Lunch"),
+            ("Re:", ""),
+            ("Re: ", ""),
+            ("Re", "Re"),
+            ("Re Lunch", "Re Lunch"),
+            ("Reply: Lunch", "Reply: Lunch"),
+            ("Aw: Lunch", "Aw: Lunch"),
+            ("Ré: Lunch", "Ré: Lunch"),
+            ("Re：Lunch", "Lunch"),
+            ("[team] Lunch", "Lunch"),
+            ("[team][x] Re: [y] Lunch", "Lunch"),
+            ("[team] Re: Lunch", "Lunch"),
+            ("Re: [team] Lunch", "Lunch"),
+            ("[team]", "[team]"),
+            ("[a] [b]", "[b]"),
+            ("Re: [a] [b]", "[b]"),
+            ("[a] [b] Re:", ""),
+            ("[] Lunch", "Lunch"),
+            ("[open Lunch", "[open Lunch"),
+            ("[a [b] Lunch", "[a [b] Lunch"),
+            ("[a] b] Lunch", "b] Lunch"),
+            ("Lunch (fwd)", "Lunch"),
+            ("Lunch (FWD) (Fwd)  ", "Lunch"),
+            ("Lunch(fwd)", "Lunch"),
+            ("(fwd)", ""),
+            ("Lunch (fwd) now", "Lunch (fwd) now"),
+            ("[Fwd: Lunch]", "Lunch"),
+            ("[fwd: Re: [team] Lunch (fwd)]", "Lunch"),
+            ("[Fwd: [Fwd: Re: Lunch]]", "Lunch"),
+            ("Re: [Fwd: [x] Lunch] (fwd)", "Lunch"),
+            ("[fwd: Lunch", "[fwd: Lunch"),
+            ("Fwd: [Re: Lunch]", "[Re: Lunch]"),
+            ("日本語: Re: x", "日本語: Re: x"),
+            ("Re: 日本語 (fwd)", "日本語"),
+            ("ﬁne", "fine"),
+        ] {
+            assert_eq!(base_subject(subject), wanted, "{subject}");
+        }
+    }
+
+    #[test]
+    fn the_base_subject_of_a_hostile_text_costs_its_length() {
+        for (part, end) in [("Re: ", "x"), ("[a]", "x"), ("[a] Re:", "x"), ("[fwd:", "]"), ("[", "x"), ("[a]", "[b")] {
+            let _base = base_subject(&format!("{}{end}", part.repeat(50_000)));
+        }
+        assert_eq!(base_subject(&format!("x{}", "(fwd) ".repeat(50_000))), "x");
+        assert_eq!(base_subject(&format!("{}x{}", "[fwd:".repeat(50_000), "]".repeat(50_000))), "x");
     }
 }

@@ -74,3 +74,14 @@ pub const MAILBOXES: usize = 10_000;
 
 /// Mailboxes above one another (RFC 8621 §1.3.1 maxMailboxDepth).
 pub const MAILBOX_DEPTH: usize = 16;
+
+/// Depth of a query's filter.
+pub const FILTER_DEPTH: usize = 16;
+/// Conditions of a query's filter, each mailbox of a list counted as one.
+pub const FILTER_CONDITIONS: usize = 1000;
+/// Octets of the text of one condition.
+pub const FILTER_TEXT_OCTETS: usize = 1024;
+/// Comparators of a query's sort.
+pub const SORT_COMPARATORS: usize = 16;
+/// Octets of a text by which a result is sorted; what is longer is cut.
+pub const SORT_KEY_OCTETS: usize = 256;
