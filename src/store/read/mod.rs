@@ -3,6 +3,7 @@
 mod changes;
 mod directory;
 mod email;
+mod history;
 mod list;
 
 pub use changes::{Changes, MailboxChanges, Since};

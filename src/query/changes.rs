@@ -1,0 +1,98 @@
+//! What to take out of an old list and to put in, to have the new one (RFC 8620 §5.6, RFC 8621 §4.5).
+//!
+//! An email is *touched* if it changed since, or, where the answer hangs on threads, if its thread did. What is not touched
+//! matched then if it does now, by the same keys. So: `removed` is every touched email that was there and may have matched
+//! (by what of it never changes), `added` every touched email that matches now. It names more than the least; old list
+//! minus `removed`, with `added` put in at its places, is the new list all the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::email::{Candidate, Source};
+use super::evaluate::{Matcher, Moment};
+use super::filter::Depends;
+use super::generic::list;
+use super::sort::{self, Entry};
+use super::{Changes, Error, QueryChanges};
+use crate::model::{DataType, EmailId, EmailMetadata, ModSeq, Secrets};
+use crate::store::View;
+
+/// Answers Email/queryChanges.
+///
+/// # Errors
+/// `Unsupported`, `CannotCalculateChanges`, `TooManyChanges`, and those of reading.
+pub fn changes(view: &View<'_>, secrets: &Secrets, asked: &QueryChanges) -> Result<Changes, Error> {
+    let results = &asked.results;
+    results.validate()?;
+    let marks = view.account_state(results.account)?;
+    let mark = |marks: &[ModSeq]| marks.get(DataType::Email as usize).copied().unwrap_or_default();
+    let (low, high) = (mark(&marks.low), mark(&marks.high));
+    if asked.since > high || asked.since < low {
+        return Err(Error::CannotCalculateChanges);
+    }
+    if asked.since == high && !asked.total {
+        return Ok(Changes { state: high, removed: Vec::new(), added: Vec::new(), total: None });
+    }
+    let new = list(view, secrets, results, None)?;
+    let touched = touched(view, asked)?;
+    let mut source = Source::new(view, results.account);
+    let matcher = Matcher::new(&results.filter, secrets);
+    let mut removed = Vec::new();
+    for (id, metadata) in touched.iter().filter(|(_, metadata)| metadata.created <= asked.since) {
+        let mut email = Candidate::new(&mut source, *id, metadata);
+        if matcher.matches(&mut email, Moment::Ever)? {
+            removed.push(*id);
+        }
+    }
+    let of_new = new.iter().enumerate().map(|(index, entry)| (index, entry.id));
+    let mut added: Vec<(usize, EmailId)> = of_new.filter(|(_, id)| touched.contains_key(id)).collect();
+    if let Some(up_to) = asked.up_to
+        && !sort::depends(&results.sort).mutable
+        && let Some(last) = new.iter().position(|entry| entry.id == up_to)
+    {
+        added.retain(|(index, _)| *index <= last);
+        // Only if it is known to have been in the old results too: else what is behind it then is not known.
+        if let Some(last) = new.get(last).filter(|_| !touched.contains_key(&up_to)) {
+            let mut kept = Vec::with_capacity(removed.len());
+            for id in removed {
+                let Some(metadata) = touched.get(&id) else { continue };
+                let entry = Entry::of(&results.sort, &mut Candidate::new(&mut source, id, metadata))?;
+                if entry.is_none_or(|entry| entry.compare(last, &results.sort).is_le()) {
+                    kept.push(id);
+                }
+            }
+            removed = kept;
+        }
+    }
+    if asked.max_changes.is_some_and(|most| removed.len().saturating_add(added.len()) > most) {
+        return Err(Error::TooManyChanges);
+    }
+    Ok(Changes { state: high, removed, added, total: asked.total.then_some(new.len()) })
+}
+
+/// The emails, destroyed ones among them, whose place in the results may be another than it was.
+fn touched(view: &View<'_>, asked: &QueryChanges) -> Result<BTreeMap<EmailId, EmailMetadata>, Error> {
+    let (account, since) = (asked.results.account, asked.since);
+    let depends = asked.results.filter.depends().and(sort::depends(&asked.results.sort));
+    let depends = depends.and(Depends { mutable: false, threads: asked.results.collapse });
+    let (mut touched, mut threads) = (BTreeMap::new(), BTreeSet::new());
+    for (_, id) in view.emails_since(account, since)? {
+        let Some(email) = view.email_or_tombstone(account, id)? else { return Err(Error::CannotCalculateChanges) };
+        let (came, gone) = (email.created > since, email.deleted.is_some());
+        // What came and went was never seen, and without it its thread is as it was.
+        if (came && gone) || !(came || gone || depends.mutable) {
+            continue;
+        }
+        if depends.threads {
+            threads.insert(email.thread);
+        }
+        touched.insert(id, email);
+    }
+    for thread in threads {
+        for id in view.thread_emails(account, thread)? {
+            if let Some(email) = view.email(account, id)? {
+                touched.entry(id).or_insert(email);
+            }
+        }
+    }
+    Ok(touched)
+}

@@ -1,0 +1,198 @@
+//! Random changes of an account, done to a store and to the naive account alike, with every state that there was.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::naive::{self, BODY, Draft, FILES, KEYWORDS, MARKS, Mail, PEOPLE, SUBJECTS};
+use crate::message::rows;
+use crate::model::clock::Fixed;
+use crate::model::{AccountId, AccountRow, Address, DataType, EmailId, MailboxUid, ModSeq, Role, UtcMillis};
+use crate::store::engine::Engine;
+use crate::store::engine::memory::Memory;
+use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options, Store};
+
+/// Whose account it is.
+pub(super) const ACCOUNT: AccountId = AccountId(1);
+/// When the earliest email is received; the others in the milliseconds after.
+pub(super) const EPOCH: i64 = 1_790_000_000_000;
+/// Different times of receipt.
+pub(super) const TIMES: i64 = 6;
+
+/// One change. `which` counts the live emails round.
+#[derive(Debug, Clone)]
+pub(super) enum Op {
+    Create { draft: Draft, mailboxes: BTreeSet<MailboxUid>, keywords: BTreeSet<String>, at: UtcMillis },
+    Update { which: usize, mailboxes: BTreeSet<MailboxUid>, keywords: BTreeSet<String> },
+    Destroy { which: usize },
+}
+
+/// Up to `most` changes.
+pub(super) fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![
+        4 => (draft(), mailboxes(), keywords(), 0..TIMES)
+            .prop_map(|(draft, mailboxes, keywords, at)| {
+                Op::Create { draft, mailboxes, keywords, at: UtcMillis(EPOCH + at) }
+            }),
+        4 => (0usize..12, mailboxes(), keywords())
+            .prop_map(|(which, mailboxes, keywords)| Op::Update { which, mailboxes, keywords }),
+        2 => (0usize..12).prop_map(|which| Op::Destroy { which }),
+    ];
+    proptest::collection::vec(op, 1..most)
+}
+
+fn mailboxes() -> impl Strategy<Value = BTreeSet<MailboxUid>> {
+    proptest::collection::btree_set((1u32..4).prop_map(MailboxUid), 1..3)
+}
+
+fn keywords() -> impl Strategy<Value = BTreeSet<String>> {
+    proptest::collection::btree_set(proptest::sample::select(&KEYWORDS[..]).prop_map(str::to_owned), 0..3)
+}
+
+fn draft() -> impl Strategy<Value = Draft> {
+    use proptest::option;
+    let person = || 0..PEOPLE.len();
+    let people = (option::weighted(0.9, person()), proptest::collection::vec(person(), 0..3), option::of(person()));
+    let texts = (
+        option::weighted(0.9, 0..SUBJECTS.len()),
+        proptest::collection::vec(0..BODY.len(), 0..4),
+        option::weighted(0.3, 0..FILES.len()),
+        option::weighted(0.3, 0..MARKS.len()),
+    );
+    let rest = (
+        option::weighted(0.2, person()),
+        option::weighted(0.8, 0u8..4),
+        option::weighted(0.9, 0u8..4),
+        proptest::collection::vec(0u8..4, 0..3),
+        any::<bool>(),
+    );
+    (people, texts, rest).prop_map(|((from, to, cc), (subject, body, file, mark), rest)| {
+        let (bcc, sent, message_id, references, traced) = rest;
+        Draft { from, to, cc, bcc, subject, body, sent, file, mark, message_id, references, traced }
+    })
+}
+
+/// A store and the naive account beside it.
+pub(super) struct Drive {
+    pub(super) store: Store,
+    pub(super) now: naive::Account,
+    /// Every state of the past and the present one, with its change number.
+    pub(super) past: Vec<(ModSeq, naive::Account)>,
+    /// Every email that there ever was.
+    pub(super) ids: Vec<EmailId>,
+}
+
+impl Drive {
+    /// Over the memory engine.
+    pub(super) fn new() -> Self {
+        Self::over(Arc::new(Memory::new()))
+    }
+
+    /// Over an empty engine.
+    pub(super) fn over(engine: Arc<dyn Engine>) -> Self {
+        let clock = Arc::new(Fixed::at(UtcMillis(EPOCH)));
+        let store = Store::over(engine, &Options::small(), clock).unwrap();
+        let row = AccountRow {
+            name: "me".into(),
+            primary: Address::from_parts("me", "a.example"),
+            display_name: None,
+            active: true,
+            quota_octets: None,
+            quota_emails: None,
+            zone: None,
+            detail_files: false,
+            unix_user: None,
+            created: UtcMillis(0),
+            passwords: Vec::new(),
+        };
+        let made = store.commit(ACCOUNT, |txn| {
+            txn.set_account(&row);
+            for (name, role) in [("Inbox", Role::Inbox), ("Trash", Role::Trash), ("Archive", Role::Archive)] {
+                txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role: Some(role), sort_order: 0 })?;
+            }
+            Ok(())
+        });
+        made.unwrap().1.wait_blocking().unwrap();
+        let mut drive = Self { store, now: naive::Account::default(), past: Vec::new(), ids: Vec::new() };
+        drive.past.push((drive.state(), naive::Account::default()));
+        drive
+    }
+
+    /// The store's state of emails.
+    pub(super) fn state(&self) -> ModSeq {
+        self.store.view().state(ACCOUNT, DataType::Email).unwrap()
+    }
+
+    pub(super) fn run(&mut self, ops: &[Op]) {
+        for op in ops {
+            self.apply(op);
+        }
+    }
+
+    /// Does one change to both; a change of nothing takes no change number, any other exactly one.
+    pub(super) fn apply(&mut self, op: &Op) {
+        let before = self.modseq();
+        let changed = match op {
+            Op::Create { draft, mailboxes, keywords, at } => Some(self.create(draft, mailboxes, keywords, *at)),
+            Op::Update { which, mailboxes, keywords } => self.at(*which).and_then(|at| {
+                let mail = &mut self.now.mails[at];
+                let same = mail.mailboxes == *mailboxes && mail.keywords == *keywords;
+                mail.mailboxes.clone_from(mailboxes);
+                mail.keywords.clone_from(keywords);
+                let id = mail.id;
+                let done = self.store.commit(ACCOUNT, |txn| txn.update_email(id, mailboxes.clone(), keywords.clone()));
+                done.unwrap().1.wait_blocking().unwrap();
+                (!same).then_some(id)
+            }),
+            Op::Destroy { which } => self.at(*which).map(|at| {
+                let id = self.now.mails.remove(at).id;
+                self.store.commit(ACCOUNT, |txn| txn.destroy_email(id)).unwrap().1.wait_blocking().unwrap();
+                id
+            }),
+        };
+        assert_eq!(self.modseq().0, before.0 + u64::from(changed.is_some()));
+        if let Some(id) = changed {
+            self.now.changed.insert(id, self.modseq());
+            assert_eq!(self.state(), self.modseq());
+            self.past.push((self.modseq(), self.now.clone()));
+        }
+    }
+
+    fn create(
+        &mut self,
+        draft: &Draft,
+        mailboxes: &BTreeSet<MailboxUid>,
+        keywords: &BTreeSet<String>,
+        received_at: UtcMillis,
+    ) -> EmailId {
+        let raw = draft.raw();
+        let message = EncodedMessage::new(&rows(raw.as_bytes(), self.store.secrets()));
+        let (mut results, ticket) = self.store.commit_message(&[ACCOUNT], &message, raw.as_bytes(), |txn| {
+            txn.create_email(&NewEmail {
+                message: &message,
+                prefix: draft.prefix().as_bytes(),
+                mailboxes: mailboxes.clone(),
+                keywords: keywords.clone(),
+                received_at,
+            })
+        });
+        let (id, thread) = results.pop().unwrap().1.unwrap();
+        ticket.wait_blocking().unwrap();
+        assert_eq!(id.received_at(), received_at);
+        assert!(!self.ids.contains(&id), "an id is used once");
+        assert_eq!(thread, self.now.thread_for(draft));
+        self.ids.push(id);
+        let (mailboxes, keywords) = (mailboxes.clone(), keywords.clone());
+        self.now.mails.push(Mail { id, thread, mailboxes, keywords, received_at, draft: draft.clone() });
+        id
+    }
+
+    fn at(&self, which: usize) -> Option<usize> {
+        which.checked_rem(self.now.mails.len())
+    }
+
+    fn modseq(&self) -> ModSeq {
+        self.store.view().account_state(ACCOUNT).unwrap().modseq
+    }
+}

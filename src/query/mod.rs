@@ -1,0 +1,164 @@
+//! L3: Email/query and Email/queryChanges (RFC 8621 §4.4 and §4.5, RFC 8620 §5.5 and §5.6): mail semantics over the
+//! store's walks.
+//!
+//! - Every answer is made on one view, and every way to it gives the same answer. The way that always serves is `generic`:
+//!   a walk over all emails, newest first, that keeps of each match what it is sorted by and no more.
+//! - A state is the account's newest change of an email. From any state since the last purge, `changes` tells what a
+//!   client must take out and put in; it may name more than changed, never less.
+//! - Bounds of filter and sort stand in `model::limits` and are checked before anything is read.
+//!
+//! JSON, ids on the wire and how many results a client may have at once are not known here.
+
+mod changes;
+mod collation;
+mod email;
+mod evaluate;
+mod filter;
+mod generic;
+mod sort;
+mod text;
+mod threads;
+
+#[cfg(test)]
+mod drive;
+#[cfg(test)]
+mod naive;
+#[cfg(test)]
+mod tests;
+
+pub use changes::changes;
+pub use collation::Collation;
+pub use filter::{Condition, Depends, Filter};
+pub use generic::query;
+pub use sort::{Comparator, Property};
+pub use text::{Needle, WORDS, pieces};
+
+use crate::model::{AccountId, EmailId, ModSeq};
+use crate::store;
+
+/// Which emails, in which order: what a query and its changes have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Results {
+    /// Whose.
+    pub account: AccountId,
+    /// Which.
+    pub filter: Filter,
+    /// In which order; newest first where there is none.
+    pub sort: Vec<Comparator>,
+    /// `collapseThreads`: only the first of each thread (RFC 8621 §4.4.3).
+    pub collapse: bool,
+}
+
+impl Results {
+    /// Whether filter and sort keep their bounds.
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    pub fn validate(&self) -> Result<(), Error> {
+        self.filter.validate()?;
+        sort::validate(&self.sort)
+    }
+}
+
+/// Email/query.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Query {
+    /// The complete list.
+    pub results: Results,
+    /// Which section of it.
+    pub window: Window,
+    /// `calculateTotal`.
+    pub total: bool,
+}
+
+/// A section of the results (RFC 8620 §5.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Window {
+    /// Where it begins.
+    pub start: Start,
+    /// How many at most.
+    pub limit: Option<usize>,
+}
+
+/// Where a section begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// At this index; a negative one counts from the end.
+    Position(i64),
+    /// At this email, or so many behind it (before it, where negative).
+    Anchor {
+        /// The email.
+        id: EmailId,
+        /// `anchorOffset`.
+        offset: i64,
+    },
+}
+
+impl Default for Start {
+    fn default() -> Self {
+        Self::Position(0)
+    }
+}
+
+/// The answer of Email/query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The section.
+    pub ids: Vec<EmailId>,
+    /// The index of its first in the complete list; the one asked for where the section is empty.
+    pub position: usize,
+    /// How many the complete list has, where that was asked.
+    pub total: Option<usize>,
+    /// `queryState`.
+    pub state: ModSeq,
+    /// `canCalculateChanges`.
+    pub can_calculate: bool,
+}
+
+/// Email/queryChanges.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct QueryChanges {
+    /// The complete list.
+    pub results: Results,
+    /// `sinceQueryState`.
+    pub since: ModSeq,
+    /// `upToId`: the last that the client has. Honoured where the sort is by what never changes.
+    pub up_to: Option<EmailId>,
+    /// `maxChanges`, of `removed` and `added` together.
+    pub max_changes: Option<usize>,
+    /// `calculateTotal`.
+    pub total: bool,
+}
+
+/// The answer of Email/queryChanges.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changes {
+    /// `newQueryState`.
+    pub state: ModSeq,
+    /// What may have been in the old results and must be taken out, newest first.
+    pub removed: Vec<EmailId>,
+    /// What must then be put in, with its index in the new results, lowest first.
+    pub added: Vec<(usize, EmailId)>,
+    /// How many the new results are, where that was asked.
+    pub total: Option<usize>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// `unsupportedFilter` or `unsupportedSort`: out of bounds, with what is wrong.
+    #[error("{0}")]
+    Unsupported(&'static str),
+    /// `anchorNotFound`.
+    #[error("the anchor is not in the results")]
+    AnchorNotFound,
+    /// `cannotCalculateChanges`: the state is of the future, or what changed since was purged.
+    #[error("the changes since that state are not known")]
+    CannotCalculateChanges,
+    /// `tooManyChanges`.
+    #[error("there are more changes than asked for")]
+    TooManyChanges,
+    /// Reading failed.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}

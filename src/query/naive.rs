@@ -1,0 +1,351 @@
+//! The naive account: vectors and full scans, the sentences of RFC 8621 and RFC 8620 as code. It says what is right; the
+//! store and the queries over it are driven beside it.
+//!
+//! Its mail is made of a small universe, so that people, subjects, words, ids and times meet often. What is known of a
+//! message comes from the choices that made it, never from parsing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Changes, Collation, Comparator, Condition, Filter, Property, Query, Results, Start};
+use crate::model::{Counts, EmailId, MailboxUid, ModSeq, ThreadId, UtcMillis};
+
+/// Display name and address.
+pub(super) const PEOPLE: [(&str, &str); 4] =
+    [("Ann Lee", "ann@a.example"), ("", "bob@b.example"), ("lee cook", "zoe@a.example"), ("Bob", "b.ann@c.example")];
+/// Subject, base subject, what threads see of it.
+pub(super) const SUBJECTS: [(&str, &str, &str); 6] = [
+    ("Lunch big", "Lunch big", "lunchbig"),
+    ("Re: lunch BIG", "lunch BIG", "lunchbig"),
+    ("[x] Fwd: Lunch big (fwd)", "Lunch big", "lunchbig(fwd)"),
+    ("Alpha plan", "Alpha plan", "alphaplan"),
+    ("Re: alpha", "alpha", "alpha"),
+    ("Re:", "", ""),
+];
+/// Words of bodies.
+pub(super) const BODY: [&str; 5] = ["alpha", "Beta", "big", "LUNCH", "ann"];
+/// Names of attached files.
+pub(super) const FILES: [&str; 2] = ["plan.txt", "big lunch.pdf"];
+/// Values of a header field.
+pub(super) const MARKS: [&str; 3] = ["one", "ONE  two", "5.1"];
+/// Keywords.
+pub(super) const KEYWORDS: [&str; 4] = ["$seen", "$flagged", "$draft", "work"];
+/// The mailbox with role trash: the accounts of these tests have 1 Inbox, 2 Trash, 3 Archive.
+pub(super) const TRASH: MailboxUid = MailboxUid(2);
+
+/// The choices that make a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Draft {
+    pub(super) from: Option<usize>,
+    pub(super) to: Vec<usize>,
+    pub(super) cc: Option<usize>,
+    pub(super) bcc: Option<usize>,
+    pub(super) subject: Option<usize>,
+    pub(super) body: Vec<usize>,
+    /// Minute of the hour.
+    pub(super) sent: Option<u8>,
+    pub(super) file: Option<usize>,
+    pub(super) mark: Option<usize>,
+    pub(super) message_id: Option<u8>,
+    pub(super) references: Vec<u8>,
+    /// Delivered, with a trace prefix; else appended.
+    pub(super) traced: bool,
+}
+
+impl Draft {
+    pub(super) fn prefix(&self) -> &'static str {
+        if self.traced { "Delivered-To: me@a.example\r\n" } else { "" }
+    }
+
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        let person = |at: usize| match PEOPLE[at] {
+            ("", email) => email.to_owned(),
+            (name, email) => format!("{name} <{email}>"),
+        };
+        let ids = |ids: &[u8]| ids.iter().map(|id| format!("<r{id}@x>")).collect::<Vec<_>>().join(" ");
+        let mut fields: Vec<(&'static str, String)> = Vec::new();
+        fields.extend(self.from.map(|at| ("From", person(at))));
+        if !self.to.is_empty() {
+            fields.push(("To", self.to.iter().map(|at| person(*at)).collect::<Vec<_>>().join(", ")));
+        }
+        fields.extend(self.cc.map(|at| ("Cc", person(at))));
+        fields.extend(self.bcc.map(|at| ("Bcc", person(at))));
+        fields.extend(self.subject.map(|at| ("Subject", SUBJECTS[at].0.to_owned())));
+        fields.extend(self.sent.map(|minute| ("Date", format!("Sat, 21 Nov 2026 09:{minute:02}:00 +0000"))));
+        fields.extend(self.message_id.map(|id| ("Message-ID", ids(&[id]))));
+        if !self.references.is_empty() {
+            fields.push(("References", ids(&self.references)));
+        }
+        fields.extend(self.mark.map(|at| ("X-Mark", MARKS[at].to_owned())));
+        if self.file.is_some() {
+            fields.push(("Content-Type", "multipart/mixed; boundary=cut".to_owned()));
+        }
+        fields
+    }
+
+    fn text(&self) -> String {
+        self.body.iter().map(|at| BODY[*at]).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The message as received.
+    pub(super) fn raw(&self) -> String {
+        let header: String = self.fields().iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let text = self.text();
+        match self.file {
+            None => format!("{header}\r\n{text}\r\n"),
+            Some(at) => format!(
+                "{header}\r\n--cut\r\n\r\n{text}\r\n--cut\r\nContent-Type: application/octet-stream\r\n\
+                 Content-Disposition: attachment; filename=\"{}\"\r\n\r\nxyz\r\n--cut--\r\n",
+                FILES[at]
+            ),
+        }
+    }
+
+    fn topic(&self) -> &'static str {
+        self.subject.map_or("", |at| SUBJECTS[at].2)
+    }
+
+    /// The texts of a kind: no phrase runs from one into another.
+    fn texts(&self, kind: &str) -> Vec<String> {
+        let people = |of: &mut dyn Iterator<Item = usize>| {
+            of.flat_map(|at| [PEOPLE[at].0.to_owned(), PEOPLE[at].1.to_owned()]).collect::<Vec<_>>()
+        };
+        match kind {
+            "from" => people(&mut self.from.into_iter()),
+            "to" => people(&mut self.to.iter().copied()),
+            "cc" => people(&mut self.cc.into_iter()),
+            "bcc" => people(&mut self.bcc.into_iter()),
+            "subject" => self.subject.map(|at| SUBJECTS[at].0.to_owned()).into_iter().collect(),
+            "file" => self.file.map(|at| FILES[at].to_owned()).into_iter().collect(),
+            _ => vec![self.text()],
+        }
+    }
+}
+
+/// One email.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mail {
+    pub(super) id: EmailId,
+    pub(super) thread: ThreadId,
+    pub(super) mailboxes: BTreeSet<MailboxUid>,
+    pub(super) keywords: BTreeSet<String>,
+    pub(super) received_at: UtcMillis,
+    pub(super) draft: Draft,
+}
+
+impl Mail {
+    fn size(&self) -> u64 {
+        (self.draft.prefix().len() + self.draft.raw().len()) as u64
+    }
+
+    fn is_unread(&self) -> bool {
+        !self.keywords.contains("$seen") && !self.keywords.contains("$draft")
+    }
+}
+
+/// One state of an account, and what it remembers of the past.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Account {
+    pub(super) mails: Vec<Mail>,
+    /// The last change of each email that there ever was.
+    pub(super) changed: BTreeMap<EmailId, ModSeq>,
+    refs: BTreeMap<(u8, &'static str), ThreadId>,
+    last_thread: u64,
+}
+
+impl Account {
+    /// The thread of a new message: the oldest live one that shares an id and a topic with it.
+    pub(super) fn thread_for(&mut self, draft: &Draft) -> ThreadId {
+        let keys: Vec<_> = draft.message_id.iter().chain(&draft.references).map(|id| (*id, draft.topic())).collect();
+        let alive = |thread: &ThreadId| self.mails.iter().any(|mail| mail.thread == *thread);
+        let named: Vec<_> = keys.iter().map(|key| self.refs.get(key).copied().filter(alive)).collect();
+        let thread = named.iter().flatten().min().copied().unwrap_or_else(|| {
+            self.last_thread += 1;
+            ThreadId(self.last_thread)
+        });
+        for (key, named) in keys.into_iter().zip(named) {
+            self.refs.insert(key, named.unwrap_or(thread));
+        }
+        thread
+    }
+
+    /// RFC 8620 §5.5 operators, RFC 8621 §4.4.1 conditions.
+    fn matches(&self, filter: &Filter, mail: &Mail) -> bool {
+        match filter {
+            Filter::And(parts) => parts.iter().all(|part| self.matches(part, mail)),
+            Filter::Or(parts) => parts.iter().any(|part| self.matches(part, mail)),
+            Filter::Not(parts) => !parts.iter().any(|part| self.matches(part, mail)),
+            Filter::Is(condition) => self.is(condition, mail),
+        }
+    }
+
+    fn is(&self, condition: &Condition, mail: &Mail) -> bool {
+        let mut thread = self.mails.iter().filter(|other| other.thread == mail.thread);
+        let text = |text: &str, kinds: &[&str]| {
+            let texts: Vec<String> = kinds.iter().flat_map(|kind| mail.draft.texts(kind)).collect();
+            let wordless = |phrase: &str| !phrase.contains(char::is_alphanumeric);
+            phrases(text).iter().all(|phrase| wordless(phrase) || texts.iter().any(|text| contains(text, phrase)))
+        };
+        match condition {
+            Condition::InMailbox(uid) => mail.mailboxes.contains(uid),
+            Condition::InMailboxOtherThan(uids) => mail.mailboxes.iter().any(|uid| !uids.contains(uid)),
+            Condition::Before(at) => mail.received_at < *at,
+            Condition::After(at) => mail.received_at >= *at,
+            Condition::MinSize(octets) => mail.size() >= *octets,
+            Condition::MaxSize(octets) => mail.size() < *octets,
+            Condition::AllInThreadHaveKeyword(word) => thread.all(|other| other.keywords.contains(word)),
+            Condition::SomeInThreadHaveKeyword(word) => thread.any(|other| other.keywords.contains(word)),
+            Condition::NoneInThreadHaveKeyword(word) => !thread.any(|other| other.keywords.contains(word)),
+            Condition::HasKeyword(word) => mail.keywords.contains(word),
+            Condition::NotKeyword(word) => !mail.keywords.contains(word),
+            Condition::HasAttachment(wanted) => mail.draft.file.is_some() == *wanted,
+            Condition::Text(what) => text(what, &["from", "to", "cc", "bcc", "subject", "body", "file"]),
+            Condition::From(what) => text(what, &["from"]),
+            Condition::To(what) => text(what, &["to"]),
+            Condition::Cc(what) => text(what, &["cc"]),
+            Condition::Bcc(what) => text(what, &["bcc"]),
+            Condition::Subject(what) => text(what, &["subject"]),
+            Condition::Body(what) => text(what, &["body"]),
+            Condition::Header { name, text } => {
+                let mut fields = mail.draft.fields();
+                if mail.draft.traced {
+                    fields.push(("Delivered-To", "me@a.example".to_owned()));
+                }
+                fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name)).any(|(_, value)| {
+                    let value = value.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
+                    phrases(text.as_deref().unwrap_or_default()).iter().all(|part| value.contains(&part.to_lowercase()))
+                })
+            }
+        }
+    }
+
+    /// The complete results.
+    pub(super) fn list(&self, results: &Results) -> Vec<EmailId> {
+        let mut found: Vec<&Mail> = self.mails.iter().filter(|mail| self.matches(&results.filter, mail)).collect();
+        found.sort_by_key(|mail| mail.id);
+        for comparator in results.sort.iter().rev() {
+            // Each sort is stable, so the first comparator comes last.
+            found.sort_by(|one, other| {
+                let order = self.key(comparator, one).cmp(&self.key(comparator, other));
+                if comparator.ascending { order } else { order.reverse() }
+            });
+        }
+        let mut threads = BTreeSet::new();
+        found.retain(|mail| !results.collapse || threads.insert(mail.thread));
+        found.iter().map(|mail| mail.id).collect()
+    }
+
+    /// RFC 8621 §4.4.2.
+    fn key(&self, comparator: &Comparator, mail: &Mail) -> (i64, String) {
+        let mut thread = self.mails.iter().filter(|other| other.thread == mail.thread);
+        let text = |text: &str| {
+            (0, if comparator.collation == Collation::Octet { text.to_owned() } else { text.to_ascii_uppercase() })
+        };
+        let person = |at: Option<usize>| match at.map(|at| PEOPLE[at]) {
+            None => text(""),
+            Some(("", email)) => text(email),
+            Some((name, _)) => text(name),
+        };
+        let number = |number: i64| (number, String::new());
+        match &comparator.property {
+            Property::ReceivedAt => number(mail.received_at.0),
+            Property::SentAt => number(mail.draft.sent.map_or(-1, i64::from)),
+            Property::Size => number(i64::try_from(mail.size()).unwrap()),
+            Property::From => person(mail.draft.from),
+            Property::To => person(mail.draft.to.first().copied()),
+            Property::Subject => text(mail.draft.subject.map_or("", |at| SUBJECTS[at].1)),
+            Property::HasKeyword(word) => number(i64::from(mail.keywords.contains(word))),
+            Property::AllInThreadHaveKeyword(word) => {
+                number(i64::from(thread.all(|other| other.keywords.contains(word))))
+            }
+            Property::SomeInThreadHaveKeyword(word) => {
+                number(i64::from(thread.any(|other| other.keywords.contains(word))))
+            }
+        }
+    }
+
+    /// RFC 8620 §5.5: the section, and the index of its first; nothing stands for `anchorNotFound`.
+    pub(super) fn page(&self, query: &Query) -> Option<(Vec<EmailId>, usize)> {
+        let list = self.list(&query.results);
+        let signed = |number: usize| i64::try_from(number).unwrap();
+        let start = match query.window.start {
+            Start::Anchor { id, offset } => signed(list.iter().position(|known| *known == id)?) + offset,
+            Start::Position(position) if position < 0 => position + signed(list.len()),
+            Start::Position(position) => position,
+        };
+        let start = usize::try_from(start.max(0)).unwrap();
+        let section = list.into_iter().skip(start).take(query.window.limit.unwrap_or(usize::MAX));
+        Some((section.collect(), start))
+    }
+
+    /// RFC 8621 §2: an email that is only in the Trash does not make its thread unread elsewhere, and in the Trash only
+    /// what is there counts.
+    pub(super) fn counts(&self, uid: MailboxUid) -> Counts {
+        let here: Vec<&Mail> = self.mails.iter().filter(|mail| mail.mailboxes.contains(&uid)).collect();
+        let threads: BTreeSet<ThreadId> = here.iter().map(|mail| mail.thread).collect();
+        let weighs = |mail: &&Mail| {
+            if uid == TRASH { mail.mailboxes.contains(&TRASH) } else { mail.mailboxes != BTreeSet::from([TRASH]) }
+        };
+        let is_unread = |thread: &&ThreadId| {
+            let mut mails = self.mails.iter().filter(|mail| mail.thread == **thread).filter(weighs);
+            mails.any(Mail::is_unread)
+        };
+        Counts {
+            total_emails: here.len() as u64,
+            unread_emails: here.iter().filter(|mail| mail.is_unread()).count() as u64,
+            total_threads: threads.len() as u64,
+            unread_threads: threads.iter().filter(is_unread).count() as u64,
+        }
+    }
+}
+
+/// What RFC 8620 §5.6 tells a client to do with what it has of a list (`None`: not cached), with erratum 6604: where it
+/// has not what was removed, all behind its first gap may have moved.
+pub(super) fn splice(cached: &[Option<EmailId>], changes: &Changes, total: usize) -> Vec<Option<EmailId>> {
+    let mut list = cached.to_vec();
+    let mut missing = false;
+    for gone in &changes.removed {
+        match list.iter().position(|known| *known == Some(*gone)) {
+            Some(at) => {
+                list.remove(at);
+            }
+            None => missing = true,
+        }
+    }
+    if missing && let Some(gap) = list.iter().position(Option::is_none) {
+        list[gap..].fill(None);
+    }
+    for (index, id) in &changes.added {
+        if list.len() < *index {
+            list.resize(*index, None);
+        }
+        list.insert(*index, Some(*id));
+    }
+    list.resize(total, None);
+    list
+}
+
+/// Pieces in single or double quotes are phrases, white space divides the rest (RFC 8621 §4.4.1).
+fn phrases(text: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let mark = rest.chars().next().filter(|c| *c == '"' || *c == '\'');
+        let (piece, behind) = match mark.and_then(|mark| rest[1..].split_once(mark)) {
+            Some(found) => found,
+            None => rest.split_once(' ').unwrap_or((rest, "")),
+        };
+        out.push(piece.to_owned());
+        rest = behind.trim();
+    }
+    out
+}
+
+/// Whether the words of a phrase follow each other in a text.
+fn contains(text: &str, phrase: &str) -> bool {
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        words.map(str::to_lowercase).collect()
+    };
+    let (text, phrase) = (words(text), words(phrase));
+    text.windows(phrase.len()).any(|run| run == phrase)
+}

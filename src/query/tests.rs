@@ -1,0 +1,304 @@
+//! Queries against the naive account, over random histories. `RESTANTE_CASES` sets how many.
+
+use proptest::prelude::*;
+
+use super::drive::{ACCOUNT, Drive, EPOCH, Op, TIMES, ops};
+use super::naive::{Draft, KEYWORDS, splice};
+use super::*;
+use crate::model::{MailboxUid, UtcMillis};
+
+fn config() -> ProptestConfig {
+    let cases = std::env::var("RESTANTE_CASES").ok().and_then(|cases| cases.parse().ok());
+    ProptestConfig { cases: cases.unwrap_or(400), max_shrink_iters: 20_000, ..ProptestConfig::default() }
+}
+
+fn keyword() -> impl Strategy<Value = String> {
+    proptest::sample::select(&KEYWORDS[..]).prop_map(str::to_owned)
+}
+
+fn condition() -> impl Strategy<Value = Condition> {
+    let uid = || (1u32..5).prop_map(MailboxUid);
+    let at = || (-1..=TIMES).prop_map(|at| UtcMillis(EPOCH + at));
+    let text = || {
+        let texts = [
+            "alpha",
+            "beta",
+            "big lunch",
+            "\"big lunch\"",
+            "'lunch big'",
+            "ann",
+            "ANN lee",
+            "'Lee Ann'",
+            "a.example",
+            "ann@a.example",
+            "plan",
+            "plan.txt",
+            "'alpha beta'",
+            "bob \"lunch\"",
+            "dinner",
+            "",
+            "-",
+            "'alpha big' ann",
+        ];
+        proptest::sample::select(texts.to_vec()).prop_map(str::to_owned)
+    };
+    let name = proptest::sample::select(vec!["X-Mark", "subject", "FROM", "Delivered-To", "X-None", "References"]);
+    let value = proptest::sample::select(vec!["one", "one two", "\"one two\"", "5.", "lee", "lunch big", "r1@x", ""]);
+    let header = (name, proptest::option::of(value))
+        .prop_map(|(name, text)| Condition::Header { name: name.into(), text: text.map(str::to_owned) });
+    prop_oneof![
+        4 => uid().prop_map(Condition::InMailbox),
+        2 => proptest::collection::vec(uid(), 0..3).prop_map(Condition::InMailboxOtherThan),
+        1 => at().prop_map(Condition::Before),
+        1 => at().prop_map(Condition::After),
+        1 => (0u64..500).prop_map(Condition::MinSize),
+        1 => (0u64..500).prop_map(Condition::MaxSize),
+        2 => keyword().prop_map(Condition::AllInThreadHaveKeyword),
+        2 => keyword().prop_map(Condition::SomeInThreadHaveKeyword),
+        2 => keyword().prop_map(Condition::NoneInThreadHaveKeyword),
+        2 => keyword().prop_map(Condition::HasKeyword),
+        2 => keyword().prop_map(Condition::NotKeyword),
+        1 => any::<bool>().prop_map(Condition::HasAttachment),
+        2 => text().prop_map(Condition::Text),
+        1 => text().prop_map(Condition::From),
+        1 => text().prop_map(Condition::To),
+        1 => text().prop_map(Condition::Cc),
+        1 => text().prop_map(Condition::Bcc),
+        2 => text().prop_map(Condition::Subject),
+        2 => text().prop_map(Condition::Body),
+        2 => header,
+    ]
+}
+
+fn filter() -> impl Strategy<Value = Filter> {
+    let leaf = prop_oneof![8 => condition().prop_map(Filter::Is), 1 => Just(Filter::default())];
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        let parts = proptest::collection::vec(inner, 0..4);
+        (parts, 0u8..3).prop_map(|(parts, operator)| match operator {
+            0 => Filter::And(parts),
+            1 => Filter::Or(parts),
+            _ => Filter::Not(parts),
+        })
+    })
+}
+
+fn comparator() -> impl Strategy<Value = Comparator> {
+    let property = prop_oneof![
+        3 => Just(Property::ReceivedAt),
+        1 => Just(Property::SentAt),
+        1 => Just(Property::Size),
+        1 => Just(Property::From),
+        1 => Just(Property::To),
+        1 => Just(Property::Subject),
+        1 => keyword().prop_map(Property::HasKeyword),
+        1 => keyword().prop_map(Property::AllInThreadHaveKeyword),
+        1 => keyword().prop_map(Property::SomeInThreadHaveKeyword),
+    ];
+    (property, any::<bool>(), proptest::sample::select(Collation::ALL.to_vec()))
+        .prop_map(|(property, ascending, collation)| Comparator { property, ascending, collation })
+}
+
+fn results() -> impl Strategy<Value = Results> {
+    (filter(), proptest::collection::vec(comparator(), 0..3), any::<bool>())
+        .prop_map(|(filter, sort, collapse)| Results { account: ACCOUNT, filter, sort, collapse })
+}
+
+/// Where a window begins, as long as there are no ids.
+#[derive(Debug, Clone)]
+enum Begin {
+    Position(i64),
+    Anchor(usize, i64),
+}
+
+fn window() -> impl Strategy<Value = (Begin, Option<usize>)> {
+    let begin = prop_oneof![
+        (-12i64..12).prop_map(Begin::Position),
+        (0usize..20, -6i64..6).prop_map(|(which, offset)| Begin::Anchor(which, offset)),
+    ];
+    (begin, proptest::option::of(0usize..8))
+}
+
+fn check_query(drive: &Drive, results: &Results, (begin, limit): &(Begin, Option<usize>), total: bool) {
+    let start = match begin {
+        Begin::Position(position) => Start::Position(*position),
+        Begin::Anchor(which, offset) => match which.checked_rem(drive.ids.len()) {
+            Some(at) => Start::Anchor { id: drive.ids[at], offset: *offset },
+            None => Start::Position(0),
+        },
+    };
+    let asked = Query { results: results.clone(), window: Window { start, limit: *limit }, total };
+    let found = query(&drive.store.view(), drive.store.secrets(), &asked);
+    let wanted = drive.now.page(&asked).ok_or(Error::AnchorNotFound).map(|(ids, position)| Answer {
+        ids,
+        position,
+        total: total.then(|| drive.now.list(results).len()),
+        state: drive.state(),
+        can_calculate: true,
+    });
+    assert_eq!(found, wanted, "{asked:?}");
+}
+
+/// From every past state: replayed on the whole old list it gives the new one, and on its first part what is known of it
+/// is true. Where nothing that it hangs on can change, it names only what came or was destroyed.
+fn check_changes(drive: &Drive, results: &Results) {
+    let view = drive.store.view();
+    let new = drive.now.list(results);
+    for (since, past) in &drive.past {
+        let old = past.list(results);
+        let mut asked =
+            QueryChanges { results: results.clone(), since: *since, total: true, ..QueryChanges::default() };
+        let found = changes(&view, drive.store.secrets(), &asked).unwrap();
+        let cached: Vec<Option<EmailId>> = old.iter().copied().map(Some).collect();
+        let wanted: Vec<Option<EmailId>> = new.iter().copied().map(Some).collect();
+        assert_eq!(splice(&cached, &found, new.len()), wanted, "{old:?} to {new:?} by {found:?} for {asked:?}");
+        assert_eq!((found.total, found.state), (Some(new.len()), drive.state()));
+        let depends = results.filter.depends();
+        if !depends.mutable && results.sort.is_empty() && !results.collapse {
+            let gone = |ids: &[EmailId], other: &[EmailId]| {
+                ids.iter().copied().filter(|id| !other.contains(id)).collect::<Vec<_>>()
+            };
+            // Of what was destroyed less is known: it may be named though it was not there.
+            let (live, dead): (Vec<EmailId>, Vec<EmailId>) =
+                found.removed.iter().partition(|id| drive.now.mails.iter().any(|mail| mail.id == **id));
+            assert_eq!(live, [], "{asked:?}");
+            assert!(gone(&old, &new).iter().all(|id| dead.contains(id)), "{asked:?}");
+            assert_eq!(found.added.iter().map(|(_, id)| *id).collect::<Vec<_>>(), gone(&new, &old), "{asked:?}");
+        }
+        let count = found.removed.len() + found.added.len();
+        asked.max_changes = Some(count);
+        assert_eq!(changes(&view, drive.store.secrets(), &asked).as_ref(), Ok(&found));
+        if let Some(fewer) = count.checked_sub(1) {
+            asked.max_changes = Some(fewer);
+            assert_eq!(changes(&view, drive.store.secrets(), &asked), Err(Error::TooManyChanges));
+        }
+        asked.max_changes = None;
+        for (at, up_to) in old.iter().enumerate() {
+            asked.up_to = Some(*up_to);
+            let part = changes(&view, drive.store.secrets(), &asked).unwrap();
+            assert!(part.removed.len() <= found.removed.len() && part.added.len() <= found.added.len());
+            let mut cached = cached.clone();
+            cached[at + 1..].fill(None);
+            let replayed = splice(&cached, &part, new.len());
+            let is_true = replayed.iter().zip(&wanted).all(|(known, id)| known.is_none() || known == id);
+            assert!(is_true, "{old:?} to {new:?} by {part:?} gave {replayed:?} for {asked:?}");
+            // What the client had up to there it still has, if that one stayed in its place.
+            if new.contains(up_to) && !found.removed.contains(up_to) {
+                let known = replayed.iter().take_while(|known| known.is_some()).count();
+                assert!(new.iter().position(|id| id == up_to).unwrap() < known, "{replayed:?} for {asked:?}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn every_query_answers_as_the_naive_account_does(
+        ops in ops(30),
+        asked in proptest::collection::vec((results(), window(), any::<bool>()), 1..12),
+    ) {
+        let mut drive = Drive::new();
+        for chunk in ops.chunks(8) {
+            drive.run(chunk);
+            for (results, window, total) in &asked {
+                check_query(&drive, results, window, *total);
+            }
+        }
+    }
+
+    #[test]
+    fn query_changes_from_every_past_state_give_the_new_list(
+        ops in ops(20),
+        asked in proptest::collection::vec(results(), 1..5),
+    ) {
+        let mut drive = Drive::new();
+        drive.run(&ops);
+        for results in &asked {
+            check_changes(&drive, results);
+        }
+    }
+
+    #[test]
+    fn counts_states_and_the_checker_agree_with_the_naive_account(ops in ops(40)) {
+        let mut drive = Drive::new();
+        drive.run(&ops);
+        let view = drive.store.view();
+        for (uid, mailbox) in view.mailboxes(ACCOUNT).unwrap() {
+            prop_assert_eq!(mailbox.counts, drive.now.counts(uid));
+        }
+        for (since, _) in &drive.past {
+            let mut wanted: Vec<_> = drive.now.changed.iter().map(|(id, at)| (*at, *id)).collect();
+            wanted.retain(|(at, _)| at > since);
+            wanted.sort_unstable();
+            prop_assert_eq!(view.emails_since(ACCOUNT, *since).unwrap(), wanted);
+        }
+        for mail in &drive.now.mails {
+            let found = view.email(ACCOUNT, mail.id).unwrap().unwrap();
+            prop_assert_eq!((&found.mailboxes, &found.keywords), (&mail.mailboxes, &mail.keywords));
+        }
+        prop_assert_eq!(drive.store.check().unwrap(), Vec::new());
+    }
+}
+
+#[test]
+fn a_state_of_the_future_is_refused_and_bounds_are_checked_first() {
+    let drive = Drive::new();
+    let (view, secrets) = (drive.store.view(), drive.store.secrets());
+    let results = Results { account: ACCOUNT, ..Results::default() };
+    let ahead = QueryChanges { results: results.clone(), since: ModSeq(1_000), ..QueryChanges::default() };
+    assert_eq!(changes(&view, secrets, &ahead), Err(Error::CannotCalculateChanges));
+    let keyword = Property::HasKeyword("$Seen".into());
+    let sort = vec![Comparator { property: keyword, ascending: true, collation: Collation::Octet }];
+    let wrong = Query { results: Results { sort, ..results.clone() }, ..Query::default() };
+    assert!(matches!(query(&view, secrets, &wrong), Err(Error::Unsupported(_))));
+    let by_size = Comparator { property: Property::Size, ascending: true, collation: Collation::Octet };
+    let sort = vec![by_size; crate::model::limits::SORT_COMPARATORS + 1];
+    let wrong = QueryChanges { results: Results { sort, ..results }, ..QueryChanges::default() };
+    assert!(matches!(changes(&view, secrets, &wrong), Err(Error::Unsupported(_))));
+}
+
+#[test]
+fn windows_at_their_ends() {
+    let mut drive = Drive::new();
+    let draft = Draft {
+        from: None,
+        to: vec![],
+        cc: None,
+        bcc: None,
+        subject: None,
+        body: vec![],
+        sent: None,
+        file: None,
+        mark: None,
+        message_id: None,
+        references: vec![],
+        traced: false,
+    };
+    // More than one step of the walk, so that its seams are crossed.
+    for n in 0..270 {
+        let boxes = [MailboxUid(1)].into();
+        drive.apply(&Op::Create {
+            draft: draft.clone(),
+            mailboxes: boxes,
+            keywords: [].into(),
+            at: UtcMillis(EPOCH + n),
+        });
+    }
+    let results = Results { account: ACCOUNT, ..Results::default() };
+    for position in [0, 1, 255, 256, 257, 269, 270, 271, -1, -270, -271, i64::MAX, i64::MIN] {
+        for limit in [None, Some(0), Some(1), Some(256), Some(usize::MAX)] {
+            for total in [false, true] {
+                if position != i64::MAX && position != i64::MIN {
+                    check_query(&drive, &results, &(Begin::Position(position), limit), total);
+                }
+                let window = Window { start: Start::Position(position), limit };
+                let asked = Query { results: results.clone(), window, total };
+                assert!(query(&drive.store.view(), drive.store.secrets(), &asked).is_ok());
+            }
+        }
+    }
+    let anchor = Start::Anchor { id: drive.ids[0], offset: i64::MIN };
+    let asked = Query { results, window: Window { start: anchor, limit: Some(1) }, total: false };
+    assert_eq!(query(&drive.store.view(), drive.store.secrets(), &asked).unwrap().position, 0);
+}

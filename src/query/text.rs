@@ -1,0 +1,235 @@
+//! The text conditions (RFC 8621 §4.4.1): what is looked for, and whether an email has it.
+//!
+//! White space divides a text into pieces that must all be found. A piece in quotation marks (matched, single or double; a
+//! backslash takes the next character as it is) is a phrase, and so is one that gives several words, as an address or a run
+//! of Han characters does: its words must follow each other, in one field. Pieces without any word are passed over; a text
+//! that has no other looks for nothing, and every email has that.
+//!
+//! A piece `@example.org` is a domain: of addresses it finds those in that domain or one below it, elsewhere it is a phrase.
+//!
+//! Tokens are hashes of 28 bits: what they match is very likely there. [`Needle::stands`] looks at the message itself.
+
+use crate::message::Message;
+use crate::message::content::content;
+use crate::message::tokens::{self, Seen, WordHash, each_token};
+use crate::message::words::each_word;
+use crate::model::address::domain_is_well_formed;
+use crate::model::field::field_at;
+use crate::model::{Address, Secrets, Tokens};
+
+/// The fields that have words.
+pub const WORDS: u16 =
+    tokens::FROM | tokens::TO | tokens::CC | tokens::BCC | tokens::SUBJECT | tokens::BODY | tokens::ATTACHMENT_NAME;
+/// The fields whose addresses are kept as text.
+const ADDRESSES: u16 = tokens::FROM | tokens::TO | tokens::CC | tokens::BCC | tokens::DELIVERED_TO;
+/// Words of a text that are looked for; what follows is not looked at.
+const SOUGHT: usize = 256;
+/// Octets of a message in which a word is sought before the message is read.
+const QUICK: usize = 256 << 10;
+
+/// A text to be found in some fields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Needle {
+    fields: u16,
+    pub(super) pieces: Vec<Piece>,
+}
+
+/// What must be found, one way or the other.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Piece {
+    pub(super) phrase: Vec<Sought>,
+    /// In which fields the phrase may be.
+    pub(super) fields: u16,
+    /// Texts with one of these beginnings.
+    pub(super) texts: Vec<Text>,
+    /// In which fields the texts may be.
+    pub(super) text_fields: u16,
+}
+
+/// A word of a phrase.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Sought {
+    pub(super) word: String,
+    pub(super) hash: u32,
+    /// How far behind the phrase's first word.
+    pub(super) step: u32,
+}
+
+/// A text token that is looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Text {
+    pub(super) begins: String,
+    /// Nothing may follow.
+    pub(super) whole: bool,
+}
+
+impl Text {
+    pub(super) fn is(&self, text: &str) -> bool {
+        text.strip_prefix(&self.begins).is_some_and(|rest| !self.whole || rest.is_empty())
+    }
+}
+
+impl Needle {
+    /// To find `text` in any of `fields` (bits of `message::tokens`).
+    #[must_use]
+    pub fn new(text: &str, fields: u16, secrets: &Secrets) -> Self {
+        let hash = WordHash::new(secrets);
+        let mut left = SOUGHT;
+        let mut out = Vec::new();
+        for piece in pieces(text) {
+            let mut phrase: Vec<Sought> = Vec::new();
+            each_word(&piece, |found| {
+                if !found.inner && left > 0 {
+                    left -= 1;
+                    phrase.push(Sought { word: found.word.to_owned(), hash: hash.of(found.word), step: found.at });
+                }
+            });
+            if phrase.is_empty() {
+                continue;
+            }
+            let mut one = Piece { phrase, fields: fields & WORDS, ..Piece::default() };
+            if let Some(domain) = piece.strip_prefix('@').filter(|domain| domain_is_well_formed(domain)) {
+                let whole = Address::from_parts("", domain).reversed_domain();
+                let below = format!("{}.", whole.trim_end_matches('@'));
+                one.texts = [whole, below].map(|begins| Text { begins, whole: false }).into();
+                one.text_fields = fields & ADDRESSES;
+                one.fields &= !ADDRESSES;
+            }
+            out.push(one);
+        }
+        Self { fields, pieces: out }
+    }
+
+    /// To find a token that is kept as text (an address with its domain reversed, a List-Id, a Message-ID, a media type),
+    /// or, where `begins`, one that begins so.
+    #[must_use]
+    pub fn of_text(text: &str, begins: bool, fields: u16) -> Self {
+        let texts = vec![Text { begins: text.to_owned(), whole: !begins }];
+        Self { fields, pieces: vec![Piece { texts, text_fields: fields, ..Piece::default() }] }
+    }
+
+    /// In which fields it is looked for.
+    #[must_use]
+    pub fn fields(&self) -> u16 {
+        self.fields
+    }
+
+    /// Whether it looks for nothing, which every email has.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Whether an email with these tokens has it, but for words of one hash.
+    #[must_use]
+    pub fn matches(&self, tokens: &Tokens) -> bool {
+        let positions = |sought: &Sought| {
+            let at = tokens.words.binary_search_by_key(&sought.hash, |word| word.hash).ok();
+            at.and_then(|at| tokens.words.get(at)).map_or(&[][..], |word| &word.positions)
+        };
+        self.is_in(positions, &tokens.texts)
+    }
+
+    /// Whether a message, as it was received, has it.
+    #[must_use]
+    pub fn stands(&self, raw: &[u8]) -> bool {
+        let message = Message::parse(raw);
+        let mut found: Vec<(&str, Vec<u32>)> = self.words().map(|sought| (sought.word.as_str(), Vec::new())).collect();
+        found.sort_unstable();
+        found.dedup();
+        let mut texts = Vec::new();
+        each_token(&message, &content(&message), |seen| match seen {
+            Seen::Word(word, _, position) => {
+                let at = found.binary_search_by_key(&word, |(known, _)| known).ok();
+                if let Some((_, positions)) = at.and_then(|at| found.get_mut(at)) {
+                    positions.push(position);
+                }
+            }
+            Seen::Text(text, field) => texts.push((text.to_owned(), field)),
+        });
+        for (_, positions) in &mut found {
+            positions.sort_unstable();
+        }
+        let positions = |sought: &Sought| {
+            let at = found.binary_search_by_key(&sought.word.as_str(), |(word, _)| word).ok();
+            at.and_then(|at| found.get(at)).map_or(&[][..], |(_, positions)| positions)
+        };
+        self.is_in(positions, &texts)
+    }
+
+    /// Whether a message whose tokens match has it: where the words stand in the octets as they are, that is no chance.
+    pub(super) fn confirms(&self, raw: &[u8]) -> bool {
+        let mut lower = raw.get(..raw.len().min(QUICK)).unwrap_or_default().to_vec();
+        lower.make_ascii_lowercase();
+        let whole = |sought: &Sought| {
+            let word = sought.word.as_bytes();
+            let is_edge =
+                |octet: Option<&u8>| octet.is_none_or(|octet| octet.is_ascii() && !octet.is_ascii_alphanumeric());
+            word.is_ascii()
+                && memchr::memmem::find_iter(&lower, word).any(|at| {
+                    let before = at.checked_sub(1).and_then(|at| lower.get(at));
+                    is_edge(before) && is_edge(lower.get(at + word.len()))
+                })
+        };
+        self.pieces.iter().all(|piece| piece.texts.is_empty()) && self.words().all(whole) || self.stands(raw)
+    }
+
+    fn words(&self) -> impl Iterator<Item = &Sought> {
+        self.pieces.iter().flat_map(|piece| &piece.phrase)
+    }
+
+    fn is_in<'t>(&self, positions: impl Fn(&Sought) -> &'t [u32], texts: &[(String, u16)]) -> bool {
+        self.pieces.iter().all(|piece| {
+            let text = |(text, fields): &(String, u16)| {
+                fields & piece.text_fields != 0 && piece.texts.iter().any(|wanted| wanted.is(text))
+            };
+            let all: Vec<&[u32]> = piece.phrase.iter().map(&positions).collect();
+            piece.is_at(&all) || texts.iter().any(text)
+        })
+    }
+}
+
+impl Piece {
+    /// Whether the phrase stands somewhere in its fields, by the positions of each of its words.
+    pub(super) fn is_at(&self, positions: &[&[u32]]) -> bool {
+        let Some((first, rest)) = positions.split_first() else { return false };
+        let Some((start, behind)) = self.phrase.split_first() else { return false };
+        first.iter().filter(|at| field_at(**at) & self.fields != 0).any(|at| {
+            rest.iter().zip(behind).all(|(positions, sought)| {
+                let wanted = at.saturating_add(sought.step.saturating_sub(start.step));
+                positions.binary_search(&wanted).is_ok()
+            })
+        })
+    }
+}
+
+/// The pieces of a text: what stands in quotation marks, and what white space divides.
+#[must_use]
+pub fn pieces(text: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let quoted = matches!(first, '"' | '\'').then(|| phrase(rest.get(1..).unwrap_or_default(), first)).flatten();
+        let (piece, behind) = quoted.unwrap_or_else(|| {
+            let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+            (rest.get(..end).unwrap_or_default().to_owned(), rest.get(end..).unwrap_or_default())
+        });
+        out.push(piece);
+        rest = behind.trim_start();
+    }
+    out
+}
+
+/// A phrase up to its closing mark, and what follows; nothing where the mark is not closed.
+fn phrase(text: &str, mark: char) -> Option<(String, &str)> {
+    let mut out = String::new();
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\\' => out.extend(chars.next().map(|(_, c)| c)),
+            _ if c == mark => return Some((out, text.get(at.saturating_add(c.len_utf8())..).unwrap_or_default())),
+            _ => out.push(c),
+        }
+    }
+    None
+}

@@ -1,0 +1,77 @@
+//! How many emails of a thread have a keyword: from the thread's row where that tells, else from its emails, each thread
+//! asked once.
+
+use std::collections::HashMap;
+
+use super::Error;
+use crate::model::{AccountId, ThreadId, keyword};
+use crate::store::View;
+
+/// Answers remembered at once.
+const REMEMBERED: usize = 100_000;
+
+/// Which emails of a thread have a keyword.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Share {
+    /// None of them.
+    None,
+    /// Some, not all.
+    Some,
+    /// All of them.
+    All,
+}
+
+impl Share {
+    fn of(with: u32, all: u32) -> Self {
+        match with {
+            0 => Self::None,
+            _ if with >= all => Self::All,
+            _ => Self::Some,
+        }
+    }
+}
+
+/// The threads of an account on one view.
+#[derive(Debug)]
+pub(super) struct Threads<'v> {
+    view: &'v View<'v>,
+    account: AccountId,
+    /// By keyword; there are few.
+    known: Vec<(String, HashMap<ThreadId, Share>)>,
+}
+
+impl<'v> Threads<'v> {
+    pub(super) fn new(view: &'v View<'v>, account: AccountId) -> Self {
+        Self { view, account, known: Vec::new() }
+    }
+
+    pub(super) fn share(&mut self, thread: ThreadId, word: &str) -> Result<Share, Error> {
+        if word == keyword::SEEN || word == keyword::FLAGGED {
+            let row = self.view.thread(self.account, thread)?.unwrap_or_default();
+            let with = if word == keyword::FLAGGED { row.flagged } else { row.emails.saturating_sub(row.unseen) };
+            return Ok(Share::of(with, row.emails));
+        }
+        let remembered = self.known.iter().find(|(known, _)| known == word).and_then(|(_, of)| of.get(&thread));
+        if let Some(share) = remembered {
+            return Ok(*share);
+        }
+        let (mut with, mut all) = (0, 0);
+        for id in self.view.thread_emails(self.account, thread)? {
+            if let Some(email) = self.view.email(self.account, id)? {
+                all += 1;
+                with += u32::from(email.has(word));
+            }
+        }
+        let share = Share::of(with, all);
+        match self.known.iter_mut().find(|(known, _)| known == word) {
+            Some((_, of)) => {
+                if of.len() >= REMEMBERED {
+                    of.clear();
+                }
+                of.insert(thread, share);
+            }
+            None => self.known.push((word.to_owned(), HashMap::from([(thread, share)]))),
+        }
+        Ok(share)
+    }
+}
