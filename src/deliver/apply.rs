@@ -308,7 +308,7 @@ fn answer(txn: &mut Txn<'_>, plan: &Plan, email: EmailId) -> Result<Verdict, Err
     if current.generation != *generation {
         return Ok(silent(Reason::Disabled.code(), "the response was changed at that moment"));
     }
-    if let Some(at) = txn.told_at(told, *generation)? {
+    if let Some(at) = txn.view().told_at(account, told, *generation)? {
         return Ok(silent(Reason::AlreadyTold.code(), &format!("told {at}")));
     }
     let now = txn.now();

@@ -13,7 +13,7 @@ use super::filter::Depends;
 use super::generic::list;
 use super::sort::{self, Entry};
 use super::{Changes, Error, QueryChanges};
-use crate::model::{DataType, EmailId, EmailMetadata, ModSeq, Secrets};
+use crate::model::{DataType, EmailId, EmailMetadata, Secrets};
 use crate::store::View;
 
 /// Answers Email/queryChanges.
@@ -24,8 +24,7 @@ pub fn changes(view: &View<'_>, secrets: &Secrets, asked: &QueryChanges) -> Resu
     let results = &asked.results;
     results.validate()?;
     let marks = view.account_state(results.account)?;
-    let mark = |marks: &[ModSeq]| marks.get(DataType::Email as usize).copied().unwrap_or_default();
-    let (low, high) = (mark(&marks.low), mark(&marks.high));
+    let (low, high) = (marks.purged(DataType::Email), marks.state(DataType::Email));
     if asked.since > high || asked.since < low {
         return Err(Error::CannotCalculateChanges);
     }

@@ -41,7 +41,7 @@ pub(super) struct Piece {
     /// In which fields the phrase may be.
     pub(super) fields: u16,
     /// Texts with one of these beginnings.
-    pub(super) texts: Vec<Text>,
+    pub(super) texts: Vec<String>,
     /// In which fields the texts may be.
     pub(super) text_fields: u16,
 }
@@ -53,20 +53,6 @@ pub(super) struct Sought {
     pub(super) hash: u32,
     /// How far behind the phrase's first word.
     pub(super) step: u32,
-}
-
-/// A text token that is looked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Text {
-    pub(super) begins: String,
-    /// Nothing may follow.
-    pub(super) whole: bool,
-}
-
-impl Text {
-    pub(super) fn is(&self, text: &str) -> bool {
-        text.strip_prefix(&self.begins).is_some_and(|rest| !self.whole || rest.is_empty())
-    }
 }
 
 impl Needle {
@@ -91,21 +77,13 @@ impl Needle {
             if let Some(domain) = piece.strip_prefix('@').filter(|domain| domain_is_well_formed(domain)) {
                 let whole = Address::from_parts("", domain).reversed_domain();
                 let below = format!("{}.", whole.trim_end_matches('@'));
-                one.texts = [whole, below].map(|begins| Text { begins, whole: false }).into();
+                one.texts = vec![whole, below];
                 one.text_fields = fields & ADDRESSES;
                 one.fields &= !ADDRESSES;
             }
             out.push(one);
         }
         Self { fields, pieces: out }
-    }
-
-    /// To find a token that is kept as text (an address with its domain reversed, a List-Id, a Message-ID, a media type),
-    /// or, where `begins`, one that begins so.
-    #[must_use]
-    pub fn of_text(text: &str, begins: bool, fields: u16) -> Self {
-        let texts = vec![Text { begins: text.to_owned(), whole: !begins }];
-        Self { fields, pieces: vec![Piece { texts, text_fields: fields, ..Piece::default() }] }
     }
 
     /// In which fields it is looked for.
@@ -181,7 +159,7 @@ impl Needle {
     fn is_in<'t>(&self, positions: impl Fn(&Sought) -> &'t [u32], texts: &[(String, u16)]) -> bool {
         self.pieces.iter().all(|piece| {
             let text = |(text, fields): &(String, u16)| {
-                fields & piece.text_fields != 0 && piece.texts.iter().any(|wanted| wanted.is(text))
+                fields & piece.text_fields != 0 && piece.texts.iter().any(|beginning| text.starts_with(beginning))
             };
             let all: Vec<&[u32]> = piece.phrase.iter().map(&positions).collect();
             piece.is_at(&all) || texts.iter().any(text)

@@ -1,9 +1,7 @@
 //! The vacation response, who was told, and what was decided.
 
 use super::Txn;
-use crate::model::{
-    Action, ActionKind, Address, DataType, Decision, ToldKey, UtcMillis, VacationResponse, Verdict, limits,
-};
+use crate::model::{Action, ActionKind, Address, DataType, Decision, ToldKey, VacationResponse, Verdict, limits};
 use crate::store::engine::{Read, Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
@@ -111,14 +109,5 @@ impl Txn<'_> {
             self.put_row(key, &Decision { verdict, ..decision });
         }
         Ok(())
-    }
-
-    /// When a sender was told, if in this generation of the response.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn told_at(&self, who: &ToldKey, generation: u32) -> Result<Option<UtcMillis>, Error> {
-        let told = self.row::<Told>(&key::told(self.account, who))?;
-        Ok(told.filter(|told| told.generation == generation).map(|told| told.at))
     }
 }

@@ -123,8 +123,7 @@ impl View<'_> {
     /// The newest state of a type, if changes since a state can be told.
     fn within(&self, account: AccountId, data: DataType, since: Since) -> Result<Option<ModSeq>, Error> {
         let state = self.account_state(account)?;
-        let mark = |marks: &[ModSeq]| marks.get(data as usize).copied().unwrap_or_default();
-        let (high, low) = (mark(&state.high), mark(&state.low));
+        let (high, low) = (state.state(data), state.purged(data));
         Ok((since.mark <= state.modseq && since.mark >= low && since.base <= since.mark)
             .then_some(high.max(since.mark)))
     }

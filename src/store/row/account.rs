@@ -126,6 +126,12 @@ impl State {
     pub fn state(&self, data: DataType) -> ModSeq {
         self.high.get(data as usize).copied().unwrap_or_default()
     }
+
+    /// The newest change of a data type that was purged.
+    #[must_use]
+    pub fn purged(&self, data: DataType) -> ModSeq {
+        self.low.get(data as usize).copied().unwrap_or_default()
+    }
 }
 
 impl Row for State {
