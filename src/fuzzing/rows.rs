@@ -25,6 +25,8 @@ pub fn row(data: &[u8]) {
     again::<Delivery>(data);
     again::<Decision>(data);
     again::<Action>(data);
+    again::<row::Noted>(data);
+    again::<row::Sweep>(data);
     let tokens = decoded(decode_tokens(b"key", data));
     if let Some((prefix, content)) = decoded(decode_content(b"key", data)) {
         let rows = MessageRows { content: content.clone(), ..MessageRows::default() };
@@ -140,6 +142,9 @@ impl Keys {
             (vec![a, t, e], key::purge(account, at, email)),
             (vec![a, n], key::action(account, ActionId(n))),
             (vec![t, a, n], key::due(at, account, ActionId(n))),
+            (then_hash(&[t]), key::blob_purge(at, &BlobHash(self.hash))),
+            (vec![a, t], key::history(account, at)),
+            (vec![a, v], key::sweep(account, self.view as u8)),
         ]
     }
 

@@ -1,17 +1,22 @@
 //! Random changes of an account, done to a store and to the naive account alike, with every state that there was.
+//!
+//! Upkeep takes from the store what it may forget, and from the past what can be told no more.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::naive::{self, BODY, Draft, FILES, KEYWORDS, MARKS, Mail, PEOPLE, SUBJECTS};
 use crate::message::rows;
 use crate::model::clock::Fixed;
-use crate::model::{AccountId, AccountRow, Address, DataType, EmailId, MailboxUid, ModSeq, Role, UtcMillis};
+use crate::model::{
+    AccountId, AccountRow, Address, Clock as _, DataType, EmailId, MailboxUid, ModSeq, Role, UtcMillis,
+};
 use crate::store::engine::Engine;
 use crate::store::engine::memory::Memory;
-use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options, Store};
+use crate::store::{EncodedMessage, Error, NewEmail, NewMailbox, Options, Store, Txn};
 
 /// Whose account it is.
 pub(super) const ACCOUNT: AccountId = AccountId(1);
@@ -19,13 +24,48 @@ pub(super) const ACCOUNT: AccountId = AccountId(1);
 pub(super) const EPOCH: i64 = 1_790_000_000_000;
 /// Different times of receipt.
 pub(super) const TIMES: i64 = 6;
+/// Days in which what was destroyed can be restored.
+const GRACE: u32 = 4;
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// One change. `which` counts the live emails round.
 #[derive(Debug, Clone)]
 pub(super) enum Op {
-    Create { draft: Draft, mailboxes: BTreeSet<MailboxUid>, keywords: BTreeSet<String>, at: UtcMillis },
-    Update { which: usize, mailboxes: BTreeSet<MailboxUid>, keywords: BTreeSet<String> },
-    Destroy { which: usize },
+    Create {
+        draft: Draft,
+        mailboxes: BTreeSet<MailboxUid>,
+        keywords: BTreeSet<String>,
+        at: UtcMillis,
+    },
+    Update {
+        which: usize,
+        mailboxes: BTreeSet<MailboxUid>,
+        keywords: BTreeSet<String>,
+    },
+    Destroy {
+        which: usize,
+    },
+    /// `which` counts what was destroyed and has its tombstone.
+    Restore {
+        which: usize,
+    },
+    /// Days go by.
+    Wait {
+        days: u32,
+    },
+    /// Upkeep, of what the bits say: emails, history, threads, messages; in steps of so many rows.
+    Keep {
+        what: u8,
+        most: usize,
+    },
+}
+
+/// A destroyed email.
+#[derive(Debug, Clone)]
+struct Dead {
+    mail: Mail,
+    at: UtcMillis,
+    restored: bool,
 }
 
 /// Up to `most` changes.
@@ -38,6 +78,9 @@ pub(super) fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
         4 => (0usize..12, mailboxes(), keywords())
             .prop_map(|(which, mailboxes, keywords)| Op::Update { which, mailboxes, keywords }),
         2 => (0usize..12).prop_map(|which| Op::Destroy { which }),
+        1 => (0usize..6).prop_map(|which| Op::Restore { which }),
+        1 => (1u32..6).prop_map(|days| Op::Wait { days }),
+        1 => (1u8..16, 1usize..4).prop_map(|(what, most)| Op::Keep { what, most }),
     ];
     proptest::collection::vec(op, 1..most)
 }
@@ -81,6 +124,10 @@ pub(super) struct Drive {
     pub(super) past: Vec<(ModSeq, naive::Account)>,
     /// Every email that there ever was.
     pub(super) ids: Vec<EmailId>,
+    /// The newest change of a purged email.
+    pub(super) low: ModSeq,
+    clock: Arc<Fixed>,
+    dead: Vec<Dead>,
 }
 
 impl Drive {
@@ -92,7 +139,7 @@ impl Drive {
     /// Over an empty engine.
     pub(super) fn over(engine: Arc<dyn Engine>) -> Self {
         let clock = Arc::new(Fixed::at(UtcMillis(EPOCH)));
-        let store = Store::over(engine, &Options::small(), clock).unwrap();
+        let store = Store::over(engine, &Options::small(), clock.clone()).unwrap();
         let row = AccountRow {
             name: "me".into(),
             primary: Address::from_parts("me", "a.example"),
@@ -114,7 +161,8 @@ impl Drive {
             Ok(())
         });
         made.unwrap().1.wait_blocking().unwrap();
-        let mut drive = Self { store, now: naive::Account::default(), past: Vec::new(), ids: Vec::new() };
+        let (now, past, ids, dead) = (naive::Account::default(), Vec::new(), Vec::new(), Vec::new());
+        let mut drive = Self { store, now, past, ids, low: ModSeq(0), clock, dead };
         drive.past.push((drive.state(), naive::Account::default()));
         drive
     }
@@ -146,10 +194,21 @@ impl Drive {
                 (!same).then_some(id)
             }),
             Op::Destroy { which } => self.at(*which).map(|at| {
-                let id = self.now.mails.remove(at).id;
-                self.store.commit(ACCOUNT, |txn| txn.destroy_email(id)).unwrap().1.wait_blocking().unwrap();
+                let mail = self.now.mails.remove(at);
+                let id = mail.id;
+                self.done(ACCOUNT, |txn| txn.destroy_email(id)).unwrap();
+                self.dead.push(Dead { mail, at: self.clock.now(), restored: false });
                 id
             }),
+            Op::Restore { which } => which.checked_rem(self.dead.len()).and_then(|at| self.restore(at)),
+            Op::Wait { days } => {
+                self.clock.advance(DAY * *days);
+                None
+            }
+            Op::Keep { what, most } => {
+                self.keep(*what, *most);
+                None
+            }
         };
         assert_eq!(self.modseq().0, before.0 + u64::from(changed.is_some()));
         if let Some(id) = changed {
@@ -186,6 +245,64 @@ impl Drive {
         let (mailboxes, keywords) = (mailboxes.clone(), keywords.clone());
         self.now.mails.push(Mail { id, thread, mailboxes, keywords, received_at, draft: draft.clone() });
         id
+    }
+
+    /// A second time, or too late, it is refused; else it comes back with all but its id and its thread.
+    fn restore(&mut self, at: usize) -> Option<EmailId> {
+        let Dead { mail, at: end, restored } = self.dead[at].clone();
+        let raw = mail.draft.raw();
+        let message = EncodedMessage::new(&rows(raw.as_bytes(), self.store.secrets()));
+        let made = self.done(ACCOUNT, |txn| txn.restore_email(mail.id, &message, DAY * GRACE));
+        if restored || self.clock.now() >= end.after(DAY * GRACE) {
+            assert!(matches!(made, Err(Error::Conflict(_))), "{made:?}");
+            return None;
+        }
+        let (id, thread) = made.unwrap();
+        assert!(!self.ids.contains(&id), "an id is used once");
+        assert_eq!((id.received_at(), thread), (mail.received_at, self.now.thread_for(&mail.draft)));
+        self.ids.push(id);
+        self.dead[at].restored = true;
+        self.now.mails.push(Mail { id, thread, ..mail });
+        Some(id)
+    }
+
+    /// Takes nothing that is asked for within its time, and leaves the store in order after each step.
+    fn keep(&mut self, what: u8, most: usize) {
+        let now = self.clock.now();
+        let (upto, yesterday) = (now.before(DAY * GRACE), now.before(DAY));
+        let mut left = true;
+        while left {
+            left = false;
+            if what & 1 != 0 {
+                left |= self.done(ACCOUNT, |txn| txn.purge_emails(upto, most)).unwrap().left;
+            }
+            if what & 2 != 0 {
+                self.done(ACCOUNT, |txn| txn.note_history(DAY)).unwrap();
+                left |= self.done(ACCOUNT, |txn| txn.purge_history(upto, most)).unwrap();
+            }
+            if what & 4 != 0 {
+                // Those of dead threads alone: no time is long ago enough.
+                let swept = self.done(ACCOUNT, |txn| txn.sweep_thread_refs(UtcMillis(0), DAY, most));
+                left |= swept.unwrap().1;
+            }
+            if what & 8 != 0 {
+                left |= self.done(AccountId::SITE, |txn| txn.collect_blobs(yesterday, most)).unwrap().left;
+                left |= self.done(AccountId::SITE, |txn| txn.sweep_blobs(DAY, most)).unwrap();
+            }
+            assert_eq!(self.store.check().unwrap(), []);
+        }
+        if what & 1 != 0 {
+            for Dead { mail, .. } in self.dead.extract_if(.., |dead| dead.at <= upto) {
+                let changed = self.now.changed.remove(&mail.id).unwrap();
+                self.low = self.low.max(changed);
+            }
+        }
+    }
+
+    fn done<T>(&self, account: AccountId, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {
+        let (value, ticket) = self.store.commit(account, change)?;
+        ticket.wait_blocking()?;
+        Ok(value)
     }
 
     fn at(&self, which: usize) -> Option<usize> {

@@ -29,6 +29,9 @@
 //! email_purge          account:4 deleted at:8 email:8
 //! outbox               account:4 action:8
 //! outbox_due           due:8 account:4 action:8
+//! blob_purge           at:8 hash:32
+//! history              account:4 at:8
+//! sweeps               account:4 what:1
 //!
 //! listing = mailbox:4 view:1 shape:1
 //! ```
@@ -227,6 +230,24 @@ pub fn action(account: AccountId, action: ActionId) -> Vec<u8> {
 #[must_use]
 pub fn due(at: UtcMillis, account: AccountId, action: ActionId) -> Vec<u8> {
     Key::default().u64(millis(at)).u32(account.0).u64(action.0).0
+}
+
+/// `blob_purge`.
+#[must_use]
+pub fn blob_purge(at: UtcMillis, hash: &BlobHash) -> Vec<u8> {
+    Key::default().u64(millis(at)).bytes(&hash.0).0
+}
+
+/// `history`.
+#[must_use]
+pub fn history(account: AccountId, at: UtcMillis) -> Vec<u8> {
+    Key::of(account).u64(millis(at)).0
+}
+
+/// `sweeps`.
+#[must_use]
+pub fn sweep(account: AccountId, what: u8) -> Vec<u8> {
+    Key::of(account).u8(what).0
 }
 
 /// Reads numbers back out of a key, from its end: those of fixed width that end it.

@@ -23,13 +23,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use commit::{NewEmail, NewMailbox, Results, Ticket, Txn};
+pub use commit::{Collected, Copied, NewEmail, NewMailbox, Purged, Results, Ticket, Txn};
 pub use engine::Statistics;
 pub use error::Error;
-pub use read::{Changes, MailboxChanges, Moves, Page, Seek, Since, View};
+pub use read::{Changes, Destroyed, MailboxChanges, Moves, Page, Seek, Since, View};
 pub use row::{Delivery, EncodedMessage, State, Thread, Told};
 
-use crate::model::{AccountId, Change, Clock, Secrets};
+use crate::model::{AccountId, Change, Clock, EmailId, Secrets, ThreadId};
 use commit::Committer;
 use commit::rank::Ranking;
 use engine::{Batch, Engine};
@@ -189,6 +189,31 @@ impl Store {
         let value = Some(row::blob(raw, self.0.clock.now()));
         let put = engine::Put { table: engine::Table::Blobs, key: key::blob(&message.blob), value };
         self.commit_many(accounts, Batch { puts: vec![put], asserts: Vec::new() }, change)
+    }
+
+    /// Copies an email, as it is at this moment, into another account (or its own): octets and trace prefix are the same,
+    /// all else is said by `copied`. A copy puts the message anew, as a delivery does: so it cannot be collected while the
+    /// copy is on its way, though the two accounts are not locked together.
+    ///
+    /// # Errors
+    /// `NotFound` where the email is not there; those of `Txn::create_email`.
+    pub fn copy_email(
+        &self,
+        (from, id): (AccountId, EmailId),
+        to: AccountId,
+        message: &EncodedMessage,
+        copied: &Copied,
+    ) -> Result<((EmailId, ThreadId), Ticket), Error> {
+        let gone = || Error::NotFound("email");
+        let (raw, prefix) = {
+            let view = self.view();
+            let email = view.email(from, id)?.filter(|email| email.blob == message.blob).ok_or_else(gone)?;
+            let raw = view.received(&email.blob)?.ok_or_else(gone)?;
+            (raw, view.content(from, id)?.ok_or_else(gone)?.0)
+        };
+        let (mut results, ticket) =
+            self.commit_message(&[to], message, &raw, |txn| txn.create_email(&copied.email(message, &prefix)));
+        results.pop().map_or_else(|| Err(gone()), |(_, made)| made.map(|made| (made, ticket)))
     }
 
     fn commit_many<T>(

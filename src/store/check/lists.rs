@@ -37,6 +37,9 @@ impl Checker<'_> {
         for (uid, kept) in boxes.into_iter().chain([(MailboxUid::ALL, self.state.kept.clone())]) {
             let usual = View::ALL.into_iter().find(|view| view.is_usual(uid));
             let deleted = self.mailboxes.get(&uid).is_some_and(|mailbox| mailbox.deleted);
+            if deleted {
+                wanted.loose.push(key::mailbox(self.account, uid));
+            }
             if !deleted && !kept.iter().any(|entry| Some(entry.view) == usual && entry.is_whole()) {
                 self.say(Table::Mailboxes, &key::mailbox(self.account, uid), "the usual listing is not kept");
             }

@@ -5,10 +5,14 @@
 //!    `threads` rows equal a recount. 3. Counts equal a recount. 4. Every live email has content and tokens. 5. Every live
 //!    email has its blob and its reference to it. 6. No change number is above the account's. 7. Told rows belong to the
 //!    current generation. 8. Queued actions and wake-up hints point at each other. 9. Quota equals the sum of sizes.
+//!    10. A tombstone holds what restoring it needs, or nothing; a dead thread's row goes with the email that was its last;
+//!    nothing is kept of emails that are not there. 11. Every message is held by an email, or is to be looked at by the
+//!    collection. 12. No low mark is above the newest change.
 
 mod deeds;
 mod emails;
 mod lists;
+mod remains;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -70,6 +74,7 @@ pub(super) fn run(read: &dyn Read, ranking: Ranking) -> Result<Vec<Breach>, Erro
             breaches: Vec::new(),
         };
         checker.emails()?;
+        checker.remains()?;
         checker.threads()?;
         checker.listings()?;
         checker.deeds()?;
@@ -77,6 +82,7 @@ pub(super) fn run(read: &dyn Read, ranking: Ranking) -> Result<Vec<Breach>, Erro
     }
     deeds::hints(read, &mut breaches)?;
     emails::blob_refs(read, &mut breaches)?;
+    remains::unheld(read, &mut breaches)?;
     Ok(breaches)
 }
 

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use super::Txn;
 use super::rank::Ranking;
 use crate::model::{AccountId, Change, UtcMillis};
-use crate::store::engine::{Batch, Engine};
+use crate::store::engine::{Batch, Engine, Table, after};
 use crate::store::error::Error;
 
 /// Octets that one synced write may hold.
@@ -155,7 +155,7 @@ impl Committer {
         &self,
         now: UtcMillis,
         accounts: &[AccountId],
-        shared: Batch,
+        mut shared: Batch,
         mut change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> Results<T> {
         let mut accounts = accounts.to_vec();
@@ -195,6 +195,8 @@ impl Committer {
             return (results, Ticket(None));
         }
         let (done, waiting) = oneshot::channel();
+        // A message that none of them refers to would be one that nobody ever collects.
+        shared.puts.retain(|put| put.table != Table::Blobs || parts.iter().any(|part| part.refers_to(&put.key)));
         let shared_rows = (writes && !shared.puts.is_empty()).then(|| Arc::new(shared));
         for part in &parts {
             let mut queued = part.cell.queued.lock();
@@ -207,6 +209,15 @@ impl Committer {
         self.shared.push(Item { shared: shared_rows, parts, done });
         drop(guards);
         (results, Ticket(Some(waiting)))
+    }
+}
+
+impl Part {
+    /// Whether its rows hold a reference to a message.
+    fn refers_to(&self, blob: &[u8]) -> bool {
+        let end = after(blob);
+        let rows = self.rows.as_ref();
+        rows.is_some_and(|(batch, _)| batch.range(Table::BlobRefs, blob, &end).any(|put| put.value.is_some()))
     }
 }
 

@@ -1,7 +1,5 @@
 //! Queued actions and served transactions: in the same commit as what gave rise to them.
 
-use std::time::Duration;
-
 use super::Txn;
 use crate::model::{Action, ActionId, Address, DataType, EmailId, UtcMillis, limits};
 use crate::store::engine::{Read as _, Table, after};
@@ -84,7 +82,7 @@ impl Txn<'_> {
         recipients: &[Address],
     ) -> Result<(), Error> {
         if hash.first().is_some_and(|octet| octet % EXPIRE_EVERY == 0) {
-            self.expire()?;
+            self.expire_deeds(EXPIRED_AT_ONCE)?;
         }
         let known = self.delivery(hash)?;
         let mut row = match known.clone() {
@@ -105,6 +103,7 @@ impl Txn<'_> {
         }
         Ok(())
     }
+
     fn forget_delivery(&mut self, hash: &[u8; 32]) -> Result<(), Error> {
         let key = key::delivery(self.account, hash);
         if let Some(old) = self.row::<Delivery>(&key)? {
@@ -114,26 +113,29 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Forgets some of what was kept for its time: more than comes until it is done again, so that all of it stays bounded.
-    fn expire(&mut self) -> Result<(), Error> {
+    /// Forgets up to `most` served transactions and as many decisions that were kept for their time, the oldest first; says
+    /// whether more may be left. Deliveries do so by and by; upkeep does it for accounts that get none.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn expire_deeds(&mut self, most: usize) -> Result<bool, Error> {
         let account = self.account;
-        let before =
-            |kept| UtcMillis(self.now.0.saturating_sub(i64::try_from(Duration::as_millis(&kept)).unwrap_or(i64::MAX)));
         let mut served: Vec<[u8; 32]> = Vec::new();
-        let (from, to) =
-            (key::account(account), key::delivery_by_time(account, before(limits::DELIVERIES_KEPT), &[0; 32]));
+        let over = UtcMillis(self.now.before(limits::DELIVERIES_KEPT).0.saturating_add(1));
+        let (from, to) = (key::account(account), key::delivery_by_time(account, over, &[0; 32]));
         self.scan(Table::DeliveryByTime, &from, &to, false, &mut |key, _| {
             served.push(Parts::of(Table::DeliveryByTime, key).take()?);
-            Ok(served.len() < EXPIRED_AT_ONCE)
+            Ok(served.len() < most)
         })?;
         let mut decided: Vec<Vec<u8>> = Vec::new();
-        let from = key::decision(account, before(limits::DECISIONS_KEPT), EmailId(0));
+        let from = key::decision(account, self.now.before(limits::DECISIONS_KEPT), EmailId(0));
         self.scan(Table::Decisions, &from, &after(&key::account(account)), true, &mut |key, _| {
             decided.push(key.to_vec());
-            Ok(decided.len() < EXPIRED_AT_ONCE)
+            Ok(decided.len() < most)
         })?;
+        let left = served.len() >= most || decided.len() >= most;
         served.iter().try_for_each(|hash| self.forget_delivery(hash))?;
         decided.into_iter().for_each(|key| self.delete(Table::Decisions, key));
-        Ok(())
+        Ok(left)
     }
 }

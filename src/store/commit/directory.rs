@@ -1,14 +1,14 @@
 //! The directory's rows, and the end of an account.
 
 use super::Txn;
-use crate::model::{AccountId, AccountRow, Action, AddressRow, DataType, EmailMetadata};
+use crate::model::{AccountId, AccountRow, Action, AddressRow, DataType, EmailId, EmailMetadata};
 use crate::store::engine::{Read, Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
 use crate::store::row::Row;
 
 /// The tables whose keys begin with the account, but for its own row and state, which go last.
-const OWNED: [Table; 21] = [
+const OWNED: [Table; 23] = [
     Table::EmailMetadata,
     Table::EmailByModseq,
     Table::EmailByThread,
@@ -30,6 +30,8 @@ const OWNED: [Table; 21] = [
     Table::Decisions,
     Table::EmailPurge,
     Table::Outbox,
+    Table::History,
+    Table::Sweeps,
 ];
 
 impl Txn<'_> {
@@ -78,8 +80,7 @@ impl Txn<'_> {
             match table {
                 Table::EmailMetadata => {
                     let email = EmailMetadata::decode(&key, &value)?;
-                    let id = crate::model::EmailId(Parts::of(table, &key).u64()?);
-                    self.delete(Table::BlobRefs, key::blob_ref(&email.blob, self.account, id));
+                    self.let_go(&email.blob, EmailId(Parts::of(table, &key).u64()?));
                 }
                 Table::Outbox => {
                     let action = Action::decode(&key, &value)?;

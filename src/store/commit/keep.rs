@@ -85,27 +85,31 @@ impl Txn<'_> {
 
     /// Deletes up to `most` rows of a view that is followed no more; says whether any is left.
     pub(super) fn delete_view_rows(&mut self, uid: MailboxUid, view: View, most: usize) -> Result<bool, Error> {
-        let prefix = key::view_index(self.account, uid, view);
+        Ok(self.delete_rows_under(&key::view_index(self.account, uid, view), most)? >= most)
+    }
+
+    /// Deletes up to `most` rows of listings under a prefix; gives how many.
+    pub(super) fn delete_rows_under(&mut self, prefix: &[u8], most: usize) -> Result<usize, Error> {
         let mut gone: Vec<(Table, Vec<u8>)> = Vec::new();
         for table in [Table::MailboxEmailIndex, Table::MailboxEmailList, Table::MailboxRank, Table::MailboxThreadIndex]
         {
             if gone.len() < most {
-                self.scan(table, &prefix, &after(&prefix), false, &mut |key, _| {
+                self.scan(table, prefix, &after(prefix), false, &mut |key, _| {
                     gone.push((table, key.to_vec()));
                     Ok(gone.len() < most)
                 })?;
             }
         }
-        let left = gone.len() >= most;
+        let rows = gone.len();
         gone.into_iter().for_each(|(table, key)| self.delete(table, key));
-        Ok(left)
+        Ok(rows)
     }
 
     fn kept(&self, uid: MailboxUid) -> Result<Vec<Kept>, Error> {
         if uid == MailboxUid::ALL { Ok(self.state.kept.clone()) } else { Ok(self.live_mailbox(uid)?.kept) }
     }
 
-    fn set_kept(&mut self, uid: MailboxUid, kept: Vec<Kept>) -> Result<(), Error> {
+    pub(super) fn set_kept(&mut self, uid: MailboxUid, kept: Vec<Kept>) -> Result<(), Error> {
         if uid == MailboxUid::ALL {
             self.state.kept = kept;
             self.mark_state();

@@ -3,26 +3,34 @@
 //! A `Txn` is one account's change under its lock. It reads the store overlaid with the account's queued rows and with
 //! its own, so that what it builds on is what will be on disk when its rows arrive there.
 
+mod blobs;
 mod committer;
 mod counts;
 mod deeds;
 mod directory;
 mod email;
+mod history;
 mod keep;
 mod listings;
 mod mailboxes;
+mod purge;
 pub(in crate::store) mod rank;
+mod restore;
+mod sweep;
 mod threads;
 mod vacation;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use blobs::Collected;
 pub(super) use committer::Committer;
 pub use committer::{Results, Ticket};
 pub use email::NewEmail;
 pub(super) use listings::shows;
 pub use mailboxes::NewMailbox;
+pub use purge::Purged;
+pub use restore::Copied;
 
 use super::engine::{Batch, Each, Engine, Put, Read, Table};
 use super::error::Error;
@@ -40,6 +48,7 @@ pub struct Txn<'s> {
     ranking: Ranking,
     pending: Vec<Arc<Batch>>,
     stage: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
+    asserts: Vec<Put>,
     state: State,
     state_before: Option<Vec<u8>>,
 }
@@ -68,6 +77,7 @@ impl<'s> Txn<'s> {
             ranking,
             pending,
             stage: BTreeMap::new(),
+            asserts: Vec::new(),
             state: State::fresh(),
             state_before: None,
         };
@@ -128,6 +138,18 @@ impl<'s> Txn<'s> {
         self.stage.insert((table, key), None);
     }
 
+    /// Nothing of this change is written unless the row still reads so then.
+    fn assert_unchanged(&mut self, table: Table, key: Vec<u8>, value: Vec<u8>) {
+        self.asserts.push(Put { table, key, value: Some(value) });
+    }
+
+    /// Says that the changes of a type up to one of them were purged.
+    fn raise_low(&mut self, data: DataType, purged: ModSeq) {
+        if let Some(mark) = self.state.low.get_mut(data as usize) {
+            *mark = purged.max(*mark);
+        }
+    }
+
     fn row<R: Row>(&self, key: &[u8]) -> Result<Option<R>, Error> {
         self.get(R::TABLE, key)?.map(|bytes| R::decode(key, &bytes)).transpose()
     }
@@ -155,7 +177,9 @@ impl<'s> Txn<'s> {
             self.stage.insert((Table::AccountState, key), Some(self.state.encode()));
         }
         let puts = self.stage.into_iter().map(|((table, key), value)| Put { table, key, value }).collect();
-        Some((Batch { puts, asserts: vec![fence] }, Change { account: self.account, types }))
+        let mut asserts = self.asserts;
+        asserts.push(fence);
+        Some((Batch { puts, asserts }, Change { account: self.account, types }))
     }
 }
 

@@ -104,7 +104,8 @@ fn encode(thread: ThreadId, seen: UtcMillis) -> Vec<u8> {
     value
 }
 
-fn decode(value: &[u8]) -> Option<(ThreadId, UtcMillis)> {
+/// The thread that a reference names, and when it was last seen.
+pub(super) fn decode(value: &[u8]) -> Option<(ThreadId, UtcMillis)> {
     let (thread, rest) = value.strip_prefix(&[1])?.split_first_chunk::<8>()?;
     let seen = rest.first_chunk::<8>()?;
     Some((ThreadId(u64::from_be_bytes(*thread)), UtcMillis(i64::from_be_bytes(*seen))))

@@ -1,7 +1,9 @@
 //! The vacation response, who was told, and what was decided.
 
 use super::Txn;
-use crate::model::{Action, ActionKind, Address, DataType, Decision, ToldKey, VacationResponse, Verdict, limits};
+use crate::model::{
+    Action, ActionKind, Address, DataType, Decision, ToldKey, UtcMillis, VacationResponse, Verdict, limits,
+};
 use crate::store::engine::{Read, Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
@@ -86,6 +88,30 @@ impl Txn<'_> {
             self.state.told = self.state.told.saturating_sub(1);
         }
         Ok(told.is_some())
+    }
+
+    /// Forgets up to `most` of those who were told at `upto` or before, once the response is off or over: until then they
+    /// are not told again however long it lasts, and a new beginning forgets them anyway. Says whether more may be left.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn expire_told(&mut self, upto: UtcMillis, most: usize) -> Result<bool, Error> {
+        let account = self.account;
+        let response = self.row::<VacationResponse>(&key::account(account))?.unwrap_or_default();
+        if response.enabled && response.to_date.is_none_or(|end| self.now < end) {
+            return Ok(false);
+        }
+        let over = UtcMillis(upto.0.saturating_add(1));
+        let (from, to) = (key::account(account), key::told_by_time(account, over, &ToldKey([0; 32])));
+        let mut told = Vec::new();
+        self.scan(Table::ToldByTime, &from, &to, false, &mut |key, _| {
+            told.push(ToldKey(Parts::of(Table::ToldByTime, key).take()?));
+            Ok(told.len() < most)
+        })?;
+        for who in &told {
+            self.remove_told(who)?;
+        }
+        Ok(told.len() >= most)
     }
 
     /// Writes down what was decided for a message.

@@ -95,6 +95,12 @@ tables! {
     Outbox = "outbox",
     /// When which action is due, over all accounts: a hint that wakes the worker.
     OutboxDue = "outbox_due",
+    /// Messages that lost a reference, by when: each may be one that nobody holds any more.
+    BlobPurge = "blob_purge",
+    /// How far an account's changes had come at a time, so that a change can be told from one of long ago.
+    History = "history",
+    /// How far the slow rounds over whole tables have come.
+    Sweeps = "sweeps",
 }
 
 /// One row of a batch: set (`Some`) or deleted (`None`).

@@ -32,6 +32,19 @@ impl View<'_> {
         Ok(out)
     }
 
+    /// The ids of all accounts, ascending.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn account_ids(&self) -> Result<Vec<AccountId>, Error> {
+        let mut out = Vec::new();
+        self.keys(Table::Accounts, &[], &after(&[]), |key, _| {
+            out.push(AccountId(Parts::of(Table::Accounts, key).u32()?));
+            Ok(true)
+        })?;
+        Ok(out)
+    }
+
     /// Where an address leads; `store::key` has the forms.
     ///
     /// # Errors

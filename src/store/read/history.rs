@@ -1,16 +1,61 @@
 //! What is still known of emails that are gone.
 
 use super::View;
-use crate::model::{AccountId, EmailId, EmailMetadata};
+use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, UtcMillis};
+use crate::store::engine::{Table, after};
 use crate::store::error::Error;
-use crate::store::key;
+use crate::store::key::{self, Parts};
+use crate::store::row::blob_header;
+
+/// A destroyed email that can be restored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Destroyed {
+    /// The id that it had.
+    pub id: EmailId,
+    /// When it was destroyed.
+    pub at: UtcMillis,
+    /// What it was.
+    pub email: EmailMetadata,
+}
 
 impl View<'_> {
     /// The facts of an email, or of its tombstone until that is purged.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Those of reading; so for every function here.
     pub fn email_or_tombstone(&self, account: AccountId, id: EmailId) -> Result<Option<EmailMetadata>, Error> {
         self.row::<EmailMetadata>(&key::email(account, id))
+    }
+
+    /// The emails that were destroyed after `since` and can be restored, the last destroyed first, `limit` at most.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn destroyed(&self, account: AccountId, since: UtcMillis, limit: usize) -> Result<Vec<Destroyed>, Error> {
+        let from = key::purge(account, UtcMillis(since.0.saturating_add(1)), EmailId(0));
+        let mut out = Vec::new();
+        if limit == 0 {
+            return Ok(out);
+        }
+        self.read.scan(Table::EmailPurge, &from, &after(&key::account(account)), true, &mut |key, _| {
+            let id = EmailId(Parts::of(Table::EmailPurge, key).u64()?);
+            if let Some(email) = self.row::<EmailMetadata>(&key::email(account, id))?
+                && let Some(at) = email.deleted
+                && self.read.get(Table::BlobRefs, &key::blob_ref(&email.blob, account, id))?.is_some()
+            {
+                out.push(Destroyed { id, at, email });
+            }
+            Ok(out.len() < limit)
+        })?;
+        Ok(out)
+    }
+
+    /// A message as it was received, without any email's trace prefix.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn received(&self, blob: &BlobHash) -> Result<Option<Vec<u8>>, Error> {
+        let key = key::blob(blob);
+        self.read.get(Table::Blobs, &key)?.map(|row| Ok(blob_header(&key, &row)?.1.to_vec())).transpose()
     }
 }

@@ -7,6 +7,7 @@ mod history;
 mod list;
 
 pub use changes::{Changes, MailboxChanges, Since};
+pub use history::Destroyed;
 pub use list::{Moves, Page, Seek};
 
 use super::engine::{Read, Table, after};

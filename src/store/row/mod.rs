@@ -10,12 +10,14 @@ mod content;
 mod email;
 mod list;
 mod mailbox;
+mod upkeep;
 mod vacation;
 
 pub use account::State;
 pub use content::{EncodedMessage, blob, blob_header, content_value, decode_content, decode_tokens};
 pub use email::Thread;
 pub use list::{decode_index, decode_list, decode_rank, index_value, list_value, rank_value};
+pub use upkeep::{Noted, Sweep};
 pub use vacation::{Delivery, Told};
 
 use super::engine::Table;

@@ -1,5 +1,6 @@
 //! Listings against a naive reading: random changes of a small account, views kept and dropped at any time, ranked and
-//! not; every page, every position, and what moved since every past state.
+//! not, mailboxes destroyed, and history purged; every page, every position, and what moved since every past state that is
+//! not purged.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +9,58 @@ use crate::model::{Kept, ModSeq, ThreadId};
 
 #[derive(Debug, Clone)]
 enum Act {
-    Deliver { keys: Vec<u8>, at: i64, mailbox: u32 },
-    Change { which: usize, mailboxes: BTreeSet<u32>, keywords: u8 },
-    Destroy { which: usize },
-    Keep { uid: u32, view: usize, most: usize },
-    Drop { uid: u32, view: usize, most: usize },
-    Trash { uid: u32 },
-    Empty { uid: u32 },
+    Deliver {
+        keys: Vec<u8>,
+        at: i64,
+        mailbox: u32,
+    },
+    Change {
+        which: usize,
+        mailboxes: BTreeSet<u32>,
+        keywords: u8,
+    },
+    Destroy {
+        which: usize,
+    },
+    Keep {
+        uid: u32,
+        view: usize,
+        most: usize,
+    },
+    Drop {
+        uid: u32,
+        view: usize,
+        most: usize,
+    },
+    Trash {
+        uid: u32,
+    },
+    Empty {
+        uid: u32,
+    },
+    /// Destroys a mailbox with its emails; another takes its place.
+    Remake {
+        uid: u32,
+    },
+    Restore {
+        which: usize,
+    },
+    Wait {
+        days: u32,
+    },
+    Upkeep {
+        days: u32,
+        most: usize,
+    },
+}
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// A store, and which mailboxes stand for 0 to 3 now: 0 is all mail.
+struct World {
+    store: Store,
+    clock: Arc<Fixed>,
+    boxes: [MailboxUid; 4],
 }
 
 fn acts() -> impl Strategy<Value = Vec<Act>> {
@@ -28,6 +74,10 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         1 => (0u32..4, 0usize..6, 1usize..9).prop_map(|(uid, view, most)| Act::Drop { uid, view, most }),
         1 => (0u32..4).prop_map(|uid| Act::Trash { uid }),
         1 => (2u32..4).prop_map(|uid| Act::Empty { uid }),
+        1 => (2u32..4).prop_map(|uid| Act::Remake { uid }),
+        1 => (0usize..5).prop_map(|which| Act::Restore { which }),
+        1 => (1u32..4).prop_map(|days| Act::Wait { days }),
+        2 => (1u32..4, 1usize..5).prop_map(|(days, most)| Act::Upkeep { days, most }),
     ];
     proptest::collection::vec(act, 1..40)
 }
@@ -38,7 +88,9 @@ fn done<T>(store: &Store, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>)
     Ok(value)
 }
 
-fn act(store: &Store, n: u32, act: &Act) {
+fn act(world: &mut World, n: u32, act: &Act) {
+    let store = &world.store;
+    let uid_of = |uid: u32| world.boxes[uid as usize];
     let live: Vec<EmailId> = store.view().emails(ACCOUNT, None, 1000).unwrap().into_iter().map(|(id, _)| id).collect();
     let pick = |which: usize| live.get(which % live.len().max(1)).copied();
     match act {
@@ -48,7 +100,7 @@ fn act(store: &Store, n: u32, act: &Act) {
                 txn.create_email(&NewEmail {
                     message: &message,
                     prefix: b"",
-                    mailboxes: BTreeSet::from([MailboxUid(*mailbox)]),
+                    mailboxes: BTreeSet::from([uid_of(*mailbox)]),
                     keywords: BTreeSet::new(),
                     received_at: UtcMillis(*at),
                 })
@@ -59,7 +111,7 @@ fn act(store: &Store, n: u32, act: &Act) {
         Act::Change { which, mailboxes, keywords } => {
             let words = ["$seen", "$flagged", "$draft"].iter().enumerate();
             let words = words.filter(|(bit, _)| keywords >> bit & 1 == 1).map(|(_, word)| (*word).to_owned());
-            let boxes = mailboxes.iter().map(|uid| MailboxUid(*uid)).collect();
+            let boxes = mailboxes.iter().map(|uid| uid_of(*uid)).collect();
             if let Some(id) = pick(*which) {
                 done(store, |txn| txn.update_email(id, boxes, words.collect())).unwrap();
             }
@@ -70,10 +122,10 @@ fn act(store: &Store, n: u32, act: &Act) {
             }
         }
         Act::Keep { uid, view, most } => {
-            done(store, |txn| txn.keep(MailboxUid(*uid), Filter::ALL[*view], *most)).unwrap();
+            done(store, |txn| txn.keep(uid_of(*uid), Filter::ALL[*view], *most)).unwrap();
         }
-        Act::Drop { uid, view, most } if !Filter::ALL[*view].is_usual(MailboxUid(*uid)) => {
-            done(store, |txn| txn.drop_view(MailboxUid(*uid), Filter::ALL[*view], *most)).unwrap();
+        Act::Drop { uid, view, most } if !Filter::ALL[*view].is_usual(uid_of(*uid)) => {
+            done(store, |txn| txn.drop_view(uid_of(*uid), Filter::ALL[*view], *most)).unwrap();
         }
         Act::Trash { uid } => {
             let role = |txn: &mut Txn<'_>, uid, role| txn.update_mailbox(uid, |row| row.role = role);
@@ -83,13 +135,45 @@ fn act(store: &Store, n: u32, act: &Act) {
                     role(txn, old, None)?;
                 }
                 if *uid > 1 {
-                    role(txn, MailboxUid(*uid), Some(Role::Trash))?;
+                    role(txn, uid_of(*uid), Some(Role::Trash))?;
                 }
                 Ok(())
             })
             .unwrap();
         }
-        Act::Empty { uid } => while done(store, |txn| txn.empty_mailbox(MailboxUid(*uid), 2)).unwrap() {},
+        Act::Empty { uid } => while done(store, |txn| txn.empty_mailbox(uid_of(*uid), 2)).unwrap() {},
+        Act::Remake { uid } => {
+            let old = uid_of(*uid);
+            while done(store, |txn| txn.empty_mailbox(old, 2)).unwrap() {}
+            let new = done(store, |txn| {
+                txn.destroy_mailbox(old)?;
+                txn.create_mailbox(&NewMailbox { name: format!("again {n}"), parent: None, role: None, sort_order: 0 })
+            });
+            world.boxes[*uid as usize] = new.unwrap();
+            assert_clean(&world.store);
+        }
+        Act::Restore { which } => {
+            let dead = store.view().destroyed(ACCOUNT, world.clock.now().before(DAY * 3), 99).unwrap();
+            if let Some(one) = which.checked_rem(dead.len()).and_then(|at| dead.get(at)) {
+                let rows = MessageRows { blob: one.email.blob, size: one.email.size, ..MessageRows::default() };
+                done(store, |txn| txn.restore_email(one.id, &EncodedMessage::new(&rows), DAY * 3)).unwrap();
+                assert_clean(store);
+            }
+        }
+        Act::Wait { days } => world.clock.advance(DAY * *days),
+        Act::Upkeep { days, most } => {
+            let upto = world.clock.now().before(DAY * *days);
+            let mut left = true;
+            while left {
+                left = done(store, |txn| {
+                    txn.note_history(DAY)?;
+                    let purged = txn.purge_emails(upto, *most)?.left;
+                    Ok(txn.purge_history(upto, *most)? | txn.clear_mailboxes(*most)? | purged)
+                })
+                .unwrap();
+                assert_clean(store);
+            }
+        }
         Act::Drop { .. } => {}
     }
 }
@@ -118,10 +202,12 @@ fn naive(store: &Store, listing: Listing) -> Vec<EmailId> {
 
 type Histories = BTreeMap<Listing, BTreeMap<ModSeq, Vec<EmailId>>>;
 
-fn compare(store: &Store, histories: &mut Histories) {
+fn compare(world: &World, histories: &mut Histories) {
+    let store = &world.store;
     let view = store.view();
     let modseq = view.account_state(ACCOUNT).unwrap().modseq;
-    for uid in (0..4).map(MailboxUid) {
+    histories.retain(|listing, _| world.boxes.contains(&listing.uid));
+    for uid in world.boxes {
         for filter in Filter::ALL {
             let Some(kept) = view.kept(ACCOUNT, uid, filter).unwrap() else {
                 histories.retain(|listing, _| (listing.uid, listing.view) != (uid, filter));
@@ -181,14 +267,15 @@ fn replay(view: &View<'_>, listing: Listing, since: ModSeq, old: &[EmailId], new
 fn drive(acts: &[Act], ranked_above: Option<u64>) {
     let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
     let options = Options { ranked_above, ..Options::small() };
-    let store = Store::over(Arc::new(Memory::new()), &options, clock).unwrap();
+    let store = Store::over(Arc::new(Memory::new()), &options, clock.clone()).unwrap();
     make_account(&store, ACCOUNT);
+    let mut world = World { store, clock, boxes: [0, 1, 2, 3].map(MailboxUid) };
     let mut histories = Histories::new();
     for (n, one) in acts.iter().enumerate() {
-        act(&store, u32::try_from(n).unwrap(), one);
-        compare(&store, &mut histories);
+        act(&mut world, u32::try_from(n).unwrap(), one);
+        compare(&world, &mut histories);
     }
-    assert_clean(&store);
+    assert_clean(&world.store);
 }
 
 proptest! {

@@ -14,6 +14,8 @@ use crate::model::{
 };
 
 mod committer;
+mod expiry;
+mod life;
 mod listings;
 
 const ACCOUNT: AccountId = AccountId(1);

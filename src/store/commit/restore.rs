@@ -1,0 +1,127 @@
+//! Emails that come back, and emails that are there twice.
+//!
+//! A destroyed email returns under a new id: what a client was told of as destroyed never changes again (RFC 8620 §5.2).
+//! The old id's tombstone stays, as its end, and holds the message no more; so nothing is restored twice.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::{NewEmail, Txn};
+use crate::model::{EmailId, EmailMetadata, MailboxUid, ThreadId, UtcMillis};
+use crate::store::engine::Table;
+use crate::store::error::Error;
+use crate::store::key;
+use crate::store::row::{EncodedMessage, decode_content};
+
+/// What a copy has of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copied {
+    /// Where it is filed; at least one.
+    pub mailboxes: BTreeSet<MailboxUid>,
+    /// Its keywords, normal form.
+    pub keywords: BTreeSet<String>,
+    /// When it was received.
+    pub received_at: UtcMillis,
+}
+
+impl Copied {
+    pub(in crate::store) fn email<'a>(&self, message: &'a EncodedMessage, prefix: &'a [u8]) -> NewEmail<'a> {
+        NewEmail {
+            message,
+            prefix,
+            mailboxes: self.mailboxes.clone(),
+            keywords: self.keywords.clone(),
+            received_at: self.received_at,
+        }
+    }
+}
+
+impl Txn<'_> {
+    /// Copies an email within the account: the same octets and trace prefix.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict` where `message` is another one; those of `create_email`.
+    pub fn copy_email(
+        &mut self,
+        id: EmailId,
+        message: &EncodedMessage,
+        copied: &Copied,
+    ) -> Result<(EmailId, ThreadId), Error> {
+        let email = self.live_email(id)?;
+        let prefix = self.prefix_of(id, &email, message)?;
+        self.create_email(&copied.email(message, &prefix))
+    }
+
+    /// Brings back what was destroyed less than `grace` ago: with its keywords and its trace prefix, in those of its
+    /// mailboxes that are still there, else in the Inbox. `message` is its rows, made anew. Gives the new id.
+    ///
+    /// # Errors
+    /// `NotFound` where nothing of that id is kept; `Conflict` where it lives or was restored, its time is over, `message`
+    /// is another one, or neither its mailboxes nor an Inbox are there; `Quota`. Nothing is staged then.
+    pub fn restore_email(
+        &mut self,
+        id: EmailId,
+        message: &EncodedMessage,
+        grace: Duration,
+    ) -> Result<(EmailId, ThreadId), Error> {
+        let old = self.tombstone(id)?;
+        if old.deleted.is_none_or(|at| at.after(grace) <= self.now) {
+            return Err(Error::Conflict("the time in which it could be restored is over".into()));
+        }
+        let prefix = self.prefix_of(id, &old, message)?;
+        let mut mailboxes = BTreeSet::new();
+        for uid in &old.mailboxes {
+            if self.live_mailbox(*uid).is_ok() {
+                mailboxes.insert(*uid);
+            }
+        }
+        if mailboxes.is_empty() {
+            if self.state.inbox == MailboxUid(0) {
+                return Err(Error::Conflict(
+                    "none of its mailboxes is left, and there is no inbox to put it in".into(),
+                ));
+            }
+            mailboxes.insert(self.state.inbox);
+        }
+        let copied = Copied { mailboxes, keywords: old.keywords.clone(), received_at: old.received_at };
+        let made = self.create_email(&copied.email(message, &prefix))?;
+        self.delete(Table::EmailContent, key::email(self.account, id));
+        self.delete_tokens(id)?;
+        // Another email of this account holds the message from this very commit on.
+        self.delete(Table::BlobRefs, key::blob_ref(&old.blob, self.account, id));
+        Ok(made)
+    }
+
+    /// A destroyed email that still holds its message.
+    fn tombstone(&self, id: EmailId) -> Result<EmailMetadata, Error> {
+        let found = self.row::<EmailMetadata>(&key::email(self.account, id))?;
+        let found = found.ok_or(Error::NotFound("destroyed email"))?;
+        if found.deleted.is_none() {
+            return Err(Error::Conflict("it was not destroyed".into()));
+        }
+        if self.get_raw(Table::BlobRefs, &key::blob_ref(&found.blob, self.account, id))?.is_none() {
+            return Err(Error::Conflict("it was restored before, under another id".into()));
+        }
+        Ok(found)
+    }
+
+    fn prefix_of(&self, id: EmailId, email: &EmailMetadata, message: &EncodedMessage) -> Result<Vec<u8>, Error> {
+        if message.blob != email.blob {
+            return Err(Error::Conflict("these are the rows of another message".into()));
+        }
+        let key = key::email(self.account, id);
+        let row =
+            self.get_raw(Table::EmailContent, &key)?.ok_or_else(|| super::listings::missing(self.account, &key))?;
+        Ok(decode_content(&key, &row)?.0)
+    }
+
+    /// Deletes the token row of an email, where it still has one of its own.
+    pub(super) fn delete_tokens(&mut self, id: EmailId) -> Result<(), Error> {
+        let key = key::email(self.account, id);
+        if self.get_raw(Table::EmailTokens, &key)?.is_some() {
+            self.delete(Table::EmailTokens, key);
+            self.state.unfolded = self.state.unfolded.saturating_sub(1);
+        }
+        Ok(())
+    }
+}

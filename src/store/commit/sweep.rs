@@ -1,0 +1,76 @@
+//! Slow rounds over whole tables, in pieces: where a round is stands in a row, so that it goes on there after a restart.
+
+use std::time::Duration;
+
+use super::Txn;
+use super::threads;
+use crate::model::UtcMillis;
+use crate::store::engine::{Read, Table, after};
+use crate::store::error::Error;
+use crate::store::key;
+use crate::store::row::{Sweep, Thread};
+
+/// The round over references to threads.
+const THREAD_REFS: u8 = 1;
+/// The round over messages.
+pub(super) const BLOBS: u8 = 2;
+
+impl Txn<'_> {
+    /// A step, of `most` rows at most, of a round that forgets by which message ids threads are found: those last seen at
+    /// `upto` or before, and those of threads that are dead. A round begins no sooner than `every` after the last one
+    /// began. Gives how many were forgotten, and whether more of the round is left.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn sweep_thread_refs(&mut self, upto: UtcMillis, every: Duration, most: usize) -> Result<(usize, bool), Error> {
+        let prefix = key::account(self.account);
+        let Some(from) = self.sweep_from(THREAD_REFS, &prefix, every)? else { return Ok((0, false)) };
+        let mut seen = Vec::new();
+        self.scan(Table::ThreadRefs, &from, &after(&prefix), false, &mut |key, value| {
+            seen.push((key.to_vec(), threads::decode(value)));
+            Ok(seen.len() < most)
+        })?;
+        let next = (seen.len() >= most).then(|| seen.last().map(|(key, _)| key.clone())).flatten();
+        let mut forgotten = 0;
+        for (key, found) in seen {
+            let alive = match found {
+                Some((thread, at)) if at > upto => {
+                    let row = self.row::<Thread>(&key::thread(self.account, thread))?;
+                    row.is_some_and(|row| !row.deleted)
+                }
+                // What cannot be read finds no thread, and is written anew when it is needed.
+                Some(_) | None => false,
+            };
+            if !alive {
+                self.delete(Table::ThreadRefs, key);
+                forgotten += 1;
+            }
+        }
+        Ok((forgotten, self.swept_to(THREAD_REFS, next)?))
+    }
+
+    /// Where a round goes on, or begins at `start`; nothing where the last one began less than `every` ago and is through.
+    pub(super) fn sweep_from(&mut self, what: u8, start: &[u8], every: Duration) -> Result<Option<Vec<u8>>, Error> {
+        let key = key::sweep(self.account, what);
+        let known = self.row::<Sweep>(&key)?;
+        Ok(match known {
+            Some(sweep) if !sweep.next.is_empty() => Some(sweep.next),
+            Some(sweep) if self.now < sweep.begun.after(every) => None,
+            _ => {
+                self.put_row(key, &Sweep { begun: self.now, next: Vec::new() });
+                Some(start.to_vec())
+            }
+        })
+    }
+
+    /// Remembers the last row that was looked at, where the round is not through; says so.
+    pub(super) fn swept_to(&mut self, what: u8, last: Option<Vec<u8>>) -> Result<bool, Error> {
+        let key = key::sweep(self.account, what);
+        let sweep = self.row::<Sweep>(&key)?.unwrap_or_default();
+        // Of the keys behind it the first.
+        let next = last.map(|last| [last.as_slice(), &[0]].concat()).unwrap_or_default();
+        let left = !next.is_empty();
+        self.put_row(key, &Sweep { next, ..sweep });
+        Ok(left)
+    }
+}

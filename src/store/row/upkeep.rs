@@ -1,0 +1,43 @@
+//! What upkeep remembers: how far changes had come at a time, and how far a slow round has come.
+
+use super::{Bad, Reader, Row, Writer};
+use crate::model::{ModSeq, UtcMillis};
+use crate::store::engine::Table;
+
+/// `history`: the account's newest change at the time that the key names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Noted(pub ModSeq);
+
+impl Row for Noted {
+    const TABLE: Table = Table::History;
+
+    fn write(&self, out: &mut Writer) {
+        out.num(self.0.0);
+    }
+
+    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+        Ok(Self(ModSeq(input.num()?)))
+    }
+}
+
+/// `sweeps`: a round over a whole table, in pieces.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Sweep {
+    /// When the round began, or the last one did.
+    pub begun: UtcMillis,
+    /// The key where it goes on; empty where it is through.
+    pub next: Vec<u8>,
+}
+
+impl Row for Sweep {
+    const TABLE: Table = Table::Sweeps;
+
+    fn write(&self, out: &mut Writer) {
+        out.signed(self.begun.0);
+        out.bytes(&self.next);
+    }
+
+    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+        Ok(Self { begun: UtcMillis(input.signed()?), next: input.bytes()?.to_vec() })
+    }
+}

@@ -1,0 +1,207 @@
+//! Collection of messages, and what is kept for a time; each time at its boundary.
+
+use super::life::{DAY, GRACE, MS, bed, raw};
+use super::*;
+use crate::model::{Decision, Verdict};
+
+#[test]
+fn a_message_that_nobody_holds_is_collected_after_its_time() {
+    let bed = bed();
+    let bob = AccountId(2);
+    make_account(&bed.store, bob);
+    let (id, shared) = (bed.deliver(1, &[]), bed.deliver(2, &[]));
+    let there = bed.deliver_to(bob, 2, &[]).unwrap();
+    bed.clock.advance(DAY);
+    for id in [id, shared] {
+        bed.destroy(id);
+        bed.done(|txn| txn.purge_email(id)).unwrap();
+    }
+    assert_clean(&bed.store);
+    let collect = || bed.on(AccountId::SITE, |txn| txn.collect_blobs(bed.upto(DAY), 9)).unwrap();
+    bed.clock.advance(DAY - MS);
+    assert_eq!(collect(), Collected::default());
+    bed.clock.advance(MS);
+    let octets = raw(1).len() as u64;
+    assert_eq!(collect(), Collected { blobs: 1, octets, left: false });
+    assert_eq!((bed.rows(Table::Blobs), bed.rows(Table::BlobPurge)), (1, 0));
+    assert!(bed.store.view().message(bob, there).unwrap().is_some());
+    // It may come again, and what was put again since is left alone for its time.
+    let again = bed.deliver(1, &[]);
+    bed.destroy(again);
+    bed.done(|txn| txn.purge_email(again)).unwrap();
+    bed.clock.advance(DAY / 2);
+    let once_more = bed.deliver(1, &[]);
+    bed.destroy(once_more);
+    bed.clock.advance(DAY / 2);
+    assert_eq!(collect(), Collected::default());
+    assert!(bed.restore(once_more, 1).is_ok());
+    assert_clean(&bed.store);
+}
+
+#[test]
+fn a_delivery_between_look_and_commit_keeps_its_message() {
+    let bed = bed();
+    let id = bed.deliver(1, &[]);
+    bed.destroy(id);
+    bed.done(|txn| txn.purge_email(id)).unwrap();
+    bed.clock.advance(DAY);
+    let mut filed = None;
+    let collected = bed.on(AccountId::SITE, |txn| {
+        let done = txn.collect_blobs(bed.upto(DAY), 9)?;
+        filed = Some(bed.deliver(1, &[]));
+        Ok(done)
+    });
+    assert!(matches!(collected, Err(Error::Conflict(_))), "{collected:?}");
+    assert!(bed.store.health().is_ok());
+    assert!(bed.store.view().message(ACCOUNT, filed.unwrap()).unwrap().is_some());
+    assert_clean(&bed.store);
+    // The next look finds it held.
+    assert_eq!(bed.on(AccountId::SITE, |txn| txn.collect_blobs(bed.upto(DAY), 9)).unwrap().blobs, 0);
+    assert_eq!(bed.rows(Table::BlobPurge), 0);
+    assert_clean(&bed.store);
+}
+
+#[test]
+fn a_message_is_put_with_a_reference_or_not_at_all_and_a_round_finds_what_is_loose() {
+    let bed = bed();
+    let (encoded, _) = message(1, &[]);
+    let (_, ticket) = bed.store.commit_message(&[ACCOUNT], &encoded, &raw(1), |txn| {
+        txn.remember_delivery(&[1; 32], None, &[]) // a retry
+    });
+    ticket.wait_blocking().unwrap();
+    assert_eq!((bed.rows(Table::Blobs), bed.rows(Table::Deliveries)), (0, 1));
+    // Loose ones, as a fault would leave them.
+    let puts = (0..5u32).map(|n| Put {
+        table: Table::Blobs,
+        key: key::blob(&BlobHash(*blake3::hash(&raw(n)).as_bytes())),
+        value: Some(row::blob(&raw(n), bed.clock.now())),
+    });
+    let mut puts: Vec<Put> = puts.collect();
+    puts.sort_by(|one, other| one.key.cmp(&other.key));
+    bed.engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+    let held = bed.deliver(3, &[]);
+    assert_eq!(bed.store.check().unwrap().len(), 4);
+    let sweep = || bed.on(AccountId::SITE, |txn| txn.sweep_blobs(30 * DAY, 2)).unwrap();
+    let mut steps = 1;
+    while sweep() {
+        steps += 1;
+    }
+    assert_eq!((steps, bed.rows(Table::BlobPurge)), (3, 4));
+    assert_clean(&bed.store);
+    // The next round begins a month after this one began.
+    bed.clock.advance(30 * DAY - MS);
+    bed.on(AccountId::SITE, |txn| txn.collect_blobs(bed.upto(DAY), 9)).unwrap();
+    assert_eq!(bed.rows(Table::Blobs), 1);
+    assert!(!sweep());
+    bed.clock.advance(MS);
+    assert!(!sweep());
+    assert_eq!(bed.rows(Table::BlobPurge), 0);
+    assert!(bed.store.view().message(ACCOUNT, held).unwrap().is_some());
+    assert_clean(&bed.store);
+}
+
+#[test]
+fn an_erased_account_lets_go_of_its_messages() {
+    let bed = bed();
+    for n in 0..5 {
+        bed.deliver(n, &[]);
+    }
+    bed.done(|txn| txn.note_history(DAY)).unwrap();
+    bed.done(|txn| txn.sweep_thread_refs(UtcMillis(0), DAY, 9)).unwrap();
+    while bed.done(|txn| txn.erase(7)).unwrap() {
+        bed.done(|txn| txn.purge_emails(bed.clock.now(), 9)).unwrap();
+    }
+    assert_eq!((bed.rows(Table::History), bed.rows(Table::Sweeps), bed.rows(Table::BlobPurge)), (0, 0, 5));
+    assert_clean(&bed.store);
+    bed.clock.advance(DAY);
+    bed.on(AccountId::SITE, |txn| txn.collect_blobs(bed.upto(DAY), 9)).unwrap();
+    assert_eq!(bed.rows(Table::Blobs), 0);
+    assert_clean(&bed.store);
+}
+
+#[test]
+fn who_was_told_is_forgotten_in_time_once_the_response_is_over() {
+    let bed = bed();
+    let end = bed.clock.now().after(2 * DAY);
+    let response = VacationResponse { enabled: true, to_date: Some(end), ..VacationResponse::default() };
+    bed.done(|txn| txn.set_vacation(&response)).unwrap();
+    let generation = bed.store.view().vacation(ACCOUNT).unwrap().generation;
+    let bob = Address::from_parts("bob", "example.net");
+    for n in 0..3 {
+        bed.done(|txn| txn.remember_told(&ToldKey([n; 32]), &bob, generation)).unwrap();
+    }
+    let expire = || bed.done(|txn| txn.expire_told(bed.upto(DAY), 2)).unwrap();
+    bed.clock.advance(2 * DAY - MS);
+    assert!(!expire());
+    assert_eq!(bed.rows(Table::VacationTold), 3, "as long as it lasts nobody is told twice");
+    bed.clock.advance(MS);
+    assert!(expire() && !expire());
+    assert_eq!(bed.rows(Table::VacationTold), 0);
+    // At the boundary of the kept time.
+    bed.done(|txn| txn.remember_told(&ToldKey([9; 32]), &bob, generation)).unwrap();
+    bed.clock.advance(DAY - MS);
+    expire();
+    assert_eq!(bed.rows(Table::VacationTold), 1);
+    bed.clock.advance(MS);
+    expire();
+    assert_eq!(bed.rows(Table::ToldByTime), 0);
+    assert_clean(&bed.store);
+}
+
+#[test]
+fn deliveries_and_decisions_of_a_quiet_account_go_in_time() {
+    use crate::model::limits::{DECISIONS_KEPT, DELIVERIES_KEPT};
+    let bed = bed();
+    for n in 0..3u8 {
+        bed.done(|txn| {
+            let verdict = Verdict::Silent { reason: "disabled".into(), detail: String::new() };
+            let recipient = Address::from_parts("ann", "example.org");
+            txn.add_decision(&Decision { at: txn.now(), email: EmailId(n.into()), sender: None, recipient, verdict });
+            txn.remember_delivery(&[n + 1; 32], None, &[])
+        })
+        .unwrap();
+    }
+    let expire = || while bed.done(|txn| txn.expire_deeds(2)).unwrap() {};
+    let rows = || (bed.rows(Table::Deliveries), bed.rows(Table::DeliveryByTime), bed.rows(Table::Decisions));
+    bed.clock.advance(DELIVERIES_KEPT - MS);
+    expire();
+    assert_eq!(rows(), (3, 3, 3));
+    bed.clock.advance(MS);
+    expire();
+    assert_eq!(rows(), (0, 0, 3));
+    bed.clock.advance(DECISIONS_KEPT - DELIVERIES_KEPT - MS);
+    expire();
+    assert_eq!(rows(), (0, 0, 3));
+    bed.clock.advance(MS);
+    expire();
+    assert_eq!(rows(), (0, 0, 0));
+}
+
+#[test]
+fn references_to_threads_go_when_unseen_for_long_or_dead() {
+    let bed = bed();
+    let ids: Vec<EmailId> = (0..5).map(|n| bed.deliver(u32::from(n), &[n, 10 + n])).collect();
+    bed.destroy(ids[0]);
+    assert_eq!(bed.rows(Table::ThreadRefs), 10);
+    let sweep = |every| {
+        let mut forgotten = 0;
+        loop {
+            let (gone, left) = bed.done(|txn| txn.sweep_thread_refs(bed.upto(GRACE), every, 3)).unwrap();
+            forgotten += gone;
+            if !left {
+                return forgotten;
+            }
+        }
+    };
+    assert_eq!(sweep(DAY), 2, "of the dead thread");
+    bed.clock.advance(GRACE - MS);
+    bed.deliver(9, &[1]);
+    assert_eq!(sweep(DAY), 0);
+    bed.clock.advance(MS);
+    assert_eq!(sweep(DAY), 0, "the last round began a millisecond ago");
+    assert_eq!(sweep(MS), 7, "all but what was seen again");
+    let thread = |id| bed.store.view().email(ACCOUNT, id).unwrap().unwrap().thread;
+    assert_eq!(thread(bed.deliver(11, &[1])), thread(ids[1]));
+    assert_ne!(thread(bed.deliver(12, &[2])), thread(ids[2]));
+    assert_clean(&bed.store);
+}
