@@ -4,7 +4,7 @@
 //! A room names only rooms on lower storeys; `tests/layering.rs` holds this table as a test.
 //!
 //! ```text
-//! L7 cli -> L6 config -> L5 net -> L4 deliver | queue | jmap -> L3 account | query
+//! L7 cli -> L6 config -> L5 net -> L4 deliver | queue | jmap -> L3 account | query | upkeep
 //!        -> L2 store | vacation | outbox | proof -> L1 wire | message -> L0 model, trace
 //! ```
 //!
@@ -23,6 +23,7 @@ pub mod vacation;
 
 pub mod account;
 pub mod query;
+pub mod upkeep;
 
 pub mod deliver;
 pub mod jmap;

@@ -20,6 +20,7 @@ const ROOMS: &[(&str, u8, &[&str])] = &[
     ("proof", 2, &["model", "message"]),
     ("account", 3, &["model", "store"]),
     ("query", 3, &["model", "message", "store"]),
+    ("upkeep", 3, &["model", "message", "store"]),
     ("deliver", 4, &["model", "wire", "message", "vacation", "outbox", "store", "account"]),
     ("queue", 4, &["model", "message", "outbox", "proof", "store", "account"]),
     ("jmap", 4, &["model", "wire", "message", "vacation", "outbox", "store", "account"]),

@@ -53,6 +53,20 @@ pub const TOLD: usize = 10_000;
 pub const DELIVERIES_KEPT: Duration = Duration::from_secs(14 * 24 * 3600);
 /// How long decisions are kept.
 pub const DECISIONS_KEPT: Duration = Duration::from_secs(90 * 24 * 3600);
+/// How long a destroyed email can be restored.
+pub const RESTORE_KEPT: Duration = Duration::from_secs(60 * 24 * 3600);
+/// How long the history of listings is kept: as long as that of emails, so that a client can catch up with both or neither.
+pub const HISTORY_KEPT: Duration = Duration::from_secs(60 * 24 * 3600);
+/// How long a list that was made on demand is kept after it was last asked for.
+pub const LISTS_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// How long it is known who was told, after the response is over.
+pub const TOLD_KEPT: Duration = Duration::from_secs(90 * 24 * 3600);
+/// How long a message id that is not seen again leads to its thread.
+pub const THREAD_REFS_KEPT: Duration = Duration::from_secs(730 * 24 * 3600);
+/// How long a message is kept that nobody holds any more. It must be longer than any commit takes.
+pub const LOOSE_MESSAGES_KEPT: Duration = Duration::from_secs(24 * 3600);
+/// Upkeep goes round so often.
+pub const UPKEEP_EVERY: Duration = Duration::from_secs(3600);
 /// How long a reply may wait before it is dropped as stale.
 pub const REPLY_KEPT: Duration = Duration::from_secs(24 * 3600);
 /// How long a delivery notification may wait.

@@ -1,0 +1,170 @@
+//! L3: what must be done by and by: purge, expiry, collection, and lists that nobody asks for.
+//!
+//! - All work is in steps. A step is one commit of a bounded number of rows, so it is safe to be killed at any point, and
+//!   who needs the account meanwhile waits for no more than that.
+//! - Accounts take turns: one step each, round after round, so that none waits for another's backlog.
+//! - Between steps it rests several times as long as they took: deliveries keep their pace. Its thread has the usual
+//!   priority all the same, for it holds an account's lock at times, and whoever waits for that must not wait long.
+//! - What cannot be done in one account is said in the log and tried again in the next round; the others go on.
+//!
+//! How long things are kept is said in `Settings`; what is done with them, in `store::commit`.
+
+mod run;
+mod steps;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+pub use run::Running;
+
+use crate::model::clock::Stopwatch;
+use crate::model::{AccountId, Live, limits};
+use crate::store::{Error, Store};
+
+/// How long things are kept, and how often they are looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// How long a destroyed email can be restored.
+    pub restore: Duration,
+    /// How long the history of mailboxes is kept.
+    pub history: Duration,
+    /// How long a list that was made on demand is kept after it was last asked for.
+    pub lists: Duration,
+    /// How long it is known who was told, after the response is over.
+    pub told: Duration,
+    /// How long a message id that is not seen again leads to its thread.
+    pub threads: Duration,
+    /// How long a message is kept that nobody holds any more.
+    pub messages: Duration,
+    /// A round begins so long after the last one began.
+    pub every: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            restore: limits::RESTORE_KEPT,
+            history: limits::HISTORY_KEPT,
+            lists: limits::LISTS_KEPT,
+            told: limits::TOLD_KEPT,
+            threads: limits::THREAD_REFS_KEPT,
+            messages: limits::LOOSE_MESSAGES_KEPT,
+            every: limits::UPKEEP_EVERY,
+        }
+    }
+}
+
+/// What a round did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Report {
+    /// Accounts that it looked at.
+    pub accounts: usize,
+    /// Steps that had something to do, or left something.
+    pub steps: usize,
+    /// Emails that were purged.
+    pub emails: usize,
+    /// Threads that died with them.
+    pub threads: usize,
+    /// Message ids by which threads are found no more.
+    pub thread_refs: usize,
+    /// Lists that were dropped.
+    pub lists: usize,
+    /// Messages that were collected.
+    pub messages: usize,
+    /// Their octets.
+    pub octets: u64,
+    /// Accounts in which something failed.
+    pub failed: usize,
+    /// Whether it came to its end.
+    pub complete: bool,
+}
+
+/// The keeper. Cheap to make; `start` sets it to work.
+#[derive(Debug, Clone)]
+pub struct Upkeep {
+    store: Store,
+    settings: Live<Settings>,
+}
+
+/// What a step had to do.
+enum Step {
+    /// Nothing.
+    Idle,
+    /// Something, and whether there is more of it.
+    Worked { left: bool },
+}
+
+type Task = fn(&Store, AccountId, &Settings, &mut Report) -> Result<Step, Error>;
+
+/// Whose turn it is, and with what.
+struct Turn {
+    account: AccountId,
+    tasks: &'static [Task],
+}
+
+impl Upkeep {
+    /// Of this store.
+    #[must_use]
+    pub fn new(store: Store, settings: Live<Settings>) -> Self {
+        Self { store, settings }
+    }
+
+    /// One round over all accounts and the site. `go_on` is told after each step how long it took; it may rest, and says
+    /// whether to go on. May wait for the disk: not for an asynchronous task.
+    ///
+    /// # Errors
+    /// Where accounts cannot be listed, or the store takes no writes.
+    pub fn round(&self, mut go_on: impl FnMut(Duration) -> bool) -> Result<Report, Error> {
+        let settings = self.settings.get();
+        let mut report = Report::default();
+        let accounts = self.store.view().account_ids()?;
+        report.accounts = accounts.len();
+        let mut turns: VecDeque<Turn> =
+            accounts.into_iter().map(|account| Turn { account, tasks: steps::OF_ACCOUNT }).collect();
+        turns.push_back(Turn { account: AccountId::SITE, tasks: steps::OF_SITE });
+        while let Some(mut turn) = turns.pop_front() {
+            let watch = Stopwatch::start();
+            while let Some((task, rest)) = turn.tasks.split_first() {
+                let step = self.step(*task, turn.account, &settings, &mut report);
+                match step {
+                    Ok(Step::Worked { left: true }) => {
+                        report.steps += 1;
+                        break;
+                    }
+                    Ok(Step::Worked { left: false }) => {
+                        report.steps += 1;
+                        turn.tasks = rest;
+                        break;
+                    }
+                    Ok(Step::Idle) => turn.tasks = rest,
+                    Err(error) => {
+                        self.store.health()?;
+                        tracing::warn!(account = %turn.account, %error, "upkeep of an account failed; tried again next time");
+                        report.failed += 1;
+                        turn.tasks = &[];
+                        if error == Error::Full {
+                            return Err(error);
+                        }
+                    }
+                }
+            }
+            if !turn.tasks.is_empty() {
+                turns.push_back(turn);
+            }
+            if !go_on(watch.elapsed()) {
+                return Ok(report);
+            }
+        }
+        report.complete = true;
+        Ok(report)
+    }
+
+    fn step(&self, task: Task, account: AccountId, settings: &Settings, report: &mut Report) -> Result<Step, Error> {
+        let work = AssertUnwindSafe(|| task(&self.store, account, settings, report));
+        std::panic::catch_unwind(work)
+            .unwrap_or_else(|_| Err(Error::Io("upkeep panicked: a fault of the program".into())))
+    }
+}

@@ -1,0 +1,165 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::*;
+use crate::model::clock::Fixed;
+use crate::model::{
+    AccountRow, Address, BlobHash, Clock as _, EmailId, MailboxUid, MessageRows, Role, UtcMillis, View as Filter,
+};
+use crate::store::engine::fault::Fault;
+use crate::store::engine::memory::Memory;
+use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+struct Bed {
+    engine: Arc<Fault<Memory>>,
+    clock: Arc<Fixed>,
+    store: Store,
+    settings: Live<Settings>,
+}
+
+fn bed(accounts: u32) -> Bed {
+    let clock = Arc::new(Fixed::at(UtcMillis(1_795_251_600_000)));
+    let engine = Arc::new(Fault::new(Memory::new()));
+    let store = Store::over(engine.clone(), &Options::small(), clock.clone()).unwrap();
+    for id in 1..=accounts {
+        let row = AccountRow {
+            name: format!("a{id}"),
+            primary: Address::from_parts(format!("a{id}"), "example.org"),
+            display_name: None,
+            active: true,
+            quota_octets: None,
+            quota_emails: None,
+            zone: None,
+            detail_files: false,
+            unix_user: None,
+            created: UtcMillis(0),
+            passwords: Vec::new(),
+        };
+        let made = store.commit(AccountId(id), |txn| {
+            txn.set_account(&row);
+            let role = Some(Role::Inbox);
+            txn.create_mailbox(&NewMailbox { name: "Inbox".into(), parent: None, role, sort_order: 0 })
+        });
+        made.unwrap().1.wait_blocking().unwrap();
+    }
+    Bed { engine, clock, store, settings: Live::default() }
+}
+
+impl Bed {
+    fn deliver(&self, account: u32, n: u32) -> EmailId {
+        let raw = format!("Subject: {account} {n}\r\n\r\n").into_bytes();
+        let blob = BlobHash(*blake3::hash(&raw).as_bytes());
+        let message = EncodedMessage::new(&MessageRows { blob, size: raw.len() as u64, ..MessageRows::default() });
+        let (mut made, ticket) = self.store.commit_message(&[AccountId(account)], &message, &raw, |txn| {
+            txn.create_email(&NewEmail {
+                message: &message,
+                prefix: b"",
+                mailboxes: BTreeSet::from([MailboxUid(1)]),
+                keywords: BTreeSet::new(),
+                received_at: txn.now(),
+            })
+        });
+        ticket.wait_blocking().unwrap();
+        made.pop().unwrap().1.unwrap().0
+    }
+
+    fn destroyed(&self, account: u32, emails: u32) {
+        let ids: Vec<EmailId> = (0..emails).map(|n| self.deliver(account, n)).collect();
+        let done = self.store.commit(AccountId(account), |txn| ids.iter().try_for_each(|id| txn.destroy_email(*id)));
+        done.unwrap().1.wait_blocking().unwrap();
+    }
+
+    fn upkeep(&self) -> Upkeep {
+        Upkeep::new(self.store.clone(), self.settings.clone())
+    }
+
+    fn round(&self) -> Report {
+        self.upkeep().round(|_| true).unwrap()
+    }
+
+    fn clean(&self) {
+        assert_eq!(self.store.check().unwrap(), []);
+    }
+}
+
+#[test]
+fn a_round_does_what_is_due_and_the_next_one_nothing() {
+    let bed = bed(2);
+    bed.destroyed(1, 150);
+    bed.destroyed(2, 3);
+    let keep = bed.store.commit(AccountId(2), |txn| txn.keep(MailboxUid(1), Filter::Unseen, 99));
+    keep.unwrap().1.wait_blocking().unwrap();
+    let kept = bed.settings.get();
+    assert_eq!((bed.round().emails, bed.round().steps), (0, 0), "noted, and then nothing");
+    bed.clock.advance(kept.lists + Duration::from_millis(1));
+    assert_eq!((bed.round().lists, bed.round().lists), (1, 0));
+    bed.clock.advance(kept.restore - kept.lists - Duration::from_millis(2));
+    assert_eq!(bed.round().emails, 0);
+    bed.clock.advance(Duration::from_millis(1));
+    let report = bed.round();
+    assert_eq!((report.emails, report.threads, report.failed, report.complete), (153, 153, 0, true));
+    assert!(report.steps >= 4, "in pieces: {report:?}");
+    bed.clean();
+    bed.clock.advance(kept.messages - Duration::from_millis(1));
+    assert_eq!(bed.round().messages, 0);
+    bed.clock.advance(Duration::from_millis(1));
+    assert_eq!(bed.round().messages, 153);
+    bed.clean();
+}
+
+#[test]
+fn accounts_take_turns() {
+    let bed = bed(3);
+    bed.destroyed(1, 400);
+    bed.destroyed(3, 1);
+    bed.clock.advance(bed.settings.get().restore);
+    // The third account's one email does not wait for the first one's four hundred.
+    let left = |account| bed.store.view().destroyed(AccountId(account), UtcMillis(0), 999).unwrap().len();
+    let mut turns = 0;
+    let report = bed.upkeep().round(|_| {
+        turns += 1;
+        left(3) > 0
+    });
+    assert!(!report.unwrap().complete);
+    assert!(turns <= 3 && left(1) >= 300, "{turns} turns, {} left", left(1));
+    bed.clean();
+}
+
+#[test]
+fn what_fails_in_one_account_is_nothing_to_the_others_and_a_full_disk_ends_the_round() {
+    use crate::store::engine::{Batch, Engine as _, Put, Table};
+    let bed = bed(2);
+    bed.destroyed(1, 2);
+    bed.destroyed(2, 2);
+    bed.clock.advance(bed.settings.get().restore);
+    let (key, _) = bed.engine.inner().rows(Table::EmailMetadata).remove(0);
+    let puts = vec![Put { table: Table::EmailMetadata, key, value: Some(vec![1, 2, 3]) }];
+    bed.engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+    bed.engine.fail_after(0, Error::Full);
+    assert_eq!(bed.upkeep().round(|_| true), Err(Error::Full));
+    bed.engine.heal();
+    let report = bed.round();
+    assert_eq!((report.failed, report.emails, report.complete), (1, 2, true));
+}
+
+#[test]
+fn it_runs_by_itself_when_woken_and_stops_at_once() {
+    let bed = bed(1);
+    bed.settings.set(Settings { every: DAY, ..Settings::default() });
+    bed.destroyed(1, 3);
+    let running = bed.upkeep().start().unwrap();
+    let gone = || bed.engine.inner().rows(crate::store::engine::Table::EmailMetadata).is_empty();
+    bed.clock.advance(bed.settings.get().restore + HOUR);
+    running.wake();
+    let watch = Stopwatch::start();
+    while !gone() {
+        assert!(watch.elapsed() < Duration::from_secs(20), "it was woken and did nothing");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    running.stop();
+    assert!(bed.clock.now() > UtcMillis(0));
+    bed.clean();
+}
