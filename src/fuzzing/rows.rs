@@ -8,7 +8,7 @@ use crate::model::{
     MailboxUid, MessageRows, ModSeq, Shape, ThreadId, ThreadKey, ToldKey, UtcMillis, VacationResponse, View,
 };
 use crate::store::engine::Table;
-use crate::store::row::{self, Row, content_value, decode_content, decode_tokens};
+use crate::store::row::{Blob, Octets, Row, content_value, decode_content, decode_frame, decode_tokens};
 use crate::store::{Delivery, EncodedMessage, Error, State, Thread, Told, key};
 
 /// Any octets under any table are a row that comes back as it was, or an error that says which row is damaged.
@@ -40,10 +40,14 @@ pub fn row(data: &[u8]) {
         let rows = MessageRows { tokens: tokens.clone(), ..MessageRows::default() };
         assert_eq!(decode_tokens(b"key", &EncodedMessage::new(&rows).tokens), Ok(tokens));
     }
-    if let Some((at, raw)) = decoded(row::blob_header(b"key", data)) {
-        assert_eq!(row::blob_header(b"key", &row::blob(raw, at)), Ok((at, raw)));
+    if let Some(blob) = decoded(Blob::decode(b"key", data)) {
+        let again = blob.encode();
+        assert_eq!(Blob::decode(b"key", &again), Ok(blob));
     }
-    assert_eq!(row::blob_header(b"key", &row::blob(data, UtcMillis(-1))), Ok((UtcMillis(-1), data)));
+    let blob = Blob { at: UtcMillis(-1), octets: Octets::Here(data) };
+    let row = blob.encode();
+    assert_eq!(Blob::decode(b"key", &row), Ok(blob));
+    assert!(decoded(decode_frame(b"key", data)).is_none_or(|frame| frame.len() < data.len()));
 }
 
 fn again<R: Row + PartialEq + Debug>(data: &[u8]) {

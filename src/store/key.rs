@@ -19,6 +19,7 @@
 //! mailboxes            account:4 mailbox:4
 //! thread_refs          account:4 hash of id:16 hash of subject:16
 //! blobs                hash:32
+//! blob_frames          hash:32 number:4
 //! blob_refs            hash:32 account:4 email:8
 //! deliveries           account:4 hash:32
 //! delivery_by_time     account:4 at:8 hash:32
@@ -172,10 +173,16 @@ pub fn thread_ref(account: AccountId, key: &ThreadKey) -> Vec<u8> {
     Key::of(account).bytes(&key.0).0
 }
 
-/// `blobs`; prefix of `blob_refs`.
+/// `blobs`; prefix of `blob_refs` and `blob_frames`.
 #[must_use]
 pub fn blob(hash: &BlobHash) -> Vec<u8> {
     hash.0.to_vec()
+}
+
+/// `blob_frames`.
+#[must_use]
+pub fn blob_frame(hash: &BlobHash, number: u32) -> Vec<u8> {
+    Key(hash.0.to_vec()).u32(number).0
 }
 
 /// `blob_refs`.

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use commit::{Collected, Copied, NewEmail, NewMailbox, Purged, Results, Ticket, Txn};
-pub use engine::Statistics;
+pub use engine::{Statistics, Usage};
 pub use error::Error;
 pub use read::{Changes, Destroyed, MailboxChanges, Moves, Page, Seek, Since, View};
 pub use row::{Delivery, EncodedMessage, State, Thread, Told};
@@ -186,9 +186,8 @@ impl Store {
         raw: &[u8],
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> Results<T> {
-        let value = Some(row::blob(raw, self.0.clock.now()));
-        let put = engine::Put { table: engine::Table::Blobs, key: key::blob(&message.blob), value };
-        self.commit_many(accounts, Batch { puts: vec![put], asserts: Vec::new() }, change)
+        let puts = row::blob_rows(&message.blob, raw, self.0.clock.now());
+        self.commit_many(accounts, Batch { puts, asserts: Vec::new() }, change)
     }
 
     /// Copies an email, as it is at this moment, into another account (or its own): octets and trace prefix are the same,
@@ -250,6 +249,12 @@ impl Store {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.0.engine.statistics()
+    }
+
+    /// What each table holds and has cost, by its name.
+    #[must_use]
+    pub fn usage(&self) -> Vec<(&'static str, Usage)> {
+        engine::Table::ALL.iter().map(|table| (table.name(), self.0.engine.usage(*table))).collect()
     }
 
     /// A copy of the whole store in a new directory.

@@ -7,7 +7,8 @@ use crate::model::{AccountId, BlobHash, DataType, EmailId, EmailMetadata, Mailbo
 use crate::store::engine::{Read, Table};
 use crate::store::error::{Error, hex};
 use crate::store::key::{self, Parts};
-use crate::store::row::{Row, Thread, blob_header, decode_content, decode_tokens};
+use crate::store::read::blob;
+use crate::store::row::{Blob, Row, Thread, decode_content, decode_tokens};
 
 impl Checker<'_> {
     /// Reads the emails and the mailboxes, and proves what hangs on single emails.
@@ -86,19 +87,17 @@ impl Checker<'_> {
             Some(Err(error)) => self.say(Table::EmailTokens, &key, error.to_string()),
             None => self.say(Table::EmailTokens, &key, "the row is missing"),
         }
-        let blob = key::blob(&email.blob);
-        match self.read.get(Table::Blobs, &blob)? {
-            None => self.say(Table::Blobs, &blob, format!("the message of {id} is missing")),
-            Some(row) => match blob_header(&blob, &row) {
-                Ok((_, raw)) if blake3::hash(raw).as_bytes() != &email.blob.0 => {
-                    self.say(Table::Blobs, &blob, "the message does not have this hash");
-                }
-                Ok((_, raw)) if raw.len() as u64 + prefix != email.size => {
-                    self.say(Table::EmailMetadata, &key, "the size is not that of prefix and message");
-                }
-                Ok(_) => {}
-                Err(error) => self.say(Table::Blobs, &blob, error.to_string()),
-            },
+        let (blob, mut raw) = (key::blob(&email.blob), Vec::new());
+        match blob::append(self.read, &email.blob, 0..u64::MAX, &mut raw) {
+            Ok(false) => self.say(Table::Blobs, &blob, format!("the message of {id} is missing")),
+            Ok(true) if blake3::hash(&raw).as_bytes() != &email.blob.0 => {
+                self.say(Table::Blobs, &blob, "the message does not have this hash");
+            }
+            Ok(true) if raw.len() as u64 + prefix != email.size => {
+                self.say(Table::EmailMetadata, &key, "the size is not that of prefix and message");
+            }
+            Ok(true) => {}
+            Err(error) => self.say(Table::Blobs, &blob, error.to_string()),
         }
         let reference = key::blob_ref(&email.blob, self.account, id);
         if self.read.get(Table::BlobRefs, &reference)?.is_none() {
@@ -174,6 +173,22 @@ pub(super) fn blob_refs(read: &dyn Read, breaches: &mut Vec<Breach>) -> Result<(
         if !holds {
             let what = "refers to a message for an email that does not hold it".into();
             breaches.push(Breach { account, table: Table::BlobRefs.name(), key: hex(key), what });
+        }
+        Ok(true)
+    })
+}
+
+/// Every frame is of a message that has so many.
+pub(super) fn blob_frames(read: &dyn Read, breaches: &mut Vec<Breach>) -> Result<(), Error> {
+    read.scan(Table::BlobFrames, &[], &[0xff; 37], false, &mut |key, _| {
+        let mut parts = Parts::of(Table::BlobFrames, key);
+        let (number, hash) = (parts.u32()?, BlobHash(parts.take()?));
+        let head = key::blob(&hash);
+        let row = read.get(Table::Blobs, &head)?;
+        let frames = row.and_then(|row| Blob::decode(&head, &row).ok().map(|blob| blob.octets.frames()));
+        if frames.is_none_or(|frames| u64::from(number) >= frames) {
+            let what = "a frame of no message".into();
+            breaches.push(Breach { account: AccountId::SITE, table: Table::BlobFrames.name(), key: hex(key), what });
         }
         Ok(true)
     })

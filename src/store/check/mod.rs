@@ -83,6 +83,7 @@ pub(super) fn run(read: &dyn Read, ranking: Ranking) -> Result<Vec<Breach>, Erro
     deeds::hints(read, &mut breaches)?;
     emails::blob_refs(read, &mut breaches)?;
     remains::unheld(read, &mut breaches)?;
+    emails::blob_frames(read, &mut breaches)?;
     Ok(breaches)
 }
 

@@ -13,10 +13,10 @@ use crate::model::{BlobHash, EmailId, UtcMillis};
 use crate::store::engine::{Read, Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
-use crate::store::row::blob_header;
+use crate::store::row::Blob;
 
 /// Octets of messages that one step looks at.
-const STEP_OCTETS: usize = 8 << 20;
+const STEP_OCTETS: u64 = 8 << 20;
 
 /// What a step of collecting did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,14 +64,17 @@ impl Txn<'_> {
                 continue;
             }
             let Some(blob) = blob else { continue };
-            seen += blob.len();
-            let (put, raw) = blob_header(&blob_key, &blob)?;
+            let Blob { at: put, octets } = Blob::decode(&blob_key, &blob)?;
+            seen = octets.len().saturating_add(seen);
             if put > upto {
                 self.put(Table::BlobPurge, key::blob_purge(put, &hash), vec![1]);
                 continue;
             }
             done.blobs += 1;
-            done.octets += raw.len() as u64;
+            done.octets += octets.len();
+            for number in (0..octets.frames()).filter_map(|number| u32::try_from(number).ok()) {
+                self.delete(Table::BlobFrames, key::blob_frame(&hash, number));
+            }
             self.delete(Table::Blobs, blob_key.clone());
             self.assert_unchanged(Table::Blobs, blob_key, blob);
         }
@@ -87,8 +90,8 @@ impl Txn<'_> {
         let Some(from) = self.sweep_from(super::sweep::BLOBS, &[], every)? else { return Ok(false) };
         let (mut seen, mut octets) = (Vec::new(), 0);
         self.scan(Table::Blobs, &from, &after(&[]), false, &mut |key, value| {
-            octets += value.len();
-            seen.push((key.to_vec(), blob_header(key, value)?.0));
+            octets += value.len() as u64;
+            seen.push((key.to_vec(), Blob::decode(key, value)?.at));
             Ok(seen.len() < most && octets < STEP_OCTETS)
         })?;
         let next = (seen.len() >= most || octets >= STEP_OCTETS).then(|| seen.last().map(|(key, _)| key.clone()));

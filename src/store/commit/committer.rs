@@ -196,7 +196,7 @@ impl Committer {
         }
         let (done, waiting) = oneshot::channel();
         // A message that none of them refers to would be one that nobody ever collects.
-        shared.puts.retain(|put| put.table != Table::Blobs || parts.iter().any(|part| part.refers_to(&put.key)));
+        shared.puts.retain(|put| put.key.get(..32).is_none_or(|blob| parts.iter().any(|part| part.refers_to(blob))));
         let shared_rows = (writes && !shared.puts.is_empty()).then(|| Arc::new(shared));
         for part in &parts {
             let mut queued = part.cell.queued.lock();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::{Batch, Each, Engine, Read, Statistics, Table};
+use super::{Batch, Each, Engine, Read, Statistics, Table, Usage};
 use crate::store::error::Error;
 
 /// Wraps an engine; the write that `fail_after` names, and all after it until `heal`, fail as told.
@@ -77,5 +77,9 @@ impl<E: Engine> Engine for Fault<E> {
 
     fn statistics(&self) -> Statistics {
         self.inner.statistics()
+    }
+
+    fn usage(&self, table: Table) -> Usage {
+        self.inner.usage(table)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use super::{Batch, Each, Engine, Read, Statistics, Table};
+use super::{Batch, Each, Engine, Read, Statistics, Table, Usage};
 use crate::store::error::Error;
 
 type Rows = BTreeMap<(Table, Vec<u8>), Arc<[u8]>>;
@@ -84,31 +84,30 @@ impl Engine for Memory {
 
     fn write(&self, batches: &[Arc<Batch>]) -> Result<(), Error> {
         let mut state = self.state.write();
-        let mut rows = Arc::clone(&state.rows);
-        {
-            let rows = Arc::make_mut(&mut rows);
-            for batch in batches {
-                for fence in &batch.asserts {
-                    if rows.get(&(fence.table, fence.key.clone())).map(AsRef::as_ref) != fence.value.as_deref() {
-                        return Err(Error::Conflict(format!("a row of {} changed meanwhile", fence.table.name())));
-                    }
-                }
-                for put in &batch.puts {
-                    let key = (put.table, put.key.clone());
-                    match &put.value {
-                        Some(value) => {
-                            state.statistics.log_octets += (put.key.len() + value.len()) as u64;
-                            rows.insert(key, Arc::from(value.as_slice()));
-                        }
-                        None => {
-                            rows.remove(&key);
-                        }
-                    }
+        let State { rows, statistics } = &mut *state;
+        let mut over: BTreeMap<(Table, Vec<u8>), Option<&[u8]>> = BTreeMap::new();
+        for batch in batches {
+            for fence in &batch.asserts {
+                let key = (fence.table, fence.key.clone());
+                let found = over.get(&key).copied().unwrap_or_else(|| rows.get(&key).map(AsRef::as_ref));
+                if found != fence.value.as_deref() {
+                    return Err(Error::Conflict(format!("a row of {} changed meanwhile", fence.table.name())));
                 }
             }
+            over.extend(batch.puts.iter().map(|put| ((put.table, put.key.clone()), put.value.as_deref())));
         }
-        state.rows = rows;
-        state.statistics.syncs += 1;
+        // Copied only where somebody still looks at the rows as they were.
+        let rows = Arc::make_mut(rows);
+        for (key, value) in over {
+            match value {
+                Some(value) => {
+                    statistics.log_octets += (key.1.len() + value.len()) as u64;
+                    rows.insert(key, Arc::from(value));
+                }
+                None => drop(rows.remove(&key)),
+            }
+        }
+        statistics.syncs += 1;
         Ok(())
     }
 
@@ -118,5 +117,12 @@ impl Engine for Memory {
 
     fn statistics(&self) -> Statistics {
         self.state.read().statistics
+    }
+
+    fn usage(&self, table: Table) -> Usage {
+        let rows = self.current().0;
+        let octets = |(key, value): (&(Table, Vec<u8>), &Arc<[u8]>)| (key.1.len() + value.len()) as u64;
+        let sizes: Vec<u64> = rows.iter().filter(|((of, _), _)| *of == table).map(octets).collect();
+        Usage { rows: sizes.len() as u64, octets: sizes.iter().sum(), ..Usage::default() }
     }
 }

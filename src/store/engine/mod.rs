@@ -75,6 +75,8 @@ tables! {
     ThreadRefs = "thread_refs",
     /// Messages as received.
     Blobs = "blobs",
+    /// The octets of long ones.
+    BlobFrames = "blob_frames",
     /// Who holds a message.
     BlobRefs = "blob_refs",
     /// Transactions served, so that a retry is answered and not repeated.
@@ -167,6 +169,19 @@ pub struct Statistics {
     pub table_octets: u64,
 }
 
+/// What one table holds and has cost since it was opened, in as far as the engine knows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Rows, estimated.
+    pub rows: u64,
+    /// Octets on disk.
+    pub octets: u64,
+    /// Octets that flushes wrote.
+    pub flushed: u64,
+    /// Octets that flushes and compactions wrote.
+    pub written: u64,
+}
+
 /// An ordered, durable key-value engine.
 pub trait Engine: Read + Send + Sync + Debug {
     /// One consistent state.
@@ -186,6 +201,9 @@ pub trait Engine: Read + Send + Sync + Debug {
 
     /// What was done so far.
     fn statistics(&self) -> Statistics;
+
+    /// What a table holds and has cost.
+    fn usage(&self, table: Table) -> Usage;
 }
 
 /// The first key after every key that begins with `prefix`.

@@ -15,7 +15,7 @@ use rocksdb::{
     IteratorMode, ReadOptions, WriteBatch, WriteOptions, checkpoint::Checkpoint,
 };
 
-use super::{Batch, Each, Engine, Put, Read, Statistics, Table};
+use super::{Batch, Each, Engine, Put, Read, Statistics, Table, Usage};
 use crate::store::Options;
 use crate::store::error::Error;
 
@@ -124,7 +124,7 @@ fn family(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Options {
         options.set_compression_type(DBCompressionType::None);
         options.set_bottommost_compression_type(DBCompressionType::None);
     }
-    if table == Table::Blobs {
+    if matches!(table, Table::Blobs | Table::BlobFrames) {
         // Raw messages go to files of their own, so that compaction never writes them again.
         options.set_enable_blob_files(true);
         options.set_min_blob_size(1024);
@@ -262,6 +262,29 @@ impl Engine for Rocks {
                 + ticker(Ticker::BlobDbBlobFileBytesWritten),
         }
     }
+
+    fn usage(&self, table: Table) -> Usage {
+        let Ok(family) = self.family(table) else { return Usage::default() };
+        let number = |name: &str| self.db.property_int_value_cf(family, name).ok().flatten().unwrap_or(0);
+        let report = self.db.property_value_cf(family, "rocksdb.cfstats").ok().flatten().unwrap_or_default();
+        let (blobs, tables) = (number("rocksdb.live-blob-file-size"), number("rocksdb.live-sst-files-size"));
+        Usage {
+            rows: number("rocksdb.estimate-num-keys"),
+            octets: tables.saturating_add(blobs),
+            flushed: octets_after(&report, "Flush(GB): cumulative "),
+            written: octets_after(&report, "Cumulative compaction: "),
+        }
+    }
+}
+
+/// A figure of RocksDB's report, which counts in units of 1024³ octets and prints two or three digits behind the point.
+fn octets_after(report: &str, label: &str) -> u64 {
+    let figure = report.split_once(label).and_then(|(_, rest)| rest.split([' ', ',']).next());
+    let (whole, part) = figure.and_then(|figure| figure.split_once('.')).unwrap_or(("0", "0"));
+    let digits = u32::try_from(part.len()).unwrap_or(0);
+    let number = |text: &str| text.parse::<u64>().unwrap_or(0);
+    let part = number(part).saturating_mul(1 << 30).checked_div(10u64.saturating_pow(digits)).unwrap_or(0);
+    number(whole).saturating_mul(1 << 30).saturating_add(part)
 }
 
 impl Rocks {
@@ -289,5 +312,18 @@ impl Rocks {
 impl Drop for Rocks {
     fn drop(&mut self) {
         self.db.cancel_all_background_work(true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_of_the_report_is_read_in_octets() {
+        let report = "Flush(GB): cumulative 1.500, interval 0.000\nCumulative compaction: 0.25 GB write, 1.0 MB/s";
+        assert_eq!(octets_after(report, "Flush(GB): cumulative "), 3 << 29);
+        assert_eq!(octets_after(report, "Cumulative compaction: "), 1 << 28);
+        assert_eq!(octets_after(report, "AddFile(GB): cumulative "), 0);
     }
 }

@@ -66,6 +66,7 @@ pub fn run(engine: &dyn Engine) {
     let ended = engine.scan(table, b"", b"z", false, &mut |_, _| Err(Error::NotFound("enough")));
     assert_eq!(ended, Err(Error::NotFound("enough")));
     assert!(engine.statistics().syncs >= 3);
+    assert!(engine.usage(table).rows > 0);
 }
 
 #[cfg(test)]

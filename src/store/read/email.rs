@@ -7,7 +7,7 @@ use crate::model::{
 use crate::store::engine::{Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
-use crate::store::row::{Thread, blob_header, decode_content, decode_index, decode_tokens};
+use crate::store::row::{Thread, decode_content, decode_index, decode_tokens};
 
 impl View<'_> {
     /// The facts of an email; a destroyed one is not there.
@@ -35,19 +35,6 @@ impl View<'_> {
     pub fn tokens(&self, account: AccountId, id: EmailId) -> Result<Option<Tokens>, Error> {
         let key = key::email(account, id);
         self.read.get(Table::EmailTokens, &key)?.map(|row| decode_tokens(&key, &row)).transpose()
-    }
-
-    /// The octets of an email: its trace prefix and the message as received.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn message(&self, account: AccountId, id: EmailId) -> Result<Option<Vec<u8>>, Error> {
-        let Some(email) = self.email(account, id)? else { return Ok(None) };
-        let Some((mut octets, _)) = self.content(account, id)? else { return Ok(None) };
-        let key = key::blob(&email.blob);
-        let Some(row) = self.read.get(Table::Blobs, &key)? else { return Ok(None) };
-        octets.extend_from_slice(blob_header(&key, &row)?.1);
-        Ok(Some(octets))
     }
 
     /// A page of a listing, newest first: what comes after `after` (`None`: from the start), `limit` at most.

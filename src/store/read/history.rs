@@ -1,11 +1,11 @@
 //! What is still known of emails that are gone.
 
 use super::View;
+use super::blob::append;
 use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, UtcMillis};
 use crate::store::engine::{Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
-use crate::store::row::blob_header;
 
 /// A destroyed email that can be restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn received(&self, blob: &BlobHash) -> Result<Option<Vec<u8>>, Error> {
-        let key = key::blob(blob);
-        self.read.get(Table::Blobs, &key)?.map(|row| Ok(blob_header(&key, &row)?.1.to_vec())).transpose()
+        let mut octets = Vec::new();
+        Ok(append(&*self.read, blob, 0..u64::MAX, &mut octets)?.then_some(octets))
     }
 }

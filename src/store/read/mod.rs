@@ -1,5 +1,6 @@
 //! Reading: every question is a get or one short range scan on one consistent state.
 
+pub(super) mod blob;
 mod changes;
 mod directory;
 mod email;

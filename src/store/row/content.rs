@@ -1,4 +1,4 @@
-//! The wide row of an email, its tokens, and the blob. The part that all recipients share is encoded once.
+//! The wide row of an email and its tokens. The part that all recipients share is encoded once.
 
 use smallvec::smallvec;
 
@@ -66,37 +66,6 @@ pub fn decode_content(key: &[u8], bytes: &[u8]) -> Result<(Vec<u8>, EmailContent
 /// `Corrupt`.
 pub fn decode_tokens(key: &[u8], bytes: &[u8]) -> Result<Tokens, Error> {
     decode_with(Table::EmailTokens, key, bytes, 1, |input, _| read_tokens(input))
-}
-
-/// The `blobs` row: version, codec (0: as it is), when it was put, the octets.
-#[must_use]
-pub fn blob(raw: &[u8], at: UtcMillis) -> Vec<u8> {
-    let mut out = Writer(Vec::with_capacity(raw.len().saturating_add(16)));
-    out.fixed(&[1, 0]);
-    out.signed(at.0);
-    out.bytes(raw);
-    out.0
-}
-
-/// When a blob was put, and its octets.
-///
-/// # Errors
-/// `Corrupt`.
-pub fn blob_header<'a>(key: &[u8], bytes: &'a [u8]) -> Result<(UtcMillis, &'a [u8]), Error> {
-    let mut raw: &'a [u8] = &[];
-    let mut rest = Reader(bytes.get(1..).unwrap_or_default());
-    let at = decode_with(Table::Blobs, key, bytes, 1, |input, _| {
-        if input.byte()? != 0 {
-            return Err(Bad("unknown codec"));
-        }
-        let at = UtcMillis(input.signed()?);
-        input.bytes()?;
-        Ok(at)
-    })?;
-    if rest.byte().and_then(|_| rest.signed()).is_ok() {
-        raw = rest.bytes().unwrap_or_default();
-    }
-    Ok((at, raw))
 }
 
 fn write_people(out: &mut Writer, people: &[EmailAddress]) {

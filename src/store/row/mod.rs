@@ -6,6 +6,7 @@
 
 mod account;
 mod action;
+mod blob;
 mod content;
 mod email;
 mod list;
@@ -14,7 +15,8 @@ mod upkeep;
 mod vacation;
 
 pub use account::State;
-pub use content::{EncodedMessage, blob, blob_header, content_value, decode_content, decode_tokens};
+pub use blob::{Blob, FRAME, Octets, blob_rows, decode_frame};
+pub use content::{EncodedMessage, content_value, decode_content, decode_tokens};
 pub use email::Thread;
 pub use list::{decode_index, decode_list, decode_rank, index_value, list_value, rank_value};
 pub use upkeep::{Noted, Sweep};

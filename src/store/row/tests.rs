@@ -38,7 +38,8 @@ proptest! {
         any_bytes_never_panic::<Action>(&bytes);
         drop(decode_content(b"key", &bytes));
         drop(decode_tokens(b"key", &bytes));
-        drop(blob_header(b"key", &bytes));
+        drop(Blob::decode(b"key", &bytes));
+        drop(decode_frame(b"key", &bytes));
     }
 
     #[test]
@@ -61,8 +62,11 @@ proptest! {
         let value = content_value(&prefix, &encoded.content);
         prop_assert_eq!(decode_content(b"key", &value), Ok((prefix, rows.content)));
         prop_assert_eq!(decode_tokens(b"key", &encoded.tokens), Ok(rows.tokens));
-        let value = blob(&raw, UtcMillis(5));
-        prop_assert_eq!(blob_header(b"key", &value), Ok((UtcMillis(5), raw.as_slice())));
+        for octets in [Octets::Here(&raw), Octets::Framed(raw.len() as u64)] {
+            let blob = Blob { at: UtcMillis(5), octets };
+            let row = blob.encode();
+            prop_assert_eq!(Blob::decode(b"key", &row), Ok(blob));
+        }
     }
 }
 

@@ -68,8 +68,7 @@ fn message(n: u32, keys: &[u8]) -> (EncodedMessage, Batch) {
         thread_keys: keys.iter().map(|key| ThreadKey([*key; 32])).collect(),
         ..MessageRows::default()
     };
-    let put = Put { table: Table::Blobs, key: key::blob(&hash), value: Some(row::blob(&raw, UtcMillis(0))) };
-    (EncodedMessage::new(&rows), Batch { puts: vec![put], asserts: Vec::new() })
+    (EncodedMessage::new(&rows), Batch { puts: row::blob_rows(&hash, &raw, UtcMillis(0)), asserts: Vec::new() })
 }
 
 fn deliver_to(store: &Store, account: AccountId, n: u32, keys: &[u8], at: i64) -> Result<EmailId, Error> {
@@ -184,6 +183,49 @@ fn the_checker_sees_a_row_that_is_missing_in_each_derived_table() {
         let puts = vec![Put { table, key, value: None }];
         engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
         assert!(!store.check().unwrap().is_empty(), "{}", table.name());
+    }
+}
+
+/// A message around a seam of frames, and what is read of it.
+#[test]
+fn a_part_of_a_long_message_is_read_and_a_frame_that_is_lost_is_noticed() {
+    for length in [row::FRAME - 1, row::FRAME, row::FRAME + 1, 3 * row::FRAME] {
+        let raw: Vec<u8> = (0..length).map(|at| u8::try_from(at % 251).unwrap()).collect();
+        let hash = BlobHash(*blake3::hash(&raw).as_bytes());
+        let rows = MessageRows { blob: hash, size: length as u64, ..MessageRows::default() };
+        let message = EncodedMessage::new(&rows);
+        let engine = Arc::new(Memory::new());
+        let store = store_over(engine.clone());
+        let prefix = b"Delivered-To: ann@example.org\r\n";
+        let (mut results, ticket) = store.commit_message(&[ACCOUNT], &message, &raw, |txn| {
+            let mailboxes = BTreeSet::from([txn.state().inbox]);
+            let (keywords, received_at) = (BTreeSet::new(), UtcMillis(7));
+            txn.create_email(&NewEmail { message: &message, prefix, mailboxes, keywords, received_at })
+        });
+        let (id, _) = results.pop().unwrap().1.unwrap();
+        ticket.wait_blocking().unwrap();
+        assert_clean(&store);
+        let whole: Vec<u8> = prefix.iter().chain(&raw).copied().collect();
+        let view = store.view();
+        assert_eq!(view.message(ACCOUNT, id).unwrap().unwrap(), whole);
+        let seam = prefix.len() + row::FRAME;
+        let ends = [0, 1, prefix.len(), seam - 1, seam, seam + 1, whole.len(), whole.len() + 9];
+        for (from, to) in ends.iter().flat_map(|from| ends.iter().map(move |to| (*from, *to))) {
+            let wanted = whole.get(from.min(whole.len())..to.min(whole.len())).unwrap_or_default();
+            let found = view.message_part(ACCOUNT, id, from as u64..to as u64).unwrap().unwrap();
+            assert!(found == wanted, "{from}..{to} of {length}");
+        }
+        let frames = engine.rows(Table::BlobFrames);
+        assert_eq!(frames.len(), if length > row::FRAME { length.div_ceil(row::FRAME) } else { 0 });
+        if let Some((key, _)) = frames.last() {
+            let puts = vec![Put { table: Table::BlobFrames, key: key.clone(), value: None }];
+            engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+            assert_eq!(store.check().unwrap().len(), 1);
+            assert!(store.view().message(ACCOUNT, id).is_err());
+            let head = Put { table: Table::Blobs, key: key::blob(&hash), value: None };
+            engine.write(&[Arc::new(Batch { puts: vec![head], asserts: Vec::new() })]).unwrap();
+            assert!(store.check().unwrap().iter().any(|breach| breach.what == "a frame of no message"));
+        }
     }
 }
 

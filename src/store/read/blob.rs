@@ -1,0 +1,78 @@
+//! The octets of messages: whole, or the part that is asked for.
+
+use std::ops::Range;
+
+use super::View;
+use crate::model::{AccountId, BlobHash, EmailId};
+use crate::store::engine::{Read, Table};
+use crate::store::error::{Error, hex};
+use crate::store::key;
+use crate::store::row::{Blob, FRAME, Octets, decode_frame};
+
+impl View<'_> {
+    /// The octets of an email: its trace prefix and the message as received.
+    ///
+    /// # Errors
+    /// Those of reading; so for every function here.
+    pub fn message(&self, account: AccountId, id: EmailId) -> Result<Option<Vec<u8>>, Error> {
+        self.message_part(account, id, 0..u64::MAX)
+    }
+
+    /// Those of its octets that lie in a range; of what lies behind its end there are none. Only the frames that the range
+    /// touches are read.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn message_part(&self, account: AccountId, id: EmailId, range: Range<u64>) -> Result<Option<Vec<u8>>, Error> {
+        let Some(email) = self.email(account, id)? else { return Ok(None) };
+        let Some((prefix, _)) = self.content(account, id)? else { return Ok(None) };
+        let length = prefix.len() as u64;
+        let mut octets = part(&prefix, &range).to_vec();
+        let rest = range.start.saturating_sub(length)..range.end.saturating_sub(length);
+        if rest.is_empty() {
+            return Ok(Some(octets));
+        }
+        let found = append(&*self.read, &email.blob, rest, &mut octets)?;
+        Ok(found.then_some(octets))
+    }
+}
+
+/// Appends the octets of a blob that lie in a range; says whether there is such a blob.
+pub(in crate::store) fn append(
+    read: &dyn Read,
+    hash: &BlobHash,
+    range: Range<u64>,
+    out: &mut Vec<u8>,
+) -> Result<bool, Error> {
+    let key = key::blob(hash);
+    let Some(row) = read.get(Table::Blobs, &key)? else { return Ok(false) };
+    let length = match Blob::decode(&key, &row)?.octets {
+        Octets::Here(raw) => {
+            out.extend_from_slice(part(raw, &range));
+            return Ok(true);
+        }
+        Octets::Framed(length) => length,
+    };
+    let end = range.end.min(length);
+    let mut at = range.start;
+    while at < end {
+        let number = at / FRAME as u64;
+        let begin = number * FRAME as u64;
+        let key = key::blob_frame(hash, u32::try_from(number).unwrap_or(u32::MAX));
+        let broken =
+            |what: &str| Error::Corrupt { table: Table::BlobFrames.name(), key: hex(&key), what: what.to_owned() };
+        let row = read.get(Table::BlobFrames, &key)?.ok_or_else(|| broken("a frame of a message is missing"))?;
+        let frame = decode_frame(&key, &row)?;
+        if frame.len() as u64 != (length - begin).min(FRAME as u64) {
+            return Err(broken("a frame of a message is too short or too long"));
+        }
+        out.extend_from_slice(part(frame, &(at - begin..end - begin)));
+        at = begin + FRAME as u64;
+    }
+    Ok(true)
+}
+
+fn part<'a>(octets: &'a [u8], range: &Range<u64>) -> &'a [u8] {
+    let within = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(octets.len());
+    octets.get(within(range.start)..within(range.end)).unwrap_or_default()
+}

@@ -1,0 +1,129 @@
+//! A message as received: one row where it is short, a head and frames where it is long, so that a part of it is read
+//! without the rest, and no row is so large that writing it stops all others.
+
+use super::{Bad, Reader, Writer, decode_with};
+use crate::model::{BlobHash, UtcMillis};
+use crate::store::engine::{Put, Table};
+use crate::store::error::Error;
+use crate::store::key;
+
+/// Octets of a frame; a message of no more is one row.
+pub const FRAME: usize = 128 << 10;
+
+/// The `blobs` row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Blob<'a> {
+    /// When it was last put.
+    pub at: UtcMillis,
+    /// Where its octets are.
+    pub octets: Octets<'a>,
+}
+
+/// Where the octets of a blob are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Octets<'a> {
+    /// In its row.
+    Here(&'a [u8]),
+    /// In frames, so many in all.
+    Framed(u64),
+}
+
+impl Octets<'_> {
+    /// How many they are.
+    #[must_use]
+    pub fn len(self) -> u64 {
+        match self {
+            Self::Here(raw) => raw.len() as u64,
+            Self::Framed(length) => length,
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// In how many frames.
+    #[must_use]
+    pub fn frames(self) -> u64 {
+        match self {
+            Self::Here(_) => 0,
+            Self::Framed(length) => length.div_ceil(FRAME as u64),
+        }
+    }
+}
+
+impl<'a> Blob<'a> {
+    /// Reads the `blobs` row.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn decode(key: &[u8], bytes: &'a [u8]) -> Result<Self, Error> {
+        let mut here: &'a [u8] = &[];
+        let (at, framed) = decode_with(Table::Blobs, key, bytes, 1, |input, _| {
+            let codec = input.byte()?;
+            let at = UtcMillis(input.signed()?);
+            match codec {
+                0 => input.bytes().map(|_| (at, None)),
+                1 => Ok((at, Some(input.num()?))),
+                _ => Err(Bad("unknown codec")),
+            }
+        })?;
+        if framed.is_none() {
+            let mut rest = Reader(bytes.get(2..).unwrap_or_default());
+            if rest.signed().is_ok() {
+                here = rest.bytes().unwrap_or_default();
+            }
+        }
+        Ok(Self { at, octets: framed.map_or(Octets::Here(here), Octets::Framed) })
+    }
+
+    /// Its row.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        match self.octets {
+            Octets::Here(raw) => {
+                let mut out = Writer(Vec::with_capacity(raw.len().saturating_add(16)));
+                out.fixed(&[1, 0]);
+                out.signed(self.at.0);
+                out.bytes(raw);
+                out.0
+            }
+            Octets::Framed(length) => {
+                let mut out = Writer(Vec::with_capacity(16));
+                out.fixed(&[1, 1]);
+                out.signed(self.at.0);
+                out.num(length);
+                out.0
+            }
+        }
+    }
+}
+
+/// All rows of a message, in the order of tables and keys.
+#[must_use]
+pub fn blob_rows(hash: &BlobHash, raw: &[u8], at: UtcMillis) -> Vec<Put> {
+    let framed = raw.len() > FRAME;
+    let octets = if framed { Octets::Framed(raw.len() as u64) } else { Octets::Here(raw) };
+    let head = Put { table: Table::Blobs, key: key::blob(hash), value: Some(Blob { at, octets }.encode()) };
+    let frames = raw.chunks(FRAME).zip(0u32..).filter(|_| framed).map(|(frame, number)| {
+        let mut value = Vec::with_capacity(frame.len().saturating_add(1));
+        value.push(1);
+        value.extend_from_slice(frame);
+        Put { table: Table::BlobFrames, key: key::blob_frame(hash, number), value: Some(value) }
+    });
+    std::iter::once(head).chain(frames).collect()
+}
+
+/// The octets of a frame.
+///
+/// # Errors
+/// `Corrupt`.
+pub fn decode_frame<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Error> {
+    let frame = value.split_first().filter(|(version, frame)| **version == 1 && frame.len() <= FRAME);
+    let what = || "not a frame of a message".to_owned();
+    let corrupt =
+        || Error::Corrupt { table: Table::BlobFrames.name(), key: crate::store::error::hex(key), what: what() };
+    frame.map(|(_, frame)| frame).ok_or_else(corrupt)
+}
