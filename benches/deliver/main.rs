@@ -18,6 +18,7 @@
 mod load;
 mod service;
 mod sink;
+#[path = "../words.rs"]
 mod words;
 
 use std::path::Path;

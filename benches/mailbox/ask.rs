@@ -1,0 +1,104 @@
+//! Reads: pages, anchors, changes, searches.
+
+use restante::model::{EmailId, ModSeq};
+use restante::query::{Condition, Filter, Query, QueryChanges, Results, Start, Window, changes, query};
+use restante::store::{Since, Store};
+
+use crate::Options;
+use crate::change::flag;
+use crate::grow::{Account, INBOX, PHRASE, RARE};
+use crate::report::{measure, measure_after};
+
+const PAGE: usize = 50;
+
+fn inbox(account: &Account, collapse: bool, more: &[Condition]) -> Results {
+    let parts = [Condition::InMailbox(INBOX)].iter().chain(more).cloned().map(Filter::Is).collect();
+    Results { account: account.id, filter: Filter::And(parts), sort: Vec::new(), collapse }
+}
+
+fn page(store: &Store, results: Results, start: Start, total: bool) -> Vec<EmailId> {
+    let asked = Query { results, window: Window { start, limit: Some(PAGE) }, total };
+    query(&store.view(), store.secrets(), &asked).unwrap().ids
+}
+
+pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
+    let unseen = [Condition::NotKeyword("$seen".into())];
+    for (name, collapse, more) in
+        [("", false, [].as_slice()), (", collapsed", true, &[]), (", unseen", false, unseen.as_slice())]
+    {
+        let results = |account: &Account| inbox(account, collapse, more);
+        let middle = |account: &Account| i64::try_from(account.size / 20).unwrap();
+        measure(options, accounts, &format!("first page{name}"), |account, _| {
+            assert_eq!(page(store, results(account), Start::Position(0), false).len(), PAGE);
+        });
+        measure(options, accounts, &format!("first page with total{name}"), |account, _| {
+            assert_eq!(page(store, results(account), Start::Position(0), true).len(), PAGE);
+        });
+        measure(options, accounts, &format!("page in the middle{name}"), |account, _| {
+            assert_eq!(page(store, results(account), Start::Position(middle(account)), false).len(), PAGE);
+        });
+        measure(options, accounts, &format!("last page{name}"), |account, _| {
+            let ids = page(store, results(account), Start::Position(-i64::try_from(PAGE).unwrap()), false);
+            assert_eq!(ids.len(), PAGE);
+        });
+        measure_after(
+            options,
+            accounts,
+            &format!("page by anchor{name}"),
+            |account, _| *page(store, results(account), Start::Position(middle(account)), false).first().unwrap(),
+            |account, _, id| {
+                assert_eq!(page(store, results(account), Start::Anchor { id, offset: -10 }, false).len(), PAGE);
+            },
+        );
+        measure_after(
+            options,
+            accounts,
+            &format!("queryChanges after 10 changes{name}"),
+            |account, round| ten_changes(store, account, round),
+            |account, _, since| {
+                let asked = QueryChanges { results: results(account), since, ..QueryChanges::default() };
+                changes(&store.view(), store.secrets(), &asked).unwrap();
+            },
+        );
+    }
+    measure_after(
+        options,
+        accounts,
+        "changes after 10 changes",
+        |account, round| ten_changes(store, account, round),
+        |account, _, since| {
+            let found = store.view().email_changes(account.id, Since::at(since), 100).unwrap().unwrap();
+            assert_eq!(found.updated.len(), 10);
+        },
+    );
+    searches(store, accounts, options);
+}
+
+fn searches(store: &Store, accounts: &[Account], options: &Options) {
+    for (name, text) in [
+        ("search: 50 newest with a frequent word", "harbour"),
+        ("search: 50 newest with two frequent words", "harbour kitchen"),
+        ("search: a rare word", RARE),
+        ("search: a phrase of two rare words", PHRASE),
+        ("search: what nobody wrote", "zyzzyva"),
+    ] {
+        let results = |account: &Account| Results {
+            account: account.id,
+            filter: Filter::Is(Condition::Text(text.into())),
+            ..Results::default()
+        };
+        measure(options, accounts, name, |account, _| {
+            page(store, results(account), Start::Position(0), false);
+        });
+    }
+}
+
+/// Flags or unflags ten emails of the newest hundred, and says the state before.
+fn ten_changes(store: &Store, account: &Account, round: u64) -> ModSeq {
+    let since = store.view().account_state(account.id).unwrap().modseq;
+    let ids = page(store, inbox(account, false, &[]), Start::Position(0), false);
+    for id in ids.iter().step_by(5) {
+        flag(store, account, *id, if round.is_multiple_of(2) { "$seen" } else { "$flagged" });
+    }
+    since
+}

@@ -1,0 +1,130 @@
+//! Writes: a flag, a move, a destroy, ten thousand moves, a delivery. Durable ones; the disk's part is in each.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Instant;
+
+use restante::model::{AccountId, EmailId, MailboxUid, UtcMillis};
+use restante::store::{Store, Ticket};
+
+use crate::Options;
+use crate::grow::{ARCHIVE, Account, INBOX, TRASH, deliver, make, message};
+use crate::report::{line, measure, measure_after};
+use crate::words::Words;
+
+/// Turns a keyword on or off.
+pub(crate) fn flag(store: &Store, account: &Account, id: EmailId, word: &str) {
+    let old = store.view().email(account.id, id).unwrap().unwrap();
+    let mut keywords = old.keywords.clone();
+    if !keywords.remove(word) {
+        keywords.insert(word.to_owned());
+    }
+    let (_, ticket) =
+        store.commit(account.id, |txn| txn.update_email(id, old.mailboxes.clone(), keywords.clone())).unwrap();
+    ticket.wait_blocking().unwrap();
+}
+
+fn move_to(store: &Store, account: AccountId, id: EmailId, to: MailboxUid) -> Ticket {
+    let old = store.view().email(account, id).unwrap().unwrap();
+    store.commit(account, |txn| txn.update_email(id, BTreeSet::from([to]), old.keywords.clone())).unwrap().1
+}
+
+/// Some email of the account, another each round, from all over it.
+fn some(store: &Store, account: &Account, round: u64) -> EmailId {
+    let view = store.view();
+    let first = view.emails(account.id, None, 1).unwrap()[0].0;
+    let last = EmailId(first.0 + (account.size << 16) * 60_000);
+    let step = (last.0 - first.0) / 1009;
+    let from = EmailId(first.0 + step * (round * 467 % 1000));
+    let mut found = view.emails(account.id, Some(from), 100).unwrap();
+    found.retain(|(_, email)| email.mailboxes.contains(&INBOX));
+    found.first().map_or(first, |(id, _)| *id)
+}
+
+pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
+    measure_after(
+        options,
+        accounts,
+        "a flag changed",
+        |account, round| some(store, account, round),
+        |account, _, id| flag(store, account, id, "$flagged"),
+    );
+    measure_after(
+        options,
+        accounts,
+        "one email moved",
+        |account, round| some(store, account, round),
+        |account, _, id| move_to(store, account.id, id, ARCHIVE).wait_blocking().unwrap(),
+    );
+    measure_after(
+        options,
+        accounts,
+        "one email destroyed",
+        |account, round| some(store, account, round),
+        |account, _, id| {
+            store.commit(account.id, |txn| txn.destroy_email(id)).unwrap().1.wait_blocking().unwrap();
+        },
+    );
+    deliveries(store, accounts, options);
+    moves(store, accounts, options);
+}
+
+/// A delivery into each account and into an empty one, many under way at once, so that the CPU's part shows.
+fn deliveries(store: &Store, accounts: &[Account], options: &Options) {
+    const ROUND: u64 = 200;
+    let name = "200 deliveries (first: an empty account)";
+    if !options.wants(name) {
+        return;
+    }
+    let empty = Account { id: AccountId(3), size: 0 };
+    if store.view().account(empty.id).unwrap().is_none() {
+        make(store, empty.id);
+    }
+    let all: Vec<Account> = std::iter::once(empty).chain(accounts.iter().cloned()).collect();
+    let mut words = Words::new(99);
+    measure(options, &all, name, |account, round| {
+        let mut under_way = VecDeque::new();
+        for n in 0..ROUND {
+            let number = 10_000_000 + round * ROUND + n;
+            let at = UtcMillis(1_900_000_000_000 + i64::try_from(number).unwrap());
+            under_way.push_back(deliver(store, account.id, &message(&mut words, number), at, number).1);
+            if under_way.len() > 32 {
+                under_way.pop_front().unwrap().wait_blocking().unwrap();
+            }
+        }
+        under_way.into_iter().for_each(|ticket| ticket.wait_blocking().unwrap());
+    });
+}
+
+/// Many emails from one mailbox to another and back, a thousand a commit.
+fn moves(store: &Store, accounts: &[Account], options: &Options) {
+    let name = "10,000 emails moved and back, each";
+    if !options.wants(name) {
+        return;
+    }
+    let mut times = Vec::new();
+    for account in accounts {
+        let ids: Vec<EmailId> = {
+            let view = store.view();
+            let mut ids = view.emails(account.id, None, 10_000).unwrap();
+            ids.retain(|(_, email)| email.mailboxes.contains(&INBOX));
+            ids.into_iter().map(|(id, _)| id).collect()
+        };
+        let start = Instant::now();
+        for to in [TRASH, INBOX] {
+            for part in ids.chunks(1000) {
+                let (_, ticket) = store
+                    .commit(account.id, |txn| {
+                        for id in part {
+                            let old = txn.view().email(account.id, *id)?.map(|email| email.keywords);
+                            txn.update_email(*id, BTreeSet::from([to]), old.unwrap_or_default())?;
+                        }
+                        Ok(())
+                    })
+                    .unwrap();
+                ticket.wait_blocking().unwrap();
+            }
+        }
+        times.push(start.elapsed().as_secs_f64() * 1e6 / (2 * ids.len()) as f64);
+    }
+    line(name, &times);
+}

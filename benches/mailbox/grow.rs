@@ -1,0 +1,127 @@
+//! Accounts of a given size: every third email answers an earlier one, most are read, some are flagged.
+
+use std::collections::BTreeSet;
+use std::collections::VecDeque;
+
+use restante::message::rows;
+use restante::model::{AccountId, AccountRow, Address, EmailId, MailboxUid, Role, UtcMillis, View};
+use restante::store::{EncodedMessage, NewEmail, NewMailbox, Store, Ticket};
+
+use crate::words::Words;
+
+/// Octets of a message.
+pub(crate) const SIZE: usize = 800;
+pub(crate) const INBOX: MailboxUid = MailboxUid(1);
+pub(crate) const ARCHIVE: MailboxUid = MailboxUid(2);
+pub(crate) const TRASH: MailboxUid = MailboxUid(3);
+/// A word that every thousandth message has, and the one behind it.
+pub(crate) const RARE: &str = "quicksilver";
+pub(crate) const PHRASE: &str = "'quicksilver lantern'";
+const BEGIN: i64 = 1_700_000_000_000;
+const EVERY: i64 = 60_000;
+/// Commits on their way at once.
+const UNDER_WAY: usize = 64;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Account {
+    pub(crate) id: AccountId,
+    /// Emails in its Inbox.
+    pub(crate) size: u64,
+}
+
+/// The account of a size, filled where it is not yet.
+pub(crate) fn account(store: &Store, size: u64) -> Account {
+    let account = Account { id: AccountId(u32::try_from(size).expect("a size below 2^32")), size };
+    if store.view().account(account.id).unwrap().is_none() {
+        make(store, account.id);
+    }
+    let there = store.view().account_state(account.id).unwrap().emails;
+    let start = std::time::Instant::now();
+    let mut under_way: VecDeque<Ticket> = VecDeque::new();
+    let mut words = Words::new(size + there);
+    for number in there..size {
+        let at = UtcMillis(BEGIN + i64::try_from(number).unwrap() * EVERY);
+        under_way.push_back(deliver(store, account.id, &message(&mut words, number), at, number).1);
+        if under_way.len() > UNDER_WAY {
+            under_way.pop_front().unwrap().wait_blocking().unwrap();
+        }
+    }
+    under_way.into_iter().for_each(|ticket| ticket.wait_blocking().unwrap());
+    if there < size {
+        println!("filled {} with {} emails in {:.0} s", account.id, size - there, start.elapsed().as_secs_f64());
+    }
+    crate::beside::settle(store, account.id);
+    while !keep(store, account.id, INBOX, View::Unseen, 2_000) {}
+    account
+}
+
+/// One step of making a view; says whether it is whole.
+pub(crate) fn keep(store: &Store, account: AccountId, uid: MailboxUid, view: View, most: usize) -> bool {
+    let (whole, ticket) = store.commit(account, |txn| txn.keep(uid, view, most)).unwrap();
+    ticket.wait_blocking().unwrap();
+    whole
+}
+
+/// Makes an empty account.
+pub(crate) fn make(store: &Store, id: AccountId) {
+    let row = AccountRow {
+        name: format!("size-{id}"),
+        primary: Address::from_parts(format!("size-{id}"), "bench.example"),
+        display_name: None,
+        active: true,
+        quota_octets: None,
+        quota_emails: None,
+        zone: None,
+        detail_files: false,
+        unix_user: None,
+        created: UtcMillis(BEGIN),
+        passwords: Vec::new(),
+    };
+    let (_, ticket) = store
+        .commit(id, |txn| {
+            txn.set_account(&row);
+            for (name, role) in [("Inbox", Role::Inbox), ("Archive", Role::Archive), ("Trash", Role::Trash)] {
+                txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role: Some(role), sort_order: 0 })?;
+            }
+            Ok(())
+        })
+        .unwrap();
+    ticket.wait_blocking().unwrap();
+}
+
+/// Message `number` of an account.
+pub(crate) fn message(words: &mut Words, number: u64) -> Vec<u8> {
+    let mut raw = words.message(number, "reader@bench.example", SIZE);
+    if number % 3 == 2 {
+        // The id of the one before is its number and a random word: an answer names a stable one instead.
+        let head = format!("References: <thread-{}@bench.example>\r\n", number / 30 * 10 + number % 10);
+        raw.splice(0..0, head.into_bytes());
+    }
+    if number % 1000 == 7 {
+        raw.truncate(raw.len() - 2);
+        raw.extend_from_slice(format!("\r\n{RARE} lantern\r\n").as_bytes());
+    }
+    raw
+}
+
+/// Files a message in the Inbox; the ticket is the caller's to redeem.
+pub(crate) fn deliver(store: &Store, account: AccountId, raw: &[u8], at: UtcMillis, number: u64) -> (EmailId, Ticket) {
+    let message = EncodedMessage::new(&rows(raw, store.secrets()));
+    let mut keywords = BTreeSet::new();
+    if number % 10 != 0 {
+        keywords.insert("$seen".to_owned());
+    }
+    if number % 50 == 0 {
+        keywords.insert("$flagged".to_owned());
+    }
+    let (mut results, ticket) = store.commit_message(&[account], &message, raw, |txn| {
+        txn.create_email(&NewEmail {
+            message: &message,
+            prefix: b"Return-Path: <sender@example.net>\r\n",
+            mailboxes: BTreeSet::from([INBOX]),
+            keywords: keywords.clone(),
+            received_at: at,
+        })
+    });
+    (results.pop().unwrap().1.unwrap().0, ticket)
+}

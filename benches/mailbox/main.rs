@@ -1,0 +1,86 @@
+//! What a mailbox costs as it grows: accounts of several sizes side by side in one store, the same question put to each
+//! in turn, so that what the machine does meanwhile falls on all alike. The last column says how many times the smallest
+//! account's time the largest takes.
+//!
+//! `cargo bench --ignore-rust-version --bench mailbox -- --sizes 1000,10000,100000,1000000 --rounds 200`
+//! `--keep` leaves the store for the next run, which then fills only what is missing; `--only words` asks only what has
+//! one of these words in its name. The store lies in `RESTANTE_BENCH_DIR`, else in Cargo's directory for such things.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    clippy::cast_precision_loss,
+    missing_docs,
+    reason = "a bench"
+)]
+
+mod ask;
+mod beside;
+mod change;
+mod grow;
+mod report;
+#[path = "../words.rs"]
+mod words;
+
+use std::path::Path;
+
+use restante::model::clock::System;
+use restante::store::{Options as StoreOptions, Store};
+
+#[derive(Debug, Clone)]
+struct Options {
+    sizes: Vec<u64>,
+    rounds: usize,
+    keep: bool,
+    only: Vec<String>,
+}
+
+impl Options {
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|word| name.contains(word.as_str()))
+    }
+}
+
+fn options() -> Options {
+    let mut options = Options { sizes: vec![1_000, 10_000, 100_000], rounds: 200, keep: false, only: Vec::new() };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().unwrap_or_else(|| panic!("{word} wants a value"));
+        match word.as_str() {
+            "--sizes" => options.sizes = value().split(',').map(|size| size.parse().expect("a number")).collect(),
+            "--rounds" => options.rounds = value().parse().expect("a number"),
+            "--only" => options.only = value().split(',').map(str::to_owned).collect(),
+            "--keep" => options.keep = true,
+            // Cargo's own.
+            "--bench" => {}
+            other => panic!("what is {other}?"),
+        }
+    }
+    options.sizes.sort_unstable();
+    options
+}
+
+fn main() {
+    let options = options();
+    let dir = std::env::var_os("RESTANTE_BENCH_DIR").map_or_else(
+        || Path::new(env!("CARGO_TARGET_TMPDIR")).join("mailbox"),
+        |named| Path::new(&named).join("mailbox"),
+    );
+    if !options.keep {
+        drop(std::fs::remove_dir_all(&dir));
+    }
+    std::fs::create_dir_all(&dir).expect("a directory for the store");
+    let store = Store::open(&dir, &StoreOptions::default(), std::sync::Arc::new(System)).expect("the store");
+    let accounts: Vec<grow::Account> = options.sizes.iter().map(|size| grow::account(&store, *size)).collect();
+    report::head(&options.sizes);
+    ask::all(&store, &accounts, &options);
+    change::all(&store, &accounts, &options);
+    beside::all(&store, &accounts, &options);
+    report::disk(&store, &dir, &accounts);
+    drop(store);
+    if !options.keep {
+        drop(std::fs::remove_dir_all(&dir));
+    }
+}
