@@ -8,7 +8,7 @@ use crate::model::{
     MailboxUid, MessageRows, ModSeq, Shape, ThreadId, ThreadKey, ToldKey, UtcMillis, VacationResponse, View,
 };
 use crate::store::engine::Table;
-use crate::store::row::{Blob, Octets, Row, content_value, decode_content, decode_frame, decode_tokens};
+use crate::store::row::{self, Blob, Octets, Row, content_value, decode_content, decode_frame, decode_tokens};
 use crate::store::{Delivery, EncodedMessage, Error, State, Thread, Told, key};
 
 /// Any octets under any table are a row that comes back as it was, or an error that says which row is damaged.

@@ -39,6 +39,33 @@ fn a_message_that_nobody_holds_is_collected_after_its_time() {
 }
 
 #[test]
+fn a_long_message_goes_with_all_its_frames() {
+    let bed = bed();
+    let raw = vec![b'x'; 2 * row::FRAME + 1];
+    let rows = MessageRows {
+        blob: BlobHash(*blake3::hash(&raw).as_bytes()),
+        size: raw.len() as u64,
+        ..MessageRows::default()
+    };
+    let message = EncodedMessage::new(&rows);
+    let (mut results, ticket) = bed.store.commit_message(&[ACCOUNT], &message, &raw, |txn| {
+        let mailboxes = BTreeSet::from([txn.state().inbox]);
+        let (keywords, received_at) = (BTreeSet::new(), UtcMillis(1));
+        txn.create_email(&NewEmail { message: &message, prefix: b"", mailboxes, keywords, received_at })
+    });
+    ticket.wait_blocking().unwrap();
+    let (id, _) = results.pop().unwrap().1.unwrap();
+    assert_eq!(bed.rows(Table::BlobFrames), 3);
+    bed.destroy(id);
+    bed.done(|txn| txn.purge_email(id)).unwrap();
+    bed.clock.advance(DAY);
+    let collected = bed.on(AccountId::SITE, |txn| txn.collect_blobs(bed.upto(DAY), 9)).unwrap();
+    assert_eq!(collected, Collected { blobs: 1, octets: raw.len() as u64, left: false });
+    assert_eq!((bed.rows(Table::Blobs), bed.rows(Table::BlobFrames)), (0, 0));
+    assert_clean(&bed.store);
+}
+
+#[test]
 fn a_delivery_between_look_and_commit_keeps_its_message() {
     let bed = bed();
     let id = bed.deliver(1, &[]);
@@ -71,12 +98,8 @@ fn a_message_is_put_with_a_reference_or_not_at_all_and_a_round_finds_what_is_loo
     ticket.wait_blocking().unwrap();
     assert_eq!((bed.rows(Table::Blobs), bed.rows(Table::Deliveries)), (0, 1));
     // Loose ones, as a fault would leave them.
-    let puts = (0..5u32).map(|n| Put {
-        table: Table::Blobs,
-        key: key::blob(&BlobHash(*blake3::hash(&raw(n)).as_bytes())),
-        value: Some(row::blob(&raw(n), bed.clock.now())),
-    });
-    let mut puts: Vec<Put> = puts.collect();
+    let hash = |n| BlobHash(*blake3::hash(&raw(n)).as_bytes());
+    let mut puts: Vec<Put> = (0..5u32).flat_map(|n| row::blob_rows(&hash(n), &raw(n), bed.clock.now())).collect();
     puts.sort_by(|one, other| one.key.cmp(&other.key));
     bed.engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
     let held = bed.deliver(3, &[]);
