@@ -17,6 +17,8 @@ mod committer;
 mod expiry;
 mod life;
 mod listings;
+#[cfg(feature = "rocksdb")]
+mod torn;
 
 const ACCOUNT: AccountId = AccountId(1);
 

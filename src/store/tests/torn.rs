@@ -1,0 +1,91 @@
+//! RocksDB after the power went: the log ends in the middle of a record, in zeros, or is damaged further up.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::model::clock::Fixed;
+
+fn open(dir: &Path) -> Result<Store, Error> {
+    Store::open(dir, &Options::small(), Arc::new(Fixed::at(UtcMillis(1_700_000_000_000))))
+}
+
+/// The log that is written to.
+fn log(dir: &Path) -> PathBuf {
+    let files = fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|kind| kind == "log")).max().unwrap()
+}
+
+/// What is on the disk at this moment.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for file in fs::read_dir(from).unwrap() {
+        let path = file.unwrap().path();
+        fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+    }
+}
+
+fn emails(store: &Store) -> BTreeSet<EmailId> {
+    store.view().emails(ACCOUNT, None, 100).unwrap().into_iter().map(|(id, _)| id).collect()
+}
+
+#[test]
+fn a_write_torn_by_a_power_failure_takes_only_what_was_not_acknowledged() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("store");
+    let store = open(&dir).unwrap();
+    make_account(&store, ACCOUNT);
+    // After each acknowledgement: how long the log is, and what is there.
+    let mut acknowledged = vec![(fs::metadata(log(&dir)).unwrap().len(), emails(&store))];
+    for n in 0..3 {
+        deliver_to(&store, ACCOUNT, n, &[1], 5).unwrap();
+        acknowledged.push((fs::metadata(log(&dir)).unwrap().len(), emails(&store)));
+    }
+    for (at, pair) in acknowledged.windows(2).enumerate() {
+        let [(before, kept), (behind, _)] = pair else { continue };
+        assert!(before < behind);
+        for (case, cut) in
+            [*before, before + 1, before + 6, before + 7, (before + behind) / 2, behind - 1].iter().enumerate()
+        {
+            // As many zeros as leave the record too short. A record that has its length but not its sum is damage.
+            for zeros in [0, (behind - cut - 1).min(100)] {
+                let torn = root.path().join(format!("torn-{at}-{case}-{zeros}"));
+                copy(&dir, &torn);
+                let file = fs::OpenOptions::new().write(true).open(log(&torn)).unwrap();
+                file.set_len(*cut).unwrap();
+                file.set_len(cut + zeros).unwrap();
+                let again = open(&torn).unwrap();
+                assert_eq!(emails(&again), *kept, "cut at {cut} of {before}..{behind}, {zeros} zeros behind");
+                assert_clean(&again);
+                deliver_to(&again, ACCOUNT, 77, &[1], 9).unwrap();
+                assert_clean(&again);
+                drop(again);
+                fs::remove_dir_all(&torn).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_further_up_the_log_is_no_torn_write_and_refuses_to_open() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("store");
+    let store = open(&dir).unwrap();
+    make_account(&store, ACCOUNT);
+    let begin = fs::metadata(log(&dir)).unwrap().len();
+    for n in 0..6 {
+        deliver_to(&store, ACCOUNT, n, &[1], 5).unwrap();
+    }
+    let whole = fs::read(log(&dir)).unwrap();
+    for (case, at) in [usize::try_from(begin).unwrap() + 40, whole.len() - 1].into_iter().enumerate() {
+        let damaged = root.path().join(format!("damaged-{case}"));
+        copy(&dir, &damaged);
+        let mut octets = whole.clone();
+        octets[at] ^= 1;
+        fs::write(log(&damaged), octets).unwrap();
+        match open(&damaged) {
+            Err(Error::Open(why)) => assert!(why.contains("damaged") && why.contains("backup"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
