@@ -4,7 +4,7 @@
 //! A room names only rooms on lower storeys; `tests/layering.rs` holds this table as a test.
 //!
 //! ```text
-//! L7 cli -> L6 config -> L5 net -> L4 deliver | queue | jmap -> L3 account | query | upkeep
+//! L7 cli -> L6 config -> L5 net -> L4 deliver | queue | jmap | transfer -> L3 account | query | upkeep
 //!        -> L2 store | vacation | outbox | proof -> L1 wire | message -> L0 model, trace
 //! ```
 //!
@@ -28,6 +28,7 @@ pub mod upkeep;
 pub mod deliver;
 pub mod jmap;
 pub mod queue;
+pub mod transfer;
 
 pub mod net;
 

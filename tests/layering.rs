@@ -24,6 +24,7 @@ const ROOMS: &[(&str, u8, &[&str])] = &[
     ("deliver", 4, &["model", "wire", "message", "vacation", "outbox", "store", "account"]),
     ("queue", 4, &["model", "message", "outbox", "proof", "store", "account"]),
     ("jmap", 4, &["model", "wire", "message", "vacation", "outbox", "store", "account"]),
+    ("transfer", 4, &["model", "message", "store"]),
     ("net", 5, &["*"]),
     ("config", 6, &["*"]),
     ("cli", 7, &["*"]),
@@ -46,6 +47,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("hyper", &["net", "cli"]),
     ("hyper_util", &["net", "cli"]),
     ("toml", &["config"]),
+    ("indicatif", &["cli"]),
     // The committer's ticket is the one thing inside that the edges await; `deliver` lends a long parse to other threads.
     ("tokio", &["net", "queue", "cli", "deliver", "store::commit::committer"]),
 ];

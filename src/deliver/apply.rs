@@ -2,14 +2,13 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use super::outcome::{self, Filed};
 use super::plan::{Known, Plan, plan};
 use super::{Deliver, Session, Settings};
 use crate::account::Resolved;
-use crate::message::{auto::Facts, bare_rows, rows, trace};
+use crate::message::{auto::Facts, bare_rows, guarded, rows, trace};
 use crate::model::clock::Stopwatch;
 use crate::model::{
     AccountId, Action, ActionId, ActionKind, ActionState, Address, Decision, EmailId, Envelope, MailboxUid, Recipient,
@@ -229,15 +228,6 @@ fn notify(whole: &Whole<'_>, jobs: &mut BTreeMap<AccountId, Result<Job, Error>>)
             job.notification = Some(delivered(envelope, &asked, whole.raw, host, &id, whole.now));
         }
     }
-}
-
-/// Reads what came from outside. Whoever wrote it, and whatever in it makes a parser panic: the mail is kept all the same.
-pub(super) fn guarded<T>(what: &str, read: impl FnOnce() -> T) -> Option<T> {
-    let read = std::panic::catch_unwind(AssertUnwindSafe(read));
-    if read.is_err() {
-        tracing::error!(what, "a parser panicked: this is a fault of the program; the message is filed unread");
-    }
-    read.ok()
 }
 
 /// One account's rows.

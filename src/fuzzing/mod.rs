@@ -10,12 +10,14 @@ mod mail;
 mod protocols;
 mod rows;
 mod text;
+mod transfer;
 mod truth;
 
 pub use mail::{message, reply, results};
 pub use protocols::{address, command, dot, jmap, lmtp};
 pub use rows::{key, row};
 pub use text::{config, date};
+pub use transfer::{folder, mbox};
 pub use truth::{damage, store};
 
 /// A body.
@@ -29,9 +31,11 @@ pub const BODIES: &[(&str, Body)] = &[
     ("damage", damage),
     ("date", date),
     ("dot", dot),
+    ("folder", folder),
     ("jmap", jmap),
     ("key", key),
     ("lmtp", lmtp),
+    ("mbox", mbox),
     ("message", message),
     ("reply", reply),
     ("results", results),

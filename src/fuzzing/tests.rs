@@ -143,9 +143,11 @@ replays! {
     damage: 100,
     date: 200,
     dot: 100,
+    folder: 200,
     jmap: 300,
     key: 200,
     lmtp: 60,
+    mbox: 200,
     message: 200,
     reply: 200,
     results: 200,
@@ -165,7 +167,8 @@ fn the_shared_corpus() {
     for entry in entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
         for file in files(&entry).into_iter().filter(|file| file.extension().is_some_and(|kind| kind == "eml")) {
             let raw = fs::read(&file).unwrap();
-            for (name, body) in BODIES.iter().filter(|(name, _)| ["message", "reply", "results", "dot"].contains(name))
+            for (name, body) in
+                BODIES.iter().filter(|(name, _)| ["message", "reply", "results", "dot", "mbox"].contains(name))
             {
                 run(&format!("{name} ({})", file.display()), *body, &raw);
             }

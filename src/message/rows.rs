@@ -1,5 +1,7 @@
 //! Octets to finished rows: the one way for a delivery, and later for import, append, drafts and rebuild.
 
+use std::panic::AssertUnwindSafe;
+
 use super::content::content;
 use super::parse::Message;
 use super::refs::{ids, thread_keys};
@@ -10,6 +12,15 @@ use crate::model::{BlobHash, MessageRows, Secrets};
 #[must_use]
 pub fn rows(raw: &[u8], secrets: &Secrets) -> MessageRows {
     rows_of(&Message::parse(raw), secrets)
+}
+
+/// Reads what came from outside. Whoever wrote it, and whatever in it makes a parser panic: the mail is kept all the same.
+pub fn guarded<T>(what: &str, read: impl FnOnce() -> T) -> Option<T> {
+    let read = std::panic::catch_unwind(AssertUnwindSafe(read));
+    if read.is_err() {
+        tracing::error!(what, "a parser panicked: this is a fault of the program; the message is filed unread");
+    }
+    read.ok()
 }
 
 /// The rows of a message of which nothing is known but its octets.

@@ -46,6 +46,18 @@ impl UtcMillis {
         self.timestamp().to_zoned(TimeZone::UTC).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 
+    /// The same to the millisecond: `2026-11-21T09:00:00.123Z`.
+    #[must_use]
+    pub fn rfc3339_millis(self) -> String {
+        self.timestamp().to_zoned(TimeZone::UTC).strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+    }
+
+    /// The form of asctime(3) in UTC, as mailbox files have it: `Sat Nov 21 09:00:00 2026`.
+    #[must_use]
+    pub fn asctime(self) -> String {
+        self.timestamp().to_zoned(TimeZone::UTC).strftime("%a %b %e %H:%M:%S %Y").to_string()
+    }
+
     /// As people read it, in the given zone: `2026-11-21 09:00`.
     #[must_use]
     pub fn local(self, zone: &TimeZone) -> String {
@@ -154,6 +166,10 @@ mod tests {
         let at = UtcMillis::parse_rfc3339("2026-11-21T10:00:00+01:00").unwrap();
         assert_eq!(at.rfc5322(), "Sat, 21 Nov 2026 09:00:00 +0000");
         assert_eq!(at.rfc3339(), "2026-11-21T09:00:00Z");
+        assert_eq!(at.asctime(), "Sat Nov 21 09:00:00 2026");
+        let precise = at.after(Duration::from_millis(7)).rfc3339_millis();
+        assert_eq!(precise, "2026-11-21T09:00:00.007Z");
+        assert_eq!(UtcMillis::parse_rfc3339(&precise), Some(UtcMillis(at.0 + 7)));
         assert_eq!(at.after(Duration::from_secs(1)).since(at), Duration::from_secs(1));
         let end = UtcMillis::parse_rfc3339("2026-11-22T05:00:00Z").unwrap();
         assert_eq!(end.last_day(Some("America/New_York")), "2026-11-21");

@@ -8,6 +8,10 @@ pub const SEEN: &str = "$seen";
 pub const FLAGGED: &str = "$flagged";
 /// The email is being written.
 pub const DRAFT: &str = "$draft";
+/// The owner answered it.
+pub const ANSWERED: &str = "$answered";
+/// The owner sent it on.
+pub const FORWARDED: &str = "$forwarded";
 /// A filter called it spam.
 pub const JUNK: &str = "$junk";
 

@@ -2,7 +2,8 @@
 
 use super::View;
 use crate::model::{
-    AccountId, EmailContent, EmailId, EmailMetadata, Listing, Mailbox, MailboxUid, ModSeq, Role, ThreadId, Tokens,
+    AccountId, BlobHash, EmailContent, EmailId, EmailMetadata, Listing, Mailbox, MailboxUid, ModSeq, Role, ThreadId,
+    Tokens, UtcMillis,
 };
 use crate::store::engine::{Table, after};
 use crate::store::error::Error;
@@ -35,6 +36,27 @@ impl View<'_> {
     pub fn tokens(&self, account: AccountId, id: EmailId) -> Result<Option<Tokens>, Error> {
         let key = key::email(account, id);
         self.read.get(Table::EmailTokens, &key)?.map(|row| decode_tokens(&key, &row)).transpose()
+    }
+
+    /// The emails of an account that hold a blob and were received within these times, destroyed ones among them.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn emails_of_blob(
+        &self,
+        account: AccountId,
+        blob: &BlobHash,
+        from: UtcMillis,
+        to: UtcMillis,
+    ) -> Result<Vec<EmailId>, Error> {
+        let first = key::blob_ref(blob, account, EmailId::new(to, 0));
+        let end = after(&key::blob_ref(blob, account, EmailId::new(from, u16::MAX)));
+        let mut out = Vec::new();
+        self.keys(Table::BlobRefs, &first, &end, |key, _| {
+            out.push(EmailId(Parts::of(Table::BlobRefs, key).u64()?));
+            Ok(true)
+        })?;
+        Ok(out)
     }
 
     /// A page of a listing, newest first: what comes after `after` (`None`: from the start), `limit` at most.

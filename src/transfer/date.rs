@@ -1,0 +1,43 @@
+//! When a message was received, where no file system or server says so: the trace field that the last hop wrote on top
+//! (RFC 5321 §4.4), else what the message says of itself (RFC 5322 §3.6.1).
+
+use crate::message::header;
+use crate::message::parse::date;
+use crate::model::UtcMillis;
+
+/// The date of the topmost Received field, which the server that took the message wrote.
+#[must_use]
+pub fn received(raw: &[u8]) -> Option<UtcMillis> {
+    let field = header::first(raw, "Received")?.without_comments();
+    let (_, at) = field.rsplit_once(';')?;
+    sound(date(at.as_bytes())?.at)
+}
+
+/// The date of the Date field, which the sender wrote.
+#[must_use]
+pub fn sent(raw: &[u8]) -> Option<UtcMillis> {
+    sound(date(header::first(raw, "Date")?.value)?.at)
+}
+
+/// A date after 1970 and of four digits: others order nothing.
+#[must_use]
+pub fn sound(at: UtcMillis) -> Option<UtcMillis> {
+    (1..=253_402_300_799_999).contains(&at.0).then_some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_last_hop_wrote() {
+        let raw = b"Received: from a by b; (x;y) Sat, 21 Nov 2026 10:00:00 +0100 (CET)\r\n\
+                    Received: from c by a; Sat, 21 Nov 2026 08:00:00 +0000\r\nDate: 1 Jan 2026 00:00:00 +0000\r\n\r\n";
+        assert_eq!(received(raw).map(UtcMillis::rfc3339).as_deref(), Some("2026-11-21T09:00:00Z"));
+        assert_eq!(sent(raw).map(UtcMillis::rfc3339).as_deref(), Some("2026-01-01T00:00:00Z"));
+        for none in ["", "Received: by b\r\n\r\n", "Received: by b; soon\r\n\r\nReceived: x; 1 Jan 2026 00:00 GMT"] {
+            assert_eq!(received(none.as_bytes()), None, "{none}");
+        }
+        assert_eq!(sent(b"Date: 1 Jan 1960 00:00:00 +0000\r\n\r\n"), None);
+    }
+}

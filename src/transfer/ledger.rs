@@ -1,0 +1,62 @@
+//! The keywords of files whose names do not hold them: of .eml files all, of a Maildir those beyond its 26 letters. A file
+//! beside them to which lines are added, `NAME<tab>keyword keyword`; the last line about a name holds, and a line without
+//! its end is none. So an export that was killed leaves a true ledger.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::keyword;
+
+/// Octets of a ledger that are read.
+pub const OCTETS: u64 = 256 * 1024 * 1024;
+
+/// Keywords by file name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ledger(BTreeMap<Vec<u8>, BTreeSet<String>>);
+
+impl Ledger {
+    /// Reads a ledger: any octets are one.
+    #[must_use]
+    pub fn parse(file: &[u8]) -> Self {
+        let mut ledger = Self::default();
+        for line in file.split_inclusive(|octet| *octet == b'\n') {
+            let Some((b'\n', line)) = line.split_last() else { continue };
+            let Some((name, words)) = memchr::memchr(b'\t', line).and_then(|at| line.split_at_checked(at)) else {
+                continue;
+            };
+            let words = String::from_utf8_lossy(words);
+            let words = words.split_ascii_whitespace().filter_map(keyword::normal).collect();
+            ledger.0.insert(name.to_vec(), words);
+        }
+        ledger
+    }
+
+    /// The line that says so.
+    #[must_use]
+    pub fn line(name: &str, keywords: &BTreeSet<String>) -> String {
+        let words: Vec<&str> = keywords.iter().map(String::as_str).collect();
+        format!("{name}\t{}\n", words.join(" "))
+    }
+
+    /// What is known of a file.
+    #[must_use]
+    pub fn of(&self, name: &[u8]) -> Option<&BTreeSet<String>> {
+        self.0.get(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_whole_line_holds() {
+        let set = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<BTreeSet<String>>();
+        let file =
+            Ledger::line("a", &set(&["$seen"])) + &Ledger::line("b", &set(&[])) + &Ledger::line("a", &set(&["x"]));
+        let ledger = Ledger::parse(format!("{file}b\t$fla").as_bytes());
+        assert_eq!(ledger.of(b"a"), Some(&set(&["x"])));
+        assert_eq!(ledger.of(b"b"), Some(&set(&[])));
+        assert_eq!(ledger.of(b"c"), None);
+        assert_eq!(Ledger::parse(b"\xff\n\t\n\0"), Ledger::parse(b"\t\n"));
+    }
+}

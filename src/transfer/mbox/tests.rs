@@ -1,0 +1,154 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::{EmailId, UtcMillis};
+
+const MOST: usize = 1 << 20;
+
+fn set(words: &str) -> BTreeSet<String> {
+    words.split_whitespace().map(str::to_owned).collect()
+}
+
+fn all(file: &[u8]) -> Vec<Entry> {
+    let mut reader = Reader::new(file, MOST);
+    std::iter::from_fn(|| reader.read().unwrap()).collect()
+}
+
+fn mails(file: &[u8]) -> Vec<Mail> {
+    let mail = |entry| match entry {
+        Entry::Mail(mail) => *mail,
+        other => panic!("{other:?}"),
+    };
+    all(file).into_iter().map(mail).collect()
+}
+
+fn written(messages: &[(EmailId, BTreeSet<String>, Vec<u8>)]) -> Vec<u8> {
+    let mut file = Vec::new();
+    messages.iter().for_each(|(id, keywords, octets)| write(&mut file, *id, keywords, octets).unwrap());
+    file
+}
+
+fn id(at: i64) -> EmailId {
+    EmailId::new(UtcMillis(at), 3)
+}
+
+#[test]
+fn as_others_read_it() {
+    let octets = b"Return-Path: <ann@example.org>\r\nSubject: x\r\n\r\nFrom here\r\n>From there\r\n".to_vec();
+    let id = id(1_795_251_600_123);
+    let file = written(&[(id, set("$seen $flagged work"), octets.clone())]);
+    let wanted = format!(
+        "From ann@example.org Sat Nov 21 09:00:00 2026\nStatus: RO\nX-Status: F\nX-Keywords: work\n\
+         X-Restante: 1 {id} {} crlf\nReturn-Path: <ann@example.org>\nSubject: x\n\n>From here\n>>From there\n\n",
+        octets.len()
+    );
+    assert_eq!(String::from_utf8_lossy(&file), wanted);
+    let mail = mails(&file).remove(0);
+    assert_eq!((mail.octets, mail.marks.keywords, mail.id), (octets, set("$seen $flagged work"), Some(id)));
+    assert!(mail.whole && mail.from_date == Some(UtcMillis(1_795_251_600_000)));
+}
+
+#[test]
+fn files_of_others() {
+    let file = b"\nFrom - Mon Jan  1 00:00:00 2001\nStatus: R\nX-Mozilla-Status: 0004\nSubject: a\n\n\
+                 From the desk of:\n>From x\n\nFrom nobody at all\n\n\
+                 From MAILER-DAEMON Fri Jul  8 12:08:34 2011\nSubject: DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA\n\nx\n\n\
+                 From ann@example.org Sat, 21 Nov 2026 09:00:00 +0000 remote from uucp\r\nSubject: b\r\n\r\nlast";
+    let entries = all(file);
+    let [Entry::Mail(first), Entry::Internal, Entry::Mail(last)] = entries.as_slice() else { panic!("{entries:?}") };
+    let wanted = "Status: R\r\nX-Mozilla-Status: 0004\r\nSubject: a\r\n\r\nFrom the desk of:\r\nFrom x\r\n\r\nFrom nobody at all\r\n";
+    assert_eq!(String::from_utf8_lossy(&first.octets), wanted);
+    assert_eq!(first.marks.keywords, set("$seen $flagged"));
+    assert_eq!(first.from_date.map(UtcMillis::rfc3339).as_deref(), Some("2001-01-01T00:00:00Z"));
+    assert_eq!(last.octets, b"Subject: b\r\n\r\nlast");
+    assert!(!last.whole && !last.begun);
+    assert_eq!(last.from_date.map(UtcMillis::rfc3339).as_deref(), Some("2026-11-21T09:00:00Z"));
+
+    assert!(all(b"").is_empty() && all(b"\n\r\n").is_empty());
+    let error = Reader::new(&b"Subject: x\n\n"[..], MOST).read().unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
+}
+
+#[test]
+fn what_was_cut_off_is_known() {
+    let file = written(&[(id(1000), set("a"), b"Subject: 1\r\n\r\n".to_vec()), (id(2000), set("b"), b"x".to_vec())]);
+    let second = mails(&file)[1].at;
+    for end in 1..file.len() {
+        let mut reader = Reader::new(&file[..end], MOST);
+        let Ok(first) = reader.read() else {
+            assert!(end < 5);
+            continue;
+        };
+        let Some(Entry::Mail(first)) = first else { panic!("{end}: {first:?}") };
+        match reader.read().unwrap() {
+            Some(Entry::Mail(next)) => {
+                assert!(first.whole && next.at == second && !next.whole, "{end}");
+                assert!(next.id.is_some() || next.begun, "{end}: {next:?}");
+            }
+            // All of the first, and perhaps a few octets of what begins the second.
+            _ => assert!(end as u64 == second || !first.whole, "{end}: {first:?}"),
+        }
+        assert!(first.id.is_some() || first.begun, "{end}: {first:?}");
+    }
+}
+
+#[test]
+fn what_is_too_large_is_passed_over() {
+    let large = b"x".repeat(3 * MOST);
+    let mut lines = b"Subject: y\n\n".to_vec();
+    lines.extend(b"a line\n".repeat(MOST / 2));
+    let mut file = written(&[(id(1000), set(""), large), (id(2000), set(""), b"Subject: x\r\n\r\n".to_vec())]);
+    file.extend_from_slice(b"From x Mon Jan  1 00:00:00 2001\n");
+    file.extend_from_slice(&lines);
+    let entries = all(&file);
+    assert!(matches!(&entries[..], [Entry::TooLarge(0), Entry::Mail(_), Entry::TooLarge(_)]), "{}", entries.len());
+}
+
+fn message() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        Just("\r\n"),
+        Just("\n"),
+        Just("\r"),
+        Just("From "),
+        Just(">From "),
+        Just(">"),
+        Just("From ann@example.org Sat Nov 21 09:00:00 2026"),
+        Just("Status: RO"),
+        Just("X-Restante: 1 e0000000000000 5 open"),
+        Just(" "),
+        Just("\0\u{fc}"),
+        Just("Subject: x"),
+    ];
+    proptest::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat().into_bytes())
+}
+
+proptest! {
+    /// Whatever messages are made of: what was written is read again, octet for octet, with its marks.
+    #[test]
+    fn everything_comes_back(messages in proptest::collection::vec((message(), 0..4_000_000_000_000i64, "[a-z$]{0,3}"), 0..5)) {
+        let messages: Vec<_> =
+            messages.into_iter().map(|(octets, at, words)| (id(at), set(&words), octets)).collect();
+        let file = written(&messages);
+        let read: Vec<_> = mails(&file).into_iter().inspect(|mail| assert!(mail.whole)).collect();
+        let ends: Vec<u64> = read.iter().map(|mail| mail.end).collect();
+        let starts: Vec<u64> = read.iter().map(|mail| mail.at).skip(1).chain([file.len() as u64]).collect();
+        prop_assert!(read.is_empty() || ends == starts);
+        let read: Vec<_> =
+            read.into_iter().map(|mail| (mail.id.unwrap(), mail.marks.keywords, mail.octets)).collect();
+        prop_assert_eq!(read, messages);
+    }
+
+    #[test]
+    fn any_file_is_read_to_its_end(file in proptest::collection::vec(any::<u8>(), 0..200), messages in message()) {
+        for file in [file.clone(), [b"From x Mon Jan  1 00:00:00 2001\n".to_vec(), file, messages].concat()] {
+            let mut reader = Reader::new(file.as_slice(), 50);
+            while let Ok(Some(entry)) = reader.read() {
+                if let Entry::Mail(mail) = entry {
+                    prop_assert!(mail.octets.len() <= 50 && mail.at < mail.end);
+                }
+            }
+        }
+    }
+}
