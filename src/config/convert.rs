@@ -170,6 +170,7 @@ impl Config {
             vacation: self.vacation_settings(),
             administrators: self.control.administrators.clone(),
             max_request: usize::try_from(octets).unwrap_or(usize::MAX).saturating_add(limits::REQUEST_OCTETS),
+            max_message: self.limits.message.0,
         }
     }
 

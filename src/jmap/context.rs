@@ -63,7 +63,15 @@ impl Context {
             (None, Some(name)) => name,
             _ => return Err(MethodError::InvalidArguments("accountId or account is wanted".into())),
         };
-        let found = self.directory.find(&name).map_err(|error| fail(&error))?;
+        self.owned(&name)
+    }
+
+    /// The account of that id, name or address; the caller must be its owner, or an administrator.
+    ///
+    /// # Errors
+    /// `Forbidden`, `AccountNotFound`, and those of reading.
+    pub fn owned(&self, name: &str) -> Result<(AccountId, AccountRow), MethodError> {
+        let found = self.directory.find(name).map_err(|error| fail(&error))?;
         let mine = |row: &AccountRow| row.unix_user.is_some() && row.unix_user == self.caller.user;
         match found {
             Some((id, row)) if self.caller.admin || mine(&row) => Ok((id, row)),

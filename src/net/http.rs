@@ -1,12 +1,14 @@
 //! The control socket: JMAP over HTTP on a Unix socket. Who asks is known by the peer's credentials: root, the service's own
 //! user and the named administrators may manage everything, any other Unix user the account that is mapped to him.
 
+mod transfer;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, HttpBody as _, to_bytes};
 use axum::extract::State;
 use axum::extract::connect_info::{ConnectInfo, Connected};
 use axum::http::StatusCode;
@@ -15,7 +17,7 @@ use axum::routing::{get, post};
 use axum::serve::IncomingStream;
 use serde_json::{Value, json};
 use tokio::net::UnixListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::listen::{Bound, Listen};
@@ -40,6 +42,8 @@ pub struct ControlSettings {
     pub administrators: Vec<String>,
     /// Octets of an administrator's request, for it may carry a message; others have `limits::REQUEST_OCTETS`.
     pub max_request: usize,
+    /// Octets of a message that is appended.
+    pub max_message: u64,
 }
 
 /// What the control socket serves.
@@ -53,13 +57,33 @@ pub struct Control {
     pub deliver: Arc<Taken>,
     /// A request keeps those that it began with.
     pub settings: Live<ControlSettings>,
-    /// KiB that requests under way may hold.
-    in_flight: Arc<Semaphore>,
+    /// What requests under way may hold.
+    in_flight: Rooms,
+    /// Messages on their way out.
+    out_flight: Rooms,
+}
+
+/// Octets that may be held at once, in KiB.
+#[derive(Debug, Clone)]
+struct Rooms(Arc<Semaphore>, u32);
+
+impl Rooms {
+    fn new(kib: u32) -> Self {
+        Self(Arc::new(Semaphore::new(usize::try_from(kib).unwrap_or(usize::MAX))), kib)
+    }
+
+    /// Room for so many octets, as soon as there is; all there is where they are more. `None` where there is none for long.
+    async fn take(&self, octets: usize) -> Option<OwnedSemaphorePermit> {
+        let kib = u32::try_from(octets.div_ceil(KIB)).unwrap_or(u32::MAX).clamp(1, self.1);
+        timeout(PATIENCE, Arc::clone(&self.0).acquire_many_owned(kib)).await.ok()?.ok()
+    }
 }
 
 const KIB: usize = 1024;
 /// KiB of requests that are read at once.
 const IN_FLIGHT_KIB: u32 = 256 * 1024;
+/// KiB of messages that are handed out at once.
+const OUT_FLIGHT_KIB: u32 = 128 * 1024;
 /// Longest wait for a place, and then for the request.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -67,8 +91,8 @@ impl Control {
     /// The control socket over a store, its accounts and the way in.
     #[must_use]
     pub fn new(store: Store, directory: Directory, deliver: Arc<Taken>, settings: Live<ControlSettings>) -> Self {
-        let in_flight = Arc::new(Semaphore::new(usize::try_from(IN_FLIGHT_KIB).unwrap_or(usize::MAX)));
-        Self { store, directory, deliver, settings, in_flight }
+        let (in_flight, out_flight) = (Rooms::new(IN_FLIGHT_KIB), Rooms::new(OUT_FLIGHT_KIB));
+        Self { store, directory, deliver, settings, in_flight, out_flight }
     }
 }
 
@@ -100,8 +124,12 @@ pub async fn bind(path: &Path) -> std::io::Result<Bound> {
 /// Serves the control socket until the end.
 pub async fn serve(bound: Bound, control: Control, mut stop: Stop) {
     let Bound::Unix(listener, _own_path) = bound else { return };
-    let router =
-        Router::new().route("/jmap", post(request)).route("/health", get(health)).with_state(Arc::new(control));
+    let router = Router::new()
+        .route("/jmap", post(request))
+        .route("/append", post(transfer::take_in))
+        .route("/octets", get(transfer::give_out))
+        .route("/health", get(health))
+        .with_state(Arc::new(control));
     let served = axum::serve(listener, router.into_make_service_with_connect_info::<Peer>())
         .with_graceful_shutdown(async move { stop.pulled().await });
     if let Err(error) = served.await {
@@ -114,8 +142,8 @@ async fn request(State(control): State<Arc<Control>>, ConnectInfo(peer): Connect
     let caller = caller(peer, &settings.administrators);
     let most = if caller.admin { settings.max_request } else { limits::REQUEST_OCTETS.min(settings.max_request) };
     // Whoever may open the socket may send: all that is read at once has a bound, and so has the time.
-    let room = u32::try_from(most.div_ceil(KIB)).unwrap_or(u32::MAX).min(IN_FLIGHT_KIB);
-    let Ok(_room) = timeout(PATIENCE, control.in_flight.acquire_many(room)).await else {
+    let announced = body.size_hint().upper().and_then(|octets| usize::try_from(octets).ok());
+    let Some(_room) = control.in_flight.take(announced.map_or(most, |octets| octets.min(most))).await else {
         return (StatusCode::SERVICE_UNAVAILABLE, "too many requests at once\n").into_response();
     };
     let Ok(Ok(body)) = timeout(PATIENCE, to_bytes(body, most)).await else {
@@ -127,13 +155,7 @@ async fn request(State(control): State<Arc<Control>>, ConnectInfo(peer): Connect
             return answer(StatusCode::BAD_REQUEST, "application/problem+json", &error.problem());
         }
     };
-    let context = Context {
-        store: control.store.clone(),
-        directory: control.directory.clone(),
-        vacation: settings.vacation.clone(),
-        deliver: Arc::clone(&control.deliver),
-        caller,
-    };
+    let context = context(&control, &settings, caller);
     // Methods wait for the disk, and a check reads everything.
     match tokio::task::spawn_blocking(move || jmap::run(&context, request)).await {
         Ok(response) => answer(StatusCode::OK, "application/json", &response.json()),
@@ -142,6 +164,17 @@ async fn request(State(control): State<Arc<Control>>, ConnectInfo(peer): Connect
             let problem = json!({"status": 500, "detail": "a method failed"});
             answer(StatusCode::INTERNAL_SERVER_ERROR, "application/problem+json", &problem)
         }
+    }
+}
+
+/// What a request of this caller is answered by.
+fn context(control: &Control, settings: &ControlSettings, caller: Caller) -> Context {
+    Context {
+        store: control.store.clone(),
+        directory: control.directory.clone(),
+        vacation: settings.vacation.clone(),
+        deliver: Arc::clone(&control.deliver),
+        caller,
     }
 }
 

@@ -7,4 +7,5 @@
 
 pub mod jmap;
 pub mod lmtp;
+pub mod query;
 pub mod smtp;

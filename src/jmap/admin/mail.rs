@@ -36,7 +36,7 @@ pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
 }
 
 /// How many rows are wanted.
-fn rows(arguments: &Args<'_>) -> Result<usize, MethodError> {
+pub(super) fn rows(arguments: &Args<'_>) -> Result<usize, MethodError> {
     match arguments.number("limit")?.map(usize::try_from) {
         None => Ok(50),
         Some(Ok(limit)) if limit <= limits::LISTED => Ok(limit),

@@ -15,6 +15,8 @@
 //! | Mail/list * | accountId, mailbox, collapseThreads, limit, after | mailbox, list, newest first |
 //! | Mail/show * | accountId, id | message (octets), and what Mail/list says of it |
 //! | Mail/deliver | sender, recipients, message (octets) | outcomes: recipient, reply |
+//! | Mail/index * | accountId, after, limit | mailboxes: id, inbox, names, role; list, newest first: id, mailboxIds, keywords, size |
+//! | Mail/mailbox * | accountId, inbox, names, role | id: of the mailbox at the end of that way, made where it is not there |
 //! | Decision/list * | accountId, limit | list: at, emailId, sender, recipient, reason, detail, action |
 //! | Told/list * | accountId, limit | list, newest first: at, sender (null where it was not kept) |
 //! | Told/forget * | accountId, and sender or all | forgotten: how many |
@@ -29,6 +31,7 @@ mod mail;
 mod queue;
 mod service;
 mod told;
+mod transfer;
 
 use super::dispatch::Method;
 
@@ -46,6 +49,8 @@ pub(super) const METHODS: &[(&str, Method)] = &[
     ("Mail/list", mail::list),
     ("Mail/show", mail::show),
     ("Mail/deliver", mail::deliver),
+    ("Mail/index", transfer::index),
+    ("Mail/mailbox", transfer::mailbox),
     ("Decision/list", mail::decisions),
     ("Told/list", told::list),
     ("Told/forget", told::forget),

@@ -1,0 +1,93 @@
+//! Query strings (RFC 3986 §3.4): `name=value&name=value`, percent-encoded (§2.1).
+
+/// Octets of a query that is read.
+const OCTETS: usize = 32 * 1024;
+
+/// A query string that is none: an escape that is no octet, text that is not UTF-8, too long, or a name twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a well-formed query")]
+pub struct BadQuery;
+
+/// Writes a query; what is not unreserved (RFC 3986 §2.3) is escaped.
+#[must_use]
+pub fn write(pairs: &[(&str, &str)]) -> String {
+    let mut out = String::new();
+    for (name, value) in pairs {
+        if !out.is_empty() {
+            out.push('&');
+        }
+        escape(name, &mut out);
+        out.push('=');
+        escape(value, &mut out);
+    }
+    out
+}
+
+/// Reads a query; each name stands once.
+///
+/// # Errors
+/// `BadQuery`.
+pub fn read(query: &str) -> Result<Vec<(String, String)>, BadQuery> {
+    if query.len() > OCTETS {
+        return Err(BadQuery);
+    }
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let name = unescape(name)?;
+        if pairs.iter().any(|(known, _)| *known == name) {
+            return Err(BadQuery);
+        }
+        pairs.push((name, unescape(value)?));
+    }
+    Ok(pairs)
+}
+
+fn escape(text: &str, out: &mut String) {
+    for octet in text.bytes() {
+        if octet.is_ascii_alphanumeric() || b"-._~".contains(&octet) {
+            out.push(char::from(octet));
+        } else {
+            out.push_str(&format!("%{octet:02X}"));
+        }
+    }
+}
+
+fn unescape(text: &str) -> Result<String, BadQuery> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut octets = text.bytes();
+    while let Some(octet) = octets.next() {
+        match octet {
+            b'%' => {
+                let mut digit = || octets.next().and_then(|digit| char::from(digit).to_digit(16)).ok_or(BadQuery);
+                let (high, low) = (digit()?, digit()?);
+                out.push(u8::try_from(high << 4 | low).map_err(|_| BadQuery)?);
+            }
+            octet => out.push(octet),
+        }
+    }
+    String::from_utf8(out).map_err(|_| BadQuery)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn forms() {
+        assert_eq!(write(&[("a", "x y&z"), ("ü", "")]), "a=x%20y%26z&%C3%BC=");
+        assert_eq!(read("a=%41%2b&&b"), Ok(vec![("a".into(), "A+".into()), ("b".into(), String::new())]));
+        for wrong in ["a=%", "a=%4", "a=%g0", "a=%ff", "a=1&a=2", &"x".repeat(OCTETS + 1)] {
+            assert_eq!(read(wrong), Err(BadQuery), "{wrong:.20}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(name in ".{1,20}", value in ".{0,20}") {
+            prop_assert_eq!(read(&write(&[(&name, &value)])), Ok(vec![(name, value)]));
+        }
+    }
+}
