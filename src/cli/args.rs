@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand};
 
+use super::transfer::{Export, Import};
 use crate::model::limits;
 
 /// Restante: a mail delivery agent with a vacation responder.
@@ -55,7 +56,7 @@ pub enum Command {
     /// Answer senders while the owner is away.
     #[command(subcommand)]
     Vacation(VacationCommand),
-    /// Look at mail.
+    /// Look at mail, take it in and write it out.
     #[command(subcommand)]
     Mail(MailCommand),
     /// Look at replies on their way out.
@@ -354,6 +355,14 @@ pub enum MailCommand {
         /// Its id, as `mail list` shows it.
         email: String,
     },
+    /// Take in mail from Maildirs, mailbox files or .eml files, with its folders, keywords and dates.
+    ///
+    /// Can be interrupted and run again: what is there is not added again.
+    Import(Box<Import>),
+    /// Write all mail of an account into a Maildir, into mailbox files or into .eml files.
+    ///
+    /// Run again, it adds what is new, and in a Maildir or .eml tree makes keywords as they are now. Nothing is removed.
+    Export(Box<Export>),
 }
 
 /// `queue`

@@ -15,6 +15,11 @@ use crate::jmap::CAPABILITIES;
 /// The largest answer that is read.
 const ANSWER_OCTETS: usize = 256 * 1024 * 1024;
 
+/// What requests go into.
+pub(super) type Sender = hyper::client::conn::http1::SendRequest<Full<Bytes>>;
+/// What makes them go.
+pub(super) type Connection = hyper::client::conn::http1::Connection<TokioIo<UnixStream>, Full<Bytes>>;
+
 /// A way to the service.
 #[derive(Debug, Clone)]
 pub struct Client {
@@ -63,29 +68,17 @@ impl Client {
     /// # Errors
     /// No service, or a refusal.
     pub async fn exchange(&self, method: Method, path: &str, kind: &str, body: Bytes) -> Result<Bytes, Failure> {
-        let stream = UnixStream::connect(&self.socket).await.map_err(|error| self.unreachable(&error))?;
-        let broken = |error: hyper::Error| {
-            Failure::new(exit::TEMPORARY, format!("the service broke off the conversation: {error}"))
-        };
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+        let (mut sender, connection) = self.connect().await?;
         let driver = tokio::spawn(connection);
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("host", "localhost")
-            .header("content-type", kind)
-            .body(Full::new(body))
-            .map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))?;
-        let response = sender.send_request(request).await.map_err(broken)?;
-        let status = response.status();
-        let bytes = Limited::new(response.into_body(), ANSWER_OCTETS)
-            .collect()
-            .await
-            .map_err(|error| Failure::new(exit::TEMPORARY, format!("the service's answer broke off: {error}")))?
-            .to_bytes();
+        let (status, bytes) = answer(&mut sender, request(method, path, kind, body)?).await?;
         driver.abort();
         if status.is_success() { Ok(bytes) } else { Err(refusal(status, &bytes)) }
+    }
+
+    /// A connection, and what must be spawned for it to live.
+    pub(super) async fn connect(&self) -> Result<(Sender, Connection), Failure> {
+        let stream = UnixStream::connect(&self.socket).await.map_err(|error| self.unreachable(&error))?;
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))
     }
 
     fn unreachable(&self, error: &std::io::Error) -> Failure {
@@ -107,8 +100,35 @@ impl Client {
     }
 }
 
+/// A request of these octets.
+pub(super) fn request(method: Method, path: &str, kind: &str, body: Bytes) -> Result<Request<Full<Bytes>>, Failure> {
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "localhost")
+        .header("content-type", kind)
+        .body(Full::new(body))
+        .map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))
+}
+
+/// Sends a request; the whole answer, whatever it is.
+pub(super) async fn answer(sender: &mut Sender, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), Failure> {
+    let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
+    let status = response.status();
+    let bytes = Limited::new(response.into_body(), ANSWER_OCTETS)
+        .collect()
+        .await
+        .map_err(|error| Failure::new(exit::TEMPORARY, format!("the service's answer broke off: {error}")))?
+        .to_bytes();
+    Ok((status, bytes))
+}
+
+fn broken(error: &hyper::Error) -> Failure {
+    Failure::new(exit::TEMPORARY, format!("the service broke off the conversation: {error}"))
+}
+
 /// An HTTP status that is no success; the body may be problem details (RFC 7807, as RFC 8620 §3.6.1 has it).
-fn refusal(status: StatusCode, body: &[u8]) -> Failure {
+pub(super) fn refusal(status: StatusCode, body: &[u8]) -> Failure {
     let detail = serde_json::from_slice::<Value>(body)
         .ok()
         .and_then(|problem| problem["detail"].as_str().map(str::to_owned))

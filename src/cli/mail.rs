@@ -1,11 +1,11 @@
-//! `mail list|show`.
+//! `mail list|show`; `mail import|export` are in `transfer`.
 
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::args::MailCommand;
 use super::output::{self, short, size, text, when};
-use super::{Context, Failure, exit, methods, whose};
+use super::{Context, Failure, exit, methods, transfer, whose};
 use crate::wire::jmap::of_octets;
 
 pub(super) async fn run(command: MailCommand, context: &Context) -> Result<(), Failure> {
@@ -33,6 +33,8 @@ pub(super) async fn run(command: MailCommand, context: &Context) -> Result<(), F
                 output::octets(&message)?;
             }
         }
+        MailCommand::Import(args) => return transfer::import(*args, context).await,
+        MailCommand::Export(args) => return transfer::export(*args, context).await,
     }
     Ok(())
 }

@@ -21,4 +21,6 @@ pub(super) const QUEUE_REMOVE: &str = "Queue/remove";
 pub(super) const CHECK: &str = "Store/check";
 pub(super) const VACATION_TEST: &str = "VacationResponse/test";
 pub(super) const MAIL_SHOW: &str = "Mail/show";
+pub(super) const MAIL_INDEX: &str = "Mail/index";
+pub(super) const MAIL_MAILBOX: &str = "Mail/mailbox";
 pub(super) const DELIVER: &str = "Mail/deliver";

@@ -17,6 +17,8 @@ mod mail;
 mod manual;
 mod methods;
 mod output;
+mod pool;
+mod progress;
 mod queue;
 mod serve;
 mod service;
@@ -25,6 +27,7 @@ mod service_tests;
 mod sink;
 #[cfg(test)]
 mod tests;
+pub mod transfer;
 mod vacation;
 mod whose;
 

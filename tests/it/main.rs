@@ -24,6 +24,7 @@ mod crash;
 mod delivery;
 #[cfg(feature = "rocksdb")]
 mod full;
+mod import;
 mod mail;
 mod postfix;
 mod reload;

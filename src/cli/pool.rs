@@ -1,0 +1,67 @@
+//! Connections to the control socket that are kept and used again, for commands that ask a hundred thousand times.
+
+use hyper::body::Bytes;
+use hyper::{Method, StatusCode};
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::Client;
+use super::client::{Sender, answer, refusal, request};
+use super::exit::Failure;
+
+/// Kept connections: as many as were ever in use at once.
+pub(super) struct Pool {
+    client: Client,
+    idle: Mutex<Vec<Sender>>,
+}
+
+/// What was answered, whatever it is.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) body: Bytes,
+}
+
+impl Answer {
+    /// The last word of the problem's type: `urn:restante:problem:overQuota`.
+    pub(super) fn problem(&self) -> Option<String> {
+        let problem: Value = serde_json::from_slice(&self.body).ok()?;
+        problem["type"].as_str()?.rsplit(':').next().map(str::to_owned)
+    }
+
+    /// The refusal as a failure of the command.
+    pub(super) fn failure(&self) -> Failure {
+        refusal(self.status, &self.body)
+    }
+}
+
+impl Pool {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client, idle: Mutex::default() }
+    }
+
+    /// One exchange. What the service takes so may be sent twice: where a kept connection was closed meanwhile, it is.
+    ///
+    /// # Errors
+    /// No service, or one that breaks off.
+    pub(super) async fn exchange(&self, method: &Method, path: &str, body: &Bytes) -> Result<Answer, Failure> {
+        let kept = self.idle.lock().pop();
+        if let Some(mut sender) = kept
+            && sender.ready().await.is_ok()
+            && let Ok(done) = self.over(&mut sender, method, path, body).await
+        {
+            self.idle.lock().push(sender);
+            return Ok(done);
+        }
+        let (mut sender, connection) = self.client.connect().await?;
+        drop(tokio::spawn(connection));
+        let done = self.over(&mut sender, method, path, body).await?;
+        self.idle.lock().push(sender);
+        Ok(done)
+    }
+
+    async fn over(&self, sender: &mut Sender, method: &Method, path: &str, body: &Bytes) -> Result<Answer, Failure> {
+        let request = request(method.clone(), path, "application/octet-stream", body.clone())?;
+        let (status, body) = answer(sender, request).await?;
+        Ok(Answer { status, body })
+    }
+}

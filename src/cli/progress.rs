@@ -1,0 +1,67 @@
+//! How far a long command has come: a bar on a terminal, else a line now and then; on standard error both, so that what a
+//! command prints stays clean.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::output::{clean, size};
+use crate::model::clock::Stopwatch;
+
+/// Where there is no terminal: a line so often.
+const LINES: Duration = Duration::from_secs(10);
+const BAR: &str = "{prefix} {bar:32} {binary_bytes} of {binary_total_bytes}, {msg}, {eta} left";
+
+/// A command's progress, by octets.
+pub(super) struct Progress {
+    bar: Option<ProgressBar>,
+    verb: &'static str,
+    total: u64,
+    done: u64,
+    watch: Stopwatch,
+    next: Duration,
+}
+
+impl Progress {
+    /// Begins; of so many octets.
+    pub(super) fn new(verb: &'static str, total: u64) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+            if let Ok(style) = ProgressStyle::with_template(BAR) {
+                bar.set_style(style);
+            }
+            bar.with_prefix(verb)
+        });
+        Self { bar, verb, total, done: 0, watch: Stopwatch::start(), next: LINES }
+    }
+
+    /// So many octets more, and what there is to say of the whole.
+    pub(super) fn more(&mut self, octets: u64, says: impl Fn() -> String) {
+        self.done = self.done.saturating_add(octets);
+        if let Some(bar) = &self.bar {
+            bar.set_position(self.done.min(self.total));
+            bar.set_message(says());
+        } else if self.watch.elapsed() >= self.next {
+            self.next = self.watch.elapsed() + LINES;
+            let size = |octets: u64| size(&octets.into());
+            super::complain(&format!("{} {} of {}, {}", self.verb, size(self.done), size(self.total), says()));
+        }
+    }
+
+    /// A line that stays.
+    pub(super) fn note(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(clean(line)),
+            None => super::complain(line),
+        }
+    }
+
+    /// Ends; how long it took.
+    pub(super) fn end(self) -> Duration {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+        self.watch.elapsed()
+    }
+}

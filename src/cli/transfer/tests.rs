@@ -1,0 +1,523 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::folder::Folder;
+use super::layout::{Have, Layout, Site};
+use super::lock::Lock;
+use super::read::{Found, Letter, read};
+use super::survey::{Survey, survey};
+use super::*;
+use crate::cli::serve::runtime;
+use crate::cli::{Client, Context, Failure, Service, exit, methods};
+use crate::config::{Config, Listener};
+use crate::model::{EmailId, Role, UtcMillis, clock};
+use crate::transfer::{Place, as_mail};
+
+const MOST: u64 = 10 << 20;
+const FORMATS: [Format; 3] = [Format::Maildir, Format::Mbox, Format::Eml];
+
+fn set(words: &str) -> BTreeSet<String> {
+    words.split_whitespace().map(str::to_owned).collect()
+}
+
+fn place(path: &[&str]) -> Place {
+    Place::of(path.iter().map(|name| (*name).to_owned()).collect())
+}
+
+/// What a mailbox holds: date, keywords and octets of each message.
+type Mail = BTreeMap<(Place, i64), (BTreeSet<String>, Vec<u8>)>;
+
+/// Mail as it is and as none should be, in mailboxes of every kind.
+fn mail() -> Mail {
+    let mut messages: Vec<Vec<u8>> = [
+        "Subject: a\r\n\r\nFrom here\r\n>From there\r\n",
+        "",
+        "\r\n",
+        "\n",
+        "no end",
+        "bare\nlf\r\nand\rcr\0",
+        "From x@y Mon Jan  1 00:00:00 2001\r\nSubject: b\r\n\r\n\r\n\r\n",
+        "Status: RO\nX-Restante: 1 e0000000000000 5\n\nlf alone\n",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec();
+    messages.extend(corpus());
+    let long = "ü".repeat(120);
+    let places = [
+        (place(&["INBOX"]), "$seen $flagged"),
+        (place(&["Lists", "rust"]), "$answered work $forwarded"),
+        (place(&["inbox", "..", "a.b/c"]), "$draft"),
+        (Place { inbox: false, names: vec!["Inbox".into(), "~".into()] }, ""),
+        (place(&[&long, &long, &long]), "x"),
+    ];
+    let mut mail = Mail::new();
+    for (at, octets) in (1_700_000_000_123i64..).step_by(999).zip(messages) {
+        let (place, words) = &places[usize::try_from(at).unwrap() % places.len()];
+        // More keywords than a Maildir has letters for.
+        mail.insert((place.clone(), at), (set(&format!("{words} k{}", at % 31)), octets));
+    }
+    mail
+}
+
+fn corpus() -> Vec<Vec<u8>> {
+    let dir = std::env::var_os("RESTANTE_CORPUS").map(PathBuf::from);
+    let dir = dir.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus"));
+    let Ok(folders) = fs::read_dir(&dir) else {
+        eprintln!("SKIPPED: no corpus in {}; set RESTANTE_CORPUS", dir.display());
+        return Vec::new();
+    };
+    let files = folders.filter_map(|folder| fs::read_dir(folder.unwrap().path()).ok()).flatten();
+    let files =
+        files.map(|file| file.unwrap().path()).filter(|file| file.extension().is_some_and(|kind| kind == "eml"));
+    let messages: Vec<Vec<u8>> = files.map(|file| fs::read(file).unwrap()).collect();
+    assert!(messages.len() > 500, "a corpus of {}", messages.len());
+    messages.iter().cloned().chain(messages.iter().map(|raw| as_mail(raw).into_owned())).collect()
+}
+
+/// Writes what is not there yet; how many were written, and how many got other keywords.
+fn write(dir: &Path, format: Format, mail: &Mail) -> (usize, usize) {
+    let root = Folder::create(dir).unwrap();
+    let (mut written, mut remarked) = (0, 0);
+    let places: BTreeSet<&Place> = mail.keys().map(|(place, _)| place).collect();
+    for place in places {
+        let site = Site::open(&root, format, place, None).unwrap();
+        let mut layout = site.layout(format).unwrap();
+        for ((_, at), (keywords, octets)) in mail.iter().filter(|((known, _), _)| known == place) {
+            let id = EmailId::new(UtcMillis(*at), 7);
+            match layout.have(id, octets.len() as u64, keywords).unwrap() {
+                Have::Missing => {
+                    layout.put(id, keywords, octets).unwrap();
+                    written += 1;
+                }
+                have => remarked += usize::from(have == Have::Remarked),
+            }
+        }
+    }
+    (written, remarked)
+}
+
+fn look(dir: &Path, format: Option<Format>) -> Survey {
+    let mut found = Survey::default();
+    survey(dir, format, &mut found).unwrap();
+    found
+}
+
+fn letters(found: &Survey) -> Vec<(Place, Letter)> {
+    let mut letters = Vec::new();
+    for source in &found.sources {
+        read(source, MOST, &mut |name, _, found| {
+            match found {
+                Found::Letter(letter) => letters.push((source.place.clone(), letter)),
+                Found::Failed(why) => panic!("{name}: {why}"),
+            }
+            true
+        })
+        .unwrap();
+    }
+    letters
+}
+
+fn read_back(dir: &Path, format: Option<Format>) -> Mail {
+    let found = look(dir, format);
+    assert!(found.passed_over.is_empty(), "{:?}", found.passed_over);
+    let of = |(place, letter): (Place, Letter)| {
+        assert!(letter.id.is_some());
+        ((place, letter.received_at.0), (letter.marks.keywords, letter.octets))
+    };
+    letters(&found).into_iter().map(of).collect()
+}
+
+#[test]
+fn what_is_written_is_read_octet_for_octet() {
+    let mail = mail();
+    for format in FORMATS {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(write(dir.path(), format, &mail), (mail.len(), 0));
+        for asked in [None, Some(format)] {
+            let read = read_back(dir.path(), asked);
+            assert_eq!(read.len(), mail.len(), "{format:?}");
+            for (key, wanted) in &mail {
+                assert!(
+                    read.get(key) == Some(wanted),
+                    "{format:?} {key:?}: {:?}",
+                    read.get(key).map(|(words, _)| words)
+                );
+            }
+        }
+        // Again, it adds nothing.
+        assert_eq!(write(dir.path(), format, &mail), (0, 0), "{format:?}");
+    }
+}
+
+#[test]
+fn keywords_follow_where_they_can() {
+    let mail = mail();
+    let mut later = mail.clone();
+    later.values_mut().take(5).for_each(|(keywords, _)| *keywords = set("$seen new"));
+    for format in [Format::Maildir, Format::Eml] {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), format, &mail);
+        assert_eq!(write(dir.path(), format, &later), (0, 5), "{format:?}");
+        assert!(read_back(dir.path(), Some(format)) == later, "{format:?}");
+    }
+}
+
+/// Whatever a kill leaves behind is written again, and once.
+#[test]
+fn what_was_cut_off_is_written_again() {
+    let mail: Mail = mail().into_iter().step_by(7).collect();
+    for format in FORMATS {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), format, &mail);
+        let mut files = Vec::new();
+        walk(dir.path(), &mut files);
+        let mut cut = 0;
+        for file in files.iter().filter(|file| !file.file_name().unwrap().to_string_lossy().contains("restante-")) {
+            let name = file.file_name().unwrap().to_string_lossy().into_owned();
+            let size = fs::metadata(file).unwrap().len();
+            if size > 20 && (name.contains(".restante,") || name.ends_with(".mbox") || name.ends_with(".eml")) {
+                fs::File::options().write(true).open(file).unwrap().set_len(size - 10 - size % 7).unwrap();
+                cut += 1;
+            }
+        }
+        let ledger = dir.path().join("Lists/rust/.restante-keywords");
+        if format == Format::Eml {
+            let octets = fs::read(&ledger).unwrap();
+            fs::write(&ledger, &octets[..octets.len() - 3]).unwrap();
+        }
+        let (written, _) = write(dir.path(), format, &mail);
+        assert!(written >= cut && cut > 3, "{format:?}: {written} of {cut}");
+        assert!(read_back(dir.path(), Some(format)) == mail, "{format:?}");
+    }
+}
+
+fn walk(dir: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { walk(&path, files) } else { files.push(path) }
+    }
+}
+
+#[test]
+fn no_link_leads_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let (outside, maildir) = (dir.path().join("outside"), dir.path().join("Maildir"));
+    for sub in ["cur", "new", "tmp"] {
+        fs::create_dir_all(outside.join(sub)).unwrap();
+        fs::create_dir_all(maildir.join(sub)).unwrap();
+    }
+    fs::write(outside.join("cur/1.a.b:2,"), "Subject: secret\n\n").unwrap();
+    fs::write(outside.join("x.eml"), "Subject: secret\n\n").unwrap();
+    fs::write(maildir.join("new/2.a.b"), "Subject: mine\n\n").unwrap();
+    symlink(outside.join("cur/1.a.b:2,"), maildir.join("cur/1.a.b:2,")).unwrap();
+    symlink(&outside, maildir.join(".Out")).unwrap();
+    symlink(&outside, maildir.join("Out")).unwrap();
+    let found = look(&maildir, None);
+    assert_eq!(found.passed_over.len(), 3, "{:?}", found.passed_over);
+    let known = letters(&found);
+    assert_eq!((known.len(), known[0].1.octets.as_slice()), (1, &b"Subject: mine\r\n\r\n"[..]));
+    // A folder that becomes a link after it was looked at.
+    let tree = dir.path().join("tree");
+    fs::create_dir_all(tree.join("a")).unwrap();
+    fs::write(tree.join("a/x.eml"), "Subject: mine\n\n").unwrap();
+    let found = look(&tree, None);
+    fs::remove_dir_all(tree.join("a")).unwrap();
+    symlink(&outside, tree.join("a")).unwrap();
+    assert!(read(&found.sources[0], MOST, &mut |_, _, _| panic!("read")).is_err());
+    // The other way: nothing is written where a link leads.
+    for (format, name) in FORMATS.into_iter().zip([".Lists", "Lists", "Lists"]) {
+        let to = dir.path().join(format!("{format:?}"));
+        fs::create_dir_all(&to).unwrap();
+        symlink(&outside, to.join(name)).unwrap();
+        let root = Folder::open(&to).unwrap();
+        let led = if format == Format::Mbox { place(&["Lists", "rust"]) } else { place(&["Lists"]) };
+        assert!(Site::open(&root, format, &led, None).is_err(), "{format:?}");
+    }
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 4);
+    let to = dir.path().join("file");
+    fs::create_dir_all(&to).unwrap();
+    symlink(outside.join("new.mbox"), to.join("Lists.mbox")).unwrap();
+    let site = Site::open(&Folder::open(&to).unwrap(), Format::Mbox, &place(&["Lists"]), None).unwrap();
+    assert!(site.layout(Format::Mbox).is_err() && !outside.join("new.mbox").exists());
+}
+
+#[test]
+fn pipes_and_folders_are_no_mail() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("x.eml")).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        dir.path().join("y.eml"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
+    let found = look(dir.path(), None);
+    assert!(found.sources.is_empty() && found.passed_over.is_empty());
+    let folder = Folder::open(dir.path()).unwrap();
+    assert!(folder.file(b"y.eml").unwrap().is_none() && folder.file(b"x.eml").unwrap().is_none());
+    for wrong in [&b".."[..], b"a/b", b"a\0"] {
+        assert!(folder.claim(wrong, b"").is_err() || wrong == b"..", "{}", wrong.escape_ascii());
+    }
+}
+
+#[test]
+fn locks_are_taken_and_those_left_behind_are_taken_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = Folder::open(dir.path()).unwrap();
+    let file = folder.file_to_write("m").unwrap();
+    let lock = Lock::take(&folder, b"m", &file, true).unwrap();
+    let says = fs::read_to_string(dir.path().join("m.lock")).unwrap();
+    assert!(says.starts_with(&format!("{}:", std::process::id())), "{says}");
+    drop(lock);
+    assert!(!dir.path().join("m.lock").exists());
+    // Of a process that was killed: of this machine, and so known to be no more.
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    let host = says.split_once(':').unwrap().1;
+    fs::write(dir.path().join("m.lock"), format!("{}:{host}", child.id())).unwrap();
+    drop(Lock::take(&folder, b"m", &file, true).unwrap());
+    assert!(!dir.path().join("m.lock").exists());
+}
+
+#[test]
+fn a_mailbox_file_of_others_is_not_written_into() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("Lists.mbox");
+    let foreign = "From x Mon Jan  1 00:00:00 2001\nSubject: x\n\nhello\n";
+    fs::write(&file, foreign).unwrap();
+    let site = Site::open(&Folder::open(dir.path()).unwrap(), Format::Mbox, &place(&["Lists"]), None).unwrap();
+    let error = site.layout(Format::Mbox).map(|_: Layout<'_>| ()).unwrap_err();
+    assert!(error.to_string().contains("no export wrote"), "{error}");
+    assert_eq!(fs::read_to_string(file).unwrap(), foreign);
+}
+
+/// A Maildir as Dovecot leaves it, and a tree as people do.
+fn foreign(dir: &Path) {
+    for folder in ["", ".Lists.rust", ".Entw&APw-rfe", ".Trash", ".Empty"] {
+        for sub in ["cur", "new", "tmp"] {
+            fs::create_dir_all(dir.join(folder).join(sub)).unwrap();
+        }
+    }
+    let write = |name: &str, subject: &str| {
+        let file = dir.join(name);
+        fs::write(&file, format!("Subject: {subject}\nMessage-ID: <{subject}@example.org>\n\ntext\n")).unwrap();
+        let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(1_700_000_000_500);
+        fs::File::options().write(true).open(&file).unwrap().set_modified(at).unwrap();
+    };
+    fs::write(dir.join("dovecot-keywords"), "0 Work\n1 $Forwarded\n").unwrap();
+    write("cur/1.M1.h,S=3:2,FSa", "one");
+    write("new/2.M1.h", "two");
+    write("cur/3.M1.h:2,ST", "three");
+    write(".Lists.rust/cur/4.M1.h:2,R", "four");
+    write(".Entw&APw-rfe/cur/5.M1.h:2,D", "five");
+}
+
+fn config(dir: &Path) -> Config {
+    let mut config = Config::default();
+    config.store.path = dir.join("data");
+    config.lmtp.listen = Some(vec![Listener::Unix(dir.join("lmtp"))]);
+    config.control.socket = dir.join("control");
+    config.limits.message.0 = 1 << 20;
+    config
+}
+
+struct Bed {
+    context: Context,
+    dir: tempfile::TempDir,
+}
+
+impl Bed {
+    async fn import(&self, account: &str, paths: &[&Path], change: impl FnOnce(&mut Import)) -> Result<(), Failure> {
+        let mut args = Import {
+            whose: Whose { account: account.into() },
+            format: None,
+            mailbox: None,
+            with_deleted: false,
+            dry_run: false,
+            paths: paths.iter().map(|path| path.to_path_buf()).collect(),
+        };
+        change(&mut args);
+        import(args, &self.context).await
+    }
+
+    async fn export(&self, account: &str, format: Format, path: &Path) -> Result<(), Failure> {
+        let whose = Whose { account: account.into() };
+        export(Export { whose, format, dry_run: false, path: path.to_owned() }, &self.context).await
+    }
+
+    async fn account(&self, address: &str, quota: Option<u64>) {
+        let wish = json!({"address": address, "quotaEmails": quota});
+        self.context.client.call(methods::ACCOUNT_ADD, wish).await.unwrap();
+    }
+
+    /// Of each email: its mailboxes' ways, its date, its keywords and its size.
+    async fn index(&self, account: &str) -> Vec<(BTreeSet<String>, i64, BTreeSet<String>, u64)> {
+        let page =
+            self.context.client.call(methods::MAIL_INDEX, json!({"account": account, "limit": 10_000})).await.unwrap();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let way = |id: &Value| {
+            let mailbox = page["mailboxes"].as_array().unwrap().iter().find(|known| known["id"] == *id).unwrap();
+            let names: Vec<String> = mailbox["names"].as_array().unwrap().iter().map(text).collect();
+            Place { inbox: mailbox["inbox"].as_bool().unwrap(), names }.path()
+        };
+        let rows = page["list"].as_array().unwrap().iter();
+        rows.map(|row| {
+            let mailboxes = row["mailboxIds"].as_array().unwrap().iter().map(way).collect();
+            let id: EmailId = text(&row["id"]).parse().unwrap();
+            let keywords = row["keywords"].as_array().unwrap().iter().map(text).collect();
+            (mailboxes, id.received_at().0, keywords, row["size"].as_u64().unwrap())
+        })
+        .collect()
+    }
+}
+
+fn with_service(test: impl AsyncFnOnce(&Bed)) {
+    let dir = tempfile::tempdir().unwrap();
+    let config = config(dir.path());
+    runtime().unwrap().block_on(async {
+        let service = Service::start(config.clone(), Arc::new(clock::System)).await.unwrap();
+        let client = Client::new(&config.control.socket);
+        let bed = Bed { context: Context { config, client, json: true }, dir };
+        test(&bed).await;
+        let breaches = bed.context.client.call(methods::CHECK, json!({})).await.unwrap();
+        assert_eq!(breaches["breaches"], json!([]));
+        service.stop().await;
+    });
+}
+
+#[test]
+fn a_maildir_is_imported_once_and_comes_back_in_every_form() {
+    with_service(async |bed| {
+        bed.account("ann@example.org", None).await;
+        let maildir = bed.dir.path().join("Maildir");
+        foreign(&maildir);
+        bed.import("ann@example.org", &[&maildir], |args| args.dry_run = true).await.unwrap();
+        assert!(bed.index("ann@example.org").await.is_empty());
+        for _ in 0..2 {
+            bed.import("ann@example.org", &[&maildir], |_| ()).await.unwrap();
+            let mut index = bed.index("ann@example.org").await;
+            index.sort();
+            let at = 1_700_000_000_500;
+            let row = |mailbox: &str, words: &str, subject: &str| {
+                let octets = format!("Subject: {subject}\r\nMessage-ID: <{subject}@example.org>\r\n\r\ntext\r\n").len();
+                (BTreeSet::from([mailbox.to_owned()]), at, set(words), octets as u64)
+            };
+            let wanted = [
+                row("Entwürfe", "$draft", "five"),
+                row("Inbox", "", "two"),
+                row("Inbox", "$flagged $seen work", "one"),
+                row("Lists/rust", "$answered", "four"),
+            ];
+            assert_eq!(index, wanted);
+        }
+        bed.import("ann@example.org", &[&maildir], |args| args.with_deleted = true).await.unwrap();
+        let mut index = bed.index("ann@example.org").await;
+        index.sort();
+        assert_eq!((index.len(), index[4].0.contains("Trash")), (5, true), "{index:?}");
+
+        // A copy in another folder is the same email in another mailbox.
+        let copy = maildir.join(".Trash/cur/9.M1.h:2,F");
+        fs::copy(maildir.join("cur/1.M1.h,S=3:2,FSa"), &copy).unwrap();
+        let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(1_700_000_000_500);
+        fs::File::options().write(true).open(&copy).unwrap().set_modified(at).unwrap();
+        bed.import("ann@example.org", &[&maildir], |_| ()).await.unwrap();
+        let mut index = bed.index("ann@example.org").await;
+        index.sort();
+        assert!(index.len() == 5 && index.iter().any(|row| row.0.len() == 2), "{index:?}");
+
+        for (number, format) in FORMATS.into_iter().enumerate() {
+            let to = bed.dir.path().join(format!("out{number}"));
+            bed.export("ann@example.org", format, &to).await.unwrap();
+            bed.export("ann@example.org", format, &to).await.unwrap();
+            // Into the account that it is of: it is there already.
+            bed.import("ann@example.org", &[&to], |_| ()).await.unwrap();
+            let other = format!("bob{number}@example.org");
+            bed.account(&other, None).await;
+            bed.import(&other, &[&to], |_| ()).await.unwrap();
+            for account in ["ann@example.org", &other] {
+                let mut again = bed.index(account).await;
+                again.sort();
+                assert_eq!(again, index, "{format:?} {account}");
+            }
+        }
+        let page = bed.context.client.call(methods::MAIL_INDEX, json!({"account": "bob0@example.org"})).await.unwrap();
+        assert!(page["mailboxes"].to_string().contains("\"Empty\""), "folders without mail are kept");
+    });
+}
+
+#[test]
+fn hostile_and_odd_mail_goes_through_the_service() {
+    with_service(async |bed| {
+        bed.account("ann@example.org", None).await;
+        let mail: Mail = mail().into_iter().step_by(3).collect();
+        let (from, to) = (bed.dir.path().join("from"), bed.dir.path().join("to"));
+        write(&from, Format::Maildir, &mail);
+        bed.import("ann@example.org", &[&from], |_| ()).await.unwrap();
+        bed.export("ann@example.org", Format::Mbox, &to).await.unwrap();
+        let read = read_back(&to, Some(Format::Mbox));
+        assert_eq!(read.len(), mail.len());
+        for ((place, at), wanted) in &mail {
+            // An account has one Inbox.
+            let key = if place.inbox { place.clone() } else { Place::of(place.names.clone()) };
+            assert!(read.get(&(key, *at)) == Some(wanted), "{place:?} {at}");
+        }
+    });
+}
+
+#[test]
+fn a_quota_stops_it_and_it_goes_on() {
+    with_service(async |bed| {
+        bed.account("ann@example.org", Some(3)).await;
+        let maildir = bed.dir.path().join("Maildir");
+        foreign(&maildir);
+        let stopped = bed.import("ann@example.org", &[&maildir], |_| ()).await.unwrap_err();
+        assert!(stopped.code == exit::TEMPORARY && stopped.message.contains("over quota"), "{stopped}");
+        assert_eq!(bed.index("ann@example.org").await.len(), 3);
+        let wish = json!({"account": "ann@example.org", "quotaEmails": null});
+        bed.context.client.call("Account/set", wish).await.unwrap();
+        bed.import("ann@example.org", &[&maildir], |_| ()).await.unwrap();
+        assert_eq!(bed.index("ann@example.org").await.len(), 4);
+    });
+}
+
+#[test]
+fn what_cannot_be_imported_is_told_and_the_rest_goes_on() {
+    with_service(async |bed| {
+        bed.account("ann@example.org", None).await;
+        let tree = bed.dir.path().join("tree");
+        fs::create_dir_all(tree.join("a/b")).unwrap();
+        fs::write(tree.join("a/large.eml"), vec![b'x'; 2 << 20]).unwrap();
+        fs::write(tree.join("a/b/small.eml"), "Received: x; Sat, 21 Nov 2026 10:00:00 +0100\nSubject: x\n\n").unwrap();
+        symlink(tree.join("a/b/small.eml"), tree.join("a/b/link.eml")).unwrap();
+        let failed = bed.import("ann@example.org", &[&tree], |args| args.mailbox = Some("Old/mail".into())).await;
+        let failed = failed.unwrap_err();
+        assert!(failed.code == exit::DATA && failed.message.starts_with("2 "), "{failed}");
+        let index = bed.index("ann@example.org").await;
+        assert_eq!(index.len(), 1);
+        assert_eq!((index[0].0.clone(), index[0].1), (BTreeSet::from(["Old/mail/a/b".into()]), 1_795_251_600_000));
+        let none = bed.import("ann@example.org", &[&tree.join("nothing")], |_| ()).await.unwrap_err();
+        assert_eq!(none.code, exit::NO_INPUT);
+        let nobody = bed.import("eve@example.org", &[&tree], |_| ()).await.unwrap_err();
+        assert_eq!(nobody.code, exit::NO_USER);
+    });
+}
+
+#[test]
+fn roles_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    for format in FORMATS {
+        let to = dir.path().join(format!("{format:?}"));
+        let root = Folder::create(&to).unwrap();
+        Site::open(&root, format, &place(&["Abgelegt"]), Some(Role::Archive)).unwrap().layout(format).unwrap();
+        let found = look(&to, None);
+        let source = found.sources.iter().find(|source| source.place.path() == "Abgelegt").unwrap();
+        assert_eq!(source.role, Some(Role::Archive), "{format:?}");
+    }
+}
