@@ -99,3 +99,9 @@ pub const FILTER_TEXT_OCTETS: usize = 1024;
 pub const SORT_COMPARATORS: usize = 16;
 /// Octets of a text by which a result is sorted; what is longer is cut.
 pub const SORT_KEY_OCTETS: usize = 256;
+/// Changes of emails, or of a listing, that one queryChanges looks at; beyond them the client asks anew.
+pub const QUERY_EVENTS: usize = 100_000;
+/// Octets of the preview of a search snippet (RFC 8621 §5).
+pub const SNIPPET_OCTETS: usize = 255;
+/// Octets of its subject: the whole one (RFC 8621 §5), but for one that nobody would write.
+pub const SNIPPET_SUBJECT_OCTETS: usize = 4096;

@@ -4,8 +4,13 @@
 //! collapsed only (uncollapsed, one flag would write a whole thread). A view that is made on demand is made in pieces,
 //! newest first, up to a frontier: what lies beyond it is not kept yet, and nobody reads it before it is whole.
 
+use std::time::Duration;
+
 use super::clock::UtcMillis;
 use super::id::{EmailId, MailboxUid, ModSeq};
+
+/// `Kept::asked` is true to a day.
+const ASKED_AGAIN: Duration = Duration::from_secs(24 * 3600);
 
 /// A filter that a listing answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,6 +53,19 @@ impl View {
     /// All of them, in stored order.
     pub const ALL: [Self; 6] =
         [Self::Every, Self::Unseen, Self::Flagged, Self::ThreadUnseen, Self::ThreadFlagged, Self::ThreadUntouched];
+
+    /// What people call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Every => "every email",
+            Self::Unseen => "unseen",
+            Self::Flagged => "flagged",
+            Self::ThreadUnseen => "threads with unseen",
+            Self::ThreadFlagged => "threads with flagged",
+            Self::ThreadUntouched => "threads without seen",
+        }
+    }
 
     /// Whether the email alone decides, and not its thread.
     #[must_use]
@@ -133,6 +151,12 @@ impl Kept {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.stage == Stage::Whole
+    }
+
+    /// Whether it must be noted that somebody asks for it now; once a day is enough.
+    #[must_use]
+    pub fn is_to_be_noted(&self, now: UtcMillis) -> bool {
+        now.since(self.asked) >= ASKED_AGAIN
     }
 
     /// The length of one shape.

@@ -12,17 +12,19 @@ use super::evaluate::{Matcher, Moment};
 use super::filter::Depends;
 use super::generic::list;
 use super::sort::{self, Entry};
+use super::supply::Supply;
 use super::{Changes, Error, QueryChanges};
-use crate::model::{DataType, EmailId, EmailMetadata, Secrets};
+use crate::model::{DataType, EmailId, EmailMetadata, Secrets, limits};
 use crate::store::View;
 
 /// Answers Email/queryChanges.
-///
-/// # Errors
-/// `Unsupported`, `CannotCalculateChanges`, `TooManyChanges`, and those of reading.
-pub fn changes(view: &View<'_>, secrets: &Secrets, asked: &QueryChanges) -> Result<Changes, Error> {
+pub(super) fn changes(
+    view: &View<'_>,
+    secrets: &Secrets,
+    asked: &QueryChanges,
+    supply: Supply<'_>,
+) -> Result<Changes, Error> {
     let results = &asked.results;
-    results.validate()?;
     let marks = view.account_state(results.account)?;
     let (low, high) = (marks.purged(DataType::Email), marks.state(DataType::Email));
     if asked.since > high || asked.since < low {
@@ -31,8 +33,8 @@ pub fn changes(view: &View<'_>, secrets: &Secrets, asked: &QueryChanges) -> Resu
     if asked.since == high && !asked.total {
         return Ok(Changes { state: high, removed: Vec::new(), added: Vec::new(), total: None });
     }
-    let new = list(view, secrets, results, None)?;
     let touched = touched(view, asked)?;
+    let new = list(view, secrets, results, supply, None)?;
     let mut source = Source::new(view, results.account);
     let matcher = Matcher::new(&results.filter, secrets);
     let mut removed = Vec::new();
@@ -74,7 +76,8 @@ fn touched(view: &View<'_>, asked: &QueryChanges) -> Result<BTreeMap<EmailId, Em
     let depends = asked.results.filter.depends().and(sort::depends(&asked.results.sort));
     let depends = depends.and(Depends { mutable: false, threads: asked.results.collapse });
     let (mut touched, mut threads) = (BTreeMap::new(), BTreeSet::new());
-    for (_, id) in view.emails_since(account, since)? {
+    let changed = view.emails_since(account, since, limits::QUERY_EVENTS)?.ok_or(Error::CannotCalculateChanges)?;
+    for (_, id) in changed {
         let Some(email) = view.email_or_tombstone(account, id)? else { return Err(Error::CannotCalculateChanges) };
         let (came, gone) = (email.created > since, email.deleted.is_some());
         // What came and went was never seen, and without it its thread is as it was.

@@ -12,7 +12,7 @@ use super::naive::{self, BODY, Draft, FILES, KEYWORDS, MARKS, Mail, PEOPLE, SUBJ
 use crate::message::rows;
 use crate::model::clock::Fixed;
 use crate::model::{
-    AccountId, AccountRow, Address, Clock as _, DataType, EmailId, MailboxUid, ModSeq, Role, UtcMillis,
+    AccountId, AccountRow, Address, Clock as _, DataType, EmailId, MailboxUid, ModSeq, Role, UtcMillis, View,
 };
 use crate::store::engine::Engine;
 use crate::store::engine::memory::Memory;
@@ -53,6 +53,18 @@ pub(super) enum Op {
     Wait {
         days: u32,
     },
+    /// A step of making a view, of so many emails.
+    Make {
+        uid: MailboxUid,
+        view: View,
+        most: usize,
+    },
+    /// A step of dropping one, of so many rows.
+    Drop {
+        uid: MailboxUid,
+        view: View,
+        most: usize,
+    },
     /// Upkeep, of what the bits say: emails, history, threads, messages; in steps of so many rows.
     Keep {
         what: u8,
@@ -81,8 +93,15 @@ pub(super) fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
         1 => (0usize..6).prop_map(|which| Op::Restore { which }),
         1 => (1u32..6).prop_map(|days| Op::Wait { days }),
         1 => (1u8..16, 1usize..4).prop_map(|(what, most)| Op::Keep { what, most }),
+        3 => (views(), proptest::sample::select(vec![1, 2, 100]))
+            .prop_map(|((uid, view), most)| Op::Make { uid, view, most }),
+        1 => (views(), 1usize..20).prop_map(|((uid, view), most)| Op::Drop { uid, view, most }),
     ];
     proptest::collection::vec(op, 1..most)
+}
+
+fn views() -> impl Strategy<Value = (MailboxUid, View)> {
+    ((0u32..4).prop_map(MailboxUid), proptest::sample::select(View::ALL.to_vec()))
 }
 
 fn mailboxes() -> impl Strategy<Value = BTreeSet<MailboxUid>> {
@@ -133,13 +152,14 @@ pub(super) struct Drive {
 impl Drive {
     /// Over the memory engine.
     pub(super) fn new() -> Self {
-        Self::over(Arc::new(Memory::new()))
+        Self::over(Arc::new(Memory::new()), None)
     }
 
-    /// Over an empty engine.
-    pub(super) fn over(engine: Arc<dyn Engine>) -> Self {
+    /// Over an empty engine; listings of more emails than `ranked_above` have ranks.
+    pub(super) fn over(engine: Arc<dyn Engine>, ranked_above: Option<u64>) -> Self {
         let clock = Arc::new(Fixed::at(UtcMillis(EPOCH)));
-        let store = Store::over(engine, &Options::small(), clock.clone()).unwrap();
+        let options = Options { ranked_above, ..Options::small() };
+        let store = Store::over(engine, &options, clock.clone()).unwrap();
         let row = AccountRow {
             name: "me".into(),
             primary: Address::from_parts("me", "a.example"),
@@ -207,6 +227,15 @@ impl Drive {
             }
             Op::Keep { what, most } => {
                 self.keep(*what, *most);
+                None
+            }
+            Op::Make { uid, view, most } => {
+                self.done(ACCOUNT, |txn| txn.keep(*uid, *view, *most)).unwrap();
+                None
+            }
+            Op::Drop { uid, view, .. } if view.is_usual(*uid) => None,
+            Op::Drop { uid, view, most } => {
+                self.done(ACCOUNT, |txn| txn.drop_view(*uid, *view, *most)).unwrap();
                 None
             }
         };

@@ -1,4 +1,5 @@
-//! The way that always serves: all emails, newest first, against the filter; then sorted, collapsed and cut.
+//! The way that always serves: a supply of emails, newest first, against the filter; then sorted, collapsed and cut. Of
+//! all emails, or of a listing that holds every match.
 //!
 //! Where the order asked for is that of the walk and nothing behind the section is asked for, the walk ends with it.
 
@@ -7,21 +8,15 @@ use std::collections::HashSet;
 use super::email::{Candidate, Source};
 use super::evaluate::{Matcher, Moment};
 use super::sort::{self, Entry};
+use super::supply::Supply;
 use super::{Answer, Error, Query, Results, Start, Window};
 use crate::model::{DataType, EmailId, Secrets};
 use crate::store::View;
 
-/// Emails read at once.
-const STEP: usize = 256;
-
 /// Answers Email/query (RFC 8620 §5.5, RFC 8621 §4.4).
-///
-/// # Errors
-/// `Unsupported`, `AnchorNotFound`, and those of reading.
-pub fn query(view: &View<'_>, secrets: &Secrets, query: &Query) -> Result<Answer, Error> {
-    query.results.validate()?;
+pub(super) fn query(view: &View<'_>, secrets: &Secrets, query: &Query, supply: Supply<'_>) -> Result<Answer, Error> {
     let most = if query.total { None } else { query.window.reach() };
-    let list = list(view, secrets, &query.results, most)?;
+    let list = list(view, secrets, &query.results, supply, most)?;
     let ids: Vec<EmailId> = list.iter().map(|entry| entry.id).collect();
     let (position, section) = query.window.cut(&ids).ok_or(Error::AnchorNotFound)?;
     Ok(Answer {
@@ -63,35 +58,31 @@ pub(super) fn list(
     view: &View<'_>,
     secrets: &Secrets,
     results: &Results,
+    mut supply: Supply<'_>,
     most: Option<usize>,
 ) -> Result<Vec<Entry>, Error> {
     let matcher = Matcher::new(&results.filter, secrets);
     let mut source = Source::new(view, results.account);
-    let most = most.filter(|_| sort::is_natural(&results.sort)).unwrap_or(usize::MAX);
+    let natural = sort::is_natural(&results.sort);
+    let most = most.filter(|_| natural).unwrap_or(usize::MAX);
     let mut found: Vec<Entry> = Vec::new();
     let mut threads = HashSet::new();
-    let mut last = None;
-    'walk: while found.len() < most {
-        let page = view.emails(results.account, last, STEP)?;
-        for (id, metadata) in &page {
-            let mut email = Candidate::new(&mut source, *id, metadata);
-            if !matcher.matches(&mut email, Moment::Now)? {
-                continue;
-            }
-            if sort::is_natural(&results.sort) && results.collapse && !threads.insert(metadata.thread) {
-                continue;
+    while found.len() < most
+        && let Some((id, metadata)) = supply.next_email()?
+    {
+        let mut email = Candidate::new(&mut source, id, &metadata);
+        // What its thread shows already needs no deciding.
+        if natural && results.collapse && threads.contains(&metadata.thread) {
+            continue;
+        }
+        if matcher.matches(&mut email, Moment::Now)? {
+            if natural && results.collapse {
+                threads.insert(metadata.thread);
             }
             found.extend(Entry::of(&results.sort, &mut email)?);
-            if found.len() >= most {
-                break 'walk;
-            }
-        }
-        match page.last() {
-            Some((id, _)) if page.len() == STEP => last = Some(*id),
-            _ => break,
         }
     }
-    if !sort::is_natural(&results.sort) {
+    if !natural {
         found.sort_unstable_by(|one, other| one.compare(other, &results.sort));
         if results.collapse {
             found.retain(|entry| threads.insert(entry.thread));

@@ -1,8 +1,9 @@
 //! L3: Email/query and Email/queryChanges (RFC 8621 §4.4 and §4.5, RFC 8620 §5.5 and §5.6): mail semantics over the
 //! store's walks.
 //!
-//! - Every answer is made on one view, and every way to it gives the same answer. The way that always serves is `generic`:
-//!   a walk over all emails, newest first, that keeps of each match what it is sorted by and no more.
+//! - Every answer is made on one view, and every way to it gives the same answer; `plan` chooses. The way that always
+//!   serves is `generic`: a walk over all emails, newest first, that keeps of each match what it is sorted by and no more.
+//!   A query that a kept listing answers costs its own length (`fast`).
 //! - A state is the account's newest change of an email. From any state since the last purge, `changes` tells what a
 //!   client must take out and put in; it may name more than changed, never less.
 //! - Bounds of filter and sort stand in `model::limits` and are checked before anything is read.
@@ -11,30 +12,101 @@
 
 mod changes;
 mod collation;
+mod conjuncts;
 mod email;
 mod evaluate;
+mod fast;
 mod filter;
 mod generic;
+mod plan;
+mod snippet;
 mod sort;
+mod supply;
 mod text;
 mod threads;
 
 #[cfg(test)]
 mod drive;
 #[cfg(test)]
+mod fast_tests;
+#[cfg(test)]
 mod naive;
 #[cfg(test)]
 mod tests;
 
-pub use changes::changes;
 pub use collation::Collation;
 pub use filter::{Condition, Depends, Filter};
-pub use generic::query;
+pub use plan::{Plan, Way, explain};
+pub use snippet::{Finder, Snippet};
 pub use sort::{Comparator, Property};
 pub use text::{Needle, WORDS, pieces};
 
-use crate::model::{AccountId, EmailId, ModSeq};
-use crate::store;
+use crate::model::{self, AccountId, EmailId, MailboxUid, ModSeq, Secrets, limits};
+use crate::store::{self, View};
+
+/// An answer, and how it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found<T> {
+    /// The answer.
+    pub answer: T,
+    /// How; and what, if it were kept, would find it faster.
+    pub plan: Plan,
+}
+
+/// Answers Email/query (RFC 8620 §5.5, RFC 8621 §4.4).
+///
+/// # Errors
+/// `Unsupported`, `AnchorNotFound`, and those of reading.
+pub fn query(view: &View<'_>, secrets: &Secrets, query: &Query) -> Result<Found<Answer>, Error> {
+    let mut plan = explain(view, &query.results)?;
+    if plan.way == Way::AllMail && query.window.is_deep() && plan.length > DEEP {
+        plan.wants = Some((MailboxUid::ALL, model::View::Every));
+    }
+    let answer = query_by(view, secrets, query, &plan)?;
+    Ok(Found { answer, plan })
+}
+
+/// Answers Email/queryChanges (RFC 8620 §5.6, RFC 8621 §4.5).
+///
+/// # Errors
+/// `Unsupported`, `CannotCalculateChanges`, `TooManyChanges`, and those of reading.
+pub fn changes(view: &View<'_>, secrets: &Secrets, asked: &QueryChanges) -> Result<Found<Changes>, Error> {
+    let plan = explain(view, &asked.results)?;
+    changes_by(view, secrets, asked, plan, limits::QUERY_EVENTS)
+}
+
+fn query_by(view: &View<'_>, secrets: &Secrets, query: &Query, plan: &Plan) -> Result<Answer, Error> {
+    let account = query.results.account;
+    match (plan.way, fast::Shown::of(view, account, plan)) {
+        (Way::Listing(_), Some(shown)) => shown.query(query),
+        (Way::AllMail, _) => fast::all_mail(view, query),
+        _ => generic::query(view, secrets, query, plan.supply(view, account)),
+    }
+}
+
+/// `most` is how many events of a listing are looked at.
+fn changes_by(
+    view: &View<'_>,
+    secrets: &Secrets,
+    asked: &QueryChanges,
+    mut plan: Plan,
+    most: usize,
+) -> Result<Found<Changes>, Error> {
+    let account = asked.results.account;
+    match (plan.way, fast::Shown::of(view, account, &plan)) {
+        (Way::Listing(_), Some(shown)) => match shown.changes(asked, most)? {
+            Some(answer) => return Ok(Found { answer, plan }),
+            None => plan = plan.decided("the state is older than its history"),
+        },
+        (Way::AllMail, _) => return Ok(Found { answer: fast::all_mail_changes(view, asked)?, plan }),
+        _ => {}
+    }
+    let answer = changes::changes(view, secrets, asked, plan.supply(view, account))?;
+    Ok(Found { answer, plan })
+}
+
+/// Emails of all mail from which on a position is worth ranks.
+const DEEP: u64 = 4096;
 
 /// Which emails, in which order: what a query and its changes have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -78,6 +150,16 @@ pub struct Window {
     pub start: Start,
     /// How many at most.
     pub limit: Option<usize>,
+}
+
+impl Window {
+    /// Whether it may begin far from the newest.
+    fn is_deep(self) -> bool {
+        match self.start {
+            Start::Position(at) => at < 0 || at.unsigned_abs() > DEEP,
+            Start::Anchor { .. } => true,
+        }
+    }
 }
 
 /// Where a section begins.

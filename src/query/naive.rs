@@ -33,7 +33,7 @@ pub(super) const KEYWORDS: [&str; 4] = ["$seen", "$flagged", "$draft", "work"];
 pub(super) const TRASH: MailboxUid = MailboxUid(2);
 
 /// The choices that make a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Draft {
     pub(super) from: Option<usize>,
     pub(super) to: Vec<usize>,
@@ -322,6 +322,19 @@ pub(super) fn splice(cached: &[Option<EmailId>], changes: &Changes, total: usize
     }
     list.resize(total, None);
     list
+}
+
+/// The least that turns one list into the other, where the order is by what never changes: who left, and who came with
+/// his index. Behind `up_to` nothing is told of a list that it is in.
+pub(super) fn least(
+    old: &[EmailId],
+    new: &[EmailId],
+    up_to: Option<EmailId>,
+) -> (BTreeSet<EmailId>, Vec<(usize, EmailId)>) {
+    let upto = |list: &[EmailId]| list.iter().position(|id| Some(*id) == up_to).unwrap_or(list.len());
+    let gone = old.iter().take(upto(old).saturating_add(1)).filter(|id| !new.contains(id));
+    let came = new.iter().copied().enumerate().take(upto(new).saturating_add(1)).filter(|(_, id)| !old.contains(id));
+    (gone.copied().collect(), came.collect())
 }
 
 /// Pieces in single or double quotes are phrases, white space divides the rest (RFC 8621 §4.4.1).

@@ -5,22 +5,23 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::drive::{ACCOUNT, Drive, EPOCH, Op, TIMES, ops};
-use super::naive::{Draft, KEYWORDS, splice};
+use super::naive::{self, Draft, KEYWORDS, splice};
+use super::plan::ways;
 use super::*;
 use crate::model::{DataType, MailboxUid, UtcMillis};
 use crate::store::Since;
 
-fn config() -> ProptestConfig {
+pub(super) fn config() -> ProptestConfig {
     let cases = std::env::var("RESTANTE_CASES").ok().and_then(|cases| cases.parse().ok());
     ProptestConfig { cases: cases.unwrap_or(400), max_shrink_iters: 20_000, ..ProptestConfig::default() }
 }
 
-fn keyword() -> impl Strategy<Value = String> {
+pub(super) fn keyword() -> impl Strategy<Value = String> {
     proptest::sample::select(&KEYWORDS[..]).prop_map(str::to_owned)
 }
 
-fn condition() -> impl Strategy<Value = Condition> {
-    let uid = || (1u32..5).prop_map(MailboxUid);
+pub(super) fn condition() -> impl Strategy<Value = Condition> {
+    let uid = || (0u32..5).prop_map(MailboxUid);
     let at = || (-1..=TIMES).prop_map(|at| UtcMillis(EPOCH + at));
     let text = || {
         let texts = [
@@ -85,7 +86,7 @@ fn filter() -> impl Strategy<Value = Filter> {
     })
 }
 
-fn comparator() -> impl Strategy<Value = Comparator> {
+pub(super) fn comparator() -> impl Strategy<Value = Comparator> {
     let property = prop_oneof![
         3 => Just(Property::ReceivedAt),
         1 => Just(Property::SentAt),
@@ -108,12 +109,12 @@ fn results() -> impl Strategy<Value = Results> {
 
 /// Where a window begins, as long as there are no ids.
 #[derive(Debug, Clone)]
-enum Begin {
+pub(super) enum Begin {
     Position(i64),
     Anchor(usize, i64),
 }
 
-fn window() -> impl Strategy<Value = (Begin, Option<usize>)> {
+pub(super) fn window() -> impl Strategy<Value = (Begin, Option<usize>)> {
     let begin = prop_oneof![
         (-12i64..12).prop_map(Begin::Position),
         (0usize..20, -6i64..6).prop_map(|(which, offset)| Begin::Anchor(which, offset)),
@@ -121,7 +122,8 @@ fn window() -> impl Strategy<Value = (Begin, Option<usize>)> {
     (begin, proptest::option::of(0usize..8))
 }
 
-fn check_query(drive: &Drive, results: &Results, (begin, limit): &(Begin, Option<usize>), total: bool) {
+/// Every way that applies answers as the naive account does.
+pub(super) fn check_query(drive: &Drive, results: &Results, (begin, limit): &(Begin, Option<usize>), total: bool) {
     let start = match begin {
         Begin::Position(position) => Start::Position(*position),
         Begin::Anchor(which, offset) => match which.checked_rem(drive.ids.len()) {
@@ -130,7 +132,7 @@ fn check_query(drive: &Drive, results: &Results, (begin, limit): &(Begin, Option
         },
     };
     let asked = Query { results: results.clone(), window: Window { start, limit: *limit }, total };
-    let found = query(&drive.store.view(), drive.store.secrets(), &asked);
+    let (view, secrets) = (drive.store.view(), drive.store.secrets());
     let wanted = drive.now.page(&asked).ok_or(Error::AnchorNotFound).map(|(ids, position)| Answer {
         ids,
         position,
@@ -138,64 +140,97 @@ fn check_query(drive: &Drive, results: &Results, (begin, limit): &(Begin, Option
         state: drive.state(),
         can_calculate: true,
     });
-    assert_eq!(found, wanted, "{asked:?}");
+    assert_eq!(query(&view, secrets, &asked).map(|found| found.answer), wanted, "{asked:?}");
+    for plan in ways(&view, results).unwrap().candidates {
+        assert_eq!(query_by(&view, secrets, &asked, &plan), wanted, "{:?} for {asked:?}", plan.way);
+    }
 }
 
-/// From every past state: replayed on the whole old list it gives the new one, and on its first part what is known of it
-/// is true. Where nothing that it hangs on can change, it names only what came or was destroyed.
-fn check_changes(drive: &Drive, results: &Results) {
+/// From every past state, by every way: replayed on the whole old list it gives the new one, and on its first part what is
+/// known of it is true. A listing names no more than the least.
+pub(super) fn check_changes(drive: &Drive, results: &Results) {
     let view = drive.store.view();
     let new = drive.now.list(results);
-    for (since, past) in &drive.past {
-        let old = past.list(results);
-        let mut asked =
-            QueryChanges { results: results.clone(), since: *since, total: true, ..QueryChanges::default() };
-        if *since < drive.low {
-            let refused = changes(&view, drive.store.secrets(), &asked);
-            assert_eq!(refused, Err(Error::CannotCalculateChanges), "{since} is from before {}", drive.low);
-            continue;
-        }
-        let found = changes(&view, drive.store.secrets(), &asked).unwrap();
-        let cached: Vec<Option<EmailId>> = old.iter().copied().map(Some).collect();
-        let wanted: Vec<Option<EmailId>> = new.iter().copied().map(Some).collect();
-        assert_eq!(splice(&cached, &found, new.len()), wanted, "{old:?} to {new:?} by {found:?} for {asked:?}");
-        assert_eq!((found.total, found.state), (Some(new.len()), drive.state()));
-        let depends = results.filter.depends();
-        if !depends.mutable && results.sort.is_empty() && !results.collapse {
-            let gone = |ids: &[EmailId], other: &[EmailId]| {
-                ids.iter().copied().filter(|id| !other.contains(id)).collect::<Vec<_>>()
-            };
-            // Of what was destroyed less is known: it may be named though it was not there.
-            let (live, dead): (Vec<EmailId>, Vec<EmailId>) =
-                found.removed.iter().partition(|id| drive.now.mails.iter().any(|mail| mail.id == **id));
-            assert_eq!(live, [], "{asked:?}");
-            assert!(gone(&old, &new).iter().all(|id| dead.contains(id)), "{asked:?}");
-            assert_eq!(found.added.iter().map(|(_, id)| *id).collect::<Vec<_>>(), gone(&new, &old), "{asked:?}");
-        }
-        let count = found.removed.len() + found.added.len();
-        asked.max_changes = Some(count);
-        assert_eq!(changes(&view, drive.store.secrets(), &asked).as_ref(), Ok(&found));
-        if let Some(fewer) = count.checked_sub(1) {
-            asked.max_changes = Some(fewer);
-            assert_eq!(changes(&view, drive.store.secrets(), &asked), Err(Error::TooManyChanges));
-        }
-        asked.max_changes = None;
-        for (at, up_to) in old.iter().enumerate() {
-            asked.up_to = Some(*up_to);
-            let part = changes(&view, drive.store.secrets(), &asked).unwrap();
-            assert!(part.removed.len() <= found.removed.len() && part.added.len() <= found.added.len());
-            let mut cached = cached.clone();
-            cached[at + 1..].fill(None);
-            let replayed = splice(&cached, &part, new.len());
-            let is_true = replayed.iter().zip(&wanted).all(|(known, id)| known.is_none() || known == id);
-            assert!(is_true, "{old:?} to {new:?} by {part:?} gave {replayed:?} for {asked:?}");
-            // What the client had up to there it still has, if that one stayed in its place.
-            if new.contains(up_to) && !found.removed.contains(up_to) {
-                let known = replayed.iter().take_while(|known| known.is_some()).count();
-                assert!(new.iter().position(|id| id == up_to).unwrap() < known, "{replayed:?} for {asked:?}");
-            }
+    for plan in ways(&view, results).unwrap().candidates {
+        for (since, past) in &drive.past {
+            check_changes_by(drive, &view, results, &plan, (*since, &past.list(results)), &new);
         }
     }
+}
+
+fn check_changes_by(
+    drive: &Drive,
+    view: &View<'_>,
+    results: &Results,
+    plan: &Plan,
+    (since, old): (ModSeq, &[EmailId]),
+    new: &[EmailId],
+) {
+    let run = |asked: &QueryChanges| changes_by(view, drive.store.secrets(), asked, plan.clone(), limits::QUERY_EVENTS);
+    let mut asked = QueryChanges { results: results.clone(), since, total: true, ..QueryChanges::default() };
+    let first = run(&asked);
+    let has_history = matches!(plan.way, Way::Listing(_)) && plan.kept.is_some_and(|kept| since >= kept.low);
+    if since < drive.low && !has_history {
+        assert_eq!(first, Err(Error::CannotCalculateChanges), "{since} is from before {}", drive.low);
+        return;
+    }
+    let Found { answer: found, plan: taken } = first.unwrap();
+    let exact = matches!(taken.way, Way::Listing(_) | Way::AllMail);
+    let least = |part: &Changes, up_to| {
+        let named = (part.removed.iter().copied().collect(), part.added.clone());
+        assert_eq!(named, naive::least(old, new, up_to), "{old:?} to {new:?} up to {up_to:?} for {asked:?}");
+        assert!(part.removed.is_sorted() && part.added.is_sorted());
+    };
+    if exact {
+        least(&found, None);
+    }
+    let cached: Vec<Option<EmailId>> = old.iter().copied().map(Some).collect();
+    let wanted: Vec<Option<EmailId>> = new.iter().copied().map(Some).collect();
+    assert_eq!(splice(&cached, &found, new.len()), wanted, "{old:?} to {new:?} by {found:?} for {asked:?}");
+    assert_eq!((found.total, found.state), (Some(new.len()), drive.state()));
+    let depends = results.filter.depends();
+    if !depends.mutable && results.sort.is_empty() && !results.collapse {
+        let gone = |ids: &[EmailId], other: &[EmailId]| {
+            ids.iter().copied().filter(|id| !other.contains(id)).collect::<Vec<_>>()
+        };
+        // Of what was destroyed less is known: it may be named though it was not there.
+        let (live, dead): (Vec<EmailId>, Vec<EmailId>) =
+            found.removed.iter().partition(|id| drive.now.mails.iter().any(|mail| mail.id == **id));
+        assert_eq!(live, [], "{asked:?}");
+        assert!(gone(old, new).iter().all(|id| dead.contains(id)), "{asked:?}");
+        assert_eq!(found.added.iter().map(|(_, id)| *id).collect::<Vec<_>>(), gone(new, old), "{asked:?}");
+    }
+    let count = found.removed.len() + found.added.len();
+    let asked_most = |most| QueryChanges { max_changes: Some(most), ..asked.clone() };
+    assert_eq!(run(&asked_most(count)).unwrap().answer, found);
+    if let Some(fewer) = count.checked_sub(1) {
+        assert_eq!(run(&asked_most(fewer)), Err(Error::TooManyChanges));
+    }
+    for (at, up_to) in old.iter().enumerate() {
+        let part = run(&QueryChanges { up_to: Some(*up_to), ..asked.clone() }).unwrap().answer;
+        if exact {
+            least(&part, Some(*up_to));
+        }
+        assert!(part.removed.len() <= found.removed.len() && part.added.len() <= found.added.len());
+        let mut cached = cached.clone();
+        cached[at + 1..].fill(None);
+        let replayed = splice(&cached, &part, new.len());
+        let is_true = replayed.iter().zip(&wanted).all(|(known, id)| known.is_none() || known == id);
+        assert!(is_true, "{old:?} to {new:?} by {part:?} gave {replayed:?} for {asked:?}");
+        // What the client had up to there it still has, if that one stayed in its place.
+        if new.contains(up_to) && !found.removed.contains(up_to) {
+            let known = replayed.iter().take_while(|known| known.is_some()).count();
+            assert!(new.iter().position(|id| id == up_to).unwrap() < known, "{replayed:?} for {asked:?}");
+        }
+    }
+    if exact {
+        // Of an id that was in neither list nothing is cut off, nor of one that came since and is in the new alone.
+        for id in drive.ids.iter().filter(|id| !old.contains(id)) {
+            least(&run(&QueryChanges { up_to: Some(*id), ..asked.clone() }).unwrap().answer, Some(*id));
+        }
+    }
+    asked.total = false;
+    assert_eq!(run(&asked).unwrap().answer, Changes { total: None, ..found });
 }
 
 proptest! {
@@ -240,7 +275,7 @@ proptest! {
             let mut wanted: Vec<_> = drive.now.changed.iter().map(|(id, at)| (*at, *id)).collect();
             wanted.retain(|(at, _)| at > since);
             wanted.sort_unstable();
-            prop_assert_eq!(view.emails_since(ACCOUNT, *since).unwrap(), wanted);
+            prop_assert_eq!(view.emails_since(ACCOUNT, *since, wanted.len()).unwrap(), Some(wanted));
         }
         for mail in &drive.now.mails {
             let found = view.email(ACCOUNT, mail.id).unwrap().unwrap();
@@ -312,7 +347,7 @@ fn a_state_of_the_future_is_refused_and_bounds_are_checked_first() {
     let wrong = Query { results: Results { sort, ..results.clone() }, ..Query::default() };
     assert!(matches!(query(&view, secrets, &wrong), Err(Error::Unsupported(_))));
     let by_size = Comparator { property: Property::Size, ascending: true, collation: Collation::Octet };
-    let sort = vec![by_size; crate::model::limits::SORT_COMPARATORS + 1];
+    let sort = vec![by_size; limits::SORT_COMPARATORS + 1];
     let wrong = QueryChanges { results: Results { sort, ..results }, ..QueryChanges::default() };
     assert!(matches!(changes(&view, secrets, &wrong), Err(Error::Unsupported(_))));
 }
@@ -320,20 +355,7 @@ fn a_state_of_the_future_is_refused_and_bounds_are_checked_first() {
 #[test]
 fn windows_at_their_ends() {
     let mut drive = Drive::new();
-    let draft = Draft {
-        from: None,
-        to: vec![],
-        cc: None,
-        bcc: None,
-        subject: None,
-        body: vec![],
-        sent: None,
-        file: None,
-        mark: None,
-        message_id: None,
-        references: vec![],
-        traced: false,
-    };
+    let draft = Draft::default();
     // More than one step of the walk, so that its seams are crossed.
     for n in 0..270 {
         let boxes = [MailboxUid(1)].into();
@@ -359,5 +381,5 @@ fn windows_at_their_ends() {
     }
     let anchor = Start::Anchor { id: drive.ids[0], offset: i64::MIN };
     let asked = Query { results, window: Window { start: anchor, limit: Some(1) }, total: false };
-    assert_eq!(query(&drive.store.view(), drive.store.secrets(), &asked).unwrap().position, 0);
+    assert_eq!(query(&drive.store.view(), drive.store.secrets(), &asked).unwrap().answer.position, 0);
 }

@@ -8,15 +8,13 @@
 use super::Txn;
 use super::listings::shows;
 use crate::model::{
-    EmailId, EmailMetadata, Kept, Listing, Mailbox, MailboxUid, ModSeq, Shape, Stage, ThreadId, UtcMillis, View,
+    DataType, EmailId, EmailMetadata, Kept, Listing, Mailbox, MailboxUid, ModSeq, Shape, Stage, ThreadId, UtcMillis,
+    View,
 };
 use crate::store::engine::{Read, Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
 use crate::store::row::{Row, Thread};
-
-/// `asked` is true to a day.
-const ASKED_AGAIN_MS: i64 = 24 * 3600 * 1000;
 
 impl Txn<'_> {
     /// One step of making a view, of `most` emails at most; begins it where it is not kept. Says whether it is whole.
@@ -40,7 +38,8 @@ impl Txn<'_> {
         };
         if whole {
             entry.stage = Stage::Whole;
-            entry.low = self.state.modseq;
+            // Whoever holds the newest state of emails holds what the view shows.
+            entry.low = self.state.state(DataType::Email);
         }
         if let Some(slot) = kept.get_mut(at) {
             *slot = entry;
@@ -57,7 +56,7 @@ impl Txn<'_> {
         let mut kept = self.kept(uid)?;
         let now = self.now;
         let Some(entry) = kept.iter_mut().find(|entry| entry.view == view) else { return Ok(()) };
-        if view.is_usual(uid) || now.0 - entry.asked.0 < ASKED_AGAIN_MS {
+        if view.is_usual(uid) || !entry.is_to_be_noted(now) {
             return Ok(());
         }
         entry.asked = now;
@@ -196,19 +195,31 @@ impl Txn<'_> {
         Ok(out)
     }
 
+    /// The views of the account that were begun and are not whole.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn begun_views(&self) -> Result<Vec<(MailboxUid, View)>, Error> {
+        self.views_where(|_, entry| matches!(entry.stage, Stage::Making(_)))
+    }
+
     /// The views of the account that nobody asked for since then, or that are being dropped.
     ///
     /// # Errors
     /// Those of reading.
     pub fn stale_views(&self, before: UtcMillis) -> Result<Vec<(MailboxUid, View)>, Error> {
+        self.views_where(|uid, entry| {
+            !entry.view.is_usual(uid) && (entry.stage == Stage::Dropping || entry.asked < before)
+        })
+    }
+
+    fn views_where(&self, is: impl Fn(MailboxUid, &Kept) -> bool) -> Result<Vec<(MailboxUid, View)>, Error> {
         let boxes = self.view().mailboxes(self.account)?;
         let all = boxes.iter().map(|(uid, mailbox)| (*uid, mailbox.kept.as_slice()));
         let all = all.chain([(MailboxUid::ALL, self.state.kept.as_slice())]);
         Ok(all
             .flat_map(|(uid, kept)| kept.iter().map(move |entry| (uid, entry)))
-            .filter(|(uid, entry)| {
-                !entry.view.is_usual(*uid) && (entry.stage == Stage::Dropping || entry.asked < before)
-            })
+            .filter(|(uid, entry)| is(*uid, entry))
             .map(|(uid, entry)| (uid, entry.view))
             .collect())
     }

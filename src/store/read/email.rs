@@ -136,19 +136,25 @@ impl View<'_> {
         Ok(out)
     }
 
-    /// The emails that changed after `since`, in the order of their last change, destroyed ones among them.
+    /// The emails that changed after `since`, in the order of their last change, destroyed ones among them; `None` where
+    /// they are more than `most`.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn emails_since(&self, account: AccountId, since: ModSeq) -> Result<Vec<(ModSeq, EmailId)>, Error> {
+    pub fn emails_since(
+        &self,
+        account: AccountId,
+        since: ModSeq,
+        most: usize,
+    ) -> Result<Option<Vec<(ModSeq, EmailId)>>, Error> {
         let (from, end) = (key::by_modseq(account, since.next()), after(&key::account(account)));
         let mut out = Vec::new();
         self.keys(Table::EmailByModseq, &from, &end, |key, value| {
             let id = value.try_into().map_or(0, u64::from_be_bytes);
             out.push((ModSeq(Parts::of(Table::EmailByModseq, key).u64()?), EmailId(id)));
-            Ok(true)
+            Ok(out.len() <= most)
         })?;
-        Ok(out)
+        Ok((out.len() <= most).then_some(out))
     }
 
     /// The live mailboxes of an account, by uid.

@@ -43,13 +43,20 @@ impl View<'_> {
     /// # Errors
     /// Those of reading; so for every function here.
     pub fn kept(&self, account: AccountId, uid: MailboxUid, view: Filter) -> Result<Option<Kept>, Error> {
-        let kept = if uid == MailboxUid::ALL {
-            self.account_state(account)?.kept
-        } else {
-            let row = self.row::<Mailbox>(&key::mailbox(account, uid))?;
-            row.filter(|mailbox| !mailbox.deleted).map(|mailbox| mailbox.kept).unwrap_or_default()
-        };
+        let kept = self.kept_views(account, uid)?.unwrap_or_default();
         Ok(kept.into_iter().find(|entry| entry.view == view && entry.is_whole()))
+    }
+
+    /// All views of a mailbox that are kept, made or dropped; `None` where there is no such mailbox.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn kept_views(&self, account: AccountId, uid: MailboxUid) -> Result<Option<Vec<Kept>>, Error> {
+        if uid == MailboxUid::ALL {
+            return Ok(Some(self.account_state(account)?.kept));
+        }
+        let row = self.row::<Mailbox>(&key::mailbox(account, uid))?;
+        Ok(row.filter(|mailbox| !mailbox.deleted).map(|mailbox| mailbox.kept))
     }
 
     /// A page of a kept listing; `None` where the anchor is not in it.

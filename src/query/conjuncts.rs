@@ -1,0 +1,175 @@
+//! What a filter asks of every match, seen through its operators: the parts that must all hold, whatever way they are
+//! written. `NOT` over a condition is that condition's opposite where there is one.
+
+use super::filter::{Condition, Filter};
+use super::supply::Range;
+use crate::model::{MailboxUid, View, keyword};
+
+/// The parts of a filter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// The mailboxes that a match is in, each once.
+    pub(super) mailboxes: Vec<MailboxUid>,
+    /// The views that show a match, each once.
+    pub(super) views: Vec<View>,
+    /// When a match was received.
+    pub(super) range: Range,
+    /// Conditions that are the same for all emails of a thread.
+    pub(super) thread_wide: usize,
+    /// All other conditions.
+    pub(super) others: usize,
+}
+
+/// The parts of a filter.
+pub(super) fn asked(filter: &Filter) -> Asked {
+    let mut asked = Asked { mailboxes: Vec::new(), views: Vec::new(), range: Range::ALL, thread_wide: 0, others: 0 };
+    asked.take(filter, true);
+    asked
+}
+
+impl Asked {
+    /// Takes what must hold for `filter` to be as `wanted`. Its depth is bounded by `Filter::validate`.
+    fn take(&mut self, filter: &Filter, wanted: bool) {
+        match (filter, wanted) {
+            (Filter::And(parts), true) => parts.iter().for_each(|part| self.take(part, true)),
+            // None of these: each of them not.
+            (Filter::Not(parts), true) | (Filter::Or(parts), false) => {
+                parts.iter().for_each(|part| self.take(part, false));
+            }
+            // Any of these, where there is but one.
+            (Filter::Or(parts), true) | (Filter::Not(parts), false) | (Filter::And(parts), false)
+                if parts.len() == 1 =>
+            {
+                // `Not` turns what is wanted round, and here that it is not wanted is wanted: twice round.
+                let wanted = if matches!(filter, Filter::And(_)) { wanted } else { true };
+                parts.iter().for_each(|part| self.take(part, wanted));
+            }
+            (Filter::Is(condition), _) => self.condition(condition, wanted),
+            (other, _) if is_thread_wide(other) => self.thread_wide += 1,
+            _ => self.others += 1,
+        }
+    }
+
+    fn condition(&mut self, condition: &Condition, wanted: bool) {
+        let is = |word: &str, known: &str| word == known;
+        match (condition, wanted) {
+            // No email says that it is in all mail.
+            (Condition::InMailbox(uid), true) if *uid != MailboxUid::ALL => {
+                if !self.mailboxes.contains(uid) {
+                    self.mailboxes.push(*uid);
+                }
+            }
+            (Condition::Before(at), true) | (Condition::After(at), false) => self.range = self.range.before(*at),
+            (Condition::After(at), true) | (Condition::Before(at), false) => self.range = self.range.after(*at),
+            (Condition::NotKeyword(word), true) | (Condition::HasKeyword(word), false) if is(word, keyword::SEEN) => {
+                self.view(View::Unseen);
+            }
+            (Condition::HasKeyword(word), true) | (Condition::NotKeyword(word), false)
+                if is(word, keyword::FLAGGED) =>
+            {
+                self.view(View::Flagged);
+            }
+            (Condition::AllInThreadHaveKeyword(word), false) if is(word, keyword::SEEN) => {
+                self.view(View::ThreadUnseen);
+            }
+            (Condition::SomeInThreadHaveKeyword(word), true) | (Condition::NoneInThreadHaveKeyword(word), false)
+                if is(word, keyword::FLAGGED) =>
+            {
+                self.view(View::ThreadFlagged);
+            }
+            (Condition::NoneInThreadHaveKeyword(word), true) | (Condition::SomeInThreadHaveKeyword(word), false)
+                if is(word, keyword::SEEN) =>
+            {
+                self.view(View::ThreadUntouched);
+            }
+            (
+                Condition::AllInThreadHaveKeyword(_)
+                | Condition::SomeInThreadHaveKeyword(_)
+                | Condition::NoneInThreadHaveKeyword(_),
+                _,
+            ) => self.thread_wide += 1,
+            _ => self.others += 1,
+        }
+    }
+
+    fn view(&mut self, view: View) {
+        if !self.views.contains(&view) {
+            self.views.push(view);
+        }
+    }
+}
+
+/// Whether a filter is the same for all emails of a thread.
+fn is_thread_wide(filter: &Filter) -> bool {
+    match filter {
+        Filter::And(parts) | Filter::Or(parts) | Filter::Not(parts) => parts.iter().all(is_thread_wide),
+        Filter::Is(condition) => matches!(
+            condition,
+            Condition::AllInThreadHaveKeyword(_)
+                | Condition::SomeInThreadHaveKeyword(_)
+                | Condition::NoneInThreadHaveKeyword(_)
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::UtcMillis;
+
+    #[test]
+    fn one_question_in_many_spellings() {
+        let is = Filter::Is;
+        let seen = || keyword::SEEN.to_owned();
+        let inbox = || is(Condition::InMailbox(MailboxUid(1)));
+        let unseen = || is(Condition::NotKeyword(seen()));
+        let has_seen = || is(Condition::HasKeyword(seen()));
+        let wanted = asked(&Filter::And(vec![inbox(), unseen()]));
+        assert_eq!((wanted.mailboxes.as_slice(), wanted.views.as_slice()), (&[MailboxUid(1)][..], &[View::Unseen][..]));
+        assert_eq!((wanted.thread_wide, wanted.others, wanted.range), (0, 0, Range::ALL));
+        for spelling in [
+            Filter::And(vec![Filter::And(vec![inbox()]), inbox(), Filter::Not(vec![has_seen()])]),
+            Filter::And(vec![inbox(), Filter::Not(vec![Filter::Or(vec![has_seen(), has_seen()])])]),
+            Filter::And(vec![Filter::Or(vec![inbox()]), Filter::Not(vec![Filter::Not(vec![unseen()])])]),
+            Filter::And(vec![inbox(), Filter::Not(vec![Filter::And(vec![has_seen()])])]),
+        ] {
+            assert_eq!(asked(&spelling), wanted, "{spelling:?}");
+        }
+        for other in [
+            Filter::Or(vec![inbox(), unseen()]),
+            Filter::Or(Vec::new()),
+            Filter::Not(vec![inbox()]),
+            is(Condition::InMailbox(MailboxUid::ALL)),
+            Filter::Not(vec![Filter::And(vec![inbox(), unseen()])]),
+            Filter::Not(vec![Filter::And(Vec::new())]),
+            Filter::Not(vec![Filter::Not(vec![inbox(), unseen()])]),
+            is(Condition::HasKeyword("$draft".into())),
+        ] {
+            // An operator over nothing is the same for any email, and so for all of a thread.
+            let asked = asked(&other);
+            assert_eq!(asked.others + asked.thread_wide, 1, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn views_of_threads_and_times() {
+        let is = Filter::Is;
+        let not = |condition| Filter::Not(vec![Filter::Is(condition)]);
+        let word = |word: &str| word.to_owned();
+        for (filter, view) in [
+            (not(Condition::AllInThreadHaveKeyword(word("$seen"))), View::ThreadUnseen),
+            (is(Condition::SomeInThreadHaveKeyword(word("$flagged"))), View::ThreadFlagged),
+            (not(Condition::NoneInThreadHaveKeyword(word("$flagged"))), View::ThreadFlagged),
+            (is(Condition::NoneInThreadHaveKeyword(word("$seen"))), View::ThreadUntouched),
+            (not(Condition::NotKeyword(word("$flagged"))), View::Flagged),
+        ] {
+            assert_eq!(asked(&filter).views, [view], "{filter:?}");
+        }
+        let draft = || is(Condition::SomeInThreadHaveKeyword(word("$draft")));
+        assert_eq!(asked(&Filter::And(vec![draft(), Filter::Or(vec![draft(), draft()])])).thread_wide, 2);
+        let at = UtcMillis(5);
+        let span = Filter::And(vec![not(Condition::Before(at)), is(Condition::Before(UtcMillis(9)))]);
+        assert_eq!(asked(&span).range, Range::ALL.after(at).before(UtcMillis(9)));
+        assert_eq!(asked(&span).others, 0);
+    }
+}

@@ -1,0 +1,367 @@
+//! The fast ways: that they are taken where they should be, and that they answer as the generic way and the naive account
+//! do, while views come and go, ranked and not. `RESTANTE_CASES` sets how many histories.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::drive::{ACCOUNT, Drive, EPOCH, Op, TIMES, ops};
+use super::naive::Draft;
+use super::plan::ways;
+use super::tests::{Begin, check_changes, check_query, comparator, condition, config, keyword, window};
+use super::*;
+use crate::model::{Listing, MailboxUid, Shape, UtcMillis, VacationResponse, View as Shows};
+use crate::store::engine::memory::Memory;
+
+/// A question that a view may answer.
+#[derive(Debug, Clone)]
+struct Question {
+    uid: Option<MailboxUid>,
+    view: Shows,
+    spelling: u8,
+    before: Option<i64>,
+    after: Option<i64>,
+    more: Option<Condition>,
+    sort: Option<Comparator>,
+    collapse: bool,
+}
+
+fn shows(view: Shows, spelling: u8) -> Filter {
+    let word = |word: &str| word.to_owned();
+    let (seen, flagged) = (word("$seen"), word("$flagged"));
+    let not = |condition| Filter::Not(vec![Filter::Is(condition)]);
+    let plain = spelling.is_multiple_of(2);
+    match view {
+        Shows::Every => Filter::default(),
+        Shows::Unseen if plain => Filter::Is(Condition::NotKeyword(seen)),
+        Shows::Unseen => not(Condition::HasKeyword(seen)),
+        Shows::Flagged if plain => Filter::Is(Condition::HasKeyword(flagged)),
+        Shows::Flagged => not(Condition::NotKeyword(flagged)),
+        Shows::ThreadUnseen => not(Condition::AllInThreadHaveKeyword(seen)),
+        Shows::ThreadFlagged if plain => Filter::Is(Condition::SomeInThreadHaveKeyword(flagged)),
+        Shows::ThreadFlagged => not(Condition::NoneInThreadHaveKeyword(flagged)),
+        Shows::ThreadUntouched if plain => Filter::Is(Condition::NoneInThreadHaveKeyword(seen)),
+        Shows::ThreadUntouched => not(Condition::SomeInThreadHaveKeyword(seen)),
+    }
+}
+
+impl Question {
+    fn results(&self) -> Results {
+        let at = |at: i64| UtcMillis(EPOCH + at);
+        let mut parts = vec![shows(self.view, self.spelling)];
+        parts.extend(self.uid.map(|uid| Filter::Is(Condition::InMailbox(uid))));
+        parts.extend(self.before.map(|before| Filter::Is(Condition::Before(at(before)))));
+        parts.extend(self.after.map(|after| Filter::Is(Condition::After(at(after)))));
+        parts.extend(self.more.clone().map(Filter::Is));
+        let filter = if self.spelling > 3 {
+            let (some, rest) = parts.split_at(parts.len() / 2);
+            Filter::And(vec![Filter::And(some.to_vec()), Filter::Or(vec![Filter::And(rest.to_vec())])])
+        } else {
+            Filter::And(parts)
+        };
+        Results { account: ACCOUNT, filter, sort: self.sort.iter().cloned().collect(), collapse: self.collapse }
+    }
+
+    /// The listing that answers it whole, if it is kept.
+    fn listing(&self) -> Option<Listing> {
+        let natural = |sort: &Comparator| sort.property == Property::ReceivedAt && !sort.ascending;
+        let fits = self.more.is_none()
+            && self.sort.as_ref().is_none_or(natural)
+            && (self.collapse || self.view.is_of_emails())
+            && !(self.collapse && self.before.is_some());
+        let shape = if self.collapse { Shape::Threads } else { Shape::Emails };
+        fits.then_some(Listing { uid: self.uid.unwrap_or(MailboxUid::ALL), view: self.view, shape })
+    }
+}
+
+fn question() -> impl Strategy<Value = Question> {
+    let newest_first =
+        Comparator { property: Property::ReceivedAt, ascending: false, collation: Collation::UnicodeCasemap };
+    let sort = prop_oneof![6 => Just(None), 2 => Just(Some(newest_first)), 1 => comparator().prop_map(Some)];
+    let more = prop_oneof![
+        6 => Just(None),
+        1 => keyword().prop_map(|word| Some(Condition::SomeInThreadHaveKeyword(word))),
+        1 => keyword().prop_map(|word| Some(Condition::NotKeyword(word))),
+        1 => condition().prop_map(Some),
+    ];
+    let time = || proptest::option::weighted(0.2, -1..=TIMES);
+    let uid = proptest::option::weighted(0.8, (1u32..4).prop_map(MailboxUid));
+    let view = proptest::sample::select(Shows::ALL.to_vec());
+    (uid, view, 0u8..6, time(), time(), more, sort, any::<bool>()).prop_map(
+        |(uid, view, spelling, before, after, more, sort, collapse)| Question {
+            uid,
+            view,
+            spelling,
+            before,
+            after,
+            more,
+            sort,
+            collapse,
+        },
+    )
+}
+
+/// Where a listing answers whole it is what is taken, and where none does nothing says so.
+fn check_way(drive: &Drive, question: &Question) {
+    let view = drive.store.view();
+    let plan = explain(&view, &question.results()).unwrap();
+    match question.listing() {
+        Some(listing) if view.kept(ACCOUNT, listing.uid, listing.view).unwrap().is_some() => {
+            assert_eq!(plan.way, Way::Listing(listing), "{question:?}");
+            let on_demand = !listing.view.is_usual(listing.uid);
+            assert_eq!(plan.served, on_demand.then_some((listing.uid, listing.view)));
+        }
+        // One more condition may happen to be a view's.
+        _ if question.more.is_some() => {}
+        _ => assert!(!matches!(plan.way, Way::Listing(_)), "{plan:?} for {question:?}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn every_way_answers_alike_while_views_come_and_go(
+        ops in ops(40),
+        asked in proptest::collection::vec((question(), window(), any::<bool>()), 1..10),
+        ranked in proptest::option::of(0u64..3),
+    ) {
+        let mut drive = Drive::over(Arc::new(Memory::new()), ranked);
+        for chunk in ops.chunks(8) {
+            drive.run(chunk);
+            for (question, window, total) in &asked {
+                check_way(&drive, question);
+                check_query(&drive, &question.results(), window, *total);
+            }
+        }
+    }
+
+    #[test]
+    fn changes_of_listings_are_the_least_from_every_state(
+        ops in ops(24),
+        asked in proptest::collection::vec(question(), 1..4),
+        ranked in proptest::option::of(0u64..3),
+    ) {
+        let mut drive = Drive::over(Arc::new(Memory::new()), ranked);
+        // Views that are whole from the start have the whole history.
+        for question in asked.iter().take(2) {
+            keep(&mut drive, question.uid.unwrap_or(MailboxUid::ALL), question.view);
+        }
+        drive.run(&ops);
+        for question in &asked {
+            check_way(&drive, question);
+            check_changes(&drive, &question.results());
+        }
+    }
+}
+
+fn keep(drive: &mut Drive, uid: MailboxUid, view: Shows) {
+    drive.apply(&Op::Make { uid, view, most: 1000 });
+}
+
+fn mailbox(uid: u32, view: Shows, collapse: bool) -> Question {
+    let uid = (uid > 0).then_some(MailboxUid(uid));
+    Question { uid, view, spelling: 0, before: None, after: None, more: None, sort: None, collapse }
+}
+
+fn create(draft: Draft, uids: &[u32], at: i64) -> Op {
+    let mailboxes = uids.iter().copied().map(MailboxUid).collect();
+    Op::Create { draft, mailboxes, keywords: BTreeSet::new(), at: UtcMillis(EPOCH + at) }
+}
+
+/// All histories of up to three changes of two emails, in one thread or in two, either one the newer.
+#[test]
+fn every_short_history_of_two_emails() {
+    /// Where an email is and with which keyword; nothing: it is destroyed.
+    type Act = (usize, Option<(u32, &'static str)>);
+    let mut acts: Vec<Act> = Vec::new();
+    for email in 0..2 {
+        acts.push((email, None));
+        acts.extend(["", "$seen", "$flagged"].map(|word| (email, Some((1, word)))));
+        acts.push((email, Some((2, ""))));
+    }
+    let mut histories: Vec<Vec<Act>> = vec![Vec::new()];
+    let mut checked = 0;
+    for _ in 0..3 {
+        let longer = histories.iter().flat_map(|history| acts.iter().map(|act| [&history[..], &[*act]].concat()));
+        histories = longer.filter(|history| is_possible(history)).collect();
+        for history in &histories {
+            for (same_thread, newer) in [(true, 0), (true, 1), (false, 0)] {
+                let mut drive = Drive::over(Arc::new(Memory::new()), Some(0));
+                for uid in 0..2 {
+                    Shows::ALL.into_iter().for_each(|view| keep(&mut drive, MailboxUid(uid), view));
+                }
+                let mut ids: [Option<EmailId>; 2] = [None; 2];
+                for (email, to) in history {
+                    live(&mut drive, &mut ids, *email, *to, same_thread, newer);
+                }
+                for uid in 0..2 {
+                    for (view, collapse) in Shows::ALL.into_iter().flat_map(|view| [(view, false), (view, true)]) {
+                        let question = mailbox(uid, view, collapse);
+                        if question.listing().is_some() {
+                            check_way(&drive, &question);
+                            check_least(&drive, &question.results());
+                            checked += 1;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(checked > 10_000, "{checked}");
+}
+
+/// Whether each act finds its email as it must be: not the same as before, and destroyed only once it is there.
+fn is_possible(history: &[(usize, Option<(u32, &'static str)>)]) -> bool {
+    let Some(((email, to), before)) = history.split_last() else { return true };
+    let known = before.iter().rev().find(|(other, _)| other == email).map(|(_, to)| *to);
+    // Whoever comes first is the first; and none comes back.
+    let first = !before.is_empty() || *email == 0;
+    first && if known == Some(None) { false } else { known.unwrap_or_default() != *to }
+}
+
+fn live(
+    drive: &mut Drive,
+    ids: &mut [Option<EmailId>; 2],
+    email: usize,
+    to: Option<(u32, &str)>,
+    same_thread: bool,
+    newer: usize,
+) {
+    let at = |id: EmailId, drive: &Drive| drive.now.mails.iter().position(|mail| mail.id == id).unwrap();
+    match (ids[email], to) {
+        (None, Some((uid, word))) => {
+            let message_id = Some(if same_thread { 0 } else { u8::try_from(email).unwrap() });
+            let draft = Draft { message_id, subject: Some(0), ..Draft::default() };
+            let mut op = create(draft, &[uid], i64::from(email == newer));
+            if let Op::Create { keywords, .. } = &mut op {
+                keywords.extend((!word.is_empty()).then(|| word.to_owned()));
+            }
+            drive.apply(&op);
+            ids[email] = drive.ids.last().copied();
+        }
+        (Some(id), Some((uid, word))) => drive.apply(&Op::Update {
+            which: at(id, drive),
+            mailboxes: [MailboxUid(uid)].into(),
+            keywords: (!word.is_empty()).then(|| word.to_owned()).into_iter().collect(),
+        }),
+        (Some(id), None) => drive.apply(&Op::Destroy { which: at(id, drive) }),
+        (None, None) => panic!("not possible"),
+    }
+}
+
+/// The way taken, from every past state and up to every id, tells the least.
+fn check_least(drive: &Drive, results: &Results) {
+    let (view, secrets) = (drive.store.view(), drive.store.secrets());
+    let new = drive.now.list(results);
+    let page = query(&view, secrets, &Query { results: results.clone(), total: true, ..Query::default() }).unwrap();
+    assert_eq!((page.answer.ids.as_slice(), page.answer.total), (new.as_slice(), Some(new.len())));
+    for (since, past) in &drive.past {
+        let old = past.list(results);
+        for up_to in drive.ids.iter().copied().map(Some).chain([None]) {
+            let asked = QueryChanges { results: results.clone(), since: *since, up_to, max_changes: None, total: true };
+            let found = changes(&view, secrets, &asked).unwrap();
+            assert!(matches!(found.plan.way, Way::Listing(_)), "{:?}", found.plan);
+            let named = (found.answer.removed.into_iter().collect(), found.answer.added);
+            assert_eq!(named, naive::least(&old, &new, up_to), "{old:?} to {new:?} for {asked:?}");
+            assert_eq!(found.answer.total, Some(new.len()));
+        }
+    }
+}
+
+#[test]
+fn a_view_is_wanted_then_made_and_then_serves() {
+    let mut drive = Drive::over(Arc::new(Memory::new()), Some(64));
+    for n in 0..300 {
+        drive.apply(&create(Draft::default(), &[1], n));
+    }
+    for (uid, view, collapse) in [(1, Shows::Unseen, false), (1, Shows::ThreadUnseen, true), (0, Shows::Every, true)] {
+        let question = mailbox(uid, view, collapse);
+        let plan = |drive: &Drive| explain(&drive.store.view(), &question.results()).unwrap();
+        let before = plan(&drive);
+        let wanted = (MailboxUid(uid), view);
+        assert_eq!((before.wants, before.way, before.served), (Some(wanted), Way::Generic, None), "{before}");
+        assert!(before.to_string().contains("not listing: "), "{before}");
+        drive.apply(&Op::Make { uid: wanted.0, view, most: 100 });
+        let making = plan(&drive);
+        assert_eq!((making.wants, making.way), (Some(wanted), Way::Generic));
+        assert!(making.to_string().contains("being made"), "{making}");
+        let state = drive.state();
+        // The state of emails is what a client holds, whatever else of the account changes.
+        let other = VacationResponse { enabled: true, ..VacationResponse::default() };
+        drive.store.commit(ACCOUNT, |txn| txn.set_vacation(&other)).unwrap().1.wait_blocking().unwrap();
+        keep(&mut drive, wanted.0, view);
+        let kept = plan(&drive);
+        assert!(matches!(kept.way, Way::Listing(_)) && kept.ranked, "{kept}");
+        assert_eq!((kept.wants, kept.served, kept.length), (None, Some(wanted), 300));
+        let secrets = drive.store.secrets().clone();
+        let asked = |since| QueryChanges { results: question.results(), since, ..QueryChanges::default() };
+        let found = changes(&drive.store.view(), &secrets, &asked(state)).unwrap();
+        assert!(matches!(found.plan.way, Way::Listing(_)), "{}", found.plan);
+        let older = changes(&drive.store.view(), &secrets, &asked(ModSeq(state.0 - 1))).unwrap();
+        assert!(matches!(older.plan.way, Way::Filtered(_)), "{}", older.plan);
+        assert!(older.plan.to_string().contains("older than its history"), "{}", older.plan);
+        check_query(&drive, &question.results(), &(Begin::Position(150), Some(10)), true);
+        check_query(&drive, &question.results(), &(Begin::Anchor(7, -3), Some(10)), true);
+    }
+}
+
+#[test]
+fn of_few_emails_no_view_is_wanted() {
+    let mut drive = Drive::new();
+    drive.apply(&create(Draft::default(), &[1], 0));
+    for (uid, view) in [(1, Shows::Unseen), (7, Shows::Every), (0, Shows::Unseen)] {
+        let plan = explain(&drive.store.view(), &mailbox(uid, view, false).results()).unwrap();
+        assert_eq!((plan.wants, plan.way), (None, Way::Generic), "{plan}");
+    }
+}
+
+#[test]
+fn all_mail_is_walked_and_its_depths_want_ranks() {
+    let mut drive = Drive::new();
+    for n in 0..3 {
+        drive.apply(&create(Draft::default(), &[1], n));
+    }
+    let results = mailbox(0, Shows::Every, false).results();
+    let view = drive.store.view();
+    assert_eq!(explain(&view, &results).unwrap().way, Way::AllMail);
+    assert!(!Window::default().is_deep());
+    for start in [Start::Position(-1), Start::Position(10_000), Start::Anchor { id: EmailId(0), offset: 0 }] {
+        assert!(Window { start, limit: None }.is_deep());
+    }
+    check_changes(&drive, &results);
+}
+
+#[test]
+fn the_cheaper_of_two_walks_is_taken() {
+    let mut drive = Drive::new();
+    for n in 0..20 {
+        drive.apply(&create(Draft::default(), &[if n < 4 { 1 } else { 3 }], n));
+    }
+    let way = |uid| {
+        let mut question = mailbox(uid, Shows::Every, false);
+        question.more = Some(Condition::MinSize(1));
+        explain(&drive.store.view(), &question.results()).unwrap()
+    };
+    let small = Listing { uid: MailboxUid(1), view: Shows::Every, shape: Shape::Emails };
+    assert_eq!((way(1).way, way(1).length), (Way::Filtered(small), 4));
+    assert_eq!(way(3).way, Way::Generic);
+    assert!(way(3).to_string().contains("not filtered listing: to find 16 emails"), "{}", way(3));
+}
+
+#[test]
+fn more_events_than_are_looked_at_are_refused() {
+    let mut drive = Drive::new();
+    let first = drive.state();
+    for n in 0..4 {
+        drive.apply(&create(Draft::default(), &[1], n));
+    }
+    let (view, secrets) = (drive.store.view(), drive.store.secrets());
+    let results = mailbox(1, Shows::Every, false).results();
+    let plan = explain(&view, &results).unwrap();
+    let asked = QueryChanges { results: results.clone(), since: first, ..QueryChanges::default() };
+    assert_eq!(changes_by(&view, secrets, &asked, plan.clone(), 3), Err(Error::CannotCalculateChanges));
+    assert_eq!(changes_by(&view, secrets, &asked, plan, 4).unwrap().answer.added.len(), 4);
+    assert_eq!(ways(&view, &results).unwrap().candidates.len(), 3);
+}

@@ -1,0 +1,313 @@
+//! Which way serves a query: the cheapest of those that apply, and why the others were not taken.
+//!
+//! - A *listing* is the query, where the filter is AND(inMailbox, what one view answers, a span of receipt) and the order
+//!   is newest first: any page, position, total and change by index rows and ranks.
+//! - *All mail* newest first without a filter is the order of the emails themselves; its total is known.
+//! - A listing *filtered*: further conditions decide each email of a listing that holds every match.
+//! - The *generic* way reads all emails.
+//!
+//! Every way gives the same answer. A plan reads the account's row and those of the mailboxes that the filter names, never
+//! an email.
+//!
+//! Collapsed, an email view shows of each thread the newest email that matches it. That is the query's own exemplar only
+//! if all that is asked beside it is the same for every email of a thread, or says "not before": so a further condition
+//! on emails walks the uncollapsed listing.
+
+use std::fmt;
+
+use super::conjuncts::{Asked, asked};
+use super::sort::is_natural;
+use super::supply::{Range, Supply};
+use super::{Error, Results};
+use crate::model::{AccountId, Kept, Listing, MailboxUid, Shape, Stage, UtcMillis, View as Filter};
+use crate::store::View;
+
+/// A view of fewer emails than this is not worth keeping: they are read as fast as its rows are written.
+const WORTH: u64 = 256;
+/// What it costs to find one email by its id, against reading the next of all.
+const FIND: u64 = 4;
+
+/// A way to answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// The listing is the answer.
+    Listing(Listing),
+    /// All mail, newest first, is the answer.
+    AllMail,
+    /// A listing, each of its emails decided by the filter.
+    Filtered(Listing),
+    /// All emails, each decided by the filter.
+    Generic,
+}
+
+impl Way {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Listing(_) => "listing",
+            Self::AllMail => "all mail",
+            Self::Filtered(_) => "filtered listing",
+            Self::Generic => "generic",
+        }
+    }
+
+    /// The listing that it reads.
+    #[must_use]
+    pub fn listing(self) -> Option<Listing> {
+        match self {
+            Self::Listing(listing) | Self::Filtered(listing) => Some(listing),
+            Self::AllMail | Self::Generic => None,
+        }
+    }
+}
+
+/// How a query is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// The way taken.
+    pub way: Way,
+    /// Emails of the listing that is read, or of the account.
+    pub length: u64,
+    /// Whether positions in it are counted by ranks.
+    pub ranked: bool,
+    /// A view that is not kept, or not whole yet, and would make this a listing: `store::Txn::keep` makes it.
+    pub wants: Option<(MailboxUid, Filter)>,
+    /// A view that was made on demand and served: `store::Txn::asked_for` keeps it from being dropped.
+    pub served: Option<(MailboxUid, Filter)>,
+    /// The ways not taken, by name, and why.
+    pub others: Vec<(&'static str, String)>,
+    pub(super) range: Range,
+    pub(super) kept: Option<Kept>,
+}
+
+impl Plan {
+    /// Where to take the emails for a walk.
+    pub(super) fn supply<'v>(&self, view: &'v View<'v>, account: AccountId) -> Supply<'v> {
+        Supply::new(view, account, self.way.listing(), self.range)
+    }
+
+    /// The view made on demand that served, where it is time to note that.
+    #[must_use]
+    pub fn to_be_noted(&self, now: UtcMillis) -> Option<(MailboxUid, Filter)> {
+        self.served.filter(|_| self.kept.is_some_and(|kept| kept.is_to_be_noted(now)))
+    }
+
+    /// The same query with each email decided.
+    pub(super) fn decided(mut self, why: &str) -> Self {
+        self.others.insert(0, (self.way.name(), why.to_owned()));
+        let way = self.way.listing().map_or(Way::Generic, Way::Filtered);
+        Self { way, ..self }
+    }
+}
+
+impl fmt::Display for Plan {
+    /// A line on the way taken, and one on each that was not.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let emails = self.length;
+        match self.way {
+            Way::Listing(listing) => {
+                let counted = if self.ranked { "positions by rank" } else { "positions by a walk" };
+                write!(out, "listing: {}; {emails} emails, {counted}", words(listing))?;
+            }
+            Way::AllMail => write!(out, "all mail: {emails} emails, newest first")?,
+            Way::Filtered(listing) => {
+                write!(out, "filtered listing: {}; each of {emails} emails is decided", words(listing))?;
+            }
+            Way::Generic => write!(out, "generic: each of {emails} emails is decided")?,
+        }
+        if let Some((uid, view)) = self.wants {
+            write!(out, "\nwanted: {}", words(Listing { uid, view, shape: Shape::Emails }))?;
+        }
+        self.others.iter().try_for_each(|(name, why)| write!(out, "\nnot {name}: {why}"))
+    }
+}
+
+/// A listing in words: `mailbox m00001 unseen, collapsed`.
+fn words(listing: Listing) -> String {
+    let mailbox =
+        if listing.uid == MailboxUid::ALL { "all mail".to_owned() } else { format!("mailbox {}", listing.uid) };
+    let collapsed = if listing.shape == Shape::Threads { ", collapsed" } else { "" };
+    format!("{mailbox}, {}{collapsed}", listing.view.name())
+}
+
+/// How a query would be answered.
+///
+/// # Errors
+/// `Unsupported`, and those of reading.
+pub fn explain(view: &View<'_>, results: &Results) -> Result<Plan, Error> {
+    results.validate()?;
+    let mut ways = ways(view, results)?;
+    // The generic way is the last, and never dear.
+    let first = ways.candidates.iter().position(|plan| !ways.is_dear(plan)).unwrap_or_default();
+    let mut plan = ways.candidates.remove(first);
+    plan.wants = ways.wants;
+    plan.others = std::mem::take(&mut ways.others);
+    for other in &ways.candidates {
+        let name = other.way.name();
+        if name == plan.way.name() || plan.others.iter().any(|(known, _)| *known == name) {
+            continue;
+        }
+        let dear = format!("to find {} emails one by one costs more than to read {}", other.length, ways.emails);
+        plan.others.push((name, if ways.is_dear(other) { dear } else { "another way is cheaper".to_owned() }));
+    }
+    Ok(plan)
+}
+
+/// The ways that apply, best first, the generic one last.
+pub(super) struct Ways {
+    pub(super) candidates: Vec<Plan>,
+    wants: Option<(MailboxUid, Filter)>,
+    others: Vec<(&'static str, String)>,
+    emails: u64,
+}
+
+impl Ways {
+    fn is_dear(&self, plan: &Plan) -> bool {
+        matches!(plan.way, Way::Filtered(_)) && plan.length.saturating_mul(FIND) > self.emails
+    }
+}
+
+/// What is kept of the mailboxes that a filter names.
+struct Shelf(Vec<(MailboxUid, Vec<Kept>)>);
+
+impl Shelf {
+    fn read(view: &View<'_>, account: AccountId, asked: &Asked) -> Result<Self, Error> {
+        let all = [MailboxUid::ALL];
+        let uids = if asked.mailboxes.is_empty() { &all[..] } else { &asked.mailboxes };
+        let mut out = Vec::new();
+        for uid in uids {
+            out.extend(view.kept_views(account, *uid)?.map(|kept| (*uid, kept)));
+        }
+        Ok(Self(out))
+    }
+
+    fn entry(&self, uid: MailboxUid, view: Filter) -> Option<&Kept> {
+        let (_, kept) = self.0.iter().find(|(known, _)| *known == uid)?;
+        kept.iter().find(|entry| entry.view == view)
+    }
+}
+
+pub(super) fn ways(view: &View<'_>, results: &Results) -> Result<Ways, Error> {
+    let account = results.account;
+    let asked = asked(&results.filter);
+    let emails = view.account_state(account)?.emails;
+    let shelf = Shelf::read(view, account, &asked)?;
+    let base = Plan {
+        way: Way::Generic,
+        length: emails,
+        ranked: false,
+        wants: None,
+        served: None,
+        others: Vec::new(),
+        range: asked.range,
+        kept: None,
+    };
+    let of_listing = |listing: Listing, kept: &Kept, way: fn(Listing) -> Way| {
+        let tally = kept.tally(listing.shape);
+        let served = (!listing.view.is_usual(listing.uid)).then_some((listing.uid, listing.view));
+        Plan { way: way(listing), length: tally.total, ranked: tally.ranked, served, kept: Some(*kept), ..base.clone() }
+    };
+    let mut ways = Ways { candidates: Vec::new(), wants: None, others: Vec::new(), emails };
+    match exact(results, &asked) {
+        Err(why) => ways.others.push(("listing", why.to_owned())),
+        Ok(listing) => match shelf.entry(listing.uid, listing.view) {
+            Some(kept) if kept.is_whole() => ways.candidates.push(of_listing(listing, kept, Way::Listing)),
+            _ if is_all_mail(listing) && asked.range == Range::ALL => {
+                ways.others.push(("listing", "all mail needs none".to_owned()));
+                ways.candidates.push(Plan { way: Way::AllMail, ..base.clone() });
+            }
+            _ if is_all_mail(listing) => ways.others.push(("listing", "all mail needs none".to_owned())),
+            entry => {
+                let size = if listing.uid == MailboxUid::ALL {
+                    emails
+                } else {
+                    shelf.entry(listing.uid, Filter::Every).map_or(0, |every| every.emails.total)
+                };
+                let stage = entry.map(|entry| entry.stage);
+                let is_there = shelf.0.iter().any(|(uid, _)| *uid == listing.uid);
+                let worth = size >= WORTH && is_there && stage != Some(Stage::Dropping);
+                ways.wants = worth.then_some((listing.uid, listing.view));
+                let why = match stage {
+                    Some(Stage::Making(_)) => "being made",
+                    Some(Stage::Dropping) => "being dropped",
+                    _ if !is_there => "there is no such mailbox",
+                    _ if !worth => "not kept, nor worth it for so few emails",
+                    _ => "not kept",
+                };
+                ways.others.push(("listing", format!("{}: {why}", words(listing))));
+            }
+        },
+    }
+    let mut filtered: Vec<Plan> = filtered(results, &asked)
+        .into_iter()
+        .filter_map(|listing| shelf.entry(listing.uid, listing.view).map(|kept| (listing, kept)))
+        .filter(|(_, kept)| kept.is_whole())
+        .map(|(listing, kept)| of_listing(listing, kept, Way::Filtered))
+        .collect();
+    filtered.sort_by_key(|plan| plan.length);
+    if filtered.is_empty() {
+        ways.others.push(("filtered listing", "no kept listing holds every match".to_owned()));
+    }
+    ways.candidates.extend(filtered);
+    ways.candidates.push(base);
+    Ok(ways)
+}
+
+fn is_all_mail(listing: Listing) -> bool {
+    listing == Listing { uid: MailboxUid::ALL, view: Filter::Every, shape: Shape::Emails }
+}
+
+/// The listing that is the query, kept or not; or why there is none.
+fn exact(results: &Results, asked: &Asked) -> Result<Listing, &'static str> {
+    if !is_natural(&results.sort) {
+        return Err("the order is another than newest first");
+    }
+    if asked.others > 0 || asked.thread_wide > 0 {
+        return Err("the filter has a condition that no view answers");
+    }
+    let (uid, view) = match (asked.mailboxes.as_slice(), asked.views.as_slice()) {
+        ([_, _, ..], _) => return Err("the filter names several mailboxes"),
+        (_, [_, _, ..]) => return Err("the filter names several views"),
+        (uids, views) => {
+            (uids.first().copied().unwrap_or(MailboxUid::ALL), views.first().copied().unwrap_or(Filter::Every))
+        }
+    };
+    if !view.is_of_emails() && !results.collapse {
+        return Err("views of threads are kept collapsed only");
+    }
+    if results.collapse && asked.range.first > Range::ALL.first {
+        return Err("collapsed, `before` shows other emails of the threads");
+    }
+    let shape = if results.collapse { Shape::Threads } else { Shape::Emails };
+    Ok(Listing { uid, view, shape })
+}
+
+/// The listings that hold every match, or, where only threads are left to decide, every one that is shown.
+fn filtered(results: &Results, asked: &Asked) -> Vec<Listing> {
+    let (of_emails, of_threads): (Vec<Filter>, Vec<Filter>) = asked.views.iter().partition(|view| view.is_of_emails());
+    let newest = results.collapse && is_natural(&results.sort) && asked.range.first == Range::ALL.first;
+    let alone = newest && asked.others == 0 && asked.mailboxes.len() <= 1;
+    let all = [MailboxUid::ALL];
+    let uids = if asked.mailboxes.is_empty() { &all[..] } else { &asked.mailboxes };
+    let mut out = Vec::new();
+    for uid in uids {
+        let mut add = |view, shape| out.push(Listing { uid: *uid, view, shape });
+        // Every email of all mail is what the generic way reads, and faster.
+        if *uid != MailboxUid::ALL {
+            add(Filter::Every, Shape::Emails);
+        }
+        for view in &of_emails {
+            add(*view, Shape::Emails);
+        }
+        match of_emails.as_slice() {
+            [] if alone => {
+                add(Filter::Every, Shape::Threads);
+                of_threads.iter().for_each(|view| add(*view, Shape::Threads));
+            }
+            [view] if alone => add(*view, Shape::Threads),
+            _ => {}
+        }
+    }
+    out
+}

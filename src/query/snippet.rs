@@ -1,0 +1,289 @@
+//! Search snippets (RFC 8621 §5): what of an email's subject and text a filter found, marked, as HTML.
+//!
+//! - What is looked for are the texts that a match must or may have: `text`, `subject` and `body` conditions, but not what
+//!   stands under a NOT. Words and phrases are found as the filter finds them (`text`).
+//! - The subject is whole, but for one beyond `limits::SNIPPET_SUBJECT_OCTETS`. Of the text the part around the first match
+//!   is shown: `limits::SNIPPET_OCTETS` octets at most, tags and entities included.
+//! - All that came from outside is escaped, and control characters are spaces; the only tags are `<mark>` and `</mark>`,
+//!   in pairs. A part ends between characters as people see them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use unicode_normalization::char::is_combining_mark;
+use unicode_segmentation::UnicodeSegmentation as _;
+
+use super::Error;
+use super::filter::{Condition, Filter};
+use super::text::{Needle, Piece, WORDS};
+use crate::message::content::content;
+use crate::message::words::each_word;
+use crate::message::{Message, tokens};
+use crate::model::{AccountId, EmailId, Secrets, limits};
+use crate::store::View;
+
+/// Octets of a snippet that may stand before the first match.
+const BEFORE: usize = 72;
+/// Matches of one piece that are marked: no more fit.
+const MATCHES: usize = 1000;
+/// Marks that are taken to belong to a match's last character.
+const COMBINED: usize = 8;
+const OPEN: &str = "<mark>";
+const CLOSE: &str = "</mark>";
+
+/// What was found in one email.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Snippet {
+    /// The subject, where something was found in it.
+    pub subject: Option<String>,
+    /// A part of the text, where something was found there.
+    pub preview: Option<String>,
+}
+
+/// What a filter looks for in subjects and texts, made ready for many emails.
+#[derive(Debug, Clone)]
+pub struct Finder {
+    subject: Vec<Piece>,
+    body: Vec<Piece>,
+}
+
+impl Finder {
+    /// Of a filter that was validated.
+    #[must_use]
+    pub fn new(filter: &Filter, secrets: &Secrets) -> Self {
+        let mut needles = Vec::new();
+        gather(filter, secrets, &mut needles);
+        let pieces = |field: u16| -> Vec<Piece> {
+            let all = needles.iter().flat_map(|needle: &Needle| &needle.pieces);
+            all.filter(|piece| piece.fields & field != 0).cloned().collect()
+        };
+        Self { subject: pieces(tokens::SUBJECT), body: pieces(tokens::BODY) }
+    }
+
+    /// The snippet of an email; nothing where there is no such email.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn snippet(&self, view: &View<'_>, account: AccountId, id: EmailId) -> Result<Option<Snippet>, Error> {
+        let Some((_, content)) = view.content(account, id)? else { return Ok(None) };
+        if view.email(account, id)?.is_none() {
+            return Ok(None);
+        }
+        let subject = content.subject.as_deref().and_then(|subject| self.of_subject(subject));
+        let preview = if self.body.is_empty() {
+            None
+        } else {
+            view.message(account, id)?.and_then(|raw| self.of_texts(&Message::parse(&raw)))
+        };
+        Ok(Some(Snippet { subject, preview }))
+    }
+
+    /// The snippet of a message.
+    #[must_use]
+    pub fn of(&self, raw: &[u8]) -> Snippet {
+        let message = Message::parse(raw);
+        let subject = content(&message).subject.as_deref().and_then(|subject| self.of_subject(subject));
+        Snippet { subject, preview: self.of_texts(&message) }
+    }
+
+    fn of_subject(&self, subject: &str) -> Option<String> {
+        let found = matches(subject, &self.subject);
+        (!found.is_empty()).then(|| marked(subject, &found, limits::SNIPPET_SUBJECT_OCTETS))
+    }
+
+    fn of_texts(&self, message: &Message<'_>) -> Option<String> {
+        if self.body.is_empty() {
+            return None;
+        }
+        message.texts(limits::INDEXED_OCTETS).iter().find_map(|text| {
+            let found = matches(text, &self.body);
+            (!found.is_empty()).then(|| marked(text, &found, limits::SNIPPET_OCTETS))
+        })
+    }
+}
+
+/// The texts that a match may owe its place to.
+fn gather(filter: &Filter, secrets: &Secrets, needles: &mut Vec<Needle>) {
+    match filter {
+        Filter::And(parts) | Filter::Or(parts) => parts.iter().for_each(|part| gather(part, secrets, needles)),
+        Filter::Is(Condition::Text(text)) => needles.push(Needle::new(text, WORDS, secrets)),
+        Filter::Is(Condition::Subject(text)) => needles.push(Needle::new(text, tokens::SUBJECT, secrets)),
+        Filter::Is(Condition::Body(text)) => needles.push(Needle::new(text, tokens::BODY, secrets)),
+        Filter::Not(_) | Filter::Is(_) => {}
+    }
+}
+
+/// Where the pieces stand in a text: in octets, in order, none touching another.
+fn matches(text: &str, pieces: &[Piece]) -> Vec<Range<usize>> {
+    let sought: BTreeSet<&str> =
+        pieces.iter().flat_map(|piece| &piece.phrase).map(|sought| sought.word.as_str()).collect();
+    if sought.is_empty() {
+        return Vec::new();
+    }
+    // Of each word that is sought: its numbers in the text, ascending, with where it stands.
+    let mut places: BTreeMap<&str, Vec<(u32, Range<usize>)>> = BTreeMap::new();
+    each_word(text, |found| {
+        if let Some(word) = sought.get(found.word) {
+            let places = places.entry(word).or_default();
+            // A word of an unspaced run may be told twice.
+            if places.last().is_none_or(|(at, _)| *at != found.at) {
+                places.push((found.at, found.start..found.end));
+            }
+        }
+    });
+    let of = |word: &str| places.get(word).map_or(&[][..], Vec::as_slice);
+    let mut out: Vec<Range<usize>> = Vec::new();
+    for piece in pieces {
+        let Some((first, rest)) = piece.phrase.split_first() else { continue };
+        let whole = |(at, place): &(u32, Range<usize>)| {
+            rest.iter().try_fold(place.end, |end, sought| {
+                let wanted = at.saturating_add(sought.step.saturating_sub(first.step));
+                let places = of(&sought.word);
+                let next = places.binary_search_by_key(&wanted, |(at, _)| *at).ok().and_then(|at| places.get(at));
+                next.map(|(_, place)| end.max(place.end))
+            })
+        };
+        let found = of(&first.word).iter().filter_map(|place| Some(place.1.start..closed(text, whole(place)?)));
+        out.extend(found.take(MATCHES));
+    }
+    out.sort_unstable_by_key(|place| (place.start, place.end));
+    out.dedup_by(|next, kept| {
+        let touches = next.start <= kept.end;
+        if touches {
+            kept.end = kept.end.max(next.end);
+        }
+        touches
+    });
+    out
+}
+
+/// The end of a match with the marks that belong to its last character.
+fn closed(text: &str, end: usize) -> usize {
+    let marks = text.get(end..).unwrap_or_default().chars().take(COMBINED).take_while(|c| is_combining_mark(*c));
+    end.saturating_add(marks.map(char::len_utf8).sum())
+}
+
+/// A text with its matches marked; where it does not fit into `most` octets, the part from shortly before the first one.
+fn marked(text: &str, found: &[Range<usize>], most: usize) -> String {
+    let part = |from: usize| {
+        let mut part = Part { out: String::new(), most, open: false, space: false, full: false };
+        let mut at = from;
+        for place in found {
+            part.text(text.get(at..place.start).unwrap_or_default());
+            part.mark(text.get(place.clone()).unwrap_or_default());
+            at = place.end;
+            if part.full {
+                break;
+            }
+        }
+        part.text(text.get(at..).unwrap_or_default());
+        part
+    };
+    let whole = part(0);
+    if !whole.full {
+        return whole.out;
+    }
+    part(found.first().map_or(0, |first| beginning(text, first.start))).out
+}
+
+/// Where a part begins whose first match stands there: at a word, if one begins shortly before.
+fn beginning(text: &str, first: usize) -> usize {
+    let before = text.get(..first).unwrap_or_default();
+    let mut octets = 0usize;
+    let fits = |(_, word): &(usize, &str)| {
+        octets = octets.saturating_add(word.chars().map(width).sum());
+        octets <= BEFORE
+    };
+    before.split_word_bound_indices().rev().take_while(fits).last().map_or(first, |(start, _)| start)
+}
+
+/// Octets that a character is written in.
+fn width(c: char) -> usize {
+    escaped(c).map_or(c.len_utf8(), str::len)
+}
+
+/// What a character is written as, where it is not itself.
+fn escaped(c: char) -> Option<&'static str> {
+    match c {
+        '&' => Some("&amp;"),
+        '<' => Some("&lt;"),
+        '>' => Some("&gt;"),
+        '"' => Some("&quot;"),
+        '\'' => Some("&#39;"),
+        _ => None,
+    }
+}
+
+/// A snippet in the making.
+struct Part {
+    out: String,
+    most: usize,
+    /// A mark is open, and its end must fit.
+    open: bool,
+    /// White space was passed over.
+    space: bool,
+    /// Nothing more goes in.
+    full: bool,
+}
+
+impl Part {
+    fn text(&mut self, text: &str) {
+        for cluster in text.graphemes(true) {
+            if self.full {
+                return;
+            }
+            if cluster.chars().all(|c| c.is_whitespace() || c.is_control()) {
+                self.space = true;
+                continue;
+            }
+            let space = if self.space && !self.out.is_empty() { " " } else { "" };
+            let mut written = String::from(space);
+            for c in cluster.chars() {
+                match escaped(c) {
+                    Some(entity) => written.push_str(entity),
+                    None if c.is_control() => written.push(' '),
+                    None => written.push(c),
+                }
+            }
+            self.push(&written);
+            self.space = false;
+        }
+    }
+
+    fn mark(&mut self, text: &str) {
+        let space = if self.space && !self.out.is_empty() { " " } else { "" };
+        // All of a match, or nothing; but of the first one what fits, and at least a character.
+        let first = !self.out.contains(OPEN);
+        let least: usize = text.chars().take(if first { 1 } else { usize::MAX }).map(width).sum();
+        let needed = space.len() + OPEN.len() + least + CLOSE.len();
+        if self.full || self.out.len().saturating_add(needed) > self.most {
+            self.full = true;
+            return;
+        }
+        self.out.push_str(space);
+        self.space = false;
+        self.out.push_str(OPEN);
+        self.open = true;
+        let inside = self.out.len();
+        self.text(text);
+        if self.out.len() == inside {
+            // A first character with more marks than fit.
+            self.full = false;
+            text.chars().for_each(|c| self.push(escaped(c).unwrap_or(c.encode_utf8(&mut [0; 4]))));
+            self.full = true;
+        }
+        self.open = false;
+        self.out.push_str(CLOSE);
+    }
+
+    fn push(&mut self, written: &str) {
+        let end = if self.open { CLOSE.len() } else { 0 };
+        self.full |= self.out.len().saturating_add(written.len()).saturating_add(end) > self.most;
+        if !self.full {
+            self.out.push_str(written);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

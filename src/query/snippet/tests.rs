@@ -1,0 +1,215 @@
+//! Snippets of ordinary, hostile and real mail (RFC 8621 §5).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use unicode_normalization::UnicodeNormalization as _;
+
+use super::*;
+
+fn text(what: &str) -> Filter {
+    Filter::Is(Condition::Text(what.into()))
+}
+
+fn of(filter: &Filter, raw: &str) -> Snippet {
+    Finder::new(filter, &Secrets::default()).of(raw.as_bytes())
+}
+
+fn subject(what: &str, subject: &str) -> Option<String> {
+    let raw = format!("Subject: {subject}\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n\r\n");
+    let found = of(&text(what), &raw);
+    assert_eq!(found.preview, None);
+    found.subject
+}
+
+fn body(what: &str, body: &str) -> Option<String> {
+    let head = "Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit";
+    of(&Filter::Is(Condition::Body(what.into())), &format!("{head}\r\n\r\n{body}\r\n")).preview
+}
+
+/// What a reader sees: without tags, entities resolved.
+fn plain(html: &str) -> String {
+    let bare = html.replace(OPEN, "").replace(CLOSE, "");
+    assert!(!bare.contains(['<', '>', '"', '\'']), "{html}");
+    for part in bare.split('&').skip(1) {
+        assert!(["amp;", "lt;", "gt;", "quot;", "#39;"].iter().any(|entity| part.starts_with(entity)), "{html}");
+    }
+    let bare = bare.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&#39;", "'");
+    bare.replace("&amp;", "&")
+}
+
+/// Marks come in pairs, with something between them.
+fn marks(html: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut rest = html;
+    while let Some((before, behind)) = rest.split_once(OPEN) {
+        assert!(!before.contains(CLOSE), "{html}");
+        let (inside, behind) = behind.split_once(CLOSE).expect("an end");
+        assert!(!inside.is_empty() && !inside.contains(OPEN), "{html}");
+        out.push(plain(inside));
+        rest = behind;
+    }
+    assert!(!rest.contains(CLOSE), "{html}");
+    out
+}
+
+#[test]
+fn words_and_phrases_are_marked_as_they_are_found() {
+    for (what, given, wanted) in [
+        ("lunch", "Lunch at noon, LUNCH!", Some("<mark>Lunch</mark> at noon, <mark>LUNCH</mark>!")),
+        ("\"big lunch\"", "a big lunch, lunch big", Some("a <mark>big lunch</mark>, lunch big")),
+        ("'big lunch' noon", "noon: big-lunch", Some("<mark>noon</mark>: <mark>big-lunch</mark>")),
+        ("strasse", "Straße & STRASSE", Some("<mark>Straße</mark> &amp; <mark>STRASSE</mark>")),
+        ("cafe", "Cafe\u{301}s Cafe\u{301} café", Some("Cafe\u{301}s <mark>Cafe\u{301}</mark> <mark>café</mark>")),
+        ("日本語", "新しい日本語の本", Some("新しい<mark>日本語</mark>の本")),
+        ("日", "日本と日", Some("<mark>日</mark>本と<mark>日</mark>")),
+        ("本日", "日本語", None),
+        ("lun", "lunch", None),
+        ("한국", "한국어", Some("<mark>한국</mark>어")),
+        ("ann@a.example", "to ann@a.example now", Some("to <mark>ann@a.example</mark> now")),
+        ("a.example a", "a.example", Some("<mark>a.example</mark>")),
+        ("-", "a - b", None),
+        ("", "anything", None),
+    ] {
+        // A subject is kept in one form.
+        let composed = wanted.map(|wanted| wanted.nfc().collect::<String>());
+        assert_eq!(subject(what, given), composed, "{what} in {given}");
+        assert_eq!(body(what, given).as_deref(), wanted, "{what} in {given}");
+    }
+}
+
+#[test]
+fn what_is_hostile_stays_text() {
+    for (given, wanted) in [
+        ("<script>alert('lunch')</script>", "&lt;script&gt;alert(&#39;<mark>lunch</mark>&#39;)&lt;/script&gt;"),
+        ("</mark>lunch<mark>", "&lt;/mark&gt;<mark>lunch</mark>&lt;mark&gt;"),
+        ("lunch</mark><b onclick=\"x\">", "<mark>lunch</mark>&lt;/mark&gt;&lt;b onclick=&quot;x&quot;&gt;"),
+        ("&lt;lunch&gt; &", "&amp;lt;<mark>lunch</mark>&amp;gt; &amp;"),
+        ("lu\u{200b}nch \u{1f600}lunch\u{1f600}", "<mark>lu\u{200b}nch</mark> \u{1f600}<mark>lunch</mark>\u{1f600}"),
+    ] {
+        assert_eq!(subject("lunch", given).as_deref(), Some(wanted), "{given}");
+        assert_eq!(body("lunch", given).as_deref(), Some(wanted), "{given}");
+    }
+    assert_eq!(body("lunch", "a\u{1b}[2J\u{0} lunch \t\r\n\r\n b").as_deref(), Some("a [2J <mark>lunch</mark> b"));
+    // Markup is no word, and a lone surrogate of an encoded word is a character like any other.
+    assert_eq!(subject("mark", "<mark>"), Some("&lt;<mark>mark</mark>&gt;".into()));
+    let lone = subject("lunch", "=?utf-16be?b?2AA=?= lunch").unwrap();
+    assert_eq!(marks(&lone), ["lunch"]);
+}
+
+#[test]
+fn null_where_nothing_is_found_or_nothing_is_looked_for() {
+    let raw = "Subject: lunch\r\nFrom: lunch@x.example\r\n\r\nlunch now\r\n";
+    let is = Filter::Is;
+    let found = |filter: Filter| {
+        let found = of(&filter, raw);
+        (found.subject.is_some(), found.preview.is_some())
+    };
+    assert_eq!(found(text("lunch")), (true, true));
+    assert_eq!(found(is(Condition::Subject("lunch".into()))), (true, false));
+    assert_eq!(found(is(Condition::Body("lunch".into()))), (false, true));
+    assert_eq!(found(is(Condition::From("lunch".into()))), (false, false));
+    assert_eq!(found(Filter::Not(vec![text("lunch")])), (false, false));
+    assert_eq!(found(Filter::Or(vec![text("dinner"), Filter::And(vec![text("now")])])), (false, true));
+    assert_eq!(found(is(Condition::HasKeyword("$seen".into()))), (false, false));
+    // A domain is looked for in addresses, and elsewhere it is a phrase.
+    assert_eq!(found(text("@x.example")), (false, false));
+    assert_eq!(subject("@x.example", "write to x.example"), Some("write to <mark>x.example</mark>".into()));
+}
+
+#[test]
+fn html_is_shown_as_its_text() {
+    let raw =
+        "Content-Type: text/html\r\n\r\n<p title=lunch>Come &lt;b&gt; to <b>lunch</b></p><script>lunch</script>\r\n";
+    assert_eq!(of(&text("lunch"), raw).preview.as_deref(), Some("Come &lt;b&gt; to <mark>lunch</mark>"));
+}
+
+#[test]
+fn a_part_of_a_long_text_shows_the_match_and_keeps_its_bound() {
+    for filler in ["word ", "& ", "日本", "<>", "e\u{301}", "\u{1f469}\u{200d}\u{1f680}", "x", " \r\n"] {
+        for before in [0, 1, 3, 20, 60, 500] {
+            let given = format!("{} lunch {}", filler.repeat(before), filler.repeat(500));
+            let found = body("lunch", &given).unwrap();
+            assert!(found.len() <= limits::SNIPPET_OCTETS, "{} octets: {found}", found.len());
+            assert_eq!(marks(&found), ["lunch"], "{filler:?} {before}");
+            let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(squeezed(&given).contains(plain(&found).trim()), "{found}");
+        }
+    }
+    // A match that is longer than the bound is cut off, with its end.
+    let long = format!("'{}'", "lunch ".repeat(100));
+    let found = body(&long, &"lunch ".repeat(300)).unwrap();
+    assert!(found.len() <= limits::SNIPPET_OCTETS && marks(&found).len() == 1, "{found}");
+    // One character of many marks does not break it.
+    let found = body("lunch", &format!("e{} lunch", "\u{301}".repeat(500))).unwrap();
+    assert_eq!(marks(&found), ["lunch"]);
+    // A subject is whole (RFC 8621 §5).
+    let whole = "word ".repeat(200) + "lunch";
+    assert_eq!(plain(&subject("lunch", &whole).unwrap()), whole);
+    let huge = subject("lunch", &format!("{} lunch", "word ".repeat(5000))).unwrap();
+    assert!(huge.len() <= limits::SNIPPET_SUBJECT_OCTETS && marks(&huge) == ["lunch"]);
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_escaped_marked_and_bounded(given in "(?s).{0,400}", what in "\\PC{1,12}") {
+        let found = body(&what, &given);
+        if let Some(html) = &found {
+            prop_assert!(html.len() <= limits::SNIPPET_OCTETS);
+            prop_assert!(!marks(html).is_empty());
+            plain(html);
+        }
+        // Shown if and only if a phrase of it is there.
+        let needle = Needle::new(&what, tokens::BODY, &Secrets::default());
+        let head = "Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\n";
+        if !needle.is_empty() && needle.stands(format!("{head}{given}\r\n").as_bytes()) {
+            prop_assert!(found.is_some(), "{:?} in {:?}", what, given);
+        }
+    }
+}
+
+/// Mail that none of us wrote: a word of it is found where the filter finds it, and shown.
+#[test]
+fn the_shared_corpus() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = std::env::var_os("RESTANTE_CORPUS").map_or_else(|| root.join("../shared/corpus"), PathBuf::from);
+    let Ok(entries) = fs::read_dir(&folder) else {
+        eprintln!("SKIPPED: no corpus in {}; set RESTANTE_CORPUS", folder.display());
+        return;
+    };
+    let (mut subjects, mut previews) = (0, 0);
+    for folder in entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
+        let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+        for file in files.filter(|file| file.extension().is_some_and(|kind| kind == "eml")) {
+            let raw = fs::read(&file).unwrap();
+            let message = Message::parse(&raw);
+            let words = |text: &str| {
+                let mut words = Vec::new();
+                each_word(text, |found| {
+                    if !found.inner && found.word.chars().count() > 1 {
+                        words.push(found.word.to_owned());
+                    }
+                });
+                words
+            };
+            let of_subject = words(&content(&message).subject.unwrap_or_default()).into_iter().nth(1);
+            let of_body = message.texts(limits::INDEXED_OCTETS).iter().flat_map(|text| words(text)).nth(20);
+            for (word, field) in [(of_subject, tokens::SUBJECT), (of_body, tokens::BODY)] {
+                let Some(word) = word else { continue };
+                let found = Finder::new(&text(&word), &Secrets::default()).of(&raw);
+                let stands = |field| Needle::new(&word, field, &Secrets::default()).stands(&raw);
+                assert_eq!(found.subject.is_some(), stands(tokens::SUBJECT), "{word} in {}", file.display());
+                assert_eq!(found.preview.is_some(), stands(tokens::BODY), "{word} in {}", file.display());
+                let shown = if field == tokens::SUBJECT { found.subject } else { found.preview };
+                let shown = shown.unwrap_or_else(|| panic!("{word} in {}", file.display()));
+                assert!(field == tokens::SUBJECT || shown.len() <= limits::SNIPPET_OCTETS);
+                for marked in marks(&shown) {
+                    assert!(words(&marked).contains(&word), "{marked} for {word} in {}", file.display());
+                }
+                if field == tokens::SUBJECT { subjects += 1 } else { previews += 1 }
+            }
+        }
+    }
+    assert!(subjects > 300 && previews > 300, "{subjects} subjects, {previews} previews");
+}

@@ -1,0 +1,146 @@
+//! Where a walk takes its emails: newest first, each once, and every match among them (or, of a collapsed listing, every
+//! match that is shown). Who walks decides each by the whole filter, so a supply may hold more than what matches.
+
+use std::collections::VecDeque;
+
+use super::Error;
+use crate::model::{AccountId, EmailId, EmailMetadata, Listing, UtcMillis};
+use crate::store::View;
+
+/// Emails read at once: a first page is short.
+const FIRST: usize = 64;
+const STEP: usize = 256;
+
+/// Ids between two times of receipt, both ends included; empty where the first is behind the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) first: EmailId,
+    pub(super) last: EmailId,
+}
+
+impl Range {
+    pub(super) const ALL: Self = Self { first: EmailId(0), last: EmailId(u64::MAX) };
+    const NONE: Self = Self { first: EmailId(u64::MAX), last: EmailId(0) };
+
+    /// Those received before this.
+    pub(super) fn before(self, at: UtcMillis) -> Self {
+        // Nothing is received before 1970: an earlier time counts as that.
+        match at.0.checked_sub(1) {
+            Some(last) if last >= 0 => Self { first: self.first.max(EmailId::new(UtcMillis(last), 0)), ..self },
+            _ => Self::NONE,
+        }
+    }
+
+    /// Those received at this time or after.
+    pub(super) fn after(self, at: UtcMillis) -> Self {
+        let last = EmailId::new(at, u16::MAX);
+        // Later than any id can say.
+        if last.received_at() < at { Self::NONE } else { Self { last: self.last.min(last), ..self } }
+    }
+
+    pub(super) fn holds(self, id: EmailId) -> bool {
+        self.first <= id && id <= self.last
+    }
+}
+
+/// A walk.
+#[derive(Debug)]
+pub(super) struct Supply<'v> {
+    view: &'v View<'v>,
+    account: AccountId,
+    /// Of all mail where there is none.
+    listing: Option<Listing>,
+    range: Range,
+    read: VecDeque<(EmailId, Option<EmailMetadata>)>,
+    /// What was read, up to here; nothing where that was all.
+    upto: Option<Option<EmailId>>,
+    step: usize,
+}
+
+impl<'v> Supply<'v> {
+    /// Over all mail, or over a listing that is whole.
+    pub(super) fn new(view: &'v View<'v>, account: AccountId, listing: Option<Listing>, range: Range) -> Self {
+        let upto = (range.first <= range.last).then(|| range.first.0.checked_sub(1).map(EmailId));
+        Self { view, account, listing, range, read: VecDeque::new(), upto, step: FIRST }
+    }
+
+    /// The next email.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub(super) fn next_email(&mut self) -> Result<Option<(EmailId, EmailMetadata)>, Error> {
+        loop {
+            match self.read.pop_front() {
+                Some((id, _)) if id > self.range.last => {
+                    self.read.clear();
+                    self.upto = None;
+                }
+                Some((id, Some(metadata))) => return Ok(Some((id, metadata))),
+                Some((id, None)) => {
+                    if let Some(metadata) = self.view.email(self.account, id)? {
+                        return Ok(Some((id, metadata)));
+                    }
+                }
+                None if self.upto.is_none() => return Ok(None),
+                None => self.read_on()?,
+            }
+        }
+    }
+
+    fn read_on(&mut self) -> Result<(), Error> {
+        let Some(upto) = self.upto.take() else { return Ok(()) };
+        self.read = match self.listing {
+            Some(listing) => {
+                let page = self.view.listing(self.account, listing, upto, self.step)?;
+                page.into_iter().map(|(id, _)| (id, None)).collect()
+            }
+            None => {
+                let page = self.view.emails(self.account, upto, self.step)?;
+                page.into_iter().map(|(id, metadata)| (id, Some(metadata))).collect()
+            }
+        };
+        if self.read.len() >= self.step {
+            self.upto = self.read.back().map(|(id, _)| Some(*id));
+        }
+        self.step = STEP;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_range_holds_what_the_times_say(
+            at in -3i64..4, low in proptest::option::of(-3i64..4), high in proptest::option::of(-3i64..4), unique: u16,
+            shift in proptest::sample::select(vec![0i64, 1 << 47, (1 << 48) - 2]),
+        ) {
+            let id = EmailId::new(UtcMillis(at + shift), unique);
+            let mut range = Range::ALL;
+            let mut wanted = true;
+            if let Some(low) = low {
+                range = range.after(UtcMillis(low + shift));
+                wanted &= id.received_at().0 >= low + shift;
+            }
+            if let Some(high) = high {
+                range = range.before(UtcMillis(high + shift));
+                wanted &= id.received_at().0 < high + shift;
+            }
+            prop_assert_eq!(range.holds(id), wanted);
+        }
+    }
+
+    #[test]
+    fn the_ends_of_time() {
+        for at in [i64::MIN, i64::MIN + 1, -1, 0] {
+            assert!(!Range::ALL.before(UtcMillis(at)).holds(EmailId::new(UtcMillis(0), 0)));
+            assert!(Range::ALL.after(UtcMillis(at)).holds(EmailId::new(UtcMillis(0), u16::MAX)));
+        }
+        assert!(Range::ALL.before(UtcMillis(i64::MAX)).holds(EmailId(0)));
+        assert!(!Range::ALL.after(UtcMillis(i64::MAX)).holds(EmailId(0)));
+    }
+}
