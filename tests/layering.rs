@@ -23,7 +23,7 @@ const ROOMS: &[(&str, u8, &[&str])] = &[
     ("upkeep", 3, &["model", "message", "store"]),
     ("deliver", 4, &["model", "wire", "message", "vacation", "outbox", "store", "account"]),
     ("queue", 4, &["model", "message", "outbox", "proof", "store", "account"]),
-    ("jmap", 4, &["model", "wire", "message", "vacation", "outbox", "store", "account"]),
+    ("jmap", 4, &["model", "wire", "message", "vacation", "outbox", "store", "account", "query"]),
     ("transfer", 4, &["model", "message", "store"]),
     ("net", 5, &["*"]),
     ("config", 6, &["*"]),

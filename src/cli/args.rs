@@ -347,6 +347,10 @@ pub enum MailCommand {
         #[arg(long, value_name = "EMAIL")]
         after: Option<String>,
     },
+    /// Find mail.
+    ///
+    /// What is asked must all hold. Without a question: all mail, newest first.
+    Query(Box<super::query::MailQuery>),
     /// Print a message as it was received.
     Show {
         /// Whose.
@@ -402,6 +406,6 @@ pub struct Deliver {
 }
 
 /// How many lines of a list may be asked for at once.
-fn listed() -> RangedU64ValueParser<usize> {
+pub(super) fn listed() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..=limits::LISTED as u64)
 }

@@ -1,4 +1,4 @@
-//! `mail list|show`; `mail import|export` are in `transfer`.
+//! `mail list|show`; `mail query` is in `query`, `mail import|export` are in `transfer`.
 
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
@@ -22,6 +22,7 @@ pub(super) async fn run(command: MailCommand, context: &Context) -> Result<(), F
                 output::table(&HEAD, rows(&answer["list"], &account.zone));
             }
         }
+        MailCommand::Query(query) => super::query::run(*query, context).await?,
         MailCommand::Show { whose, email } => {
             let account = whose::account(&whose.account, context).await?;
             let answer = context.client.call(methods::MAIL_SHOW, json!({"accountId": account.id, "id": email})).await?;

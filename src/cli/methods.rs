@@ -15,6 +15,7 @@ pub(super) const VACATION_LOG: &str = "Decision/list";
 pub(super) const TOLD_LIST: &str = "Told/list";
 pub(super) const TOLD_FORGET: &str = "Told/forget";
 pub(super) const MAIL_LIST: &str = "Mail/list";
+pub(super) const MAIL_QUERY: &str = "Mail/query";
 pub(super) const QUEUE_LIST: &str = "Queue/list";
 pub(super) const QUEUE_RETRY: &str = "Queue/retry";
 pub(super) const QUEUE_REMOVE: &str = "Queue/remove";

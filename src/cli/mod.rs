@@ -19,6 +19,7 @@ mod methods;
 mod output;
 mod pool;
 mod progress;
+mod query;
 mod queue;
 mod serve;
 mod service;
@@ -40,6 +41,7 @@ pub use args::Cli;
 pub use client::Client;
 pub use dates::{BadDate, Edge, parse as parse_date};
 pub use exit::Failure;
+pub use query::MailQuery;
 pub use service::{Service, ServiceError};
 pub use sink::{Caught, Sink};
 

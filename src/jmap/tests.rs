@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::account::{Directory, NewAccount, Settings};
 use crate::model::clock::Fixed;
-use crate::model::{Address, UtcMillis};
+use crate::model::{Address, UtcMillis, VacationResponse};
 use crate::store::engine::memory::Memory;
 use crate::store::{Options, Store};
 use crate::wire::jmap::{octets, parse};
@@ -150,4 +150,114 @@ fn calls_may_refer_to_earlier_answers() {
     let answer = run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).json();
     assert_eq!(answer["methodResponses"][1][1]["list"][0]["id"], "singleton");
     assert_eq!(answer["methodResponses"][2][1]["type"], "invalidResultReference");
+}
+
+/// Mail of ann's, oldest first: its subjects are the numbers.
+fn letters(context: &Context, count: u32) -> String {
+    use crate::message::rows;
+    use crate::store::{EncodedMessage, NewEmail};
+    let (_, account) = call(context, "Account/get", &json!({"account": "ann@example.org"}));
+    let id = account["id"].as_str().unwrap().to_owned();
+    let account = id.parse().unwrap();
+    for n in 0..count {
+        let raw =
+            format!("From: bob@example.org\r\nSubject: no. {n} <b>\r\nMessage-ID: <{n}@x>\r\n\r\nlunch {n} & more\r\n");
+        let message = EncodedMessage::new(&rows(raw.as_bytes(), context.store.secrets()));
+        let (mut results, ticket) = context.store.commit_message(&[account], &message, raw.as_bytes(), |txn| {
+            let (mailboxes, keywords) = ([txn.state().inbox].into(), ["work".to_owned()].into());
+            let received_at = UtcMillis(1_795_000_000_000 + i64::from(n) * 1000);
+            txn.create_email(&NewEmail { message: &message, prefix: b"", mailboxes, keywords, received_at })
+        });
+        results.pop().unwrap().1.unwrap();
+        ticket.wait_blocking().unwrap();
+    }
+    id
+}
+
+#[test]
+fn mail_is_found_with_what_was_found_in_it_and_how() {
+    let context = context();
+    let id = letters(&context, 300);
+    let ask = |more: Value| {
+        let mut arguments = json!({"accountId": id});
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        call(&context, "Mail/query", &arguments).1
+    };
+    let subjects = |answer: &Value| -> Vec<String> {
+        let list = answer["list"].as_array().unwrap();
+        list.iter().map(|row| row["subject"].as_str().unwrap().to_owned()).collect()
+    };
+    let all = ask(json!({"limit": 2, "calculateTotal": true}));
+    assert_eq!(subjects(&all), ["no. 299 <b>", "no. 298 <b>"]);
+    assert_eq!(
+        (&all["total"], &all["position"], &all["plan"]["strategy"]),
+        (&json!(300), &json!(0), &json!("all mail"))
+    );
+    assert_eq!(all["ids"][1], all["list"][1]["id"]);
+    let inbox = ask(json!({"mailbox": "inbox", "position": -1, "collapseThreads": true}));
+    assert_eq!(subjects(&inbox), ["no. 0 <b>"]);
+    assert_eq!((&inbox["plan"]["strategy"], &inbox["position"]), (&json!("listing"), &json!(299)));
+    assert_eq!(inbox["plan"]["listing"]["collapsed"], true);
+    let anchored = ask(json!({"mailbox": "Inbox", "anchor": all["ids"][1], "anchorOffset": -1, "limit": 3}));
+    assert_eq!(subjects(&anchored), ["no. 299 <b>", "no. 298 <b>", "no. 297 <b>"]);
+    assert_eq!(ask(json!({})).as_object().unwrap()["list"].as_array().unwrap().len(), 50);
+
+    let sorted = json!({
+        "filter": {"operator": "AND", "conditions": [{"body": "7"}, {"hasKeyword": "Work"}]},
+        "sort": [{"property": "receivedAt"}], "snippets": true,
+    });
+    let found = ask(sorted);
+    assert_eq!(subjects(&found), ["no. 7 <b>"]);
+    let snippet = json!({"subject": null, "preview": "lunch <mark>7</mark> &amp; more"});
+    assert_eq!(found["list"][0]["snippet"], snippet);
+    let both = ask(json!({"filter": {"text": "no. 7"}, "snippets": true}));
+    assert_eq!(both["list"][0]["snippet"]["subject"], "<mark>no</mark>. <mark>7</mark> &lt;b&gt;");
+}
+
+#[test]
+fn what_is_asked_is_made_and_then_serves() {
+    let context = context();
+    let id = letters(&context, 300);
+    let unseen =
+        json!({"accountId": id, "mailbox": "inbox", "filter": {"notKeyword": "$seen"}, "calculateTotal": true});
+    let explained = || {
+        let mut arguments = unseen.clone();
+        arguments["explain"] = true.into();
+        call(&context, "Mail/query", &arguments).1["plan"].clone()
+    };
+    let before = explained();
+    assert_eq!((&before["strategy"], &before["wanted"]["view"]), (&json!("generic"), &json!("unseen")));
+    assert!(before["text"].as_str().unwrap().contains("\nwanted: mailbox "), "{before}");
+    // Explaining makes nothing.
+    assert_eq!(explained(), before);
+    let (_, first) = call(&context, "Mail/query", &unseen);
+    // What the answer began is written by and by, and before whatever changes after it.
+    let other = VacationResponse { enabled: true, ..VacationResponse::default() };
+    let change = context.store.commit(id.parse().unwrap(), |txn| txn.set_vacation(&other));
+    change.unwrap().1.wait_blocking().unwrap();
+    let after = explained();
+    assert_eq!((&after["strategy"], &after["wanted"]), (&json!("listing"), &Value::Null), "{after}");
+    let (_, second) = call(&context, "Mail/query", &unseen);
+    assert_eq!((&first["ids"], &first["total"]), (&second["ids"], &second["total"]));
+    assert_eq!(first["queryState"], second["queryState"]);
+}
+
+#[test]
+fn questions_that_are_none_are_refused_by_their_names() {
+    let context = context();
+    let id = letters(&context, 1);
+    for (wrong, kind) in [
+        (json!({"filter": {"colour": "red"}}), "unsupportedFilter"),
+        (json!({"filter": {"text": 5}}), "invalidArguments"),
+        (json!({"sort": [{"property": "colour"}]}), "unsupportedSort"),
+        (json!({"anchor": "e0000000000000"}), "anchorNotFound"),
+        (json!({"position": "first"}), "invalidArguments"),
+        (json!({"limit": -1}), "invalidArguments"),
+        (json!({"mailbox": "nowhere"}), "notFound"),
+    ] {
+        let mut arguments = json!({"accountId": id});
+        arguments.as_object_mut().unwrap().extend(wrong.as_object().unwrap().clone());
+        assert_eq!(error(&context, "Mail/query", &arguments), kind, "{wrong}");
+    }
+    assert_eq!(error(&context, "Mail/query", &json!({"accountId": "a0000000"})), "accountNotFound");
 }

@@ -44,7 +44,12 @@ pub(super) fn rows(arguments: &Args<'_>) -> Result<usize, MethodError> {
     }
 }
 
-fn describe(view: &State<'_>, account: AccountId, id: EmailId, thread: ThreadId) -> Result<Value, MethodError> {
+pub(super) fn describe(
+    view: &State<'_>,
+    account: AccountId,
+    id: EmailId,
+    thread: ThreadId,
+) -> Result<Value, MethodError> {
     let email = view.email(account, id).map_err(|error| fail(&error))?;
     let content = view.content(account, id).map_err(|error| fail(&error))?;
     let (Some(email), Some((_, content))) = (email, content) else {

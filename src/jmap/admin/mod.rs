@@ -13,6 +13,7 @@
 //! | Account/aliasDomains | | list: domain, target |
 //! | Account/password * | account, name, password (null: remove it) | |
 //! | Mail/list * | accountId, mailbox, collapseThreads, limit, after | mailbox, list, newest first |
+//! | Mail/query * | accountId, mailbox (name), snippets, explain, and those of Email/query (RFC 8621 §4.4) | list, and what Email/query has; plan |
 //! | Mail/show * | accountId, id | message (octets), and what Mail/list says of it |
 //! | Mail/deliver | sender, recipients, message (octets) | outcomes: recipient, reply |
 //! | Mail/index * | accountId, after, limit | mailboxes: id, inbox, names, role; list, newest first: id, mailboxIds, keywords, size |
@@ -28,6 +29,7 @@
 
 mod accounts;
 mod mail;
+mod query;
 mod queue;
 mod service;
 mod told;
@@ -47,6 +49,7 @@ pub(super) const METHODS: &[(&str, Method)] = &[
     ("Account/aliasDomains", accounts::alias_domains),
     ("Account/password", accounts::password),
     ("Mail/list", mail::list),
+    ("Mail/query", query::run),
     ("Mail/show", mail::show),
     ("Mail/deliver", mail::deliver),
     ("Mail/index", transfer::index),

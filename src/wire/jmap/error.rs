@@ -54,6 +54,16 @@ pub enum MethodError {
     Conflict(String),
     /// The state is not the one that the change was made for (RFC 8620 §5.3).
     StateMismatch,
+    /// A filter that is well-formed, and not one that can be answered (RFC 8620 §5.5).
+    UnsupportedFilter(String),
+    /// A sort that is well-formed, and not one that can be answered (RFC 8620 §5.5).
+    UnsupportedSort(String),
+    /// The anchor is not in the results (RFC 8620 §5.5).
+    AnchorNotFound,
+    /// What changed since a state is not known (RFC 8620 §5.2, §5.6).
+    CannotCalculateChanges,
+    /// There are more changes than `maxChanges` (RFC 8620 §5.6).
+    TooManyChanges,
     /// Try again later.
     ServerUnavailable(String),
     /// Our fault.
@@ -73,6 +83,11 @@ impl MethodError {
             Self::NotFound(what) => ("notFound", Some(what)),
             Self::Conflict(what) => ("conflict", Some(what)),
             Self::StateMismatch => ("stateMismatch", None),
+            Self::UnsupportedFilter(what) => ("unsupportedFilter", Some(what)),
+            Self::UnsupportedSort(what) => ("unsupportedSort", Some(what)),
+            Self::AnchorNotFound => ("anchorNotFound", None),
+            Self::CannotCalculateChanges => ("cannotCalculateChanges", None),
+            Self::TooManyChanges => ("tooManyChanges", None),
             Self::ServerUnavailable(what) => ("serverUnavailable", Some(what)),
             Self::ServerFail(what) => ("serverFail", Some(what)),
         };

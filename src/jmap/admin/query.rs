@@ -1,0 +1,79 @@
+//! Mail/query: a question in the words of Email/query (RFC 8621 §4.4), with what a list shows of each email found; or how
+//! the question would be answered.
+
+use serde_json::{Value, json};
+
+use super::mail::describe;
+use crate::jmap::context::{Args, Context, fail};
+use crate::jmap::email::filter::filter;
+use crate::jmap::email::sort::sort;
+use crate::jmap::email::window::window;
+use crate::jmap::email::{listings, refused};
+use crate::model::{AccountId, EmailId, Listing, MailboxUid, Shape, View, limits};
+use crate::query::{Condition, Filter, Finder, Plan, Query, Results, explain, query};
+use crate::store::View as State;
+use crate::wire::jmap::MethodError;
+
+/// Emails of an answer, where no limit is given.
+const USUAL: u64 = 50;
+
+pub(super) fn run(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let (account, _) = context.account(arguments)?;
+    let view = context.store.view();
+    let secrets = context.store.secrets();
+    let get = |name: &str| arguments.get(name).unwrap_or(&Value::Null);
+    let mut filter = filter(get("filter"))?;
+    if let Some(name) = arguments.maybe_text("mailbox")? {
+        let found = view.find_mailbox(account, &name).map_err(|error| fail(&error))?;
+        let (uid, _) = found.ok_or_else(|| MethodError::NotFound(format!("no mailbox {name}")))?;
+        let inside = Filter::Is(Condition::InMailbox(uid));
+        filter = if filter == Filter::default() { inside } else { Filter::And(vec![inside, filter]) };
+    }
+    let collapse = arguments.flag("collapseThreads")?;
+    let results = Results { account, filter, sort: sort(get("sort"))?, collapse };
+    if arguments.flag("explain")? {
+        return Ok(json!({ "plan": in_json(&explain(&view, &results).map_err(refused)?) }));
+    }
+    let mut section = arguments.0.clone();
+    section.entry("limit").or_insert_with(|| USUAL.into());
+    let window = window(&section, limits::LISTED)?;
+    let finder = arguments.flag("snippets")?.then(|| Finder::new(&results.filter, secrets));
+    let asked = Query { results, window, total: arguments.flag("calculateTotal")? };
+    let found = query(&view, secrets, &asked).map_err(refused)?;
+    listings::follow(&context.store, account, &found.plan);
+    let answer = found.answer;
+    let list: Result<Vec<Value>, MethodError> =
+        answer.ids.iter().map(|id| row(&view, account, *id, finder.as_ref())).collect();
+    Ok(json!({
+        "queryState": format!("{:x}-{:x}", context.store.epoch(), answer.state.0),
+        "canCalculateChanges": answer.can_calculate, "position": answer.position, "total": answer.total,
+        "ids": answer.ids.iter().map(ToString::to_string).collect::<Vec<_>>(), "list": list?,
+        "plan": in_json(&found.plan),
+    }))
+}
+
+/// What a list shows of an email, and what was found in it.
+fn row(view: &State<'_>, account: AccountId, id: EmailId, finder: Option<&Finder>) -> Result<Value, MethodError> {
+    let email = view.email(account, id).map_err(|error| fail(&error))?;
+    let mut row = describe(view, account, id, email.map(|email| email.thread).unwrap_or_default())?;
+    if let (Some(finder), Some(members)) = (finder, row.as_object_mut()) {
+        let snippet = finder.snippet(view, account, id).map_err(refused)?.unwrap_or_default();
+        members.insert("snippet".into(), json!({"subject": snippet.subject, "preview": snippet.preview}));
+    }
+    Ok(row)
+}
+
+fn in_json(plan: &Plan) -> Value {
+    let listing = |listing: Listing| {
+        json!({
+            "mailboxId": listing.uid.to_string(), "view": listing.view.name(),
+            "collapsed": listing.shape == Shape::Threads,
+        })
+    };
+    let wanted = |(uid, view): (MailboxUid, View)| json!({"mailboxId": uid.to_string(), "view": view.name()});
+    let others: Vec<Value> = plan.others.iter().map(|(name, why)| json!({"strategy": name, "reason": why})).collect();
+    json!({
+        "strategy": plan.way.name(), "listing": plan.way.listing().map(listing), "length": plan.length,
+        "ranked": plan.ranked, "wanted": plan.wants.map(wanted), "others": others, "text": plan.to_string(),
+    })
+}

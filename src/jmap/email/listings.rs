@@ -1,0 +1,23 @@
+//! Views that are kept on demand: what an answer asks for is begun, and what served is noted, so that it stays.
+//!
+//! The answer is given whatever becomes of this: it waits for no disk, and what fails is only said in the log. A view that
+//! is begun is made further by each question that wants it, and by the upkeep.
+
+use crate::model::AccountId;
+use crate::query::Plan;
+use crate::store::Store;
+
+/// Emails taken up at once.
+const PIECE: usize = 1000;
+
+/// Does for the views of an account what a plan says.
+pub(in crate::jmap) fn follow(store: &Store, account: AccountId, plan: &Plan) {
+    let done = match (plan.wants, plan.to_be_noted(store.clock().now())) {
+        (Some((uid, view)), _) => store.commit(account, |txn| txn.keep(uid, view, PIECE).map(drop)),
+        (None, Some((uid, view))) => store.commit(account, |txn| txn.asked_for(uid, view)),
+        (None, None) => return,
+    };
+    if let Err(error) = done {
+        tracing::warn!(%account, %error, "a list that is often asked for is not kept");
+    }
+}

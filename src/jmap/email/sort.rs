@@ -1,0 +1,71 @@
+//! The sort of Email/query as JSON (RFC 8621 §4.4.2, RFC 8620 §5.5): an array of
+//! `{ "property", "isAscending": true, "collation", "keyword" }`.
+//!
+//! A property or collation that is not known here is `unsupportedSort`; what is no comparator is `invalidArguments`.
+
+use serde_json::Value;
+
+use super::filter::{keyword, short};
+use super::{flag, text, wanted};
+use crate::model::limits;
+use crate::query::{Collation, Comparator, Property};
+use crate::wire::jmap::MethodError;
+
+/// Reads a sort.
+///
+/// # Errors
+/// `invalidArguments`, `unsupportedSort`.
+pub fn sort(value: &Value) -> Result<Vec<Comparator>, MethodError> {
+    match value {
+        Value::Null => Ok(Vec::new()),
+        Value::Array(all) if all.len() > limits::SORT_COMPARATORS => {
+            Err(MethodError::UnsupportedSort("the sort has too many comparators".into()))
+        }
+        Value::Array(all) => all.iter().map(comparator).collect(),
+        _ => Err(wanted("sort", "an array")),
+    }
+}
+
+fn comparator(value: &Value) -> Result<Comparator, MethodError> {
+    let Value::Object(members) = value else { return Err(wanted("sort", "an array of comparators")) };
+    let (mut property, mut ascending, mut collation, mut word) = (None, true, Collation::default(), None);
+    for (name, value) in members {
+        match name.as_str() {
+            "property" => property = Some(text(name, value)?),
+            "isAscending" => ascending = flag(name, value)?,
+            "collation" => {
+                let wanted = text(name, value)?;
+                let unknown = || MethodError::UnsupportedSort(format!("no collation {}", short(wanted)));
+                collation = Collation::from_name(wanted).ok_or_else(unknown)?;
+            }
+            "keyword" => {
+                let found = keyword(name, value);
+                word = Some(found.map_err(|error| match error {
+                    MethodError::UnsupportedFilter(what) => MethodError::UnsupportedSort(what),
+                    other => other,
+                })?);
+            }
+            other => return Err(MethodError::InvalidArguments(format!("a comparator has no {}", short(other)))),
+        }
+    }
+    let name = property.ok_or_else(|| wanted("property", "a text"))?;
+    let of_keyword = |of: fn(String) -> Property, word: Option<String>| {
+        word.map(of).ok_or_else(|| wanted("keyword", &format!("the keyword of {name}")))
+    };
+    let property = match name {
+        "hasKeyword" => of_keyword(Property::HasKeyword, word)?,
+        "allInThreadHaveKeyword" => of_keyword(Property::AllInThreadHaveKeyword, word)?,
+        "someInThreadHaveKeyword" => of_keyword(Property::SomeInThreadHaveKeyword, word)?,
+        _ if word.is_some() => {
+            return Err(MethodError::InvalidArguments(format!("{} has no keyword", short(name))));
+        }
+        "receivedAt" => Property::ReceivedAt,
+        "sentAt" => Property::SentAt,
+        "size" => Property::Size,
+        "from" => Property::From,
+        "to" => Property::To,
+        "subject" => Property::Subject,
+        other => return Err(MethodError::UnsupportedSort(format!("no sort by {}", short(other)))),
+    };
+    Ok(Comparator { property, ascending, collation })
+}

@@ -1,0 +1,236 @@
+//! What is a filter, a sort, a window, and what is none, by its error (RFC 8621 §4.4, RFC 8620 §5.5).
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::filter::filter;
+use super::sort::sort;
+use super::window::window;
+use super::*;
+use crate::model::{EmailId, MailboxUid, limits};
+use crate::query::{Collation, Comparator, Condition, Filter, Property, Start};
+
+fn kind<T: std::fmt::Debug>(result: Result<T, MethodError>) -> String {
+    result.unwrap_err().arguments()["type"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn every_condition_is_read() {
+    let is = Filter::Is;
+    let word = |word: &str| word.to_owned();
+    let box_id = MailboxUid(3).to_string();
+    let at = UtcMillis::parse_rfc3339("2026-12-24T09:00:00Z").unwrap();
+    for (json, wanted) in [
+        (json!({"inMailbox": box_id}), Condition::InMailbox(MailboxUid(3))),
+        (json!({"inMailboxOtherThan": [box_id, "nothing"]}), Condition::InMailboxOtherThan(vec![MailboxUid(3)])),
+        (json!({"before": "2026-12-24T09:00:00Z"}), Condition::Before(at)),
+        (json!({"after": "2026-12-24T09:00:00.000Z"}), Condition::After(at)),
+        (json!({"minSize": 5}), Condition::MinSize(5)),
+        (json!({"maxSize": 9_007_199_254_740_991_u64}), Condition::MaxSize((1 << 53) - 1)),
+        (json!({"allInThreadHaveKeyword": "$Seen"}), Condition::AllInThreadHaveKeyword(word("$seen"))),
+        (json!({"someInThreadHaveKeyword": "work"}), Condition::SomeInThreadHaveKeyword(word("work"))),
+        (json!({"noneInThreadHaveKeyword": "work"}), Condition::NoneInThreadHaveKeyword(word("work"))),
+        (json!({"hasKeyword": "WORK"}), Condition::HasKeyword(word("work"))),
+        (json!({"notKeyword": "$seen"}), Condition::NotKeyword(word("$seen"))),
+        (json!({"hasAttachment": true}), Condition::HasAttachment(true)),
+        (json!({"text": "a 'b c'"}), Condition::Text(word("a 'b c'"))),
+        (json!({"from": ""}), Condition::From(word(""))),
+        (json!({"to": "x"}), Condition::To(word("x"))),
+        (json!({"cc": "x"}), Condition::Cc(word("x"))),
+        (json!({"bcc": "x"}), Condition::Bcc(word("x"))),
+        (json!({"subject": "日本"}), Condition::Subject(word("日本"))),
+        (json!({"body": "x"}), Condition::Body(word("x"))),
+        (json!({"header": ["List-Id"]}), Condition::Header { name: word("List-Id"), text: None }),
+        (json!({"header": ["X-Y", "z"]}), Condition::Header { name: word("X-Y"), text: Some(word("z")) }),
+    ] {
+        assert_eq!(filter(&json), Ok(is(wanted)), "{json}");
+    }
+}
+
+#[test]
+fn conditions_are_joined() {
+    let is = Filter::Is;
+    let (small, big) = (is(Condition::MaxSize(9)), is(Condition::MinSize(1)));
+    assert_eq!(filter(&Value::Null), Ok(Filter::default()));
+    assert_eq!(filter(&json!({})), Ok(Filter::default()));
+    assert_eq!(filter(&json!({"maxSize": 9, "minSize": 1})), Ok(Filter::And(vec![small.clone(), big.clone()])));
+    let parts = json!([{"maxSize": 9}, {"operator": "NOT", "conditions": [{"minSize": 1}, {}]}]);
+    let inner = Filter::Not(vec![big, Filter::default()]);
+    for (name, wanted) in [
+        ("AND", Filter::And(vec![small.clone(), inner.clone()])),
+        ("OR", Filter::Or(vec![small.clone(), inner.clone()])),
+        ("NOT", Filter::Not(vec![small.clone(), inner.clone()])),
+    ] {
+        assert_eq!(filter(&json!({"operator": name, "conditions": parts})), Ok(wanted));
+    }
+    assert_eq!(filter(&json!({"operator": "OR", "conditions": []})), Ok(Filter::Or(Vec::new())));
+    // A mailbox that is not there is no error: nothing is in it.
+    assert_eq!(filter(&json!({"inMailbox": "no-such_box"})), Ok(Filter::Or(Vec::new())));
+}
+
+#[test]
+fn filters_that_are_none_say_so() {
+    for wrong in [
+        json!("text"),
+        json!([]),
+        json!(true),
+        json!({"inMailbox": 3}),
+        json!({"inMailbox": null}),
+        json!({"inMailbox": ""}),
+        json!({"inMailbox": "a b"}),
+        json!({"inMailbox": "x".repeat(256)}),
+        json!({"inMailboxOtherThan": "m"}),
+        json!({"inMailboxOtherThan": [1]}),
+        json!({"before": "2026-12-24"}),
+        json!({"before": "2026-12-24T09:00:00+01:00"}),
+        json!({"before": "2026-12-24 09:00:00Z"}),
+        json!({"after": 5}),
+        json!({"minSize": -1}),
+        json!({"minSize": 1.5}),
+        json!({"maxSize": 9_007_199_254_740_992_u64}),
+        json!({"hasAttachment": "true"}),
+        json!({"hasKeyword": ["a"]}),
+        json!({"text": 5}),
+        json!({"header": []}),
+        json!({"header": ["a", "b", "c"]}),
+        json!({"header": "Subject"}),
+        json!({"header": ["a:"]}),
+        json!({"header": ["ä"]}),
+        json!({"operator": "AND"}),
+        json!({"operator": 1, "conditions": []}),
+        json!({"operator": "AND", "conditions": {}}),
+        json!({"operator": "AND", "conditions": [], "text": "x"}),
+        json!({"operator": "AND", "conditions": [null]}),
+        json!({"operator": "AND", "conditions": ["x"]}),
+    ] {
+        assert_eq!(kind(filter(&wrong)), "invalidArguments", "{wrong}");
+    }
+    let many = |count: usize| json!({"operator": "OR", "conditions": vec![json!({"minSize": 1}); count]});
+    let deep = |depth: usize| {
+        (0..depth).fold(json!({"minSize": 1}), |inner, _| json!({"operator": "NOT", "conditions": [inner]}))
+    };
+    assert!(filter(&many(limits::FILTER_CONDITIONS)).is_ok() && filter(&deep(limits::FILTER_DEPTH)).is_ok());
+    for unknown in [
+        json!({"colour": "red"}),
+        json!({"Text": "x"}),
+        json!({"operator": "XOR", "conditions": []}),
+        json!({"operator": "and", "conditions": []}),
+        json!({"hasKeyword": "a b"}),
+        json!({"hasKeyword": ""}),
+        json!({"text": "x".repeat(limits::FILTER_TEXT_OCTETS + 1)}),
+        json!({"header": ["X", "x".repeat(limits::FILTER_TEXT_OCTETS + 1)]}),
+        json!({"inMailboxOtherThan": vec![MailboxUid(1).to_string(); limits::FILTER_CONDITIONS + 1]}),
+        many(limits::FILTER_CONDITIONS + 1),
+        deep(limits::FILTER_DEPTH + 1),
+    ] {
+        assert_eq!(
+            kind(filter(&unknown)),
+            "unsupportedFilter",
+            "{}",
+            unknown.to_string().get(..80).unwrap_or_default()
+        );
+    }
+}
+
+#[test]
+fn sorts_and_their_errors() {
+    let newest = Comparator { property: Property::ReceivedAt, ascending: false, collation: Collation::UnicodeCasemap };
+    let by_word =
+        Comparator { property: Property::HasKeyword("$seen".into()), ascending: true, collation: Collation::Octet };
+    let both = json!([
+        {"property": "receivedAt", "isAscending": false},
+        {"property": "hasKeyword", "keyword": "$Seen", "collation": "i;octet"},
+    ]);
+    assert_eq!(sort(&both), Ok(vec![newest, by_word]));
+    assert_eq!(sort(&Value::Null), Ok(Vec::new()));
+    for (name, wanted) in [
+        ("sentAt", Property::SentAt),
+        ("size", Property::Size),
+        ("from", Property::From),
+        ("to", Property::To),
+        ("subject", Property::Subject),
+    ] {
+        assert_eq!(sort(&json!([{"property": name}])).unwrap()[0].property, wanted);
+    }
+    for of in ["allInThreadHaveKeyword", "someInThreadHaveKeyword"] {
+        assert!(sort(&json!([{"property": of, "keyword": "x"}])).is_ok());
+        assert_eq!(kind(sort(&json!([{"property": of}]))), "invalidArguments");
+    }
+    for wrong in [
+        json!({"property": "size"}),
+        json!(["size"]),
+        json!([{}]),
+        json!([{"property": 1}]),
+        json!([{"property": "size", "isAscending": "no"}]),
+        json!([{"property": "size", "keyword": "x"}]),
+        json!([{"property": "size", "order": "x"}]),
+        json!([{"property": "size", "collation": 5}]),
+    ] {
+        assert_eq!(kind(sort(&wrong)), "invalidArguments", "{wrong}");
+    }
+    for unknown in [
+        json!([{"property": "colour"}]),
+        json!([{"property": "size", "collation": "i;unknown"}]),
+        json!([{"property": "hasKeyword", "keyword": "a b"}]),
+        Value::from(vec![json!({"property": "size"}); limits::SORT_COMPARATORS + 1]),
+    ] {
+        assert_eq!(kind(sort(&unknown)), "unsupportedSort", "{unknown}");
+    }
+}
+
+#[test]
+fn windows_and_their_errors() {
+    let of = |value: Value| window(value.as_object().unwrap(), 100);
+    let (start, limit) = (|value| of(value).unwrap().start, |value| of(value).unwrap().limit);
+    assert_eq!((start(json!({})), limit(json!({}))), (Start::Position(0), Some(100)));
+    assert_eq!(start(json!({"position": -5, "limit": null})), Start::Position(-5));
+    assert_eq!(limit(json!({"limit": 7})), Some(7));
+    assert_eq!(limit(json!({"limit": 1000})), Some(100));
+    let id = EmailId(7);
+    let anchored = json!({"anchor": id.to_string(), "anchorOffset": -2, "position": 9});
+    assert_eq!(start(anchored), Start::Anchor { id, offset: -2 });
+    for wrong in [
+        json!({"position": "1"}),
+        json!({"position": 1.5}),
+        json!({"position": -9_007_199_254_740_992_i64}),
+        json!({"anchorOffset": true}),
+        json!({"anchor": 5}),
+        json!({"anchor": ""}),
+        json!({"limit": -1}),
+    ] {
+        assert_eq!(kind(of(wrong.clone())), "invalidArguments", "{wrong}");
+    }
+    assert_eq!(kind(of(json!({"anchor": "unknown"}))), "anchorNotFound");
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let words =
+        ["operator", "conditions", "AND", "NOT", "inMailbox", "text", "header", "before", "property", "keyword"];
+    let word = proptest::sample::select(words.to_vec()).prop_map(str::to_owned);
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        word.clone().prop_map(Value::from),
+        ".{0,9}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 40, 5, move |inner| {
+        let members = proptest::collection::btree_map(word.clone(), inner.clone(), 0..4);
+        prop_oneof![
+            proptest::collection::vec(inner, 0..4).prop_map(Value::from),
+            members.prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_json_is_a_filter_or_an_error(value in any_json()) {
+        if let Ok(filter) = filter(&value) {
+            prop_assert_eq!(filter.validate(), Ok(()));
+        }
+        if let Ok(sort) = sort(&value) {
+            prop_assert!(sort.len() <= limits::SORT_COMPARATORS);
+        }
+    }
+}
