@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::args::{AccountCommand, AccountSet};
 use super::output::{self, text};
-use super::{Context, Failure, exit, methods};
+use super::{Context, Failure, exit, input, methods};
 use crate::config::Octets;
 
 /// The longest password that is read.
@@ -72,7 +72,7 @@ pub(super) async fn run(command: AccountCommand, context: &Context) -> Result<()
         }
         AccountCommand::Domain { alias, target, remove } => domain(alias, target, remove, context).await?,
         AccountCommand::Remove { account, yes } => {
-            if !yes && !confirmed(&format!("Remove {account} with all its mail? Type yes: "))? {
+            if !yes && !input::confirmed(&format!("Remove {account} with all its mail? Type yes: "))? {
                 return Err(Failure::new(exit::USAGE, "not removed"));
             }
             client.call(methods::ACCOUNT_REMOVE, json!({"account": account})).await?;
@@ -153,18 +153,6 @@ fn others(row: &Value) -> String {
     let primary = text(&row["address"]);
     let all = [&row["addresses"], &row["catchAlls"]].into_iter().filter_map(Value::as_array).flatten();
     all.map(text).filter(|one| *one != primary).collect::<Vec<_>>().join(", ")
-}
-
-fn confirmed(question: &str) -> Result<bool, Failure> {
-    if !std::io::stdin().is_terminal() {
-        return Err(Failure::new(exit::USAGE, "nobody to ask: say --yes"));
-    }
-    let broken = |error: std::io::Error| Failure::new(exit::NO_INPUT, error.to_string());
-    output::raw(question);
-    std::io::stdout().flush().map_err(broken)?;
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer).map_err(broken)?;
-    Ok(answer.trim() == "yes")
 }
 
 /// A password from standard input: its first line. Never from the arguments, which everybody on the machine can read.

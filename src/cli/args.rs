@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand};
 
+pub use super::life::{Destroy, Flag, Move, Purge, Restore};
+pub use super::mailbox::MailboxCommand;
 use super::transfer::{Export, Import};
 use crate::model::limits;
 
@@ -59,6 +61,9 @@ pub enum Command {
     /// Look at mail, take it in and write it out.
     #[command(subcommand)]
     Mail(MailCommand),
+    /// List, make and change mailboxes.
+    #[command(subcommand)]
+    Mailbox(MailboxCommand),
     /// Look at replies on their way out.
     #[command(subcommand)]
     Queue(QueueCommand),
@@ -367,6 +372,16 @@ pub enum MailCommand {
     ///
     /// Run again, it adds what is new, and in a Maildir or .eml tree makes keywords as they are now. Nothing is removed.
     Export(Box<Export>),
+    /// Move messages into a mailbox.
+    Move(Move),
+    /// Set keywords of messages, or take them away.
+    Flag(Flag),
+    /// Destroy messages; for a time they can be restored.
+    Destroy(Destroy),
+    /// Bring destroyed messages back, under new ids.
+    Restore(Restore),
+    /// List what can be restored, or purge it before its time.
+    Purge(Purge),
 }
 
 /// `queue`

@@ -1,10 +1,10 @@
 //! What commands read: a file, or standard input where it is named `-`.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufRead as _, IsTerminal as _, Read, Write as _};
 use std::path::Path;
 
-use super::{Failure, exit};
+use super::{Failure, exit, output};
 
 /// The largest text or message that is read.
 const FILE_OCTETS: u64 = 64 * 1024 * 1024;
@@ -38,6 +38,22 @@ pub(super) fn at_most(reader: impl Read, most: u64) -> io::Result<Option<Vec<u8>
     let mut bytes = Vec::new();
     reader.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= most).then_some(bytes))
+}
+
+/// Asks on the terminal, and takes nothing but `yes` for yes.
+///
+/// # Errors
+/// There is no terminal, or it is gone.
+pub(super) fn confirmed(question: &str) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() {
+        return Err(Failure::new(exit::USAGE, "nobody to ask: say --yes"));
+    }
+    let broken = |error: io::Error| Failure::new(exit::NO_INPUT, error.to_string());
+    output::raw(question);
+    io::stdout().flush().map_err(broken)?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).map_err(broken)?;
+    Ok(answer.trim() == "yes")
 }
 
 /// Lines of a file, or of pipe(8), end with LF: as mail they end with CRLF.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::args::MailCommand;
 use super::output::{self, short, size, text, when};
-use super::{Context, Failure, exit, methods, transfer, whose};
+use super::{Context, Failure, exit, life, methods, transfer, whose};
 use crate::wire::jmap::of_octets;
 
 pub(super) async fn run(command: MailCommand, context: &Context) -> Result<(), Failure> {
@@ -36,6 +36,11 @@ pub(super) async fn run(command: MailCommand, context: &Context) -> Result<(), F
         }
         MailCommand::Import(args) => return transfer::import(*args, context).await,
         MailCommand::Export(args) => return transfer::export(*args, context).await,
+        MailCommand::Destroy(args) => return life::destroy(args, context).await,
+        MailCommand::Restore(args) => return life::restore(args, context).await,
+        MailCommand::Purge(args) => return life::purge(args, context).await,
+        MailCommand::Move(args) => return life::move_to(args, context).await,
+        MailCommand::Flag(args) => return life::flag(args, context).await,
     }
     Ok(())
 }
@@ -59,7 +64,8 @@ pub(super) fn rows(list: &Value, zone: &TimeZone) -> Vec<Vec<String>> {
     list.as_array().into_iter().flatten().map(row).collect()
 }
 
-fn from(value: &Value) -> String {
+/// Whom to show of a list of addresses.
+pub(super) fn from(value: &Value) -> String {
     match value {
         Value::Array(all) => all.first().map(from).unwrap_or_default(),
         Value::Object(one) => {

@@ -13,7 +13,9 @@ mod deliver;
 mod demo;
 pub mod exit;
 mod input;
+mod life;
 mod mail;
+mod mailbox;
 mod manual;
 mod methods;
 mod output;
@@ -113,6 +115,7 @@ async fn ask(command: Command, context: Context) -> Result<(), Failure> {
         Command::Account(command) => account::run(command, &context).await,
         Command::Vacation(command) => vacation::run(command, &context).await,
         Command::Mail(command) => mail::run(command, &context).await,
+        Command::Mailbox(command) => mailbox::run(command, &context).await,
         Command::Queue(command) => queue::run(command, &context).await,
         Command::Check => check::run(&context).await,
         Command::Serve

@@ -19,6 +19,7 @@ use crate::net::lmtp::{self as driver, LmtpSettings};
 use crate::net::stop::{Switch, switch};
 use crate::queue::{self, Bell, Queue};
 use crate::store::{self, Store};
+use crate::upkeep::{self, Upkeep};
 use crate::{account, deliver};
 
 /// The store's directory, in the data directory.
@@ -96,6 +97,7 @@ pub struct Service {
     switch: Switch,
     config: Config,
     rooms: Rooms,
+    upkeep: upkeep::Running,
 }
 
 /// What each room works by, and takes anew after a reload.
@@ -108,6 +110,7 @@ struct Rooms {
     control: Live<ControlSettings>,
     queue: Live<queue::Settings>,
     bell: Bell,
+    upkeep: Live<upkeep::Settings>,
 }
 
 impl Service {
@@ -136,6 +139,7 @@ impl Service {
             control: Live::new(config.control_settings()),
             queue: queue_settings,
             bell: queue.bell(),
+            upkeep: Live::new(config.upkeep_settings()),
         };
         let deliver = Arc::new(Deliver::new(store.clone(), directory.clone(), rooms.deliver.clone()));
         let way_in = http::taken(Arc::clone(&deliver), rooms.lmtp.clone());
@@ -171,8 +175,10 @@ impl Service {
         let mut queue_stop = stop.clone();
         tasks.push(tokio::spawn(queue.run(async move { queue_stop.pulled().await })));
         tasks.push(tokio::spawn(http::serve(bound_control, control, stop)));
+        let upkeep = Upkeep::new(store.clone(), rooms.upkeep.clone()).start();
+        let upkeep = upkeep.map_err(|error| ServiceError::Setting(format!("upkeep has no thread: {error}")))?;
         tracing::info!(lmtp = lmtp.join(" "), control = socket, "up");
-        Ok(Self { store, lmtp, tasks, switch, config, rooms })
+        Ok(Self { store, lmtp, tasks, switch, config, rooms, upkeep })
     }
 
     /// Works by another configuration from now on; what is under way ends as it began. Gives what of it waits for a
@@ -190,6 +196,8 @@ impl Service {
         self.rooms.control.set(config.control_settings());
         self.rooms.queue.set(config.queue_settings());
         self.rooms.bell.ring();
+        self.rooms.upkeep.set(config.upkeep_settings());
+        self.upkeep.wake();
         self.config = config;
         Ok(waiting)
     }
@@ -212,7 +220,8 @@ impl Service {
     pub async fn stop(self) {
         let until = tokio::time::Instant::now() + self.config.limits.drain.0;
         self.switch.pull();
-        for mut task in self.tasks {
+        let upkeep = tokio::task::spawn_blocking(move || self.upkeep.stop());
+        for mut task in self.tasks.into_iter().chain([upkeep]) {
             match tokio::time::timeout_at(until, &mut task).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::error!(%error, "a task ended badly"),

@@ -8,6 +8,9 @@ use super::{Config, Listener};
 use crate::model::{Address, clock, limits};
 use crate::trace;
 
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
 /// All that is wrong with the meaning of `config`, which was read from `text` of `file`.
 #[must_use]
 pub fn check(config: &Config, text: &str, file: &Path) -> Vec<Fault> {
@@ -83,6 +86,29 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<Fault> {
     }
     if !trace::is_level(&config.log.level) {
         fault("log", "level", format!("`{}` is no level", config.log.level), "write error, warn, info, debug or trace");
+    }
+    let keep = &config.upkeep;
+    for (key, value, least, why) in [
+        ("restore", keep.restore, HOUR, "what was destroyed by mistake would be gone"),
+        ("history", keep.history, DAY, "clients could not catch up"),
+        ("lists", keep.lists, DAY * 2, "it is known to a day when a list was asked for"),
+        ("told", keep.told, DAY, "nobody could look who was told"),
+        ("threads", keep.threads, DAY * 2, "it is known to a day when a message id was seen"),
+        ("messages", keep.messages, HOUR, "a commit under way might still want it"),
+        ("every", keep.every, Duration::from_secs(60), "it would never rest"),
+    ] {
+        if value.0 < least {
+            let least = if least < HOUR {
+                "1m"
+            } else if least < DAY {
+                "1h"
+            } else if least < DAY * 2 {
+                "1d"
+            } else {
+                "2d"
+            };
+            fault("upkeep", key, format!("too short: {why}"), &format!("write at least \"{least}\""));
+        }
     }
     if config.limits.recipients < 100 {
         fault("limits", "recipients", "fewer than the 100 of RFC 5321 §4.5.3.1.8".into(), "write at least 100");

@@ -14,7 +14,7 @@ use crate::net::ceiling::Ceiling;
 use crate::net::http::ControlSettings;
 use crate::net::listen::Listen;
 use crate::net::lmtp::LmtpSettings;
-use crate::{account, deliver, proof, queue, trace, vacation};
+use crate::{account, deliver, proof, queue, trace, upkeep, vacation};
 
 /// Where LMTP is served when the file does not say and systemd passes no socket: Postfix's chroot sees it.
 const LMTP_SOCKET: &str = "/var/spool/postfix/private/restante";
@@ -155,6 +155,20 @@ impl Config {
         }
     }
 
+    /// How long things are kept.
+    #[must_use]
+    pub fn upkeep_settings(&self) -> upkeep::Settings {
+        upkeep::Settings {
+            restore: self.upkeep.restore.0,
+            history: self.upkeep.history.0,
+            lists: self.upkeep.lists.0,
+            told: self.upkeep.told.0,
+            threads: self.upkeep.threads.0,
+            messages: self.upkeep.messages.0,
+            every: self.upkeep.every.0,
+        }
+    }
+
     /// What all connections together may hold.
     #[must_use]
     pub fn ceiling(&self) -> Ceiling {
@@ -168,6 +182,7 @@ impl Config {
         let octets = self.limits.message.0.saturating_mul(3) / 2;
         ControlSettings {
             vacation: self.vacation_settings(),
+            restore: self.upkeep.restore.0,
             administrators: self.control.administrators.clone(),
             max_request: usize::try_from(octets).unwrap_or(usize::MAX).saturating_add(limits::REQUEST_OCTETS),
             max_message: self.limits.message.0,

@@ -40,6 +40,8 @@ pub struct Config {
     pub relay: Relay,
     /// The responder.
     pub vacation: Vacation,
+    /// How long things are kept.
+    pub upkeep: Upkeep,
     /// Bounds.
     pub limits: Limits,
     /// The log.
@@ -244,6 +246,40 @@ impl Default for Vacation {
             trust_spam_fields: true,
             trusted_authserv_ids: Vec::new(),
             authentication: Authentication::default(),
+        }
+    }
+}
+
+/// `[upkeep]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Upkeep {
+    /// How long a destroyed email can be restored.
+    pub restore: Wait,
+    /// How long the history of mailboxes is kept.
+    pub history: Wait,
+    /// How long a list that was made on demand is kept after it was last asked for.
+    pub lists: Wait,
+    /// How long it is known who was told, after the response is over.
+    pub told: Wait,
+    /// How long a message id that is not seen again leads to its thread.
+    pub threads: Wait,
+    /// How long a message is kept that nobody holds any more.
+    pub messages: Wait,
+    /// How often all accounts are looked at.
+    pub every: Wait,
+}
+
+impl Default for Upkeep {
+    fn default() -> Self {
+        Self {
+            restore: Wait(limits::RESTORE_KEPT),
+            history: Wait(limits::HISTORY_KEPT),
+            lists: Wait(limits::LISTS_KEPT),
+            told: Wait(limits::TOLD_KEPT),
+            threads: Wait(limits::THREAD_REFS_KEPT),
+            messages: Wait(limits::LOOSE_MESSAGES_KEPT),
+            every: Wait(limits::UPKEEP_EVERY),
         }
     }
 }

@@ -30,7 +30,7 @@ fn example_lists_every_key() {
         error.message().split('`').skip(3).step_by(2).map(str::to_owned).collect()
     };
     let tables = keys("zzzz = 1");
-    assert_eq!(tables.len(), 8);
+    assert_eq!(tables.len(), 9);
     for table in tables {
         let section = example().split_once(&format!("[{table}]\n")).expect("the table stands there").1;
         let section = section.split("\n[").next().unwrap();
@@ -85,6 +85,18 @@ fn errors() {
         golden.push_str(&format!("## {name}\n{text}->\n{}\n\n", faults(text)));
     }
     insta::assert_snapshot!(golden);
+}
+
+#[test]
+fn what_is_kept_is_kept_for_a_least_time() {
+    let good = "restore = \"1h\"\nhistory = \"1d\"\nlists = \"2d\"\ntold = \"1d\"\nthreads = \"2d\"\nmessages = \"1h\"\nevery = \"1m\"\n";
+    assert_eq!(faults(&format!("[upkeep]\n{good}")), "");
+    for line in good.lines() {
+        let (key, least) = line.split_once(" = ").unwrap();
+        let short = least.trim_matches('"').parse::<Wait>().unwrap().0 - Duration::from_millis(1);
+        let said = faults(&format!("[upkeep]\n{key} = \"{}ms\"\n", short.as_millis()));
+        assert!(said.contains(&format!("[upkeep] {key}: too short")) && said.contains(least), "{said}");
+    }
 }
 
 #[test]

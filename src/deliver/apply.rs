@@ -8,7 +8,7 @@ use super::outcome::{self, Filed};
 use super::plan::{Known, Plan, plan};
 use super::{Deliver, Session, Settings};
 use crate::account::Resolved;
-use crate::message::{auto::Facts, bare_rows, guarded, rows, trace};
+use crate::message::{auto::Facts, guarded, rows_or_bare, trace};
 use crate::model::clock::Stopwatch;
 use crate::model::{
     AccountId, Action, ActionId, ActionKind, ActionState, Address, Decision, EmailId, Envelope, MailboxUid, Recipient,
@@ -70,7 +70,7 @@ impl Deliver {
             prepared.refusal = Some(Reply::new(554, [5, 4, 6], "the message goes round in circles"));
             return prepared;
         }
-        let rows = guarded("a message", || rows(raw, self.store.secrets())).unwrap_or_else(|| bare_rows(raw));
+        let rows = rows_or_bare(raw, self.store.secrets());
         let hash = transaction_hash(envelope, &rows.blob.0);
         let encoded = EncodedMessage::new(&rows);
         let now = self.store.clock().now();

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
@@ -33,6 +34,8 @@ pub struct Context {
     pub directory: Directory,
     /// The site's vacation settings.
     pub vacation: vacation::Settings,
+    /// How long what was destroyed can be restored.
+    pub restore: Duration,
     /// The way in.
     pub deliver: Arc<Taken>,
     /// Who asks.

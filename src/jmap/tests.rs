@@ -4,10 +4,11 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::account::{Directory, NewAccount, Settings};
+use crate::message::rows;
 use crate::model::clock::Fixed;
 use crate::model::{Address, UtcMillis, VacationResponse};
 use crate::store::engine::memory::Memory;
-use crate::store::{Options, Store};
+use crate::store::{EncodedMessage, NewEmail, Options, Store};
 use crate::wire::jmap::{octets, parse};
 use crate::wire::smtp::Reply;
 
@@ -23,6 +24,7 @@ fn context() -> Context {
         store,
         directory,
         vacation: crate::vacation::Settings::default(),
+        restore: crate::model::limits::RESTORE_KEPT,
         deliver: Arc::new(|_, recipients, _| {
             recipients.into_iter().map(|one| (one, Reply::new(250, [2, 0, 0], "filed"))).collect()
         }),
@@ -154,8 +156,6 @@ fn calls_may_refer_to_earlier_answers() {
 
 /// Mail of ann's, oldest first: its subjects are the numbers.
 fn letters(context: &Context, count: u32) -> String {
-    use crate::message::rows;
-    use crate::store::{EncodedMessage, NewEmail};
     let (_, account) = call(context, "Account/get", &json!({"account": "ann@example.org"}));
     let id = account["id"].as_str().unwrap().to_owned();
     let account = id.parse().unwrap();
@@ -260,4 +260,126 @@ fn questions_that_are_none_are_refused_by_their_names() {
         assert_eq!(error(&context, "Mail/query", &arguments), kind, "{wrong}");
     }
     assert_eq!(error(&context, "Mail/query", &json!({"accountId": "a0000000"})), "accountNotFound");
+/// Files messages of these subjects into Ann's inbox; gives her id and theirs.
+fn filed(context: &Context, subjects: &[&str]) -> (String, Vec<String>) {
+    let (ann, _) = context.directory.find("ann@example.org").unwrap().unwrap();
+    let ids = subjects.iter().map(|subject| {
+        let raw = format!("From: x@example.net\r\nSubject: {subject}\r\n\r\nhi\r\n").into_bytes();
+        let message = EncodedMessage::new(&rows(&raw, context.store.secrets()));
+        let (mut made, ticket) = context.store.commit_message(&[ann], &message, &raw, |txn| {
+            txn.create_email(&NewEmail {
+                message: &message,
+                prefix: b"Delivered-To: ann@example.org\r\n",
+                mailboxes: [txn.state().inbox].into(),
+                keywords: [].into(),
+                received_at: txn.now(),
+            })
+        });
+        ticket.wait_blocking().unwrap();
+        made.pop().unwrap().1.unwrap().0.to_string()
+    });
+    let ids = ids.collect();
+    (ann.to_string(), ids)
+}
+
+#[test]
+fn of_each_email_it_is_said_what_became_of_it() {
+    let context = context();
+    let (ann, ids) = filed(&context, &["one", "two", "three"]);
+    let ask = |name: &str, arguments: Value| {
+        let mut arguments = arguments;
+        arguments["accountId"] = ann.clone().into();
+        call(&context, name, &arguments).1
+    };
+    let count = |mailbox: &str| ask("Mail/list", json!({"mailbox": mailbox}))["list"].as_array().unwrap().len();
+    let moved = ask("Mail/move", json!({"ids": [ids[0], "nonsense"], "mailbox": "archive"}));
+    assert_eq!(
+        (&moved["moved"], &moved["notMoved"]["nonsense"]["type"]),
+        (&json!({&ids[0]: null}), &json!("notFound"))
+    );
+    ask("Mail/move", json!({"ids": [ids[1]], "mailbox": "Archive", "also": true}));
+    assert_eq!((count("inbox"), count("archive")), (2, 2));
+    let flagged = ask("Mail/flag", json!({"ids": [ids[1]], "add": ["$Seen", "work"], "remove": ["$flagged"]}));
+    assert_eq!(flagged["flagged"][&ids[1]], json!(["$seen", "work"]));
+    assert_eq!(ask("Mail/flag", json!({"ids": [ids[1]], "add": ["a b"]}))["type"], "invalidArguments");
+    let gone = ask("Mail/destroy", json!({"ids": [ids[0], ids[1], "e0"]}));
+    assert_eq!(
+        (gone["destroyed"].as_object().unwrap().len(), &gone["notDestroyed"]["e0"]["type"]),
+        (2, &json!("notFound"))
+    );
+    let listed = ask("Mail/destroyed", json!({}));
+    assert_eq!(listed["list"].as_array().unwrap().len(), 2);
+    assert_eq!(listed["list"][0]["restorableUntil"], "2027-01-20T09:00:00Z");
+    let back = ask("Mail/restore", json!({"ids": [ids[1], ids[2]]}));
+    let new = back["restored"][&ids[1]].as_str().unwrap();
+    assert_eq!(back["notRestored"][&ids[2]]["type"], "conflict");
+    let shown = ask("Mail/show", json!({"id": new}));
+    assert_eq!((&shown["subject"], &shown["keywords"]), (&json!("two"), &json!(["$seen", "work"])));
+    assert_eq!((count("inbox"), count("archive")), (2, 1));
+    assert_eq!(ask("Mail/restore", json!({"ids": [ids[1]]}))["notRestored"][&ids[1]]["type"], "conflict");
+    // At once, one and all.
+    assert_eq!(ask("Mail/purge", json!({}))["type"], "invalidArguments");
+    let purged = ask("Mail/purge", json!({"ids": [ids[0], ids[2]]}));
+    assert_eq!(
+        (&purged["purged"], &purged["notPurged"][&ids[2]]["type"]),
+        (&json!({&ids[0]: null}), &json!("notFound"))
+    );
+    ask("Mail/destroy", json!({"ids": [new]}));
+    assert_eq!(ask("Mail/purge", json!({"all": true})), json!({"count": 2}), "the end of the old id, too");
+    assert_eq!(ask("Mail/destroyed", json!({}))["list"], json!([]));
+    let too_many: Vec<String> = (0..10_001).map(|n| n.to_string()).collect();
+    assert_eq!(ask("Mail/destroy", json!({"ids": too_many}))["type"], "invalidArguments");
+    assert_eq!(call(&context, "Store/check", &json!({})).1["breaches"], json!([]));
+}
+
+#[test]
+fn mailboxes_are_made_changed_and_removed() {
+    let context = context();
+    let (ann, _) = filed(&context, &["one"]);
+    let ask = |name: &str, arguments: Value| {
+        let mut arguments = arguments;
+        arguments["accountId"] = ann.clone().into();
+        call(&context, name, &arguments).1
+    };
+    let paths = || {
+        let answer = ask("Mailbox/list", json!({}));
+        answer["list"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row["path"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let usual = paths();
+    assert_eq!(usual, ["Archive", "Drafts", "Inbox", "Junk", "Sent", "Trash"]);
+    assert_eq!(ask("Mailbox/add", json!({"path": "Work/2026"}))["type"], "notFound");
+    ask("Mailbox/add", json!({"path": "Work", "sortOrder": 7}));
+    let made = ask("Mailbox/add", json!({"path": "Work/2026"}));
+    assert_eq!((&made["path"], &made["name"], &made["totalEmails"]), (&json!("Work/2026"), &json!("2026"), &json!(0)));
+    assert_eq!(ask("Mailbox/add", json!({"path": "Work/2026"}))["type"], "conflict");
+    let change = |arguments: Value| ask("Mailbox/change", arguments);
+    assert_eq!(change(json!({"mailbox": "work/2026", "name": "2027"}))["path"], "Work/2027");
+    assert_eq!(change(json!({"mailbox": made["id"], "name": "a/b"}))["type"], "invalidArguments");
+    assert_eq!(change(json!({"mailbox": made["id"], "parent": ""}))["path"], "2027");
+    assert_eq!(change(json!({"mailbox": "2027", "parent": "Work"}))["path"], "Work/2027");
+    assert_eq!(change(json!({"mailbox": "Work", "parent": "Work/2027"}))["type"], "conflict");
+    assert_eq!(change(json!({"mailbox": "Work/2027", "role": "important"}))["role"], "important");
+    assert_eq!(change(json!({"mailbox": "important", "role": ""}))["role"], json!(null));
+    assert_eq!(change(json!({"mailbox": "Work", "role": "boss"}))["type"], "invalidArguments");
+    assert_eq!(change(json!({"mailbox": "Work", "isSubscribed": false, "sortOrder": 9}))["isSubscribed"], false);
+    // With mail in it, or others below it, it stays.
+    let inbox = ask("Mail/list", json!({}))["list"][0]["id"].clone();
+    ask("Mail/move", json!({"ids": [inbox], "mailbox": "Work/2027"}));
+    let remove = |arguments: Value| ask("Mailbox/remove", arguments);
+    assert_eq!(remove(json!({"mailbox": "Work", "emails": true}))["type"], "conflict");
+    assert_eq!(remove(json!({"mailbox": "Work/2027"}))["type"], "conflict");
+    assert_eq!(remove(json!({"mailbox": "Inbox", "emails": true}))["type"], "conflict");
+    assert_eq!(remove(json!({"mailbox": "Work/2027", "emails": true})), json!({"emails": 1}));
+    assert_eq!(remove(json!({"mailbox": "Work"})), json!({"emails": 0}));
+    assert_eq!(paths(), usual);
+    // What was in it can be restored: into the Inbox, for its own is gone.
+    let dead = ask("Mail/destroyed", json!({}))["list"][0]["id"].clone();
+    ask("Mail/restore", json!({"ids": [dead]}));
+    assert_eq!(ask("Mail/list", json!({"mailbox": "inbox"}))["list"].as_array().unwrap().len(), 1);
+    assert_eq!(call(&context, "Store/check", &json!({})).1["breaches"], json!([]));
 }

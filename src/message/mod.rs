@@ -18,7 +18,7 @@ pub mod trace;
 pub mod words;
 
 pub use parse::Message;
-pub use rows::{bare_rows, guarded, rows, rows_of};
+pub use rows::{bare_rows, guarded, rows, rows_of, rows_or_bare};
 
 #[cfg(test)]
 mod corpus_tests;

@@ -28,6 +28,8 @@ pub const COPIES_IN_FLIGHT: usize = 2;
 pub const CONNECTIONS: usize = 200;
 /// Octets of a keyword (RFC 8621 §4.1.1).
 pub const KEYWORD_OCTETS: usize = 255;
+/// Keywords of one email that the command line sets (RFC 8621 §4.6 tooManyKeywords).
+pub const KEYWORDS: usize = 100;
 /// Octets of a mailbox name (RFC 8621 §2 leaves it to the server; RFC 8620 §1.2's size serves).
 pub const MAILBOX_NAME_OCTETS: usize = 255;
 /// Message ids of one email that take part in threading: the first and the last of longer lists.

@@ -38,6 +38,8 @@ use crate::wire::smtp::Reply;
 pub struct ControlSettings {
     /// The site's vacation settings.
     pub vacation: vacation::Settings,
+    /// How long what was destroyed can be restored.
+    pub restore: Duration,
     /// Unix users who may manage everything, beside root and the service's own.
     pub administrators: Vec<String>,
     /// Octets of an administrator's request, for it may carry a message; others have `limits::REQUEST_OCTETS`.
@@ -173,6 +175,7 @@ fn context(control: &Control, settings: &ControlSettings, caller: Caller) -> Con
         store: control.store.clone(),
         directory: control.directory.clone(),
         vacation: settings.vacation.clone(),
+        restore: settings.restore,
         deliver: Arc::clone(&control.deliver),
         caller,
     }

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::message::{bare_rows, guarded, rows};
+use crate::message::rows_or_bare;
 use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, MailboxUid, ThreadId, UtcMillis};
 use crate::store::{EncodedMessage, Error, NewEmail, Store, Ticket, Txn, View};
 
@@ -78,7 +78,7 @@ pub fn append(store: &Store, account: AccountId, new: &Append<'_>) -> Result<(Ap
             return Ok((done, ticket));
         }
     }
-    let rows = guarded("a message", || rows(new.raw, store.secrets())).unwrap_or_else(|| bare_rows(new.raw));
+    let rows = rows_or_bare(new.raw, store.secrets());
     let message = EncodedMessage::new(&rows);
     let (mut results, ticket) = store.commit_message(&[account], &message, new.raw, |txn| file(txn, new, &message));
     let done = results.pop().map_or(Err(Error::NotFound("account")), |(_, done)| done)?;

@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 use crate::jmap::context::{Args, Context, address, date, fail};
 use crate::message::auto::Facts;
 use crate::message::{Message, header};
-use crate::model::{AccountId, Address, EmailAddress, EmailId, Listing, Shape, ThreadId, Verdict, View, limits};
+use crate::model::{
+    AccountId, Address, EmailAddress, EmailContent, EmailId, EmailMetadata, Listing, Shape, ThreadId, Verdict, View,
+    limits,
+};
 use crate::store::View as State;
 use crate::vacation::{ACCOUNT_HANDLE, Input, Outcome, decide, reply, told_key};
 use crate::wire::jmap::{MethodError, octets, of_octets};
@@ -55,15 +58,20 @@ pub(super) fn describe(
     let (Some(email), Some((_, content))) = (email, content) else {
         return Err(MethodError::ServerFail(format!("{id} is listed and not there: run `restante check`")));
     };
+    Ok(facts(id, thread, &email, &content))
+}
+
+/// What is said of an email, live or not.
+pub(super) fn facts(id: EmailId, thread: ThreadId, email: &EmailMetadata, content: &EmailContent) -> Value {
     let people = |all: &[EmailAddress]| {
         all.iter().map(|one| json!({"name": one.name, "email": one.email})).collect::<Vec<Value>>()
     };
-    Ok(json!({
+    json!({
         "id": id.to_string(), "threadId": thread.to_string(), "receivedAt": date(Some(email.received_at)),
         "from": people(&content.from), "to": people(&content.to), "subject": content.subject,
         "keywords": email.keywords, "preview": content.preview, "hasAttachment": content.has_attachment,
         "size": email.size, "messageId": content.message_id,
-    }))
+    })
 }
 
 pub(super) fn show(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {

@@ -15,6 +15,16 @@
 //! | Mail/list * | accountId, mailbox, collapseThreads, limit, after | mailbox, list, newest first |
 //! | Mail/query * | accountId, mailbox (name), snippets, explain, and those of Email/query (RFC 8621 §4.4) | list, and what Email/query has; plan |
 //! | Mail/show * | accountId, id | message (octets), and what Mail/list says of it |
+//! | Mail/destroy * | accountId, ids | destroyed: by id; notDestroyed: by id why |
+//! | Mail/destroyed * | accountId, limit | list of what can be restored, last destroyed first: destroyedAt, restorableUntil |
+//! | Mail/restore * | accountId, ids | restored: by id the new id; notRestored |
+//! | Mail/purge * | accountId, and ids or all | purged: by id; notPurged; or with all: count |
+//! | Mail/move * | accountId, ids, mailbox, also: keep it where it is, too | moved: by id; notMoved |
+//! | Mail/flag * | accountId, ids, add, remove: keywords | flagged: by id the keywords; notFlagged |
+//! | Mailbox/list * | accountId | list: id, path, name, parentId, role, sortOrder, isSubscribed, the four counts |
+//! | Mailbox/add * | accountId, path (all but the last must be there), role, sortOrder | a mailbox |
+//! | Mailbox/change * | accountId, mailbox, and any of name, parent ("" for none), role ("" for none), sortOrder, isSubscribed | a mailbox |
+//! | Mailbox/remove * | accountId, mailbox, emails: with what is in it | emails: how many were taken out |
 //! | Mail/deliver | sender, recipients, message (octets) | outcomes: recipient, reply |
 //! | Mail/index * | accountId, after, limit | mailboxes: id, inbox, names, role; list, newest first: id, mailboxIds, keywords, size |
 //! | Mail/mailbox * | accountId, inbox, names, role | id: of the mailbox at the end of that way, made where it is not there |
@@ -28,8 +38,10 @@
 //! | Service/status | | version, accounts, what the engine has done |
 
 mod accounts;
+mod life;
 mod mail;
 mod query;
+mod mailboxes;
 mod queue;
 mod service;
 mod told;
@@ -51,6 +63,16 @@ pub(super) const METHODS: &[(&str, Method)] = &[
     ("Mail/list", mail::list),
     ("Mail/query", query::run),
     ("Mail/show", mail::show),
+    ("Mail/destroy", life::destroy),
+    ("Mail/destroyed", life::destroyed),
+    ("Mail/restore", life::restore),
+    ("Mail/purge", life::purge),
+    ("Mail/move", life::move_to),
+    ("Mail/flag", life::flag),
+    ("Mailbox/list", mailboxes::list),
+    ("Mailbox/add", mailboxes::add),
+    ("Mailbox/change", mailboxes::change),
+    ("Mailbox/remove", mailboxes::remove),
     ("Mail/deliver", mail::deliver),
     ("Mail/index", transfer::index),
     ("Mail/mailbox", transfer::mailbox),

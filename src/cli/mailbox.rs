@@ -1,0 +1,161 @@
+//! `mailbox list|create|rename|move|remove|role|subscribe`.
+
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+use super::args::Whose;
+use super::output::{self, text};
+use super::{Context, Failure, exit, input, methods, whose};
+
+/// `mailbox`
+///
+/// A mailbox is named by its path, names with / between them, or by its role.
+#[derive(Debug, Subcommand)]
+pub enum MailboxCommand {
+    /// List all mailboxes with their counts.
+    List(Whose),
+    /// Make a mailbox.
+    Create {
+        /// Whose.
+        #[command(flatten)]
+        whose: Whose,
+        /// Its path, such as Work/2026; all above it must be there.
+        path: String,
+        /// Its role, such as archive; no other mailbox may have it.
+        #[arg(long)]
+        role: Option<String>,
+        /// Where it stands among the others: the lower, the earlier.
+        #[arg(long, value_name = "NUMBER")]
+        sort_order: Option<u32>,
+    },
+    /// Give a mailbox another name.
+    Rename {
+        /// Whose.
+        #[command(flatten)]
+        whose: Whose,
+        /// Which.
+        mailbox: String,
+        /// The new name: the last part of the path alone.
+        name: String,
+    },
+    /// Put a mailbox, with all below it, under another one.
+    Move {
+        /// Whose.
+        #[command(flatten)]
+        whose: Whose,
+        /// Which.
+        mailbox: String,
+        /// Under which; "" for the top.
+        parent: String,
+    },
+    /// Destroy a mailbox. One with mailboxes below it stays, and so does the Inbox.
+    Remove {
+        /// Whose.
+        #[command(flatten)]
+        whose: Whose,
+        /// Which.
+        mailbox: String,
+        /// With what is in it: mail that is in no other mailbox is destroyed, and can be restored for a time.
+        #[arg(long)]
+        emails: bool,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Say what a mailbox is for.
+    Role {
+        /// Whose.
+        #[command(flatten)]
+        whose: Whose,
+        /// Which.
+        mailbox: String,
+        /// Its role, such as archive; "" for none.
+        role: String,
+    },
+    /// Subscribe to a mailbox.
+    Subscribe {
+        /// Whose.
+        #[command(flatten)]
+        whose: Whose,
+        /// Which.
+        mailbox: String,
+        /// End the subscription.
+        #[arg(long)]
+        off: bool,
+    },
+}
+
+pub(super) async fn run(command: MailboxCommand, context: &Context) -> Result<(), Failure> {
+    match command {
+        MailboxCommand::List(whose) => list(&whose, context).await,
+        MailboxCommand::Create { whose, path, role, sort_order } => {
+            let arguments = json!({"path": path, "role": role, "sortOrder": sort_order});
+            one(context, &whose, methods::MAILBOX_ADD, arguments, "made").await
+        }
+        MailboxCommand::Rename { whose, mailbox, name } => {
+            change(context, &whose, json!({"mailbox": mailbox, "name": name}), "renamed").await
+        }
+        MailboxCommand::Move { whose, mailbox, parent } => {
+            change(context, &whose, json!({"mailbox": mailbox, "parent": parent}), "moved").await
+        }
+        MailboxCommand::Role { whose, mailbox, role } => {
+            change(context, &whose, json!({"mailbox": mailbox, "role": role}), "changed").await
+        }
+        MailboxCommand::Subscribe { whose, mailbox, off } => {
+            let done = if off { "no longer subscribed" } else { "subscribed" };
+            change(context, &whose, json!({"mailbox": mailbox, "isSubscribed": !off}), done).await
+        }
+        MailboxCommand::Remove { whose, mailbox, emails, yes } => {
+            let what = if emails { " with what is in it" } else { "" };
+            if !yes && !input::confirmed(&format!("Destroy {mailbox}{what}? Type yes: "))? {
+                return Err(Failure::new(exit::USAGE, "not destroyed"));
+            }
+            let account = whose::account(&whose.account, context).await?;
+            let arguments = json!({"accountId": account.id, "mailbox": mailbox, "emails": emails});
+            let answer = context.client.call(methods::MAILBOX_REMOVE, arguments).await?;
+            if context.json {
+                output::json(&answer);
+            } else {
+                output::line(&format!("{mailbox} destroyed, {} messages taken out of it", text(&answer["emails"])));
+            }
+            Ok(())
+        }
+    }
+}
+
+async fn list(who: &Whose, context: &Context) -> Result<(), Failure> {
+    let account = whose::account(&who.account, context).await?;
+    let answer = context.client.call(methods::MAILBOX_LIST, json!({"accountId": account.id})).await?;
+    if context.json {
+        output::json(&answer["list"]);
+        return Ok(());
+    }
+    let row = |row: &Value| {
+        let mut cells: Vec<String> = ["id", "path", "role"].iter().map(|key| text(&row[*key])).collect();
+        cells.push(if row["isSubscribed"] == true { "yes" } else { "no" }.to_owned());
+        let counts = ["totalEmails", "unreadEmails", "totalThreads", "unreadThreads"];
+        cells.extend(counts.iter().map(|key| text(&row[*key])));
+        cells
+    };
+    let rows = answer["list"].as_array().into_iter().flatten().map(row).collect();
+    output::table(&["ID", "PATH", "ROLE", "SUBSCRIBED", "EMAILS", "UNREAD", "THREADS", "UNREAD"], rows);
+    Ok(())
+}
+
+async fn change(context: &Context, who: &Whose, arguments: Value, done: &str) -> Result<(), Failure> {
+    one(context, who, methods::MAILBOX_CHANGE, arguments, done).await
+}
+
+async fn one(context: &Context, who: &Whose, method: &str, mut arguments: Value, done: &str) -> Result<(), Failure> {
+    let account = whose::account(&who.account, context).await?;
+    if let Some(members) = arguments.as_object_mut() {
+        members.insert("accountId".into(), account.id.into());
+    }
+    let answer = context.client.call(method, arguments).await?;
+    if context.json {
+        output::json(&answer);
+    } else {
+        output::line(&format!("{} {} {done}", text(&answer["id"]), text(&answer["path"])));
+    }
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! The mailboxes of an account: listed, made, changed, destroyed. A mailbox is named by its path (names with `/` between
+//! them), its role or its id.
+
+use serde_json::{Value, json};
+
+use crate::jmap::context::{Args, Context, fail};
+use crate::model::{AccountId, Mailbox, MailboxUid, Role};
+use crate::store::{Error, NewMailbox, Txn};
+use crate::wire::jmap::MethodError;
+
+/// Emails that are taken out of a mailbox in one commit.
+const AT_ONCE: usize = 64;
+
+/// The mailbox of that name.
+pub(super) fn named(context: &Context, account: AccountId, name: &str) -> Result<(MailboxUid, Mailbox), MethodError> {
+    let view = context.store.view();
+    let found = view.find_mailbox(account, name).map_err(|error| fail(&error))?;
+    let by_id = || name.parse::<MailboxUid>().ok().and_then(|uid| known(context, account, uid).ok());
+    found.or_else(by_id).ok_or_else(|| MethodError::NotFound(format!("no mailbox {name}")))
+}
+
+fn known(context: &Context, account: AccountId, uid: MailboxUid) -> Result<(MailboxUid, Mailbox), MethodError> {
+    let all = context.store.view().mailboxes(account).map_err(|error| fail(&error))?;
+    all.into_iter().find(|(other, _)| *other == uid).ok_or_else(|| MethodError::NotFound("no such mailbox".into()))
+}
+
+pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let (account, _) = context.account(arguments)?;
+    let all = context.store.view().mailboxes(account).map_err(|error| fail(&error))?;
+    let mut list: Vec<(String, Value)> =
+        all.iter().map(|(uid, mailbox)| (path(&all, mailbox), describe(&all, *uid, mailbox))).collect();
+    list.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(json!({ "list": list.into_iter().map(|(_, row)| row).collect::<Vec<Value>>() }))
+}
+
+fn path(all: &[(MailboxUid, Mailbox)], mailbox: &Mailbox) -> String {
+    let (mut path, mut parent) = (mailbox.name.clone(), mailbox.parent);
+    // Bounded even where rows were damaged into a circle.
+    for _ in 0..all.len() {
+        let Some((_, above)) = parent.and_then(|uid| all.iter().find(|(other, _)| *other == uid)) else { break };
+        path = format!("{}/{path}", above.name);
+        parent = above.parent;
+    }
+    path
+}
+
+fn describe(all: &[(MailboxUid, Mailbox)], uid: MailboxUid, mailbox: &Mailbox) -> Value {
+    let counts = mailbox.counts;
+    json!({
+        "id": uid.to_string(), "path": path(all, mailbox), "name": mailbox.name,
+        "parentId": mailbox.parent.map(|uid| uid.to_string()), "role": mailbox.role.map(Role::name),
+        "sortOrder": mailbox.sort_order, "isSubscribed": mailbox.subscribed,
+        "totalEmails": counts.total_emails, "unreadEmails": counts.unread_emails,
+        "totalThreads": counts.total_threads, "unreadThreads": counts.unread_threads,
+    })
+}
+
+/// A commit, and the mailbox after it.
+fn done(
+    context: &Context,
+    account: AccountId,
+    change: impl FnOnce(&mut Txn<'_>) -> Result<MailboxUid, Error>,
+) -> Result<Value, MethodError> {
+    let (uid, ticket) = context.store.commit(account, change).map_err(|error| fail(&error))?;
+    ticket.wait_blocking().map_err(|error| fail(&error))?;
+    let all = context.store.view().mailboxes(account).map_err(|error| fail(&error))?;
+    let (_, mailbox) = known(context, account, uid)?;
+    Ok(describe(&all, uid, &mailbox))
+}
+
+/// A role by its name; "" is none.
+fn role(arguments: &Args<'_>) -> Result<Option<Option<Role>>, MethodError> {
+    let Some(name) = arguments.maybe_text("role")? else { return Ok(None) };
+    if name.is_empty() {
+        return Ok(Some(None));
+    }
+    let unknown = || MethodError::InvalidArguments(format!("role: `{name}` is none (RFC 8621 §2)"));
+    Role::from_name(&name.to_lowercase()).map(|role| Some(Some(role))).ok_or_else(unknown)
+}
+
+fn sort_order(arguments: &Args<'_>) -> Result<Option<u32>, MethodError> {
+    let large = |_| MethodError::InvalidArguments("sortOrder: too large".into());
+    arguments.number("sortOrder")?.map(u32::try_from).transpose().map_err(large)
+}
+
+pub(super) fn add(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let (account, _) = context.account(arguments)?;
+    let path = arguments.text("path")?;
+    let (parent, name) = match path.rsplit_once('/') {
+        Some((above, name)) => (Some(named(context, account, above)?.0), name),
+        None => (None, path.as_str()),
+    };
+    let role = role(arguments)?.flatten();
+    let sort_order = sort_order(arguments)?.unwrap_or(0);
+    let new = NewMailbox { name: name.to_owned(), parent, role, sort_order };
+    done(context, account, |txn| txn.create_mailbox(&new))
+}
+
+pub(super) fn change(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let (account, _) = context.account(arguments)?;
+    let (uid, _) = named(context, account, &arguments.text("mailbox")?)?;
+    let name = arguments.maybe_text("name")?;
+    if name.as_ref().is_some_and(|name| name.contains('/')) {
+        return Err(MethodError::InvalidArguments("name: the last part of a path alone; parent moves it".into()));
+    }
+    let parent = match arguments.maybe_text("parent")? {
+        None => None,
+        Some(above) if above.is_empty() => Some(None),
+        Some(above) => Some(Some(named(context, account, &above)?.0)),
+    };
+    let (role, sort_order) = (role(arguments)?, sort_order(arguments)?);
+    let subscribed = arguments.get("isSubscribed").map(|_| arguments.flag("isSubscribed")).transpose()?;
+    done(context, account, |txn| {
+        txn.update_mailbox(uid, |row| {
+            if let Some(name) = name {
+                row.name = name;
+            }
+            row.parent = parent.unwrap_or(row.parent);
+            row.role = role.unwrap_or(row.role);
+            row.sort_order = sort_order.unwrap_or(row.sort_order);
+            row.subscribed = subscribed.unwrap_or(row.subscribed);
+        })?;
+        Ok(uid)
+    })
+}
+
+/// With its emails: those that are in no other mailbox are destroyed, in steps; a stop in between leaves a mailbox that
+/// holds fewer.
+pub(super) fn remove(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let (account, _) = context.account(arguments)?;
+    let (uid, mailbox) = named(context, account, &arguments.text("mailbox")?)?;
+    let mut emails = 0;
+    if arguments.flag("emails")? {
+        // What would refuse it in the end refuses it before anything is touched.
+        let all = context.store.view().mailboxes(account).map_err(|error| fail(&error))?;
+        if mailbox.role == Some(Role::Inbox) || all.iter().any(|(_, other)| other.parent == Some(uid)) {
+            return Err(MethodError::Conflict("the Inbox stays, and so does a mailbox with mailboxes under it".into()));
+        }
+        emails = mailbox.counts.total_emails;
+        loop {
+            let step = context.store.commit(account, |txn| txn.empty_mailbox(uid, AT_ONCE));
+            let (left, ticket) = step.map_err(|error| fail(&error))?;
+            ticket.wait_blocking().map_err(|error| fail(&error))?;
+            if !left {
+                break;
+            }
+        }
+    }
+    let ((), ticket) = context.store.commit(account, |txn| txn.destroy_mailbox(uid)).map_err(|error| fail(&error))?;
+    ticket.wait_blocking().map_err(|error| fail(&error))?;
+    Ok(json!({ "emails": emails }))
+}
