@@ -260,6 +260,8 @@ fn questions_that_are_none_are_refused_by_their_names() {
         assert_eq!(error(&context, "Mail/query", &arguments), kind, "{wrong}");
     }
     assert_eq!(error(&context, "Mail/query", &json!({"accountId": "a0000000"})), "accountNotFound");
+}
+
 /// Files messages of these subjects into Ann's inbox; gives her id and theirs.
 fn filed(context: &Context, subjects: &[&str]) -> (String, Vec<String>) {
     let (ann, _) = context.directory.find("ann@example.org").unwrap().unwrap();

@@ -40,8 +40,8 @@
 mod accounts;
 mod life;
 mod mail;
-mod query;
 mod mailboxes;
+mod query;
 mod queue;
 mod service;
 mod told;
