@@ -8,6 +8,7 @@
 
 mod mail;
 mod protocols;
+mod questions;
 mod rows;
 mod text;
 mod transfer;
@@ -15,6 +16,7 @@ mod truth;
 
 pub use mail::{message, reply, results};
 pub use protocols::{address, command, dot, jmap, lmtp};
+pub use questions::filter;
 pub use rows::{key, row};
 pub use text::{config, date};
 pub use transfer::{folder, mbox};
@@ -31,6 +33,7 @@ pub const BODIES: &[(&str, Body)] = &[
     ("damage", damage),
     ("date", date),
     ("dot", dot),
+    ("filter", filter),
     ("folder", folder),
     ("jmap", jmap),
     ("key", key),

@@ -143,6 +143,7 @@ replays! {
     damage: 100,
     date: 200,
     dot: 100,
+    filter: 100,
     folder: 200,
     jmap: 300,
     key: 200,

@@ -72,6 +72,8 @@ pub struct Report {
     pub thread_refs: usize,
     /// Lists that were dropped.
     pub lists: usize,
+    /// Lists that were begun for somebody, and are whole now.
+    pub made: usize,
     /// Messages that were collected.
     pub messages: usize,
     /// Their octets.

@@ -7,7 +7,7 @@ use crate::model::AccountId;
 use crate::store::{Error, Store, Txn};
 
 /// Of each account, in this order.
-pub(super) const OF_ACCOUNT: &[Task] = &[emails, history, mailboxes, lists, deeds, told, thread_refs];
+pub(super) const OF_ACCOUNT: &[Task] = &[emails, history, mailboxes, lists, begun_lists, deeds, told, thread_refs];
 /// Of the site.
 pub(super) const OF_SITE: &[Task] = &[messages, all_messages];
 
@@ -70,6 +70,18 @@ fn lists(store: &Store, account: AccountId, settings: &Settings, report: &mut Re
     })?;
     report.lists += usize::from(dropped);
     Ok(worked(dropped, left))
+}
+
+/// Lists that somebody asked for and that were begun, one after another.
+fn begun_lists(store: &Store, account: AccountId, _: &Settings, report: &mut Report) -> Result<Step, Error> {
+    let (whole, left) = commit(store, account, |txn| {
+        let begun = txn.begun_views()?;
+        let Some((uid, view)) = begun.first() else { return Ok((false, false)) };
+        let whole = txn.keep(*uid, *view, ROWS)?;
+        Ok((whole, !whole || begun.len() > 1))
+    })?;
+    report.made += usize::from(whole);
+    Ok(worked(whole, left))
 }
 
 fn deeds(store: &Store, account: AccountId, _: &Settings, _: &mut Report) -> Result<Step, Error> {

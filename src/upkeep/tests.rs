@@ -111,6 +111,28 @@ fn a_round_does_what_is_due_and_the_next_one_nothing() {
 }
 
 #[test]
+fn what_was_begun_for_somebody_is_made() {
+    let bed = bed(2);
+    for n in 0..600 {
+        bed.deliver(1, n);
+    }
+    for view in [Filter::Unseen, Filter::ThreadFlagged] {
+        let begin = bed.store.commit(AccountId(1), |txn| txn.keep(MailboxUid(1), view, 100));
+        assert!(!begin.unwrap().0);
+    }
+    let report = bed.round();
+    assert_eq!((report.made, report.lists, report.failed), (2, 0, 0));
+    assert!(report.steps > 4, "in pieces: {report:?}");
+    let view = bed.store.view();
+    for (filter, total) in [(Filter::Unseen, 600), (Filter::ThreadFlagged, 0)] {
+        let kept = view.kept(AccountId(1), MailboxUid(1), filter).unwrap().unwrap();
+        assert_eq!(kept.threads.total, total);
+    }
+    assert_eq!(bed.round().made, 0);
+    bed.clean();
+}
+
+#[test]
 fn accounts_take_turns() {
     let bed = bed(3);
     bed.destroyed(1, 400);

@@ -1,0 +1,148 @@
+//! Questions as JSON: filters, sorts and windows of Email/query, put to a small account.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+
+use super::bounded;
+use crate::jmap::email::filter::filter as read_filter;
+use crate::jmap::email::sort::sort as read_sort;
+use crate::jmap::email::window::window as read_window;
+use crate::message::rows;
+use crate::model::clock::Fixed;
+use crate::model::{AccountId, AccountRow, Address, MailboxUid, ModSeq, Role, UtcMillis, View, limits};
+use crate::query::{Answer, Condition, Error, Filter, Finder, Query, QueryChanges, Results, Window, changes, query};
+use crate::store::engine::memory::Memory;
+use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options, Store};
+use crate::wire::jmap::MethodError;
+
+const ACCOUNT: AccountId = AccountId(1);
+
+/// `{"filter", "sort", ...}`: any octets are a question or an error of its kind; and one question has one answer, however it
+/// is put and whichever way it is found.
+pub fn filter(data: &[u8]) {
+    let Ok(value) = serde_json::from_slice::<Value>(bounded(data)) else { return };
+    let part = |name: &str| value.get(name).unwrap_or(&Value::Null);
+    let (filter, sort) = match (read_filter(part("filter")), read_sort(part("sort"))) {
+        (Ok(filter), Ok(sort)) => (filter, sort),
+        (
+            Err(MethodError::InvalidArguments(what) | MethodError::UnsupportedFilter(what)),
+            Ok(_) | Err(MethodError::InvalidArguments(_) | MethodError::UnsupportedSort(_)),
+        )
+        | (Ok(_), Err(MethodError::InvalidArguments(what) | MethodError::UnsupportedSort(what))) => {
+            assert!(what.len() < 400, "{} octets of an error", what.len());
+            return;
+        }
+        other => panic!("{other:?}"),
+    };
+    let window = value.as_object().map(|members| read_window(members, 100));
+    let window = match window {
+        None | Some(Err(MethodError::InvalidArguments(_) | MethodError::AnchorNotFound)) => Window::default(),
+        Some(Ok(window)) => window,
+        Some(other) => panic!("{other:?}"),
+    };
+    for collapse in [false, true] {
+        ask(&Results { account: ACCOUNT, filter: filter.clone(), sort: sort.clone(), collapse }, window);
+    }
+    let finder = Finder::new(&filter, bed().secrets());
+    let view = bed().view();
+    for (id, _) in view.emails(ACCOUNT, None, 100).expect("emails") {
+        let found = finder.snippet(&view, ACCOUNT, id).expect("a snippet").expect("of an email");
+        assert!(found.preview.is_none_or(|preview| preview.len() <= limits::SNIPPET_OCTETS));
+    }
+}
+
+fn ask(results: &Results, window: Window) {
+    let (view, secrets) = (bed().view(), bed().secrets());
+    let put = |filter: Filter, window: Window| -> Result<Answer, Error> {
+        let results = Results { filter, ..results.clone() };
+        query(&view, secrets, &Query { results, window, total: true }).map(|found| found.answer)
+    };
+    let whole = put(results.filter.clone(), Window::default()).expect("a question that was read");
+    let distinct: BTreeSet<_> = whole.ids.iter().collect();
+    assert!(distinct.len() == whole.ids.len() && whole.total == Some(whole.ids.len()), "{whole:?}");
+    let plain = put(results.filter.clone(), window);
+    let same = || results.filter.clone();
+    let always = Filter::Is(Condition::MinSize(0));
+    for other in [
+        Filter::And(vec![same(), always.clone()]),
+        Filter::Or(vec![same()]),
+        Filter::Not(vec![Filter::Not(vec![same()])]),
+        Filter::Not(vec![Filter::Not(vec![same()]), Filter::Not(vec![always])]),
+    ] {
+        if other.validate().is_ok() {
+            assert_eq!(put(other.clone(), window), plain, "{other:?}");
+        }
+    }
+    if let Ok(part) = plain {
+        assert!(part.ids.iter().eq(whole.ids.iter().skip(part.position).take(part.ids.len())), "{part:?} of {whole:?}");
+    }
+    // At first there was nothing.
+    let first = QueryChanges { results: results.clone(), since: ModSeq(0), total: true, ..QueryChanges::default() };
+    let told = changes(&view, secrets, &first).expect("a question that was read").answer;
+    assert!(told.removed.is_empty() && told.added.into_iter().eq(whole.ids.into_iter().enumerate()), "{results:?}");
+}
+
+/// An account of two mailboxes and a dozen emails in six threads, some views of it kept; made once.
+fn bed() -> &'static Store {
+    static BED: OnceLock<Store> = OnceLock::new();
+    BED.get_or_init(|| {
+        let options = Options { ranked_above: Some(2), ..Options::small() };
+        let clock = Arc::new(Fixed::at(UtcMillis(1_790_000_000_000)));
+        let store = Store::over(Arc::new(Memory::new()), &options, clock).expect("a store");
+        let row = AccountRow {
+            name: "me".into(),
+            primary: Address::from_parts("me", "a.example"),
+            display_name: None,
+            active: true,
+            quota_octets: None,
+            quota_emails: None,
+            zone: None,
+            detail_files: false,
+            unix_user: None,
+            created: UtcMillis(0),
+            passwords: Vec::new(),
+        };
+        let made = store.commit(ACCOUNT, |txn| {
+            txn.set_account(&row);
+            for (name, role) in [("Inbox", Role::Inbox), ("Archive", Role::Archive)] {
+                txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role: Some(role), sort_order: 0 })?;
+            }
+            for (uid, view) in [(1, View::Unseen), (1, View::ThreadFlagged), (0, View::Every)] {
+                txn.keep(MailboxUid(uid), view, 10)?;
+            }
+            Ok(())
+        });
+        made.expect("an account").1.wait_blocking().expect("an account");
+        (0..12_u32).for_each(|n| letter(&store, n));
+        store
+    })
+}
+
+fn letter(store: &Store, n: u32) {
+    let words = ["lunch", "big lunch", "日本語", "<b>&amp;</b>"];
+    let word = words[usize::try_from(n).unwrap_or_default() % words.len()];
+    let thread = n % 6;
+    let raw = format!(
+        "From: Ann <ann{thread}@a.example>\r\nTo: bob@b.example\r\nSubject: {word} {thread}\r\nMessage-ID: <{n}@x>\r\n\
+         References: <t{thread}@x>\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nabout {word}, {n}\r\n"
+    );
+    let message = EncodedMessage::new(&rows(raw.as_bytes(), store.secrets()));
+    let (mut results, ticket) = store.commit_message(&[ACCOUNT], &message, raw.as_bytes(), |txn| {
+        let keywords = ["$seen", "$flagged", "work"].iter().enumerate().filter(|(bit, _)| n >> bit & 1 == 1);
+        txn.create_email(&NewEmail {
+            message: &message,
+            prefix: b"",
+            mailboxes: if n.is_multiple_of(5) {
+                [MailboxUid(1), MailboxUid(2)].into()
+            } else {
+                [MailboxUid(1 + n % 2)].into()
+            },
+            keywords: keywords.map(|(_, word)| (*word).to_owned()).collect(),
+            received_at: UtcMillis(1_790_000_000_000 + i64::from(n / 2)),
+        })
+    });
+    results.pop().expect("a result").1.expect("an email");
+    ticket.wait_blocking().expect("an email");
+}
