@@ -27,6 +27,7 @@ mod full;
 mod import;
 mod mail;
 mod postfix;
+mod query;
 mod reload;
 mod sieve;
 #[cfg_attr(not(feature = "rocksdb"), allow(dead_code, reason = "the crash test wants RocksDB"))]

@@ -1,0 +1,69 @@
+//! `mail query` against a running service, as a person and a script ask.
+
+use serde_json::{Value, json};
+
+use crate::bed::Bed;
+use crate::mail::Client;
+
+#[test]
+fn mail_is_found_by_what_people_remember_of_it() {
+    let mut bed = Bed::new("");
+    bed.start();
+    bed.account("ann@example.org", &["--zone", "Europe/Berlin"]);
+    let mut client = Client::lmtp(&bed.lmtp()).unwrap();
+    let mail = [
+        ("Bob <bob@shop.example>", "Your bill", "Please pay 5 & more"),
+        ("Zoe <zoe@example.net>", "Lunch <now>?", "A big lunch at noon"),
+        ("Zoe <zoe@example.net>", "Re: Lunch <now>?", "Or later"),
+    ];
+    for (n, (from, subject, body)) in mail.iter().enumerate() {
+        let message = format!(
+            "From: {from}\r\nTo: ann@example.org\r\nSubject: {subject}\r\nMessage-ID: <{n}@x>\r\nIn-Reply-To: <1@x>\r\n\r\n\
+             {body}\r\n"
+        );
+        let replies = client.deliver("zoe@example.net", &["ann@example.org"], message.as_bytes()).unwrap();
+        assert_eq!(replies[0].code, 250, "{replies:?}");
+    }
+    let ask = |more: &[&str]| bed.json(&[&["mail", "query", "-a", "ann@example.org"], more].concat());
+    let subjects = |more: &[&str]| -> Vec<String> {
+        let answer = ask(more);
+        let list = answer["list"].as_array().unwrap();
+        list.iter().map(|row| row["subject"].as_str().unwrap().to_owned()).collect()
+    };
+    let all = ["Re: Lunch <now>?", "Lunch <now>?", "Your bill"];
+    assert_eq!(subjects(&[]), all);
+    assert_eq!(subjects(&["--mailbox", "inbox", "--unseen", "--before", "tomorrow"]), all);
+    assert_eq!(subjects(&["--threads", "--mailbox", "inbox"]), [all[0], all[2]]);
+    assert_eq!(subjects(&["--text", "lunch", "--position", "-1"]), [all[1]]);
+    assert_eq!(subjects(&["--from", "@shop.example"]), [all[2]]);
+    assert_eq!(subjects(&["--sort", "size:desc", "--sort", "subject", "--limit", "1", "--smaller", "1 MiB"]).len(), 1);
+    assert_eq!(subjects(&["--filter", r#"{"operator":"NOT","conditions":[{"from":"zoe"}]}"#]), [all[2]]);
+    assert_eq!(subjects(&["--flagged"]), [""; 0]);
+
+    let found = ask(&["--body", "\"big lunch\"", "--snippets", "--total"]);
+    assert_eq!(found["total"], 1);
+    assert_eq!(found["list"][0]["snippet"], json!({"subject": null, "preview": "A <mark>big lunch</mark> at noon"}));
+    let said = String::from_utf8(bed.ok(&["mail", "query", "-a", "ann@example.org", "--text", "lunch", "--snippets"]));
+    let said = said.unwrap();
+    assert!(said.contains(": *Lunch* <now>?") && said.contains(": A big *lunch* at noon"), "{said}");
+
+    let plan = ask(&["--mailbox", "inbox", "--explain"]);
+    assert_eq!((&plan["strategy"], &plan["length"]), (&json!("listing"), &json!(3)));
+    let said =
+        String::from_utf8(bed.ok(&["mail", "query", "-a", "ann@example.org", "--text", "x", "--explain"])).unwrap();
+    assert!(said.contains("\nnot listing: "), "{said}");
+
+    for wrong in [
+        &["--filter", "{"][..],
+        &["--filter", r#"{"colour":"red"}"#],
+        &["--sort", "colour"],
+        &["--anchor", "e0000000000000"],
+        &["--before", "someday"],
+        &["--limit", "0"],
+    ] {
+        let refused = bed.run(&[&["mail", "query", "-a", "ann@example.org"], wrong].concat());
+        assert_eq!(refused.status.code(), Some(64), "{wrong:?}");
+    }
+    let _: Value = ask(&["--anchor", ask(&[])["ids"][1].as_str().unwrap(), "--anchor-offset", "-1"]);
+    bed.finish();
+}
