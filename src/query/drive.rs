@@ -16,7 +16,7 @@ use crate::model::{
 };
 use crate::store::engine::Engine;
 use crate::store::engine::memory::Memory;
-use crate::store::{EncodedMessage, Error, NewEmail, NewMailbox, Options, Store, Txn};
+use crate::store::{Copied, EncodedMessage, Error, NewEmail, NewMailbox, Options, Store, Txn};
 
 /// Whose account it is.
 pub(super) const ACCOUNT: AccountId = AccountId(1);
@@ -44,6 +44,14 @@ pub(super) enum Op {
     },
     Destroy {
         which: usize,
+    },
+    /// A second email of the same octets, elsewhere; by the way for other accounts, or within the account.
+    Copy {
+        which: usize,
+        mailboxes: BTreeSet<MailboxUid>,
+        keywords: BTreeSet<String>,
+        at: UtcMillis,
+        far: bool,
     },
     /// `which` counts what was destroyed and has its tombstone.
     Restore {
@@ -90,6 +98,10 @@ pub(super) fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
         4 => (0usize..12, mailboxes(), keywords())
             .prop_map(|(which, mailboxes, keywords)| Op::Update { which, mailboxes, keywords }),
         2 => (0usize..12).prop_map(|which| Op::Destroy { which }),
+        1 => (0usize..12, mailboxes(), keywords(), 0..TIMES, any::<bool>())
+            .prop_map(|(which, mailboxes, keywords, at, far)| {
+                Op::Copy { which, mailboxes, keywords, at: UtcMillis(EPOCH + at), far }
+            }),
         1 => (0usize..6).prop_map(|which| Op::Restore { which }),
         1 => (1u32..6).prop_map(|days| Op::Wait { days }),
         1 => (1u8..16, 1usize..4).prop_map(|(what, most)| Op::Keep { what, most }),
@@ -220,6 +232,11 @@ impl Drive {
                 self.dead.push(Dead { mail, at: self.clock.now(), restored: false });
                 id
             }),
+            Op::Copy { which, mailboxes, keywords, at, far } => self.at(*which).map(|source| {
+                let received_at = *at;
+                let copied = Copied { mailboxes: mailboxes.clone(), keywords: keywords.clone(), received_at };
+                self.copy(source, copied, *far)
+            }),
             Op::Restore { which } => which.checked_rem(self.dead.len()).and_then(|at| self.restore(at)),
             Op::Wait { days } => {
                 self.clock.advance(DAY * *days);
@@ -273,6 +290,25 @@ impl Drive {
         self.ids.push(id);
         let (mailboxes, keywords) = (mailboxes.clone(), keywords.clone());
         self.now.mails.push(Mail { id, thread, mailboxes, keywords, received_at, draft: draft.clone() });
+        id
+    }
+
+    fn copy(&mut self, source: usize, copied: Copied, far: bool) -> EmailId {
+        let from = self.now.mails[source].clone();
+        let raw = from.draft.raw();
+        let message = EncodedMessage::new(&rows(raw.as_bytes(), self.store.secrets()));
+        let (id, thread) = if far {
+            let (made, ticket) = self.store.copy_email((ACCOUNT, from.id), ACCOUNT, &message, &copied).unwrap();
+            ticket.wait_blocking().unwrap();
+            made
+        } else {
+            self.done(ACCOUNT, |txn| txn.copy_email(from.id, &message, &copied)).unwrap()
+        };
+        assert!(!self.ids.contains(&id), "an id is used once");
+        assert_eq!(thread, self.now.thread_for(&from.draft));
+        self.ids.push(id);
+        let Copied { mailboxes, keywords, received_at } = copied;
+        self.now.mails.push(Mail { id, thread, mailboxes, keywords, received_at, draft: from.draft });
         id
     }
 

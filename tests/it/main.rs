@@ -25,6 +25,7 @@ mod delivery;
 #[cfg(feature = "rocksdb")]
 mod full;
 mod import;
+mod life;
 mod mail;
 mod postfix;
 mod query;
