@@ -33,5 +33,5 @@ pub(super) const CHECK: &str = "Store/check";
 pub(super) const VACATION_TEST: &str = "VacationResponse/test";
 pub(super) const MAIL_SHOW: &str = "Mail/show";
 pub(super) const MAIL_INDEX: &str = "Mail/index";
-pub(super) const MAIL_MAILBOX: &str = "Mail/mailbox";
+pub(super) const MAILBOX_ENSURE: &str = "Mailbox/ensure";
 pub(super) const DELIVER: &str = "Mail/deliver";

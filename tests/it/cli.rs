@@ -183,6 +183,8 @@ fn a_unix_user_manages_his_own_account_and_no_other() {
     bed.start();
     bed.account("ann@example.org", &["--unix-user", "nobody"]);
     bed.account("bob@example.org", &[]);
+    let file = bed.dir.join("old.eml");
+    fs::write(&file, letter("zoe@example.net", "ann@example.org", "old", "Kept in a file.")).unwrap();
     let run = |words: &[&str], input: &[u8]| {
         let mut command = Command::new(&program);
         command.uid(nobody).gid(nobody).current_dir("/").arg("--config").arg(&config).args(words);
@@ -193,6 +195,8 @@ fn a_unix_user_manages_his_own_account_and_no_other() {
         (&["vacation", "set", "-a", "ann@example.org", "--text", "Away."], "", 0),
         (&["account", "password", "ann@example.org"], "secret of ann\n", 0),
         (&["mail", "list", "-a", "ann@example.org"], "", 0),
+        (&["mail", "import", "-a", "ann@example.org", file.to_str().unwrap()], "", 0),
+        (&["mail", "import", "-a", "bob@example.org", file.to_str().unwrap()], "", 77),
         (&["account", "show", "bob@example.org"], "", 77),
         (&["vacation", "set", "-a", "bob@example.org", "--text", "Away."], "", 77),
         (&["account", "password", "bob@example.org"], "secret of bob\n", 77),

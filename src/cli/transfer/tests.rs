@@ -12,6 +12,7 @@ use super::lock::Lock;
 use super::read::{Found, Letter, read};
 use super::survey::{Survey, survey};
 use super::*;
+use crate::cli::pool::Pool;
 use crate::cli::serve::runtime;
 use crate::cli::{Client, Context, Failure, Service, exit, methods};
 use crate::config::{Config, Listener};
@@ -468,6 +469,48 @@ fn hostile_and_odd_mail_goes_through_the_service() {
             let key = if place.inbox { place.clone() } else { Place::of(place.names.clone()) };
             assert!(read.get(&(key, *at)) == Some(wanted), "{place:?} {at}");
         }
+    });
+}
+
+/// What the two routes say to who asks wrongly: exactly what is wrong, by status and by type (RFC 7807).
+#[test]
+fn refusals_say_what_is_wrong() {
+    with_service(async |bed| {
+        bed.account("ann@example.org", None).await;
+        let wish = json!({"account": "ann@example.org", "inbox": true, "names": []});
+        let inbox = bed.context.client.call(methods::MAILBOX_ENSURE, wish).await.unwrap();
+        let inbox = inbox["id"].as_str().unwrap();
+        let pool = Pool::new(bed.context.client.clone());
+        let post = async |query: &str, body: Vec<u8>| {
+            let path = format!("/append?{query}");
+            let answer = pool.exchange(&hyper::Method::POST, &path, &body.into()).await.unwrap();
+            (answer.status.as_u16(), answer.problem().unwrap_or_default())
+        };
+        let to = format!("account=ann%40example.org&mailbox={inbox}");
+        for (query, status, problem) in [
+            (to.clone(), 200, ""),
+            (format!("{to}&keywords=%24seen%20x&receivedAt=2026-11-21T09:00:00.5Z"), 200, ""),
+            (format!("{to}&keywords=%22"), 400, "invalidArguments"),
+            (format!("{to}&receivedAt=soon"), 400, "invalidArguments"),
+            (format!("{to}&known=x"), 400, "invalidArguments"),
+            (format!("{to}&account=x"), 400, "invalidArguments"),
+            ("account=ann%40example.org".into(), 400, "invalidArguments"),
+            (format!("account=eve&mailbox={inbox}"), 404, "accountNotFound"),
+            ("account=ann%40example.org&mailbox=m000001o".into(), 404, "notFound"),
+        ] {
+            assert_eq!(post(&query, b"Subject: x\r\n\r\n".to_vec()).await, (status, problem.to_owned()), "{query}");
+        }
+        assert_eq!(post(&to, vec![b'x'; (1 << 20) + 1]).await, (413, "tooLarge".into()));
+        assert_eq!(post(&to, vec![b'x'; 1 << 20]).await, (200, String::new()));
+        assert_eq!(bed.index("ann@example.org").await.len(), 3);
+        let get = async |query: &str| {
+            let path = format!("/octets?{query}");
+            let answer = pool.exchange(&hyper::Method::GET, &path, &Vec::new().into()).await.unwrap();
+            (answer.status.as_u16(), answer.problem().unwrap_or_default())
+        };
+        assert_eq!(get("account=ann%40example.org&email=e0000000000000").await, (404, "notFound".into()));
+        assert_eq!(get("account=ann%40example.org&email=x").await, (404, "notFound".into()));
+        assert_eq!(get("account=eve&email=x").await, (404, "accountNotFound".into()));
     });
 }
 

@@ -27,7 +27,7 @@
 //! | Mailbox/remove * | accountId, mailbox, emails: with what is in it | emails: how many were taken out |
 //! | Mail/deliver | sender, recipients, message (octets) | outcomes: recipient, reply |
 //! | Mail/index * | accountId, after, limit | mailboxes: id, inbox, names, role; list, newest first: id, mailboxIds, keywords, size |
-//! | Mail/mailbox * | accountId, inbox, names, role | id: of the mailbox at the end of that way, made where it is not there |
+//! | Mailbox/ensure * | accountId, inbox, names, role | id: of the mailbox at the end of that way, made where it is not there |
 //! | Decision/list * | accountId, limit | list: at, emailId, sender, recipient, reason, detail, action |
 //! | Told/list * | accountId, limit | list, newest first: at, sender (null where it was not kept) |
 //! | Told/forget * | accountId, and sender or all | forgotten: how many |
@@ -71,11 +71,11 @@ pub(super) const METHODS: &[(&str, Method)] = &[
     ("Mail/flag", life::flag),
     ("Mailbox/list", mailboxes::list),
     ("Mailbox/add", mailboxes::add),
+    ("Mailbox/ensure", transfer::mailbox),
     ("Mailbox/change", mailboxes::change),
     ("Mailbox/remove", mailboxes::remove),
     ("Mail/deliver", mail::deliver),
     ("Mail/index", transfer::index),
-    ("Mail/mailbox", transfer::mailbox),
     ("Decision/list", mail::decisions),
     ("Told/list", told::list),
     ("Told/forget", told::forget),
