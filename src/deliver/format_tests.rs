@@ -12,9 +12,9 @@ use super::*;
 use crate::account::{NewAccount, Settings as Addresses};
 use crate::model::clock::Fixed;
 use crate::model::{Address, Clock as _, Except, Listing, MailboxUid, Shape, UtcMillis, VacationResponse, View};
-use crate::store::Options;
 use crate::store::engine::memory::Memory;
 use crate::store::engine::{Batch, Engine, Put, Table};
+use crate::store::{FoldSizes, Options};
 
 const START: UtcMillis = UtcMillis(1_795_251_600_000);
 
@@ -102,6 +102,14 @@ fn script(engine: Arc<Memory>) {
         let replies = runtime.block_on(Arc::clone(&deliver).deliver(session, envelope, text.into_bytes()));
         assert!(replies.iter().all(Reply::is_positive));
     }
+    // Two folds, and the beginning of their merge.
+    let sizes = FoldSizes { rows: 2, fan: 2, ..FoldSizes::default() };
+    for rows in [2, 2, 99] {
+        let piece = store.view().next_fold_piece(ann, &FoldSizes { rows, ..sizes }).unwrap().unwrap();
+        let (written, ticket) = store.commit(ann, |txn| txn.write_folds(piece)).unwrap();
+        ticket.wait_blocking().unwrap();
+        assert!(written);
+    }
     let emails = store.view().emails(ann, None, 99).unwrap();
     let (_, ticket) = store
         .commit(ann, |txn| {
@@ -141,7 +149,7 @@ fn this_version_writes_the_format_that_it_says() {
     }
     assert_eq!(written.len(), known.len());
     let kinds: std::collections::BTreeSet<&str> = known.iter().filter_map(|line| line.split(' ').next()).collect();
-    assert!(kinds.len() >= 27, "only {} kinds of rows: {kinds:?}", kinds.len());
+    assert!(kinds.len() >= 28, "only {} kinds of rows: {kinds:?}", kinds.len());
 }
 
 #[test]

@@ -14,10 +14,10 @@ mod text;
 mod transfer;
 mod truth;
 
-pub use mail::{message, reply, results};
+pub use mail::{message, reply, results, search};
 pub use protocols::{address, command, dot, jmap, lmtp};
 pub use questions::filter;
-pub use rows::{key, row};
+pub use rows::{fold, key, row};
 pub use text::{config, date};
 pub use transfer::{folder, mbox};
 pub use truth::{damage, store};
@@ -34,6 +34,7 @@ pub const BODIES: &[(&str, Body)] = &[
     ("date", date),
     ("dot", dot),
     ("filter", filter),
+    ("fold", fold),
     ("folder", folder),
     ("jmap", jmap),
     ("key", key),
@@ -43,6 +44,7 @@ pub const BODIES: &[(&str, Body)] = &[
     ("reply", reply),
     ("results", results),
     ("row", row),
+    ("search", search),
     ("store", store),
 ];
 

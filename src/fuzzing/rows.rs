@@ -5,11 +5,13 @@ use std::fmt::Debug;
 use super::{Choices, bounded};
 use crate::model::{
     AccountId, AccountRow, Action, ActionId, AddressRow, BlobHash, Decision, EmailId, EmailMetadata, Listing, Mailbox,
-    MailboxUid, MessageRows, ModSeq, Shape, ThreadId, ThreadKey, ToldKey, UtcMillis, VacationResponse, View,
+    MailboxUid, MessageRows, ModSeq, Shape, ThreadId, ThreadKey, Token, ToldKey, UtcMillis, VacationResponse, View,
 };
 use crate::store::engine::Table;
+use crate::store::row::block::{Blocks, Posting, read_block};
+use crate::store::row::fold::{fold_emails, read_fold_emails};
 use crate::store::row::{self, Blob, Octets, Row, content_value, decode_content, decode_frame, decode_tokens};
-use crate::store::{Delivery, EncodedMessage, Error, State, Thread, Told, key};
+use crate::store::{Delivery, EncodedMessage, Error, Folds, State, Thread, Told, key};
 
 /// Any octets under any table are a row that comes back as it was, or an error that says which row is damaged.
 pub fn row(data: &[u8]) {
@@ -27,6 +29,7 @@ pub fn row(data: &[u8]) {
     again::<Action>(data);
     again::<row::Noted>(data);
     again::<row::Sweep>(data);
+    again::<Folds>(data);
     let tokens = decoded(decode_tokens(b"key", data));
     if let Some((prefix, content)) = decoded(decode_content(b"key", data)) {
         let rows = MessageRows { content: content.clone(), ..MessageRows::default() };
@@ -65,6 +68,49 @@ fn decoded<T>(read: Result<T, Error>) -> Option<T> {
         }
         Err(other) => panic!("{other}"),
     }
+}
+
+/// Any octets are a block of postings in order, emails in order, or an error; what was read comes back as it was, and what
+/// is read of a block is no more than its octets can hold.
+pub fn fold(data: &[u8]) {
+    let data = bounded(data);
+    if let Some(ids) = decoded(read_fold_emails(b"key", data)) {
+        assert!(ids.is_sorted() && ids.len() <= data.len());
+        assert_eq!(read_fold_emails(b"key", &fold_emails(&ids)), Ok(ids));
+    }
+    let Some(postings) = decoded(postings(data)) else { return };
+    let positions: usize = postings.iter().map(|posting| posting.positions.len()).sum();
+    assert!(postings.len() + positions <= data.len());
+    let in_order = |one: &Posting, next: &Posting| (&one.token, one.ordinal) <= (&next.token, next.ordinal);
+    assert!(postings.windows(2).all(|pair| in_order(&pair[0], &pair[1])));
+    let mut blocks = Blocks::new(data.len() * 4);
+    for one in &postings {
+        blocks.push(&one.token, one.ordinal, one.fields, &one.positions);
+    }
+    let again = blocks.finish().iter().map(|block| postings_of(&block.value)).collect::<Vec<_>>().concat();
+    // What one posting was may be several now, and the other way round.
+    let flat = |all: &[Posting]| -> Vec<_> {
+        let all = all.iter().filter(|one| !one.positions.is_empty());
+        all.flat_map(|one| one.positions.iter().map(|at| (one.token.clone(), one.ordinal, one.fields, *at))).collect()
+    };
+    assert_eq!(flat(&again), flat(&postings));
+    // A reader that wants but one token finds the same of it, and stops behind it.
+    if let Some(middle) = postings.get(postings.len() / 2).map(|posting| posting.token.clone()) {
+        let mut found = Vec::new();
+        let wanted = |token: &Token, _: u32| (*token <= middle).then_some(*token == middle);
+        let read = read_block(b"key", data, wanted, |posting| found.push(posting));
+        let all: Vec<Posting> = postings.into_iter().filter(|posting| posting.token == middle).collect();
+        assert_eq!((read, found), (Ok(()), all));
+    }
+}
+
+fn postings(data: &[u8]) -> Result<Vec<Posting>, Error> {
+    let mut out = Vec::new();
+    read_block(b"key", data, |_, _| Some(true), |posting| out.push(posting)).map(|()| out)
+}
+
+fn postings_of(data: &[u8]) -> Vec<Posting> {
+    postings(data).unwrap()
 }
 
 /// Keys sort as their parts do, and ids have one spelling.

@@ -144,6 +144,7 @@ replays! {
     date: 200,
     dot: 100,
     filter: 100,
+    fold: 300,
     folder: 200,
     jmap: 300,
     key: 200,
@@ -153,6 +154,7 @@ replays! {
     reply: 200,
     results: 200,
     row: 300,
+    search: 200,
     store: 60,
 }
 
@@ -168,8 +170,9 @@ fn the_shared_corpus() {
     for entry in entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
         for file in files(&entry).into_iter().filter(|file| file.extension().is_some_and(|kind| kind == "eml")) {
             let raw = fs::read(&file).unwrap();
-            for (name, body) in
-                BODIES.iter().filter(|(name, _)| ["message", "reply", "results", "dot", "mbox"].contains(name))
+            for (name, body) in BODIES
+                .iter()
+                .filter(|(name, _)| ["message", "reply", "results", "search", "dot", "mbox"].contains(name))
             {
                 run(&format!("{name} ({})", file.display()), *body, &raw);
             }

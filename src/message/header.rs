@@ -97,6 +97,18 @@ fn has_colon(rest: &[u8]) -> bool {
     field(split_line(rest).0).is_some()
 }
 
+/// A text without case, in one form, with single spaces: in this form values are compared.
+#[must_use]
+pub fn folded(text: &str) -> String {
+    use unicode_normalization::UnicodeNormalization;
+    let folded = if text.is_ascii() {
+        text.to_ascii_lowercase()
+    } else {
+        caseless::default_case_fold_str(&text.nfkc().collect::<String>()).nfkc().collect()
+    };
+    folded.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 impl Field<'_> {
     /// Whether it has that name, in any case.
     #[must_use]

@@ -1,15 +1,18 @@
 //! Search tokens (`storage.md`, "Search"): words as keyed hashes with their fields and positions, addresses as text with
-//! the domain reversed.
+//! the domain reversed, message ids and List-Ids as text, names of header fields as words.
+//!
+//! What a filter for header fields looks for is a piece of a value, not a word: the tokens only say which messages need
+//! not be read. So a name is there wherever the field is, and an id wherever it stands in angle brackets; where one could
+//! not be taken, the empty text says so.
 
 use siphasher::sip::SipHasher13;
 use smallvec::smallvec;
 
-use super::header::fields;
+use super::header::{Field, fields, folded};
 use super::parse::{self, Message};
-use super::refs::message_ids;
 use super::words::each_word;
 pub use crate::model::field::{
-    ATTACHMENT_NAME, ATTACHMENT_TYPE, BCC, BODY, CC, DELIVERED_TO, FROM, LIST_ID, MESSAGE_ID, SUBJECT, TO,
+    ATTACHMENT_NAME, ATTACHMENT_TYPE, BCC, BODY, CC, DELIVERED_TO, FROM, HEADER, LIST_ID, MESSAGE_ID, SUBJECT, TO,
 };
 use crate::model::field::{BAND_BITS, band_of};
 use crate::model::{Address, EmailContent, Secrets, Tokens, Word, limits};
@@ -17,6 +20,22 @@ use crate::model::{Address, EmailContent, Secrets, Tokens, Word, limits};
 /// Numbers between two texts of one field, so that no phrase runs from one into the next.
 const GAP: u32 = 16;
 const HASH_BITS: u64 = (1 << 28) - 1;
+/// Octets of a text.
+const TEXT_OCTETS: usize = 255;
+/// Header fields that nearly every message has, or that are written on delivery: to know that they are there helps nobody.
+const USUAL: [&str; 11] = [
+    "content-transfer-encoding",
+    "content-type",
+    "date",
+    "delivered-to",
+    "from",
+    "message-id",
+    "mime-version",
+    "received",
+    "return-path",
+    "subject",
+    "to",
+];
 
 /// A token as it comes out of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +81,8 @@ pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) 
         let half = |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap_or_default();
         let (hash, position) = (half(both >> 32), half(both));
         match words.last_mut() {
+            // A name that stands twice has one place.
+            Some(word) if word.hash == hash && word.positions.last() == Some(&position) => {}
             Some(word) if word.hash == hash => word.positions.push(position),
             _ => words.push(Word { hash, positions: smallvec![position] }),
         }
@@ -80,6 +101,10 @@ pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) 
 /// Calls `each` with every token of a message: `limits::WORDS` words, `limits::ADDRESSES` texts.
 pub fn each_token(message: &Message<'_>, content: &EmailContent, each: impl FnMut(Seen<'_>)) {
     let mut all = Walk { each, words: 0, texts: 0, next: [0; 16] };
+    // Before all else, so that no bound leaves one out.
+    for field in fields(message.raw()) {
+        all.name(&field);
+    }
     for (people, field) in [(&content.from, FROM), (&content.to, TO), (&content.cc, CC), (&content.bcc, BCC)] {
         for person in people {
             all.words(person.name.as_deref().unwrap_or_default(), field);
@@ -94,14 +119,9 @@ pub fn each_token(message: &Message<'_>, content: &EmailContent, each: impl FnMu
         all.words(attachment.name.as_deref().unwrap_or_default(), ATTACHMENT_NAME);
         all.text(&attachment.media_type, ATTACHMENT_TYPE);
     }
-    for id in content.message_id.iter().chain(&content.in_reply_to).chain(&content.references) {
-        all.text(id, MESSAGE_ID);
-    }
     for field in fields(message.raw()) {
-        if field.is("List-Id") {
-            let named = message_ids(field.value).pop().unwrap_or_else(|| field.unfolded());
-            all.text(&named.to_lowercase(), LIST_ID);
-        } else if field.is("Delivered-To") {
+        all.ids(&field);
+        if field.is("Delivered-To") {
             for person in parse::addresses(field.value) {
                 if let Ok(address) = Address::parse(&person.email) {
                     all.text(&address.reversed_domain(), DELIVERED_TO);
@@ -112,6 +132,28 @@ pub fn each_token(message: &Message<'_>, content: &EmailContent, each: impl FnMu
     for text in message.texts(limits::INDEXED_OCTETS) {
         all.words(&text, BODY);
     }
+}
+
+/// The band of a field's ids, if it is one that has ids.
+#[must_use]
+pub fn ids_of(name: &str) -> Option<u16> {
+    let is = |known: &&str| name.eq_ignore_ascii_case(known);
+    let of_messages = ["Message-ID", "In-Reply-To", "References"].iter().any(&is);
+    if of_messages { Some(MESSAGE_ID) } else { is(&"List-Id").then_some(LIST_ID) }
+}
+
+/// The word that says that a message has a field of this name; none of those that nearly all have.
+#[must_use]
+pub fn name_word(name: &str) -> Option<String> {
+    let name = name.to_ascii_lowercase();
+    (!USUAL.contains(&name.as_str())).then_some(name)
+}
+
+/// What stands in angle brackets, without white space or brackets within.
+pub fn bracketed(value: &str) -> impl Iterator<Item = &str> {
+    let ends = value.match_indices('>').filter_map(|(end, _)| value.get(..end));
+    let ids = ends.filter_map(|before| before.rfind(['<', '>']).and_then(|at| before.get(at..)));
+    ids.filter_map(|id| id.strip_prefix('<')).filter(|id| !id.is_empty() && !id.contains(char::is_whitespace))
 }
 
 struct Walk<F> {
@@ -140,9 +182,31 @@ impl<F: FnMut(Seen<'_>)> Walk<F> {
     }
 
     fn text(&mut self, text: &str, field: u16) {
-        if !text.is_empty() && text.len() <= 255 && self.texts < limits::ADDRESSES {
-            self.texts = self.texts.saturating_add(1);
+        if !text.is_empty() && self.has_room(text) {
             (self.each)(Seen::Text(text, field));
+        }
+    }
+
+    fn has_room(&mut self, text: &str) -> bool {
+        let has_room = text.len() <= TEXT_OCTETS && self.texts < limits::ADDRESSES;
+        self.texts = self.texts.saturating_add(usize::from(has_room));
+        has_room
+    }
+
+    /// That a field of this name is there.
+    fn name(&mut self, field: &Field<'_>) {
+        if let Some(word) = std::str::from_utf8(field.name).ok().and_then(name_word) {
+            self.words = self.words.saturating_add(1);
+            (self.each)(Seen::Word(&word, HEADER, band_of(HEADER) << BAND_BITS));
+        }
+    }
+
+    /// The ids in a field.
+    fn ids(&mut self, field: &Field<'_>) {
+        let Some(of) = std::str::from_utf8(field.name).ok().and_then(ids_of) else { return };
+        for id in bracketed(&folded(&field.decoded())) {
+            let id = if self.has_room(id) { id } else { "" };
+            (self.each)(Seen::Text(id, of));
         }
     }
 }
@@ -164,6 +228,23 @@ mod tests {
         assert!(lunch.positions.windows(2).all(|pair| pair[0] < pair[1]));
         let texts: Vec<&str> = found.texts.iter().map(|(text, _)| text.as_str()).collect();
         assert_eq!(texts, ["1@x", "org.example.mail@ann", "team.example.org"]);
+    }
+
+    #[test]
+    fn header_fields_are_known_by_name_and_ids_as_they_are_sought() {
+        let long = "x".repeat(300);
+        let raw = format!(
+            "Subject: x\r\nX-Loop: 1\r\nx-loop: 2\r\nReferences: a <1@X> (<2@x>)\r\n\t<3 @x> <<4@x>> <{long}>\r\n\r\n"
+        );
+        let message = Message::parse(raw.as_bytes());
+        let found = tokens(&message, &super::super::content::content(&message), &Secrets::default());
+        let texts: Vec<&str> = found.texts.iter().map(|(text, _)| text.as_str()).collect();
+        assert_eq!(texts, ["", "1@x", "2@x", "4@x"]);
+        let hash = WordHash::new(&Secrets::default());
+        let names = |word: &str| found.words.iter().find(|known| known.hash == hash.of(word)).map(Word::fields);
+        assert_eq!(names("x-loop"), Some(HEADER));
+        assert_eq!(names("references"), Some(HEADER));
+        assert_eq!(names("subject"), None);
     }
 
     #[test]

@@ -130,6 +130,15 @@ impl Word {
     }
 }
 
+/// What an email can be found by.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Token {
+    /// Keyed hash of a word.
+    Word(u32),
+    /// A token that is kept as text.
+    Text(String),
+}
+
 /// The search tokens of an email.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tokens {

@@ -26,6 +26,8 @@ pub const ATTACHMENT_TYPE: u16 = 256;
 pub const LIST_ID: u16 = 512;
 /// Message-ID, In-Reply-To, References.
 pub const MESSAGE_ID: u16 = 1024;
+/// Names of header fields, but for those that nearly every message has.
+pub const HEADER: u16 = 2048;
 
 /// Bits of a number within a band: `limits::WORDS` and the gaps between texts fit.
 pub const BAND_BITS: u32 = 17;

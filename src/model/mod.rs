@@ -28,7 +28,9 @@ pub use address::{Address, AddressError};
 pub use change::{Change, DataType};
 pub use clock::{Clock, UtcMillis};
 pub use decision::{Decision, Verdict};
-pub use email::{EmailAddress, EmailContent, EmailMetadata, MessageRows, PartOffsets, SentAt, Tokens, Word};
+pub use email::{
+    EmailAddress, EmailContent, EmailMetadata, MessageRows, PartOffsets, Positions, SentAt, Token, Tokens, Word,
+};
 pub use envelope::{Body, Client, Envelope, Notify, OriginalRecipient, Recipient, Ret};
 pub use id::{AccountId, ActionId, BlobHash, EmailId, MailboxUid, ModSeq, ThreadId, ThreadKey, ToldKey};
 pub use identity::Identity;

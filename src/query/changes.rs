@@ -35,8 +35,8 @@ pub(super) fn changes(
     }
     let touched = touched(view, asked)?;
     let new = list(view, secrets, results, supply, None)?;
-    let mut source = Source::new(view, results.account);
     let matcher = Matcher::new(&results.filter, secrets);
+    let mut source = Source::new(view, results.account, &matcher);
     let mut removed = Vec::new();
     for (id, metadata) in touched.iter().filter(|(_, metadata)| metadata.created <= asked.since) {
         let mut email = Candidate::new(&mut source, *id, metadata);

@@ -16,7 +16,7 @@ use crate::model::{
 };
 use crate::store::engine::Engine;
 use crate::store::engine::memory::Memory;
-use crate::store::{Copied, EncodedMessage, Error, NewEmail, NewMailbox, Options, Store, Txn};
+use crate::store::{Copied, EncodedMessage, Error, FoldSizes, NewEmail, NewMailbox, Options, Store, Txn};
 
 /// Whose account it is.
 pub(super) const ACCOUNT: AccountId = AccountId(1);
@@ -78,6 +78,11 @@ pub(super) enum Op {
         what: u8,
         most: usize,
     },
+    /// Steps of folding the search index: no answer changes.
+    Fold {
+        steps: usize,
+        rows: usize,
+    },
 }
 
 /// A destroyed email.
@@ -108,6 +113,7 @@ pub(super) fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
         3 => (views(), proptest::sample::select(vec![1, 2, 100]))
             .prop_map(|((uid, view), most)| Op::Make { uid, view, most }),
         1 => (views(), 1usize..20).prop_map(|((uid, view), most)| Op::Drop { uid, view, most }),
+        2 => (1usize..6, 1usize..4).prop_map(|(steps, rows)| Op::Fold { steps, rows }),
     ];
     proptest::collection::vec(op, 1..most)
 }
@@ -255,6 +261,13 @@ impl Drive {
                 self.done(ACCOUNT, |txn| txn.drop_view(*uid, *view, *most)).unwrap();
                 None
             }
+            Op::Fold { steps, rows } => {
+                self.fold(
+                    *steps,
+                    &FoldSizes { rows: *rows, row_octets: 1 << 20, block: 200, fan: 2, piece: 400, last_level: 2 },
+                );
+                None
+            }
         };
         assert_eq!(self.modseq().0, before.0 + u64::from(changed.is_some()));
         if let Some(id) = changed {
@@ -368,6 +381,15 @@ impl Drive {
         let (value, ticket) = self.store.commit(account, change)?;
         ticket.wait_blocking()?;
         Ok(value)
+    }
+
+    fn fold(&self, steps: usize, sizes: &FoldSizes) {
+        for _ in 0..steps {
+            let Some(piece) = self.store.view().next_fold_piece(ACCOUNT, sizes).unwrap() else { return };
+            let (written, ticket) = self.store.commit(ACCOUNT, |txn| txn.write_folds(piece)).unwrap();
+            ticket.wait_blocking().unwrap();
+            assert!(written, "nobody else changes the account");
+        }
     }
 
     fn at(&self, which: usize) -> Option<usize> {

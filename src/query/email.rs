@@ -1,8 +1,10 @@
 //! One email under examination: its facts, and what must be fetched to decide a condition, each at most once.
 
 use super::Error;
+use super::evaluate::Matcher;
+use super::hits::Hits;
 use super::threads::{Share, Threads};
-use crate::model::{AccountId, EmailContent, EmailId, EmailMetadata, Tokens};
+use crate::model::{AccountId, EmailContent, EmailId, EmailMetadata};
 use crate::store::View;
 
 /// Where candidates read.
@@ -11,11 +13,20 @@ pub(super) struct Source<'v> {
     pub(super) view: &'v View<'v>,
     pub(super) account: AccountId,
     pub(super) threads: Threads<'v>,
+    /// What the search index says, by the number of the matcher's needle.
+    hits: Vec<Hits<'v>>,
 }
 
 impl<'v> Source<'v> {
-    pub(super) fn new(view: &'v View<'v>, account: AccountId) -> Self {
-        Self { view, account, threads: Threads::new(view, account) }
+    /// For a matcher.
+    pub(super) fn new(view: &'v View<'v>, account: AccountId, matcher: &Matcher) -> Self {
+        let hits = matcher.needles().iter().map(|needle| Hits::new(view, account, needle)).collect();
+        Self { view, account, threads: Threads::new(view, account), hits }
+    }
+
+    /// The first email not before `from` that may have a needle of the matcher.
+    pub(super) fn next_hit(&mut self, needle: usize, from: EmailId) -> Result<Option<EmailId>, Error> {
+        Ok(self.hits.get_mut(needle).map_or(Ok(Some(from)), |hits| hits.seek(from))?)
     }
 }
 
@@ -26,13 +37,13 @@ pub(super) struct Candidate<'s, 'v> {
     pub(super) id: EmailId,
     pub(super) metadata: &'s EmailMetadata,
     content: Option<Option<(Vec<u8>, EmailContent)>>,
-    tokens: Option<Option<Tokens>>,
+    received: Option<Option<Vec<u8>>>,
     message: Option<Option<Vec<u8>>>,
 }
 
 impl<'s, 'v> Candidate<'s, 'v> {
     pub(super) fn new(source: &'s mut Source<'v>, id: EmailId, metadata: &'s EmailMetadata) -> Self {
-        Self { source, id, metadata, content: None, tokens: None, message: None }
+        Self { source, id, metadata, content: None, received: None, message: None }
     }
 
     /// What a list shows of it.
@@ -43,18 +54,30 @@ impl<'s, 'v> Candidate<'s, 'v> {
         Ok(self.content.as_ref().and_then(Option::as_ref).map(|(_, content)| content))
     }
 
-    /// Its search tokens.
-    pub(super) fn tokens(&mut self) -> Result<Option<&Tokens>, Error> {
-        if self.tokens.is_none() {
-            self.tokens = Some(self.source.view.tokens(self.source.account, self.id)?);
+    /// Whether it may have a needle of the matcher: not known of what is destroyed.
+    pub(super) fn may_have(&mut self, needle: usize) -> Result<Option<bool>, Error> {
+        if self.metadata.deleted.is_some() {
+            return Ok(None);
         }
-        Ok(self.tokens.as_ref().and_then(Option::as_ref))
+        let hits = self.source.hits.get_mut(needle);
+        Ok(hits.map(|hits| hits.may_have(self.id, self.metadata.created)).transpose()?)
     }
 
-    /// Its octets, trace prefix included.
+    /// The message as it was received; none of what is destroyed.
+    pub(super) fn received(&mut self) -> Result<Option<&[u8]>, Error> {
+        if self.received.is_none() {
+            let live = self.metadata.deleted.is_none();
+            let view = self.source.view;
+            self.received = Some(if live { view.received(&self.metadata.blob)? } else { None });
+        }
+        Ok(self.received.as_ref().and_then(Option::as_deref))
+    }
+
+    /// Its octets, trace prefix included; none of what is destroyed.
     pub(super) fn message(&mut self) -> Result<Option<&[u8]>, Error> {
         if self.message.is_none() {
-            self.message = Some(self.source.view.message(self.source.account, self.id)?);
+            let live = self.metadata.deleted.is_none();
+            self.message = Some(if live { self.source.view.message(self.source.account, self.id)? } else { None });
         }
         Ok(self.message.as_ref().and_then(Option::as_deref))
     }

@@ -2,15 +2,18 @@
 //!
 //! A condition is true, false or not known. Of a live email every condition is known. Of the past only those are that
 //! never change: what is false by them alone cannot have been in the results at any time (`Moment::Ever`).
+//!
+//! A text is looked for in the search index first (`hits`), which tells without reading the message that it is not there.
+//! The same index leads a walk over emails past those that cannot match (`Matcher::next`), whatever the filter is made of.
 
 use super::Error;
-use super::email::Candidate;
+use super::email::{Candidate, Source};
 use super::filter::{Condition, Filter};
 use super::text::{Needle, WORDS, pieces};
 use super::threads::Share;
-use crate::message::header::fields;
+use crate::message::header::{fields, folded};
 use crate::message::tokens;
-use crate::model::Secrets;
+use crate::model::{EmailId, Secrets};
 
 /// When an email should match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +26,11 @@ pub(super) enum Moment {
 
 /// A filter made ready.
 #[derive(Debug)]
-pub(super) struct Matcher(Node);
+pub(super) struct Matcher {
+    node: Node,
+    /// What is looked for in the search index, by number.
+    needles: Vec<Needle>,
+}
 
 #[derive(Debug)]
 enum Node {
@@ -31,49 +38,120 @@ enum Node {
     Or(Vec<Self>),
     Not(Vec<Self>),
     Is(Condition),
-    Text(Needle),
-    Header { name: String, pieces: Vec<String> },
+    /// A needle, by its number.
+    Text(usize),
+    /// The needles are in whatever message matches.
+    Header {
+        name: String,
+        pieces: Vec<String>,
+        needles: Vec<usize>,
+    },
 }
 
 impl Matcher {
     /// Of a filter that was validated.
     pub(super) fn new(filter: &Filter, secrets: &Secrets) -> Self {
-        Self(Node::of(filter, secrets))
+        let mut needles = Vec::new();
+        Self { node: Node::of(filter, secrets, &mut needles), needles }
+    }
+
+    /// What is looked for in the search index.
+    pub(super) fn needles(&self) -> &[Needle] {
+        &self.needles
+    }
+
+    /// The first email not before `from` that may match, by the search index.
+    pub(super) fn next(&self, source: &mut Source<'_>, from: EmailId) -> Result<Option<EmailId>, Error> {
+        self.node.next(source, from)
+    }
+
+    /// Whether the search index leaves but some emails.
+    pub(super) fn is_sought(&self) -> bool {
+        self.node.is_sought()
     }
 
     /// Whether the email matches, or (`Moment::Ever`) may have matched once.
     pub(super) fn matches(&self, email: &mut Candidate<'_, '_>, moment: Moment) -> Result<bool, Error> {
-        let known = self.0.decide(email, moment)?;
+        let known = self.node.decide(email, moment, &self.needles)?;
         Ok(known.unwrap_or(moment == Moment::Ever))
     }
 }
 
 impl Node {
-    fn of(filter: &Filter, secrets: &Secrets) -> Self {
-        let all = |parts: &[Filter]| {
-            let mut nodes: Vec<Self> = parts.iter().map(|part| Self::of(part, secrets)).collect();
+    fn of(filter: &Filter, secrets: &Secrets, needles: &mut Vec<Needle>) -> Self {
+        let mut all = |parts: &[Filter]| {
+            let mut nodes: Vec<Self> = parts.iter().map(|part| Self::of(part, secrets, needles)).collect();
             nodes.sort_by_key(Self::cost);
             nodes
         };
-        let text = |text: &str, fields| Self::Text(Needle::new(text, fields, secrets));
         match filter {
             Filter::And(parts) => Self::And(all(parts)),
             Filter::Or(parts) => Self::Or(all(parts)),
             Filter::Not(parts) => Self::Not(all(parts)),
-            Filter::Is(condition) => match condition {
-                Condition::Text(what) => text(what, WORDS),
-                Condition::From(what) => text(what, tokens::FROM),
-                Condition::To(what) => text(what, tokens::TO),
-                Condition::Cc(what) => text(what, tokens::CC),
-                Condition::Bcc(what) => text(what, tokens::BCC),
-                Condition::Subject(what) => text(what, tokens::SUBJECT),
-                Condition::Body(what) => text(what, tokens::BODY),
-                Condition::Header { name, text } => {
-                    let sought = pieces(text.as_deref().unwrap_or_default());
-                    Self::Header { name: name.clone(), pieces: sought.iter().map(|piece| fold(piece)).collect() }
+            Filter::Is(condition) => Self::of_condition(condition, secrets, needles),
+        }
+    }
+
+    fn of_condition(condition: &Condition, secrets: &Secrets, needles: &mut Vec<Needle>) -> Self {
+        let mut sought = |needle: Needle| {
+            // An empty needle is in every email.
+            if needle.is_empty() {
+                return Self::And(Vec::new());
+            }
+            needles.push(needle);
+            Self::Text(needles.len() - 1)
+        };
+        let text = |text: &str, fields| Needle::new(text, fields, secrets);
+        match condition {
+            Condition::Text(what) => sought(text(what, WORDS)),
+            Condition::From(what) => sought(text(what, tokens::FROM)),
+            Condition::To(what) => sought(text(what, tokens::TO)),
+            Condition::Cc(what) => sought(text(what, tokens::CC)),
+            Condition::Bcc(what) => sought(text(what, tokens::BCC)),
+            Condition::Subject(what) => sought(text(what, tokens::SUBJECT)),
+            Condition::Body(what) => sought(text(what, tokens::BODY)),
+            Condition::AttachmentName(what) => sought(text(what, tokens::ATTACHMENT_NAME)),
+            Condition::AttachmentType(what) => sought(Needle::of_type(what)),
+            Condition::Header { name, text } => {
+                let pieces: Vec<String> =
+                    pieces(text.as_deref().unwrap_or_default()).iter().map(|piece| folded(piece)).collect();
+                let ids = pieces.iter().filter_map(|piece| Needle::of_id(name, piece));
+                let first = needles.len();
+                needles.extend(Needle::of_field(name, secrets).into_iter().chain(ids));
+                Self::Header { name: name.clone(), pieces, needles: (first..needles.len()).collect() }
+            }
+            other => Self::Is(other.clone()),
+        }
+    }
+
+    /// Whether it is false of all but the hits of some needle.
+    fn is_sought(&self) -> bool {
+        match self {
+            Self::And(parts) => parts.iter().any(Self::is_sought),
+            Self::Or(parts) => parts.iter().all(Self::is_sought),
+            Self::Text(_) => true,
+            Self::Header { needles, .. } => !needles.is_empty(),
+            Self::Not(_) | Self::Is(_) => false,
+        }
+    }
+
+    fn next(&self, source: &mut Source<'_>, from: EmailId) -> Result<Option<EmailId>, Error> {
+        match self {
+            Self::And(parts) => meet(parts, from, |part, from| part.next(source, from)),
+            Self::Or(parts) => {
+                let mut first: Option<EmailId> = None;
+                for part in parts {
+                    let found = part.next(source, from)?;
+                    if found == Some(from) {
+                        return Ok(found);
+                    }
+                    first = first.into_iter().chain(found).min();
                 }
-                other => Self::Is(other.clone()),
-            },
+                Ok(first)
+            }
+            Self::Text(needle) => source.next_hit(*needle, from),
+            Self::Header { needles, .. } => meet(needles, from, |needle, from| source.next_hit(*needle, from)),
+            Self::Not(_) | Self::Is(_) => Ok(Some(from)),
         }
     }
 
@@ -88,35 +166,65 @@ impl Node {
             ) => 1,
             Self::Is(Condition::HasAttachment(_)) => 2,
             Self::Is(_) => 0,
-            Self::Text(_) => 3,
+            Self::Text { .. } => 3,
             Self::Header { .. } => 4,
         }
     }
 
-    fn decide(&self, email: &mut Candidate<'_, '_>, moment: Moment) -> Result<Option<bool>, Error> {
+    fn decide(&self, email: &mut Candidate<'_, '_>, moment: Moment, needles: &[Needle]) -> Result<Option<bool>, Error> {
+        let mut all = |parts: &[Self], wanted: bool| {
+            let mut known = Some(true);
+            for part in parts {
+                match part.decide(email, moment, needles)? {
+                    Some(is) if is == wanted => {}
+                    Some(_) => return Ok(Some(false)),
+                    None => known = None,
+                }
+            }
+            Ok(known)
+        };
         match self {
-            Self::And(parts) => all(parts, true, email, moment),
+            Self::And(parts) => all(parts, true),
             // Any of these: not all of them false. None of these: all of them false.
-            Self::Or(parts) => Ok(all(parts, false, email, moment)?.map(|none| !none)),
-            Self::Not(parts) => all(parts, false, email, moment),
+            Self::Or(parts) => Ok(all(parts, false)?.map(|none| !none)),
+            Self::Not(parts) => all(parts, false),
             Self::Is(condition) => is(condition, email, moment),
-            Self::Text(needle) => has_text(needle, email),
-            Self::Header { name, pieces } => Ok(email.message()?.map(|raw| has_header(raw, name, pieces))),
+            // By the index, which is of hashes, and then by the message itself.
+            Self::Text(at) => match (email.may_have(*at)?, needles.get(*at)) {
+                (Some(true), Some(needle)) => Ok(email.received()?.map(|raw| needle.confirms(raw))),
+                (known, _) => Ok(known),
+            },
+            Self::Header { name, pieces, needles } => {
+                for needle in needles {
+                    if email.may_have(*needle)? == Some(false) {
+                        return Ok(Some(false));
+                    }
+                }
+                Ok(email.message()?.map(|raw| has_header(raw, name, pieces)))
+            }
         }
     }
 }
 
-/// Whether all of these are `wanted`.
-fn all(parts: &[Node], wanted: bool, email: &mut Candidate<'_, '_>, moment: Moment) -> Result<Option<bool>, Error> {
-    let mut known = Some(true);
-    for part in parts {
-        match part.decide(email, moment)? {
-            Some(is) if is == wanted => {}
-            Some(_) => return Ok(Some(false)),
-            None => known = None,
+/// The first email not before `from` at which all parts meet.
+fn meet<T>(
+    parts: &[T],
+    from: EmailId,
+    mut next: impl FnMut(&T, EmailId) -> Result<Option<EmailId>, Error>,
+) -> Result<Option<EmailId>, Error> {
+    let mut at = from;
+    loop {
+        let before = at;
+        for part in parts {
+            match next(part, at)? {
+                Some(found) => at = found,
+                None => return Ok(None),
+            }
+        }
+        if at == before {
+            return Ok(Some(at));
         }
     }
-    Ok(known)
 }
 
 fn is(condition: &Condition, email: &mut Candidate<'_, '_>, moment: Moment) -> Result<Option<bool>, Error> {
@@ -147,34 +255,18 @@ fn is(condition: &Condition, email: &mut Candidate<'_, '_>, moment: Moment) -> R
         | Condition::Bcc(_)
         | Condition::Subject(_)
         | Condition::Body(_)
+        | Condition::AttachmentName(_)
+        | Condition::AttachmentType(_)
         | Condition::Header { .. } => None,
     })
-}
-
-/// By the tokens, which are hashes, and then by the message itself.
-fn has_text(needle: &Needle, email: &mut Candidate<'_, '_>) -> Result<Option<bool>, Error> {
-    if needle.is_empty() {
-        return Ok(Some(true));
-    }
-    match email.tokens()?.map(|tokens| needle.matches(tokens)) {
-        Some(true) => Ok(email.message()?.map(|raw| needle.confirms(raw))),
-        other => Ok(other),
-    }
 }
 
 /// Every piece must stand in the value of one field of that name.
 fn has_header(raw: &[u8], name: &str, pieces: &[String]) -> bool {
     fields(raw).filter(|field| field.is(name)).any(|field| {
         pieces.is_empty() || {
-            let value = fold(&field.decoded());
+            let value = folded(&field.decoded());
             pieces.iter().all(|piece| value.contains(piece.as_str()))
         }
     })
-}
-
-/// Without case, in one form, with single spaces.
-fn fold(text: &str) -> String {
-    use unicode_normalization::UnicodeNormalization;
-    let folded: String = caseless::default_case_fold_str(&text.nfkc().collect::<String>()).nfkc().collect();
-    folded.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -66,6 +66,10 @@ pub enum Condition {
     Subject(String),
     /// The text is in the body.
     Body(String),
+    /// The text is in the name of an attachment. Not in RFC 8621.
+    AttachmentName(String),
+    /// It has an attachment of this media type; `type` or `type/` stands for all of that type. Not in RFC 8621.
+    AttachmentType(String),
     /// It has a header field of this name, with the text in its value where one is given.
     Header {
         /// The field's name, in any case.
@@ -148,7 +152,9 @@ impl Condition {
             | Self::Cc(text)
             | Self::Bcc(text)
             | Self::Subject(text)
-            | Self::Body(text) => [Some(text), None],
+            | Self::Body(text)
+            | Self::AttachmentName(text)
+            | Self::AttachmentType(text) => [Some(text), None],
             Self::Header { name, text } => [Some(name), text.as_deref()],
             Self::InMailbox(_)
             | Self::InMailboxOtherThan(_)

@@ -1,7 +1,8 @@
 //! The way that always serves: a supply of emails, newest first, against the filter; then sorted, collapsed and cut. Of
 //! all emails, or of a listing that holds every match.
 //!
-//! Where the order asked for is that of the walk and nothing behind the section is asked for, the walk ends with it.
+//! Where the order asked for is that of the walk and nothing behind the section is asked for, the walk ends with it. What
+//! the search index rules out is passed over, where the plan says so (`Matcher::next`).
 
 use std::collections::HashSet;
 
@@ -62,14 +63,19 @@ pub(super) fn list(
     most: Option<usize>,
 ) -> Result<Vec<Entry>, Error> {
     let matcher = Matcher::new(&results.filter, secrets);
-    let mut source = Source::new(view, results.account);
+    let mut source = Source::new(view, results.account, &matcher);
     let natural = sort::is_natural(&results.sort);
     let most = most.filter(|_| natural).unwrap_or(usize::MAX);
     let mut found: Vec<Entry> = Vec::new();
     let mut threads = HashSet::new();
-    while found.len() < most
-        && let Some((id, metadata)) = supply.next_email()?
-    {
+    let mut from = EmailId(0);
+    while found.len() < most {
+        if supply.is_sought() {
+            let Some(at) = matcher.next(&mut source, from)? else { break };
+            supply.skip_to(at);
+        }
+        let Some((id, metadata)) = supply.next_email()? else { break };
+        from = EmailId(id.0.saturating_add(1));
         let mut email = Candidate::new(&mut source, id, &metadata);
         // What its thread shows already needs no deciding.
         if natural && results.collapse && threads.contains(&metadata.thread) {

@@ -3,7 +3,7 @@
 //!
 //! - Every answer is made on one view, and every way to it gives the same answer; `plan` chooses. The way that always
 //!   serves is `generic`: a walk over all emails, newest first, that keeps of each match what it is sorted by and no more.
-//!   A query that a kept listing answers costs its own length (`fast`).
+//!   A query that a kept listing answers costs its own length (`fast`), and one with a text what the search index leaves.
 //! - A state is the account's newest change of an email. From any state since the last purge, `changes` tells what a
 //!   client must take out and put in; it may name more than changed, never less.
 //! - Bounds of filter and sort stand in `model::limits` and are checked before anything is read.
@@ -18,6 +18,7 @@ mod evaluate;
 mod fast;
 mod filter;
 mod generic;
+mod hits;
 mod plan;
 mod snippet;
 mod sort;
@@ -31,6 +32,8 @@ mod drive;
 mod fast_tests;
 #[cfg(test)]
 mod naive;
+#[cfg(test)]
+mod search_tests;
 #[cfg(test)]
 mod tests;
 

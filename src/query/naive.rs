@@ -23,8 +23,9 @@ pub(super) const SUBJECTS: [(&str, &str, &str); 6] = [
 ];
 /// Words of bodies.
 pub(super) const BODY: [&str; 5] = ["alpha", "Beta", "big", "LUNCH", "ann"];
-/// Names of attached files.
-pub(super) const FILES: [&str; 2] = ["plan.txt", "big lunch.pdf"];
+/// Names and media types of attached files.
+pub(super) const FILES: [(&str, &str); 2] =
+    [("plan.txt", "application/octet-stream"), ("big lunch.pdf", "application/pdf")];
 /// Values of a header field.
 pub(super) const MARKS: [&str; 3] = ["one", "ONE  two", "5.1"];
 /// Keywords.
@@ -93,9 +94,9 @@ impl Draft {
         match self.file {
             None => format!("{header}\r\n{text}\r\n"),
             Some(at) => format!(
-                "{header}\r\n--cut\r\n\r\n{text}\r\n--cut\r\nContent-Type: application/octet-stream\r\n\
+                "{header}\r\n--cut\r\n\r\n{text}\r\n--cut\r\nContent-Type: {}\r\n\
                  Content-Disposition: attachment; filename=\"{}\"\r\n\r\nxyz\r\n--cut--\r\n",
-                FILES[at]
+                FILES[at].1, FILES[at].0
             ),
         }
     }
@@ -115,7 +116,7 @@ impl Draft {
             "cc" => people(&mut self.cc.into_iter()),
             "bcc" => people(&mut self.bcc.into_iter()),
             "subject" => self.subject.map(|at| SUBJECTS[at].0.to_owned()).into_iter().collect(),
-            "file" => self.file.map(|at| FILES[at].to_owned()).into_iter().collect(),
+            "file" => self.file.map(|at| FILES[at].0.to_owned()).into_iter().collect(),
             _ => vec![self.text()],
         }
     }
@@ -205,6 +206,11 @@ impl Account {
             Condition::Bcc(what) => text(what, &["bcc"]),
             Condition::Subject(what) => text(what, &["subject"]),
             Condition::Body(what) => text(what, &["body"]),
+            Condition::AttachmentName(what) => text(what, &["file"]),
+            Condition::AttachmentType(what) => mail.draft.file.is_some_and(|at| {
+                let whole = what.split_once('/').is_some_and(|(_, kind)| !kind.is_empty());
+                if whole { FILES[at].1 == what } else { FILES[at].1.split('/').next() == what.split('/').next() }
+            }),
             Condition::Header { name, text } => {
                 let mut fields = mail.draft.fields();
                 if mail.draft.traced {

@@ -4,6 +4,8 @@
 //!   is newest first: any page, position, total and change by index rows and ranks.
 //! - *All mail* newest first without a filter is the order of the emails themselves; its total is known.
 //! - A listing *filtered*: further conditions decide each email of a listing that holds every match.
+//! - *Search*: the search index names the emails that may have the texts of the filter; each is decided. Where a listing
+//!   holds every match, only what is in both is looked at.
 //! - The *generic* way reads all emails.
 //!
 //! Every way gives the same answer. A plan reads the account's row and those of the mailboxes that the filter names, never
@@ -16,10 +18,11 @@
 use std::fmt;
 
 use super::conjuncts::{Asked, asked};
+use super::evaluate::Matcher;
 use super::sort::is_natural;
 use super::supply::{Range, Supply};
 use super::{Error, Results};
-use crate::model::{AccountId, Kept, Listing, MailboxUid, Shape, Stage, UtcMillis, View as Filter};
+use crate::model::{AccountId, Kept, Listing, MailboxUid, Secrets, Shape, Stage, UtcMillis, View as Filter};
 use crate::store::View;
 
 /// A view of fewer emails than this is not worth keeping: they are read as fast as its rows are written.
@@ -34,6 +37,8 @@ pub enum Way {
     Listing(Listing),
     /// All mail, newest first, is the answer.
     AllMail,
+    /// What the search index leaves, of the listing or of all emails, each decided by the filter.
+    Search(Option<Listing>),
     /// A listing, each of its emails decided by the filter.
     Filtered(Listing),
     /// All emails, each decided by the filter.
@@ -47,6 +52,7 @@ impl Way {
         match self {
             Self::Listing(_) => "listing",
             Self::AllMail => "all mail",
+            Self::Search(_) => "search",
             Self::Filtered(_) => "filtered listing",
             Self::Generic => "generic",
         }
@@ -57,6 +63,7 @@ impl Way {
     pub fn listing(self) -> Option<Listing> {
         match self {
             Self::Listing(listing) | Self::Filtered(listing) => Some(listing),
+            Self::Search(listing) => listing,
             Self::AllMail | Self::Generic => None,
         }
     }
@@ -84,7 +91,8 @@ pub struct Plan {
 impl Plan {
     /// Where to take the emails for a walk.
     pub(super) fn supply<'v>(&self, view: &'v View<'v>, account: AccountId) -> Supply<'v> {
-        Supply::new(view, account, self.way.listing(), self.range)
+        let supply = Supply::new(view, account, self.way.listing(), self.range);
+        if matches!(self.way, Way::Search(_)) { supply.sought() } else { supply }
     }
 
     /// The view made on demand that served, where it is time to note that.
@@ -111,6 +119,10 @@ impl fmt::Display for Plan {
                 write!(out, "listing: {}; {emails} emails, {counted}", words(listing))?;
             }
             Way::AllMail => write!(out, "all mail: {emails} emails, newest first")?,
+            Way::Search(Some(listing)) => {
+                write!(out, "search: {}; what the index leaves of {emails} emails is decided", words(listing))?;
+            }
+            Way::Search(None) => write!(out, "search: what the index leaves of {emails} emails is decided")?,
             Way::Filtered(listing) => {
                 write!(out, "filtered listing: {}; each of {emails} emails is decided", words(listing))?;
             }
@@ -248,6 +260,15 @@ pub(super) fn ways(view: &View<'_>, results: &Results) -> Result<Ways, Error> {
     filtered.sort_by_key(|plan| plan.length);
     if filtered.is_empty() {
         ways.others.push(("filtered listing", "no kept listing holds every match".to_owned()));
+    }
+    if Matcher::new(&results.filter, &Secrets::default()).is_sought() {
+        // A listing of most of the mail leaves nothing out that is worth the reading of it.
+        let narrow = filtered.first().filter(|plan| plan.length.saturating_mul(2) <= emails);
+        let within = narrow.map(|plan| Plan { way: Way::Search(plan.way.listing()), ..plan.clone() });
+        ways.candidates.extend(within);
+        ways.candidates.push(Plan { way: Way::Search(None), ..base.clone() });
+    } else {
+        ways.others.push(("search", "the filter has no text that every match must have".to_owned()));
     }
     ways.candidates.extend(filtered);
     ways.candidates.push(base);

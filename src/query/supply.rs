@@ -55,13 +55,39 @@ pub(super) struct Supply<'v> {
     /// What was read, up to here; nothing where that was all.
     upto: Option<Option<EmailId>>,
     step: usize,
+    /// Who walks skips what the search index rules out.
+    sought: bool,
 }
 
 impl<'v> Supply<'v> {
     /// Over all mail, or over a listing that is whole.
     pub(super) fn new(view: &'v View<'v>, account: AccountId, listing: Option<Listing>, range: Range) -> Self {
         let upto = (range.first <= range.last).then(|| range.first.0.checked_sub(1).map(EmailId));
-        Self { view, account, listing, range, read: VecDeque::new(), upto, step: FIRST }
+        Self { view, account, listing, range, read: VecDeque::new(), upto, step: FIRST, sought: false }
+    }
+
+    /// Of which only what the search index leaves is looked at.
+    pub(super) fn sought(self) -> Self {
+        Self { sought: true, ..self }
+    }
+
+    /// Whether only what the search index leaves is worth a look.
+    pub(super) fn is_sought(&self) -> bool {
+        self.sought
+    }
+
+    /// Passes over what is newer than this.
+    pub(super) fn skip_to(&mut self, id: EmailId) {
+        while self.read.front().is_some_and(|(known, _)| *known < id) {
+            self.read.pop_front();
+        }
+        let before = id.0.checked_sub(1).map(EmailId);
+        if self.read.is_empty()
+            && let Some(upto) = self.upto.as_mut().filter(|upto| **upto < before)
+        {
+            // One that lies apart; where more of them follow each other, more are read.
+            (*upto, self.step) = (before, 1);
+        }
     }
 
     /// The next email.
@@ -102,7 +128,7 @@ impl<'v> Supply<'v> {
         if self.read.len() >= self.step {
             self.upto = self.read.back().map(|(id, _)| Some(*id));
         }
-        self.step = STEP;
+        self.step = self.step.saturating_mul(4).min(STEP);
         Ok(())
     }
 }

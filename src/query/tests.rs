@@ -46,8 +46,28 @@ pub(super) fn condition() -> impl Strategy<Value = Condition> {
         ];
         proptest::sample::select(texts.to_vec()).prop_map(str::to_owned)
     };
-    let name = proptest::sample::select(vec!["X-Mark", "subject", "FROM", "Delivered-To", "X-None", "References"]);
-    let value = proptest::sample::select(vec!["one", "one two", "\"one two\"", "5.", "lee", "lunch big", "r1@x", ""]);
+    let name = proptest::sample::select(vec![
+        "X-Mark",
+        "subject",
+        "FROM",
+        "Delivered-To",
+        "X-None",
+        "References",
+        "message-id",
+    ]);
+    let value = proptest::sample::select(vec![
+        "one",
+        "one two",
+        "\"one two\"",
+        "5.",
+        "lee",
+        "lunch big",
+        "r1@x",
+        "<r1@x>",
+        "<r2@x> <R1@X>",
+        "<>",
+        "",
+    ]);
     let header = (name, proptest::option::of(value))
         .prop_map(|(name, text)| Condition::Header { name: name.into(), text: text.map(str::to_owned) });
     prop_oneof![
@@ -70,6 +90,9 @@ pub(super) fn condition() -> impl Strategy<Value = Condition> {
         1 => text().prop_map(Condition::Bcc),
         2 => text().prop_map(Condition::Subject),
         2 => text().prop_map(Condition::Body),
+        1 => text().prop_map(Condition::AttachmentName),
+        1 => proptest::sample::select(vec!["application/pdf", "application/", "application", "text", "application/p"])
+            .prop_map(|kind| Condition::AttachmentType(kind.into())),
         2 => header,
     ]
 }

@@ -41,7 +41,7 @@ pub(super) struct Piece {
     /// In which fields the phrase may be.
     pub(super) fields: u16,
     /// Texts with one of these beginnings.
-    pub(super) texts: Vec<String>,
+    pub(super) texts: Vec<Text>,
     /// In which fields the texts may be.
     pub(super) text_fields: u16,
 }
@@ -53,6 +53,20 @@ pub(super) struct Sought {
     pub(super) hash: u32,
     /// How far behind the phrase's first word.
     pub(super) step: u32,
+}
+
+/// A text token that is looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Text {
+    pub(super) begins: String,
+    /// Nothing may follow.
+    pub(super) whole: bool,
+}
+
+impl Text {
+    fn is(&self, text: &str) -> bool {
+        text.strip_prefix(&self.begins).is_some_and(|rest| !self.whole || rest.is_empty())
+    }
 }
 
 impl Needle {
@@ -77,13 +91,44 @@ impl Needle {
             if let Some(domain) = piece.strip_prefix('@').filter(|domain| domain_is_well_formed(domain)) {
                 let whole = Address::from_parts("", domain).reversed_domain();
                 let below = format!("{}.", whole.trim_end_matches('@'));
-                one.texts = vec![whole, below];
+                one.texts = [whole, below].map(|begins| Text { begins, whole: false }).into();
                 one.text_fields = fields & ADDRESSES;
                 one.fields &= !ADDRESSES;
             }
             out.push(one);
         }
         Self { fields, pieces: out }
+    }
+
+    /// To find messages with a header field of a name; none of a name that nearly all have.
+    pub(super) fn of_field(name: &str, secrets: &Secrets) -> Option<Self> {
+        let word = tokens::name_word(name)?;
+        let hash = WordHash::new(secrets).of(&word);
+        let phrase = vec![Sought { word, hash, step: 0 }];
+        let fields = tokens::HEADER;
+        Some(Self { fields, pieces: vec![Piece { phrase, fields, ..Piece::default() }] })
+    }
+
+    /// To find messages that may have an id in a header field, as `message::header::folded` writes it; none where the
+    /// field has no ids, or this is not a whole one.
+    pub(super) fn of_id(name: &str, text: &str) -> Option<Self> {
+        let field = tokens::ids_of(name)?;
+        let id = tokens::bracketed(text).next()?;
+        // The empty text stands for ids that were not taken.
+        let texts = ["", id].map(|text| Text { begins: text.to_owned(), whole: true });
+        Some(Self::of_texts(texts.into(), field))
+    }
+
+    /// To find messages with an attachment of a media type, or, of `type` or `type/`, of any that begins so.
+    pub(super) fn of_type(media_type: &str) -> Self {
+        let media_type = media_type.trim().to_ascii_lowercase();
+        let whole = media_type.split_once('/').is_some_and(|(_, kind)| !kind.is_empty());
+        let begins = if whole || media_type.ends_with('/') { media_type } else { format!("{media_type}/") };
+        Self::of_texts(vec![Text { begins, whole }], tokens::ATTACHMENT_TYPE)
+    }
+
+    fn of_texts(texts: Vec<Text>, fields: u16) -> Self {
+        Self { fields, pieces: vec![Piece { texts, text_fields: fields, ..Piece::default() }] }
     }
 
     /// In which fields it is looked for.
@@ -136,7 +181,8 @@ impl Needle {
     }
 
     /// Whether a message whose tokens match has it: where the words stand in the octets as they are, that is no chance.
-    pub(super) fn confirms(&self, raw: &[u8]) -> bool {
+    #[must_use]
+    pub fn confirms(&self, raw: &[u8]) -> bool {
         let mut lower = raw.get(..raw.len().min(QUICK)).unwrap_or_default().to_vec();
         lower.make_ascii_lowercase();
         let whole = |sought: &Sought| {
@@ -159,7 +205,7 @@ impl Needle {
     fn is_in<'t>(&self, positions: impl Fn(&Sought) -> &'t [u32], texts: &[(String, u16)]) -> bool {
         self.pieces.iter().all(|piece| {
             let text = |(text, fields): &(String, u16)| {
-                fields & piece.text_fields != 0 && piece.texts.iter().any(|beginning| text.starts_with(beginning))
+                fields & piece.text_fields != 0 && piece.texts.iter().any(|wanted| wanted.is(text))
             };
             let all: Vec<&[u32]> = piece.phrase.iter().map(&positions).collect();
             piece.is_at(&all) || texts.iter().any(text)

@@ -10,6 +10,9 @@
 //! email_by_thread      account:4 thread:8 email:8
 //! email_content        account:4 email:8
 //! email_tokens         account:4 email:8
+//! search_folds         account:4 (which folds there are)
+//!                      account:4 level:1 reversed fold:8 0 first ordinal:4 (emails of the fold)
+//!                      account:4 level:1 reversed fold:8 token ordinal:4 position:4 (a block, by what it begins with)
 //! mailbox_email_list   account:4 listing:6 removed:8 (0: shown now) added:8
 //! mailbox_email_index  account:4 listing:6 email:8
 //! mailbox_rank         account:4 listing:6 level:1 boundary email:8
@@ -35,12 +38,14 @@
 //! sweeps               account:4 what:1
 //!
 //! listing = mailbox:4 view:1 shape:1
+//! token   = 1 hash:4 | 2 text (a NUL in it is 0 255) 0 1
 //! ```
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 use super::error::{Error, hex};
 use crate::model::{
-    AccountId, ActionId, BlobHash, EmailId, Listing, MailboxUid, ModSeq, ThreadId, ThreadKey, ToldKey, UtcMillis, View,
+    AccountId, ActionId, BlobHash, EmailId, Listing, MailboxUid, ModSeq, ThreadId, ThreadKey, Token, ToldKey,
+    UtcMillis, View,
 };
 
 /// A key under construction.
@@ -117,6 +122,67 @@ pub fn email_by_thread(account: AccountId, thread: ThreadId, email: EmailId) -> 
 #[must_use]
 pub fn listing(account: AccountId, listing: Listing) -> Vec<u8> {
     Key::of(account).listing(listing).0
+}
+
+/// A fold of the search index: its level, and its number in the account, which none had before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct FoldId {
+    /// How often its emails were merged.
+    pub level: u8,
+    /// In order of making.
+    pub number: u64,
+}
+
+/// Prefix of the rows of a fold; those of a level run newest first.
+#[must_use]
+pub fn fold(account: AccountId, fold: FoldId) -> Vec<u8> {
+    Key::of(account).u8(fold.level).u64(u64::MAX.saturating_sub(fold.number)).0
+}
+
+/// Prefix of the rows that say which emails a fold has.
+#[must_use]
+pub fn fold_emails(account: AccountId, id: FoldId) -> Vec<u8> {
+    Key(fold(account, id)).u8(0).0
+}
+
+/// Emails of a fold from an ordinal.
+#[must_use]
+pub fn fold_ids(account: AccountId, id: FoldId, first: u32) -> Vec<u8> {
+    Key(fold_emails(account, id)).u32(first).0
+}
+
+/// Not after any block of a fold, and after the rows of its emails.
+#[must_use]
+pub fn fold_blocks(account: AccountId, id: FoldId) -> Vec<u8> {
+    Key(fold(account, id)).u8(1).0
+}
+
+/// Prefix of the blocks that begin with a token; before those of all greater ones.
+#[must_use]
+pub fn fold_token(account: AccountId, id: FoldId, token: &Token) -> Vec<u8> {
+    match token {
+        Token::Word(hash) => Key(fold(account, id)).u8(1).u32(*hash).0,
+        Token::Text(text) => Key(fold_texts(account, id, text)).u8(0).u8(1).0,
+    }
+}
+
+/// Prefix of the blocks that begin with a text that begins so.
+#[must_use]
+pub fn fold_texts(account: AccountId, id: FoldId, prefix: &str) -> Vec<u8> {
+    let mut key = Key(fold(account, id)).u8(2);
+    for octet in prefix.bytes() {
+        key.0.push(octet);
+        if octet == 0 {
+            key.0.push(0xff);
+        }
+    }
+    key.0
+}
+
+/// A block of a fold, by the first posting in it.
+#[must_use]
+pub fn fold_block(account: AccountId, id: FoldId, token: &Token, ordinal: u32, position: u32) -> Vec<u8> {
+    Key(fold_token(account, id, token)).u32(ordinal).u32(position).0
 }
 
 /// `mailbox_email_list`; `removed` 0 while it is shown.
@@ -308,6 +374,36 @@ mod tests {
     use super::*;
     use crate::model::Shape;
     use crate::store::engine::Table;
+
+    proptest::proptest! {
+        #[test]
+        fn blocks_of_a_fold_sort_as_their_postings_do(
+            mut all in proptest::collection::vec((posting(), proptest::num::u32::ANY, 0u32..3), 2..20),
+        ) {
+            let id = FoldId { level: 1, number: 7 };
+            let key = |(token, ordinal, at): &(Token, u32, u32)| fold_block(AccountId(1), id, token, *ordinal, *at);
+            all.sort();
+            let keys: Vec<Vec<u8>> = all.iter().map(key).collect();
+            proptest::prop_assert!(keys.is_sorted());
+            for (row, key) in all.iter().zip(&keys) {
+                proptest::prop_assert!(key.starts_with(&fold_token(AccountId(1), id, &row.0)));
+                proptest::prop_assert!(key.starts_with(&fold(AccountId(1), id)));
+                proptest::prop_assert!(*key > fold_ids(AccountId(1), id, u32::MAX));
+            }
+        }
+    }
+
+    fn posting() -> impl proptest::strategy::Strategy<Value = Token> {
+        use proptest::strategy::Strategy as _;
+        proptest::prop_oneof![(0u32..9).prop_map(Token::Word), "[a-b\\x00\u{e9}]{0,4}".prop_map(Token::Text),]
+    }
+
+    #[test]
+    fn folds_run_newest_first_in_their_level() {
+        let at = |level, number| fold(AccountId(1), FoldId { level, number });
+        assert!(account(AccountId(1)) < at(0, 9) && at(0, 9) < at(0, 8) && at(0, 0) < at(1, 9));
+        assert!(at(9, 0) < account(AccountId(2)));
+    }
 
     #[test]
     fn keys_sort_as_their_parts_do_and_read_back() {

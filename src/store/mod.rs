@@ -26,10 +26,15 @@ use std::time::Duration;
 pub use commit::{Collected, Copied, NewEmail, NewMailbox, Purged, Results, Ticket, Txn};
 pub use engine::{Statistics, Usage};
 pub use error::Error;
-pub use read::{Changes, Destroyed, MailboxChanges, Moves, Page, Seek, Since, View};
+pub use key::FoldId;
+pub use read::{
+    Changes, Destroyed, FoldPiece, FoldSizes, MailboxChanges, Moves, Ordinals, Page, Postings, Seek, Since, View,
+};
+pub use row::block::Posting;
+pub use row::fold::{Fold, Folds};
 pub use row::{Delivery, EncodedMessage, State, Thread, Told};
 
-use crate::model::{AccountId, Change, Clock, EmailId, Secrets, ThreadId};
+use crate::model::{AccountId, Change, Clock, EmailId, Secrets, ThreadId, Tokens};
 use commit::Committer;
 use commit::rank::Ranking;
 use engine::{Batch, Engine};
@@ -235,6 +240,19 @@ impl Store {
     /// Those of the engine.
     pub fn check(&self) -> Result<Vec<check::Breach>, Error> {
         check::run(&*self.0.engine.snapshot(), self.0.committer.ranking())
+    }
+
+    /// Proves that the search index has of each live email of an account the tokens that `again` makes of its message as
+    /// received; an empty answer is a clean index.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn check_tokens(
+        &self,
+        account: AccountId,
+        again: impl FnMut(&[u8]) -> Tokens,
+    ) -> Result<Vec<check::Breach>, Error> {
+        check::tokens(&self.view(), account, again)
     }
 
     /// Whether the store still takes writes, and if not, why.

@@ -1,4 +1,4 @@
-//! L3: what must be done by and by: purge, expiry, collection, and lists that nobody asks for.
+//! L3: what must be done by and by: folding of the search index, purge, expiry, collection, and lists that nobody asks for.
 //!
 //! - All work is in steps. A step is one commit of a bounded number of rows, so it is safe to be killed at any point, and
 //!   who needs the account meanwhile waits for no more than that.
@@ -9,8 +9,13 @@
 //!
 //! How long things are kept is said in `Settings`; what is done with them, in `store::commit`.
 
+pub mod fold;
 mod run;
 mod steps;
+pub mod verify;
+
+#[cfg(test)]
+mod fold_tests;
 #[cfg(test)]
 mod tests;
 

@@ -1,13 +1,19 @@
 //! The thread that keeps: when it works, when it rests, and how it is stopped.
+//!
+//! An account into which so much mail came that it can be folded does not wait for the next round: searches read what is
+//! not folded row by row.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::Upkeep;
+use super::{Upkeep, fold};
 use crate::model::clock::Stopwatch;
+use crate::model::{AccountId, DataType};
+use crate::store::FoldSizes;
 
 /// It rests so many times as long as its steps take.
 const RESTS: u32 = 4;
@@ -18,6 +24,15 @@ const REST: Duration = Duration::from_millis(5);
 struct Wish {
     stop: bool,
     now: bool,
+    /// Accounts that have enough to fold.
+    due: BTreeSet<AccountId>,
+}
+
+/// What is to be done.
+enum Next {
+    Stop,
+    Round,
+    Fold,
 }
 
 #[derive(Debug, Default)]
@@ -45,17 +60,28 @@ impl Bell {
     }
 
     /// Waits until somebody wants something, or the time is over; says whether to go on.
-    fn wait(&self, time: Duration) -> bool {
+    fn wait(&self, time: Duration) -> Next {
         let mut wish = self.wish.lock();
         let watch = Stopwatch::start();
         while !wish.stop
             && !wish.now
+            && wish.due.is_empty()
             && let Some(left) = time.checked_sub(watch.elapsed()).filter(|left| !left.is_zero())
         {
             self.rung.wait_for(&mut wish, left);
         }
-        wish.now = false;
-        !wish.stop
+        match (wish.stop, wish.now, wish.due.is_empty()) {
+            (true, _, _) => Next::Stop,
+            (_, false, false) => Next::Fold,
+            _ => {
+                wish.now = false;
+                Next::Round
+            }
+        }
+    }
+
+    fn due(&self) -> Option<AccountId> {
+        self.wish.lock().due.pop_first()
     }
 }
 
@@ -73,9 +99,50 @@ impl Upkeep {
     /// No thread could be had.
     pub fn start(self) -> std::io::Result<Running> {
         let bell = Arc::new(Bell::default());
+        self.listen(&bell);
         let own = Arc::clone(&bell);
         let thread = std::thread::Builder::new().name("upkeep".into()).spawn(move || self.run(&own))?;
         Ok(Running { bell, thread: Some(thread) })
+    }
+
+    /// Counts what comes into each account.
+    fn listen(&self, bell: &Arc<Bell>) {
+        let bell = Arc::clone(bell);
+        let (enough, counts) = (FoldSizes::default().rows, Mutex::new(HashMap::<AccountId, usize>::new()));
+        self.store.on_change(move |change| {
+            if !change.types.iter().any(|(data, _)| *data == DataType::EmailDelivery) {
+                return;
+            }
+            let mut counts = counts.lock();
+            let count = counts.entry(change.account).or_default();
+            *count += 1;
+            if *count >= enough {
+                counts.remove(&change.account);
+                drop(counts);
+                bell.ring(|wish| wish.due.extend([change.account]));
+            }
+        });
+    }
+
+    /// Folds what can be folded of the accounts that are due; says whether to go on.
+    fn fold_due(&self, bell: &Bell) -> bool {
+        while let Some(account) = bell.due() {
+            loop {
+                let watch = Stopwatch::start();
+                match fold::step(&self.store, account) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => {
+                        tracing::warn!(%account, %error, "search could not be folded; tried again next time");
+                        break;
+                    }
+                }
+                if !bell.rest(watch.elapsed() * RESTS) {
+                    return false;
+                }
+            }
+        }
+        true
     }
 
     fn run(&self, bell: &Bell) {
@@ -84,7 +151,8 @@ impl Upkeep {
             let mut tired = Duration::ZERO;
             let done = self.round(|took| {
                 tired += took * RESTS;
-                if tired < REST { bell.rest(Duration::ZERO) } else { bell.rest(std::mem::take(&mut tired)) }
+                let rest = if tired < REST { Duration::ZERO } else { std::mem::take(&mut tired) };
+                bell.rest(rest) && self.fold_due(bell)
             });
             match done {
                 Ok(report) => tracing::info!(
@@ -104,8 +172,12 @@ impl Upkeep {
                 Err(error) => tracing::warn!(%error, "upkeep ended early; tried again next time"),
             }
             let every = self.settings.get().every;
-            if !bell.wait(every.saturating_sub(watch.elapsed())) {
-                return;
+            loop {
+                match bell.wait(every.saturating_sub(watch.elapsed())) {
+                    Next::Round => break,
+                    Next::Fold if self.fold_due(bell) => {}
+                    Next::Fold | Next::Stop => return,
+                }
             }
         }
     }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use super::{Report, Settings, Step, Task};
+use super::{Report, Settings, Step, Task, fold};
 use crate::model::AccountId;
 use crate::store::{Error, Store, Txn};
 
 /// Of each account, in this order.
-pub(super) const OF_ACCOUNT: &[Task] = &[emails, history, mailboxes, lists, begun_lists, deeds, told, thread_refs];
+pub(super) const OF_ACCOUNT: &[Task] =
+    &[search, emails, history, mailboxes, lists, begun_lists, deeds, told, thread_refs];
 /// Of the site.
 pub(super) const OF_SITE: &[Task] = &[messages, all_messages];
 
@@ -40,6 +41,11 @@ fn commit<T: Default>(
 
 fn worked(some: bool, left: bool) -> Step {
     if some || left { Step::Worked { left } } else { Step::Idle }
+}
+
+/// Also of an account that is gone by now: it has nothing to fold.
+fn search(store: &Store, account: AccountId, _: &Settings, _: &mut Report) -> Result<Step, Error> {
+    Ok(worked(false, fold::step(store, account)?))
 }
 
 fn emails(store: &Store, account: AccountId, settings: &Settings, report: &mut Report) -> Result<Step, Error> {

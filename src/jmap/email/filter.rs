@@ -90,6 +90,9 @@ fn property(name: &str, value: &Value) -> Result<Filter, MethodError> {
         "subject" => Condition::Subject(words()?),
         "body" => Condition::Body(words()?),
         "header" => header(value)?,
+        // Beside RFC 8621.
+        "attachmentName" => Condition::AttachmentName(words()?),
+        "attachmentType" => Condition::AttachmentType(words()?),
         other => return Err(MethodError::UnsupportedFilter(format!("no condition {}", short(other)))),
     }))
 }

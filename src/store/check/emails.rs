@@ -8,7 +8,7 @@ use crate::store::engine::{Read, Table};
 use crate::store::error::{Error, hex};
 use crate::store::key::{self, Parts};
 use crate::store::read::blob;
-use crate::store::row::{Blob, Row, Thread, decode_content, decode_tokens};
+use crate::store::row::{Blob, Row, Thread, decode_content};
 
 impl Checker<'_> {
     /// Reads the emails and the mailboxes, and proves what hangs on single emails.
@@ -82,11 +82,6 @@ impl Checker<'_> {
                 };
             }
         };
-        match self.read.get(Table::EmailTokens, &key)?.map(|row| decode_tokens(&key, &row)) {
-            Some(Ok(_)) => {}
-            Some(Err(error)) => self.say(Table::EmailTokens, &key, error.to_string()),
-            None => self.say(Table::EmailTokens, &key, "the row is missing"),
-        }
         let (blob, mut raw) = (key::blob(&email.blob), Vec::new());
         match blob::append(self.read, &email.blob, 0..u64::MAX, &mut raw) {
             Ok(false) => self.say(Table::Blobs, &blob, format!("the message of {id} is missing")),

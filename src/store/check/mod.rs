@@ -2,7 +2,8 @@
 //!
 //! 1. Each kept listing holds exactly the emails that match it, collapsed or not: one live list row and one index row that
 //!    point at each other; its total and its ranks equal a recount. 2. `email_by_modseq` has one row for each email, `email_by_thread` one for each live one, and the
-//!    `threads` rows equal a recount. 3. Counts equal a recount. 4. Every live email has content and tokens. 5. Every live
+//!    `threads` rows equal a recount. 3. Counts equal a recount. 4. Every live email has content, and a token row or is
+//!    in exactly one fold; folds are in order, and every row of them is of one that there is. 5. Every live
 //!    email has its blob and its reference to it. 6. No change number is above the account's. 7. Told rows belong to the
 //!    current generation. 8. Queued actions and wake-up hints point at each other. 9. Quota equals the sum of sizes.
 //!    10. A tombstone holds what restoring it needs, or nothing; a dead thread's row goes with the email that was its last;
@@ -13,9 +14,12 @@ mod deeds;
 mod emails;
 mod lists;
 mod remains;
+mod search;
 
 use std::collections::BTreeMap;
 use std::fmt;
+
+pub(super) use search::tokens;
 
 use super::commit::rank::Ranking;
 use super::engine::{Read, Table, after};
@@ -78,6 +82,7 @@ pub(super) fn run(read: &dyn Read, ranking: Ranking) -> Result<Vec<Breach>, Erro
         checker.threads()?;
         checker.listings()?;
         checker.deeds()?;
+        checker.search()?;
         breaches.append(&mut checker.breaches);
     }
     deeds::hints(read, &mut breaches)?;

@@ -8,12 +8,13 @@ use crate::store::key::{self, Parts};
 use crate::store::row::Row;
 
 /// The tables whose keys begin with the account, but for its own row and state, which go last.
-const OWNED: [Table; 23] = [
+const OWNED: [Table; 24] = [
     Table::EmailMetadata,
     Table::EmailByModseq,
     Table::EmailByThread,
     Table::EmailContent,
     Table::EmailTokens,
+    Table::SearchFolds,
     Table::MailboxEmailList,
     Table::MailboxEmailIndex,
     Table::MailboxRank,

@@ -96,6 +96,7 @@ impl Txn<'_> {
     pub fn destroy_email(&mut self, id: EmailId) -> Result<(), Error> {
         let old = self.live_email(id)?;
         self.next_modseq();
+        self.delete_tokens(id)?;
         self.rewrite(id, Some(&old), None)
     }
 

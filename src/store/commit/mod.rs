@@ -9,6 +9,7 @@ mod counts;
 mod deeds;
 mod directory;
 mod email;
+mod folds;
 mod history;
 mod keep;
 mod listings;

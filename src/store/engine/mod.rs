@@ -55,8 +55,10 @@ tables! {
     EmailByThread = "email_by_thread",
     /// The wide row of an email, with its trace prefix.
     EmailContent = "email_content",
-    /// The search tokens of an email.
+    /// The search tokens of an email that no fold has yet.
     EmailTokens = "email_tokens",
+    /// The tokens of many emails, by token; and which folds there are.
+    SearchFolds = "search_folds",
     /// The history of each listing.
     MailboxEmailList = "mailbox_email_list",
     /// The present of each listing.

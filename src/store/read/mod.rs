@@ -4,12 +4,19 @@ pub(super) mod blob;
 mod changes;
 mod directory;
 mod email;
+mod folding;
 mod history;
 mod list;
+mod merging;
+mod postings;
+mod tokens;
 
 pub use changes::{Changes, MailboxChanges, Since};
+pub use folding::{FoldPiece, FoldSizes};
 pub use history::Destroyed;
 pub use list::{Moves, Page, Seek};
+pub use postings::Postings;
+pub use tokens::Ordinals;
 
 use super::engine::{Read, Table, after};
 use super::error::Error;
@@ -29,6 +36,11 @@ impl std::fmt::Debug for View<'_> {
 impl<'a> View<'a> {
     pub(super) fn of(read: Box<dyn Read + 'a>) -> Self {
         Self { read }
+    }
+
+    /// The rows beneath; for the checker.
+    pub(super) fn reader(&self) -> &dyn Read {
+        &*self.read
     }
 
     fn row<R: Row>(&self, key: &[u8]) -> Result<Option<R>, Error> {

@@ -7,8 +7,10 @@
 mod account;
 mod action;
 mod blob;
+pub mod block;
 mod content;
 mod email;
+pub mod fold;
 mod list;
 mod mailbox;
 mod upkeep;

@@ -1,0 +1,527 @@
+//! The search index against a plain reading of the texts: whatever was folded, merged, destroyed, cut off or refused in
+//! between, every needle has the same answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::text::WORDS;
+use super::{Condition, Filter, Query, Results, Start, Window, query};
+use crate::message::{rows, tokens};
+use crate::model::clock::Fixed;
+use crate::model::{AccountId, AccountRow, Address, EmailId, Role, UtcMillis};
+use crate::store::engine::fault::Fault;
+use crate::store::engine::memory::Memory;
+use crate::store::{EncodedMessage, Error, FoldSizes, NewEmail, NewMailbox, Options, Store};
+
+const ACCOUNT: AccountId = AccountId(1);
+
+/// A store with one account, and what it was given.
+struct Bed {
+    engine: Arc<Fault<Memory>>,
+    store: Store,
+    texts: BTreeMap<EmailId, Mail>,
+}
+
+#[derive(Debug, Clone)]
+struct Mail {
+    name: String,
+    domain: String,
+    subject: String,
+    body: String,
+}
+
+impl Mail {
+    fn raw(&self) -> Vec<u8> {
+        let Self { name, domain, subject, body } = self;
+        let head = "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit";
+        format!("From: {name} <ann@{domain}>\r\nSubject: {subject}\r\n{head}\r\n\r\n{body}\r\n").into_bytes()
+    }
+}
+
+fn open(engine: &Arc<Fault<Memory>>) -> Store {
+    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+    Store::over(engine.clone(), &Options::small(), clock).unwrap()
+}
+
+impl Bed {
+    fn new() -> Self {
+        let engine = Arc::new(Fault::new(Memory::new()));
+        let store = open(&engine);
+        let row = AccountRow {
+            name: "ann".into(),
+            primary: Address::from_parts("ann", "example.org"),
+            display_name: None,
+            active: true,
+            quota_octets: None,
+            quota_emails: None,
+            zone: None,
+            detail_files: false,
+            unix_user: None,
+            created: UtcMillis(0),
+            passwords: Vec::new(),
+        };
+        let made = store.commit(ACCOUNT, |txn| {
+            txn.set_account(&row);
+            let inbox = NewMailbox { name: "Inbox".into(), parent: None, role: Some(Role::Inbox), sort_order: 0 };
+            txn.create_mailbox(&inbox)
+        });
+        made.unwrap().1.wait_blocking().unwrap();
+        Self { engine, store, texts: BTreeMap::new() }
+    }
+
+    fn deliver(&mut self, mail: &Mail, at: i64) -> EmailId {
+        let id = self.file(&mail.raw(), at);
+        self.texts.insert(id, mail.clone());
+        id
+    }
+
+    fn file(&self, raw: &[u8], at: i64) -> EmailId {
+        let message = EncodedMessage::new(&rows(raw, self.store.secrets()));
+        let (mut results, ticket) = self.store.commit_message(&[ACCOUNT], &message, raw, |txn| {
+            let mailboxes = BTreeSet::from([txn.state().inbox]);
+            let (prefix, keywords) = (&b"Delivered-To: ann@example.org\r\n"[..], BTreeSet::new());
+            txn.create_email(&NewEmail { message: &message, prefix, mailboxes, keywords, received_at: UtcMillis(at) })
+        });
+        let (id, _) = results.pop().unwrap().1.unwrap();
+        ticket.wait_blocking().unwrap();
+        id
+    }
+
+    fn destroy(&mut self, which: usize) {
+        let Some(id) = self.texts.keys().nth(which % self.texts.len().max(1)).copied() else { return };
+        self.texts.remove(&id);
+        self.store.commit(ACCOUNT, |txn| txn.destroy_email(id)).unwrap().1.wait_blocking().unwrap();
+    }
+
+    /// One piece of folding; false where there is none to do.
+    fn step(&self, sizes: &FoldSizes) -> Result<bool, Error> {
+        let piece = self.store.view().next_fold_piece(ACCOUNT, sizes)?;
+        let Some(piece) = piece else { return Ok(false) };
+        let (written, ticket) = self.store.commit(ACCOUNT, |txn| txn.write_folds(piece))?;
+        ticket.wait_blocking()?;
+        assert!(written, "nobody else changes the account");
+        Ok(true)
+    }
+
+    fn assert_clean(&self) {
+        let mut breaches = self.store.check().unwrap();
+        breaches.extend(self.store.check_tokens(ACCOUNT, |raw| rows(raw, self.store.secrets()).tokens).unwrap());
+        assert!(breaches.is_empty(), "{}", breaches.iter().map(|b| format!("{b}\n")).collect::<String>());
+    }
+
+    fn ask(&self, filter: Filter, limit: Option<usize>) -> Vec<EmailId> {
+        let results = Results { account: ACCOUNT, filter, ..Results::default() };
+        let asked = Query { results, window: Window { start: Start::default(), limit }, total: false };
+        query(&self.store.view(), self.store.secrets(), &asked).unwrap().answer.ids
+    }
+
+    fn found(&self, text: &str, fields: u16) -> Vec<EmailId> {
+        self.ask(filter(text, fields), None)
+    }
+
+    /// Each text: all that have it, the newest of them, and all that have it not.
+    fn assert_answers(&self) {
+        for (text, fields) in needles() {
+            let (has, lacks): (Vec<_>, Vec<_>) = self.texts.iter().partition(|(_, mail)| naive(mail, text, fields));
+            let ids = |some: Vec<(&EmailId, &Mail)>| some.into_iter().map(|(id, _)| *id).collect::<Vec<_>>();
+            let (has, lacks) = (ids(has), ids(lacks));
+            assert_eq!(self.found(text, fields), has, "{text} in {fields}");
+            assert_eq!(self.ask(filter(text, fields), Some(2)), has[..has.len().min(2)], "the newest of {text}");
+            assert_eq!(self.ask(Filter::Not(vec![filter(text, fields)]), None), lacks, "all but {text} in {fields}");
+        }
+        let both = |a: Vec<EmailId>, b: &[EmailId]| a.into_iter().filter(|id| b.contains(id)).collect::<Vec<_>>();
+        let (lunch, big) = (self.found("lunch", WORDS), self.found("big", tokens::SUBJECT));
+        let parts = vec![filter("lunch", WORDS), filter("big", tokens::SUBJECT)];
+        assert_eq!(self.ask(Filter::And(parts.clone()), None), both(lunch.clone(), &big));
+        let either: BTreeSet<EmailId> = lunch.into_iter().chain(big).collect();
+        assert_eq!(self.ask(Filter::Or(parts), None), either.into_iter().collect::<Vec<_>>());
+    }
+}
+
+fn filter(text: &str, fields: u16) -> Filter {
+    let text = text.to_owned();
+    Filter::Is(match fields {
+        tokens::SUBJECT => Condition::Subject(text),
+        tokens::BODY => Condition::Body(text),
+        tokens::FROM => Condition::From(text),
+        _ => Condition::Text(text),
+    })
+}
+
+fn needles() -> Vec<(&'static str, u16)> {
+    let mut out = Vec::new();
+    for text in [
+        "lunch",
+        "BIG lunch",
+        "'big lunch'",
+        "\"lunch big big\"",
+        "日",
+        "本語",
+        "日本語",
+        "'語 日'",
+        "lunch 本",
+        "noon",
+        "big-lunch",
+    ] {
+        for fields in [WORDS, tokens::SUBJECT, tokens::BODY, tokens::FROM] {
+            out.push((text, fields));
+        }
+    }
+    out.push(("@example.org", tokens::FROM));
+    out.push(("@b.example.org", tokens::FROM));
+    out.push(("ann@b.example.org", tokens::FROM));
+    out.push(("@example.org lunch", WORDS));
+    out
+}
+
+/// The words of a text and the characters of its Han runs, each with whether it follows the one before at once.
+fn atoms(text: &str) -> Vec<(String, bool)> {
+    let mut out: Vec<(String, bool)> = Vec::new();
+    let mut before = ' ';
+    for c in text.to_lowercase().chars() {
+        if c.is_ascii_alphanumeric() && before.is_ascii_alphanumeric() {
+            out.last_mut().unwrap().0.push(c);
+        } else if c.is_alphanumeric() {
+            out.push((c.to_string(), !c.is_ascii() && !before.is_ascii()));
+        }
+        before = c;
+    }
+    out
+}
+
+fn contains(text: &str, phrase: &str) -> bool {
+    let (text, phrase) = (atoms(text), atoms(phrase));
+    text.windows(phrase.len()).any(|window| {
+        let mut pairs = window.iter().zip(&phrase).enumerate();
+        pairs.all(|(n, (here, sought))| here.0 == sought.0 && (n == 0 || here.1 || !sought.1))
+    })
+}
+
+fn naive(mail: &Mail, text: &str, fields: u16) -> bool {
+    super::text::pieces(text).iter().all(|piece| {
+        let domain = piece.strip_prefix('@');
+        let from = match domain {
+            Some(domain) => mail.domain == domain || mail.domain.ends_with(&format!(".{domain}")),
+            None => contains(&mail.name, piece) || contains(&format!("ann@{}", mail.domain), piece),
+        };
+        (fields & tokens::FROM != 0 && from)
+            || (fields & tokens::SUBJECT != 0 && contains(&mail.subject, piece))
+            || (fields & tokens::BODY != 0 && contains(&mail.body, piece))
+    })
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Deliver(Mail, i64),
+    Destroy(usize),
+    Steps(usize),
+    /// The disk refuses the n-th write of some steps.
+    Refuse(i64),
+    Reopen,
+}
+
+fn mail() -> impl Strategy<Value = Mail> {
+    let words = prop_oneof![Just("lunch"), Just("big"), Just("Noon,"), Just("日本"), Just("語"), Just("日本語、日")];
+    let text = || {
+        proptest::collection::vec((words.clone(), prop_oneof![Just(" "), Just("")]), 0..5).prop_map(|words| {
+            // ASCII words that touch would be one; the naive reading knows no script boundary between others.
+            words.into_iter().map(|(word, gap)| format!("{word}{}", if word.is_ascii() { " " } else { gap })).collect()
+        })
+    };
+    let domain = prop_oneof![Just("example.org"), Just("b.example.org"), Just("example.org.uk"), Just("b.example")];
+    (text(), domain, text(), text()).prop_map(|(name, domain, subject, body): (String, _, String, String)| Mail {
+        name: name.replace([',', '、'], "").trim().to_owned(),
+        domain: domain.to_owned(),
+        subject: subject.trim().to_owned(),
+        body,
+    })
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![
+        6 => (mail(), 0i64..40).prop_map(|(mail, at)| Op::Deliver(mail, at)),
+        1 => (0usize..30).prop_map(Op::Destroy),
+        3 => (1usize..6).prop_map(Op::Steps),
+        1 => (0i64..3).prop_map(Op::Refuse),
+        1 => Just(Op::Reopen),
+    ];
+    proptest::collection::vec(op, 1..60)
+}
+
+fn sizes() -> impl Strategy<Value = FoldSizes> {
+    (1usize..5, 8usize..200, 2usize..4, 1usize..300, 0u8..4).prop_map(|(rows, block, fan, piece, last_level)| {
+        FoldSizes { rows, row_octets: 1 << 20, block, fan, piece, last_level }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_folded_account_answers_as_its_texts_do(ops in ops(), sizes in sizes()) {
+        let mut bed = Bed::new();
+        for op in &ops {
+            match op {
+                Op::Deliver(mail, at) => drop(bed.deliver(mail, *at)),
+                Op::Destroy(which) => bed.destroy(*which),
+                Op::Steps(steps) => {
+                    for _ in 0..*steps {
+                        bed.step(&sizes).unwrap();
+                    }
+                }
+                Op::Refuse(after) => {
+                    bed.engine.fail_after(*after, Error::Full);
+                    let steps = (0..4).map(|_| bed.step(&sizes)).take_while(Result::is_ok).count();
+                    bed.engine.heal();
+                    prop_assert!(steps <= 4);
+                }
+                Op::Reopen => {
+                    let Bed { engine, store, texts } = bed;
+                    drop(store);
+                    bed = Bed { store: open(&engine), engine, texts };
+                }
+            }
+        }
+        bed.assert_clean();
+        bed.assert_answers();
+        // And when all that there is to do is done; no step may ask for another for ever.
+        let most = 2000 + 40 * ops.len();
+        let steps = (0..most).take_while(|_| bed.step(&sizes).unwrap()).count();
+        prop_assert!(steps < most);
+        bed.assert_clean();
+        bed.assert_answers();
+        prop_assert!(bed.store.view().account_state(ACCOUNT).unwrap().unfolded < sizes.rows as u64);
+    }
+}
+
+fn plain(subject: &str, body: &str) -> Mail {
+    Mail { name: "Ann".into(), domain: "example.org".into(), subject: subject.into(), body: body.into() }
+}
+
+#[test]
+fn many_emails_merge_in_pieces_and_every_stop_between_answers_alike() {
+    let mut bed = Bed::new();
+    for n in 0..64 {
+        let often = "lunch big lunch ".repeat(n % 7 * 40);
+        bed.deliver(
+            &plain(&format!("number {n}"), &format!("{often} 日本語 w{} noon", n % 5)),
+            i64::try_from(n).unwrap(),
+        );
+    }
+    let sizes = FoldSizes { rows: 8, row_octets: 1 << 20, block: 256, fan: 4, piece: 1024, last_level: 2 };
+    let mut steps = 0;
+    while bed.step(&sizes).unwrap() {
+        steps += 1;
+        if steps % 16 == 0 {
+            bed.assert_clean();
+            assert_eq!(bed.found("w3", tokens::BODY).len(), 13);
+            assert_eq!(bed.found("'big lunch big'", tokens::BODY).len(), 0);
+        }
+    }
+    assert!(steps > 40, "{steps} pieces");
+    let folds = bed.store.view().folds(ACCOUNT).unwrap();
+    let levels: Vec<(u8, u32)> = folds.live.iter().map(|fold| (fold.id.level, fold.emails)).collect();
+    assert_eq!((levels.as_slice(), folds.merges.len(), folds.dropped.len()), (&[(1, 32), (1, 32)][..], 0, 0));
+    bed.assert_clean();
+    bed.assert_answers();
+}
+
+#[test]
+fn what_was_destroyed_goes_with_the_next_merge_and_an_empty_account_has_no_rows() {
+    let mut bed = Bed::new();
+    for n in 0..8 {
+        bed.deliver(&plain("lunch", "noon"), n);
+    }
+    let sizes = FoldSizes { rows: 2, fan: 2, last_level: 3, ..FoldSizes::default() };
+    for _ in 0..4 {
+        bed.step(&sizes).unwrap();
+    }
+    for _ in 0..8 {
+        bed.destroy(0);
+    }
+    assert_eq!(bed.found("lunch", WORDS), []);
+    bed.assert_clean();
+    while bed.step(&sizes).unwrap() {}
+    assert_eq!(bed.store.view().folds(ACCOUNT).unwrap().live, []);
+    bed.assert_clean();
+}
+
+#[test]
+fn a_piece_made_of_what_has_changed_is_not_written() {
+    let mut bed = Bed::new();
+    for n in 0..4 {
+        bed.deliver(&plain("lunch", "noon"), n);
+    }
+    let sizes = FoldSizes { rows: 2, ..FoldSizes::default() };
+    let piece = || bed.store.view().next_fold_piece(ACCOUNT, &sizes).unwrap().unwrap();
+    let (first, second) = (piece(), piece());
+    let write = |piece| {
+        let (written, ticket) = bed.store.commit(ACCOUNT, |txn| txn.write_folds(piece)).unwrap();
+        ticket.wait_blocking().unwrap();
+        written
+    };
+    assert!(write(first) && !write(second));
+    let third = piece();
+    bed.destroy(3);
+    let (written, _) = bed.store.commit(ACCOUNT, |txn| txn.write_folds(third)).unwrap();
+    assert!(!written);
+    bed.assert_clean();
+    bed.assert_answers();
+}
+
+#[test]
+fn imported_mail_of_any_date_comes_in_its_place() {
+    let mut bed = Bed::new();
+    let sizes = FoldSizes { rows: 2, fan: 99, ..FoldSizes::default() };
+    let ids: Vec<EmailId> = [50, 90, 10, 70, 5, 60]
+        .into_iter()
+        .map(|at| {
+            let id = bed.deliver(&plain("lunch", "noon"), at);
+            bed.step(&sizes).unwrap();
+            id
+        })
+        .collect();
+    let wanted: Vec<EmailId> = [1, 3, 5, 0, 2, 4].into_iter().map(|at: usize| ids[at]).collect();
+    assert_eq!(bed.found("lunch", WORDS), wanted);
+    assert_eq!(bed.store.view().folds(ACCOUNT).unwrap().live.len(), 3);
+}
+
+/// Emails with each of these bodies (raw messages, header and all), asked before and after they are folded.
+fn assert_found(raws: &[&str], asked: &[(Filter, &[usize])]) {
+    let bed = Bed::new();
+    let ids: Vec<EmailId> = raws.iter().zip(0..).map(|(raw, at)| bed.file(raw.as_bytes(), at)).collect();
+    let sizes = FoldSizes { rows: 1, row_octets: 100, block: 300, fan: 2, piece: 500, ..FoldSizes::default() };
+    for folded in [false, true] {
+        while folded && bed.step(&sizes).unwrap() {}
+        bed.assert_clean();
+        for (filter, wanted) in asked {
+            let wanted: BTreeSet<EmailId> = wanted.iter().map(|at| ids[*at]).collect();
+            let found: BTreeSet<EmailId> = bed.ask(filter.clone(), None).into_iter().collect();
+            assert_eq!(found, wanted, "folded {folded}: {filter:?}");
+        }
+    }
+    assert_eq!(bed.store.view().account_state(ACCOUNT).unwrap().unfolded, 0);
+}
+
+fn utf8(body: &str, kind: &str) -> String {
+    format!("MIME-Version: 1.0\r\nContent-Type: text/{kind}; charset=utf-8\r\n\r\n{body}\r\n")
+}
+
+#[test]
+fn scripts_without_spaces_are_found_by_any_part_of_a_text() {
+    let bodies = [
+        "我明天去北京开会。请准时",
+        "東京都に住んでいます。ｶﾀｶﾅ、ひらがな",
+        "สวัสดีชาวโลก วันนี้อากาศดี",
+        "한국어를 배웁니다. 내일 만나요",
+        "京北 都東 plain words 國",
+    ];
+    let raws: Vec<String> = bodies.iter().map(|body| utf8(body, "plain")).collect();
+    let asked: Vec<(Filter, &[usize])> = [
+        ("北京", &[0][..]),
+        ("北京开会", &[0]),
+        ("会", &[0]),
+        ("会请", &[]),
+        ("天北", &[]),
+        ("東京", &[1]),
+        ("住んで", &[1]),
+        ("カタカナ", &[1]),
+        ("らがな", &[1]),
+        ("ชาวโลก", &[2]),
+        ("สวัสดี", &[2]),
+        ("โลกชาว", &[]),
+        ("อากาศ", &[2]),
+        ("한국어", &[3]),
+        ("국어", &[3]),
+        ("배웁", &[3]),
+        ("어국", &[]),
+        ("京", &[0, 1, 4]),
+        ("京北 words", &[4]),
+    ]
+    .into_iter()
+    .map(|(text, wanted)| (filter(text, tokens::BODY), wanted))
+    .collect();
+    assert_found(&raws.iter().map(String::as_str).collect::<Vec<_>>(), &asked);
+}
+
+#[test]
+fn html_is_searched_as_its_text() {
+    let html = "<html><head><style>.hidden {color: red}</style></head><body><p class=\"frame\">Gr&uuml;&szlig;e aus \
+                <b>K&ouml;ln</b></p><!-- secret --><p>Lunch&nbsp;at<br>noon</p></body></html>";
+    let asked: Vec<(Filter, &[usize])> = [
+        ("Grüße", &[0][..]),
+        ("grusse", &[0]),
+        ("'aus Köln'", &[0]),
+        ("'lunch at noon'", &[0]),
+        ("uuml", &[]),
+        ("frame", &[]),
+        ("secret", &[]),
+    ]
+    .into_iter()
+    .map(|(text, wanted)| (filter(text, tokens::BODY), wanted))
+    .collect();
+    assert_found(&[&utf8(html, "html"), &utf8("nothing", "plain")], &asked);
+}
+
+#[test]
+fn header_fields_are_found_by_name_and_by_id() {
+    let long = format!("<{}@x>", "y".repeat(300));
+    let raws = [
+        "Message-ID: <A.1@x.example>\r\nList-Id: Team (us) <team.lists.example>\r\n\r\n1\r\n".to_owned(),
+        "Message-ID: <b@x.example>\r\nIn-Reply-To: <a.1@x.example>\r\nX-Loop: one two\r\n\r\n2\r\n".to_owned(),
+        format!("Message-ID: {long}\r\nReferences: <b@x.example>\r\n\t<A.1@x.example>\r\n\r\n3\r\n"),
+    ];
+    let header = |name: &str, text: Option<&str>| {
+        Filter::Is(Condition::Header { name: name.into(), text: text.map(str::to_owned) })
+    };
+    let asked: [(Filter, &[usize]); 13] = [
+        (header("message-id", Some("<a.1@x.example>")), &[0]),
+        (header("Message-ID", Some("x.example>")), &[0, 1]),
+        (header("In-Reply-To", Some("<A.1@x.example>")), &[1]),
+        (header("references", Some("\"<b@x.example> <a.1@x.example>\"")), &[2]),
+        (header("references", Some("\"<a.1@x.example> <b@x.example>\"")), &[]),
+        (header("message-id", Some(&long)), &[2]),
+        (header("List-ID", Some("<team.lists.example>")), &[0]),
+        (header("List-ID", Some("lists")), &[0]),
+        (header("List-ID", None), &[0]),
+        (header("x-loop", None), &[1]),
+        (header("X-Loop", Some("\"tw ne\"")), &[]),
+        (header("X-Loop", Some("\"ne tw\"")), &[1]),
+        (Filter::Not(vec![header("x-loop", None)]), &[0, 2]),
+    ];
+    assert_found(&raws.iter().map(String::as_str).collect::<Vec<_>>(), &asked);
+}
+
+#[test]
+fn addresses_are_found_by_their_domain_and_attachments_by_name_and_type() {
+    let with = |name: &str, kind: &str| {
+        format!(
+            "From: Ann <ann@mail.example.org>\r\nCc: bob@example.net\r\nContent-Type: multipart/mixed; boundary=cut\r\n\r\n\
+             --cut\r\n\r\ntext\r\n--cut\r\nContent-Type: {kind}\r\n\
+             Content-Disposition: attachment; filename=\"{name}\"\r\n\r\nxyz\r\n--cut--\r\n"
+        )
+    };
+    let raws = [
+        with("Plan 2027.pdf", "application/pdf"),
+        with("photo.png", "image/PNG"),
+        "From: ann@example.org\r\nTo: x@notexample.org\r\n\r\nplan\r\n".to_owned(),
+    ];
+    let is = |condition| Filter::Is(condition);
+    let asked: [(Filter, &[usize]); 12] = [
+        (is(Condition::From("@example.org".into())), &[0, 1, 2]),
+        (is(Condition::From("@mail.example.org".into())), &[0, 1]),
+        (is(Condition::To("@example.org".into())), &[]),
+        (is(Condition::Cc("@EXAMPLE.net".into())), &[0, 1]),
+        (is(Condition::From("ann@example.org".into())), &[2]),
+        (is(Condition::Text("@example.net ann".into())), &[0, 1]),
+        (is(Condition::AttachmentName("plan".into())), &[0]),
+        (is(Condition::AttachmentName("'2027 pdf'".into())), &[0]),
+        (is(Condition::Text("plan".into())), &[0, 2]),
+        (is(Condition::AttachmentType("image/png".into())), &[1]),
+        (is(Condition::AttachmentType("image".into())), &[1]),
+        (is(Condition::AttachmentType("application/p".into())), &[]),
+    ];
+    assert_found(&raws.iter().map(String::as_str).collect::<Vec<_>>(), &asked);
+}

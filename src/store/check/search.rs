@@ -1,0 +1,203 @@
+//! The search index: every live email is in it once, and every row of it is of a fold that there is.
+
+use std::collections::BTreeMap;
+use std::hash::Hasher;
+
+use siphasher::sip::SipHasher13;
+
+use super::{Breach, Checker};
+use crate::model::{AccountId, EmailId, EmailMetadata, Token, Tokens};
+use crate::store::engine::{Table, after};
+use crate::store::error::{Error, hex};
+use crate::store::key::{self, FoldId, Parts};
+use crate::store::read::View;
+use crate::store::row::block::read_block;
+use crate::store::row::fold::{Fold, Folds, read_fold_emails};
+use crate::store::row::{Row, decode_tokens};
+
+impl Checker<'_> {
+    pub(super) fn search(&mut self) -> Result<(), Error> {
+        let own = key::account(self.account);
+        let mut places: BTreeMap<EmailId, usize> = self.live().map(|(id, _)| (*id, 0)).collect();
+        let rows = self.rows(Table::EmailTokens)?;
+        if self.state.unfolded != rows.len() as u64 {
+            self.say(Table::AccountState, &own, format!("{} token rows, says {}", rows.len(), self.state.unfolded));
+        }
+        for (key, value) in rows {
+            if let Err(error) = decode_tokens(&key, &value) {
+                self.say(Table::EmailTokens, &key, error.to_string());
+            }
+            match places.get_mut(&EmailId(Parts::of(Table::EmailTokens, &key).u64()?)) {
+                Some(count) => *count += 1,
+                None => self.say(Table::EmailTokens, &key, "the email is not there"),
+            }
+        }
+        let folds = match self.read.get(Table::SearchFolds, &own)?.map(|row| Folds::decode(&own, &row)) {
+            Some(Err(error)) => {
+                return {
+                    self.say(Table::SearchFolds, &own, error.to_string());
+                    Ok(())
+                };
+            }
+            found => found.and_then(Result::ok).unwrap_or_default(),
+        };
+        for fold in &folds.live {
+            for id in self.fold(fold)? {
+                let email = self.emails.get(&id);
+                if email.is_some_and(|email| email.deleted.is_none() && email.created <= fold.made) {
+                    *places.entry(id).or_default() += 1;
+                }
+            }
+        }
+        for (id, count) in places.into_iter().filter(|(_, count)| *count != 1) {
+            let key = key::email(self.account, id);
+            self.say(Table::EmailTokens, &key, format!("{count} times in the search index, and not once"));
+        }
+        self.fold_rows(&folds)
+    }
+
+    /// The emails of a fold, if its rows are in order.
+    fn fold(&mut self, fold: &Fold) -> Result<Vec<EmailId>, Error> {
+        let mut ids: Vec<EmailId> = Vec::new();
+        let mut last: Option<(Token, u32, u32)> = None;
+        let mut wrong: Vec<(Vec<u8>, String)> = Vec::new();
+        let (account, prefix) = (self.account, key::fold(self.account, fold.id));
+        self.read.scan(Table::SearchFolds, &prefix, &after(&prefix), false, &mut |key, value| {
+            if key.starts_with(&key::fold_emails(account, fold.id)) {
+                let first = u32::try_from(ids.len()).unwrap_or(u32::MAX);
+                if key != key::fold_ids(account, fold.id, first) {
+                    wrong.push((key.to_vec(), format!("should begin with ordinal {first}")));
+                }
+                match read_fold_emails(key, value) {
+                    Ok(some) => ids.extend(some),
+                    Err(error) => wrong.push((key.to_vec(), error.to_string())),
+                }
+                return Ok(true);
+            }
+            let mut first = true;
+            let mut fault = None;
+            let read = read_block(
+                key,
+                value,
+                |_, _| Some(true),
+                |posting| {
+                    let place = (posting.place().0.clone(), posting.ordinal, posting.place().2);
+                    if std::mem::take(&mut first)
+                        && key != key::fold_block(account, fold.id, &place.0, place.1, place.2)
+                    {
+                        fault = Some("the key is not that of its first posting");
+                    }
+                    if posting.ordinal >= fold.emails || last.as_ref().is_some_and(|last| *last >= place) {
+                        fault = Some("postings out of order, or of no email of the fold");
+                    }
+                    last = Some(place);
+                },
+            );
+            let fault = read.err().map(|error| error.to_string()).or(fault.map(str::to_owned));
+            wrong.extend(fault.map(|fault| (key.to_vec(), fault)));
+            Ok(true)
+        })?;
+        let sorted = ids.windows(2).all(|pair| matches!(pair, [one, next] if one < next));
+        let ends = (ids.first().copied(), ids.last().copied()) == (Some(fold.newest), Some(fold.oldest));
+        if ids.len() as u64 != u64::from(fold.emails) || !sorted || !ends {
+            wrong.push((prefix, format!("its {} emails are not those of {fold:?}", ids.len())));
+        }
+        for (key, what) in wrong {
+            self.say(Table::SearchFolds, &key, what);
+        }
+        Ok(ids)
+    }
+
+    /// Every row is of a fold that is searched, being made, or to go.
+    fn fold_rows(&mut self, folds: &Folds) -> Result<(), Error> {
+        let live = folds.live.iter().map(|fold| fold.id);
+        let known: Vec<FoldId> =
+            live.chain(folds.merges.iter().map(|merge| merge.into.id)).chain(folds.dropped.iter().copied()).collect();
+        let (prefix, mut orphans) = (key::account(self.account), Vec::new());
+        self.read.scan(Table::SearchFolds, &prefix, &after(&prefix), false, &mut |key, _| {
+            if *key != *prefix && !known.iter().any(|id| key.starts_with(&key::fold(self.account, *id))) {
+                orphans.push(key.to_vec());
+            }
+            Ok(true)
+        })?;
+        for key in orphans {
+            self.say(Table::SearchFolds, &key, "of a fold that there is not");
+        }
+        for merge in &folds.merges {
+            if merge.sources.iter().any(|source| !folds.live.iter().any(|fold| fold.id == *source)) {
+                self.say(Table::SearchFolds, &prefix, format!("{:?} is made of folds that are gone", merge.into.id));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Compares the tokens that an account's index has of each live email with those that `again` makes of its message.
+pub(in crate::store) fn tokens(
+    view: &View<'_>,
+    account: AccountId,
+    mut again: impl FnMut(&[u8]) -> Tokens,
+) -> Result<Vec<Breach>, Error> {
+    let (read, mut breaches) = (view.reader(), Vec::new());
+    let mut one = |id: EmailId, found: u64| -> Result<(), Error> {
+        let key = key::email(account, id);
+        let Some(row) = read.get(Table::EmailMetadata, &key)? else { return Ok(()) };
+        let Some(raw) = view.received(&EmailMetadata::decode(&key, &row)?.blob)? else { return Ok(()) };
+        if digest(&again(&raw)) != found {
+            let what = "the tokens in the search index are not those of its message".to_owned();
+            breaches.push(Breach { account, table: Table::EmailTokens.name(), key: hex(&key), what });
+        }
+        Ok(())
+    };
+    view.unfolded(account, EmailId(0), |id, tokens| one(id, digest(&tokens)).map(|()| true))?;
+    for fold in view.folds(account)?.live {
+        let ids = view.fold_emails(account, fold.id)?;
+        let mut sums = vec![0u64; ids.len()];
+        let prefix = key::fold_blocks(account, fold.id);
+        read.scan(Table::SearchFolds, &prefix, &after(&key::fold(account, fold.id)), false, &mut |key, value| {
+            read_block(
+                key,
+                value,
+                |_, _| Some(true),
+                |posting| {
+                    let sum = usize::try_from(posting.ordinal).ok().and_then(|at| sums.get_mut(at));
+                    if let Some(sum) = sum {
+                        *sum = sum.wrapping_add(token_digest(&posting.token, posting.fields, &posting.positions));
+                    }
+                },
+            )?;
+            Ok(true)
+        })?;
+        for (id, sum) in ids.into_iter().zip(sums) {
+            if view.holds(account, fold.made, id)? {
+                one(id, sum)?;
+            }
+        }
+    }
+    Ok(breaches)
+}
+
+/// A sum over tokens in any order, in one piece or several.
+fn digest(tokens: &Tokens) -> u64 {
+    let words = tokens.words.iter().map(|word| token_digest(&Token::Word(word.hash), word.fields(), &word.positions));
+    let texts = tokens.texts.iter().map(|(text, fields)| token_digest(&Token::Text(text.clone()), *fields, &[]));
+    words.chain(texts).fold(0, u64::wrapping_add)
+}
+
+fn token_digest(token: &Token, fields: u16, positions: &[u32]) -> u64 {
+    let mut start = SipHasher13::new();
+    match token {
+        Token::Word(hash) => start.write_u32(*hash),
+        Token::Text(text) => start.write(text.as_bytes()),
+    }
+    start.write_u16(fields);
+    if positions.is_empty() {
+        return start.finish();
+    }
+    let at = |position: &u32| {
+        let mut one = start;
+        one.write_u32(*position);
+        one.finish()
+    };
+    positions.iter().map(at).fold(0, u64::wrapping_add)
+}

@@ -1,0 +1,185 @@
+//! The search index: token rows that are not folded yet, and the postings of the folds.
+//!
+//! A fold numbers its emails newest first, and its postings name them by that ordinal. Postings may be of emails that are
+//! gone: whoever walks them asks [`View::holds`]. Nothing is read before it is asked for.
+
+use super::View;
+use crate::model::{AccountId, EmailId, EmailMetadata, ModSeq, Token, Tokens};
+use crate::store::engine::{Table, after};
+use crate::store::error::Error;
+use crate::store::key::{self, FoldId, Parts};
+use crate::store::row::block::read_block;
+use crate::store::row::decode_tokens;
+use crate::store::row::fold::{Fold, Folds, read_fold_emails};
+
+impl View<'_> {
+    /// Which folds an account has.
+    ///
+    /// # Errors
+    /// Those of reading; so for every function here.
+    pub fn folds(&self, account: AccountId) -> Result<Folds, Error> {
+        Ok(self.row(&key::account(account))?.unwrap_or_default())
+    }
+
+    /// The emails that are not folded and their tokens, newest first, from `start` on; `each` says whether to go on.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn unfolded(
+        &self,
+        account: AccountId,
+        start: EmailId,
+        mut each: impl FnMut(EmailId, Tokens) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        let (from, end) = (key::email(account, start), after(&key::account(account)));
+        self.keys(Table::EmailTokens, &from, &end, |key, value| {
+            each(EmailId(Parts::of(Table::EmailTokens, key).u64()?), decode_tokens(key, value)?)
+        })
+    }
+
+    /// Whether an email that a fold has is still that email, and live. An id may come again after a purge, if mail with
+    /// the same date is imported: that email is younger than the fold.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn holds(&self, account: AccountId, made: ModSeq, id: EmailId) -> Result<bool, Error> {
+        let row = self.row::<EmailMetadata>(&key::email(account, id))?;
+        Ok(row.is_some_and(|email| email.deleted.is_none() && email.created <= made))
+    }
+
+    /// All emails of a fold, by ordinal: newest first.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn fold_emails(&self, account: AccountId, fold: FoldId) -> Result<Vec<EmailId>, Error> {
+        let prefix = key::fold_emails(account, fold);
+        let mut ids = Vec::new();
+        self.keys(Table::SearchFolds, &prefix, &after(&prefix), |key, value| {
+            ids.extend(read_fold_emails(key, value)?);
+            Ok(true)
+        })?;
+        Ok(ids)
+    }
+
+    /// The emails of a fold, to be asked for one by one.
+    #[must_use]
+    pub fn fold_ordinals(&self, account: AccountId, fold: Fold) -> Ordinals<'_> {
+        Ordinals { view: self, account, fold, first: 0, ids: Vec::new() }
+    }
+
+    /// The emails of a fold that have a text, by ordinal, each with its fields.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn postings_of_text(&self, account: AccountId, fold: FoldId, text: &str) -> Result<Vec<(u32, u16)>, Error> {
+        let (mut out, mut next) = (Vec::new(), 0);
+        let mut postings = self.postings(account, fold, Token::Text(text.to_owned()));
+        while let Some(posting) = postings.seek(next)? {
+            out.push((posting.ordinal, posting.fields));
+            next = posting.ordinal.saturating_add(1);
+        }
+        Ok(out)
+    }
+
+    /// The emails of a fold that have a text with this beginning, by ordinal, each with the fields of all such texts.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn postings_of_texts(&self, account: AccountId, fold: FoldId, prefix: &str) -> Result<Vec<(u32, u16)>, Error> {
+        let mut out: Vec<(u32, u16)> = Vec::new();
+        let first = key::fold_texts(account, fold, prefix);
+        let mut take = |key: &[u8], value: &[u8]| {
+            let wanted = |token: &Token, _| match token {
+                Token::Text(text) if text.starts_with(prefix) => Some(true),
+                Token::Text(text) if text.as_str() > prefix => None,
+                _ => Some(false),
+            };
+            read_block(key, value, wanted, |posting| out.push((posting.ordinal, posting.fields)))
+        };
+        // The block before may end with such texts.
+        let from = key::fold_texts(account, fold, "");
+        self.read.scan(Table::SearchFolds, &from, &first, true, &mut |key, value| {
+            take(key, value)?;
+            Ok(false)
+        })?;
+        self.keys(Table::SearchFolds, &first, &after(&first), |key, value| {
+            take(key, value)?;
+            Ok(true)
+        })?;
+        out.sort_unstable();
+        out.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1 |= next.1;
+            }
+            same
+        });
+        Ok(out)
+    }
+}
+
+/// The emails of a fold by ordinal; the row that was read last is kept.
+#[derive(Debug)]
+pub struct Ordinals<'v> {
+    view: &'v View<'v>,
+    account: AccountId,
+    fold: Fold,
+    first: u32,
+    ids: Vec<EmailId>,
+}
+
+impl Ordinals<'_> {
+    /// The email of an ordinal; none behind the last.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn email(&mut self, ordinal: u32) -> Result<Option<EmailId>, Error> {
+        if self.known(ordinal).is_none() && ordinal < self.fold.emails {
+            self.load(ordinal)?;
+        }
+        Ok(self.known(ordinal))
+    }
+
+    /// The first ordinal whose email is not before `id`; ids must not descend from call to call.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn seek(&mut self, id: EmailId) -> Result<Option<u32>, Error> {
+        while self.ids.last().is_none_or(|last| *last < id) {
+            let next = self.end();
+            if next >= self.fold.emails {
+                return Ok(None);
+            }
+            self.load(next)?;
+            if self.end() <= next {
+                return Ok(None);
+            }
+        }
+        let at = self.ids.partition_point(|known| *known < id);
+        Ok(u32::try_from(at).ok().and_then(|at| self.first.checked_add(at)))
+    }
+
+    /// The ordinal behind those of the row that was read last.
+    fn end(&self) -> u32 {
+        self.first.saturating_add(u32::try_from(self.ids.len()).unwrap_or(u32::MAX))
+    }
+
+    /// Reads the row that has an ordinal.
+    fn load(&mut self, ordinal: u32) -> Result<(), Error> {
+        let from = key::fold_emails(self.account, self.fold.id);
+        let end = after(&key::fold_ids(self.account, self.fold.id, ordinal));
+        let (mut first, mut ids) = (0, Vec::new());
+        self.view.read.scan(Table::SearchFolds, &from, &end, true, &mut |key, value| {
+            first = Parts::of(Table::SearchFolds, key).u32()?;
+            ids = read_fold_emails(key, value)?;
+            Ok(false)
+        })?;
+        (self.first, self.ids) = (first, ids);
+        Ok(())
+    }
+
+    fn known(&self, ordinal: u32) -> Option<EmailId> {
+        let at = usize::try_from(ordinal.checked_sub(self.first)?).ok()?;
+        self.ids.get(at).copied()
+    }
+}

@@ -1,0 +1,100 @@
+//! Folding as the service does it, with the sizes that it has.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::{fold, verify};
+use crate::message::rows;
+use crate::model::clock::Fixed;
+use crate::model::{AccountId, AccountRow, Address, Role, UtcMillis};
+use crate::store::engine::memory::Memory;
+use crate::store::{EncodedMessage, FoldSizes, NewEmail, NewMailbox, Options, Store};
+
+const ACCOUNT: AccountId = AccountId(1);
+
+fn deliver(store: &Store, count: i64) {
+    for at in 0..count {
+        let raw = format!("Subject: number {at}\r\n\r\nlunch w{}\r\n", at % 7);
+        let message = EncodedMessage::new(&rows(raw.as_bytes(), store.secrets()));
+        let (_, ticket) = store.commit_message(&[ACCOUNT], &message, raw.as_bytes(), |txn| {
+            let mailboxes = BTreeSet::from([txn.state().inbox]);
+            let received_at = UtcMillis(at);
+            txn.create_email(&NewEmail {
+                message: &message,
+                prefix: b"",
+                mailboxes,
+                keywords: BTreeSet::new(),
+                received_at,
+            })
+        });
+        ticket.wait_blocking().unwrap();
+    }
+}
+
+fn store() -> Store {
+    let clock = Arc::new(Fixed::at(UtcMillis(0)));
+    let store = Store::over(Arc::new(Memory::new()), &Options::small(), clock).unwrap();
+    let row = AccountRow {
+        name: "ann".into(),
+        primary: Address::from_parts("ann", "example.org"),
+        display_name: None,
+        active: true,
+        quota_octets: None,
+        quota_emails: None,
+        zone: None,
+        detail_files: false,
+        unix_user: None,
+        created: UtcMillis(0),
+        passwords: Vec::new(),
+    };
+    let made = store.commit(ACCOUNT, |txn| {
+        txn.set_account(&row);
+        txn.create_mailbox(&NewMailbox { name: "Inbox".into(), parent: None, role: Some(Role::Inbox), sort_order: 0 })
+    });
+    made.unwrap().1.wait_blocking().unwrap();
+    store
+}
+
+#[test]
+fn a_fold_is_made_when_enough_rows_have_gathered() {
+    let store = store();
+    let unfolded = || store.view().account_state(ACCOUNT).unwrap().unfolded;
+    let rows = i64::try_from(FoldSizes::default().rows).unwrap();
+    deliver(&store, rows - 1);
+    assert!(!fold::step(&store, ACCOUNT).unwrap());
+    deliver(&store, 2);
+    assert_eq!(unfolded(), FoldSizes::default().rows as u64 + 1);
+    assert!(fold::step(&store, ACCOUNT).unwrap());
+    assert_eq!(unfolded(), 1);
+    assert!(!fold::step(&store, ACCOUNT).unwrap());
+    assert_eq!(verify::tokens(&store, ACCOUNT).unwrap(), []);
+    assert_eq!(store.check().unwrap(), []);
+}
+
+#[test]
+fn verify_names_an_email_whose_tokens_are_of_another_message() {
+    let store = store();
+    let raw = b"Subject: one\r\n\r\nlunch\r\n";
+    let other = rows(b"Subject: one\r\n\r\ndinner\r\n", store.secrets());
+    let mut wrong = rows(raw, store.secrets());
+    wrong.tokens = other.tokens;
+    let message = EncodedMessage::new(&wrong);
+    for _ in 0..2 {
+        let (_, ticket) = store.commit_message(&[ACCOUNT], &message, raw, |txn| {
+            let mailboxes = BTreeSet::from([txn.state().inbox]);
+            let received_at = UtcMillis(5);
+            txn.create_email(&NewEmail {
+                message: &message,
+                prefix: b"",
+                mailboxes,
+                keywords: BTreeSet::new(),
+                received_at,
+            })
+        });
+        ticket.wait_blocking().unwrap();
+    }
+    assert_eq!(verify::tokens(&store, ACCOUNT).unwrap().len(), 2);
+    let sizes = FoldSizes { rows: 1, ..FoldSizes::default() };
+    while fold::step_of(&store, ACCOUNT, &sizes).unwrap() {}
+    assert_eq!(verify::tokens(&store, ACCOUNT).unwrap().len(), 2);
+}
