@@ -45,29 +45,61 @@ fn open(engine: &Arc<Fault<Memory>>) -> Store {
     Store::over(engine.clone(), &Options::small(), clock).unwrap()
 }
 
+/// Makes the account and its inbox.
+pub(super) fn prepare(store: &Store) {
+    let row = AccountRow {
+        name: "ann".into(),
+        primary: Address::from_parts("ann", "example.org"),
+        display_name: None,
+        active: true,
+        quota_octets: None,
+        quota_emails: None,
+        zone: None,
+        detail_files: false,
+        unix_user: None,
+        created: UtcMillis(0),
+        passwords: Vec::new(),
+    };
+    let made = store.commit(ACCOUNT, |txn| {
+        txn.set_account(&row);
+        let inbox = NewMailbox { name: "Inbox".into(), parent: None, role: Some(Role::Inbox), sort_order: 0 };
+        txn.create_mailbox(&inbox)
+    });
+    made.unwrap().1.wait_blocking().unwrap();
+}
+
+pub(super) fn file(store: &Store, raw: &[u8], at: i64) -> EmailId {
+    let message = EncodedMessage::new(&rows(raw, store.secrets()));
+    let (mut results, ticket) = store.commit_message(&[ACCOUNT], &message, raw, |txn| {
+        let mailboxes = BTreeSet::from([txn.state().inbox]);
+        let (prefix, keywords) = (&b"Delivered-To: ann@example.org\r\n"[..], BTreeSet::new());
+        txn.create_email(&NewEmail { message: &message, prefix, mailboxes, keywords, received_at: UtcMillis(at) })
+    });
+    let (id, _) = results.pop().unwrap().1.unwrap();
+    ticket.wait_blocking().unwrap();
+    id
+}
+
+/// One piece of folding; false where there is none to do.
+pub(super) fn step(store: &Store, sizes: &FoldSizes) -> Result<bool, Error> {
+    let Some(piece) = store.view().next_fold_piece(ACCOUNT, sizes)? else { return Ok(false) };
+    let (written, ticket) = store.commit(ACCOUNT, |txn| txn.write_folds(piece))?;
+    ticket.wait_blocking()?;
+    assert!(written, "nobody else changes the account");
+    Ok(true)
+}
+
+pub(super) fn ask(store: &Store, filter: Filter, limit: Option<usize>) -> Vec<EmailId> {
+    let results = Results { account: ACCOUNT, filter, ..Results::default() };
+    let asked = Query { results, window: Window { start: Start::default(), limit }, total: false };
+    query(&store.view(), store.secrets(), &asked).unwrap().answer.ids
+}
+
 impl Bed {
     fn new() -> Self {
         let engine = Arc::new(Fault::new(Memory::new()));
         let store = open(&engine);
-        let row = AccountRow {
-            name: "ann".into(),
-            primary: Address::from_parts("ann", "example.org"),
-            display_name: None,
-            active: true,
-            quota_octets: None,
-            quota_emails: None,
-            zone: None,
-            detail_files: false,
-            unix_user: None,
-            created: UtcMillis(0),
-            passwords: Vec::new(),
-        };
-        let made = store.commit(ACCOUNT, |txn| {
-            txn.set_account(&row);
-            let inbox = NewMailbox { name: "Inbox".into(), parent: None, role: Some(Role::Inbox), sort_order: 0 };
-            txn.create_mailbox(&inbox)
-        });
-        made.unwrap().1.wait_blocking().unwrap();
+        prepare(&store);
         Self { engine, store, texts: BTreeMap::new() }
     }
 
@@ -78,15 +110,7 @@ impl Bed {
     }
 
     fn file(&self, raw: &[u8], at: i64) -> EmailId {
-        let message = EncodedMessage::new(&rows(raw, self.store.secrets()));
-        let (mut results, ticket) = self.store.commit_message(&[ACCOUNT], &message, raw, |txn| {
-            let mailboxes = BTreeSet::from([txn.state().inbox]);
-            let (prefix, keywords) = (&b"Delivered-To: ann@example.org\r\n"[..], BTreeSet::new());
-            txn.create_email(&NewEmail { message: &message, prefix, mailboxes, keywords, received_at: UtcMillis(at) })
-        });
-        let (id, _) = results.pop().unwrap().1.unwrap();
-        ticket.wait_blocking().unwrap();
-        id
+        file(&self.store, raw, at)
     }
 
     fn destroy(&mut self, which: usize) {
@@ -95,14 +119,8 @@ impl Bed {
         self.store.commit(ACCOUNT, |txn| txn.destroy_email(id)).unwrap().1.wait_blocking().unwrap();
     }
 
-    /// One piece of folding; false where there is none to do.
     fn step(&self, sizes: &FoldSizes) -> Result<bool, Error> {
-        let piece = self.store.view().next_fold_piece(ACCOUNT, sizes)?;
-        let Some(piece) = piece else { return Ok(false) };
-        let (written, ticket) = self.store.commit(ACCOUNT, |txn| txn.write_folds(piece))?;
-        ticket.wait_blocking()?;
-        assert!(written, "nobody else changes the account");
-        Ok(true)
+        step(&self.store, sizes)
     }
 
     fn assert_clean(&self) {
@@ -112,9 +130,7 @@ impl Bed {
     }
 
     fn ask(&self, filter: Filter, limit: Option<usize>) -> Vec<EmailId> {
-        let results = Results { account: ACCOUNT, filter, ..Results::default() };
-        let asked = Query { results, window: Window { start: Start::default(), limit }, total: false };
-        query(&self.store.view(), self.store.secrets(), &asked).unwrap().answer.ids
+        ask(&self.store, filter, limit)
     }
 
     fn found(&self, text: &str, fields: u16) -> Vec<EmailId> {

@@ -185,3 +185,22 @@ fn it_runs_by_itself_when_woken_and_stops_at_once() {
     assert!(bed.clock.now() > UtcMillis(0));
     bed.clean();
 }
+
+#[test]
+fn what_can_be_folded_does_not_wait_for_the_next_round() {
+    let bed = bed(1);
+    bed.settings.set(Settings { every: DAY, ..Settings::default() });
+    let running = bed.upkeep().start().unwrap();
+    let rows = u32::try_from(crate::store::FoldSizes::default().rows).unwrap();
+    for n in 0..=rows {
+        bed.deliver(1, n);
+    }
+    let unfolded = || bed.store.view().account_state(AccountId(1)).unwrap().unfolded;
+    let watch = Stopwatch::start();
+    while unfolded() >= u64::from(rows) {
+        assert!(watch.elapsed() < Duration::from_secs(20), "nothing was folded");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    running.stop();
+    bed.clean();
+}
