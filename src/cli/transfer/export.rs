@@ -4,7 +4,7 @@
 //! An email in two mailboxes is written twice. What was moved or destroyed since an earlier export stays where that wrote
 //! it: an export adds, and never removes.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,6 @@ use crate::wire::query;
 
 /// A mailbox with its emails, oldest first.
 struct Mailbox {
-    id: String,
     place: Place,
     role: Option<Role>,
     emails: Vec<usize>,
@@ -89,6 +88,7 @@ pub(in crate::cli) async fn run(args: Export, context: &Context) -> Result<(), F
 async fn index(context: &Context, account: &str) -> Result<(Vec<Mailbox>, Vec<Email>), Failure> {
     let bad = || Failure::new(exit::SOFTWARE, "the service's answer holds no list of mail");
     let (mut mailboxes, mut emails) = (Vec::<Mailbox>::new(), Vec::new());
+    let mut known: HashMap<String, usize> = HashMap::new();
     let mut after = Value::Null;
     loop {
         let wish = json!({"accountId": account, "after": after, "limit": limits::LISTED});
@@ -96,14 +96,15 @@ async fn index(context: &Context, account: &str) -> Result<(Vec<Mailbox>, Vec<Em
         for row in page["mailboxes"].as_array().ok_or_else(bad)? {
             let id = row["id"].as_str().ok_or_else(bad)?;
             // One that was made meanwhile is on this page alone.
-            if mailboxes.iter().any(|known| known.id == id) {
+            if known.contains_key(id) {
                 continue;
             }
             let names = row["names"].as_array().into_iter().flatten();
             let names = names.filter_map(Value::as_str).map(str::to_owned).collect();
             let place = Place { inbox: row["inbox"].as_bool().unwrap_or_default(), names };
             let role = row["role"].as_str().and_then(Role::from_name);
-            mailboxes.push(Mailbox { id: id.to_owned(), place, role, emails: Vec::new() });
+            known.insert(id.to_owned(), mailboxes.len());
+            mailboxes.push(Mailbox { place, role, emails: Vec::new() });
         }
         let list = page["list"].as_array().ok_or_else(bad)?;
         for row in list {
@@ -111,7 +112,7 @@ async fn index(context: &Context, account: &str) -> Result<(Vec<Mailbox>, Vec<Em
             let keywords = row["keywords"].as_array().into_iter().flatten();
             let keywords = keywords.filter_map(Value::as_str).map(str::to_owned).collect();
             for at in row["mailboxIds"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-                if let Some(mailbox) = mailboxes.iter_mut().find(|mailbox| mailbox.id == at) {
+                if let Some(mailbox) = known.get(at).and_then(|at| mailboxes.get_mut(*at)) {
                     mailbox.emails.push(emails.len());
                 }
             }

@@ -1,6 +1,8 @@
 //! What import and export ask beside the octets themselves: which mailboxes there are, where mail is to go, and of which
 //! emails an account consists.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::mail::rows;
@@ -17,7 +19,7 @@ pub(super) fn index(context: &Context, arguments: &Args<'_>) -> Result<Value, Me
     let after = after.map_err(|_| MethodError::InvalidArguments("after: an email id is wanted".into()))?;
     let limit = rows(arguments)?;
     let view = context.store.view();
-    let all = view.mailboxes(account).map_err(|error| fail(&error))?;
+    let all: BTreeMap<_, _> = view.mailboxes(account).map_err(|error| fail(&error))?.into_iter().collect();
     let mailboxes: Vec<Value> = all
         .iter()
         .map(|(uid, mailbox)| {
@@ -36,7 +38,7 @@ pub(super) fn index(context: &Context, arguments: &Args<'_>) -> Result<Value, Me
     Ok(json!({"mailboxes": mailboxes, "list": list}))
 }
 
-fn way(all: &[(MailboxUid, Mailbox)], mailbox: &Mailbox) -> (bool, Vec<String>) {
+fn way(all: &BTreeMap<MailboxUid, Mailbox>, mailbox: &Mailbox) -> (bool, Vec<String>) {
     let (mut names, mut at) = (Vec::new(), Some(mailbox));
     while let Some(mailbox) = at.filter(|_| names.len() <= all.len()) {
         if mailbox.role == Some(Role::Inbox) {
@@ -44,7 +46,7 @@ fn way(all: &[(MailboxUid, Mailbox)], mailbox: &Mailbox) -> (bool, Vec<String>) 
             return (true, names);
         }
         names.push(mailbox.name.clone());
-        at = mailbox.parent.and_then(|uid| all.iter().find(|(known, _)| *known == uid)).map(|(_, above)| above);
+        at = mailbox.parent.and_then(|uid| all.get(&uid));
     }
     names.reverse();
     (false, names)
