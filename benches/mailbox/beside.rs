@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use restante::model::{AccountId, UtcMillis, View};
 use restante::store::Store;
+use restante::upkeep::fold;
 
 use crate::Options;
 use crate::grow::{Account, INBOX, deliver, keep, make, message};
@@ -16,7 +17,7 @@ const SECONDS: u64 = 5;
 
 /// Does what upkeep there is to do for an account.
 pub(crate) fn settle(store: &Store, account: AccountId) {
-    drop((store, account));
+    while fold::step(store, account).unwrap() {}
 }
 
 pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {

@@ -67,7 +67,8 @@ impl<'v> Hits<'v> {
                 is_hit: false,
                 kind: Kind::Fold { fold, walk: None },
             });
-            let rows = Source { from: Some(EmailId(0)), is_hit: false, kind: Kind::Rows };
+            let left = self.view.account_state(self.account)?.unfolded;
+            let rows = Source { from: Some(EmailId(0)), is_hit: false, kind: Kind::Rows { left } };
             self.sources = Some(std::iter::once(rows).chain(folds).collect());
         }
         self.asked = from;
@@ -87,8 +88,15 @@ struct Source<'v> {
 
 #[derive(Debug)]
 enum Kind<'v> {
-    Rows,
-    Fold { fold: Fold, walk: Option<(Walk<'v>, Ordinals<'v>)> },
+    /// No more than `left` of them are still to be read: behind the last an engine may have the remains of thousands that
+    /// were folded, and would walk over them for nothing.
+    Rows {
+        left: u64,
+    },
+    Fold {
+        fold: Fold,
+        walk: Option<(Walk<'v>, Ordinals<'v>)>,
+    },
 }
 
 impl<'v> Source<'v> {
@@ -104,7 +112,7 @@ impl<'v> Source<'v> {
     /// No email that it tells of is younger.
     fn made(&self) -> ModSeq {
         match &self.kind {
-            Kind::Rows => ModSeq(u64::MAX),
+            Kind::Rows { .. } => ModSeq(u64::MAX),
             Kind::Fold { fold, .. } => fold.made,
         }
     }
@@ -113,9 +121,11 @@ impl<'v> Source<'v> {
     fn advance(&mut self, view: &'v View<'v>, account: AccountId, needle: &Needle, from: EmailId) -> Result<(), Error> {
         let mut found = None;
         match &mut self.kind {
-            Kind::Rows => view.unfolded(account, from, |id, tokens| {
+            Kind::Rows { left: 0 } => {}
+            Kind::Rows { left } => view.unfolded(account, from, |id, tokens| {
+                *left = left.saturating_sub(1);
                 found = needle.matches(&tokens).then_some(id);
-                Ok(found.is_none())
+                Ok(found.is_none() && *left > 0)
             })?,
             Kind::Fold { fold, .. } if from > fold.oldest => {}
             Kind::Fold { fold, walk } => {
