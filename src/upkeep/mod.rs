@@ -19,7 +19,7 @@ mod fold_tests;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
@@ -125,17 +125,36 @@ impl Upkeep {
     /// # Errors
     /// Where accounts cannot be listed, or the store takes no writes.
     pub fn round(&self, mut go_on: impl FnMut(Duration) -> bool) -> Result<Report, Error> {
-        let settings = self.settings.get();
         let mut report = Report::default();
         let accounts = self.store.view().account_ids()?;
         report.accounts = accounts.len();
         let mut turns: VecDeque<Turn> =
             accounts.into_iter().map(|account| Turn { account, tasks: steps::OF_ACCOUNT }).collect();
         turns.push_back(Turn { account: AccountId::SITE, tasks: steps::OF_SITE });
+        report.complete = self.take(turns, &mut report, &mut go_on)?;
+        Ok(report)
+    }
+
+    /// What of these accounts does not wait for the next round: mail to be folded, and lists that were begun for somebody.
+    fn hurry(&self, accounts: BTreeSet<AccountId>, mut go_on: impl FnMut(Duration) -> bool) -> Result<Report, Error> {
+        let mut report = Report { accounts: accounts.len(), ..Report::default() };
+        let turns = accounts.into_iter().map(|account| Turn { account, tasks: steps::OF_HURRY }).collect();
+        report.complete = self.take(turns, &mut report, &mut go_on)?;
+        Ok(report)
+    }
+
+    /// Takes turns until nothing is left; says whether it came to that.
+    fn take(
+        &self,
+        mut turns: VecDeque<Turn>,
+        report: &mut Report,
+        go_on: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<bool, Error> {
+        let settings = self.settings.get();
         while let Some(mut turn) = turns.pop_front() {
             let watch = Stopwatch::start();
             while let Some((task, rest)) = turn.tasks.split_first() {
-                let step = self.step(*task, turn.account, &settings, &mut report);
+                let step = self.step(*task, turn.account, &settings, report);
                 match step {
                     Ok(Step::Worked { left: true }) => {
                         report.steps += 1;
@@ -162,11 +181,10 @@ impl Upkeep {
                 turns.push_back(turn);
             }
             if !go_on(watch.elapsed()) {
-                return Ok(report);
+                return Ok(false);
             }
         }
-        report.complete = true;
-        Ok(report)
+        Ok(true)
     }
 
     fn step(&self, task: Task, account: AccountId, settings: &Settings, report: &mut Report) -> Result<Step, Error> {

@@ -1,7 +1,7 @@
 //! The thread that keeps: when it works, when it rests, and how it is stopped.
 //!
 //! An account into which so much mail came that it can be folded does not wait for the next round: searches read what is
-//! not folded row by row.
+//! not folded row by row. Nor does a list that was begun for somebody: until it is made, each answer costs the mailbox.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::{Upkeep, fold};
+use super::Upkeep;
 use crate::model::clock::Stopwatch;
 use crate::model::{AccountId, DataType};
 use crate::store::FoldSizes;
@@ -24,7 +24,7 @@ const REST: Duration = Duration::from_millis(5);
 struct Wish {
     stop: bool,
     now: bool,
-    /// Accounts that have enough to fold.
+    /// Accounts that have enough to fold, or a list that was begun.
     due: BTreeSet<AccountId>,
 }
 
@@ -32,7 +32,7 @@ struct Wish {
 enum Next {
     Stop,
     Round,
-    Fold,
+    Hurry,
 }
 
 #[derive(Debug, Default)]
@@ -72,7 +72,7 @@ impl Bell {
         }
         match (wish.stop, wish.now, wish.due.is_empty()) {
             (true, _, _) => Next::Stop,
-            (_, false, false) => Next::Fold,
+            (_, false, false) => Next::Hurry,
             _ => {
                 wish.now = false;
                 Next::Round
@@ -80,8 +80,8 @@ impl Bell {
         }
     }
 
-    fn due(&self) -> Option<AccountId> {
-        self.wish.lock().due.pop_first()
+    fn due(&self) -> BTreeSet<AccountId> {
+        std::mem::take(&mut self.wish.lock().due)
     }
 }
 
@@ -105,44 +105,43 @@ impl Upkeep {
         Ok(Running { bell, thread: Some(thread) })
     }
 
-    /// Counts what comes into each account.
+    /// Counts what comes into each account, and hears of lists that were begun.
     fn listen(&self, bell: &Arc<Bell>) {
         let bell = Arc::clone(bell);
         let (enough, counts) = (FoldSizes::default().rows, Mutex::new(HashMap::<AccountId, usize>::new()));
         self.store.on_change(move |change| {
-            if !change.types.iter().any(|(data, _)| *data == DataType::EmailDelivery) {
-                return;
+            let mut due = change.begun;
+            if change.types.iter().any(|(data, _)| *data == DataType::EmailDelivery) {
+                let mut counts = counts.lock();
+                let count = counts.entry(change.account).or_default();
+                *count += 1;
+                if *count >= enough {
+                    counts.remove(&change.account);
+                    due = true;
+                }
             }
-            let mut counts = counts.lock();
-            let count = counts.entry(change.account).or_default();
-            *count += 1;
-            if *count >= enough {
-                counts.remove(&change.account);
-                drop(counts);
+            if due {
                 bell.ring(|wish| wish.due.extend([change.account]));
             }
         });
     }
 
-    /// Folds what can be folded of the accounts that are due; says whether to go on.
-    fn fold_due(&self, bell: &Bell) -> bool {
-        while let Some(account) = bell.due() {
-            loop {
-                let watch = Stopwatch::start();
-                match fold::step(&self.store, account) {
-                    Ok(true) => {}
-                    Ok(false) => break,
-                    Err(error) => {
-                        tracing::warn!(%account, %error, "search could not be folded; tried again next time");
-                        break;
-                    }
+    /// Does what does not wait for the next round; says whether to go on.
+    fn hurried(&self, bell: &Bell) -> bool {
+        loop {
+            let due = bell.due();
+            if due.is_empty() {
+                return bell.rest(Duration::ZERO);
+            }
+            match self.hurry(due, |took| bell.rest(took * RESTS)) {
+                Ok(report) if report.complete => {
+                    let (accounts, steps, made) = (report.accounts, report.steps, report.made);
+                    tracing::debug!(accounts, steps, made, failed = report.failed, "upkeep in between");
                 }
-                if !bell.rest(watch.elapsed() * RESTS) {
-                    return false;
-                }
+                Ok(_) => return false,
+                Err(error) => tracing::warn!(%error, "upkeep ended early; tried again next time"),
             }
         }
-        true
     }
 
     fn run(&self, bell: &Bell) {
@@ -152,7 +151,7 @@ impl Upkeep {
             let done = self.round(|took| {
                 tired += took * RESTS;
                 let rest = if tired < REST { Duration::ZERO } else { std::mem::take(&mut tired) };
-                bell.rest(rest) && self.fold_due(bell)
+                bell.rest(rest) && self.hurried(bell)
             });
             match done {
                 Ok(report) => tracing::info!(
@@ -162,6 +161,7 @@ impl Upkeep {
                     threads = report.threads,
                     thread_refs = report.thread_refs,
                     lists = report.lists,
+                    made = report.made,
                     messages = report.messages,
                     octets = report.octets,
                     failed = report.failed,
@@ -175,8 +175,8 @@ impl Upkeep {
             loop {
                 match bell.wait(every.saturating_sub(watch.elapsed())) {
                     Next::Round => break,
-                    Next::Fold if self.fold_due(bell) => {}
-                    Next::Fold | Next::Stop => return,
+                    Next::Hurry if self.hurried(bell) => {}
+                    Next::Hurry | Next::Stop => return,
                 }
             }
         }

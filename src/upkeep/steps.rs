@@ -9,6 +9,8 @@ use crate::store::{Error, Store, Txn};
 /// Of each account, in this order.
 pub(super) const OF_ACCOUNT: &[Task] =
     &[search, emails, history, mailboxes, lists, begun_lists, deeds, told, thread_refs];
+/// Of an account in which somebody waits for it.
+pub(super) const OF_HURRY: &[Task] = &[search, begun_lists];
 /// Of the site.
 pub(super) const OF_SITE: &[Task] = &[messages, all_messages];
 

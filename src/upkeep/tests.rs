@@ -204,3 +204,31 @@ fn what_can_be_folded_does_not_wait_for_the_next_round() {
     running.stop();
     bed.clean();
 }
+
+#[test]
+fn what_somebody_waits_for_does_not_wait_for_the_next_round() {
+    let bed = bed(2);
+    bed.settings.set(Settings { every: DAY, ..Settings::default() });
+    for n in 0..600 {
+        bed.deliver(2, n);
+    }
+    let running = bed.upkeep().start().unwrap();
+    let soon = |what: &str, so: &dyn Fn() -> bool| {
+        let watch = Stopwatch::start();
+        while !so() {
+            assert!(watch.elapsed() < Duration::from_secs(20), "{what}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    // The first round notes each account; then nothing but what is begun gives it reason to work.
+    let noted = || bed.engine.inner().rows(crate::store::engine::Table::History).len();
+    soon("the first round", &|| noted() == 2);
+    let begin = bed.store.commit(AccountId(2), |txn| txn.keep(MailboxUid(1), Filter::Flagged, 100));
+    let (whole, ticket) = begin.unwrap();
+    ticket.wait_blocking().unwrap();
+    assert!(!whole);
+    let made = || bed.store.view().kept(AccountId(2), MailboxUid(1), Filter::Flagged).unwrap().is_some();
+    soon("the list that was begun", &made);
+    running.stop();
+    bed.clean();
+}

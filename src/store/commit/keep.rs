@@ -23,11 +23,13 @@ impl Txn<'_> {
     /// `NotFound` where there is no such mailbox; those of reading.
     pub fn keep(&mut self, uid: MailboxUid, view: View, most: usize) -> Result<bool, Error> {
         let mut kept = self.kept(uid)?;
+        let mut begun = false;
         if !kept.iter().any(|entry| entry.view == view) {
             let mut entry = Kept::whole(view, ModSeq(0));
             entry.stage = Stage::Making(EmailId(0));
             entry.asked = self.now;
             kept.push(entry);
+            begun = true;
         }
         let Some(at) = kept.iter().position(|entry| entry.view == view) else { return Ok(false) };
         let Some(mut entry) = kept.get(at).copied() else { return Ok(false) };
@@ -45,6 +47,7 @@ impl Txn<'_> {
             *slot = entry;
         }
         self.set_kept(uid, kept)?;
+        self.begun |= begun && !whole;
         Ok(whole)
     }
 

@@ -52,6 +52,8 @@ pub struct Txn<'s> {
     asserts: Vec<Put>,
     state: State,
     state_before: Option<Vec<u8>>,
+    /// Whether a view was begun that is not whole yet.
+    begun: bool,
 }
 
 impl std::fmt::Debug for Txn<'_> {
@@ -81,6 +83,7 @@ impl<'s> Txn<'s> {
             asserts: Vec::new(),
             state: State::fresh(),
             state_before: None,
+            begun: false,
         };
         let key = key::account(account);
         txn.state_before = txn.get(Table::AccountState, &key)?;
@@ -180,7 +183,7 @@ impl<'s> Txn<'s> {
         let puts = self.stage.into_iter().map(|((table, key), value)| Put { table, key, value }).collect();
         let mut asserts = self.asserts;
         asserts.push(fence);
-        Some((Batch { puts, asserts }, Change { account: self.account, types }))
+        Some((Batch { puts, asserts }, Change { account: self.account, types, begun: self.begun }))
     }
 }
 
