@@ -42,12 +42,12 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("clap", &["cli"]),
     ("clap_complete", &["cli"]),
     ("comfy_table", &["cli"]),
+    ("indicatif", &["cli"]),
     ("jiff", &["model::clock", "cli"]),
     ("axum", &["net"]),
     ("hyper", &["net", "cli"]),
     ("hyper_util", &["net", "cli"]),
     ("toml", &["config"]),
-    ("indicatif", &["cli"]),
     // The committer's ticket is the one thing inside that the edges await; `deliver` lends a long parse to other threads.
     ("tokio", &["net", "queue", "cli", "deliver", "store::commit::committer"]),
 ];

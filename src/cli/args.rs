@@ -75,7 +75,21 @@ pub enum Command {
     /// Prove that the store is in order.
     ///
     /// Recomputes every list, count and index and compares. Asks the service when it runs, else reads the data directory.
-    Check,
+    Check(super::check::Check),
+    /// Mend what `check` finds, from the mail and the owner's marks.
+    ///
+    /// An account in order is not touched. Mail to one that is being mended waits at Postfix; the others go on.
+    Repair(super::repair::Repair),
+    /// Make all that is derived anew, from the mail and the owner's marks.
+    Rebuild(super::repair::Repair),
+    /// Make what searches use anew, as after an update that reads words otherwise.
+    Reindex(super::repair::Repair),
+    /// Copy the whole store into a directory of backups, each of which takes only what is new.
+    ///
+    /// The service does it when it runs, and goes on taking mail: DIR must be a place where it may write.
+    Backup(super::backup::Backup),
+    /// Make a data directory of a backup, and check it.
+    Restore(super::backup::Restore),
     /// Write completions for a shell.
     Completions {
         /// bash, elvish, fish, powershell or zsh.

@@ -3,16 +3,28 @@
 
 use std::sync::Arc;
 
+use clap::Args;
 use serde_json::json;
 
+use super::meter::Meter;
 use super::output::{self, text};
-use super::{Context, Failure, exit, methods, service};
+use super::{Context, Failure, exit, job, methods, service};
+use crate::jmap::admin;
+use crate::message::rows_or_bare;
 use crate::model::clock;
 
-pub(super) async fn run(context: &Context) -> Result<(), Failure> {
-    let breaches: Vec<String> = if context.client.is_up().await {
-        let answer = context.client.call(methods::CHECK, json!({})).await?;
-        answer["breaches"].as_array().into_iter().flatten().map(text).collect()
+/// `check`
+#[derive(Debug, Args)]
+pub struct Check {
+    /// Read every message, too: its hash must be its key, and what is listed and searched of it what it says.
+    #[arg(long)]
+    pub blobs: bool,
+}
+
+pub(super) async fn run(args: &Check, context: &Context) -> Result<(), Failure> {
+    let mut meter = Meter::new("check");
+    let found = if context.client.is_up().await {
+        job::follow(context, methods::CHECK, json!({"blobs": args.blobs}), &mut meter).await?
     } else {
         let store = service::look_at_store(&context.config, Arc::new(clock::System))
             .map_err(|error| Failure::new(exit::TEMPORARY, error.to_string()))?
@@ -20,22 +32,27 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
                 let path = context.config.store.path.display();
                 Failure::new(exit::NO_INPUT, format!("{path}: no store there"))
             })?;
-        let breaches = store.check().map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))?;
-        breaches.iter().map(ToString::to_string).collect()
+        let secrets = store.secrets().clone();
+        let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
+        let found = store.check_deep(args.blobs.then_some(&remake), &mut |at| {
+            meter.show(&admin::store::progress(at));
+            true
+        });
+        admin::store::checked(&found.map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))?)
     };
+    drop(meter);
+    let count = found["count"].as_u64().unwrap_or(0);
     if context.json {
-        output::json(&json!({ "breaches": breaches }));
-    } else if breaches.is_empty() {
-        output::line("in order");
+        output::json(&found);
+    } else if count == 0 {
+        output::line(&format!("in order: {} accounts, {} rows", text(&found["accounts"]), text(&found["rows"])));
     } else {
-        breaches.iter().for_each(|breach| output::line(breach));
+        found["breaches"].as_array().into_iter().flatten().for_each(|breach| output::line(&text(breach)));
     }
-    if breaches.is_empty() {
+    if count == 0 {
         Ok(())
     } else {
-        Err(Failure::new(
-            exit::DATA,
-            format!("{} things are not in order: report them, with this output", breaches.len()),
-        ))
+        let what = "`restante repair` mends what can be mended; report it, with this output";
+        Err(Failure::new(exit::DATA, format!("{count} things are not in order: {what}")))
     }
 }

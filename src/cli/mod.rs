@@ -5,7 +5,8 @@
 
 mod account;
 pub mod args;
-mod check;
+pub mod backup;
+pub mod check;
 mod client;
 mod config;
 mod dates;
@@ -13,16 +14,19 @@ mod deliver;
 mod demo;
 pub mod exit;
 mod input;
+mod job;
 mod life;
 mod mail;
 mod mailbox;
 mod manual;
+mod meter;
 mod methods;
 mod output;
 mod pool;
 mod progress;
 mod query;
 mod queue;
+pub mod repair;
 mod serve;
 mod service;
 #[cfg(test)]
@@ -48,6 +52,7 @@ pub use service::{Service, ServiceError};
 pub use sink::{Caught, Sink};
 
 use crate::config::{Config, load};
+use crate::store::repair::Scope;
 use args::Command;
 
 /// Runs the command that the arguments name.
@@ -117,7 +122,12 @@ async fn ask(command: Command, context: Context) -> Result<(), Failure> {
         Command::Mail(command) => mail::run(command, &context).await,
         Command::Mailbox(command) => mailbox::run(command, &context).await,
         Command::Queue(command) => queue::run(command, &context).await,
-        Command::Check => check::run(&context).await,
+        Command::Check(args) => check::run(&args, &context).await,
+        Command::Repair(args) => repair::run(Scope::Repair, &args, &context).await,
+        Command::Rebuild(args) => repair::run(Scope::Rebuild, &args, &context).await,
+        Command::Reindex(args) => repair::run(Scope::Reindex, &args, &context).await,
+        Command::Backup(args) => backup::back_up(&args, &context).await,
+        Command::Restore(args) => backup::restore(&args, &context),
         Command::Serve
         | Command::Demo(_)
         | Command::Config(_)

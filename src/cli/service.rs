@@ -4,6 +4,7 @@
 //! way round at the end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
@@ -11,6 +12,7 @@ use super::{Failure, exit};
 use crate::account::Directory;
 use crate::config::Config;
 use crate::deliver::Deliver;
+use crate::jmap::Jobs;
 use crate::model::{Clock, Live};
 use crate::net::ceiling::Ceiling;
 use crate::net::http::{self, ControlSettings};
@@ -23,7 +25,7 @@ use crate::upkeep::{self, Upkeep};
 use crate::{account, deliver};
 
 /// The store's directory, in the data directory.
-const STORE: &str = "store";
+pub(super) const STORE: &str = "store";
 
 /// Why the service did not start.
 #[derive(Debug, thiserror::Error)]
@@ -60,9 +62,14 @@ impl From<ServiceError> for Failure {
     }
 }
 
+/// Where the store is that the configuration names.
+pub(super) fn store_dir(config: &Config) -> std::path::PathBuf {
+    config.store.path.join(STORE)
+}
+
 /// Opens the store that the configuration names, making it if it is not there.
 pub(super) fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Store, ServiceError> {
-    let path = config.store.path.join(STORE);
+    let path = store_dir(config);
     let options = store::Options::default();
     #[cfg(feature = "rocksdb")]
     let store = Store::open(&path, &options, clock);
@@ -75,7 +82,7 @@ pub(super) fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Store
 pub(super) fn look_at_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Option<Store>, ServiceError> {
     #[cfg(feature = "rocksdb")]
     {
-        let path = config.store.path.join(STORE);
+        let path = store_dir(config);
         let failed = |error| ServiceError::Store { path: path.display().to_string(), error };
         if path.try_exists().map_err(|error| failed(store::Error::Open(error.to_string())))? {
             Store::open_read_only(&path, &store::Options::default(), clock).map(Some).map_err(failed)
@@ -98,6 +105,7 @@ pub struct Service {
     config: Config,
     rooms: Rooms,
     upkeep: upkeep::Running,
+    jobs: Jobs,
 }
 
 /// What each room works by, and takes anew after a reload.
@@ -164,6 +172,7 @@ impl Service {
         let bound_control = http::bind(&config.control.socket)
             .await
             .map_err(|error| ServiceError::Listen { place: format!("[control] socket {socket}"), error })?;
+        let jobs = control.jobs.clone();
         let (switch, stop) = switch();
         let mut tasks: Vec<JoinHandle<()>> = bound
             .into_iter()
@@ -178,7 +187,12 @@ impl Service {
         let upkeep = Upkeep::new(store.clone(), rooms.upkeep.clone()).start();
         let upkeep = upkeep.map_err(|error| ServiceError::Setting(format!("upkeep has no thread: {error}")))?;
         tracing::info!(lmtp = lmtp.join(" "), control = socket, "up");
-        Ok(Self { store, lmtp, tasks, switch, config, rooms, upkeep })
+        match jobs.resume(&store) {
+            Ok(0) => {}
+            Ok(accounts) => tracing::warn!(accounts, "goes on with repairs that were not finished"),
+            Err(error) => tracing::error!(%error, "whether repairs were not finished cannot be read"),
+        }
+        Ok(Self { store, lmtp, tasks, switch, config, rooms, upkeep, jobs })
     }
 
     /// Works by another configuration from now on; what is under way ends as it began. Gives what of it waits for a
@@ -220,6 +234,9 @@ impl Service {
     pub async fn stop(self) {
         let until = tokio::time::Instant::now() + self.config.limits.drain.0;
         self.switch.pull();
+        let jobs = self.jobs.clone();
+        // What is long stops at its next step, and goes on when it is asked for again.
+        let stopped = tokio::task::spawn_blocking(move || jobs.stop(Duration::from_secs(20)));
         let upkeep = tokio::task::spawn_blocking(move || self.upkeep.stop());
         for mut task in self.tasks.into_iter().chain([upkeep]) {
             match tokio::time::timeout_at(until, &mut task).await {
@@ -227,6 +244,9 @@ impl Service {
                 Ok(Err(error)) => tracing::error!(%error, "a task ended badly"),
                 Err(_) => task.abort(),
             }
+        }
+        if stopped.await.is_err() {
+            tracing::error!("a job did not end in order");
         }
         if !self.switch.drained(until).await {
             tracing::warn!("sessions were cut off at the end of the drain; what they had sent was not acknowledged");

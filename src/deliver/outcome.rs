@@ -38,6 +38,8 @@ pub(super) fn refused(error: &Error, settings: &Settings) -> Reply {
         Error::NotFound(_)
         | Error::Conflict(_)
         | Error::Overtaken(_)
+        | Error::Rebuilding(_)
+        | Error::Stopped
         | Error::Corrupt { .. }
         | Error::Poisoned(_)
         | Error::Open(_)

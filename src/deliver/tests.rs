@@ -227,6 +227,37 @@ fn mail_whose_parser_panics_is_filed_unread_and_not_answered() {
 }
 
 #[test]
+fn mail_to_an_account_that_is_repaired_waits_and_mail_to_others_does_not() {
+    let bed = bed();
+    bed.directory.add(&NewAccount::at(Address::parse("ben@example.org").unwrap())).unwrap();
+    bed.away("Away");
+    bed.send("bob@example.net", &["ann@example.org"], HELLO);
+    let remake = |raw: &[u8]| crate::message::rows_or_bare(raw, bed.store.secrets());
+    let mut n = 0;
+    let mut heard = Vec::new();
+    let done = bed.store.repair(store::repair::Scope::Rebuild, Some(&[bed.ann]), &remake, &mut |_| {
+        if !bed.store.unfinished().unwrap().is_empty() && n < 3 {
+            n += 1;
+            heard.push(bed.send("eve@example.net", &["ann@example.org", "ben@example.org"], &format!("{HELLO}{n}\n")));
+        }
+        true
+    });
+    assert_eq!((done.unwrap().renewed, heard.len()), (vec![bed.ann], 3));
+    for replies in heard {
+        assert!(replies[0].starts_with("451 ") && replies[1].starts_with("250 "), "{replies:?}");
+    }
+    // Postfix tries again, and each is filed once and answered once.
+    for n in 1..=3 {
+        let message = format!("{HELLO}{n}\n");
+        let replies = bed.send("eve@example.net", &["ann@example.org", "ben@example.org"], &message);
+        assert!(replies[0].starts_with("250 filed as") && replies[1].starts_with("250 filed already"), "{replies:?}");
+    }
+    assert_eq!(bed.store.view().outbox(bed.ann).unwrap().len(), 2, "bob and eve");
+    let found = bed.store.check_deep(Some(&remake), &mut |_| true).unwrap();
+    assert_eq!(found.breaches, []);
+}
+
+#[test]
 fn quota_and_inactive_accounts_and_loops() {
     let bed = bed();
     bed.directory.update(bed.ann, |row| row.quota_emails = Some(1)).unwrap();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::jobs::Jobs;
 use crate::account::Directory;
 use crate::model::{AccountId, AccountRow, Address, UtcMillis};
 use crate::store::{Error, Store};
@@ -38,6 +39,8 @@ pub struct Context {
     pub restore: Duration,
     /// The way in.
     pub deliver: Arc<Taken>,
+    /// Long work.
+    pub jobs: Jobs,
     /// Who asks.
     pub caller: Caller,
 }
@@ -151,7 +154,9 @@ pub(super) fn fail(error: &Error) -> MethodError {
         Error::NotFound(what) => MethodError::NotFound(format!("no such {what}")),
         Error::Conflict(what) => MethodError::Conflict(what.clone()),
         Error::Quota => MethodError::Conflict(error.to_string()),
-        Error::Full | Error::Overtaken(_) | Error::Poisoned(_) => MethodError::ServerUnavailable(error.to_string()),
+        Error::Full | Error::Overtaken(_) | Error::Rebuilding(_) | Error::Stopped | Error::Poisoned(_) => {
+            MethodError::ServerUnavailable(error.to_string())
+        }
         Error::Corrupt { .. } | Error::Open(_) | Error::Io(_) => MethodError::ServerFail(error.to_string()),
     }
 }

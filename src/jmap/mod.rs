@@ -7,10 +7,12 @@ pub mod admin;
 mod context;
 mod dispatch;
 pub mod email;
+mod jobs;
 mod vacation;
 
 pub use context::{Caller, Context, Taken};
 pub use dispatch::{CAPABILITIES, run};
+pub use jobs::{Jobs, Pace};
 
 #[cfg(test)]
 mod tests;

@@ -28,6 +28,7 @@ fn context() -> Context {
         deliver: Arc::new(|_, recipients, _| {
             recipients.into_iter().map(|one| (one, Reply::new(250, [2, 0, 0], "filed"))).collect()
         }),
+        jobs: Jobs::default(),
         caller: Caller { user: Some("root".into()), admin: true },
     }
 }
@@ -108,7 +109,9 @@ fn who_may_do_what() {
     assert_eq!(call(&context, "Account/get", &json!({"account": "ann@example.org"})).1["unixUser"], "ann");
     assert_eq!(error(&context, "Account/get", &json!({"account": "bob@example.org"})), "forbidden");
     assert_eq!(error(&context, "Account/get", &json!({"account": "nobody@example.org"})), "forbidden");
-    for method in ["Account/list", "Account/add", "Store/check", "Service/status", "Queue/list"] {
+    for method in
+        ["Account/list", "Account/add", "Store/check", "Store/repair", "Store/backup", "Job/get", "Queue/list"]
+    {
         assert_eq!(error(&context, method, &json!({"address": "x@example.org"})), "forbidden", "{method}");
     }
     context.caller = Caller { user: None, admin: false };
@@ -137,7 +140,6 @@ fn errors_of_methods() {
     let request = json!({"using": ["urn:ietf:params:jmap:core"], "methodCalls": [["Store/check", {}, "0"]]});
     let request = parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
     assert_eq!(run(&context, request).json()["methodResponses"][0][1]["type"], "unknownMethod");
-    assert_eq!(call(&context, "Store/check", &json!({})).1["breaches"], json!([]));
     assert_eq!(call(&context, "Mail/list", &json!({"account": "ann@example.org"})).1["list"], json!([]));
 }
 
@@ -331,7 +333,6 @@ fn of_each_email_it_is_said_what_became_of_it() {
     assert_eq!(ask("Mail/destroyed", json!({}))["list"], json!([]));
     let too_many: Vec<String> = (0..10_001).map(|n| n.to_string()).collect();
     assert_eq!(ask("Mail/destroy", json!({"ids": too_many}))["type"], "invalidArguments");
-    assert_eq!(call(&context, "Store/check", &json!({})).1["breaches"], json!([]));
 }
 
 #[test]
@@ -383,5 +384,46 @@ fn mailboxes_are_made_changed_and_removed() {
     let dead = ask("Mail/destroyed", json!({}))["list"][0]["id"].clone();
     ask("Mail/restore", json!({"ids": [dead]}));
     assert_eq!(ask("Mail/list", json!({"mailbox": "inbox"}))["list"].as_array().unwrap().len(), 1);
-    assert_eq!(call(&context, "Store/check", &json!({})).1["breaches"], json!([]));
+}
+
+#[test]
+fn long_work_is_looked_in_on_and_comes_one_at_a_time() {
+    let context = context();
+    let result = |job: &Value| loop {
+        let (_, now) = call(&context, "Job/get", &json!({"job": job["job"]}));
+        if now["done"] == true {
+            break now["result"].clone();
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(error(&context, "Job/get", &json!({"job": 1})), "notFound");
+    let first = call(&context, "Store/check", &json!({"blobs": true})).1;
+    assert_eq!(result(&first)["breaches"], json!([]));
+    let second = call(&context, "Store/repair", &json!({"scope": "rebuild", "accounts": ["bob@example.org"]})).1;
+    let done = result(&second);
+    assert_eq!((&done["accounts"], done["renewed"].as_array().map(Vec::len)), (&json!(1), Some(1)), "{done}");
+    assert_eq!(error(&context, "Job/get", &first), "notFound", "another followed");
+    assert_eq!(error(&context, "Store/repair", &json!({"scope": "everything"})), "invalidArguments");
+    assert_eq!(error(&context, "Store/repair", &json!({"scope": "repair", "accounts": ["x@y"]})), "accountNotFound");
+    assert_eq!(error(&context, "Store/backup", &json!({"dir": "here"})), "invalidArguments");
+    // What is under way is the only one, until it is told to stop.
+    let (begun, wait) = std::sync::mpsc::channel();
+    let slow = context.jobs.start("test", move |pace| {
+        begun.send(()).unwrap();
+        while pace.tell(json!({"rows": 7})) {
+            std::thread::yield_now();
+        }
+        Err(crate::store::Error::Stopped)
+    });
+    wait.recv().unwrap();
+    assert_eq!(error(&context, "Store/check", &json!({})), "conflict");
+    let slow = json!({"job": slow.unwrap()});
+    while call(&context, "Job/get", &slow).1["progress"]["rows"] != 7 {}
+    context.jobs.stop(std::time::Duration::from_secs(20));
+    assert_eq!(error(&context, "Job/get", &slow), "serverUnavailable");
+    // A store in memory says honestly that there is nothing to back up.
+    let dir = tempfile::tempdir().unwrap();
+    let backup = call(&context, "Store/backup", &json!({"dir": dir.path().join("b")})).1;
+    while call(&context, "Job/get", &backup).1["done"] == false {}
+    assert_eq!(error(&context, "Job/get", &backup), "conflict");
 }

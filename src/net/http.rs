@@ -25,7 +25,7 @@ use super::lmtp::LmtpSettings;
 use super::stop::Stop;
 use crate::account::Directory;
 use crate::deliver::Delivery;
-use crate::jmap::{self, CAPABILITIES, Caller, Context, Taken};
+use crate::jmap::{self, CAPABILITIES, Caller, Context, Jobs, Taken};
 use crate::model::{Address, Envelope, Live, Recipient, limits};
 use crate::proof;
 use crate::store::Store;
@@ -59,6 +59,8 @@ pub struct Control {
     pub deliver: Arc<Taken>,
     /// A request keeps those that it began with.
     pub settings: Live<ControlSettings>,
+    /// Long work.
+    pub jobs: Jobs,
     /// What requests under way may hold.
     in_flight: Rooms,
     /// Messages on their way out.
@@ -94,7 +96,7 @@ impl Control {
     #[must_use]
     pub fn new(store: Store, directory: Directory, deliver: Arc<Taken>, settings: Live<ControlSettings>) -> Self {
         let (in_flight, out_flight) = (Rooms::new(IN_FLIGHT_KIB), Rooms::new(OUT_FLIGHT_KIB));
-        Self { store, directory, deliver, settings, in_flight, out_flight }
+        Self { store, directory, deliver, settings, jobs: Jobs::default(), in_flight, out_flight }
     }
 }
 
@@ -158,7 +160,7 @@ async fn request(State(control): State<Arc<Control>>, ConnectInfo(peer): Connect
         }
     };
     let context = context(&control, &settings, caller);
-    // Methods wait for the disk, and a check reads everything.
+    // Methods wait for the disk.
     match tokio::task::spawn_blocking(move || jmap::run(&context, request)).await {
         Ok(response) => answer(StatusCode::OK, "application/json", &response.json()),
         Err(error) => {
@@ -177,6 +179,7 @@ fn context(control: &Control, settings: &ControlSettings, caller: Caller) -> Con
         vacation: settings.vacation.clone(),
         restore: settings.restore,
         deliver: Arc::clone(&control.deliver),
+        jobs: control.jobs.clone(),
         caller,
     }
 }

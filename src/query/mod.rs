@@ -33,6 +33,8 @@ mod fast_tests;
 #[cfg(test)]
 mod naive;
 #[cfg(test)]
+mod repair_tests;
+#[cfg(test)]
 mod search_cost_tests;
 #[cfg(test)]
 mod search_tests;

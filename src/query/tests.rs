@@ -125,7 +125,7 @@ pub(super) fn comparator() -> impl Strategy<Value = Comparator> {
         .prop_map(|(property, ascending, collation)| Comparator { property, ascending, collation })
 }
 
-fn results() -> impl Strategy<Value = Results> {
+pub(super) fn results() -> impl Strategy<Value = Results> {
     (filter(), proptest::collection::vec(comparator(), 0..3), any::<bool>())
         .prop_map(|(filter, sort, collapse)| Results { account: ACCOUNT, filter, sort, collapse })
 }

@@ -56,6 +56,8 @@ enum Came {
     RelayDown,
     /// The store did not take the record, or did not give the action: it is left alone for a while.
     Unrecorded,
+    /// Its account is being repaired: it is left alone for a while, and the others go on.
+    Rests,
 }
 
 impl Queue {
@@ -139,6 +141,9 @@ impl Queue {
                             not_before = now.after(settings.relay_pause.saturating_mul(1 << failures.min(6)));
                             failures += 1;
                         }
+                        Came::Rests => {
+                            resting.insert(key, now.after(settings.relay_pause.saturating_mul(4)));
+                        }
                         Came::Unrecorded => {
                             // A store that takes nothing would have every action begun in vain, one after another.
                             not_before = now.after(settings.relay_pause);
@@ -190,6 +195,7 @@ async fn carry_out(store: Store, relay: Relay, key: Key) -> (Key, Came) {
     let action = match store.view().action(account, id) {
         Ok(Some(action)) => action,
         Ok(None) => return (key, Came::Recorded),
+        Err(Error::Rebuilding(_)) => return (key, Came::Rests),
         Err(error) => {
             tracing::error!(%account, action = %id, %error, "an action cannot be read");
             return (key, Came::Unrecorded);

@@ -20,6 +20,12 @@ pub enum Error {
     /// A commit that this one was built on failed; the same may be tried again.
     #[error("an earlier change of account {0} was not written")]
     Overtaken(AccountId),
+    /// The account is being repaired: temporary.
+    #[error("account {0} is being repaired: try again later")]
+    Rebuilding(AccountId),
+    /// It was stopped before it was done; what was done so far stays.
+    #[error("stopped")]
+    Stopped,
     /// A row that cannot be read.
     #[error("damaged row in {table}, key {key}: {what}")]
     Corrupt {

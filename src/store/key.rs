@@ -1,7 +1,7 @@
 //! THE table of all keys. Big-endian numbers, so that byte order is numeric order; an account's keys begin with its id.
 //!
 //! ```text
-//! site                 name
+//! site                 "store" | "repair:" account:4
 //! accounts             account:4
 //! addresses            user@domain (folded) | @domain (catch-all) | @@domain (alias domain) | =name
 //! account_state        account:4

@@ -10,12 +10,14 @@
 //!
 //! The keys stand in `key`, the rows in `row`, the invariants in `check`.
 
+pub mod backup;
 pub mod check;
 mod commit;
 pub mod engine;
 mod error;
 pub mod key;
 mod read;
+pub mod repair;
 pub mod row;
 mod version;
 
@@ -135,7 +137,8 @@ impl Store {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         let ranking = Ranking::new(site.secrets.ranks, options.ranked_above);
-        let committer = Committer::start(Arc::clone(&engine), options.hold, ranking)?;
+        let marked = version::unfinished(&*engine)?.into_iter().map(|(account, _)| account).collect();
+        let committer = Committer::start(Arc::clone(&engine), options.hold, ranking, marked)?;
         Ok(Self(Arc::new(Inner { committer, engine, clock, site })))
     }
 
@@ -157,10 +160,11 @@ impl Store {
         &self.0.clock
     }
 
-    /// One consistent state to read.
+    /// One consistent state to read. Of accounts that are being repaired nothing is seen but `Rebuilding`.
     #[must_use]
     pub fn view(&self) -> View<'_> {
-        View::of(self.0.engine.snapshot())
+        let (closed, read) = (self.0.committer.marked(), self.0.engine.snapshot());
+        View::of(if closed.is_empty() { read } else { Box::new(read::Guard { read, closed }) })
     }
 
     /// Changes one account: `change` stages what it wants, and all of it or nothing is written. The result may be used
@@ -239,7 +243,20 @@ impl Store {
     /// # Errors
     /// Those of the engine.
     pub fn check(&self) -> Result<Vec<check::Breach>, Error> {
-        check::run(&*self.0.engine.snapshot(), self.0.committer.ranking())
+        Ok(self.check_deep(None, &mut |_| true)?.breaches)
+    }
+
+    /// The same, telling how far it is, on one state of the store; deliveries go on. With `remake` (`message::rows`) each
+    /// message is read, its hash proved, and the rows that are made of it compared.
+    ///
+    /// # Errors
+    /// Those of the engine; `Stopped`.
+    pub fn check_deep(
+        &self,
+        remake: Option<&check::Remake<'_>>,
+        tell: &mut check::Tell<'_>,
+    ) -> Result<check::Report, Error> {
+        check::run(&*self.0.engine.snapshot(), self.0.committer.ranking(), remake, tell)
     }
 
     /// Proves that the search index has of each live email of an account the tokens that `again` makes of its message as

@@ -1,14 +1,19 @@
-//! The store's own facts: format, epoch, secrets. Written at the making, refused where a newer version wrote them.
+//! The store's own facts: format, epoch, secrets. Written at the making, refused where a newer version wrote them. Beside
+//! them, which accounts are being repaired: so that a repair that was killed is not forgotten.
 
 use std::sync::Arc;
 
-use super::engine::{Batch, Engine, Put, Table};
+use super::engine::{Batch, Engine, Put, Read, Table, after};
 use super::error::Error;
-use crate::model::Secrets;
+use super::key::Parts;
+use super::repair::Scope;
+use crate::model::{AccountId, Secrets};
 
 /// The format that this version writes. 1: the first.
 const FORMAT: u8 = 1;
 const KEY: &[u8] = b"store";
+/// Before the account in the key of a repair.
+const REPAIR: &[u8] = b"repair:";
 
 /// What a store knows of itself.
 #[derive(Debug, Clone)]
@@ -36,6 +41,35 @@ pub(super) fn open(engine: &dyn Engine) -> Result<Site, Error> {
 /// Reads the store's facts; `None` in an empty store.
 pub(super) fn known(engine: &dyn Engine) -> Result<Option<Site>, Error> {
     engine.get(Table::Site, KEY)?.map(|row| read(&row)).transpose()
+}
+
+/// Another epoch: states of the other line of history are refused from now on. The store must be open nowhere.
+#[cfg(feature = "rocksdb")]
+pub(super) fn renew(engine: &dyn Engine) -> Result<(), Error> {
+    let damaged = || Error::Open("the store's own row is damaged".into());
+    let mut row = engine.get(Table::Site, KEY)?.ok_or_else(damaged)?;
+    read(&row)?;
+    let epoch = row.get_mut(1..9).ok_or_else(damaged)?;
+    getrandom::fill(epoch).map_err(|error| Error::Open(format!("no randomness for the store's epoch: {error}")))?;
+    let puts = vec![Put { table: Table::Site, key: KEY.to_vec(), value: Some(row) }];
+    engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })])
+}
+
+/// The row that says that an account is being repaired.
+pub(super) fn unfinished_key(account: AccountId) -> Vec<u8> {
+    [REPAIR, &account.0.to_be_bytes()].concat()
+}
+
+/// The accounts that are being repaired.
+pub(super) fn unfinished(read: &dyn Read) -> Result<Vec<(AccountId, Scope)>, Error> {
+    let mut out = Vec::new();
+    read.scan(Table::Site, REPAIR, &after(REPAIR), false, &mut |key, value| {
+        let account = AccountId(Parts::of(Table::Site, key).u32()?);
+        // What cannot be read is the most that it may say.
+        out.push((account, Scope::of_row(value).unwrap_or(Scope::Rebuild)));
+        Ok(true)
+    })?;
+    Ok(out)
 }
 
 fn read(row: &[u8]) -> Result<Site, Error> {

@@ -387,7 +387,9 @@ fn with_service(test: impl AsyncFnOnce(&Bed)) {
         let client = Client::new(&config.control.socket);
         let bed = Bed { context: Context { config, client, json: true }, dir };
         test(&bed).await;
-        let breaches = bed.context.client.call(methods::CHECK, json!({})).await.unwrap();
+        let mut meter = crate::cli::meter::Meter::new("check");
+        let checked = crate::cli::job::follow(&bed.context, methods::CHECK, json!({}), &mut meter).await;
+        let breaches = checked.unwrap();
         assert_eq!(breaches["breaches"], json!([]));
         service.stop().await;
     });

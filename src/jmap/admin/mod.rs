@@ -34,7 +34,10 @@
 //! | VacationResponse/test * | accountId, message (octets), sender | reason, detail; or reply |
 //! | Queue/list * | accountId or nothing | list: id, account, state, recipient, due, attempts, lastError |
 //! | Queue/retry *, Queue/remove * | accountId, id | |
-//! | Store/check | | breaches, one line each |
+//! | Store/check | blobs: read every message, too | job |
+//! | Store/repair | scope: repair, reindex or rebuild; accounts: these alone | job |
+//! | Store/backup | dir: where, absolute; keep: how many | job |
+//! | Job/get | job | what, done, progress, result |
 //! | Service/status | | version, accounts, what the engine has done |
 
 mod accounts;
@@ -44,6 +47,7 @@ mod mailboxes;
 mod query;
 mod queue;
 mod service;
+pub mod store;
 mod told;
 mod transfer;
 
@@ -83,6 +87,9 @@ pub(super) const METHODS: &[(&str, Method)] = &[
     ("Queue/list", queue::list),
     ("Queue/retry", queue::retry),
     ("Queue/remove", queue::remove),
-    ("Store/check", service::check),
+    ("Store/check", store::check),
+    ("Store/repair", store::repair),
+    ("Store/backup", store::backup),
+    ("Job/get", store::job),
     ("Service/status", service::status),
 ];

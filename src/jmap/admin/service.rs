@@ -5,13 +5,6 @@ use serde_json::{Value, json};
 use crate::jmap::context::{Args, Context, fail};
 use crate::wire::jmap::MethodError;
 
-pub(super) fn check(context: &Context, _: &Args<'_>) -> Result<Value, MethodError> {
-    context.admin_only()?;
-    let breaches = context.store.check().map_err(|error| fail(&error))?;
-    let lines: Vec<String> = breaches.iter().map(ToString::to_string).collect();
-    Ok(json!({ "breaches": lines }))
-}
-
 pub(super) fn status(context: &Context, _: &Args<'_>) -> Result<Value, MethodError> {
     context.admin_only()?;
     let done = context.store.statistics();

@@ -61,6 +61,7 @@ impl From<Error> for Refusal {
             Error::Quota => (StatusCode::INSUFFICIENT_STORAGE, "overQuota"),
             Error::Full => (StatusCode::INSUFFICIENT_STORAGE, "full"),
             Error::Overtaken(_) => (StatusCode::SERVICE_UNAVAILABLE, "overtaken"),
+            Error::Rebuilding(_) | Error::Stopped => (StatusCode::SERVICE_UNAVAILABLE, "rebuilding"),
             Error::Poisoned(_) => (StatusCode::SERVICE_UNAVAILABLE, "poisoned"),
             Error::Corrupt { .. } | Error::Open(_) | Error::Io(_) => (StatusCode::INTERNAL_SERVER_ERROR, "serverFail"),
         };

@@ -1,190 +1,272 @@
-//! Emails, their change numbers, blobs, and threads.
+//! Emails with their messages, change numbers, and the references to blobs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::{Breach, Checker};
-use crate::model::{AccountId, BlobHash, DataType, EmailId, EmailMetadata, MailboxUid, ModSeq, ThreadId};
+use super::rows::Pair;
+use super::{Checker, Mend};
+use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, MailboxUid, ModSeq};
 use crate::store::engine::{Read, Table};
-use crate::store::error::{Error, hex};
+use crate::store::error::Error;
 use crate::store::key::{self, Parts};
 use crate::store::read::blob;
-use crate::store::row::{Blob, Row, Thread, decode_content};
+use crate::store::row::{EncodedMessage, Row, content_prefix, content_value, decode_content};
 
 impl Checker<'_> {
-    /// Reads the emails and the mailboxes, and proves what hangs on single emails.
+    /// Reads the emails, and proves what hangs on single ones.
     pub(super) fn emails(&mut self) -> Result<(), Error> {
-        let account = self.account;
-        for (key, value) in self.rows(Table::EmailMetadata)? {
-            let id = EmailId(Parts::of(Table::EmailMetadata, &key).u64()?);
+        let prefix = key::account(self.account);
+        let mut metadata = self.rows(Table::EmailMetadata, &prefix);
+        let mut contents = self.rows(Table::EmailContent, &prefix);
+        let mut tokens = self.rows(Table::EmailTokens, &prefix);
+        while let Some((key, value)) = metadata.next()? {
+            for (table, rows) in [(Table::EmailContent, &mut contents), (Table::EmailTokens, &mut tokens)] {
+                while let Some((extra, _)) = rows.below(&key)? {
+                    self.extra(table, &extra)?;
+                }
+            }
+            let (content, words) = (contents.at(&key)?, tokens.at(&key)?);
+            let Some(id) = Parts::of(Table::EmailMetadata, &key).u64().ok().filter(|_| key.len() == 12) else {
+                self.extra(Table::EmailMetadata, &key)?;
+                continue;
+            };
             match EmailMetadata::decode(&key, &value) {
-                Ok(row) => drop(self.emails.insert(id, row)),
-                Err(error) => self.say(Table::EmailMetadata, &key, error.to_string()),
+                Ok(email) => {
+                    let wanted = self.email(EmailId(id), &key, &email, content.as_deref(), words.as_deref())?;
+                    self.census.add(EmailId(id), &wanted);
+                }
+                Err(error) => {
+                    let what = format!("{error}: what it said is in a backup alone");
+                    self.say(Table::EmailMetadata, &key, what, Mend::Nothing)?;
+                }
             }
         }
-        for (key, value) in self.rows(Table::Mailboxes)? {
-            let uid = MailboxUid(Parts::of(Table::Mailboxes, &key).u32()?);
-            match Row::decode(&key, &value) {
-                Ok(row) => drop(self.mailboxes.insert(uid, row)),
-                Err(error) => self.say(Table::Mailboxes, &key, error.to_string()),
+        for (table, mut rows) in [(Table::EmailContent, contents), (Table::EmailTokens, tokens)] {
+            while let Some((extra, _)) = rows.next()? {
+                self.extra(table, &extra)?;
             }
-        }
-        let (mut by_modseq, mut by_thread) = (BTreeMap::new(), BTreeMap::new());
-        let mut purge = BTreeMap::new();
-        for (id, email) in &self.emails {
-            by_modseq.insert(key::by_modseq(account, email.updated), id.0.to_be_bytes().to_vec());
-            match email.deleted {
-                None => drop(by_thread.insert(key::email_by_thread(account, email.thread, *id), vec![1])),
-                Some(at) => drop(purge.insert(key::purge(account, at, *id), vec![1])),
-            }
-        }
-        self.compare(Table::EmailByModseq, &by_modseq)?;
-        self.compare(Table::EmailByThread, &by_thread)?;
-        self.compare(Table::EmailPurge, &purge)?;
-        let live: Vec<(EmailId, EmailMetadata)> = self.live().map(|(id, email)| (*id, email.clone())).collect();
-        for (id, email) in &live {
-            self.one(*id, email)?;
-        }
-        let octets: u64 = live.iter().map(|(_, email)| email.size).sum();
-        if (self.state.octets, self.state.emails) != (octets, live.len() as u64) {
-            let (has, says) = ((octets, live.len()), (self.state.octets, self.state.emails));
-            self.say(
-                Table::AccountState,
-                &key::account(account),
-                format!("holds {has:?} octets and emails, says {says:?}"),
-            );
         }
         Ok(())
     }
 
-    fn one(&mut self, id: EmailId, email: &EmailMetadata) -> Result<(), Error> {
-        let key = key::email(self.account, id);
-        if email.mailboxes.is_empty() {
-            self.say(Table::EmailMetadata, &key, "in no mailbox");
-        }
-        if email.updated > self.state.modseq || email.created > email.updated {
-            self.say(Table::EmailMetadata, &key, "change numbers above the account's, or in the wrong order");
+    /// One email; gives what its row should be.
+    fn email(
+        &mut self,
+        id: EmailId,
+        key: &[u8],
+        email: &EmailMetadata,
+        content: Option<&[u8]>,
+        tokens: Option<&[u8]>,
+    ) -> Result<EmailMetadata, Error> {
+        let mut wanted = email.clone();
+        let mut wrong: Vec<&str> = Vec::new();
+        if email.deleted.is_none() {
+            wanted.mailboxes = self.places(&email.mailboxes);
+            if wanted.mailboxes != email.mailboxes {
+                wrong.push("in no mailbox, or in one that there never was");
+            }
+            if let Some(size) = self.message(id, key, email, content, tokens)?
+                && size != email.size
+            {
+                wanted.size = size;
+                wrong.push("the size is not that of prefix and message");
+            }
+        } else {
+            if tokens.is_some() {
+                self.extra(Table::EmailTokens, key)?;
+            }
+            self.tombstone(id, key, email, content)?;
         }
         if email.received_at != id.received_at() {
-            self.say(Table::EmailMetadata, &key, "the id's time is not receivedAt");
+            wanted.received_at = id.received_at();
+            wrong.push("the id's time is not receivedAt");
         }
-        let prefix = match self.read.get(Table::EmailContent, &key)?.map(|row| decode_content(&key, &row)) {
-            Some(Ok((prefix, _))) => prefix.len() as u64,
-            Some(Err(error)) => {
-                return {
-                    self.say(Table::EmailContent, &key, error.to_string());
-                    Ok(())
-                };
-            }
-            None => {
-                return {
-                    self.say(Table::EmailContent, &key, "the row is missing");
-                    Ok(())
-                };
-            }
-        };
-        let (blob, mut raw) = (key::blob(&email.blob), Vec::new());
-        match blob::append(self.read, &email.blob, 0..u64::MAX, &mut raw) {
-            Ok(false) => self.say(Table::Blobs, &blob, format!("the message of {id} is missing")),
-            Ok(true) if blake3::hash(&raw).as_bytes() != &email.blob.0 => {
-                self.say(Table::Blobs, &blob, "the message does not have this hash");
-            }
-            Ok(true) if raw.len() as u64 + prefix != email.size => {
-                self.say(Table::EmailMetadata, &key, "the size is not that of prefix and message");
-            }
-            Ok(true) => {}
-            Err(error) => self.say(Table::Blobs, &blob, error.to_string()),
+        if email.created > email.updated {
+            wanted.created = email.updated;
+            wrong.push("it changed before it was made");
         }
+        if self.found.as_ref().is_some_and(|state| email.updated > state.modseq) {
+            let what = "a change number above the account's";
+            // The account's row is what is put right.
+            self.say(Table::EmailMetadata, key, what, Mend::Put(wanted.encode()))?;
+        }
+        if !wrong.is_empty() {
+            self.say(Table::EmailMetadata, key, wrong.join("; "), Mend::Put(wanted.encode()))?;
+        }
+        Ok(wanted)
+    }
+
+    /// The mailboxes of an email that there are; one whose row is lost comes back.
+    fn places(&mut self, named: &BTreeSet<MailboxUid>) -> BTreeSet<MailboxUid> {
+        let last = self.found.as_ref().map_or(u32::MAX, |state| state.last_mailbox);
+        let mut places = BTreeSet::new();
+        for uid in named.iter().filter(|uid| uid.0 != 0 && uid.0 <= last) {
+            if self.census.mailboxes.get(uid).is_none_or(|row| row.deleted) {
+                self.recover(*uid, None);
+            }
+            places.insert(*uid);
+        }
+        if places.is_empty() {
+            let live = self.census.mailboxes.iter().find(|(_, row)| !row.deleted).map(|(uid, _)| *uid);
+            places.extend(Some(self.census.inbox).filter(|uid| uid.0 != 0).or(live));
+        }
+        places
+    }
+
+    /// The message of a live email and the rows that are made of it; gives the email's size where that can be known.
+    fn message(
+        &self,
+        id: EmailId,
+        key: &[u8],
+        email: &EmailMetadata,
+        content: Option<&[u8]>,
+        tokens: Option<&[u8]>,
+    ) -> Result<Option<u64>, Error> {
         let reference = key::blob_ref(&email.blob, self.account, id);
-        if self.read.get(Table::BlobRefs, &reference)?.is_none() {
-            self.say(Table::BlobRefs, &reference, "the row is missing");
+        let held = self.read.get(Table::BlobRefs, &reference)?;
+        if held.as_deref() != Some(&[1]) {
+            self.expect(Table::BlobRefs, &reference, held.as_deref(), vec![1])?;
+        }
+        let readable = content.map(|row| decode_content(key, row));
+        let prefix = match (&readable, content) {
+            (Some(Ok((prefix, _))), _) => prefix.clone(),
+            (_, row) => row.and_then(content_prefix).unwrap_or_default(),
+        };
+        let raw = self.octets(id, email)?;
+        let made = self.depth.remake.zip(raw.as_deref()).map(|(remake, raw)| EncodedMessage::new(&remake(raw)));
+        let mend = |row: Option<Vec<u8>>| row.map_or(Mend::Nothing, Mend::Put);
+        let wanted = made.as_ref().map(|made| content_value(&prefix, &made.content));
+        match (&readable, content) {
+            (None, _) => {
+                let what = "the row is missing, and with it the trace fields that stood before the message";
+                self.say(Table::EmailContent, key, what, mend(wanted))?;
+            }
+            (Some(Err(error)), _) => self.say(Table::EmailContent, key, error.to_string(), mend(wanted))?,
+            (Some(Ok(_)), Some(row)) if wanted.as_deref().is_some_and(|wanted| wanted != row) => {
+                self.say(Table::EmailContent, key, "not what is made of the message", mend(wanted))?;
+            }
+            (Some(Ok(_)), _) => {}
+        }
+        // Else they may be in a fold: `search` sees to that.
+        if self.depth.refold
+            && let Some(made) = made
+        {
+            self.expect(Table::EmailTokens, key, tokens, made.tokens)?;
+        }
+        let is_known = matches!(readable, Some(Ok(_))) || self.depth.remake.is_some();
+        Ok(raw.filter(|_| is_known).map(|raw| (raw.len() as u64).saturating_add(prefix.len() as u64)))
+    }
+
+    /// An email's message as received, where messages are looked at and this one is whole.
+    fn octets(&self, id: EmailId, email: &EmailMetadata) -> Result<Option<Vec<u8>>, Error> {
+        if self.depth.remake.is_none() {
+            return Ok(None);
+        }
+        let (key, mut raw) = (key::blob(&email.blob), Vec::new());
+        let wrong = match blob::append(self.read, &email.blob, 0..u64::MAX, &mut raw) {
+            Ok(false) => format!("the message of {id} is missing"),
+            Ok(true) if *blake3::hash(&raw).as_bytes() != email.blob.0 => {
+                format!("the message of {id} does not have this hash")
+            }
+            Ok(true) => return Ok(Some(raw)),
+            Err(error @ Error::Corrupt { .. }) => error.to_string(),
+            Err(error) => return Err(error),
+        };
+        self.say(Table::Blobs, &key, wrong, Mend::Nothing)?;
+        Ok(None)
+    }
+
+    /// A tombstone holds what restoring it needs, or (once restored) nothing.
+    fn tombstone(&self, id: EmailId, key: &[u8], email: &EmailMetadata, content: Option<&[u8]>) -> Result<(), Error> {
+        let reference = key::blob_ref(&email.blob, self.account, id);
+        let held = self.read.get(Table::BlobRefs, &reference)?;
+        match (&held, content) {
+            (None, None) => Ok(()),
+            // Restoring takes both away together: so it was not restored.
+            (None, Some(_)) => self.expect(Table::BlobRefs, &reference, None, vec![1]),
+            (Some(held), content) => {
+                self.expect(Table::BlobRefs, &reference, Some(held), vec![1])?;
+                let raw = self.octets(id, email)?;
+                let made = self.depth.remake.zip(raw).map(|(remake, raw)| EncodedMessage::new(&remake(&raw)));
+                let prefix = content.and_then(content_prefix).unwrap_or_default();
+                let wanted = made.map(|made| content_value(&prefix, &made.content));
+                let what = match content.map(|row| decode_content(key, row)) {
+                    None => "the row is missing".to_owned(),
+                    Some(Err(error)) => error.to_string(),
+                    Some(Ok(_)) => return Ok(()),
+                };
+                self.tell(Table::EmailContent, key, what, wanted.map_or(Mend::Nothing, Mend::Put), false)
+            }
+        }
+    }
+
+    /// The tables that order the emails: by change, by thread, by the time of their end.
+    pub(super) fn by_email(&mut self) -> Result<(), Error> {
+        let account = self.account;
+        self.once(|mail| mail.created, |email, number| (email.created, email.updated) = (number, number))?;
+        self.once(|mail| mail.updated, |email, number| email.updated = number)?;
+        let mut numbers: Vec<(u64, u64)> = self.census.mails.iter().map(|mail| (mail.updated, mail.id.0)).collect();
+        numbers.sort_unstable();
+        let rows = numbers
+            .into_iter()
+            .map(|(number, id)| (key::by_modseq(account, ModSeq(number)), id.to_be_bytes().to_vec()));
+        self.compare(Table::EmailByModseq, rows)?;
+
+        let census = &mut self.census;
+        let mut order: Vec<u32> = (0..u32::try_from(census.mails.len()).unwrap_or(u32::MAX)).collect();
+        order.sort_unstable_by_key(|at| census.mail(*at).map(|mail| (mail.thread, mail.id)));
+        census.by_thread = order;
+        let census = &self.census;
+        let live = census.by_thread.iter().filter_map(|at| census.mail(*at)).filter(|mail| mail.is_live());
+        let rows = live.map(|mail| (key::email_by_thread(account, mail.thread, mail.id), vec![1]));
+        self.compare(Table::EmailByThread, rows)?;
+
+        let mut rows: Vec<Pair> = census.dead.iter().map(|(at, id)| (key::purge(account, *at, *id), vec![1])).collect();
+        rows.sort_unstable();
+        self.compare(Table::EmailPurge, rows.into_iter())
+    }
+
+    /// A change number stands for one change of one email: of two that share one, the older email gets another.
+    fn once(
+        &mut self,
+        number: impl Fn(&super::census::Mail) -> u64,
+        set: impl Fn(&mut EmailMetadata, ModSeq),
+    ) -> Result<(), Error> {
+        let mut all: Vec<(u64, usize)> = self.census.mails.iter().map(number).zip(0..).collect();
+        all.sort_unstable();
+        let twice: Vec<usize> = all.windows(2).filter(|two| two[0].0 == two[1].0).map(|two| two[1].1).collect();
+        for at in twice {
+            let fresh = self.fresh();
+            let Some(mail) = self.census.mails.get_mut(at) else { continue };
+            let key = key::email(self.account, mail.id);
+            let Some(Ok(mut email)) =
+                self.read.get(Table::EmailMetadata, &key)?.map(|row| EmailMetadata::decode(&key, &row))
+            else {
+                continue;
+            };
+            set(&mut email, fresh);
+            (mail.created, mail.updated) = (email.created.0, email.updated.0);
+            let what = "its change number is another email's, too";
+            self.say(Table::EmailMetadata, &key, what, Mend::Put(email.encode()))?;
         }
         Ok(())
     }
 
-    /// The threads equal a recount of their emails.
-    pub(super) fn threads(&mut self) -> Result<(), Error> {
-        let mut recount: BTreeMap<ThreadId, Thread> = BTreeMap::new();
-        for (id, email) in &self.emails {
-            let thread = recount.entry(email.thread).or_default();
-            if email.deleted.is_none() {
-                if thread.emails == 0 {
-                    thread.latest = *id;
-                }
-                thread.count(email, self.state.trash, true);
-            }
-        }
-        let mut by_modseq = BTreeMap::new();
-        let mut left = recount.clone();
-        let last: BTreeSet<(ThreadId, ModSeq)> =
-            self.emails.values().map(|email| (email.thread, email.updated)).collect();
-        for (key, value) in self.rows(Table::Threads)? {
-            let id = ThreadId(Parts::of(Table::Threads, &key).u64()?);
-            let row = match Thread::decode(&key, &value) {
-                Ok(row) => row,
-                Err(error) => {
-                    self.say(Table::Threads, &key, error.to_string());
-                    continue;
-                }
-            };
-            by_modseq.insert(key::by_modseq(self.account, row.updated), id.0.to_be_bytes().to_vec());
-            let mut wanted = left.remove(&id).unwrap_or_default();
-            if row.deleted && !last.contains(&(id, row.updated)) {
-                self.say(Table::Threads, &key, "the email whose end it died by is not there");
-            }
-            wanted = Thread { created: row.created, updated: row.updated, deleted: wanted.emails == 0, ..wanted };
-            if wanted.deleted {
-                wanted.latest = row.latest;
-            }
-            if wanted != row {
-                self.say(Table::Threads, &key, format!("reads {row:?}, should read {wanted:?}"));
-            }
-        }
-        // Tombstones may outlive their thread's, where the clock went back; the marks tell.
-        let low = self.state.purged(DataType::Thread);
-        let told: BTreeSet<ThreadId> = self
-            .emails
-            .values()
-            .filter(|email| email.deleted.is_none() || email.updated > low)
-            .map(|email| email.thread)
-            .collect();
-        for (id, _) in left.into_iter().filter(|(id, _)| told.contains(id)) {
-            let key = key::thread(self.account, id);
-            self.say(Table::Threads, &key, "the row is missing");
-        }
-        self.compare(Table::ThreadByModseq, &by_modseq)
+    /// A change number that none has.
+    pub(super) fn fresh(&mut self) -> ModSeq {
+        let used = self.found.as_ref().map_or(0, |state| state.modseq.0).max(self.census.high);
+        self.census.high = used.saturating_add(1);
+        ModSeq(self.census.high)
     }
 }
 
-/// Every reference to a blob is of an email that holds it.
-pub(super) fn blob_refs(read: &dyn Read, breaches: &mut Vec<Breach>) -> Result<(), Error> {
-    read.scan(Table::BlobRefs, &[], &[0xff; 45], false, &mut |key, _| {
-        let mut parts = Parts::of(Table::BlobRefs, key);
-        let (email, account, hash) = (EmailId(parts.u64()?), AccountId(parts.u32()?), BlobHash(parts.take()?));
-        let row = key::email(account, email);
-        let holds = match read.get(Table::EmailMetadata, &row)? {
-            Some(value) => EmailMetadata::decode(&row, &value).is_ok_and(|email| email.blob == hash),
-            None => false,
-        };
-        if !holds {
-            let what = "refers to a message for an email that does not hold it".into();
-            breaches.push(Breach { account, table: Table::BlobRefs.name(), key: hex(key), what });
-        }
-        Ok(true)
-    })
-}
-
-/// Every frame is of a message that has so many.
-pub(super) fn blob_frames(read: &dyn Read, breaches: &mut Vec<Breach>) -> Result<(), Error> {
-    read.scan(Table::BlobFrames, &[], &[0xff; 37], false, &mut |key, _| {
-        let mut parts = Parts::of(Table::BlobFrames, key);
-        let (number, hash) = (parts.u32()?, BlobHash(parts.take()?));
-        let head = key::blob(&hash);
-        let row = read.get(Table::Blobs, &head)?;
-        let frames = row.and_then(|row| Blob::decode(&head, &row).ok().map(|blob| blob.octets.frames()));
-        if frames.is_none_or(|frames| u64::from(number) >= frames) {
-            let what = "a frame of no message".into();
-            breaches.push(Breach { account: AccountId::SITE, table: Table::BlobFrames.name(), key: hex(key), what });
-        }
-        Ok(true)
-    })
+/// Whether an email, or its tombstone, holds a blob. One that cannot be read may.
+pub(in crate::store) fn holds(
+    read: &dyn Read,
+    account: AccountId,
+    email: EmailId,
+    blob: &BlobHash,
+) -> Result<bool, Error> {
+    let row = key::email(account, email);
+    let value = read.get(Table::EmailMetadata, &row)?;
+    Ok(value.is_some_and(|value| EmailMetadata::decode(&row, &value).map_or(true, |email| email.blob == *blob)))
 }

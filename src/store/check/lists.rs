@@ -1,173 +1,259 @@
-//! Listings, thread indexes and counts equal those made from scratch.
+//! Listings with their histories, indexes and ranks equal those made from scratch.
+//!
+//! Since when an email is shown is history: it is believed if index and list agree on it. Where history begins anew, an
+//! email is shown since the change that made it, and what left before is forgotten.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-use super::Checker;
-use crate::model::{Counts, EmailId, Kept, Listing, MailboxUid, ModSeq, Shape, ThreadId, View};
-use crate::store::commit::{rank, shows};
+use super::rows::Rows;
+use super::threads::THREAD_VIEWS;
+use super::{Checker, Mend};
+use crate::model::{EmailId, Kept, Listing, MailboxUid, ModSeq, Shape, Stage, View};
+use crate::store::commit::rank;
 use crate::store::engine::Table;
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
-use crate::store::row::{Row, Thread, decode_index, index_value, list_value, rank_value};
+use crate::store::row::{decode_index, decode_list, index_value, list_value, rank_value};
 
-/// The rows that the listings of an account should have.
-#[derive(Default)]
-struct Wanted {
-    index: BTreeMap<Vec<u8>, Vec<u8>>,
-    list: BTreeMap<Vec<u8>, Vec<u8>>,
-    members: BTreeMap<Vec<u8>, Vec<u8>>,
-    ranks: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Prefixes under which anything may be left.
-    loose: Vec<Vec<u8>>,
+/// The four tables of listings, side by side.
+struct Tables<'a> {
+    list: Rows<'a>,
+    index: Rows<'a>,
+    members: Rows<'a>,
+    ranks: Rows<'a>,
+    /// In which round of `newest` an email of a thread was met.
+    seen: Vec<u32>,
+    round: u32,
 }
 
-impl Wanted {
-    fn is_loose(&self, key: &[u8]) -> bool {
-        self.loose.iter().any(|prefix| key.starts_with(prefix))
+impl<'a> Tables<'a> {
+    fn all(&mut self) -> [(Table, &mut Rows<'a>); 4] {
+        [
+            (Table::MailboxEmailList, &mut self.list),
+            (Table::MailboxEmailIndex, &mut self.index),
+            (Table::MailboxThreadIndex, &mut self.members),
+            (Table::MailboxRank, &mut self.ranks),
+        ]
     }
 }
 
 impl Checker<'_> {
     pub(super) fn listings(&mut self) -> Result<(), Error> {
-        let index = self.rows(Table::MailboxEmailIndex)?;
-        let list = self.rows(Table::MailboxEmailList)?;
-        let mut wanted = Wanted::default();
-        let boxes: Vec<(MailboxUid, Vec<Kept>)> =
-            self.mailboxes.iter().map(|(uid, mailbox)| (*uid, mailbox.kept.clone())).collect();
-        for (uid, kept) in boxes.into_iter().chain([(MailboxUid::ALL, self.state.kept.clone())]) {
-            let usual = View::ALL.into_iter().find(|view| view.is_usual(uid));
-            let deleted = self.mailboxes.get(&uid).is_some_and(|mailbox| mailbox.deleted);
-            if deleted {
-                wanted.loose.push(key::mailbox(self.account, uid));
-            }
-            if !deleted && !kept.iter().any(|entry| Some(entry.view) == usual && entry.is_whole()) {
-                self.say(Table::Mailboxes, &key::mailbox(self.account, uid), "the usual listing is not kept");
-            }
-            for entry in &kept {
-                self.view(uid, entry, &index, &mut wanted)?;
-            }
-        }
-        let live_list = list.iter().filter(|(key, _)| removed(key) == Some(0) && !wanted.is_loose(key));
-        let live_list = live_list.map(|(key, value)| (key.clone(), value.clone())).collect();
-        let strict = |rows: BTreeMap<Vec<u8>, Vec<u8>>| -> BTreeMap<Vec<u8>, Vec<u8>> {
-            rows.into_iter().filter(|(key, _)| !wanted.is_loose(key)).collect()
+        let own = key::account(self.account);
+        let mut tables = Tables {
+            list: self.rows(Table::MailboxEmailList, &own),
+            index: self.rows(Table::MailboxEmailIndex, &own),
+            members: self.rows(Table::MailboxThreadIndex, &own),
+            ranks: self.rows(Table::MailboxRank, &own),
+            seen: vec![0; self.census.threads.len()],
+            round: 0,
         };
-        let (index, members, ranks) =
-            (strict(index), strict(self.rows(Table::MailboxThreadIndex)?), strict(self.rows(Table::MailboxRank)?));
-        self.differences(Table::MailboxEmailIndex, &index, &wanted.index);
-        self.differences(Table::MailboxEmailList, &live_list, &wanted.list);
-        self.differences(Table::MailboxThreadIndex, &members, &wanted.members);
-        self.differences(Table::MailboxRank, &ranks, &wanted.ranks);
-        self.history(&list);
-        self.counts()
-    }
-
-    /// What one kept view should hold; of one that is being dropped any rows may be left.
-    fn view(
-        &mut self,
-        uid: MailboxUid,
-        entry: &Kept,
-        index: &BTreeMap<Vec<u8>, Vec<u8>>,
-        wanted: &mut Wanted,
-    ) -> Result<(), Error> {
-        let account = self.account;
-        let Some(frontier) = entry.frontier() else {
-            wanted.loose.push(key::view_index(account, uid, entry.view));
-            return Ok(());
-        };
-        let threads = self.thread_rows()?;
-        let base = if entry.view.is_of_emails() { entry.view } else { View::Every };
-        let shown: Vec<(EmailId, ThreadId)> =
-            self.live().filter(|(_, email)| shows(email, uid, base)).map(|(id, email)| (*id, email.thread)).collect();
-        let mut newest: BTreeMap<ThreadId, EmailId> = BTreeMap::new();
-        for (id, thread) in &shown {
-            newest.entry(*thread).or_insert(*id);
+        let kept = self.state_or_fresh().kept;
+        self.census.kept = self.views(MailboxUid::ALL, kept, &mut tables)?;
+        let uids: Vec<MailboxUid> = self.census.mailboxes.keys().copied().collect();
+        for uid in uids {
+            let Some(mut mailbox) = self.census.mailboxes.get(&uid).cloned() else { continue };
+            if !mailbox.deleted {
+                mailbox.kept = self.views(uid, mailbox.kept, &mut tables)?;
+            }
+            if mailbox.updated_not_counts > mailbox.updated || mailbox.created > mailbox.updated {
+                mailbox.updated_not_counts = mailbox.updated_not_counts.min(mailbox.updated);
+                mailbox.created = mailbox.created.min(mailbox.updated);
+            }
+            self.mailbox(uid, &mailbox)?;
         }
-        let mut collapsed: Vec<(EmailId, ThreadId)> = newest.into_iter().map(|(thread, id)| (id, thread)).collect();
-        if !entry.view.is_of_emails() {
-            collapsed.retain(|(_, thread)| threads.get(thread).is_some_and(|row| row.shows(entry.view)));
-        } else if uid != MailboxUid::ALL || entry.view != View::Every {
-            for (id, thread) in shown.iter().filter(|(id, _)| *id <= frontier) {
-                wanted.members.insert(key::thread_index(account, uid, entry.view, *thread, *id), vec![1]);
-            }
-        }
-        for shape in entry.shapes() {
-            let listing = Listing { uid, view: entry.view, shape: *shape };
-            let shown = if *shape == Shape::Emails { &shown } else { &collapsed };
-            let mut total = 0;
-            for (id, thread) in shown.iter().filter(|(id, _)| *id <= frontier) {
-                // Since when an email is shown is history: it is believed if both rows agree on it.
-                let key = key::index(account, listing, *id);
-                let added = index.get(&key).and_then(|row| decode_index(&key, row).ok());
-                let added = added.map_or(ModSeq(0), |(added, _)| added);
-                wanted.list.insert(key::list(account, listing, ModSeq(0), added), list_value(*id, *thread));
-                wanted.index.insert(key, index_value(added, *thread));
-                total += 1;
-            }
-            let tally = entry.tally(*shape);
-            if tally.total != total {
-                let what = format!("{listing:?} holds {total} emails, says {}", tally.total);
-                self.say(Table::Mailboxes, &key::mailbox(account, uid), what);
-            }
-            if tally.ranked {
-                let rows = rank::rows(self.read, self.ranking, account, listing)?;
-                wanted.ranks.extend(rows.into_iter().map(|(key, count)| (key, rank_value(count))));
+        for (table, rows) in tables.all() {
+            while let Some((key, _)) = rows.next()? {
+                self.stray(table, &key)?;
             }
         }
         Ok(())
     }
 
-    fn thread_rows(&self) -> Result<BTreeMap<ThreadId, Thread>, Error> {
-        let rows = self.rows(Table::Threads)?;
-        let rows = rows.iter().filter_map(|(key, value)| {
-            let id = ThreadId(Parts::of(Table::Threads, key).u64().ok()?);
-            Some((id, Thread::decode(key, value).ok()?))
+    /// The views of one mailbox; gives them as they should be.
+    fn views(&self, uid: MailboxUid, found: Vec<Kept>, tables: &mut Tables<'_>) -> Result<Vec<Kept>, Error> {
+        let mut kept = self.should_keep(uid, found);
+        let mut order: Vec<usize> = (0..kept.len()).collect();
+        order.sort_by_key(|at| kept.get(*at).map(|entry| entry.view));
+        for at in order {
+            let Some(entry) = kept.get_mut(at) else { continue };
+            let prefix = key::view_index(self.account, uid, entry.view);
+            for (table, rows) in tables.all() {
+                while let Some((key, _)) = rows.below(&prefix)? {
+                    self.stray(table, &key)?;
+                }
+            }
+            match entry.frontier() {
+                Some(frontier) => self.view(uid, entry, frontier, tables)?,
+                // Of one that is being dropped any rows may be left.
+                None => {
+                    for (_, rows) in tables.all() {
+                        while rows.within(&prefix)?.is_some() {}
+                    }
+                }
+            }
+        }
+        Ok(kept)
+    }
+
+    /// The usual view is always kept; where history begins anew, what is half made or half dropped is let go.
+    fn should_keep(&self, uid: MailboxUid, mut kept: Vec<Kept>) -> Vec<Kept> {
+        let mut views = HashSet::new();
+        kept.retain(|entry| views.insert(entry.view));
+        if let Some(state) = &self.found {
+            // No change of the future was purged.
+            kept.iter_mut().for_each(|entry| entry.low = entry.low.min(state.modseq));
+        }
+        if self.depth.anew {
+            kept.retain(|entry| entry.is_whole() || entry.view.is_usual(uid));
+        }
+        for view in View::ALL.into_iter().filter(|view| view.is_usual(uid)) {
+            match kept.iter_mut().find(|entry| entry.view == view) {
+                Some(entry) => entry.stage = Stage::Whole,
+                None => kept.push(Kept::whole(view, self.state_or_fresh().modseq)),
+            }
+        }
+        kept
+    }
+
+    /// What one kept view should hold, up to its frontier.
+    fn view(&self, uid: MailboxUid, entry: &mut Kept, frontier: EmailId, tables: &mut Tables<'_>) -> Result<(), Error> {
+        let (account, view) = (self.account, entry.view);
+        let base = if view.is_of_emails() { view } else { View::Every };
+        let everything: Vec<u32>;
+        let there: &[u32] = if uid == MailboxUid::ALL {
+            everything = (0..u32::try_from(self.census.mails.len()).unwrap_or(u32::MAX)).collect();
+            &everything
+        } else {
+            self.census.members.get(&uid).map_or(&[], Vec::as_slice)
+        };
+        let shows = |at: &u32| self.census.mail(*at).is_some_and(|mail| mail.shows(base));
+        let shown: Vec<u32> = there.iter().copied().filter(shows).collect();
+        let mut collapsed = self.newest(&shown, tables);
+        if !view.is_of_emails() {
+            collapsed.retain(|at| self.thread_shows(*at, view));
+        }
+        let within = |at: &u32| self.census.mail(*at).is_some_and(|mail| mail.id <= frontier);
+        let mut members: Vec<(u64, u64)> = Vec::new();
+        if view.is_of_emails() && (uid != MailboxUid::ALL || view != View::Every) {
+            let mails = shown.iter().copied().filter(within).filter_map(|at| self.census.mail(at));
+            members.extend(mails.map(|mail| (mail.thread.0, mail.id.0)));
+            members.sort_unstable();
+        }
+        let prefix = key::view_index(account, uid, view);
+        let rows = members.into_iter().map(|(thread, id)| {
+            let (thread, id) = (crate::model::ThreadId(thread), EmailId(id));
+            (key::thread_index(account, uid, view, thread, id), vec![1])
         });
-        Ok(rows.collect())
-    }
-
-    /// What was shown ended after it began, and no later than the newest change.
-    fn history(&mut self, list: &BTreeMap<Vec<u8>, Vec<u8>>) {
-        let newest = self.state.modseq.0;
-        for key in list.keys() {
-            let (removed, added) =
-                (removed(key).unwrap_or(0), Parts::of(Table::MailboxEmailList, key).u64().unwrap_or(0));
-            if added > newest || removed > newest || (removed != 0 && removed <= added) {
-                self.say(Table::MailboxEmailList, key, "an interval that ends before it begins, or in the future");
+        self.section(Table::MailboxThreadIndex, &mut tables.members, &prefix, rows)?;
+        for shape in entry.shapes() {
+            let listing = Listing { uid, view, shape: *shape };
+            let shown = if *shape == Shape::Emails { &shown } else { &collapsed };
+            let shown: Vec<u32> = shown.iter().copied().filter(within).collect();
+            self.listing(listing, &shown, tables)?;
+            let tally = entry.tally_mut(*shape);
+            tally.total = shown.len() as u64;
+            if self.depth.anew {
+                tally.ranked = tally.total > self.ranking.above || (tally.ranked && tally.total >= self.ranking.below);
             }
-        }
-    }
-
-    fn counts(&mut self) -> Result<(), Error> {
-        let trash = self.state.trash;
-        let mut wanted: BTreeMap<MailboxUid, Counts> =
-            self.mailboxes.keys().map(|uid| (*uid, Counts::default())).collect();
-        let live: Vec<_> = self.live().map(|(_, email)| (email.mailboxes.clone(), email.is_unread())).collect();
-        for (uids, unread) in live {
-            for uid in uids {
-                if let Some(counts) = wanted.get_mut(&uid) {
-                    counts.total_emails += 1;
-                    counts.unread_emails += u64::from(unread);
-                }
+            let mut rows = BTreeMap::new();
+            if tally.ranked {
+                let ids: Vec<EmailId> =
+                    shown.iter().filter_map(|at| self.census.mail(*at)).map(|mail| mail.id).collect();
+                rows = rank::rows_of(self.ranking, account, listing, &ids);
             }
-        }
-        for (key, value) in self.rows(Table::Threads)? {
-            let Ok(thread) = Thread::decode(&key, &value) else { continue };
-            for uid in thread.members.keys() {
-                if let Some(counts) = wanted.get_mut(uid) {
-                    counts.total_threads += 1;
-                    counts.unread_threads += u64::from(thread.unread_in(*uid, trash));
-                }
-            }
-        }
-        let found: Vec<_> = self.mailboxes.iter().map(|(uid, mailbox)| (*uid, mailbox.counts)).collect();
-        for (uid, counts) in found {
-            if wanted.get(&uid) != Some(&counts) {
-                let what = format!("reads {counts:?}, should read {:?}", wanted.get(&uid));
-                self.say(Table::Mailboxes, &key::mailbox(self.account, uid), what);
-            }
+            let rows = rows.into_iter().map(|(key, count)| (key, rank_value(count)));
+            self.section(Table::MailboxRank, &mut tables.ranks, &key::listing(account, listing), rows)?;
         }
         Ok(())
+    }
+
+    /// Of each thread the newest of these emails, which come newest first.
+    fn newest(&self, shown: &[u32], tables: &mut Tables<'_>) -> Vec<u32> {
+        tables.round = tables.round.wrapping_add(1);
+        let round = tables.round;
+        let mut first = |at: &u32| {
+            let thread = usize::try_from(*at).ok().and_then(|at| self.census.thread_of.get(at));
+            let slot = thread.and_then(|thread| tables.seen.get_mut(usize::try_from(*thread).ok()?));
+            slot.is_some_and(|slot| std::mem::replace(slot, round) != round)
+        };
+        shown.iter().copied().filter(|at| first(at)).collect()
+    }
+
+    fn thread_shows(&self, at: u32, view: View) -> bool {
+        let thread = usize::try_from(at).ok().and_then(|at| self.census.thread_of.get(at));
+        let bits = thread.and_then(|thread| self.census.threads.get(usize::try_from(*thread).ok()?));
+        let bit = THREAD_VIEWS.iter().position(|known| *known == view);
+        bits.zip(bit).is_some_and(|(bits, bit)| bits >> bit & 1 == 1)
+    }
+
+    /// Index and list of one listing.
+    fn listing(&self, listing: Listing, shown: &[u32], tables: &mut Tables<'_>) -> Result<(), Error> {
+        let account = self.account;
+        let prefix = key::listing(account, listing);
+        let mut since: Vec<(u64, u32)> = Vec::with_capacity(shown.len());
+        // Whose index row says nothing: their list rows cannot be judged.
+        let mut unknown: HashSet<EmailId> = HashSet::new();
+        for (at, mail) in shown.iter().filter_map(|at| Some((*at, self.census.mail(*at)?))) {
+            let key = key::index(account, listing, mail.id);
+            while let Some((extra, _)) = tables.index.below(&key)? {
+                self.extra(Table::MailboxEmailIndex, &extra)?;
+            }
+            let row = tables.index.at(&key)?;
+            let said = row.as_deref().and_then(|row| decode_index(&key, row).ok()).map(|(added, _)| added.0);
+            let added = if self.depth.anew { Some(mail.created) } else { said };
+            match added {
+                Some(added) => since.push((added, at)),
+                None => drop(unknown.insert(mail.id)),
+            }
+            let wanted = index_value(ModSeq(added.unwrap_or(mail.created)), mail.thread);
+            self.expect(Table::MailboxEmailIndex, &key, row.as_deref(), wanted)?;
+        }
+        while let Some((extra, _)) = tables.index.within(&prefix)? {
+            self.extra(Table::MailboxEmailIndex, &extra)?;
+        }
+        since.sort_unstable();
+        for (added, at) in since {
+            let Some(mail) = self.census.mail(at) else { continue };
+            let key = key::list(account, listing, ModSeq(0), ModSeq(added));
+            while let Some((extra, value)) = tables.list.below(&key)? {
+                self.ended(&extra, &value, &unknown)?;
+            }
+            let row = tables.list.at(&key)?;
+            self.expect(Table::MailboxEmailList, &key, row.as_deref(), list_value(mail.id, mail.thread))?;
+        }
+        while let Some((key, value)) = tables.list.within(&prefix)? {
+            self.ended(&key, &value, &unknown)?;
+        }
+        Ok(())
+    }
+
+    /// A list row of an email that is not shown: what was shown ended after it began, and no later than the newest change.
+    fn ended(&self, key: &[u8], value: &[u8], unknown: &HashSet<EmailId>) -> Result<(), Error> {
+        let newest = self.found.as_ref().map_or(u64::MAX, |state| state.modseq.0);
+        let whom = decode_list(key, value).ok().filter(|_| key.len() == 26);
+        let (Some(removed), Some((email, _))) = (removed(key), whom) else {
+            return self.extra(Table::MailboxEmailList, key);
+        };
+        let added = Parts::of(Table::MailboxEmailList, key).u64()?;
+        if removed == 0 {
+            return if unknown.contains(&email) { Ok(()) } else { self.extra(Table::MailboxEmailList, key) };
+        }
+        if removed <= added || removed > newest {
+            let what = "an interval that ends before it begins, or in the future";
+            return self.say(Table::MailboxEmailList, key, what, Mend::Delete);
+        }
+        if self.depth.anew {
+            return self.say(Table::MailboxEmailList, key, "history begins anew", Mend::Delete);
+        }
+        Ok(())
+    }
+
+    /// A row of no kept listing: what a destroyed mailbox left behind goes by and by.
+    fn stray(&self, table: Table, key: &[u8]) -> Result<(), Error> {
+        let uid = key.get(4..8).and_then(|uid| uid.try_into().ok()).map(|uid| MailboxUid(u32::from_be_bytes(uid)));
+        let deleted = uid.and_then(|uid| self.census.mailboxes.get(&uid)).is_some_and(|mailbox| mailbox.deleted);
+        if deleted { Ok(()) } else { self.extra(table, key) }
     }
 }
 

@@ -2,31 +2,43 @@
 //!
 //! 1. Each kept listing holds exactly the emails that match it, collapsed or not: one live list row and one index row that
 //!    point at each other; its total and its ranks equal a recount. 2. `email_by_modseq` has one row for each email, `email_by_thread` one for each live one, and the
-//!    `threads` rows equal a recount. 3. Counts equal a recount. 4. Every live email has content, and a token row or is
-//!    in exactly one fold; folds are in order, and every row of them is of one that there is. 5. Every live
-//!    email has its blob and its reference to it. 6. No change number is above the account's. 7. Told rows belong to the
-//!    current generation. 8. Queued actions and wake-up hints point at each other. 9. Quota equals the sum of sizes.
-//!    10. A tombstone holds what restoring it needs, or nothing; a dead thread's row goes with the email that was its last;
-//!    nothing is kept of emails that are not there. 11. Every message is held by an email, or is to be looked at by the
+//!    `threads` rows equal a recount. 3. Counts equal a recount. 4. Every live email has content, and a token row or is in exactly
+//!    one fold, and in a deep check those that are made of its message; folds are in order, and every row of them is of one
+//!    that there is. 5. Every live email has its blob and its reference to it; in a deep check each
+//!    blob has the hash that is its key. 6. No change number is above the account's, none stands for two changes. 7. Told rows
+//!    belong to the current generation. 8. Queued actions and wake-up hints point at each other. 9. Quota equals the sum of
+//!    sizes. 10. A tombstone holds what restoring it needs, or nothing; a dead thread's row goes with the email that was its
+//!    last; nothing is kept of emails that are not there. 11. Every message is held by an email, or is to be looked at by the
 //!    collection. 12. No low mark is above the newest change.
+//!
+//! Each table of an account is read once, in key order, beside what should stand there (`rows`); what decides that is the
+//! account's `census`. An account of a million emails takes less than 100 MB while it is checked, and nothing afterwards.
+//! Every breach says what would mend it: `repair` is this check, done to what it finds.
 
+mod census;
 mod deeds;
 mod emails;
 mod lists;
 mod remains;
+mod rows;
 mod search;
+mod states;
+mod threads;
 
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 
-pub(super) use search::tokens;
-
 use super::commit::rank::Ranking;
-use super::engine::{Read, Table, after};
+use super::engine::{Read, Table};
 use super::error::{Error, hex};
 use super::key::{self, Parts};
 use super::row::{Row, State};
-use crate::model::{AccountId, EmailId, EmailMetadata, Mailbox, MailboxUid};
+use super::version;
+use crate::model::{AccountId, MessageRows};
+use census::Census;
+pub(super) use deeds::{is_due, whose};
+pub(super) use emails::holds;
+pub(super) use search::tokens;
 
 /// One breach of an invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,90 +59,262 @@ impl fmt::Display for Breach {
     }
 }
 
-/// What is known of an account while it is checked.
+/// How far a check or a repair has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Which account is looked at: the first is 1; behind the last come the tables that all share.
+    pub number: usize,
+    /// Of how many.
+    pub accounts: usize,
+    /// Whose rows.
+    pub account: AccountId,
+    /// Of which table.
+    pub table: &'static str,
+    /// Rows that were looked at so far, over all accounts.
+    pub rows: u64,
+    /// Rows that were written so far: a check writes none.
+    pub written: u64,
+}
+
+/// Hears how far it is, and says whether to go on.
+pub type Tell<'a> = dyn FnMut(&Progress) -> bool + 'a;
+
+/// Makes the rows of a message anew: `message::rows`, which the store does not know.
+pub type Remake<'a> = dyn Fn(&[u8]) -> MessageRows + 'a;
+
+/// What a check found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The breaches: those beyond `MOST` are counted, not kept.
+    pub breaches: Vec<Breach>,
+    /// All of them.
+    pub count: u64,
+    /// Accounts that were looked at.
+    pub accounts: usize,
+    /// Rows that were looked at.
+    pub rows: u64,
+}
+
+/// Breaches that a report keeps.
+const MOST: usize = 10_000;
+
+/// What is wrong with one row, and what should stand there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) account: AccountId,
+    pub(super) table: Table,
+    pub(super) key: Vec<u8>,
+    pub(super) what: String,
+    pub(super) mend: Mend,
+    /// Whether clients may have been told something that is not so: their states are refused after the repair.
+    pub(super) history: bool,
+}
+
+/// What mends a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Mend {
+    /// This value.
+    Put(Vec<u8>),
+    /// That it goes.
+    Delete,
+    /// Nothing that is still in the store.
+    Nothing,
+}
+
+/// Tables of which clients know by their states.
+pub(super) const HISTORY: [Table; 9] = [
+    Table::EmailMetadata,
+    Table::EmailByModseq,
+    Table::EmailByThread,
+    Table::EmailContent,
+    Table::MailboxEmailList,
+    Table::MailboxEmailIndex,
+    Table::MailboxThreadIndex,
+    Table::Threads,
+    Table::ThreadByModseq,
+];
+
+/// Hears of each fault.
+pub(super) type Hear<'a> = dyn FnMut(Fault) -> Result<(), Error> + 'a;
+
+/// How an account is looked at.
+#[derive(Clone, Copy)]
+pub(super) struct Depth<'a> {
+    /// Whether each message is read, proved and its rows compared.
+    pub(super) remake: Option<&'a Remake<'a>>,
+    /// Whether the search index begins anew: every email has a token row, and there are no folds.
+    pub(super) refold: bool,
+    /// Whether the history of listings begins anew: what is shown is shown since the change that made the email.
+    pub(super) anew: bool,
+}
+
+/// Hears which rows are read, and may end it.
+pub(super) trait Pace {
+    /// The next account begins.
+    fn enter(&self, account: AccountId);
+
+    /// A row of a table was read.
+    ///
+    /// # Errors
+    /// `Stopped`.
+    fn step(&self, table: Table) -> Result<(), Error>;
+}
+
+/// What is shared by all accounts of one run.
+pub(super) struct Run<'a> {
+    tell: RefCell<&'a mut Tell<'a>>,
+    at: Cell<Progress>,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(tell: &'a mut Tell<'a>, accounts: usize) -> Self {
+        let (account, table) = (AccountId::SITE, "");
+        let at = Cell::new(Progress { number: 0, accounts, account, table, rows: 0, written: 0 });
+        Self { tell: RefCell::new(tell), at }
+    }
+
+    pub(super) fn wrote(&self, rows: u64) {
+        let at = self.at.get();
+        self.at.set(Progress { written: at.written.saturating_add(rows), ..at });
+    }
+
+    pub(super) fn done(&self) -> Progress {
+        self.at.get()
+    }
+}
+
+impl Pace for Run<'_> {
+    fn enter(&self, account: AccountId) {
+        let at = self.at.get();
+        self.at.set(Progress { number: at.number.saturating_add(1), account, ..at });
+    }
+
+    fn step(&self, table: Table) -> Result<(), Error> {
+        const EVERY: u64 = 512;
+        let at = self.at.get();
+        let new = Progress { table: table.name(), rows: at.rows.saturating_add(1), ..at };
+        self.at.set(new);
+        if new.table != at.table || new.rows.is_multiple_of(EVERY) {
+            let mut tell = self.tell.borrow_mut();
+            if !tell(&new) {
+                return Err(Error::Stopped);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One account under the eye.
 struct Checker<'a> {
     read: &'a dyn Read,
+    run: &'a dyn Pace,
     account: AccountId,
     ranking: Ranking,
-    state: State,
-    emails: BTreeMap<EmailId, EmailMetadata>,
-    mailboxes: BTreeMap<MailboxUid, Mailbox>,
-    breaches: Vec<Breach>,
+    depth: Depth<'a>,
+    hear: RefCell<&'a mut Hear<'a>>,
+    /// As it stands there; `None` where it cannot be read.
+    found: Option<State>,
+    census: Census,
+}
+
+/// The accounts that have rows of their own, or a state.
+pub(super) fn accounts(read: &dyn Read) -> Result<Vec<AccountId>, Error> {
+    let mut all = std::collections::BTreeSet::new();
+    for table in [Table::AccountState, Table::Accounts] {
+        read.scan(table, &[], &[0xff; 8], false, &mut |key, _| {
+            all.insert(AccountId(Parts::of(table, key).u32()?));
+            Ok(true)
+        })?;
+    }
+    all.remove(&AccountId::SITE);
+    Ok(all.into_iter().collect())
 }
 
 /// Checks the whole store on one state of it.
-pub(super) fn run(read: &dyn Read, ranking: Ranking) -> Result<Vec<Breach>, Error> {
-    let mut accounts = Vec::new();
-    read.scan(Table::AccountState, &[], &[0xff; 8], false, &mut |key, value| {
-        let account = AccountId(Parts::of(Table::AccountState, key).u32()?);
-        accounts.push((account, State::decode(key, value)?));
-        Ok(true)
-    })?;
-    let mut breaches = Vec::new();
-    for (account, state) in accounts.into_iter().filter(|(account, _)| *account != AccountId::SITE) {
-        let mut checker = Checker {
-            read,
-            account,
-            ranking,
-            state,
-            emails: BTreeMap::new(),
-            mailboxes: BTreeMap::new(),
-            breaches: Vec::new(),
-        };
-        checker.emails()?;
-        checker.remains()?;
-        checker.threads()?;
-        checker.listings()?;
-        checker.deeds()?;
-        checker.search()?;
-        breaches.append(&mut checker.breaches);
+pub(super) fn run(
+    read: &dyn Read,
+    ranking: Ranking,
+    remake: Option<&Remake<'_>>,
+    tell: &mut Tell<'_>,
+) -> Result<Report, Error> {
+    let all = accounts(read)?;
+    let mut report = Report { accounts: all.len(), ..Report::default() };
+    let run = Run::new(tell, all.len());
+    let mut hear = |fault: Fault| {
+        report.count = report.count.saturating_add(1);
+        if report.breaches.len() < MOST {
+            report.breaches.push(fault.breach());
+        }
+        Ok(())
+    };
+    for id in all {
+        account(read, &run, id, ranking, Depth { remake, refold: false, anew: false }, &mut hear)?;
     }
-    deeds::hints(read, &mut breaches)?;
-    emails::blob_refs(read, &mut breaches)?;
-    remains::unheld(read, &mut breaches)?;
-    emails::blob_frames(read, &mut breaches)?;
-    Ok(breaches)
+    run.enter(AccountId::SITE);
+    for (id, _) in version::unfinished(read)? {
+        let what = "a repair of this account was not finished: run `restante repair`".into();
+        let key = version::unfinished_key(id);
+        hear(Fault { account: id, table: Table::Site, key, what, mend: Mend::Nothing, history: false })?;
+    }
+    states::addresses(read, &run, &mut hear)?;
+    deeds::hints(read, &run, &mut hear)?;
+    remains::messages(read, &run, remake.is_some(), &mut hear)?;
+    report.rows = run.done().rows;
+    Ok(report)
+}
+
+/// Checks one account.
+pub(super) fn account<'a>(
+    read: &'a dyn Read,
+    run: &'a dyn Pace,
+    account: AccountId,
+    ranking: Ranking,
+    depth: Depth<'a>,
+    hear: &'a mut Hear<'a>,
+) -> Result<(), Error> {
+    run.enter(account);
+    let own = key::account(account);
+    let found = read.get(Table::AccountState, &own)?.and_then(|row| State::decode(&own, &row).ok());
+    let hear = RefCell::new(hear);
+    let census = Census::default();
+    let mut checker = Checker { read, run, account, ranking, depth, hear, found, census };
+    checker.registration()?;
+    checker.mailboxes()?;
+    checker.emails()?;
+    checker.by_email()?;
+    checker.threads()?;
+    checker.listings()?;
+    checker.deeds()?;
+    checker.search()?;
+    checker.remains()?;
+    checker.state()
+}
+
+/// Hints and references that name nothing, in the tables that all accounts share.
+pub(super) fn strays(read: &dyn Read, run: &dyn Pace, hear: &mut Hear<'_>) -> Result<(), Error> {
+    deeds::hints(read, run, hear)?;
+    remains::references(read, run, hear)
+}
+
+impl Fault {
+    pub(super) fn breach(&self) -> Breach {
+        Breach { account: self.account, table: self.table.name(), key: hex(&self.key), what: self.what.clone() }
+    }
 }
 
 impl Checker<'_> {
-    fn say(&mut self, table: Table, key: &[u8], what: impl Into<String>) {
-        self.breaches.push(Breach { account: self.account, table: table.name(), key: hex(key), what: what.into() });
+    fn say(&self, table: Table, key: &[u8], what: impl Into<String>, mend: Mend) -> Result<(), Error> {
+        self.tell(table, key, what, mend, HISTORY.contains(&table))
     }
 
-    fn live(&self) -> impl Iterator<Item = (&EmailId, &EmailMetadata)> {
-        self.emails.iter().filter(|(_, email)| email.deleted.is_none())
+    fn tell(&self, table: Table, key: &[u8], what: impl Into<String>, mend: Mend, history: bool) -> Result<(), Error> {
+        let fault = Fault { account: self.account, table, key: key.to_vec(), what: what.into(), mend, history };
+        let mut hear = self.hear.borrow_mut();
+        hear(fault)
     }
 
-    /// All rows of the account in a table.
-    fn rows(&self, table: Table) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Error> {
-        let prefix = key::account(self.account);
-        let mut rows = BTreeMap::new();
-        self.read.scan(table, &prefix, &after(&prefix), false, &mut |key, value| {
-            rows.insert(key.to_vec(), value.to_vec());
-            Ok(true)
-        })?;
-        Ok(rows)
-    }
-
-    /// The rows of a derived table must be exactly these.
-    fn compare(&mut self, table: Table, wanted: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<(), Error> {
-        let found = self.rows(table)?;
-        self.differences(table, &found, wanted);
-        Ok(())
-    }
-
-    fn differences(&mut self, table: Table, found: &BTreeMap<Vec<u8>, Vec<u8>>, wanted: &BTreeMap<Vec<u8>, Vec<u8>>) {
-        for (key, value) in wanted {
-            match found.get(key) {
-                None => self.say(table, key, "the row is missing"),
-                Some(other) if other != value => {
-                    self.say(table, key, format!("reads {}, should read {}", hex(other), hex(value)));
-                }
-                Some(_) => {}
-            }
-        }
-        for key in found.keys().filter(|key| !wanted.contains_key(*key)) {
-            self.say(table, key, "the row should not be there");
-        }
+    /// What the account's state should be, as far as it is known.
+    fn state_or_fresh(&self) -> State {
+        self.found.clone().unwrap_or_else(State::fresh)
     }
 }

@@ -1,13 +1,12 @@
 //! The search index: every live email is in it once, and every row of it is of a fold that there is.
 
-use std::collections::BTreeMap;
 use std::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
 
-use super::{Breach, Checker};
+use super::{Breach, Checker, Mend};
 use crate::model::{AccountId, EmailId, EmailMetadata, Token, Tokens};
-use crate::store::engine::{Table, after};
+use crate::store::engine::{Each, Read, Table, after};
 use crate::store::error::{Error, hex};
 use crate::store::key::{self, FoldId, Parts};
 use crate::store::read::View;
@@ -18,46 +17,71 @@ use crate::store::row::{Row, decode_tokens};
 impl Checker<'_> {
     pub(super) fn search(&mut self) -> Result<(), Error> {
         let own = key::account(self.account);
-        let mut places: BTreeMap<EmailId, usize> = self.live().map(|(id, _)| (*id, 0)).collect();
-        let rows = self.rows(Table::EmailTokens)?;
-        if self.state.unfolded != rows.len() as u64 {
-            self.say(Table::AccountState, &own, format!("{} token rows, says {}", rows.len(), self.state.unfolded));
+        let found = self.read.get(Table::SearchFolds, &own)?.map(|row| Folds::decode(&own, &row));
+        if self.depth.refold {
+            self.census.unfolded = self.census.live;
+            return self.no_folds(found.and_then(Result::ok).map(|folds| folds.last));
         }
-        for (key, value) in rows {
+        // How often each email of the census is in the index.
+        let mut places = vec![0u8; self.census.mails.len()];
+        let mut rows = self.rows(Table::EmailTokens, &own);
+        while let Some((key, value)) = rows.next()? {
+            self.census.unfolded = self.census.unfolded.saturating_add(1);
             if let Err(error) = decode_tokens(&key, &value) {
-                self.say(Table::EmailTokens, &key, error.to_string());
+                self.say(Table::EmailTokens, &key, error.to_string(), Mend::Delete)?;
             }
-            match places.get_mut(&EmailId(Parts::of(Table::EmailTokens, &key).u64()?)) {
-                Some(count) => *count += 1,
-                None => self.say(Table::EmailTokens, &key, "the email is not there"),
+            let id = Parts::of(Table::EmailTokens, &key).u64().map(EmailId);
+            let at = id.ok().and_then(|id| self.census.mails.binary_search_by_key(&id, |mail| mail.id).ok());
+            if let Some(count) = at.and_then(|at| places.get_mut(at)) {
+                *count = count.saturating_add(1);
             }
         }
-        let folds = match self.read.get(Table::SearchFolds, &own)?.map(|row| Folds::decode(&own, &row)) {
-            Some(Err(error)) => {
-                return {
-                    self.say(Table::SearchFolds, &own, error.to_string());
-                    Ok(())
-                };
-            }
+        let folds = match found {
+            Some(Err(error)) => return self.say(Table::SearchFolds, &own, error.to_string(), Mend::Delete),
             found => found.and_then(Result::ok).unwrap_or_default(),
         };
         for fold in &folds.live {
             for id in self.fold(fold)? {
-                let email = self.emails.get(&id);
-                if email.is_some_and(|email| email.deleted.is_none() && email.created <= fold.made) {
-                    *places.entry(id).or_default() += 1;
+                let Ok(at) = self.census.mails.binary_search_by_key(&id, |mail| mail.id) else { continue };
+                let mail = self.census.mails.get(at).filter(|mail| mail.is_live() && mail.created <= fold.made.0);
+                if let (Some(_), Some(count)) = (mail, places.get_mut(at)) {
+                    *count = count.saturating_add(1);
                 }
             }
         }
-        for (id, count) in places.into_iter().filter(|(_, count)| *count != 1) {
-            let key = key::email(self.account, id);
-            self.say(Table::EmailTokens, &key, format!("{count} times in the search index, and not once"));
+        let wrong = self.census.mails.iter().zip(places).filter(|(mail, count)| mail.is_live() && *count != 1);
+        for (mail, count) in wrong {
+            let key = key::email(self.account, mail.id);
+            let what = format!("{count} times in the search index, and not once");
+            self.say(Table::EmailTokens, &key, what, Mend::Delete)?;
         }
-        self.fold_rows(&folds)
+        self.fold_rows(&folds)?;
+        if let Some(remake) = self.depth.remake {
+            let view = View::of(Box::new(Borrowed(self.read)));
+            match tokens(&view, self.account, |raw| remake(raw).tokens) {
+                Ok(all) => {
+                    for breach in all {
+                        self.say(Table::EmailTokens, &unhex(&breach.key), breach.what, Mend::Delete)?;
+                    }
+                }
+                Err(error @ Error::Corrupt { .. }) => {
+                    self.say(Table::EmailTokens, &own, error.to_string(), Mend::Delete)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// No row but that which numbers are taken.
+    fn no_folds(&self, last: Option<u64>) -> Result<(), Error> {
+        let own = key::account(self.account);
+        let head = last.map(|last| (own, Folds { last, ..Folds::default() }.encode()));
+        self.compare(Table::SearchFolds, head.into_iter())
     }
 
     /// The emails of a fold, if its rows are in order.
-    fn fold(&mut self, fold: &Fold) -> Result<Vec<EmailId>, Error> {
+    fn fold(&self, fold: &Fold) -> Result<Vec<EmailId>, Error> {
         let mut ids: Vec<EmailId> = Vec::new();
         let mut last: Option<(Token, u32, u32)> = None;
         let mut wrong: Vec<(Vec<u8>, String)> = Vec::new();
@@ -103,13 +127,13 @@ impl Checker<'_> {
             wrong.push((prefix, format!("its {} emails are not those of {fold:?}", ids.len())));
         }
         for (key, what) in wrong {
-            self.say(Table::SearchFolds, &key, what);
+            self.say(Table::SearchFolds, &key, what, Mend::Delete)?;
         }
         Ok(ids)
     }
 
     /// Every row is of a fold that is searched, being made, or to go.
-    fn fold_rows(&mut self, folds: &Folds) -> Result<(), Error> {
+    fn fold_rows(&self, folds: &Folds) -> Result<(), Error> {
         let live = folds.live.iter().map(|fold| fold.id);
         let known: Vec<FoldId> =
             live.chain(folds.merges.iter().map(|merge| merge.into.id)).chain(folds.dropped.iter().copied()).collect();
@@ -121,15 +145,34 @@ impl Checker<'_> {
             Ok(true)
         })?;
         for key in orphans {
-            self.say(Table::SearchFolds, &key, "of a fold that there is not");
+            self.say(Table::SearchFolds, &key, "of a fold that there is not", Mend::Delete)?;
         }
         for merge in &folds.merges {
             if merge.sources.iter().any(|source| !folds.live.iter().any(|fold| fold.id == *source)) {
-                self.say(Table::SearchFolds, &prefix, format!("{:?} is made of folds that are gone", merge.into.id));
+                let what = format!("{:?} is made of folds that are gone", merge.into.id);
+                self.say(Table::SearchFolds, &prefix, what, Mend::Delete)?;
             }
         }
         Ok(())
     }
+}
+
+/// A state that somebody else holds.
+struct Borrowed<'a>(&'a dyn Read);
+
+impl Read for Borrowed<'_> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.0.get(table, key)
+    }
+
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
+        self.0.scan(table, from, to, reverse, each)
+    }
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let octet = |at: usize| text.get(at..at.saturating_add(2)).and_then(|two| u8::from_str_radix(two, 16).ok());
+    (0..text.len()).step_by(2).filter_map(octet).collect()
 }
 
 /// Compares the tokens that an account's index has of each live email with those that `again` makes of its message.

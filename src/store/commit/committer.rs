@@ -4,7 +4,7 @@
 //! whatever was built on its rows must fail too: each account has an epoch that a failure moves, and rows that were built
 //! in an older epoch are refused.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -98,6 +98,8 @@ struct Shared {
     queue: Mutex<Queue>,
     wake: Condvar,
     listeners: RwLock<Vec<Listener>>,
+    /// Accounts that are being repaired: nobody else writes them.
+    marked: RwLock<BTreeSet<AccountId>>,
     poison: OnceLock<Error>,
     hold: Duration,
     ranking: Ranking,
@@ -116,13 +118,19 @@ impl std::fmt::Debug for Committer {
 }
 
 impl Committer {
-    pub(in crate::store) fn start(engine: Arc<dyn Engine>, hold: Duration, ranking: Ranking) -> Result<Self, Error> {
+    pub(in crate::store) fn start(
+        engine: Arc<dyn Engine>,
+        hold: Duration,
+        ranking: Ranking,
+        marked: BTreeSet<AccountId>,
+    ) -> Result<Self, Error> {
         let shared = Arc::new(Shared {
             engine,
             cells: RwLock::default(),
             queue: Mutex::default(),
             wake: Condvar::new(),
             listeners: RwLock::default(),
+            marked: RwLock::new(marked),
             poison: OnceLock::new(),
             hold,
             ranking,
@@ -150,9 +158,47 @@ impl Committer {
         self.shared.poison.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// See `Store::commit_many`. The locks are taken in ascending order and held until the rows are queued.
+    /// The accounts that are being repaired.
+    pub(in crate::store) fn marked(&self) -> BTreeSet<AccountId> {
+        self.shared.marked.read().clone()
+    }
+
+    /// The repair of an account is done: whoever wants may write it.
+    pub(in crate::store) fn open_account(&self, account: AccountId) {
+        self.shared.marked.write().remove(&account);
+    }
+
+    /// A repair's own commit; from the first of them on the account is marked.
+    pub(in crate::store) fn commit_marked<T>(
+        &self,
+        now: UtcMillis,
+        account: AccountId,
+        change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>,
+    ) -> Result<(T, Ticket), Error> {
+        let mut change = Some(change);
+        let (mut results, ticket) =
+            self.commit_as(true, now, &[account], Batch::default(), |txn| match change.take() {
+                Some(change) => change(txn),
+                None => Err(Error::NotFound("account")),
+            });
+        results.pop().map_or(Err(Error::NotFound("account")), |(_, result)| result.map(|value| (value, ticket)))
+    }
+
+    /// See `Store::commit_many`.
     pub(in crate::store) fn commit<T>(
         &self,
+        now: UtcMillis,
+        accounts: &[AccountId],
+        shared: Batch,
+        change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
+    ) -> Results<T> {
+        self.commit_as(false, now, accounts, shared, change)
+    }
+
+    /// The locks are taken in ascending order and held until the rows are queued.
+    fn commit_as<T>(
+        &self,
+        repairs: bool,
         now: UtcMillis,
         accounts: &[AccountId],
         mut shared: Batch,
@@ -175,11 +221,12 @@ impl Committer {
                 (queued.epoch, queued.batches.iter().cloned().collect::<Vec<_>>())
             };
             waits |= !pending.is_empty();
-            let done =
-                Txn::begin(*account, now, &*self.shared.engine, self.shared.ranking, pending).and_then(|mut txn| {
-                    let value = change(&mut txn)?;
-                    Ok((value, txn.finish()))
-                });
+            let done = self.shared.may_write(*account, repairs).and_then(|()| {
+                let (engine, ranking) = (&*self.shared.engine, self.shared.ranking);
+                let mut txn = Txn::begin(*account, now, engine, ranking, pending, repairs)?;
+                let value = change(&mut txn)?;
+                Ok((value, txn.finish()))
+            });
             results.push((
                 *account,
                 done.map(|(value, rows)| {
@@ -237,6 +284,16 @@ impl Shared {
             return Arc::clone(cell);
         }
         Arc::clone(self.cells.write().entry(account).or_default())
+    }
+
+    /// Under the account's lock: an account that is being repaired is the repair's alone.
+    fn may_write(&self, account: AccountId, repairs: bool) -> Result<(), Error> {
+        if repairs {
+            self.marked.write().insert(account);
+        } else if self.marked.read().contains(&account) {
+            return Err(Error::Rebuilding(account));
+        }
+        Ok(())
     }
 
     /// Nobody is left to write what is queued: whoever waits is told so, for its end of the channel is dropped.

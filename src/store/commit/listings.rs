@@ -25,7 +25,7 @@ pub(super) struct Step<'a> {
 }
 
 /// Whether an email, by itself, matches an email view of a mailbox.
-pub(in crate::store) fn shows(email: &EmailMetadata, uid: MailboxUid, view: View) -> bool {
+pub(super) fn shows(email: &EmailMetadata, uid: MailboxUid, view: View) -> bool {
     (uid == MailboxUid::ALL || email.mailboxes.contains(&uid))
         && match view {
             View::Every => true,

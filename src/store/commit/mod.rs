@@ -14,6 +14,7 @@ mod history;
 mod keep;
 mod listings;
 mod mailboxes;
+mod mend;
 mod purge;
 pub(in crate::store) mod rank;
 mod restore;
@@ -28,10 +29,10 @@ pub use blobs::Collected;
 pub(super) use committer::Committer;
 pub use committer::{Results, Ticket};
 pub use email::NewEmail;
-pub(super) use listings::shows;
 pub use mailboxes::NewMailbox;
 pub use purge::Purged;
 pub use restore::Copied;
+pub(super) use threads::is_reference;
 
 use super::engine::{Batch, Each, Engine, Put, Read, Table};
 use super::error::Error;
@@ -72,6 +73,7 @@ impl<'s> Txn<'s> {
         engine: &'s dyn Engine,
         ranking: Ranking,
         pending: Vec<Arc<Batch>>,
+        repairs: bool,
     ) -> Result<Self, Error> {
         let mut txn = Self {
             account,
@@ -88,7 +90,12 @@ impl<'s> Txn<'s> {
         let key = key::account(account);
         txn.state_before = txn.get(Table::AccountState, &key)?;
         if let Some(row) = &txn.state_before {
-            txn.state = State::decode(&key, row)?;
+            match State::decode(&key, row) {
+                Ok(state) => txn.state = state,
+                // What cannot be read is what a repair writes anew.
+                Err(_) if repairs => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(txn)
     }
@@ -171,7 +178,7 @@ impl<'s> Txn<'s> {
         }
         let key = key::account(self.account);
         let before = match &self.state_before {
-            Some(row) => State::decode(&key, row).unwrap_or_default(),
+            Some(row) => State::decode(&key, row).unwrap_or_else(|_| State::fresh()),
             None => State::fresh(),
         };
         let types = DataType::ALL.iter().zip(self.state.high.iter().zip(&before.high));

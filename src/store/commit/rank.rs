@@ -95,11 +95,21 @@ pub(in crate::store) fn rows(
         ids.push(EmailId(Parts::of(Table::MailboxEmailIndex, row).u64()?));
         Ok(true)
     })?;
+    Ok(rows_of(ranking, account, listing, &ids))
+}
+
+/// The rank rows of a listing that holds these emails, newest first.
+pub(in crate::store) fn rows_of(
+    ranking: Ranking,
+    account: AccountId,
+    listing: Listing,
+    ids: &[EmailId],
+) -> BTreeMap<Vec<u8>, u64> {
     let mut out = BTreeMap::new();
     let height = ids.iter().map(|id| ranking.level(*id)).max().unwrap_or(0);
     for level in 1..=height {
         let (mut boundary, mut count) = (EmailId(0), 0);
-        for id in &ids {
+        for id in ids {
             if ranking.level(*id) >= level {
                 out.insert(key::rank(account, listing, level, boundary), count);
                 (boundary, count) = (*id, 0);
@@ -108,7 +118,7 @@ pub(in crate::store) fn rows(
         }
         out.insert(key::rank(account, listing, level, boundary), count);
     }
-    Ok(out)
+    out
 }
 
 fn insert(txn: &mut Txn<'_>, listing: Listing, total: u64, id: EmailId) -> Result<(), Error> {

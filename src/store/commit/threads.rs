@@ -97,6 +97,11 @@ impl Txn<'_> {
     }
 }
 
+/// Whether a row of `thread_refs` can be read.
+pub(in crate::store) fn is_reference(value: &[u8]) -> bool {
+    value.len() == 17 && decode(value).is_some()
+}
+
 fn encode(thread: ThreadId, seen: UtcMillis) -> Vec<u8> {
     let mut value = vec![1];
     value.extend_from_slice(&thread.0.to_be_bytes());

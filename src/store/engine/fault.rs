@@ -1,12 +1,13 @@
 //! An engine that fails on purpose: at a chosen write, in a chosen way. For tests of what the store makes of it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use parking_lot::Mutex;
 
 use super::{Batch, Each, Engine, Read, Statistics, Table, Usage};
+use crate::store::backup::Backup;
 use crate::store::error::Error;
 
 /// Wraps an engine; the write that `fail_after` names, and all after it until `heal`, fail as told.
@@ -73,6 +74,18 @@ impl<E: Engine> Engine for Fault<E> {
 
     fn checkpoint(&self, dir: &Path) -> Result<(), Error> {
         self.inner.checkpoint(dir)
+    }
+
+    fn place(&self) -> Option<PathBuf> {
+        self.inner.place()
+    }
+
+    fn backup(&self, dir: &Path) -> Result<Backup, Error> {
+        self.inner.backup(dir)
+    }
+
+    fn drop_backups(&self, dir: &Path, keep: usize) -> Result<(), Error> {
+        self.inner.drop_backups(dir, keep)
     }
 
     fn statistics(&self) -> Statistics {

@@ -14,9 +14,10 @@ pub mod rocks;
 pub mod suite;
 
 use std::fmt::Debug;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::backup::Backup;
 use super::error::Error;
 
 macro_rules! tables {
@@ -201,11 +202,36 @@ pub trait Engine: Read + Send + Sync + Debug {
     /// What the engine says, or that it has no disk to copy.
     fn checkpoint(&self, dir: &Path) -> Result<(), Error>;
 
+    /// The directory that it lives in; none where it has no disk.
+    fn place(&self) -> Option<PathBuf> {
+        None
+    }
+
+    /// Adds a backup to a directory of them: of what the ones before it have nothing is written twice.
+    ///
+    /// # Errors
+    /// What the engine says, or that it has no disk.
+    fn backup(&self, _dir: &Path) -> Result<Backup, Error> {
+        Err(no_disk())
+    }
+
+    /// Lets go of all backups but the newest `keep`.
+    ///
+    /// # Errors
+    /// As for `backup`.
+    fn drop_backups(&self, _dir: &Path, _keep: usize) -> Result<(), Error> {
+        Err(no_disk())
+    }
+
     /// What was done so far.
     fn statistics(&self) -> Statistics;
 
     /// What a table holds and has cost.
     fn usage(&self, table: Table) -> Usage;
+}
+
+fn no_disk() -> Error {
+    Error::Conflict("a store in memory has no disk: there is nothing to back up".into())
 }
 
 /// The first key after every key that begins with `prefix`.

@@ -4,9 +4,11 @@
 //! tolerates nothing but an incomplete last record, which was never acknowledged; any other damage refuses to open.
 //! (RocksDB's default would drop everything after a flipped bit, without a word.)
 
+pub(in crate::store) mod backup;
+
 use std::fs::File;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rocksdb::statistics::{StatsLevel, Ticker};
@@ -17,6 +19,7 @@ use rocksdb::{
 
 use super::{Batch, Each, Engine, Put, Read, Statistics, Table, Usage};
 use crate::store::Options;
+use crate::store::backup::Backup;
 use crate::store::error::Error;
 
 /// An open RocksDB.
@@ -263,6 +266,18 @@ impl Engine for Rocks {
 
     fn checkpoint(&self, dir: &Path) -> Result<(), Error> {
         Checkpoint::new(&self.db).and_then(|copy| copy.create_checkpoint(dir)).map_err(|error| io(&error))
+    }
+
+    fn place(&self) -> Option<PathBuf> {
+        Some(self.db.path().to_path_buf())
+    }
+
+    fn backup(&self, dir: &Path) -> Result<Backup, Error> {
+        self.make_backup(dir)
+    }
+
+    fn drop_backups(&self, dir: &Path, keep: usize) -> Result<(), Error> {
+        Self::purge_backups(dir, keep)
     }
 
     fn statistics(&self) -> Statistics {

@@ -5,6 +5,7 @@ mod changes;
 mod directory;
 mod email;
 mod folding;
+mod guard;
 mod history;
 mod list;
 mod merging;
@@ -13,6 +14,7 @@ mod tokens;
 
 pub use changes::{Changes, MailboxChanges, Since};
 pub use folding::{FoldPiece, FoldSizes};
+pub(super) use guard::Guard;
 pub use history::Destroyed;
 pub use list::{Moves, Page, Seek};
 pub use postings::Postings;

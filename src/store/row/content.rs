@@ -60,6 +60,12 @@ pub fn decode_content(key: &[u8], bytes: &[u8]) -> Result<(Vec<u8>, EmailContent
     decode_with(Table::EmailContent, key, bytes, 1, |input, _| Ok((input.bytes()?.to_vec(), read_content(input)?)))
 }
 
+/// The trace prefix of an `email_content` row of which the rest cannot be read.
+#[must_use]
+pub fn content_prefix(bytes: &[u8]) -> Option<Vec<u8>> {
+    Reader(bytes.strip_prefix(&[1])?).bytes().ok().map(<[u8]>::to_vec)
+}
+
 /// The tokens of an `email_tokens` row.
 ///
 /// # Errors

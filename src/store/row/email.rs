@@ -91,24 +91,37 @@ pub struct Thread {
 impl Thread {
     /// Adds (or takes away) one email's part of the counters.
     pub(in crate::store) fn count(&mut self, email: &EmailMetadata, trash: MailboxUid, add: bool) {
+        let boxes: smallvec::SmallVec<[MailboxUid; 4]> = email.mailboxes.iter().copied().collect();
+        let marks = [email.has(keyword::SEEN), email.has(keyword::FLAGGED), email.is_unread()];
+        self.tally(&boxes, marks, trash, add);
+    }
+
+    /// The same for one that is known by its mailboxes, and by whether it has `$seen`, has `$flagged` and is unread.
+    pub(in crate::store) fn tally(
+        &mut self,
+        boxes: &[MailboxUid],
+        [seen, flagged, unread]: [bool; 3],
+        trash: MailboxUid,
+        add: bool,
+    ) {
         let shift = |total: &mut u32, applies: bool| {
             let by = u32::from(applies);
             *total = if add { total.saturating_add(by) } else { total.saturating_sub(by) };
         };
-        for uid in &email.mailboxes {
+        for uid in boxes {
             let here = self.members.entry(*uid).or_default();
             shift(here, true);
             if *here == 0 {
                 self.members.remove(uid);
             }
         }
-        let in_trash = trash.0 != 0 && email.mailboxes.contains(&trash);
-        let only_in_trash = in_trash && email.mailboxes.len() == 1;
+        let in_trash = trash.0 != 0 && boxes.contains(&trash);
+        let only_in_trash = in_trash && boxes.len() == 1;
         shift(&mut self.emails, true);
-        shift(&mut self.unseen, !email.has(keyword::SEEN));
-        shift(&mut self.flagged, email.has(keyword::FLAGGED));
-        shift(&mut self.unread_outside_trash, email.is_unread() && !only_in_trash);
-        shift(&mut self.unread_in_trash, email.is_unread() && in_trash);
+        shift(&mut self.unseen, !seen);
+        shift(&mut self.flagged, flagged);
+        shift(&mut self.unread_outside_trash, unread && !only_in_trash);
+        shift(&mut self.unread_in_trash, unread && in_trash);
     }
 
     /// Whether it matches a thread view.

@@ -18,7 +18,7 @@ mod vacation;
 
 pub use account::State;
 pub use blob::{Blob, FRAME, Octets, blob_rows, decode_frame};
-pub use content::{EncodedMessage, content_value, decode_content, decode_tokens};
+pub use content::{EncodedMessage, content_prefix, content_value, decode_content, decode_tokens};
 pub use email::Thread;
 pub use list::{decode_index, decode_list, decode_rank, index_value, list_value, rank_value};
 pub use upkeep::{Noted, Sweep};

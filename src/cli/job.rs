@@ -1,0 +1,71 @@
+//! Long work: on the running service, followed until it is done; or on the data directory itself, while no service runs.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::meter::Meter;
+use super::{Context, Failure, exit, methods, service};
+use crate::model::clock;
+use crate::store::{Error, Store};
+
+/// How often the service is asked how far it is: soon at first, for most work is short.
+const PAUSES: [u64; 8] = [20, 20, 50, 50, 100, 100, 200, 500];
+
+/// Begins a job on the service, and gives its result.
+pub(super) async fn follow(
+    context: &Context,
+    method: &str,
+    arguments: Value,
+    meter: &mut Meter,
+) -> Result<Value, Failure> {
+    let begun = context.client.call(method, arguments).await?;
+    let mut pauses = PAUSES.iter();
+    let mut pause = Duration::ZERO;
+    loop {
+        pause = pauses.next().map_or(pause, |pause| Duration::from_millis(*pause));
+        tokio::time::sleep(pause).await;
+        let now = context.client.call(methods::JOB_GET, json!({"job": begun["job"]})).await?;
+        meter.show(&now["progress"]);
+        if now["done"] == true {
+            return Ok(now["result"].clone());
+        }
+    }
+}
+
+/// The store on the disk, to write in it.
+///
+/// # Errors
+/// Where there is none, where another has it open, and where it belongs to another user: files of ours would keep the
+/// service out.
+pub(super) fn open(context: &Context) -> Result<Store, Failure> {
+    let dir = service::store_dir(&context.config);
+    let about = std::fs::metadata(&dir)
+        .map_err(|_| Failure::new(exit::NO_INPUT, format!("{}: no store there", dir.display())))?;
+    if about.uid() != rustix::process::geteuid().as_raw() {
+        let what = "it belongs to another user: start the service, or run this as that user (runuser -u)";
+        return Err(Failure::new(exit::NO_PERMISSION, format!("{}: {what}", dir.display())));
+    }
+    // A look first: it makes no store where there is none.
+    let looked = service::look_at_store(&context.config, Arc::new(clock::System));
+    drop(
+        looked
+            .map_err(Failure::from)?
+            .ok_or_else(|| Failure::new(exit::NO_INPUT, format!("{}: no store there", dir.display())))?,
+    );
+    Ok(service::open_store(&context.config, Arc::new(clock::System))?)
+}
+
+/// An error of the store as a command's.
+pub(super) fn failed(error: &Error) -> Failure {
+    let code = match error {
+        Error::NotFound("account") => exit::NO_USER,
+        Error::NotFound(_) => exit::NO_INPUT,
+        Error::Conflict(_) => exit::USAGE,
+        Error::Open(_) | Error::Full => exit::TEMPORARY,
+        _ => exit::SOFTWARE,
+    };
+    Failure::new(code, error.to_string())
+}

@@ -1,0 +1,80 @@
+//! `repair`, `rebuild`, `reindex`: the same work in three scopes, on the running service or on the data directory.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::meter::Meter;
+use super::output::{self, text};
+use super::{Context, Failure, exit, job, methods};
+use crate::jmap::admin::store as words;
+use crate::message::rows_or_bare;
+use crate::model::AccountId;
+use crate::store::repair::Scope;
+
+/// `repair`, `rebuild`, `reindex`
+#[derive(Debug, Args)]
+pub struct Repair {
+    /// Of these accounts alone: names or addresses.
+    #[arg(value_name = "ACCOUNT")]
+    pub accounts: Vec<String>,
+}
+
+pub(super) async fn run(scope: Scope, args: &Repair, context: &Context) -> Result<(), Failure> {
+    let name = match scope {
+        Scope::Repair => "repair",
+        Scope::Reindex => "reindex",
+        Scope::Rebuild => "rebuild",
+    };
+    let mut meter = Meter::new(name);
+    let done = if context.client.is_up().await {
+        job::follow(context, methods::REPAIR, json!({"scope": name, "accounts": args.accounts}), &mut meter).await?
+    } else {
+        here(scope, args, context, &mut meter)?
+    };
+    drop(meter);
+    if context.json {
+        output::json(&done);
+    } else {
+        say(&done);
+    }
+    match done["leftCount"].as_u64() {
+        None | Some(0) => Ok(()),
+        Some(left) => {
+            let what = "what they said is in a backup alone";
+            Err(Failure::new(exit::DATA, format!("{left} things could not be mended: {what}")))
+        }
+    }
+}
+
+fn here(scope: Scope, args: &Repair, context: &Context, meter: &mut Meter) -> Result<Value, Failure> {
+    let store = job::open(context)?;
+    let directory = crate::account::Directory::new(store.clone(), context.config.directory_settings());
+    let mut accounts: Vec<AccountId> = Vec::new();
+    for name in &args.accounts {
+        let found = directory.find(name).map_err(|error| job::failed(&error))?;
+        let none = || Failure::new(exit::NO_USER, format!("{name}: no such account"));
+        accounts.push(found.ok_or_else(none)?.0);
+    }
+    let some = (!accounts.is_empty()).then_some(accounts.as_slice());
+    let secrets = store.secrets().clone();
+    let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
+    let done = store.repair(scope, some, &remake, &mut |at| {
+        meter.show(&words::progress(at));
+        true
+    });
+    Ok(words::repaired(&done.map_err(|error| job::failed(&error))?))
+}
+
+fn say(done: &Value) {
+    let all = |what: &str| done[what].as_array().map_or(&[][..], Vec::as_slice);
+    for breach in all("left") {
+        output::line(&format!("left: {}", text(breach)));
+    }
+    for account in all("mended") {
+        let renewed = all("renewed").contains(account);
+        let states = if renewed { "; clients read it anew" } else { "" };
+        output::line(&format!("mended: account {}{states}", text(account)));
+    }
+    let (accounts, written) = (text(&done["accounts"]), text(&done["written"]));
+    output::line(&format!("{accounts} accounts looked at, {} mended, {written} rows written", all("mended").len()));
+}

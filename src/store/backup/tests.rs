@@ -1,0 +1,192 @@
+//! Backups on a disk: each takes what is new, is restored octet for octet into a line of history of its own, and is refused
+//! when it is damaged.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::*;
+use crate::model::clock::Fixed;
+use crate::model::{AccountId, AccountRow, Address, BlobHash, EmailId, MessageRows, Role};
+use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options};
+
+const ANN: AccountId = AccountId(1);
+
+fn open(dir: &Path) -> Result<Store, Error> {
+    Store::open(dir, &Options::small(), Arc::new(Fixed::at(UtcMillis(1_700_000_000_000))))
+}
+
+fn remake(raw: &[u8]) -> MessageRows {
+    MessageRows { blob: BlobHash(*blake3::hash(raw).as_bytes()), size: raw.len() as u64, ..MessageRows::default() }
+}
+
+fn make(store: &Store) {
+    let made = store.commit(ANN, |txn| {
+        txn.set_account(&AccountRow {
+            name: "ann".into(),
+            primary: Address::from_parts("ann", "example.org"),
+            display_name: None,
+            active: true,
+            quota_octets: None,
+            quota_emails: None,
+            zone: None,
+            detail_files: false,
+            unix_user: None,
+            created: UtcMillis(0),
+            passwords: Vec::new(),
+        });
+        let new = NewMailbox { name: "Inbox".into(), parent: None, role: Some(Role::Inbox), sort_order: 0 };
+        txn.create_mailbox(&new)
+    });
+    made.unwrap().1.wait_blocking().unwrap();
+}
+
+/// Large enough for a file of its own among the blobs, and not to be compressed.
+fn letter(n: u32) -> Vec<u8> {
+    let mut noise = vec![0; 20_000];
+    blake3::Hasher::new().update(&n.to_be_bytes()).finalize_xof().fill(&mut noise);
+    [format!("Subject: {n}\r\n\r\n").into_bytes(), noise].concat()
+}
+
+fn deliver(store: &Store, numbers: std::ops::Range<u32>) {
+    for n in numbers {
+        let raw = letter(n);
+        let encoded = EncodedMessage::new(&remake(&raw));
+        let (_, ticket) = store.commit_message(&[ANN], &encoded, &raw, |txn| {
+            txn.create_email(&NewEmail {
+                message: &encoded,
+                prefix: b"Delivered-To: ann@example.org\r\n",
+                mailboxes: BTreeSet::from([txn.state().inbox]),
+                keywords: BTreeSet::new(),
+                received_at: UtcMillis(i64::from(n)),
+            })
+        });
+        ticket.wait_blocking().unwrap();
+    }
+}
+
+/// Every email with its octets.
+fn mail(store: &Store) -> Vec<(EmailId, Vec<u8>)> {
+    let view = store.view();
+    let ids = view.emails(ANN, None, 999).unwrap();
+    ids.into_iter().map(|(id, _)| (id, view.message(ANN, id).unwrap().unwrap())).collect()
+}
+
+fn clean(store: &Store) {
+    assert_eq!(store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches, []);
+}
+
+#[test]
+fn each_backup_takes_what_is_new_and_comes_back_octet_for_octet() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, backups) = (dir.path().join("data/store"), dir.path().join("backups"));
+    fs::create_dir_all(&data).unwrap();
+    let store = open(&data).unwrap();
+    make(&store);
+    deliver(&store, 0..60);
+    let then = mail(&store);
+    let mut told = 0;
+    let first = store
+        .backup(&backups, None, &mut |octets| {
+            told = octets;
+            true
+        })
+        .unwrap();
+    deliver(&store, 60..70);
+    let later = mail(&store);
+    let second = store.backup(&backups, None, &mut |_| true).unwrap();
+    let epoch = store.epoch();
+    clean(&store);
+    drop(store);
+    fs::remove_dir_all(dir.path().join("data")).unwrap();
+
+    assert!((first.id, second.id) == (1, 2) && told <= first.written);
+    assert!(first.written > 60 * 20_000 && second.written < first.written / 2, "{first:?} {second:?}");
+    assert_eq!(list(&backups).unwrap().iter().map(|one| one.id).collect::<Vec<_>>(), [1, 2]);
+    let mut epochs = BTreeSet::from([epoch]);
+    for (id, wanted) in [(Some(1), &then), (Some(2), &later), (None, &later)] {
+        let to = dir.path().join(format!("again{}", epochs.len())).join("store");
+        assert_eq!(restore(&backups, id, &to).unwrap().id, id.unwrap_or(2));
+        let store = open(&to).unwrap();
+        assert_eq!(mail(&store), *wanted);
+        clean(&store);
+        assert!(epochs.insert(store.epoch()), "states of the other line of history would be believed");
+        // It goes on, and has a place among the backups.
+        deliver(&store, 900..901);
+        assert_eq!(mail(&store).len(), wanted.len() + 1);
+        let full = restore(&backups, id, &to).unwrap_err().to_string();
+        assert!(full.contains("not empty"), "{full}");
+    }
+    assert_eq!(restore(&backups, Some(9), &dir.path().join("x/store")), Err(Error::NotFound("backup")));
+}
+
+#[test]
+fn only_the_newest_are_kept_and_a_place_that_does_not_serve_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, backups) = (dir.path().join("data/store"), dir.path().join("backups"));
+    fs::create_dir_all(&data).unwrap();
+    let store = open(&data).unwrap();
+    make(&store);
+    let back_up = |store: &Store, place: &Path, keep| store.backup(place, keep, &mut |_| true);
+    for n in 0..4 {
+        deliver(&store, n..n + 1);
+        back_up(&store, &backups, Some(2)).unwrap();
+    }
+    assert_eq!(list(&backups).unwrap().iter().map(|one| one.id).collect::<Vec<_>>(), [3, 4]);
+    let refused = |place: &Path, keep| match back_up(&store, place, keep) {
+        Err(Error::Conflict(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    assert!(refused(&backups, Some(0)).contains("at least one"));
+    for inside in ["data/store", "data/store/backups", "data/backups", "data"] {
+        assert!(refused(&dir.path().join(inside), None).contains("data directory"), "{inside}");
+    }
+    let foreign = dir.path().join("foreign");
+    fs::create_dir(&foreign).unwrap();
+    fs::write(foreign.join("letter"), "mine").unwrap();
+    assert!(refused(&foreign, None).contains("not empty"));
+    assert!(matches!(list(&foreign), Err(Error::Conflict(_))) && fs::read_dir(&foreign).unwrap().count() == 1);
+    let other = dir.path().join("other/store");
+    fs::create_dir_all(&other).unwrap();
+    let other = open(&other).unwrap();
+    assert!(matches!(back_up(&other, &backups, None), Err(Error::Conflict(why)) if why.contains("another store")));
+}
+
+#[test]
+fn a_damaged_backup_is_refused_and_the_others_serve() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, backups) = (dir.path().join("data/store"), dir.path().join("backups"));
+    fs::create_dir_all(&data).unwrap();
+    let store = open(&data).unwrap();
+    make(&store);
+    deliver(&store, 0..20);
+    store.backup(&backups, None, &mut |_| true).unwrap();
+    let before: BTreeSet<PathBuf> = files(&backups.join("shared_checksum"));
+    deliver(&store, 20..30);
+    store.backup(&backups, None, &mut |_| true).unwrap();
+    let new: Vec<PathBuf> = files(&backups.join("shared_checksum")).difference(&before).cloned().collect();
+    assert!((verify(&backups, 1), verify(&backups, 2)) == (Ok(()), Ok(())) && !new.is_empty());
+    for file in &new {
+        let whole = fs::read(file).unwrap();
+        let mut flipped = whole.clone();
+        flipped[whole.len() / 2] ^= 0x10;
+        for damaged in [&flipped[..], &whole[..whole.len() - 1]] {
+            fs::write(file, damaged).unwrap();
+            let found = verify(&backups, 2).unwrap_err().to_string();
+            assert!(found.contains("backup 2 is damaged"), "{found}");
+            let to = dir.path().join("new/store");
+            assert!(restore(&backups, None, &to).is_err() && !to.exists());
+            assert_eq!(verify(&backups, 1), Ok(()));
+        }
+        fs::write(file, whole).unwrap();
+    }
+    assert_eq!(verify(&backups, 2), Ok(()));
+    fs::remove_file(&new[0]).unwrap();
+    assert!(verify(&backups, 2).is_err());
+    let to = dir.path().join("new/store");
+    restore(&backups, Some(1), &to).unwrap();
+    assert_eq!(mail(&open(&to).unwrap()).len(), 20);
+}
+
+fn files(dir: &Path) -> BTreeSet<PathBuf> {
+    fs::read_dir(dir).unwrap().map(|file| file.unwrap().path()).collect()
+}

@@ -1,0 +1,140 @@
+//! What decides every derived row of an account, small: some 40 octets an email, and its mailboxes.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::model::{EmailId, EmailMetadata, Mailbox, MailboxUid, ThreadId, UtcMillis, View, keyword};
+use crate::store::row::Thread;
+
+/// An email, as far as lists and counts hang on it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mail {
+    pub(super) id: EmailId,
+    pub(super) thread: ThreadId,
+    pub(super) created: u64,
+    pub(super) updated: u64,
+    /// Which of the sets of mailboxes it is in.
+    boxes: u32,
+    marks: u8,
+}
+
+const LIVE: u8 = 1;
+const SEEN: u8 = 2;
+const FLAGGED: u8 = 4;
+const UNREAD: u8 = 8;
+
+impl Mail {
+    pub(super) fn is_live(self) -> bool {
+        self.marks & LIVE != 0
+    }
+
+    pub(super) fn is_unread(self) -> bool {
+        self.marks & UNREAD != 0
+    }
+
+    /// Whether, by itself, it matches an email view of a mailbox that it is in.
+    pub(super) fn shows(self, view: View) -> bool {
+        self.is_live()
+            && match view {
+                View::Every => true,
+                View::Unseen => self.marks & SEEN == 0,
+                View::Flagged => self.marks & FLAGGED != 0,
+                View::ThreadUnseen | View::ThreadFlagged | View::ThreadUntouched => false,
+            }
+    }
+}
+
+/// An account in short.
+#[derive(Debug, Default)]
+pub(super) struct Census {
+    /// All emails that can be read, tombstones among them, newest first.
+    pub(super) mails: Vec<Mail>,
+    sets: Vec<Vec<MailboxUid>>,
+    known: HashMap<Vec<MailboxUid>, u32>,
+    /// Tombstones by time.
+    pub(super) dead: Vec<(UtcMillis, EmailId)>,
+    /// Octets of live emails.
+    pub(super) octets: u64,
+    /// Live emails.
+    pub(super) live: u64,
+    /// The mailboxes, as they should be as far as is known.
+    pub(super) mailboxes: BTreeMap<MailboxUid, Mailbox>,
+    pub(super) trash: MailboxUid,
+    pub(super) inbox: MailboxUid,
+    /// The highest change number in use.
+    pub(super) high: u64,
+    /// The highest of emails, threads and mailboxes.
+    pub(super) newest: [u64; 3],
+    pub(super) last_thread: u64,
+    pub(super) last_action: u64,
+    pub(super) told: u64,
+    /// Token rows.
+    pub(super) unfolded: u64,
+    /// Positions in `mails`, by thread, newest first in each.
+    pub(super) by_thread: Vec<u32>,
+    /// Of each email in `mails`, which thread of `threads` it is in.
+    pub(super) thread_of: Vec<u32>,
+    /// Of each thread, in which thread views it is, a bit each.
+    pub(super) threads: Vec<u8>,
+    /// Of each live mailbox and email, positions in `mails`, newest first.
+    pub(super) members: BTreeMap<MailboxUid, Vec<u32>>,
+    /// What the views of all mail hold.
+    pub(super) kept: Vec<crate::model::Kept>,
+}
+
+impl Census {
+    /// The next email, in the order of ids.
+    pub(super) fn add(&mut self, id: EmailId, email: &EmailMetadata) {
+        let live = email.deleted.is_none();
+        let marks = [
+            (live, LIVE),
+            (email.has(keyword::SEEN), SEEN),
+            (email.has(keyword::FLAGGED), FLAGGED),
+            (email.is_unread(), UNREAD),
+        ];
+        let marks = marks.into_iter().filter(|(applies, _)| *applies).fold(0, |marks, (_, mark)| marks | mark);
+        let set: Vec<MailboxUid> = email.mailboxes.iter().copied().collect();
+        let boxes = match self.known.get(&set) {
+            Some(known) => *known,
+            None => {
+                let next = u32::try_from(self.sets.len()).unwrap_or(u32::MAX);
+                self.sets.push(set.clone());
+                self.known.insert(set, next);
+                next
+            }
+        };
+        match email.deleted {
+            None => {
+                self.octets = self.octets.saturating_add(email.size);
+                self.live = self.live.saturating_add(1);
+                let at = u32::try_from(self.mails.len()).unwrap_or(u32::MAX);
+                for uid in &email.mailboxes {
+                    self.members.entry(*uid).or_default().push(at);
+                }
+            }
+            Some(at) => self.dead.push((at, id)),
+        }
+        self.newest[0] = self.newest[0].max(email.updated.0);
+        self.high = self.high.max(email.updated.0).max(email.created.0);
+        self.last_thread = self.last_thread.max(email.thread.0);
+        let (created, updated) = (email.created.0, email.updated.0);
+        self.mails.push(Mail { id, thread: email.thread, created, updated, boxes, marks });
+    }
+
+    pub(super) fn mail(&self, at: u32) -> Option<Mail> {
+        self.mails.get(usize::try_from(at).ok()?).copied()
+    }
+
+    pub(super) fn boxes(&self, mail: Mail) -> &[MailboxUid] {
+        usize::try_from(mail.boxes).ok().and_then(|at| self.sets.get(at)).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn knows(&self, id: EmailId) -> bool {
+        self.mails.binary_search_by_key(&id, |mail| mail.id).is_ok()
+    }
+
+    /// Adds a live email to the counters of its thread.
+    pub(super) fn count(&self, mail: Mail, thread: &mut Thread) {
+        let has = |mark: u8| mail.marks & mark != 0;
+        thread.tally(self.boxes(mail), [has(SEEN), has(FLAGGED), has(UNREAD)], self.trash, true);
+    }
+}

@@ -1,0 +1,335 @@
+//! Repair: what a check finds is put right, from what is authoritative (`storage.md`, "Who is authoritative").
+//!
+//! An account in order is not touched, and its deliveries are not stopped. One that is not is marked, and from then on
+//! nobody else writes or reads it: deliveries to it are put off (451 4.3.0), and all other accounts go on. Then it is
+//! checked again in rounds, and every row that is not as it should be is written so, in batches, until a round finds
+//! nothing. It may be killed at any point: the mark stays, and the next repair, or the next start of the service, goes on.
+//!
+//! Where anything of which clients know was wrong, the account's history begins anew: listings show each email since the
+//! change that made it, and every state of before is refused (`cannotCalculateChanges`), so that no client goes on with
+//! what was not so. What cannot be made again is named and left as it is.
+
+use super::Store;
+use super::check::{self, Breach, Depth, Fault, Mend, Pace as _, Remake, Run, Tell};
+use super::engine::Table;
+use super::error::Error;
+use super::version;
+use crate::model::AccountId;
+
+/// How much is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// What is wrong.
+    Repair,
+    /// What searches use, as this version makes it of the messages; clients notice nothing.
+    Reindex,
+    /// Every derived row, as this version makes it; history begins anew.
+    Rebuild,
+}
+
+/// What was done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// Accounts that were looked at.
+    pub accounts: usize,
+    /// Accounts of which something was written.
+    pub mended: Vec<AccountId>,
+    /// Those of them whose clients' states are refused.
+    pub renewed: Vec<AccountId>,
+    /// Rows that were written.
+    pub written: u64,
+    /// What could not be mended, the first of it.
+    pub left: Vec<Breach>,
+    /// All of that.
+    pub left_count: u64,
+}
+
+/// Rows and octets of one batch; small ones in tests, which cut a repair off between any two.
+const BATCH: (usize, usize) = if cfg!(test) { (16, 1 << 12) } else { (256, 1 << 20) };
+/// Rounds after which what is still wrong is left: two are the most that were ever seen to be needed.
+const ROUNDS: u32 = 8;
+/// Of what is left, how much is named.
+const NAMED: usize = 1000;
+
+impl Scope {
+    const ALL: [(Self, u8); 3] = [(Self::Repair, 0), (Self::Reindex, 1), (Self::Rebuild, 2)];
+
+    /// The row of an account that is being repaired so.
+    pub(super) fn row(self) -> Vec<u8> {
+        let number = Self::ALL.iter().find(|(scope, _)| *scope == self).map_or(0, |(_, number)| *number);
+        vec![1, number]
+    }
+
+    pub(super) fn of_row(row: &[u8]) -> Option<Self> {
+        let [1, number] = row else { return None };
+        Self::ALL.iter().find(|(_, known)| known == number).map(|(scope, _)| *scope)
+    }
+
+    /// Whether it may mend this.
+    fn covers(self, fault: &Fault) -> bool {
+        self != Self::Reindex || is_search(fault.table) || (fault.table == Table::AccountState && !fault.history)
+    }
+}
+
+/// Whether a table is of the search index: that is made anew as a whole, for its rows are of many emails.
+fn is_search(table: Table) -> bool {
+    matches!(table, Table::EmailTokens | Table::SearchFolds)
+}
+
+/// One batch that is being gathered.
+#[derive(Default)]
+struct Gather {
+    rows: Vec<(Table, Vec<u8>, Option<Vec<u8>>)>,
+    octets: usize,
+}
+
+/// What one round found.
+#[derive(Default)]
+struct Round {
+    mended: u64,
+    /// Something that clients know of, while history does not begin anew.
+    history: bool,
+    /// Something of the search index.
+    search: bool,
+    left: Vec<Breach>,
+    left_count: u64,
+}
+
+impl Store {
+    /// Puts right what is wrong, in these accounts or in all. `remake` is `message::rows`.
+    ///
+    /// # Errors
+    /// `NotFound` for an account that is not there; `Stopped`; those of reading and writing. What was done stays, and
+    /// a marked account stays marked.
+    pub fn repair(
+        &self,
+        scope: Scope,
+        accounts: Option<&[AccountId]>,
+        remake: &Remake<'_>,
+        tell: &mut Tell<'_>,
+    ) -> Result<Repaired, Error> {
+        let known = check::accounts(&*self.0.engine.snapshot())?;
+        let named: Vec<AccountId> = match accounts {
+            Some(named) => named.to_vec(),
+            None => known.clone(),
+        };
+        if named.iter().any(|account| !known.contains(account)) {
+            return Err(Error::NotFound("account"));
+        }
+        let run = Run::new(tell, named.len());
+        let mut done = Repaired { accounts: named.len(), ..Repaired::default() };
+        for account in &named {
+            self.repair_one(*account, scope, remake, &run, &mut done)?;
+        }
+        if scope != Scope::Reindex {
+            run.enter(AccountId::SITE);
+            self.repair_shared(&named, &run, &mut done)?;
+        }
+        done.written = run.done().written;
+        Ok(done)
+    }
+
+    /// The accounts that are marked, and what for.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn unfinished(&self) -> Result<Vec<(AccountId, Scope)>, Error> {
+        version::unfinished(&*self.0.engine.snapshot())
+    }
+
+    fn repair_one(
+        &self,
+        account: AccountId,
+        wished: Scope,
+        remake: &Remake<'_>,
+        run: &Run<'_>,
+        done: &mut Repaired,
+    ) -> Result<(), Error> {
+        let marked = self.unfinished()?.into_iter().find(|(id, _)| *id == account).map(|(_, scope)| scope);
+        run.enter(account);
+        let mut scope = wished;
+        let mut refold = marked.is_some() || wished == Scope::Rebuild;
+        if let Some(begun) = marked {
+            // What an earlier one began is ended first, and is the more of both.
+            scope = if begun == Scope::Rebuild || wished == Scope::Rebuild { Scope::Rebuild } else { Scope::Repair };
+        } else if wished != Scope::Rebuild {
+            let found = self.look(account, scope, remake, run)?;
+            if found.mended == 0 {
+                done.leave(found);
+                return Ok(());
+            }
+            if found.history {
+                scope = Scope::Rebuild;
+            }
+            refold = found.search || found.history;
+        }
+        self.mark(account, scope)?;
+        let mut rounds = 0;
+        let last = loop {
+            let round = self.round(account, (scope, refold), remake, run)?;
+            rounds += 1;
+            if round.search && !refold && rounds < ROUNDS {
+                refold = true;
+            } else if round.history && scope == Scope::Repair {
+                scope = Scope::Rebuild;
+                self.mark(account, scope)?;
+            } else if round.mended == 0 || rounds >= ROUNDS {
+                break round;
+            }
+        };
+        let is_new = scope == Scope::Rebuild;
+        self.commit_marked(account, |txn| {
+            if is_new {
+                txn.refuse_states()?;
+            }
+            txn.end_repair();
+            Ok(())
+        })?;
+        self.0.committer.open_account(account);
+        done.mended.push(account);
+        if is_new {
+            done.renewed.push(account);
+        }
+        done.leave(last);
+        Ok(())
+    }
+
+    /// What a repair would do, while nobody is stopped.
+    fn look(&self, account: AccountId, scope: Scope, remake: &Remake<'_>, run: &Run<'_>) -> Result<Round, Error> {
+        let mut round = Round::default();
+        let depth = Depth { remake: Some(remake), refold: false, anew: false };
+        let read = self.0.engine.snapshot();
+        check::account(&*read, run, account, self.0.committer.ranking(), depth, &mut |fault| {
+            round.hear(&fault, scope);
+            Ok(())
+        })?;
+        Ok(round)
+    }
+
+    /// Checks a marked account once, and writes what it finds wrong.
+    fn round(
+        &self,
+        account: AccountId,
+        (scope, refold): (Scope, bool),
+        remake: &Remake<'_>,
+        run: &Run<'_>,
+    ) -> Result<Round, Error> {
+        let (mut round, mut gather) = (Round::default(), Gather::default());
+        let depth = Depth { remake: Some(remake), refold, anew: scope == Scope::Rebuild };
+        let read = self.0.engine.snapshot();
+        check::account(&*read, run, account, self.0.committer.ranking(), depth, &mut |fault| {
+            let is_told = fault.history && scope != Scope::Rebuild;
+            let is_whole = is_search(fault.table) && !refold;
+            if round.hear(&fault, scope) && !is_told && !is_whole {
+                let value = if let Mend::Put(value) = fault.mend { Some(value) } else { None };
+                gather.octets += fault.key.len() + value.as_ref().map_or(0, Vec::len);
+                gather.rows.push((fault.table, fault.key, value));
+                if gather.rows.len() >= BATCH.0 || gather.octets >= BATCH.1 {
+                    self.write(account, &mut gather, run)?;
+                }
+            }
+            Ok(())
+        })?;
+        self.write(account, &mut gather, run)?;
+        Ok(round)
+    }
+
+    fn write(&self, account: AccountId, gather: &mut Gather, run: &Run<'_>) -> Result<(), Error> {
+        let rows = std::mem::take(gather).rows;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let count = rows.len() as u64;
+        self.commit_marked(account, |txn| txn.mend(rows))?;
+        run.wrote(count);
+        Ok(())
+    }
+
+    fn mark(&self, account: AccountId, scope: Scope) -> Result<(), Error> {
+        let marked = self.commit_marked(account, |txn| {
+            txn.begin_repair(scope);
+            Ok(())
+        });
+        if marked.is_err() && !self.unfinished()?.iter().any(|(id, _)| *id == account) {
+            self.0.committer.open_account(account);
+        }
+        marked
+    }
+
+    /// One commit of a repair, durable when this returns.
+    fn commit_marked(
+        &self,
+        account: AccountId,
+        change: impl FnOnce(&mut super::Txn<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let ((), ticket) = self.0.committer.commit_marked(self.0.clock.now(), account, change)?;
+        ticket.wait_blocking()
+    }
+
+    /// The tables that all accounts share.
+    fn repair_shared(&self, named: &[AccountId], run: &Run<'_>, done: &mut Repaired) -> Result<(), Error> {
+        let mut strays: Vec<(AccountId, Table, Vec<u8>)> = Vec::new();
+        let read = self.0.engine.snapshot();
+        check::strays(&*read, run, &mut |fault| {
+            if named.contains(&fault.account) {
+                strays.push((fault.account, fault.table, fault.key));
+            }
+            if strays.len() >= BATCH.0 {
+                self.drop_strays(&mut strays, run, done)?;
+            }
+            Ok(())
+        })?;
+        self.drop_strays(&mut strays, run, done)
+    }
+
+    fn drop_strays(
+        &self,
+        strays: &mut Vec<(AccountId, Table, Vec<u8>)>,
+        run: &Run<'_>,
+        done: &mut Repaired,
+    ) -> Result<(), Error> {
+        strays.sort_unstable();
+        for rows in std::mem::take(strays).chunk_by(|one, other| one.0 == other.0) {
+            let Some((account, ..)) = rows.first() else { continue };
+            let rows: Vec<(Table, Vec<u8>)> = rows.iter().map(|(_, table, key)| (*table, key.clone())).collect();
+            let (gone, ticket) = self.commit(*account, |txn| txn.drop_strays(&rows))?;
+            ticket.wait_blocking()?;
+            run.wrote(gone);
+            if gone > 0 && !done.mended.contains(account) {
+                done.mended.push(*account);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Round {
+    /// Whether it is to be mended.
+    fn hear(&mut self, fault: &Fault, scope: Scope) -> bool {
+        if !scope.covers(fault) {
+            return false;
+        }
+        if fault.mend == Mend::Nothing {
+            self.left_count += 1;
+            if self.left.len() < NAMED {
+                self.left.push(fault.breach());
+            }
+            return false;
+        }
+        self.mended += 1;
+        self.history |= fault.history;
+        self.search |= is_search(fault.table);
+        true
+    }
+}
+
+impl Repaired {
+    fn leave(&mut self, round: Round) {
+        self.left_count += round.left_count;
+        let room = NAMED.saturating_sub(self.left.len());
+        self.left.extend(round.left.into_iter().take(room));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,490 @@
+//! Damage of every kind in every table: named by the check, mended by the repair, and told to clients honestly.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::*;
+use crate::model::clock::Fixed;
+use crate::model::{
+    AccountRow, Action, ActionId, ActionKind, ActionState, Address, AddressRow, BlobHash, DataType, Decision, EmailId,
+    Mailbox, MailboxUid, MessageRows, Role, ThreadKey, ToldKey, UtcMillis, VacationResponse, Verdict, View as Filter,
+};
+use crate::store::engine::fault::Fault as Failing;
+use crate::store::engine::memory::Memory;
+use crate::store::engine::{Batch, Engine, Put};
+use crate::store::row::Row as _;
+use crate::store::{EncodedMessage, FoldSizes, NewEmail, NewMailbox, Options, Since, State, key};
+
+const ANN: AccountId = AccountId(1);
+const BOB: AccountId = AccountId(2);
+
+/// The rows of a message of these tests: its subject is its only word.
+fn remake(raw: &[u8]) -> MessageRows {
+    let text = String::from_utf8_lossy(raw);
+    let mut rows = MessageRows {
+        blob: BlobHash(*blake3::hash(raw).as_bytes()),
+        size: raw.len() as u64,
+        thread_keys: vec![ThreadKey([u8::try_from(raw.len() % 7).unwrap(); 32])],
+        ..MessageRows::default()
+    };
+    rows.content.subject = Some(text.chars().take(40).collect());
+    rows.tokens.texts = vec![(text.chars().take(20).collect(), 1)];
+    rows
+}
+
+fn open(engine: Arc<dyn Engine>) -> Store {
+    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+    Store::over(engine, &Options { ranked_above: Some(0), ..Options::small() }, clock).unwrap()
+}
+
+fn done<T>(
+    store: &Store,
+    account: AccountId,
+    change: impl FnOnce(&mut crate::store::Txn<'_>) -> Result<T, Error>,
+) -> T {
+    let (value, ticket) = store.commit(account, change).unwrap();
+    ticket.wait_blocking().unwrap();
+    value
+}
+
+fn make(store: &Store, account: AccountId, name: &str) {
+    let primary = Address::from_parts(name, "example.org");
+    done(store, AccountId::SITE, |txn| {
+        txn.set_address(&primary.to_string(), Some(&AddressRow::Primary(account)));
+        Ok(())
+    });
+    done(store, account, |txn| {
+        txn.set_account(&AccountRow {
+            name: name.into(),
+            primary,
+            display_name: None,
+            active: true,
+            quota_octets: None,
+            quota_emails: None,
+            zone: None,
+            detail_files: false,
+            unix_user: None,
+            created: UtcMillis(0),
+            passwords: Vec::new(),
+        });
+        for (name, role) in [("Inbox", Role::Inbox), ("Trash", Role::Trash), ("Archive", Role::Archive)] {
+            txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role: Some(role), sort_order: 0 })?;
+        }
+        Ok(())
+    });
+}
+
+fn deliver(store: &Store, account: AccountId, n: u32) -> Result<EmailId, Error> {
+    // One is long enough to lie in frames.
+    let body = "long ".repeat(if n == 7 { 30_000 } else { 1 });
+    let raw = format!("Subject: letter {}\r\n\r\n{body}{n}\r\n", "x".repeat(n as usize % 11)).into_bytes();
+    let encoded = EncodedMessage::new(&remake(&raw));
+    let (mut results, ticket) = store.commit_message(&[account], &encoded, &raw, |txn| {
+        let id = txn.create_email(&NewEmail {
+            message: &encoded,
+            prefix: b"Delivered-To: ann@example.org\r\n",
+            mailboxes: BTreeSet::from([MailboxUid(1 + n % 3)]),
+            keywords: [["$seen"], ["$flagged"], ["$draft"]][n as usize % 3].iter().map(|word| (*word).into()).collect(),
+            received_at: UtcMillis(i64::from(n) * 1000),
+        })?;
+        txn.remember_delivery(&[u8::try_from(n).unwrap(); 32], Some(id.0), &[])?;
+        Ok(id.0)
+    });
+    let id = results.pop().unwrap().1?;
+    ticket.wait_blocking()?;
+    Ok(id)
+}
+
+/// Two accounts with a row in every table.
+fn life(store: &Store) {
+    for (account, name) in [(ANN, "ann"), (BOB, "bob")] {
+        make(store, account, name);
+        let ids: Vec<EmailId> = (0..40).map(|n| deliver(store, account, n).unwrap()).collect();
+        done(store, account, |txn| {
+            for id in ids.iter().step_by(7) {
+                let email = txn.view().email(account, *id)?.unwrap();
+                txn.update_email(*id, email.mailboxes.clone(), ["$flagged".to_owned()].into())?;
+            }
+            txn.destroy_email(ids[3])?;
+            txn.destroy_email(ids[4])?;
+            txn.destroy_email(ids[5])?;
+            txn.purge_email(ids[5])?;
+            txn.note_history(std::time::Duration::ZERO)?;
+            txn.sweep_thread_refs(UtcMillis(0), std::time::Duration::ZERO, 1)?;
+            while !txn.keep(MailboxUid(1), Filter::Unseen, 9)? {}
+            while !txn.keep(MailboxUid(0), Filter::ThreadFlagged, 9)? {}
+            txn.set_vacation(&VacationResponse { enabled: true, ..VacationResponse::default() })?;
+            let generation = txn.view().vacation(account)?.generation;
+            let bob = Address::from_parts("bob", "example.net");
+            txn.remember_told(&ToldKey([1; 32]), &bob, generation)?;
+            let now = txn.now();
+            let action = txn.queue_action(action(&bob));
+            txn.add_decision(&Decision {
+                at: now,
+                email: ids[0],
+                sender: None,
+                recipient: bob,
+                verdict: Verdict::Answered(action),
+            });
+            Ok(())
+        });
+        fold(store, account);
+    }
+}
+
+/// A first fold of some of the account's emails.
+fn fold(store: &Store, account: AccountId) {
+    let sizes = FoldSizes { rows: 6, row_octets: 1 << 16, block: 256, fan: 4, piece: 1 << 12, last_level: 1 };
+    let piece = store.view().next_fold_piece(account, &sizes).unwrap().unwrap();
+    assert!(done(store, account, |txn| txn.write_folds(piece)));
+}
+
+fn action(recipient: &Address) -> Action {
+    Action {
+        id: ActionId(0),
+        kind: ActionKind::Reply,
+        state: ActionState::Waiting,
+        created: UtcMillis(0),
+        due: UtcMillis(5),
+        expires: UtcMillis(9),
+        attempts: 0,
+        last_error: None,
+        sender: None,
+        recipient: recipient.clone(),
+        notify_never: true,
+        email: None,
+        told: None,
+        message_id: "r1@example.org".into(),
+        message: b"Subject: x\r\n\r\n".to_vec(),
+    }
+}
+
+fn write(engine: &dyn Engine, table: Table, key: &[u8], value: Option<Vec<u8>>) {
+    let puts = vec![Put { table, key: key.to_vec(), value }];
+    engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+}
+
+fn rows_of(engine: &Memory, table: Table, account: AccountId) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut rows = engine.rows(table);
+    let at = match table {
+        Table::BlobRefs => 32,
+        Table::OutboxDue => 8,
+        Table::Site | Table::Addresses | Table::Blobs | Table::BlobFrames | Table::BlobPurge => return rows,
+        _ => 0,
+    };
+    rows.retain(|(key, _)| key[at..at + 4] == account.0.to_be_bytes());
+    rows
+}
+
+fn deep(store: &Store) -> Vec<Breach> {
+    store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches
+}
+
+fn repair(store: &Store, scope: Scope) -> Repaired {
+    store.repair(scope, None, &remake, &mut |_| true).unwrap()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Damage {
+    Delete,
+    Alter,
+    Add,
+}
+
+/// Whether a repair makes good what was done to a table; what is the owner's word it cannot.
+fn is_made_good(table: Table, damage: Damage) -> bool {
+    match table {
+        // Of messages that nobody holds the round over all messages takes care.
+        Table::Site
+        | Table::Addresses
+        | Table::Accounts
+        | Table::EmailMetadata
+        | Table::Outbox
+        | Table::Vacation
+        | Table::Blobs
+        | Table::BlobFrames
+        | Table::BlobPurge => false,
+        // Of a row that is deleted nothing tells.
+        Table::Decisions | Table::ThreadRefs => damage == Damage::Alter,
+        // Whose mail it would be nothing tells.
+        Table::Mailboxes => damage != Damage::Add,
+        // Who was told, and which transaction was served, is believed.
+        _ => true,
+    }
+}
+
+/// What is not seen: that it is not there, where nothing else tells of it.
+fn is_silent(table: Table, damage: Damage) -> bool {
+    match table {
+        Table::Site => true,
+        Table::Addresses | Table::Decisions | Table::ThreadRefs | Table::History | Table::Sweeps => {
+            damage != Damage::Alter
+        }
+        Table::BlobPurge => damage != Damage::Delete,
+        Table::Accounts | Table::AccountState => damage == Damage::Add,
+        _ => false,
+    }
+}
+
+#[test]
+fn every_damage_in_every_table_is_named_and_what_is_derived_is_mended() {
+    let engine = Arc::new(Memory::new());
+    let store = open(engine.clone());
+    life(&store);
+    assert_eq!(deep(&store), []);
+    drop(store);
+    type Whole = (Table, Vec<(Vec<u8>, Vec<u8>)>);
+    let all: Vec<Whole> = Table::ALL.iter().map(|table| (*table, engine.rows(*table))).collect();
+    for table in Table::ALL {
+        assert!(!rows_of(&engine, *table, ANN).is_empty(), "{} has no row", table.name());
+        for damage in [Damage::Delete, Damage::Alter, Damage::Add] {
+            let copy = Arc::new(Memory::new());
+            let put = |(table, rows): &Whole| {
+                let put = |(key, value): &(Vec<u8>, Vec<u8>)| Put {
+                    table: *table,
+                    key: key.clone(),
+                    value: Some(value.clone()),
+                };
+                rows.iter().map(put).collect::<Vec<_>>()
+            };
+            let puts = all.iter().flat_map(put).collect();
+            copy.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+            let rows = rows_of(&copy, *table, ANN);
+            // One that is shown now, of the list; of the rest any.
+            let at = if *table == Table::SearchFolds { rows.len() - 1 } else { 0 };
+            let (key, value) = rows[at].clone();
+            match damage {
+                Damage::Delete => write(&*copy, *table, &key, None),
+                Damage::Alter => write(&*copy, *table, &key, Some([&value[..], &[7]].concat())),
+                Damage::Add => {
+                    let mut key = key;
+                    if let Some(last) = key.last_mut() {
+                        *last = last.wrapping_add(101);
+                    }
+                    if matches!(table, Table::Accounts | Table::AccountState | Table::Vacation) {
+                        continue;
+                    }
+                    write(&*copy, *table, &key, Some(value));
+                }
+            }
+            if *table == Table::Site {
+                continue;
+            }
+            let store = open(copy.clone());
+            let named = deep(&store);
+            let what = format!("{} {damage:?}: {named:?}", table.name());
+            if is_silent(*table, damage) {
+                assert!(named.is_empty(), "{what}");
+                continue;
+            }
+            // What only others tell of is named where they are.
+            let told_by_others = matches!(
+                table,
+                Table::EmailMetadata
+                    | Table::Deliveries
+                    | Table::VacationTold
+                    | Table::Outbox
+                    | Table::Mailboxes
+                    | Table::Vacation
+                    | Table::BlobPurge
+                    | Table::BlobFrames
+                    | Table::SearchFolds
+            );
+            assert!(told_by_others || named.iter().any(|breach| breach.table == table.name()), "{what}");
+            assert!(!named.is_empty(), "{what}");
+            let done = repair(&store, Scope::Repair);
+            let left = deep(&store);
+            if is_made_good(*table, damage) {
+                assert_eq!((left, done.left_count), (Vec::new(), 0), "{what}, then {done:?}");
+                // Only the account that was hurt was touched.
+                assert!(done.mended.iter().all(|account| *account == ANN), "{done:?}");
+                // And it goes on.
+                deliver(&store, ANN, 200).unwrap();
+                assert_eq!(deep(&store), [], "{what}");
+                assert_eq!(repair(&store, Scope::Repair).written, 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_searches_use_is_mended_without_a_word_to_clients_and_lists_with_one() {
+    let engine = Arc::new(Memory::new());
+    let store = open(engine.clone());
+    life(&store);
+    let state = |store: &Store| store.view().account_state(ANN).unwrap();
+    let before = state(&store);
+    let (key, _) = rows_of(&engine, Table::EmailTokens, ANN).remove(2);
+    write(&*engine, Table::EmailTokens, &key, None);
+    let done = repair(&store, Scope::Reindex);
+    assert_eq!((done.mended, done.renewed), (vec![ANN], vec![]));
+    assert!(done.written > 0 && rows_of(&engine, Table::SearchFolds, ANN).len() == 1, "its folds are let go");
+    assert_eq!(State { unfolded: before.unfolded, ..state(&store) }, before);
+    assert_eq!(deep(&store), []);
+
+    let (key, _) = rows_of(&engine, Table::MailboxEmailIndex, ANN).remove(2);
+    write(&*engine, Table::MailboxEmailIndex, &key, None);
+    assert_eq!(repair(&store, Scope::Reindex).written, 0, "not its business");
+    let done = repair(&store, Scope::Repair);
+    assert_eq!((done.mended, done.renewed), (vec![ANN], vec![ANN]));
+    let after = state(&store);
+    for data in [DataType::Email, DataType::Thread, DataType::Mailbox] {
+        assert!(after.purged(data) > before.modseq && after.state(data) == after.modseq, "{data:?}");
+    }
+    let view = store.view();
+    assert_eq!(view.email_changes(ANN, Since::at(before.state(DataType::Email)), 99).unwrap(), None);
+    assert_eq!(view.thread_changes(ANN, Since::at(before.state(DataType::Thread)), 99).unwrap(), None);
+    assert_eq!(view.mailbox_changes(ANN, before.state(DataType::Mailbox)).unwrap(), None);
+    let now = view.email_changes(ANN, Since::at(after.state(DataType::Email)), 99).unwrap().unwrap();
+    assert!(now.created.is_empty() && now.updated.is_empty() && now.destroyed.is_empty());
+    let kept = view.kept(ANN, MailboxUid(1), Filter::Every).unwrap().unwrap();
+    assert_eq!(kept.low, after.modseq);
+    drop(view);
+    // A rebuild begins anew whether anything was wrong or not; the other account only when it is named.
+    let bob = store.view().account_state(BOB).unwrap();
+    let done = store.repair(Scope::Rebuild, Some(&[ANN]), &remake, &mut |_| true).unwrap();
+    assert_eq!(done.renewed, [ANN]);
+    assert!(state(&store).purged(DataType::Email) > after.modseq);
+    assert_eq!(store.view().account_state(BOB).unwrap(), bob);
+    assert_eq!(deep(&store), []);
+    assert_eq!(
+        store.repair(Scope::Repair, Some(&[AccountId(77)]), &remake, &mut |_| true),
+        Err(Error::NotFound("account"))
+    );
+}
+
+#[test]
+fn a_lost_mailbox_and_a_lost_state_come_back_with_their_mail() {
+    let engine = Arc::new(Memory::new());
+    let store = open(engine.clone());
+    life(&store);
+    let view = store.view();
+    let (emails, before) = (view.emails(ANN, None, 99).unwrap(), view.account_state(ANN).unwrap());
+    drop(view);
+    for uid in [1, 3] {
+        write(&*engine, Table::Mailboxes, &key::mailbox(ANN, MailboxUid(uid)), None);
+    }
+    write(&*engine, Table::AccountState, &key::account(ANN), None);
+    drop(store);
+    let store = open(engine.clone());
+    assert!(repair(&store, Scope::Repair).renewed.contains(&ANN));
+    assert_eq!(deep(&store), []);
+    let view = store.view();
+    let now = view.emails(ANN, None, 99).unwrap();
+    assert_eq!(
+        now.iter().map(|(id, email)| (*id, &email.mailboxes)).collect::<Vec<_>>(),
+        emails.iter().map(|(id, email)| (*id, &email.mailboxes)).collect::<Vec<_>>()
+    );
+    let names: Vec<String> = view.mailboxes(ANN).unwrap().into_iter().map(|(_, row)| row.name).collect();
+    assert_eq!(names, [format!("Recovered {}", MailboxUid(1)), "Trash".into(), format!("Recovered {}", MailboxUid(3))]);
+    let after = view.account_state(ANN).unwrap();
+    assert!(after.modseq.0 > before.modseq.0 + (1 << 31) && after.last_thread > before.last_thread);
+    assert!(after.last_mailbox > before.last_mailbox && after.last_action > before.last_action);
+}
+
+#[test]
+fn an_email_whose_trace_fields_are_lost_has_the_size_of_its_message() {
+    let engine = Arc::new(Memory::new());
+    let store = open(engine.clone());
+    life(&store);
+    let (id, email) = store.view().emails(ANN, None, 1).unwrap().remove(0);
+    write(&*engine, Table::EmailContent, &key::email(ANN, id), None);
+    assert_eq!(store.view().message(ANN, id).unwrap(), None);
+    repair(&store, Scope::Repair);
+    let view = store.view();
+    let message = view.message(ANN, id).unwrap().unwrap();
+    let size = view.email(ANN, id).unwrap().unwrap().size;
+    assert_eq!((size, email.size - size), (message.len() as u64, b"Delivered-To: ann@example.org\r\n".len() as u64));
+    assert_eq!(deep(&store), []);
+}
+
+/// Damages much of Ann's.
+fn hurt(engine: &dyn Engine, memory: &Memory) {
+    for table in
+        [Table::EmailByModseq, Table::MailboxEmailIndex, Table::Threads, Table::EmailTokens, Table::MailboxRank]
+    {
+        for (key, _) in rows_of(memory, table, ANN).into_iter().step_by(3) {
+            write(engine, table, &key, None);
+        }
+    }
+    let (key, row) = rows_of(memory, Table::Mailboxes, ANN).remove(0);
+    let mut row = Mailbox::decode(&key, &row).unwrap();
+    row.counts.total_emails += 5;
+    write(engine, Table::Mailboxes, &key, Some(row.encode()));
+}
+
+#[test]
+fn killed_at_any_write_the_mark_stays_and_the_next_repair_ends_it() {
+    for full in 0..200 {
+        let engine = Arc::new(Failing::new(Memory::new()));
+        let store = open(engine.clone());
+        life(&store);
+        hurt(&*engine, engine.inner());
+        engine.fail_after(full, Error::Full);
+        let done = store.repair(Scope::Repair, None, &remake, &mut |_| true);
+        engine.heal();
+        if done.is_ok() {
+            assert!(full >= 4, "hardly any write");
+            return;
+        }
+        assert_eq!(done, Err(Error::Full));
+        // As after a restart.
+        drop(store);
+        let store = open(engine.clone());
+        let marked = store.unfinished().unwrap();
+        if !marked.is_empty() {
+            assert_eq!(marked[0].0, ANN);
+            assert_eq!(deliver(&store, ANN, 201), Err(Error::Rebuilding(ANN)));
+            assert_eq!(store.view().emails(ANN, None, 9), Err(Error::Rebuilding(ANN)));
+            assert!(deep(&store).iter().any(|breach| breach.what.contains("not finished")));
+        }
+        deliver(&store, BOB, 201).unwrap();
+        repair(&store, Scope::Repair);
+        assert_eq!((deep(&store), store.unfinished().unwrap()), (vec![], vec![]), "after {full}");
+        deliver(&store, ANN, 202).unwrap();
+        assert_eq!(store.view().emails(ANN, None, 99).unwrap().len(), 38);
+    }
+    panic!("it never ends");
+}
+
+#[test]
+fn stopped_it_stays_marked_and_who_wrote_before_the_mark_is_seen() {
+    let engine = Arc::new(Memory::new());
+    let store = open(engine.clone());
+    life(&store);
+    hurt(&*engine, &engine);
+    let mut seen = Vec::new();
+    let stopped = store.repair(Scope::Repair, None, &remake, &mut |at| {
+        if store.unfinished().unwrap().is_empty() {
+            return true;
+        }
+        seen.push((
+            deliver(&store, ANN, 99),
+            deliver(&store, BOB, 100 + u32::try_from(at.rows % 100).unwrap()).map(drop),
+        ));
+        seen.len() < 3
+    });
+    assert_eq!(stopped, Err(Error::Stopped));
+    assert!(seen.iter().all(|(ann, bob)| *ann == Err(Error::Rebuilding(ANN)) && bob.is_ok()), "{seen:?}");
+    assert_eq!(store.unfinished().unwrap(), [(ANN, Scope::Rebuild)]);
+    assert!(store.view().account(ANN).unwrap().is_some(), "who it is stays to be seen");
+    repair(&store, Scope::Repair);
+    assert_eq!(deep(&store), []);
+    deliver(&store, ANN, 99).unwrap();
+}
+
+#[test]
+fn a_check_tells_how_far_it_is_and_stops_when_it_is_told() {
+    let store = open(Arc::new(Memory::new()));
+    life(&store);
+    let mut all = Vec::new();
+    let report = store.check_deep(None, &mut |at| {
+        all.push(*at);
+        true
+    });
+    let report = report.unwrap();
+    assert_eq!((report.accounts, report.count), (2, 0));
+    assert!(all.iter().any(|at| (at.number, at.account, at.table) == (2, BOB, "threads")), "{all:?}");
+    assert!(all.windows(2).all(|two| two[0].rows < two[1].rows) && report.rows >= all.last().unwrap().rows);
+    assert_eq!(store.check_deep(None, &mut |at| at.number < 2), Err(Error::Stopped));
+}
