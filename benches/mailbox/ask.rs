@@ -18,7 +18,7 @@ fn inbox(account: &Account, collapse: bool, more: &[Condition]) -> Results {
 
 fn page(store: &Store, results: Results, start: Start, total: bool) -> Vec<EmailId> {
     let asked = Query { results, window: Window { start, limit: Some(PAGE) }, total };
-    query(&store.view(), store.secrets(), &asked).unwrap().ids
+    query(&store.view(), store.secrets(), &asked).unwrap().answer.ids
 }
 
 pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {

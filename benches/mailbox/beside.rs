@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use restante::model::{AccountId, UtcMillis, View};
 use restante::store::Store;
-use restante::upkeep::fold;
+use restante::upkeep;
 
 use crate::Options;
 use crate::grow::{Account, INBOX, deliver, keep, make, message};
@@ -15,31 +15,50 @@ use crate::words::Words;
 const SESSIONS: usize = 8;
 const SECONDS: u64 = 5;
 
-/// Does what upkeep there is to do for an account.
+/// Folds what there is to fold of an account.
 pub(crate) fn settle(store: &Store, account: AccountId) {
-    while fold::step(store, account).unwrap() {}
+    while upkeep::fold::step(store, account).unwrap() {}
 }
 
 pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
     let Some(large) = accounts.last() else { return };
-    let quiet = "p99 ms of deliveries alone";
-    let making = "p99 ms while a listing is made";
-    if options.wants(quiet) || options.wants(making) {
-        println!("{quiet:<46}{:>12.2}", p99(store, |_| ()));
-        let p99 = p99(store, |stop| {
-            while !stop.load(Ordering::Relaxed) {
-                while !keep(store, large.id, INBOX, View::Flagged, 500) {}
-                let drop = |store: &Store| {
-                    let (left, ticket) =
-                        store.commit(large.id, |txn| txn.drop_view(INBOX, View::Flagged, 500)).unwrap();
-                    ticket.wait_blocking().unwrap();
-                    left
-                };
-                while drop(store) {}
+    let report = |name: &str, beside: &(dyn Fn(&AtomicBool) + Sync)| {
+        if options.wants(name) {
+            println!("{name:<46}{:>12.2}", p99(store, beside));
+        }
+    };
+    report("p99 ms of deliveries alone", &|_| ());
+    report("p99 ms while lists are made and dropped", &|stop| {
+        while !stop.load(Ordering::Relaxed) {
+            while !keep(store, large.id, INBOX, View::Flagged, 256) && !stop.load(Ordering::Relaxed) {}
+            let drop = || {
+                let (left, ticket) = store.commit(large.id, |txn| txn.drop_view(INBOX, View::Flagged, 256)).unwrap();
+                ticket.wait_blocking().unwrap();
+                left
+            };
+            while drop() && !stop.load(Ordering::Relaxed) {}
+        }
+    });
+    report("p99 ms while their texts are folded", &|stop| {
+        while !stop.load(Ordering::Relaxed) {
+            if !upkeep::fold::step(store, AccountId(4)).unwrap() {
+                std::thread::sleep(Duration::from_millis(1));
             }
-        });
-        println!("{making:<46}{p99:>12.2}");
-    }
+        }
+    });
+    report("p99 ms while 10,000 are destroyed and purged", &|stop| {
+        let ids: Vec<_> = store.view().emails(large.id, None, 10_000).unwrap().into_iter().map(|(id, _)| id).collect();
+        for part in ids.chunks(64) {
+            let (_, ticket) =
+                store.commit(large.id, |txn| part.iter().try_for_each(|id| txn.destroy_email(*id))).unwrap();
+            ticket.wait_blocking().unwrap();
+            let (_, ticket) = store.commit(large.id, |txn| txn.purge_emails(txn.now(), 64)).unwrap();
+            ticket.wait_blocking().unwrap();
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+    });
 }
 
 /// The ninety-ninth of a hundred latencies of durable deliveries to a small account, while something runs beside them.

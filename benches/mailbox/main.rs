@@ -78,7 +78,7 @@ fn main() {
     ask::all(&store, &accounts, &options);
     change::all(&store, &accounts, &options);
     beside::all(&store, &accounts, &options);
-    report::disk(&store, &dir, &accounts);
+    report::disk(&store, &dir);
     drop(store);
     if !options.keep {
         drop(std::fs::remove_dir_all(&dir));

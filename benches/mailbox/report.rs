@@ -70,7 +70,7 @@ fn median(times: &mut [Duration]) -> f64 {
 }
 
 /// Octets on disk a message, and by table what a delivery costs.
-pub(crate) fn disk(store: &Store, dir: &Path, accounts: &[Account]) {
+pub(crate) fn disk(store: &Store, dir: &Path) {
     let emails: u64 = {
         let view = store.view();
         let all = view.accounts().unwrap();
