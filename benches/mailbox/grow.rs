@@ -112,10 +112,10 @@ pub(crate) fn message(words: &mut Words, number: u64) -> Vec<u8> {
 pub(crate) fn deliver(store: &Store, account: AccountId, raw: &[u8], at: UtcMillis, number: u64) -> (EmailId, Ticket) {
     let message = EncodedMessage::new(&rows(raw, store.secrets()));
     let mut keywords = BTreeSet::new();
-    if number % 10 != 0 {
+    if !number.is_multiple_of(10) {
         keywords.insert("$seen".to_owned());
     }
-    if number % 50 == 0 {
+    if number.is_multiple_of(50) {
         keywords.insert("$flagged".to_owned());
     }
     let (mut results, ticket) = store.commit_message(&[account], &message, raw, |txn| {

@@ -207,5 +207,6 @@ mod disk {
     }
 }
 
-#[cfg(all(test, feature = "rocksdb"))]
+#[cfg(test)]
+#[cfg(feature = "rocksdb")]
 mod tests;
