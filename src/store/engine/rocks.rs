@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use rocksdb::statistics::{StatsLevel, Ticker};
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, DBRecoveryMode, Direction,
-    IteratorMode, ReadOptions, WriteBatch, WriteOptions, checkpoint::Checkpoint,
+    BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBAccess, DBCompressionType,
+    DBRawIteratorWithThreadMode, DBRecoveryMode, ReadOptions, WriteBatch, WriteOptions, checkpoint::Checkpoint,
 };
 
 use super::{Batch, Each, Engine, Put, Read, Statistics, Table, Usage};
@@ -184,21 +184,30 @@ fn read_options(from: &[u8], to: &[u8]) -> ReadOptions {
     options
 }
 
-fn walk(
-    rows: impl Iterator<Item = Result<(Box<[u8]>, Box<[u8]>), rocksdb::Error>>,
+/// Rows one after another. No row is gone on from before `each` asks for the next: behind the last that is wanted may lie
+/// the remains of thousands that were deleted, and an iterator walks over all of them.
+fn walk<D: DBAccess>(
+    mut rows: DBRawIteratorWithThreadMode<'_, D>,
+    [from, to]: [&[u8]; 2],
+    reverse: bool,
     each: &mut Each<'_>,
 ) -> Result<(), Error> {
-    for row in rows {
-        let (key, value) = row.map_err(|error| io(&error))?;
-        if !each(&key, &value)? {
-            break;
+    if reverse {
+        rows.seek_for_prev(to);
+    } else {
+        rows.seek(from);
+    }
+    while let Some((key, value)) = rows.item() {
+        if !each(key, value)? {
+            return Ok(());
+        }
+        if reverse {
+            rows.prev();
+        } else {
+            rows.next();
         }
     }
-    Ok(())
-}
-
-fn mode<'a>(from: &'a [u8], to: &'a [u8], reverse: bool) -> IteratorMode<'a> {
-    if reverse { IteratorMode::From(to, Direction::Reverse) } else { IteratorMode::From(from, Direction::Forward) }
+    rows.status().map_err(|error| io(&error))
 }
 
 impl Read for Rocks {
@@ -210,8 +219,8 @@ impl Read for Rocks {
         if from >= to {
             return Ok(());
         }
-        let rows = self.db.iterator_cf_opt(self.family(table)?, read_options(from, to), mode(from, to, reverse));
-        walk(rows, each)
+        let rows = self.db.raw_iterator_cf_opt(self.family(table)?, read_options(from, to));
+        walk(rows, [from, to], reverse, each)
     }
 }
 
@@ -229,8 +238,8 @@ impl Read for Snapshot<'_> {
         if from >= to {
             return Ok(());
         }
-        let family = self.engine.family(table)?;
-        walk(self.snapshot.iterator_cf_opt(family, read_options(from, to), mode(from, to, reverse)), each)
+        let rows = self.snapshot.raw_iterator_cf_opt(self.engine.family(table)?, read_options(from, to));
+        walk(rows, [from, to], reverse, each)
     }
 }
 
