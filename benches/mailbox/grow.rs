@@ -68,19 +68,11 @@ pub(crate) fn keep(store: &Store, account: AccountId, uid: MailboxUid, view: Vie
 
 /// Makes an empty account.
 pub(crate) fn make(store: &Store, id: AccountId) {
-    let row = AccountRow {
-        name: format!("size-{id}"),
-        primary: Address::from_parts(format!("size-{id}"), "bench.example"),
-        display_name: None,
-        active: true,
-        quota_octets: None,
-        quota_emails: None,
-        zone: None,
-        detail_files: false,
-        unix_user: None,
-        created: UtcMillis(BEGIN),
-        passwords: Vec::new(),
-    };
+    let row = AccountRow::new(
+        format!("size-{id}"),
+        Address::from_parts(format!("size-{id}"), "bench.example"),
+        UtcMillis(BEGIN),
+    );
     let (_, ticket) = store
         .commit(id, |txn| {
             txn.set_account(&row);

@@ -159,14 +159,10 @@ async fn some(
     context: &Context,
     who: &Whose,
     method: &str,
-    mut arguments: Value,
+    arguments: Value,
     (done, refused): (&str, &str),
 ) -> Result<(), Failure> {
-    let account = whose::account(&who.account, context).await?;
-    if let Some(members) = arguments.as_object_mut() {
-        members.insert("accountId".into(), account.id.into());
-    }
-    let answer = context.client.call(method, arguments).await?;
+    let answer = whose::call(context, who, method, arguments).await?;
     if context.json {
         output::json(&answer);
     } else {

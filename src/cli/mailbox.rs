@@ -146,12 +146,8 @@ async fn change(context: &Context, who: &Whose, arguments: Value, done: &str) ->
     one(context, who, methods::MAILBOX_CHANGE, arguments, done).await
 }
 
-async fn one(context: &Context, who: &Whose, method: &str, mut arguments: Value, done: &str) -> Result<(), Failure> {
-    let account = whose::account(&who.account, context).await?;
-    if let Some(members) = arguments.as_object_mut() {
-        members.insert("accountId".into(), account.id.into());
-    }
-    let answer = context.client.call(method, arguments).await?;
+async fn one(context: &Context, who: &Whose, method: &str, arguments: Value, done: &str) -> Result<(), Failure> {
+    let answer = whose::call(context, who, method, arguments).await?;
     if context.json {
         output::json(&answer);
     } else {

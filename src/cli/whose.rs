@@ -1,8 +1,9 @@
 //! The account that a command is about.
 
 use jiff::tz::TimeZone;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::args::Whose;
 use super::output::text;
 use super::{Context, Failure, methods};
 use crate::model::clock;
@@ -23,4 +24,16 @@ pub(super) async fn account(name: &str, context: &Context) -> Result<Account, Fa
     let answer = context.client.call(methods::ACCOUNT_GET, json!({"account": name})).await?;
     let zone = answer["zone"].as_str().or(context.config.directory.zone.as_deref()).and_then(clock::zone);
     Ok(Account { id: text(&answer["id"]), zone: zone.unwrap_or_else(TimeZone::system) })
+}
+
+/// Calls a method for the account that a command is about.
+///
+/// # Errors
+/// As for `account`, and what the method refuses.
+pub(super) async fn call(context: &Context, who: &Whose, method: &str, mut arguments: Value) -> Result<Value, Failure> {
+    let account = account(&who.account, context).await?;
+    if let Some(members) = arguments.as_object_mut() {
+        members.insert("accountId".into(), account.id.into());
+    }
+    context.client.call(method, arguments).await
 }

@@ -91,19 +91,7 @@ fn bed() -> &'static Store {
         let options = Options { ranked_above: Some(2), ..Options::small() };
         let clock = Arc::new(Fixed::at(UtcMillis(1_790_000_000_000)));
         let store = Store::over(Arc::new(Memory::new()), &options, clock).expect("a store");
-        let row = AccountRow {
-            name: "me".into(),
-            primary: Address::from_parts("me", "a.example"),
-            display_name: None,
-            active: true,
-            quota_octets: None,
-            quota_emails: None,
-            zone: None,
-            detail_files: false,
-            unix_user: None,
-            created: UtcMillis(0),
-            passwords: Vec::new(),
-        };
+        let row = AccountRow::new("me", Address::from_parts("me", "a.example"), UtcMillis(0));
         let made = store.commit(ACCOUNT, |txn| {
             txn.set_account(&row);
             for (name, role) in [("Inbox", Role::Inbox), ("Archive", Role::Archive)] {

@@ -78,17 +78,8 @@ impl Model {
         let store = Store::over(engine.clone(), &Options::small(), clock.clone()).unwrap();
         let mut model = Self { engine, clock, store, mailboxes: Vec::new(), live: Vec::new(), queued: Vec::new() };
         let row = AccountRow {
-            name: "ann".into(),
-            primary: Address::from_parts("ann", "example.org"),
-            display_name: None,
-            active: true,
-            quota_octets: None,
             quota_emails: Some(20),
-            zone: None,
-            detail_files: false,
-            unix_user: None,
-            created: UtcMillis(START),
-            passwords: Vec::new(),
+            ..AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(START))
         };
         model.mailboxes = model.commit(|txn| {
             txn.set_account(&row);

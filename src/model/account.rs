@@ -31,6 +31,26 @@ pub struct AccountRow {
     pub passwords: Vec<(String, String)>,
 }
 
+impl AccountRow {
+    /// An account that takes mail, of which nothing else is set.
+    #[must_use]
+    pub fn new(name: impl Into<String>, primary: Address, created: UtcMillis) -> Self {
+        Self {
+            name: name.into(),
+            primary,
+            display_name: None,
+            active: true,
+            quota_octets: None,
+            quota_emails: None,
+            zone: None,
+            detail_files: false,
+            unix_user: None,
+            created,
+            passwords: Vec::new(),
+        }
+    }
+}
+
 /// Where an address leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AddressRow {

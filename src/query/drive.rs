@@ -178,19 +178,7 @@ impl Drive {
         let clock = Arc::new(Fixed::at(UtcMillis(EPOCH)));
         let options = Options { ranked_above, ..Options::small() };
         let store = Store::over(engine, &options, clock.clone()).unwrap();
-        let row = AccountRow {
-            name: "me".into(),
-            primary: Address::from_parts("me", "a.example"),
-            display_name: None,
-            active: true,
-            quota_octets: None,
-            quota_emails: None,
-            zone: None,
-            detail_files: false,
-            unix_user: None,
-            created: UtcMillis(0),
-            passwords: Vec::new(),
-        };
+        let row = AccountRow::new("me", Address::from_parts("me", "a.example"), UtcMillis(0));
         let made = store.commit(ACCOUNT, |txn| {
             txn.set_account(&row);
             for (name, role) in [("Inbox", Role::Inbox), ("Trash", Role::Trash), ("Archive", Role::Archive)] {

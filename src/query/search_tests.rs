@@ -47,19 +47,7 @@ fn open(engine: &Arc<Fault<Memory>>) -> Store {
 
 /// Makes the account and its inbox.
 pub(super) fn prepare(store: &Store) {
-    let row = AccountRow {
-        name: "ann".into(),
-        primary: Address::from_parts("ann", "example.org"),
-        display_name: None,
-        active: true,
-        quota_octets: None,
-        quota_emails: None,
-        zone: None,
-        detail_files: false,
-        unix_user: None,
-        created: UtcMillis(0),
-        passwords: Vec::new(),
-    };
+    let row = AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0));
     let made = store.commit(ACCOUNT, |txn| {
         txn.set_account(&row);
         let inbox = NewMailbox { name: "Inbox".into(), parent: None, role: Some(Role::Inbox), sort_order: 0 };

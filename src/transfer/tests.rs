@@ -16,7 +16,7 @@ fn store() -> (Store, MailboxUid, MailboxUid) {
             .unwrap();
     let (uids, ticket) = store
         .commit(ANN, |txn| {
-            txn.set_account(&AccountRow { primary: Address::parse("ann@example.org").unwrap(), active: true, ..row() });
+            txn.set_account(&row());
             let mut make = |name: &str| {
                 txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role: None, sort_order: 0 })
             };
@@ -29,17 +29,8 @@ fn store() -> (Store, MailboxUid, MailboxUid) {
 
 fn row() -> AccountRow {
     AccountRow {
-        name: "ann@example.org".into(),
-        primary: Address::parse("ann@example.org").unwrap(),
-        display_name: None,
-        active: true,
-        created: AT,
-        zone: None,
-        quota_octets: None,
         quota_emails: Some(3),
-        detail_files: false,
-        unix_user: None,
-        passwords: Vec::new(),
+        ..AccountRow::new("ann@example.org", Address::parse("ann@example.org").unwrap(), AT)
     }
 }
 

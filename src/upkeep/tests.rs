@@ -25,19 +25,7 @@ fn bed(accounts: u32) -> Bed {
     let engine = Arc::new(Fault::new(Memory::new()));
     let store = Store::over(engine.clone(), &Options::small(), clock.clone()).unwrap();
     for id in 1..=accounts {
-        let row = AccountRow {
-            name: format!("a{id}"),
-            primary: Address::from_parts(format!("a{id}"), "example.org"),
-            display_name: None,
-            active: true,
-            quota_octets: None,
-            quota_emails: None,
-            zone: None,
-            detail_files: false,
-            unix_user: None,
-            created: UtcMillis(0),
-            passwords: Vec::new(),
-        };
+        let row = AccountRow::new(format!("a{id}"), Address::from_parts(format!("a{id}"), "example.org"), UtcMillis(0));
         let made = store.commit(AccountId(id), |txn| {
             txn.set_account(&row);
             let role = Some(Role::Inbox);

@@ -21,19 +21,7 @@ fn remake(raw: &[u8]) -> MessageRows {
 
 fn make(store: &Store) {
     let made = store.commit(ANN, |txn| {
-        txn.set_account(&AccountRow {
-            name: "ann".into(),
-            primary: Address::from_parts("ann", "example.org"),
-            display_name: None,
-            active: true,
-            quota_octets: None,
-            quota_emails: None,
-            zone: None,
-            detail_files: false,
-            unix_user: None,
-            created: UtcMillis(0),
-            passwords: Vec::new(),
-        });
+        txn.set_account(&AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0)));
         let new = NewMailbox { name: "Inbox".into(), parent: None, role: Some(Role::Inbox), sort_order: 0 };
         txn.create_mailbox(&new)
     });

@@ -54,19 +54,7 @@ fn make(store: &Store, account: AccountId, name: &str) {
         Ok(())
     });
     done(store, account, |txn| {
-        txn.set_account(&AccountRow {
-            name: name.into(),
-            primary,
-            display_name: None,
-            active: true,
-            quota_octets: None,
-            quota_emails: None,
-            zone: None,
-            detail_files: false,
-            unix_user: None,
-            created: UtcMillis(0),
-            passwords: Vec::new(),
-        });
+        txn.set_account(&AccountRow::new(name, primary, UtcMillis(0)));
         for (name, role) in [("Inbox", Role::Inbox), ("Trash", Role::Trash), ("Archive", Role::Archive)] {
             txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role: Some(role), sort_order: 0 })?;
         }

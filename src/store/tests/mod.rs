@@ -38,17 +38,8 @@ fn store_over(engine: Arc<dyn Engine>) -> Store {
 
 fn make_account(store: &Store, account: AccountId) {
     let row = AccountRow {
-        name: format!("{account}"),
-        primary: Address::from_parts("ann", "example.org"),
-        display_name: None,
-        active: true,
-        quota_octets: None,
         quota_emails: Some(500),
-        zone: None,
-        detail_files: false,
-        unix_user: None,
-        created: UtcMillis(0),
-        passwords: Vec::new(),
+        ..AccountRow::new(format!("{account}"), Address::from_parts("ann", "example.org"), UtcMillis(0))
     };
     let made = store.commit(account, |txn| {
         txn.set_account(&row);
