@@ -21,7 +21,7 @@ use crate::store::row::fold::{Fold, Folds, Next, fold_emails};
 /// How much is folded and merged at once. The rows do not depend on it: it may change at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoldSizes {
-    /// Token rows that must have gathered, and at most of a fold.
+    /// Token rows that must have gathered; a fold has fewer than twice as many.
     pub rows: usize,
     /// Octets of token rows after which a fold takes no more.
     pub row_octets: usize,
@@ -37,7 +37,7 @@ pub struct FoldSizes {
 
 impl Default for FoldSizes {
     fn default() -> Self {
-        Self { rows: 512, row_octets: 2 << 20, block: 8192, fan: 16, piece: 256 << 10, last_level: 2 }
+        Self { rows: 512, row_octets: 4 << 20, block: 8192, fan: 16, piece: 256 << 10, last_level: 2 }
     }
 }
 
@@ -88,7 +88,10 @@ impl View<'_> {
         let unfolded = self.account_state(account)?.unfolded;
         let piled = folds.free(0).len() >= sizes.fan.saturating_mul(4) && sizes.last_level > 0;
         if unfolded >= sizes.rows as u64 && !piled {
-            return self.fold_rows(account, &folds, sizes);
+            // A last piece takes all: rows left over would sink below the remains of those that were folded, and every
+            // search would walk over these to reach them.
+            let all = usize::try_from(unfolded).ok().filter(|all| *all < sizes.rows.saturating_mul(2));
+            return self.fold_rows(account, &folds, all.unwrap_or(sizes.rows), sizes);
         }
         if let Some(gone) = folds.dropped.first() {
             return self.drop_rows(account, &folds, *gone, sizes).map(Some);
@@ -106,14 +109,20 @@ impl View<'_> {
         Ok(None)
     }
 
-    /// Inverts the newest token rows.
-    fn fold_rows(&self, account: AccountId, folds: &Folds, sizes: &FoldSizes) -> Result<Option<FoldPiece>, Error> {
+    /// Inverts the newest token rows, `most` of them.
+    fn fold_rows(
+        &self,
+        account: AccountId,
+        folds: &Folds,
+        most: usize,
+        sizes: &FoldSizes,
+    ) -> Result<Option<FoldPiece>, Error> {
         let (mut rows, mut octets) = (Vec::new(), 0);
         let prefix = key::account(account);
         self.keys(Table::EmailTokens, &prefix, &after(&prefix), |key, value| {
             octets += value.len();
             rows.push((EmailId(key::Parts::of(Table::EmailTokens, key).u64()?), decode_tokens(key, value)?));
-            Ok(rows.len() < sizes.rows && octets < sizes.row_octets)
+            Ok(rows.len() < most && octets < sizes.row_octets)
         })?;
         let ids: Vec<EmailId> = rows.iter().map(|(id, _)| *id).collect();
         let (Some(newest), Some(oldest)) = (ids.first().copied(), ids.last().copied()) else { return Ok(None) };
