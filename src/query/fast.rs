@@ -119,8 +119,7 @@ impl<'v> Shown<'v> {
     }
 
     fn index_of(&self, id: EmailId) -> Result<u64, Error> {
-        let ranked = self.kept.tally(self.listing.shape).ranked;
-        Ok(self.view.index_of(self.account, self.listing, ranked, id)?)
+        Ok(self.view.index_of(self.account, self.listing, self.kept.tally(self.listing.shape), id)?)
     }
 
     /// The positions of emails that are in the listing, newest first: each by rank, or all by one walk where that is

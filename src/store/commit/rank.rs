@@ -2,9 +2,10 @@
 //!
 //! A counted skip list whose shape depends on nothing but the ids in the listing. An id is a boundary of level k if its
 //! keyed hash ends in k zero digits to the base 16. The row of level k at boundary b counts the ids from b up to the next
-//! boundary of that level; b = 0 is the start of the list, and has a row for as long as the level has a boundary. The ids
-//! themselves are level 0: the index rows. As the shape is a function of the set, `check` builds it anew and compares, and
-//! nothing is ever rebalanced.
+//! boundary of that level. The ids themselves are level 0: the index rows. What stands before the first boundary of a level
+//! is counted by no row of it: new mail arrives there, and as a rule writes no row. So sums are taken from the end, and the
+//! total of the listing makes positions of them. As the shape is a function of the set, `check` builds it anew and compares,
+//! and nothing is ever rebalanced.
 //!
 //! Only listings of more than `RANKED_ABOVE` emails have these rows: below that a walk costs less than to write them.
 
@@ -52,7 +53,7 @@ impl Ranking {
 /// An id whose index row has just been written.
 pub(super) fn entered(txn: &mut Txn<'_>, listing: Listing, tally: &mut Tally, id: EmailId) -> Result<(), Error> {
     if tally.ranked {
-        return insert(txn, listing, tally.total, id);
+        return insert(txn, listing, id);
     }
     if tally.total > txn.ranking.above {
         tally.ranked = true;
@@ -106,55 +107,57 @@ pub(in crate::store) fn rows_of(
     ids: &[EmailId],
 ) -> BTreeMap<Vec<u8>, u64> {
     let mut out = BTreeMap::new();
-    let height = ids.iter().map(|id| ranking.level(*id)).max().unwrap_or(0);
-    for level in 1..=height {
-        let (mut boundary, mut count) = (EmailId(0), 0);
-        for id in ids {
-            if ranking.level(*id) >= level {
-                out.insert(key::rank(account, listing, level, boundary), count);
-                (boundary, count) = (*id, 0);
-            }
-            count += 1;
+    // Of each level, how many ids stand from its last boundary that was met to the end.
+    let mut counted: Vec<u64> = Vec::new();
+    for (after, id) in (1u64..).zip(ids.iter().rev()) {
+        let own = ranking.level(*id);
+        if counted.len() < usize::from(own) {
+            counted.resize(usize::from(own), 0);
         }
-        out.insert(key::rank(account, listing, level, boundary), count);
+        for (level, counted) in (1..=own).zip(&mut counted) {
+            out.insert(key::rank(account, listing, level, *id), after.saturating_sub(*counted));
+            *counted = after;
+        }
     }
     out
 }
 
-fn insert(txn: &mut Txn<'_>, listing: Listing, total: u64, id: EmailId) -> Result<(), Error> {
-    let (height, own) = (height(txn, txn.account, listing)?, txn.ranking.level(id));
-    for level in 1..=height.max(own) {
-        let (boundary, count) = match last_before(txn, listing, level, id)? {
-            Some((boundary, count)) => (boundary, count + 1),
-            // The first boundary of its level.
-            None => (EmailId(0), total),
-        };
-        if level > own {
-            set(txn, listing, level, boundary, count);
+fn insert(txn: &mut Txn<'_>, listing: Listing, id: EmailId) -> Result<(), Error> {
+    let own = txn.ranking.level(id);
+    for level in 1..=u8::MAX {
+        let before = last_before(txn, listing, level, id)?;
+        if level <= own {
+            let mine = stretch(txn, listing, level, id)?;
+            set(txn, listing, level, id, mine);
+            if let Some((boundary, count)) = before {
+                set(txn, listing, level, boundary, (count + 1).saturating_sub(mine));
+            }
+        } else if let Some((boundary, count)) = before {
+            set(txn, listing, level, boundary, count + 1);
         } else {
-            let here = count_between(txn, listing, level, boundary, id)?;
-            set(txn, listing, level, boundary, here);
-            set(txn, listing, level, id, count.saturating_sub(here));
+            // A boundary is one of the lower levels too: above, there is none before this either.
+            break;
         }
     }
     Ok(())
 }
 
 fn remove(txn: &mut Txn<'_>, listing: Listing, id: EmailId) -> Result<(), Error> {
-    let (height, own) = (height(txn, txn.account, listing)?, txn.ranking.level(id));
-    for level in 1..=height {
-        let Some((boundary, count)) = last_before(txn, listing, level, id)? else { continue };
-        if level > own {
+    let own = txn.ranking.level(id);
+    for level in 1..=u8::MAX {
+        let before = last_before(txn, listing, level, id)?;
+        if level <= own {
+            let row = key::rank(txn.account, listing, level, id);
+            let mine =
+                txn.get(Table::MailboxRank, &row)?.map(|value| decode_rank(&row, &value)).transpose()?.unwrap_or(1);
+            txn.delete(Table::MailboxRank, row);
+            if let Some((boundary, count)) = before {
+                set(txn, listing, level, boundary, (count + mine).saturating_sub(1));
+            }
+        } else if let Some((boundary, count)) = before {
             set(txn, listing, level, boundary, count.saturating_sub(1));
-            continue;
-        }
-        let row = key::rank(txn.account, listing, level, id);
-        let mine = txn.get(Table::MailboxRank, &row)?.map(|value| decode_rank(&row, &value)).transpose()?.unwrap_or(1);
-        txn.delete(Table::MailboxRank, row);
-        if boundary == EmailId(0) && !has_boundary(txn, listing, level)? {
-            txn.delete(Table::MailboxRank, key::rank(txn.account, listing, level, boundary));
         } else {
-            set(txn, listing, level, boundary, (count + mine).saturating_sub(1));
+            break;
         }
     }
     Ok(())
@@ -176,7 +179,7 @@ pub(in crate::store) fn height(read: &dyn Read, account: AccountId, listing: Lis
     Ok(height)
 }
 
-/// The row of a level in whose stretch an id lies, not counting a row at the id itself.
+/// The last boundary of a level before an id, and its count.
 fn last_before(txn: &Txn<'_>, listing: Listing, level: u8, id: EmailId) -> Result<Option<(EmailId, u64)>, Error> {
     let (from, to) = (key::rank_level(txn.account, listing, level), key::rank(txn.account, listing, level, id));
     let mut found = None;
@@ -187,29 +190,32 @@ fn last_before(txn: &Txn<'_>, listing: Listing, level: u8, id: EmailId) -> Resul
     Ok(found)
 }
 
-fn has_boundary(txn: &Txn<'_>, listing: Listing, level: u8) -> Result<bool, Error> {
-    let from = key::rank(txn.account, listing, level, EmailId(1));
-    let mut found = false;
-    let end = after(&key::rank_level(txn.account, listing, level));
-    txn.scan(Table::MailboxRank, &from, &end, false, &mut |_, _| {
-        found = true;
-        Ok(false)
-    })?;
-    Ok(found)
-}
-
-/// Ids from a boundary up to an id, by the rows of the level below, which are up to date.
-fn count_between(txn: &Txn<'_>, listing: Listing, level: u8, from: EmailId, to: EmailId) -> Result<u64, Error> {
+/// Ids from a boundary up to the next of its level, or the end, by the rows of the level below, which are up to date.
+fn stretch(txn: &Txn<'_>, listing: Listing, level: u8, id: EmailId) -> Result<u64, Error> {
+    let row = |level, id| key::rank(txn.account, listing, level, id);
+    let (from, mut next) = (row(level, EmailId(id.0.saturating_add(1))), None);
+    txn.scan(
+        Table::MailboxRank,
+        &from,
+        &after(&key::rank_level(txn.account, listing, level)),
+        false,
+        &mut |row, _| {
+            next = Some(EmailId(Parts::of(Table::MailboxRank, row).u64()?));
+            Ok(false)
+        },
+    )?;
     let mut count = 0;
     if level == 1 {
-        let (from, to) = (key::index(txn.account, listing, from), key::index(txn.account, listing, to));
-        txn.scan(Table::MailboxEmailIndex, &from, &to, false, &mut |_, _| {
+        let end =
+            next.map_or_else(|| after(&key::listing(txn.account, listing)), |id| key::index(txn.account, listing, id));
+        txn.scan(Table::MailboxEmailIndex, &key::index(txn.account, listing, id), &end, false, &mut |_, _| {
             count += 1;
             Ok(true)
         })?;
     } else {
-        let row = |id| key::rank(txn.account, listing, level - 1, id);
-        txn.scan(Table::MailboxRank, &row(from), &row(to), false, &mut |row, value| {
+        let below = level - 1;
+        let end = next.map_or_else(|| after(&key::rank_level(txn.account, listing, below)), |id| row(below, id));
+        txn.scan(Table::MailboxRank, &row(below, id), &end, false, &mut |row, value| {
             count += decode_rank(row, value)?;
             Ok(true)
         })?;

@@ -1,7 +1,7 @@
 //! Kept listings: any page of them, where an email stands in them, and what moved in them since a state.
 
 use super::View;
-use crate::model::{AccountId, EmailId, Kept, Listing, Mailbox, MailboxUid, ModSeq, ThreadId, View as Filter};
+use crate::model::{AccountId, EmailId, Kept, Listing, Mailbox, MailboxUid, ModSeq, Tally, ThreadId, View as Filter};
 use crate::store::commit::rank;
 use crate::store::engine::{Table, after};
 use crate::store::error::Error;
@@ -80,13 +80,13 @@ impl View<'_> {
                 if self.read.get(Table::MailboxEmailIndex, &key::index(account, listing, id))?.is_none() {
                     return Ok(None);
                 }
-                self.index_of(account, listing, tally.ranked, id)?.saturating_add_signed(offset)
+                self.index_of(account, listing, tally, id)?.saturating_add_signed(offset)
             }
         };
         let mut emails = Vec::new();
         if position < total && limit > 0 {
             let (boundary, mut skip) =
-                if tally.ranked { self.find(account, listing, position)? } else { (EmailId(0), position) };
+                if tally.ranked { self.find(account, listing, total, position)? } else { (EmailId(0), position) };
             let from = key::index(account, listing, boundary);
             self.keys(Table::MailboxEmailIndex, &from, &after(&key::listing(account, listing)), |key, value| {
                 if skip > 0 {
@@ -105,48 +105,59 @@ impl View<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn index_of(&self, account: AccountId, listing: Listing, ranked: bool, id: EmailId) -> Result<u64, Error> {
-        let (mut before, mut boundary) = (0, EmailId(0));
-        let height = if ranked { rank::height(&*self.read, account, listing)? } else { 0 };
-        for level in (1..=height).rev() {
-            // The last stretch is the one in which the id lies, or which begins with it.
-            let mut last = None;
-            let row = |id| key::rank(account, listing, level, id);
-            self.keys(Table::MailboxRank, &row(boundary), &row(EmailId(id.0.saturating_add(1))), |key, value| {
-                if let Some((_, count)) = last.take() {
-                    before += count;
-                }
-                last = Some((EmailId(Parts::of(Table::MailboxRank, key).u64()?), decode_rank(key, value)?));
+    pub fn index_of(&self, account: AccountId, listing: Listing, tally: Tally, id: EmailId) -> Result<u64, Error> {
+        let index = |id| key::index(account, listing, id);
+        let mut counted = 0;
+        if !tally.ranked {
+            self.keys(Table::MailboxEmailIndex, &index(EmailId(0)), &index(id), |_, _| {
+                counted += 1;
                 Ok(true)
             })?;
-            if let Some((first, _)) = last {
-                boundary = first;
-            }
+            return Ok(counted);
         }
-        let row = |id| key::index(account, listing, id);
-        self.keys(Table::MailboxEmailIndex, &row(boundary), &row(id), |_, _| {
-            before += 1;
+        // What stands from it to the end: of each level the stretches behind it, up to those that the level above counts.
+        let mut end = None;
+        for level in (1..=rank::height(&*self.read, account, listing)?).rev() {
+            let (row, mut first) = (|id| key::rank(account, listing, level, id), None);
+            let to = end.map_or_else(|| after(&key::rank_level(account, listing, level)), row);
+            self.keys(Table::MailboxRank, &row(id), &to, |key, value| {
+                if first.is_none() {
+                    first = Some(EmailId(Parts::of(Table::MailboxRank, key).u64()?));
+                }
+                counted += decode_rank(key, value)?;
+                Ok(true)
+            })?;
+            end = first.or(end);
+        }
+        let to = end.map_or_else(|| after(&key::listing(account, listing)), index);
+        self.keys(Table::MailboxEmailIndex, &index(id), &to, |_, _| {
+            counted += 1;
             Ok(true)
         })?;
-        Ok(before)
+        Ok(tally.total.saturating_sub(counted))
     }
 
     /// Where to begin a walk for a position: at which email, and how many to skip from there.
-    fn find(&self, account: AccountId, listing: Listing, position: u64) -> Result<(EmailId, u64), Error> {
-        let (mut boundary, mut left) = (EmailId(0), position);
+    fn find(&self, account: AccountId, listing: Listing, total: u64, position: u64) -> Result<(EmailId, u64), Error> {
+        // From the end: it is the one with so many from it on.
+        let (mut left, mut boundary, mut end) = (total.saturating_sub(position), None, None);
+        let mut skip = position;
         for level in (1..=rank::height(&*self.read, account, listing)?).rev() {
-            let from = key::rank(account, listing, level, boundary);
-            self.keys(Table::MailboxRank, &from, &after(&key::rank_level(account, listing, level)), |key, value| {
-                let count = decode_rank(key, value)?;
-                if left < count {
-                    boundary = EmailId(Parts::of(Table::MailboxRank, key).u64()?);
+            let row = |id| key::rank(account, listing, level, id);
+            let from = row(boundary.unwrap_or(EmailId(0)));
+            let to = end.map_or_else(|| after(&key::rank_level(account, listing, level)), row);
+            self.read.scan(Table::MailboxRank, &from, &to, true, &mut |key, value| {
+                let (id, count) = (EmailId(Parts::of(Table::MailboxRank, key).u64()?), decode_rank(key, value)?);
+                if left <= count {
+                    (boundary, skip) = (Some(id), count.saturating_sub(left));
                     return Ok(false);
                 }
                 left -= count;
+                end = Some(id);
                 Ok(true)
             })?;
         }
-        Ok((boundary, left))
+        Ok((boundary.unwrap_or(EmailId(0)), skip))
     }
 
     /// What moved in a listing since a state, or `None` where more than `most` rows tell of it. Whether the state is within
