@@ -1,6 +1,8 @@
-//! L0: tracing set-up: level and output of the log.
+//! L0: tracing set-up: level and output of the log; and what is counted (`count`).
 //!
 //! What must hold, wherever something is logged: no body, no subject and no password ever becomes a field.
+
+pub mod count;
 
 use std::sync::Arc;
 

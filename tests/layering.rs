@@ -49,6 +49,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("hyper_util", &["net", "cli"]),
     ("toml", &["config"]),
     // The committer's ticket is the one thing inside that the edges await; `deliver` lends a long parse to other threads.
+    ("prometheus_client", &["trace::count"]),
     ("tokio", &["net", "queue", "cli", "deliver", "store::commit::committer"]),
 ];
 

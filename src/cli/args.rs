@@ -72,6 +72,8 @@ pub enum Command {
     /// Exits with 0 when every recipient has it, 67 when they are unknown, 69 when it is refused for good otherwise, and
     /// with 75 in every other case, so that Postfix tries again. A retry makes no second copy.
     Deliver(Deliver),
+    /// Show what the service has counted since its start, as Prometheus reads it.
+    Metrics,
     /// Prove that the store is in order.
     ///
     /// Recomputes every list, count and index and compares. Asks the service when it runs, else reads the data directory.

@@ -42,6 +42,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
+use hyper::Method;
+use hyper::body::Bytes;
 
 pub use args::Cli;
 pub use client::Client;
@@ -122,6 +124,10 @@ async fn ask(command: Command, context: Context) -> Result<(), Failure> {
         Command::Mail(command) => mail::run(command, &context).await,
         Command::Mailbox(command) => mailbox::run(command, &context).await,
         Command::Queue(command) => queue::run(command, &context).await,
+        Command::Metrics => {
+            let text = context.client.exchange(Method::GET, "/metrics", "text/plain", Bytes::new()).await?;
+            output::octets(&text)
+        }
         Command::Check(args) => check::run(&args, &context).await,
         Command::Repair(args) => repair::run(Scope::Repair, &args, &context).await,
         Command::Rebuild(args) => repair::run(Scope::Rebuild, &args, &context).await,

@@ -172,6 +172,11 @@ impl Service {
         let bound_control = http::bind(&config.control.socket)
             .await
             .map_err(|error| ServiceError::Listen { place: format!("[control] socket {socket}"), error })?;
+        let mut metrics = Vec::new();
+        if let Some(place) = config.metrics_place() {
+            let failed = |error| ServiceError::Listen { place: format!("[metrics] listen {place}"), error };
+            metrics = Bound::bind(&place, 0o666).await.map_err(failed)?;
+        }
         let jobs = control.jobs.clone();
         let (switch, stop) = switch();
         let mut tasks: Vec<JoinHandle<()>> = bound
@@ -183,6 +188,9 @@ impl Service {
             .collect();
         let mut queue_stop = stop.clone();
         tasks.push(tokio::spawn(queue.run(async move { queue_stop.pulled().await })));
+        tasks.extend(
+            metrics.into_iter().map(|place| tokio::spawn(http::serve_metrics(place, store.clone(), stop.clone()))),
+        );
         tasks.push(tokio::spawn(http::serve(bound_control, control, stop)));
         let upkeep = Upkeep::new(store.clone(), rooms.upkeep.clone()).start();
         let upkeep = upkeep.map_err(|error| ServiceError::Setting(format!("upkeep has no thread: {error}")))?;

@@ -89,6 +89,12 @@ impl Config {
         }
     }
 
+    /// Where metrics are given out, beside the control socket.
+    #[must_use]
+    pub fn metrics_place(&self) -> Option<Listen> {
+        self.metrics.listen.as_ref().map(place)
+    }
+
     /// How LMTP is served. Reads certificate and key, where they are named.
     ///
     /// # Errors
@@ -196,6 +202,7 @@ impl Config {
             (self.store != new.store, "[store]"),
             (self.lmtp.listen != new.lmtp.listen, "[lmtp] listen"),
             (self.control.socket != new.control.socket, "[control] socket"),
+            (self.metrics != new.metrics, "[metrics] listen"),
             (self.log.format != new.log.format, "[log] format"),
         ]
         .into_iter()
@@ -210,6 +217,7 @@ impl Config {
             store: self.store.clone(),
             lmtp: super::Lmtp { listen: self.lmtp.listen.clone(), ..new.lmtp },
             control: super::Control { socket: self.control.socket.clone(), ..new.control },
+            metrics: self.metrics.clone(),
             log: super::Log { format: self.log.format, ..new.log },
             ..new
         }

@@ -42,6 +42,8 @@ pub struct Config {
     pub vacation: Vacation,
     /// How long things are kept.
     pub upkeep: Upkeep,
+    /// What was counted.
+    pub metrics: Metrics,
     /// Bounds.
     pub limits: Limits,
     /// The log.
@@ -319,6 +321,14 @@ impl Default for Limits {
             drain: Wait(Duration::from_secs(20)),
         }
     }
+}
+
+/// `[metrics]`
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Metrics {
+    /// Where to give them out; `None` is on the control socket alone.
+    pub listen: Option<Listener>,
 }
 
 /// `[log]`

@@ -30,7 +30,7 @@ fn example_lists_every_key() {
         error.message().split('`').skip(3).step_by(2).map(str::to_owned).collect()
     };
     let tables = keys("zzzz = 1");
-    assert_eq!(tables.len(), 9);
+    assert!(["store", "limits", "log"].iter().all(|name| tables.iter().any(|table| table == name)), "{tables:?}");
     for table in tables {
         let section = example().split_once(&format!("[{table}]\n")).expect("the table stands there").1;
         let section = section.split("\n[").next().unwrap();

@@ -16,6 +16,7 @@ use crate::model::{
 };
 use crate::outbox::dsn::{Notification, delivered};
 use crate::store::{EncodedMessage, Error, NewEmail, Ticket, Txn};
+use crate::trace::count::{self, Delivered};
 use crate::vacation::{ACCOUNT_HANDLE, Reason, told_key};
 use crate::wire::smtp::Reply;
 
@@ -187,16 +188,21 @@ impl Deliver {
             None => Ok(()),
         };
         let queue_id = prepared.queue_id.as_deref().unwrap_or("-");
-        let ms = prepared.watch.elapsed().as_millis();
+        let took = prepared.watch.elapsed();
+        count::delivery_took(took);
+        let ms = took.as_millis();
         let outcomes = prepared.outcomes.into_iter().zip(prepared.accounts);
         outcomes
             .map(|(outcome, account)| match durable.clone().and(outcome) {
                 Ok(filed) => {
                     match &filed {
                         Filed::New { email, thread, decision } => {
+                            count::delivered(Delivered::Filed);
+                            count::decided(decision.split(' ').next().unwrap_or_default());
                             tracing::info!(queue_id, %account, %email, %thread, decision, ms, "delivered");
                         }
                         Filed::Again(email) => {
+                            count::delivered(Delivered::Again);
                             let email = email.map(|email| email.to_string());
                             tracing::info!(queue_id, %account, email, ms, "delivered before");
                         }
@@ -205,7 +211,9 @@ impl Deliver {
                 }
                 Err(error) => {
                     tracing::warn!(queue_id, %account, %error, ms, "not delivered");
-                    outcome::refused(&error, &prepared.settings)
+                    let reply = outcome::refused(&error, &prepared.settings);
+                    count::delivered(if reply.code < 500 { Delivered::Deferred } else { Delivered::Refused });
+                    reply
                 }
             })
             .collect()

@@ -29,6 +29,7 @@ use crate::jmap::{self, CAPABILITIES, Caller, Context, Jobs, Taken};
 use crate::model::{Address, Envelope, Live, Recipient, limits};
 use crate::proof;
 use crate::store::Store;
+use crate::trace::count;
 use crate::vacation;
 use crate::wire::jmap::parse;
 use crate::wire::smtp::Reply;
@@ -133,11 +134,26 @@ pub async fn serve(bound: Bound, control: Control, mut stop: Stop) {
         .route("/append", post(transfer::take_in))
         .route("/octets", get(transfer::give_out))
         .route("/health", get(health))
+        .route("/metrics", get(metrics))
         .with_state(Arc::new(control));
     let served = axum::serve(listener, router.into_make_service_with_connect_info::<Peer>())
         .with_graceful_shutdown(async move { stop.pulled().await });
     if let Err(error) = served.await {
         tracing::error!(%error, "the control socket failed");
+    }
+}
+
+/// Serves what was counted, and nothing else, on a listener of its own: whoever can connect may read it.
+pub async fn serve_metrics(bound: Bound, store: Store, mut stop: Stop) {
+    let router = Router::new().route("/metrics", get(|State(store): State<Store>| async move { counted(&store) }));
+    let router = router.with_state(store);
+    let stopped = async move { stop.pulled().await };
+    let served = match bound {
+        Bound::Unix(listener, _own_path) => axum::serve(listener, router).with_graceful_shutdown(stopped).await,
+        Bound::Tcp(listener) => axum::serve(listener, router).with_graceful_shutdown(stopped).await,
+    };
+    if let Err(error) = served {
+        tracing::error!(%error, "the metrics listener failed");
     }
 }
 
@@ -193,6 +209,22 @@ async fn health(State(control): State<Arc<Control>>) -> Response {
         Ok(()) => "in order\n".into_response(),
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
     }
+}
+
+async fn metrics(State(control): State<Arc<Control>>, ConnectInfo(peer): ConnectInfo<Peer>) -> Response {
+    if !caller(peer, &control.settings.get().administrators).admin {
+        return (StatusCode::FORBIDDEN, "for administrators\n").into_response();
+    }
+    counted(&control.store)
+}
+
+/// What was counted, as Prometheus reads it.
+fn counted(store: &Store) -> Response {
+    let done = store.statistics();
+    for (what, value) in [("syncs", done.syncs), ("log_octets", done.log_octets), ("table_octets", done.table_octets)] {
+        count::store(what, value);
+    }
+    ([("content-type", "application/openmetrics-text; version=1.0.0; charset=utf-8")], count::text()).into_response()
 }
 
 fn caller(peer: Peer, administrators: &[String]) -> Caller {

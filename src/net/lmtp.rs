@@ -19,6 +19,7 @@ use super::stop::Stop;
 use crate::deliver::Delivery;
 use crate::model::{Envelope, Live, limits};
 use crate::proof;
+use crate::trace::count;
 use crate::wire::lmtp::{Session, Settings as Grammar, Step};
 use crate::wire::smtp::Reply;
 
@@ -117,11 +118,13 @@ enum End {
 impl<D: Delivery> Driver<D> {
     async fn run(mut self, mut stream: Box<dyn Stream>, place: Option<Place>) {
         let Some(_place) = place else {
+            count::turned_away();
             let mut out = Vec::new();
             Reply::new(421, [4, 3, 2], "too many connections: try again later").write(&mut out);
             drop(timeout(Duration::from_secs(5), stream.write_all(&out)).await);
             return;
         };
+        let _counted = count::Session::begin();
         let grammar = self.grammar();
         let whole = self.settings.session;
         let talk = async {

@@ -27,6 +27,7 @@ mod full;
 mod import;
 mod life;
 mod mail;
+mod metrics;
 mod postfix;
 mod query;
 mod reload;

@@ -1,0 +1,56 @@
+//! What is counted is given out: to administrators by the command line, to whoever can connect on a listener of its own.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use crate::bed::Bed;
+use crate::mail::{Client, letter};
+
+fn value(text: &str, name: &str) -> Option<f64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+}
+
+fn fetched(socket: &Path, path: &str) -> String {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn deliveries_and_decisions_are_counted() {
+    let mut bed = Bed::new("");
+    let socket = bed.dir.join("metrics");
+    let text = fs::read_to_string(bed.config()).unwrap();
+    fs::write(bed.config(), format!("{text}metrics.listen = \"unix:{}\"\n", socket.display())).unwrap();
+    bed.start();
+    bed.account("ann@example.org", &[]);
+    bed.ok(&["vacation", "set", "-a", "ann@example.org", "--text", "Away."]);
+    let client = &mut Client::lmtp(&bed.lmtp()).unwrap();
+    for (subject, code) in [("one", 250), ("two", 250), ("two", 250)] {
+        let message = letter("zoe@example.net", "ann@example.org", subject, "text");
+        let replies = client.deliver("zoe@example.net", &["ann@example.org"], &message).unwrap();
+        assert_eq!(replies[0].code, code, "{replies:?}");
+    }
+    for text in [String::from_utf8(bed.ok(&["metrics"])).unwrap(), fetched(&socket, "/metrics")] {
+        for (name, wanted) in [
+            ("restante_deliveries_total{result=\"filed\"}", 2.0),
+            ("restante_deliveries_total{result=\"again\"}", 1.0),
+            ("restante_deliveries_total{result=\"deferred\"}", 0.0),
+            ("restante_delivery_seconds_count", 3.0),
+            ("restante_vacation_decisions_total{reason=\"answered\"}", 1.0),
+            ("restante_vacation_decisions_total{reason=\"already-told\"}", 1.0),
+            ("restante_lmtp_sessions", 1.0),
+        ] {
+            assert_eq!(value(&text, name), Some(wanted), "{name}\n{text}");
+        }
+        assert!(value(&text, "restante_store{of=\"syncs\"}").is_some_and(|syncs| syncs > 0.0), "{text}");
+    }
+    // Nothing else is served there.
+    let refused = fetched(&socket, "/jmap");
+    assert!(refused.starts_with("HTTP/1.1 404"), "{refused}");
+    bed.finish();
+}
