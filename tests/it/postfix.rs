@@ -1,178 +1,18 @@
-//! Behind a real Postfix, started here on loopback with a queue of its own: smtpd, queue, LMTP over the Unix socket,
-//! store, reply, Postfix again, and delivered to the sender's account.
+//! Behind a real Postfix: smtpd, queue, LMTP over the Unix socket, store, reply, Postfix again, and delivered to the
+//! sender's account.
 
-use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::net::{TcpListener, TcpStream};
+use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-use rustix::process::{Pid, Signal, kill_process};
+use std::time::Duration;
 
 use crate::bed::{Bed, PROGRAM};
-use crate::mail::{Client, Reply, letter};
-use crate::{lacking, program};
-
-const DAEMONS: &str = "/usr/lib/postfix/sbin";
-
-struct Postfix {
-    dir: PathBuf,
-    port: u16,
-    master: Child,
-}
-
-impl Postfix {
-    fn start(dir: &Path, port: u16, lmtp: &Path) -> Self {
-        let dir = dir.join("postfix");
-        let (conf, queue, data) = (dir.join("conf"), dir.join("queue"), dir.join("data"));
-        for folder in [&conf, &queue, &data] {
-            fs::create_dir_all(folder).unwrap();
-            fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
-        }
-        assert!(Command::new("chown").arg("postfix").arg(&data).status().unwrap().success());
-        let main = format!(
-            "compatibility_level = 3.6
-queue_directory = {queue}
-data_directory = {data}
-command_directory = /usr/sbin
-daemon_directory = {DAEMONS}
-mail_owner = postfix
-setgid_group = postdrop
-maillog_file = {log}
-maillog_file_prefixes = {log}
-inet_interfaces = 127.0.0.1
-inet_protocols = ipv4
-smtp_dns_support_level = disabled
-smtpd_peername_lookup = no
-myhostname = mx.test.example
-mydestination =
-mynetworks = 127.0.0.0/8
-alias_maps =
-local_recipient_maps =
-local_transport = error:no local mail
-default_transport = error:no mail leaves this test
-minimal_backoff_time = 1s
-queue_run_delay = 1s
-virtual_mailbox_domains = example.org example.net pipe.example
-transport_maps = inline:{{ {{ pipe.example = restante: }} }}
-restante_destination_recipient_limit = 1
-virtual_transport = lmtp:unix:{lmtp}
-lmtp_send_xforward_command = yes
-smtpd_relay_restrictions = reject_unauth_destination
-smtpd_recipient_restrictions = reject_unauth_destination, reject_unverified_recipient
-unverified_recipient_reject_code = 550
-address_verify_poll_delay = 1s
-",
-            queue = queue.display(),
-            data = data.display(),
-            log = dir.join("log").display(),
-            lmtp = lmtp.display(),
-        );
-        fs::write(conf.join("main.cf"), main).unwrap();
-        let mut services = format!("127.0.0.1:{port} inet n - n - - smtpd\n");
-        for (name, private, unprivileged, wake, most, command) in [
-            ("pickup", "n", "-", "60", "1", "pickup"),
-            ("cleanup", "n", "-", "-", "0", "cleanup"),
-            ("qmgr", "n", "-", "300", "1", "qmgr"),
-            ("rewrite", "-", "-", "-", "-", "trivial-rewrite"),
-            ("bounce", "-", "-", "-", "0", "bounce"),
-            ("defer", "-", "-", "-", "0", "bounce"),
-            ("trace", "-", "-", "-", "0", "bounce"),
-            ("verify", "-", "-", "-", "1", "verify"),
-            ("flush", "n", "-", "1000?", "0", "flush"),
-            ("proxymap", "-", "-", "-", "-", "proxymap"),
-            ("proxywrite", "-", "-", "-", "1", "proxymap"),
-            ("error", "-", "-", "-", "-", "error"),
-            ("retry", "-", "-", "-", "-", "error"),
-            ("lmtp", "-", "-", "-", "-", "lmtp"),
-            ("anvil", "-", "-", "-", "1", "anvil"),
-            ("scache", "-", "-", "-", "1", "scache"),
-            ("tlsmgr", "-", "-", "1000?", "1", "tlsmgr"),
-        ] {
-            writeln!(services, "{name} unix {private} {unprivileged} n {wake} {most} {command}").unwrap();
-        }
-        services.push_str("postlog unix-dgram n - n - 1 postlogd\n");
-        writeln!(services, "restante unix - n n - - pipe\n{}", pipe_options(dir.parent().unwrap())).unwrap();
-        fs::write(conf.join("master.cf"), services).unwrap();
-
-        let check = Command::new(program("postfix").unwrap()).arg("-c").arg(&conf).arg("check").output().unwrap();
-        assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stderr));
-        let errors = File::create(dir.join("errors")).unwrap();
-        let master = Command::new(Path::new(DAEMONS).join("master"))
-            .arg("-c")
-            .arg(&conf)
-            .arg("-d")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(errors)
-            .spawn()
-            .unwrap();
-        let postfix = Self { dir, port, master };
-        let until = Instant::now() + Duration::from_secs(20);
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(Instant::now() < until, "Postfix does not come up:\n{}", postfix.log());
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        postfix
-    }
-
-    fn log(&self) -> String {
-        let read = |name: &str| fs::read_to_string(self.dir.join(name)).unwrap_or_default();
-        read("errors") + &read("log")
-    }
-
-    /// One message over SMTP; the reply to its recipient, or to the data.
-    fn send(&self, sender: &str, recipient: &str, message: &[u8]) -> Reply {
-        let mut client = Client::smtp(self.port).unwrap();
-        assert!(client.command(&format!("MAIL FROM:<{sender}>")).unwrap().ok());
-        let to = client.command(&format!("RCPT TO:<{recipient}>")).unwrap();
-        if !to.ok() {
-            return to;
-        }
-        assert_eq!(client.command("DATA").unwrap().code, 354);
-        client.send(&crate::mail::stuffed(message)).unwrap();
-        client.reply().unwrap()
-    }
-}
-
-/// What the README says of the pipe(8) transport, for the program and the user of a test.
-fn pipe_options(bed: &Path) -> String {
-    let readme = fs::read_to_string(crate::root().join("README.md")).unwrap();
-    let line = readme.lines().find(|line| line.starts_with("  flags=")).expect("the README's line for master.cf");
-    let program = format!("{} --config {}", piped(bed).display(), bed.join("restante.toml").display());
-    assert!(line.contains(" user=restante ") && line.contains("=/usr/bin/restante "), "{line}");
-    line.replace("user=restante", "user=nobody").replace("/usr/bin/restante", &program)
-}
-
-/// Where pipe(8), which is not root, finds the program.
-fn piped(bed: &Path) -> PathBuf {
-    bed.join("program")
-}
-
-impl Drop for Postfix {
-    fn drop(&mut self) {
-        kill_process(Pid::from_child(&self.master), Signal::TERM).ok();
-        self.master.wait().ok();
-        if std::thread::panicking() {
-            println!("Postfix said:\n{}", self.log());
-        }
-    }
-}
-
-/// A port that was free a moment ago.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
+use crate::mail::{Client, letter};
+use crate::mta::{Postfix, free_port, is_here, piped};
 
 #[test]
 fn from_smtpd_to_the_store_to_the_reply_and_back() {
-    if program("postfix").is_none() || !Path::new(DAEMONS).join("master").exists() {
-        return lacking("Postfix");
-    }
-    if !rustix::process::getuid().is_root() {
-        return lacking("root, as whom alone Postfix starts");
+    if !is_here() {
+        return;
     }
     let port = free_port();
     let mut bed = Bed::new(&format!("relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n"));
@@ -182,7 +22,7 @@ fn from_smtpd_to_the_store_to_the_reply_and_back() {
     bed.account("bob@example.org", &["--display-name", "Bob"]);
     bed.account("alice@example.net", &[]);
     bed.ok(&["vacation", "set", "-a", "bob@example.org", "--subject", "Away", "--text", "Back on Monday."]);
-    let postfix = Postfix::start(&bed.dir, port, &bed.lmtp());
+    let postfix = Postfix::start(&bed.dir, port, &bed.lmtp(), "");
     let most = Duration::from_secs(60);
     let inbox = |account: &str| bed.mail(account).len();
 
@@ -235,11 +75,8 @@ fn from_smtpd_to_the_store_to_the_reply_and_back() {
 
 #[test]
 fn by_pipe_as_the_readme_has_it() {
-    if program("postfix").is_none() || !Path::new(DAEMONS).join("master").exists() {
-        return lacking("Postfix");
-    }
-    if !rustix::process::getuid().is_root() {
-        return lacking("root, as whom alone Postfix starts");
+    if !is_here() {
+        return;
     }
     let port = free_port();
     let mut bed = Bed::new("control.administrators = [\"nobody\"]\n");
@@ -248,7 +85,7 @@ fn by_pipe_as_the_readme_has_it() {
     fs::set_permissions(bed.lmtp(), fs::Permissions::from_mode(0o666)).unwrap();
     bed.account("ann@pipe.example", &[]);
     bed.account("alice@example.net", &[]);
-    let postfix = Postfix::start(&bed.dir, port, &bed.lmtp());
+    let postfix = Postfix::start(&bed.dir, port, &bed.lmtp(), "");
     let most = Duration::from_secs(60);
     let subjects = |account: &str| bed.mail(account).into_iter().map(|mail| mail.subject).collect::<Vec<_>>();
 
