@@ -1,4 +1,4 @@
-//! `mailbox list|create|rename|move|remove|role|subscribe`.
+//! `mailbox list|create|rename|move|remove|role|set|subscribe`.
 
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -72,6 +72,21 @@ pub enum MailboxCommand {
         /// Its role, such as archive; "" for none.
         role: String,
     },
+    /// Give a mailbox an attribute, such as color '#336699'.
+    ///
+    /// A mailbox may have up to 16 of them, under names of your choice. A color is # and six hexadecimal digits; what other
+    /// names mean is for whoever reads them to say.
+    Set {
+        /// Whose.
+        #[command(flatten)]
+        whose: Whose,
+        /// Which.
+        mailbox: String,
+        /// Its name: lower-case letters, digits, ".", "-" and "_".
+        name: String,
+        /// Its value; "" takes the attribute away.
+        value: String,
+    },
     /// Subscribe to a mailbox.
     Subscribe {
         /// Whose.
@@ -100,6 +115,11 @@ pub(super) async fn run(command: MailboxCommand, context: &Context) -> Result<()
         }
         MailboxCommand::Role { whose, mailbox, role } => {
             change(context, &whose, json!({"mailbox": mailbox, "role": role}), "changed").await
+        }
+        MailboxCommand::Set { whose, mailbox, name, value } => {
+            let value = if value.is_empty() { Value::Null } else { value.into() };
+            let attributes = Value::Object([(name, value)].into_iter().collect());
+            change(context, &whose, json!({"mailbox": mailbox, "attributes": attributes}), "changed").await
         }
         MailboxCommand::Subscribe { whose, mailbox, off } => {
             let done = if off { "no longer subscribed" } else { "subscribed" };
@@ -135,10 +155,12 @@ async fn list(who: &Whose, context: &Context) -> Result<(), Failure> {
         cells.push(if row["isSubscribed"] == true { "yes" } else { "no" }.to_owned());
         let counts = ["totalEmails", "unreadEmails", "totalThreads", "unreadThreads"];
         cells.extend(counts.iter().map(|key| text(&row[*key])));
+        let attributes = row["attributes"].as_object().into_iter().flatten();
+        cells.push(attributes.map(|(name, value)| format!("{name}={}", text(value))).collect::<Vec<_>>().join(" "));
         cells
     };
     let rows = answer["list"].as_array().into_iter().flatten().map(row).collect();
-    output::table(&["ID", "PATH", "ROLE", "SUBSCRIBED", "EMAILS", "UNREAD", "THREADS", "UNREAD"], rows);
+    output::table(&["ID", "PATH", "ROLE", "SUBSCRIBED", "EMAILS", "UNREAD", "THREADS", "UNREAD", "ATTRIBUTES"], rows);
     Ok(())
 }
 

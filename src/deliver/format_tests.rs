@@ -116,6 +116,8 @@ fn script(engine: Arc<Memory>) {
             let (id, email) = &emails[1];
             txn.update_email(*id, email.mailboxes.clone(), ["$seen".to_owned(), "$flagged".to_owned()].into())?;
             txn.keep(MailboxUid(1), View::Unseen, 99)?;
+            txn.update_mailbox(MailboxUid(1), |row| drop(row.attributes.insert("color".into(), "#1e90ff".into())))?;
+            txn.subscribe(MailboxUid(1), bob, true)?;
             txn.destroy_email(emails[3].0)
         })
         .unwrap();

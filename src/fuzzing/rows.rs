@@ -181,6 +181,7 @@ impl Keys {
             (vec![a, u, v, s, e], key::index(account, listing, email)),
             (vec![a, u, v, n, e], key::thread_index(account, uid, self.view, ThreadId(n), email)),
             (vec![a, u], key::mailbox(account, uid)),
+            (vec![a, u, a], key::subscription(account, uid, account)),
             (then_hash(&[a]), key::thread_ref(account, &ThreadKey(self.hash))),
             (then_hash(&[]), key::blob(&BlobHash(self.hash))),
             ([then_hash(&[]), vec![a, e]].concat(), key::blob_ref(&BlobHash(self.hash), account, email)),

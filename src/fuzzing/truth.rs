@@ -1,6 +1,6 @@
 //! The store as a whole, against a model of what must be in it and against its own checker.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Choices, bounded};
@@ -14,6 +14,8 @@ use crate::store::engine::{Batch, Engine, Put, Table};
 use crate::store::{EncodedMessage, Error, NewEmail, NewMailbox, Options, Store, Txn};
 
 const ACCOUNT: AccountId = AccountId(1);
+/// Who may be subscribed to mailboxes of the other.
+const BOB: AccountId = AccountId(2);
 const START: i64 = 1_795_251_600_000;
 /// Commits of one run.
 const COMMITS: usize = 48;
@@ -61,12 +63,20 @@ pub fn damage(data: &[u8]) {
     }
 }
 
+/// What the owner chose for a mailbox, and who is subscribed to it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Chosen {
+    attributes: BTreeMap<String, String>,
+    subscribed: BTreeSet<AccountId>,
+}
+
 /// A store, and what must be in it.
 struct Model {
     engine: Arc<Memory>,
     clock: Arc<Fixed>,
     store: Store,
     mailboxes: Vec<MailboxUid>,
+    chosen: BTreeMap<MailboxUid, Chosen>,
     live: Vec<EmailId>,
     queued: Vec<ActionId>,
 }
@@ -76,7 +86,8 @@ impl Model {
         let engine = Arc::new(Memory::new());
         let clock = Arc::new(Fixed::at(UtcMillis(START)));
         let store = Store::over(engine.clone(), &Options::small(), clock.clone()).unwrap();
-        let mut model = Self { engine, clock, store, mailboxes: Vec::new(), live: Vec::new(), queued: Vec::new() };
+        let (mailboxes, chosen, live, queued) = (Vec::new(), BTreeMap::new(), Vec::new(), Vec::new());
+        let mut model = Self { engine, clock, store, mailboxes, chosen, live, queued };
         let row = AccountRow {
             quota_emails: Some(20),
             ..AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(START))
@@ -89,6 +100,14 @@ impl Model {
             });
             made.collect::<Result<Vec<_>, Error>>()
         });
+        let bob = AccountRow { name: "bob".into(), primary: Address::from_parts("bob", "example.org"), ..row };
+        let made = model.store.commit(BOB, |txn| {
+            txn.set_account(&bob);
+            Ok(())
+        });
+        made.unwrap().1.wait_blocking().unwrap();
+        let first = Chosen { subscribed: [ACCOUNT].into(), ..Chosen::default() };
+        model.chosen = model.mailboxes.iter().map(|uid| (*uid, first.clone())).collect();
         model
     }
 
@@ -100,7 +119,7 @@ impl Model {
 
     fn change(&mut self, choices: &mut Choices<'_>, n: usize) {
         self.clock.advance(std::time::Duration::from_millis(choices.0.len() as u64 % 3));
-        match choices.below(8) {
+        match choices.below(9) {
             0..=2 => self.deliver(choices, n),
             3 | 4 => self.update(choices),
             5 if !self.live.is_empty() => {
@@ -109,6 +128,7 @@ impl Model {
             }
             6 => self.deeds(choices),
             7 => self.respond(choices),
+            8 => self.choose(choices),
             _ => {}
         }
     }
@@ -202,6 +222,43 @@ impl Model {
         self.commit(|txn| txn.set_vacation(&response));
     }
 
+    /// An attribute, or a subscription: what may be takes one change number if it changes anything, what may not is refused.
+    fn choose(&mut self, choices: &mut Choices<'_>) {
+        let (what, uid) = (choices.octet(), self.mailboxes[choices.below(self.mailboxes.len())]);
+        let mut wanted = self.chosen[&uid].clone();
+        let before = self.store.view().account_state(ACCOUNT).unwrap().modseq;
+        let changed = if what & 1 == 0 {
+            let names = ["color", "note", "of-the-owner", "Bad"];
+            let values = ["#1e90ff", "#FF8800", "blue", "two words", "", "line\nend"];
+            let (name, value) = (names[choices.below(names.len())], values[choices.below(values.len())]);
+            if value.is_empty() {
+                wanted.attributes.remove(name);
+            } else {
+                wanted.attributes.insert(name.to_owned(), value.to_owned());
+            }
+            let attributes = wanted.attributes.clone();
+            let done = self.store.commit(ACCOUNT, |txn| txn.update_mailbox(uid, |row| row.attributes = attributes));
+            // The sentence of `prove_attribute`, on this small universe.
+            let is_good = value.is_empty()
+                || name != "Bad" && !value.contains('\n') && (name != "color" || value.starts_with('#'));
+            assert_eq!(is_good, done.is_ok(), "{name}={value}");
+            done
+        } else {
+            let (who, on) = (if what & 2 == 0 { ACCOUNT } else { BOB }, what & 4 == 0);
+            if on {
+                wanted.subscribed.insert(who);
+            } else {
+                wanted.subscribed.remove(&who);
+            }
+            self.store.commit(ACCOUNT, |txn| txn.subscribe(uid, who, on))
+        };
+        let Ok((changed, ticket)) = changed else { return };
+        ticket.wait_blocking().unwrap();
+        let after = self.store.view().account_state(ACCOUNT).unwrap().modseq;
+        assert_eq!((changed, after.0), (wanted != self.chosen[&uid], before.0 + u64::from(changed)));
+        self.chosen.insert(uid, wanted);
+    }
+
     /// At least one.
     fn some_mailboxes(&self, bits: u8) -> BTreeSet<MailboxUid> {
         let chosen = self.mailboxes.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1);
@@ -213,10 +270,14 @@ impl Model {
     fn finish(mut self) {
         self.live.sort_unstable();
         self.queued.sort_unstable();
-        let Self { engine, clock, store, live, queued, .. } = self;
-        clean(&store, &live, &queued);
+        let Self { engine, clock, store, chosen, live, queued, .. } = self;
+        let prove = |store: &Store| {
+            clean(store, &live, &queued);
+            assert_eq!(all_chosen(store), chosen);
+        };
+        prove(&store);
         drop(store);
-        clean(&Store::over(engine, &Options::small(), clock).unwrap(), &live, &queued);
+        prove(&Store::over(engine, &Options::small(), clock).unwrap());
     }
 }
 
@@ -228,6 +289,19 @@ fn clean(store: &Store, live: &[EmailId], queued: &[ActionId]) {
     assert_eq!(emails, live, "newest first is the order of the ids");
     let actions: Vec<ActionId> = view.outbox(ACCOUNT).unwrap().into_iter().map(|action| action.id).collect();
     assert_eq!(actions, queued);
+}
+
+fn all_chosen(store: &Store) -> BTreeMap<MailboxUid, Chosen> {
+    let view = store.view();
+    let of = |user| view.subscribed(ACCOUNT, user).unwrap();
+    let (own, bobs) = (of(ACCOUNT), of(BOB));
+    let one = |(uid, mailbox): (MailboxUid, crate::model::Mailbox)| {
+        let mut subscribed: BTreeSet<AccountId> = own.contains(&uid).then_some(ACCOUNT).into_iter().collect();
+        subscribed.extend(view.subscribers(ACCOUNT, uid, AccountId(0), 9).unwrap());
+        assert_eq!(subscribed.contains(&BOB), bobs.contains(&uid));
+        (uid, Chosen { attributes: mailbox.attributes, subscribed })
+    };
+    view.mailboxes(ACCOUNT).unwrap().into_iter().map(one).collect()
 }
 
 fn keywords(bits: u8) -> BTreeSet<String> {

@@ -133,6 +133,17 @@ impl Args<'_> {
         }
     }
 
+    /// Texts by name; a null takes a name away.
+    pub(super) fn patch(&self, key: &str) -> Result<Vec<(String, Option<String>)>, MethodError> {
+        let Some(value) = self.get(key) else { return Ok(Vec::new()) };
+        let wanted = || Self::bad(key, "an object of texts and nulls");
+        let one = |(name, value): (&String, &Value)| match value {
+            Value::Null => Some((name.clone(), None)),
+            value => value.as_str().map(|text| (name.clone(), Some(text.to_owned()))),
+        };
+        value.as_object().and_then(|all| all.iter().map(one).collect()).ok_or_else(wanted)
+    }
+
     pub(super) fn address(&self, key: &str) -> Result<Address, MethodError> {
         let text = self.text(key)?;
         address(&text)

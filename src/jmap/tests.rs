@@ -370,6 +370,16 @@ fn mailboxes_are_made_changed_and_removed() {
     assert_eq!(change(json!({"mailbox": "important", "role": ""}))["role"], json!(null));
     assert_eq!(change(json!({"mailbox": "Work", "role": "boss"}))["type"], "invalidArguments");
     assert_eq!(change(json!({"mailbox": "Work", "isSubscribed": false, "sortOrder": 9}))["isSubscribed"], false);
+    let attributes = |patch: Value| change(json!({"mailbox": "Work", "attributes": patch}));
+    assert_eq!(
+        attributes(json!({"color": "#1e90ff", "note": "x"}))["attributes"],
+        json!({"color": "#1e90ff", "note": "x"})
+    );
+    assert_eq!(attributes(json!({"note": null}))["attributes"], json!({"color": "#1e90ff"}));
+    assert_eq!(attributes(json!({"color": "blue"}))["type"], "conflict");
+    assert_eq!(attributes(json!({"color": 1}))["type"], "invalidArguments");
+    assert_eq!(ask("Mailbox/add", json!({"path": "Play", "attributes": {"A": "x"}}))["type"], "conflict");
+    assert!(!paths().contains(&"Play".to_owned()), "all or nothing");
     // With mail in it, or others below it, it stays.
     let inbox = ask("Mail/list", json!({}))["list"][0]["id"].clone();
     ask("Mail/move", json!({"ids": [inbox], "mailbox": "Work/2027"}));

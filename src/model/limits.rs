@@ -88,6 +88,16 @@ pub const JSON_DEPTH: usize = 64;
 /// Mailboxes of an account (RFC 8620 §5.3 overQuota): every change of one reads their names.
 pub const MAILBOXES: usize = 10_000;
 
+/// Attributes of a mailbox, and octets of a name and of a value, and of all of them together: the row they stand in is
+/// written again with every email that changes a count of the mailbox.
+pub const ATTRIBUTES: usize = 16;
+/// See `ATTRIBUTES`.
+pub const ATTRIBUTE_NAME_OCTETS: usize = 32;
+/// See `ATTRIBUTES`.
+pub const ATTRIBUTE_OCTETS: usize = 255;
+/// See `ATTRIBUTES`.
+pub const ATTRIBUTES_OCTETS: usize = 1024;
+
 /// Mailboxes above one another (RFC 8621 §1.3.1 maxMailboxDepth).
 pub const MAILBOX_DEPTH: usize = 16;
 

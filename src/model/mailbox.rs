@@ -1,6 +1,9 @@
 //! Mailboxes (RFC 8621 §2).
 
+use std::collections::BTreeMap;
+
 use super::id::{MailboxUid, ModSeq};
+use super::limits;
 use super::listing::Kept;
 
 /// A mailbox as it is stored.
@@ -16,8 +19,10 @@ pub struct Mailbox {
     pub sort_order: u32,
     /// The owner's rights, one bit each in the order of RFC 8621 §2 (mayReadItems is bit 0).
     pub rights: u16,
-    /// RFC 8621 §2 isSubscribed, of the owner.
+    /// RFC 8621 §2 isSubscribed, of the owner. Of others it stands in rows of their own.
     pub subscribed: bool,
+    /// What the owner chose for it, by name: see `prove_attribute`.
+    pub attributes: BTreeMap<String, String>,
     /// The four counts.
     pub counts: Counts,
     /// When it was made.
@@ -34,6 +39,31 @@ pub struct Mailbox {
 
 /// Every right of RFC 8621 §2.
 pub const ALL_RIGHTS: u16 = (1 << 9) - 1;
+
+/// The attribute that says in which colour a mailbox is shown.
+pub const COLOR: &str = "color";
+
+/// Whether a mailbox may have an attribute of this name and value; if not, what is wanted. A name is a lower-case letter and
+/// then such letters, digits, `.`, `-` and `_`; a value is a text of one line. `color` is `#` and six hexadecimal digits; of
+/// other names the values mean nothing to the server.
+///
+/// # Errors
+/// What is wanted.
+pub fn prove_attribute(name: &str, value: &str) -> Result<(), &'static str> {
+    let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-' | '_');
+    let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
+    if !begins || !name.chars().all(is_word) || name.len() > limits::ATTRIBUTE_NAME_OCTETS {
+        return Err("a name is a lower-case letter and then up to 31 such letters, digits, \".\", \"-\" and \"_\"");
+    }
+    if value.is_empty() || value.len() > limits::ATTRIBUTE_OCTETS || value.chars().any(char::is_control) {
+        return Err("a value has 1 to 255 octets and no control characters");
+    }
+    let is_color = |digits: &str| digits.len() == 6 && digits.chars().all(|c| c.is_ascii_hexdigit());
+    if name == COLOR && !value.strip_prefix('#').is_some_and(is_color) {
+        return Err("a color is # and six hexadecimal digits");
+    }
+    Ok(())
+}
 
 /// The counts of RFC 8621 §2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -20,6 +20,7 @@
 //! threads              account:4 thread:8
 //! thread_by_modseq     account:4 modseq:8
 //! mailboxes            account:4 mailbox:4
+//! subscriptions        account:4 mailbox:4 subscriber:4
 //! thread_refs          account:4 hash of id:16 hash of subject:16
 //! blobs                hash:32
 //! blob_frames          hash:32 number:4
@@ -227,10 +228,16 @@ pub fn thread_index(account: AccountId, uid: MailboxUid, view: View, thread: Thr
     Key(thread_index_of(account, uid, view, thread)).u64(email.0).0
 }
 
-/// `mailboxes`.
+/// `mailboxes`; prefix of `subscriptions`.
 #[must_use]
 pub fn mailbox(account: AccountId, uid: MailboxUid) -> Vec<u8> {
     Key::of(account).u32(uid.0).0
+}
+
+/// `subscriptions`: of an account's mailbox, by who is subscribed.
+#[must_use]
+pub fn subscription(account: AccountId, uid: MailboxUid, subscriber: AccountId) -> Vec<u8> {
+    Key::of(account).u32(uid.0).u32(subscriber.0).0
 }
 
 /// `thread_refs`.

@@ -42,6 +42,12 @@ fn mail_is_destroyed_and_restored_and_each_is_told_of() {
     bed.ok(&["mailbox", "move", "-a", ANN, "Work/2027", ""]);
     bed.ok(&["mailbox", "role", "-a", ANN, "2027", ""]);
     bed.ok(&["mailbox", "subscribe", "-a", ANN, "2027", "--off"]);
+    bed.ok(&["mailbox", "set", "-a", ANN, "2027", "color", "#1e90ff"]);
+    bed.ok(&["mailbox", "set", "-a", ANN, "2027", "note", "soon"]);
+    bed.ok(&["mailbox", "set", "-a", ANN, "2027", "note", ""]);
+    assert_eq!(code(&bed.run(&["mailbox", "set", "-a", ANN, "2027", "color", "blue"])), 64);
+    let shown = String::from_utf8(bed.ok(&["mailbox", "list", "-a", ANN])).unwrap();
+    assert!(shown.lines().any(|line| line.contains("2027") && line.ends_with("color=#1e90ff")), "{shown}");
     let boxes = bed.rows(&["mailbox", "list", "-a", ANN]);
     let renamed = boxes.iter().find(|row| row["path"] == "2027").unwrap();
     assert_eq!((&renamed["totalEmails"], &renamed["isSubscribed"]), (&1.into(), &false.into()));

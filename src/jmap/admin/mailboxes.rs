@@ -50,6 +50,7 @@ fn describe(all: &[(MailboxUid, Mailbox)], uid: MailboxUid, mailbox: &Mailbox) -
         "id": uid.to_string(), "path": path(all, mailbox), "name": mailbox.name,
         "parentId": mailbox.parent.map(|uid| uid.to_string()), "role": mailbox.role.map(Role::name),
         "sortOrder": mailbox.sort_order, "isSubscribed": mailbox.subscribed,
+        "attributes": mailbox.attributes,
         "totalEmails": counts.total_emails, "unreadEmails": counts.unread_emails,
         "totalThreads": counts.total_threads, "unreadThreads": counts.unread_threads,
     })
@@ -93,7 +94,12 @@ pub(super) fn add(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     let role = role(arguments)?.flatten();
     let sort_order = sort_order(arguments)?.unwrap_or(0);
     let new = NewMailbox { name: name.to_owned(), parent, role, sort_order };
-    done(context, account, |txn| txn.create_mailbox(&new))
+    let attributes = arguments.patch("attributes")?;
+    done(context, account, |txn| {
+        let uid = txn.create_mailbox(&new)?;
+        txn.update_mailbox(uid, |row| patch(row, attributes))?;
+        Ok(uid)
+    })
 }
 
 pub(super) fn change(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
@@ -110,8 +116,10 @@ pub(super) fn change(context: &Context, arguments: &Args<'_>) -> Result<Value, M
     };
     let (role, sort_order) = (role(arguments)?, sort_order(arguments)?);
     let subscribed = arguments.get("isSubscribed").map(|_| arguments.flag("isSubscribed")).transpose()?;
+    let attributes = arguments.patch("attributes")?;
     done(context, account, |txn| {
         txn.update_mailbox(uid, |row| {
+            patch(row, attributes);
             if let Some(name) = name {
                 row.name = name;
             }
@@ -122,6 +130,15 @@ pub(super) fn change(context: &Context, arguments: &Args<'_>) -> Result<Value, M
         })?;
         Ok(uid)
     })
+}
+
+fn patch(row: &mut Mailbox, attributes: Vec<(String, Option<String>)>) {
+    for (name, value) in attributes {
+        match value {
+            Some(value) => drop(row.attributes.insert(name, value)),
+            None => drop(row.attributes.remove(&name)),
+        }
+    }
 }
 
 /// With its emails: those that are in no other mailbox are destroyed, in steps; a stop in between leaves a mailbox that

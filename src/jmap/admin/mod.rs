@@ -21,9 +21,9 @@
 //! | Mail/purge * | accountId, and ids or all | purged: by id; notPurged; or with all: count |
 //! | Mail/move * | accountId, ids, mailbox, also: keep it where it is, too | moved: by id; notMoved |
 //! | Mail/flag * | accountId, ids, add, remove: keywords | flagged: by id the keywords; notFlagged |
-//! | Mailbox/list * | accountId | list: id, path, name, parentId, role, sortOrder, isSubscribed, the four counts |
-//! | Mailbox/add * | accountId, path (all but the last must be there), role, sortOrder | a mailbox |
-//! | Mailbox/change * | accountId, mailbox, and any of name, parent ("" for none), role ("" for none), sortOrder, isSubscribed | a mailbox |
+//! | Mailbox/list * | accountId | list: id, path, name, parentId, role, sortOrder, isSubscribed, attributes: texts by name, the four counts |
+//! | Mailbox/add * | accountId, path (all but the last must be there), role, sortOrder, attributes | a mailbox |
+//! | Mailbox/change * | accountId, mailbox, and any of name, parent ("" for none), role ("" for none), sortOrder, isSubscribed, attributes: texts by name (null takes one away; `color` is #rrggbb) | a mailbox |
 //! | Mailbox/remove * | accountId, mailbox, emails: with what is in it | emails: how many were taken out |
 //! | Mail/deliver | sender, recipients, message (octets) | outcomes: recipient, reply |
 //! | Mail/index * | accountId, after, limit | mailboxes: id, inbox, names, role; list, newest first: id, mailboxIds, keywords, size |

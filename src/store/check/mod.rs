@@ -9,7 +9,8 @@
 //!    belong to the current generation. 8. Queued actions and wake-up hints point at each other. 9. Quota equals the sum of
 //!    sizes. 10. A tombstone holds what restoring it needs, or nothing; a dead thread's row goes with the email that was its
 //!    last; nothing is kept of emails that are not there. 11. Every message is held by an email, or is to be looked at by the
-//!    collection. 12. No low mark is above the newest change.
+//!    collection. 12. No low mark is above the newest change. 13. Subscriptions are to
+//!    mailboxes that there are.
 //!
 //! Each table of an account is read once, in key order, beside what should stand there (`rows`); what decides that is the
 //! account's `census`. An account of a million emails takes less than 100 MB while it is checked, and nothing afterwards.
@@ -286,6 +287,7 @@ pub(super) fn account<'a>(
     checker.listings()?;
     checker.deeds()?;
     checker.search()?;
+    checker.subscriptions()?;
     checker.remains()?;
     checker.state()
 }

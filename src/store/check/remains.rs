@@ -4,13 +4,33 @@ use std::collections::HashSet;
 
 use super::rows::Rows;
 use super::{Checker, Fault, Hear, Mend, Pace, emails};
-use crate::model::{AccountId, BlobHash, EmailId, ModSeq};
+use crate::model::{AccountId, BlobHash, EmailId, MailboxUid, ModSeq};
 use crate::store::engine::{Read, Table};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
 use crate::store::row::{Blob, FRAME, Noted, Octets, Row, Sweep, decode_frame};
 
 impl Checker<'_> {
+    /// Every subscription is to a mailbox that there is, and not its owner's. Of a destroyed one they go by and by; those of
+    /// accounts that are gone say nothing, for no account has their ids again.
+    pub(super) fn subscriptions(&self) -> Result<(), Error> {
+        let mut rows = self.rows(Table::Subscriptions, &key::account(self.account));
+        while let Some((key, value)) = rows.next()? {
+            let mut parts = Parts::of(Table::Subscriptions, &key);
+            let whose = parts.u32().and_then(|subscriber| Ok((AccountId(subscriber), MailboxUid(parts.u32()?))));
+            let holds = |(subscriber, uid): &(AccountId, MailboxUid)| {
+                let is_other = *subscriber != self.account && *subscriber != AccountId::SITE;
+                key.len() == 12 && is_other && self.census.mailboxes.contains_key(uid)
+            };
+            if whose.ok().filter(holds).is_none() {
+                self.tell(Table::Subscriptions, &key, "to no mailbox, or of nobody", Mend::Delete, true)?;
+            } else if value != [1] {
+                self.expect(Table::Subscriptions, &key, Some(&value), vec![1])?;
+            }
+        }
+        Ok(())
+    }
+
     /// No note is of the future, and what upkeep remembers can be read.
     pub(super) fn remains(&self) -> Result<(), Error> {
         let own = key::account(self.account);

@@ -8,7 +8,7 @@ use crate::store::key::{self, Parts};
 use crate::store::row::Row;
 
 /// The tables whose keys begin with the account, but for its own row and state, which go last.
-const OWNED: [Table; 24] = [
+const OWNED: [Table; 25] = [
     Table::EmailMetadata,
     Table::EmailByModseq,
     Table::EmailByThread,
@@ -22,6 +22,7 @@ const OWNED: [Table; 24] = [
     Table::Threads,
     Table::ThreadByModseq,
     Table::Mailboxes,
+    Table::Subscriptions,
     Table::ThreadRefs,
     Table::Deliveries,
     Table::DeliveryByTime,

@@ -92,9 +92,14 @@ impl Txn<'_> {
 
     /// Deletes up to `most` rows of listings under a prefix; gives how many.
     pub(super) fn delete_rows_under(&mut self, prefix: &[u8], most: usize) -> Result<usize, Error> {
+        let tables = [Table::MailboxEmailIndex, Table::MailboxEmailList, Table::MailboxRank, Table::MailboxThreadIndex];
+        self.delete_rows_in(&tables, prefix, most)
+    }
+
+    /// Deletes up to `most` rows of these tables under a prefix; gives how many.
+    pub(super) fn delete_rows_in(&mut self, tables: &[Table], prefix: &[u8], most: usize) -> Result<usize, Error> {
         let mut gone: Vec<(Table, Vec<u8>)> = Vec::new();
-        for table in [Table::MailboxEmailIndex, Table::MailboxEmailList, Table::MailboxRank, Table::MailboxThreadIndex]
-        {
+        for table in tables.iter().copied() {
             if gone.len() < most {
                 self.scan(table, prefix, &after(prefix), false, &mut |key, _| {
                     gone.push((table, key.to_vec()));

@@ -57,11 +57,12 @@ impl Txn<'_> {
         Ok(uid)
     }
 
-    /// Changes name, parent, role, sort order, subscription or rights: what `change` does to the row, of which the rest is
+    /// Changes name, parent, role, sort order, subscription (the owner's), attributes or rights: what `change` does to the row, of which the rest is
     /// kept as it is. Says whether anything changed.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` as for `create_mailbox`, and where a mailbox would lie under itself.
+    /// `NotFound`; `Conflict` as for `create_mailbox`, and where a mailbox would lie under itself, or its attributes are
+    /// too many, too long or malformed.
     pub fn update_mailbox(&mut self, uid: MailboxUid, change: impl FnOnce(&mut Mailbox)) -> Result<bool, Error> {
         let old = self.live_mailbox(uid)?;
         let mut wish = old.clone();
@@ -73,6 +74,7 @@ impl Txn<'_> {
             sort_order: wish.sort_order,
             rights: wish.rights,
             subscribed: wish.subscribed,
+            attributes: wish.attributes,
             ..old.clone()
         };
         if new == old {
@@ -161,6 +163,15 @@ impl Txn<'_> {
         if row.name.is_empty() || row.name.len() > limits::MAILBOX_NAME_OCTETS || row.name.chars().any(char::is_control)
         {
             return conflict("a name has 1 to 255 octets and no control characters");
+        }
+        for (name, value) in &row.attributes {
+            if let Err(wanted) = mailbox::prove_attribute(name, value) {
+                return conflict(&format!("attribute {name:?}: {wanted}"));
+            }
+        }
+        let octets: usize = row.attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if row.attributes.len() > limits::ATTRIBUTES || octets > limits::ATTRIBUTES_OCTETS {
+            return conflict("it has 16 attributes of 1,024 octets in all, and no more");
         }
         let all: BTreeMap<MailboxUid, Mailbox> = self.view().mailboxes(self.account)?.into_iter().collect();
         if uid.is_none() && all.len() >= limits::MAILBOXES {

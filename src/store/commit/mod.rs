@@ -18,6 +18,7 @@ mod mend;
 mod purge;
 pub(in crate::store) mod rank;
 mod restore;
+mod subscriptions;
 mod sweep;
 mod threads;
 mod vacation;

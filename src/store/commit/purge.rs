@@ -129,6 +129,8 @@ impl Txn<'_> {
     }
 
     fn delete_rows_of(&mut self, uid: MailboxUid, most: usize) -> Result<usize, Error> {
-        self.delete_rows_under(&key::mailbox(self.account, uid), most)
+        let prefix = key::mailbox(self.account, uid);
+        let rows = self.delete_rows_under(&prefix, most)?;
+        Ok(rows + self.delete_rows_in(&[Table::Subscriptions], &prefix, most.saturating_sub(rows))?)
     }
 }

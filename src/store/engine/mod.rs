@@ -74,6 +74,8 @@ tables! {
     ThreadByModseq = "thread_by_modseq",
     /// Mailboxes.
     Mailboxes = "mailboxes",
+    /// Who else than the owner is subscribed to a mailbox.
+    Subscriptions = "subscriptions",
     /// By which messages find their thread.
     ThreadRefs = "thread_refs",
     /// Messages as received.

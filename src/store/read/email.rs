@@ -1,5 +1,7 @@
 //! Emails, threads, mailboxes, listings, messages.
 
+use std::collections::BTreeSet;
+
 use super::View;
 use crate::model::{
     AccountId, BlobHash, EmailContent, EmailId, EmailMetadata, Listing, Mailbox, MailboxUid, ModSeq, Role, ThreadId,
@@ -56,6 +58,47 @@ impl View<'_> {
             out.push(EmailId(Parts::of(Table::BlobRefs, key).u64()?));
             Ok(true)
         })?;
+        Ok(out)
+    }
+
+    /// The mailboxes of an account that a user is subscribed to: of the owner by their rows, of others by rows of their own.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn subscribed(&self, account: AccountId, user: AccountId) -> Result<BTreeSet<MailboxUid>, Error> {
+        let mut out = BTreeSet::new();
+        for (uid, mailbox) in self.mailboxes(account)? {
+            let own = key::subscription(account, uid, user);
+            let is_in = match user == account {
+                true => mailbox.subscribed,
+                false => self.read.get(Table::Subscriptions, &own)?.is_some(),
+            };
+            if is_in {
+                out.insert(uid);
+            }
+        }
+        Ok(out)
+    }
+
+    /// Who else than the owner is subscribed to a mailbox, from `from` on, `limit` at most.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn subscribers(
+        &self,
+        account: AccountId,
+        uid: MailboxUid,
+        from: AccountId,
+        limit: usize,
+    ) -> Result<Vec<AccountId>, Error> {
+        let mut out = Vec::new();
+        if limit > 0 {
+            let (first, end) = (key::subscription(account, uid, from), after(&key::mailbox(account, uid)));
+            self.keys(Table::Subscriptions, &first, &end, |key, _| {
+                out.push(AccountId(Parts::of(Table::Subscriptions, key).u32()?));
+                Ok(out.len() < limit)
+            })?;
+        }
         Ok(out)
     }
 

@@ -85,14 +85,16 @@ fn deliver(store: &Store, account: AccountId, n: u32) -> Result<EmailId, Error> 
 
 /// Two accounts with a row in every table.
 fn life(store: &Store) {
-    for (account, name) in [(ANN, "ann"), (BOB, "bob")] {
-        make(store, account, name);
+    make(store, ANN, "ann");
+    make(store, BOB, "bob");
+    for (account, other) in [(ANN, BOB), (BOB, ANN)] {
         let ids: Vec<EmailId> = (0..40).map(|n| deliver(store, account, n).unwrap()).collect();
         done(store, account, |txn| {
             for id in ids.iter().step_by(7) {
                 let email = txn.view().email(account, *id)?.unwrap();
                 txn.update_email(*id, email.mailboxes.clone(), ["$flagged".to_owned()].into())?;
             }
+            txn.subscribe(MailboxUid(1), other, true)?;
             txn.destroy_email(ids[3])?;
             txn.destroy_email(ids[4])?;
             txn.destroy_email(ids[5])?;
@@ -205,9 +207,12 @@ fn is_made_good(table: Table, damage: Damage) -> bool {
 fn is_silent(table: Table, damage: Damage) -> bool {
     match table {
         Table::Site => true,
-        Table::Addresses | Table::Decisions | Table::ThreadRefs | Table::History | Table::Sweeps => {
-            damage != Damage::Alter
-        }
+        Table::Addresses
+        | Table::Decisions
+        | Table::Subscriptions
+        | Table::ThreadRefs
+        | Table::History
+        | Table::Sweeps => damage != Damage::Alter,
         Table::BlobPurge => damage != Damage::Delete,
         Table::Accounts | Table::AccountState => damage == Damage::Add,
         _ => false,

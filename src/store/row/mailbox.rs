@@ -14,6 +14,10 @@ impl Row for Mailbox {
         out.num(self.sort_order);
         out.num(self.rights);
         out.bool(self.subscribed);
+        out.list(self.attributes.iter(), |out, (name, value)| {
+            out.text(name);
+            out.text(value);
+        });
         let counts = &self.counts;
         for count in [counts.total_emails, counts.unread_emails, counts.total_threads, counts.unread_threads] {
             out.num(count);
@@ -36,6 +40,7 @@ impl Row for Mailbox {
             sort_order: input.num32()?,
             rights: u16::try_from(input.num()?).map_err(|_| Bad("unknown rights"))?,
             subscribed: input.bool()?,
+            attributes: input.list(|input| Ok((input.text()?, input.text()?)))?,
             counts: Counts {
                 total_emails: input.num()?,
                 unread_emails: input.num()?,

@@ -331,6 +331,8 @@ fn a_destroyed_mailbox_leaves_nothing_and_its_end_is_told_for_its_time() {
         let id = bed.deliver(u32::from(n), &[n % 2]);
         bed.done(|txn| txn.update_email(id, BTreeSet::from([archive]), words(&["$flagged"]))).unwrap();
     }
+    make_account(&bed.store, AccountId(2));
+    bed.done(|txn| txn.subscribe(archive, AccountId(2), true)).unwrap();
     // A view half made, and one half dropped: their rows stay behind.
     bed.done(|txn| txn.keep(archive, Filter::Flagged, 2)).unwrap();
     bed.done(|txn| txn.keep(archive, Filter::Unseen, 99)).unwrap();
@@ -349,7 +351,13 @@ fn a_destroyed_mailbox_leaves_nothing_and_its_end_is_told_for_its_time() {
     while bed.done(|txn| txn.clear_mailboxes(2)).unwrap() {
         assert_clean(&bed.store);
     }
-    for table in [Table::MailboxEmailList, Table::MailboxEmailIndex, Table::MailboxRank, Table::MailboxThreadIndex] {
+    for table in [
+        Table::MailboxEmailList,
+        Table::MailboxEmailIndex,
+        Table::MailboxRank,
+        Table::MailboxThreadIndex,
+        Table::Subscriptions,
+    ] {
         assert_eq!(under(table), 0, "{}", table.name());
     }
     assert_clean(&bed.store);

@@ -17,6 +17,7 @@ mod committer;
 mod expiry;
 mod life;
 mod listings;
+mod mailboxes;
 #[cfg(feature = "rocksdb")]
 mod torn;
 

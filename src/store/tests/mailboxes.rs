@@ -1,0 +1,80 @@
+//! Attributes and subscriptions of mailboxes: kept, bounded, told by `changes`, and gone with their mailbox.
+
+use super::life::bed;
+use super::*;
+
+const BOB: AccountId = AccountId(2);
+const INBOX: MailboxUid = MailboxUid(1);
+
+#[test]
+fn attributes_are_kept_and_bounded_and_told_as_a_change_of_the_mailbox() {
+    let bed = bed();
+    let set = |pairs: Vec<(String, String)>| {
+        bed.done(|txn| txn.update_mailbox(INBOX, |row| row.attributes = pairs.into_iter().collect()))
+    };
+    let pairs =
+        |all: &[(&str, &str)]| all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let before = bed.store.view().account_state(ACCOUNT).unwrap().modseq;
+    assert_eq!(set(pairs(&[("color", "#1E90ff"), ("x.note", "of Ann's")])), Ok(true));
+    assert_eq!(set(pairs(&[("color", "#1E90ff"), ("x.note", "of Ann's")])), Ok(false), "a change of nothing is none");
+    let told = bed.store.view().mailbox_changes(ACCOUNT, before).unwrap().unwrap();
+    assert_eq!((told.changes.updated, told.only_counts), (vec![INBOX], false));
+    // A delivery writes the row, and leaves them as they are.
+    bed.deliver(1, &[]);
+    let known = || bed.store.view().mailboxes(ACCOUNT).unwrap()[0].1.attributes.clone();
+    assert_eq!(known().len(), 2);
+    for (name, value) in [
+        ("color", "blue"),
+        ("color", "#12345"),
+        ("color", "#12345g"),
+        ("Color", "#123456"),
+        ("", "x"),
+        ("-x", "x"),
+        ("x y", "x"),
+        ("note", ""),
+        ("note", "two\nlines"),
+        ("n".repeat(33).as_str(), "x"),
+        ("note", "v".repeat(256).as_str()),
+    ] {
+        assert!(matches!(set(pairs(&[(name, value)])), Err(Error::Conflict(_))), "{name}={value}");
+    }
+    let many = |count: u32, octets: usize| (0..count).map(|n| (format!("a{n:02}"), "v".repeat(octets))).collect();
+    assert!(set(many(17, 1)).is_err() && set(many(5, 255)).is_err());
+    assert_eq!(known().len(), 2);
+    assert_eq!(set(many(16, 61)), Ok(true), "1,024 octets");
+    assert_eq!(set(Vec::new()), Ok(true));
+    assert_clean(&bed.store);
+}
+
+#[test]
+fn everybody_is_subscribed_for_himself() {
+    let bed = bed();
+    make_account(&bed.store, BOB);
+    let subscribed = |who| bed.store.view().subscribed(ACCOUNT, who).unwrap();
+    let all: BTreeSet<MailboxUid> = (1..4).map(MailboxUid).collect();
+    assert_eq!((subscribed(ACCOUNT), subscribed(BOB)), (all.clone(), BTreeSet::new()));
+    let before = bed.store.view().account_state(ACCOUNT).unwrap().modseq;
+    let subscribe = |uid, who, on| bed.done(|txn| txn.subscribe(uid, who, on));
+    assert_eq!(subscribe(INBOX, BOB, true), Ok(true));
+    assert_eq!(subscribe(INBOX, BOB, true), Ok(false));
+    assert_eq!(subscribe(MailboxUid(3), BOB, true), Ok(true));
+    assert_eq!(subscribe(INBOX, ACCOUNT, false), Ok(true));
+    assert_eq!(subscribe(INBOX, AccountId(9), true), Err(Error::NotFound("account")));
+    assert_eq!(subscribe(MailboxUid(9), BOB, true), Err(Error::NotFound("mailbox")));
+    assert_eq!(subscribed(ACCOUNT), all.iter().copied().filter(|uid| *uid != INBOX).collect());
+    assert_eq!(subscribed(BOB), BTreeSet::from([INBOX, MailboxUid(3)]));
+    let told = bed.store.view().mailbox_changes(ACCOUNT, before).unwrap().unwrap();
+    assert_eq!((told.changes.updated.len(), told.only_counts), (2, false));
+    assert_eq!(bed.store.view().subscribers(ACCOUNT, INBOX, AccountId(0), 9).unwrap(), [BOB]);
+    assert_eq!(bed.store.view().subscribers(ACCOUNT, INBOX, AccountId(3), 9).unwrap(), []);
+    assert_eq!(subscribe(INBOX, BOB, false), Ok(true));
+    assert_eq!(subscribed(BOB), BTreeSet::from([MailboxUid(3)]));
+    // A destroyed mailbox has no subscribers, and upkeep takes their rows away.
+    bed.done(|txn| txn.destroy_mailbox(MailboxUid(3))).unwrap();
+    assert_eq!(subscribed(BOB), BTreeSet::new());
+    assert_clean(&bed.store);
+    assert_eq!(bed.rows(Table::Subscriptions), 1);
+    while bed.done(|txn| txn.clear_mailboxes(2)).unwrap() {}
+    assert_eq!(bed.rows(Table::Subscriptions), 0);
+    assert_clean(&bed.store);
+}
