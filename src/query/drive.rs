@@ -380,6 +380,22 @@ impl Drive {
         }
     }
 
+    /// Of these emails the store lost all keywords that no other row has: so does the naive account.
+    pub(super) fn forget_keywords(&mut self, ids: &BTreeSet<EmailId>) {
+        for mail in self.now.mails.iter_mut().filter(|mail| ids.contains(&mail.id)) {
+            let is_seen = mail.keywords.contains("$seen");
+            mail.keywords.retain(|word| ["$seen", "$flagged"].contains(&word.as_str()) || word == "$draft" && !is_seen);
+        }
+        let view = self.store.view();
+        for Dead { mail, .. } in self.dead.iter_mut().filter(|dead| ids.contains(&dead.mail.id)) {
+            let row = view.email_or_tombstone(ACCOUNT, mail.id).unwrap().unwrap();
+            assert_eq!(row.mailboxes, mail.mailboxes);
+            assert!(row.keywords.is_subset(&mail.keywords), "{row:?}");
+            assert_eq!(row.has("$flagged"), mail.keywords.contains("$flagged"));
+            mail.keywords = row.keywords;
+        }
+    }
+
     fn at(&self, which: usize) -> Option<usize> {
         which.checked_rem(self.now.mails.len())
     }

@@ -1,6 +1,7 @@
 //! Random histories, random damage of what is derived, a repair: then every question is answered as the naive account does,
 //! and every state of before is refused, or right.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -10,7 +11,7 @@ use super::naive::splice;
 use super::tests::{check_query, config, results, window};
 use super::{Error, QueryChanges, Results, changes};
 use crate::message::rows_or_bare;
-use crate::model::{Mailbox, MailboxUid, View as Filter};
+use crate::model::{EmailId, EmailMetadata, Mailbox, MailboxUid, View as Filter};
 use crate::store::engine::memory::Memory;
 use crate::store::engine::{Batch, Engine as _, Put, Table};
 use crate::store::key::Parts;
@@ -149,6 +150,56 @@ fn check_listings(drive: &Drive) {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: config().cases / 2, ..config() })]
+
+    #[test]
+    fn lost_emails_come_back_and_every_answer_is_the_naive_one(
+        before in ops(25),
+        lost in proptest::collection::vec((any::<usize>(), any::<bool>()), 1..5),
+        views in proptest::collection::vec((0u32..4, 0usize..6, 1usize..9), 0..4),
+        after in ops(8),
+        asked in proptest::collection::vec((results(), window(), any::<bool>()), 1..6),
+    ) {
+        let engine = Arc::new(Memory::new());
+        let mut drive = Drive::over(Arc::clone(&engine) as _, Some(2));
+        drive.run(&before);
+        for (uid, view, most) in views {
+            let kept = drive.store.commit(ACCOUNT, |txn| txn.keep(MailboxUid(uid), Filter::ALL[view], most));
+            kept.unwrap().1.wait_blocking().unwrap();
+        }
+        // One of a thread: of several its counters may not tell which were seen.
+        let rows = engine.rows(Table::EmailMetadata);
+        let (mut gone, mut threads) = (BTreeSet::new(), BTreeSet::new());
+        for (which, broken) in lost {
+            let Some((key, value)) = which.checked_rem(rows.len()).map(|at| &rows[at]) else { continue };
+            let row = EmailMetadata::decode(key, value).unwrap();
+            let id = EmailId(Parts::of(Table::EmailMetadata, key).u64().unwrap());
+            let was_restored = row.deleted.is_some() && drive.store.view().content(ACCOUNT, id).unwrap().is_none();
+            if !was_restored && (row.deleted.is_some() || threads.insert(row.thread)) {
+                gone.insert(id);
+                write(&engine, Table::EmailMetadata, key.clone(), broken.then(|| vec![1, 2]));
+            }
+        }
+        let secrets = drive.store.secrets().clone();
+        let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
+        let done = drive.store.repair(Scope::Repair, None, &remake, &mut |_| true).unwrap();
+        prop_assert_eq!((&done.left, done.renewed.is_empty()), (&Vec::new(), gone.is_empty()));
+        let clean = |drive: &Drive| drive.store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches;
+        prop_assert_eq!(clean(&drive), Vec::new());
+        drive.forget_keywords(&gone);
+        drive.past.clear();
+        drive.past.push((drive.state(), drive.now.clone()));
+        for round in 0..2 {
+            for (results, window, total) in &asked {
+                check_query(&drive, results, window, *total);
+                check_states(&drive, results);
+            }
+            check_listings(&drive);
+            prop_assert_eq!(clean(&drive), Vec::new());
+            if round == 0 {
+                drive.run(&after);
+            }
+        }
+    }
 
     #[test]
     fn after_damage_and_repair_every_answer_is_the_naive_one(

@@ -2,47 +2,45 @@
 
 use std::collections::BTreeSet;
 
+use super::lost::Lost;
 use super::rows::Pair;
 use super::{Checker, Mend};
-use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, MailboxUid, ModSeq};
+use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, MailboxUid, ModSeq, Role};
 use crate::store::engine::{Read, Table};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
+use crate::store::key;
 use crate::store::read::blob;
 use crate::store::row::{EncodedMessage, Row, content_prefix, content_value, decode_content};
 
 impl Checker<'_> {
     /// Reads the emails, and proves what hangs on single ones.
     pub(super) fn emails(&mut self) -> Result<(), Error> {
-        let prefix = key::account(self.account);
-        let mut metadata = self.rows(Table::EmailMetadata, &prefix);
-        let mut contents = self.rows(Table::EmailContent, &prefix);
-        let mut tokens = self.rows(Table::EmailTokens, &prefix);
-        while let Some((key, value)) = metadata.next()? {
-            for (table, rows) in [(Table::EmailContent, &mut contents), (Table::EmailTokens, &mut tokens)] {
-                while let Some((extra, _)) = rows.below(&key)? {
-                    self.extra(table, &extra)?;
-                }
-            }
-            let (content, words) = (contents.at(&key)?, tokens.at(&key)?);
-            let Some(id) = Parts::of(Table::EmailMetadata, &key).u64().ok().filter(|_| key.len() == 12) else {
-                self.extra(Table::EmailMetadata, &key)?;
-                continue;
+        let (mut beside, mut lost) = (self.beside(), Lost::default());
+        while let Some(stands) = beside.next()? {
+            let (key, content, tokens) = (&stands.key, stands.content.as_deref(), stands.tokens.as_deref());
+            let read = stands.metadata.as_deref().map(|row| EmailMetadata::decode(key, row));
+            let id = stands.id();
+            let found = match (id, &read) {
+                (None, _) => None,
+                (Some(_), Some(Ok(email))) => Some(email.clone()),
+                (Some(id), Some(Err(error))) => self.found_again(id, &error.to_string(), &mut lost)?,
+                (Some(id), None) => self.found_again(id, "the row is missing", &mut lost)?,
             };
-            match EmailMetadata::decode(&key, &value) {
-                Ok(email) => {
-                    let wanted = self.email(EmailId(id), &key, &email, content.as_deref(), words.as_deref())?;
-                    self.census.add(EmailId(id), &wanted);
+            if let (Some(id), Some(email)) = (id, found) {
+                let wanted = self.email(id, key, &email, content, tokens)?;
+                self.census.add(id, &wanted);
+            } else if let (Some(_), Some(Err(error))) = (id, read) {
+                let what = format!("{error}: what it said is in a backup alone");
+                self.say(Table::EmailMetadata, key, what, Mend::Nothing)?;
+            } else {
+                let rows = [
+                    (Table::EmailMetadata, stands.metadata.is_some()),
+                    (Table::EmailContent, content.is_some()),
+                    (Table::EmailTokens, tokens.is_some()),
+                ];
+                for (table, _) in rows.into_iter().filter(|(_, stands)| *stands) {
+                    self.extra(table, key)?;
                 }
-                Err(error) => {
-                    let what = format!("{error}: what it said is in a backup alone");
-                    self.say(Table::EmailMetadata, &key, what, Mend::Nothing)?;
-                }
-            }
-        }
-        for (table, mut rows) in [(Table::EmailContent, contents), (Table::EmailTokens, tokens)] {
-            while let Some((extra, _)) = rows.next()? {
-                self.extra(table, &extra)?;
             }
         }
         Ok(())
@@ -96,7 +94,7 @@ impl Checker<'_> {
     }
 
     /// The mailboxes of an email that there are; one whose row is lost comes back.
-    fn places(&mut self, named: &BTreeSet<MailboxUid>) -> BTreeSet<MailboxUid> {
+    pub(super) fn places(&mut self, named: &BTreeSet<MailboxUid>) -> BTreeSet<MailboxUid> {
         let last = self.found.as_ref().map_or(u32::MAX, |state| state.last_mailbox);
         let mut places = BTreeSet::new();
         for uid in named.iter().filter(|uid| uid.0 != 0 && uid.0 <= last) {
@@ -107,9 +105,19 @@ impl Checker<'_> {
         }
         if places.is_empty() {
             let live = self.census.mailboxes.iter().find(|(_, row)| !row.deleted).map(|(uid, _)| *uid);
-            places.extend(Some(self.census.inbox).filter(|uid| uid.0 != 0).or(live));
+            let home = Some(self.census.inbox).filter(|uid| uid.0 != 0).or(live);
+            places.insert(home.unwrap_or_else(|| self.new_inbox()));
         }
         places
+    }
+
+    /// Where no mailbox is left at all.
+    fn new_inbox(&mut self) -> MailboxUid {
+        let known = self.census.mailboxes.keys().next_back().map_or(0, |uid| uid.0);
+        let uid = MailboxUid(self.state_or_fresh().last_mailbox.max(known).saturating_add(1));
+        self.recover(uid, Some(Role::Inbox));
+        self.census.inbox = uid;
+        uid
     }
 
     /// The message of a live email and the rows that are made of it; gives the email's size where that can be known.

@@ -20,6 +20,7 @@ mod census;
 mod deeds;
 mod emails;
 mod lists;
+mod lost;
 mod remains;
 mod rows;
 mod search;

@@ -15,6 +15,8 @@ use crate::store::engine::{Batch, Engine, Put};
 use crate::store::row::Row as _;
 use crate::store::{EncodedMessage, FoldSizes, NewEmail, NewMailbox, Options, Since, State, key};
 
+mod lost;
+
 const ANN: AccountId = AccountId(1);
 const BOB: AccountId = AccountId(2);
 
@@ -188,12 +190,13 @@ fn is_made_good(table: Table, damage: Damage) -> bool {
         Table::Site
         | Table::Addresses
         | Table::Accounts
-        | Table::EmailMetadata
         | Table::Outbox
         | Table::Vacation
         | Table::Blobs
         | Table::BlobFrames
         | Table::BlobPurge => false,
+        // An email that never was has no message of its own.
+        Table::EmailMetadata => damage != Damage::Add,
         // Of a row that is deleted nothing tells.
         Table::Decisions | Table::ThreadRefs => damage == Damage::Alter,
         // Whose mail it would be nothing tells.

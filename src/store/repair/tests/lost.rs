@@ -1,0 +1,152 @@
+//! Emails whose own row is lost: they come back as they were, but for what no other row says.
+
+use super::*;
+use crate::model::EmailMetadata;
+use crate::store::row::decode_list;
+
+fn copy_of(engine: &Memory) -> Arc<Memory> {
+    let copy = Arc::new(Memory::new());
+    let rows = |table: &Table| {
+        let table = *table;
+        engine.rows(table).into_iter().map(move |(key, value)| Put { table, key, value: Some(value) })
+    };
+    let puts = Table::ALL.iter().flat_map(rows).collect();
+    copy.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+    copy
+}
+
+fn emails(engine: &Memory) -> Vec<(Vec<u8>, EmailMetadata)> {
+    let rows = rows_of(engine, Table::EmailMetadata, ANN).into_iter();
+    rows.map(|(key, row)| (key.clone(), EmailMetadata::decode(&key, &row).unwrap())).collect()
+}
+
+/// A tombstone's marks are those of the lists that it left.
+fn flag_alone(email: &EmailMetadata) -> EmailMetadata {
+    let keywords = email.keywords.iter().filter(|word| *word == "$flagged").cloned().collect();
+    EmailMetadata { keywords, ..email.clone() }
+}
+
+#[test]
+fn one_that_is_lost_comes_back_as_it_was() {
+    let engine = Arc::new(Memory::new());
+    life(&open(engine.clone()));
+    let before = emails(&engine);
+    assert!(before.iter().any(|(_, email)| email.deleted.is_some()));
+    for (at, (key, email)) in before.iter().enumerate() {
+        let copy = copy_of(&engine);
+        // Gone, or not to be read.
+        let broken = (at % 2 == 1).then(|| b"\x01?".to_vec());
+        write(&*copy, Table::EmailMetadata, key, broken);
+        let store = open(copy.clone());
+        let named = deep(&store);
+        let says =
+            |what: &str| named.iter().any(|breach| breach.table == "email_metadata" && breach.what.contains(what));
+        assert!(says("and no other keyword"), "{named:?}");
+        let done = repair(&store, Scope::Repair);
+        assert_eq!((deep(&store), done.left_count, done.renewed), (Vec::new(), 0, vec![ANN]));
+        let mut wanted = before.clone();
+        if email.deleted.is_some() {
+            wanted[at].1 = flag_alone(email);
+        }
+        assert_eq!(emails(&copy), wanted);
+        deliver(&store, ANN, 200).unwrap();
+        assert_eq!(deep(&store), []);
+    }
+}
+
+#[test]
+fn all_of_an_account_come_back() {
+    let engine = Arc::new(Memory::new());
+    let store = open(engine.clone());
+    life(&store);
+    let before = emails(&engine);
+    for (key, _) in &before {
+        write(&*engine, Table::EmailMetadata, key, None);
+    }
+    let done = repair(&store, Scope::Repair);
+    assert_eq!((deep(&store), done.left_count), (Vec::new(), 0));
+    let flags = |all: &[(Vec<u8>, EmailMetadata)]| -> Vec<_> {
+        all.iter().map(|(key, email)| (key.clone(), flag_alone(email))).collect()
+    };
+    assert_eq!(flags(&emails(&engine)), flags(&before));
+    // What the lists of the unseen show stays unseen; of threads of which nothing is unseen all is seen.
+    let view = store.view();
+    for (_, email) in before.iter().filter(|(_, email)| email.deleted.is_none()) {
+        let id = view.emails_of_blob(ANN, &email.blob, UtcMillis(0), UtcMillis(1 << 40)).unwrap();
+        let back = view.email(ANN, id[0]).unwrap().unwrap();
+        let was_seen = email.keywords.contains("$seen");
+        assert!(was_seen || !back.keywords.contains("$seen"), "nothing that was not seen is hidden: {email:?}");
+        assert!(!email.mailboxes.contains(&MailboxUid(1)) || was_seen == back.keywords.contains("$seen"), "{email:?}");
+    }
+}
+
+#[test]
+fn where_no_row_says_where_it_was_it_is_in_the_inbox() {
+    for homeless in [false, true] {
+        let engine = Arc::new(Memory::new());
+        let store = open(engine.clone());
+        life(&store);
+        let archived = |email: &EmailMetadata| email.deleted.is_none() && email.mailboxes.contains(&MailboxUid(3));
+        let (key, email) = emails(&engine).into_iter().find(|(_, email)| archived(email)).unwrap();
+        let id = EmailId(u64::from_be_bytes(key[4..].try_into().unwrap()));
+        let text = store.view().message(ANN, id).unwrap();
+        let mut gone = vec![
+            (Table::EmailMetadata, key),
+            (Table::EmailByModseq, key::by_modseq(ANN, email.updated)),
+            (Table::EmailByThread, key::email_by_thread(ANN, email.thread, id)),
+        ];
+        for table in [Table::MailboxEmailIndex, Table::MailboxThreadIndex, Table::MailboxEmailList] {
+            let rows = rows_of(&engine, table, ANN).into_iter();
+            let of = |(key, value): &(Vec<u8>, Vec<u8>)| match table {
+                Table::MailboxEmailList => decode_list(key, value).unwrap().0 == id,
+                _ => key.ends_with(&id.0.to_be_bytes()),
+            };
+            gone.extend(rows.filter(of).map(|(key, _)| (table, key)));
+        }
+        if homeless {
+            gone.extend(rows_of(&engine, Table::Mailboxes, ANN).into_iter().map(|(key, _)| (Table::Mailboxes, key)));
+            gone.push((Table::AccountState, key::account(ANN)));
+            for (key, _) in emails(&engine) {
+                gone.push((Table::EmailMetadata, key));
+            }
+            for table in [Table::MailboxEmailIndex, Table::MailboxThreadIndex, Table::MailboxEmailList] {
+                gone.extend(rows_of(&engine, table, ANN).into_iter().map(|(key, _)| (table, key)));
+            }
+        }
+        for (table, key) in gone {
+            write(&*engine, table, &key, None);
+        }
+        drop(store);
+        let store = open(engine.clone());
+        repair(&store, Scope::Repair);
+        assert_eq!(deep(&store), []);
+        let view = store.view();
+        let back = view.email(ANN, id).unwrap().unwrap();
+        let inbox = view.account_state(ANN).unwrap().inbox;
+        assert_eq!((back.mailboxes, view.message(ANN, id).unwrap()), (BTreeSet::from([inbox]), text));
+        assert_eq!(view.mailboxes(ANN).unwrap().len(), if homeless { 1 } else { 3 });
+        drop(view);
+        deliver(&store, BOB, 200).unwrap();
+        assert_eq!(deep(&store), []);
+    }
+}
+
+#[test]
+fn without_a_reference_to_its_message_it_is_named_and_its_remains_go() {
+    let engine = Arc::new(Memory::new());
+    let store = open(engine.clone());
+    life(&store);
+    let (key, email) = emails(&engine).remove(0);
+    let id = EmailId(u64::from_be_bytes(key[4..].try_into().unwrap()));
+    write(&*engine, Table::EmailMetadata, &key, None);
+    write(&*engine, Table::BlobRefs, &key::blob_ref(&email.blob, ANN, id), None);
+    assert!(deep(&store).iter().any(|breach| breach.table == "email_content"));
+    repair(&store, Scope::Repair);
+    assert_eq!(store.view().email(ANN, id), Ok(None));
+    // The message itself is held by nobody, which is named; a round over all messages sees to it.
+    let left = deep(&store);
+    assert!(
+        left.iter().all(|breach| breach.what.contains("nobody holds") || breach.what.contains("not there")),
+        "{left:?}"
+    );
+}
