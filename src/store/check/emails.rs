@@ -122,7 +122,7 @@ impl Checker<'_> {
 
     /// The message of a live email and the rows that are made of it; gives the email's size where that can be known.
     fn message(
-        &self,
+        &mut self,
         id: EmailId,
         key: &[u8],
         email: &EmailMetadata,
@@ -141,6 +141,9 @@ impl Checker<'_> {
         };
         let raw = self.octets(id, email)?;
         let made = self.depth.remake.zip(raw.as_deref()).map(|(remake, raw)| EncodedMessage::new(&remake(raw)));
+        if let Some(made) = &made {
+            self.references(email, &made.thread_keys)?;
+        }
         let mend = |row: Option<Vec<u8>>| row.map_or(Mend::Nothing, Mend::Put);
         let wanted = made.as_ref().map(|made| content_value(&prefix, &made.content));
         match (&readable, content) {
@@ -165,7 +168,7 @@ impl Checker<'_> {
     }
 
     /// An email's message as received, where messages are looked at and this one is whole.
-    fn octets(&self, id: EmailId, email: &EmailMetadata) -> Result<Option<Vec<u8>>, Error> {
+    pub(super) fn octets(&self, id: EmailId, email: &EmailMetadata) -> Result<Option<Vec<u8>>, Error> {
         if self.depth.remake.is_none() {
             return Ok(None);
         }

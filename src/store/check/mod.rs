@@ -10,7 +10,7 @@
 //!    sizes. 10. A tombstone holds what restoring it needs, or nothing; a dead thread's row goes with the email that was its
 //!    last; nothing is kept of emails that are not there. 11. Every message is held by an email, or is to be looked at by the
 //!    collection. 12. No low mark is above the newest change. 13. Subscriptions are to
-//!    mailboxes that there are.
+//!    mailboxes that there are. 14. In a deep check, messages lead to their threads by all their ids.
 //!
 //! Each table of an account is read once, in key order, beside what should stand there (`rows`); what decides that is the
 //! account's `census`. An account of a million emails takes less than 100 MB while it is checked, and nothing afterwards.
@@ -21,6 +21,7 @@ mod deeds;
 mod emails;
 mod lists;
 mod lost;
+mod refs;
 mod remains;
 mod rows;
 mod search;
@@ -40,6 +41,7 @@ use crate::model::{AccountId, MessageRows};
 use census::Census;
 pub(super) use deeds::{is_due, whose};
 pub(super) use emails::holds;
+use refs::Refs;
 pub(super) use search::tokens;
 
 /// One breach of an invariant.
@@ -217,6 +219,7 @@ struct Checker<'a> {
     /// As it stands there; `None` where it cannot be read.
     found: Option<State>,
     census: Census,
+    refs: Refs,
 }
 
 /// The accounts that have rows of their own, or a state.
@@ -278,11 +281,13 @@ pub(super) fn account<'a>(
     let own = key::account(account);
     let found = read.get(Table::AccountState, &own)?.and_then(|row| State::decode(&own, &row).ok());
     let hear = RefCell::new(hear);
-    let census = Census::default();
-    let mut checker = Checker { read, run, account, ranking, depth, hear, found, census };
+    let (census, refs) = (Census::default(), Refs::default());
+    let mut checker = Checker { read, run, account, ranking, depth, hear, found, census, refs };
     checker.registration()?;
     checker.mailboxes()?;
+    checker.begin_references()?;
     checker.emails()?;
+    checker.open_references()?;
     checker.by_email()?;
     checker.threads()?;
     checker.listings()?;

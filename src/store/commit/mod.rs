@@ -33,7 +33,8 @@ pub use email::NewEmail;
 pub use mailboxes::NewMailbox;
 pub use purge::Purged;
 pub use restore::Copied;
-pub(super) use threads::is_reference;
+pub(super) use sweep::THREAD_REFS;
+pub(super) use threads::{is_reference, reference};
 
 use super::engine::{Batch, Each, Engine, Put, Read, Table};
 use super::error::Error;

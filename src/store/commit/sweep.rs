@@ -4,21 +4,22 @@ use std::time::Duration;
 
 use super::Txn;
 use super::threads;
-use crate::model::UtcMillis;
+use crate::model::{ThreadId, UtcMillis};
 use crate::store::engine::{Read, Table, after};
 use crate::store::error::Error;
 use crate::store::key;
 use crate::store::row::{Sweep, Thread};
 
 /// The round over references to threads.
-const THREAD_REFS: u8 = 1;
+pub(in crate::store) const THREAD_REFS: u8 = 1;
 /// The round over messages.
 pub(super) const BLOBS: u8 = 2;
 
 impl Txn<'_> {
     /// A step, of `most` rows at most, of a round that forgets by which message ids threads are found: those last seen at
     /// `upto` or before, and those of threads that are dead. A round begins no sooner than `every` after the last one
-    /// began. Gives how many were forgotten, and whether more of the round is left.
+    /// began. Gives how many were forgotten, and whether more of the round is left. What may be gone is noted in the round's
+    /// row: the check goes by it.
     ///
     /// # Errors
     /// Those of reading.
@@ -31,12 +32,14 @@ impl Txn<'_> {
             Ok(seen.len() < most)
         })?;
         let next = (seen.len() >= most).then(|| seen.last().map(|(key, _)| key.clone())).flatten();
-        let mut forgotten = 0;
+        let (mut forgotten, mut dead) = (0, ThreadId(0));
         for (key, found) in seen {
             let alive = match found {
                 Some((thread, at)) if at > upto => {
                     let row = self.row::<Thread>(&key::thread(self.account, thread))?;
-                    row.is_some_and(|row| !row.deleted)
+                    let alive = row.is_some_and(|row| !row.deleted);
+                    dead = if alive { dead } else { dead.max(thread) };
+                    alive
                 }
                 // What cannot be read finds no thread, and is written anew when it is needed.
                 Some(_) | None => false,
@@ -46,6 +49,10 @@ impl Txn<'_> {
                 forgotten += 1;
             }
         }
+        let key = key::sweep(self.account, THREAD_REFS);
+        let known = self.row::<Sweep>(&key)?.unwrap_or_default();
+        let noted = Sweep { upto: known.upto.max(upto), thread: known.thread.max(dead), ..known.clone() };
+        self.put_row(key, &noted);
         Ok((forgotten, self.swept_to(THREAD_REFS, next)?))
     }
 
@@ -57,7 +64,7 @@ impl Txn<'_> {
             Some(sweep) if !sweep.next.is_empty() => Some(sweep.next),
             Some(sweep) if self.now < sweep.begun.after(every) => None,
             _ => {
-                self.put_row(key, &Sweep { begun: self.now, next: Vec::new() });
+                self.put_row(key, &Sweep { begun: self.now, next: Vec::new(), ..known.unwrap_or_default() });
                 Some(start.to_vec())
             }
         })

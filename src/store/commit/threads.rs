@@ -38,7 +38,7 @@ impl Txn<'_> {
             let current = found.is_some_and(|(_, seen)| now.since(seen) < SEEN_AGAIN);
             if !current {
                 let named = found.map_or(thread, |(named, _)| named);
-                self.put(Table::ThreadRefs, key, encode(named, now));
+                self.put(Table::ThreadRefs, key, reference(named, now));
             }
         }
         Ok(thread)
@@ -102,7 +102,8 @@ pub(in crate::store) fn is_reference(value: &[u8]) -> bool {
     value.len() == 17 && decode(value).is_some()
 }
 
-fn encode(thread: ThreadId, seen: UtcMillis) -> Vec<u8> {
+/// A row of `thread_refs`.
+pub(in crate::store) fn reference(thread: ThreadId, seen: UtcMillis) -> Vec<u8> {
     let mut value = vec![1];
     value.extend_from_slice(&thread.0.to_be_bytes());
     value.extend_from_slice(&seen.0.to_be_bytes());

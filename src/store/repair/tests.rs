@@ -16,6 +16,7 @@ use crate::store::row::Row as _;
 use crate::store::{EncodedMessage, FoldSizes, NewEmail, NewMailbox, Options, Since, State, key};
 
 mod lost;
+mod refs;
 
 const ANN: AccountId = AccountId(1);
 const BOB: AccountId = AccountId(2);
@@ -195,12 +196,10 @@ fn is_made_good(table: Table, damage: Damage) -> bool {
         | Table::Blobs
         | Table::BlobFrames
         | Table::BlobPurge => false,
-        // An email that never was has no message of its own.
-        Table::EmailMetadata => damage != Damage::Add,
         // Of a row that is deleted nothing tells.
-        Table::Decisions | Table::ThreadRefs => damage == Damage::Alter,
-        // Whose mail it would be nothing tells.
-        Table::Mailboxes => damage != Damage::Add,
+        Table::Decisions => damage == Damage::Alter,
+        // Whose mail it would be nothing tells, nor which message an email that never was would hold.
+        Table::Mailboxes | Table::EmailMetadata => damage != Damage::Add,
         // Who was told, and which transaction was served, is believed.
         _ => true,
     }
@@ -210,23 +209,26 @@ fn is_made_good(table: Table, damage: Damage) -> bool {
 fn is_silent(table: Table, damage: Damage) -> bool {
     match table {
         Table::Site => true,
-        Table::Addresses
-        | Table::Decisions
-        | Table::Subscriptions
-        | Table::ThreadRefs
-        | Table::History
-        | Table::Sweeps => damage != Damage::Alter,
+        Table::Addresses | Table::Decisions | Table::Subscriptions | Table::History | Table::Sweeps => {
+            damage != Damage::Alter
+        }
         Table::BlobPurge => damage != Damage::Delete,
-        Table::Accounts | Table::AccountState => damage == Damage::Add,
+        Table::Accounts | Table::AccountState | Table::ThreadRefs => damage == Damage::Add,
         _ => false,
     }
 }
 
 #[test]
 fn every_damage_in_every_table_is_named_and_what_is_derived_is_mended() {
-    let engine = Arc::new(Memory::new());
-    let store = open(engine.clone());
-    life(&store);
+    let (engine, store) = loop {
+        let engine = Arc::new(Memory::new());
+        let store = open(engine.clone());
+        life(&store);
+        // Which emails are boundaries hangs on secrets that are drawn: now and then none is.
+        if !rows_of(&engine, Table::MailboxRank, ANN).is_empty() {
+            break (engine, store);
+        }
+    };
     assert_eq!(deep(&store), []);
     drop(store);
     type Whole = (Table, Vec<(Vec<u8>, Vec<u8>)>);

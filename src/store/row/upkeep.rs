@@ -1,7 +1,7 @@
 //! What upkeep remembers: how far changes had come at a time, and how far a slow round has come.
 
 use super::{Bad, Reader, Row, Writer};
-use crate::model::{ModSeq, UtcMillis};
+use crate::model::{ModSeq, ThreadId, UtcMillis};
 use crate::store::engine::Table;
 
 /// `history`: the account's newest change at the time that the key names.
@@ -27,6 +27,10 @@ pub struct Sweep {
     pub begun: UtcMillis,
     /// The key where it goes on; empty where it is through.
     pub next: Vec<u8>,
+    /// What was last of use then or before may be gone: the highest time up to which a round forgot.
+    pub upto: UtcMillis,
+    /// Of references to threads: the highest thread whose references were forgotten because it was dead.
+    pub thread: ThreadId,
 }
 
 impl Row for Sweep {
@@ -35,9 +39,16 @@ impl Row for Sweep {
     fn write(&self, out: &mut Writer) {
         out.signed(self.begun.0);
         out.bytes(&self.next);
+        out.signed(self.upto.0);
+        out.num(self.thread.0);
     }
 
     fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
-        Ok(Self { begun: UtcMillis(input.signed()?), next: input.bytes()?.to_vec() })
+        Ok(Self {
+            begun: UtcMillis(input.signed()?),
+            next: input.bytes()?.to_vec(),
+            upto: UtcMillis(input.signed()?),
+            thread: ThreadId(input.num()?),
+        })
     }
 }

@@ -1,0 +1,135 @@
+//! Messages lead to their threads: each live email whose message was read is asked by which ids its thread is found.
+//!
+//! A reference is not there where it was not seen for long, or where it named a thread that died: both are forgotten by a
+//! sweep, which notes up to which time and which thread it did so (`sweeps`). When an email was filed is not kept: it was no
+//! earlier than the last note of history that does not cover its change, and (but for an import dated in the future) no
+//! earlier than it was received.
+//!
+//! An email joins the oldest live thread that its ids name; those that name none name this one from then on. So an id of it
+//! names its thread, or a younger one. Hence a missing reference was surely there if no thread younger than the email's was
+//! ever forgotten, or if the email began its thread, for then all its ids named it. Other ones that are missing may have
+//! gone with a thread that died: they are named and written only where one is missing that surely was there.
+
+use std::time::Duration;
+
+use super::{Checker, Mend};
+use crate::model::{DataType, EmailMetadata, ModSeq, ThreadId, ThreadKey, UtcMillis};
+use crate::store::commit::{THREAD_REFS, reference};
+use crate::store::engine::Table;
+use crate::store::error::Error;
+use crate::store::key::{self, Parts};
+use crate::store::row::{Blob, EncodedMessage, Noted, Row, Sweep, Thread};
+
+/// `lastSeen` is true to a day, and a clock may be set.
+const SLACK: Duration = Duration::from_secs(2 * 24 * 3600);
+
+/// What tells whether a reference must be there.
+#[derive(Debug, Default)]
+pub(super) struct Refs {
+    swept: Sweep,
+    /// When, and how far changes had come; ascending.
+    notes: Vec<(UtcMillis, ModSeq)>,
+    /// Whether one is missing that surely was there.
+    is_hurt: bool,
+    /// Emails of which one is missing that may have gone with a thread: positions in the census.
+    open: Vec<u32>,
+}
+
+impl Refs {
+    /// An email was filed no earlier than this.
+    fn filed(&self, email: &EmailMetadata) -> UtcMillis {
+        let covers = |(_, modseq): &&(UtcMillis, ModSeq)| *modseq >= email.created;
+        let before = self.notes.iter().rev().find(|note| !covers(note)).map(|(at, _)| *at);
+        let until = self.notes.iter().find(covers).map(|(at, _)| *at);
+        let received = until.map_or(email.received_at, |until| email.received_at.min(until));
+        before.map_or(received, |before| before.max(received))
+    }
+
+    /// Whether its references may have been forgotten for their age.
+    fn is_over(&self, email: &EmailMetadata) -> bool {
+        self.swept.upto > UtcMillis(0) && self.filed(email).before(SLACK) <= self.swept.upto
+    }
+}
+
+impl Checker<'_> {
+    pub(super) fn begin_references(&mut self) -> Result<(), Error> {
+        let sweep = key::sweep(self.account, THREAD_REFS);
+        let found = self.read.get(Table::Sweeps, &sweep)?;
+        self.refs.swept = found.and_then(|row| Sweep::decode(&sweep, &row).ok()).unwrap_or_default();
+        let mut notes = self.rows(Table::History, &key::account(self.account));
+        while let Some((key, value)) = notes.next()? {
+            let at = Parts::of(Table::History, &key).u64().ok().and_then(|at| i64::try_from(at).ok());
+            if let (Some(at), Ok(Noted(modseq))) = (at, Noted::decode(&key, &value)) {
+                self.refs.notes.push((UtcMillis(at), modseq));
+            }
+        }
+        Ok(())
+    }
+
+    /// The references of the next live email of the census.
+    pub(super) fn references(&mut self, email: &EmailMetadata, keys: &[ThreadKey]) -> Result<(), Error> {
+        if self.refs.is_over(email) || !self.lacks(keys)? {
+            return Ok(());
+        }
+        if self.is_sure(email)? {
+            self.refs.is_hurt = true;
+            return self.write_references(email, keys);
+        }
+        self.refs.open.push(u32::try_from(self.census.mails.len()).unwrap_or(u32::MAX));
+        Ok(())
+    }
+
+    /// Those that are missing and may have gone with a thread.
+    pub(super) fn open_references(&mut self) -> Result<(), Error> {
+        let open = std::mem::take(&mut self.refs.open);
+        let Some(remake) = self.depth.remake.filter(|_| self.refs.is_hurt) else { return Ok(()) };
+        for mail in open.into_iter().filter_map(|at| self.census.mail(at)) {
+            let key = key::email(self.account, mail.id);
+            let row = self.read.get(Table::EmailMetadata, &key)?;
+            // One that is lost comes back first.
+            let Some(Ok(email)) = row.map(|row| EmailMetadata::decode(&key, &row)) else { continue };
+            if let Some(raw) = self.octets(mail.id, &email)? {
+                self.write_references(&email, &EncodedMessage::new(&remake(&raw)).thread_keys)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn lacks(&self, keys: &[ThreadKey]) -> Result<bool, Error> {
+        for thread_key in keys {
+            if self.read.get(Table::ThreadRefs, &key::thread_ref(self.account, thread_key))?.is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether all its references must be there.
+    fn is_sure(&self, email: &EmailMetadata) -> Result<bool, Error> {
+        if email.thread >= self.refs.swept.thread {
+            return Ok(true);
+        }
+        // A thread's row that was mended may name another email as its first: of what was there by then nothing is sure.
+        let purged = self.found.as_ref().map_or(ModSeq(u64::MAX), |state| state.purged(DataType::Thread));
+        let key = key::thread(self.account, email.thread);
+        let row = self.read.get(Table::Threads, &key)?.and_then(|row| Thread::decode(&key, &row).ok());
+        Ok(email.created > purged && row.is_some_and(|row| row.created == email.created))
+    }
+
+    fn write_references(&self, email: &EmailMetadata, keys: &[ThreadKey]) -> Result<(), Error> {
+        let blob = key::blob(&email.blob);
+        let put = self.read.get(Table::Blobs, &blob)?;
+        let put = put.and_then(|row| Blob::decode(&blob, &row).ok().map(|blob| blob.at));
+        let seen = self.refs.filed(email).max(put.unwrap_or_default());
+        for thread_key in keys {
+            let key = key::thread_ref(self.account, thread_key);
+            if self.read.get(Table::ThreadRefs, &key)?.is_none() {
+                let ThreadId(thread) = email.thread;
+                let what =
+                    format!("the row is missing: an answer to a message of thread {thread} begins one of its own");
+                self.say(Table::ThreadRefs, &key, what, Mend::Put(reference(email.thread, seen)))?;
+            }
+        }
+        Ok(())
+    }
+}

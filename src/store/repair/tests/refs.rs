@@ -1,0 +1,174 @@
+//! References of messages to threads: one that is missing and must be there is named and made again; one that was forgotten
+//! is not missed.
+
+use std::time::Duration;
+
+use super::*;
+use crate::model::{EmailMetadata, ThreadId};
+use crate::store::Txn;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+struct Bed {
+    engine: Arc<Memory>,
+    clock: Arc<Fixed>,
+    store: Store,
+}
+
+/// A message whose text names what its thread is found by.
+fn keyed(raw: &[u8]) -> MessageRows {
+    let keys = raw.iter().filter(|octet| octet.is_ascii_uppercase()).map(|octet| ThreadKey([*octet; 32])).collect();
+    MessageRows { thread_keys: keys, ..remake(raw) }
+}
+
+fn bed() -> Bed {
+    let (engine, clock) = (Arc::new(Memory::new()), Arc::new(Fixed::at(UtcMillis(1_700_000_000_000))));
+    let store = Store::over(engine.clone(), &Options::small(), clock.clone()).unwrap();
+    make(&store, ANN, "ann");
+    Bed { engine, clock, store }
+}
+
+impl Bed {
+    fn done<T>(&self, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>) -> T {
+        done(&self.store, ANN, change)
+    }
+
+    /// Delivered now, found by these keys.
+    fn deliver(&self, keys: &str) -> (EmailId, ThreadId) {
+        self.clock.advance(Duration::from_millis(1));
+        let raw = format!("{keys} {}", rows_of(&self.engine, Table::EmailMetadata, ANN).len()).into_bytes();
+        let message = EncodedMessage::new(&keyed(&raw));
+        let (mut results, ticket) = self.store.commit_message(&[ANN], &message, &raw, |txn| {
+            let (mailboxes, received_at) = (BTreeSet::from([MailboxUid(1)]), txn.now());
+            txn.create_email(&NewEmail {
+                message: &message,
+                prefix: b"",
+                mailboxes,
+                keywords: BTreeSet::new(),
+                received_at,
+            })
+        });
+        ticket.wait_blocking().unwrap();
+        results.pop().unwrap().1.unwrap()
+    }
+
+    fn lose(&self, key: u8) {
+        assert!(self.has(key));
+        write(&*self.engine, Table::ThreadRefs, &key::thread_ref(ANN, &ThreadKey([key; 32])), None);
+    }
+
+    fn has(&self, key: u8) -> bool {
+        let key = key::thread_ref(ANN, &ThreadKey([key; 32]));
+        rows_of(&self.engine, Table::ThreadRefs, ANN).iter().any(|(known, _)| *known == key)
+    }
+
+    /// How many are named, and nothing else.
+    fn named(&self) -> usize {
+        let found = self.store.check_deep(Some(&keyed), &mut |_| true).unwrap().breaches;
+        assert!(found.iter().all(|breach| breach.table == "thread_refs"), "{found:?}");
+        found.len()
+    }
+
+    fn repair(&self) -> u64 {
+        let done = self.store.repair(Scope::Repair, None, &keyed, &mut |_| true).unwrap();
+        assert_eq!((done.renewed, self.named()), (vec![], 0), "clients notice nothing");
+        done.written
+    }
+
+    fn sweep(&self, upto: UtcMillis) -> usize {
+        self.done(|txn| txn.sweep_thread_refs(upto, Duration::ZERO, 99)).0
+    }
+}
+
+#[test]
+fn a_lost_reference_is_missed_and_made_again() {
+    let bed = bed();
+    let (_, thread) = bed.deliver("AB");
+    let (_, other) = bed.deliver("C");
+    bed.deliver("BD");
+    for key in *b"ABCD" {
+        bed.lose(key);
+        let missed = if key == b'B' { 2 } else { 1 };
+        assert_eq!((bed.named(), bed.repair()), (missed, missed as u64));
+    }
+    for key in *b"ABCD" {
+        bed.lose(key);
+    }
+    assert_eq!(bed.named(), 5, "B is missed by two");
+    assert!(bed.repair() >= 4);
+    for (keys, wanted) in [("A", thread), ("B", thread), ("C", other), ("D", thread)] {
+        assert_eq!(bed.deliver(keys).1, wanted);
+    }
+    // A check that reads no message does not see it.
+    bed.lose(b'A');
+    assert_eq!(bed.store.check(), Ok(vec![]));
+}
+
+#[test]
+fn what_was_forgotten_with_a_dead_thread_is_not_missed() {
+    let bed = bed();
+    let (_, old) = bed.deliver("A");
+    let (young, _) = bed.deliver("B");
+    // Two threads are named: the older one wins, and B goes on naming the younger.
+    assert_eq!(bed.deliver("AB").1, old);
+    bed.done(|txn| txn.destroy_email(young));
+    assert_eq!((bed.sweep(UtcMillis(0)), bed.has(b'B'), bed.named()), (1, false, 0));
+    // That one could not have gone so: its thread began with this message.
+    let (_, new) = bed.deliver("C");
+    for key in *b"AC" {
+        bed.lose(key);
+        assert_eq!((bed.named(), bed.has(b'B')), (if key == b'A' { 3 } else { 1 }, key == b'C'));
+        bed.repair();
+    }
+    // Where one is known to be lost, those that may be are made, too.
+    assert!(bed.has(b'B'));
+    assert_eq!((bed.deliver("C").1, bed.deliver("B").1), (new, old));
+}
+
+#[test]
+fn what_was_forgotten_for_its_age_is_not_missed() {
+    let bed = bed();
+    bed.deliver("A");
+    bed.clock.advance(DAY);
+    bed.done(|txn| txn.note_history(DAY));
+    bed.clock.advance(DAY * 8);
+    bed.deliver("X");
+    bed.clock.advance(DAY);
+    bed.done(|txn| txn.note_history(DAY));
+    bed.clock.advance(DAY);
+    // An import of old mail, made now: its date says nothing, the note does.
+    let imported = keyed(b"B");
+    let message = EncodedMessage::new(&imported);
+    let (mut results, ticket) = bed.store.commit_message(&[ANN], &message, b"B", |txn| {
+        let (mailboxes, keywords) = (BTreeSet::from([MailboxUid(1)]), BTreeSet::new());
+        txn.create_email(&NewEmail { message: &message, prefix: b"", mailboxes, keywords, received_at: UtcMillis(7) })
+    });
+    ticket.wait_blocking().unwrap();
+    results.pop().unwrap().1.unwrap();
+    let now = bed.store.clock().now();
+    assert_eq!((bed.sweep(now.before(DAY * 12)), bed.named()), (0, 0));
+    assert_eq!((bed.sweep(now.before(DAY * 8)), bed.has(b'A'), bed.named()), (1, false, 0));
+    bed.lose(b'B');
+    assert_eq!(bed.named(), 1);
+    bed.repair();
+    assert!(bed.has(b'B') && !bed.has(b'A'));
+    // What was made again is as old as what it stands for: it goes in its time, and is not missed.
+    assert_eq!((bed.sweep(now), bed.named()), (2, 0));
+}
+
+#[test]
+fn of_a_lost_email_the_references_are_made_when_it_is_back() {
+    let bed = bed();
+    let (id, thread) = bed.deliver("AB");
+    for key in *b"AB" {
+        bed.lose(key);
+    }
+    let own = key::email(ANN, id);
+    let row = rows_of(&bed.engine, Table::EmailMetadata, ANN).remove(0).1;
+    write(&*bed.engine, Table::EmailMetadata, &own, None);
+    let done = bed.store.repair(Scope::Repair, None, &keyed, &mut |_| true).unwrap();
+    assert_eq!((done.left_count, bed.named()), (0, 0));
+    let back = rows_of(&bed.engine, Table::EmailMetadata, ANN).remove(0).1;
+    assert_eq!(EmailMetadata::decode(&own, &back), EmailMetadata::decode(&own, &row));
+    assert_eq!(bed.deliver("A").1, thread);
+}
