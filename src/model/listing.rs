@@ -86,13 +86,15 @@ impl View {
     }
 }
 
-/// How long a listing is, and whether its positions are counted.
+/// How long a listing is, whether its positions are counted, and how far back its history reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// Its emails.
     pub total: u64,
     /// Whether it has rank rows.
     pub ranked: bool,
+    /// The earliest state from which its changes can be told.
+    pub low: ModSeq,
 }
 
 /// How far a kept view has come.
@@ -113,13 +115,11 @@ pub struct Kept {
     pub view: View,
     /// How far it has come.
     pub stage: Stage,
-    /// The earliest state from which its changes can be told.
-    pub low: ModSeq,
     /// When somebody last asked for it, true to a day.
     pub asked: UtcMillis,
-    /// The length of its shape `Emails`.
+    /// Its shape `Emails`.
     pub emails: Tally,
-    /// The length of its shape `Threads`.
+    /// Its shape `Threads`.
     pub threads: Tally,
 }
 
@@ -127,14 +127,13 @@ impl Kept {
     /// A view that is kept from the start.
     #[must_use]
     pub fn whole(view: View, low: ModSeq) -> Self {
-        Self {
-            view,
-            stage: Stage::Whole,
-            low,
-            asked: UtcMillis(0),
-            emails: Tally::default(),
-            threads: Tally::default(),
-        }
+        let tally = Tally { low, ..Tally::default() };
+        Self { view, stage: Stage::Whole, asked: UtcMillis(0), emails: tally, threads: tally }
+    }
+
+    /// Says that the history of all its shapes begins here.
+    pub fn begin(&mut self, low: ModSeq) {
+        (self.emails.low, self.threads.low) = (low, low);
     }
 
     /// The last email that it would hold if it matched.
@@ -159,7 +158,7 @@ impl Kept {
         now.since(self.asked) >= ASKED_AGAIN
     }
 
-    /// The length of one shape.
+    /// One shape.
     #[must_use]
     pub fn tally(&self, shape: Shape) -> Tally {
         match shape {
@@ -168,7 +167,7 @@ impl Kept {
         }
     }
 
-    /// The length of one shape, to be moved.
+    /// One shape, to be moved.
     pub fn tally_mut(&mut self, shape: Shape) -> &mut Tally {
         match shape {
             Shape::Emails => &mut self.emails,

@@ -72,7 +72,7 @@ impl<'v> Shown<'v> {
         if asked.since > state {
             return Err(Error::CannotCalculateChanges);
         }
-        if asked.since < self.kept.low {
+        if asked.since < self.kept.tally(self.listing.shape).low {
             return Ok(None);
         }
         let moves = self.view.moves(self.account, self.listing, asked.since, most)?;

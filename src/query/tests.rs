@@ -193,7 +193,10 @@ fn check_changes_by(
     let run = |asked: &QueryChanges| changes_by(view, drive.store.secrets(), asked, plan.clone(), limits::QUERY_EVENTS);
     let mut asked = QueryChanges { results: results.clone(), since, total: true, ..QueryChanges::default() };
     let first = run(&asked);
-    let has_history = matches!(plan.way, Way::Listing(_)) && plan.kept.is_some_and(|kept| since >= kept.low);
+    let has_history = match plan.way {
+        Way::Listing(listing) => plan.kept.is_some_and(|kept| since >= kept.tally(listing.shape).low),
+        _ => false,
+    };
     if since < drive.low && !has_history {
         assert_eq!(first, Err(Error::CannotCalculateChanges), "{since} is from before {}", drive.low);
         return;

@@ -102,7 +102,9 @@ impl Checker<'_> {
         kept.retain(|entry| views.insert(entry.view));
         if let Some(state) = &self.found {
             // No change of the future was purged.
-            kept.iter_mut().for_each(|entry| entry.low = entry.low.min(state.modseq));
+            for low in kept.iter_mut().flat_map(|entry| [&mut entry.emails.low, &mut entry.threads.low]) {
+                *low = state.modseq.min(*low);
+            }
         }
         if self.depth.anew {
             kept.retain(|entry| entry.is_whole() || entry.view.is_usual(uid));

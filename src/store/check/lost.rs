@@ -290,7 +290,7 @@ impl<'a> Checker<'a> {
         let tells = |kept: &[Kept]| {
             kept.iter()
                 .filter(|entry| entry.view == View::Unseen && entry.is_whole())
-                .any(|entry| trace.destroyed.is_none() || entry.low < updated)
+                .any(|entry| trace.destroyed.is_none() || entry.emails.low < updated)
         };
         let of = |uid: &MailboxUid| self.census.mailboxes.get(uid).is_some_and(|row| tells(&row.kept));
         trace.mailboxes.iter().any(of) || tells(&self.state_or_fresh().kept)

@@ -78,7 +78,8 @@ impl Txn<'_> {
                     let listing = Listing { uid, view: entry.view, shape: *shape };
                     let (gone, last) = self.purge_listing(listing, bound, most.saturating_sub(rows))?;
                     rows += gone;
-                    entry.low = entry.low.max(last);
+                    let low = &mut entry.tally_mut(*shape).low;
+                    *low = last.max(*low);
                 }
             }
             if rows > before {

@@ -41,7 +41,7 @@ impl Txn<'_> {
         if whole {
             entry.stage = Stage::Whole;
             // Whoever holds the newest state of emails holds what the view shows.
-            entry.low = self.state.state(DataType::Email);
+            entry.begin(self.state.state(DataType::Email));
         }
         if let Some(slot) = kept.get_mut(at) {
             *slot = entry;

@@ -48,7 +48,7 @@ impl Txn<'_> {
                 *low = now;
             }
         }
-        let renewed = |kept: &mut Vec<Kept>| kept.iter_mut().for_each(|entry| entry.low = now);
+        let renewed = |kept: &mut Vec<Kept>| kept.iter_mut().for_each(|entry| entry.begin(now));
         renewed(&mut self.state.kept);
         let prefix = key::account(self.account);
         let mut rows: Vec<(Vec<u8>, Mailbox)> = Vec::new();

@@ -196,7 +196,7 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn listing_state(&self, account: AccountId, listing: Listing, kept: &Kept) -> Result<ModSeq, Error> {
-        let mut newest = kept.low.0;
+        let mut newest = kept.tally(listing.shape).low.0;
         let row = |removed| key::list(account, listing, removed, ModSeq(0));
         self.read.scan(Table::MailboxEmailList, &row(ModSeq(0)), &row(ModSeq(1)), true, &mut |key, _| {
             newest = newest.max(Parts::of(Table::MailboxEmailList, key).u64()?);

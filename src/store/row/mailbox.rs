@@ -67,17 +67,18 @@ pub(super) fn write_kept(out: &mut Writer, kept: &[Kept]) {
         };
         out.num(stage);
         out.num(upto);
-        out.num(kept.low.0);
         out.signed(kept.asked.0);
         for tally in [kept.emails, kept.threads] {
             out.num(tally.total);
             out.bool(tally.ranked);
+            out.num(tally.low.0);
         }
     });
 }
 
 pub(super) fn read_kept(input: &mut Reader<'_>) -> Result<Vec<Kept>, Bad> {
-    let tally = |input: &mut Reader<'_>| Ok(Tally { total: input.num()?, ranked: input.bool()? });
+    let tally =
+        |input: &mut Reader<'_>| Ok(Tally { total: input.num()?, ranked: input.bool()?, low: ModSeq(input.num()?) });
     input.list(|input| {
         Ok(Kept {
             view: u8::try_from(input.num()?).ok().and_then(View::from_number).ok_or(Bad("unknown view"))?,
@@ -87,7 +88,6 @@ pub(super) fn read_kept(input: &mut Reader<'_>) -> Result<Vec<Kept>, Bad> {
                 (2, EmailId(0)) => Stage::Dropping,
                 _ => return Err(Bad("unknown stage of a view")),
             },
-            low: ModSeq(input.num()?),
             asked: UtcMillis(input.signed()?),
             emails: tally(input)?,
             threads: tally(input)?,

@@ -305,21 +305,21 @@ fn history_goes_when_a_note_of_then_covers_it() {
     let purge = |most| bed.done(|txn| txn.purge_history(bed.upto(GRACE), most)).unwrap();
     bed.clock.advance(GRACE - 2 * DAY - MS);
     assert!(!purge(99));
-    assert_eq!(kept().low, ModSeq(0));
+    assert_eq!(kept().emails.low, ModSeq(0));
     bed.clock.advance(MS);
-    // In pieces: the mark is that of what really went.
+    // In pieces: the mark is that of what really went, of the shape that it went from.
     assert!(purge(1));
-    assert_eq!(kept().low.0, noted.0 - 1);
+    assert_eq!((kept().emails.low.0, kept().threads.low), (noted.0 - 1, ModSeq(0)));
     assert_clean(&bed.store);
     while purge(1) {}
-    assert_eq!((kept().low, gone_since(noted.0)), (noted, 1));
+    assert_eq!((kept().emails.low, gone_since(noted.0)), (noted, 1));
     let state = bed.store.view().listing_state(ACCOUNT, listing(Shape::Emails), &kept()).unwrap();
     assert_eq!(state.0, noted.0 + 1);
     bed.clock.advance(DAY);
     assert!(!purge(99));
-    assert_eq!((kept().low.0, bed.rows(Table::History)), (noted.0 + 1, 0));
+    assert_eq!((kept().emails.low.0, bed.rows(Table::History)), (noted.0 + 1, 0));
     // With all history gone the state does not go back.
-    assert_eq!(bed.store.view().listing_state(ACCOUNT, listing(Shape::Emails), &kept()).unwrap(), kept().low);
+    assert_eq!(bed.store.view().listing_state(ACCOUNT, listing(Shape::Emails), &kept()).unwrap(), kept().emails.low);
     assert_clean(&bed.store);
 }
 

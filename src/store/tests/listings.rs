@@ -218,7 +218,7 @@ fn compare(world: &World, histories: &mut Histories) {
                 let wanted = naive(store, listing);
                 pages(&view, listing, &kept, &wanted);
                 let history = histories.entry(listing).or_default();
-                history.retain(|since, _| *since >= kept.low);
+                history.retain(|since, _| *since >= kept.tally(*shape).low);
                 history.insert(modseq, wanted.clone());
                 let state = view.listing_state(ACCOUNT, listing, &kept).unwrap();
                 assert!(state <= modseq && history.iter().all(|(at, ids)| *at < state || *ids == wanted));
