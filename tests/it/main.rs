@@ -18,6 +18,7 @@
 
 #[cfg_attr(not(feature = "rocksdb"), allow(dead_code, reason = "the crash test wants RocksDB"))]
 mod bed;
+mod check;
 mod cli;
 mod corpus;
 mod crash;
