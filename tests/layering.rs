@@ -18,7 +18,7 @@ const ROOMS: &[(&str, u8, &[&str])] = &[
     ("vacation", 2, &["model", "message"]),
     ("outbox", 2, &["model", "message"]),
     ("proof", 2, &["model", "message"]),
-    ("account", 3, &["model", "store"]),
+    ("account", 3, &["model", "vacation", "store"]),
     ("query", 3, &["model", "message", "store"]),
     ("upkeep", 3, &["model", "message", "store"]),
     ("deliver", 4, &["model", "wire", "message", "vacation", "outbox", "store", "account"]),

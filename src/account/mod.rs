@@ -4,6 +4,8 @@
 //! domain's catch-all, in this order. The whole directory is held in memory and read anew after a change of it is
 //! durable, so that RCPT costs a look-up.
 
+mod acquaintance;
+pub mod arrivals;
 mod local;
 mod login;
 
@@ -12,6 +14,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
+pub use acquaintance::Remembered;
 pub use local::NewAccount;
 pub use login::{BadPassword, hash_password, verify_password};
 
@@ -178,6 +181,16 @@ impl Directory {
             }
         }
         Ok(found(&format!("@{}", real.domain()), &real, None))
+    }
+
+    /// The accounts that are mapped to a Unix user.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub fn of_unix_user(&self, user: &str) -> Result<Vec<(AccountId, AccountRow)>, Error> {
+        let known = self.known()?;
+        let mine = known.accounts.iter().filter(|(_, row)| row.unix_user.as_deref() == Some(user));
+        Ok(mine.map(|(id, row)| (*id, row.clone())).collect())
     }
 
     /// All addresses of an account.

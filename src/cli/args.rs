@@ -8,6 +8,9 @@ use clap::{Args, Parser, Subcommand};
 pub use super::life::{Destroy, Flag, Move, Purge, Restore};
 pub use super::mailbox::MailboxCommand;
 use super::transfer::{Export, Import};
+pub use super::vacation::args::{
+    Audience, Circle, VacationCommand, VacationLog, VacationReport, VacationSet, VacationText, Words,
+};
 use crate::model::limits;
 
 /// Restante: a mail delivery agent with a vacation responder.
@@ -242,109 +245,9 @@ pub struct AccountSet {
 /// Whose.
 #[derive(Debug, Args)]
 pub struct Whose {
-    /// The account: its name or any of its addresses.
-    #[arg(long, short, value_name = "ACCOUNT")]
+    /// The account: its name or any of its addresses; the one that is mapped to your Unix user if not given.
+    #[arg(long, short, value_name = "ACCOUNT", default_value = "", hide_default_value = true)]
     pub account: String,
-}
-
-/// `vacation`
-#[derive(Debug, Subcommand)]
-pub enum VacationCommand {
-    /// Say what senders are told, and switch it on.
-    ///
-    /// Strangers will read the text (RFC 3834 §6): leave out what a burglar would like to know. Dates are written
-    /// 2026-12-24, 2026-12-24T09:00, today, tomorrow, friday, or from today +3d, +2w, +1m; in the account's time zone. A day
-    /// given to --until is included. In subject and text {subject} stands for the subject of the message that is answered,
-    /// {from} for its sender, {until} for the last day.
-    Set(Box<VacationSet>),
-    /// Show what senders are told.
-    Show(Whose),
-    /// Switch it off; the text stays.
-    Off(Whose),
-    /// For each message: was a reply sent, and why or why not.
-    Log {
-        /// Whose.
-        #[command(flatten)]
-        whose: Whose,
-        /// At most this many, newest first, up to 10000.
-        #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = listed())]
-        limit: usize,
-    },
-    /// Who was told, newest first.
-    Told {
-        /// Whose.
-        #[command(flatten)]
-        whose: Whose,
-        /// At most this many; all if not given.
-        #[arg(long, value_name = "NUMBER")]
-        limit: Option<usize>,
-    },
-    /// Forget that a sender was told, so that he is answered anew.
-    #[command(group = clap::ArgGroup::new("who").required(true))]
-    Forget {
-        /// Whose.
-        #[command(flatten)]
-        whose: Whose,
-        /// Whom.
-        #[arg(group = "who")]
-        sender: Option<String>,
-        /// Everybody.
-        #[arg(long, group = "who")]
-        all: bool,
-    },
-    /// Say what a message would get, and print the reply without sending it.
-    Test {
-        /// Whose.
-        #[command(flatten)]
-        whose: Whose,
-        /// The message; - is standard input.
-        #[arg(value_name = "FILE.eml")]
-        file: PathBuf,
-        /// The envelope sender; the message's Return-Path or From if not given, "" for none.
-        #[arg(long, short = 'f', value_name = "ADDRESS")]
-        sender: Option<String>,
-    },
-}
-
-/// `vacation set`
-#[derive(Debug, Args)]
-pub struct VacationSet {
-    /// Whose.
-    #[command(flatten)]
-    pub whose: Whose,
-    /// The reply's subject; "Auto: " and the original subject if not given.
-    #[arg(long)]
-    pub subject: Option<String>,
-    /// The reply's text.
-    #[arg(long, conflicts_with = "text_file")]
-    pub text: Option<String>,
-    /// A file with the reply's text; - is standard input.
-    #[arg(long, value_name = "FILE")]
-    pub text_file: Option<PathBuf>,
-    /// A file with the reply as HTML.
-    #[arg(long, value_name = "FILE")]
-    pub html_file: Option<PathBuf>,
-    /// From when on; now if not given.
-    #[arg(long = "from", alias = "from-date", value_name = "DATE")]
-    pub from_date: Option<String>,
-    /// Until when, a day included; until switched off if not given.
-    #[arg(long, value_name = "DATE")]
-    pub until: Option<String>,
-    /// The reply's From; the address that the sender wrote to if not given.
-    #[arg(long, value_name = "ADDRESS")]
-    pub sender_address: Option<String>,
-    /// The name in the reply's From.
-    #[arg(long, value_name = "NAME", requires = "sender_address")]
-    pub sender_name: Option<String>,
-    /// The reply's Reply-To.
-    #[arg(long, value_name = "ADDRESS")]
-    pub reply_to: Option<String>,
-    /// More addresses that count as the owner's; the option once for each, "" for none.
-    #[arg(long = "address", value_name = "ADDRESS")]
-    pub addresses: Vec<String>,
-    /// Never answer this address or domain; the option once for each, "" for nobody.
-    #[arg(long, value_name = "ADDRESS|DOMAIN")]
-    pub except: Vec<String>,
 }
 
 /// `mail`

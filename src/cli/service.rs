@@ -18,6 +18,7 @@ use crate::net::ceiling::Ceiling;
 use crate::net::http::{self, ControlSettings};
 use crate::net::listen::{Bound, Listen};
 use crate::net::lmtp::{self as driver, LmtpSettings};
+use crate::net::reports;
 use crate::net::stop::{Switch, switch};
 use crate::queue::{self, Bell, Queue};
 use crate::store::{self, Store};
@@ -191,6 +192,7 @@ impl Service {
         tasks.extend(
             metrics.into_iter().map(|place| tokio::spawn(http::serve_metrics(place, store.clone(), stop.clone()))),
         );
+        tasks.push(tokio::spawn(reports::run(store.clone(), Arc::clone(&deliver), stop.clone())));
         tasks.push(tokio::spawn(http::serve(bound_control, control, stop)));
         let upkeep = Upkeep::new(store.clone(), rooms.upkeep.clone()).start();
         let upkeep = upkeep.map_err(|error| ServiceError::Setting(format!("upkeep has no thread: {error}")))?;

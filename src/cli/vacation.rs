@@ -1,22 +1,26 @@
-//! `vacation set|show|off|log|told|forget|test`.
+//! `vacation set|text|show|off|log|report|told|forget|test`.
+
+pub(super) mod args;
+mod log;
+mod set;
 
 use std::path::Path;
 
-use jiff::tz::TimeZone;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::args::{VacationCommand, VacationSet, Whose};
-use super::dates::{self, Edge};
-use super::input::{read, read_text, with_crlf};
+use super::args::Whose;
+use super::input::{read, with_crlf};
 use super::output::{self, text, when};
-use super::whose::account;
-use super::{Context, Failure, complain, exit, methods};
-use crate::model::clock::{self, Clock as _};
+use super::whose::{account, call};
+use super::{Context, Failure, methods};
 use crate::wire::jmap::octets;
+use args::VacationCommand;
+pub(super) use log::{LOG_HEAD, log_rows};
 
 pub(super) async fn run(command: VacationCommand, context: &Context) -> Result<(), Failure> {
     match command {
-        VacationCommand::Set(args) => set(*args, context).await,
+        VacationCommand::Set(args) => set::set(*args, context).await,
+        VacationCommand::Text(args) => set::text(*args, context).await,
         VacationCommand::Show(whose) => show(&whose.account, context).await,
         VacationCommand::Off(whose) => {
             let account = account(&whose.account, context).await?;
@@ -24,66 +28,20 @@ pub(super) async fn run(command: VacationCommand, context: &Context) -> Result<(
             output::line("vacation off");
             Ok(())
         }
-        VacationCommand::Log { whose, limit } => log(&whose, limit, context).await,
-        VacationCommand::Told { whose, limit } => told(&whose, limit, context).await,
-        VacationCommand::Forget { whose, sender, all } => forget(&whose, sender, all, context).await,
+        VacationCommand::Log(args) => log::log(*args, context).await,
+        VacationCommand::Report(args) => log::report(&args, context).await,
+        VacationCommand::Told { whose, limit } => log::told(&whose, limit, context).await,
+        VacationCommand::Forget { whose, sender, all } => log::forget(&whose, sender, all, context).await,
         VacationCommand::Test { whose, file, sender } => test(&whose, &file, sender.as_deref(), context).await,
     }
 }
 
-async fn set(args: VacationSet, context: &Context) -> Result<(), Failure> {
-    let account = account(&args.whose.account, context).await?;
-    let now = clock::System.now();
-    let date = |given: &Option<String>, edge: Edge| -> Result<Option<Value>, Failure> {
-        let Some(given) = given else { return Ok(None) };
-        let at =
-            dates::parse(given, now, &account.zone, edge).map_err(|bad| Failure::new(exit::USAGE, bad.to_string()))?;
-        Ok(Some(at.rfc3339().into()))
-    };
-    let mut patch = Map::new();
-    patch.insert("isEnabled".into(), true.into());
-    // A window is always said anew: the end of last year's vacation must not end this one.
-    patch.insert("fromDate".into(), date(&args.from_date, Edge::From)?.unwrap_or_default());
-    patch.insert("toDate".into(), date(&args.until, Edge::Until)?.unwrap_or_default());
-    let told = match (&args.text, &args.text_file) {
-        (Some(text), _) => Some(text.clone()),
-        (None, Some(file)) => Some(read_text(file)?),
-        (None, None) => None,
-    };
-    let html = args.html_file.as_deref().map(read_text).transpose()?;
-    let speaks = args.subject.is_some() || told.is_some() || html.is_some();
-    if told.is_some() || html.is_some() {
-        patch.insert("htmlBody".into(), html.into());
-        patch.insert("textBody".into(), told.into());
-    }
-    if let Some(subject) = args.subject {
-        patch.insert("subject".into(), subject.into());
-    }
-    if let Some(address) = args.sender_address {
-        patch.insert("from".into(), json!({"name": args.sender_name, "email": address}));
-    }
-    if let Some(address) = args.reply_to {
-        patch.insert("replyTo".into(), json!({"name": null, "email": address}));
-    }
-    for (key, given) in [("addresses", args.addresses), ("except", args.except)] {
-        if !given.is_empty() {
-            let named: Vec<String> = given.into_iter().filter(|text| !text.trim().is_empty()).collect();
-            patch.insert(key.into(), named.into());
-        }
-    }
-    update(context, &account.id, patch.into()).await?;
-    if speaks && !context.json {
-        complain(
-            "note: strangers will read this text, and so learn that you are away (RFC 3834 §6). Say nothing there that \
-             you would not tell anybody who writes to you.",
-        );
-    }
-    show(&args.whose.account, context).await
-}
-
 /// Changes the response of an account.
 pub(super) async fn update(context: &Context, account: &str, patch: Value) -> Result<(), Failure> {
-    let arguments = json!({"accountId": account, "update": {"singleton": patch}});
+    change(context, json!({"accountId": account, "update": {"singleton": patch}})).await
+}
+
+async fn change(context: &Context, arguments: Value) -> Result<(), Failure> {
     let answer = context.client.call(methods::VACATION_SET, arguments).await?;
     let refused = &answer["notUpdated"]["singleton"];
     if refused.is_object() {
@@ -107,24 +65,45 @@ pub(super) async fn show(name: &str, context: &Context) -> Result<(), Failure> {
         return Ok(());
     }
     let on = response["isEnabled"] == true;
-    output::line(&format!("vacation of {name}: {}", if on { "on" } else { "off" }));
+    output::line(&format!("vacation of {}: {}", account.name, if on { "on" } else { "off" }));
     let zone = account.zone.iana_name().unwrap_or("local time");
+    let chosen = |value: &Value, usual: &str| if value == usual { String::new() } else { text(value) };
+    let yes = |value: &Value, what: &str| if value == true { what.to_owned() } else { String::new() };
     for (label, value) in [
         ("from", with_zone(&when(&response["fromDate"], &account.zone), zone)),
         ("until", with_zone(&when(&response["toDate"], &account.zone), zone)),
+        ("only on", list(&response["days"])),
+        ("answers", chosen(&response["audience"], "everyone")),
+        ("organisation", list(&response["organisation"])),
         ("From", address(&response["from"])),
         ("Reply-To", address(&response["replyTo"])),
         ("also for", list(&response["addresses"])),
         ("never to", list(&response["except"])),
-        ("subject", text(&response["subject"])),
-        ("text", text(&response["textBody"])),
-        ("html", text(&response["htmlBody"])),
+        ("copies", yes(&response["copies"], "in Sent")),
+        ("report", yes(&response["report"], "into the Inbox when it is over")),
     ] {
-        if !value.is_empty() {
-            output::line(&format!("  {label}: {}", value.trim_end().replace('\n', "\n        ")));
-        }
+        show_line("  ", label, &value);
+    }
+    show_words("  ", response);
+    for variant in response["variants"].as_array().into_iter().flatten() {
+        let to = variant["circle"].as_str().map_or("everybody", |circle| circle);
+        output::line(&format!("  to {to}:"));
+        show_words("    ", variant);
     }
     Ok(())
+}
+
+fn show_words(indent: &str, words: &Value) {
+    for (label, key) in [("language", "language"), ("subject", "subject"), ("text", "textBody"), ("html", "htmlBody")] {
+        show_line(indent, label, &text(&words[key]));
+    }
+}
+
+fn show_line(indent: &str, label: &str, value: &str) {
+    if !value.is_empty() {
+        let below = format!("\n{indent}      ");
+        output::line(&format!("{indent}{label}: {}", value.trim_end().replace('\n', &below)));
+    }
 }
 
 fn with_zone(when: &str, zone: &str) -> String {
@@ -143,73 +122,10 @@ fn address(value: &Value) -> String {
     }
 }
 
-async fn log(whose: &Whose, limit: usize, context: &Context) -> Result<(), Failure> {
-    let account = account(&whose.account, context).await?;
-    let answer = context.client.call(methods::VACATION_LOG, json!({"accountId": account.id, "limit": limit})).await?;
-    if context.json {
-        output::json(&answer["list"]);
-    } else {
-        output::table(&LOG_HEAD, log_rows(&answer["list"], &account.zone));
-    }
-    Ok(())
-}
-
-async fn told(whose: &Whose, limit: Option<usize>, context: &Context) -> Result<(), Failure> {
-    let account = account(&whose.account, context).await?;
-    let answer = context.client.call(methods::TOLD_LIST, json!({"accountId": account.id, "limit": limit})).await?;
-    if context.json {
-        output::json(&answer["list"]);
-        return Ok(());
-    }
-    let row = |row: &Value| {
-        let sender = row["sender"].as_str().unwrap_or("(told before addresses were kept)");
-        vec![when(&row["at"], &account.zone), sender.to_owned()]
-    };
-    output::table(&["WHEN", "SENDER"], answer["list"].as_array().into_iter().flatten().map(row).collect());
-    Ok(())
-}
-
-async fn forget(whose: &Whose, sender: Option<String>, all: bool, context: &Context) -> Result<(), Failure> {
-    let account = account(&whose.account, context).await?;
-    let arguments = json!({"accountId": account.id, "sender": sender, "all": all});
-    let answer = context.client.call(methods::TOLD_FORGET, arguments).await?;
-    if context.json {
-        output::json(&answer);
-    } else {
-        output::line(&format!(
-            "{} forgotten: answered anew with the next message",
-            sender.unwrap_or_else(|| text(&answer["forgotten"]))
-        ));
-    }
-    Ok(())
-}
-
-/// Head of the decision log.
-pub(super) const LOG_HEAD: [&str; 5] = ["WHEN", "SENDER", "RECIPIENT", "DECISION", "WHY"];
-
-/// Rows of the decision log.
-pub(super) fn log_rows(list: &Value, zone: &TimeZone) -> Vec<Vec<String>> {
-    let row = |row: &Value| {
-        let sender = row["sender"].as_str().filter(|sender| !sender.is_empty()).unwrap_or("<>").to_owned();
-        let (decision, why) = match row["reason"].as_str() {
-            Some(reason) => (format!("silent: {reason}"), text(&row["detail"])),
-            None => ("answered".to_owned(), text(&row["action"])),
-        };
-        vec![when(&row["at"], zone), sender, text(&row["recipient"]), decision, output::short(&why, 60)]
-    };
-    list.as_array().into_iter().flatten().map(row).collect()
-}
-
 async fn test(whose: &Whose, file: &Path, sender: Option<&str>, context: &Context) -> Result<(), Failure> {
     let message = read(file)?;
-    let account = account(&whose.account, context).await?;
-    let answer = context
-        .client
-        .call(
-            methods::VACATION_TEST,
-            json!({"accountId": account.id, "message": octets(&with_crlf(&message)), "sender": sender}),
-        )
-        .await?;
+    let arguments = json!({"message": octets(&with_crlf(&message)), "sender": sender});
+    let answer = call(context, whose, methods::VACATION_TEST, arguments).await?;
     if context.json {
         output::json(&answer);
         return Ok(());
@@ -217,7 +133,7 @@ async fn test(whose: &Whose, file: &Path, sender: Option<&str>, context: &Contex
     match answer["reason"].as_str() {
         Some(reason) => output::line(&format!("silent: {reason} ({})", text(&answer["detail"]))),
         None => {
-            output::line("would be answered:\n");
+            output::line(&format!("would be answered, to {}:\n", text(&answer["recipient"])));
             output::line(&text(&answer["reply"]));
         }
     }

@@ -12,18 +12,21 @@ use crate::model::clock;
 pub(super) struct Account {
     /// Its id.
     pub(super) id: String,
+    /// What commands call it.
+    pub(super) name: String,
     /// Its time zone: its own, else the configuration's, else the machine's.
     pub(super) zone: TimeZone,
 }
 
-/// Finds an account by its name or any of its addresses.
+/// Finds an account by its name or any of its addresses; for "" the one that is mapped to who asks.
 ///
 /// # Errors
 /// There is none, it is somebody else's, or no service.
 pub(super) async fn account(name: &str, context: &Context) -> Result<Account, Failure> {
-    let answer = context.client.call(methods::ACCOUNT_GET, json!({"account": name})).await?;
+    let named = if name.is_empty() { Value::Null } else { name.into() };
+    let answer = context.client.call(methods::ACCOUNT_GET, json!({"account": named})).await?;
     let zone = answer["zone"].as_str().or(context.config.directory.zone.as_deref()).and_then(clock::zone);
-    Ok(Account { id: text(&answer["id"]), zone: zone.unwrap_or_else(TimeZone::system) })
+    Ok(Account { id: text(&answer["id"]), name: text(&answer["name"]), zone: zone.unwrap_or_else(TimeZone::system) })
 }
 
 /// Calls a method for the account that a command is about.

@@ -98,13 +98,13 @@ impl Default for Lmtp {
 pub struct Control {
     /// The Unix socket.
     pub socket: PathBuf,
-    /// Unix users who may manage all.
+    /// Unix users who may manage all, and groups, each with an `@` before it.
     pub administrators: Vec<String>,
 }
 
 impl Default for Control {
     fn default() -> Self {
-        Self { socket: PathBuf::from("/run/restante/control"), administrators: Vec::new() }
+        Self { socket: PathBuf::from("/run/restante/control"), administrators: vec!["@restante".into()] }
     }
 }
 

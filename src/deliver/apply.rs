@@ -5,19 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::outcome::{self, Filed};
-use super::plan::{Known, Plan, plan};
+use super::plan::{Answering, Plan};
 use super::{Deliver, Session, Settings};
 use crate::account::Resolved;
 use crate::message::{auto::Facts, guarded, rows_or_bare, trace};
 use crate::model::clock::Stopwatch;
 use crate::model::{
-    AccountId, Action, ActionId, ActionKind, ActionState, Address, Decision, EmailId, Envelope, MailboxUid, Recipient,
-    Role, UtcMillis, VacationResponse, Verdict, limits,
+    AccountId, Action, ActionId, ActionKind, ActionState, Address, Decision, EmailId, Envelope, MailboxUid, Recall,
+    Recipient, Role, ThreadKey, ToldKey, UtcMillis, Verdict, keyword, limits,
 };
 use crate::outbox::dsn::{Notification, delivered};
 use crate::store::{EncodedMessage, Error, NewEmail, Ticket, Txn};
 use crate::trace::count::{self, Delivered};
-use crate::vacation::{ACCOUNT_HANDLE, Reason, told_key};
+use crate::vacation::{Fcc, Reason, Reply as Answer};
 use crate::wire::smtp::Reply;
 
 /// A commit on its way to the disk, and what to answer when it is there.
@@ -33,15 +33,25 @@ pub(super) struct Prepared {
 }
 
 /// A transaction as every account's job sees it.
-struct Whole<'a> {
-    settings: &'a Settings,
+pub(super) struct Whole<'a> {
+    pub(super) settings: &'a Settings,
     session: &'a Session,
-    envelope: &'a Envelope,
+    pub(super) envelope: &'a Envelope,
     raw: &'a [u8],
     /// Read only where a response is on.
     facts: OnceCell<Facts>,
-    hash: &'a [u8; 32],
-    now: UtcMillis,
+    pub(super) thread_keys: &'a [ThreadKey],
+    pub(super) hash: &'a [u8; 32],
+    pub(super) now: UtcMillis,
+}
+
+impl Whole<'_> {
+    pub(super) fn facts(&self) -> &Facts {
+        self.facts.get_or_init(|| {
+            let unread = || Facts { suppress: Some("its header cannot be read".into()), ..Facts::default() };
+            guarded("a header", || Facts::of(self.raw)).unwrap_or_else(unread)
+        })
+    }
 }
 
 /// What is done for one account.
@@ -75,7 +85,8 @@ impl Deliver {
         let hash = transaction_hash(envelope, &rows.blob.0);
         let encoded = EncodedMessage::new(&rows);
         let now = self.store.clock().now();
-        let whole = Whole { settings: &settings, session, envelope, raw, facts: OnceCell::new(), hash: &hash, now };
+        let (settings, facts, thread_keys) = (&*settings, OnceCell::new(), rows.thread_keys.as_slice());
+        let whole = Whole { settings, session, envelope, raw, facts, thread_keys, hash: &hash, now };
         let mut jobs: BTreeMap<AccountId, Result<Job, Error>> = BTreeMap::new();
         for (recipient, target) in envelope.recipients.iter().zip(&session.targets) {
             match jobs.get_mut(&target.account) {
@@ -123,59 +134,11 @@ impl Deliver {
         let mailbox = mailbox.map(|(uid, _)| uid);
         let response = view.vacation(account)?;
         let plan = if response.enabled {
-            self.considered(whole, recipient, account, &response, junk)?
+            self.considered(whole, (recipient, target), &response, junk)?
         } else {
-            Plan::Silent { reason: Reason::Disabled.code(), detail: String::new() }
+            Plan::Silent { reason: Reason::Disabled, detail: String::new() }
         };
         Ok(Job { recipients: vec![recipient.address.clone()], prefix, mailbox, plan, notification: None })
-    }
-
-    /// Whether an account whose response is on answers.
-    fn considered(
-        &self,
-        whole: &Whole<'_>,
-        recipient: &Recipient,
-        account: AccountId,
-        response: &VacationResponse,
-        junk: bool,
-    ) -> Result<Plan, Error> {
-        let Whole { settings, envelope, hash, now, .. } = *whole;
-        let view = self.store.view();
-        let secrets = self.store.secrets();
-        let key = envelope.sender.as_ref().map(|sender| told_key(&secrets.told, ACCOUNT_HANDLE, sender));
-        let told = match &key {
-            Some(key) => view.told_at(account, key, response.generation)?,
-            _ => None,
-        };
-        let identity = self.directory.identity(account)?;
-        let mut plan = plan(&Known {
-            now,
-            sender: envelope.sender.as_ref(),
-            recipient: &recipient.address,
-            identity: &identity,
-            response,
-            facts: whole.facts.get_or_init(|| {
-                let unread = || Facts { suppress: Some("its header cannot be read".into()), ..Facts::default() };
-                guarded("a header", || Facts::of(whole.raw)).unwrap_or_else(unread)
-            }),
-            forged: envelope.forged.as_deref(),
-            junk,
-            told_key: key,
-            told,
-            secret: &secrets.told,
-            settings: &settings.vacation,
-            nonce: nonce(hash, account),
-        });
-        let served = || view.delivery(account, hash).map(|known| known.is_some());
-        if let (Plan::Answer { .. }, Some(sender)) = (&plan, &envelope.sender)
-            && !served()?
-        {
-            let taken = self.rate.lock().take(now, account, sender.domain(), &settings.vacation.rate);
-            if let Err(detail) = taken {
-                plan = Plan::Silent { reason: Reason::RateLimit.code(), detail };
-            }
-        }
-        Ok(plan)
     }
 
     /// Waits for the disk, and answers.
@@ -294,42 +257,76 @@ fn notify_action(now: UtcMillis, notification: &Notification, sender: &Address, 
 
 /// The reply, unless the response changed or the sender was told since the plan was made.
 fn answer(txn: &mut Txn<'_>, plan: &Plan, email: EmailId) -> Result<Verdict, Error> {
-    let silent = |reason: &str, detail: &str| Verdict::Silent { reason: reason.into(), detail: detail.into() };
-    let Plan::Answer { reply, generation, told, expires } = plan else {
-        return Ok(match plan {
-            Plan::Silent { reason, detail } => silent(reason, detail),
-            Plan::Answer { .. } => silent("", ""),
-        });
+    let silent = |reason: Reason, detail: &str| Verdict::Silent { reason: reason.code().into(), detail: detail.into() };
+    let answering = match plan {
+        Plan::Answer(answering) => answering,
+        Plan::Silent { reason, detail } => return Ok(silent(*reason, detail)),
     };
-    let account = txn.account();
-    let current = txn.view().vacation(account)?;
-    if current.generation != *generation {
-        return Ok(silent(Reason::Disabled.code(), "the response was changed at that moment"));
+    let Answering { reply, told, memory, copy } = &**answering;
+    let (account, now) = (txn.account(), txn.now());
+    if let Recall::Response { generation, .. } = memory
+        && txn.view().vacation(account)?.generation != *generation
+    {
+        return Ok(silent(Reason::Disabled, "the response was changed at that moment"));
     }
-    if let Some(at) = txn.view().told_at(account, told, *generation)? {
-        return Ok(silent(Reason::AlreadyTold.code(), &format!("told {at}")));
+    if let Some(at) = txn.view().told_at(account, told, memory, now)? {
+        return Ok(silent(Reason::AlreadyTold, &format!("told {at}")));
     }
-    let now = txn.now();
+    let action = txn.queue_action(reply_action(now, reply, *told, email));
+    txn.remember_told(told, &reply.recipient, memory)?;
+    if let (Some(copy), Some(fcc)) = (copy, &reply.fcc) {
+        file_copy(txn, reply, fcc, copy)?;
+    }
+    Ok(Verdict::Answered(action))
+}
+
+fn reply_action(now: UtcMillis, reply: &Answer, told: ToldKey, email: EmailId) -> Action {
     let stale = now.after(limits::REPLY_KEPT);
-    let action = txn.queue_action(Action {
+    Action {
         id: ActionId(0),
         kind: ActionKind::Reply,
         state: ActionState::Waiting,
         created: now,
         due: now,
-        expires: expires.map_or(stale, |end| end.min(stale)),
+        expires: reply.until.map_or(stale, |end| end.min(stale)),
         attempts: 0,
         last_error: None,
         sender: None,
         recipient: reply.recipient.clone(),
         notify_never: true,
         email: Some(email),
-        told: Some(*told),
+        told: Some(told),
         message_id: reply.message_id.clone(),
         message: reply.message.clone(),
+    }
+}
+
+/// Files the copy of a reply (RFC 8580): into the mailbox with the use that is asked for, else the one of that name, else
+/// Sent. Where there is none, or no room, there is no copy: the reply goes out all the same.
+fn file_copy(txn: &mut Txn<'_>, reply: &Answer, fcc: &Fcc, copy: &EncodedMessage) -> Result<(), Error> {
+    let account = txn.account();
+    let role = fcc.special_use.as_deref().map(|name| name.trim_start_matches('\\').to_ascii_lowercase());
+    let named = [role.as_deref(), Some(&*fcc.mailbox), Some("sent")];
+    let mut found = None;
+    for name in named.into_iter().flatten().filter(|name| !name.is_empty()) {
+        found = found.or(txn.view().find_mailbox(account, name)?);
+    }
+    let Some((uid, _)) = found else { return Ok(()) };
+    let filed = txn.create_email(&NewEmail {
+        message: copy,
+        prefix: b"",
+        mailboxes: BTreeSet::from([uid]),
+        keywords: fcc.keywords.iter().filter_map(|word| keyword::normal(word)).collect(),
+        received_at: txn.now(),
     });
-    txn.remember_told(told, &reply.recipient, *generation)?;
-    Ok(Verdict::Answered(action))
+    match filed {
+        Err(Error::Quota) => Ok(()),
+        filed => {
+            filed?;
+            txn.put_message(copy, &reply.message);
+            Ok(())
+        }
+    }
 }
 
 /// What makes two transactions the same: the envelope sender, its length before it, and the message as received.
@@ -343,7 +340,7 @@ fn transaction_hash(envelope: &Envelope, blob: &[u8; 32]) -> [u8; 32] {
 }
 
 /// A number of this reply's own, the same if the transaction is tried again.
-fn nonce(hash: &[u8; 32], account: AccountId) -> u64 {
+pub(super) fn nonce(hash: &[u8; 32], account: AccountId) -> u64 {
     let mut hasher = blake3::Hasher::new_keyed(hash);
     hasher.update(&account.0.to_be_bytes());
     let mut octets = [0u8; 8];

@@ -8,6 +8,7 @@ mod admit;
 mod apply;
 mod outcome;
 mod plan;
+mod reports;
 
 use std::future::Future;
 use std::sync::Arc;

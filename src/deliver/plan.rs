@@ -1,58 +1,93 @@
-//! The plan for one account: where the message goes, and whether it is answered. Pure: all that it needs was read before.
+//! The plan for one account: whether a message is answered, and how. All that it reads it reads here, before the commit; the
+//! commit looks again at what may have changed meanwhile.
 
-use crate::message::auto::Facts;
-use crate::model::{Address, Identity, ToldKey, UtcMillis, VacationResponse};
-use crate::vacation::{Input, Outcome, Reply, Settings, decide, reply};
-
-/// What was read for the plan.
-#[derive(Debug)]
-pub(super) struct Known<'a> {
-    pub(super) now: UtcMillis,
-    pub(super) sender: Option<&'a Address>,
-    pub(super) recipient: &'a Address,
-    pub(super) identity: &'a Identity,
-    pub(super) response: &'a VacationResponse,
-    pub(super) facts: &'a Facts,
-    pub(super) forged: Option<&'a str>,
-    pub(super) junk: bool,
-    pub(super) told_key: Option<ToldKey>,
-    pub(super) told: Option<UtcMillis>,
-    pub(super) secret: &'a [u8; 32],
-    pub(super) settings: &'a Settings,
-    pub(super) nonce: u64,
-}
+use super::Deliver;
+use super::apply::Whole;
+use crate::account::{Remembered, Resolved};
+use crate::message::rows_or_bare;
+use crate::model::{AccountId, Address, OriginalRecipient, Recall, Recipient, ThreadKey, ToldKey, VacationResponse};
+use crate::store::{EncodedMessage, Error};
+use crate::vacation::{Answer, Case, Notice, Reason, Reply, consider};
 
 /// What is to be done.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) enum Plan {
-    /// Answer, if by the time of the commit the response is still of this generation and the sender is not told.
-    Answer { reply: Reply, generation: u32, told: ToldKey, expires: Option<UtcMillis> },
+    /// Answer, if by the time of the commit that still holds.
+    Answer(Box<Answering>),
     /// Do not, for this reason.
-    Silent { reason: &'static str, detail: String },
+    Silent { reason: Reason, detail: String },
 }
 
-pub(super) fn plan(known: &Known<'_>) -> Plan {
-    let outcome = decide(&Input {
-        now: known.now,
-        sender: known.sender,
-        recipient: known.recipient,
-        identity: known.identity,
-        response: known.response,
-        facts: known.facts,
-        forged: known.forged,
-        junk: known.junk,
-        told: known.told,
-        secret: known.secret,
-        settings: known.settings,
-    });
-    match (outcome, known.sender, known.told_key) {
-        (Outcome::Answer, Some(sender), Some(told)) => Plan::Answer {
-            reply: reply(known.response, known.identity, known.facts, sender, known.now, known.secret, known.nonce),
-            generation: known.response.generation,
-            told,
-            expires: known.response.to_date,
-        },
-        (Outcome::Silent(reason, detail), ..) => Plan::Silent { reason: reason.code(), detail },
-        (Outcome::Answer, ..) => Plan::Silent { reason: "null-sender", detail: String::new() },
+/// A reply that is owed.
+#[derive(Debug, Clone)]
+pub(super) struct Answering {
+    pub(super) reply: Reply,
+    pub(super) told: ToldKey,
+    pub(super) memory: Recall,
+    /// The rows of the reply's copy, where one is filed; it joins the original's thread whatever its subject.
+    pub(super) copy: Option<EncodedMessage>,
+}
+
+impl Deliver {
+    /// Whether an account whose response is on answers.
+    pub(super) fn considered(
+        &self,
+        whole: &Whole<'_>,
+        (recipient, target): (&Recipient, &Resolved),
+        response: &VacationResponse,
+        junk: bool,
+    ) -> Result<Plan, Error> {
+        let (view, secrets, account) = (self.store.view(), self.store.secrets(), target.account);
+        let identity = self.directory.identity(account)?;
+        let sender = whole.envelope.sender.as_ref();
+        let known_as = self.known_as(recipient.original.as_ref(), account)?;
+        let notice = Notice::of_response(response, &identity, sender, whole.facts(), whole.now);
+        let case = Case {
+            now: whole.now,
+            sender,
+            recipient: &recipient.address,
+            known_as: known_as.as_ref(),
+            identity: &identity,
+            facts: whole.facts(),
+            forged: whole.envelope.forged.as_deref(),
+            junk,
+            secret: &secrets.told,
+            settings: &whole.settings.vacation,
+            nonce: super::apply::nonce(whole.hash, account),
+        };
+        let world = Remembered { view: &view, account, identity: &identity, now: whole.now, secret: &secrets.told };
+        let (reply, told, memory) = match consider(&case, &notice, &world)? {
+            Answer::Reply { reply, told, memory } => (*reply, told, memory),
+            Answer::Silent(reason, detail) => return Ok(Plan::Silent { reason, detail }),
+        };
+        // A retry is answered as it was; it takes nothing of the rate.
+        if view.delivery(account, whole.hash)?.is_none()
+            && let Some(sender) = sender
+            && let Err(detail) =
+                self.rate.lock().take(whole.now, account, sender.domain(), &whole.settings.vacation.rate)
+        {
+            return Ok(Plan::Silent { reason: Reason::RateLimit, detail });
+        }
+        let copy = reply.fcc.as_ref().map(|_| self.copy_of(&reply, whole.thread_keys));
+        Ok(Plan::Answer(Box::new(Answering { reply, told, memory, copy })))
+    }
+
+    /// The address to which the sender wrote (RFC 3461 §4.2), if the directory gives it to this account: the client that
+    /// says so may be anybody's.
+    fn known_as(&self, original: Option<&OriginalRecipient>, account: AccountId) -> Result<Option<Address>, Error> {
+        let usual = original.filter(|original| ["rfc822", "utf-8"].contains(&original.kind.as_str()));
+        let Some(address) = usual.and_then(|original| Address::parse(&original.address).ok()) else { return Ok(None) };
+        let leads = self.directory.resolve(&address)?;
+        Ok(leads.filter(|found| found.account == account).map(|_| address))
+    }
+
+    fn copy_of(&self, reply: &Reply, original: &[ThreadKey]) -> EncodedMessage {
+        let mut rows = rows_or_bare(&reply.message, self.store.secrets());
+        for key in original {
+            if !rows.thread_keys.contains(key) {
+                rows.thread_keys.push(*key);
+            }
+        }
+        EncodedMessage::new(&rows)
     }
 }

@@ -149,23 +149,36 @@ pub fn reply(data: &[u8]) {
     let sender = facts.from.first().and_then(|from| Address::parse(&from.email).ok());
     let sender = sender.unwrap_or_else(|| Address::from_parts("bob", "example.net"));
     let settings = vacation::Settings::default();
+    let notice = vacation::Notice::of_response(&response, &identity, Some(&sender), &facts, NOW);
     let input = vacation::Input {
-        now: NOW,
         sender: Some(&sender),
         recipient: &ann,
+        known_as: None,
         identity: &identity,
-        response: &response,
+        notice: &notice,
         facts: &facts,
         forged: None,
         junk: false,
         told: None,
+        known: false,
         secret: &SECRETS.told,
         settings: &settings,
     };
     let outcome = vacation::decide(&input);
     assert_eq!(outcome, vacation::decide(&input));
     // Also where none is owed: a reply is made of strangers' words.
-    let made = vacation::reply(&response, &identity, &facts, &sender, NOW, &SECRETS.told, 7);
+    let occasion = vacation::Occasion {
+        notice: &notice,
+        identity: &identity,
+        facts: &facts,
+        sender: &sender,
+        recipient: &ann,
+        known_as: None,
+        now: NOW,
+        secret: &SECRETS.told,
+        nonce: 7,
+    };
+    let made = vacation::reply(&occasion);
     let people = [&response.from, &response.reply_to].into_iter().flatten().map(|person| person.email.as_str());
     check_sent(&made.message, &people.chain([sender.to_string().as_str()]).collect::<String>());
     assert!(vacation::is_own_id(&made.message_id, &SECRETS.told));

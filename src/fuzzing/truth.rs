@@ -7,7 +7,7 @@ use super::{Choices, bounded};
 use crate::model::clock::Fixed;
 use crate::model::{
     AccountId, AccountRow, Action, ActionId, ActionKind, ActionState, Address, BlobHash, Decision, EmailId, Listing,
-    MailboxUid, MessageRows, Role, Shape, ThreadKey, ToldKey, UtcMillis, VacationResponse, Verdict, View,
+    MailboxUid, MessageRows, Recall, Role, Shape, ThreadKey, ToldKey, UtcMillis, VacationResponse, Verdict, View,
 };
 use crate::store::engine::memory::Memory;
 use crate::store::engine::{Batch, Engine, Put, Table};
@@ -185,7 +185,7 @@ impl Model {
             let due = UtcMillis(START + i64::from(what));
             let queued = self.commit(|txn| {
                 let generation = txn.view().vacation(ACCOUNT)?.generation;
-                txn.remember_told(&who, &Address::from_parts("bob", "example.net"), generation)?;
+                txn.remember_told(&who, &Address::from_parts("bob", "example.net"), &Recall::of(generation))?;
                 let id = txn.queue_action(action(due, email, who));
                 txn.add_decision(&Decision {
                     at: txn.now(),

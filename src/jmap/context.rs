@@ -62,14 +62,33 @@ impl Context {
     }
 
     /// The account that `accountId` names by its id, or `account` by its name or an address; the caller must be its owner,
-    /// or an administrator.
+    /// or an administrator. Where neither is given it is the one that is mapped to the caller.
     pub(super) fn account(&self, arguments: &Args<'_>) -> Result<(AccountId, AccountRow), MethodError> {
         let name = match (arguments.maybe_text("accountId")?, arguments.maybe_text("account")?) {
             (Some(id), None) => id.parse::<AccountId>().map_err(|_| MethodError::AccountNotFound)?.to_string(),
             (None, Some(name)) => name,
-            _ => return Err(MethodError::InvalidArguments("accountId or account is wanted".into())),
+            (None, None) => return self.mine(),
+            _ => return Err(MethodError::InvalidArguments("accountId or account is wanted, not both".into())),
         };
         self.owned(&name)
+    }
+
+    /// The one account that is mapped to the caller.
+    fn mine(&self) -> Result<(AccountId, AccountRow), MethodError> {
+        let user = self.caller.user.as_deref();
+        let mut all = match user {
+            Some(user) => self.directory.of_unix_user(user).map_err(|error| fail(&error))?,
+            None => Vec::new(),
+        };
+        match (all.pop(), all.is_empty()) {
+            (Some(only), true) => Ok(only),
+            (Some(_), false) => {
+                Err(MethodError::InvalidArguments("several accounts are mapped to your Unix user: name one".into()))
+            }
+            (None, _) => Err(MethodError::InvalidArguments(
+                "no account is mapped to your Unix user: accountId or account is wanted".into(),
+            )),
+        }
     }
 
     /// The account of that id, name or address; the caller must be its owner, or an administrator.

@@ -14,6 +14,7 @@ use mail_builder::headers::text::Text;
 
 use mail_builder::mime::MimePart;
 
+use super::header::{body_offset, fields};
 use crate::model::{EmailAddress, UtcMillis};
 
 /// A message to be built.
@@ -41,6 +42,10 @@ pub struct Draft {
     pub text: String,
     /// The HTML beside it.
     pub html: Option<String>,
+    /// The language of text and HTML (RFC 3282).
+    pub language: Option<String>,
+    /// A MIME entity instead of both: its fields, an empty line, its content.
+    pub entity: Option<String>,
 }
 
 /// Octets of a subject that is written.
@@ -67,12 +72,70 @@ pub fn build(draft: &Draft) -> Vec<u8> {
     for (name, value) in &draft.fields {
         builder = builder.header(*name, Raw::new(*value));
     }
-    builder = builder.text_body(lines(&draft.text));
-    if let Some(html) = &draft.html {
+    if let Some(language) = draft.language.as_deref().filter(|language| is_tag(language)) {
+        builder = builder.header("Content-Language", Raw::new(language.to_owned()));
+    }
+    builder = match &draft.entity {
+        Some(entity) => builder.body(part(entity)),
+        None => builder.text_body(lines(&draft.text)),
+    };
+    if let (Some(html), None) = (&draft.html, &draft.entity) {
         builder = builder.html_body(lines(html));
     }
     // Writing to a Vec cannot fail.
     builder.write_to_vec().unwrap_or_default()
+}
+
+/// Octets of a field of an entity that is taken over.
+const FIELD: usize = 900;
+
+/// A MIME entity as it is given: of its header the fields that describe it (RFC 2045 §9), and its content. A single part
+/// that is no line of ASCII is encoded; one that says its encoding, and what is composite, is left as it is.
+fn part(entity: &str) -> MimePart<'static> {
+    let raw = lines(entity);
+    let mut described = Vec::new();
+    for field in fields(raw.as_bytes()) {
+        let name = String::from_utf8_lossy(field.name).into_owned();
+        let value = one_line(&field.unfolded());
+        let describes = name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("Content-"));
+        let known = described.iter().any(|(known, _): &(String, String)| known.eq_ignore_ascii_case(&name));
+        if describes && !known && value.is_ascii() && value.len() <= FIELD {
+            described.push((name, value));
+        }
+    }
+    // What has no header is content.
+    let content = if described.is_empty() {
+        raw.clone()
+    } else {
+        raw.get(body_offset(raw.as_bytes())..).unwrap_or_default().to_owned()
+    };
+    let value = |wanted: &str| {
+        let found = described.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        found.map(|(_, value)| value.to_ascii_lowercase())
+    };
+    let kind = value("Content-Type");
+    let composite = kind.as_deref().is_some_and(|kind| kind.starts_with("multipart/") || kind.starts_with("message/"));
+    let said = value("Content-Transfer-Encoding").filter(|said| !["7bit", "8bit", "binary"].contains(&said.as_str()));
+    if said.is_none() {
+        described.retain(|(name, _)| !name.eq_ignore_ascii_case("Content-Transfer-Encoding"));
+    }
+    if kind.is_none() {
+        described.insert(0, ("Content-Type".into(), "text/plain; charset=utf-8".into()));
+    }
+    let plain = content.is_ascii();
+    let mut part = MimePart::raw(content);
+    for (name, value) in described {
+        part = part.header(name, Raw::new(value));
+    }
+    if composite && said.is_none() {
+        part = part.transfer_encoding(if plain { "7bit" } else { "8bit" });
+    }
+    part
+}
+
+/// Whether it is a language tag, as far as its shape goes (RFC 5646 §2.1).
+fn is_tag(tag: &str) -> bool {
+    !tag.is_empty() && tag.len() <= 35 && tag.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'-')
 }
 
 /// A report to be built (RFC 6522).
@@ -206,6 +269,50 @@ mod tests {
         );
         assert!(build(&plain()).is_ascii());
         assert!(!String::from_utf8(build(&plain())).unwrap().replace("\r\n", "").contains(['\r', '\n']));
+    }
+
+    #[test]
+    fn an_entity_is_given_as_it_is_and_made_to_travel() {
+        let built = |entity: &str| {
+            let draft = Draft { entity: Some(entity.into()), html: Some("<p>no</p>".into()), ..plain() };
+            String::from_utf8(build(&draft)).unwrap()
+        };
+        let alternative = "MIME-Version: 1.0\nContent-Type: multipart/alternative;\n boundary=\"b\"\nBcc: eve@example.com\n\n\
+                           --b\nContent-Type: text/plain\n\naway\n--b\nContent-Type: text/html\n\n<p>away</p>\n--b--\n";
+        let text = built(alternative);
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains("Content-Type: multipart/alternative; boundary=\"b\""), "{head}");
+        assert!(!head.contains("Bcc") && head.matches("MIME-Version").count() == 1, "{head}");
+        assert!(body.starts_with("--b\r\nContent-Type: text/plain\r\n\r\naway\r\n--b") && !body.contains("<p>no"));
+        // Umlauts and long lines are encoded, whatever the entity said of itself.
+        let long = format!(
+            "Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\nGr\u{fc}\u{df}e {}\n",
+            "x".repeat(5000)
+        );
+        let text = built(&long);
+        assert!(text.is_ascii() && text.lines().all(|line| line.len() <= 78), "{text}");
+        let parsed = crate::message::Message::parse(text.as_bytes()).texts(10_000).join("");
+        assert!(parsed.starts_with("Gr\u{fc}\u{df}e xxx") && parsed.trim_end().len() == 5008, "{parsed}");
+        // What is encoded already stays so, and what has no header is text.
+        assert!(
+            built("Content-Type: text/plain\nContent-Transfer-Encoding: base64\n\nYXdheQ==\n")
+                .ends_with("\r\n\r\nYXdheQ==\r\n")
+        );
+        assert!(built("Just away: back soon\n").contains("Content-Type: text/plain; charset=utf-8"));
+        assert!(built("Just away: back soon\n").ends_with("\r\n\r\nJust away: back soon\r\n"));
+        // A field of the entity cannot bring in another.
+        let evil = built("Content-Type: text/plain; x=\"a\rBcc: eve@example.com\"\nContent-X: \u{fc}\n\nx\n");
+        let head = evil.split_once("\r\n\r\n").unwrap().0;
+        assert!(!head.contains("\nBcc") && !head.contains("Content-X"), "{head}");
+    }
+
+    #[test]
+    fn a_language_is_said_where_it_is_one() {
+        let said = |language: &str| {
+            let draft = Draft { language: Some(language.into()), ..plain() };
+            names(&draft).contains(&"content-language".to_owned())
+        };
+        assert!(said("de-ch") && !said("de\r\nBcc: x") && !said(""));
     }
 
     proptest! {

@@ -9,6 +9,7 @@ pub mod compose;
 pub mod content;
 mod date;
 pub mod header;
+pub mod language;
 pub mod parse;
 pub mod refs;
 mod rows;

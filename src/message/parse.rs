@@ -3,7 +3,7 @@
 use mail_parser::{HeaderForm, MessageParser};
 use unicode_normalization::UnicodeNormalization;
 
-use crate::model::{EmailAddress, PartOffsets, SentAt, UtcMillis, limits};
+use crate::model::{Address, EmailAddress, PartOffsets, SentAt, UtcMillis, limits};
 
 /// Octets of text in which a preview is sought first: more than it holds, for white space goes.
 const PREVIEW_OCTETS: usize = 4096;
@@ -135,6 +135,11 @@ pub fn addresses(value: &[u8]) -> Vec<EmailAddress> {
         .filter_map(|mailbox| {
             let name = mailbox.name().map(one_line).filter(|name| !name.is_empty());
             let email = mailbox.address().map(one_line).unwrap_or_default();
+            // A quoted local part (RFC 5322 §3.4.1) comes as a name before a bare domain.
+            let (name, email) = match (name, email.strip_prefix('@')) {
+                (Some(local), Some(domain)) => (None, Address::from_parts(local, domain).to_string()),
+                (name, _) => (name, email),
+            };
             (!email.is_empty() || name.is_some()).then_some(EmailAddress { name, email })
         })
         .collect()
@@ -210,6 +215,9 @@ mod tests {
         assert_eq!(emails, ["b@x.example", "d@x.example", "j@x.example"]);
         assert_eq!(people[0].name.as_deref(), Some("B, C"));
         assert_eq!(people[2].name.as_deref(), Some("Jü"));
+        let quoted = addresses(b" \"a b\"@x.example, \"c\"@x.example, B <\"d\"@x.example>");
+        let emails: Vec<&str> = quoted.iter().map(|person| person.email.as_str()).collect();
+        assert_eq!(emails, ["\"a b\"@x.example", "c@x.example", "\"d\"@x.example"]);
     }
 
     #[test]

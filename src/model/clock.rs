@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp};
 
 /// Milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -64,6 +64,12 @@ impl UtcMillis {
         self.timestamp().to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string()
     }
 
+    /// The same in the zone of that IANA name, else in the machine's.
+    #[must_use]
+    pub fn local_in(self, name: Option<&str>) -> String {
+        self.local(&name.and_then(zone).unwrap_or_else(TimeZone::system))
+    }
+
     /// The last day, `2026-11-21`, of a time that ends with this instant, the instant itself not included; in the zone of
     /// that IANA name, else in the machine's.
     #[must_use]
@@ -71,6 +77,20 @@ impl UtcMillis {
         let zone = name.and_then(zone).unwrap_or_else(TimeZone::system);
         let last = Self(self.0.saturating_sub(1)).timestamp();
         last.to_zoned(zone).strftime("%Y-%m-%d").to_string()
+    }
+
+    /// The day that this instant lies in, or one so many days after it, in the zone of that IANA name, else in the machine's;
+    /// none beyond the calendar.
+    #[must_use]
+    pub fn day(self, name: Option<&str>, offset: i32) -> Option<Day> {
+        let zone = name.and_then(zone).unwrap_or_else(TimeZone::system);
+        let date = self.timestamp().to_zoned(zone.clone()).date();
+        let date = date.checked_add(Span::new().try_days(offset).ok()?).ok()?;
+        Some(Day {
+            weekday: u8::try_from(date.weekday().to_monday_one_offset()).ok()?,
+            monthday: u8::try_from(date.day()).ok()?,
+            begins: Self(date.to_zoned(zone).ok()?.timestamp().as_millisecond()),
+        })
     }
 
     /// Reads a `UTCDate` or any RFC 3339 instant.
@@ -90,6 +110,17 @@ impl fmt::Display for UtcMillis {
 #[must_use]
 pub fn zone(name: &str) -> Option<TimeZone> {
     TimeZone::get(name).ok()
+}
+
+/// A day of the calendar, in some zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Day {
+    /// Monday (1) to Sunday (7).
+    pub weekday: u8,
+    /// The day of the month, from 1.
+    pub monthday: u8,
+    /// Its first instant there.
+    pub begins: UtcMillis,
 }
 
 /// Where the time comes from.
@@ -175,5 +206,14 @@ mod tests {
         assert_eq!(end.last_day(Some("America/New_York")), "2026-11-21");
         assert_eq!(end.last_day(Some("Europe/Berlin")), "2026-11-22");
         assert_eq!(at.since(at.after(Duration::from_secs(1))), Duration::ZERO);
+        // A Sunday morning in Berlin, a Saturday still in New York.
+        let (berlin, york) =
+            (end.day(Some("Europe/Berlin"), 0).unwrap(), end.day(Some("America/New_York"), -1).unwrap());
+        assert_eq!(
+            (berlin.weekday, berlin.monthday, berlin.begins.rfc3339().as_str()),
+            (7, 22, "2026-11-21T23:00:00Z")
+        );
+        assert_eq!((york.weekday, york.monthday, york.begins.rfc3339().as_str()), (6, 21, "2026-11-21T05:00:00Z"));
+        assert_eq!(UtcMillis(i64::MAX / 2).day(None, i32::MAX), None);
     }
 }

@@ -3,6 +3,7 @@
 //! No I/O, no async, and no other room is named here. What is stored (an email's metadata, a mailbox, an action of the
 //! outbox) is described as a value; how it becomes bytes is `store::row`'s business.
 
+pub mod absence;
 pub mod account;
 pub mod action;
 pub mod address;
@@ -22,6 +23,7 @@ pub mod mailbox;
 pub mod secret;
 pub mod vacation;
 
+pub use absence::{Absence, Audience, BadDays, Circle, Days, Recall, Variant};
 pub use account::{AccountRow, AddressRow};
 pub use action::{Action, ActionKind, ActionState};
 pub use address::{Address, AddressError};

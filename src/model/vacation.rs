@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::absence::{Absence, Audience, Days, Variant};
 use super::address::{Address, AddressError, domain_is_well_formed, fold_domain};
 use super::clock::UtcMillis;
 use super::email::EmailAddress;
@@ -30,18 +31,59 @@ pub struct VacationResponse {
     pub addresses: Vec<Address>,
     /// Who is never answered.
     pub except: Vec<Except>,
+    /// Who is answered.
+    pub audience: Audience,
+    /// Domains of the organisation, folded, beside those of the account's own addresses.
+    pub organisation: Vec<String>,
+    /// The language of the words above (RFC 5646), lower case.
+    pub language: Option<String>,
+    /// Other words for some senders.
+    pub variants: Vec<Variant>,
+    /// The days on which it is given; every day where it is empty.
+    pub days: Vec<Days>,
+    /// Whether a copy of each reply is filed in Sent.
+    pub copies: bool,
+    /// Whether, when it is over, a report of what came is filed in the Inbox.
+    pub report: bool,
+    /// When it was switched on and off.
+    pub absence: Absence,
     /// Moves with every change of what it says or when, and when it is switched on again: who was told before is told
     /// anew.
     pub generation: u32,
 }
 
 impl VacationResponse {
-    /// Whether another response would say something else, or at another time. Who is never answered does not bear on
-    /// that: one exception more must not tell everybody else once more.
+    /// Whether another response would say something else, or at another time. Who is answered, and what the owner gets to
+    /// see, does not bear on that: one exception more must not tell everybody else once more.
     #[must_use]
     pub fn differs_from(&self, other: &Self) -> bool {
-        let plain = |response: &Self| Self { generation: 0, except: Vec::new(), ..response.clone() };
+        let plain = |response: &Self| Self {
+            generation: 0,
+            except: Vec::new(),
+            audience: Audience::default(),
+            organisation: Vec::new(),
+            copies: false,
+            report: false,
+            absence: Absence::default(),
+            ..response.clone()
+        };
         plain(self) != plain(other)
+    }
+
+    /// When it began and ended, or will end, as far as either is known: the times of its window, within those at which it
+    /// was switched on and off.
+    #[must_use]
+    pub fn span(&self) -> (Option<UtcMillis>, Option<UtcMillis>) {
+        let began = self.absence.began.max(self.from_date);
+        let ended = self.absence.ended.into_iter().chain(self.to_date).min();
+        (began, ended)
+    }
+
+    /// Whether it was on and is over, at this time.
+    #[must_use]
+    pub fn is_over(&self, now: UtcMillis) -> bool {
+        let (began, ended) = self.span();
+        began.zip(ended).is_some_and(|(began, ended)| began < ended && ended <= now)
     }
 }
 
@@ -114,6 +156,10 @@ mod tests {
         let old = VacationResponse::default();
         let new = VacationResponse { except: vec![Except::Domain("example.net".into())], ..old.clone() };
         assert!(new != old && !new.differs_from(&old));
+        let quiet = VacationResponse { audience: Audience::Known, copies: true, report: true, ..old.clone() };
+        assert!(!quiet.differs_from(&old));
         assert!(VacationResponse { enabled: true, ..old.clone() }.differs_from(&old));
+        assert!(VacationResponse { variants: vec![Variant::default()], ..old.clone() }.differs_from(&old));
+        assert!(VacationResponse { days: vec![Days::Weekday(5)], ..old.clone() }.differs_from(&old));
     }
 }

@@ -1,5 +1,5 @@
 //! The control socket: JMAP over HTTP on a Unix socket. Who asks is known by the peer's credentials: root, the service's own
-//! user and the named administrators may manage everything, any other Unix user the account that is mapped to him.
+//! user and the named administrators (users, or `@` and a group) may manage everything, any other Unix user the account that is mapped to him.
 
 mod transfer;
 
@@ -109,11 +109,11 @@ impl std::fmt::Debug for Control {
 
 /// Who is at the other end.
 #[derive(Debug, Clone, Copy)]
-struct Peer(Option<u32>);
+struct Peer(Option<(u32, u32)>);
 
 impl Connected<IncomingStream<'_, UnixListener>> for Peer {
     fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
-        Self(stream.io().peer_cred().ok().map(|peer| peer.uid()))
+        Self(stream.io().peer_cred().ok().map(|peer| (peer.uid(), peer.gid())))
     }
 }
 
@@ -228,11 +228,26 @@ fn counted(store: &Store) -> Response {
 }
 
 fn caller(peer: Peer, administrators: &[String]) -> Caller {
-    let Peer(Some(uid)) = peer else { return Caller { user: None, admin: false } };
+    let Peer(Some((uid, gid))) = peer else { return Caller { user: None, admin: false } };
     let user = user_name(uid);
     let own = rustix::process::geteuid().as_raw();
-    let named = user.as_ref().is_some_and(|user| administrators.contains(user));
+    let grouped = administrators.iter().any(|name| name.starts_with('@'));
+    let groups = if grouped { std::fs::read_to_string("/etc/group").ok() } else { None };
+    let named = administrators.iter().any(|name| match name.strip_prefix('@') {
+        Some(group) => groups.as_deref().is_some_and(|groups| is_member(groups, group, user.as_deref(), gid)),
+        None => user.as_ref() == Some(name),
+    });
     Caller { admin: uid == 0 || uid == own || named, user }
+}
+
+/// Whether a user is in a Unix group, by the lines of `/etc/group`, or his process has it as its own.
+fn is_member(groups: &str, group: &str, user: Option<&str>, gid: u32) -> bool {
+    groups.lines().any(|line| {
+        let mut fields = line.split(':');
+        let (name, id) = (fields.next(), fields.nth(1).and_then(|id| id.parse::<u32>().ok()));
+        let mut members = fields.next().unwrap_or_default().split(',').filter(|member| !member.is_empty());
+        name == Some(group) && (id == Some(gid) || user.is_some_and(|user| members.any(|member| member == user)))
+    })
 }
 
 /// The name of a Unix user, by `/etc/passwd`.
@@ -283,4 +298,21 @@ pub fn taken<D: Delivery>(deliver: Arc<D>, settings: Live<LmtpSettings>) -> Arc<
             .map(|(address, refusal)| (address, refusal.or_else(|| taken.next()).unwrap_or_else(lost)))
             .collect()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_in_a_group() {
+        let groups = "root:x:0:\nrestante:x:990:ann,bob\nrest:x:991:eve\nbroken\nempty:x:992:\n";
+        let is = |group: &str, user: Option<&str>, gid| is_member(groups, group, user, gid);
+        assert!(is("restante", Some("ann"), 100) && is("restante", Some("bob"), 100));
+        // By the group of the process; but not by another's.
+        assert!(is("restante", Some("eve"), 990) && is("restante", None, 990) && !is("restante", Some("eve"), 991));
+        assert!(!is("restante", Some("an"), 100) && !is("restante", None, 100));
+        assert!(!is("empty", Some("ann"), 100) && is("empty", Some("ann"), 992));
+        assert!(!is("broken", Some("ann"), 0) && !is("nowhere", Some("ann"), 990) && !is("", Some("ann"), 990));
+    }
 }

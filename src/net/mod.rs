@@ -7,4 +7,5 @@ pub mod ceiling;
 pub mod http;
 pub mod listen;
 pub mod lmtp;
+pub mod reports;
 pub mod stop;

@@ -11,7 +11,8 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::model::clock::System;
 use crate::model::{
-    AccountId, AccountRow, Action, ActionId, ActionKind, ActionState, Address, Clock as _, Live, ToldKey, UtcMillis,
+    AccountId, AccountRow, Action, ActionId, ActionKind, ActionState, Address, Clock as _, Live, Recall, ToldKey,
+    UtcMillis,
 };
 use crate::store::engine::Engine;
 use crate::store::engine::fault::Fault;
@@ -106,7 +107,7 @@ async fn queue_reply(store: &Store, to: &str, state: ActionState) {
     let (told, recipient) = (action.told.unwrap(), action.recipient.clone());
     let done = store.commit(ANN, |txn| {
         txn.queue_action(action);
-        txn.remember_told(&told, &recipient, 0)
+        txn.remember_told(&told, &recipient, &Recall::of(0))
     });
     done.unwrap().1.wait().await.unwrap();
 }
@@ -155,7 +156,7 @@ async fn replies_go_out_once_and_failures_are_told_apart() {
     .await;
     let left = store.view().outbox(ANN).unwrap();
     assert_eq!((left[0].recipient.local(), left[0].attempts, left[0].state), ("later", 1, ActionState::Waiting));
-    let told = |to: &str| store.view().told_at(ANN, &key_of(to), 0).unwrap().is_some();
+    let told = |to: &str| store.view().told_at(ANN, &key_of(to), &Recall::of(0), UtcMillis(0)).unwrap().is_some();
     assert!(told("interrupted") && told("later"));
     drop(stop);
     worker.await.unwrap();

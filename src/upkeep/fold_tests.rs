@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{fold, verify};
 use crate::message::rows;
 use crate::model::clock::Fixed;
-use crate::model::{AccountId, AccountRow, Address, Role, UtcMillis};
+use crate::model::{AccountId, AccountRow, Address, Role, UtcMillis, field};
 use crate::store::engine::memory::Memory;
 use crate::store::{EncodedMessage, FoldSizes, NewEmail, NewMailbox, Options, Store};
 
@@ -14,7 +14,7 @@ const ACCOUNT: AccountId = AccountId(1);
 
 fn deliver(store: &Store, count: i64) {
     for at in 0..count {
-        let raw = format!("Subject: number {at}\r\n\r\nlunch w{}\r\n", at % 7);
+        let raw = format!("To: w{0}@example.net\r\nSubject: number {at}\r\n\r\nlunch w{0}\r\n", at % 7);
         let message = EncodedMessage::new(&rows(raw.as_bytes(), store.secrets()));
         let (_, ticket) = store.commit_message(&[ACCOUNT], &message, raw.as_bytes(), |txn| {
             let mailboxes = BTreeSet::from([txn.state().inbox]);
@@ -41,6 +41,32 @@ fn store() -> Store {
     });
     made.unwrap().1.wait_blocking().unwrap();
     store
+}
+
+#[test]
+fn who_is_named_in_a_field_is_found_before_and_after_folding() {
+    let store = store();
+    let named = |who: &str, fields, most| {
+        let text = Address::from_parts(who, "example.net").reversed_domain();
+        let mut found = Vec::new();
+        let walk = |id| {
+            found.push(id);
+            Ok(found.len() < most)
+        };
+        store.view().naming(ACCOUNT, &text, fields, walk).unwrap();
+        found
+    };
+    let rows = i64::try_from(FoldSizes::default().rows).unwrap();
+    deliver(&store, rows + 8);
+    let before = named("w3", field::TO, usize::MAX);
+    assert_eq!(i64::try_from(before.len()).unwrap(), (rows + 8 + 3) / 7);
+    assert!(fold::step(&store, ACCOUNT).unwrap());
+    assert_eq!(named("w3", field::TO | field::CC, usize::MAX), before);
+    assert_eq!(named("w3", field::TO, 1), before[..1]);
+    assert!(named("w3", field::FROM, 9).is_empty() && named("w9", field::TO, 9).is_empty());
+    // One that is gone names nobody.
+    store.commit(ACCOUNT, |txn| txn.destroy_email(before[0])).unwrap().1.wait_blocking().unwrap();
+    assert_eq!(named("w3", field::TO, usize::MAX), before[1..]);
 }
 
 #[test]

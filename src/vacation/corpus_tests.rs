@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::{Input, Outcome, Settings, decide};
+use super::{Input, Notice, Outcome, Settings, decide};
 use crate::message::auto::Facts;
 use crate::message::parse;
 use crate::model::{Address, Identity, UtcMillis, VacationResponse};
@@ -43,23 +43,26 @@ fn decisions_agree_with_the_table() {
         // The recipient is named: whoever is; where nobody is, the owner's own list of addresses says that it is him.
         let recipient = facts.destinations.iter().find(|one| Some(*one) != sender.as_ref()).cloned();
         let Some(recipient) = recipient else { continue };
+        let identity = Identity {
+            primary: recipient.clone(),
+            name: None,
+            addresses: vec![recipient.folded()],
+            alias_domains: Vec::new(),
+            delimiter: Some('+'),
+            zone: None,
+        };
+        let response = VacationResponse { enabled: true, ..VacationResponse::default() };
         let outcome = decide(&Input {
-            now: UtcMillis(0),
             sender: sender.as_ref(),
             recipient: &recipient,
-            identity: &Identity {
-                primary: recipient.clone(),
-                name: None,
-                addresses: vec![recipient.folded()],
-                alias_domains: Vec::new(),
-                delimiter: Some('+'),
-                zone: None,
-            },
-            response: &VacationResponse { enabled: true, ..VacationResponse::default() },
+            known_as: None,
+            identity: &identity,
+            notice: &Notice::of_response(&response, &identity, sender.as_ref(), &facts, UtcMillis(0)),
             facts: &facts,
             forged: None,
             junk: false,
             told: None,
+            known: false,
             secret: &[0; 32],
             settings: &Settings { trust_spam_fields: false, ..Settings::default() },
         });

@@ -4,11 +4,12 @@
 //! there is a vacation at all, then who sent it, then what kind of mail it is, then whether it was for this person, and last
 //! whether the owner wants this sender answered, and whether he knows already. The rate is the caller's to ask, after this, for asking counts.
 
+use super::notice::Notice;
 use super::reason::Reason;
 use super::reply::is_own_id;
-use super::sender::{sender_key, system_sender};
+use super::sender::{plain_sender, system_sender};
 use crate::message::auto::Facts;
-use crate::model::{Address, Identity, UtcMillis, VacationResponse};
+use crate::model::{Address, Audience, Circle, Identity, UtcMillis};
 
 /// What a site sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,24 +31,26 @@ impl Default for Settings {
 /// All that bears on the decision.
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
-    /// Now.
-    pub now: UtcMillis,
     /// The envelope sender.
     pub sender: Option<&'a Address>,
     /// The envelope recipient as given.
     pub recipient: &'a Address,
+    /// By which address the sender knew the account, where that is proven.
+    pub known_as: Option<&'a Address>,
     /// Who the account is.
     pub identity: &'a Identity,
-    /// Its response.
-    pub response: &'a VacationResponse,
+    /// What is to be told, and when.
+    pub notice: &'a Notice<'a>,
     /// What the header says.
     pub facts: &'a Facts,
     /// Why the sender is taken for forged, if it is.
     pub forged: Option<&'a str>,
-    /// Whether it is filed in Junk.
+    /// Whether it is filed in Junk. A script that files it there and answers nevertheless is obeyed (RFC 5230 §4.7).
     pub junk: bool,
-    /// When the same sender was told in this generation of the response.
+    /// When the same sender was told, if that is remembered.
     pub told: Option<UtcMillis>,
+    /// Whether the owner has written to the sender; asked only where he answers nobody else.
+    pub known: bool,
     /// The key of our own reply ids.
     pub secret: &'a [u8; 32],
     /// What the site sets.
@@ -73,18 +76,21 @@ pub fn decide(input: &Input<'_>) -> Outcome {
         .map_or(Outcome::Answer, |(reason, detail)| Outcome::Silent(reason, detail))
 }
 
+/// Decides where it must be looked up whether the owner knows the sender: `knows` is asked only where all else is for a
+/// reply, and it depends on that.
+///
+/// # Errors
+/// Those of the look-up.
+pub fn decide_asking<E>(input: &Input<'_>, knows: impl FnOnce() -> Result<bool, E>) -> Result<Outcome, E> {
+    let hoped = decide(&Input { known: true, ..*input });
+    let asks = input.notice.terms.as_ref().is_some_and(|terms| terms.audience == Audience::Known);
+    if hoped == Outcome::Answer && asks { Ok(decide(&Input { known: knows()?, ..*input })) } else { Ok(hoped) }
+}
+
 type Objection = Option<(Reason, String)>;
 
 fn window(input: &Input<'_>) -> Objection {
-    let response = input.response;
-    if !response.enabled {
-        return Some((Reason::Disabled, String::new()));
-    }
-    let early = response.from_date.filter(|from| input.now < *from);
-    let late = response.to_date.filter(|to| input.now >= *to);
-    early
-        .map(|from| (Reason::OutsideWindow, format!("begins {from}")))
-        .or_else(|| late.map(|to| (Reason::OutsideWindow, format!("ended {to}"))))
+    input.notice.terms.as_ref().and_then(|terms| terms.away.clone().err())
 }
 
 fn sender(input: &Input<'_>) -> Objection {
@@ -93,9 +99,9 @@ fn sender(input: &Input<'_>) -> Objection {
         return Some((Reason::BadSender, sender.to_string()));
     }
     // Under a daily tag it is who it is without.
-    let plain = Address::parse(&sender_key(sender)).ok();
-    let both = || std::iter::once(sender).chain(&plain);
-    if both().any(|sender| is_me(input, sender)) {
+    let plain = plain_sender(sender);
+    let both = || [sender, &plain].into_iter();
+    if both().any(|sender| input.notice.is_me(input.identity, sender)) {
         return Some((Reason::OwnAddress, sender.to_string()));
     }
     let system = both().find_map(|sender| system_sender(sender.local(), &input.settings.system_senders));
@@ -125,24 +131,28 @@ fn standing(input: &Input<'_>) -> Objection {
 }
 
 fn addressed(input: &Input<'_>) -> Objection {
-    let recipient = input.identity.canonical(input.recipient);
-    let named = input.facts.destinations.iter().any(|to| is_me(input, to) || input.identity.canonical(to) == recipient);
+    let canonical = |address: &Address| input.identity.canonical(address);
+    let meant: Vec<Address> = [input.recipient].into_iter().chain(input.known_as).map(canonical).collect();
+    let is_meant = |to: &Address| input.notice.is_me(input.identity, to) || meant.contains(&canonical(to));
+    let named = input.facts.destinations.iter().any(is_meant);
     (!named).then(|| (Reason::NotAddressed, format!("{} is not among the addressees", input.recipient)))
 }
 
 fn audience(input: &Input<'_>) -> Objection {
-    let sender = input.sender?;
-    let plain = Address::parse(&sender_key(sender)).ok();
-    let covered = |address: &Address| input.response.except.iter().find(|except| except.covers(address));
-    let except = covered(sender).or_else(|| plain.as_ref().and_then(covered))?;
-    Some((Reason::NotInAudience, format!("excepted: {except}")))
+    let (sender, terms) = (input.sender?, input.notice.terms.as_ref()?);
+    let plain = plain_sender(sender);
+    let covered = |address: &Address| terms.except.iter().find(|except| except.covers(address));
+    if let Some(except) = covered(sender).or_else(|| covered(&plain)) {
+        return Some((Reason::NotInAudience, format!("excepted: {except}")));
+    }
+    let why = match terms.audience {
+        Audience::Known if !input.known => "only people whom the owner has written to are answered",
+        Audience::Organisation if terms.circle == Circle::Outside => "only people of the organisation are answered",
+        Audience::Everyone | Audience::Known | Audience::Organisation => return None,
+    };
+    Some((Reason::NotInAudience, why.to_owned()))
 }
 
 fn told(input: &Input<'_>) -> Objection {
     input.told.map(|at| (Reason::AlreadyTold, format!("told {at}")))
-}
-
-fn is_me(input: &Input<'_>, address: &Address) -> bool {
-    let folded = input.identity.canonical(address);
-    input.identity.is_me(address) || input.response.addresses.iter().any(|own| own.folded() == folded)
 }

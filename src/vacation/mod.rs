@@ -1,25 +1,38 @@
 //! L2: the vacation responder: who is answered, how, and how often. Pure: facts in, a decision out.
 //!
 //! RFC 3834 §2 in short: answer a person's mail that was addressed to this person, once in a while; never a list, a robot, a
-//! bounce or a forgery; to the envelope sender, from the null sender; and say what is answered. `reason` has every rule by
-//! which no answer is given, `decide` their order, `reply` what an answer looks like, `sender` who counts as the same sender.
+//! bounce or a forgery; to the envelope sender, from the null sender; and say what is answered. `notice` is what is told,
+//! by the account's response or by a script; `reason` has every rule by which no answer is given, `decide` their order;
+//! `window` says when the owner is away, `audience` who is told what, `reply` what an answer looks like, `sender` who counts
+//! as the same sender.
 
+mod audience;
+mod consider;
 mod decide;
+mod notice;
 mod rate;
 mod reason;
 mod reply;
+mod report;
 mod sender;
+mod window;
 
-pub use decide::{Input, Outcome, Settings, decide};
+pub use audience::circle;
+pub use consider::{Answer, Case, World, consider};
+pub use decide::{Input, Outcome, Settings, decide, decide_asking};
+pub use notice::{Body, Fcc, Handle, Notice, Period, Script, Terms, Unexpanded};
 pub use rate::{Limits, Rate};
 pub use reason::Reason;
-pub use reply::{Reply, is_own_id, reply};
-pub use sender::{sender_key, told_key};
-
-/// The handle of the account's own response; those of Sieve are their own.
-pub const ACCOUNT_HANDLE: &str = "account";
+pub use reply::{Occasion, Reply, is_own_id, reply};
+pub use report::{Arrival, Correspondent, Report, Topic};
+pub use sender::{plain_sender, sender_key, told_key};
+pub use window::{Away, away};
 
 #[cfg(test)]
 mod corpus_tests;
+#[cfg(test)]
+mod reply_tests;
+#[cfg(test)]
+mod table_tests;
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,13 @@
 //! What a reply looks like (RFC 3834 §3, RFC 5230 §5, RFC 8621 §8).
+//!
+//! It goes to the envelope sender, from an own address that he knows, with an id by which our replies are known again. The
+//! original's body is never repeated (RFC 3834 §3.2), and what is repeated of its header is data: see `message::compose`.
 
+use super::notice::{Body, Fcc, Notice};
+use super::sender::plain_sender;
 use crate::message::auto::Facts;
 use crate::message::compose::{Draft, build, one_line};
-use crate::model::{Address, EmailAddress, Identity, UtcMillis, VacationResponse};
+use crate::model::{Address, EmailAddress, Identity, UtcMillis};
 
 /// A finished reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,10 +18,39 @@ pub struct Reply {
     pub message_id: String,
     /// Its octets.
     pub message: Vec<u8>,
+    /// Where a copy of it is filed.
+    pub fcc: Option<Fcc>,
+    /// After this it is not sent any more.
+    pub until: Option<UtcMillis>,
+}
+
+/// What gives rise to a reply.
+#[derive(Debug, Clone, Copy)]
+pub struct Occasion<'a> {
+    /// What is told.
+    pub notice: &'a Notice<'a>,
+    /// Who the account is.
+    pub identity: &'a Identity,
+    /// What the original's header says.
+    pub facts: &'a Facts,
+    /// The original's envelope sender.
+    pub sender: &'a Address,
+    /// Its envelope recipient, which led to the account.
+    pub recipient: &'a Address,
+    /// By which address the sender knew the account, where that is proven.
+    pub known_as: Option<&'a Address>,
+    /// Now.
+    pub now: UtcMillis,
+    /// The key of our own reply ids.
+    pub secret: &'a [u8; 32],
+    /// A number of this reply's own.
+    pub nonce: u64,
 }
 
 /// References that a reply names: the first and the last of longer lists.
 const REFERENCES: usize = 20;
+/// Octets of an id that is named: with its field's name it fits into a line (RFC 5322 §2.1.1).
+const ID: usize = 980;
 /// Characters of the original subject that are repeated, each time.
 const SUBJECT: usize = 200;
 /// The text where the owner set none (RFC 8621 §8).
@@ -24,62 +58,81 @@ const DEFAULT_TEXT: &str = "I am away at the moment and will read your message w
 
 /// Composes the reply to a message.
 #[must_use]
-pub fn reply(
-    response: &VacationResponse,
-    identity: &Identity,
-    facts: &Facts,
-    sender: &Address,
-    now: UtcMillis,
-    secret: &[u8; 32],
-    nonce: u64,
-) -> Reply {
-    let from = response.from.clone().unwrap_or_else(|| own_address(identity, facts));
+pub fn reply(occasion: &Occasion<'_>) -> Reply {
+    let Occasion { notice, identity, facts, sender, now, secret, nonce, .. } = *occasion;
+    let from = from(occasion);
     let domain =
         Address::parse(&from.email).map_or_else(|_| identity.primary.domain().to_owned(), |a| a.domain().to_owned());
     let message_id = own_id(nonce, crate::model::address::fold_domain(&domain).as_str(), secret);
     let subject = facts.subject.as_deref().map(one_line).unwrap_or_default();
     let subject: String = subject.chars().take(SUBJECT).collect();
-    let until = response.to_date.map(|at| at.last_day(identity.zone.as_deref()));
+    let until = notice.until.map(|at| at.last_day(identity.zone.as_deref()));
     let values = [("subject", Some(subject.clone())), ("from", Some(sender.to_string())), ("until", until)];
-    let placed = |text: &str| fill(text, &values, str::to_owned);
-    let html = response.html_body.as_deref().map(|html| fill(html, &values, as_html));
-    let text = match (&response.text_body, &response.html_body) {
-        (Some(text), _) => placed(text),
-        (None, Some(_)) => as_text(html.as_deref().unwrap_or_default()),
-        (None, None) => DEFAULT_TEXT.to_owned(),
+    // A script has variables of its own (RFC 5229): what it says is said as it is.
+    let values: &[_] = if notice.terms.is_some() { &values } else { &[] };
+    let placed = |text: &str| fill(text, values, str::to_owned);
+    let (text, html, entity) = match notice.body {
+        Body::Words { text, html } => {
+            let html = html.map(|html| fill(html, values, as_html));
+            let text = match (text, &html) {
+                (Some(text), _) => placed(text),
+                (None, Some(html)) => as_text(html),
+                (None, None) => DEFAULT_TEXT.to_owned(),
+            };
+            (text, html, None)
+        }
+        Body::Entity(entity) => (String::new(), None, Some(entity.to_owned())),
     };
-    let known_as = facts
-        .from
-        .iter()
-        .find(|person| Address::parse(&person.email).is_ok_and(|address| address.folded() == sender.folded()));
     let draft = Draft {
         from,
-        to: EmailAddress {
-            name: known_as.and_then(|person| person.name.clone()),
-            email: sender.travelling().to_string(),
-        },
-        reply_to: response.reply_to.clone(),
-        subject: response.subject.as_deref().map_or_else(|| subject_for(&subject), placed),
+        to: EmailAddress { name: name_of(sender, facts), email: sender.travelling().to_string() },
+        reply_to: notice.reply_to.clone(),
+        subject: notice.subject.map_or_else(|| subject_for(&subject), placed),
         date: now,
         message_id: message_id.clone(),
-        in_reply_to: facts.message_id.iter().cloned().collect(),
+        in_reply_to: named(facts).cloned().into_iter().collect(),
         references: references(facts),
         fields: vec![
             ("Auto-Submitted", "auto-replied (vacation)"),
             ("X-Auto-Response-Suppress", "All"),
             ("Precedence", "bulk"),
         ],
+        language: notice.language.map(str::to_owned),
         text,
         html,
+        entity,
     };
-    Reply { recipient: sender.clone(), message_id, message: build(&draft) }
+    let message = build(&draft);
+    Reply { recipient: sender.clone(), message_id, message, fcc: notice.fcc.clone(), until: notice.until }
 }
 
-/// The own address that the sender used, else the account's.
-fn own_address(identity: &Identity, facts: &Facts) -> EmailAddress {
-    let used = facts.destinations.iter().find(|address| identity.is_me(address));
-    let address = used.unwrap_or(&identity.primary);
+/// The reply's From: what the owner set; a script may name only addresses that are his (RFC 5230 §5.1).
+fn from(occasion: &Occasion<'_>) -> EmailAddress {
+    let Occasion { notice, identity, .. } = *occasion;
+    let own = |from: &&EmailAddress| {
+        notice.terms.is_some() || Address::parse(&from.email).is_ok_and(|address| notice.is_me(identity, &address))
+    };
+    notice.from.as_ref().filter(own).cloned().unwrap_or_else(|| own_address(occasion))
+}
+
+/// The own address that the sender used: the first in To, Cc or their kin, else the one by which he knew the account where
+/// that is proven, else the account's. The directory says which are its own: a stranger must not choose our From.
+fn own_address(occasion: &Occasion<'_>) -> EmailAddress {
+    let Occasion { identity, facts, recipient, known_as, .. } = *occasion;
+    let canonical = |address: &Address| identity.canonical(address);
+    let meant: Vec<Address> = [recipient].into_iter().chain(known_as).map(canonical).collect();
+    let used = facts.destinations.iter().find(|to| identity.is_me(to) || meant.contains(&canonical(to)));
+    let address = used.or(known_as).unwrap_or(&identity.primary);
     EmailAddress { name: identity.name.clone(), email: address.to_string() }
+}
+
+/// How the sender calls himself, where From has his address.
+fn name_of(sender: &Address, facts: &Facts) -> Option<String> {
+    let plain = plain_sender(sender);
+    let same = |person: &&EmailAddress| {
+        Address::parse(&person.email).is_ok_and(|address| [sender.folded(), plain.clone()].contains(&address.folded()))
+    };
+    facts.from.iter().find(same).and_then(|person| person.name.clone())
 }
 
 fn subject_for(original: &str) -> String {
@@ -92,17 +145,23 @@ fn subject_for(original: &str) -> String {
 
 /// RFC 5322 §3.6.4: the original's References, else its only In-Reply-To, and then its own id.
 fn references(facts: &Facts) -> Vec<String> {
-    let Some(own) = &facts.message_id else { return Vec::new() };
+    let Some(own) = named(facts) else { return Vec::new() };
     let mut all = match (facts.references.is_empty(), facts.in_reply_to.as_slice()) {
         (true, [only]) => vec![only.clone()],
         _ => facts.references.clone(),
     };
+    all.retain(|id| id.len() <= ID);
     if all.len() >= REFERENCES {
         all.drain(1..=all.len() + 1 - REFERENCES);
     }
     all.retain(|id| id != own);
     all.push(own.clone());
     all
+}
+
+/// The original's id, if it can be named.
+fn named(facts: &Facts) -> Option<&String> {
+    facts.message_id.as_ref().filter(|id| id.len() <= ID)
 }
 
 /// The owner's text with its placeholders filled in: `{subject}`, `{from}`, and `{until}`, the last day of the vacation. What
@@ -129,7 +188,7 @@ fn fill(text: &str, values: &[(&str, Option<String>)], quoted: fn(&str) -> Strin
     out
 }
 
-fn as_html(text: &str) -> String {
+pub(super) fn as_html(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
 }
 

@@ -1,46 +1,86 @@
 //! Who a sender is: the same person under daily tags, or a machine.
 
+use super::notice::Handle;
 use crate::model::{Address, ToldKey};
 
-/// The form in which senders are the same: lower case, A-labels, and without the tags that would make one person look new
-/// every day: BATV `prvs=tag=user`, SRS `SRS0=hash=time=domain=user`, VERP `user+...=...`.
+/// Tags within one another that are taken off: a forwarder's, a list's, and the sender's own.
+const TAGS: usize = 4;
+
+/// The form in which senders are the same, as text.
 #[must_use]
 pub fn sender_key(sender: &Address) -> String {
-    let folded = sender.folded();
-    let (local, domain) = (folded.local(), folded.domain());
-    if let Some(tagged) = local.strip_prefix("prvs=") {
-        let user = tagged.split_once('=').map_or(tagged, |(_, user)| user);
-        return format!("{user}@{domain}");
-    }
-    if let Some((first, rest)) = local.split_once(['=', '+', '-'])
-        && (first == "srs0" || first == "srs1")
-    {
-        // SRS1 has a forwarder before the SRS0 part; the original is what follows the last time stamp.
-        let rest = rest.rsplit_once("==").map_or(rest, |(_, inner)| inner);
-        let mut parts = rest.splitn(4, '=');
-        if let (Some(_), Some(_), Some(domain), Some(user)) = (parts.next(), parts.next(), parts.next(), parts.next()) {
-            return format!("{user}@{domain}");
+    plain_sender(sender).to_string()
+}
+
+/// Who a sender is: lower case, A-labels, and without the tags that would make one person look new every day: BATV
+/// (`prvs=tag=user`), SRS (`SRS0=hash=time=domain=user` and the SRS1 around it), VERP (`user+...=...`).
+#[must_use]
+pub fn plain_sender(sender: &Address) -> Address {
+    let mut plain = sender.folded();
+    for _ in 0..TAGS {
+        match untagged(&plain) {
+            Some(inner) => plain = inner,
+            None => break,
         }
     }
+    plain
+}
+
+/// Without its outermost tag, if there is one and what is left is an address.
+fn untagged(tagged: &Address) -> Option<Address> {
+    let (local, domain) = (tagged.local(), tagged.domain());
+    let address = |user: &str, domain: &str| {
+        let found = Address::from_parts(user, domain);
+        Address::parse(&found.to_string()).ok().map(|found| found.folded())
+    };
+    if let Some(rest) = local.strip_prefix("prvs=").or_else(|| local.strip_prefix("msprvs1=")) {
+        // An early draft of BATV has `user/tag`.
+        let user = rest.split_once('=').map(|(_, user)| user).or_else(|| rest.split_once('/').map(|(user, _)| user));
+        return address(user?, domain);
+    }
+    if let Some(rest) = local.strip_prefix("btv1==") {
+        return address(rest.split_once("==")?.1, domain);
+    }
+    let srs0 = |rest: &str| {
+        let mut parts = rest.splitn(4, '=');
+        let (_hash, _time) = (parts.next()?, parts.next()?);
+        let (domain, user) = (parts.next()?, parts.next()?);
+        address(user, domain)
+    };
+    let separators = ['=', '+', '-'];
+    if let Some(rest) = local.strip_prefix("srs0").and_then(|rest| rest.strip_prefix(separators)) {
+        return srs0(rest);
+    }
+    if let Some(rest) = local.strip_prefix("srs1").and_then(|rest| rest.strip_prefix(separators)) {
+        // Hash and first forwarder, and then what that one had made, from its separator on.
+        return srs0(rest.splitn(3, '=').nth(2)?.strip_prefix(separators)?);
+    }
     match local.split_once('+') {
-        Some((user, tail)) if tail.contains('=') && !user.is_empty() => format!("{user}@{domain}"),
-        _ => folded.to_string(),
+        Some((user, tail)) if tail.contains('=') => address(user, domain),
+        _ => None,
     }
 }
 
-/// Under which key a sender is remembered for a handle. Both parts are hashed by themselves, so no two pairs collide.
+/// Under which key a sender is remembered for a handle. Both are hashed by themselves, each part with its length before it,
+/// so that no two pairs have one key.
 #[must_use]
-pub fn told_key(secret: &[u8; 32], handle: &str, sender: &Address) -> ToldKey {
-    let hash = |context: u8, text: &str| {
+pub fn told_key(secret: &[u8; 32], handle: &Handle<'_>, sender: &Address) -> ToldKey {
+    let hash = |context: u8, value: &[u8]| {
         let mut hasher = blake3::Hasher::new_keyed(secret);
         hasher.update(&[context]);
-        hasher.update(text.as_bytes());
+        hasher.update(&(value.len() as u64).to_be_bytes());
+        hasher.update(value);
         let mut out = [0u8; 16];
         hasher.finalize_xof().fill(&mut out);
         out
     };
+    let handle = match handle {
+        Handle::Response => hash(0, &[]),
+        Handle::Named(name) => hash(1, name.as_bytes()),
+        Handle::Arguments(arguments) => hash(2, arguments),
+    };
     let mut key = [0u8; 32];
-    let parts = hash(0, handle).into_iter().chain(hash(1, &sender_key(sender)));
+    let parts = handle.into_iter().chain(hash(3, sender_key(sender).as_bytes()));
     key.iter_mut().zip(parts).for_each(|(to, from)| *to = from);
     ToldKey(key)
 }
@@ -70,24 +110,43 @@ const EXACT: [&str; 19] = [
 const ENDS: [&str; 9] =
     ["-request", "-owner", "-bounces", "-bounce", "-errors", "-relay", "-outgoing", "-confirm", "-return"];
 
+/// Words that say that no answer is wanted.
+const DEAF: [&str; 6] = ["noreply", "donotreply", "dontreply", "donotrespond", "nepasrepondre", "noresponse"];
+
 /// Which rule says that a local part is no person's, if any does. `more` are the site's own, in lower case.
 pub(super) fn system_sender(local: &str, more: &[String]) -> Option<String> {
     let local = local.to_lowercase();
     // A VERP tail hides what kind of address it is: `list-bounces+ann=example.org`.
     let base = local.split_once('+').map_or(local.as_str(), |(base, _)| base);
-    let squeezed: String = base.chars().filter(char::is_ascii_alphanumeric).collect();
-    let bounce_tail = ["bounce", "bounces"]
-        .iter()
-        .any(|word| base.strip_prefix(word).is_some_and(|tail| tail.starts_with(['-', '.', '=', '_'])));
+    let bounce_tail = ["bounces", "bounce"].iter().any(|word| {
+        let tail = base.strip_prefix(word).unwrap_or_default();
+        tail.starts_with(|c: char| "-.=_".contains(c) || c.is_ascii_digit())
+    });
     let system = EXACT.contains(&base)
         || more.iter().any(|word| word == base)
         || base.starts_with("owner-")
-        || ENDS.iter().any(|end| base.ends_with(end))
+        || ENDS.iter().any(|end| base.ends_with(end) || has_tail(base, end))
         || bounce_tail
-        || ["noreply", "donotreply", "nepasrepondre", "noresponse"]
-            .iter()
-            .any(|word| squeezed.starts_with(word) || squeezed.ends_with(word));
+        || is_deaf(base);
     system.then(|| format!("envelope sender {local}@"))
+}
+
+/// Whether `end` stands there with a tail that a list makes for each recipient or message: `-return-77-ann=example.org`.
+fn has_tail(base: &str, end: &str) -> bool {
+    base.match_indices(end).any(|(at, _)| {
+        let tail = base.get(at.saturating_add(end.len())..).unwrap_or_default();
+        let numbered = tail.chars().nth(1).is_some_and(|c| c.is_ascii_digit());
+        tail.starts_with(['-', '=', '_', '.']) && (numbered || tail.contains('='))
+    })
+}
+
+/// Whether it says, in any usual spelling, that no answer is wanted. The words must stand for themselves: `piano-reply`
+/// does not say so.
+fn is_deaf(base: &str) -> bool {
+    let words: Vec<&str> = base.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let says = |text: &str| DEAF.contains(&text.trim_end_matches(|c: char| c.is_ascii_digit()));
+    words.iter().any(|word| DEAF.iter().any(|deaf| word.starts_with(deaf) || word.ends_with(deaf)))
+        || (2..=3).any(|count| words.windows(count).any(|some| says(&some.concat())))
 }
 
 #[cfg(test)]
@@ -103,9 +162,26 @@ mod tests {
         assert_eq!(key("SRS1=zz=first.example==ab12=XY=example.net=bob@second.example"), "bob@example.net");
         assert_eq!(key("bob+ann=example.org@example.net"), "bob@example.net");
         assert_eq!(key("bob+tag@example.net"), "bob+tag@example.net");
-        let told = |handle, sender: &str| told_key(&[7; 32], handle, &Address::parse(sender).unwrap());
-        assert_eq!(told("a", "bob@example.net"), told("a", "prvs=1=bob@example.net"));
-        assert_ne!(told("a", "bob@example.net"), told("b", "bob@example.net"));
+        assert_eq!(key("SRS0+ab12=XY=example.net=bob@forwarder.example"), "bob@example.net");
+        assert_eq!(key("SRS1=zz=first.example=+ab12=XY=example.net=bob@second.example"), "bob@example.net");
+        assert_eq!(key("SRS0=ab12=XY=Bücher.example=prvs=0123=Bob+x==y@f.example"), "bob@xn--bcher-kva.example");
+        assert_eq!(key("prvs=bob/0123abcd@example.net"), "bob@example.net");
+        assert_eq!(key("btv1==0123==bob@example.net"), "bob@example.net");
+        assert_eq!(key("Bob@Bücher.example"), "bob@xn--bcher-kva.example");
+        // What is no tag, and what would leave no address, stays.
+        for whole in ["prvs=bob@example.net", "srs0=a=b=c@example.net", "srs0=a=b=-c=d@example.net", "+x=y@example.net"]
+        {
+            assert_eq!(key(whole), whole);
+        }
+        let told = |handle, sender: &str| told_key(&[7; 32], &handle, &Address::parse(sender).unwrap());
+        let named = Handle::Named;
+        assert_eq!(told(named("a"), "bob@example.net"), told(named("a"), "prvs=1=bob@example.net"));
+        let handles = [named("a"), named("b"), named(""), Handle::Response, Handle::Arguments([0; 32])];
+        for (at, one) in handles.iter().enumerate() {
+            for other in handles.iter().skip(at + 1) {
+                assert_ne!(told(*one, "bob@example.net"), told(*other, "bob@example.net"), "{one:?} {other:?}");
+            }
+        }
     }
 
     #[test]

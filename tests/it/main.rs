@@ -31,6 +31,7 @@ mod loops;
 mod mail;
 mod metrics;
 mod mta;
+mod owner;
 mod postfix;
 mod query;
 mod reload;

@@ -1,16 +1,13 @@
-//! A look at the mail, the decisions, and the way in.
+//! A look at the mail, and the way in.
 
 use serde_json::{Value, json};
 
 use crate::jmap::context::{Args, Context, address, date, fail};
-use crate::message::auto::Facts;
-use crate::message::{Message, header};
+use crate::message::Message;
 use crate::model::{
-    AccountId, Address, EmailAddress, EmailContent, EmailId, EmailMetadata, Listing, Shape, ThreadId, Verdict, View,
-    limits,
+    AccountId, Address, EmailAddress, EmailContent, EmailId, EmailMetadata, Listing, Shape, ThreadId, View, limits,
 };
 use crate::store::View as State;
-use crate::vacation::{ACCOUNT_HANDLE, Input, Outcome, decide, reply, told_key};
 use crate::wire::jmap::{MethodError, octets, of_octets};
 
 pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
@@ -110,76 +107,4 @@ pub(super) fn deliver(context: &Context, arguments: &Args<'_>) -> Result<Value, 
         })
         .collect();
     Ok(json!({ "outcomes": outcomes }))
-}
-
-pub(super) fn decisions(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, _) = context.account(arguments)?;
-    let limit = rows(arguments)?;
-    let all = context.store.view().decisions(account, limit).map_err(|error| fail(&error))?;
-    let list: Vec<Value> = all
-        .into_iter()
-        .map(|one| {
-            let (reason, detail, action) = match one.verdict {
-                Verdict::Answered(action) => (None, None, Some(action.to_string())),
-                Verdict::Silent { reason, detail } => (Some(reason), Some(detail), None),
-            };
-            json!({
-                "at": date(Some(one.at)), "emailId": one.email.to_string(), "sender": one.sender.map(|s| s.to_string()),
-                "recipient": one.recipient.to_string(), "reason": reason, "detail": detail, "action": action,
-            })
-        })
-        .collect();
-    Ok(json!({ "list": list }))
-}
-
-/// What would be answered to a message now, and why; nothing is stored or sent.
-pub(super) fn test(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, row) = context.account(arguments)?;
-    let raw = of_octets(&arguments.text("message")?)?;
-    let facts = Facts::of(&raw);
-    let sender = match arguments.get("sender") {
-        Some(_) => {
-            Some(arguments.text("sender")?).filter(|text| !text.is_empty()).map(|text| address(&text)).transpose()?
-        }
-        None => {
-            let path = header::first(&raw, "Return-Path").map(|field| field.unfolded());
-            let path = path.map(|path| path.trim_matches(['<', '>']).to_owned());
-            let from = facts.from.first().map(|person| person.email.clone());
-            path.or(from).and_then(|text| Address::parse(&text).ok())
-        }
-    };
-    let view = context.store.view();
-    let response = view.vacation(account).map_err(|error| fail(&error))?;
-    let identity = context.directory.identity(account).map_err(|error| fail(&error))?;
-    let secret = &context.store.secrets().told;
-    let told = match &sender {
-        Some(sender) => {
-            let key = told_key(secret, ACCOUNT_HANDLE, sender);
-            view.told_at(account, &key, response.generation).map_err(|error| fail(&error))?
-        }
-        None => None,
-    };
-    let now = context.store.clock().now();
-    let recipient = facts.destinations.iter().find(|address| identity.is_me(address)).unwrap_or(&row.primary);
-    let outcome = decide(&Input {
-        now,
-        sender: sender.as_ref(),
-        recipient,
-        identity: &identity,
-        response: &response,
-        facts: &facts,
-        forged: None,
-        junk: false,
-        told,
-        secret,
-        settings: &context.vacation,
-    });
-    Ok(match (outcome, sender) {
-        (Outcome::Answer, Some(sender)) => {
-            let made = reply(&response, &identity, &facts, &sender, now, secret, 0);
-            json!({"reason": null, "reply": String::from_utf8_lossy(&made.message)})
-        }
-        (Outcome::Silent(reason, detail), _) => json!({"reason": reason.code(), "detail": detail}),
-        (Outcome::Answer, None) => json!({"reason": "null-sender", "detail": ""}),
-    })
 }

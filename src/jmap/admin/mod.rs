@@ -28,10 +28,12 @@
 //! | Mail/deliver | sender, recipients, message (octets) | outcomes: recipient, reply |
 //! | Mail/index * | accountId, after, limit | mailboxes: id, inbox, names, role; list, newest first: id, mailboxIds, keywords, size |
 //! | Mailbox/ensure * | accountId, inbox, names, role | id: of the mailbox at the end of that way, made where it is not there |
-//! | Decision/list * | accountId, limit | list: at, emailId, sender, recipient, reason, detail, action |
-//! | Told/list * | accountId, limit | list, newest first: at, sender (null where it was not kept) |
+//! | Decision/list * | accountId, limit, since, until, answered, reason, sender (a part of the address) | list, newest first: at, emailId, sender, recipient, reason, detail, action; began, ended: of the vacation |
+//! | Told/list * | accountId, limit | list, newest first: at, sender, script: whether one told him, until |
 //! | Told/forget * | accountId, and sender or all | forgotten: how many |
-//! | VacationResponse/test * | accountId, message (octets), sender | reason, detail; or reply |
+//! | Vacation/get *, Vacation/set * | as VacationResponse/get and /set (RFC 8621 §8) | the same with all properties (`jmap::vacation::properties`) |
+//! | Vacation/report * | accountId, since, until | began, ended, messages, answered, silent, cut, correspondents: name, email, machine, answered, threads; text, html |
+//! | Vacation/test * | accountId, message (octets), sender | reason, detail; or recipient, reply |
 //! | Queue/list * | accountId or nothing | list: id, account, state, recipient, due, attempts, lastError |
 //! | Queue/retry *, Queue/remove * | accountId, id | |
 //! | Store/check | blobs: read every message, too | job |
@@ -41,6 +43,7 @@
 //! | Service/status | | version, accounts, what the engine has done |
 
 mod accounts;
+mod decisions;
 mod life;
 mod mail;
 mod mailboxes;
@@ -80,10 +83,13 @@ pub(super) const METHODS: &[(&str, Method)] = &[
     ("Mailbox/remove", mailboxes::remove),
     ("Mail/deliver", mail::deliver),
     ("Mail/index", transfer::index),
-    ("Decision/list", mail::decisions),
+    ("Decision/list", decisions::list),
     ("Told/list", told::list),
     ("Told/forget", told::forget),
-    ("VacationResponse/test", mail::test),
+    ("Vacation/get", crate::jmap::vacation::get_whole),
+    ("Vacation/set", crate::jmap::vacation::set_whole),
+    ("Vacation/test", decisions::test),
+    ("Vacation/report", decisions::report),
     ("Queue/list", queue::list),
     ("Queue/retry", queue::retry),
     ("Queue/remove", queue::remove),

@@ -1,10 +1,10 @@
-//! Who was told by the account's own response, in its present generation.
+//! Who was told: by the account's own response, in its present generation, and by its scripts.
 
 use serde_json::{Value, json};
 
 use crate::jmap::context::{Args, Context, address, date, fail};
 use crate::model::limits;
-use crate::vacation::{ACCOUNT_HANDLE, told_key};
+use crate::vacation::{Handle, told_key};
 use crate::wire::jmap::MethodError;
 
 pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
@@ -13,7 +13,10 @@ pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
     let told = context.store.view().told(account, limit.min(limits::TOLD)).map_err(|error| fail(&error))?;
     let list: Vec<Value> = told
         .into_iter()
-        .map(|told| json!({"at": date(Some(told.at)), "sender": told.sender.map(|sender| sender.to_string())}))
+        .map(|told| {
+            let script = told.generation.is_none();
+            json!({"at": date(Some(told.at)), "sender": told.sender.to_string(), "script": script, "until": date(told.until)})
+        })
         .collect();
     Ok(json!({ "list": list }))
 }
@@ -25,7 +28,7 @@ pub(super) fn forget(context: &Context, arguments: &Args<'_>) -> Result<Value, M
     let sender = arguments.maybe_text("sender")?.map(|text| address(&text)).transpose()?;
     let who = match (all, sender) {
         (true, None) => None,
-        (false, Some(sender)) => Some(told_key(&context.store.secrets().told, ACCOUNT_HANDLE, &sender)),
+        (false, Some(sender)) => Some(told_key(&context.store.secrets().told, &Handle::Response, &sender)),
         _ => return Err(MethodError::InvalidArguments("either sender or all is wanted".into())),
     };
     let done = context.store.commit(account, |txn| match &who {

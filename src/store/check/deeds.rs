@@ -50,7 +50,7 @@ impl Checker<'_> {
                 self.say(Table::VacationTold, &key, "cannot be read: who it was is forgotten", Mend::Delete)?;
                 continue;
             };
-            if response.as_ref().is_some_and(|response| told.generation != response.generation) {
+            if response.as_ref().is_some_and(|response| told.generation.is_some_and(|of| of != response.generation)) {
                 let what = "told in another generation of the response";
                 self.say(Table::VacationTold, &key, what, Mend::Delete)?;
                 continue;

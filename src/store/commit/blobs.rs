@@ -13,7 +13,7 @@ use crate::model::{BlobHash, EmailId, UtcMillis};
 use crate::store::engine::{Read, Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
-use crate::store::row::Blob;
+use crate::store::row::{Blob, EncodedMessage, blob_rows};
 
 /// Octets of messages that one step looks at.
 const STEP_OCTETS: u64 = 8 << 20;
@@ -30,6 +30,15 @@ pub struct Collected {
 }
 
 impl Txn<'_> {
+    /// Puts a message that an email of this very change holds: it is written with it or not at all.
+    pub fn put_message(&mut self, message: &EncodedMessage, raw: &[u8]) {
+        for put in blob_rows(&message.blob, raw, self.now) {
+            if let Some(value) = put.value {
+                self.put(put.table, put.key, value);
+            }
+        }
+    }
+
     /// Takes away an email's hold of a message.
     pub(super) fn let_go(&mut self, blob: &BlobHash, id: EmailId) {
         self.delete(Table::BlobRefs, key::blob_ref(blob, self.account, id));

@@ -2,7 +2,7 @@
 
 use super::View;
 use crate::model::{
-    AccountId, AccountRow, Action, ActionId, AddressRow, DataType, Decision, ModSeq, ToldKey, UtcMillis,
+    AccountId, AccountRow, Action, ActionId, AddressRow, DataType, Decision, ModSeq, Recall, ToldKey, UtcMillis,
     VacationResponse,
 };
 use crate::store::engine::{Table, after};
@@ -90,13 +90,44 @@ impl View<'_> {
         Ok(self.row(&key::account(account))?.unwrap_or_default())
     }
 
-    /// When a sender was told, if in this generation of the response.
+    /// The responses of all accounts of whose absence a report is wished for and not filed yet.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn told_at(&self, account: AccountId, who: &ToldKey, generation: u32) -> Result<Option<UtcMillis>, Error> {
+    pub fn reports_owed(&self) -> Result<Vec<(AccountId, VacationResponse)>, Error> {
+        let mut out = Vec::new();
+        self.read.scan(Table::Vacation, &[], &[0xff; 5], false, &mut |key, value| {
+            // One that cannot be read is the checker's to name; the others must not wait for it.
+            if let Ok(response) = VacationResponse::decode(key, value)
+                && response.report
+                && !response.absence.reported
+            {
+                out.push((AccountId(Parts::of(Table::Vacation, key).u32()?), response));
+            }
+            Ok(true)
+        })?;
+        Ok(out)
+    }
+
+    /// When a sender was told, if that still counts at `now`.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn told_at(
+        &self,
+        account: AccountId,
+        who: &ToldKey,
+        memory: &Recall,
+        now: UtcMillis,
+    ) -> Result<Option<UtcMillis>, Error> {
         let told = self.row::<Told>(&key::told(account, who))?;
-        Ok(told.filter(|told| told.generation == generation).map(|told| told.at))
+        let counts = |told: &Told| match memory {
+            Recall::Response { generation, since } => {
+                told.generation == Some(*generation) && since.is_none_or(|since| told.at >= since)
+            }
+            Recall::For(time) => told.generation.is_none() && now < told.at.after(*time),
+        };
+        Ok(told.filter(counts).map(|told| told.at))
     }
 
     /// Who was told, newest first.
@@ -138,6 +169,14 @@ impl View<'_> {
             })?;
         }
         Ok(out)
+    }
+
+    /// Every decision, newest first, as long as `each` says to go on.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn each_decision(&self, account: AccountId, each: &mut dyn FnMut(Decision) -> bool) -> Result<(), Error> {
+        self.rows(&key::account(account), |_, row| Ok(each(row)))
     }
 
     /// The queued actions of an account, oldest first.

@@ -9,6 +9,7 @@ mod guard;
 mod history;
 mod list;
 mod merging;
+mod naming;
 mod postings;
 mod tokens;
 

@@ -7,7 +7,8 @@ use super::*;
 use crate::model::clock::Fixed;
 use crate::model::{
     AccountRow, Action, ActionId, ActionKind, ActionState, Address, AddressRow, BlobHash, DataType, Decision, EmailId,
-    Mailbox, MailboxUid, MessageRows, Role, ThreadKey, ToldKey, UtcMillis, VacationResponse, Verdict, View as Filter,
+    Mailbox, MailboxUid, MessageRows, Recall, Role, ThreadKey, ToldKey, UtcMillis, VacationResponse, Verdict,
+    View as Filter,
 };
 use crate::store::engine::fault::Fault as Failing;
 use crate::store::engine::memory::Memory;
@@ -109,7 +110,7 @@ fn life(store: &Store) {
             txn.set_vacation(&VacationResponse { enabled: true, ..VacationResponse::default() })?;
             let generation = txn.view().vacation(account)?.generation;
             let bob = Address::from_parts("bob", "example.net");
-            txn.remember_told(&ToldKey([1; 32]), &bob, generation)?;
+            txn.remember_told(&ToldKey([1; 32]), &bob, &Recall::of(generation))?;
             let now = txn.now();
             let action = txn.queue_action(action(&bob));
             txn.add_decision(&Decision {

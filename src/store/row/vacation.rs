@@ -3,18 +3,19 @@
 use super::account::{read_address, write_address};
 use super::content::{read_addresses, read_person, write_addresses, write_person};
 use super::{Bad, Reader, Row, Writer};
-use crate::model::{ActionId, Address, Decision, EmailId, Except, UtcMillis, VacationResponse, Verdict};
+use crate::model::{
+    Absence, ActionId, Address, Audience, Circle, Days, Decision, EmailId, Except, UtcMillis, VacationResponse,
+    Variant, Verdict,
+};
 use crate::store::engine::Table;
 
 impl Row for VacationResponse {
     const TABLE: Table = Table::Vacation;
-    /// 2 has who is never answered.
-    const VERSION: u8 = 2;
 
     fn write(&self, out: &mut Writer) {
         out.bool(self.enabled);
-        out.option(self.from_date.as_ref(), |out, at| out.signed(at.0));
-        out.option(self.to_date.as_ref(), |out, at| out.signed(at.0));
+        write_time(out, self.from_date);
+        write_time(out, self.to_date);
         out.maybe_text(self.subject.as_ref());
         out.maybe_text(self.text_body.as_ref());
         out.maybe_text(self.html_body.as_ref());
@@ -30,14 +31,30 @@ impl Row for VacationResponse {
             out.num(kind);
             out.text(&text);
         });
+        out.num(match self.audience {
+            Audience::Everyone => 0u8,
+            Audience::Known => 1,
+            Audience::Organisation => 2,
+        });
+        out.list(self.organisation.iter(), |out, domain| out.text(domain));
+        out.maybe_text(self.language.as_ref());
+        out.list(self.variants.iter(), write_variant);
+        out.list(self.days.iter(), |out, days| match days {
+            Days::Weekday(day) => out.fixed(&[0, *day, 0]),
+            Days::Monthdays(first, last) => out.fixed(&[1, *first, *last]),
+        });
+        out.bool(self.copies);
+        out.bool(self.report);
+        write_time(out, self.absence.began);
+        write_time(out, self.absence.ended);
+        out.bool(self.absence.reported);
     }
 
-    fn read(input: &mut Reader<'_>, version: u8) -> Result<Self, Bad> {
-        let at = |input: &mut Reader<'_>| Ok(UtcMillis(input.signed()?));
+    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
         Ok(Self {
             enabled: input.bool()?,
-            from_date: input.option(at)?,
-            to_date: input.option(at)?,
+            from_date: read_time(input)?,
+            to_date: read_time(input)?,
             subject: input.option(Reader::text)?,
             text_body: input.option(Reader::text)?,
             html_body: input.option(Reader::text)?,
@@ -45,9 +62,61 @@ impl Row for VacationResponse {
             reply_to: input.option(read_person)?,
             addresses: read_addresses(input)?,
             generation: input.num32()?,
-            except: if version >= 2 { input.list(read_except)? } else { Vec::new() },
+            except: input.list(read_except)?,
+            audience: match input.num()? {
+                0 => Audience::Everyone,
+                1 => Audience::Known,
+                2 => Audience::Organisation,
+                _ => return Err(Bad("unknown audience")),
+            },
+            organisation: input.list(Reader::text)?,
+            language: input.option(Reader::text)?,
+            variants: input.list(read_variant)?,
+            days: input.list(|input| match input.fixed()? {
+                [0, day, 0] => Ok(Days::Weekday(day)),
+                [1, first, last] => Ok(Days::Monthdays(first, last)),
+                _ => Err(Bad("unknown kind of days")),
+            })?,
+            copies: input.bool()?,
+            report: input.bool()?,
+            absence: Absence { began: read_time(input)?, ended: read_time(input)?, reported: input.bool()? },
         })
     }
+}
+
+fn write_time(out: &mut Writer, at: Option<UtcMillis>) {
+    out.option(at.as_ref(), |out, at| out.signed(at.0));
+}
+
+fn read_time(input: &mut Reader<'_>) -> Result<Option<UtcMillis>, Bad> {
+    input.option(|input| Ok(UtcMillis(input.signed()?)))
+}
+
+fn write_variant(out: &mut Writer, variant: &Variant) {
+    out.maybe_text(variant.language.as_ref());
+    out.num(match variant.circle {
+        None => 0u8,
+        Some(Circle::Organisation) => 1,
+        Some(Circle::Outside) => 2,
+    });
+    for text in [&variant.subject, &variant.text_body, &variant.html_body] {
+        out.maybe_text(text.as_ref());
+    }
+}
+
+fn read_variant(input: &mut Reader<'_>) -> Result<Variant, Bad> {
+    Ok(Variant {
+        language: input.option(Reader::text)?,
+        circle: match input.num()? {
+            0 => None,
+            1 => Some(Circle::Organisation),
+            2 => Some(Circle::Outside),
+            _ => return Err(Bad("unknown circle")),
+        },
+        subject: input.option(Reader::text)?,
+        text_body: input.option(Reader::text)?,
+        html_body: input.option(Reader::text)?,
+    })
 }
 
 fn read_except(input: &mut Reader<'_>) -> Result<Except, Bad> {
@@ -58,33 +127,35 @@ fn read_except(input: &mut Reader<'_>) -> Result<Except, Bad> {
     }
 }
 
-/// `vacation_told`: in which generation of the response, when, and who.
+/// `vacation_told`: who was told, when, and by what.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
-    /// Generation of the response.
-    pub generation: u32,
+    /// Of which generation of the response; none where it was an action of a script.
+    pub generation: Option<u32>,
     /// When.
     pub at: UtcMillis,
-    /// Who, as the envelope had it; rows of version 1 did not keep it.
-    pub sender: Option<Address>,
+    /// Who, as the envelope had it.
+    pub sender: Address,
+    /// After this it counts no more, where that is said.
+    pub until: Option<UtcMillis>,
 }
 
 impl Row for Told {
     const TABLE: Table = Table::VacationTold;
-    /// 2 has the sender.
-    const VERSION: u8 = 2;
 
     fn write(&self, out: &mut Writer) {
-        out.num(self.generation);
+        out.option(self.generation.as_ref(), |out, generation| out.num(*generation));
         out.signed(self.at.0);
-        out.option(self.sender.as_ref(), write_address);
+        write_address(out, &self.sender);
+        write_time(out, self.until);
     }
 
-    fn read(input: &mut Reader<'_>, version: u8) -> Result<Self, Bad> {
+    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
         Ok(Self {
-            generation: input.num32()?,
+            generation: input.option(Reader::num32)?,
             at: UtcMillis(input.signed()?),
-            sender: if version >= 2 { input.option(read_address)? } else { None },
+            sender: read_address(input)?,
+            until: read_time(input)?,
         })
     }
 }

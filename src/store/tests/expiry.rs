@@ -2,7 +2,7 @@
 
 use super::life::{DAY, GRACE, MS, bed, raw};
 use super::*;
-use crate::model::{Decision, Verdict};
+use crate::model::{Decision, Recall, Verdict};
 
 #[test]
 fn a_message_that_nobody_holds_is_collected_after_its_time() {
@@ -149,9 +149,10 @@ fn who_was_told_is_forgotten_in_time_once_the_response_is_over() {
     let response = VacationResponse { enabled: true, to_date: Some(end), ..VacationResponse::default() };
     bed.done(|txn| txn.set_vacation(&response)).unwrap();
     let generation = bed.store.view().vacation(ACCOUNT).unwrap().generation;
+    let memory = Recall::of(generation);
     let bob = Address::from_parts("bob", "example.net");
     for n in 0..3 {
-        bed.done(|txn| txn.remember_told(&ToldKey([n; 32]), &bob, generation)).unwrap();
+        bed.done(|txn| txn.remember_told(&ToldKey([n; 32]), &bob, &memory)).unwrap();
     }
     let expire = || bed.done(|txn| txn.expire_told(bed.upto(DAY), 2)).unwrap();
     bed.clock.advance(2 * DAY - MS);
@@ -161,7 +162,7 @@ fn who_was_told_is_forgotten_in_time_once_the_response_is_over() {
     assert!(expire() && !expire());
     assert_eq!(bed.rows(Table::VacationTold), 0);
     // At the boundary of the kept time.
-    bed.done(|txn| txn.remember_told(&ToldKey([9; 32]), &bob, generation)).unwrap();
+    bed.done(|txn| txn.remember_told(&ToldKey([9; 32]), &bob, &memory)).unwrap();
     bed.clock.advance(DAY - MS);
     expire();
     assert_eq!(bed.rows(Table::VacationTold), 1);
@@ -169,6 +170,58 @@ fn who_was_told_is_forgotten_in_time_once_the_response_is_over() {
     expire();
     assert_eq!(bed.rows(Table::ToldByTime), 0);
     assert_clean(&bed.store);
+}
+
+#[test]
+fn whom_a_script_told_is_remembered_for_its_time_whatever_becomes_of_the_response() {
+    let bed = bed();
+    let response = VacationResponse { enabled: true, ..VacationResponse::default() };
+    bed.done(|txn| txn.set_vacation(&response)).unwrap();
+    let generation = bed.store.view().vacation(ACCOUNT).unwrap().generation;
+    let bob = Address::from_parts("bob", "example.net");
+    let told = |n: u8, recall: &Recall| bed.store.view().told_at(ACCOUNT, &ToldKey([n; 32]), recall, bed.clock.now());
+    let (of, week) = (Recall::of(generation), Recall::For(7 * DAY));
+    for (n, recall) in [(1, of), (2, week), (3, Recall::For(Duration::ZERO))] {
+        bed.done(|txn| txn.remember_told(&ToldKey([n; 32]), &bob, &recall)).unwrap();
+    }
+    assert_eq!(bed.rows(Table::VacationTold), 2, "who is remembered for no time is not remembered");
+    assert!(told(1, &of).unwrap().is_some() && told(1, &week).unwrap().is_none());
+    assert!(told(2, &week).unwrap().is_some() && told(2, &of).unwrap().is_none());
+    // What was told before this absence began counts no more.
+    let later = Recall::Response { generation, since: Some(UtcMillis(bed.clock.now().0 + 1)) };
+    assert!(told(1, &later).unwrap().is_none());
+    bed.done(|txn| txn.set_vacation(&VacationResponse { subject: Some("x".into()), ..response })).unwrap();
+    assert_eq!((bed.rows(Table::VacationTold), bed.rows(Table::ToldByTime)), (1, 1));
+    assert_clean(&bed.store);
+    bed.clock.advance(7 * DAY - MS);
+    bed.done(|txn| txn.expire_told(bed.upto(DAY), 9)).unwrap();
+    assert!(told(2, &week).unwrap().is_some());
+    bed.clock.advance(MS);
+    assert!(told(2, &week).unwrap().is_none());
+    bed.done(|txn| txn.expire_told(bed.upto(DAY), 9)).unwrap();
+    assert_eq!((bed.rows(Table::VacationTold), bed.rows(Table::ToldByTime)), (0, 0));
+    assert_clean(&bed.store);
+}
+
+#[test]
+fn the_oldest_of_very_many_is_forgotten_first() {
+    let bed = bed();
+    let most = crate::model::limits::TOLD as u64;
+    let key = |n: u64| {
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&n.to_be_bytes());
+        ToldKey(key)
+    };
+    let bob = Address::from_parts("bob", "example.net");
+    for piece in 0..most / 1000 {
+        bed.done(|txn| (0..1000).try_for_each(|n| txn.remember_told(&key(piece * 1000 + n), &bob, &Recall::of(0))))
+            .unwrap();
+        bed.clock.advance(MS);
+    }
+    bed.done(|txn| txn.remember_told(&key(most), &bob, &Recall::of(0))).unwrap();
+    let told = |n| bed.store.view().told_at(ACCOUNT, &key(n), &Recall::of(0), bed.clock.now()).unwrap().is_some();
+    assert!(!told(0) && told(1) && told(most - 1) && told(most));
+    assert_eq!(bed.rows(Table::VacationTold) as u64, most);
 }
 
 #[test]

@@ -9,8 +9,8 @@ use super::engine::{Put, Table};
 use super::*;
 use crate::model::clock::Fixed;
 use crate::model::{
-    AccountRow, Action, ActionKind, ActionState, Address, BlobHash, EmailId, Listing, MailboxUid, MessageRows, Role,
-    Shape, ThreadKey, ToldKey, UtcMillis, VacationResponse, View as Filter,
+    AccountRow, Action, ActionKind, ActionState, Address, BlobHash, EmailId, Listing, MailboxUid, MessageRows, Recall,
+    Role, Shape, ThreadKey, ToldKey, UtcMillis, VacationResponse, View as Filter,
 };
 
 mod committer;
@@ -168,7 +168,7 @@ fn the_checker_sees_a_row_that_is_missing_in_each_derived_table() {
         deliver_to(&store, ACCOUNT, 1, &[1], 5).unwrap();
         let done = store.commit(ACCOUNT, |txn| {
             txn.queue_action(action());
-            txn.remember_told(&ToldKey([1; 32]), &Address::from_parts("bob", "example.net"), 0)?;
+            txn.remember_told(&ToldKey([1; 32]), &Address::from_parts("bob", "example.net"), &Recall::of(0))?;
             txn.remember_delivery(&[7; 32], None, &[])
         });
         done.unwrap().1.wait_blocking().unwrap();
@@ -297,18 +297,25 @@ fn a_response_that_changes_forgets_who_was_told_and_a_mere_save_does_not() {
     assert!(set(&response));
     let (who, generation) = (ToldKey([3; 32]), store.view().vacation(ACCOUNT).unwrap().generation);
     let bob = Address::from_parts("bob", "example.net");
-    store.commit(ACCOUNT, |txn| txn.remember_told(&who, &bob, generation)).unwrap().1.wait_blocking().unwrap();
+    store
+        .commit(ACCOUNT, |txn| txn.remember_told(&who, &bob, &Recall::of(generation)))
+        .unwrap()
+        .1
+        .wait_blocking()
+        .unwrap();
     assert!(!set(&response));
     let told = store.view().told(ACCOUNT, 9).unwrap();
-    assert_eq!((told.len(), told[0].sender.as_ref()), (1, Some(&bob)));
+    assert_eq!((told.len(), &told[0].sender), (1, &bob));
     response.except.push("example.com".parse().unwrap());
     assert!(set(&response));
-    assert!(store.view().told_at(ACCOUNT, &who, generation).unwrap().is_some());
+    let told_at =
+        |generation| store.view().told_at(ACCOUNT, &who, &Recall::of(generation), store.clock().now()).unwrap();
+    assert!(told_at(generation).is_some());
     response.text_body = Some("Away still".into());
     assert!(set(&response));
     let now = store.view().vacation(ACCOUNT).unwrap().generation;
     assert!(now > generation);
-    assert_eq!(store.view().told_at(ACCOUNT, &who, now).unwrap(), None);
+    assert_eq!(told_at(now), None);
     assert_clean(&store);
 }
 

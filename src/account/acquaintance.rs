@@ -1,0 +1,64 @@
+//! What is remembered of an account's dealings with a sender, for the vacation's engine: whether he was told, and whether the
+//! owner has written to him.
+//!
+//! The second is answered by the search tokens of the owner's mail, so that nothing is kept for it. What counts is mail of his
+//! own making: it was never delivered (it has no trace prefix), is no draft, and lies in Sent or is from one of his
+//! addresses. So nobody becomes known by what he sends himself, under whatever name; nor by the replies that were given in
+//! the owner's name. Bounded: of the mail that names an address, so much is looked at.
+
+use crate::model::{AccountId, Address, EmailAddress, Identity, Recall, Role, ToldKey, UtcMillis, field, keyword};
+use crate::store::{Error, View};
+use crate::vacation::{World, is_own_id, plain_sender};
+
+/// Emails that name an address and are looked at.
+const LOOK: usize = 1000;
+
+/// One account at one time.
+#[derive(Debug, Clone, Copy)]
+pub struct Remembered<'a> {
+    /// The state that is read.
+    pub view: &'a View<'a>,
+    /// Whose.
+    pub account: AccountId,
+    /// Who that is.
+    pub identity: &'a Identity,
+    /// Now.
+    pub now: UtcMillis,
+    /// The key of our own ids.
+    pub secret: &'a [u8; 32],
+}
+
+impl World for Remembered<'_> {
+    type Error = Error;
+
+    fn told(&self, who: &ToldKey, memory: &Recall) -> Result<Option<UtcMillis>, Error> {
+        self.view.told_at(self.account, who, memory, self.now)
+    }
+
+    fn knows(&self, sender: &Address) -> Result<bool, Error> {
+        let (folded, plain) = (sender.folded(), plain_sender(sender));
+        Ok(self.has_written_to(&plain)? || (folded != plain && self.has_written_to(&folded)?))
+    }
+}
+
+impl Remembered<'_> {
+    /// Whether the owner has written to somebody, by that address as it stands.
+    fn has_written_to(&self, who: &Address) -> Result<bool, Error> {
+        let (view, account) = (self.view, self.account);
+        let sent = view.mailboxes(account)?.into_iter().find(|(_, mailbox)| mailbox.role == Some(Role::Sent));
+        let sent = sent.map(|(uid, _)| uid);
+        let own =
+            |person: &EmailAddress| Address::parse(&person.email).is_ok_and(|address| self.identity.is_me(&address));
+        let (mut found, mut left) = (false, LOOK);
+        view.naming(account, &who.reversed_domain(), field::TO | field::CC | field::BCC, |id| {
+            left = left.saturating_sub(1);
+            if let (Some(email), Some((prefix, content))) = (view.email(account, id)?, view.content(account, id)?) {
+                let made = prefix.is_empty() && !email.has(keyword::DRAFT);
+                let his = sent.is_some_and(|uid| email.mailboxes.contains(&uid)) || content.from.iter().any(own);
+                found = made && his && !content.message_id.iter().any(|id| is_own_id(id, self.secret));
+            }
+            Ok(!found && left > 0)
+        })?;
+        Ok(found)
+    }
+}

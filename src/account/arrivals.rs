@@ -1,0 +1,54 @@
+//! What came into an account within a time, by its decision log: for the report on the owner's return.
+
+use crate::model::{AccountId, Decision, EmailAddress, UtcMillis, Verdict, limits};
+use crate::store::{Error, View};
+use crate::vacation::{Arrival, Report};
+
+/// The report of what came since `began` (`None`: as far back as decisions are kept) and before `ended`; of more than
+/// `limits::LISTED` messages the newest.
+///
+/// # Errors
+/// Those of reading the store.
+pub fn report(
+    view: &View<'_>,
+    account: AccountId,
+    (began, ended): (Option<UtcMillis>, Option<UtcMillis>),
+) -> Result<Report, Error> {
+    let mut decisions: Vec<Decision> = Vec::new();
+    let mut cut = false;
+    view.each_decision(account, &mut |decision| {
+        if began.is_some_and(|began| decision.at < began) {
+            return false;
+        }
+        if ended.is_none_or(|ended| decision.at < ended) {
+            cut = decisions.len() >= limits::LISTED;
+            if !cut {
+                decisions.push(decision);
+            }
+        }
+        !cut
+    })?;
+    let arrivals: Result<Vec<Arrival>, Error> =
+        decisions.into_iter().map(|decision| arrival(view, account, decision)).collect();
+    Ok(Report::of(&arrivals?, (began, ended), cut))
+}
+
+fn arrival(view: &View<'_>, account: AccountId, decision: Decision) -> Result<Arrival, Error> {
+    let email = view.email(account, decision.email)?;
+    let content = view.content(account, decision.email)?.map(|(_, content)| content);
+    let sender = || decision.sender.as_ref().map_or_else(|| "<>".to_owned(), ToString::to_string);
+    let from = content.as_ref().and_then(|content| content.from.first().cloned());
+    let from = from.filter(|from| !from.email.is_empty());
+    Ok(Arrival {
+        email: decision.email,
+        thread: email.as_ref().map(|email| email.thread),
+        at: decision.at,
+        from: from.unwrap_or_else(|| EmailAddress { name: None, email: sender() }),
+        subject: content.and_then(|content| content.subject).unwrap_or_default(),
+        unread: email.is_some_and(|email| email.is_unread()),
+        silent: match decision.verdict {
+            Verdict::Answered(_) => None,
+            Verdict::Silent { reason, .. } => Some(reason),
+        },
+    })
+}

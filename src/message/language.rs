@@ -1,0 +1,81 @@
+//! The languages that a message's sender reads (RFC 3282): `Accept-Language` in the order of its weights, and after it
+//! `Content-Language`, for who writes a language reads it.
+
+use super::header::{Field, fields};
+
+/// Languages of one message that are looked at.
+const LANGUAGES: usize = 32;
+/// Octets of a language tag.
+const TAG: usize = 35;
+
+/// The languages, the one that is wanted most first: tags in lower case, `*` for any.
+#[must_use]
+pub fn languages(raw: &[u8]) -> Vec<String> {
+    let (mut accepted, mut written) = (Vec::new(), Vec::new());
+    for field in fields(raw) {
+        if field.is("Accept-Language") {
+            accepted.extend(weighted(&field));
+        } else if field.is("Content-Language") {
+            written.extend(weighted(&field));
+        }
+        accepted.truncate(LANGUAGES);
+        written.truncate(LANGUAGES);
+    }
+    // Stable: of equal weights the first stays the first.
+    accepted.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
+    let unwanted: Vec<String> =
+        accepted.iter().filter(|(_, weight)| *weight == 0).map(|(tag, _)| tag.clone()).collect();
+    let mut out: Vec<String> = Vec::new();
+    for (tag, _) in accepted.into_iter().chain(written) {
+        if !unwanted.contains(&tag) && !out.contains(&tag) {
+            out.push(tag);
+        }
+    }
+    out
+}
+
+/// The tags of a field, each with its weight in thousandths.
+fn weighted(field: &Field<'_>) -> Vec<(String, u16)> {
+    let value = field.without_comments().to_ascii_lowercase();
+    let one = |item: &str| {
+        let mut parts = item.split(';').map(str::trim);
+        let tag = parts.next().filter(|tag| is_tag(tag))?.to_owned();
+        let weight = parts.find_map(|part| part.strip_prefix('q')?.trim_start().strip_prefix('='));
+        Some((tag, weight.map_or(1000, thousandths)))
+    };
+    value.split(',').filter_map(one).take(LANGUAGES).collect()
+}
+
+fn is_tag(tag: &str) -> bool {
+    let subtag = |part: &str| !part.is_empty() && part.bytes().all(|octet| octet.is_ascii_alphanumeric());
+    tag == "*" || (tag.len() <= TAG && tag.split('-').all(subtag))
+}
+
+/// `0.8` as 800; what is no weight is none.
+fn thousandths(text: &str) -> u16 {
+    let (whole, part) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
+    let digits: String = part.chars().chain("000".chars()).take(3).collect();
+    match (whole, digits.parse::<u16>()) {
+        ("0", Ok(part)) => part,
+        ("1", _) => 1000,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_weight_and_then_by_what_was_written() {
+        let of = |header: &str| languages(format!("{header}\r\n\r\nx").as_bytes());
+        assert_eq!(of("Accept-Language: da, en-GB;q=0.8, en;q=0.7"), ["da", "en-gb", "en"]);
+        assert_eq!(of("accept-language: en;q=0.5, de (deutsch) ; q=0.9,\r\n fr"), ["fr", "de", "en"]);
+        assert_eq!(of("Content-Language: de\r\nAccept-Language: en"), ["en", "de"]);
+        assert_eq!(of("Accept-Language: de;q=0, en, *;q=0.1\r\nContent-Language: de"), ["en", "*"]);
+        assert_eq!(of("Accept-Language: , ;q=1, x y, de_DE, \u{fc}, en;q=2, fr;q=x"), [""; 0]);
+        assert_eq!(of("Subject: x"), [""; 0]);
+        let many: String = (0..500).map(|n| format!("x-{n},")).collect();
+        assert_eq!(of(&format!("Accept-Language: {many}\r\nAccept-Language: {many}")).len(), LANGUAGES);
+    }
+}

@@ -1,0 +1,191 @@
+//! What an owner may say of his absence beyond RFC 8621 §8: who is answered, in which words, and on which days.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::clock::{Day, UtcMillis};
+
+/// Who is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Audience {
+    /// Everybody.
+    #[default]
+    Everyone,
+    /// People whom the owner has written to.
+    Known,
+    /// People of his organisation.
+    Organisation,
+}
+
+/// Where a sender stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Circle {
+    /// In a domain of the owner's organisation.
+    Organisation,
+    /// Elsewhere.
+    Outside,
+}
+
+macro_rules! named {
+    ($type:ident { $($variant:ident = $name:literal),* $(,)? }) => {
+        impl $type {
+            /// Its name in settings and answers.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),* }
+            }
+
+            /// The one of that name.
+            #[must_use]
+            pub fn from_name(name: &str) -> Option<Self> {
+                match name { $($name => Some(Self::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+named!(Audience { Everyone = "everyone", Known = "known", Organisation = "organisation" });
+named!(Circle { Organisation = "organisation", Outside = "outside" });
+
+/// Other words than the response's own, for some senders.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Variant {
+    /// Their language (RFC 5646), lower case.
+    pub language: Option<String>,
+    /// For whom; everybody where it is not said.
+    pub circle: Option<Circle>,
+    /// The subject.
+    pub subject: Option<String>,
+    /// The text.
+    pub text_body: Option<String>,
+    /// The HTML.
+    pub html_body: Option<String>,
+}
+
+/// Days that come again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Days {
+    /// Every Monday (1) to Sunday (7).
+    Weekday(u8),
+    /// From one day of each month to another, both included; round the end of the month where the first is the later.
+    Monthdays(u8, u8),
+}
+
+const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+
+impl Days {
+    /// Whether a day is one of them.
+    #[must_use]
+    pub fn covers(self, day: &Day) -> bool {
+        match self {
+            Self::Weekday(weekday) => weekday == day.weekday,
+            Self::Monthdays(first, last) if first <= last => (first..=last).contains(&day.monthday),
+            Self::Monthdays(first, last) => day.monthday >= first || day.monthday <= last,
+        }
+    }
+}
+
+impl fmt::Display for Days {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Weekday(weekday) => {
+                let name = WEEKDAYS.get(usize::from(weekday.saturating_sub(1))).unwrap_or(&"monday");
+                out.write_str(name)
+            }
+            Self::Monthdays(first, last) if first == last => write!(out, "{first}"),
+            Self::Monthdays(first, last) => write!(out, "{first}-{last}"),
+        }
+    }
+}
+
+/// A text that names no days.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("days are written friday, 15 (of each month) or 24-31")]
+pub struct BadDays;
+
+impl FromStr for Days {
+    type Err = BadDays;
+
+    /// Reads a weekday's name or its first three letters, a day of the month, or `24-31`.
+    fn from_str(text: &str) -> Result<Self, BadDays> {
+        let text = text.trim().to_ascii_lowercase();
+        let named = |name: &&str| **name == text || (text.len() == 3 && name.starts_with(&text));
+        if let Some(weekday) = (1..).zip(&WEEKDAYS).find(|(_, name)| named(name)).map(|(weekday, _)| weekday) {
+            return Ok(Self::Weekday(weekday));
+        }
+        let (first, last) = text.split_once('-').unwrap_or((&text, &text));
+        let day = |text: &str| text.parse::<u8>().ok().filter(|day| (1..=31).contains(day)).ok_or(BadDays);
+        Ok(Self::Monthdays(day(first)?, day(last)?))
+    }
+}
+
+/// When the response was switched on and off, and whether its owner was given the report of what came meanwhile. Kept by the
+/// store; nobody sets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Absence {
+    /// When it was switched on last.
+    pub began: Option<UtcMillis>,
+    /// When it was switched off since.
+    pub ended: Option<UtcMillis>,
+    /// Whether the report was filed.
+    pub reported: bool,
+}
+
+/// For how long somebody who was told is not told again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recall {
+    /// As long as the account's response is of this generation; and where its days come again, since they last began.
+    Response {
+        /// The generation.
+        generation: u32,
+        /// Since when; what was told before counts no more.
+        since: Option<UtcMillis>,
+    },
+    /// So long (RFC 5230 §4.1, RFC 6131 §2). Zero: nobody is remembered.
+    For(Duration),
+}
+
+impl Recall {
+    /// That of a response whose days do not come again.
+    #[must_use]
+    pub fn of(generation: u32) -> Self {
+        Self::Response { generation, since: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_read_and_written() {
+        for (text, written) in
+            [("Friday", "friday"), ("mon", "monday"), ("24-31", "24-31"), ("15", "15"), ("28-3", "28-3")]
+        {
+            let days: Days = text.parse().unwrap();
+            assert_eq!(days.to_string(), written);
+            assert_eq!(written.parse(), Ok(days));
+        }
+        for text in ["", "someday", "0", "32", "3-", "-3", "1-2-3", "fr", "fridays", "1,2"] {
+            assert_eq!(text.parse::<Days>(), Err(BadDays), "{text}");
+        }
+    }
+
+    #[test]
+    fn days_cover_what_they_say() {
+        let covers = |text: &str, weekday, monthday| {
+            text.parse::<Days>().unwrap().covers(&Day { weekday, monthday, begins: UtcMillis(0) })
+        };
+        assert!(covers("friday", 5, 13) && !covers("friday", 4, 13));
+        assert!(covers("24-31", 1, 24) && covers("24-31", 1, 31) && !covers("24-31", 1, 23) && !covers("24-31", 1, 1));
+        assert!(covers("28-3", 1, 31) && covers("28-3", 1, 3) && !covers("28-3", 1, 4) && !covers("28-3", 1, 27));
+    }
+
+    #[test]
+    fn names() {
+        assert_eq!(Audience::from_name("known"), Some(Audience::Known));
+        assert_eq!(Circle::from_name(Circle::Outside.name()), Some(Circle::Outside));
+        assert_eq!(Audience::from_name("all"), None);
+    }
+}

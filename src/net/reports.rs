@@ -1,0 +1,48 @@
+//! The driver of reports on return: files them when a response ends, by its time or by its owner's hand, and looks again from
+//! time to time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::stop::Stop;
+use crate::deliver::Deliver;
+use crate::model::DataType;
+use crate::store::Store;
+
+/// It looks at least so often: what could not be filed is tried again then.
+const EVERY: Duration = Duration::from_secs(600);
+/// And waits at least so long between two looks.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Files reports until the end has come.
+pub async fn run(store: Store, deliver: Arc<Deliver>, mut stop: Stop) {
+    let changed = Arc::new(Notify::new());
+    let bell = Arc::clone(&changed);
+    store.on_change(move |change| {
+        if change.types.iter().any(|(data, _)| *data == DataType::VacationResponse) {
+            bell.notify_one();
+        }
+    });
+    while !stop.is_pulled() {
+        let own = Arc::clone(&deliver);
+        let next = match tokio::task::spawn_blocking(move || own.file_reports()).await {
+            Ok(Ok(next)) => next,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "which reports are owed cannot be read; tried again");
+                None
+            }
+            Err(error) => {
+                tracing::error!(%error, "a report failed");
+                None
+            }
+        };
+        let wait = next.map_or(EVERY, |at| at.since(store.clock().now()).min(EVERY)).max(PAUSE);
+        tokio::select! {
+            () = stop.pulled() => return,
+            () = changed.notified() => {}
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+}

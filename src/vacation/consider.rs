@@ -1,0 +1,108 @@
+//! One message and one notice, to a reply or a reason for none: the whole of the engine in one call, for deliveries, for
+//! scripts, and for trying a message out. What is remembered is asked of a `World`; nothing is written here.
+
+use super::decide::{Input, Outcome, Settings, decide_asking};
+use super::notice::Notice;
+use super::reason::Reason;
+use super::reply::{Occasion, Reply, reply};
+use super::sender::told_key;
+use crate::message::auto::Facts;
+use crate::model::{Address, Identity, Recall, ToldKey, UtcMillis};
+
+/// What is remembered of an account, as far as it bears on this.
+pub trait World {
+    /// Why it could not be read.
+    type Error;
+
+    /// When a sender was told, if that still counts.
+    ///
+    /// # Errors
+    /// Those of reading.
+    fn told(&self, who: &ToldKey, memory: &Recall) -> Result<Option<UtcMillis>, Self::Error>;
+
+    /// Whether the owner has written to a sender.
+    ///
+    /// # Errors
+    /// Those of reading.
+    fn knows(&self, sender: &Address) -> Result<bool, Self::Error>;
+}
+
+/// A message, and who got it.
+#[derive(Debug, Clone, Copy)]
+pub struct Case<'a> {
+    /// Now.
+    pub now: UtcMillis,
+    /// The envelope sender.
+    pub sender: Option<&'a Address>,
+    /// The envelope recipient as given; it led to the account.
+    pub recipient: &'a Address,
+    /// By which address the sender knew the account, where the directory gives it to the account.
+    pub known_as: Option<&'a Address>,
+    /// Who the account is.
+    pub identity: &'a Identity,
+    /// What the header says.
+    pub facts: &'a Facts,
+    /// Why the sender is taken for forged, if it is.
+    pub forged: Option<&'a str>,
+    /// Whether it is filed in Junk, where that bears on it.
+    pub junk: bool,
+    /// The key of our own ids, and of who was told.
+    pub secret: &'a [u8; 32],
+    /// What the site sets.
+    pub settings: &'a Settings,
+    /// A number of this reply's own.
+    pub nonce: u64,
+}
+
+/// What follows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// A reply is owed; when it is given, who got it is remembered so.
+    Reply {
+        /// The reply.
+        reply: Box<Reply>,
+        /// Under which key.
+        told: ToldKey,
+        /// For how long.
+        memory: Recall,
+    },
+    /// None is, and why: the rule and what gave rise to it.
+    Silent(Reason, String),
+}
+
+/// Decides, and composes the reply where one is owed.
+///
+/// # Errors
+/// Those of the world.
+pub fn consider<W: World>(case: &Case<'_>, notice: &Notice<'_>, world: &W) -> Result<Answer, W::Error> {
+    let Case { now, recipient, known_as, identity, facts, secret, .. } = *case;
+    let key = case.sender.map(|sender| told_key(secret, &notice.handle, sender));
+    let told = match &key {
+        Some(key) => world.told(key, &notice.memory)?,
+        None => None,
+    };
+    let input = Input {
+        sender: case.sender,
+        recipient,
+        known_as,
+        identity,
+        notice,
+        facts,
+        forged: case.forged,
+        junk: case.junk,
+        told,
+        known: false,
+        secret,
+        settings: case.settings,
+    };
+    let outcome = decide_asking(&input, || case.sender.map_or(Ok(false), |sender| world.knows(sender)))?;
+    Ok(match (outcome, case.sender, key) {
+        (Outcome::Answer, Some(sender), Some(told)) => {
+            let occasion =
+                Occasion { notice, identity, facts, sender, recipient, known_as, now, secret, nonce: case.nonce };
+            Answer::Reply { reply: Box::new(reply(&occasion)), told, memory: notice.memory }
+        }
+        (Outcome::Silent(reason, detail), ..) => Answer::Silent(reason, detail),
+        (Outcome::Answer, ..) => Answer::Silent(Reason::NullSender, String::new()),
+    })
+}

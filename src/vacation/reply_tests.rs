@@ -1,0 +1,323 @@
+//! Replies in the odd cases: what strangers put into a header, what owners and scripts ask for, and from whom a reply is.
+//! They are read back by our own parser here, and by another one in the end-to-end test.
+
+use super::*;
+use crate::message::auto::Facts;
+use crate::message::header::{body_offset, fields, first};
+use crate::message::{Message, parse};
+use crate::model::{Address, Circle, EmailAddress, Identity, Recall, UtcMillis, VacationResponse, Variant};
+
+const SECRET: [u8; 32] = [5; 32];
+const NOW: UtcMillis = UtcMillis(1_795_251_600_000);
+
+fn address(text: &str) -> Address {
+    Address::parse(text).unwrap()
+}
+
+fn identity() -> Identity {
+    Identity {
+        primary: address("ann@example.org"),
+        name: Some("Ann Lee".into()),
+        addresses: vec![address("ann@example.org"), address("a.lee@example.org")],
+        alias_domains: vec![("example.com".into(), "example.org".into())],
+        delimiter: Some('+'),
+        zone: Some("Europe/Berlin".into()),
+    }
+}
+
+struct Sent {
+    reply: Reply,
+    text: String,
+}
+
+impl Sent {
+    fn field(&self, name: &str) -> Option<String> {
+        first(self.text.as_bytes(), name).map(|field| field.decoded())
+    }
+
+    fn from(&self) -> String {
+        parse::addresses(first(self.text.as_bytes(), "From").unwrap().value).remove(0).email
+    }
+
+    fn says(&self) -> String {
+        Message::parse(self.text.as_bytes()).texts(1 << 20).join("")
+    }
+}
+
+/// What a notice has for a message of this sender; every reply is checked for what all replies must be.
+fn sent_by(notice: &Notice<'_>, header: &[u8], sender: &str, (recipient, known_as): (&str, Option<&str>)) -> Sent {
+    let (identity, facts) = (identity(), Facts::of(&[header, b"\r\n\r\nhello\r\n"].concat()));
+    let (sender, recipient, known_as) = (address(sender), address(recipient), known_as.map(address));
+    let occasion = Occasion {
+        notice,
+        identity: &identity,
+        facts: &facts,
+        sender: &sender,
+        recipient: &recipient,
+        known_as: known_as.as_ref(),
+        now: NOW,
+        secret: &SECRET,
+        nonce: 7,
+    };
+    let reply = reply(&occasion);
+    let text = String::from_utf8(reply.message.clone()).unwrap();
+    assert!(!text.replace("\r\n", "").contains(['\r', '\n', '\0']), "{text}");
+    assert!(text.lines().all(|line| line.len() <= 998), "{text}");
+    let head = &text[..body_offset(text.as_bytes())];
+    assert!(head.is_ascii(), "{head}");
+    for name in ["From", "To", "Subject", "Date", "Message-ID", "MIME-Version", "Auto-Submitted", "Precedence"] {
+        assert_eq!(fields(text.as_bytes()).filter(|field| field.is(name)).count(), 1, "{name}\n{text}");
+    }
+    for name in ["Bcc", "Cc", "X-Evil"] {
+        assert!(first(text.as_bytes(), name).is_none(), "{name}\n{text}");
+    }
+    Sent { reply, text }
+}
+
+fn sent(response: &VacationResponse, header: &str, sender: &str) -> Sent {
+    let facts = Facts::of(format!("{header}\r\n\r\nx").as_bytes());
+    let notice = Notice::of_response(response, &identity(), Some(&address(sender)), &facts, NOW);
+    sent_by(&notice, header.as_bytes(), sender, ("ann@example.org", None))
+}
+
+fn away() -> VacationResponse {
+    VacationResponse { enabled: true, text_body: Some("Away.".into()), ..VacationResponse::default() }
+}
+
+#[test]
+fn no_value_of_a_stranger_begins_a_field() {
+    for header in [
+        "Subject: =?utf-8?q?x=0D=0AX-Evil:_1=0D=0A=0D=0Abody?=",
+        "Subject: =?utf-8?b?eA0KWC1FdmlsOiAx?=",
+        "Subject: a\r\n X-Evil: 1",
+        "Subject: a\rX-Evil: 1",
+        "Subject: a\0b\u{85}X-Evil: 1\u{2028}X-Evil: 2",
+        "From: =?utf-8?q?Bob=0D=0AX-Evil:_1?= <bob@example.net>",
+        "From: \"Bob\\\r\nX-Evil: 1\" <bob@example.net>\r\nSubject: x",
+        "Message-ID: <a\rX-Evil: 1@x>\r\nSubject: x",
+        "References: <a@x\r\n\tX-Evil: 1> <b@x>\r\nMessage-ID: <c@x>\r\nSubject: x",
+        "In-Reply-To: <=?utf-8?q?=0D=0AX-Evil:_1?=@x>\r\nMessage-ID: <c@x>",
+    ] {
+        let reply = sent(&away(), header, "bob@example.net");
+        assert!(!reply.text.contains("\nX-Evil"), "{header:?}\n{}", reply.text);
+    }
+    // Nor one of the owner's, who may have copied it from somewhere.
+    let response = VacationResponse {
+        subject: Some("Away\r\nX-Evil: 1".into()),
+        from: Some(EmailAddress { name: Some("Ann\r\nX-Evil: 1".into()), email: "ann@example.org".into() }),
+        reply_to: Some(EmailAddress {
+            name: Some("A\nX-Evil: 1".into()),
+            email: "desk@example.org\r\nX-Evil:1".into(),
+        }),
+        language: Some("de\r\nX-Evil: 1".into()),
+        ..away()
+    };
+    sent(&response, "Subject: x", "bob@example.net");
+}
+
+#[test]
+fn long_and_foreign_subjects_and_names() {
+    let long = "Übergrößenträger ".repeat(60);
+    let header = format!("Subject: {long}\r\nFrom: {long} <bob@example.net>");
+    let reply = sent(&away(), &header, "bob@example.net");
+    let subject = reply.field("Subject").unwrap();
+    assert!(subject.starts_with("Auto: Übergrößenträger Übergrößenträger") && subject.len() <= 420, "{subject}");
+    let folded = reply.text.lines().take_while(|line| !line.is_empty());
+    assert!(folded.clone().all(|line| line.len() <= 998) && folded.clone().count() > 12, "{}", reply.text);
+    // Raw octets of another charset are shown as what they are not, but never sent raw.
+    let raw = b"Subject: Gr\xfc\xdfe \x80\xff\r\nTo: ann@example.org";
+    let response = away();
+    let notice = Notice::of_response(&response, &identity(), None, &Facts::default(), NOW);
+    let reply = sent_by(&notice, raw, "bob@example.net", ("ann@example.org", None));
+    assert!(reply.field("Subject").unwrap().starts_with("Auto: Gr"), "{}", reply.text);
+    // An existing `Auto:` is not repeated, and a subject of blanks is none.
+    for (given, wanted) in [("AUTO: x", "AUTO: x"), (" \t ", "Automated reply"), ("=?utf-8?q?_?=", "Automated reply")] {
+        assert_eq!(sent(&away(), &format!("Subject: {given}"), "bob@example.net").field("Subject").unwrap(), wanted);
+    }
+}
+
+#[test]
+fn long_lines_and_every_character_of_a_text() {
+    let text = format!("{}\nGrüße 🌴\n.\n..dots\nFrom here\n--\nAnn", "x".repeat(5000));
+    let html = format!("<p>{}</p>", "Übersee ".repeat(700));
+    let both = VacationResponse { text_body: Some(text.clone()), html_body: Some(html), ..away() };
+    let reply = sent(&both, "Subject: x", "bob@example.net");
+    assert!(reply.text.is_ascii() && reply.text.contains("multipart/alternative"));
+    assert_eq!(reply.says().replace("\r\n", "\n").trim_end(), text);
+    // HTML alone has a text beside it, and without either there is a text, too (RFC 8621 §8).
+    let html = VacationResponse { text_body: None, html_body: Some("<p>Fort &amp; weg</p>".into()), ..away() };
+    let reply = sent(&html, "Subject: x", "bob@example.net");
+    assert!(reply.text.contains("multipart/alternative") && reply.says().contains("Fort & weg"), "{}", reply.text);
+    let neither = VacationResponse { text_body: None, ..away() };
+    assert!(sent(&neither, "Subject: x", "bob@example.net").says().contains("I am away"));
+}
+
+#[test]
+fn references_keep_the_first_and_the_last() {
+    let many: String = (0..300).map(|n| format!("<{n}@x>\r\n ")).collect();
+    let header = format!("References: {many}\r\nIn-Reply-To: <299@x>\r\nMessage-ID: <own@x>");
+    let reply = sent(&away(), &header, "bob@example.net");
+    let ids = crate::message::refs::message_ids(first(reply.text.as_bytes(), "References").unwrap().value);
+    assert_eq!((ids.len(), ids[0].as_str(), ids[18].as_str(), ids[19].as_str()), (20, "0@x", "299@x", "own@x"));
+    assert_eq!(reply.field("In-Reply-To").unwrap(), "<own@x>");
+    let of = |header: &str| sent(&away(), header, "bob@example.net").field("References");
+    assert_eq!(of("In-Reply-To: <1@x>\r\nMessage-ID: <2@x>").unwrap(), "<1@x> <2@x>");
+    assert_eq!(of("In-Reply-To: <0@x> <1@x>\r\nMessage-ID: <2@x>").unwrap(), "<2@x>");
+    assert_eq!(of("References: <1@x>"), None);
+    // An id that no line holds is none.
+    let long = format!("Message-ID: <{}@x>\r\nSubject: x", "y".repeat(985));
+    assert_eq!((of(&long), sent(&away(), &long, "bob@example.net").field("In-Reply-To")), (None, None));
+}
+
+#[test]
+fn from_the_address_that_the_sender_knows() {
+    let response = away();
+    let notice = Notice::of_response(&response, &identity(), None, &Facts::default(), NOW);
+    let from = |header: &str, recipient: &str, known_as| {
+        sent_by(&notice, header.as_bytes(), "bob@example.net", (recipient, known_as)).from()
+    };
+    assert_eq!(from("To: x@example.net\r\nCc: A.Lee@Example.Org", "ann@example.org", None), "A.Lee@Example.Org");
+    assert_eq!(from("To: ann+shop@example.com", "ann+shop@example.com", None), "ann+shop@example.com");
+    // A catch-all, and a Bcc to an address that the directory gives to the account.
+    assert_eq!(from("To: any@shop.example", "any@shop.example", None), "any@shop.example");
+    assert_eq!(from("Subject: x", "ann@example.org", Some("old@shop.example")), "old@shop.example");
+    // What a stranger wrote into To is no address of ours.
+    assert_eq!(from("To: boss@example.net", "ann@example.org", None), "ann@example.org");
+    let mut set = away();
+    set.from = Some(EmailAddress { name: Some("Desk".into()), email: "desk@example.net".into() });
+    assert_eq!(sent(&set, "To: a.lee@example.org", "bob@example.net").from(), "desk@example.net");
+}
+
+#[test]
+fn to_the_envelope_sender_by_the_name_that_he_gives_himself() {
+    let header = "From: Bob B. <bob@example.net>\r\nReply-To: eve@example.com\r\nSender: eve@example.com\r\nSubject: x";
+    for (sender, to) in [
+        ("bob@example.net", "\"Bob B.\" <bob@example.net>"),
+        ("prvs=0123456789=bob@example.net", "\"Bob B.\" <prvs=0123456789=bob@example.net>"),
+        ("other@example.net", "<other@example.net>"),
+        ("bob@b\u{fc}cher.example", "<bob@xn--bcher-kva.example>"),
+    ] {
+        let reply = sent(&away(), header, sender);
+        assert_eq!(reply.field("To").unwrap(), to);
+        assert_eq!(reply.reply.recipient, address(sender));
+    }
+}
+
+#[test]
+fn words_by_circle_and_language() {
+    let variant = |language: Option<&str>, circle, text: &str| Variant {
+        language: language.map(str::to_owned),
+        circle,
+        text_body: Some(text.into()),
+        ..Variant::default()
+    };
+    let mut response = VacationResponse { language: Some("en".into()), ..away() };
+    response.variants = vec![
+        variant(Some("de"), None, "Weg."),
+        variant(None, Some(Circle::Organisation), "In Rome, ask Bob, extension 7."),
+    ];
+    let reply = sent(&response, "Accept-Language: de-AT, en;q=0.5\r\nSubject: x", "bob@example.net");
+    assert_eq!((reply.says().trim_end(), reply.field("Content-Language").as_deref()), ("Weg.", Some("de")));
+    let reply = sent(&response, "Accept-Language: de\r\nSubject: x", "bob@example.com");
+    assert!(reply.says().starts_with("In Rome") && reply.field("Content-Language").is_none());
+    assert_eq!(sent(&response, "Subject: x", "bob@example.net").field("Content-Language").as_deref(), Some("en"));
+}
+
+#[test]
+fn days_that_come_again_end_the_reply_and_what_was_told() {
+    let response = VacationResponse {
+        days: vec!["saturday".parse().unwrap()],
+        text_body: Some("Back after {until}.".into()),
+        generation: 3,
+        ..away()
+    };
+    let reply = sent(&response, "Subject: x", "bob@example.net");
+    assert_eq!(reply.says().trim_end(), "Back after 2026-11-21.");
+    assert_eq!(reply.reply.until, UtcMillis::parse_rfc3339("2026-11-21T23:00:00Z"));
+    let notice = Notice::of_response(&response, &identity(), None, &Facts::default(), NOW);
+    let since = UtcMillis::parse_rfc3339("2026-11-20T23:00:00Z");
+    assert_eq!(notice.memory, Recall::Response { generation: 3, since });
+}
+
+fn script(reason: &str) -> Script {
+    Script {
+        reason: reason.into(),
+        unexpanded: Unexpanded { reason: reason.into(), ..Unexpanded::default() },
+        ..Script::default()
+    }
+}
+
+#[test]
+fn a_script_says_what_it_says() {
+    let reply = |script: &Script| {
+        sent_by(
+            &Notice::of_script(script),
+            b"To: ann@example.org\r\nSubject: x",
+            "bob@example.net",
+            ("ann@example.org", None),
+        )
+    };
+    // Variables are the script's own affair (RFC 5229): braces are braces.
+    let plain = reply(&script("Away, {from}: {until}"));
+    assert_eq!(
+        (plain.says().trim_end(), plain.field("Subject").unwrap().as_str()),
+        ("Away, {from}: {until}", "Auto: x")
+    );
+    // `:from` is one of the account's own, or it is not heeded (RFC 5230 §5.1).
+    let from = |from: &str| reply(&Script { from: Some(from.into()), ..script("Away") }).from();
+    assert_eq!(from("Ann <a.lee@example.org>"), "a.lee@example.org");
+    assert_eq!(from("boss@example.net"), "ann@example.org");
+    assert_eq!(from("no address"), "ann@example.org");
+    let mut named = script("Away");
+    (named.from, named.addresses) = (Some("old@example.net".into()), vec!["old@example.net".into(), "nonsense".into()]);
+    assert_eq!(reply(&named).from(), "old@example.net");
+    // `:mime` (RFC 5230 §4.8).
+    let mime = Script {
+        mime: true,
+        ..script("Content-Type: text/html; charset=utf-8\r\nX-Evil: 1\r\n\r\n<p>Fort: Gr\u{fc}\u{df}e</p>")
+    };
+    let mime = reply(&mime);
+    assert!(mime.text.contains("Content-Type: text/html; charset=utf-8\r\n") && mime.text.is_ascii(), "{}", mime.text);
+    assert!(mime.says().contains("Fort: Gr\u{fc}\u{df}e"), "{}", mime.text);
+    // A copy (RFC 8580) is named with the reply.
+    let fcc = Fcc { mailbox: "Answers".into(), keywords: vec!["$seen".into()], ..Fcc::default() };
+    assert_eq!(reply(&Script { fcc: Some(fcc.clone()), ..script("Away") }).reply.fcc, Some(fcc));
+}
+
+#[test]
+fn a_script_is_remembered_by_its_handle_or_by_its_arguments() {
+    let bob = address("bob@example.net");
+    let key = |script: &Script| told_key(&SECRET, &Notice::of_script(script).handle, &bob);
+    let away = script("Away");
+    assert_eq!(
+        key(&away),
+        key(&Script { reason: "Away, Bob".into(), ..away.clone() }),
+        "expanded, it is the same action"
+    );
+    let mut others = vec![away.clone(), script("Gone"), Script { mime: true, ..away.clone() }];
+    for (subject, from) in [(Some("a"), None), (None, Some("a")), (Some(""), None), (Some("aA"), Some("way"))] {
+        let unexpanded =
+            Unexpanded { subject: subject.map(str::to_owned), from: from.map(str::to_owned), reason: "Away".into() };
+        others.push(Script { unexpanded, ..away.clone() });
+    }
+    for handle in ["", "a", "account"] {
+        others.push(Script { handle: Some(handle.into()), ..away.clone() });
+    }
+    let keys: std::collections::BTreeSet<_> = others.iter().map(|script| key(script).0).collect();
+    assert_eq!(keys.len(), others.len());
+    assert!(!keys.contains(&told_key(&SECRET, &Handle::Response, &bob).0));
+    let handled = |reason: &str| key(&Script { handle: Some("h".into()), ..script(reason) });
+    assert_eq!(handled("Away"), handled("Gone"), "a handle is all that counts");
+}
+
+#[test]
+fn how_long_a_script_remembers() {
+    let memory = |period| Notice::of_script(&Script { period, ..script("Away") }).memory;
+    let days = |days: u64| Recall::For(std::time::Duration::from_secs(days * 24 * 3600));
+    assert_eq!(memory(Period::Usual), days(7));
+    assert_eq!(memory(Period::Days(0)), days(1));
+    assert_eq!(memory(Period::Days(30)), days(30));
+    assert_eq!(memory(Period::Days(u64::MAX)), days(365));
+    assert_eq!(memory(Period::Seconds(0)), Recall::For(std::time::Duration::ZERO));
+    assert_eq!(memory(Period::Seconds(90)), Recall::For(std::time::Duration::from_secs(90)));
+}

@@ -1,0 +1,381 @@
+//! What came while the owner was away, for his return: by correspondent and thread, people before machines, newest first in
+//! each. Pure: what arrived is handed in; text and HTML come out, and `compose` makes a message of them.
+//!
+//! Everything in it is strangers' data: one line each in the text, escaped in the HTML, bounded in number.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::reason::Reason;
+use crate::message::compose::{Draft, build, one_line};
+use crate::model::{Address, EmailAddress, EmailId, Identity, ThreadId, UtcMillis};
+
+/// A message that came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arrival {
+    /// Which; a destroyed one is still counted.
+    pub email: EmailId,
+    /// Its thread; none where it is destroyed.
+    pub thread: Option<ThreadId>,
+    /// When.
+    pub at: UtcMillis,
+    /// Its From, or what is known of its sender.
+    pub from: EmailAddress,
+    /// Its subject.
+    pub subject: String,
+    /// Whether it is still unread.
+    pub unread: bool,
+    /// The reason for which it was not answered; none where it was.
+    pub silent: Option<String>,
+}
+
+/// What came, in order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Report {
+    /// Since when.
+    pub began: Option<UtcMillis>,
+    /// Until when; none where the owner is still away.
+    pub ended: Option<UtcMillis>,
+    /// Messages.
+    pub messages: usize,
+    /// Those that were answered.
+    pub answered: usize,
+    /// Those that were not, by reason.
+    pub silent: BTreeMap<String, usize>,
+    /// Who wrote: people first.
+    pub correspondents: Vec<Correspondent>,
+    /// Whether there was more than is looked at.
+    pub cut: bool,
+}
+
+/// Somebody who wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Correspondent {
+    /// Who.
+    pub person: EmailAddress,
+    /// Whether all that came from there is mail of machines: lists, notices, spam.
+    pub machine: bool,
+    /// Whether he was answered.
+    pub answered: bool,
+    /// What about, newest first.
+    pub threads: Vec<Topic>,
+}
+
+/// A thread of one correspondent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Topic {
+    /// Which; none of messages that are destroyed.
+    pub thread: Option<ThreadId>,
+    /// The subject of the newest message.
+    pub subject: String,
+    /// Its messages, newest first.
+    pub emails: Vec<EmailId>,
+    /// How many of them are still unread.
+    pub unread: usize,
+    /// When the first came.
+    pub first: UtcMillis,
+    /// When the last came.
+    pub last: UtcMillis,
+}
+
+/// Correspondents that a text shows; the rest is counted.
+const SHOWN: usize = 500;
+/// Threads of each.
+const THREADS: usize = 50;
+/// Characters of a subject or a name.
+const WORDS: usize = 120;
+
+/// The reasons by which mail is known to be of machines.
+const MACHINES: [Reason; 9] = [
+    Reason::NullSender,
+    Reason::SystemSender,
+    Reason::AutoSubmitted,
+    Reason::List,
+    Reason::Precedence,
+    Reason::SuppressAsked,
+    Reason::Report,
+    Reason::OurOwnReply,
+    Reason::Spam,
+];
+
+impl Report {
+    /// Of what arrived, newest first.
+    #[must_use]
+    pub fn of(arrivals: &[Arrival], (began, ended): (Option<UtcMillis>, Option<UtcMillis>), cut: bool) -> Self {
+        let mut report = Self { began, ended, cut, messages: arrivals.len(), ..Self::default() };
+        let mut known: HashMap<String, usize> = HashMap::new();
+        let mut topics: HashMap<(usize, Option<ThreadId>), usize> = HashMap::new();
+        for arrival in arrivals {
+            match &arrival.silent {
+                None => report.answered += 1,
+                Some(reason) => *report.silent.entry(reason.clone()).or_default() += 1,
+            }
+            let machine =
+                arrival.silent.as_ref().is_some_and(|reason| MACHINES.iter().any(|known| known.code() == reason));
+            let key = Address::parse(&arrival.from.email)
+                .map_or_else(|_| arrival.from.email.to_lowercase(), |address| address.folded().to_string());
+            let at = *known.entry(key).or_insert_with(|| {
+                let (person, threads) = (arrival.from.clone(), Vec::new());
+                report.correspondents.push(Correspondent { person, machine: true, answered: false, threads });
+                report.correspondents.len() - 1
+            });
+            let Some(one) = report.correspondents.get_mut(at) else { continue };
+            one.machine &= machine;
+            one.answered |= arrival.silent.is_none();
+            one.person.name = one.person.name.take().or_else(|| arrival.from.name.clone());
+            let topic = *topics.entry((at, arrival.thread)).or_insert_with(|| {
+                one.threads.push(Topic {
+                    thread: arrival.thread,
+                    subject: arrival.subject.clone(),
+                    emails: Vec::new(),
+                    unread: 0,
+                    first: arrival.at,
+                    last: arrival.at,
+                });
+                one.threads.len() - 1
+            });
+            let Some(topic) = one.threads.get_mut(topic) else { continue };
+            topic.emails.push(arrival.email);
+            topic.unread += usize::from(arrival.unread);
+            topic.first = topic.first.min(arrival.at);
+            topic.last = topic.last.max(arrival.at);
+        }
+        // Stable: who wrote last stays first.
+        report.correspondents.sort_by_key(|one| one.machine);
+        report
+    }
+
+    /// What it is about, in a line.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let people = self.correspondents.iter().filter(|one| !one.machine).count();
+        let many = |count: usize, one: &str, more: &str| format!("{count} {}", if count == 1 { one } else { more });
+        let messages = many(self.messages, "message", "messages");
+        format!("While you were away: {messages}, {} wrote", many(people, "person", "people"))
+    }
+
+    /// As text, with times in the zone of that IANA name.
+    #[must_use]
+    pub fn text(&self, zone: Option<&str>) -> String {
+        let mut out = format!("{}\n{}\n", self.title(), self.summary(zone));
+        for (heading, machine) in HEADINGS {
+            let part: Vec<&Correspondent> = self.correspondents.iter().filter(|one| one.machine == machine).collect();
+            if part.is_empty() {
+                continue;
+            }
+            line(&mut out, &format!("\n{heading}"));
+            for one in part.iter().take(SHOWN) {
+                let answered = if one.answered { " (told that you are away)" } else { "" };
+                line(&mut out, &format!("\n  {}{answered}", shown(&one.person)));
+                for topic in one.threads.iter().take(THREADS) {
+                    line(&mut out, &format!("    {}", topic.line(zone)));
+                }
+                more(&mut out, "    ", one.threads.len(), THREADS, "threads");
+            }
+            more(&mut out, "\n  ", part.len(), SHOWN, "senders");
+        }
+        out
+    }
+
+    /// As an HTML document.
+    #[must_use]
+    pub fn html(&self, zone: Option<&str>) -> String {
+        let title = escaped(&self.title());
+        let mut out = format!(
+            "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>{title}</title></head><body>\n<h1>{title}</h1>\n"
+        );
+        for part in self.summary(zone).lines() {
+            line(&mut out, &format!("<p>{}</p>", escaped(part)));
+        }
+        for (heading, machine) in HEADINGS {
+            let part: Vec<&Correspondent> = self.correspondents.iter().filter(|one| one.machine == machine).collect();
+            if part.is_empty() {
+                continue;
+            }
+            line(&mut out, &format!("<h2>{heading}</h2>"));
+            for one in part.iter().take(SHOWN) {
+                let answered = if one.answered { " <em>(told that you are away)</em>" } else { "" };
+                line(&mut out, &format!("<h3>{}{answered}</h3>\n<ul>", escaped(&shown(&one.person))));
+                for topic in one.threads.iter().take(THREADS) {
+                    line(&mut out, &format!("<li>{}</li>", escaped(&topic.line(zone))));
+                }
+                more(&mut out, "<li>", one.threads.len(), THREADS, "threads");
+                out.push_str("</ul>\n");
+            }
+            more(&mut out, "<p>", part.len(), SHOWN, "senders");
+        }
+        out.push_str("</body></html>\n");
+        out
+    }
+
+    /// As a message to the owner, from himself.
+    #[must_use]
+    pub fn message(&self, identity: &Identity, now: UtcMillis, id: &str) -> Vec<u8> {
+        let owner = EmailAddress { name: identity.name.clone(), email: identity.primary.to_string() };
+        let zone = identity.zone.as_deref();
+        build(&Draft {
+            from: owner.clone(),
+            to: owner,
+            subject: self.title(),
+            date: now,
+            message_id: format!("away.{id}@{}", crate::model::address::fold_domain(identity.primary.domain())),
+            fields: vec![("Auto-Submitted", "auto-generated"), ("X-Auto-Response-Suppress", "All")],
+            text: self.text(zone),
+            html: Some(self.html(zone)),
+            ..Draft::default()
+        })
+    }
+
+    fn summary(&self, zone: Option<&str>) -> String {
+        let when = |at: Option<UtcMillis>| at.map(|at| at.local_in(zone));
+        let span = match (when(self.began), when(self.ended)) {
+            (Some(began), Some(ended)) => format!("From {began} until {ended}. "),
+            (Some(began), None) => format!("Since {began}. "),
+            _ => String::new(),
+        };
+        let silent: Vec<String> = self.silent.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+        let not = if silent.is_empty() { String::new() } else { format!(" Not answered: {}.", silent.join(", ")) };
+        let cut = if self.cut { "\nThere was more: only the newest is counted here." } else { "" };
+        format!("{span}Answered: {}.{not}{cut}", self.answered)
+    }
+}
+
+const HEADINGS: [(&str, bool); 2] = [("People", false), ("Lists and automatic mail", true)];
+
+impl Topic {
+    fn line(&self, zone: Option<&str>) -> String {
+        let subject = if self.subject.is_empty() { "(no subject)".to_owned() } else { cut(&self.subject) };
+        let many = match self.emails.len() {
+            1 => String::new(),
+            many => format!(", {many} messages"),
+        };
+        let unread = if self.unread > 0 { ", unread" } else { "" };
+        let gone = if self.thread.is_none() { ", destroyed" } else { "" };
+        format!("{} ({}{many}{unread}{gone})", subject, self.last.local_in(zone))
+    }
+}
+
+fn line(out: &mut String, line: &str) {
+    out.push_str(line);
+    out.push('\n');
+}
+
+fn more(out: &mut String, before: &str, have: usize, shown: usize, what: &str) {
+    let left = have.saturating_sub(shown);
+    if left > 0 {
+        line(out, &format!("{before}and {left} more {what}"));
+    }
+}
+
+fn shown(person: &EmailAddress) -> String {
+    match person.name.as_deref().map(cut).filter(|name| !name.is_empty()) {
+        Some(name) => format!("{name} <{}>", cut(&person.email)),
+        None => cut(&person.email),
+    }
+}
+
+fn cut(text: &str) -> String {
+    let line = one_line(text);
+    match line.char_indices().nth(WORDS) {
+        Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
+        None => line,
+    }
+}
+
+fn escaped(text: &str) -> String {
+    super::reply::as_html(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrival(n: u64, from: &str, subject: &str, thread: Option<u64>, silent: Option<&str>) -> Arrival {
+        let (name, email) = from.split_once('|').unwrap_or(("", from));
+        Arrival {
+            email: EmailId(n),
+            thread: thread.map(ThreadId),
+            at: UtcMillis(1_795_251_600_000 - i64::try_from(n).unwrap() * 60_000),
+            from: EmailAddress {
+                name: Some(name.into()).filter(|name: &String| !name.is_empty()),
+                email: email.into(),
+            },
+            subject: subject.into(),
+            unread: n.is_multiple_of(2),
+            silent: silent.map(str::to_owned),
+        }
+    }
+
+    fn some() -> Report {
+        let arrivals = [
+            arrival(0, "news@lists.example", "Weekly", Some(9), Some("list")),
+            arrival(1, "bob@example.net", "Re: Lunch", Some(1), Some("already-told")),
+            arrival(2, "Eve <b>|eve@example.net", "<script>\r\nBcc: x", None, Some("spam")),
+            arrival(3, "Bob|BOB@example.net", "Lunch", Some(1), None),
+            arrival(4, "bob@example.net", "Dinner", Some(2), Some("already-told")),
+            arrival(5, "zoe@example.net", "", Some(3), Some("not-addressed")),
+        ];
+        Report::of(&arrivals, (Some(UtcMillis(1_795_000_000_000)), Some(UtcMillis(1_795_300_000_000))), false)
+    }
+
+    #[test]
+    fn by_correspondent_and_thread_and_people_first() {
+        let report = some();
+        assert_eq!(report.title(), "While you were away: 6 messages, 2 people wrote");
+        assert_eq!((report.messages, report.answered, report.silent["already-told"]), (6, 1, 2));
+        let who: Vec<&str> = report.correspondents.iter().map(|one| one.person.email.as_str()).collect();
+        assert_eq!(who, ["bob@example.net", "zoe@example.net", "news@lists.example", "eve@example.net"]);
+        let bob = &report.correspondents[0];
+        assert!(bob.answered && !bob.machine && bob.person.name.as_deref() == Some("Bob"));
+        assert_eq!(bob.threads.len(), 2);
+        assert_eq!((bob.threads[0].subject.as_str(), bob.threads[0].emails.len()), ("Re: Lunch", 2));
+        assert_eq!(Report::of(&[], (None, None), false).title(), "While you were away: 0 messages, 0 people wrote");
+    }
+
+    #[test]
+    fn what_strangers_wrote_does_no_harm_in_it() {
+        let report = some();
+        let text = report.text(Some("Europe/Berlin"));
+        for wanted in [
+            "From 2026-11-18 12:06 until 2026-11-21 23:26. Answered: 1.",
+            "Not answered: already-told 2, list 1, not-addressed 1, spam 1.",
+            "\nPeople\n\n  Bob <bob@example.net> (told that you are away)\n    Re: Lunch (2026-11-21 09:59, 2 messages)\n",
+            "    (no subject) (2026-11-21 09:55)\n",
+            "\nLists and automatic mail\n\n  news@lists.example\n    Weekly (2026-11-21 10:00, unread)\n",
+            "    <script> Bcc: x (2026-11-21 09:58, unread, destroyed)\n",
+        ] {
+            assert!(text.contains(wanted), "{wanted}\n---\n{text}");
+        }
+        let html = report.html(None);
+        assert!(html.contains("&lt;script&gt; Bcc: x") && html.contains("Eve &lt;b&gt;"), "{html}");
+        assert!(!html.contains("<script>") && html.ends_with("</html>\n"));
+    }
+
+    #[test]
+    fn it_is_bounded_and_becomes_a_message() {
+        let many: Vec<Arrival> = (0..3000)
+            .map(|n| {
+                let from = if n < 1000 { "bob@example.net".to_owned() } else { format!("p{n}@example.net") };
+                arrival(n, &from, &"x".repeat(10_000), Some(n), None)
+            })
+            .collect();
+        let report = Report::of(&many, (None, None), true);
+        let text = report.text(None);
+        assert!(text.len() < 400_000, "{}", text.len());
+        assert!(text.contains("and 950 more threads") && text.contains("and 1501 more senders"), "{text:.500}");
+        assert!(text.contains("There was more"));
+        let identity = Identity {
+            primary: Address::from_parts("ann", "example.org"),
+            name: Some("Ann".into()),
+            addresses: Vec::new(),
+            alias_domains: Vec::new(),
+            delimiter: None,
+            zone: None,
+        };
+        let message = some().message(&identity, UtcMillis(0), "7");
+        let facts = crate::message::auto::Facts::of(&message);
+        assert!(facts.auto_submitted.is_some() && message.is_ascii());
+        assert_eq!(facts.subject.as_deref(), Some("While you were away: 6 messages, 2 people wrote"));
+        assert_eq!(facts.message_id.as_deref(), Some("away.7@example.org"));
+        assert!(message.split(|octet| *octet == b'\n').all(|line| line.len() <= 998));
+    }
+}
