@@ -68,10 +68,10 @@ impl Job {
 
 /// Xorshift: dice that can be thrown again.
 #[derive(Debug, Clone)]
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    fn below(&mut self, sides: usize) -> usize {
+    pub(crate) fn below(&mut self, sides: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -101,7 +101,8 @@ fn work(lmtp: &Path, over: &AtomicBool, worker: usize, jobs: &mut Vec<Job>, dice
     }
 }
 
-fn number(name: &str, default: u64) -> u64 {
+/// What a variable says.
+pub(crate) fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 

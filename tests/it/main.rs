@@ -16,6 +16,7 @@
     reason = "test code"
 )]
 
+mod backup;
 #[cfg_attr(not(feature = "rocksdb"), allow(dead_code, reason = "the crash test wants RocksDB"))]
 mod bed;
 mod check;
