@@ -121,6 +121,18 @@ fn check_sent(message: &[u8], addresses: &str) {
     }
 }
 
+/// What holds of a message that is not of our own words: its lines, and that its header is ours.
+fn check_entity(message: &[u8]) {
+    for line in message.split_inclusive(|octet| *octet == b'\n') {
+        let text = line.strip_suffix(b"\r\n").unwrap_or(line);
+        assert!(!text.contains(&b'\n') && !text.contains(&b'\r') && !text.contains(&0), "{}", line.escape_ascii());
+        assert!(text.len() <= 998, "a line of {} octets", text.len());
+    }
+    let facts = Facts::of(message);
+    assert!(facts.auto_submitted.is_some() && facts.precedence.is_some() && facts.list.is_none(), "{facts:?}");
+    assert!(!names(message).iter().any(|name| name.eq_ignore_ascii_case("Bcc")));
+}
+
 /// The reply to a message: made for any message and any text of the owner's, well formed, and never itself answered.
 pub fn reply(data: &[u8]) {
     let data = bounded(data);
@@ -181,6 +193,15 @@ pub fn reply(data: &[u8]) {
     let made = vacation::reply(&occasion);
     let people = [&response.from, &response.reply_to].into_iter().flatten().map(|person| person.email.as_str());
     check_sent(&made.message, &people.chain([sender.to_string().as_str()]).collect::<String>());
+    // A script's MIME entity, whatever it is (RFC 5230 §4.8).
+    let script = vacation::Script {
+        mime: true,
+        from: facts.from.first().map(|from| from.email.clone()),
+        reason: String::from_utf8_lossy(body).into_owned(),
+        ..vacation::Script::default()
+    };
+    let entity = vacation::reply(&vacation::Occasion { notice: &vacation::Notice::of_script(&script), ..occasion });
+    check_entity(&entity.message);
     assert!(vacation::is_own_id(&made.message_id, &SECRETS.told));
     let seen = Facts::of(&made.message);
     assert_eq!(seen.message_id.as_deref(), Some(made.message_id.as_str()));

@@ -14,7 +14,7 @@ use mail_builder::headers::text::Text;
 
 use mail_builder::mime::MimePart;
 
-use super::header::{body_offset, fields};
+use super::entity::entity;
 use crate::model::{EmailAddress, UtcMillis};
 
 /// A message to be built.
@@ -86,51 +86,11 @@ pub fn build(draft: &Draft) -> Vec<u8> {
     builder.write_to_vec().unwrap_or_default()
 }
 
-/// Octets of a field of an entity that is taken over.
-const FIELD: usize = 900;
-
-/// A MIME entity as it is given: of its header the fields that describe it (RFC 2045 §9), and its content. A single part
-/// that is no line of ASCII is encoded; one that says its encoding, and what is composite, is left as it is.
-fn part(entity: &str) -> MimePart<'static> {
-    let raw = lines(entity);
-    let mut described = Vec::new();
-    for field in fields(raw.as_bytes()) {
-        let name = String::from_utf8_lossy(field.name).into_owned();
-        let value = one_line(&field.unfolded());
-        let describes = name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("Content-"));
-        let known = described.iter().any(|(known, _): &(String, String)| known.eq_ignore_ascii_case(&name));
-        if describes && !known && value.is_ascii() && value.len() <= FIELD {
-            described.push((name, value));
-        }
-    }
-    // What has no header is content.
-    let content = if described.is_empty() {
-        raw.clone()
-    } else {
-        raw.get(body_offset(raw.as_bytes())..).unwrap_or_default().to_owned()
-    };
-    let value = |wanted: &str| {
-        let found = described.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
-        found.map(|(_, value)| value.to_ascii_lowercase())
-    };
-    let kind = value("Content-Type");
-    let composite = kind.as_deref().is_some_and(|kind| kind.starts_with("multipart/") || kind.starts_with("message/"));
-    let said = value("Content-Transfer-Encoding").filter(|said| !["7bit", "8bit", "binary"].contains(&said.as_str()));
-    if said.is_none() {
-        described.retain(|(name, _)| !name.eq_ignore_ascii_case("Content-Transfer-Encoding"));
-    }
-    if kind.is_none() {
-        described.insert(0, ("Content-Type".into(), "text/plain; charset=utf-8".into()));
-    }
-    let plain = content.is_ascii();
-    let mut part = MimePart::raw(content);
-    for (name, value) in described {
-        part = part.header(name, Raw::new(value));
-    }
-    if composite && said.is_none() {
-        part = part.transfer_encoding(if plain { "7bit" } else { "8bit" });
-    }
-    part
+/// A MIME entity, as it is made to travel.
+fn part(text: &str) -> MimePart<'static> {
+    let (described, content) = entity(&lines(text));
+    let part = MimePart::raw(content);
+    described.into_iter().fold(part, |part, (name, value)| part.header(name, Raw::new(value)))
 }
 
 /// Whether it is a language tag, as far as its shape goes (RFC 5646 §2.1).

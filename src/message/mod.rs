@@ -8,6 +8,7 @@ pub mod auto;
 pub mod compose;
 pub mod content;
 mod date;
+mod entity;
 pub mod header;
 pub mod language;
 pub mod parse;

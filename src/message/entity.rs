@@ -1,0 +1,193 @@
+//! A MIME entity that a script gives as text (RFC 5230 §4.8), made to travel: of its header the fields that describe it
+//! (RFC 2045 §9), and its content, in lines of ASCII that every relay takes.
+//!
+//! Each part that says no encoding and needs one is encoded as quoted-printable. What a message within it holds is left as it
+//! is (RFC 2046 §5.2.1), and what then is still not ASCII is called 8-bit.
+
+use super::compose::one_line;
+use super::header::{body_offset, fields};
+use super::parse::Message;
+use crate::model::PartOffsets;
+
+/// Octets of a field that is taken over.
+const FIELD: usize = 900;
+/// Octets of a line (RFC 5322 §2.1.1).
+const LINE: usize = 998;
+/// Octets of a line that is encoded (RFC 2045 §6.7).
+const ENCODED: usize = 76;
+
+/// The fields, each once and in one line, encoding and type among them; and the content. `text` is in CRLF lines without
+/// controls.
+#[must_use]
+pub(super) fn entity(text: &str) -> (Vec<(String, String)>, String) {
+    let is_field = |name: &str| name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("Content-"));
+    // What does not begin with a header is content.
+    let has_header = fields(text.as_bytes()).any(|field| is_field(&String::from_utf8_lossy(field.name)));
+    let whole = encoded(&if has_header { text.to_owned() } else { format!("\r\n{text}") });
+    let mut described: Vec<(String, String)> = Vec::new();
+    for field in fields(whole.as_bytes()) {
+        let name = String::from_utf8_lossy(field.name).into_owned();
+        let value = one_line(&field.unfolded());
+        let known = described.iter().any(|(known, _)| known.eq_ignore_ascii_case(&name));
+        if is_field(&name) && !known && value.is_ascii() && value.len() <= FIELD {
+            described.push((name, value));
+        }
+    }
+    let has = |wanted: &str| described.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
+    let (typed, said) = (has("Content-Type"), has("Content-Transfer-Encoding"));
+    let content = folded(whole.get(body_offset(whole.as_bytes())..).unwrap_or_default());
+    if !typed {
+        described.insert(0, ("Content-Type".into(), "text/plain; charset=utf-8".into()));
+    }
+    let encodes = |(name, value): &(String, String)| {
+        let coded = ["quoted-printable", "base64"].iter().any(|known| value.eq_ignore_ascii_case(known));
+        name.eq_ignore_ascii_case("Content-Transfer-Encoding") && coded
+    };
+    if described.iter().any(encodes) {
+        // Encoded is ASCII; what is not was never part of it.
+        return (described, content.chars().filter(char::is_ascii).collect());
+    }
+    if said {
+        described.retain(|(name, _)| !name.eq_ignore_ascii_case("Content-Transfer-Encoding"));
+    }
+    let bits = if content.is_ascii() { "7bit" } else { "8bit" };
+    described.push(("Content-Transfer-Encoding".into(), bits.into()));
+    (described, content)
+}
+
+/// With every part encoded that needs it.
+fn encoded(text: &str) -> String {
+    let parts = Message::parse(text.as_bytes()).parts();
+    let within = |inner: &PartOffsets, outer: &PartOffsets| {
+        inner != outer && inner.header >= outer.body && inner.end <= outer.end && inner.body < outer.end
+    };
+    let mut leaves: Vec<&PartOffsets> =
+        parts.iter().filter(|part| !parts.iter().any(|other| within(other, part))).collect();
+    leaves.sort_by_key(|part| part.header);
+    let (mut out, mut done) = (String::with_capacity(text.len()), 0);
+    for part in leaves {
+        let at = |offset: u32| usize::try_from(offset).unwrap_or(usize::MAX);
+        let (start, body, end) = (at(part.header), at(part.body), at(part.end));
+        let (Some(before), Some(header), Some(content)) =
+            (text.get(done..start), text.get(start..body), text.get(body..end))
+        else {
+            continue;
+        };
+        let needs = !content.is_ascii() || content.split("\r\n").any(|line| line.len() > LINE);
+        if part.encoding != 0 || !needs || is_message(header) {
+            continue;
+        }
+        out.push_str(before);
+        for field in fields(header.as_bytes()).filter(|field| !field.is("Content-Transfer-Encoding")) {
+            out.push_str(&String::from_utf8_lossy(field.name));
+            out.push(':');
+            out.push_str(&String::from_utf8_lossy(field.value));
+        }
+        out.push_str("Content-Transfer-Encoding: quoted-printable\r\n\r\n");
+        out.push_str(&quoted_printable(content));
+        done = end;
+    }
+    out.push_str(text.get(done..).unwrap_or_default());
+    out
+}
+
+fn is_message(header: &str) -> bool {
+    fields(header.as_bytes())
+        .any(|field| field.is("Content-Type") && field.without_comments().to_ascii_lowercase().starts_with("message/"))
+}
+
+/// RFC 2045 §6.7: line ends stay, no line is longer than `ENCODED`.
+fn quoted_printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len().saturating_add(text.len() / 8));
+    for (number, line) in text.split("\r\n").enumerate() {
+        if number > 0 {
+            out.push_str("\r\n");
+        }
+        let (mut column, last) = (0usize, line.len().saturating_sub(1));
+        for (at, octet) in line.bytes().enumerate() {
+            let plain = matches!(octet, 33..=60 | 62..=126) || (matches!(octet, b' ' | b'\t') && at < last);
+            let width = if plain { 1 } else { 3 };
+            // Room for the soft line break.
+            if column.saturating_add(width) >= ENCODED {
+                out.push_str("=\r\n");
+                column = 0;
+            }
+            column = column.saturating_add(width);
+            if plain {
+                out.push(char::from(octet));
+            } else {
+                out.push_str(&format!("={octet:02X}"));
+            }
+        }
+    }
+    out
+}
+
+/// No line is longer than `LINE`.
+fn folded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut column = 0usize;
+    for c in text.chars() {
+        column = if c == '\n' { 0 } else { column.saturating_add(c.len_utf8()) };
+        if column > LINE.saturating_sub(1) && c != '\r' {
+            out.push_str("\r\n");
+            column = c.len_utf8();
+        }
+        out.push(c);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn crlf(text: &str) -> String {
+        text.replace('\n', "\r\n")
+    }
+
+    #[test]
+    fn parts_that_need_it_are_encoded_and_no_others() {
+        let long = "x".repeat(3000);
+        let (fields, content) = entity(&crlf(&format!(
+            "Content-Type: multipart/alternative; boundary=b\nBcc: x\n\n--b\nContent-Type: text/plain; charset=utf-8\n\
+             Content-Transfer-Encoding: 8bit\n\nGrüße = \n--b\nContent-Type: text/html\n\n<p>plain</p>\n--b\n\
+             Content-Type: text/x\n\n{long}\n--b--\n"
+        )));
+        assert_eq!(fields.len(), 2, "{fields:?}");
+        assert_eq!(fields[1], ("Content-Transfer-Encoding".into(), "7bit".into()));
+        assert!(content.is_ascii() && content.lines().all(|line| line.len() <= 998), "{content}");
+        assert_eq!(content.matches("quoted-printable").count(), 2, "{content}");
+        assert!(content.contains("Gr=C3=BC=C3=9Fe =3D=20\r\n") && content.contains("\r\n\r\n<p>plain</p>\r\n"));
+        let whole = format!("Content-Type: multipart/alternative; boundary=b\r\n\r\n{content}");
+        let parsed = Message::parse(whole.as_bytes());
+        assert_eq!(parsed.parts().len(), 4, "{content}");
+        assert!(parsed.texts(9999).join("").contains("Grüße = "), "{:?}", parsed.texts(9999));
+    }
+
+    #[test]
+    fn a_message_within_is_left_as_it_is() {
+        let text = "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: message/rfc822\n\n\
+                    Subject: x\n\nGrüße\n--b--\n";
+        let (fields, content) = entity(&crlf(text));
+        let bits = fields.iter().find(|(name, _)| name == "Content-Transfer-Encoding").unwrap();
+        // Its own text may be encoded, its wrapping never.
+        assert!(content.contains("Content-Type: message/rfc822\r\n\r\nSubject: x\r\n"), "{content}");
+        assert_eq!(bits.1 == "7bit", content.is_ascii());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_it_is_it_travels(text in "(Content-Type: (text/plain|multipart/mixed; boundary=b|message/rfc822)\r\n)?\
+                                              (Content-Transfer-Encoding: (base64|8bit|x)\r\n)?(\r\n)?(--b\r\n|[a-zü =.\t]{0,40}\r\n|\r\n){0,9}",
+                                     long in 0usize..3000) {
+            let text = format!("{text}{}", "ü".repeat(long));
+            let (fields, content) = entity(&text);
+            prop_assert!(content.split("\r\n").all(|line| line.len() <= LINE && !line.contains(['\r', '\n'])));
+            let said = |name: &str| fields.iter().filter(|(known, _)| known == name).count();
+            prop_assert_eq!((said("Content-Type"), said("Content-Transfer-Encoding")), (1, 1));
+        }
+    }
+}
