@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 use super::outcome::{self, Filed};
 use super::plan::{Answering, Plan};
-use super::{Deliver, Session, Settings};
+use super::{Deliver, Session, Settings, copy};
 use crate::account::Resolved;
 use crate::message::{auto::Facts, guarded, rows_or_bare, trace};
 use crate::model::clock::Stopwatch;
 use crate::model::{
     AccountId, Action, ActionId, ActionKind, ActionState, Address, Decision, EmailId, Envelope, MailboxUid, Recall,
-    Recipient, Role, ThreadKey, ToldKey, UtcMillis, Verdict, keyword, limits,
+    Recipient, Role, ThreadKey, ToldKey, UtcMillis, Verdict, limits,
 };
 use crate::outbox::dsn::{Notification, delivered};
 use crate::store::{EncodedMessage, Error, NewEmail, Ticket, Txn};
 use crate::trace::count::{self, Delivered};
-use crate::vacation::{Fcc, Reason, Reply as Answer};
+use crate::vacation::{Reason, Reply as Answer};
 use crate::wire::smtp::Reply;
 
 /// A commit on its way to the disk, and what to answer when it is there.
@@ -262,7 +262,7 @@ fn answer(txn: &mut Txn<'_>, plan: &Plan, email: EmailId) -> Result<Verdict, Err
         Plan::Answer(answering) => answering,
         Plan::Silent { reason, detail } => return Ok(silent(*reason, detail)),
     };
-    let Answering { reply, told, memory, copy } = &**answering;
+    let Answering { reply, told, memory, copy: rows } = &**answering;
     let (account, now) = (txn.account(), txn.now());
     if let Recall::Response { generation, .. } = memory
         && txn.view().vacation(account)?.generation != *generation
@@ -274,8 +274,8 @@ fn answer(txn: &mut Txn<'_>, plan: &Plan, email: EmailId) -> Result<Verdict, Err
     }
     let action = txn.queue_action(reply_action(now, reply, *told, email));
     txn.remember_told(told, &reply.recipient, memory)?;
-    if let (Some(copy), Some(fcc)) = (copy, &reply.fcc) {
-        file_copy(txn, reply, fcc, copy)?;
+    if let (Some(rows), Some(fcc)) = (rows, &reply.fcc) {
+        copy::file(txn, reply, fcc, rows)?;
     }
     Ok(Verdict::Answered(action))
 }
@@ -298,34 +298,6 @@ fn reply_action(now: UtcMillis, reply: &Answer, told: ToldKey, email: EmailId) -
         told: Some(told),
         message_id: reply.message_id.clone(),
         message: reply.message.clone(),
-    }
-}
-
-/// Files the copy of a reply (RFC 8580): into the mailbox with the use that is asked for, else the one of that name, else
-/// Sent. Where there is none, or no room, there is no copy: the reply goes out all the same.
-fn file_copy(txn: &mut Txn<'_>, reply: &Answer, fcc: &Fcc, copy: &EncodedMessage) -> Result<(), Error> {
-    let account = txn.account();
-    let role = fcc.special_use.as_deref().map(|name| name.trim_start_matches('\\').to_ascii_lowercase());
-    let named = [role.as_deref(), Some(&*fcc.mailbox), Some("sent")];
-    let mut found = None;
-    for name in named.into_iter().flatten().filter(|name| !name.is_empty()) {
-        found = found.or(txn.view().find_mailbox(account, name)?);
-    }
-    let Some((uid, _)) = found else { return Ok(()) };
-    let filed = txn.create_email(&NewEmail {
-        message: copy,
-        prefix: b"",
-        mailboxes: BTreeSet::from([uid]),
-        keywords: fcc.keywords.iter().filter_map(|word| keyword::normal(word)).collect(),
-        received_at: txn.now(),
-    });
-    match filed {
-        Err(Error::Quota) => Ok(()),
-        filed => {
-            filed?;
-            txn.put_message(copy, &reply.message);
-            Ok(())
-        }
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod admit;
 mod apply;
+mod copy;
 mod outcome;
 mod plan;
 mod reports;

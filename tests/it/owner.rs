@@ -115,12 +115,16 @@ fn another_parser_reads_what_was_meant() {
     send(
         &bed,
         "eva@example.net",
-        "From: eva@example.net\nTo: ann@example.org\nSubject: Hallo\nContent-Language: de\n\nhi\n",
+        "From: eva@example.net\nTo: ann@example.org\nSubject: Hallo\nMessage-ID: <eva@example.net>\nContent-Language: de\n\nhi\n",
     );
     let eva = read("eva@example.net");
     assert_eq!((&eva["subject"], &eva["language"]), (&json!("Verreist: Hallo"), &json!("de")));
     assert_eq!((eva["text"].as_str().unwrap().trim_end(), &eva["html"]), ("Bis 2099-01-06.", &Value::Null));
-    send(&bed, "bob@example.org", "From: bob@example.org\nTo: ann@example.org\nAccept-Language: de\n\nhi\n");
+    send(
+        &bed,
+        "bob@example.org",
+        "From: bob@example.org\nTo: ann@example.org\nAccept-Language: de\nMessage-ID: <bob@example.org>\n\nhi\n",
+    );
     let bob = read("bob@example.org");
     assert_eq!((bob["text"].as_str().unwrap().trim_end(), &bob["subject"]), ("In Rome.", &json!("Automated reply")));
     // Each reply has its copy, in the thread of what it answers.

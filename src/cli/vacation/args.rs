@@ -120,13 +120,13 @@ pub struct VacationSet {
     /// Only on these days: friday, 15 (of each month), 24-31; the option once for each. Every day if not given.
     #[arg(long = "on", value_name = "DAYS")]
     pub days: Vec<String>,
-    /// The reply's From; the address that the sender wrote to if not given.
+    /// The reply's From; the address that the sender wrote to if not given, or "".
     #[arg(long, value_name = "ADDRESS")]
     pub sender_address: Option<String>,
     /// The name in the reply's From.
     #[arg(long, value_name = "NAME", requires = "sender_address")]
     pub sender_name: Option<String>,
-    /// The reply's Reply-To.
+    /// The reply's Reply-To; "" for none.
     #[arg(long, value_name = "ADDRESS")]
     pub reply_to: Option<String>,
     /// More addresses that count as the owner's; the option once for each, "" for none.

@@ -35,10 +35,10 @@ pub(super) async fn set(args: VacationSet, context: &Context) -> Result<(), Fail
         patch.insert("subject".into(), subject.into());
     }
     if let Some(address) = args.sender_address {
-        patch.insert("from".into(), json!({"name": args.sender_name, "email": address}));
+        patch.insert("from".into(), person(args.sender_name.as_deref(), &address));
     }
     if let Some(address) = args.reply_to {
-        patch.insert("replyTo".into(), json!({"name": null, "email": address}));
+        patch.insert("replyTo".into(), person(None, &address));
     }
     for (key, given) in [("addresses", args.addresses), ("except", args.except), ("organisation", args.organisation)] {
         if !given.is_empty() {
@@ -113,6 +113,11 @@ fn said(words: &Words) -> Result<Option<Said>, Failure> {
     };
     let html = words.html_file.as_deref().map(read_text).transpose()?;
     Ok((text.is_some() || html.is_some()).then_some((text, html)))
+}
+
+/// A name and an address; "" is none.
+fn person(name: Option<&str>, address: &str) -> Value {
+    if address.is_empty() { Value::Null } else { json!({"name": name, "email": address}) }
 }
 
 fn warn(speaks: bool, context: &Context) {

@@ -86,6 +86,36 @@ fn a_copy_of_each_reply_is_filed_in_sent_beside_what_it_answers() {
 }
 
 #[test]
+fn a_scripts_copy_goes_where_it_says() {
+    use crate::vacation::{Fcc, Reply};
+    let bed = bed();
+    let raw = b"Subject: Away\r\nMessage-ID: <r@example.org>\r\n\r\nAway\r\n".to_vec();
+    let (recipient, message_id) = (Address::from_parts("bob", "example.net"), "r@example.org".to_owned());
+    let reply = Reply { recipient, message_id, message: raw.clone(), fcc: None, until: None };
+    let encoded = EncodedMessage::new(&rows(&raw, bed.store.secrets()));
+    let file = |mailbox: &str, special_use: Option<&str>, create| {
+        let (mailbox, special_use) = (mailbox.to_owned(), special_use.map(str::to_owned));
+        let fcc = Fcc { mailbox, special_use, create, keywords: vec!["$Seen".into(), "a b".into()] };
+        let done = bed.store.commit(bed.ann, |txn| copy::file(txn, &reply, &fcc, &encoded));
+        done.unwrap().1.wait_blocking().unwrap();
+        let (_, newest) = bed.store.view().emails(bed.ann, None, 1).unwrap().pop().unwrap();
+        assert_eq!(newest.keywords.iter().map(String::as_str).collect::<Vec<_>>(), [keyword::SEEN]);
+        let names = bed.store.view().mailboxes(bed.ann).unwrap();
+        let uid = *newest.mailboxes.iter().next().unwrap();
+        bed.clock.advance(Duration::from_millis(1));
+        names.into_iter().find(|(known, _)| *known == uid).unwrap().1.name
+    };
+    assert_eq!(file("Drafts", None, false), "Drafts");
+    assert_eq!(file("Drafts", Some("\\Archive"), false), "Archive");
+    assert_eq!(file("Answers", Some("\\Important"), false), "Sent", "gone, and not to be made");
+    assert_eq!(file("Work/Answers", None, true), "Answers");
+    assert_eq!(file("work/answers", None, false), "Answers");
+    assert_eq!(file("Work//x", None, true), "Sent", "no name is none");
+    assert!(bed.store.view().find_mailbox(bed.ann, "Work/Answers").unwrap().is_some());
+    bed.deeply_clean();
+}
+
+#[test]
 fn known_is_whom_the_owner_has_written_to() {
     let bed = bed();
     bed.respond(|response| (response.enabled, response.audience) = (true, Audience::Known));
