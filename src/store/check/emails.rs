@@ -15,7 +15,7 @@ use crate::store::row::{EncodedMessage, Row, content_prefix, content_value, deco
 impl Checker<'_> {
     /// Reads the emails, and proves what hangs on single ones.
     pub(super) fn emails(&mut self) -> Result<(), Error> {
-        let (mut beside, mut lost) = (self.beside(), Lost::default());
+        let (mut beside, mut lost) = (self.beside()?, Lost::default());
         while let Some(stands) = beside.next()? {
             let (key, content, tokens) = (&stands.key, stands.content.as_deref(), stands.tokens.as_deref());
             let read = stands.metadata.as_deref().map(|row| EmailMetadata::decode(key, row));

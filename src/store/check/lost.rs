@@ -1,7 +1,7 @@
 //! Emails whose own row is lost, as far as other rows still tell of them.
 //!
-//! An email is known to be lost by its content or its tokens, which go only with it, or by its own row where that cannot be
-//! read. It comes back where a reference says which message it holds (`blob_refs`), and is left as it is where none does.
+//! An email is known to be lost by its content, its tokens or its place in `email_by_modseq`, which go only with it, or by
+//! its own row where that cannot be read. It comes back where a reference says which message it holds (`blob_refs`), and is left as it is where none does.
 //! What it was is read from what stands beside it: its last change from `email_by_modseq`, that it was destroyed from
 //! `email_purge`, its thread from `email_by_thread`, its mailboxes, since when it is there and `$flagged` from the listings,
 //! its size from message and prefix, `receivedAt` from its id. `$seen` and `$draft` are what its thread's row counts beyond
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::rows::Rows;
 use super::{Checker, Mend};
 use crate::model::{
-    BlobHash, EmailId, EmailMetadata, Kept, MailboxUid, ModSeq, Shape, ThreadId, UtcMillis, View, keyword,
+    AccountId, BlobHash, EmailId, EmailMetadata, Kept, MailboxUid, ModSeq, Shape, ThreadId, UtcMillis, View, keyword,
 };
 use crate::store::engine::{Table, after};
 use crate::store::error::Error;
@@ -26,11 +26,14 @@ use crate::store::row::{Blob, Row, Thread, content_prefix, decode_index, decode_
 #[derive(Debug, Default)]
 pub(super) struct Lost(Option<BTreeMap<EmailId, EmailMetadata>>);
 
-/// The three tables that are keyed by email alone, side by side.
+/// The three tables that are keyed by email alone, side by side, with the emails that the order of changes names.
 pub(super) struct Beside<'a> {
+    account: AccountId,
     metadata: Rows<'a>,
     contents: Rows<'a>,
     tokens: Rows<'a>,
+    /// The first is the last in the order of keys.
+    named: Vec<EmailId>,
 }
 
 /// What stands in them under one key.
@@ -69,7 +72,7 @@ type Traces = BTreeMap<EmailId, Trace>;
 impl Beside<'_> {
     /// What stands under the next key.
     pub(super) fn next(&mut self) -> Result<Option<Stands>, Error> {
-        let mut least: Option<Vec<u8>> = None;
+        let mut least = self.named.last().map(|id| key::email(self.account, *id));
         for rows in [&mut self.metadata, &mut self.contents, &mut self.tokens] {
             if let Some((key, _)) = rows.peek()?
                 && least.as_ref().is_none_or(|least| key < least)
@@ -78,6 +81,7 @@ impl Beside<'_> {
             }
         }
         let Some(key) = least else { return Ok(None) };
+        self.named.pop_if(|id| key::email(self.account, *id) == key);
         let (metadata, content, tokens) = (self.metadata.at(&key)?, self.contents.at(&key)?, self.tokens.at(&key)?);
         Ok(Some(Stands { key, metadata, content, tokens }))
     }
@@ -91,14 +95,22 @@ impl Stands {
 }
 
 impl<'a> Checker<'a> {
-    pub(super) fn beside(&self) -> Beside<'a> {
+    pub(super) fn beside(&self) -> Result<Beside<'a>, Error> {
         let own = key::account(self.account);
         let rows = |table| self.rows(table, &own);
-        Beside {
+        let (mut named, mut changes) = (Vec::new(), rows(Table::EmailByModseq));
+        while let Some((_, value)) = changes.next()? {
+            named.extend(value.try_into().ok().map(|id| EmailId(u64::from_be_bytes(id))));
+        }
+        named.sort_unstable_by(|one, other| other.cmp(one));
+        named.dedup();
+        Ok(Beside {
+            account: self.account,
             metadata: rows(Table::EmailMetadata),
             contents: rows(Table::EmailContent),
             tokens: rows(Table::EmailTokens),
-        }
+            named,
+        })
     }
 
     /// A lost email as it comes back, if it does; its row is said to be wrong.
@@ -124,7 +136,7 @@ impl<'a> Checker<'a> {
 
     fn gather(&mut self) -> Result<BTreeMap<EmailId, EmailMetadata>, Error> {
         let mut traces = Traces::new();
-        let mut beside = self.beside();
+        let mut beside = self.beside()?;
         while let Some(stands) = beside.next()? {
             let read = stands.metadata.as_deref().map(|row| EmailMetadata::decode(&stands.key, row));
             if let (Some(id), None | Some(Err(_))) = (stands.id(), read) {

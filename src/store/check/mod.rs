@@ -13,7 +13,7 @@
 //!    mailboxes that there are. 14. In a deep check, messages lead to their threads by all their ids.
 //!
 //! Each table of an account is read once, in key order, beside what should stand there (`rows`); what decides that is the
-//! account's `census`. An account of a million emails takes 90 MB while it is checked, and nothing afterwards.
+//! account's `census`. An account of a million emails takes some 100 MB while it is checked, and nothing afterwards.
 //! Every breach says what would mend it: `repair` is this check, done to what it finds.
 
 mod census;

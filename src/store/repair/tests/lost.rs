@@ -55,6 +55,27 @@ fn one_that_is_lost_comes_back_as_it_was() {
 }
 
 #[test]
+fn without_its_content_it_comes_back_without_its_trace_fields() {
+    let engine = Arc::new(Memory::new());
+    let store = open(engine.clone());
+    life(&store);
+    let before = emails(&engine);
+    for (key, _) in &before {
+        for table in [Table::EmailMetadata, Table::EmailContent, Table::EmailTokens] {
+            write(&*engine, table, key, None);
+        }
+    }
+    let done = repair(&store, Scope::Repair);
+    assert_eq!((deep(&store), done.left_count), (Vec::new(), 0));
+    let prefix = b"Delivered-To: ann@example.org\r\n".len() as u64;
+    let short = |(key, email): &(Vec<u8>, EmailMetadata)| {
+        (key.clone(), EmailMetadata { size: email.size - prefix, ..flag_alone(email) })
+    };
+    let after: Vec<_> = emails(&engine).into_iter().map(|(key, email)| (key, flag_alone(&email))).collect();
+    assert_eq!(after, before.iter().map(short).collect::<Vec<_>>());
+}
+
+#[test]
 fn all_of_an_account_come_back() {
     let engine = Arc::new(Memory::new());
     let store = open(engine.clone());
