@@ -2,6 +2,7 @@
 
 use super::life::bed;
 use super::*;
+use crate::model::DataType;
 
 const BOB: AccountId = AccountId(2);
 const INBOX: MailboxUid = MailboxUid(1);
@@ -56,6 +57,8 @@ fn everybody_is_subscribed_for_himself() {
     let before = bed.store.view().account_state(ACCOUNT).unwrap().modseq;
     let subscribe = |uid, who, on| bed.done(|txn| txn.subscribe(uid, who, on));
     assert_eq!(subscribe(INBOX, BOB, true), Ok(true));
+    let marks = bed.store.view().account_state(ACCOUNT).unwrap();
+    assert_eq!((marks.state(DataType::Mailbox), marks.modseq.0), (marks.modseq, before.0 + 1));
     assert_eq!(subscribe(INBOX, BOB, true), Ok(false));
     assert_eq!(subscribe(MailboxUid(3), BOB, true), Ok(true));
     assert_eq!(subscribe(INBOX, ACCOUNT, false), Ok(true));
