@@ -11,7 +11,10 @@ use std::time::Duration;
 use super::*;
 use crate::account::{NewAccount, Settings as Addresses};
 use crate::model::clock::Fixed;
-use crate::model::{Address, Clock as _, Except, Listing, MailboxUid, Shape, UtcMillis, VacationResponse, View};
+use crate::model::{
+    Address, Circle, Clock as _, Days, Except, Listing, MailboxUid, Recall, Shape, ToldKey, UtcMillis,
+    VacationResponse, Variant, View,
+};
 use crate::store::engine::memory::Memory;
 use crate::store::engine::{Batch, Engine, Put, Table};
 use crate::store::{FoldSizes, Options};
@@ -77,9 +80,24 @@ fn script(engine: Arc<Memory>) {
         subject: Some("Away".into()),
         text_body: Some("Back on {until}.".into()),
         except: vec!["boss@example.net".parse::<Except>().unwrap()],
+        organisation: vec!["example.com".into()],
+        language: Some("en".into()),
+        variants: vec![Variant {
+            language: Some("de".into()),
+            circle: Some(Circle::Outside),
+            text_body: Some("Bis {until}.".into()),
+            ..Variant::default()
+        }],
+        days: vec![Days::Weekday(6), Days::Monthdays(21, 22)],
+        report: true,
         ..VacationResponse::default()
     };
-    store.commit(ann, |txn| txn.set_vacation(&response)).unwrap().1.wait_blocking().unwrap();
+    let told = ToldKey([7; 32]);
+    let set = store.commit(ann, |txn| {
+        txn.set_vacation(&response)?;
+        txn.remember_told(&told, &address("zoe@example.net"), &Recall::For(Duration::from_secs(604_800)))
+    });
+    set.unwrap().1.wait_blocking().unwrap();
     let deliver = Arc::new(Deliver::new(store.clone(), directory, Live::default()));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for n in 0..8u64 {
@@ -171,8 +189,9 @@ fn a_store_of_format_1_is_read_and_written_on() {
     assert_eq!(view.content(ann, emails[0].0).unwrap().unwrap().1.subject.as_deref(), Some("Grüße 1"));
     let inbox = Listing { uid: MailboxUid(1), view: View::Every, shape: Shape::Threads };
     assert!(!view.listing(ann, inbox, None, 99).unwrap().is_empty());
-    assert_eq!(view.told(ann, 9).unwrap().len(), 1);
-    assert_eq!(view.vacation(ann).unwrap().except.len(), 1);
+    assert_eq!(view.told(ann, 9).unwrap().len(), 2, "the response told one, a script another");
+    let response = view.vacation(ann).unwrap();
+    assert_eq!((response.except.len(), response.variants.len(), response.days.len()), (1, 1, 2));
     assert_eq!(view.outbox(ann).unwrap().len(), 1);
     drop(view);
     let directory = Directory::new(store.clone(), Addresses::default());

@@ -81,6 +81,8 @@ pub struct Topic {
 const SHOWN: usize = 500;
 /// Threads of each.
 const THREADS: usize = 50;
+/// Threads in all.
+const LINES: usize = 2000;
 /// Characters of a subject or a name.
 const WORDS: usize = 120;
 
@@ -157,6 +159,7 @@ impl Report {
     #[must_use]
     pub fn text(&self, zone: Option<&str>) -> String {
         let mut out = format!("{}\n{}\n", self.title(), self.summary(zone));
+        let mut left = LINES;
         for (heading, machine) in HEADINGS {
             let part: Vec<&Correspondent> = self.correspondents.iter().filter(|one| one.machine == machine).collect();
             if part.is_empty() {
@@ -166,10 +169,11 @@ impl Report {
             for one in part.iter().take(SHOWN) {
                 let answered = if one.answered { " (told that you are away)" } else { "" };
                 line(&mut out, &format!("\n  {}{answered}", shown(&one.person)));
-                for topic in one.threads.iter().take(THREADS) {
+                let some = one.shown(&mut left);
+                for topic in some {
                     line(&mut out, &format!("    {}", topic.line(zone)));
                 }
-                more(&mut out, "    ", one.threads.len(), THREADS, "threads");
+                more(&mut out, "    ", one.threads.len(), some.len(), "threads");
             }
             more(&mut out, "\n  ", part.len(), SHOWN, "senders");
         }
@@ -183,6 +187,7 @@ impl Report {
         let mut out = format!(
             "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>{title}</title></head><body>\n<h1>{title}</h1>\n"
         );
+        let mut left = LINES;
         for part in self.summary(zone).lines() {
             line(&mut out, &format!("<p>{}</p>", escaped(part)));
         }
@@ -195,10 +200,11 @@ impl Report {
             for one in part.iter().take(SHOWN) {
                 let answered = if one.answered { " <em>(told that you are away)</em>" } else { "" };
                 line(&mut out, &format!("<h3>{}{answered}</h3>\n<ul>", escaped(&shown(&one.person))));
-                for topic in one.threads.iter().take(THREADS) {
+                let some = one.shown(&mut left);
+                for topic in some {
                     line(&mut out, &format!("<li>{}</li>", escaped(&topic.line(zone))));
                 }
-                more(&mut out, "<li>", one.threads.len(), THREADS, "threads");
+                more(&mut out, "<li>", one.threads.len(), some.len(), "threads");
                 out.push_str("</ul>\n");
             }
             more(&mut out, "<p>", part.len(), SHOWN, "senders");
@@ -240,6 +246,15 @@ impl Report {
 }
 
 const HEADINGS: [(&str, bool); 2] = [("People", false), ("Lists and automatic mail", true)];
+
+impl Correspondent {
+    /// The threads that are shown, of so many that are left to be shown.
+    fn shown(&self, left: &mut usize) -> &[Topic] {
+        let most = self.threads.len().min(THREADS).min(*left);
+        *left = left.saturating_sub(most);
+        self.threads.get(..most).unwrap_or_default()
+    }
+}
 
 impl Topic {
     fn line(&self, zone: Option<&str>) -> String {
@@ -363,6 +378,14 @@ mod tests {
         assert!(text.len() < 400_000, "{}", text.len());
         assert!(text.contains("and 950 more threads") && text.contains("and 1501 more senders"), "{text:.500}");
         assert!(text.contains("There was more"));
+        let topics: Vec<Arrival> = (0..9000)
+            .map(|n| arrival(n, &format!("p{}@example.net", n % 300), &"\u{fc}".repeat(500), Some(n), None))
+            .collect();
+        let report = Report::of(&topics, (None, None), false);
+        for shown in [report.text(None), report.html(None)] {
+            assert_eq!(shown.matches("\u{fc}\u{2026}").count(), 2000);
+            assert!(shown.contains("and 30 more threads") && shown.len() < 1 << 20);
+        }
         let identity = Identity {
             primary: Address::from_parts("ann", "example.org"),
             name: Some("Ann".into()),

@@ -316,6 +316,17 @@ fn a_response_that_changes_forgets_who_was_told_and_a_mere_save_does_not() {
     let now = store.view().vacation(ACCOUNT).unwrap().generation;
     assert!(now > generation);
     assert_eq!(told_at(now), None);
+    // Switching it off and on again forgets, too; what only the owner sees does not.
+    let generation = || store.view().vacation(ACCOUNT).unwrap().generation;
+    response.enabled = false;
+    assert!(set(&response) && generation() > now);
+    let off = generation();
+    response.enabled = true;
+    assert!(set(&response) && generation() > off);
+    let on = generation();
+    store.commit(ACCOUNT, |txn| txn.remember_told(&who, &bob, &Recall::of(on))).unwrap().1.wait_blocking().unwrap();
+    (response.copies, response.report) = (true, true);
+    assert!(set(&response) && generation() == on && told_at(on).is_some());
     assert_clean(&store);
 }
 
