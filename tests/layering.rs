@@ -38,6 +38,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("mail_builder", &["message::compose"]),
     ("mail_send", &["queue::send"]),
     ("mail_auth", &["proof"]),
+    ("psl", &["proof::domain"]),
     ("rocksdb", &["store::engine::rocks"]),
     ("clap", &["cli"]),
     ("clap_complete", &["cli"]),

@@ -214,7 +214,7 @@ pub enum Authentication {
     /// No failure: of DMARC, or of SPF without an aligned DKIM pass.
     #[default]
     FailOnly,
-    /// A pass: of DMARC, of SPF, or of aligned DKIM.
+    /// No failure, and a pass: of DMARC, of SPF, or of aligned DKIM.
     Strict,
 }
 

@@ -1,190 +1,299 @@
-//! Authentication-Results (RFC 8601), read and trusted.
+//! Authentication-Results (RFC 8601 §2.2), read and trusted.
 //!
-//! A result counts if its authserv-id is one that the site names, and if it stands above the first Received field that is not
-//! the site's own: the topmost one is Postfix's, and further ones whose `by` is such a name. The site's border must strip our
-//! authserv-id from incoming mail (RFC 8601 §5); what stands further down is the sender's own writing and is not looked at.
+//! ```text
+//! payload  = [CFWS] authserv-id [CFWS version] ( [CFWS] ";" [CFWS] "none" / 1*resinfo )
+//! resinfo  = [CFWS] ";" method ["/" version] "=" result [reason "=" value] *( ptype "." property "=" pvalue )
+//! ```
+//!
+//! A field counts if its authserv-id is one that the site names, and if it stands above the first Received field that is not
+//! the site's own: the topmost one is Postfix's, and further ones whose `by` is such a name. The site's border must strip
+//! our authserv-id from incoming mail (RFC 8601 §5); what stands further down is the sender's own writing and is not looked
+//! at. A field, and a method, of a version other than 1 says nothing (§2.2, §2.7). What cannot be read says nothing either,
+//! and spoils no more than itself: a clause goes to the next semicolon that no comment or quoted string holds; a comment or
+//! a quoted string without an end takes the rest of the field.
+//!
+//! Out there values stand unquoted that should be quoted (`header.b=a/b+c`, `smtp.remote-ip=2001:db8::1`) and words without
+//! a ptype (`action=none`); both are read, and mean nothing.
 
+use super::domain;
 use crate::message::header::{Field, fields};
-use crate::model::{Address, address::fold_domain};
 
-/// Whose results are believed, and what they must say.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Settings {
-    /// The authserv-ids; none: nothing is believed, and nobody is taken for a forger.
-    pub authserv_ids: Vec<String>,
-    /// What they must say.
-    pub policy: Policy,
-}
-
-/// What makes a sender a forger.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Policy {
-    /// Nothing.
-    Off,
-    /// A failure: of DMARC, or of SPF without an aligned DKIM pass.
-    #[default]
-    FailOnly,
-    /// Anything but a pass: of DMARC, of SPF, or of aligned DKIM.
-    Strict,
-}
+/// Clauses of one field that are read.
+const CLAUSES: usize = 100;
+/// Properties of one clause that are read.
+const PROPERTIES: usize = 50;
+/// Verdicts of one message that count.
+const VERDICTS: usize = 1000;
 
 /// One method's result.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Verdict {
-    method: String,
-    result: String,
-    properties: Vec<(String, String)>,
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Verdict {
+    /// In lower case.
+    pub(super) method: String,
+    /// In lower case.
+    pub(super) result: String,
+    /// `reason=`, for people.
+    pub(super) reason: Option<String>,
+    /// `ptype.property`, in lower case, and its value without quotes.
+    pub(super) properties: Vec<(String, String)>,
 }
 
-/// Why the envelope sender is taken for forged, if it is: for that is where a reply would go.
-#[must_use]
-pub fn forged(raw: &[u8], sender: Option<&Address>, settings: &Settings) -> Option<String> {
-    let sender = sender?;
-    if settings.authserv_ids.is_empty() || settings.policy == Policy::Off {
-        return None;
+impl Verdict {
+    /// Whether it says this of that method.
+    pub(super) fn is(&self, method: &str, result: &str) -> bool {
+        self.method == method && self.result == result
     }
-    let verdicts = trusted(raw, &settings.authserv_ids);
-    let of = |method: &str, result: &str| verdicts.iter().find(|one| one.method == method && one.result == result);
-    let aligned = verdicts.iter().any(|one| {
-        one.method == "dkim"
-            && one.result == "pass"
-            && one.properties.iter().any(|(name, value)| match name.as_str() {
-                "header.d" => same_organisation(value, sender.domain()),
-                "header.i" => same_organisation(value.rsplit('@').next().unwrap_or_default(), sender.domain()),
-                _ => false,
-            })
-    });
-    match settings.policy {
-        Policy::FailOnly if of("dmarc", "fail").is_some() => Some("dmarc=fail".into()),
-        Policy::FailOnly if of("spf", "fail").is_some() && !aligned => Some("spf=fail, no aligned dkim=pass".into()),
-        Policy::FailOnly | Policy::Off => None,
-        Policy::Strict => {
-            let passed = aligned || of("dmarc", "pass").is_some() || of("spf", "pass").is_some();
-            (!passed).then(|| "no pass of dmarc, spf or aligned dkim".into())
-        }
+
+    /// Each value of a property.
+    pub(super) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.properties.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// All verdicts that count.
-fn trusted(raw: &[u8], ids: &[String]) -> Vec<Verdict> {
+/// All verdicts that count, topmost first.
+pub(super) fn trusted(raw: &[u8], ids: &[String]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
-    let mut first = true;
-    for field in fields(raw) {
-        if field.is("Received") {
-            if !first && !received_by(&field, ids) {
-                break;
-            }
-            first = false;
-        } else if field.is("Authentication-Results") {
-            verdicts.extend(read(&field.without_comments(), ids));
+    for field in own_fields(raw, ids).filter(|field| field.is("Authentication-Results")) {
+        let text = field.unfolded();
+        let payload =
+            Payload::read(&text).filter(|payload| ids.iter().any(|id| domain::same(id, &payload.authserv_id)));
+        verdicts.extend(payload.map(|payload| payload.verdicts).unwrap_or_default());
+        if verdicts.len() >= VERDICTS {
+            verdicts.truncate(VERDICTS);
+            break;
         }
     }
     verdicts
 }
 
-fn received_by(field: &Field<'_>, ids: &[String]) -> bool {
+/// The fields that stand above the first Received field which is not the site's own, and the site's Received fields.
+fn own_fields<'a>(raw: &'a [u8], ids: &'a [String]) -> impl Iterator<Item = Field<'a>> {
+    let mut topmost = true;
+    fields(raw).take_while(move |field| {
+        if !field.is("Received") {
+            return true;
+        }
+        let own = topmost || received_by(field).is_some_and(|host| ids.iter().any(|id| domain::same(id, &host)));
+        topmost = false;
+        own
+    })
+}
+
+/// Who wrote a Received field: `[from NAME] by NAME ...` (RFC 5321 §4.4). A name that says `by` fools nobody.
+fn received_by(field: &Field<'_>) -> Option<String> {
     let value = field.without_comments();
-    let mut words = value.split_whitespace();
-    words.by_ref().any(|word| word.eq_ignore_ascii_case("by"))
-        && words.next().is_some_and(|host| ids.iter().any(|id| id.eq_ignore_ascii_case(host.trim_end_matches(';'))))
-}
-
-/// `authserv-id [version] *( ";" method "=" result *( ptype "." property "=" value ) )`; comments are out already.
-fn read(value: &str, ids: &[String]) -> Vec<Verdict> {
-    let mut clauses = split(value).into_iter();
-    let id = clauses.next().unwrap_or_default();
-    let id = id.split_whitespace().next().unwrap_or_default().trim_matches('"');
-    if !ids.iter().any(|known| known.eq_ignore_ascii_case(id)) {
-        return Vec::new();
+    let mut words = value.split([' ', '\t', ';']).filter(|word| !word.is_empty());
+    let mut word = words.next()?;
+    if word.eq_ignore_ascii_case("from") {
+        word = words.nth(1)?;
     }
-    clauses.take(100).filter_map(|clause| verdict(&clause)).collect()
+    if !word.eq_ignore_ascii_case("by") {
+        return None;
+    }
+    words.next().map(str::to_owned)
 }
 
-/// Splits at semicolons outside quotes.
-fn split(value: &str) -> Vec<String> {
-    let mut parts = vec![String::new()];
-    let mut quoted = false;
-    for c in value.chars() {
-        match c {
-            ';' if !quoted => parts.push(String::new()),
-            _ => {
-                quoted ^= c == '"';
-                if let Some(part) = parts.last_mut() {
-                    part.push(c);
+/// One field, read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Payload {
+    pub(super) authserv_id: String,
+    pub(super) verdicts: Vec<Verdict>,
+}
+
+impl Payload {
+    /// `authres-payload`, of an unfolded value; `None` where it is none, or of another version.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let mut text = Text { rest: text };
+        text.blank()?;
+        let authserv_id = text.value()?;
+        text.blank()?;
+        let version = text.run(|c| c.is_ascii_digit());
+        text.blank()?;
+        if !is_first(version) || !text.at_clause_end() {
+            return None;
+        }
+        let mut verdicts = Vec::new();
+        for _ in 0..CLAUSES {
+            if !text.eat(';') {
+                break;
+            }
+            verdicts.extend(text.resinfo());
+            if text.skip_clause().is_none() {
+                break;
+            }
+        }
+        Some(Self { authserv_id, verdicts })
+    }
+}
+
+/// No version, or the first.
+fn is_first(version: &str) -> bool {
+    version.is_empty() || version.trim_start_matches('0') == "1"
+}
+
+/// What is left to read. `None` from a rule: it does not stand here.
+struct Text<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Text<'a> {
+    /// `resinfo`, after its semicolon.
+    fn resinfo(&mut self) -> Option<Verdict> {
+        self.blank()?;
+        let method = self.keyword()?.to_ascii_lowercase();
+        self.blank()?;
+        if self.eat('/') {
+            self.blank()?;
+            let version = self.run(|c| c.is_ascii_digit());
+            if version.is_empty() || !is_first(version) {
+                return None;
+            }
+            self.blank()?;
+        }
+        if !self.eat('=') {
+            return None;
+        }
+        self.blank()?;
+        let result = self.keyword()?.to_ascii_lowercase();
+        // `passing` and `pass/2` are no `pass`.
+        if !self.rest.is_empty() && !self.rest.starts_with([' ', '\t', '(', ';']) {
+            return None;
+        }
+        let mut verdict = Verdict { method, result, ..Verdict::default() };
+        while verdict.properties.len() < PROPERTIES && self.property(&mut verdict).is_some() {}
+        Some(verdict)
+    }
+
+    /// `reasonspec` or `propspec`; another word is passed over. `None` at the end of the clause.
+    fn property(&mut self, verdict: &mut Verdict) -> Option<()> {
+        self.blank()?;
+        if self.at_clause_end() {
+            return None;
+        }
+        let Some(name) = self.keyword() else { return self.pass_over() };
+        self.blank()?;
+        let property = if self.eat('.') {
+            self.blank()?;
+            let property = self.keyword();
+            self.blank()?;
+            property
+        } else {
+            None
+        };
+        if !self.eat('=') {
+            return self.pass_over();
+        }
+        self.blank()?;
+        if self.at_clause_end() {
+            return None;
+        }
+        let value = self.value()?;
+        match property {
+            Some(property) => verdict.properties.push((format!("{name}.{property}").to_ascii_lowercase(), value)),
+            None if name.eq_ignore_ascii_case("reason") => verdict.reason = Some(value),
+            None => {}
+        }
+        Some(())
+    }
+
+    /// A word that has no meaning.
+    fn pass_over(&mut self) -> Option<()> {
+        if self.at_clause_end() || self.rest.starts_with([' ', '\t', '(']) {
+            return Some(());
+        }
+        // What a value may begin with it takes; any other character by itself.
+        let before = self.rest.len();
+        self.value()?;
+        if self.rest.len() == before {
+            self.rest = self.rest.get(self.rest.chars().next()?.len_utf8()..)?;
+        }
+        Some(())
+    }
+
+    /// `Keyword` of RFC 5321 §4.1.2, with `_`, which is out there.
+    fn keyword(&mut self) -> Option<&'a str> {
+        Some(self.run(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')).filter(|word| !word.is_empty())
+    }
+
+    /// `value` and `pvalue`: a quoted string, which a domain may follow; else everything to a blank, a comment or a
+    /// semicolon. `None` where a quoted string has no end: then nothing is left.
+    fn value(&mut self) -> Option<String> {
+        let mut value = String::new();
+        if self.eat('"') {
+            let mut chars = std::mem::take(&mut self.rest).chars();
+            loop {
+                match chars.next()? {
+                    '"' => break,
+                    '\\' => value.push(chars.next()?),
+                    c => value.push(c),
                 }
+            }
+            self.rest = chars.as_str();
+            if !self.rest.starts_with('@') {
+                return Some(value);
+            }
+        }
+        value.push_str(self.run(|c| !matches!(c, ' ' | '\t' | ';' | '(' | '"')));
+        Some(value)
+    }
+
+    /// `[CFWS]`; `None` where a comment has no end: then nothing is left.
+    fn blank(&mut self) -> Option<()> {
+        loop {
+            self.rest = self.rest.trim_start_matches([' ', '\t']);
+            if !self.rest.starts_with('(') {
+                return Some(());
+            }
+            self.comment()?;
+        }
+    }
+
+    /// `comment` of RFC 5322 §3.2.2, with those within it.
+    fn comment(&mut self) -> Option<()> {
+        let mut depth = 0usize;
+        let mut chars = std::mem::take(&mut self.rest).chars();
+        loop {
+            match chars.next()? {
+                '\\' => drop(chars.next()?),
+                '(' => depth = depth.saturating_add(1),
+                ')' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth == 0 {
+                self.rest = chars.as_str();
+                return Some(());
             }
         }
     }
-    parts
-}
 
-fn verdict(clause: &str) -> Option<Verdict> {
-    // Blanks around `=` are allowed.
-    let squeezed = clause.split('=').map(str::trim).collect::<Vec<_>>().join("=");
-    let mut pairs = squeezed.split_whitespace().filter_map(|word| word.split_once('='));
-    let (method, result) = pairs.next()?;
-    let method = method.split('/').next().unwrap_or(method);
-    let properties =
-        pairs.map(|(name, value)| (name.to_ascii_lowercase(), value.trim_matches('"').to_owned())).collect();
-    Some(Verdict { method: method.to_ascii_lowercase(), result: result.to_ascii_lowercase(), properties })
-}
+    /// To the next semicolon or the end; `None` where something has no end.
+    fn skip_clause(&mut self) -> Option<()> {
+        loop {
+            self.blank()?;
+            if self.at_clause_end() {
+                return Some(());
+            }
+            self.pass_over()?;
+        }
+    }
 
-/// Relaxed alignment (RFC 7489 §3.1): the same organisational domain. Approximated without a list of public suffixes: the
-/// last two labels, or three where the one before the last is as short as those of public suffixes (`co.uk`).
-fn same_organisation(one: &str, other: &str) -> bool {
-    let organisation = |domain: &str| {
-        let folded = fold_domain(domain.trim_end_matches('.'));
-        let labels: Vec<String> = folded.split('.').map(str::to_owned).collect();
-        let short = labels.len() >= 3 && labels.get(labels.len() - 2).is_some_and(|label| label.len() <= 3);
-        let keep = if short { 3 } else { 2 };
-        labels.get(labels.len().saturating_sub(keep)..).unwrap_or_default().join(".")
-    };
-    !one.is_empty() && organisation(one) == organisation(other)
+    fn at_clause_end(&self) -> bool {
+        self.rest.is_empty() || self.rest.starts_with(';')
+    }
+
+    fn eat(&mut self, c: char) -> bool {
+        let rest = self.rest.strip_prefix(c);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
+    }
+
+    fn run(&mut self, is: impl Fn(char) -> bool) -> &'a str {
+        let end = self.rest.find(|c| !is(c)).unwrap_or(self.rest.len());
+        let (run, rest) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));
+        self.rest = rest;
+        run
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn why(header: &str, policy: Policy) -> Option<String> {
-        let settings = Settings { authserv_ids: vec!["mx.example.org".into()], policy };
-        let sender = Address::from_parts("bob", "mail.example.net");
-        forged(format!("{header}\r\n\r\nx").as_bytes(), Some(&sender), &settings)
-    }
-
-    #[test]
-    fn only_trusted_results_count() {
-        let fail = "Authentication-Results: mx.example.org; dmarc=fail (p=none) header.from=example.net";
-        assert!(why(fail, Policy::FailOnly).is_some());
-        assert!(why(&format!("Received: by mx\r\n{fail}"), Policy::FailOnly).is_some());
-        assert!(
-            why(&format!("Received: from a by mx\r\nReceived: from b by mx.example.org;\r\n{fail}"), Policy::FailOnly)
-                .is_some()
-        );
-        // Below a stranger's Received it is the sender's own writing.
-        assert!(why(&format!("Received: by mx\r\nReceived: from x by evil\r\n{fail}"), Policy::FailOnly).is_none());
-        assert!(why(&fail.replace("mx.example.org;", "mx.example.com;"), Policy::FailOnly).is_none());
-        assert!(why(fail, Policy::Off).is_none());
-        assert!(forged(fail.as_bytes(), None, &Settings::default()).is_none());
-    }
-
-    #[test]
-    fn policies() {
-        let results = |clauses: &str| format!("authentication-results: \"MX.example.org\" 1;\r\n {clauses}");
-        for (clauses, fail_only, strict) in [
-            ("none", false, true),
-            ("spf=fail smtp.mailfrom=x", true, true),
-            ("spf=softfail", false, true),
-            ("spf=pass", false, false),
-            ("spf=fail; dkim=pass header.d=example.net", false, false),
-            ("spf=fail; dkim = pass (2048) header.i=@news.EXAMPLE.net", false, false),
-            ("spf=fail; dkim=pass header.d=example.com", true, true),
-            ("dmarc=pass; spf=fail; dkim=pass header.d=example.net", false, false),
-            ("dkim=pass reason=\"a;b\" header.d=example.net; dmarc=fail", true, false),
-        ] {
-            assert_eq!(why(&results(clauses), Policy::FailOnly).is_some(), fail_only, "{clauses}");
-            assert_eq!(why(&results(clauses), Policy::Strict).is_some(), strict, "{clauses}");
-        }
-        assert!(same_organisation("a.co.uk", "b.a.co.uk") && !same_organisation("a.co.uk", "b.co.uk"));
-    }
-}
+mod tests;

@@ -1,0 +1,96 @@
+//! From verdicts to a decision: is the envelope sender a forger?
+//!
+//! It is the envelope sender that is judged, since a reply goes to him: whoever the message says it is from. So DMARC's
+//! pass, which speaks of the From field, and DKIM's, which speaks of the signer, count for him only where they are of his
+//! organisation; and SPF's word counts where it is about him and not about HELO (RFC 7208 §2.3) or somebody else.
+//!
+//! | policy | a forger is |
+//! |---|---|
+//! | off | nobody |
+//! | fail-only | who fails DMARC, or fails SPF without an aligned pass of DKIM |
+//! | strict | he too, and whoever has no pass: of aligned DKIM or DMARC, or of SPF |
+//!
+//! An error, temporary or for good, is no failure: nobody is called a forger because a name server was down.
+
+use super::domain::{same, same_organisation};
+use super::results::Verdict;
+use crate::model::Address;
+
+/// What makes a sender a forger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Policy {
+    /// Nothing.
+    Off,
+    /// A failure: of DMARC, or of SPF without an aligned DKIM pass.
+    #[default]
+    FailOnly,
+    /// A failure, and also that there is no pass: of DMARC, of SPF, or of aligned DKIM.
+    Strict,
+}
+
+/// Why `sender` is taken for forged, if he is.
+pub(super) fn judge(verdicts: &[Verdict], sender: &Address, policy: Policy) -> Option<String> {
+    if policy == Policy::Off {
+        return None;
+    }
+    let aligned = verdicts.iter().any(|one| aligned_pass(one, sender));
+    let failure =
+        verdicts.iter().find(|one| one.is("dmarc", "fail")).map(|one| said(one, "header.from", "")).or_else(|| {
+            let spf = verdicts.iter().find(|one| fails_spf(one) && is_about(one, sender))?;
+            let open = verdicts.iter().any(|one| open_signature(one, sender));
+            (!aligned && !open).then(|| said(spf, "smtp.mailfrom", ", no aligned dkim=pass"))
+        });
+    if failure.is_some() || policy == Policy::FailOnly {
+        return failure;
+    }
+    let passed = aligned || verdicts.iter().any(|one| one.is("spf", "pass") && is_about(one, sender));
+    (!passed).then(|| "no pass of dmarc, spf or aligned dkim".into())
+}
+
+/// A pass of DKIM or DMARC that speaks of the sender's organisation, with no other one named beside it.
+fn aligned_pass(one: &Verdict, sender: &Address) -> bool {
+    let names: &[&str] = match one.method.as_str() {
+        "dkim" => &["header.d", "header.i"],
+        "dmarc" => &["header.from"],
+        _ => return false,
+    };
+    let mut named = names.iter().flat_map(|name| one.values(name)).map(domain_of).peekable();
+    one.result == "pass" && named.peek().is_some() && named.all(|domain| same_organisation(domain, sender.domain()))
+}
+
+/// A signature that may be the sender's, and could not be looked at.
+fn open_signature(one: &Verdict, sender: &Address) -> bool {
+    let mut named = one.values("header.d").chain(one.values("header.i")).map(domain_of);
+    one.is("dkim", "temperror") && named.all(|domain| same_organisation(domain, sender.domain()))
+}
+
+/// `hardfail` is what RFC 5451 called it.
+fn fails_spf(one: &Verdict) -> bool {
+    one.is("spf", "fail") || one.is("spf", "hardfail")
+}
+
+/// Whether a result of SPF is about the envelope sender.
+fn is_about(one: &Verdict, sender: &Address) -> bool {
+    let mut named = one.values("smtp.mailfrom").map(domain_of).peekable();
+    if named.peek().is_none() {
+        return one.values("smtp.helo").next().is_none();
+    }
+    named.all(|domain| same(domain, sender.domain()))
+}
+
+/// The domain of an address, or the domain.
+fn domain_of(value: &str) -> &str {
+    let bare = value.trim_start_matches('<').trim_end_matches('>');
+    bare.rsplit('@').next().unwrap_or(bare)
+}
+
+/// A verdict as the owner reads it, of bounded length.
+fn said(one: &Verdict, property: &str, more: &str) -> String {
+    let value = one.values(property).next().map(|value| format!(" {property}={value}")).unwrap_or_default();
+    let text = format!("{}={}{value}", one.method, one.result);
+    let text: String = text.chars().filter(|c| !c.is_control()).take(200).collect();
+    format!("{text}{more}")
+}
+
+#[cfg(test)]
+mod tests;

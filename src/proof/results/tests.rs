@@ -1,0 +1,252 @@
+//! The grammar: RFC 8601's own examples, what is out there, and what must not be taken for what it looks like.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn read(value: &str) -> Vec<String> {
+    let payload = Payload::read(value).unwrap_or_else(|| panic!("unread: {value}"));
+    payload.verdicts.iter().map(shown).collect()
+}
+
+fn shown(verdict: &Verdict) -> String {
+    let mut text = format!("{}={}", verdict.method, verdict.result);
+    for (name, value) in &verdict.properties {
+        text += &format!(" {name}={value}");
+    }
+    if let Some(reason) = &verdict.reason {
+        text += &format!(" [{reason}]");
+    }
+    text
+}
+
+#[test]
+fn examples_of_the_rfc() {
+    // RFC 8601 appendix B.
+    for (value, wanted) in [
+        ("example.org 1; none", &[][..]),
+        ("example.com;\r\n   spf=pass smtp.mailfrom=example.net", &["spf=pass smtp.mailfrom=example.net"]),
+        (
+            "example.com;\r\n auth=pass (cram-md5) smtp.auth=sender@example.net;\r\n spf=pass smtp.mailfrom=example.net",
+            &["auth=pass smtp.auth=sender@example.net", "spf=pass smtp.mailfrom=example.net"],
+        ),
+        (
+            "foo.example.net (foobar) 1 (baz);\r\n  dkim (Because I like it) / 1 (One yay) = (wait for it) fail\r\n  \
+             policy (A dot can go here) . (like that) expired\r\n  (this surprised me) = (as I wasn't expecting it) \
+             1362471462",
+            &["dkim=fail policy.expired=1362471462"],
+        ),
+        (
+            "mail-router.example.net;\r\n dkim=pass (good signature) header.d=example.com\r\n header.i=@mail-router.example.net;\r\n \
+             dkim=fail (bad signature) header.i=@newyork.example.com",
+            &[
+                "dkim=pass header.d=example.com header.i=@mail-router.example.net",
+                "dkim=fail header.i=@newyork.example.com",
+            ],
+        ),
+    ] {
+        assert_eq!(read(&value.replace("\r\n", "")), wanted, "{value}");
+    }
+}
+
+#[test]
+fn what_is_out_there() {
+    for (value, wanted) in [
+        ("a;", &[][..]),
+        ("a ;;; spf=pass;", &["spf=pass"]),
+        ("\"a.example\" 1; SPF=Pass SMTP.MailFrom=x", &["spf=pass smtp.mailfrom=x"]),
+        ("a; dkim=pass header.b=Ab/+c= header.s=x", &["dkim=pass header.b=Ab/+c= header.s=x"]),
+        ("a; spf=pass smtp.remote-ip=2001:db8::1", &["spf=pass smtp.remote-ip=2001:db8::1"]),
+        (
+            "a; dmarc=pass action=none header.from=b.c;compauth=pass reason=100",
+            &["dmarc=pass header.from=b.c", "compauth=pass [100]"],
+        ),
+        ("a; dkim=pass reason=\"a; dkim=fail (\" header.d=b", &["dkim=pass header.d=b [a; dkim=fail (]"]),
+        ("a; spf=pass smtp.mailfrom=\"x; dmarc=pass \\\" y\"@b.c", &["spf=pass smtp.mailfrom=x; dmarc=pass \" y@b.c"]),
+        ("a; spf=none (no (nested \\) \\( x) y) smtp.helo=[192.0.2.1]", &["spf=none smtp.helo=[192.0.2.1]"]),
+        ("a; dkim = pass header . d = b", &["dkim=pass header.d=b"]),
+        ("a; dkim/1=pass; spf/01=fail", &["dkim=pass", "spf=fail"]),
+        ("a; x_y=z @ = . / \" \" header.d=b", &["x_y=z header.d=b"]),
+        ("a; spf=pass smtp.mailfrom=<>; iprev=pass", &["spf=pass smtp.mailfrom=<>", "iprev=pass"]),
+        ("a; dkim=pass header.d=", &["dkim=pass"]),
+        ("a; dkim=pass header.d=; spf=fail", &["dkim=pass", "spf=fail"]),
+        (
+            "bücher.example; spf=pass smtp.mailfrom=jürgen@bücher.example",
+            &["spf=pass smtp.mailfrom=jürgen@bücher.example"],
+        ),
+    ] {
+        assert_eq!(read(value), wanted, "{value}");
+    }
+}
+
+#[test]
+fn near_misses_say_nothing() {
+    for value in [
+        "a; dkim=pass/2",
+        "a; dkim=pass.x",
+        "a; dkim=\"pass\"",
+        "a; dkim/2=pass",
+        "a; dkim/=pass /",
+        "a; dkim pass",
+        "a; =pass",
+        "a; dkim==pass",
+        "a; (dkim=pass)",
+        "a; \"dkim=pass\"",
+        "a; x \"y; dkim=pass\"",
+        "a; none",
+        "a (; dkim=pass)",
+        "a; (dkim=pass",
+        "a; \"; dkim=pass",
+        "a",
+    ] {
+        let verdicts = Payload::read(value).map(|payload| payload.verdicts).unwrap_or_default();
+        assert!(verdicts.iter().all(|one| one.method != "dkim" || one.result != "pass"), "{value}: {verdicts:?}");
+    }
+    // A field that is none, or of a version that nobody knows (RFC 8601 §2.2).
+    for value in [
+        "",
+        ";",
+        "a 2; dkim=pass",
+        "a 12; dkim=pass",
+        "a b; dkim=pass",
+        "a (x; dkim=pass",
+        "\"a; dkim=pass",
+        "a 1 1; dkim=pass",
+    ] {
+        let read = Payload::read(value).filter(|payload| !payload.authserv_id.is_empty());
+        assert_eq!(read, None, "{value}");
+    }
+    // What cannot be read spoils the rest of its own clause alone.
+    assert_eq!(read("a; dkim=pass/2 header.d=b; ?? x; spf=fail smtp.mailfrom=c"), ["spf=fail smtp.mailfrom=c"]);
+}
+
+#[test]
+fn bounded() {
+    let long = format!("a{}", "; dkim=pass header.d=b".repeat(5000));
+    assert_eq!(read(&long).len(), CLAUSES);
+    let wide = format!("a; dkim=pass{}", " header.d=b".repeat(5000));
+    assert_eq!(Payload::read(&wide).unwrap().verdicts[0].properties.len(), PROPERTIES);
+    let deep = format!("a; dkim=pass {}{} header.d=b", "(".repeat(100_000), ")".repeat(100_000));
+    assert_eq!(read(&deep), ["dkim=pass header.d=b"]);
+    let many = "Authentication-Results: mx.example.org".to_owned() + &"; dkim=pass".repeat(100) + "\r\n";
+    assert_eq!(trusted(many.repeat(100).as_bytes(), &["mx.example.org".into()]).len(), VERDICTS);
+}
+
+/// Whether a field at that place counts.
+fn counts(above: &str, field: &str) -> bool {
+    let raw = format!("{above}{field}\r\nSubject: x\r\n\r\nAuthentication-Results: mx.example.org; dmarc=fail\r\n");
+    !trusted(raw.as_bytes(), &["mx.example.org".into(), "xn--bcher-kva.example".into()]).is_empty()
+}
+
+#[test]
+fn whose_word_it_is() {
+    for (id, ours) in [
+        ("mx.example.org", true),
+        ("MX.Example.ORG", true),
+        ("\"mx.example.org\"", true),
+        ("mx.example.org.", true),
+        ("(of (the) border) mx.example.org (x) 1", true),
+        ("Bücher.example", true),
+        ("xn--bcher-kva.example", true),
+        ("mx.example.org.evil.example", false),
+        ("evil.mx.example.org", false),
+        ("mx.example.com", false),
+        ("\"mx.example.org \"", false),
+        ("mx.example.org/1", false),
+        ("(mx.example.org) evil.example", false),
+        ("mx.example.org evil.example", false),
+        ("mx.example.org 2", false),
+        ("", false),
+    ] {
+        assert_eq!(counts("", &format!("Authentication-Results: {id}; dmarc=fail")), ours, "{id}");
+    }
+    assert!(counts("", "AUTHENTICATION-RESULTS :\r\n\tmx.example.org;\r\n\tdmarc\r\n =\r\n fail"));
+    assert!(!counts("", "X-Authentication-Results: mx.example.org; dmarc=fail"));
+    assert!(!counts("", "ARC-Authentication-Results: i=1; mx.example.org; dmarc=fail"));
+}
+
+#[test]
+fn only_above_the_first_foreign_received() {
+    let fail = "Authentication-Results: mx.example.org; dmarc=fail";
+    let top = "Received: from a by anything (Postfix) id x; date\r\n";
+    assert!(counts(top, fail), "the topmost is Postfix's");
+    for (received, own) in [
+        ("from b (b.example [192.0.2.1]) by mx.example.org (x) with ESMTP id y; date", true),
+        ("by MX.EXAMPLE.ORG; date", true),
+        ("(c) from (c) b (by evil) by (c) mx.example.org\r\n\t(Postfix)", true),
+        ("from b by evil.example", false),
+        ("from b by evil.example by mx.example.org", false),
+        ("from by mx.example.org by evil.example", false),
+        ("from b (by mx.example.org) by evil.example", false),
+        ("from mx.example.org by evil.example", false),
+        ("from b via mx by mx.example.org", false),
+        ("(qmail 7 invoked by mx.example.org)", false),
+        ("from b by", false),
+        ("", false),
+    ] {
+        assert_eq!(counts(&format!("{top}Received: {received}\r\n"), fail), own, "{received}");
+    }
+    let own = "Received: from a by mx.example.org; date\r\n";
+    assert!(counts(&format!("{top}{own}{own}"), fail));
+    assert!(!counts(&format!("{top}Received: from x by evil\r\n{own}"), fail), "whatever stands below it");
+}
+
+#[test]
+fn repeated_fields_and_other_servers_between() {
+    let raw = "Authentication-Results: mx.example.org; spf=pass\r\nAuthentication-Results: evil.example; spf=softfail\r\n\
+               Received: from a by b\r\nAuthentication-Results: mx.example.org; dkim=fail; dmarc=none\r\n\r\n";
+    let found = trusted(raw.as_bytes(), &["mx.example.org".into()]);
+    assert_eq!(found.iter().map(shown).collect::<Vec<_>>(), ["spf=pass", "dkim=fail", "dmarc=none"]);
+}
+
+fn cfws() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["", " ", "\t", "(c)", " (a (b) ; x=y \\) \") "]).prop_map(str::to_owned)
+}
+
+fn word() -> impl Strategy<Value = String> {
+    "[a-z][a-z0-9-]{0,6}"
+}
+
+prop_compose! {
+    fn clause()(method in word(), result in word(), reason in prop::option::of("[a-z;() ]{0,8}"),
+                properties in prop::collection::vec((word(), word(), "[a-zA-Z0-9.@; ()\"\\\\=]{1,10}"), 0..4)) -> Verdict {
+        let properties = properties.into_iter().map(|(kind, name, value)| (format!("{kind}.{name}"), value)).collect();
+        Verdict { method, result, reason, properties }
+    }
+}
+
+fn quoted(value: &str) -> String {
+    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Written with blanks and comments wherever the grammar allows them, results are read as they are.
+    #[test]
+    fn comments_change_nothing(clauses in prop::collection::vec(clause(), 0..4), gaps in prop::collection::vec(cfws(), 64)) {
+        let mut gaps = gaps.iter().cycle();
+        let mut gap = || gaps.next().unwrap().clone();
+        let mut text = format!("{}mx.example.org{}", gap(), gap());
+        for one in &clauses {
+            text += &format!(";{}{}{}={}{}", gap(), one.method, gap(), gap(), one.result);
+            if let Some(reason) = &one.reason {
+                text += &format!(" {}reason{}={}{}", gap(), gap(), gap(), quoted(reason));
+            }
+            for (name, value) in &one.properties {
+                let (kind, name) = name.split_once('.').unwrap();
+                text += &format!(" {}{kind}{}.{}{name}{}={}{}", gap(), gap(), gap(), gap(), gap(), quoted(value));
+            }
+            text += &gap();
+        }
+        let payload = Payload::read(&text);
+        prop_assert_eq!(payload.map(|payload| payload.verdicts), Some(clauses), "{}", text);
+    }
+
+    /// Any text is read to its end, and to no more verdicts than it has clauses.
+    #[test]
+    fn any_text(text in "[a-z=.;/(\"\\\\ )@12]{0,60}") {
+        let clauses = text.matches(';').count();
+        prop_assert!(Payload::read(&text).is_none_or(|payload| payload.verdicts.len() <= clauses));
+    }
+}
