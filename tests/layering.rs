@@ -38,6 +38,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("mail_builder", &["message::compose"]),
     ("mail_send", &["queue::send"]),
     ("mail_auth", &["proof"]),
+    ("aws_lc_rs", &["proof::sign"]),
     ("psl", &["proof::domain"]),
     ("rocksdb", &["store::engine::rocks"]),
     ("clap", &["cli"]),
@@ -51,7 +52,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("toml", &["config"]),
     // The committer's ticket is the one thing inside that the edges await; `deliver` lends a long parse to other threads.
     ("prometheus_client", &["trace::count"]),
-    ("tokio", &["net", "queue", "cli", "deliver", "store::commit::committer"]),
+    ("tokio", &["net", "queue", "cli", "deliver", "store::commit::committer", "proof::verify", "proof::sign::tests"]),
 ];
 
 /// Lines a file may have; files of unit tests (`tests.rs`, `*_tests.rs`) are exempt.

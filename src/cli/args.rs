@@ -70,6 +70,9 @@ pub enum Command {
     /// Look at replies on their way out.
     #[command(subcommand)]
     Queue(QueueCommand),
+    /// Make keys for DKIM signatures, and show what the zone must say about them.
+    #[command(subcommand)]
+    Dkim(super::dkim::DkimCommand),
     /// Deliver a message from standard input, for a pipe(8) transport of Postfix.
     ///
     /// Exits with 0 when every recipient has it, 67 when they are unknown, 69 when it is refused for good otherwise, and

@@ -12,6 +12,7 @@ mod config;
 mod dates;
 mod deliver;
 mod demo;
+pub mod dkim;
 pub mod exit;
 mod input;
 mod job;
@@ -99,6 +100,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Serve => serve::run(cli.config),
         Command::Demo(args) => demo::run(&args),
         Command::Config(command) => config::run(&command, cli.config.as_deref()),
+        Command::Dkim(command) => dkim::run(&command, cli.config.as_deref(), cli.json),
         Command::Completions { shell } => {
             // It panics where it cannot write.
             let mut script = Vec::new();
@@ -137,6 +139,7 @@ async fn ask(command: Command, context: Context) -> Result<(), Failure> {
         Command::Serve
         | Command::Demo(_)
         | Command::Config(_)
+        | Command::Dkim(_)
         | Command::Deliver(_)
         | Command::Completions { .. }
         | Command::Manual => Ok(()),

@@ -138,7 +138,7 @@ impl Service {
             .await
             .map_err(|error| ServiceError::Setting(error.to_string()))??;
         let directory = Directory::new(store.clone(), config.directory_settings());
-        let queue_settings = Live::new(config.queue_settings());
+        let queue_settings = Live::new(config.queue_settings().map_err(ServiceError::Setting)?);
         let queue = Queue::new(store.clone(), queue_settings.clone());
         let rooms = Rooms {
             lmtp: Live::new(lmtp_settings),
@@ -209,16 +209,17 @@ impl Service {
     /// restart: the store, the listeners, and where the log goes.
     ///
     /// # Errors
-    /// Why certificate or key cannot be had; then nothing has changed.
+    /// Why certificate or keys cannot be had; then nothing has changed.
     pub fn reload(&mut self, new: Config) -> Result<Vec<&'static str>, String> {
         let waiting = self.config.waiting(&new);
         let config = self.config.reloaded(new);
-        self.rooms.lmtp.set(config.lmtp_settings()?);
+        let (lmtp, queue) = (config.lmtp_settings()?, config.queue_settings()?);
+        self.rooms.lmtp.set(lmtp);
         self.rooms.ceiling.set(config.limits.connections, config.limits.in_flight.0);
         self.rooms.deliver.set(config.deliver_settings());
         self.rooms.directory.set(config.directory_settings());
         self.rooms.control.set(config.control_settings());
-        self.rooms.queue.set(config.queue_settings());
+        self.rooms.queue.set(queue);
         self.rooms.bell.ring();
         self.rooms.upkeep.set(config.upkeep_settings());
         self.upkeep.wake();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::load::Fault;
 use super::{Config, Listener};
+use crate::model::address::domain_is_well_formed;
 use crate::model::{Address, clock, limits};
 use crate::trace;
 
@@ -84,6 +85,33 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<Fault> {
     if config.relay.timeout.0 < Duration::from_secs(1) {
         fault("relay", "timeout", "shorter than a second".into(), "write \"60s\"");
     }
+    if config.verify.timeout.0 < Duration::from_secs(1) || config.verify.timeout.0 > Duration::from_secs(60) {
+        let problem = "no name server is that quick, or Postfix would wait too long".into();
+        fault("verify", "timeout", problem, "write from \"1s\" to \"60s\"");
+    }
+    for sealer in &config.verify.trusted_sealers {
+        if !domain_is_well_formed(sealer) {
+            fault("verify", "trusted-sealers", format!("`{sealer}` is not a domain"), "write one such as example.net");
+        }
+    }
+    let keys = &config.dkim.keys;
+    for (at, key) in keys.iter().enumerate() {
+        let (domain, selector) = (&key.domain, &key.selector);
+        if !domain_is_well_formed(domain) || domain.starts_with('[') {
+            fault("dkim", "keys", format!("`{domain}` is not a domain"), "write one such as example.org");
+        }
+        if !domain_is_well_formed(selector) || selector.starts_with('[') {
+            fault("dkim", "keys", format!("`{selector}` is not a selector"), "write letters and digits, such as 2026a");
+        }
+        if keys
+            .iter()
+            .take(at)
+            .any(|other| other.domain.eq_ignore_ascii_case(domain) && other.selector.eq_ignore_ascii_case(selector))
+        {
+            let problem = format!("`{selector}` of `{domain}` stands there twice");
+            fault("dkim", "keys", problem, "give each key a selector of its own");
+        }
+    }
     if !trace::is_level(&config.log.level) {
         fault("log", "level", format!("`{}` is no level", config.log.level), "write error, warn, info, debug or trace");
     }
@@ -134,14 +162,17 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<Fault> {
     faults
 }
 
-/// The line on which a key of a table is set, or its table begins.
+/// The line on which a key of a table is set, or its first element or its table begins.
 fn line_of(text: &str, table: &str, key: &str) -> Option<usize> {
     let mut current = String::new();
     let mut header = None;
     for (at, line) in text.lines().enumerate() {
         let line = line.trim();
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
-            name.trim().clone_into(&mut current);
+            name.trim_start_matches('[').trim().clone_into(&mut current);
+            if current == format!("{table}.{key}") {
+                return Some(at + 1);
+            }
             if current == table {
                 header = Some(at + 1);
             }

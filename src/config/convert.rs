@@ -116,7 +116,17 @@ impl Config {
     }
 
     fn proof_settings(&self) -> proof::Settings {
+        let verifier = self.verify.on.then(|| {
+            Arc::new(proof::Verifier::new(proof::VerifySettings {
+                nameservers: self.verify.nameservers.iter().map(|server| server.0).collect(),
+                timeout: self.verify.timeout.0,
+                cache: self.verify.cache,
+                sealers: self.verify.trusted_sealers.clone(),
+                hostname: self.hostname(),
+            }))
+        });
         proof::Settings {
+            verifier,
             authserv_ids: self.vacation.trusted_authserv_ids.clone(),
             policy: match self.vacation.authentication {
                 Authentication::Off => proof::Policy::Off,
@@ -141,10 +151,13 @@ impl Config {
         Ok(Some(Arc::new(config)))
     }
 
-    /// How replies go out.
-    #[must_use]
-    pub fn queue_settings(&self) -> queue::Settings {
-        queue::Settings {
+    /// How replies go out. Reads the keys that sign them.
+    ///
+    /// # Errors
+    /// What is wrong with a key.
+    pub fn queue_settings(&self) -> Result<queue::Settings, String> {
+        Ok(queue::Settings {
+            signer: self.signer()?,
             relay: queue::Relay {
                 host: self.relay.host.clone(),
                 port: self.relay.port,
@@ -158,7 +171,7 @@ impl Config {
             },
             concurrency: self.relay.concurrency,
             relay_pause: self.relay.pause.0,
-        }
+        })
     }
 
     /// How long things are kept.

@@ -6,6 +6,7 @@
 
 mod check;
 mod convert;
+mod dkim;
 mod example;
 mod load;
 #[cfg(test)]
@@ -22,7 +23,7 @@ use crate::model::limits;
 pub use check::check;
 pub use example::example;
 pub use load::{DEFAULT_PATH, Fault, Faults, load, parse};
-pub use value::{Listener, Octets, Wait};
+pub use value::{Listener, NameServer, Octets, Wait};
 
 /// The whole file.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -40,6 +41,10 @@ pub struct Config {
     pub relay: Relay,
     /// The responder.
     pub vacation: Vacation,
+    /// Own verification of senders.
+    pub verify: Verify,
+    /// Our own signatures.
+    pub dkim: Dkim,
     /// How long things are kept.
     pub upkeep: Upkeep,
     /// What was counted.
@@ -250,6 +255,54 @@ impl Default for Vacation {
             authentication: Authentication::default(),
         }
     }
+}
+
+/// `[verify]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Verify {
+    /// Whether we look ourselves where no trusted server wrote anything.
+    pub on: bool,
+    /// Whom we ask; none: the name servers of `/etc/resolv.conf`.
+    pub nameservers: Vec<NameServer>,
+    /// Longest time for one message.
+    pub timeout: Wait,
+    /// Answers that are kept.
+    pub cache: u64,
+    /// Domains whose ARC seals are believed.
+    pub trusted_sealers: Vec<String>,
+}
+
+impl Default for Verify {
+    fn default() -> Self {
+        Self {
+            on: false,
+            nameservers: Vec::new(),
+            timeout: Wait(Duration::from_secs(10)),
+            cache: 10_000,
+            trusted_sealers: Vec::new(),
+        }
+    }
+}
+
+/// `[dkim]`
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Dkim {
+    /// The keys, each of a domain; a domain with several has a signature by each.
+    pub keys: Vec<DkimKey>,
+}
+
+/// One of `[[dkim.keys]]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct DkimKey {
+    /// Of From.
+    pub domain: String,
+    /// Its name in the zone.
+    pub selector: String,
+    /// PEM private key, RSA or Ed25519.
+    pub file: PathBuf,
 }
 
 /// `[upkeep]`

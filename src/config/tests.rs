@@ -75,6 +75,15 @@ fn errors() {
         ("trusted", "[lmtp]\ntrusted = [\"localhost\"]\n"),
         ("delimiter", "[directory]\ndelimiter = \"--\"\nzone = \"Mars/Olympus\"\n"),
         ("bounds", "[limits]\nrecipients = 50\nidle = \"10s\"\nmessage = \"1 GiB\"\nconnections = 0\n"),
+        ("name server", "[verify]\nnameservers = [\"localhost\"]\n"),
+        ("verify", "[verify]\non = true\ntimeout = \"5m\"\ntrusted-sealers = [\"a b\"]\n"),
+        ("dkim, unknown key", "[dkim]\n\n[[dkim.keys]]\ndomain = \"a.example\"\nselecter = \"b\"\nfile = \"/c\"\n"),
+        ("dkim, missing key", "[dkim]\nkeys = [{ domain = \"a.example\", file = \"/c\" }]\n"),
+        (
+            "dkim, bad and twice",
+            "[[dkim.keys]]\ndomain = \"a..b\"\nselector = \"a b\"\nfile = \"/c\"\n[[dkim.keys]]\ndomain = \"a..b\"\n\
+             selector = \"a b\"\nfile = \"/d\"\n",
+        ),
         ("type", "[relay]\nport = \"smtp\"\n"),
         ("type, large", "[relay]\nport = 99999\n"),
         ("syntax", "[relay]\nport = = 3\n"),

@@ -1,6 +1,7 @@
 //! Values as people write them: sizes, durations, listeners.
 
 use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -31,6 +32,10 @@ pub enum Listener {
     /// A socket that systemd passed under this name.
     Fd(String),
 }
+
+/// A name server: an address, with `:PORT` where it is not 53.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NameServer(pub SocketAddr);
 
 /// Splits `"50 MiB"` into its number and its unit.
 fn number_and_unit(text: &str) -> Option<(u64, &str)> {
@@ -104,6 +109,19 @@ impl FromStr for Listener {
     }
 }
 
+impl FromStr for NameServer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let alone = text.parse::<IpAddr>().map(|address| SocketAddr::new(address, 53));
+        alone.or_else(|_| text.parse()).map(Self).map_err(|_| {
+            format!(
+                "`{text}` is not a name server: write an address, as 192.0.2.53, 192.0.2.53:5353 or [2001:db8::53]:5353"
+            )
+        })
+    }
+}
+
 impl fmt::Display for Listener {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -148,6 +166,12 @@ impl<'de> Deserialize<'de> for Octets {
 impl<'de> Deserialize<'de> for Wait {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(Text { what: "a duration such as \"30s\"", number: None })
+    }
+}
+
+impl<'de> Deserialize<'de> for NameServer {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Text { what: "a name server such as \"127.0.0.1:53\"", number: None })
     }
 }
 

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::account::{Directory, Resolved};
+use crate::message::{auto::Facts, guarded};
 use crate::model::{Envelope, Live, Recipient};
 use crate::store::Store;
 use crate::vacation::{self, Rate};
@@ -29,6 +30,9 @@ pub trait Delivery: Send + Sync + 'static {
 
     /// Whether a recipient is taken: a positive reply accepts it.
     fn admit(&self, session: &mut Self::Session, envelope: &Envelope, recipient: &Recipient) -> Reply;
+
+    /// Whether somebody may be answered, so that it is worth while to find out who sent the message.
+    fn may_answer(&self, session: &Self::Session, envelope: &Envelope, body: &[u8]) -> bool;
 
     /// Delivers a message to the accepted recipients: one reply for each, in order.
     fn deliver(
@@ -85,6 +89,15 @@ impl Delivery for Deliver {
 
     fn admit(&self, session: &mut Session, envelope: &Envelope, recipient: &Recipient) -> Reply {
         self.admit_one(session, envelope, recipient)
+    }
+
+    /// A response is on, and nothing in the header forbids an answer (RFC 3834 §2): lists and machines cost no questions.
+    fn may_answer(&self, session: &Session, envelope: &Envelope, body: &[u8]) -> bool {
+        let view = self.store.view();
+        let on = |target: &Resolved| view.vacation(target.account).is_ok_and(|response| response.enabled);
+        envelope.sender.is_some()
+            && session.targets.iter().any(on)
+            && guarded("a header", || Facts::of(body)).is_some_and(|facts| !facts.is_automatic())
     }
 
     async fn deliver(self: Arc<Self>, session: Session, envelope: Envelope, body: Vec<u8>) -> Vec<Reply> {

@@ -213,7 +213,7 @@ fn room_is_asked_for_when_the_size_is_announced() {
 
 #[test]
 fn mail_whose_parser_panics_is_filed_unread_and_not_answered() {
-    assert!(crate::message::guarded("a test", || panic!("on purpose")).is_none());
+    assert!(guarded("a test", || panic!("on purpose")).is_none());
     let bed = bed();
     let raw = b"Subject: x\r\n\r\nbody\r\n";
     let encoded = EncodedMessage::new(&bare_rows(raw));

@@ -1,5 +1,7 @@
 //! What is in a message: its rows and facts, the reply to it, and the results that are trusted.
 
+use std::sync::LazyLock;
+
 use super::bounded;
 use crate::message::auto::Facts;
 use crate::message::header::{body_offset, fields};
@@ -8,7 +10,7 @@ use crate::model::{
     Address, Client, Envelope, Identity, MessageRows, Recipient, Secrets, UtcMillis, VacationResponse, limits,
 };
 use crate::outbox::dsn;
-use crate::proof::{self, Policy};
+use crate::proof::{self, Key, Policy, Signer};
 use crate::query::{Needle, WORDS};
 use crate::store::EncodedMessage;
 use crate::store::row::{content_value, decode_content, decode_tokens};
@@ -218,14 +220,14 @@ pub fn results(data: &[u8]) {
     let sender = Address::from_parts("bob", "example.net");
     let mut held = false;
     for policy in [Policy::Off, Policy::FailOnly, Policy::Strict] {
-        let settings = proof::Settings { authserv_ids: vec!["mx.example.org".into()], policy };
+        let settings = proof::Settings { authserv_ids: vec!["mx.example.org".into()], policy, verifier: None };
         let found = proof::forged(data, Some(&sender), &settings);
         assert!(policy != Policy::Off || found.is_none());
         assert!(found.is_some() || !held, "held by the milder policy alone");
         assert!(found.as_ref().is_none_or(|why| why.len() < 1000 && !why.contains(char::is_control)));
         held = found.is_some();
         assert_eq!(proof::forged(data, None, &settings), None);
-        let nobody = proof::Settings { authserv_ids: Vec::new(), policy };
+        let nobody = proof::Settings { policy, ..proof::Settings::default() };
         assert_eq!(proof::forged(data, Some(&sender), &nobody), None);
         let strange = b"Received: from a by mx.example.org\r\nReceived: from b by evil.example\r\n";
         let below = proof::forged(&[strange, data].concat(), Some(&sender), &settings);
@@ -236,3 +238,29 @@ pub fn results(data: &[u8]) {
         assert_eq!(failed.is_some(), policy != Policy::Off);
     }
 }
+
+/// A DKIM signature on any message: fields of their own, the same for all that a reader sees alike, and none without a From.
+pub fn sign(data: &[u8]) {
+    static SIGNER: LazyLock<Signer> = LazyLock::new(|| {
+        let key = |selector| Key::new("example.org", selector, KEY).unwrap();
+        Signer::new(vec![key("one"), key("two")])
+    });
+    let data = bounded(data);
+    let from = b"From: Ann <ann@example.org>\r\n";
+    let made = SIGNER.sign(&[from, data].concat()).unwrap();
+    assert_eq!(made.is_some(), !fields(data).any(|field| field.is("From")));
+    let Some(made) = made else { return };
+    assert_eq!(names(&made), ["DKIM-Signature", "DKIM-Signature"], "{}", made.escape_ascii());
+    assert_eq!(body_offset(&made), made.len());
+    assert!(made.is_ascii() && made.split(|octet| *octet == b'\n').all(|line| line.len() <= 998));
+    assert_eq!(
+        SIGNER.sign(data).unwrap().is_some(),
+        SIGNER.sign(&[b"Received: x\r\n", data].concat()).unwrap().is_some()
+    );
+}
+
+/// A key for this alone.
+const KEY: &[u8] = b"-----BEGIN PRIVATE KEY-----
+MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g
+-----END PRIVATE KEY-----
+";

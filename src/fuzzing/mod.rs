@@ -14,7 +14,7 @@ mod text;
 mod transfer;
 mod truth;
 
-pub use mail::{message, reply, results, search};
+pub use mail::{message, reply, results, search, sign};
 pub use protocols::{address, command, dot, jmap, lmtp};
 pub use questions::filter;
 pub use rows::{fold, key, row};
@@ -45,6 +45,7 @@ pub const BODIES: &[(&str, Body)] = &[
     ("results", results),
     ("row", row),
     ("search", search),
+    ("sign", sign),
     ("store", store),
 ];
 

@@ -155,6 +155,7 @@ replays! {
     results: 200,
     row: 300,
     search: 200,
+    sign: 100,
     store: 60,
 }
 

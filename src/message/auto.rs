@@ -66,6 +66,14 @@ impl Facts {
         facts
     }
 
+    /// Whether anything here forbids an automatic answer.
+    #[must_use]
+    pub fn is_automatic(&self) -> bool {
+        [&self.auto_submitted, &self.list, &self.precedence, &self.suppress, &self.report]
+            .into_iter()
+            .any(Option::is_some)
+    }
+
     fn read(&mut self, field: &Field<'_>) {
         let evidence = || {
             let line = format!("{}: {}", String::from_utf8_lossy(field.name), field.unfolded());

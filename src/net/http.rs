@@ -269,8 +269,7 @@ pub fn taken<D: Delivery>(deliver: Arc<D>, settings: Live<LmtpSettings>) -> Arc<
         let settings = settings.get();
         let mut session = D::Session::default();
         let size = Some(message.len() as u64);
-        let forged = proof::forged(&message, sender.as_ref(), &settings.proof);
-        let mut envelope = Envelope { sender, size, lhlo: "localhost".into(), forged, ..Envelope::default() };
+        let mut envelope = Envelope { sender, size, lhlo: "localhost".into(), ..Envelope::default() };
         let mut replies: Vec<(Address, Option<Reply>)> = Vec::new();
         for recipient in recipients.into_iter().map(Recipient::plain) {
             let reply = if size > Some(settings.max_message) {
@@ -289,7 +288,12 @@ pub fn taken<D: Delivery>(deliver: Arc<D>, settings: Live<LmtpSettings>) -> Arc<
         let taken = if envelope.recipients.is_empty() {
             Vec::new()
         } else {
-            runtime.block_on(Arc::clone(&deliver).deliver(session, envelope, message))
+            runtime.block_on(async {
+                if deliver.may_answer(&session, &envelope, &message) {
+                    envelope.forged = proof::examine(&message, &envelope, &settings.proof).await;
+                }
+                Arc::clone(&deliver).deliver(session, envelope, message).await
+            })
         };
         let mut taken = taken.into_iter();
         let lost = || Reply::new(451, [4, 3, 0], "no answer from the mail store");

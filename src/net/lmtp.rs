@@ -224,7 +224,9 @@ impl<D: Delivery> Driver<D> {
     /// One reply for each accepted recipient, whatever happens.
     async fn hand_over(&self, transaction: D::Session, mut envelope: Envelope, octets: Vec<u8>) -> Vec<Reply> {
         let count = envelope.recipients.len();
-        envelope.forged = proof::forged(&octets, envelope.sender.as_ref(), &self.settings.proof);
+        if self.deliver.may_answer(&transaction, &envelope, &octets) {
+            envelope.forged = proof::examine(&octets, &envelope, &self.settings.proof).await;
+        }
         let mut replies = Arc::clone(&self.deliver).deliver(transaction, envelope, octets).await;
         replies.resize(count, Reply::new(451, [4, 3, 0], "no answer from the mail store"));
         replies

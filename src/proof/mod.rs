@@ -1,23 +1,34 @@
-//! L2: who really sent it.
+//! L2: who really sent it; and, for what we send ourselves, who we are.
 //!
-//! What a trusted server in front of us found and wrote down (`results`, RFC 8601) is believed; `judge` says by the policy
-//! whether that makes the envelope sender a forger, for it is where a reply would go.
+//! What a trusted server in front of us found and wrote down (`results`, RFC 8601) is believed; where none wrote anything, and
+//! the site wants it, we look ourselves (`verify`). `judge` says by the policy whether what was found makes the envelope
+//! sender a forger, for it is where a reply would go. `sign` puts our own signatures on what we send. This room alone names
+//! mail-auth.
 
+mod client;
 mod domain;
 mod judge;
 mod results;
+mod sign;
+mod verify;
 
 pub use judge::Policy;
+pub use sign::{Algorithm, Key, SignError, Signer, generate};
+pub use verify::{Verifier, VerifySettings};
 
-use crate::model::Address;
+use std::sync::Arc;
+
+use crate::model::{Address, Envelope};
 
 /// Whose results are believed, and what they must say.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// The authserv-ids; none: nothing is believed, and nobody is taken for a forger.
+    /// The authserv-ids.
     pub authserv_ids: Vec<String>,
     /// What they must say.
     pub policy: Policy,
+    /// Looks where no trusted server wrote anything. Without one, and without authserv-ids, nobody is taken for a forger.
+    pub verifier: Option<Arc<Verifier>>,
 }
 
 /// Why the envelope sender is taken for forged by what trusted servers wrote, if it is.
@@ -29,3 +40,23 @@ pub fn forged(raw: &[u8], sender: Option<&Address>, settings: &Settings) -> Opti
     }
     judge::judge(&results::trusted(raw, &settings.authserv_ids), sender, settings.policy)
 }
+
+/// Why the envelope sender is taken for forged, if it is: by what trusted servers wrote; where they wrote nothing about SPF,
+/// DKIM or DMARC, by own verification, within its time-out.
+pub async fn examine(raw: &[u8], envelope: &Envelope, settings: &Settings) -> Option<String> {
+    let (Some(verifier), Some(sender)) = (&settings.verifier, &envelope.sender) else {
+        return forged(raw, envelope.sender.as_ref(), settings);
+    };
+    if settings.policy == Policy::Off {
+        return None;
+    }
+    let written = results::trusted(raw, &settings.authserv_ids);
+    if written.iter().any(|one| ["spf", "dkim", "dmarc"].contains(&one.method.as_str())) {
+        return judge::judge(&written, sender, settings.policy);
+    }
+    let client = client::client(raw, envelope, &settings.authserv_ids);
+    verifier.forged(raw, sender, client.as_ref(), settings.policy).await
+}
+
+#[cfg(test)]
+mod tests;

@@ -39,6 +39,16 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
+    /// A verdict of our own.
+    pub(super) fn of(method: &str, result: &str, properties: &[(&str, &str)]) -> Self {
+        Self {
+            method: method.into(),
+            result: result.into(),
+            reason: None,
+            properties: properties.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+        }
+    }
+
     /// Whether it says this of that method.
     pub(super) fn is(&self, method: &str, result: &str) -> bool {
         self.method == method && self.result == result
@@ -67,7 +77,7 @@ pub(super) fn trusted(raw: &[u8], ids: &[String]) -> Vec<Verdict> {
 }
 
 /// The fields that stand above the first Received field which is not the site's own, and the site's Received fields.
-fn own_fields<'a>(raw: &'a [u8], ids: &'a [String]) -> impl Iterator<Item = Field<'a>> {
+pub(super) fn own_fields<'a>(raw: &'a [u8], ids: &'a [String]) -> impl Iterator<Item = Field<'a>> {
     let mut topmost = true;
     fields(raw).take_while(move |field| {
         if !field.is("Received") {

@@ -3,6 +3,7 @@
 //! `send` speaks SMTP; `worker` decides what to send when, and keeps the store true to what was done.
 
 mod send;
+mod signed;
 mod worker;
 
 pub use send::{Relay, Tls};

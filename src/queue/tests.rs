@@ -120,7 +120,7 @@ fn start(store: &Store, port: u16) -> (oneshot::Sender<()>, tokio::task::JoinHan
         hostname: "mx.example".into(),
         patience: Duration::from_secs(5),
     };
-    let settings = Settings { relay, concurrency: 4, relay_pause: Duration::from_millis(20) };
+    let settings = Settings { relay, concurrency: 4, signer: None, relay_pause: Duration::from_millis(20) };
     let (stop, stopped) = oneshot::channel();
     let queue = Queue::new(store.clone(), Live::new(settings));
     (stop, tokio::spawn(queue.run(async { drop(stopped.await) })))

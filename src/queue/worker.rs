@@ -11,8 +11,10 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::send::{Attempt, Relay, send};
+use super::signed::signed;
 use crate::model::{AccountId, Action, ActionId, ActionState, DataType, Live, UtcMillis};
 use crate::outbox::{Next, follow, recover, too_late};
+use crate::proof::Signer;
 use crate::store::{Error, Store};
 
 /// What a site sets.
@@ -22,6 +24,8 @@ pub struct Settings {
     pub relay: Relay,
     /// Actions under way at once.
     pub concurrency: usize,
+    /// Signs what goes out.
+    pub signer: Option<Arc<Signer>>,
     /// First wait after the relay was found out of order; it doubles up to 64 times this.
     pub relay_pause: Duration,
 }
@@ -117,7 +121,7 @@ impl Queue {
                         let room = if failures > 0 { room.min(1).saturating_sub(under_way.len()) } else { room };
                         for key in ready.into_iter().take(room) {
                             claimed.insert(key);
-                            under_way.spawn(carry_out(self.store.clone(), settings.relay.clone(), key));
+                            under_way.spawn(carry_out(self.store.clone(), Arc::clone(&settings), key));
                         }
                         wait = next.map_or(wait, |next| next.since(now).min(wait));
                     }
@@ -190,7 +194,7 @@ impl Queue {
 }
 
 /// One attempt at one action, and its record.
-async fn carry_out(store: Store, relay: Relay, key: Key) -> (Key, Came) {
+async fn carry_out(store: Store, settings: Arc<Settings>, key: Key) -> (Key, Came) {
     let (account, id) = key;
     let action = match store.view().action(account, id) {
         Ok(Some(action)) => action,
@@ -215,7 +219,9 @@ async fn carry_out(store: Store, relay: Relay, key: Key) -> (Key, Came) {
         return (key, keep(&store, account, &action, next).await);
     }
     let begun = Action { state: ActionState::Attempting, ..action.clone() };
-    let attempt = send(&relay, &action, || async {
+    // Kept is what was composed: each attempt signs anew, with the keys of its time.
+    let outgoing = Action { message: signed(settings.signer.as_deref(), &action, &action.message), ..action.clone() };
+    let attempt = send(&settings.relay, &outgoing, || async {
         let (_, ticket) = store.commit(account, |txn| txn.update_action(&begun)).map_err(|error| error.to_string())?;
         ticket.wait().await.map_err(|error| error.to_string())
     })

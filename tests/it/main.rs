@@ -24,6 +24,8 @@ mod cli;
 mod corpus;
 mod crash;
 mod delivery;
+#[allow(dead_code, reason = "the tests of `proof` in the library ask it for more")]
+mod dns;
 #[cfg(feature = "rocksdb")]
 mod full;
 mod import;
@@ -34,6 +36,7 @@ mod metrics;
 mod mta;
 mod owner;
 mod postfix;
+mod proof;
 mod query;
 mod reload;
 mod sieve;

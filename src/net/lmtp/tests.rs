@@ -20,6 +20,10 @@ impl Delivery for Kept {
         }
     }
 
+    fn may_answer(&self, (): &(), _: &Envelope, _: &[u8]) -> bool {
+        true
+    }
+
     async fn deliver(self: Arc<Self>, (): (), envelope: Envelope, body: Vec<u8>) -> Vec<Reply> {
         sleep(Duration::from_millis(20)).await;
         let text = format!("{} octets", body.len());

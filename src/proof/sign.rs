@@ -1,0 +1,262 @@
+//! DKIM signatures on what we send (RFC 6376; Ed25519 by RFC 8463), for the domain of From.
+//!
+//! A domain may have several keys: each makes a signature of its own over the same message, so that those who know Ed25519
+//! and those who know RSA alone are both served, and so that a key can be changed with two of them in the zone.
+//!
+//! What is signed is what a reader sees and a program goes by (RFC 6376 §5.4.1), named once more than it is there, absent
+//! fields too: whoever adds a second From or a Subject breaks the signature (§8.15). Not signed is what servers on the way
+//! change (Received, Return-Path) and the length of the body, which would let others add to it (§8.2). Both
+//! canonicalisations are relaxed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der};
+use aws_lc_rs::rsa;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use mail_auth::crypto::{DkimKey, Ed25519Key, RsaKey, Sha256};
+use mail_auth::dkim::DkimSigner;
+use mail_auth::headers::HeaderWriter as _;
+use mail_auth::signer::Ready;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject as _;
+
+use super::domain::folded;
+use crate::message::header::fields;
+use crate::message::parse::addresses;
+
+/// The fields that are signed, each once more than it is there.
+const SIGNED: [&str; 13] = [
+    "From",
+    "Reply-To",
+    "Subject",
+    "Date",
+    "To",
+    "Cc",
+    "Message-ID",
+    "In-Reply-To",
+    "References",
+    "MIME-Version",
+    "Content-Type",
+    "Content-Transfer-Encoding",
+    "Auto-Submitted",
+];
+
+/// Octets of the shortest RSA key that is taken: what verifiers must take is 1024 bits and more (RFC 8301 §3.2).
+const RSA_OCTETS: usize = 128;
+
+/// What a key is made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Algorithm {
+    /// `rsa-sha256`: everybody can verify it.
+    Rsa,
+    /// `ed25519-sha256` (RFC 8463): short and quick, and not everybody can verify it.
+    Ed25519,
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Rsa => "rsa",
+            Self::Ed25519 => "ed25519",
+        })
+    }
+}
+
+/// A new private key, in PEM (PKCS #8). `bits` is for RSA: 2048, 3072 or 4096.
+///
+/// # Errors
+/// Says what is wrong with `bits`, or that the system gave no randomness.
+pub fn generate(algorithm: Algorithm, bits: u32) -> Result<String, String> {
+    let failed = |_| "the key could not be made".to_owned();
+    let der = match algorithm {
+        Algorithm::Ed25519 => Ed25519Key::generate_pkcs8().map_err(|error| error.to_string())?,
+        Algorithm::Rsa => {
+            let size = match bits {
+                2048 => rsa::KeySize::Rsa2048,
+                3072 => rsa::KeySize::Rsa3072,
+                4096 => rsa::KeySize::Rsa4096,
+                _ => return Err(format!("{bits} bits: RSA keys have 2048, 3072 or 4096")),
+            };
+            let pair = rsa::KeyPair::generate(size).map_err(failed)?;
+            let der: Pkcs8V1Der<'_> = pair.as_der().map_err(failed)?;
+            der.as_ref().to_vec()
+        }
+    };
+    let text = STANDARD.encode(der);
+    let lines: Vec<&str> = text.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok()).collect();
+    Ok(format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n")))
+}
+
+/// One key of a domain.
+pub struct Key {
+    domain: String,
+    selector: String,
+    algorithm: Algorithm,
+    /// As the record has it: RSA in the form of X.509, Ed25519 as it is.
+    public: Vec<u8>,
+    signer: DkimSigner<DkimKey, Ready>,
+}
+
+impl Key {
+    /// A key of PEM: PKCS #8, or PKCS #1 for RSA.
+    ///
+    /// # Errors
+    /// Says what is wrong with it.
+    pub fn new(domain: &str, selector: &str, pem: &[u8]) -> Result<Self, String> {
+        let (domain, selector) = (folded(domain), folded(selector));
+        let der = PrivateKeyDer::from_pem_slice(pem).map_err(|error| format!("no private key in PEM: {error}"))?;
+        let ed25519 = match &der {
+            PrivateKeyDer::Pkcs8(der) => Ed25519Key::from_pkcs8_maybe_unchecked_der(der.secret_pkcs8_der()).ok(),
+            _ => None,
+        };
+        let (algorithm, public, key) = if let Some(key) = ed25519 {
+            (Algorithm::Ed25519, key.public_key(), DkimKey::from(key))
+        } else {
+            let key = RsaKey::<Sha256>::from_key_der(der)
+                .map_err(|error| format!("neither an Ed25519 nor an RSA key of PKCS #8 or #1: {error}"))?;
+            let public = key.public_key();
+            if public.len() < RSA_OCTETS {
+                return Err("an RSA key of less than 1024 bits, which nobody need verify (RFC 8301 §3.2)".into());
+            }
+            (Algorithm::Rsa, subject_public_key_info(&public), DkimKey::from(key))
+        };
+        let signer = DkimSigner::from_key(key)
+            .domain(domain.clone())
+            .selector(selector.clone())
+            .headers(SIGNED.into_iter().chain(SIGNED));
+        Ok(Self { domain, selector, algorithm, public, signer })
+    }
+
+    /// The domain that it signs for, in lower-case A-labels.
+    #[must_use]
+    pub fn domain(&self) -> &str {
+        &self.domain
+    }
+
+    /// Its selector.
+    #[must_use]
+    pub fn selector(&self) -> &str {
+        &self.selector
+    }
+
+    /// What it is made for.
+    #[must_use]
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// The name of its record (RFC 6376 §3.6.2.1), without the root's dot.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}._domainkey.{}", self.selector, self.domain)
+    }
+
+    /// The text of its record (§3.6.1).
+    #[must_use]
+    pub fn record(&self) -> String {
+        format!("v=DKIM1; k={}; p={}", self.algorithm, STANDARD.encode(&self.public))
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Key({} {})", self.name(), self.algorithm)
+    }
+}
+
+/// `SubjectPublicKeyInfo` (RFC 5280 §4.1) of an `RSAPublicKey`, as all publish it.
+fn subject_public_key_info(public: &[u8]) -> Vec<u8> {
+    // OBJECT IDENTIFIER rsaEncryption, NULL.
+    const RSA_ENCRYPTION: [u8; 13] = [0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00];
+    let bits = [&[0], public].concat();
+    der(0x30, &[der(0x30, &RSA_ENCRYPTION), der(0x03, &bits)].concat())
+}
+
+/// A value of DER: tag, length, content.
+fn der(tag: u8, content: &[u8]) -> Vec<u8> {
+    let length = content.len().to_be_bytes();
+    let short: Vec<u8> = length.into_iter().skip_while(|octet| *octet == 0).collect();
+    let mut out = vec![tag];
+    match (short.as_slice(), content.len()) {
+        ([one], ..128) => out.push(*one),
+        ([], _) => out.push(0),
+        (many, _) => {
+            out.push(0x80 | u8::try_from(many.len()).unwrap_or_default());
+            out.extend(many);
+        }
+    }
+    out.extend(content);
+    out
+}
+
+/// Why a message has no signature that it should have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{selector}._domainkey.{domain}: {problem}")]
+pub struct SignError {
+    /// Whose key failed.
+    pub domain: String,
+    /// Which.
+    pub selector: String,
+    /// How.
+    pub problem: String,
+}
+
+/// Signs for the domains that have keys.
+#[derive(Debug, Default)]
+pub struct Signer {
+    keys: BTreeMap<String, Vec<Key>>,
+}
+
+impl PartialEq for Signer {
+    fn eq(&self, other: &Self) -> bool {
+        self.keys().map(|key| (key.name(), &key.public)).eq(other.keys().map(|key| (key.name(), &key.public)))
+    }
+}
+
+impl Eq for Signer {}
+
+impl Signer {
+    /// A signer with these keys.
+    #[must_use]
+    pub fn new(keys: Vec<Key>) -> Self {
+        let mut signer = Self::default();
+        for key in keys {
+            signer.keys.entry(key.domain.clone()).or_default().push(key);
+        }
+        signer
+    }
+
+    /// All its keys, by domain.
+    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.keys.values().flatten()
+    }
+
+    /// The DKIM-Signature fields to put on top of a message, one for each key of the domain of From; `None` where that has
+    /// no key, or where there is not exactly one From.
+    ///
+    /// # Errors
+    /// The first key that could not sign; then there is no signature at all.
+    pub fn sign(&self, message: &[u8]) -> Result<Option<Vec<u8>>, SignError> {
+        let mut from = fields(message).filter(|field| field.is("From"));
+        let (Some(author), None) = (from.next(), from.next()) else { return Ok(None) };
+        let authors = addresses(author.value);
+        let domains =
+            authors.iter().filter_map(|author| author.email.rsplit_once('@').map(|(_, domain)| folded(domain)));
+        let Some(keys) = domains.filter_map(|domain| self.keys.get(&domain)).next() else { return Ok(None) };
+        let mut signatures = String::new();
+        for key in keys {
+            let made = key.signer.sign(message).map_err(|error| SignError {
+                domain: key.domain.clone(),
+                selector: key.selector.clone(),
+                problem: error.to_string(),
+            })?;
+            signatures.push_str(&made.to_header());
+        }
+        Ok(Some(signatures.into_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

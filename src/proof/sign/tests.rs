@@ -1,0 +1,145 @@
+use std::sync::LazyLock;
+
+use mail_auth::{AuthenticatedMessage, DkimResult};
+use proptest::prelude::*;
+
+use super::*;
+use crate::proof::tests::Zone;
+
+const MESSAGE: &str = "From: Ann <ann@Example.ORG>\r\nTo: bob@example.net\r\nSubject: Away\r\nDate: Thu, 01 Jan 2026 00:00:00 \
+                       +0000\r\nMessage-ID: <1@example.org>\r\nMIME-Version: 1.0\r\nContent-Type: text/plain\r\n\
+                       Auto-Submitted: auto-replied\r\n\r\nI am away.\r\n\r\n.\r\n";
+
+fn key(domain: &str, selector: &str, algorithm: Algorithm) -> Key {
+    Key::new(domain, selector, generate(algorithm, 2048).unwrap().as_bytes()).unwrap()
+}
+
+/// Made once: an RSA key takes its time.
+static BOTH: LazyLock<Signer> = LazyLock::new(both);
+
+fn both() -> Signer {
+    Signer::new(vec![key("example.org", "r", Algorithm::Rsa), key("Example.org", "e", Algorithm::Ed25519)])
+}
+
+/// What mail-auth says to each signature.
+async fn verified(zone: &Zone, message: &[u8]) -> Vec<bool> {
+    let asks = zone.asks();
+    let message = AuthenticatedMessage::parse(message).unwrap();
+    asks.verify_dkim(&message).await.iter().map(|one| one.result() == &DkimResult::Pass).collect()
+}
+
+fn sign(signer: &Signer, message: &str) -> Vec<u8> {
+    [signer.sign(message.as_bytes()).unwrap().unwrap(), message.as_bytes().to_vec()].concat()
+}
+
+#[tokio::test]
+async fn both_signatures_hold_and_guard_what_a_reader_sees() {
+    let (signer, zone) = (&BOTH, Zone::new());
+    signer.keys().for_each(|key| zone.key(key));
+    let made = sign(signer, MESSAGE);
+    assert_eq!(verified(&zone, &made).await, [true, true]);
+    let text = String::from_utf8(made).unwrap();
+    for wanted in ["a=rsa-sha256", "a=ed25519-sha256", "d=example.org", "s=r", "s=e", "c=relaxed/relaxed"] {
+        assert!(text.contains(wanted), "{wanted} in {text}");
+    }
+    assert!(!text.contains("l="), "the length of the body is not signed (RFC 6376 §8.2): {text}");
+    for (from, to, holds) in [
+        // Servers on the way may do that.
+        ("DKIM-Signature", "Received: from a by b\r\nDKIM-Signature", true),
+        ("Subject: Away", "Subject:   Away  ", true),
+        ("I am away.", "I  am away. ", true),
+        // And nobody this: RFC 6376 §8.15.
+        ("From:", "From: eve@example.com\r\nFrom:", false),
+        ("\r\nTo:", "\r\nCc: eve@example.com\r\nTo:", false),
+        ("\r\nTo:", "\r\nReply-To: eve@example.com\r\nTo:", false),
+        ("\r\nTo:", "\r\nSubject: Buy\r\nTo:", false),
+        ("Subject: Away", "Subject: Aweigh", false),
+        ("bob@", "eve@", false),
+        ("auto-replied", "no", false),
+        ("I am away.", "I am here.", false),
+        ("\r\n.\r\n", "\r\n.\r\nBuy.\r\n", false),
+    ] {
+        let changed = text.replacen(from, to, 1);
+        assert_ne!(changed, text, "{from}");
+        assert_eq!(verified(&zone, changed.as_bytes()).await, [holds, holds], "{from:?} to {to:?}");
+    }
+}
+
+#[test]
+fn whose_mail_is_signed() {
+    let signer = both();
+    for (from, signed) in [
+        ("From: ann@example.org", true),
+        ("from:\r\n \"a, b <x@evil.example>\" <ann@EXAMPLE.org>", true),
+        ("From: eve@evil.example, ann@example.org", true),
+        ("From: ann@sub.example.org", false),
+        ("From: ann@example.com", false),
+        ("From: example.org", false),
+        ("From: ann@example.org\r\nFrom: eve@evil.example", false),
+        ("From:", false),
+        ("Subject: x", false),
+        ("Sender: ann@example.org", false),
+    ] {
+        let message = format!("{from}\r\nTo: b@example.net\r\n\r\nx\r\n");
+        assert_eq!(signer.sign(message.as_bytes()).unwrap().is_some(), signed, "{from}");
+    }
+    assert_eq!(Signer::default().sign(MESSAGE.as_bytes()), Ok(None));
+    let international = Signer::new(vec![key("bücher.example", "s", Algorithm::Ed25519)]);
+    assert!(international.sign(b"From: a@xn--bcher-kva.example\r\n\r\nx").unwrap().is_some());
+    assert!(international.sign("From: a@BÜCHER.example\r\n\r\nx".as_bytes()).unwrap().is_some());
+}
+
+#[test]
+fn signers_are_equal_by_their_keys() {
+    let pem = generate(Algorithm::Ed25519, 0).unwrap();
+    let of = |selector: &str| Signer::new(vec![Key::new("example.org", selector, pem.as_bytes()).unwrap()]);
+    assert_eq!(of("a"), of("a"));
+    assert_ne!(of("a"), of("b"));
+    assert_ne!(both(), both());
+}
+
+#[test]
+fn keys_and_their_records() {
+    let rsa = key("Example.org", "S1", Algorithm::Rsa);
+    assert_eq!((rsa.name().as_str(), rsa.algorithm()), ("s1._domainkey.example.org", Algorithm::Rsa));
+    let record = rsa.record();
+    // SubjectPublicKeyInfo of 2048 bits, as every tool writes it.
+    assert!(record.starts_with("v=DKIM1; k=rsa; p=MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA"), "{record}");
+    let record = key("example.org", "e", Algorithm::Ed25519).record();
+    assert_eq!(record.strip_prefix("v=DKIM1; k=ed25519; p=").unwrap().len(), 44, "{record}");
+    assert!(generate(Algorithm::Rsa, 1024).unwrap_err().contains("2048, 3072 or 4096"));
+    // An elliptic curve of TLS is no key for DKIM; nor is a certificate, or nothing.
+    let curve = include_bytes!("../../../tests/tls/one.key.pem");
+    assert!(Key::new("example.org", "s", curve).unwrap_err().contains("neither an Ed25519 nor an RSA key"));
+    let certificate = include_bytes!("../../../tests/tls/one.cert.pem");
+    assert!(Key::new("example.org", "s", certificate).unwrap_err().contains("no private key"));
+    assert!(Key::new("example.org", "s", b"").is_err());
+    assert!(!format!("{rsa:?}").contains("PRIVATE"), "{rsa:?}");
+}
+
+#[test]
+fn lengths_of_der() {
+    for (length, wanted) in
+        [(0, &[0x04, 0][..]), (127, &[0x04, 127]), (128, &[0x04, 0x81, 128]), (300, &[0x04, 0x82, 1, 44])]
+    {
+        let made = der(0x04, &vec![7; length]);
+        assert_eq!((made.get(..wanted.len()).unwrap(), made.len()), (wanted, wanted.len() + length));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Whatever a message holds, its signatures hold, and are header lines of their own.
+    #[test]
+    fn any_message(subject in "[ -~]{0,100}", body in "([ -~\t]{0,30}\r\n){0,5}[ -~]{0,9}") {
+        let (signer, zone) = (&BOTH, Zone::new());
+        signer.keys().for_each(|key| zone.key(key));
+        let message = format!("From: ann@example.org\r\nSubject: {subject}\r\n\r\n{body}");
+        let made = sign(signer, &message);
+        let fields = signer.sign(message.as_bytes()).unwrap().unwrap();
+        prop_assert!(fields.ends_with(b"\r\n") && fields.split(|octet| *octet == b'\n').all(|line| line.len() <= 998));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        prop_assert_eq!(runtime.block_on(verified(&zone, &made)), [true, true]);
+    }
+}
