@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub use super::life::{Destroy, Flag, Move, Purge, Restore};
 pub use super::mailbox::MailboxCommand;
+pub use super::queue::{Chosen, Item, QueueCommand, Which};
 use super::transfer::{Export, Import};
 pub use super::vacation::args::{
     Audience, Circle, VacationCommand, VacationLog, VacationReport, VacationSet, VacationText, Words,
@@ -67,7 +68,7 @@ pub enum Command {
     /// List, make and change mailboxes.
     #[command(subcommand)]
     Mailbox(MailboxCommand),
-    /// Look at replies on their way out.
+    /// Look at what is on its way out, and do something about it.
     #[command(subcommand)]
     Queue(QueueCommand),
     /// Make keys for DKIM signatures, and show what the zone must say about them.
@@ -304,31 +305,6 @@ pub enum MailCommand {
     Restore(Restore),
     /// List what can be restored, or purge it before its time.
     Purge(Purge),
-}
-
-/// `queue`
-#[derive(Debug, Subcommand)]
-pub enum QueueCommand {
-    /// List what waits to be sent.
-    List {
-        /// Of this account alone.
-        #[arg(long, short, value_name = "ACCOUNT")]
-        account: Option<String>,
-    },
-    /// Try now.
-    Retry(QueueItem),
-    /// Drop one unsent.
-    Remove(QueueItem),
-}
-
-/// One of the queue.
-#[derive(Debug, Args)]
-pub struct QueueItem {
-    /// Whose.
-    #[command(flatten)]
-    pub whose: Whose,
-    /// Its id, as `queue list` shows it.
-    pub action: String,
 }
 
 /// `deliver`

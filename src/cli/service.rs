@@ -209,7 +209,7 @@ impl Service {
     /// restart: the store, the listeners, and where the log goes.
     ///
     /// # Errors
-    /// Why certificate or keys cannot be had; then nothing has changed.
+    /// Why certificate, keys or password cannot be had; then nothing has changed.
     pub fn reload(&mut self, new: Config) -> Result<Vec<&'static str>, String> {
         let waiting = self.config.waiting(&new);
         let config = self.config.reloaded(new);

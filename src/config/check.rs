@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::load::Fault;
-use super::{Config, Listener};
+use super::{Config, Listener, Tls};
 use crate::model::address::domain_is_well_formed;
 use crate::model::{Address, clock, limits};
 use crate::trace;
@@ -76,15 +76,7 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<Fault> {
             "write an IANA name such as \"Europe/Berlin\"",
         );
     }
-    if config.relay.concurrency == 0 {
-        fault("relay", "concurrency", "nothing would be sent".into(), "write at least 1");
-    }
-    if config.relay.pause.0.is_zero() {
-        fault("relay", "pause", "the relay would be hammered".into(), "write \"15s\"");
-    }
-    if config.relay.timeout.0 < Duration::from_secs(1) {
-        fault("relay", "timeout", "shorter than a second".into(), "write \"60s\"");
-    }
+    relay(config, &mut fault);
     if config.verify.timeout.0 < Duration::from_secs(1) || config.verify.timeout.0 > Duration::from_secs(60) {
         let problem = "no name server is that quick, or Postfix would wait too long".into();
         fault("verify", "timeout", problem, "write from \"1s\" to \"60s\"");
@@ -160,6 +152,58 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<Fault> {
         fault("limits", "body-in-memory", "larger than in-flight".into(), "write less, such as \"256 KiB\"");
     }
     faults
+}
+
+/// `[relay]` and `[queue]`.
+fn relay(config: &Config, fault: &mut dyn FnMut(&str, &str, String, &str)) {
+    let (relay, second) = (&config.relay, Duration::from_secs(1));
+    let mut numbers = |table: &str, key: &str, is_wrong: bool, problem: &str, remedy: &str| {
+        if is_wrong {
+            fault(table, key, problem.into(), remedy);
+        }
+    };
+    let (first, longest) = (config.queue.retry_first.0, config.queue.retry_longest.0);
+    for (table, key, is_wrong, problem, remedy) in [
+        ("relay", "concurrency", relay.concurrency == 0, "nothing would be sent", "write at least 1"),
+        ("relay", "recipients", relay.recipients == 0, "nothing would be sent", "write at least 1"),
+        (
+            "relay",
+            "messages-per-connection",
+            relay.messages_per_connection == 0,
+            "nothing would be sent",
+            "write at least 1: a connection for each message",
+        ),
+        ("relay", "pause", relay.pause.0.is_zero(), "the relay would be hammered", "write \"15s\""),
+        ("relay", "timeout", relay.timeout.0 < second, "shorter than a second", "write \"60s\""),
+        ("queue", "retry-first", first < second, "those who refuse would be hammered", "write \"1m\""),
+        ("queue", "retry-longest", longest < first, "shorter than retry-first", "write \"1h\""),
+        (
+            "queue",
+            "submissions",
+            config.queue.submissions.0 < HOUR,
+            "too short: nobody could look what became of them",
+            "write at least \"1h\"",
+        ),
+    ] {
+        numbers(table, key, is_wrong, problem, remedy);
+    }
+    if relay.user.is_some() != relay.password_file.is_some() {
+        let (have, lack) = if relay.user.is_some() { ("user", "password-file") } else { ("password-file", "user") };
+        fault("relay", have, format!("set without {lack}"), "set both, or neither for no AUTH");
+    }
+    if relay.socket.is_some() && relay.tls_name.is_none() && matches!(relay.tls, Tls::Required | Tls::Implicit) {
+        let problem = "a Unix socket has no name for a certificate to hold".into();
+        fault("relay", "tls", problem, "write \"none\", for it does not leave the machine; or name a tls-name");
+    }
+    let is_local = relay.socket.is_some()
+        || relay.host == "localhost"
+        || relay.host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    let is_secret = is_local || matches!(relay.tls, Tls::Required | Tls::Implicit) || relay.password_in_the_clear;
+    if relay.password_file.is_some() && !is_secret {
+        let problem = "whoever listens on the way to the relay could have it".into();
+        let remedy = "write tls = \"required\" or \"implicit\" (or password-in-the-clear = true, if it must be)";
+        fault("relay", "password-file", problem, remedy);
+    }
 }
 
 /// The line on which a key of a table is set, or its first element or its table begins.

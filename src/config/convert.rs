@@ -8,13 +8,13 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::{Authentication, Config, Listener, LogFormat, Mailboxes, OverQuota, Tls};
+use super::{Authentication, Config, Listener, LogFormat, Mailboxes, OverQuota, Protocol, Relay, Tls};
 use crate::model::{Address, limits};
 use crate::net::ceiling::Ceiling;
 use crate::net::http::ControlSettings;
 use crate::net::listen::Listen;
 use crate::net::lmtp::LmtpSettings;
-use crate::{account, deliver, proof, queue, trace, upkeep, vacation};
+use crate::{account, deliver, outbox, proof, queue, trace, upkeep, vacation};
 
 /// Where LMTP is served when the file does not say and systemd passes no socket: Postfix's chroot sees it.
 const LMTP_SOCKET: &str = "/var/spool/postfix/private/restante";
@@ -151,27 +151,70 @@ impl Config {
         Ok(Some(Arc::new(config)))
     }
 
-    /// How replies go out. Reads the keys that sign them.
+    /// How things go out. Reads the keys that sign them, the password and the certificates, where they are named.
     ///
     /// # Errors
-    /// What is wrong with a key.
+    /// What is wrong with them.
     pub fn queue_settings(&self) -> Result<queue::Settings, String> {
+        let Relay { host, port, .. } = &self.relay;
+        let place = match &self.relay.socket {
+            Some(path) => queue::Place::Unix(path.clone()),
+            None => queue::Place::Tcp { host: host.clone(), port: *port },
+        };
         Ok(queue::Settings {
             signer: self.signer()?,
             relay: queue::Relay {
-                host: self.relay.host.clone(),
-                port: self.relay.port,
+                place,
+                protocol: match self.relay.protocol {
+                    Protocol::Smtp => queue::Protocol::Smtp,
+                    Protocol::Lmtp => queue::Protocol::Lmtp,
+                },
                 tls: match self.relay.tls {
                     Tls::None => queue::Tls::None,
                     Tls::Opportunistic => queue::Tls::Opportunistic,
                     Tls::Required => queue::Tls::Required,
+                    Tls::Implicit => queue::Tls::Implicit,
                 },
+                authorities: self.relay.tls_ca.as_deref().map_or(Ok(Vec::new()), authorities)?,
+                tls_name: self.relay.tls_name.clone(),
+                login: self.login()?,
                 hostname: self.hostname(),
                 patience: self.relay.timeout.0,
+                recipients: self.relay.recipients,
+                messages: self.relay.messages_per_connection,
+                idle: self.relay.idle.0,
             },
             concurrency: self.relay.concurrency,
             relay_pause: self.relay.pause.0,
+            pace: outbox::Pace {
+                first: self.queue.retry_first.0,
+                longest: self.queue.retry_longest.0,
+                kept: self.queue.submissions.0,
+            },
         })
+    }
+
+    fn login(&self) -> Result<Option<queue::Login>, String> {
+        let (Some(user), Some(file)) = (&self.relay.user, &self.relay.password_file) else { return Ok(None) };
+        let of_file = |problem: &dyn std::fmt::Display, remedy: &str| {
+            format!("[relay] password-file {}: {problem}\n  {remedy}", file.display())
+        };
+        let readable = "name a file that the service's user can read";
+        let about = std::fs::metadata(file).map_err(|error| of_file(&error, readable))?;
+        if std::os::unix::fs::PermissionsExt::mode(&about.permissions()) & 0o007 != 0 {
+            let remedy = format!("chmod 0640 {0}; chgrp restante {0}", file.display());
+            return Err(of_file(&"everybody can read it", &remedy));
+        }
+        let text = std::fs::read_to_string(file).map_err(|error| of_file(&error, readable))?;
+        let password = text.trim_end_matches(['\r', '\n']);
+        if password.is_empty() || password.contains(['\r', '\n', '\0']) {
+            return Err(of_file(&"it does not hold one line", "write the password into it, and nothing else"));
+        }
+        Ok(Some(queue::Login {
+            user: user.clone(),
+            password: password.to_owned(),
+            in_the_clear: self.relay.password_in_the_clear,
+        }))
     }
 
     /// How long things are kept.
@@ -235,6 +278,17 @@ impl Config {
             ..new
         }
     }
+}
+
+fn authorities(file: &Path) -> Result<Vec<Vec<u8>>, String> {
+    let wrong = |problem: &dyn std::fmt::Display| {
+        let remedy = "name a PEM file of certificates that the service's user can read";
+        format!("[relay] tls-ca {}: {problem}\n  {remedy}", file.display())
+    };
+    let all: Vec<Vec<u8>> = CertificateDer::pem_file_iter(file)
+        .and_then(|all| all.map(|one| one.map(|one| one.to_vec())).collect())
+        .map_err(|error| wrong(&error))?;
+    if all.is_empty() { Err(wrong(&"no certificate is in it")) } else { Ok(all) }
 }
 
 fn unread(key: &str, file: &Path, error: &dyn std::fmt::Display) -> String {

@@ -37,8 +37,10 @@ pub struct Config {
     pub control: Control,
     /// Addresses and accounts.
     pub directory: Directory,
-    /// The way out for replies.
+    /// The way out.
     pub relay: Relay,
+    /// What waits to go out.
+    pub queue: Queue,
     /// The responder.
     pub vacation: Vacation,
     /// Own verification of senders.
@@ -166,7 +168,7 @@ impl Default for Directory {
     }
 }
 
-/// How the relay is spoken to.
+/// Whether the way to the relay is encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tls {
@@ -177,6 +179,19 @@ pub enum Tls {
     Opportunistic,
     /// STARTTLS with a certificate that holds, or nothing is sent.
     Required,
+    /// TLS from the first octet.
+    Implicit,
+}
+
+/// What the relay speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// RFC 5321.
+    #[default]
+    Smtp,
+    /// RFC 2033.
+    Lmtp,
 }
 
 /// `[relay]`
@@ -187,12 +202,32 @@ pub struct Relay {
     pub host: String,
     /// Its port.
     pub port: u16,
+    /// A Unix socket in their place.
+    pub socket: Option<PathBuf>,
+    /// What it speaks.
+    pub protocol: Protocol,
     /// TLS or not.
     pub tls: Tls,
+    /// PEM certificates that are believed in the place of the machine's.
+    pub tls_ca: Option<PathBuf>,
+    /// The name that its certificate must hold; `None` is its host.
+    pub tls_name: Option<String>,
+    /// Who we are to it.
+    pub user: Option<String>,
+    /// The file that holds our password.
+    pub password_file: Option<PathBuf>,
+    /// Whether the password may go unencrypted over a network.
+    pub password_in_the_clear: bool,
     /// Longest wait for one answer.
     pub timeout: Wait,
-    /// Replies under way at once.
+    /// Actions under way at once.
     pub concurrency: usize,
+    /// Recipients of one message in one go.
+    pub recipients: usize,
+    /// Messages of one connection.
+    pub messages_per_connection: u32,
+    /// How long a connection is kept that nobody uses.
+    pub idle: Wait,
     /// First pause after the relay was found out of order.
     pub pause: Wait,
 }
@@ -202,10 +237,42 @@ impl Default for Relay {
         Self {
             host: "127.0.0.1".into(),
             port: 25,
+            socket: None,
+            protocol: Protocol::Smtp,
             tls: Tls::Opportunistic,
+            tls_ca: None,
+            tls_name: None,
+            user: None,
+            password_file: None,
+            password_in_the_clear: false,
             timeout: Wait(Duration::from_secs(60)),
             concurrency: 4,
+            recipients: 100,
+            messages_per_connection: 100,
+            idle: Wait(Duration::from_secs(5)),
             pause: Wait(Duration::from_secs(15)),
+        }
+    }
+}
+
+/// `[queue]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Queue {
+    /// First wait after a temporary refusal.
+    pub retry_first: Wait,
+    /// The longest.
+    pub retry_longest: Wait,
+    /// How long it is known what became of a submission that was sent.
+    pub submissions: Wait,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self {
+            retry_first: Wait(Duration::from_secs(60)),
+            retry_longest: Wait(Duration::from_secs(3600)),
+            submissions: Wait(Duration::from_secs(30 * 24 * 3600)),
         }
     }
 }

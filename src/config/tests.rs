@@ -84,6 +84,11 @@ fn errors() {
             "[[dkim.keys]]\ndomain = \"a..b\"\nselector = \"a b\"\nfile = \"/c\"\n[[dkim.keys]]\ndomain = \"a..b\"\n\
              selector = \"a b\"\nfile = \"/d\"\n",
         ),
+        ("half of a login", "[relay]\nuser = \"ann\"\n"),
+        ("password in the clear", "[relay]\nhost = \"relay.example\"\nuser = \"ann\"\npassword-file = \"/p\"\n"),
+        ("nothing is sent", "[relay]\nconcurrency = 0\nrecipients = 0\nmessages-per-connection = 0\n"),
+        ("tls on a socket", "[relay]\nsocket = \"/s\"\ntls = \"required\"\n"),
+        ("waits", "[queue]\nretry-first = \"10s\"\nretry-longest = \"5s\"\nsubmissions = \"1m\"\n"),
         ("type", "[relay]\nport = \"smtp\"\n"),
         ("type, large", "[relay]\nport = 99999\n"),
         ("syntax", "[relay]\nport = = 3\n"),

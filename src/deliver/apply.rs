@@ -11,13 +11,14 @@ use crate::account::Resolved;
 use crate::message::{auto::Facts, guarded, rows_or_bare, trace};
 use crate::model::clock::Stopwatch;
 use crate::model::{
-    AccountId, Action, ActionId, ActionKind, ActionState, Address, Decision, EmailId, Envelope, MailboxUid, Recall,
-    Recipient, Role, ThreadKey, ToldKey, UtcMillis, Verdict, limits,
+    AccountId, Action, Address, Decision, EmailId, Envelope, MailboxUid, Recall, Recipient, Role, ThreadKey, UtcMillis,
+    Verdict, limits,
 };
-use crate::outbox::dsn::{Notification, delivered};
+use crate::outbox::dsn::{Reporter, delivered};
+use crate::outbox::{self, Queued};
 use crate::store::{EncodedMessage, Error, NewEmail, Ticket, Txn};
 use crate::trace::count::{self, Delivered};
-use crate::vacation::{Reason, Reply as Answer};
+use crate::vacation::Reason;
 use crate::wire::smtp::Reply;
 
 /// A commit on its way to the disk, and what to answer when it is there.
@@ -60,7 +61,7 @@ struct Job {
     prefix: Vec<u8>,
     mailbox: Option<MailboxUid>,
     plan: Plan,
-    notification: Option<Notification>,
+    notification: Option<Queued>,
 }
 
 impl Deliver {
@@ -196,7 +197,8 @@ fn notify(whole: &Whole<'_>, jobs: &mut BTreeMap<AccountId, Result<Job, Error>>)
         if !asked.is_empty() {
             let host = &whole.settings.hostname;
             let id = format!("d.{:016x}@{host}", nonce(whole.hash, account));
-            job.notification = Some(delivered(envelope, &asked, whole.raw, host, &id, whole.now));
+            let reporter = Reporter { hostname: host, message_id: &id, now: whole.now };
+            job.notification = delivered(envelope, &asked, whole.raw, None, &reporter);
         }
     }
 }
@@ -222,8 +224,8 @@ fn file(
         received_at: txn.now(),
     })?;
     txn.remember_delivery(hash, Some(email), &job.recipients)?;
-    if let (Some(notification), Some(sender)) = (&job.notification, &envelope.sender) {
-        txn.queue_action(notify_action(txn.now(), notification, sender, email));
+    if let Some(Queued { action, octets }) = &job.notification {
+        txn.queue_action(Action { email: Some(email), ..action.clone() }, octets)?;
     }
     let verdict = answer(txn, &job.plan, email)?;
     let decision = match &verdict {
@@ -233,26 +235,6 @@ fn file(
     let recipient = job.recipients.first().cloned().unwrap_or_else(|| Address::from_parts("", ""));
     txn.add_decision(&Decision { at: txn.now(), email, sender: envelope.sender.clone(), recipient, verdict });
     Ok(Filed::New { email, thread, decision })
-}
-
-fn notify_action(now: UtcMillis, notification: &Notification, sender: &Address, email: EmailId) -> Action {
-    Action {
-        id: ActionId(0),
-        kind: ActionKind::Notification,
-        state: ActionState::Waiting,
-        created: now,
-        due: now,
-        expires: now.after(limits::NOTIFICATION_KEPT),
-        attempts: 0,
-        last_error: None,
-        sender: None,
-        recipient: sender.clone(),
-        notify_never: true,
-        email: Some(email),
-        told: None,
-        message_id: notification.message_id.clone(),
-        message: notification.message.clone(),
-    }
 }
 
 /// The reply, unless the response changed or the sender was told since the plan was made.
@@ -272,33 +254,21 @@ fn answer(txn: &mut Txn<'_>, plan: &Plan, email: EmailId) -> Result<Verdict, Err
     if let Some(at) = txn.view().told_at(account, told, memory, now)? {
         return Ok(silent(Reason::AlreadyTold, &format!("told {at}")));
     }
-    let action = txn.queue_action(reply_action(now, reply, *told, email));
+    let queued = outbox::Reply {
+        recipient: reply.recipient.clone(),
+        email,
+        told: Some(*told),
+        until: reply.until,
+        message_id: reply.message_id.clone(),
+        message: reply.message.clone(),
+    };
+    let Queued { action, octets } = queued.queue(now);
+    let action = txn.queue_action(action, &octets)?;
     txn.remember_told(told, &reply.recipient, memory)?;
     if let (Some(rows), Some(fcc)) = (rows, &reply.fcc) {
         copy::file(txn, reply, fcc, rows)?;
     }
     Ok(Verdict::Answered(action))
-}
-
-fn reply_action(now: UtcMillis, reply: &Answer, told: ToldKey, email: EmailId) -> Action {
-    let stale = now.after(limits::REPLY_KEPT);
-    Action {
-        id: ActionId(0),
-        kind: ActionKind::Reply,
-        state: ActionState::Waiting,
-        created: now,
-        due: now,
-        expires: reply.until.map_or(stale, |end| end.min(stale)),
-        attempts: 0,
-        last_error: None,
-        sender: None,
-        recipient: reply.recipient.clone(),
-        notify_never: true,
-        email: Some(email),
-        told: Some(told),
-        message_id: reply.message_id.clone(),
-        message: reply.message.clone(),
-    }
 }
 
 /// What makes two transactions the same: the envelope sender, its length before it, and the message as received.

@@ -25,6 +25,11 @@ fn file() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v1.rows")
 }
 
+/// Whether a row holds how something is worded, or how long that is.
+fn worded(line: &str) -> bool {
+    line.starts_with("outbox ") || line.starts_with("outbox_messages ")
+}
+
 fn hex(octets: &[u8]) -> String {
     octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }
@@ -164,7 +169,7 @@ fn this_version_writes_the_format_that_it_says() {
     }
     let known: Vec<&str> = known.lines().collect();
     // How a reply is worded is not the format.
-    for (ours, theirs) in written.iter().zip(&known).filter(|(ours, _)| !ours.starts_with("outbox ")) {
+    for (ours, theirs) in written.iter().zip(&known).filter(|(ours, _)| !worded(ours)) {
         assert_eq!(ours, theirs, "the format has changed");
     }
     assert_eq!(written.len(), known.len());

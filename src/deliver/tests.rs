@@ -65,6 +65,11 @@ impl Bed {
         }
     }
 
+    /// The octets that an action of ann's sends.
+    fn sent(&self, action: &crate::model::Action) -> Vec<u8> {
+        self.store.view().action_message(self.ann, action).unwrap()
+    }
+
     fn clean(&self) {
         let breaches = self.store.check().unwrap();
         assert!(breaches.is_empty(), "{breaches:?}");
@@ -135,10 +140,7 @@ fn a_vacation_answers_once_and_says_why_not_the_next_time() {
     bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}2\n"));
     assert_eq!(bed.last_reason(), "answered");
     let actions = bed.store.view().outbox(bed.ann).unwrap();
-    assert_eq!(
-        (actions.len(), actions[0].recipient.to_string(), &actions[0].sender),
-        (1, "bob@example.net".into(), &None)
-    );
+    assert_eq!((actions.len(), actions[0].to_line(), &actions[0].sender), (1, "bob@example.net".into(), &None));
     bed.clock.advance(Duration::from_secs(60));
     bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}3\n"));
     assert_eq!(bed.last_reason(), "already-told");
@@ -293,8 +295,8 @@ fn a_success_notice_is_queued_once_where_it_was_asked_for() {
         assert_eq!(runtime.block_on(Arc::clone(&bed.deliver).deliver(session, envelope.clone(), body)).len(), 2);
     }
     let actions = bed.store.view().outbox(bed.ann).unwrap();
-    assert_eq!((actions.len(), actions[0].kind), (1, crate::model::ActionKind::Notification));
-    let text = String::from_utf8(actions[0].message.clone()).unwrap();
+    assert_eq!((actions.len(), actions[0].kind), (1, crate::model::ActionKind::Report));
+    let text = String::from_utf8(bed.store.view().action_message(bed.ann, &actions[0]).unwrap()).unwrap();
     assert!(text.contains("Final-Recipient: rfc822; ann@example.org") && !text.contains("lee@"), "{text}");
     bed.clean();
 }

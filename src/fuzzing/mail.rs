@@ -98,9 +98,10 @@ fn trace_is_whole(data: &[u8], facts: &Facts) {
     let made = trace::prefix(&envelope, &recipient, &recipient.address, "mx.example", &id, NOW);
     assert_eq!(names(&made), ["Return-Path", "Delivered-To", "Received"], "{}", made.escape_ascii());
     assert_eq!(body_offset(&made), made.len());
-    let told = dsn::delivered(&envelope, &[&recipient], data, "mx.example", "d.1@mx.example", NOW);
-    check_sent(&told.message, &envelope.sender.map(|sender| sender.to_string()).unwrap_or_default());
-    assert!(Facts::of(&told.message).auto_submitted.is_some() && Facts::of(&told.message).report.is_some());
+    let reporter = dsn::Reporter { hostname: "mx.example", message_id: "d.1@mx.example", now: NOW };
+    let Some(told) = dsn::delivered(&envelope, &[&recipient], data, None, &reporter) else { return };
+    check_sent(&told.octets, &envelope.sender.map(|sender| sender.to_string()).unwrap_or_default());
+    assert!(Facts::of(&told.octets).auto_submitted.is_some() && Facts::of(&told.octets).report.is_some());
 }
 
 fn names(raw: &[u8]) -> Vec<String> {

@@ -30,6 +30,10 @@ pub fn row(data: &[u8]) {
     again::<row::Noted>(data);
     again::<row::Sweep>(data);
     again::<Folds>(data);
+    let _read = (decoded(row::decode_message(b"key", data)), decoded(row::decode_wake(b"key", data)));
+    if let Some(id) = decoded(row::decode_same(b"key", data)) {
+        assert_eq!(row::decode_same(b"key", &row::same_value(id)), Ok(id));
+    }
     let tokens = decoded(decode_tokens(b"key", data));
     if let Some((prefix, content)) = decoded(decode_content(b"key", data)) {
         let rows = MessageRows { content: content.clone(), ..MessageRows::default() };
@@ -192,7 +196,8 @@ impl Keys {
             (vec![a, u64::MAX - t, e], key::decision(account, at, email)),
             (vec![a, t, e], key::purge(account, at, email)),
             (vec![a, n], key::action(account, ActionId(n))),
-            (vec![t, a, n], key::due(at, account, ActionId(n))),
+            (vec![2, t, a, n], key::due(key::Wake::Due(at), account, ActionId(n))),
+            ([then_hash(&[]), vec![a, n]].concat(), key::action_blob(&BlobHash(self.hash), account, ActionId(n))),
             (then_hash(&[t]), key::blob_purge(at, &BlobHash(self.hash))),
             (vec![a, t], key::history(account, at)),
             (vec![a, v], key::sweep(account, self.view as u8)),
@@ -200,10 +205,12 @@ impl Keys {
     }
 
     fn read_back(&self) {
-        let due = key::due(UtcMillis(self.at), AccountId(self.account), ActionId(self.number));
+        let wake = key::Wake::Due(UtcMillis(self.at));
+        let due = key::due(wake, AccountId(self.account), ActionId(self.number));
         let mut parts = key::Parts::of(Table::OutboxDue, &due);
         assert_eq!((parts.u64(), parts.u32()), (Ok(self.number), Ok(self.account)));
-        assert_eq!((parts.u64(), parts.u64().is_err()), (Ok(self.at.cast_unsigned()), true));
+        assert_eq!((parts.u64(), parts.take()), (Ok(self.at.cast_unsigned()), Ok([2])));
+        assert!(parts.take::<1>().is_err());
         let told = key::told(AccountId(self.account), &ToldKey(self.hash));
         assert_eq!(key::Parts::of(Table::VacationTold, &told).take(), Ok(self.hash));
     }

@@ -7,7 +7,8 @@ use super::{Choices, bounded};
 use crate::model::clock::Fixed;
 use crate::model::{
     AccountId, AccountRow, Action, ActionId, ActionKind, ActionState, Address, BlobHash, Decision, EmailId, Listing,
-    MailboxUid, MessageRows, Recall, Role, Shape, ThreadKey, ToldKey, UtcMillis, VacationResponse, Verdict, View,
+    MailboxUid, MessageRows, Recall, Role, Shape, Target, ThreadKey, ToldKey, UtcMillis, VacationResponse, Verdict,
+    View,
 };
 use crate::store::engine::memory::Memory;
 use crate::store::engine::{Batch, Engine, Put, Table};
@@ -52,7 +53,8 @@ pub fn damage(data: &[u8]) {
     for (id, _) in view.emails(ACCOUNT, None, 10).unwrap_or_default() {
         let _read = (view.content(ACCOUNT, id), view.tokens(ACCOUNT, id), view.message(ACCOUNT, id));
     }
-    let _read = (view.accounts(), view.addresses(), view.mailboxes(ACCOUNT), view.outbox(ACCOUNT), view.due(9));
+    let _read =
+        (view.accounts(), view.addresses(), view.mailboxes(ACCOUNT), view.outbox(ACCOUNT), view.audit_queue(&[]));
     let _read = (view.decisions(ACCOUNT, 9), view.vacation(ACCOUNT), view.account_state(ACCOUNT));
     let listing = Listing { uid: MailboxUid(1), view: View::Every, shape: Shape::Emails };
     let _read = view.listing(ACCOUNT, listing, None, 10);
@@ -186,7 +188,7 @@ impl Model {
             let queued = self.commit(|txn| {
                 let generation = txn.view().vacation(ACCOUNT)?.generation;
                 txn.remember_told(&who, &Address::from_parts("bob", "example.net"), &Recall::of(generation))?;
-                let id = txn.queue_action(action(due, email, who));
+                let id = txn.queue_action(action(due, email, who), b"Subject: x\r\n\r\n")?;
                 txn.add_decision(&Decision {
                     at: txn.now(),
                     email: email.unwrap_or_default(),
@@ -314,17 +316,23 @@ fn action(due: UtcMillis, email: Option<EmailId>, told: ToldKey) -> Action {
         id: ActionId(0),
         kind: ActionKind::Reply,
         state: ActionState::Waiting,
+        urgent: false,
         created: UtcMillis(START),
         due,
         expires: UtcMillis(START),
         attempts: 0,
         last_error: None,
         sender: None,
-        recipient: Address::from_parts("bob", "example.net"),
-        notify_never: true,
+        ret: None,
+        envid: None,
+        recipients: vec![Target::unreported(Address::from_parts("bob", "example.net"))],
         email,
         told: Some(told),
+        after: None,
+        same: None,
+        seven_bit: false,
         message_id: "r1@example.org".into(),
-        message: b"Subject: x\r\n\r\n".to_vec(),
+        octets: 0,
+        blob: None,
     }
 }

@@ -113,28 +113,46 @@ pub struct Report {
     pub message_id: String,
     /// What a person reads.
     pub text: String,
-    /// The `message/delivery-status` part, CRLF lines, its values one line each.
+    /// What kind of report it is.
+    pub kind: ReportKind,
+    /// The part that programs read, CRLF lines, its values one line each.
     pub status: String,
     /// The original's header.
     pub original_header: String,
 }
 
+/// What a report is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReportKind {
+    /// A delivery (RFC 3464).
+    #[default]
+    Delivery,
+    /// What a recipient, or what acts for him, did with a message (RFC 8098).
+    Disposition,
+}
+
 /// The report's octets: `multipart/report` of text, status and the original's header.
 #[must_use]
 pub fn report(report: &Report) -> Vec<u8> {
-    // RFC 6533 §3: what is not ASCII has a type of its own, which may be encoded, so that it passes where 8BITMIME is not.
+    // RFC 6533 §3 and 4: what is not ASCII has types of its own, which may be encoded, so that it passes where 8BITMIME is
+    // not.
+    let (name, plain, global) = match report.kind {
+        ReportKind::Delivery => ("delivery-status", "message/delivery-status", "message/global-delivery-status"),
+        ReportKind::Disposition => {
+            ("disposition-notification", "message/disposition-notification", "message/global-disposition-notification")
+        }
+    };
     let status = report.status.as_bytes().to_vec();
     let status = if report.status.is_ascii() {
-        MimePart::new("message/delivery-status", status).transfer_encoding("7bit")
+        MimePart::new(plain, status).transfer_encoding("7bit")
     } else {
-        MimePart::new("message/global-delivery-status", status)
+        MimePart::new(global, status)
     };
-    let parts = vec![
-        MimePart::new("text/plain", lines(&report.text)),
-        status,
-        MimePart::new("text/rfc822-headers", lines(&report.original_header)),
-    ];
-    let kind = ContentType::new("multipart/report").attribute("report-type", "delivery-status");
+    let header = lines(&report.original_header);
+    let header_kind = if header.is_ascii() { "text/rfc822-headers" } else { "message/global-headers" };
+    let parts =
+        vec![MimePart::new("text/plain", lines(&report.text)), status, MimePart::new(header_kind, header.into_bytes())];
+    let kind = ContentType::new("multipart/report").attribute("report-type", name);
     let builder = MessageBuilder::new()
         .header("Date", HeaderType::Date(Date::new(report.date.0.div_euclid(1000))))
         .header("Message-ID", MessageId::new(clean_id(&report.message_id)))

@@ -14,6 +14,7 @@ pub mod language;
 pub mod parse;
 pub mod refs;
 mod rows;
+pub mod seven;
 pub mod subject;
 pub mod tokens;
 pub mod trace;

@@ -71,8 +71,8 @@ pub const LOOSE_MESSAGES_KEPT: Duration = Duration::from_secs(24 * 3600);
 pub const UPKEEP_EVERY: Duration = Duration::from_secs(3600);
 /// How long a reply may wait before it is dropped as stale.
 pub const REPLY_KEPT: Duration = Duration::from_secs(24 * 3600);
-/// How long a delivery notification may wait.
-pub const NOTIFICATION_KEPT: Duration = Duration::from_secs(5 * 24 * 3600);
+/// How long all else that is sent may wait (RFC 5321 §4.5.4.1 asks for at least four to five days).
+pub const SENDING_KEPT: Duration = Duration::from_secs(5 * 24 * 3600);
 /// Octets of a JMAP request (RFC 8620 §2, maxSizeRequest).
 pub const REQUEST_OCTETS: usize = 10_000_000;
 /// Method calls of a JMAP request (maxCallsInRequest).

@@ -1,102 +1,285 @@
-//! Delivery status notifications (RFC 3464): the success that a sender asked for by NOTIFY=SUCCESS (RFC 3461 §4.1). Once DSN
-//! is announced Postfix leaves it to us.
+//! Delivery status notifications (RFC 3464, RFC 6533): of the success that a sender asked for by NOTIFY=SUCCESS (RFC 3461
+//! §4.1; once DSN is announced Postfix leaves it to us), of what we could not send on, and of what a script refuses.
+//!
+//! They go from `<>` to the sender, and so never to `<>`: without a sender there is none to be made.
 
-use crate::message::compose::{Report, one_line, report};
+use super::kind::{Notice, Queued};
+use super::schedule::is_unasked;
+use crate::message::compose::{Report, ReportKind, one_line, report};
 use crate::message::header;
-use crate::model::{EmailAddress, Envelope, Recipient, UtcMillis};
-
-/// A finished notification.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notification {
-    /// Its Message-ID, without angle brackets.
-    pub message_id: String,
-    /// Its octets.
-    pub message: Vec<u8>,
-}
+use crate::model::{
+    Action, ActionKind, Address, EmailAddress, EmailId, Envelope, Fate, OriginalRecipient, Recipient, Target, UtcMillis,
+};
 
 /// Octets of the original's header that are returned.
 const HEADER: usize = 16 * 1024;
 
-/// "Delivered": for the recipients that asked for it. From us, to the envelope sender.
+/// Who reports, when, and under which Message-ID (without angle brackets).
+#[derive(Debug, Clone, Copy)]
+pub struct Reporter<'a> {
+    /// Our name.
+    pub hostname: &'a str,
+    /// The Message-ID of the report.
+    pub message_id: &'a str,
+    /// When.
+    pub now: UtcMillis,
+}
+
+/// One recipient of a report.
+struct Row<'a> {
+    original: Option<&'a OriginalRecipient>,
+    address: &'a Address,
+    action: &'static str,
+    status: [u8; 3],
+    /// What the next hop said.
+    diagnostic: Option<&'a str>,
+}
+
+/// "Delivered": for the recipients that asked for it, to the envelope sender, where there is one.
 #[must_use]
 pub fn delivered(
     envelope: &Envelope,
     recipients: &[&Recipient],
     raw: &[u8],
-    hostname: &str,
-    message_id: &str,
-    now: UtcMillis,
-) -> Notification {
+    email: Option<EmailId>,
+    reporter: &Reporter<'_>,
+) -> Option<Queued> {
+    let rows = recipients.iter().map(|recipient| Row {
+        original: recipient.original.as_ref(),
+        address: &recipient.address,
+        action: "delivered",
+        status: [2, 0, 0],
+        diagnostic: None,
+    });
+    let text = ["Your message was delivered to", "You asked to be told."];
+    let subject = "Delivered: your message has arrived";
+    let envid = envelope.envid.as_deref();
+    notice(envelope.sender.as_ref()?, envid, &rows.collect::<Vec<_>>(), raw, email, (subject, text), reporter)
+}
+
+/// "Not delivered": these recipients of an action were given up, and its sender wants to hear of some of them.
+#[must_use]
+pub fn failed(action: &Action, targets: &[Target], raw: &[u8], reporter: &Reporter<'_>) -> Option<Queued> {
+    let rows: Vec<Row<'_>> = targets
+        .iter()
+        .filter(|target| !is_unasked(action, target))
+        .filter_map(|target| match &target.fate {
+            Fate::Failed { status, text } => Some(Row {
+                original: target.original.as_ref(),
+                address: &target.address,
+                action: "failed",
+                status: *status,
+                diagnostic: Some(text),
+            }),
+            _ => None,
+        })
+        .collect();
+    let text = ["Your message could not be delivered to", "Nothing more will be tried."];
+    let subject = "Not delivered: your message came back";
+    notice(action.sender.as_ref()?, action.envid.as_deref(), &rows, raw, action.email, (subject, text), reporter)
+}
+
+/// "Refused": a script refuses a message for its recipient after it was taken (RFC 5429 §2.1, `ereject`).
+#[must_use]
+pub fn refused(
+    envelope: &Envelope,
+    recipient: &Recipient,
+    reason: &str,
+    raw: &[u8],
+    email: Option<EmailId>,
+    reporter: &Reporter<'_>,
+) -> Option<Queued> {
+    let reason = one_line(reason);
+    let rows = [Row {
+        original: recipient.original.as_ref(),
+        address: &recipient.address,
+        action: "failed",
+        status: [5, 7, 1],
+        diagnostic: Some(&reason),
+    }];
+    let text = ["Your message was refused by", "What is said of it stands above."];
+    let subject = "Refused: your message was not taken";
+    notice(envelope.sender.as_ref()?, envelope.envid.as_deref(), &rows, raw, email, (subject, text), reporter)
+}
+
+fn notice(
+    to: &Address,
+    envid: Option<&str>,
+    rows: &[Row<'_>],
+    raw: &[u8],
+    email: Option<EmailId>,
+    (subject, [before, after]): (&str, [&str; 2]),
+    reporter: &Reporter<'_>,
+) -> Option<Queued> {
+    if rows.is_empty() {
+        return None;
+    }
+    let Reporter { hostname, message_id, now } = *reporter;
     let mut status = format!("Reporting-MTA: dns; {}\r\n", one_line(hostname));
-    if let Some(envid) = &envelope.envid {
+    if let Some(envid) = envid {
         status.push_str(&format!("Original-Envelope-Id: {}\r\n", one_line(envid)));
     }
     status.push_str(&format!("Arrival-Date: {}\r\n", now.rfc5322()));
-    let mut text = String::from("Your message was delivered to\n\n");
-    for recipient in recipients {
+    let mut text = format!("{before}\n\n");
+    for row in rows {
+        let address = one_line(&row.address.to_string());
+        let kind = if address.is_ascii() { "rfc822" } else { "utf-8" };
+        let [class, about, detail] = row.status;
         status.push_str("\r\n");
-        if let Some(original) = &recipient.original {
+        if let Some(original) = row.original {
             let (kind, address) = (one_line(&original.kind), one_line(&original.address));
             status.push_str(&format!("Original-Recipient: {kind}; {address}\r\n"));
         }
-        let address = recipient.address.to_string();
-        let kind = if address.is_ascii() { "rfc822" } else { "utf-8" };
         status.push_str(&format!(
-            "Final-Recipient: {kind}; {}\r\nAction: delivered\r\nStatus: 2.0.0\r\n",
-            one_line(&address)
+            "Final-Recipient: {kind}; {address}\r\nAction: {}\r\nStatus: {class}.{about}.{detail}\r\n",
+            row.action
         ));
-        text.push_str(&format!("    {}\n", one_line(&address)));
+        text.push_str(&format!("    {address}\n"));
+        if let Some(said) = row.diagnostic {
+            let said = one_line(said);
+            status.push_str(&format!("Diagnostic-Code: smtp; {said}\r\n"));
+            text.push_str(&format!("        {said}\n"));
+        }
     }
-    text.push_str("\nYou asked to be told.\n");
+    text.push_str(&format!("\n{after}\n"));
     let end = header::body_offset(raw).min(HEADER);
     let message = report(&Report {
         from: EmailAddress { name: Some("Mail Delivery".into()), email: format!("postmaster@{hostname}") },
-        to: EmailAddress { name: None, email: envelope.sender.as_ref().map(ToString::to_string).unwrap_or_default() },
-        subject: "Delivered: your message has arrived".into(),
+        to: EmailAddress { name: None, email: to.to_string() },
+        subject: subject.into(),
         date: now,
         message_id: message_id.to_owned(),
         text,
+        kind: ReportKind::Delivery,
         status,
         original_header: String::from_utf8_lossy(raw.get(..end).unwrap_or_default()).into_owned(),
     });
-    Notification { message_id: message_id.to_owned(), message }
+    let notice = Notice {
+        kind: ActionKind::Report,
+        recipient: to.clone(),
+        email,
+        message_id: message_id.to_owned(),
+        message,
+        about: None,
+    };
+    Some(notice.queue(now))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::message::auto::Facts;
-    use crate::model::{Address, OriginalRecipient};
+    use crate::outbox::{Submission, same};
 
-    #[test]
-    fn a_success_is_reported_and_never_answered() {
-        let envelope = Envelope {
+    const RAW: &[u8] = b"Subject: Lunch\r\nMessage-ID: <1@x>\r\n\r\nsecret\r\n";
+
+    fn reporter() -> Reporter<'static> {
+        Reporter { hostname: "mx.example.org", message_id: "d1@mx.example.org", now: UtcMillis(0) }
+    }
+
+    fn envelope() -> Envelope {
+        Envelope {
             sender: Some(Address::from_parts("bob", "example.net")),
             envid: Some("QQ1\r\nEvil: 1".into()),
             ..Envelope::default()
-        };
-        let original = OriginalRecipient { kind: "rfc822".into(), address: "team@example.org".into() };
-        let recipient =
-            Recipient { original: Some(original), ..Recipient::plain(Address::from_parts("ann", "example.org")) };
-        let raw = b"Subject: Lunch\r\nMessage-ID: <1@x>\r\n\r\nsecret\r\n";
-        let made = delivered(&envelope, &[&recipient], raw, "mx.example.org", "d1@mx.example.org", UtcMillis(0));
-        let text = String::from_utf8(made.message.clone()).unwrap();
-        for line in [
-            "To: <bob@example.net>",
-            "Message-ID: <d1@mx.example.org>",
-            "Auto-Submitted: auto-replied",
-            "Reporting-MTA: dns; mx.example.org",
-            "Original-Envelope-Id: QQ1 Evil: 1",
-            "Original-Recipient: rfc822; team@example.org",
-            "Final-Recipient: rfc822; ann@example.org",
-            "Action: delivered",
-            "Status: 2.0.0",
-            "Subject: Lunch",
-        ] {
-            assert!(text.lines().any(|known| known == line), "{line}\n---\n{text}");
         }
-        assert!(text.contains("report-type=") && !text.contains("secret"));
-        let facts = Facts::of(&made.message);
+    }
+
+    fn ann() -> Recipient {
+        let original = OriginalRecipient { kind: "rfc822".into(), address: "team@example.org".into() };
+        Recipient { original: Some(original), ..Recipient::plain(Address::from_parts("ann", "example.org")) }
+    }
+
+    fn has(made: &Queued, wanted: &[&str]) -> String {
+        let text = String::from_utf8(made.octets.clone()).unwrap();
+        for line in wanted {
+            assert!(text.lines().any(|known| known == *line), "{line}\n---\n{text}");
+        }
+        assert!(text.contains("report-type=") && !text.contains("secret"), "{text}");
+        let facts = Facts::of(&made.octets);
         assert!(facts.report.is_some() && facts.auto_submitted.is_some());
+        assert_eq!((&made.action.sender, made.action.kind), (&None, ActionKind::Report));
+        text
+    }
+
+    #[test]
+    fn a_success_is_reported_and_never_answered() {
+        let made = delivered(&envelope(), &[&ann()], RAW, None, &reporter()).unwrap();
+        has(
+            &made,
+            &[
+                "To: <bob@example.net>",
+                "Message-ID: <d1@mx.example.org>",
+                "Auto-Submitted: auto-replied",
+                "Reporting-MTA: dns; mx.example.org",
+                "Original-Envelope-Id: QQ1 Evil: 1",
+                "Original-Recipient: rfc822; team@example.org",
+                "Final-Recipient: rfc822; ann@example.org",
+                "Action: delivered",
+                "Status: 2.0.0",
+                "Subject: Lunch",
+            ],
+        );
+        let nobody = Envelope { sender: None, ..envelope() };
+        assert_eq!(delivered(&nobody, &[&ann()], RAW, None, &reporter()), None);
+    }
+
+    #[test]
+    fn a_refusal_says_why_and_to_whom() {
+        let made = refused(&envelope(), &ann(), "no more\r\nlunches", RAW, None, &reporter()).unwrap();
+        has(&made, &["Action: failed", "Status: 5.7.1", "Diagnostic-Code: smtp; no more lunches"]);
+    }
+
+    /// RFC 3461 §4.1 and 6.1: no report where NEVER was asked, or other things alone; none to `<>` (RFC 5321 §4.5.5).
+    #[test]
+    fn a_failure_is_reported_to_who_wants_to_hear_of_it() {
+        let target = |name: &str, notify| Target {
+            notify,
+            fate: Fate::Failed { status: [5, 1, 1], text: format!("550 5.1.1 no {name}") },
+            ..Target::plain(Address::from_parts(name, "example.net"))
+        };
+        let never = crate::model::Notify { never: true, ..Default::default() };
+        let success = crate::model::Notify { success: true, ..Default::default() };
+        let targets = [target("plain", None), target("never", Some(never)), target("success", Some(success))];
+        let submission = Submission {
+            sender: Some(Address::from_parts("ann", "example.org")),
+            recipients: targets.to_vec(),
+            ret: None,
+            envid: None,
+            email: EmailId(1),
+            not_before: None,
+            after: None,
+            message_id: "1@x".into(),
+            prefix: Vec::new(),
+            blob: crate::model::BlobHash([7; 32]),
+        };
+        let action = submission.queue(UtcMillis(0)).action;
+        let text = has(
+            &failed(&action, &targets, RAW, &reporter()).unwrap(),
+            &[
+                "To: <ann@example.org>",
+                "Final-Recipient: rfc822; plain@example.net",
+                "Diagnostic-Code: smtp; 550 5.1.1 no plain",
+            ],
+        );
+        assert!(!text.contains("never@") && !text.contains("success@"), "{text}");
+        assert_eq!(failed(&action, &targets[1..], RAW, &reporter()), None);
+        assert_eq!(failed(&Action { sender: None, ..action }, &targets, RAW, &reporter()), None);
+        let to = [Address::from_parts("A", "x"), Address::from_parts("b", "x")];
+        let turned = [to[1].folded(), to[0].folded()];
+        assert_eq!(same(ActionKind::Redirect, None, &to, b"1"), same(ActionKind::Redirect, None, &turned, b"1"));
+        assert_ne!(same(ActionKind::Redirect, None, &to, b"1"), same(ActionKind::Notify, None, &to, b"1"));
+        assert_ne!(same(ActionKind::Redirect, None, &to[..1], b"1"), same(ActionKind::Redirect, None, &to, b"1"));
+    }
+
+    /// RFC 6533 §3: an address that is not ASCII has a type of its own, and the report passes as ASCII.
+    #[test]
+    fn a_report_of_other_letters_is_ascii_itself() {
+        let recipient = Recipient::plain(Address::from_parts("jürgen", "bücher.example"));
+        let raw = "Subject: Grüße\r\n\r\n".as_bytes();
+        let made = delivered(&envelope(), &[&recipient], raw, None, &reporter()).unwrap();
+        let text = String::from_utf8(made.octets).unwrap();
+        assert!(text.is_ascii() && text.contains("message/global-delivery-status"), "{text}");
+        assert!(text.contains("message/global-headers"), "{text}");
     }
 }

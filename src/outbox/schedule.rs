@@ -2,45 +2,86 @@
 
 use std::time::Duration;
 
-use crate::model::{Action, ActionKind, ActionState, UtcMillis};
+use super::kind::rules;
+use crate::model::{Action, ActionState, Fate, Target, UtcMillis};
 
-/// What came of an attempt.
+/// What came of an attempt for one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The next hop has it.
-    Sent,
+    /// The next hop has it; what it said.
+    Sent(String),
     /// The message went out and no answer came: it may have been sent.
     Unknown(String),
-    /// Not now: the next hop says so, or cannot be reached. Refusals that concern us and not the message (connecting,
-    /// greeting, EHLO, TLS) are of this kind whatever their digit.
-    Temporary(String),
-    /// Never: the recipient's address, or the sender's, is not ASCII, and the next hop lacks SMTPUTF8 (RFC 6531 §3.5).
-    NoSmtpUtf8,
+    /// Not now.
+    Temporary {
+        /// What the next hop said, or what broke.
+        text: String,
+        /// Whom it concerns.
+        scope: Scope,
+    },
     /// Never.
     Permanent {
+        /// The enhanced status (RFC 3463).
+        status: [u8; 3],
         /// What the next hop said.
         text: String,
-        /// Whether it is the recipient's address that is bad (RFC 3463 §3.2, 5.1.x).
-        bad_address: bool,
     },
+    /// Never: an address is not ASCII, and the next hop lacks SMTPUTF8 (RFC 6531 §3.5).
+    NoSmtpUtf8,
+    /// Refused for its eight-bit octets: it goes again as seven-bit text.
+    EightBit(String),
+    /// Not asked, for the next hop takes no more recipients in one go: it goes with the next.
+    TooMany,
+}
+
+/// Whom a temporary refusal concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Us or the next hop: all messages alike.
+    Relay,
+    /// The recipient's domain.
+    Destination,
+    /// This recipient.
+    Recipient,
+    /// This message.
+    Message,
 }
 
 /// What is next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next {
-    /// It is done: remove it. The text is for the log where it is not plainly sent.
-    Done(Option<String>),
-    /// Try again: the action as it is kept.
+pub struct Next {
+    /// What becomes of the action.
+    pub step: Step,
+    /// Recipients that were given up by this step.
+    pub failed: Vec<Target>,
+    /// For the log, where it is not plainly sent.
+    pub note: Option<String>,
+    /// That it did not go out to anyone, and why.
+    pub lost: Option<Lost>,
+}
+
+/// What becomes of an action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// It is done: it goes, and what depends on it goes on.
+    Done,
+    /// It is not done and will not be: it goes, and what depends on it with it.
+    Dropped,
+    /// It waits, as it is here.
     Again(Box<Action>),
-    /// Give up: remove it; and forget that its recipient was told, if so said.
-    GiveUp {
-        /// The code of the reason, as the owner's log has it.
-        reason: &'static str,
-        /// Why.
-        why: String,
-        /// Whether the told row goes, too.
-        forget_told: bool,
-    },
+    /// It is over, and kept for its owner as it is here.
+    Kept(Box<Action>),
+}
+
+/// That an action came to nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lost {
+    /// The code of the reason, as the owner's log has it.
+    pub reason: &'static str,
+    /// Why.
+    pub why: String,
+    /// Whether its recipient counts as not told.
+    pub forget_told: bool,
 }
 
 /// Reason: an address is not ASCII, and the relay lacks SMTPUTF8.
@@ -48,132 +89,174 @@ pub const NO_SMTPUTF8: &str = "no-smtputf8";
 /// Reason: the relay refused it for good, or it could not be sent in time.
 pub const NOT_SENT: &str = "not-sent";
 
-const FIRST: Duration = Duration::from_secs(60);
-const LONGEST: Duration = Duration::from_secs(3600);
+/// How long is waited between attempts, and how long it is kept what was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// The first wait; it doubles.
+    pub first: Duration,
+    /// The longest.
+    pub longest: Duration,
+    /// How long a submission that was sent is kept for its owner.
+    pub kept: Duration,
+}
 
-/// What follows an attempt at `now`. `jitter` is 0 to 255, and spreads the next try over a quarter of the delay.
-#[must_use]
-pub fn follow(action: &Action, outcome: Outcome, now: UtcMillis, jitter: u8) -> Next {
-    match (outcome, action.kind) {
-        (Outcome::Sent, _) => Next::Done(None),
-        (Outcome::Unknown(text), ActionKind::Reply) => Next::Done(Some(format!("may have been sent: {text}"))),
-        (Outcome::Unknown(text), ActionKind::Notification) | (Outcome::Temporary(text), _) => {
-            let due = now.after(delay(action.attempts, jitter));
-            if due >= action.expires {
-                return too_late(&text);
-            }
-            Next::Again(Box::new(Action {
-                state: ActionState::Waiting,
-                due,
-                attempts: action.attempts.saturating_add(1),
-                last_error: Some(text),
-                ..action.clone()
-            }))
-        }
-        // No other message to that address would fare better: who was told stays told.
-        (Outcome::NoSmtpUtf8, _) => {
-            let why = "the address is not ASCII, and the relay lacks SMTPUTF8".into();
-            Next::GiveUp { reason: NO_SMTPUTF8, why, forget_told: false }
-        }
-        (Outcome::Permanent { text, bad_address }, _) => {
-            Next::GiveUp { reason: NOT_SENT, why: text, forget_told: !bad_address }
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            first: Duration::from_secs(60),
+            longest: Duration::from_secs(3600),
+            kept: Duration::from_secs(30 * 24 * 3600),
         }
     }
 }
 
-/// What becomes of an action whose time is over; `last` is what the last attempt met.
-#[must_use]
-pub fn too_late(last: &str) -> Next {
-    Next::GiveUp { reason: NOT_SENT, why: format!("not sent in time: {last}"), forget_told: true }
+impl Pace {
+    /// The wait after so many failures; `jitter` is 0 to 255, and spreads it over a quarter more.
+    #[must_use]
+    pub fn delay(&self, failures: u32, jitter: u8) -> Duration {
+        let factor = 1u32.checked_shl(failures.min(20)).unwrap_or(u32::MAX);
+        let whole = self.first.saturating_mul(factor).min(self.longest);
+        whole.saturating_add(whole / 4 * u32::from(jitter) / 255)
+    }
 }
 
-/// What becomes of an action that was found half attempted at the start of the service.
+const TIMED_OUT: [u8; 3] = [4, 4, 7];
+const NO_UTF8: &str = "the address is not ASCII, and the relay lacks SMTPUTF8";
+
+/// What follows an attempt at `now`, by what came of it for each recipient that waits, in their order; those behind the last
+/// outcome were not asked.
 #[must_use]
-pub fn recover(action: &Action, now: UtcMillis) -> Option<Next> {
+pub fn follow(action: &Action, outcomes: Vec<Outcome>, now: UtcMillis, pace: &Pace, jitter: u8) -> Next {
+    let rules = rules(action.kind);
+    let mut after = Action { urgent: false, state: ActionState::Waiting, ..action.clone() };
+    let (mut failed, mut note, mut error) = (Vec::new(), None, None);
+    // Whether some recipients are asked at once, for there was no refusal of them.
+    let (mut moved, mut mended) = (false, false);
+    let asked = outcomes.len();
+    let mut outcomes = outcomes.into_iter();
+    for target in after.recipients.iter_mut().filter(|target| target.waits()) {
+        match outcomes.next().unwrap_or(Outcome::TooMany) {
+            Outcome::Sent(text) => (target.fate, moved) = (Fate::Sent(text), true),
+            Outcome::Unknown(text) if rules.at_most_once => {
+                note = Some(format!("may have been sent: {text}"));
+                target.fate = Fate::Sent(text);
+            }
+            Outcome::Unknown(text) | Outcome::Temporary { text, .. } => error = Some(text),
+            Outcome::EightBit(text) if action.seven_bit => fail(target, &mut failed, [5, 6, 3], text),
+            Outcome::EightBit(text) => (note, mended) = (Some(format!("goes as seven-bit text: {text}")), true),
+            Outcome::TooMany => {}
+            Outcome::Permanent { status, text } => {
+                moved = true;
+                fail(target, &mut failed, status, text);
+            }
+            // No other message to that address would fare better.
+            Outcome::NoSmtpUtf8 => fail(target, &mut failed, [5, 6, 7], NO_UTF8.into()),
+        }
+    }
+    after.seven_bit |= mended;
+    if !after.recipients.iter().any(Target::waits) {
+        return end(action, after, failed, note, now, pace);
+    }
+    let due = match &error {
+        // Nobody refused: the rest goes at once. That this ends is seen to by `moved`, which each such round needs.
+        None if moved || mended => now,
+        _ => now.after(pace.delay(action.attempts, jitter)),
+    };
+    if error.is_some() || !(moved || mended) {
+        after.attempts = action.attempts.saturating_add(1);
+    }
+    if due >= action.expires {
+        let last = error.or(action.last_error.clone()).unwrap_or_else(|| "never tried".into());
+        return give_up(action, after, failed, note, &last, now, pace);
+    }
+    after.due = due;
+    after.last_error = error.or(after.last_error);
+    // Who was not asked comes first the next time: else those that are refused would keep the others from being asked.
+    let (mut first, mut last) = (Vec::new(), Vec::new());
+    let mut place = 0;
+    for (target, old) in after.recipients.into_iter().zip(&action.recipients) {
+        let was_asked = !old.waits() || place < asked;
+        place += usize::from(old.waits());
+        let group = if was_asked { &mut last } else { &mut first };
+        group.push(target);
+    }
+    first.append(&mut last);
+    after.recipients = first;
+    Next { step: Step::Again(Box::new(after)), failed, note, lost: None }
+}
+
+/// What becomes of an action whose time is over.
+#[must_use]
+pub fn too_late(action: &Action, now: UtcMillis, pace: &Pace) -> Next {
+    let last = action.last_error.clone().unwrap_or_else(|| "never tried".into());
+    give_up(action, action.clone(), Vec::new(), None, &last, now, pace)
+}
+
+/// What becomes of an action that was found half attempted.
+#[must_use]
+pub fn recover(action: &Action, now: UtcMillis, pace: &Pace) -> Option<Next> {
     if action.state != ActionState::Attempting {
         return None;
     }
-    Some(follow(action, Outcome::Unknown("the service ended while it was being sent".into()), now, 0))
+    let waiting = action.recipients.iter().filter(|target| target.waits()).count();
+    let unknown = Outcome::Unknown("the service ended while it was being sent".into());
+    Some(follow(action, vec![unknown; waiting], now, pace, 0))
 }
 
-fn delay(attempts: u32, jitter: u8) -> Duration {
-    let whole = FIRST.saturating_mul(1u32.checked_shl(attempts.min(10)).unwrap_or(1024)).min(LONGEST);
-    whole + whole / 4 * u32::from(jitter) / 255
+fn give_up(
+    action: &Action,
+    mut after: Action,
+    mut failed: Vec<Target>,
+    note: Option<String>,
+    last: &str,
+    now: UtcMillis,
+    pace: &Pace,
+) -> Next {
+    for target in after.recipients.iter_mut().filter(|target| target.waits()) {
+        fail(target, &mut failed, TIMED_OUT, format!("not sent in time: {last}"));
+    }
+    end(action, after, failed, note, now, pace)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{ActionId, Address};
+fn fail(target: &mut Target, failed: &mut Vec<Target>, status: [u8; 3], text: String) {
+    target.fate = Fate::Failed { status, text };
+    failed.push(target.clone());
+}
 
-    fn action(kind: ActionKind, attempts: u32) -> Action {
-        Action {
-            id: ActionId(1),
-            kind,
-            state: ActionState::Attempting,
-            created: UtcMillis(0),
-            due: UtcMillis(0),
-            expires: UtcMillis(86_400_000),
-            attempts,
-            last_error: None,
-            sender: None,
-            recipient: Address::from_parts("bob", "example.net"),
-            notify_never: true,
-            email: None,
-            told: None,
-            message_id: "1@x".into(),
-            message: Vec::new(),
+/// Nobody waits any more.
+fn end(action: &Action, after: Action, failed: Vec<Target>, note: Option<String>, now: UtcMillis, pace: &Pace) -> Next {
+    let worst = after.recipients.iter().find_map(|target| match &target.fate {
+        Fate::Failed { status, text } => Some((*status, text.clone())),
+        _ => None,
+    });
+    let reached = after.recipients.iter().any(|target| matches!(target.fate, Fate::Sent(_)));
+    let lost = worst.as_ref().filter(|_| !reached).map(|([class, subject, detail], text)| {
+        let is_utf8 = [*class, *subject, *detail] == [5, 6, 7];
+        Lost {
+            reason: if is_utf8 { NO_SMTPUTF8 } else { NOT_SENT },
+            why: text.clone(),
+            // 5.1.x: it is his own address that is bad (RFC 3463 §3.2).
+            forget_told: !is_utf8 && (*class, *subject) != (5, 1),
         }
-    }
+    });
+    let step = match (rules(action.kind).is_kept, worst) {
+        (true, None) => {
+            let due = now.after(pace.kept);
+            Step::Kept(Box::new(Action { state: ActionState::Sent, due, last_error: None, ..after }))
+        }
+        (true, Some((_, text))) => {
+            Step::Kept(Box::new(Action { state: ActionState::Failed, last_error: Some(text), ..after }))
+        }
+        (false, _) if reached => Step::Done,
+        (false, None) => Step::Done,
+        (false, Some(_)) => Step::Dropped,
+    };
+    Next { step, failed, note, lost }
+}
 
-    #[test]
-    fn delays_grow_to_an_hour_and_end() {
-        let mut waits = Vec::new();
-        for attempts in 0..8 {
-            let next = follow(&action(ActionKind::Reply, attempts), Outcome::Temporary("x".into()), UtcMillis(0), 0);
-            let Next::Again(next) = next else { panic!("{next:?}") };
-            assert_eq!((next.state, next.attempts), (ActionState::Waiting, attempts + 1));
-            waits.push(next.due.0 / 60_000);
-        }
-        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
-        let late = follow(&action(ActionKind::Reply, 3), Outcome::Temporary("x".into()), UtcMillis(86_399_000), 0);
-        assert!(matches!(late, Next::GiveUp { forget_told: true, .. }));
-        assert!(delay(0, 255) > delay(0, 0));
-    }
-
-    #[test]
-    fn a_reply_goes_once_at_most_and_a_notification_once_at_least() {
-        let unknown = |kind| recover(&action(kind, 0), UtcMillis(0)).unwrap();
-        assert!(matches!(unknown(ActionKind::Reply), Next::Done(Some(_))));
-        assert!(matches!(unknown(ActionKind::Notification), Next::Again(_)));
-        let waiting = Action { state: ActionState::Waiting, ..action(ActionKind::Reply, 0) };
-        assert_eq!(recover(&waiting, UtcMillis(0)), None);
-    }
-
-    #[test]
-    fn a_bad_address_stays_told() {
-        for bad_address in [true, false] {
-            let outcome = Outcome::Permanent { text: "no".into(), bad_address };
-            let next = follow(&action(ActionKind::Reply, 0), outcome, UtcMillis(0), 0);
-            assert_eq!(next, Next::GiveUp { reason: NOT_SENT, why: "no".into(), forget_told: !bad_address });
-        }
-        let next = follow(&action(ActionKind::Reply, 0), Outcome::NoSmtpUtf8, UtcMillis(0), 0);
-        assert!(matches!(next, Next::GiveUp { reason: "no-smtputf8", forget_told: false, .. }));
-    }
-    #[test]
-    fn an_hour_of_refusals_costs_few_attempts_and_no_reply() {
-        let mut reply = Action { expires: UtcMillis(24 * 3_600_000), ..action(ActionKind::Reply, 0) };
-        let mut attempts = 0;
-        while reply.due < UtcMillis(3_600_000) {
-            attempts += 1;
-            let before = reply.due;
-            match follow(&reply, Outcome::Temporary("451".into()), reply.due, 128) {
-                Next::Again(next) => reply = *next,
-                other => panic!("{other:?}"),
-            }
-            assert!(reply.due.since(before) >= FIRST && reply.due.since(before) <= LONGEST + LONGEST / 4);
-        }
-        assert!((4..=8).contains(&attempts), "{attempts} attempts in an hour");
-        assert_eq!(reply.state, ActionState::Waiting);
-    }
+/// Whether a failure of this recipient is not to be reported: nobody sent it, or asked not to hear (RFC 3461 §4.1).
+#[must_use]
+pub fn is_unasked(action: &Action, target: &Target) -> bool {
+    let silent = target.notify.is_some_and(|notify| notify.never || !(notify.failure || notify == Default::default()));
+    action.sender.is_none() || !rules(action.kind).bounces || silent
 }

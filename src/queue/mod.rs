@@ -1,13 +1,23 @@
-//! L4: carries out due actions: hands replies and notifications to the relay, and records what came of it.
+//! L4: carries out due actions: hands them to the relay, and records what came of it.
 //!
-//! `send` speaks SMTP; `worker` decides what to send when, and keeps the store true to what was done.
+//! `start` proves that the queue is whole; `round` decides what goes next, and holds no more than a window of what is due;
+//! `attempt` carries out one action and keeps the store true to what was done; `dress` makes the octets that go out; `send`
+//! speaks SMTP and LMTP; `pool` keeps connections.
 
+mod attempt;
+mod dress;
+mod pool;
+mod relay;
+mod round;
 mod send;
 mod signed;
+mod start;
 mod worker;
 
-pub use send::{Relay, Tls};
+pub use relay::{Login, Place, Protocol, Relay, Tls};
 pub use worker::{Bell, Queue, Settings};
 
+#[cfg(test)]
+mod rogue;
 #[cfg(test)]
 mod tests;

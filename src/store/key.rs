@@ -33,7 +33,10 @@
 //! decisions            account:4 reversed time:8 email:8
 //! email_purge          account:4 deleted at:8 email:8
 //! outbox               account:4 action:8
-//! outbox_due           due:8 account:4 action:8
+//! outbox_messages      account:4 action:8
+//! outbox_due           class:1 due:8 account:4 action:8 (of class 3 the action that it waits for stands in the place of due)
+//! outbox_same          account:4 hash:16
+//! outbox_blobs         hash:32 account:4 action:8
 //! blob_purge           at:8 hash:32
 //! history              account:4 at:8
 //! sweeps               account:4 what:1
@@ -300,16 +303,83 @@ pub fn purge(account: AccountId, at: UtcMillis, email: EmailId) -> Vec<u8> {
     Key::of(account).u64(millis(at)).u64(email.0).0
 }
 
-/// `outbox`.
+/// `outbox`, `outbox_messages`.
 #[must_use]
 pub fn action(account: AccountId, action: ActionId) -> Vec<u8> {
     Key::of(account).u64(action.0).0
 }
 
+/// What wakes an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wake {
+    /// It is under way since then.
+    Attempting(UtcMillis),
+    /// A time, and a person waits.
+    Urgent(UtcMillis),
+    /// A time.
+    Due(UtcMillis),
+    /// The end of another action.
+    After(ActionId),
+    /// A time, to be forgotten.
+    Forget(UtcMillis),
+}
+
+impl Wake {
+    /// Its class, and where in it it stands.
+    fn place(self) -> (u8, u64) {
+        match self {
+            Self::Attempting(at) => (0, millis(at)),
+            Self::Urgent(at) => (1, millis(at)),
+            Self::Due(at) => (2, millis(at)),
+            Self::After(action) => (3, action.0),
+            Self::Forget(at) => (4, millis(at)),
+        }
+    }
+
+    /// What a class and a place stand for.
+    #[must_use]
+    pub fn of(class: u8, place: u64) -> Option<Self> {
+        let at = UtcMillis(i64::try_from(place).unwrap_or(i64::MAX));
+        match class {
+            0 => Some(Self::Attempting(at)),
+            1 => Some(Self::Urgent(at)),
+            2 => Some(Self::Due(at)),
+            3 => Some(Self::After(ActionId(place))),
+            4 => Some(Self::Forget(at)),
+            _ => None,
+        }
+    }
+}
+
+/// Prefix of what one thing wakes; before all that later times of its class do.
+#[must_use]
+pub fn wakes(wake: Wake) -> Vec<u8> {
+    let (class, place) = wake.place();
+    Key::default().u8(class).u64(place).0
+}
+
+/// Behind the last of a class.
+#[must_use]
+pub fn wakes_end(wake: Wake) -> Vec<u8> {
+    vec![wake.place().0.saturating_add(1)]
+}
+
 /// `outbox_due`.
 #[must_use]
-pub fn due(at: UtcMillis, account: AccountId, action: ActionId) -> Vec<u8> {
-    Key::default().u64(millis(at)).u32(account.0).u64(action.0).0
+pub fn due(wake: Wake, account: AccountId, action: ActionId) -> Vec<u8> {
+    Key(wakes(wake)).u32(account.0).u64(action.0).0
+}
+
+/// `outbox_same`.
+#[must_use]
+pub fn same(account: AccountId, hash: &[u8; 16]) -> Vec<u8> {
+    Key::of(account).bytes(hash).0
+}
+
+/// `outbox_blobs`; `blob` is its prefix.
+#[must_use]
+pub fn action_blob(hash: &BlobHash, account: AccountId, action: ActionId) -> Vec<u8> {
+    Key(hash.0.to_vec()).u32(account.0).u64(action.0).0
 }
 
 /// `blob_purge`.
@@ -377,61 +447,4 @@ impl<'a> Parts<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::Shape;
-    use crate::store::engine::Table;
-
-    proptest::proptest! {
-        #[test]
-        fn blocks_of_a_fold_sort_as_their_postings_do(
-            mut all in proptest::collection::vec((posting(), proptest::num::u32::ANY, 0u32..3), 2..20),
-        ) {
-            let id = FoldId { level: 1, number: 7 };
-            let key = |(token, ordinal, at): &(Token, u32, u32)| fold_block(AccountId(1), id, token, *ordinal, *at);
-            all.sort();
-            let keys: Vec<Vec<u8>> = all.iter().map(key).collect();
-            proptest::prop_assert!(keys.is_sorted());
-            for (row, key) in all.iter().zip(&keys) {
-                proptest::prop_assert!(key.starts_with(&fold_token(AccountId(1), id, &row.0)));
-                proptest::prop_assert!(key.starts_with(&fold(AccountId(1), id)));
-                proptest::prop_assert!(*key > fold_ids(AccountId(1), id, u32::MAX));
-            }
-        }
-    }
-
-    fn posting() -> impl proptest::strategy::Strategy<Value = Token> {
-        use proptest::strategy::Strategy as _;
-        proptest::prop_oneof![(0u32..9).prop_map(Token::Word), "[a-b\\x00\u{e9}]{0,4}".prop_map(Token::Text),]
-    }
-
-    #[test]
-    fn folds_run_newest_first_in_their_level() {
-        let at = |level, number| fold(AccountId(1), FoldId { level, number });
-        assert!(account(AccountId(1)) < at(0, 9) && at(0, 9) < at(0, 8) && at(0, 0) < at(1, 9));
-        assert!(at(9, 0) < account(AccountId(2)));
-    }
-
-    #[test]
-    fn keys_sort_as_their_parts_do_and_read_back() {
-        let account_7 = AccountId(7);
-        let of = |uid, view, shape| Listing { uid: MailboxUid(uid), view, shape };
-        let mut listings = [
-            index(account_7, of(1, View::Every, Shape::Emails), EmailId(9)),
-            index(account_7, of(1, View::Every, Shape::Threads), EmailId(1)),
-            index(account_7, of(1, View::Flagged, Shape::Emails), EmailId(1)),
-            index(account_7, of(256, View::Every, Shape::Emails), EmailId(0)),
-            index(AccountId(8), of(0, View::Every, Shape::Emails), EmailId(0)),
-        ];
-        let ordered = listings.clone();
-        listings.reverse();
-        listings.sort();
-        assert_eq!(listings, ordered);
-        let key = due(UtcMillis(77), AccountId(5), ActionId(6));
-        let mut parts = Parts::of(Table::OutboxDue, &key);
-        assert_eq!((parts.u64(), parts.u32(), parts.u64()), (Ok(6), Ok(5), Ok(77)));
-        assert!(parts.u32().is_err());
-        let (new, old) = (UtcMillis(2000), UtcMillis(1000));
-        assert!(decision(account_7, new, EmailId(1)) < decision(account_7, old, EmailId(0)));
-    }
-}
+mod tests;

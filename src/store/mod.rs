@@ -28,13 +28,14 @@ use std::time::Duration;
 pub use commit::{Collected, Copied, NewEmail, NewMailbox, Purged, Results, Ticket, Txn};
 pub use engine::{Statistics, Usage};
 pub use error::Error;
-pub use key::FoldId;
+pub use key::{FoldId, Wake};
 pub use read::{
-    Changes, Destroyed, FoldPiece, FoldSizes, MailboxChanges, Moves, Ordinals, Page, Postings, Seek, Since, View,
+    Changes, Destroyed, FoldPiece, FoldSizes, MailboxChanges, Moves, Ordinals, Page, Postings, QueueAudit, Seek, Since,
+    View, Wakeup,
 };
 pub use row::block::Posting;
 pub use row::fold::{Fold, Folds};
-pub use row::{Delivery, EncodedMessage, State, Thread, Told};
+pub use row::{Delivery, Digest, EncodedMessage, QueueMark, State, Thread, Told, domain_digest};
 
 use crate::model::{AccountId, Change, Clock, EmailId, Secrets, ThreadId, Tokens};
 use commit::Committer;

@@ -7,6 +7,7 @@ use super::engine::{Batch, Engine, Put, Read, Table, after};
 use super::error::Error;
 use super::key::Parts;
 use super::repair::Scope;
+use super::row::QueueMark;
 use crate::model::{AccountId, Secrets};
 
 /// The format that this version writes. 1: the first.
@@ -33,7 +34,10 @@ pub(super) fn open(engine: &dyn Engine) -> Result<Site, Error> {
     let mut value = vec![FORMAT];
     value.extend_from_slice(&random);
     let site = read(&value)?;
-    let puts = vec![Put { table: Table::Site, key: KEY.to_vec(), value: Some(value) }];
+    // Its queue is empty and whole.
+    let mark = QueueMark { epoch: site.epoch, held: None };
+    let puts = [(QueueMark::KEY.to_vec(), mark.encode()), (KEY.to_vec(), value)];
+    let puts = puts.into_iter().map(|(key, value)| Put { table: Table::Site, key, value: Some(value) }).collect();
     engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })])?;
     Ok(site)
 }

@@ -66,7 +66,7 @@ fn a_copy_of_each_reply_is_filed_in_sent_beside_what_it_answers() {
     assert_eq!(about.thread, original.thread, "whatever its subject");
     assert!(about.has(keyword::SEEN) && bed.subject(copy) == "Away");
     let queued = bed.store.view().outbox(bed.ann).unwrap().pop().unwrap();
-    assert_eq!(bed.store.view().message(bed.ann, copy).unwrap().unwrap(), queued.message);
+    assert_eq!(bed.store.view().message(bed.ann, copy).unwrap().unwrap(), bed.sent(&queued));
     assert_eq!(bed.ask("bob@example.net", 2), "already-told");
     assert_eq!(bed.in_mailbox("Sent").len(), 1);
     bed.deeply_clean();
@@ -183,7 +183,7 @@ fn the_address_that_the_sender_knew_is_the_replys_from_only_if_it_is_ours() {
         let body = format!("To: team@example.net\r\nSubject: {n}\r\n\r\nx\r\n").into_bytes();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(Arc::clone(&bed.deliver).deliver(session, envelope, body));
-        let reply = bed.store.view().outbox(bed.ann).unwrap().pop().unwrap().message;
+        let reply = bed.sent(&bed.store.view().outbox(bed.ann).unwrap().pop().unwrap());
         assert!(header::first(&reply, "From").unwrap().unfolded().ends_with(from), "{from}");
     }
 }

@@ -34,8 +34,10 @@
 //! | Vacation/get *, Vacation/set * | as VacationResponse/get and /set (RFC 8621 §8) | the same with all properties (`jmap::vacation::properties`) |
 //! | Vacation/report * | accountId, since, until | began, ended, messages, answered, silent, cut, correspondents: name, email, machine, answered, threads; text, html |
 //! | Vacation/test * | accountId, message (octets), sender | reason, detail; or recipient, reply |
-//! | Queue/list * | accountId or nothing | list: id, account, state, recipient, due, attempts, lastError |
-//! | Queue/retry *, Queue/remove * | accountId, id | |
+//! | Queue/list * | accountId or nothing; kind, state, domain (of a recipient), queuedBefore, limit | list: id, account, kind, state, recipients with what became of each, due, attempts, lastError; more; held: why nothing is sent |
+//! | Queue/show * | accountId, id, withMessage | the same of one; message (octets) |
+//! | Queue/retry *, hold *, release *, remove * | accountId and id; or all, and those of Queue/list | changed, left: how many |
+//! | Queue/acceptLoss | | accepted: what was held; dropped, kept: how many |
 //! | Store/check | blobs: read every message, too | job |
 //! | Store/repair | scope: repair, reindex or rebuild; accounts: these alone | job |
 //! | Store/backup | dir: where, absolute; keep: how many | job |
@@ -91,8 +93,12 @@ pub(super) const METHODS: &[(&str, Method)] = &[
     ("Vacation/test", decisions::test),
     ("Vacation/report", decisions::report),
     ("Queue/list", queue::list),
+    ("Queue/show", queue::show),
     ("Queue/retry", queue::retry),
+    ("Queue/hold", queue::hold),
+    ("Queue/release", queue::release),
     ("Queue/remove", queue::remove),
+    ("Queue/acceptLoss", queue::accept_loss),
     ("Store/check", store::check),
     ("Store/repair", store::repair),
     ("Store/backup", store::backup),

@@ -1,73 +1,271 @@
-//! The queued actions.
+//! The queued actions: looked at, and done with by hand.
 
 use serde_json::{Value, json};
 
 use crate::jmap::context::{Args, Context, date, fail};
-use crate::model::{AccountId, Action, ActionId, ActionState};
-use crate::outbox::NOT_SENT;
-use crate::wire::jmap::MethodError;
+use crate::model::address::fold_domain;
+use crate::model::{AccountId, Action, ActionId, ActionKind, ActionState, Fate, Target, UtcMillis, limits};
+use crate::outbox::{NOT_SENT, by_hand};
+use crate::store::{Error, QueueMark, Txn};
+use crate::wire::jmap::{MethodError, octets};
+
+/// Actions of one commit, and of one look.
+const STEP: usize = 256;
+
+/// Which actions are meant.
+struct Filter {
+    kind: Option<ActionKind>,
+    state: Option<ActionState>,
+    domain: Option<String>,
+    /// Queued at this time or before.
+    until: Option<UtcMillis>,
+}
+
+impl Filter {
+    fn of(arguments: &Args<'_>) -> Result<Self, MethodError> {
+        let bad = |what: String| MethodError::InvalidArguments(what);
+        let kind = arguments.maybe_text("kind")?.map(|name| {
+            let found = ActionKind::ALL.into_iter().find(|kind| kind.name() == name);
+            found.ok_or_else(|| bad(format!("kind: there is no \"{name}\"")))
+        });
+        let state = arguments.maybe_text("state")?.map(|name| {
+            let found = ActionState::ALL.into_iter().find(|state| state.name() == name);
+            found.ok_or_else(|| bad(format!("state: there is no \"{name}\"")))
+        });
+        let until = arguments
+            .maybe_text("queuedBefore")?
+            .map(|at| UtcMillis::parse_rfc3339(&at).ok_or_else(|| bad("queuedBefore: a UTCDate is wanted".into())));
+        Ok(Self {
+            kind: kind.transpose()?,
+            state: state.transpose()?,
+            domain: arguments.maybe_text("domain")?.map(|domain| fold_domain(&domain)),
+            until: until.transpose()?,
+        })
+    }
+
+    fn takes(&self, action: &Action) -> bool {
+        let to =
+            |domain: &String| action.recipients.iter().any(|target| fold_domain(target.address.domain()) == *domain);
+        self.kind.is_none_or(|kind| kind == action.kind)
+            && self.state.is_none_or(|state| state == action.state)
+            && self.until.is_none_or(|until| action.created <= until)
+            && self.domain.as_ref().is_none_or(to)
+    }
+}
+
+/// The account that is named, or all of them for who may see them.
+fn accounts(context: &Context, arguments: &Args<'_>) -> Result<Vec<(AccountId, String)>, MethodError> {
+    if arguments.get("accountId").is_some() || arguments.get("account").is_some() {
+        let (id, row) = context.account(arguments)?;
+        return Ok(vec![(id, row.name)]);
+    }
+    context.admin_only()?;
+    let all = context.directory.list().map_err(|error| fail(&error))?;
+    Ok(all.into_iter().map(|(id, row, _)| (id, row.name)).collect())
+}
+
+/// The actions that a filter takes, a step at a time; `each` says whether to go on.
+fn walk(
+    context: &Context,
+    account: AccountId,
+    filter: &Filter,
+    mut each: impl FnMut(Vec<Action>) -> Result<bool, MethodError>,
+) -> Result<(), MethodError> {
+    let mut behind = None;
+    loop {
+        let page = context.store.view().actions(account, behind, STEP).map_err(|error| fail(&error))?;
+        let (count, last) = (page.len(), page.last().map(|action| action.id));
+        let taken: Vec<Action> = page.into_iter().filter(|action| filter.takes(action)).collect();
+        if !taken.is_empty() && !each(taken)? || count < STEP {
+            return Ok(());
+        }
+        behind = last;
+    }
+}
 
 pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let one = arguments.get("accountId").is_some() || arguments.get("account").is_some();
-    let accounts = if one {
-        let (id, row) = context.account(arguments)?;
-        vec![(id, row.name)]
-    } else {
-        context.admin_only()?;
-        let all = context.directory.list().map_err(|error| fail(&error))?;
-        all.into_iter().map(|(id, row, _)| (id, row.name)).collect()
-    };
-    let view = context.store.view();
+    let filter = Filter::of(arguments)?;
+    let limit = arguments.number("limit")?.and_then(|limit| usize::try_from(limit).ok());
+    let limit = limit.unwrap_or(limits::LISTED).min(limits::LISTED);
     let mut list = Vec::new();
-    for (id, name) in accounts {
-        let actions = view.outbox(id).map_err(|error| fail(&error))?;
-        list.extend(actions.iter().map(|action| describe(id, &name, action)));
+    let mut more = false;
+    for (id, name) in accounts(context, arguments)? {
+        walk(context, id, &filter, |actions| {
+            for action in actions {
+                more |= list.len() >= limit;
+                if more {
+                    return Ok(false);
+                }
+                list.push(describe(id, &name, &action));
+            }
+            Ok(true)
+        })?;
+        if more {
+            break;
+        }
     }
-    Ok(json!({ "list": list }))
+    Ok(json!({ "list": list, "more": more, "held": held(context)? }))
+}
+
+/// Why nothing is sent, if so.
+fn held(context: &Context) -> Result<Option<String>, MethodError> {
+    Ok(context.store.view().queue_mark().map_err(|error| fail(&error))?.and_then(|mark| mark.held))
 }
 
 fn describe(account: AccountId, name: &str, action: &Action) -> Value {
-    let state = match action.state {
-        ActionState::Waiting => "waiting",
-        ActionState::Attempting => "attempting",
-        ActionState::Held => "held",
-    };
+    let due = matches!(action.state, ActionState::Waiting | ActionState::Attempting).then_some(action.due);
     json!({
-        "id": action.id.to_string(), "accountId": account.to_string(), "account": name, "state": state,
-        "recipient": action.recipient.to_string(), "created": date(Some(action.created)), "due": date(Some(action.due)),
-        "expires": date(Some(action.expires)), "attempts": action.attempts, "lastError": action.last_error,
-        "messageId": action.message_id, "emailId": action.email.map(|id| id.to_string()),
+        "id": action.id.to_string(), "accountId": account.to_string(), "account": name, "kind": action.kind.name(),
+        "state": action.state.name(), "urgent": action.urgent,
+        "sender": action.sender.as_ref().map(ToString::to_string), "recipient": action.to_line(),
+        "recipients": action.recipients.iter().map(recipient).collect::<Vec<_>>(),
+        "created": date(Some(action.created)), "due": date(due),
+        "expires": date(action.state.is_open().then_some(action.expires)),
+        "keptUntil": date((action.state == ActionState::Sent).then_some(action.due)),
+        "attempts": action.attempts, "lastError": action.last_error, "messageId": action.message_id,
+        "emailId": action.email.map(|id| id.to_string()), "after": action.after.map(|id| id.to_string()),
     })
 }
 
-fn which(context: &Context, arguments: &Args<'_>) -> Result<(AccountId, ActionId), MethodError> {
-    let (account, _) = context.account(arguments)?;
-    let id = arguments.text("id")?.parse().map_err(|_| MethodError::NotFound("no such action".into()))?;
-    Ok((account, id))
+fn recipient(target: &Target) -> Value {
+    let (state, said) = match &target.fate {
+        Fate::Waiting => ("waiting", None),
+        Fate::Sent(text) => ("sent", Some(text)),
+        Fate::Failed { text, .. } => ("failed", Some(text)),
+    };
+    json!({"address": target.address.to_string(), "state": state, "said": said})
+}
+
+fn one(arguments: &Args<'_>) -> Result<ActionId, MethodError> {
+    arguments.text("id")?.parse().map_err(|_| MethodError::NotFound("no such action".into()))
+}
+
+pub(super) fn show(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let (account, row) = context.account(arguments)?;
+    let id = one(arguments)?;
+    let view = context.store.view();
+    let action = view.action(account, id).map_err(|error| fail(&error))?;
+    let action = action.ok_or_else(|| MethodError::NotFound("no such action".into()))?;
+    let mut shown = describe(account, &row.name, &action);
+    if arguments.flag("withMessage")?
+        && action.state != ActionState::Sent
+        && let Some(object) = shown.as_object_mut()
+    {
+        let message = view.action_message(account, &action).map_err(|error| fail(&error))?;
+        object.insert("message".into(), octets(&message).into());
+    }
+    Ok(shown)
 }
 
 pub(super) fn retry(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, id) = which(context, arguments)?;
-    let done = context.store.commit(account, |txn| {
-        let action = txn.action(id)?;
-        if action.state == ActionState::Attempting {
-            return Err(crate::store::Error::Conflict("it is being tried just now".into()));
-        }
-        let due = txn.now();
-        txn.update_action(&Action { due, state: ActionState::Waiting, ..action })
-    });
-    finish(done)
+    change(context, arguments, |txn, action| put(txn, by_hand::retry(action, txn.now())))
+}
+
+pub(super) fn hold(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    change(context, arguments, |txn, action| put(txn, by_hand::hold(action, txn.now())))
+}
+
+pub(super) fn release(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    change(context, arguments, |txn, action| put(txn, by_hand::release(action, txn.now())))
 }
 
 pub(super) fn remove(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, id) = which(context, arguments)?;
-    finish(context.store.commit(account, |txn| {
-        let action = txn.remove_action(id)?;
-        txn.take_back_answer(&action, NOT_SENT, "removed by hand")
-    }))
+    change(context, arguments, |txn, action| {
+        for gone in txn.remove_action(action.id)? {
+            txn.take_back_answer(&gone, NOT_SENT, "removed by hand")?;
+        }
+        Ok(())
+    })
 }
 
-fn finish(done: Result<((), crate::store::Ticket), crate::store::Error>) -> Result<Value, MethodError> {
+fn put(txn: &mut Txn<'_>, changed: Result<Action, &'static str>) -> Result<(), Error> {
+    txn.update_action(&changed.map_err(|why| Error::Conflict(why.into()))?)
+}
+
+/// Does something with one action (`id`), or with `all` that the filter takes: of those, what cannot be is left out.
+fn change(
+    context: &Context,
+    arguments: &Args<'_>,
+    mut act: impl FnMut(&mut Txn<'_>, &Action) -> Result<(), Error>,
+) -> Result<Value, MethodError> {
+    let (mut changed, mut left) = (0u64, 0u64);
+    if !arguments.flag("all")? {
+        let (account, _) = context.account(arguments)?;
+        let id = one(arguments)?;
+        let done = context.store.commit(account, |txn| {
+            let action = txn.action(id)?;
+            act(txn, &action)
+        });
+        finish(done)?;
+        return Ok(json!({ "changed": 1, "left": 0 }));
+    }
+    let filter = Filter::of(arguments)?;
+    for (account, _) in accounts(context, arguments)? {
+        walk(context, account, &filter, |actions| {
+            let done = context.store.commit(account, |txn| {
+                for seen in &actions {
+                    // Anything may have become of it since it was seen; and it may hang on one before it.
+                    let Ok(action) = txn.action(seen.id) else { continue };
+                    match act(txn, &action) {
+                        Ok(()) => changed += 1,
+                        Err(Error::Conflict(_)) => left += 1,
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(())
+            });
+            finish(done).map(|_| true)
+        })?;
+    }
+    Ok(json!({ "changed": changed, "left": left }))
+}
+
+/// What is lost or may have been sent is taken as it is: the counts are those of what there is, whatever waits is woken,
+/// and of a store that was restored the replies are dropped, for they may have been sent since the backup was made.
+pub(super) fn accept_loss(context: &Context, _: &Args<'_>) -> Result<Value, MethodError> {
+    context.admin_only()?;
+    let epoch = context.store.epoch();
+    let mark = context.store.view().queue_mark().map_err(|error| fail(&error))?;
+    let Some(QueueMark { epoch: of, held: Some(why) }) = mark else {
+        return Err(MethodError::Conflict("nothing is held: there is no loss to accept".into()));
+    };
+    let restored = of != epoch;
+    let (mut dropped, mut kept) = (0u64, 0u64);
+    let everything = Filter { kind: None, state: None, domain: None, until: None };
+    for (account, _, _) in context.directory.list().map_err(|error| fail(&error))? {
+        walk(context, account, &everything, |actions| {
+            let done = context.store.commit(account, |txn| {
+                for seen in &actions {
+                    let Ok(action) = txn.action(seen.id) else { continue };
+                    if restored && action.kind == ActionKind::Reply {
+                        for gone in txn.remove_action(action.id)? {
+                            txn.take_back_answer(
+                                &gone,
+                                NOT_SENT,
+                                "it may have been sent before the store was restored",
+                            )?;
+                            dropped += 1;
+                        }
+                    } else {
+                        txn.update_action(&action)?;
+                        kept += 1;
+                    }
+                }
+                Ok(())
+            });
+            finish(done).map(|_| true)
+        })?;
+        finish(context.store.commit(account, |txn| txn.recount_actions().map(drop)))?;
+    }
+    finish(context.store.commit(AccountId::SITE, |txn| {
+        txn.mark_queue(&QueueMark { epoch, held: None });
+        Ok(())
+    }))?;
+    tracing::warn!(why, dropped, kept, "the queue was accepted as it is: sending goes on");
+    Ok(json!({ "accepted": why, "dropped": dropped, "kept": kept }))
+}
+
+fn finish(done: Result<((), crate::store::Ticket), Error>) -> Result<Value, MethodError> {
     let ((), ticket) = done.map_err(|error| fail(&error))?;
     ticket.wait_blocking().map_err(|error| fail(&error))?;
     Ok(json!({}))

@@ -67,6 +67,8 @@ pub(super) struct Census {
     pub(super) last_thread: u64,
     pub(super) last_action: u64,
     pub(super) told: u64,
+    /// Actions.
+    pub(super) queued: u64,
     /// Token rows.
     pub(super) unfolded: u64,
     /// Positions in `mails`, by thread, newest first in each.

@@ -1,10 +1,10 @@
-//! Told rows, served transactions, queued actions, and what is kept of decisions.
+//! Told rows, served transactions, and what is kept of decisions.
 
 use super::rows::Pair;
-use super::{Checker, Fault, Hear, Mend, Pace};
-use crate::model::{AccountId, Action, ActionId, DataType, Decision, ModSeq, ToldKey, VacationResponse, Verdict};
+use super::{Checker, Mend};
+use crate::model::{ActionId, DataType, Decision, ModSeq, ToldKey, VacationResponse, Verdict};
 use crate::store::commit::is_reference;
-use crate::store::engine::{Read, Table};
+use crate::store::engine::Table;
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
 use crate::store::row::{Delivery, Row, Told};
@@ -84,62 +84,7 @@ impl Checker<'_> {
         self.compare(Table::DeliveryByTime, by_time.into_iter())
     }
 
-    fn actions(&mut self) -> Result<(), Error> {
-        let account = self.account;
-        let mut rows = self.rows(Table::Outbox, &key::account(account));
-        while let Some((key, value)) = rows.next()? {
-            let id = Parts::of(Table::Outbox, &key).u64().ok().filter(|_| key.len() == 12).map(ActionId);
-            let (Some(id), Ok(action)) = (id, Action::decode(&key, &value)) else {
-                self.say(Table::Outbox, &key, "cannot be read: what it said is in a backup alone", Mend::Nothing)?;
-                continue;
-            };
-            self.note_action(id);
-            let hint = key::due(action.due, account, id);
-            let found = self.read.get(Table::OutboxDue, &hint)?;
-            self.expect(Table::OutboxDue, &hint, found.as_deref(), vec![1])?;
-        }
-        Ok(())
-    }
-
-    fn note_action(&mut self, action: ActionId) {
+    pub(super) fn note_action(&mut self, action: ActionId) {
         self.census.last_action = self.census.last_action.max(action.0);
     }
-}
-
-/// Every wake-up hint is of an action that is due then.
-pub(super) fn hints(read: &dyn Read, run: &dyn Pace, hear: &mut Hear<'_>) -> Result<(), Error> {
-    read.scan(Table::OutboxDue, &[], &[0xff; 21], false, &mut |key, _| {
-        run.step(Table::OutboxDue)?;
-        let (account, due) = match whose(key) {
-            Some((account, action)) => (account, is_due(read, account, action, key)?),
-            None => (AccountId::SITE, false),
-        };
-        if !due {
-            let what = "no action is due then".into();
-            let (table, key, mend) = (Table::OutboxDue, key.to_vec(), Mend::Delete);
-            hear(Fault { account, table, key, what, mend, history: false })?;
-        }
-        Ok(true)
-    })
-}
-
-/// Whose hint it is, and of which action.
-pub(in crate::store) fn whose(hint: &[u8]) -> Option<(AccountId, ActionId)> {
-    let mut parts = Parts::of(Table::OutboxDue, hint);
-    let (action, account) = (parts.u64().ok()?, parts.u32().ok()?);
-    (hint.len() == 20).then_some((AccountId(account), ActionId(action)))
-}
-
-/// Whether an action is due when a hint says. One that cannot be read may be.
-pub(in crate::store) fn is_due(
-    read: &dyn Read,
-    account: AccountId,
-    action: ActionId,
-    hint: &[u8],
-) -> Result<bool, Error> {
-    let row = key::action(account, action);
-    let found = read.get(Table::Outbox, &row)?;
-    Ok(found.is_some_and(|value| {
-        Action::decode(&row, &value).map_or(true, |found| key::due(found.due, account, action) == hint)
-    }))
 }

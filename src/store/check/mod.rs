@@ -6,7 +6,8 @@
 //!    one fold, and in a deep check those that are made of its message; folds are in order, and every row of them is of one
 //!    that there is. 5. Every live email has its blob and its reference to it; in a deep check each
 //!    blob has the hash that is its key. 6. No change number is above the account's, none stands for two changes. 7. Told rows
-//!    belong to the current generation. 8. Queued actions and wake-up hints point at each other. 9. Quota equals the sum of
+//!    belong to the current generation. 8. Queued actions and wake-ups point at each other; what an
+//!    action sends is there. 9. Quota equals the sum of
 //!    sizes. 10. A tombstone holds what restoring it needs, or nothing; a dead thread's row goes with the email that was its
 //!    last; nothing is kept of emails that are not there. 11. Every message is held by an email, or is to be looked at by the
 //!    collection. 12. No low mark is above the newest change. 13. Subscriptions are to
@@ -21,6 +22,7 @@ mod deeds;
 mod emails;
 mod lists;
 mod lost;
+mod outbox;
 mod refs;
 mod remains;
 mod rows;
@@ -39,8 +41,8 @@ use super::row::{Row, State};
 use super::version;
 use crate::model::{AccountId, MessageRows};
 use census::Census;
-pub(super) use deeds::{is_due, whose};
 pub(super) use emails::holds;
+pub(super) use outbox::{held_by, is_due, sends, whose};
 use refs::Refs;
 pub(super) use search::tokens;
 
@@ -262,7 +264,7 @@ pub(super) fn run(
         hear(Fault { account: id, table: Table::Site, key, what, mend: Mend::Nothing, history: false })?;
     }
     states::addresses(read, &run, &mut hear)?;
-    deeds::hints(read, &run, &mut hear)?;
+    outbox::hints(read, &run, &mut hear)?;
     remains::messages(read, &run, remake.is_some(), &mut hear)?;
     report.rows = run.done().rows;
     Ok(report)
@@ -300,7 +302,7 @@ pub(super) fn account<'a>(
 
 /// Hints and references that name nothing, in the tables that all accounts share.
 pub(super) fn strays(read: &dyn Read, run: &dyn Pace, hear: &mut Hear<'_>) -> Result<(), Error> {
-    deeds::hints(read, run, hear)?;
+    outbox::hints(read, run, hear)?;
     remains::references(read, run, hear)
 }
 

@@ -67,10 +67,16 @@ pub(super) fn messages(read: &dyn Read, run: &dyn Pace, deep: bool, hear: &mut H
     }
     let mut blobs = Rows::new(read, run, Table::Blobs, &[]);
     let mut refs = Rows::new(read, run, Table::BlobRefs, &[]);
+    let mut sent = Rows::new(read, run, Table::OutboxBlobs, &[]);
     let mut frames = Rows::new(read, run, Table::BlobFrames, &[]);
     while let Some((key, row)) = blobs.next()? {
         missing(read, &mut refs, Some(&key), deep, hear)?;
+        // What an action sends that is not there is said with the action.
+        while sent.below(&key)?.is_some() {}
         let mut held = false;
+        while let Some((hold, _)) = sent.within(&key)? {
+            held |= super::sends(read, &hold)?;
+        }
         while let Some((reference, _)) = refs.within(&key)? {
             held |= is_held(read, &reference, hear)?.is_some();
         }

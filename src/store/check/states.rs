@@ -118,11 +118,11 @@ impl Checker<'_> {
             return self.tell(Table::AccountState, &own, what, Mend::Put(self.lost().encode()), true);
         };
         let (octets, emails, told, unfolded) = (census.octets, census.live, census.told, census.unfolded);
-        let totals = State { octets, emails, told, unfolded, ..found.clone() };
-        let sums = |state: &State| (state.octets, state.emails, state.told, state.unfolded);
+        let totals = State { octets, emails, told, unfolded, queued: census.queued, ..found.clone() };
+        let sums = |state: &State| (state.octets, state.emails, state.told, state.unfolded, state.queued);
         if sums(found) != sums(&totals) {
             let (has, says) = (sums(&totals), sums(found));
-            let what = format!("holds {has:?} octets, emails, told senders and token rows, says {says:?}");
+            let what = format!("holds {has:?} octets, emails, told senders, token rows and actions, says {says:?}");
             self.tell(Table::AccountState, &own, what, Mend::Put(totals.encode()), false)?;
         }
         let mut wanted = State {
@@ -165,6 +165,7 @@ impl Checker<'_> {
             octets: census.octets,
             emails: census.live,
             told: census.told,
+            queued: census.queued,
             unfolded: census.unfolded,
             inbox: census.inbox,
             trash: census.trash,

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use super::Txn;
-use crate::model::{BlobHash, EmailId, UtcMillis};
+use crate::model::{Action, BlobHash, EmailId, UtcMillis};
 use crate::store::engine::{Read, Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
@@ -43,6 +43,14 @@ impl Txn<'_> {
     pub(super) fn let_go(&mut self, blob: &BlobHash, id: EmailId) {
         self.delete(Table::BlobRefs, key::blob_ref(blob, self.account, id));
         self.put(Table::BlobPurge, key::blob_purge(self.now, blob), vec![1]);
+    }
+
+    /// Takes away an action's hold of a message.
+    pub(super) fn release_blob(&mut self, action: &Action) {
+        if let Some(blob) = &action.blob {
+            self.delete(Table::OutboxBlobs, key::action_blob(blob, self.account, action.id));
+            self.put(Table::BlobPurge, key::blob_purge(self.now, blob), vec![1]);
+        }
     }
 
     /// Of the site: looks at up to `most` candidates of `upto` or before, and deletes the messages that nobody holds and
@@ -116,10 +124,12 @@ impl Txn<'_> {
     fn is_held(&self, blob: &BlobHash) -> Result<bool, Error> {
         let prefix = key::blob(blob);
         let mut held = false;
-        self.scan(Table::BlobRefs, &prefix, &after(&prefix), false, &mut |_, _| {
-            held = true;
-            Ok(false)
-        })?;
+        for table in [Table::BlobRefs, Table::OutboxBlobs] {
+            self.scan(table, &prefix, &after(&prefix), false, &mut |_, _| {
+                held = true;
+                Ok(false)
+            })?;
+        }
         Ok(held)
     }
 }

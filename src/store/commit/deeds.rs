@@ -1,7 +1,7 @@
-//! Queued actions and served transactions: in the same commit as what gave rise to them.
+//! Served transactions: in the same commit as what came of them.
 
 use super::Txn;
-use crate::model::{Action, ActionId, Address, DataType, EmailId, UtcMillis, limits};
+use crate::model::{Address, EmailId, UtcMillis, limits};
 use crate::store::engine::{Read as _, Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
@@ -13,54 +13,6 @@ const EXPIRE_EVERY: u8 = 32;
 const EXPIRED_AT_ONCE: usize = 64;
 
 impl Txn<'_> {
-    /// Queues an action under a new id; the one that it has is not looked at.
-    pub fn queue_action(&mut self, action: Action) -> ActionId {
-        self.state.last_action += 1;
-        let action = Action { id: ActionId(self.state.last_action), ..action };
-        self.next_modseq();
-        self.write_action(&action);
-        action.id
-    }
-
-    /// Changes a queued action.
-    ///
-    /// # Errors
-    /// `NotFound` where it was removed meanwhile.
-    pub fn update_action(&mut self, action: &Action) -> Result<(), Error> {
-        let old = self.action(action.id)?;
-        self.delete(Table::OutboxDue, key::due(old.due, self.account, old.id));
-        self.next_modseq();
-        self.write_action(action);
-        Ok(())
-    }
-
-    /// Removes a queued action, and gives it back.
-    ///
-    /// # Errors
-    /// `NotFound`.
-    pub fn remove_action(&mut self, id: ActionId) -> Result<Action, Error> {
-        let old = self.action(id)?;
-        self.next_modseq();
-        self.delete(Table::OutboxDue, key::due(old.due, self.account, id));
-        self.delete(Table::Outbox, key::action(self.account, id));
-        self.touch(DataType::Outbox);
-        Ok(old)
-    }
-
-    /// A queued action.
-    ///
-    /// # Errors
-    /// `NotFound`.
-    pub fn action(&self, id: ActionId) -> Result<Action, Error> {
-        self.row::<Action>(&key::action(self.account, id))?.ok_or(Error::NotFound("action"))
-    }
-
-    fn write_action(&mut self, action: &Action) {
-        self.put_row(key::action(self.account, action.id), action);
-        self.put(Table::OutboxDue, key::due(action.due, self.account, action.id), vec![1]);
-        self.touch(DataType::Outbox);
-    }
-
     /// Whether this transaction was served before: a retry is answered, not repeated. What was served longer ago than any
     /// queue tries again is not a retry.
     ///

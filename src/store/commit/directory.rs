@@ -8,7 +8,7 @@ use crate::store::key::{self, Parts};
 use crate::store::row::Row;
 
 /// The tables whose keys begin with the account, but for its own row and state, which go last.
-const OWNED: [Table; 25] = [
+const OWNED: [Table; 27] = [
     Table::EmailMetadata,
     Table::EmailByModseq,
     Table::EmailByThread,
@@ -32,6 +32,8 @@ const OWNED: [Table; 25] = [
     Table::Decisions,
     Table::EmailPurge,
     Table::Outbox,
+    Table::OutboxMessages,
+    Table::OutboxSame,
     Table::History,
     Table::Sweeps,
 ];
@@ -86,7 +88,8 @@ impl Txn<'_> {
                 }
                 Table::Outbox => {
                     let action = Action::decode(&key, &value)?;
-                    self.delete(Table::OutboxDue, key::due(action.due, self.account, action.id));
+                    self.wake(&action, false);
+                    self.release_blob(&action);
                 }
                 _ => {}
             }

@@ -2,7 +2,7 @@
 
 use super::Txn;
 use crate::model::{AccountId, BlobHash, DataType, EmailId, Kept, Mailbox};
-use crate::store::check::{holds, is_due, whose};
+use crate::store::check::{held_by, holds, is_due, sends, whose};
 use crate::store::engine::{Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
@@ -96,6 +96,16 @@ impl Txn<'_> {
                         && !is_due(self, account, action, key)?
                     {
                         self.delete(*table, key.clone());
+                        gone += 1;
+                    }
+                }
+                Table::OutboxBlobs => {
+                    if let Some((account, _, blob)) = held_by(key)
+                        && account == self.account
+                        && !sends(self, key)?
+                    {
+                        self.delete(*table, key.clone());
+                        self.put(Table::BlobPurge, key::blob_purge(self.now, &blob), vec![1]);
                         gone += 1;
                     }
                 }

@@ -98,10 +98,16 @@ tables! {
     Decisions = "decisions",
     /// Destroyed emails by time.
     EmailPurge = "email_purge",
-    /// Queued actions.
+    /// Queued actions, without the octets of what is sent.
     Outbox = "outbox",
-    /// When which action is due, over all accounts: a hint that wakes the worker.
+    /// What is sent, as far as it is an action's own.
+    OutboxMessages = "outbox_messages",
+    /// What wakes which action, over all accounts: a time, or the end of another.
     OutboxDue = "outbox_due",
+    /// Which action is a deed's, so that an equal one is not queued beside it.
+    OutboxSame = "outbox_same",
+    /// Which actions hold a message that is in the store anyway.
+    OutboxBlobs = "outbox_blobs",
     /// Messages that lost a reference, by when: each may be one that nobody holds any more.
     BlobPurge = "blob_purge",
     /// How far an account's changes had come at a time, so that a change can be told from one of long ago.

@@ -130,6 +130,8 @@ fn family(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Options {
             | Table::Decisions
             | Table::EmailPurge
             | Table::BlobPurge
+            | Table::Outbox
+            | Table::OutboxMessages
             | Table::OutboxDue
     ) {
         // Rows go in the order in which they came: who looks for the first would walk over all that are gone.

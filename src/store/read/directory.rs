@@ -1,9 +1,8 @@
-//! Accounts, addresses, vacation, decisions, actions.
+//! Accounts, addresses, vacation, decisions.
 
 use super::View;
 use crate::model::{
-    AccountId, AccountRow, Action, ActionId, AddressRow, DataType, Decision, ModSeq, Recall, ToldKey, UtcMillis,
-    VacationResponse,
+    AccountId, AccountRow, AddressRow, DataType, Decision, ModSeq, Recall, ToldKey, UtcMillis, VacationResponse,
 };
 use crate::store::engine::{Table, after};
 use crate::store::error::Error;
@@ -177,43 +176,6 @@ impl View<'_> {
     /// Those of reading.
     pub fn each_decision(&self, account: AccountId, each: &mut dyn FnMut(Decision) -> bool) -> Result<(), Error> {
         self.rows(&key::account(account), |_, row| Ok(each(row)))
-    }
-
-    /// The queued actions of an account, oldest first.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn outbox(&self, account: AccountId) -> Result<Vec<Action>, Error> {
-        let mut out = Vec::new();
-        self.rows(&key::account(account), |_, row| {
-            out.push(row);
-            Ok(true)
-        })?;
-        Ok(out)
-    }
-
-    /// One queued action.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn action(&self, account: AccountId, action: ActionId) -> Result<Option<Action>, Error> {
-        self.row(&key::action(account, action))
-    }
-
-    /// What is due over all accounts, earliest first: (when, whose, which).
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn due(&self, limit: usize) -> Result<Vec<(UtcMillis, AccountId, ActionId)>, Error> {
-        let mut out = Vec::new();
-        self.keys(Table::OutboxDue, &[], &[0xff; 21], |key, _| {
-            let mut parts = Parts::of(Table::OutboxDue, key);
-            let (action, account, due) = (parts.u64()?, parts.u32()?, parts.u64()?);
-            let due = UtcMillis(i64::try_from(due).unwrap_or(i64::MAX));
-            out.push((due, AccountId(account), ActionId(action)));
-            Ok(out.len() < limit)
-        })?;
-        Ok(out)
     }
 
     /// Every row of a table of an account, decoded: for export and for tests.

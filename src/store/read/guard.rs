@@ -25,6 +25,7 @@ impl Guard<'_> {
                 | Table::BlobPurge
                 | Table::BlobRefs
                 | Table::OutboxDue
+                | Table::OutboxBlobs
         );
         let account = key.first_chunk::<4>().map(|account| AccountId(u32::from_be_bytes(*account)));
         match account.filter(|account| !is_open && self.closed.contains(account)) {

@@ -10,6 +10,7 @@ mod history;
 mod list;
 mod merging;
 mod naming;
+mod outbox;
 mod postings;
 mod tokens;
 
@@ -18,6 +19,7 @@ pub use folding::{FoldPiece, FoldSizes};
 pub(super) use guard::Guard;
 pub use history::Destroyed;
 pub use list::{Moves, Page, Seek};
+pub use outbox::{QueueAudit, Wakeup};
 pub use postings::Postings;
 pub use tokens::Ordinals;
 

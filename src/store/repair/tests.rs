@@ -7,7 +7,7 @@ use super::*;
 use crate::model::clock::Fixed;
 use crate::model::{
     AccountRow, Action, ActionId, ActionKind, ActionState, Address, AddressRow, BlobHash, DataType, Decision, EmailId,
-    Mailbox, MailboxUid, MessageRows, Recall, Role, ThreadKey, ToldKey, UtcMillis, VacationResponse, Verdict,
+    Mailbox, MailboxUid, MessageRows, Recall, Role, Target, ThreadKey, ToldKey, UtcMillis, VacationResponse, Verdict,
     View as Filter,
 };
 use crate::store::engine::fault::Fault as Failing;
@@ -112,7 +112,8 @@ fn life(store: &Store) {
             let bob = Address::from_parts("bob", "example.net");
             txn.remember_told(&ToldKey([1; 32]), &bob, &Recall::of(generation))?;
             let now = txn.now();
-            let action = txn.queue_action(action(&bob));
+            let blob = txn.view().email(account, ids[0])?.map(|email| email.blob);
+            let action = txn.queue_action(Action { blob, ..action(&bob) }, b"Subject: x\r\n\r\n")?;
             txn.add_decision(&Decision {
                 at: now,
                 email: ids[0],
@@ -138,18 +139,24 @@ fn action(recipient: &Address) -> Action {
         id: ActionId(0),
         kind: ActionKind::Reply,
         state: ActionState::Waiting,
+        urgent: false,
         created: UtcMillis(0),
         due: UtcMillis(5),
         expires: UtcMillis(9),
         attempts: 0,
         last_error: None,
         sender: None,
-        recipient: recipient.clone(),
-        notify_never: true,
+        ret: None,
+        envid: None,
+        recipients: vec![Target::unreported(recipient.clone())],
         email: None,
         told: None,
+        after: None,
+        same: Some([9; 16]),
+        seven_bit: false,
         message_id: "r1@example.org".into(),
-        message: b"Subject: x\r\n\r\n".to_vec(),
+        octets: 0,
+        blob: None,
     }
 }
 
@@ -161,8 +168,8 @@ fn write(engine: &dyn Engine, table: Table, key: &[u8], value: Option<Vec<u8>>) 
 fn rows_of(engine: &Memory, table: Table, account: AccountId) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut rows = engine.rows(table);
     let at = match table {
-        Table::BlobRefs => 32,
-        Table::OutboxDue => 8,
+        Table::BlobRefs | Table::OutboxBlobs => 32,
+        Table::OutboxDue => 9,
         Table::Site | Table::Addresses | Table::Blobs | Table::BlobFrames | Table::BlobPurge => return rows,
         _ => 0,
     };
@@ -193,6 +200,7 @@ fn is_made_good(table: Table, damage: Damage) -> bool {
         | Table::Addresses
         | Table::Accounts
         | Table::Outbox
+        | Table::OutboxMessages
         | Table::Vacation
         | Table::Blobs
         | Table::BlobFrames

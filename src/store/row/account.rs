@@ -104,6 +104,8 @@ pub struct State {
     pub unfolded: u64,
     /// Told rows.
     pub told: u64,
+    /// Actions in the outbox.
+    pub queued: u64,
     /// The mailbox with role inbox; 0 none.
     pub inbox: MailboxUid,
     /// The mailbox with role trash; 0 none.
@@ -146,7 +148,7 @@ impl Row for State {
         for marks in [&self.high, &self.low] {
             out.list(marks.iter(), |out, mark| out.num(mark.0));
         }
-        for total in [self.octets, self.emails, self.unfolded, self.told] {
+        for total in [self.octets, self.emails, self.unfolded, self.told, self.queued] {
             out.num(total);
         }
         out.num(self.inbox.0);
@@ -176,6 +178,7 @@ impl Row for State {
             emails: input.num()?,
             unfolded: input.num()?,
             told: input.num()?,
+            queued: input.num()?,
             inbox: MailboxUid(input.num32()?),
             trash: MailboxUid(input.num32()?),
             kept: read_kept(input)?,

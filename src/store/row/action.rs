@@ -1,65 +1,227 @@
-//! Queued actions.
+//! Queued actions: the head, the octets beside it, and what the worker reads of it while it waits.
 
 use super::account::{read_address, write_address};
-use super::{Bad, Reader, Row, Writer};
-use crate::model::{Action, ActionId, ActionKind, ActionState, EmailId, ToldKey, UtcMillis};
+use super::{Bad, Reader, Row, Writer, decode_with};
+use crate::model::{
+    AccountId, Action, ActionId, ActionKind, ActionState, Address, BlobHash, EmailId, Fate, Notify, OriginalRecipient,
+    Ret, Target, ToldKey, UtcMillis,
+};
 use crate::store::engine::Table;
+use crate::store::error::Error;
+use crate::store::key::Wake;
+
+/// Octets of a digest that tells destinations apart.
+pub type Digest = [u8; 8];
 
 impl Row for Action {
     const TABLE: Table = Table::Outbox;
 
     fn write(&self, out: &mut Writer) {
         out.num(self.id.0);
-        out.num(match self.kind {
-            ActionKind::Reply => 0u8,
-            ActionKind::Notification => 1,
-        });
-        out.num(match self.state {
-            ActionState::Waiting => 0u8,
-            ActionState::Attempting => 1,
-            ActionState::Held => 2,
-        });
+        out.num(place(&ActionKind::ALL, self.kind));
+        out.num(place(&ActionState::ALL, self.state));
+        out.bool(self.urgent);
         for at in [self.created, self.due, self.expires] {
             out.signed(at.0);
         }
         out.num(self.attempts);
         out.maybe_text(self.last_error.as_ref());
         out.option(self.sender.as_ref(), write_address);
-        write_address(out, &self.recipient);
-        out.bool(self.notify_never);
+        out.num(match self.ret {
+            None => 0u8,
+            Some(Ret::Full) => 1,
+            Some(Ret::Headers) => 2,
+        });
+        out.maybe_text(self.envid.as_ref());
+        out.list(self.recipients.iter(), write_target);
         out.option(self.email.as_ref(), |out, email| out.num(email.0));
         out.option(self.told.as_ref(), |out, key| out.fixed(&key.0));
+        out.option(self.after.as_ref(), |out, id| out.num(id.0));
+        out.option(self.same.as_ref(), |out, hash| out.fixed(hash));
+        out.bool(self.seven_bit);
         out.text(&self.message_id);
-        out.bytes(&self.message);
+        out.num(self.octets);
+        out.option(self.blob.as_ref(), |out, hash| out.fixed(&hash.0));
     }
 
     fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
         let at = |input: &mut Reader<'_>| Ok(UtcMillis(input.signed()?));
         Ok(Self {
             id: ActionId(input.num()?),
-            kind: match input.num()? {
-                0 => ActionKind::Reply,
-                1 => ActionKind::Notification,
-                _ => return Err(Bad("unknown kind of action")),
-            },
-            state: match input.num()? {
-                0 => ActionState::Waiting,
-                1 => ActionState::Attempting,
-                2 => ActionState::Held,
-                _ => return Err(Bad("unknown state of an action")),
-            },
+            kind: at_place(&ActionKind::ALL, input, "unknown kind of action")?,
+            state: at_place(&ActionState::ALL, input, "unknown state of an action")?,
+            urgent: input.bool()?,
             created: at(input)?,
             due: at(input)?,
             expires: at(input)?,
             attempts: input.num32()?,
             last_error: input.option(Reader::text)?,
             sender: input.option(read_address)?,
-            recipient: read_address(input)?,
-            notify_never: input.bool()?,
+            ret: match input.num()? {
+                0 => None,
+                1 => Some(Ret::Full),
+                2 => Some(Ret::Headers),
+                _ => return Err(Bad("unknown RET")),
+            },
+            envid: input.option(Reader::text)?,
+            recipients: input.list(read_target)?,
             email: input.option(|input| Ok(EmailId(input.num()?)))?,
             told: input.option(|input| Ok(ToldKey(input.fixed()?)))?,
+            after: input.option(|input| Ok(ActionId(input.num()?)))?,
+            same: input.option(Reader::fixed)?,
+            seven_bit: input.bool()?,
             message_id: input.text()?,
-            message: input.bytes()?.to_vec(),
+            octets: input.num()?,
+            blob: input.option(|input| Ok(BlobHash(input.fixed()?)))?,
         })
     }
+}
+
+fn write_target(out: &mut Writer, target: &Target) {
+    write_address(out, &target.address);
+    out.option(target.notify.as_ref(), |out, notify| {
+        let bits = [notify.never, notify.success, notify.failure, notify.delay];
+        out.num(bits.iter().zip(0u32..).fold(0u64, |sum, (bit, at)| sum | u64::from(*bit) << at));
+    });
+    out.option(target.original.as_ref(), |out, original| {
+        out.text(&original.kind);
+        out.text(&original.address);
+    });
+    match &target.fate {
+        Fate::Waiting => out.num(0u8),
+        Fate::Sent(text) => {
+            out.num(1u8);
+            out.text(text);
+        }
+        Fate::Failed { status, text } => {
+            out.num(2u8);
+            out.fixed(status);
+            out.text(text);
+        }
+    }
+}
+
+fn read_target(input: &mut Reader<'_>) -> Result<Target, Bad> {
+    Ok(Target {
+        address: read_address(input)?,
+        notify: input.option(|input| {
+            let bits = input.num()?;
+            let has = |at: u32| bits >> at & 1 == 1;
+            if bits > 15 {
+                return Err(Bad("unknown NOTIFY"));
+            }
+            Ok(Notify { never: has(0), success: has(1), failure: has(2), delay: has(3) })
+        })?,
+        original: input.option(|input| Ok(OriginalRecipient { kind: input.text()?, address: input.text()? }))?,
+        fate: match input.num()? {
+            0 => Fate::Waiting,
+            1 => Fate::Sent(input.text()?),
+            2 => Fate::Failed { status: input.fixed()?, text: input.text()? },
+            _ => return Err(Bad("unknown fate of a recipient")),
+        },
+    })
+}
+
+fn place<T: PartialEq + Copy>(all: &[T], one: T) -> u64 {
+    all.iter().position(|known| *known == one).unwrap_or_default() as u64
+}
+
+fn at_place<T: Copy>(all: &[T], input: &mut Reader<'_>, bad: &'static str) -> Result<T, Bad> {
+    usize::try_from(input.num()?).ok().and_then(|at| all.get(at)).copied().ok_or(Bad(bad))
+}
+
+/// The row of an action's own octets.
+#[must_use]
+pub fn message_value(octets: &[u8]) -> Vec<u8> {
+    let mut value = Vec::with_capacity(octets.len().saturating_add(1));
+    value.push(1);
+    value.extend_from_slice(octets);
+    value
+}
+
+/// The octets of that row.
+///
+/// # Errors
+/// `Corrupt`.
+pub fn decode_message<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Error> {
+    match value.split_first() {
+        Some((1, octets)) => Ok(octets),
+        _ => Err(Error::Corrupt {
+            table: Table::OutboxMessages.name(),
+            key: crate::store::error::hex(key),
+            what: "not the octets of an action".into(),
+        }),
+    }
+}
+
+/// What wakes an action; nothing wakes one that is held, or kept because it failed.
+#[must_use]
+pub fn wake_of(action: &Action) -> Option<Wake> {
+    match action.state {
+        ActionState::Attempting => Some(Wake::Attempting(action.due)),
+        ActionState::Waiting if action.urgent => Some(Wake::Urgent(action.due)),
+        ActionState::Waiting => Some(Wake::Due(action.due)),
+        ActionState::Blocked => action.after.map(Wake::After),
+        ActionState::Sent => Some(Wake::Forget(action.due)),
+        ActionState::Held | ActionState::Failed => None,
+    }
+}
+
+/// The value of a wake-up: the digest of whom it goes to from this account (one after the other), and that of his domain.
+/// Digests that meet by chance only make two wait for each other.
+#[must_use]
+pub fn wake_value(account: AccountId, action: &Action) -> Vec<u8> {
+    let to = action.next_recipient().map(|target| target.address.folded());
+    let (lane, domain) = match &to {
+        Some(to) => (lane(account, to), domain_digest(to)),
+        None => ([0; 8], [0; 8]),
+    };
+    [&[1], &lane[..], &domain[..]].concat()
+}
+
+fn lane(account: AccountId, to: &Address) -> Digest {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&account.0.to_be_bytes());
+    hasher.update(&(to.local().len() as u64).to_be_bytes());
+    hasher.update(to.local().as_bytes());
+    hasher.update(to.domain().as_bytes());
+    digest(&hasher)
+}
+
+/// The digest of a domain, of an address in its folded form.
+#[must_use]
+pub fn domain_digest(to: &Address) -> Digest {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(to.domain().as_bytes());
+    digest(&hasher)
+}
+
+fn digest(hasher: &blake3::Hasher) -> Digest {
+    let mut out = Digest::default();
+    hasher.finalize_xof().fill(&mut out);
+    out
+}
+
+/// Reads the value of a wake-up: lane and domain.
+///
+/// # Errors
+/// `Corrupt`.
+pub fn decode_wake(key: &[u8], value: &[u8]) -> Result<(Digest, Digest), Error> {
+    decode_with(Table::OutboxDue, key, value, 1, |input, _| Ok((input.fixed()?, input.fixed()?)))
+}
+
+/// The row that says which action is a deed's.
+#[must_use]
+pub fn same_value(id: ActionId) -> Vec<u8> {
+    let mut out = Writer::new(1);
+    out.num(id.0);
+    out.0
+}
+
+/// Reads that row.
+///
+/// # Errors
+/// `Corrupt`.
+pub fn decode_same(key: &[u8], value: &[u8]) -> Result<ActionId, Error> {
+    decode_with(Table::OutboxSame, key, value, 1, |input, _| Ok(ActionId(input.num()?)))
 }

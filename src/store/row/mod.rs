@@ -13,14 +13,19 @@ mod email;
 pub mod fold;
 mod list;
 mod mailbox;
+mod queue;
 mod upkeep;
 mod vacation;
 
 pub use account::State;
+pub use action::{
+    Digest, decode_message, decode_same, decode_wake, domain_digest, message_value, same_value, wake_of, wake_value,
+};
 pub use blob::{Blob, FRAME, Octets, blob_rows, decode_frame};
 pub use content::{EncodedMessage, content_prefix, content_value, decode_content, decode_tokens};
 pub use email::Thread;
 pub use list::{decode_index, decode_list, decode_rank, index_value, list_value, rank_value};
+pub use queue::QueueMark;
 pub use upkeep::{Noted, Sweep};
 pub use vacation::{Delivery, Told};
 

@@ -10,7 +10,7 @@ use super::*;
 use crate::model::clock::Fixed;
 use crate::model::{
     AccountRow, Action, ActionKind, ActionState, Address, BlobHash, EmailId, Listing, MailboxUid, MessageRows, Recall,
-    Role, Shape, ThreadKey, ToldKey, UtcMillis, VacationResponse, View as Filter,
+    Role, Shape, Target, ThreadKey, ToldKey, UtcMillis, VacationResponse, View as Filter,
 };
 
 mod committer;
@@ -160,6 +160,9 @@ fn the_checker_sees_a_row_that_is_missing_in_each_derived_table() {
         Table::Blobs,
         Table::BlobRefs,
         Table::OutboxDue,
+        Table::OutboxMessages,
+        Table::OutboxSame,
+        Table::OutboxBlobs,
         Table::ToldByTime,
         Table::DeliveryByTime,
     ] {
@@ -167,7 +170,9 @@ fn the_checker_sees_a_row_that_is_missing_in_each_derived_table() {
         let store = store_over(engine.clone());
         deliver_to(&store, ACCOUNT, 1, &[1], 5).unwrap();
         let done = store.commit(ACCOUNT, |txn| {
-            txn.queue_action(action());
+            let same = Some([3; 16]);
+            let blob = Some(txn.view().emails(ACCOUNT, None, 1)?[0].1.blob);
+            txn.queue_action(Action { same, blob, ..action() }, b"Subject: x\r\n\r\n")?;
             txn.remember_told(&ToldKey([1; 32]), &Address::from_parts("bob", "example.net"), &Recall::of(0))?;
             txn.remember_delivery(&[7; 32], None, &[])
         });
@@ -228,18 +233,24 @@ fn action() -> Action {
         id: crate::model::ActionId(0),
         kind: ActionKind::Reply,
         state: ActionState::Waiting,
+        urgent: false,
         created: UtcMillis(0),
         due: UtcMillis(5),
         expires: UtcMillis(9),
         attempts: 0,
         last_error: None,
         sender: None,
-        recipient: Address::from_parts("bob", "example.net"),
-        notify_never: true,
+        ret: None,
+        envid: None,
+        recipients: vec![Target::unreported(Address::from_parts("bob", "example.net"))],
         email: None,
         told: None,
+        after: None,
+        same: None,
+        seven_bit: false,
         message_id: "r1@example.org".into(),
-        message: b"Subject: x\r\n\r\n".to_vec(),
+        octets: 0,
+        blob: None,
     }
 }
 

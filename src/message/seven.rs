@@ -1,0 +1,260 @@
+//! A message for a next hop that takes seven-bit text alone (RFC 6152 §3, RFC 2045 §6): the bodies of its parts are
+//! encoded as quoted-printable, and nothing else of it changes.
+//!
+//! What cannot be encoded without changing what it says is not: raw octets in a header (RFC 6532), and what lies under a
+//! signature (RFC 1847 §2.1).
+
+use super::header::{Field, body_offset, fields};
+use crate::model::limits;
+
+/// The message as seven-bit text; `None` where it cannot be.
+#[must_use]
+pub fn seven_bit(raw: &[u8]) -> Option<Vec<u8>> {
+    if raw.is_ascii() {
+        return Some(raw.to_vec());
+    }
+    let mut out = Vec::with_capacity(raw.len().saturating_add(raw.len() / 4));
+    entity(raw, 0, &mut out)?;
+    Some(out)
+}
+
+/// Header and body, as one part or as the whole.
+fn entity(raw: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<()> {
+    if raw.is_ascii() {
+        out.extend_from_slice(raw);
+        return Some(());
+    }
+    let (header, body) = raw.split_at_checked(body_offset(raw))?;
+    if !header.is_ascii() || depth > limits::MIME_DEPTH {
+        return None;
+    }
+    let kind = fields(header).find(|field| field.is("Content-Type"));
+    let value = kind.map_or_else(String::new, |field| field.without_comments());
+    let media = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let encoding = fields(header).find(|field| field.is("Content-Transfer-Encoding"));
+    let encoding = encoding.map_or_else(String::new, |field| field.without_comments().trim().to_ascii_lowercase());
+    if media == "multipart/signed" {
+        return None;
+    }
+    if media.starts_with("multipart/") {
+        let boundary = boundary(&value)?;
+        head(header, "7bit", out);
+        return parts(body, &boundary, depth, out);
+    }
+    if media.starts_with("message/") && media != "message/partial" {
+        head(header, "7bit", out);
+        return entity(body, depth.saturating_add(1), out);
+    }
+    match encoding.as_str() {
+        "" | "7bit" | "8bit" | "binary" => {
+            head(header, "quoted-printable", out);
+            quoted_printable(body, out);
+        }
+        // It says that it is encoded: what of it is not can be nothing else than meant.
+        "quoted-printable" => {
+            out.extend_from_slice(header);
+            for octet in body {
+                if octet.is_ascii() {
+                    out.push(*octet);
+                } else {
+                    escape(*octet, out);
+                }
+            }
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+/// The header with another encoding said, where it said one or must.
+fn head(header: &[u8], encoding: &str, out: &mut Vec<u8>) {
+    let is_it = |field: &Field<'_>| field.is("Content-Transfer-Encoding");
+    let said = format!("Content-Transfer-Encoding: {encoding}\r\n");
+    let mut rest = header;
+    let mut done = false;
+    while let Some(field) = fields(rest).next() {
+        // A field lies in what it was read from: where it ends, the rest begins.
+        let end =
+            (field.value.as_ptr() as usize).saturating_add(field.value.len()).saturating_sub(rest.as_ptr() as usize);
+        let Some((whole, after)) = rest.split_at_checked(end) else { break };
+        if is_it(&field) {
+            if !done {
+                out.extend_from_slice(said.as_bytes());
+            }
+            done = true;
+        } else {
+            out.extend_from_slice(whole);
+        }
+        rest = after;
+    }
+    if !done {
+        if !(out.is_empty() || out.ends_with(b"\n")) {
+            out.extend_from_slice(b"\r\n");
+        }
+        out.extend_from_slice(said.as_bytes());
+    }
+    if rest.is_empty() {
+        out.extend_from_slice(b"\r\n");
+    } else {
+        out.extend_from_slice(rest);
+    }
+}
+
+/// The boundary parameter of a media type (RFC 2046 §5.1.1).
+fn boundary(value: &str) -> Option<String> {
+    let lower = value.to_ascii_lowercase();
+    let mut from = 0usize;
+    while let Some(at) = lower.get(from..)?.find("boundary") {
+        let start = from.saturating_add(at);
+        let before = lower.get(..start)?.trim_end();
+        let rest = value.get(start.saturating_add("boundary".len())..)?.trim_start();
+        from = start.saturating_add(1);
+        let Some(rest) = rest.strip_prefix('=').filter(|_| before.ends_with(';')) else { continue };
+        let rest = rest.trim_start();
+        let found = match rest.strip_prefix('"') {
+            Some(quoted) => quoted.split('"').next()?.replace('\\', ""),
+            None => rest.split([';', ' ', '\t']).next()?.to_owned(),
+        };
+        return (!found.is_empty() && found.len() <= 200).then_some(found);
+    }
+    None
+}
+
+/// The parts of a multipart body, with all that stands between them.
+fn parts(body: &[u8], boundary: &str, depth: usize, out: &mut Vec<u8>) -> Option<()> {
+    let delimiter = [b"--", boundary.as_bytes()].concat();
+    let (mut rest, mut part, mut seen) = (body, body, 0usize);
+    let mut open = false;
+    while !rest.is_empty() {
+        let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at.saturating_add(1));
+        let (line, after) = rest.split_at_checked(end)?;
+        let tail = line.strip_prefix(delimiter.as_slice()).map(<[u8]>::trim_ascii);
+        if let Some(tail) = tail.filter(|tail| tail.is_empty() || *tail == b"--") {
+            let length = part.len().saturating_sub(rest.len());
+            section(part.get(..length)?, open, depth, out)?;
+            out.extend_from_slice(line);
+            open = tail.is_empty();
+            part = after;
+            seen = seen.saturating_add(1);
+            if seen > limits::PARTS {
+                return None;
+            }
+        }
+        rest = after;
+    }
+    section(part, open, depth, out)
+}
+
+/// A part with the line end before the next delimiter, which is not its own; or what stands outside of parts.
+fn section(octets: &[u8], is_part: bool, depth: usize, out: &mut Vec<u8>) -> Option<()> {
+    if !is_part {
+        // Nobody reads it (RFC 2046 §5.1.1), and it cannot be encoded.
+        out.extend(octets.iter().map(|octet| if octet.is_ascii() { *octet } else { b'?' }));
+        return Some(());
+    }
+    let own = octets.strip_suffix(b"\r\n").or_else(|| octets.strip_suffix(b"\n")).unwrap_or(octets);
+    // An empty line that ends a header is the part's, also where nothing follows.
+    let own = if body_offset(own) == own.len() { octets } else { own };
+    entity(own, depth.saturating_add(1), out)?;
+    out.extend_from_slice(octets.get(own.len()..)?);
+    Some(())
+}
+
+/// Octets of a line of quoted-printable (RFC 2045 §6.7), without the `=` of a soft line break.
+const LINE: usize = 75;
+
+fn quoted_printable(body: &[u8], out: &mut Vec<u8>) {
+    let mut rest = body;
+    let mut width = 0usize;
+    while let Some((octet, after)) = rest.split_first() {
+        if let Some(after) = rest.strip_prefix(b"\r\n") {
+            out.extend_from_slice(b"\r\n");
+            (rest, width) = (after, 0);
+            continue;
+        }
+        let ends = after.is_empty() || after.starts_with(b"\r\n");
+        let plain = match octet {
+            b' ' | b'\t' => !ends,
+            b'=' => false,
+            33..=126 => true,
+            _ => false,
+        };
+        let need = if plain { 1 } else { 3usize };
+        if width.saturating_add(need) > LINE {
+            out.extend_from_slice(b"=\r\n");
+            width = 0;
+        }
+        if plain {
+            out.push(*octet);
+        } else {
+            escape(*octet, out);
+        }
+        width = width.saturating_add(need);
+        rest = after;
+    }
+}
+
+fn escape(octet: u8, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let digit = |half: u8| DIGITS.get(usize::from(half)).copied().unwrap_or(b'0');
+    out.extend([b'=', digit(octet >> 4), digit(octet & 15)]);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::message::Message;
+
+    fn texts(raw: &[u8]) -> Vec<String> {
+        Message::parse(raw).texts(1 << 20)
+    }
+
+    #[test]
+    fn parts_are_encoded_and_say_the_same() {
+        let alone = "Subject: x\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\n\
+                     Grüße =) \r\n.\r\nlast";
+        let inner =
+            format!("--\u{3d}b c\r\n{alone}\r\n--=b c\r\nContent-Type: text/html; charset=utf-8\r\n\r\n<p>ö</p>");
+        let many = format!(
+            "Content-Type: multipart/mixed; x=y;\r\n boundary=\"=b c\"\r\nContent-Transfer-Encoding: 8bit\r\n\r\n\
+             präambel\r\n{inner}\r\n--=b c\r\nContent-Type: message/rfc822\r\n\r\n{alone}\r\n--=b c--\r\n"
+        );
+        for raw in [alone, &many] {
+            let made = seven_bit(raw.as_bytes()).unwrap();
+            assert!(made.is_ascii());
+            let text = String::from_utf8(made.clone()).unwrap();
+            assert!(text.lines().all(|line| line.len() <= 78), "{text}");
+            assert!(!text.contains("8bit") && text.contains("quoted-printable"), "{text}");
+            assert_eq!(texts(raw.as_bytes()), texts(&made), "{text}");
+        }
+        assert_eq!(seven_bit(b"a: b\r\n\r\nplain\r\n").unwrap(), b"a: b\r\n\r\nplain\r\n");
+    }
+
+    #[test]
+    fn what_cannot_be_encoded_is_left() {
+        for raw in [
+            "Subject: Grüße\r\n\r\nplain\r\n",
+            "Content-Type: multipart/signed; boundary=b\r\n\r\n--b\r\n\r\nGrüße\r\n--b--\r\n",
+            "Content-Type: multipart/mixed\r\n\r\n--b\r\n\r\nGrüße\r\n--b--\r\n",
+            "Content-Transfer-Encoding: base64\r\n\r\nGrüße\r\n",
+        ] {
+            assert_eq!(seven_bit(raw.as_bytes()), None, "{raw}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_octets_are_ascii_or_refused(raw in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(seven_bit(&raw).is_none_or(|made| made.is_ascii()));
+        }
+
+        #[test]
+        fn what_a_text_says_stays(body in "[a-zäö= \t.\r\n]{0,200}") {
+            let raw = format!("Content-Type: text/plain; charset=utf-8\r\n\r\n{body}ü");
+            let made = seven_bit(raw.as_bytes()).unwrap();
+            prop_assert_eq!(texts(raw.as_bytes()), texts(&made));
+        }
+    }
+}

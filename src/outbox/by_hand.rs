@@ -1,0 +1,57 @@
+//! What a person may do with an action that is in the queue.
+
+use super::kind::rules;
+use crate::model::{Action, ActionState, Fate, UtcMillis};
+
+/// It is tried now, before the rest: also one that was held, or had failed and was kept. Whoever it failed for is tried
+/// again, with a time of its own.
+///
+/// # Errors
+/// Why that cannot be.
+pub fn retry(action: &Action, now: UtcMillis) -> Result<Action, &'static str> {
+    match action.state {
+        ActionState::Attempting => return Err("it is being tried just now"),
+        ActionState::Blocked => return Err("it waits for another one: try that"),
+        ActionState::Sent => return Err("it was sent"),
+        ActionState::Waiting | ActionState::Held | ActionState::Failed => {}
+    }
+    let mut again = Action { state: ActionState::Waiting, urgent: true, due: now, ..in_time(action, now) };
+    if action.state == ActionState::Failed {
+        again.attempts = 0;
+        for target in again.recipients.iter_mut().filter(|target| matches!(target.fate, Fate::Failed { .. })) {
+            target.fate = Fate::Waiting;
+        }
+    }
+    Ok(again)
+}
+
+/// It is not tried until it is released.
+///
+/// # Errors
+/// Why that cannot be.
+pub fn hold(action: &Action, _now: UtcMillis) -> Result<Action, &'static str> {
+    match action.state {
+        ActionState::Waiting | ActionState::Held => Ok(Action { state: ActionState::Held, ..action.clone() }),
+        ActionState::Attempting => Err("it is being tried just now"),
+        ActionState::Blocked => Err("it waits for another one: hold that"),
+        ActionState::Failed | ActionState::Sent => Err("it is over"),
+    }
+}
+
+/// It waits for its time again.
+///
+/// # Errors
+/// Why that cannot be.
+pub fn release(action: &Action, now: UtcMillis) -> Result<Action, &'static str> {
+    if action.state != ActionState::Held {
+        return Err("it is not held");
+    }
+    Ok(Action { state: ActionState::Waiting, due: action.due.max(now), ..in_time(action, now) })
+}
+
+/// With a new lifetime, where its own is over; a reply is stale then, and stays so.
+fn in_time(action: &Action, now: UtcMillis) -> Action {
+    let rules = rules(action.kind);
+    let expires = if rules.at_most_once || now < action.expires { action.expires } else { now.after(rules.lifetime) };
+    Action { expires, ..action.clone() }
+}

@@ -1,0 +1,152 @@
+//! What is remembered of destinations that refuse, and of the relay: after each refusal it is left alone for a growing time,
+//! and then asked by one action, until one gets through.
+//!
+//! This is memory alone: lost with the process, it is learned again. It is bounded; at the bound what rests longest over its
+//! time is forgotten, which costs one attempt.
+
+use std::collections::BTreeMap;
+
+use super::schedule::Pace;
+use crate::model::UtcMillis;
+
+/// A digest that stands for a domain.
+pub type Digest = [u8; 8];
+
+/// Destinations that are remembered.
+const MOST: usize = 4096;
+/// Refusals of single recipients in a row after which a domain rests as a whole.
+const IN_A_ROW: u32 = 5;
+
+/// Whether an action may go to a destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum May {
+    /// Yes.
+    Go,
+    /// One is asking: what comes of it is waited for.
+    Asking,
+    /// Not before then.
+    Not(UtcMillis),
+}
+
+/// The trouble with one destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Trouble {
+    failures: u32,
+    until: UtcMillis,
+    asking: bool,
+}
+
+impl Trouble {
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.failures == 0
+    }
+
+    /// Whether an action may go; if so in trouble, it is the one that asks.
+    #[must_use]
+    pub fn may(&self, now: UtcMillis) -> May {
+        if self.failures == 0 {
+            May::Go
+        } else if self.asking {
+            May::Asking
+        } else if now < self.until {
+            May::Not(self.until)
+        } else {
+            May::Go
+        }
+    }
+
+    /// An action goes.
+    pub fn asks(&mut self) {
+        self.asking = self.failures > 0;
+    }
+
+    /// It refused, or could not be reached. Of several that were under way when it began only the first counts.
+    pub fn refused(&mut self, now: UtcMillis, pace: &Pace, jitter: u8) {
+        if now < self.until {
+            return;
+        }
+        self.until = now.after(pace.delay(self.failures, jitter));
+        self.failures = self.failures.saturating_add(1);
+        self.asking = false;
+    }
+
+    /// The one that asked came back without having asked.
+    pub fn not_asked(&mut self) {
+        self.asking = false;
+    }
+}
+
+/// All destinations that refuse.
+#[derive(Debug, Default)]
+pub struct Destinations {
+    known: BTreeMap<Digest, Trouble>,
+    /// Refusals of single recipients in a row.
+    rows: BTreeMap<Digest, u32>,
+}
+
+impl Destinations {
+    /// Whether an action may go to this one.
+    #[must_use]
+    pub fn may(&self, domain: Digest, now: UtcMillis) -> May {
+        self.known.get(&domain).map_or(May::Go, |trouble| trouble.may(now))
+    }
+
+    /// An action goes to this one.
+    pub fn asks(&mut self, domain: Digest) {
+        if let Some(trouble) = self.known.get_mut(&domain) {
+            trouble.asks();
+        }
+    }
+
+    /// It refused as a whole.
+    pub fn refused(&mut self, domain: Digest, now: UtcMillis, pace: &Pace, jitter: u8) {
+        if self.known.len() >= MOST && !self.known.contains_key(&domain) {
+            let oldest = self.known.iter().min_by_key(|(_, trouble)| trouble.until).map(|(domain, _)| *domain);
+            oldest.map(|oldest| self.known.remove(&oldest));
+        }
+        self.known.entry(domain).or_default().refused(now, pace, jitter);
+    }
+
+    /// It refused one recipient for now: so many in a row are a refusal of all.
+    pub fn refused_one(&mut self, domain: Digest, now: UtcMillis, pace: &Pace, jitter: u8) {
+        if self.known.contains_key(&domain) {
+            return self.refused(domain, now, pace, jitter);
+        }
+        if self.rows.len() >= MOST {
+            self.rows.clear();
+        }
+        let row = self.rows.entry(domain).or_default();
+        *row = row.saturating_add(1);
+        if *row >= IN_A_ROW {
+            self.rows.remove(&domain);
+            self.refused(domain, now, pace, jitter);
+        }
+    }
+
+    /// It took something, or refused it for good: it is there.
+    pub fn reached(&mut self, domain: Digest) {
+        self.known.remove(&domain);
+        self.rows.remove(&domain);
+    }
+
+    /// The one that asked came back without having asked.
+    pub fn not_asked(&mut self, domain: Digest) {
+        if let Some(trouble) = self.known.get_mut(&domain) {
+            trouble.not_asked();
+        }
+    }
+
+    /// How many are remembered.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether none is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+}

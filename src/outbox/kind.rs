@@ -1,0 +1,202 @@
+//! The kinds of actions, each a small type of what it needs, and its rules. What it becomes is `Queued`: the head, and
+//! octets of its own.
+
+use std::time::Duration;
+
+use super::coalesce::same;
+use crate::model::{
+    Action, ActionId, ActionKind, ActionState, Address, BlobHash, EmailId, Ret, Target, ToldKey, UtcMillis, limits,
+};
+
+/// An action that is ready to be queued, and the octets that it brings along.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queued {
+    /// The head; its id is given when it is queued.
+    pub action: Action,
+    /// Octets of its own.
+    pub octets: Vec<u8>,
+}
+
+/// By which rules a kind is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// At most once: what may have been sent counts as sent. Else at least once.
+    pub at_most_once: bool,
+    /// How long it may wait.
+    pub lifetime: Duration,
+    /// Whether its sender, where there is one, is told of recipients that it does not reach (RFC 5321 §6.1).
+    pub bounces: bool,
+    /// Whether what became of it is kept for its owner.
+    pub is_kept: bool,
+}
+
+/// The rules of a kind.
+#[must_use]
+pub fn rules(kind: ActionKind) -> Rules {
+    let usual = Rules { at_most_once: false, lifetime: limits::SENDING_KEPT, bounces: false, is_kept: false };
+    match kind {
+        ActionKind::Reply => Rules { at_most_once: true, lifetime: limits::REPLY_KEPT, ..usual },
+        ActionKind::Redirect => Rules { bounces: true, ..usual },
+        ActionKind::Notify | ActionKind::Reject | ActionKind::Report => usual,
+        ActionKind::Submission => Rules { bounces: true, is_kept: true, ..usual },
+    }
+}
+
+/// A vacation reply (RFC 3834): from `<>`, to one person, and never a report about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// The envelope sender of what is answered.
+    pub recipient: Address,
+    /// What is answered.
+    pub email: EmailId,
+    /// The row that says that he was told; none where nobody is tracked.
+    pub told: Option<ToldKey>,
+    /// When it would come too late, if before its time is over anyway.
+    pub until: Option<UtcMillis>,
+    /// Its Message-ID, without angle brackets.
+    pub message_id: String,
+    /// Its octets.
+    pub message: Vec<u8>,
+}
+
+/// Mail that a script sends on (RFC 5228 §4.2): the message as it is, under its own Message-ID.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redirect {
+    /// The envelope sender; `None` is `<>`.
+    pub sender: Option<Address>,
+    /// To whom.
+    pub recipients: Vec<Address>,
+    /// The email, where it was kept, too.
+    pub email: Option<EmailId>,
+    /// The Message-ID that the message has, for the log.
+    pub message_id: String,
+    /// Trace fields on top.
+    pub prefix: Vec<u8>,
+    /// The message in the store.
+    pub blob: BlobHash,
+}
+
+/// What we write by ourselves and nobody shall answer: from `<>`, to one person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// `Notify`, `Reject` or `Report`.
+    pub kind: ActionKind,
+    /// To whom; never `<>`.
+    pub recipient: Address,
+    /// The email that it is about.
+    pub email: Option<EmailId>,
+    /// Its Message-ID, without angle brackets.
+    pub message_id: String,
+    /// Its octets.
+    pub message: Vec<u8>,
+    /// What makes another one equal to it: beside kind and recipient. None equals one without.
+    pub about: Option<Vec<u8>>,
+}
+
+/// What the owner sends (RFC 8621 §7).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Submission {
+    /// The envelope sender; `None` is `<>`.
+    pub sender: Option<Address>,
+    /// To whom, with what he wants to hear of each.
+    pub recipients: Vec<Target>,
+    /// RET= (RFC 3461 §4.3).
+    pub ret: Option<Ret>,
+    /// ENVID= (RFC 3461 §4.4).
+    pub envid: Option<String>,
+    /// The email that is sent.
+    pub email: EmailId,
+    /// Not before: until then it can be undone.
+    pub not_before: Option<UtcMillis>,
+    /// The submission that must be sent before it.
+    pub after: Option<ActionId>,
+    /// The Message-ID of the email, without angle brackets.
+    pub message_id: String,
+    /// Octets on top of the message.
+    pub prefix: Vec<u8>,
+    /// The message in the store.
+    pub blob: BlobHash,
+}
+
+fn plain(kind: ActionKind, recipients: Vec<Target>, message_id: String, now: UtcMillis) -> Action {
+    Action {
+        id: ActionId(0),
+        kind,
+        state: ActionState::Waiting,
+        urgent: false,
+        created: now,
+        due: now,
+        expires: now.after(rules(kind).lifetime),
+        attempts: 0,
+        last_error: None,
+        sender: None,
+        ret: None,
+        envid: None,
+        recipients,
+        email: None,
+        told: None,
+        after: None,
+        same: None,
+        seven_bit: false,
+        message_id,
+        octets: 0,
+        blob: None,
+    }
+}
+
+impl Reply {
+    /// As it is queued.
+    #[must_use]
+    pub fn queue(self, now: UtcMillis) -> Queued {
+        let action = plain(ActionKind::Reply, vec![Target::unreported(self.recipient)], self.message_id, now);
+        let expires = self.until.map_or(action.expires, |until| until.min(action.expires));
+        let action = Action { email: Some(self.email), told: self.told, expires, ..action };
+        Queued { action, octets: self.message }
+    }
+}
+
+impl Redirect {
+    /// As it is queued. The same message from the same sender to the same people is one deed.
+    #[must_use]
+    pub fn queue(self, now: UtcMillis) -> Queued {
+        let same = same(ActionKind::Redirect, self.sender.as_ref(), &self.recipients, &self.blob.0);
+        let recipients = self.recipients.into_iter().map(Target::plain).collect();
+        let action = plain(ActionKind::Redirect, recipients, self.message_id, now);
+        let (email, blob) = (self.email, Some(self.blob));
+        let action = Action { sender: self.sender, email, blob, same: Some(same), ..action };
+        Queued { action, octets: self.prefix }
+    }
+}
+
+impl Notice {
+    /// As it is queued.
+    #[must_use]
+    pub fn queue(self, now: UtcMillis) -> Queued {
+        let about = self.about.as_deref();
+        let same = about.map(|about| same(self.kind, None, std::slice::from_ref(&self.recipient), about));
+        let action = plain(self.kind, vec![Target::unreported(self.recipient)], self.message_id, now);
+        Queued { action: Action { email: self.email, same, ..action }, octets: self.message }
+    }
+}
+
+impl Submission {
+    /// As it is queued: a person waits for it.
+    #[must_use]
+    pub fn queue(self, now: UtcMillis) -> Queued {
+        let action = plain(ActionKind::Submission, self.recipients, self.message_id, now);
+        let due = self.not_before.map_or(now, |at| at.max(now));
+        let action = Action {
+            urgent: true,
+            due,
+            expires: due.after(rules(ActionKind::Submission).lifetime),
+            sender: self.sender,
+            ret: self.ret,
+            envid: self.envid,
+            email: Some(self.email),
+            after: self.after,
+            blob: Some(self.blob),
+            ..action
+        };
+        Queued { action, octets: self.prefix }
+    }
+}

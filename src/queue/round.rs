@@ -1,0 +1,363 @@
+//! What goes next. Of what is due a window is held, and no more: the wake-ups, without any message.
+//!
+//! - What a person waits for goes first; else what is due first.
+//! - To one recipient from one account one after the other; all else at once, as many as the site allows.
+//! - The relay is one for all: while it is out of order nothing is tried, and no action's own attempts are spent on it; then
+//!   one action asks.
+//! - A domain that refuses rests likewise: what would go there is put off until one has got through.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::task::{Id, JoinSet};
+use tokio::time::timeout;
+
+use super::attempt::{Came, Heard, Key, Office, Word};
+use super::pool::Pool;
+use super::worker::Settings;
+use crate::model::{AccountId, ActionId, Live, UtcMillis};
+use crate::outbox::{Destinations, Digest, May, Pace, Trouble};
+use crate::store::{Store, Wake, Wakeup};
+
+/// Wake-ups that are held, beside those under way.
+const WINDOW: usize = 256;
+/// The longest sleep: whatever else may have happened is seen then.
+const SLEEP: Duration = Duration::from_secs(60);
+/// How far behind the first wake-up the next look begins: a commit may be visible later than one that began after it.
+const LAG: Duration = Duration::from_secs(5);
+/// Actions that were half attempted when the service ended: no more than were under way.
+const HALF: usize = 10_000;
+
+/// The state of the work.
+pub(super) struct Round {
+    store: Store,
+    live: Live<Settings>,
+    settings: Arc<Settings>,
+    pool: Arc<Pool>,
+    under_way: JoinSet<Came>,
+    tasks: HashMap<Id, Wakeup>,
+    lanes: HashSet<Digest>,
+    ready: VecDeque<Wakeup>,
+    resting: HashMap<Key, (UtcMillis, Wakeup)>,
+    /// All of the above.
+    known: HashSet<Key>,
+    relay: Trouble,
+    destinations: Destinations,
+    /// Whether another look may find more.
+    more: bool,
+    next: Option<UtcMillis>,
+    /// Where the next look begins.
+    from: UtcMillis,
+    swept: Option<UtcMillis>,
+    most: Arc<AtomicUsize>,
+}
+
+fn key(wakeup: &Wakeup) -> Key {
+    (wakeup.account, wakeup.action)
+}
+
+impl Round {
+    pub(super) fn new(store: Store, live: Live<Settings>, most: Arc<AtomicUsize>) -> Self {
+        let settings = live.get();
+        Self {
+            store,
+            live,
+            settings,
+            pool: Arc::default(),
+            under_way: JoinSet::new(),
+            tasks: HashMap::new(),
+            lanes: HashSet::new(),
+            ready: VecDeque::new(),
+            resting: HashMap::new(),
+            known: HashSet::new(),
+            relay: Trouble::default(),
+            destinations: Destinations::default(),
+            more: true,
+            next: None,
+            from: UtcMillis(0),
+            swept: None,
+            most,
+        }
+    }
+
+    /// What an earlier run of the service left half attempted is looked at first.
+    pub(super) fn recover(&mut self) {
+        let half = self.store.view().wakeups(Wake::Attempting(UtcMillis(0)), HALF);
+        match half {
+            Ok(half) => half.into_iter().for_each(|wakeup| self.take(wakeup, false)),
+            Err(error) => tracing::error!(%error, "what was half attempted cannot be read"),
+        }
+    }
+
+    /// Something was queued or changed.
+    pub(super) fn woken(&mut self) {
+        self.more = true;
+    }
+
+    /// Begins what may begin now; says how long nothing else will.
+    pub(super) async fn begin(&mut self) -> Duration {
+        let now = self.store.clock().now();
+        self.settle(now);
+        let mark = self.store.view().queue_mark();
+        match mark {
+            Ok(mark) if mark.as_ref().is_none_or(|mark| mark.held.is_none()) => {}
+            Ok(_) => return SLEEP,
+            Err(error) => {
+                tracing::error!(%error, "the queue's mark cannot be read");
+                return SLEEP;
+            }
+        }
+        self.pool.expire(self.settings.relay.idle).await;
+        if self.swept.is_none_or(|last| now.since(last) >= SLEEP || now < last) {
+            self.sweep(now).await;
+        }
+        if self.more || self.next.is_some_and(|next| next <= now) {
+            self.look(now);
+        }
+        let put_off = self.pick(now);
+        self.put_off(put_off, now).await;
+        self.most.fetch_max(self.known.len(), Ordering::Relaxed);
+        self.sleep(now)
+    }
+
+    fn sleep(&self, now: UtcMillis) -> Duration {
+        let mut wait = if self.pool.is_empty() { SLEEP } else { self.settings.relay.idle.min(SLEEP) };
+        let room = self.under_way.len() < self.settings.concurrency.max(1);
+        if self.more && room && self.ready.len() < WINDOW / 2 && self.relay.is_none() {
+            return Duration::ZERO;
+        }
+        if let May::Not(until) = self.relay.may(now) {
+            return wait.min(until.since(now));
+        }
+        if room {
+            wait = self.next.map_or(wait, |next| wait.min(next.since(now)));
+        }
+        self.resting.values().map(|(until, _)| until.since(now)).fold(wait, Duration::min)
+    }
+
+    /// Takes new settings, and what has rested.
+    fn settle(&mut self, now: UtcMillis) {
+        let newest = self.live.get();
+        if newest.relay != self.settings.relay {
+            // What was found out about the old relay says nothing about the new one.
+            (self.relay, self.destinations) = (Trouble::default(), Destinations::default());
+            self.pool = Arc::default();
+        }
+        self.settings = newest;
+        let rested: Vec<Key> =
+            self.resting.iter().filter(|(_, (until, _))| *until <= now).map(|(key, _)| *key).collect();
+        for wakeup in
+            rested.iter().filter_map(|key| self.resting.remove(key)).map(|(_, wakeup)| wakeup).collect::<Vec<_>>()
+        {
+            self.ready.push_front(wakeup);
+        }
+    }
+
+    /// Forgets what was kept for its time, and looks from the beginning again.
+    async fn sweep(&mut self, now: UtcMillis) {
+        (self.swept, self.from, self.more) = (Some(now), UtcMillis(0), true);
+        let over = self.store.view().wakeups(Wake::Forget(UtcMillis(0)), WINDOW).unwrap_or_default();
+        for wakeup in over.iter().filter(|wakeup| matches!(wakeup.wake, Wake::Forget(at) if at <= now)) {
+            let (account, id) = key(wakeup);
+            let done = self.store.commit(account, |txn| txn.complete_action(id).map(drop));
+            if let Ok(((), ticket)) = done
+                && let Err(error) = ticket.wait().await
+            {
+                tracing::error!(%account, action = %id, %error, "what was sent long ago could not be forgotten");
+            }
+        }
+    }
+
+    /// Fills the window: what a person waits for, then the rest, by time. While it is half full the rest is not looked for.
+    fn look(&mut self, now: UtcMillis) {
+        let is_filled = self.ready.len() >= WINDOW / 2;
+        let known_next = self.next.filter(|_| is_filled);
+        (self.more, self.next) = (is_filled, known_next);
+        let mut later = |at: UtcMillis| self.next = Some(self.next.map_or(at, |next| next.min(at)));
+        let limit = WINDOW.saturating_add(self.known.len());
+        let view = self.store.view();
+        let found = view.wakeups(Wake::Urgent(UtcMillis(0)), limit).and_then(|urgent| {
+            let limit = if is_filled { 0 } else { limit };
+            view.wakeups(Wake::Due(self.from), limit).map(|usual| (urgent, usual))
+        });
+        let (urgent, usual) = match found {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::error!(%error, "the queue cannot be read");
+                return later(now.after(self.settings.relay_pause));
+            }
+        };
+        let full = usual.len() >= limit || urgent.len() >= limit;
+        if let Some(Wakeup { wake: Wake::Due(first), .. }) = usual.first() {
+            self.from = first.before(LAG);
+        }
+        let mut due: Vec<(Wakeup, bool)> = Vec::new();
+        for (wakeup, is_urgent) in
+            urgent.into_iter().map(|wakeup| (wakeup, true)).chain(usual.into_iter().map(|wakeup| (wakeup, false)))
+        {
+            match wakeup.wake {
+                Wake::Urgent(at) | Wake::Due(at) if at > now => later(at),
+                _ => due.push((wakeup, is_urgent)),
+            }
+        }
+        drop(view);
+        let due: Vec<(Wakeup, bool)> =
+            due.into_iter().filter(|(wakeup, _)| !self.known.contains(&key(wakeup))).collect();
+        // What does not fit is looked for when there is room again.
+        let room = (2 * WINDOW).saturating_sub(self.ready.len());
+        self.more |= full || due.len() > room;
+        for (wakeup, is_urgent) in due.into_iter().take(room) {
+            self.take(wakeup, is_urgent);
+        }
+    }
+
+    fn take(&mut self, wakeup: Wakeup, is_urgent: bool) {
+        if !self.known.insert(key(&wakeup)) {
+            return;
+        }
+        if is_urgent {
+            let place = self.ready.iter().take_while(|one| matches!(one.wake, Wake::Urgent(_))).count();
+            self.ready.insert(place, wakeup);
+        } else {
+            self.ready.push_back(wakeup);
+        }
+    }
+
+    /// Begins as many as may be under way; gives those that are to be put off, and until when.
+    fn pick(&mut self, now: UtcMillis) -> Vec<(UtcMillis, Wakeup)> {
+        let mut room = self.settings.concurrency.max(1).saturating_sub(self.under_way.len());
+        let mut put_off = Vec::new();
+        match self.relay.may(now) {
+            // After a failure of the relay one action is enough to find out whether it is back.
+            May::Go if !self.relay.is_none() => room = usize::from(self.under_way.is_empty()),
+            May::Go => {}
+            May::Asking | May::Not(_) => return put_off,
+        }
+        let mut at = 0;
+        while let Some(wakeup) = self.ready.get(at).copied().filter(|_| room > 0) {
+            let is_urgent = matches!(wakeup.wake, Wake::Urgent(_));
+            let may = if is_urgent { May::Go } else { self.destinations.may(wakeup.domain, now) };
+            match may {
+                _ if self.lanes.contains(&wakeup.lane) => at += 1,
+                // They fill the window, while others could go.
+                May::Asking if at > WINDOW / 2 => {
+                    self.ready.remove(at);
+                    put_off.push((now.after(self.settings.pace.first), wakeup));
+                }
+                May::Asking => at += 1,
+                May::Not(until) => {
+                    self.ready.remove(at);
+                    put_off.push((until, wakeup));
+                }
+                May::Go => {
+                    self.ready.remove(at);
+                    self.destinations.asks(wakeup.domain);
+                    self.relay.asks();
+                    self.lanes.insert(wakeup.lane);
+                    let office = Office {
+                        store: self.store.clone(),
+                        settings: Arc::clone(&self.settings),
+                        pool: Arc::clone(&self.pool),
+                    };
+                    let task = self.under_way.spawn(office.carry_out(key(&wakeup)));
+                    self.tasks.insert(task.id(), wakeup);
+                    room = if self.relay.is_none() { room - 1 } else { 0 };
+                }
+            }
+        }
+        put_off
+    }
+
+    /// What goes to a domain that rests waits with it.
+    async fn put_off(&mut self, all: Vec<(UtcMillis, Wakeup)>, now: UtcMillis) {
+        let mut groups: BTreeMap<(AccountId, UtcMillis), Vec<(ActionId, Wakeup)>> = BTreeMap::new();
+        for (until, wakeup) in all {
+            groups.entry((wakeup.account, until)).or_default().push((wakeup.action, wakeup));
+        }
+        for ((account, until), actions) in groups {
+            let ids: Vec<ActionId> = actions.iter().map(|(id, _)| *id).collect();
+            let done = match self.store.commit(account, |txn| txn.defer_actions(&ids, until)) {
+                Ok(((), ticket)) => ticket.wait().await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = &done {
+                tracing::error!(%account, %error, "what waits for a domain could not be put off");
+            }
+            for (_, wakeup) in actions {
+                match &done {
+                    Ok(()) => drop(self.known.remove(&key(&wakeup))),
+                    Err(_) => self.rest(wakeup, now),
+                }
+            }
+            self.next = Some(self.next.map_or(until, |next| next.min(until)));
+        }
+    }
+
+    fn rest(&mut self, wakeup: Wakeup, now: UtcMillis) {
+        self.resting.insert(key(&wakeup), (now.after(self.settings.relay_pause.saturating_mul(4)), wakeup));
+    }
+
+    /// Waits for one that is under way, and takes notice of what came of it. Nothing is lost where the wait is broken off.
+    pub(super) async fn one_done(&mut self) {
+        match self.under_way.join_next_with_id().await {
+            None => std::future::pending().await,
+            Some(Ok((id, came))) => self.note(id, came),
+            Some(Err(error)) => {
+                tracing::error!(%error, "an attempt ended badly");
+                self.note(error.id(), Came::Unrecorded);
+            }
+        }
+    }
+
+    fn note(&mut self, id: Id, came: Came) {
+        let Some(wakeup) = self.tasks.remove(&id) else { return };
+        self.lanes.remove(&wakeup.lane);
+        let now = self.store.clock().now();
+        let (pace, jitter) = (self.settings.pace, wakeup.lane[0]);
+        let relay_pace =
+            Pace { first: self.settings.relay_pause, longest: self.settings.relay_pause.saturating_mul(64), ..pace };
+        self.relay.not_asked();
+        self.destinations.not_asked(wakeup.domain);
+        match came {
+            Came::Recorded(heard, word) => {
+                self.known.remove(&key(&wakeup));
+                // It may be due again, and whoever looked while it was under way did not see it.
+                self.more = true;
+                for (domain, heard) in heard {
+                    match heard {
+                        Heard::Reached => self.destinations.reached(domain),
+                        Heard::RefusedOne => self.destinations.refused_one(domain, now, &pace, jitter),
+                        Heard::Refused => self.destinations.refused(domain, now, &pace, jitter),
+                    }
+                }
+                match word {
+                    Word::None => {}
+                    Word::Well => self.relay = Trouble::default(),
+                    Word::Refused => self.relay.refused(now, &relay_pace, 0),
+                }
+            }
+            Came::RelayDown => {
+                // Its turn stays: it is the first again.
+                self.ready.push_front(wakeup);
+                self.relay.refused(now, &relay_pace, 0);
+            }
+            Came::Rests => self.rest(wakeup, now),
+            Came::Unrecorded => {
+                // A store that takes nothing would have every action begun in vain, one after another.
+                self.relay.refused(now, &Pace { longest: self.settings.relay_pause, ..relay_pace }, 0);
+                self.rest(wakeup, now);
+            }
+        }
+    }
+
+    /// Waits for what is under way, within its bounds.
+    pub(super) async fn finish(mut self) {
+        let bound = self.settings.relay.patience;
+        if timeout(bound, async { while self.under_way.join_next().await.is_some() {} }).await.is_err() {
+            tracing::warn!("some actions were under way at the end: replies among them count as sent");
+        }
+        self.pool.expire(Duration::ZERO).await;
+    }
+}

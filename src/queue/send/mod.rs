@@ -1,0 +1,368 @@
+//! One action over SMTP or LMTP to the relay; the one place that knows mail-send.
+//!
+//! The conversation is driven command by command, so that the attempt can be recorded durably at the last moment before the
+//! message goes out. Every wait is bounded, and so is every answer. A connection carries many messages.
+
+mod open;
+
+use std::future::Future;
+use std::time::Duration;
+
+use mail_send::{Error, SmtpClient};
+use smtp_proto::Response;
+use smtp_proto::response::parser::ResponseReceiver;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+use tokio::time::timeout;
+
+use super::relay::{Protocol, Relay};
+use crate::message::header::body_offset;
+use crate::model::{Action, Address, Notify, Ret, Target};
+use crate::outbox::{Answer, Outcome, Scope, Stage, judge};
+
+/// Octets both ways.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
+/// An open connection, ready for a message.
+pub(super) struct Connection {
+    client: SmtpClient<Box<dyn Stream>>,
+    protocol: Protocol,
+    offers: Offers,
+    /// Messages that it carried.
+    pub(super) carried: u32,
+}
+
+/// What the relay offers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Offers {
+    pub(super) dsn: bool,
+    pub(super) utf8: bool,
+    pub(super) eight_bit: bool,
+    pub(super) pipelining: bool,
+    pub(super) size: bool,
+}
+
+/// Whether the attempt could be recorded.
+pub(super) type Recorded = Result<(), String>;
+
+/// What came of handing a message over.
+pub(super) enum Handed {
+    /// Of each recipient that waits, in order, what came of it; those behind the last were not asked.
+    Made {
+        /// What came of it.
+        outcomes: Vec<Outcome>,
+        /// The connection, where it may carry another message.
+        connection: Option<Connection>,
+    },
+    /// The connection was over when it was taken up again; nothing was asked.
+    Stale,
+    /// It was not tried: that it would be could not be recorded.
+    Unrecorded(String),
+}
+
+impl Connection {
+    /// Opens one.
+    ///
+    /// # Errors
+    /// Why there is none: that concerns us, and no message.
+    pub(super) async fn open(relay: &Relay) -> Result<Self, String> {
+        open::open(relay).await
+    }
+
+    /// Hands a message over, to the action's recipients that wait. `dress` makes its final octets for what the relay offers,
+    /// or says that it cannot; `record` is awaited right before the message goes out, and if it fails nothing goes.
+    pub(super) async fn hand_over<F: Future<Output = Recorded>>(
+        mut self,
+        relay: &Relay,
+        action: &Action,
+        dress: impl FnOnce(Offers) -> Result<Vec<u8>, Outcome>,
+        record: impl FnOnce() -> F,
+    ) -> Handed {
+        self.client.timeout = relay.patience;
+        let waiting: Vec<&Target> = action.recipients.iter().filter(|target| target.waits()).collect();
+        let asked = waiting.get(..relay.recipients.max(1)).unwrap_or(&waiting);
+        let offers = self.offers;
+        let octets = match dress(offers) {
+            Ok(octets) => octets,
+            Err(outcome) => {
+                let outcomes = vec![outcome; asked.len()];
+                return Handed::Made { outcomes, connection: Some(self) };
+            }
+        };
+        let sender_utf8 = action.sender.as_ref().is_some_and(Address::needs_smtputf8);
+        // One after the other, what becomes of them; `None` is still to be asked.
+        let mut fates: Vec<Option<Outcome>> = asked
+            .iter()
+            .map(|target| {
+                let needs = sender_utf8 || target.address.needs_smtputf8();
+                (needs && !offers.utf8).then_some(Outcome::NoSmtpUtf8)
+            })
+            .collect();
+        if fates.iter().all(Option::is_some) {
+            return self.made(fates, true);
+        }
+        // A header that is not ASCII is said to be so (RFC 6531 §3.6), where that can be said.
+        let header = octets.get(..body_offset(&octets)).unwrap_or(&octets);
+        let utf8 = offers.utf8 && !header.is_ascii()
+            || asked
+                .iter()
+                .zip(&fates)
+                .any(|(target, fate)| fate.is_none() && (sender_utf8 || target.address.needs_smtputf8()));
+        let mut commands = vec![mail(action, offers, utf8, &octets)];
+        let going: Vec<usize> = fates.iter().enumerate().filter(|(_, fate)| fate.is_none()).map(|(at, _)| at).collect();
+        commands.extend(going.iter().filter_map(|at| asked.get(*at)).map(|target| rcpt(target, offers)));
+        let replies = match self.ask(&commands).await {
+            Ok(replies) => replies,
+            // It was well a moment ago. What it breaks off over is this message, unless it had been lying idle.
+            Err(Broken { answered: 0, .. }) if self.carried > 0 => return Handed::Stale,
+            Err(Broken { text, .. }) => {
+                let scope = Scope::Message;
+                fill(&mut fates, &Outcome::Temporary { text, scope });
+                return self.made(fates, false);
+            }
+        };
+        let mut replies = replies.iter();
+        let first = replies.next().map(|reply| judge(Stage::Sender, reply));
+        if let Some(refusal) = first.filter(|outcome| !matches!(outcome, Outcome::Sent(_))) {
+            let alive = !concerns_us(&refusal);
+            fill(&mut fates, &refusal);
+            return self.reset(fates, alive).await;
+        }
+        let mut taken: Vec<usize> = Vec::new();
+        for (at, reply) in going.iter().zip(replies) {
+            match judge(Stage::Recipient(taken.len()), reply) {
+                Outcome::Sent(_) => taken.push(*at),
+                outcome => set(&mut fates, *at, outcome),
+            }
+        }
+        if taken.is_empty() {
+            let alive = !fates.iter().flatten().any(concerns_us);
+            fill(&mut fates, &Outcome::TooMany);
+            return self.reset(fates, alive).await;
+        }
+        let data = match self.ask(&["DATA\r\n".to_owned()]).await {
+            Ok(replies) => replies.into_iter().next(),
+            Err(Broken { text, .. }) => {
+                fill(&mut fates, &Outcome::Temporary { text, scope: Scope::Message });
+                return self.made(fates, false);
+            }
+        };
+        if let Some(reply) = data.filter(|reply| reply.code != 354) {
+            // A plain yes to DATA is no answer that anything can be done with.
+            let outcome = match judge(Stage::Data, &reply) {
+                Outcome::Sent(text) => Outcome::Temporary { text, scope: Scope::Message },
+                outcome => outcome,
+            };
+            let alive = reply.code >= 400 && !concerns_us(&outcome);
+            fill(&mut fates, &outcome);
+            return self.reset(fates, alive).await;
+        }
+        if let Err(error) = record().await {
+            // Nothing of the message went out: the connection is dropped in the middle of DATA, and the relay forgets it.
+            return Handed::Unrecorded(error);
+        }
+        let alive = self.message(&octets, &taken, &mut fates).await;
+        self.carried = self.carried.saturating_add(1);
+        self.made(fates, alive)
+    }
+
+    /// The message, and its answers: one, or one for each recipient that was taken (RFC 2033 §4.2). Says whether the
+    /// connection is good for more.
+    async fn message(&mut self, octets: &[u8], taken: &[usize], fates: &mut [Option<Outcome>]) -> bool {
+        // RFC 5321 §4.5.3.2: minutes for a command, ten for the answer to a message, which may be scanned first.
+        let patience = self.client.timeout.saturating_mul(10);
+        let answers = if self.protocol == Protocol::Lmtp { taken.len() } else { 1 };
+        let mut replies = Vec::new();
+        let answered = timeout(patience, async {
+            use tokio::io::AsyncWriteExt as _;
+            // mail-send stuffs every dot but the one that a message begins with: that would end it (RFC 5321 §4.5.2).
+            if octets.starts_with(b".") {
+                self.client.stream.write_all(b".").await.map_err(|error| error.to_string())?;
+            }
+            // It ends the message with CRLF of its own.
+            self.client
+                .write_message(octets.strip_suffix(b"\r\n").unwrap_or(octets))
+                .await
+                .map_err(|e| e.to_string())?;
+            read(&mut self.client.stream, answers, &mut replies).await
+        });
+        let broken = match answered.await {
+            Ok(Ok(())) => None,
+            Ok(Err(text)) => Some(text),
+            Err(_) => Some("no answer in time".to_owned()),
+        };
+        let unknown = || Outcome::Unknown(broken.clone().unwrap_or_else(|| "no answer".into()));
+        let mut alive = broken.is_none();
+        for (place, at) in taken.iter().enumerate() {
+            let reply = replies.get(if answers == 1 { 0 } else { place });
+            let outcome = reply.map_or_else(unknown, |reply| judge(Stage::End, reply));
+            alive &= !concerns_us(&outcome);
+            set(fates, *at, outcome);
+        }
+        alive
+    }
+
+    /// Commands, all at once where the relay allows it (RFC 2920), and their answers.
+    async fn ask(&mut self, commands: &[String]) -> Result<Vec<Answer>, Broken> {
+        let (mut replies, patience) = (Vec::with_capacity(commands.len()), self.client.timeout);
+        let batches: Vec<&[String]> =
+            if self.offers.pipelining { vec![commands] } else { commands.chunks(1).collect() };
+        for batch in batches {
+            let stream = &mut self.client.stream;
+            let exchange = timeout(patience, async {
+                use tokio::io::AsyncWriteExt as _;
+                stream.write_all(batch.concat().as_bytes()).await.map_err(|error| error.to_string())?;
+                stream.flush().await.map_err(|error| error.to_string())?;
+                read(stream, batch.len(), &mut replies).await
+            });
+            let done = exchange.await.unwrap_or_else(|_| Err("no answer in time".into()));
+            if let Err(text) = done {
+                return Err(Broken { text, answered: replies.len() });
+            }
+        }
+        Ok(replies)
+    }
+
+    /// Ends a transaction that comes to nothing.
+    async fn reset(mut self, fates: Vec<Option<Outcome>>, alive: bool) -> Handed {
+        let alive =
+            alive && self.ask(&["RSET\r\n".to_owned()]).await.is_ok_and(|all| all.iter().all(|r| r.code == 250));
+        self.carried = self.carried.saturating_add(1);
+        self.made(fates, alive)
+    }
+
+    fn made(self, fates: Vec<Option<Outcome>>, alive: bool) -> Handed {
+        let outcomes = fates.into_iter().map(|fate| fate.unwrap_or(Outcome::TooMany)).collect();
+        Handed::Made { outcomes, connection: alive.then_some(self) }
+    }
+
+    /// Says goodbye.
+    pub(super) async fn quit(mut self) {
+        self.client.timeout = Duration::from_secs(5);
+        let end: Result<_, Error> = self.client.cmd(b"QUIT\r\n").await;
+        if let Err(error) = end {
+            tracing::debug!(%error, "the relay did not say goodbye");
+        }
+    }
+}
+
+/// A conversation that broke off.
+struct Broken {
+    text: String,
+    /// Answers that came before.
+    answered: usize,
+}
+
+/// Reads so many answers, and keeps those that came where it breaks off. What comes beyond them belongs to nobody: the next
+/// one who reads would take it for his, so it is an error.
+async fn read(stream: &mut Box<dyn Stream>, many: usize, out: &mut Vec<Answer>) -> Result<(), String> {
+    let wanted = out.len().saturating_add(many);
+    let (mut buffer, mut parser) = ([0u8; 1024], ResponseReceiver::default());
+    while out.len() < wanted {
+        let count = stream.read(&mut buffer).await.map_err(|error| error.to_string())?;
+        if count == 0 {
+            return Err("the relay hung up".into());
+        }
+        let mut octets = buffer.get(..count).unwrap_or_default().iter();
+        while !octets.as_slice().is_empty() {
+            if out.len() >= wanted {
+                return Err("the relay answered more than it was asked".into());
+            }
+            match parser.parse(&mut octets) {
+                Ok(reply) => {
+                    out.push(answer(&reply));
+                    parser = ResponseReceiver::default();
+                }
+                Err(smtp_proto::Error::NeedsMoreData { .. }) => break,
+                Err(_) => return Err("the relay's answer cannot be understood".into()),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn answer(reply: &Response<String>) -> Answer {
+    Answer { code: reply.code, status: reply.esc, text: reply.message.clone() }
+}
+
+fn concerns_us(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Temporary { scope: Scope::Relay, .. })
+}
+
+fn set(fates: &mut [Option<Outcome>], at: usize, outcome: Outcome) {
+    if let Some(fate) = fates.get_mut(at) {
+        *fate = Some(outcome);
+    }
+}
+
+/// All that were not decided.
+fn fill(fates: &mut [Option<Outcome>], outcome: &Outcome) {
+    for fate in fates.iter_mut().filter(|fate| fate.is_none()) {
+        *fate = Some(outcome.clone());
+    }
+}
+
+/// `MAIL` (RFC 5321 §3.3) with what the relay offers of SIZE (RFC 1870), 8BITMIME (RFC 6152), SMTPUTF8 (RFC 6531) and DSN
+/// (RFC 3461).
+fn mail(action: &Action, offers: Offers, utf8: bool, octets: &[u8]) -> String {
+    let sender = action.sender.as_ref().map(|sender| sender.travelling().to_string()).unwrap_or_default();
+    let mut line = format!("MAIL FROM:<{sender}>");
+    if offers.size {
+        line.push_str(&format!(" SIZE={}", octets.len()));
+    }
+    if offers.eight_bit && !octets.is_ascii() {
+        line.push_str(" BODY=8BITMIME");
+    }
+    if utf8 {
+        line.push_str(" SMTPUTF8");
+    }
+    if offers.dsn {
+        line.push_str(match action.ret {
+            Some(Ret::Full) => " RET=FULL",
+            Some(Ret::Headers) => " RET=HDRS",
+            None => "",
+        });
+        if let Some(envid) = &action.envid {
+            line.push_str(&format!(" ENVID={}", xtext(envid)));
+        }
+    }
+    line + "\r\n"
+}
+
+fn rcpt(target: &Target, offers: Offers) -> String {
+    let mut line = format!("RCPT TO:<{}>", target.address.travelling());
+    if offers.dsn {
+        if let Some(notify) = &target.notify {
+            line.push_str(&notify_words(notify));
+        }
+        if let Some(original) = &target.original {
+            line.push_str(&format!(" ORCPT={};{}", xtext(&original.kind), xtext(&original.address)));
+        }
+    }
+    line + "\r\n"
+}
+
+fn notify_words(notify: &Notify) -> String {
+    let words = [(notify.success, "SUCCESS"), (notify.failure, "FAILURE"), (notify.delay, "DELAY")];
+    let words: Vec<&str> = words.iter().filter(|(is_set, _)| *is_set).map(|(_, word)| *word).collect();
+    match (notify.never, words.is_empty()) {
+        (true, _) => " NOTIFY=NEVER".into(),
+        (false, true) => String::new(),
+        (false, false) => format!(" NOTIFY={}", words.join(",")),
+    }
+}
+
+/// `xtext` (RFC 3461 §4); other letters as UTF-8 (RFC 6533 §3 `utf-8-addr-xtext` wants them so, or escaped).
+fn xtext(value: &str) -> String {
+    let mut out = String::with_capacity(value.len());
+    for octet in value.bytes() {
+        match octet {
+            b'!'..=b'*' | b','..=b'<' | b'>'..=b'~' => out.push(char::from(octet)),
+            _ => out.push_str(&format!("+{octet:02X}")),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

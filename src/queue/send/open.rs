@@ -1,0 +1,154 @@
+//! Opening a connection: place, greeting, TLS, login. What goes wrong here concerns us or the relay, never a message.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use mail_send::SmtpClient;
+use mail_send::smtp::tls::build_tls_connector;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use smtp_proto::{
+    AUTH_LOGIN, AUTH_PLAIN, EXT_8BIT_MIME, EXT_DSN, EXT_PIPELINING, EXT_SIZE, EXT_SMTP_UTF8, EXT_START_TLS,
+    EhloResponse,
+};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::{Connection, Offers, Stream, answer};
+use crate::queue::relay::{Login, Place, Protocol, Relay, Tls};
+
+type Client = SmtpClient<Box<dyn Stream>>;
+
+pub(super) async fn open(relay: &Relay) -> Result<Connection, String> {
+    let wrong = |what: &dyn Display| format!("{}: {what}", relay.place);
+    // Of what is read before a message the whole is bounded, too: a relay that speaks an octet a minute is none.
+    let opening = timeout(relay.patience.saturating_mul(4), opened(relay));
+    match opening.await {
+        Ok(done) => done.map_err(|error| wrong(&error)),
+        Err(_) => Err(wrong(&"it does not come to an end with greeting and EHLO")),
+    }
+}
+
+async fn opened(relay: &Relay) -> Result<Connection, String> {
+    let (stream, is_local) = connect(relay).await?;
+    let mut client = SmtpClient { stream, timeout: relay.patience };
+    let mut encrypted = false;
+    if relay.tls == Tls::Implicit {
+        client = encrypt(client, relay).await?;
+        encrypted = true;
+    }
+    let greeting = timeout(relay.patience, client.read()).await.map_err(|_| "no greeting in time".to_owned())?;
+    let greeting = greeting.map_err(|error| error.to_string())?;
+    if greeting.code != 220 {
+        return Err(answer(&greeting).line());
+    }
+    let mut said = hello(&mut client, relay).await?;
+    let offered = said.capabilities & EXT_START_TLS != 0;
+    match relay.tls {
+        Tls::Required if !offered => return Err("it offers no TLS".into()),
+        Tls::Opportunistic | Tls::Required if offered => {
+            let reply = client.cmd(b"STARTTLS\r\n").await.map_err(|error| error.to_string())?;
+            if reply.code == 220 {
+                client = encrypt(client, relay).await?;
+                encrypted = true;
+                // What was said before is forgotten: anyone may have said it (RFC 3207 §4.2).
+                said = hello(&mut client, relay).await?;
+            } else if relay.tls == Tls::Required {
+                return Err(answer(&reply).line());
+            }
+        }
+        _ => {}
+    }
+    if let Some(login) = &relay.login {
+        if !(encrypted || is_local || login.in_the_clear) {
+            return Err("the password would go in the clear over the network: set [relay] tls".into());
+        }
+        authenticate(&mut client, login, said.auth_mechanisms).await?;
+    }
+    let has = |bit: u32| said.capabilities & bit != 0;
+    let offers = Offers {
+        dsn: has(EXT_DSN),
+        utf8: has(EXT_SMTP_UTF8),
+        eight_bit: has(EXT_8BIT_MIME),
+        pipelining: has(EXT_PIPELINING),
+        size: has(EXT_SIZE),
+    };
+    Ok(Connection { client, protocol: relay.protocol, offers, carried: 0 })
+}
+
+/// The stream, and whether both its ends are on this machine.
+async fn connect(relay: &Relay) -> Result<(Box<dyn Stream>, bool), String> {
+    let connected = timeout(relay.patience, async {
+        let made: std::io::Result<(Box<dyn Stream>, bool)> = match &relay.place {
+            Place::Unix(path) => UnixStream::connect(path).await.map(|stream| (Box::new(stream) as _, true)),
+            Place::Tcp { host, port } => TcpStream::connect((host.as_str(), *port)).await.map(|stream| {
+                let is_local = stream.peer_addr().is_ok_and(|peer| peer.ip().is_loopback());
+                // Commands are short, and each waits for its answer.
+                drop(stream.set_nodelay(true));
+                (Box::new(stream) as _, is_local)
+            }),
+        };
+        made
+    });
+    let connected = connected.await.map_err(|_| "no connection in time".to_owned())?;
+    connected.map_err(|error| error.to_string())
+}
+
+async fn hello(client: &mut Client, relay: &Relay) -> Result<EhloResponse<String>, String> {
+    let said = match relay.protocol {
+        Protocol::Smtp => client.ehlo(&relay.hostname).await,
+        Protocol::Lmtp => client.lhlo(&relay.hostname).await,
+    };
+    said.map_err(|error| error.to_string())
+}
+
+async fn encrypt(client: Client, relay: &Relay) -> Result<Client, String> {
+    let connector = connector(relay)?;
+    let name = match (&relay.tls_name, &relay.place) {
+        (Some(name), _) => name.clone(),
+        (None, Place::Tcp { host, .. }) => host.clone(),
+        (None, Place::Unix(_)) => "localhost".into(),
+    };
+    let name = ServerName::try_from(name).map_err(|error| format!("no name for TLS: {error}"))?;
+    let secured = timeout(relay.patience, connector.connect(name, client.stream)).await;
+    let stream = secured.map_err(|_| "no TLS in time".to_owned())?.map_err(|error| format!("TLS: {error}"))?;
+    Ok(SmtpClient { stream: Box::new(stream), timeout: client.timeout })
+}
+
+fn connector(relay: &Relay) -> Result<TlsConnector, String> {
+    let believes_all = relay.tls == Tls::Opportunistic;
+    if believes_all || relay.authorities.is_empty() {
+        return build_tls_connector(believes_all);
+    }
+    let mut roots = RootCertStore::empty();
+    for authority in &relay.authorities {
+        roots.add(CertificateDer::from(authority.as_slice())).map_err(|error| format!("[relay] tls-ca: {error}"))?;
+    }
+    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// PLAIN, else LOGIN (RFC 4954 §4, RFC 4616). mail-send begins with mechanisms that it was not built for, and then speaks
+/// into the middle of their exchange.
+async fn authenticate(client: &mut Client, login: &Login, offered: u64) -> Result<(), String> {
+    let reply = if offered & AUTH_PLAIN != 0 {
+        let both = BASE64.encode(format!("\0{}\0{}", login.user, login.password));
+        client.cmd(format!("AUTH PLAIN {both}\r\n")).await
+    } else if offered & AUTH_LOGIN != 0 {
+        let mut reply = client.cmd("AUTH LOGIN\r\n").await;
+        for word in [&login.user, &login.password] {
+            if !reply.as_ref().is_ok_and(|reply| reply.code == 334) {
+                break;
+            }
+            reply = client.cmd(format!("{}\r\n", BASE64.encode(word))).await;
+        }
+        reply
+    } else {
+        return Err("it takes neither AUTH PLAIN nor LOGIN here".into());
+    };
+    let reply = reply.map_err(|error| error.to_string())?;
+    if reply.code == 235 { Ok(()) } else { Err(format!("AUTH: {}", answer(&reply).line())) }
+}

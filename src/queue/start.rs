@@ -1,0 +1,65 @@
+//! Whether the queue is what the store says that it should be, before anything is sent.
+//!
+//! Two things are looked at: that each account has as many actions as its row says, all of them woken; and that the store is
+//! of the line of history in which its queue was last worked on. A store that was restored from a backup is not: what it
+//! would send was perhaps sent since. Whatever is wrong is said aloud, and nothing is sent until an administrator accepts it
+//! (`restante queue accept-loss`).
+
+use crate::model::AccountId;
+use crate::store::{Error, QueueMark, Store};
+
+/// Looks, and says in the store why nothing may be sent, if so.
+pub(super) async fn audit(store: &Store) -> Result<(), Error> {
+    let own = store.clone();
+    let looked = tokio::task::spawn_blocking(move || look(&own)).await;
+    let mark = looked.map_err(|error| Error::Io(error.to_string()))??;
+    if let Some(mark) = mark {
+        if let Some(why) = &mark.held {
+            tracing::error!(
+                why,
+                "nothing is sent: the queue is not what it should be. `restante queue accept-loss` goes on"
+            );
+        }
+        let ((), ticket) = store.commit(AccountId::SITE, |txn| {
+            txn.mark_queue(&mark);
+            Ok(())
+        })?;
+        ticket.wait().await?;
+    }
+    Ok(())
+}
+
+/// What is to be said from now on, where it is not said already.
+fn look(store: &Store) -> Result<Option<QueueMark>, Error> {
+    let view = store.view();
+    let repaired: Vec<AccountId> = store.unfinished()?.into_iter().map(|(account, _)| account).collect();
+    let audit = match view.audit_queue(&repaired) {
+        Ok(audit) => audit,
+        Err(error @ Error::Io(_)) => return Err(error),
+        // What cannot be read cannot be trusted.
+        Err(error) => crate::store::QueueAudit { wrong: vec![error.to_string()], actions: 1 },
+    };
+    let epoch = store.epoch();
+    let known = view.queue_mark()?;
+    let mut wrong = audit.wrong;
+    match &known {
+        Some(mark) if mark.epoch != epoch && audit.actions > 0 => wrong.push(format!(
+            "the store was restored from a backup: its {} actions may have been sent since that was made",
+            audit.actions
+        )),
+        None if audit.actions > 0 => wrong.push("the queue's own mark is lost".into()),
+        _ => {}
+    }
+    let held = known.as_ref().and_then(|mark| mark.held.clone());
+    let mark = match (wrong.is_empty(), held) {
+        // What was held stays held, until it is accepted.
+        (true, Some(_)) => return Ok(None),
+        (true, None) => QueueMark { epoch, held: None },
+        // The epoch stays what it was: that is how it is known later that replies are not to be sent again.
+        (false, _) => {
+            let epoch = known.as_ref().map_or(0, |mark| mark.epoch);
+            QueueMark { epoch, held: Some(wrong.join("; ")) }
+        }
+    };
+    Ok((known.as_ref() != Some(&mark)).then_some(mark))
+}

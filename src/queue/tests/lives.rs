@@ -1,0 +1,286 @@
+//! What becomes of actions: each outcome, what depends on what, and a queue that is not what it should be.
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replies_go_out_once_and_failures_are_told_apart() {
+    let (store, rogue) = (store(), Rogue::default());
+    let (port, _server) = rogue.start().await;
+    // An attempt that an earlier run recorded counts as sent: it is not sent again.
+    queue_reply(&store, "interrupted", ActionState::Attempting);
+    let names =
+        ["bob", "bad", "never", "later", "lost", "torn", "refused", "defer", "garbage", "half", "tarpit", "utf8"];
+    for to in names {
+        queue_reply(&store, to, ActionState::Waiting);
+    }
+    let working = Working::start(&store, settings(port));
+    until("all attempts", || left(&store).iter().all(|action| action.attempts == 1)).await;
+    let mut waiting: Vec<String> =
+        left(&store).iter().map(|action| action.recipients[0].address.local().into()).collect();
+    waiting.sort();
+    // 4xx, nonsense and a broken conversation before the dot are tried again; after the dot it counts as sent.
+    assert_eq!(waiting, ["defer", "garbage", "half", "later", "tarpit"]);
+    assert!(left(&store).iter().all(|action| action.state == ActionState::Waiting && action.last_error.is_some()));
+    for (name, told) in [("bob", true), ("bad", true), ("never", false), ("lost", true), ("torn", true), ("utf8", true)]
+    {
+        assert_eq!(is_told(&store, name), told, "{name}");
+    }
+    assert!(is_told(&store, "interrupted") && is_told(&store, "later") && !is_told(&store, "refused"));
+    working.stop().await;
+    let counts: Vec<usize> = ["bob", "lost", "torn", "interrupted"].map(|name| rogue.to(name)).to_vec();
+    assert_eq!(counts, [1, 1, 1, 0]);
+    let bob = rogue.seen.lock().iter().find(|seen| seen.rcpt[0].contains("<bob@")).cloned().unwrap();
+    assert_eq!(bob.rcpt, ["RCPT TO:<bob@example.net> NOTIFY=NEVER"]);
+    assert_eq!((bob.mail.as_str(), bob.message.as_str()), ("MAIL FROM:<> SIZE=20", "Subject: x\r\n\r\n.dot\r\n"));
+    clean(&store);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_that_is_down_is_waited_for_and_costs_no_attempts() {
+    let (store, rogue) = (store(), Rogue::default());
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    for to in ["a", "bb", "ccc"] {
+        queue_reply(&store, to, ActionState::Waiting);
+    }
+    let working = Working::start(&store, settings(port));
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    working.stop().await;
+    // Also over a restart meanwhile.
+    let working = Working::start(&store, settings(port));
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(left(&store).iter().all(|action| action.attempts == 0));
+    let _server = rogue.serve(TcpListener::bind(("127.0.0.1", port)).await.unwrap());
+    until("all sent", || left(&store).is_empty()).await;
+    assert_eq!(rogue.seen.lock().len(), 3);
+    working.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refusals_that_concern_us_hold_all_and_cost_no_attempts() {
+    for manners in [
+        Manners { greeting: "554 5.7.1 go away\r\n", ..Manners::default() },
+        Manners { greeting: "nonsense\r\n", ..Manners::default() },
+        Manners { greeting: "220-half a", ..Manners::default() },
+        Manners { sender: "530 5.7.0 authenticate first\r\n", ..Manners::default() },
+        Manners { sender: "421 4.3.2 closing\r\n", ..Manners::default() },
+        Manners { sender: "452 4.3.1 no room\r\n", ..Manners::default() },
+        Manners { lmtp: true, ..Manners::default() },
+    ] {
+        let (store, rogue) = (store(), Rogue::of(manners.clone()));
+        let (port, _server) = rogue.start().await;
+        for to in ["a", "bb", "ccc"] {
+            queue_reply(&store, to, ActionState::Waiting);
+        }
+        let mut settings = settings(port);
+        settings.relay.patience = Duration::from_millis(200);
+        let working = Working::start(&store, settings);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let tried = rogue.connections.load(Ordering::SeqCst);
+        assert!((1..=12).contains(&tried), "{tried} connections: {manners:?}");
+        assert!(left(&store).len() == 3 && left(&store).iter().all(|action| action.attempts == 0), "{manners:?}");
+        *rogue.manners.lock() = Manners::default();
+        until("all sent", || left(&store).is_empty()).await;
+        assert_eq!(rogue.seen.lock().len(), 3, "{manners:?}");
+        working.stop().await;
+        clean(&store);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_takes_no_record_is_waited_for_and_nothing_goes_out_twice() {
+    let engine = Arc::new(Fault::new(Memory::new()));
+    let store = store_over(engine.clone(), Arc::new(System));
+    let rogue = Rogue::default();
+    let (port, _server) = rogue.start().await;
+    // The queue's own mark is there before anything fails.
+    let working = Working::start(&store, settings(port));
+    until("the mark", || store.view().queue_mark().unwrap().is_some()).await;
+    working.stop().await;
+    for to in ["bob", "eve"] {
+        queue_reply(&store, to, ActionState::Waiting);
+    }
+    // The first record is made; that it went out, and everything after, is not.
+    engine.fail_after(1, Error::Full);
+    let working = Working::start(&store, settings(port));
+    until("one sent", || !rogue.seen.lock().is_empty()).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    // Some twenty pauses of 20 ms: neither a busy loop, nor an attempt after each.
+    let writes = engine.refused();
+    assert!((1..60).contains(&writes), "{writes} writes in vain");
+    assert_eq!(rogue.seen.lock().len(), 1);
+    engine.heal();
+    until("all recorded", || left(&store).is_empty()).await;
+    assert_eq!(rogue.seen.lock().len(), 2);
+    working.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_depends_waits_and_goes_with_what_it_depends_on() {
+    let (store, rogue) = (store(), Rogue::default());
+    let (port, _server) = rogue.start().await;
+    let chain = |first: &str, second: &str| {
+        let one = queue(&store, submission(&store, &[first]));
+        let next = submission(&store, &[second]);
+        let two = queue(&store, Queued { action: Action { after: Some(one), ..next.action }, ..next });
+        (one, two)
+    };
+    let good = chain("bob", "eve");
+    let bad = chain("bad", "nobody");
+    let slow = chain("later", "patient");
+    for (_, second) in [good, bad, slow] {
+        assert_eq!(store.view().action(ANN, second).unwrap().unwrap().state, ActionState::Blocked);
+    }
+    clean(&store);
+    let working = Working::start(&store, settings(port));
+    let state = |id: ActionId| store.view().action(ANN, id).unwrap().map(|action| action.state);
+    until("both sent", || state(good.1) == Some(ActionState::Sent)).await;
+    until("the bad one failed", || state(bad.0) == Some(ActionState::Failed)).await;
+    until("the slow one was tried", || store.view().action(ANN, slow.0).unwrap().unwrap().attempts > 0).await;
+    assert_eq!((state(bad.1), state(slow.1)), (None, Some(ActionState::Blocked)));
+    assert_eq!((rogue.to("bob"), rogue.to("eve"), rogue.to("nobody"), rogue.to("patient")), (1, 1, 0, 0));
+    // What it hangs on has failed for good: it is not queued.
+    let late = submission(&store, &["late"]);
+    let late = Action { after: Some(bad.0), ..late.action };
+    assert!(store.commit(ANN, |txn| txn.queue_action(late.clone(), b"")).is_err());
+    // By hand the failed one is tried again, and the person hears of it once more.
+    let failed = store.view().action(ANN, bad.0).unwrap().unwrap();
+    assert!(matches!(&failed.recipients[0].fate, Fate::Failed { status: [5, 1, 1], .. }));
+    let before = rogue.heard("RCPT TO:<bad@");
+    commit(&store, |txn| txn.update_action(&by_hand::retry(&failed, txn.now()).unwrap()));
+    until("tried again", || rogue.heard("RCPT TO:<bad@") > before).await;
+    until("failed again", || state(bad.0) == Some(ActionState::Failed)).await;
+    working.stop().await;
+    clean(&store);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failure_for_good_is_told_to_a_real_sender() {
+    let (store, rogue) = (store(), Rogue::default());
+    let (port, _server) = rogue.start().await;
+    let (email, blob) = file(&store, b"Subject: for others\r\nMessage-ID: <m@x>\r\n\r\nbody\r\n");
+    let redirect = |sender: Option<&str>, to: &[&str]| Redirect {
+        sender: sender.map(|name| Address::from_parts(name, "example.com")),
+        recipients: to.iter().map(|name| at_home(name)).collect(),
+        email: Some(email),
+        message_id: "m@x".into(),
+        prefix: b"Resent-From: ann@example.org\r\n".to_vec(),
+        blob,
+    };
+    let now = store.clock().now();
+    queue(&store, redirect(Some("carl"), &["bob", "bad"]).queue(now));
+    queue(&store, redirect(None, &["never"]).queue(now));
+    // The same once more, in another order: it is one deed.
+    let again = redirect(Some("carl"), &["bad", "bob"]).queue(now);
+    assert_eq!(queue(&store, again), left(&store)[0].id);
+    assert_eq!(left(&store).len(), 2);
+    let never = Notify { never: true, ..Notify::default() };
+    let quiet = Target { notify: Some(never), ..Target::plain(at_home("bad")) };
+    let silent = submission(&store, &["x"]);
+    queue(&store, Queued { action: Action { recipients: vec![quiet], ..silent.action }, ..silent });
+    clean(&store);
+    let working = Working::start(&store, settings(port));
+    until("the report", || rogue.seen.lock().iter().any(|seen| seen.message.contains("delivery-status"))).await;
+    until("all done", || left(&store).iter().all(|action| action.state == ActionState::Failed)).await;
+    working.stop().await;
+    let seen = rogue.seen.lock().clone();
+    assert_eq!(seen.len(), 2, "{seen:?}");
+    let (first, report) = (&seen[0], &seen[1]);
+    assert!(first.mail.starts_with("MAIL FROM:<carl@example.com>") && first.rcpt == ["RCPT TO:<bob@example.net>"]);
+    assert!(first.message.starts_with("Resent-From: ann@example.org\r\nSubject: for others\r\n"), "{}", first.message);
+    assert!(report.mail.starts_with("MAIL FROM:<>") && report.rcpt[0].starts_with("RCPT TO:<carl@example.com>"));
+    for line in ["Final-Recipient: rfc822; bad@example.net", "Status: 5.1.1", "Subject: for others"] {
+        assert!(report.message.lines().any(|known| known == line), "{line}\n{}", report.message);
+    }
+    assert_eq!(left(&store).len(), 1, "the submission is kept for its owner");
+    clean(&store);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_is_not_what_it_should_be_is_held_until_it_is_accepted() {
+    use crate::store::engine::{Batch, Put, Table};
+    // The marks of: another line of history (a backup restored), and none.
+    for mark in [Some(QueueMark { epoch: 1, held: None }), None] {
+        let engine = Arc::new(Memory::new());
+        let (store, rogue) = (store_over(engine.clone(), Arc::new(System)), Rogue::default());
+        let (port, _server) = rogue.start().await;
+        queue_reply(&store, "bob", ActionState::Waiting);
+        match &mark {
+            Some(mark) => {
+                let done = store.commit(AccountId::SITE, |txn| {
+                    txn.mark_queue(mark);
+                    Ok(())
+                });
+                done.unwrap().1.wait().await.unwrap();
+            }
+            None => {
+                let puts = vec![Put { table: Table::Site, key: b"queue".to_vec(), value: None }];
+                engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+            }
+        }
+        let working = Working::start(&store, settings(port));
+        let held = || store.view().queue_mark().unwrap().and_then(|mark| mark.held);
+        until("it is held", || held().is_some()).await;
+        let why = held().unwrap();
+        assert!(why.contains(if mark.is_some() { "backup" } else { "mark is lost" }), "{why}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        working.stop().await;
+        // Also after another start.
+        let working = Working::start(&store, settings(port));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!((rogue.seen.lock().len(), left(&store).len()), (0, 1));
+        let epoch = store.epoch();
+        let done = store.commit(AccountId::SITE, |txn| {
+            txn.mark_queue(&QueueMark { epoch, held: None });
+            Ok(())
+        });
+        done.unwrap().1.wait().await.unwrap();
+        until("it goes on", || left(&store).is_empty()).await;
+        working.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_missing_from_the_queue_is_noticed() {
+    use crate::store::engine::{Batch, Put, Table};
+    for table in [Table::Outbox, Table::OutboxDue] {
+        let engine = Arc::new(Memory::new());
+        let store = store_over(engine.clone(), Arc::new(System));
+        let rogue = Rogue::default();
+        let (port, _server) = rogue.start().await;
+        Working::start(&store, settings(port)).stop().await;
+        queue_reply(&store, "bob", ActionState::Waiting);
+        queue_reply(&store, "eve", ActionState::Waiting);
+        let (key, _) = engine.rows(table).pop().unwrap();
+        engine.write(&[Arc::new(Batch { puts: vec![Put { table, key, value: None }], asserts: Vec::new() })]).unwrap();
+        let working = Working::start(&store, settings(port));
+        until("it is held", || store.view().queue_mark().unwrap().is_some_and(|mark| mark.held.is_some())).await;
+        let why = store.view().queue_mark().unwrap().and_then(|mark| mark.held).unwrap();
+        assert!(why.contains(if table == Table::Outbox { "should have 2" } else { "are woken" }), "{why}");
+        assert_eq!(rogue.seen.lock().len(), 0);
+        working.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_person_waits_for_goes_first_and_what_is_held_not_at_all() {
+    let (store, rogue) = (store(), Rogue::default());
+    let (port, _server) = rogue.start().await;
+    for n in 0..20 {
+        queue_reply(&store, &format!("u{n}"), ActionState::Waiting);
+    }
+    queue_reply(&store, "held", ActionState::Held);
+    queue(&store, submission(&store, &["person"]));
+    let undone = submission(&store, &["undone"]);
+    let due = store.clock().now().after(Duration::from_secs(3600));
+    let undone = queue(&store, Queued { action: Action { due, ..undone.action }, ..undone });
+    let working = Working::start(&store, Settings { concurrency: 1, ..settings(port) });
+    until("the rest is sent", || rogue.seen.lock().len() == 21).await;
+    assert!(rogue.seen.lock()[0].rcpt[0].contains("<person@"));
+    // What was not to go yet is taken back, as a person does who has changed his mind.
+    let gone = commit(&store, |txn| txn.remove_action(undone));
+    assert_eq!((gone.len(), rogue.to("undone"), rogue.to("held")), (1, 0, 0));
+    working.stop().await;
+    clean(&store);
+}

@@ -1,0 +1,232 @@
+//! Queued actions: in the same commit as what gave rise to them, and each with what wakes it.
+//!
+//! What must hold: an action that waits has one wake-up and no other has any; the account's count is that of its actions;
+//! octets, holds and the mark of its deed come and go with it.
+
+use super::Txn;
+use crate::model::{AccountId, Action, ActionId, ActionState, DataType, UtcMillis};
+use crate::store::engine::{Read as _, Table, after};
+use crate::store::error::Error;
+use crate::store::key::{self, Parts, Wake};
+use crate::store::row::{QueueMark, decode_same, message_value, same_value, wake_of, wake_value};
+
+/// Actions that may depend on one another in a chain; what hangs further down goes with a later step.
+const CHAIN: usize = 1000;
+
+impl Txn<'_> {
+    /// Queues an action under a new id, with octets of its own; the id and the count of octets that it has are not looked
+    /// at. Where an equal deed waits already, that one's id is given back, and nothing is queued. One that depends on
+    /// another waits for it, if that is still to be done.
+    ///
+    /// A message that it names must be put by this very commit, or be held by an email of this account.
+    ///
+    /// # Errors
+    /// `Conflict` where it has no recipient, or what it depends on has failed; those of reading.
+    pub fn queue_action(&mut self, action: Action, octets: &[u8]) -> Result<ActionId, Error> {
+        if action.recipients.is_empty() {
+            return Err(Error::Conflict("an action needs a recipient".into()));
+        }
+        if let Some(hash) = &action.same {
+            let key = key::same(self.account, hash);
+            if let Some(known) = self.get(Table::OutboxSame, &key)? {
+                return decode_same(&key, &known);
+            }
+        }
+        let before = action.after.map(|id| self.row::<Action>(&key::action(self.account, id))).transpose()?.flatten();
+        let state = match before {
+            Some(before) if before.state == ActionState::Failed => {
+                return Err(Error::Conflict("what it depends on has failed".into()));
+            }
+            Some(before) if before.state.is_open() => ActionState::Blocked,
+            _ if action.state == ActionState::Blocked => ActionState::Waiting,
+            _ => action.state,
+        };
+        self.state.last_action += 1;
+        let id = ActionId(self.state.last_action);
+        let action = Action { id, state, octets: octets.len() as u64, ..action };
+        self.next_modseq();
+        if !octets.is_empty() {
+            self.put(Table::OutboxMessages, key::action(self.account, id), message_value(octets));
+        }
+        if let Some(blob) = &action.blob {
+            self.put(Table::OutboxBlobs, key::action_blob(blob, self.account, id), vec![1]);
+        }
+        if let Some(hash) = &action.same {
+            self.put(Table::OutboxSame, key::same(self.account, hash), same_value(id));
+        }
+        self.state.queued += 1;
+        self.write_action(&action);
+        Ok(id)
+    }
+
+    /// Changes a queued action. One that is sent keeps its head alone; one that is not open any more is no deed's.
+    ///
+    /// # Errors
+    /// `NotFound` where it was removed meanwhile.
+    pub fn update_action(&mut self, action: &Action) -> Result<(), Error> {
+        let old = self.action(action.id)?;
+        self.wake(&old, false);
+        let mut new = action.clone();
+        if !new.state.is_open() {
+            self.forget_same(&old);
+        }
+        if new.state == ActionState::Sent {
+            self.release_blob(&old);
+            self.delete(Table::OutboxMessages, key::action(self.account, old.id));
+            (new.octets, new.blob) = (0, None);
+        }
+        self.next_modseq();
+        self.write_action(&new);
+        Ok(())
+    }
+
+    /// Removes an action that is done: what depends on it goes on.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn complete_action(&mut self, id: ActionId) -> Result<Action, Error> {
+        let old = self.erase_action(id)?;
+        self.release_dependants(id)?;
+        Ok(old)
+    }
+
+    /// Removes an action that is not done, and what depends on it; gives them back, the first first.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn remove_action(&mut self, id: ActionId) -> Result<Vec<Action>, Error> {
+        let mut gone = vec![self.erase_action(id)?];
+        gone.extend(self.drop_dependants(id)?);
+        Ok(gone)
+    }
+
+    /// What waits for an action goes on: it is done.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn release_dependants(&mut self, id: ActionId) -> Result<(), Error> {
+        for next in self.dependants(id)? {
+            let action = self.action(next)?;
+            let due = action.due.max(self.now);
+            self.update_action(&Action { state: ActionState::Waiting, due, ..action })?;
+        }
+        Ok(())
+    }
+
+    /// What waits for an action goes with it: it will not be done. Gives what went.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn drop_dependants(&mut self, id: ActionId) -> Result<Vec<Action>, Error> {
+        let mut gone = Vec::new();
+        let mut left = vec![id];
+        while let Some(id) = left.pop() {
+            for next in self.dependants(id)? {
+                gone.push(self.erase_action(next)?);
+                left.push(next);
+            }
+        }
+        Ok(gone)
+    }
+
+    fn dependants(&self, id: ActionId) -> Result<Vec<ActionId>, Error> {
+        let prefix = [key::wakes(Wake::After(id)), key::account(self.account)].concat();
+        let mut found = Vec::new();
+        self.scan(Table::OutboxDue, &prefix, &after(&prefix), false, &mut |key, _| {
+            found.push(ActionId(Parts::of(Table::OutboxDue, key).u64()?));
+            Ok(found.len() < CHAIN)
+        })?;
+        Ok(found)
+    }
+
+    fn erase_action(&mut self, id: ActionId) -> Result<Action, Error> {
+        let old = self.action(id)?;
+        self.next_modseq();
+        self.wake(&old, false);
+        self.forget_same(&old);
+        self.release_blob(&old);
+        if old.octets > 0 {
+            self.delete(Table::OutboxMessages, key::action(self.account, id));
+        }
+        self.delete(Table::Outbox, key::action(self.account, id));
+        self.state.queued = self.state.queued.saturating_sub(1);
+        self.touch(DataType::Outbox);
+        Ok(old)
+    }
+
+    /// Puts off actions that wait until a time, with their place among the others; those that are not there or do not wait
+    /// are left out. Nobody is told: nothing was tried.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn defer_actions(&mut self, ids: &[ActionId], until: UtcMillis) -> Result<(), Error> {
+        for id in ids {
+            let found = self.row::<Action>(&key::action(self.account, *id))?;
+            if let Some(action) = found.filter(|action| action.state == ActionState::Waiting && action.due < until) {
+                self.wake(&action, false);
+                let action = Action { due: until, ..action };
+                self.wake(&action, true);
+                self.put_row(key::action(self.account, action.id), &action);
+            }
+        }
+        Ok(())
+    }
+
+    /// A queued action.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn action(&self, id: ActionId) -> Result<Action, Error> {
+        self.row::<Action>(&key::action(self.account, id))?.ok_or(Error::NotFound("action"))
+    }
+
+    /// The account's count of actions is what there is.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn recount_actions(&mut self) -> Result<u64, Error> {
+        let prefix = key::account(self.account);
+        let mut count = 0;
+        self.scan(Table::Outbox, &prefix, &after(&prefix), false, &mut |_, _| {
+            count += 1;
+            Ok(true)
+        })?;
+        let said = std::mem::replace(&mut self.state.queued, count);
+        if said != count {
+            self.mark_state();
+        }
+        Ok(said)
+    }
+
+    /// Of the site: says which line of history the queue is of, and why nothing is sent, if so.
+    pub fn mark_queue(&mut self, mark: &QueueMark) {
+        debug_assert_eq!(self.account, AccountId::SITE, "the queue's mark is the site's");
+        self.next_modseq();
+        self.put(Table::Site, QueueMark::KEY.to_vec(), mark.encode());
+        self.touch(DataType::Outbox);
+    }
+
+    /// Of every account that it wakes: another look is due.
+    fn write_action(&mut self, action: &Action) {
+        self.put_row(key::action(self.account, action.id), action);
+        self.wake(action, true);
+        self.touch(DataType::Outbox);
+    }
+
+    /// Writes or deletes what wakes an action.
+    pub(super) fn wake(&mut self, action: &Action, is_set: bool) {
+        let Some(wake) = wake_of(action) else { return };
+        let key = key::due(wake, self.account, action.id);
+        if is_set {
+            self.put(Table::OutboxDue, key, wake_value(self.account, action));
+        } else {
+            self.delete(Table::OutboxDue, key);
+        }
+    }
+
+    fn forget_same(&mut self, action: &Action) {
+        if let Some(hash) = &action.same {
+            self.delete(Table::OutboxSame, key::same(self.account, hash));
+        }
+    }
+}

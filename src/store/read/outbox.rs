@@ -1,0 +1,196 @@
+//! The queue: what waits, what wakes it, and whether it is all there.
+
+use super::View;
+use super::blob::append;
+use crate::model::{AccountId, Action, ActionId, ActionState};
+use crate::store::engine::{Table, after};
+use crate::store::error::{Error, hex};
+use crate::store::key::{self, Parts, Wake};
+use crate::store::row::{Digest, QueueMark, Row, State, decode_message, decode_wake};
+
+/// A wake-up: which action, and what it has in common with others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wakeup {
+    /// What wakes it.
+    pub wake: Wake,
+    /// Whose.
+    pub account: AccountId,
+    /// Which.
+    pub action: ActionId,
+    /// Digest of the account and the recipient: one after the other.
+    pub lane: Digest,
+    /// Digest of the recipient's domain.
+    pub domain: Digest,
+}
+
+/// Whether the queue is what the store says that it should be.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueueAudit {
+    /// What is not as it should be, in words; empty: all is.
+    pub wrong: Vec<String>,
+    /// Actions that there are.
+    pub actions: u64,
+}
+
+impl View<'_> {
+    /// The queued actions of an account, oldest first.
+    ///
+    /// # Errors
+    /// Those of reading; so for every function here.
+    pub fn outbox(&self, account: AccountId) -> Result<Vec<Action>, Error> {
+        self.actions(account, None, usize::MAX)
+    }
+
+    /// Up to `limit` of them, behind one.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn actions(&self, account: AccountId, behind: Option<ActionId>, limit: usize) -> Result<Vec<Action>, Error> {
+        let mut out = Vec::new();
+        let first = ActionId(behind.map_or(0, |id| id.0.saturating_add(1)));
+        let (from, to) = (key::action(account, first), after(&key::account(account)));
+        if limit > 0 {
+            self.read.scan(Table::Outbox, &from, &to, false, &mut |key, value| {
+                out.push(Action::decode(key, value)?);
+                Ok(out.len() < limit)
+            })?;
+        }
+        Ok(out)
+    }
+
+    /// One queued action.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn action(&self, account: AccountId, action: ActionId) -> Result<Option<Action>, Error> {
+        self.row(&key::action(account, action))
+    }
+
+    /// The octets of what an action sends: its own, and those of the message that it names.
+    ///
+    /// # Errors
+    /// `Corrupt` where they are not there; those of reading.
+    pub fn action_message(&self, account: AccountId, action: &Action) -> Result<Vec<u8>, Error> {
+        let key = key::action(account, action.id);
+        let lost = || Error::Corrupt {
+            table: Table::OutboxMessages.name(),
+            key: hex(&key),
+            what: "the octets of an action are missing".into(),
+        };
+        let mut octets = Vec::new();
+        if action.octets > 0 {
+            let row = self.read.get(Table::OutboxMessages, &key)?.ok_or_else(lost)?;
+            octets.extend_from_slice(decode_message(&key, &row)?);
+        }
+        if octets.len() as u64 != action.octets {
+            return Err(lost());
+        }
+        if let Some(blob) = &action.blob
+            && !append(&*self.read, blob, 0..u64::MAX, &mut octets)?
+        {
+            return Err(lost());
+        }
+        Ok(octets)
+    }
+
+    /// What wakes actions of a class over all accounts, from a time or an action on: up to `limit` of them.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn wakeups(&self, from: Wake, limit: usize) -> Result<Vec<Wakeup>, Error> {
+        let mut out = Vec::new();
+        if limit == 0 {
+            return Ok(out);
+        }
+        self.keys(Table::OutboxDue, &key::wakes(from), &key::wakes_end(from), |key, value| {
+            let mut parts = Parts::of(Table::OutboxDue, key);
+            let (action, account, place) = (parts.u64()?, parts.u32()?, parts.u64()?);
+            let [class] = parts.take()?;
+            let (lane, domain) = decode_wake(key, value)?;
+            if let Some(wake) = Wake::of(class, place) {
+                out.push(Wakeup { wake, account: AccountId(account), action: ActionId(action), lane, domain });
+            }
+            Ok(out.len() < limit)
+        })?;
+        Ok(out)
+    }
+
+    /// Which line of history the queue is of, and why nothing is sent, if so; `None` where it was never said.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn queue_mark(&self) -> Result<Option<QueueMark>, Error> {
+        self.read.get(Table::Site, QueueMark::KEY)?.map(|row| QueueMark::decode(&row)).transpose()
+    }
+
+    /// Compares the queue with what the store says that it should hold: each account's count, and that whatever waits is
+    /// woken. Reads each head once and keeps none. Of accounts that are being repaired nothing is said: it would be of a
+    /// state that is half written.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn audit_queue(&self, repaired: &[AccountId]) -> Result<QueueAudit, Error> {
+        let mut audit = QueueAudit::default();
+        let mut should_wake = 0u64;
+        let mut said: Vec<(AccountId, u64)> = Vec::new();
+        self.keys(Table::AccountState, &[], &after(&[]), |key, value| {
+            let account = AccountId(Parts::of(Table::AccountState, key).u32()?);
+            if !repaired.contains(&account) {
+                said.push((account, State::decode(key, value)?.queued));
+            }
+            Ok(true)
+        })?;
+        let mut found: Vec<(AccountId, u64)> = Vec::new();
+        self.keys(Table::Outbox, &[], &after(&[]), |key, value| {
+            let mut parts = Parts::of(Table::Outbox, key);
+            let (_, account) = (parts.u64()?, AccountId(parts.u32()?));
+            if repaired.contains(&account) {
+                return Ok(true);
+            }
+            match found.last_mut() {
+                Some((last, count)) if *last == account => *count += 1,
+                _ => found.push((account, 1)),
+            }
+            audit.actions += 1;
+            match Action::decode(key, value) {
+                Ok(action) => {
+                    should_wake += u64::from(!matches!(action.state, ActionState::Held | ActionState::Failed));
+                }
+                Err(error) => note(&mut audit.wrong, error.to_string()),
+            }
+            Ok(true)
+        })?;
+        let mut woken = 0u64;
+        self.keys(Table::OutboxDue, &[], &[0xff; 22], |key, _| {
+            let mut parts = Parts::of(Table::OutboxDue, key);
+            let (_, account) = (parts.u64()?, AccountId(parts.u32()?));
+            woken += u64::from(!repaired.contains(&account));
+            Ok(true)
+        })?;
+        let count = |all: &[(AccountId, u64)], account: AccountId| {
+            all.binary_search_by_key(&account, |(id, _)| *id).ok().and_then(|at| all.get(at)).map_or(0, |(_, n)| *n)
+        };
+        let mut accounts: Vec<AccountId> = said.iter().chain(&found).map(|(account, _)| *account).collect();
+        accounts.sort_unstable();
+        accounts.dedup();
+        for account in accounts {
+            let (should, are) = (count(&said, account), count(&found, account));
+            if should != are {
+                note(&mut audit.wrong, format!("account {account} should have {should} actions, and has {are}"));
+            }
+        }
+        if should_wake != woken {
+            let what = format!("{should_wake} actions wait, and {woken} are woken: run `restante repair`");
+            note(&mut audit.wrong, what);
+        }
+        Ok(audit)
+    }
+}
+
+/// Of what is wrong the first is told: a table that is lost is wrong for everyone.
+fn note(wrong: &mut Vec<String>, what: String) {
+    const TOLD: usize = 20;
+    if wrong.len() < TOLD {
+        wrong.push(what);
+    }
+}
