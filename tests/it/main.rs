@@ -38,6 +38,7 @@ mod owner;
 mod postfix;
 mod proof;
 mod query;
+mod queue;
 mod reload;
 mod sieve;
 #[cfg_attr(not(feature = "rocksdb"), allow(dead_code, reason = "the crash test wants RocksDB"))]
