@@ -144,11 +144,16 @@ async fn list(which: &Which, limit: Option<u64>, context: &Context) -> Result<()
     if let Some(why) = answer["held"].as_str() {
         complain(&format!("nothing is sent: {why}\n`restante queue accept-loss` goes on"));
     }
+    let now = System.now();
+    if let Some(error) = answer["relay"]["error"].as_str() {
+        let until = answer["relay"]["until"].as_str().and_then(UtcMillis::parse_rfc3339).filter(|until| *until > now);
+        let again = until.map_or_else(|| "now".into(), |until| format!("in {}", words(until.since(now))));
+        complain(&format!("the relay is out of order, and all waits for it: {error}\nasked again {again}"));
+    }
     if context.json {
         output::json(&answer["list"]);
         return Ok(());
     }
-    let now = System.now();
     let rows = answer["list"].as_array().into_iter().flatten().map(|row| {
         vec![
             text(&row["id"]),

@@ -152,7 +152,8 @@ impl Service {
         };
         let deliver = Arc::new(Deliver::new(store.clone(), directory.clone(), rooms.deliver.clone()));
         let way_in = http::taken(Arc::clone(&deliver), rooms.lmtp.clone());
-        let control = http::Control::new(store.clone(), directory, way_in, rooms.control.clone());
+        let mut control = http::Control::new(store.clone(), directory, way_in, rooms.control.clone());
+        control.relay = queue.trouble();
 
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         let places = config.lmtp_places(|name| names.split(':').any(|known| known == name));

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::jobs::Jobs;
 use crate::account::Directory;
-use crate::model::{AccountId, AccountRow, Address, UtcMillis};
+use crate::model::{AccountId, AccountRow, Address, Live, RelayTrouble, UtcMillis};
 use crate::store::{Error, Store};
 use crate::vacation;
 use crate::wire::jmap::MethodError;
@@ -41,6 +41,8 @@ pub struct Context {
     pub deliver: Arc<Taken>,
     /// Long work.
     pub jobs: Jobs,
+    /// Why nothing is sent, while the relay is out of order.
+    pub relay: Live<Option<RelayTrouble>>,
     /// Who asks.
     pub caller: Caller,
 }

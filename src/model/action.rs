@@ -56,6 +56,15 @@ pub struct Action {
     pub blob: Option<BlobHash>,
 }
 
+/// The relay is out of order, and nothing is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelayTrouble {
+    /// What was met.
+    pub error: String,
+    /// When it is asked again.
+    pub until: UtcMillis,
+}
+
 /// One recipient, and what became of the message for him.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {

@@ -25,7 +25,7 @@ pub mod vacation;
 
 pub use absence::{Absence, Audience, BadDays, Circle, Days, Recall, Variant};
 pub use account::{AccountRow, AddressRow};
-pub use action::{Action, ActionKind, ActionState, Fate, Target};
+pub use action::{Action, ActionKind, ActionState, Fate, RelayTrouble, Target};
 pub use address::{Address, AddressError};
 pub use change::{Change, DataType};
 pub use clock::{Clock, UtcMillis};

@@ -26,7 +26,7 @@ use super::stop::Stop;
 use crate::account::Directory;
 use crate::deliver::Delivery;
 use crate::jmap::{self, CAPABILITIES, Caller, Context, Jobs, Taken};
-use crate::model::{Address, Envelope, Live, Recipient, limits};
+use crate::model::{Address, Envelope, Live, Recipient, RelayTrouble, limits};
 use crate::proof;
 use crate::store::Store;
 use crate::trace::count;
@@ -62,6 +62,8 @@ pub struct Control {
     pub settings: Live<ControlSettings>,
     /// Long work.
     pub jobs: Jobs,
+    /// Why nothing is sent, while the relay is out of order.
+    pub relay: Live<Option<RelayTrouble>>,
     /// What requests under way may hold.
     in_flight: Rooms,
     /// Messages on their way out.
@@ -97,7 +99,16 @@ impl Control {
     #[must_use]
     pub fn new(store: Store, directory: Directory, deliver: Arc<Taken>, settings: Live<ControlSettings>) -> Self {
         let (in_flight, out_flight) = (Rooms::new(IN_FLIGHT_KIB), Rooms::new(OUT_FLIGHT_KIB));
-        Self { store, directory, deliver, settings, jobs: Jobs::default(), in_flight, out_flight }
+        Self {
+            store,
+            directory,
+            deliver,
+            settings,
+            jobs: Jobs::default(),
+            relay: Live::default(),
+            in_flight,
+            out_flight,
+        }
     }
 }
 
@@ -196,6 +207,7 @@ fn context(control: &Control, settings: &ControlSettings, caller: Caller) -> Con
         restore: settings.restore,
         deliver: Arc::clone(&control.deliver),
         jobs: control.jobs.clone(),
+        relay: control.relay.clone(),
         caller,
     }
 }

@@ -29,8 +29,8 @@ pub(super) struct Office {
 pub(super) enum Came {
     /// It has its record; what was heard of destinations, and of the relay.
     Recorded(Vec<(Digest, Heard)>, Word),
-    /// The relay is out of order, and nothing was tried.
-    RelayDown,
+    /// The relay is out of order, for what it met, and nothing was tried.
+    RelayDown(String),
     /// The store did not take the record, or did not give the action: it is left alone for a while.
     Unrecorded,
     /// Its account is being repaired: it is left alone for a while, and the others go on.
@@ -178,7 +178,7 @@ impl Office {
                 return Came::Unrecorded;
             }
         }
-        Came::RelayDown
+        Came::RelayDown(error.to_owned())
     }
 
     /// An action whose octets are lost cannot be sent, and is not dropped without a word.

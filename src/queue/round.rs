@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::attempt::{Came, Heard, Key, Office, Word};
 use super::pool::Pool;
 use super::worker::Settings;
-use crate::model::{AccountId, ActionId, Live, UtcMillis};
+use crate::model::{AccountId, ActionId, Live, RelayTrouble, UtcMillis};
 use crate::outbox::{Destinations, Digest, May, Pace, Trouble};
 use crate::store::{Store, Wake, Wakeup};
 
@@ -44,6 +44,8 @@ pub(super) struct Round {
     /// All of the above.
     known: HashSet<Key>,
     relay: Trouble,
+    /// The same for those who look at the queue.
+    trouble: Live<Option<RelayTrouble>>,
     destinations: Destinations,
     /// Whether another look may find more.
     more: bool,
@@ -59,7 +61,12 @@ fn key(wakeup: &Wakeup) -> Key {
 }
 
 impl Round {
-    pub(super) fn new(store: Store, live: Live<Settings>, most: Arc<AtomicUsize>) -> Self {
+    pub(super) fn new(
+        store: Store,
+        live: Live<Settings>,
+        trouble: Live<Option<RelayTrouble>>,
+        most: Arc<AtomicUsize>,
+    ) -> Self {
         let settings = live.get();
         Self {
             store,
@@ -73,6 +80,7 @@ impl Round {
             resting: HashMap::new(),
             known: HashSet::new(),
             relay: Trouble::default(),
+            trouble,
             destinations: Destinations::default(),
             more: true,
             next: None,
@@ -137,12 +145,20 @@ impl Round {
         self.resting.values().map(|(until, _)| until.since(now)).fold(wait, Duration::min)
     }
 
+    fn relay_is_well(&mut self) {
+        self.relay = Trouble::default();
+        if self.trouble.get().is_some() {
+            self.trouble.set(None);
+        }
+    }
+
     /// Takes new settings, and what has rested.
     fn settle(&mut self, now: UtcMillis) {
         let newest = self.live.get();
         if newest.relay != self.settings.relay {
             // What was found out about the old relay says nothing about the new one.
-            (self.relay, self.destinations) = (Trouble::default(), Destinations::default());
+            self.relay_is_well();
+            self.destinations = Destinations::default();
             self.pool = Arc::default();
         }
         self.settings = newest;
@@ -334,14 +350,17 @@ impl Round {
                 }
                 match word {
                     Word::None => {}
-                    Word::Well => self.relay = Trouble::default(),
+                    Word::Well => self.relay_is_well(),
                     Word::Refused => self.relay.refused(now, &relay_pace, 0),
                 }
             }
-            Came::RelayDown => {
+            Came::RelayDown(error) => {
                 // Its turn stays: it is the first again.
                 self.ready.push_front(wakeup);
                 self.relay.refused(now, &relay_pace, 0);
+                if let May::Not(until) = self.relay.may(now) {
+                    self.trouble.set(Some(RelayTrouble { error, until }));
+                }
             }
             Came::Rests => self.rest(wakeup, now),
             Came::Unrecorded => {

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use super::relay::Relay;
 use super::round::Round;
 use super::start::audit;
-use crate::model::{DataType, Live};
+use crate::model::{DataType, Live, RelayTrouble};
 use crate::outbox::Pace;
 use crate::proof::Signer;
 use crate::store::Store;
@@ -37,6 +37,7 @@ pub struct Queue {
     settings: Live<Settings>,
     wake: Arc<Notify>,
     held: Arc<AtomicUsize>,
+    trouble: Live<Option<RelayTrouble>>,
 }
 
 /// Wakes the worker, as after its settings were changed.
@@ -61,13 +62,19 @@ impl Queue {
                 bell.notify_one();
             }
         });
-        Self { store, settings, wake, held: Arc::default() }
+        Self { store, settings, wake, held: Arc::default(), trouble: Live::default() }
     }
 
     /// What wakes it.
     #[must_use]
     pub fn bell(&self) -> Bell {
         Bell(Arc::clone(&self.wake))
+    }
+
+    /// Why nothing is sent, while the relay is out of order.
+    #[must_use]
+    pub fn trouble(&self) -> Live<Option<RelayTrouble>> {
+        self.trouble.clone()
     }
 
     /// The most actions that it has held in memory at once, whatever waited in the store: for tests and figures.
@@ -90,7 +97,7 @@ impl Queue {
                 () = tokio::time::sleep(wait) => wait = (wait * 2).min(Duration::from_secs(60)),
             }
         }
-        let mut round = Round::new(self.store, self.settings, self.held);
+        let mut round = Round::new(self.store, self.settings, self.trouble, self.held);
         round.recover();
         loop {
             let wait = round.begin().await;

@@ -82,6 +82,8 @@ fn the_queue_is_looked_at_and_worked_by_command() {
     let bed = waiting(4);
     let table = String::from_utf8(bed.ok(&["queue", "list"])).unwrap();
     assert!(table.contains("reply") && table.contains("u2@d2.example") && table.contains("NEXT"), "{table}");
+    let said = String::from_utf8(bed.run(&["queue", "list"]).stderr).unwrap();
+    assert!(said.contains("the relay is out of order") && said.contains("127.0.0.1:1"), "{said}");
     let count = |more: &[&str]| bed.rows(&[&["queue", "list"], more].concat()).len();
     assert_eq!(count(&["--domain", "D2.example"]), 1);
     assert_eq!((count(&["--kind", "reply"]), count(&["--kind", "submission"])), (4, 0));
@@ -132,6 +134,8 @@ fn a_restored_store_sends_nothing_until_that_is_accepted() {
     assert_eq!((sink.caught().len(), bed.rows(&["queue", "list"]).len()), (3, 3));
     let accepted = bed.json(&["queue", "accept-loss"]);
     assert_eq!((&accepted["dropped"], &accepted["kept"]), (&3.into(), &0.into()));
+    let said = String::from_utf8(bed.run(&["queue", "list"]).stderr).unwrap();
+    assert!(!said.contains("out of order"), "{said}");
     // Whom it answered before the backup was restored it does not answer again; and whoever writes now is answered.
     let message = letter("new@d.example", ANN, "hello", "hello");
     assert!(Client::lmtp(&bed.lmtp()).unwrap().deliver("new@d.example", &[ANN], &message).unwrap()[0].ok());

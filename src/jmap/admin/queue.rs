@@ -104,7 +104,10 @@ pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
             break;
         }
     }
-    Ok(json!({ "list": list, "more": more, "held": held(context)? }))
+    let relay = context.relay.get();
+    let relay =
+        relay.as_ref().as_ref().map(|trouble| json!({"error": trouble.error, "until": date(Some(trouble.until))}));
+    Ok(json!({ "list": list, "more": more, "held": held(context)?, "relay": relay }))
 }
 
 /// Why nothing is sent, if so.

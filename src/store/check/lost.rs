@@ -8,7 +8,8 @@
 //! the thread's other emails, or what a kept listing of the unseen shows.
 //!
 //! No row has any other keyword, nor `$draft` of what is seen; where several emails of a thread are lost its counters may
-//! leave open which were seen: then none is. Where no row says in which mailbox it was, it is filed into the Inbox.
+//! leave open which were seen: then none is. Where no row says in which mailbox it was, as of a destroyed one whose history
+//! was purged, it is filed into the Inbox.
 
 use std::collections::{BTreeMap, BTreeSet};
 
