@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::text::WORDS;
+use super::hits::Hits;
+use super::text::{Needle, WORDS};
 use super::{Condition, Filter, Query, Results, Start, Window, query};
 use crate::message::{rows, tokens};
 use crate::model::clock::Fixed;
-use crate::model::{AccountId, AccountRow, Address, EmailId, Role, UtcMillis};
+use crate::model::{AccountId, AccountRow, Address, EmailId, ModSeq, Role, UtcMillis};
 use crate::store::engine::fault::Fault;
 use crate::store::engine::memory::Memory;
 use crate::store::{EncodedMessage, Error, FoldSizes, NewEmail, NewMailbox, Options, Store};
@@ -392,4 +393,20 @@ fn imported_mail_of_any_date_comes_in_its_place() {
     let wanted: Vec<EmailId> = [1, 3, 5, 0, 2, 4].into_iter().map(|at: usize| ids[at]).collect();
     assert_eq!(bed.found("lunch", WORDS), wanted);
     assert_eq!(bed.store.view().folds(ACCOUNT).unwrap().live.len(), 3);
+}
+
+#[test]
+fn a_fold_tells_nothing_of_an_email_that_is_younger_than_it() {
+    let store = open(&Arc::new(Fault::new(Memory::new())));
+    prepare(&store);
+    let id = file(&store, b"Subject: s\r\n\r\nlunch\r\n", 1);
+    while step(&store, &FoldSizes { rows: 1, ..FoldSizes::default() }).unwrap() {}
+    let view = store.view();
+    let (created, made) =
+        (view.email(ACCOUNT, id).unwrap().unwrap().created, view.folds(ACCOUNT).unwrap().live[0].made);
+    assert!(view.holds(ACCOUNT, made, id).unwrap());
+    assert!(!view.holds(ACCOUNT, ModSeq(created.0 - 1), id).unwrap());
+    let needle = Needle::new("lunch", WORDS, store.secrets());
+    let may_have = |created| Hits::new(&view, ACCOUNT, &needle).may_have(id, created).unwrap();
+    assert!(may_have(created) && !may_have(made.next()));
 }
