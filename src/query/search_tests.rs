@@ -410,3 +410,20 @@ fn a_fold_tells_nothing_of_an_email_that_is_younger_than_it() {
     let may_have = |created| Hits::new(&view, ACCOUNT, &needle).may_have(id, created).unwrap();
     assert!(may_have(created) && !may_have(made.next()));
 }
+
+#[test]
+fn words_of_one_hash_are_told_apart_by_the_message() {
+    let store = open(&Arc::new(Fault::new(Memory::new())));
+    prepare(&store);
+    let hash = tokens::WordHash::new(store.secrets());
+    let mut known = BTreeMap::new();
+    let (one, other) = (0u32..)
+        .find_map(|n| {
+            let word = format!("word{n}");
+            known.insert(hash.of(&word), word.clone()).map(|known| (known, word))
+        })
+        .unwrap();
+    let id = file(&store, format!("Subject: s\r\n\r\n{one}\r\n").as_bytes(), 1);
+    let found = |word: &String| ask(&store, Filter::Is(Condition::Body(word.clone())), None);
+    assert_eq!((found(&one), found(&other)), (vec![id], vec![]));
+}
