@@ -37,7 +37,7 @@ pub use row::block::Posting;
 pub use row::fold::{Fold, Folds};
 pub use row::{Delivery, Digest, EncodedMessage, QueueMark, State, Thread, Told, domain_digest};
 
-use crate::model::{AccountId, Change, Clock, EmailId, Secrets, ThreadId, Tokens};
+use crate::model::{AccountId, Change, Clock, EmailId, Secrets, ThreadId};
 use commit::Committer;
 use commit::rank::Ranking;
 use engine::{Batch, Engine};
@@ -258,19 +258,6 @@ impl Store {
         tell: &mut check::Tell<'_>,
     ) -> Result<check::Report, Error> {
         check::run(&*self.0.engine.snapshot(), self.0.committer.ranking(), remake, tell)
-    }
-
-    /// Proves that the search index has of each live email of an account the tokens that `again` makes of its message as
-    /// received; an empty answer is a clean index.
-    ///
-    /// # Errors
-    /// Those of the engine.
-    pub fn check_tokens(
-        &self,
-        account: AccountId,
-        again: impl FnMut(&[u8]) -> Tokens,
-    ) -> Result<Vec<check::Breach>, Error> {
-        check::tokens(&self.view(), account, again)
     }
 
     /// Whether the store still takes writes, and if not, why.

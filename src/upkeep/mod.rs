@@ -12,7 +12,6 @@
 pub mod fold;
 mod run;
 mod steps;
-pub mod verify;
 
 #[cfg(test)]
 mod fold_tests;

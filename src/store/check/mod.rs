@@ -44,7 +44,6 @@ use census::Census;
 pub(super) use emails::holds;
 pub(super) use outbox::{held_by, is_due, sends, whose};
 use refs::Refs;
-pub(super) use search::tokens;
 
 /// One breach of an invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]

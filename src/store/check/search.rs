@@ -4,10 +4,10 @@ use std::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
 
-use super::{Breach, Checker, Mend};
+use super::{Checker, Mend};
 use crate::model::{AccountId, EmailId, EmailMetadata, Token, Tokens};
 use crate::store::engine::{Each, Read, Table, after};
-use crate::store::error::{Error, hex};
+use crate::store::error::Error;
 use crate::store::key::{self, FoldId, Parts};
 use crate::store::read::View;
 use crate::store::row::block::read_block;
@@ -58,10 +58,11 @@ impl Checker<'_> {
         self.fold_rows(&folds)?;
         if let Some(remake) = self.depth.remake {
             let view = View::of(Box::new(Borrowed(self.read)));
-            match tokens(&view, self.account, |raw| remake(raw).tokens) {
+            match strange(&view, self.account, |raw| remake(raw).tokens) {
                 Ok(all) => {
-                    for breach in all {
-                        self.say(Table::EmailTokens, &unhex(&breach.key), breach.what, Mend::Delete)?;
+                    for id in all {
+                        let what = "the tokens in the search index are not those of its message".to_owned();
+                        self.say(Table::EmailTokens, &key::email(self.account, id), what, Mend::Delete)?;
                     }
                 }
                 Err(error @ Error::Corrupt { .. }) => {
@@ -170,25 +171,15 @@ impl Read for Borrowed<'_> {
     }
 }
 
-fn unhex(text: &str) -> Vec<u8> {
-    let octet = |at: usize| text.get(at..at.saturating_add(2)).and_then(|two| u8::from_str_radix(two, 16).ok());
-    (0..text.len()).step_by(2).filter_map(octet).collect()
-}
-
-/// Compares the tokens that an account's index has of each live email with those that `again` makes of its message.
-pub(in crate::store) fn tokens(
-    view: &View<'_>,
-    account: AccountId,
-    mut again: impl FnMut(&[u8]) -> Tokens,
-) -> Result<Vec<Breach>, Error> {
-    let (read, mut breaches) = (view.reader(), Vec::new());
+/// The live emails of which the index has other tokens than those that `again` makes of their messages.
+fn strange(view: &View<'_>, account: AccountId, mut again: impl FnMut(&[u8]) -> Tokens) -> Result<Vec<EmailId>, Error> {
+    let (read, mut strange) = (view.reader(), Vec::new());
     let mut one = |id: EmailId, found: u64| -> Result<(), Error> {
         let key = key::email(account, id);
         let Some(row) = read.get(Table::EmailMetadata, &key)? else { return Ok(()) };
         let Some(raw) = view.received(&EmailMetadata::decode(&key, &row)?.blob)? else { return Ok(()) };
         if digest(&again(&raw)) != found {
-            let what = "the tokens in the search index are not those of its message".to_owned();
-            breaches.push(Breach { account, table: Table::EmailTokens.name(), key: hex(&key), what });
+            strange.push(id);
         }
         Ok(())
     };
@@ -217,7 +208,7 @@ pub(in crate::store) fn tokens(
             }
         }
     }
-    Ok(breaches)
+    Ok(strange)
 }
 
 /// A sum over tokens in any order, in one piece or several.
