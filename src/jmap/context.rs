@@ -15,10 +15,12 @@ use crate::wire::jmap::MethodError;
 use crate::wire::smtp::Reply;
 
 /// Who asks.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Caller {
-    /// The Unix user's name.
+    /// The Unix user's name, where he came by the control socket.
     pub user: Option<String>,
+    /// The account that logged in, with its password or a token. It is no administrator.
+    pub account: Option<AccountId>,
     /// Whether he may manage everything.
     pub admin: bool,
 }
@@ -64,7 +66,7 @@ impl Context {
     }
 
     /// The account that `accountId` names by its id, or `account` by its name or an address; the caller must be its owner,
-    /// or an administrator. Where neither is given it is the one that is mapped to the caller.
+    /// or an administrator. Where neither is given it is the caller's own.
     pub(super) fn account(&self, arguments: &Args<'_>) -> Result<(AccountId, AccountRow), MethodError> {
         let name = match (arguments.maybe_text("accountId")?, arguments.maybe_text("account")?) {
             (Some(id), None) => id.parse::<AccountId>().map_err(|_| MethodError::AccountNotFound)?.to_string(),
@@ -75,8 +77,11 @@ impl Context {
         self.owned(&name)
     }
 
-    /// The one account that is mapped to the caller.
+    /// The one account that the caller logged in to, or that is mapped to him.
     fn mine(&self) -> Result<(AccountId, AccountRow), MethodError> {
+        if let Some(account) = self.caller.account {
+            return self.owned(&account.to_string());
+        }
         let user = self.caller.user.as_deref();
         let mut all = match user {
             Some(user) => self.directory.of_unix_user(user).map_err(|error| fail(&error))?,
@@ -99,9 +104,13 @@ impl Context {
     /// `Forbidden`, `AccountNotFound`, and those of reading.
     pub fn owned(&self, name: &str) -> Result<(AccountId, AccountRow), MethodError> {
         let found = self.directory.find(name).map_err(|error| fail(&error))?;
-        let mine = |row: &AccountRow| row.unix_user.is_some() && row.unix_user == self.caller.user;
+        let mine = |id: AccountId, row: &AccountRow| {
+            self.caller.account == Some(id) || (row.unix_user.is_some() && row.unix_user == self.caller.user)
+        };
         match found {
-            Some((id, row)) if self.caller.admin || mine(&row) => Ok((id, row)),
+            Some((id, row)) if self.caller.admin || mine(id, &row) => Ok((id, row)),
+            // Who logged in by name may not ask which other accounts there are (RFC 8620 §3.6.2).
+            _ if self.caller.account.is_some() => Err(MethodError::AccountNotFound),
             Some(_) | None if !self.caller.admin => {
                 Err(MethodError::Forbidden("you may manage only the account that is mapped to your Unix user".into()))
             }

@@ -30,7 +30,7 @@ fn context() -> Context {
         }),
         jobs: Jobs::default(),
         relay: crate::model::Live::default(),
-        caller: Caller { user: Some("root".into()), admin: true },
+        caller: Caller { user: Some("root".into()), account: None, admin: true },
     }
 }
 
@@ -230,7 +230,7 @@ fn the_log_is_filtered_and_a_report_made_of_it() {
 fn without_a_name_it_is_the_account_of_who_asks() {
     let mut context = context();
     assert_eq!(error(&context, "Account/get", &json!({})), "invalidArguments");
-    context.caller = Caller { user: Some("ann".into()), admin: false };
+    context.caller = Caller { user: Some("ann".into()), ..Caller::default() };
     assert_eq!(call(&context, "Account/get", &json!({})).1["address"], "ann@example.org");
     let both = json!({"account": "ann@example.org", "accountId": "a1"});
     assert_eq!(error(&context, "Account/get", &both), "invalidArguments");
@@ -239,7 +239,7 @@ fn without_a_name_it_is_the_account_of_who_asks() {
     context.directory.add(&second).unwrap();
     assert_eq!(error(&context, "Vacation/get", &json!({})), "invalidArguments");
     for user in [None, Some("eve".to_owned())] {
-        context.caller = Caller { user, admin: false };
+        context.caller = Caller { user, ..Caller::default() };
         assert_eq!(error(&context, "Vacation/get", &json!({})), "invalidArguments");
     }
 }
@@ -247,7 +247,7 @@ fn without_a_name_it_is_the_account_of_who_asks() {
 #[test]
 fn who_may_do_what() {
     let mut context = context();
-    context.caller = Caller { user: Some("ann".into()), admin: false };
+    context.caller = Caller { user: Some("ann".into()), ..Caller::default() };
     assert_eq!(call(&context, "Account/get", &json!({"account": "ann@example.org"})).1["unixUser"], "ann");
     assert_eq!(error(&context, "Account/get", &json!({"account": "bob@example.org"})), "forbidden");
     assert_eq!(error(&context, "Account/get", &json!({"account": "nobody@example.org"})), "forbidden");
@@ -256,8 +256,25 @@ fn who_may_do_what() {
     {
         assert_eq!(error(&context, method, &json!({"address": "x@example.org"})), "forbidden", "{method}");
     }
-    context.caller = Caller { user: None, admin: false };
+    context.caller = Caller::default();
     assert_eq!(error(&context, "Account/get", &json!({"account": "bob@example.org"})), "forbidden");
+}
+
+#[test]
+fn an_account_that_logged_in_is_itself_and_no_administrator() {
+    let mut context = context();
+    let ann = context.directory.find("ann@example.org").unwrap().unwrap().0;
+    context.caller = Caller { account: Some(ann), ..Caller::default() };
+    for arguments in [json!({}), json!({"account": "ann@example.org"}), json!({"accountId": ann.to_string()})] {
+        assert_eq!(call(&context, "Account/get", &arguments).1["id"], ann.to_string());
+    }
+    // Whether there is another account is not said.
+    for other in ["bob@example.org", "nobody@example.org", "0"] {
+        assert_eq!(error(&context, "Account/get", &json!({"account": other})), "accountNotFound", "{other}");
+    }
+    for method in ["Account/list", "Account/add", "Store/check", "Job/get", "Queue/list"] {
+        assert_eq!(error(&context, method, &json!({"address": "x@example.org"})), "forbidden", "{method}");
+    }
 }
 
 #[test]

@@ -240,7 +240,7 @@ fn counted(store: &Store) -> Response {
 }
 
 fn caller(peer: Peer, administrators: &[String]) -> Caller {
-    let Peer(Some((uid, gid))) = peer else { return Caller { user: None, admin: false } };
+    let Peer(Some((uid, gid))) = peer else { return Caller::default() };
     let user = user_name(uid);
     let own = rustix::process::geteuid().as_raw();
     let grouped = administrators.iter().any(|name| name.starts_with('@'));
@@ -249,7 +249,7 @@ fn caller(peer: Peer, administrators: &[String]) -> Caller {
         Some(group) => groups.as_deref().is_some_and(|groups| is_member(groups, group, user.as_deref(), gid)),
         None => user.as_ref() == Some(name),
     });
-    Caller { admin: uid == 0 || uid == own || named, user }
+    Caller { admin: uid == 0 || uid == own || named, user, account: None }
 }
 
 /// Whether a user is in a Unix group, by the lines of `/etc/group`, or his process has it as its own.
