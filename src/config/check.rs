@@ -115,6 +115,7 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<Fault> {
         ("told", keep.told, DAY, "nobody could look who was told"),
         ("threads", keep.threads, DAY * 2, "it is known to a day when a message id was seen"),
         ("messages", keep.messages, HOUR, "a commit under way might still want it"),
+        ("uploads", keep.uploads, HOUR, "a client that makes a message of it would find it gone (RFC 8620 §6)"),
         ("every", keep.every, Duration::from_secs(60), "it would never rest"),
     ] {
         if value.0 < least {

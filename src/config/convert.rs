@@ -227,6 +227,7 @@ impl Config {
             told: self.upkeep.told.0,
             threads: self.upkeep.threads.0,
             messages: self.upkeep.messages.0,
+            uploads: self.upkeep.uploads.0,
             every: self.upkeep.every.0,
         }
     }

@@ -388,6 +388,8 @@ pub struct Upkeep {
     pub threads: Wait,
     /// How long a message is kept that nobody holds any more.
     pub messages: Wait,
+    /// How long an upload is kept that nothing was made of.
+    pub uploads: Wait,
     /// How often all accounts are looked at.
     pub every: Wait,
 }
@@ -401,6 +403,7 @@ impl Default for Upkeep {
             told: Wait(limits::TOLD_KEPT),
             threads: Wait(limits::THREAD_REFS_KEPT),
             messages: Wait(limits::LOOSE_MESSAGES_KEPT),
+            uploads: Wait(limits::UPLOADS_KEPT),
             every: Wait(limits::UPKEEP_EVERY),
         }
     }

@@ -103,7 +103,7 @@ fn errors() {
 
 #[test]
 fn what_is_kept_is_kept_for_a_least_time() {
-    let good = "restore = \"1h\"\nhistory = \"1d\"\nlists = \"2d\"\ntold = \"1d\"\nthreads = \"2d\"\nmessages = \"1h\"\nevery = \"1m\"\n";
+    let good = "restore = \"1h\"\nhistory = \"1d\"\nlists = \"2d\"\ntold = \"1d\"\nthreads = \"2d\"\nmessages = \"1h\"\nuploads = \"1h\"\nevery = \"1m\"\n";
     assert_eq!(faults(&format!("[upkeep]\n{good}")), "");
     for line in good.lines() {
         let (key, least) = line.split_once(" = ").unwrap();

@@ -12,7 +12,7 @@ use super::*;
 use crate::account::{NewAccount, Settings as Addresses};
 use crate::model::clock::Fixed;
 use crate::model::{
-    Address, Circle, Clock as _, Days, Except, Listing, MailboxUid, Recall, Shape, ToldKey, UtcMillis,
+    Address, BlobHash, Circle, Clock as _, Days, Except, Listing, MailboxUid, Recall, Shape, ToldKey, UtcMillis,
     VacationResponse, Variant, View,
 };
 use crate::store::engine::memory::Memory;
@@ -141,6 +141,7 @@ fn script(engine: Arc<Memory>) {
             txn.keep(MailboxUid(1), View::Unseen, 99)?;
             txn.update_mailbox(MailboxUid(1), |row| drop(row.attributes.insert("color".into(), "#1e90ff".into())))?;
             txn.subscribe(MailboxUid(1), bob, true)?;
+            txn.put_upload(bob, &BlobHash(*blake3::hash(b"uploaded").as_bytes()), b"uploaded", "text/plain", 99)?;
             txn.destroy_email(emails[3].0)
         })
         .unwrap();

@@ -29,6 +29,7 @@ pub fn row(data: &[u8]) {
     again::<Action>(data);
     again::<row::Noted>(data);
     again::<row::Sweep>(data);
+    again::<row::Upload>(data);
     again::<Folds>(data);
     let _read = (decoded(row::decode_message(b"key", data)), decoded(row::decode_wake(b"key", data)));
     if let Some(id) = decoded(row::decode_same(b"key", data)) {
@@ -201,6 +202,11 @@ impl Keys {
             (then_hash(&[t]), key::blob_purge(at, &BlobHash(self.hash))),
             (vec![a, t], key::history(account, at)),
             (vec![a, v], key::sweep(account, self.view as u8)),
+            (then_hash(&[a, u]), key::upload(account, AccountId(self.uid), &BlobHash(self.hash))),
+            (
+                [then_hash(&[]), vec![a, u]].concat(),
+                key::upload_blob(&BlobHash(self.hash), account, AccountId(self.uid)),
+            ),
         ]
     }
 

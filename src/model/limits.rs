@@ -67,6 +67,15 @@ pub const TOLD_KEPT: Duration = Duration::from_secs(90 * 24 * 3600);
 pub const THREAD_REFS_KEPT: Duration = Duration::from_secs(730 * 24 * 3600);
 /// How long a message is kept that nobody holds any more. It must be longer than any commit takes.
 pub const LOOSE_MESSAGES_KEPT: Duration = Duration::from_secs(24 * 3600);
+/// How long an upload is kept that nothing was made of (RFC 8620 §6: at least an hour).
+pub const UPLOADS_KEPT: Duration = Duration::from_secs(24 * 3600);
+/// Octets of the uploads of one user in one account that nothing was made of (RFC 8620 §6: at least what one object can
+/// refer to).
+pub const UPLOADED_OCTETS: u64 = 4 * MESSAGE_OCTETS;
+/// How many they may be.
+pub const UPLOADS: usize = 1000;
+/// Octets of an upload's media type (RFC 6838 §4.2).
+pub const MEDIA_TYPE_OCTETS: usize = 255;
 /// Upkeep goes round so often.
 pub const UPKEEP_EVERY: Duration = Duration::from_secs(3600);
 /// How long a reply may wait before it is dropped as stale.

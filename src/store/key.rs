@@ -40,6 +40,8 @@
 //! blob_purge           at:8 hash:32
 //! history              account:4 at:8
 //! sweeps               account:4 what:1
+//! uploads              account:4 user:4 hash:32
+//! upload_blobs         hash:32 account:4 user:4
 //!
 //! listing = mailbox:4 view:1 shape:1
 //! token   = 1 hash:4 | 2 text (a NUL in it is 0 255) 0 1
@@ -249,7 +251,7 @@ pub fn thread_ref(account: AccountId, key: &ThreadKey) -> Vec<u8> {
     Key::of(account).bytes(&key.0).0
 }
 
-/// `blobs`; prefix of `blob_refs` and `blob_frames`.
+/// `blobs`; prefix of what is kept by message: `blob_frames`, `blob_refs`, `outbox_blobs`, `upload_blobs`.
 #[must_use]
 pub fn blob(hash: &BlobHash) -> Vec<u8> {
     hash.0.to_vec()
@@ -398,6 +400,24 @@ pub fn history(account: AccountId, at: UtcMillis) -> Vec<u8> {
 #[must_use]
 pub fn sweep(account: AccountId, what: u8) -> Vec<u8> {
     Key::of(account).u8(what).0
+}
+
+/// Prefix of what a user uploaded to an account.
+#[must_use]
+pub fn uploads(account: AccountId, user: AccountId) -> Vec<u8> {
+    Key::of(account).u32(user.0).0
+}
+
+/// `uploads`.
+#[must_use]
+pub fn upload(account: AccountId, user: AccountId, hash: &BlobHash) -> Vec<u8> {
+    Key(uploads(account, user)).bytes(&hash.0).0
+}
+
+/// `upload_blobs`; `blob` is its prefix.
+#[must_use]
+pub fn upload_blob(hash: &BlobHash, account: AccountId, user: AccountId) -> Vec<u8> {
+    Key(hash.0.to_vec()).u32(account.0).u32(user.0).0
 }
 
 /// Reads numbers back out of a key, from its end: those of fixed width that end it.

@@ -43,6 +43,8 @@ pub struct Settings {
     pub threads: Duration,
     /// How long a message is kept that nobody holds any more.
     pub messages: Duration,
+    /// How long an upload is kept that nothing was made of.
+    pub uploads: Duration,
     /// A round begins so long after the last one began.
     pub every: Duration,
 }
@@ -56,6 +58,7 @@ impl Default for Settings {
             told: limits::TOLD_KEPT,
             threads: limits::THREAD_REFS_KEPT,
             messages: limits::LOOSE_MESSAGES_KEPT,
+            uploads: limits::UPLOADS_KEPT,
             every: limits::UPKEEP_EVERY,
         }
     }

@@ -9,7 +9,7 @@
 //!    belong to the current generation. 8. Queued actions and wake-ups point at each other; what an
 //!    action sends is there. 9. Quota equals the sum of
 //!    sizes. 10. A tombstone holds what restoring it needs, or nothing; a dead thread's row goes with the email that was its
-//!    last; nothing is kept of emails that are not there. 11. Every message is held by an email, or is to be looked at by the
+//!    last; nothing is kept of emails that are not there. 11. Every message is held by an email, an action or an upload, or is to be looked at by the
 //!    collection. 12. No low mark is above the newest change. 13. Subscriptions are to
 //!    mailboxes that there are. 14. In a deep check, messages lead to their threads by all their ids.
 //!
@@ -29,6 +29,7 @@ mod rows;
 mod search;
 mod states;
 mod threads;
+mod uploads;
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -44,6 +45,7 @@ use census::Census;
 pub(super) use emails::holds;
 pub(super) use outbox::{held_by, is_due, sends, whose};
 use refs::Refs;
+pub(super) use uploads::{is_upload, uploaded_by};
 
 /// One breach of an invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -264,6 +266,7 @@ pub(super) fn run(
     }
     states::addresses(read, &run, &mut hear)?;
     outbox::hints(read, &run, &mut hear)?;
+    uploads::holds(read, &run, &mut hear)?;
     remains::messages(read, &run, remake.is_some(), &mut hear)?;
     report.rows = run.done().rows;
     Ok(report)
@@ -296,12 +299,14 @@ pub(super) fn account<'a>(
     checker.search()?;
     checker.subscriptions()?;
     checker.remains()?;
+    checker.uploads()?;
     checker.state()
 }
 
 /// Hints and references that name nothing, in the tables that all accounts share.
 pub(super) fn strays(read: &dyn Read, run: &dyn Pace, hear: &mut Hear<'_>) -> Result<(), Error> {
     outbox::hints(read, run, hear)?;
+    uploads::holds(read, run, hear)?;
     remains::references(read, run, hear)
 }
 

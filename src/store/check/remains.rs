@@ -1,4 +1,4 @@
-//! What is left of emails and mailboxes that are gone, and messages with who holds them.
+//! What is left of emails and mailboxes that are gone, and messages and uploads with who holds them.
 
 use std::collections::HashSet;
 
@@ -54,7 +54,7 @@ impl Checker<'_> {
     }
 }
 
-/// Every reference to a message is of an email that holds it; every message is held by an email, or will be looked at by
+/// Every reference to a message is of an email that holds it; every message is held by somebody, or will be looked at by
 /// and by; every message that is held is there.
 pub(super) fn messages(read: &dyn Read, run: &dyn Pace, deep: bool, hear: &mut Hear<'_>) -> Result<(), Error> {
     let mut candidates: HashSet<BlobHash> = HashSet::new();
@@ -68,27 +68,32 @@ pub(super) fn messages(read: &dyn Read, run: &dyn Pace, deep: bool, hear: &mut H
     let mut blobs = Rows::new(read, run, Table::Blobs, &[]);
     let mut refs = Rows::new(read, run, Table::BlobRefs, &[]);
     let mut sent = Rows::new(read, run, Table::OutboxBlobs, &[]);
+    let mut uploads = Rows::new(read, run, Table::UploadBlobs, &[]);
     let mut frames = Rows::new(read, run, Table::BlobFrames, &[]);
     while let Some((key, row)) = blobs.next()? {
         missing(read, &mut refs, Some(&key), deep, hear)?;
         // What an action sends that is not there is said with the action.
         while sent.below(&key)?.is_some() {}
-        let mut held = false;
+        while uploads.below(&key)?.is_some() {}
+        let (mut held, mut of_email) = (false, false);
         while let Some((hold, _)) = sent.within(&key)? {
             held |= super::sends(read, &hold)?;
         }
+        while let Some((hold, _)) = uploads.within(&key)? {
+            held |= super::is_upload(read, &hold)?;
+        }
         while let Some((reference, _)) = refs.within(&key)? {
-            held |= is_held(read, &reference, hear)?.is_some();
+            of_email |= is_held(read, &reference, hear)?.is_some();
         }
         let Ok(hash) = <[u8; 32]>::try_from(key.as_slice()) else {
             say(hear, AccountId::SITE, Table::Blobs, &key, "no key of this table", Mend::Nothing)?;
             continue;
         };
-        // The hashes of those that are held are proved with their emails.
-        if let Some(wrong) = octets(&key, &row, &mut frames, deep && !held, hear)? {
+        // The hashes of those that emails hold are proved with these.
+        if let Some(wrong) = octets(&key, &row, &mut frames, deep && !of_email, hear)? {
             say(hear, AccountId::SITE, Table::Blobs, &key, &wrong, Mend::Nothing)?;
         }
-        if !held && !candidates.contains(&BlobHash(hash)) {
+        if !held && !of_email && !candidates.contains(&BlobHash(hash)) {
             let what = "nobody holds this message, and nobody will look at it";
             say(hear, AccountId::SITE, Table::Blobs, &key, what, Mend::Nothing)?;
         }

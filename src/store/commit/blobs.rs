@@ -124,7 +124,7 @@ impl Txn<'_> {
     fn is_held(&self, blob: &BlobHash) -> Result<bool, Error> {
         let prefix = key::blob(blob);
         let mut held = false;
-        for table in [Table::BlobRefs, Table::OutboxBlobs] {
+        for table in [Table::BlobRefs, Table::OutboxBlobs, Table::UploadBlobs] {
             self.scan(table, &prefix, &after(&prefix), false, &mut |_, _| {
                 held = true;
                 Ok(false)

@@ -8,7 +8,7 @@ use crate::store::key::{self, Parts};
 use crate::store::row::Row;
 
 /// The tables whose keys begin with the account, but for its own row and state, which go last.
-const OWNED: [Table; 27] = [
+const OWNED: [Table; 28] = [
     Table::EmailMetadata,
     Table::EmailByModseq,
     Table::EmailByThread,
@@ -36,6 +36,7 @@ const OWNED: [Table; 27] = [
     Table::OutboxSame,
     Table::History,
     Table::Sweeps,
+    Table::Uploads,
 ];
 
 impl Txn<'_> {
@@ -91,6 +92,7 @@ impl Txn<'_> {
                     self.wake(&action, false);
                     self.release_blob(&action);
                 }
+                Table::Uploads => self.forget_upload(&key)?,
                 _ => {}
             }
             self.delete(table, key);

@@ -2,7 +2,7 @@
 
 use super::Txn;
 use crate::model::{AccountId, BlobHash, DataType, EmailId, Kept, Mailbox};
-use crate::store::check::{held_by, holds, is_due, sends, whose};
+use crate::store::check::{held_by, holds, is_due, is_upload, sends, uploaded_by, whose};
 use crate::store::engine::{Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
@@ -103,6 +103,16 @@ impl Txn<'_> {
                     if let Some((account, _, blob)) = held_by(key)
                         && account == self.account
                         && !sends(self, key)?
+                    {
+                        self.delete(*table, key.clone());
+                        self.put(Table::BlobPurge, key::blob_purge(self.now, &blob), vec![1]);
+                        gone += 1;
+                    }
+                }
+                Table::UploadBlobs => {
+                    if let Some((account, _, blob)) = uploaded_by(key)
+                        && account == self.account
+                        && !is_upload(self, key)?
                     {
                         self.delete(*table, key.clone());
                         self.put(Table::BlobPurge, key::blob_purge(self.now, &blob), vec![1]);

@@ -22,6 +22,7 @@ mod restore;
 mod subscriptions;
 mod sweep;
 mod threads;
+mod uploads;
 mod vacation;
 
 use std::collections::BTreeMap;

@@ -114,6 +114,10 @@ tables! {
     History = "history",
     /// How far the slow rounds over whole tables have come.
     Sweeps = "sweeps",
+    /// What was uploaded and is no email's yet, without its octets.
+    Uploads = "uploads",
+    /// Which uploads hold which octets.
+    UploadBlobs = "upload_blobs",
 }
 
 /// One row of a batch: set (`Some`) or deleted (`None`).

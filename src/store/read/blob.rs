@@ -7,7 +7,7 @@ use crate::model::{AccountId, BlobHash, EmailId};
 use crate::store::engine::{Read, Table};
 use crate::store::error::{Error, hex};
 use crate::store::key;
-use crate::store::row::{Blob, FRAME, Octets, decode_frame};
+use crate::store::row::{Blob, FRAME, Octets, Upload, decode_frame};
 
 impl View<'_> {
     /// The octets of an email: its trace prefix and the message as received.
@@ -33,6 +33,30 @@ impl View<'_> {
             return Ok(Some(octets));
         }
         let found = append(&*self.read, &email.blob, rest, &mut octets)?;
+        Ok(found.then_some(octets))
+    }
+
+    /// What a user uploaded to an account; nobody else has it.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn upload(&self, account: AccountId, user: AccountId, hash: &BlobHash) -> Result<Option<Upload>, Error> {
+        self.row(&key::upload(account, user, hash))
+    }
+
+    /// Those of its octets that lie in a range, as of `message_part`.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn upload_part(
+        &self,
+        account: AccountId,
+        user: AccountId,
+        hash: &BlobHash,
+        range: Range<u64>,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let mut octets = Vec::new();
+        let found = self.upload(account, user, hash)?.is_some() && append(&*self.read, hash, range, &mut octets)?;
         Ok(found.then_some(octets))
     }
 }

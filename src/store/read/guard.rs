@@ -26,6 +26,7 @@ impl Guard<'_> {
                 | Table::BlobRefs
                 | Table::OutboxDue
                 | Table::OutboxBlobs
+                | Table::UploadBlobs
         );
         let account = key.first_chunk::<4>().map(|account| AccountId(u32::from_be_bytes(*account)));
         match account.filter(|account| !is_open && self.closed.contains(account)) {

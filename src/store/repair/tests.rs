@@ -114,6 +114,7 @@ fn life(store: &Store) {
             let now = txn.now();
             let blob = txn.view().email(account, ids[0])?.map(|email| email.blob);
             let action = txn.queue_action(Action { blob, ..action(&bob) }, b"Subject: x\r\n\r\n")?;
+            txn.put_upload(account, &BlobHash(*blake3::hash(b"uploaded").as_bytes()), b"uploaded", "text/plain", 99)?;
             txn.add_decision(&Decision {
                 at: now,
                 email: ids[0],
@@ -168,7 +169,7 @@ fn write(engine: &dyn Engine, table: Table, key: &[u8], value: Option<Vec<u8>>) 
 fn rows_of(engine: &Memory, table: Table, account: AccountId) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut rows = engine.rows(table);
     let at = match table {
-        Table::BlobRefs | Table::OutboxBlobs => 32,
+        Table::BlobRefs | Table::OutboxBlobs | Table::UploadBlobs => 32,
         Table::OutboxDue => 9,
         Table::Site | Table::Addresses | Table::Blobs | Table::BlobFrames | Table::BlobPurge => return rows,
         _ => 0,
@@ -296,6 +297,7 @@ fn every_damage_in_every_table_is_named_and_what_is_derived_is_mended() {
                     | Table::BlobPurge
                     | Table::BlobFrames
                     | Table::SearchFolds
+                    | Table::Uploads
             );
             assert!(told_by_others || named.iter().any(|breach| breach.table == table.name()), "{what}");
             assert!(!named.is_empty(), "{what}");

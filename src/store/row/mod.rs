@@ -15,6 +15,7 @@ mod list;
 mod mailbox;
 mod queue;
 mod upkeep;
+mod upload;
 mod vacation;
 
 pub use account::State;
@@ -27,6 +28,7 @@ pub use email::Thread;
 pub use list::{decode_index, decode_list, decode_rank, index_value, list_value, rank_value};
 pub use queue::QueueMark;
 pub use upkeep::{Noted, Sweep};
+pub use upload::Upload;
 pub use vacation::{Delivery, Told};
 
 use super::engine::Table;

@@ -36,6 +36,7 @@ proptest! {
         any_bytes_never_panic::<Delivery>(&bytes);
         any_bytes_never_panic::<Decision>(&bytes);
         any_bytes_never_panic::<Action>(&bytes);
+        any_bytes_never_panic::<Upload>(&bytes);
         drop(decode_content(b"key", &bytes));
         drop(decode_tokens(b"key", &bytes));
         drop(Blob::decode(b"key", &bytes));

@@ -20,6 +20,7 @@ mod listings;
 mod mailboxes;
 #[cfg(feature = "rocksdb")]
 mod torn;
+mod uploads;
 
 const ACCOUNT: AccountId = AccountId(1);
 
@@ -163,6 +164,7 @@ fn the_checker_sees_a_row_that_is_missing_in_each_derived_table() {
         Table::OutboxMessages,
         Table::OutboxSame,
         Table::OutboxBlobs,
+        Table::UploadBlobs,
         Table::ToldByTime,
         Table::DeliveryByTime,
     ] {
@@ -174,6 +176,7 @@ fn the_checker_sees_a_row_that_is_missing_in_each_derived_table() {
             let blob = Some(txn.view().emails(ACCOUNT, None, 1)?[0].1.blob);
             txn.queue_action(Action { same, blob, ..action() }, b"Subject: x\r\n\r\n")?;
             txn.remember_told(&ToldKey([1; 32]), &Address::from_parts("bob", "example.net"), &Recall::of(0))?;
+            txn.put_upload(ACCOUNT, &BlobHash(*blake3::hash(b"x").as_bytes()), b"x", "text/plain", 9)?;
             txn.remember_delivery(&[7; 32], None, &[])
         });
         done.unwrap().1.wait_blocking().unwrap();

@@ -1,0 +1,147 @@
+//! Uploads: octets that a client put here and that no object holds yet (RFC 8620 §6, §6.1).
+//!
+//! - Their octets stand with the messages, once however many hold them; a row says who uploaded them, where and when.
+//! - They are their uploader's alone, in shared accounts too, and count against a bound of their own, for each user in each
+//!   account. An upload that would go over it makes the oldest ones go first, however young they are (RFC 8620 §6: "the
+//!   server MUST delete unreferenced blobs in date order, oldest first, until there is room"); without that need none goes
+//!   before its time.
+//! - The same octets again are the same upload, and its time begins anew.
+//!
+//! The rows of one user in one account are few (`limits::UPLOADS`), so nothing orders them by time but who looks.
+
+use super::Txn;
+use crate::model::{AccountId, BlobHash, UtcMillis, limits};
+use crate::store::engine::{Read, Table, after};
+use crate::store::error::Error;
+use crate::store::key::{self, Parts};
+use crate::store::row::{Blob, Octets, Row, Upload, blob_rows};
+
+impl Txn<'_> {
+    /// Puts octets with this hash into the account for a user, whose uploads may come to `room` octets there.
+    ///
+    /// # Errors
+    /// `Quota` where they alone are more than that; `Conflict` for a media type that nobody has; those of reading.
+    pub fn put_upload(
+        &mut self,
+        user: AccountId,
+        hash: &BlobHash,
+        raw: &[u8],
+        media_type: &str,
+        room: u64,
+    ) -> Result<Upload, Error> {
+        let upload = self.note_upload(user, hash, raw.len() as u64, media_type, room)?;
+        for put in blob_rows(hash, raw, self.now) {
+            if let Some(value) = put.value {
+                self.put(put.table, put.key, value);
+            }
+        }
+        Ok(upload)
+    }
+
+    /// The same with octets that are in the store already, whoever holds them there: whether the user may have them is not
+    /// asked here. They are not read, but for those that one row has. The ticket fails with `Conflict` where they were put
+    /// or collected meanwhile: then it may be tried again.
+    ///
+    /// # Errors
+    /// `NotFound` where there are no such octets; those of `put_upload`.
+    pub fn hold_upload(
+        &mut self,
+        user: AccountId,
+        hash: &BlobHash,
+        media_type: &str,
+        room: u64,
+    ) -> Result<Upload, Error> {
+        let key = key::blob(hash);
+        let row = self.get(Table::Blobs, &key)?.ok_or(Error::NotFound("blob"))?;
+        let blob = Blob::decode(&key, &row)?;
+        let upload = self.note_upload(user, hash, blob.octets.len(), media_type, room)?;
+        // As if put anew, so that the collection leaves them; but a head whose frames were collected must not come back.
+        let (anew, is_framed) = (Blob { at: self.now, ..blob }.encode(), matches!(blob.octets, Octets::Framed(_)));
+        if is_framed {
+            self.assert_unchanged(Table::Blobs, key.clone(), row);
+        }
+        self.put(Table::Blobs, key, anew);
+        Ok(upload)
+    }
+
+    /// The time of an upload begins anew, for it is in use. Says whether there is such a one.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn touch_upload(&mut self, user: AccountId, hash: &BlobHash) -> Result<bool, Error> {
+        let key = key::upload(self.account, user, hash);
+        let found = self.row::<Upload>(&key)?;
+        if let Some(upload) = &found {
+            self.put_row(key, &Upload { at: self.now, ..upload.clone() });
+        }
+        Ok(found.is_some())
+    }
+
+    /// Forgets up to `most` uploads that were last uploaded at `upto` or before. Says whether more may be left.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn expire_uploads(&mut self, upto: UtcMillis, most: usize) -> Result<bool, Error> {
+        let mut over = Vec::new();
+        let prefix = key::account(self.account);
+        self.scan(Table::Uploads, &prefix, &after(&prefix), false, &mut |key, value| {
+            if Upload::decode(key, value)?.at <= upto {
+                over.push(key.to_vec());
+            }
+            Ok(over.len() < most)
+        })?;
+        let left = over.len() >= most;
+        over.iter().try_for_each(|key| self.forget_upload(key))?;
+        Ok(left)
+    }
+
+    fn note_upload(
+        &mut self,
+        user: AccountId,
+        hash: &BlobHash,
+        size: u64,
+        media_type: &str,
+        room: u64,
+    ) -> Result<Upload, Error> {
+        if size > room {
+            return Err(Error::Quota);
+        }
+        if media_type.len() > limits::MEDIA_TYPE_OCTETS || media_type.chars().any(char::is_control) {
+            return Err(Error::Conflict("no media type is written so".into()));
+        }
+        let own = key::upload(self.account, user, hash);
+        let prefix = key::uploads(self.account, user);
+        let mut others: Vec<(UtcMillis, Vec<u8>, u64)> = Vec::new();
+        self.scan(Table::Uploads, &prefix, &after(&prefix), false, &mut |key, value| {
+            let known = Upload::decode(key, value)?;
+            if key != own.as_slice() {
+                others.push((known.at, key.to_vec(), known.size));
+            }
+            Ok(true)
+        })?;
+        others.sort_unstable();
+        let (mut count, mut held) =
+            (others.len(), others.iter().fold(0u64, |sum, (.., size)| sum.saturating_add(*size)));
+        for (_, key, octets) in others {
+            if count < limits::UPLOADS && held.saturating_add(size) <= room {
+                break;
+            }
+            self.forget_upload(&key)?;
+            (count, held) = (count.saturating_sub(1), held.saturating_sub(octets));
+        }
+        let upload = Upload { size, media_type: media_type.to_owned(), at: self.now };
+        self.put_row(own, &upload);
+        self.put(Table::UploadBlobs, key::upload_blob(hash, self.account, user), vec![1]);
+        Ok(upload)
+    }
+
+    /// Takes away an upload, and its hold of its octets.
+    pub(super) fn forget_upload(&mut self, key: &[u8]) -> Result<(), Error> {
+        let mut parts = Parts::of(Table::Uploads, key);
+        let (hash, user) = (BlobHash(parts.take()?), AccountId(parts.u32()?));
+        self.delete(Table::UploadBlobs, key::upload_blob(&hash, self.account, user));
+        self.put(Table::BlobPurge, key::blob_purge(self.now, &hash), vec![1]);
+        self.delete(Table::Uploads, key.to_vec());
+        Ok(())
+    }
+}

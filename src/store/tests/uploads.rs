@@ -1,0 +1,149 @@
+//! Uploads: whose they are, how long they are kept, and what goes first where there is no room.
+
+use super::life::{Bed, DAY, MS, bed};
+use super::*;
+use crate::model::limits;
+
+const BOB: AccountId = AccountId(2);
+const ROOM: u64 = 100;
+
+fn hash(raw: &[u8]) -> BlobHash {
+    BlobHash(*blake3::hash(raw).as_bytes())
+}
+
+fn put(bed: &Bed, user: AccountId, raw: &[u8]) -> Result<Upload, Error> {
+    bed.clock.advance(MS);
+    bed.done(|txn| txn.put_upload(user, &hash(raw), raw, "text/plain", ROOM))
+}
+
+fn is_there(bed: &Bed, user: AccountId, raw: &[u8]) -> bool {
+    let found = bed.store.view().upload_part(ACCOUNT, user, &hash(raw), 0..u64::MAX).unwrap();
+    assert!(found.as_deref().is_none_or(|octets| octets == raw));
+    found.is_some()
+}
+
+#[test]
+fn an_upload_is_its_users_alone_and_goes_after_its_time() {
+    let bed = bed();
+    make_account(&bed.store, BOB);
+    put(&bed, BOB, b"one").unwrap();
+    assert!(is_there(&bed, BOB, b"one") && !is_there(&bed, ACCOUNT, b"one"));
+    assert_eq!(bed.store.view().upload(BOB, BOB, &hash(b"one")).unwrap(), None, "it is in the other account");
+    let expire = |kept| while bed.done(|txn| txn.expire_uploads(bed.upto(kept), 1)).unwrap() {};
+    bed.clock.advance(DAY - MS);
+    expire(DAY);
+    assert!(is_there(&bed, BOB, b"one"));
+    // The same again: its time begins anew, and its type is the new one.
+    let again = bed.done(|txn| txn.put_upload(BOB, &hash(b"one"), b"one", "text/html", ROOM)).unwrap();
+    bed.clock.advance(MS);
+    expire(DAY);
+    assert_eq!(bed.store.view().upload(ACCOUNT, BOB, &hash(b"one")).unwrap(), Some(again));
+    bed.clock.advance(DAY);
+    assert!(bed.done(|txn| txn.touch_upload(BOB, &hash(b"one"))).unwrap());
+    expire(DAY);
+    assert!(is_there(&bed, BOB, b"one"));
+    bed.clock.advance(DAY);
+    expire(DAY);
+    assert!(!is_there(&bed, BOB, b"one") && !bed.done(|txn| txn.touch_upload(BOB, &hash(b"one"))).unwrap());
+    assert_clean(&bed.store);
+    // Its octets go when nobody holds them, and not in the commit that let them go (RFC 8620 §6).
+    let collect = || bed.on(AccountId::SITE, |txn| txn.collect_blobs(bed.upto(DAY), 9)).unwrap().blobs;
+    assert_eq!((collect(), bed.rows(Table::Blobs)), (0, 1));
+    bed.clock.advance(DAY);
+    assert_eq!((collect(), bed.rows(Table::Blobs)), (1, 0));
+}
+
+#[test]
+fn where_there_is_no_room_the_oldest_go_first_and_only_as_many_as_must() {
+    let bed = bed();
+    make_account(&bed.store, BOB);
+    let (first, second, third) = ([b'a'; 40], [b'b'; 40], [b'c'; 20]);
+    put(&bed, BOB, &[b'z'; 100]).unwrap();
+    for raw in [&first[..], &second, &third] {
+        put(&bed, ACCOUNT, raw).unwrap();
+    }
+    // The first is uploaded again: now the second is the oldest.
+    put(&bed, ACCOUNT, &first).unwrap();
+    put(&bed, ACCOUNT, b"d").unwrap();
+    let there = |raw: &[u8]| is_there(&bed, ACCOUNT, raw);
+    assert!(there(&first) && !there(&second) && there(&third) && there(b"d"));
+    assert!(is_there(&bed, BOB, &[b'z'; 100]), "each user's uploads count for themselves");
+    assert_eq!(put(&bed, ACCOUNT, &[b'e'; 101]).unwrap_err(), Error::Quota);
+    assert!(there(&first), "what cannot be put takes nothing away");
+    put(&bed, ACCOUNT, &[b'e'; 100]).unwrap();
+    assert!(!there(&first) && !there(&third) && !there(b"d") && there(&[b'e'; 100]));
+    assert_clean(&bed.store);
+    for wrong in ["text/\r\nplain".to_owned(), "x".repeat(limits::MEDIA_TYPE_OCTETS + 1)] {
+        let refused = bed.done(|txn| txn.put_upload(ACCOUNT, &hash(b"f"), b"f", &wrong, ROOM));
+        assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
+    }
+}
+
+#[test]
+fn uploads_are_few() {
+    let bed = bed();
+    let hash = |n: usize| BlobHash(*blake3::hash(&n.to_be_bytes()).as_bytes());
+    bed.done(|txn| {
+        (0..limits::UPLOADS + 1).try_for_each(|n| {
+            txn.put_upload(ACCOUNT, &hash(n), &n.to_be_bytes(), "", limits::UPLOADED_OCTETS).map(drop)
+        })
+    })
+    .unwrap();
+    assert_eq!(bed.rows(Table::Uploads), limits::UPLOADS);
+    assert_clean(&bed.store);
+}
+
+#[test]
+fn octets_that_are_there_are_held_without_being_put_and_collected_ones_do_not_come_back() {
+    let bed = bed();
+    make_account(&bed.store, BOB);
+    let long = vec![b'x'; 2 * row::FRAME];
+    for raw in [b"short".to_vec(), long] {
+        let id = hash(&raw);
+        let room = limits::UPLOADED_OCTETS;
+        bed.done(|txn| txn.put_upload(ACCOUNT, &id, &raw, "text/plain", room)).unwrap();
+        bed.clock.advance(DAY);
+        bed.on(BOB, |txn| txn.hold_upload(BOB, &id, "text/x-copy", room)).unwrap();
+        bed.done(|txn| txn.expire_uploads(txn.now(), 9)).unwrap();
+        assert_clean(&bed.store);
+        bed.clock.advance(2 * DAY);
+        let collect = || bed.on(AccountId::SITE, |txn| txn.collect_blobs(bed.upto(DAY), 9));
+        assert_eq!(collect().unwrap().blobs, 0, "the other holds it");
+        let part = bed.store.view().upload_part(BOB, BOB, &id, 1..3).unwrap().unwrap();
+        assert_eq!(part, raw[1..3]);
+        // Held between the collection's look and its commit.
+        bed.on(BOB, |txn| txn.expire_uploads(txn.now(), 9)).unwrap();
+        bed.clock.advance(DAY);
+        let between = bed.on(AccountId::SITE, |txn| {
+            let done = txn.collect_blobs(bed.upto(DAY), 9)?;
+            assert_eq!(done.blobs, 1);
+            bed.on(BOB, |txn| txn.hold_upload(BOB, &id, "", room)).map(|_| done)
+        });
+        assert!(matches!(between, Err(Error::Conflict(_))), "{between:?}");
+        assert_clean(&bed.store);
+        bed.on(BOB, |txn| txn.expire_uploads(txn.now(), 9)).unwrap();
+        bed.clock.advance(DAY);
+        // Collected between the other's look and its commit: the head does not come back without its frames.
+        let late = bed.on(BOB, |txn| {
+            txn.hold_upload(BOB, &id, "", room)?;
+            assert_eq!(collect().unwrap().blobs, 1);
+            Ok(())
+        });
+        assert!(late.is_ok() || matches!(late, Err(Error::Conflict(_))), "{late:?}");
+        assert_clean(&bed.store);
+        bed.on(BOB, |txn| txn.expire_uploads(txn.now(), 9)).unwrap();
+        bed.clock.advance(DAY);
+        collect().unwrap();
+        assert_eq!(bed.on(BOB, |txn| txn.hold_upload(BOB, &id, "", room)), Err(Error::NotFound("blob")));
+    }
+}
+
+#[test]
+fn an_account_that_is_erased_lets_its_uploads_go() {
+    let bed = bed();
+    put(&bed, ACCOUNT, b"one").unwrap();
+    bed.clock.advance(DAY);
+    assert!(!bed.done(|txn| txn.erase(999)).unwrap());
+    assert_eq!((bed.rows(Table::Uploads), bed.rows(Table::UploadBlobs), bed.rows(Table::BlobPurge)), (0, 0, 1));
+    assert_clean(&bed.store);
+}
