@@ -57,7 +57,7 @@ fn made(txn: &mut Txn<'_>, path: &str) -> Result<Option<MailboxUid>, Error> {
             Some(known) => Some(known),
             None => match txn.create_mailbox(&NewMailbox { name: name.into(), parent, role: None, sort_order: 0 }) {
                 Ok(new) => Some(new),
-                Err(Error::Conflict(_) | Error::NotFound(_) | Error::Quota) => return Ok(None),
+                Err(Error::Mailbox { .. } | Error::NotFound(_) | Error::Quota) => return Ok(None),
                 Err(error) => return Err(error),
             },
         };

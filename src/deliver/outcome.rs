@@ -37,6 +37,7 @@ pub(super) fn refused(error: &Error, settings: &Settings) -> Reply {
         Error::NotFound("account") => Reply::new(550, [5, 1, 1], "nobody here has that address"),
         Error::NotFound(_)
         | Error::Conflict(_)
+        | Error::Mailbox { .. }
         | Error::Overtaken(_)
         | Error::Rebuilding(_)
         | Error::Stopped

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::jobs::Jobs;
+use super::standard::Created;
 use crate::account::Directory;
 use crate::model::{AccountId, AccountRow, Address, Live, RelayTrouble, UtcMillis};
 use crate::store::{Error, Store};
@@ -77,6 +78,32 @@ impl Context {
         self.owned(&name)
     }
 
+    /// The account that a standard method names by `accountId` (RFC 8620 §5).
+    ///
+    /// # Errors
+    /// `invalidArguments` where it names none, `accountNotFound` where it is not there for the caller.
+    pub(super) fn open(&self, arguments: &Args<'_>) -> Result<Account, MethodError> {
+        self.open_other(arguments, "accountId", MethodError::AccountNotFound)
+    }
+
+    /// The account that another argument names.
+    ///
+    /// # Errors
+    /// As `open`; `missing` where it is not there for the caller.
+    pub(super) fn open_other(
+        &self,
+        arguments: &Args<'_>,
+        key: &str,
+        missing: MethodError,
+    ) -> Result<Account, MethodError> {
+        let Ok(id) = arguments.text(key)?.parse::<AccountId>() else { return Err(missing) };
+        match self.owned(&id.to_string()) {
+            Ok((id, row)) => Ok(Account { id, row, read_only: false }),
+            Err(MethodError::Forbidden(_) | MethodError::AccountNotFound) => Err(missing),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The one account that the caller logged in to, or that is mapped to him.
     fn mine(&self) -> Result<(AccountId, AccountRow), MethodError> {
         if let Some(account) = self.caller.account {
@@ -119,11 +146,38 @@ impl Context {
     }
 }
 
+/// The account that a standard method works with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Account {
+    /// Its id.
+    pub(super) id: AccountId,
+    /// Its row.
+    pub(super) row: AccountRow,
+    /// Whether the caller may change nothing in it (RFC 8620 §2 isReadOnly).
+    pub(super) read_only: bool,
+}
+
+/// Objects by name, in order of the names.
+pub(super) type Named = Vec<(String, Map<String, Value>)>;
+
 /// The arguments of a call.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Args<'a>(pub(super) &'a Map<String, Value>);
+pub(super) struct Args<'a>(pub(super) &'a Map<String, Value>, pub(super) &'a Created);
 
-impl Args<'_> {
+impl<'a> Args<'a> {
+    /// What creation ids stand for.
+    pub(super) fn created(&self) -> &'a Created {
+        self.1
+    }
+
+    /// Objects by name; none where it is null (RFC 8620 §5.3).
+    pub(super) fn objects(&self, key: &str) -> Result<Named, MethodError> {
+        let wanted = || Self::bad(key, "an object of objects");
+        let Some(value) = self.get(key) else { return Ok(Vec::new()) };
+        let one = |(name, value): (&String, &Value)| Some((name.clone(), value.as_object()?.clone()));
+        value.as_object().and_then(|all| all.iter().map(one).collect()).ok_or_else(wanted)
+    }
+
     fn bad(key: &str, wanted: &str) -> MethodError {
         MethodError::InvalidArguments(format!("{key}: {wanted} is wanted"))
     }
@@ -194,7 +248,7 @@ pub(super) fn fail(error: &Error) -> MethodError {
         Error::NotFound("account") => MethodError::AccountNotFound,
         Error::NotFound(what) => MethodError::NotFound(format!("no such {what}")),
         Error::Conflict(what) => MethodError::Conflict(what.clone()),
-        Error::Quota => MethodError::Conflict(error.to_string()),
+        Error::Quota | Error::Mailbox { .. } => MethodError::Conflict(error.to_string()),
         Error::Full | Error::Overtaken(_) | Error::Rebuilding(_) | Error::Stopped | Error::Poisoned(_) => {
             MethodError::ServerUnavailable(error.to_string())
         }

@@ -3,50 +3,93 @@
 use serde_json::{Map, Value};
 
 use super::context::{Args, Context};
-use super::{admin, vacation};
-use crate::wire::jmap::{ADMIN, CORE, Invocation, MethodError, Request, Response, VACATION, reference};
+use super::standard::Created;
+use super::{admin, email, mailbox, thread, vacation};
+use crate::wire::jmap::{ADMIN, CORE, Invocation, MAIL, MethodError, Request, Response, VACATION, reference};
 
 /// The capabilities that are known here.
-pub const CAPABILITIES: &[&str] = &[CORE, VACATION, ADMIN];
+pub const CAPABILITIES: &[&str] = &[CORE, MAIL, VACATION, ADMIN];
 
 pub(super) type Method = fn(&Context, &Args<'_>) -> Result<Value, MethodError>;
 
-fn echo(_: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    Ok(Value::Object(arguments.0.clone()))
+/// A method that another follows by itself, with the same call id (RFC 8620 §5.4, RFC 8621 §7.5).
+pub(super) type Followed = fn(&Context, &Args<'_>) -> Result<(Value, Option<Next>), MethodError>;
+
+/// The call that follows.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Next {
+    /// Its method.
+    pub(super) name: &'static str,
+    /// Its arguments.
+    pub(super) arguments: Map<String, Value>,
 }
 
-/// Every method with its capability.
-fn find(name: &str) -> Option<(&'static str, Method)> {
-    let core: [(&str, &str, Method); 3] = [
-        ("Core/echo", CORE, echo),
-        ("VacationResponse/get", VACATION, vacation::get),
-        ("VacationResponse/set", VACATION, vacation::set),
-    ];
-    let ours = admin::METHODS.iter().map(|(name, method)| (*name, ADMIN, *method));
-    core.into_iter().chain(ours).find(|(known, ..)| *known == name).map(|(_, capability, method)| (capability, method))
+#[derive(Clone, Copy)]
+enum Kind {
+    Alone(Method),
+    #[expect(dead_code, reason = "Email/copy is the first to be followed")]
+    Followed(Followed),
+}
+
+/// Every method with its capability, but for the vendor's (`admin`).
+const METHODS: &[(&str, &str, Kind)] = &[
+    ("Core/echo", CORE, Kind::Alone(echo)),
+    ("Mailbox/get", MAIL, Kind::Alone(mailbox::get)),
+    ("Mailbox/changes", MAIL, Kind::Alone(mailbox::changes)),
+    ("Mailbox/query", MAIL, Kind::Alone(mailbox::query)),
+    ("Mailbox/queryChanges", MAIL, Kind::Alone(mailbox::query_changes)),
+    ("Mailbox/set", MAIL, Kind::Alone(mailbox::set)),
+    ("Thread/get", MAIL, Kind::Alone(thread::get)),
+    ("Thread/changes", MAIL, Kind::Alone(thread::changes)),
+    ("Email/changes", MAIL, Kind::Alone(email::changes)),
+    ("Email/query", MAIL, Kind::Alone(email::query)),
+    ("Email/queryChanges", MAIL, Kind::Alone(email::query_changes)),
+    ("VacationResponse/get", VACATION, Kind::Alone(vacation::get)),
+    ("VacationResponse/set", VACATION, Kind::Alone(vacation::set)),
+];
+
+fn find(name: &str) -> Option<(&'static str, Kind)> {
+    let ours = admin::METHODS.iter().map(|(name, method)| (*name, ADMIN, Kind::Alone(*method)));
+    let mut all = METHODS.iter().copied().chain(ours);
+    all.find(|(known, ..)| *known == name).map(|(_, capability, kind)| (capability, kind))
+}
+
+fn echo(_: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    Ok(Value::Object(arguments.0.clone()))
 }
 
 /// Answers a request.
 #[must_use]
 pub fn run(context: &Context, request: Request) -> Response {
     let mut responses: Vec<Invocation> = Vec::with_capacity(request.calls.len());
+    let created = Created::new(request.created_ids.as_ref());
     for mut call in request.calls {
-        let answer =
-            match find(&call.name).filter(|(capability, _)| request.using.iter().any(|used| used == capability)) {
-                None => Err(MethodError::UnknownMethod),
-                Some((_, method)) => reference::resolve(&mut call.arguments, &responses)
-                    .and_then(|()| method(context, &Args(&call.arguments))),
+        let resolved = reference::resolve(&mut call.arguments, &responses);
+        let mut next = Some((call.name, resolved.map(|()| call.arguments)));
+        while let Some((name, arguments)) = next.take() {
+            let usable = find(&name).filter(|(capability, _)| request.using.iter().any(|used| used == capability));
+            let answer = match (usable, arguments) {
+                (None, _) => Err(MethodError::UnknownMethod),
+                (_, Err(astray)) => Err(astray),
+                (Some((_, Kind::Alone(method))), Ok(arguments)) => {
+                    method(context, &Args(&arguments, &created)).map(|answer| (answer, None))
+                }
+                (Some((_, Kind::Followed(method))), Ok(arguments)) => method(context, &Args(&arguments, &created)),
             };
-        let (name, arguments) = match answer {
-            Ok(arguments) => (call.name, arguments),
-            Err(error) => ("error".to_owned(), error.arguments()),
-        };
-        let arguments = match arguments {
-            Value::Object(arguments) => arguments,
-            _ => Map::new(),
-        };
-        responses.push(Invocation { name, arguments, id: call.id });
+            let (name, arguments) = match answer {
+                Ok((arguments, follows)) => {
+                    next = follows.map(|next| (next.name.to_owned(), Ok(next.arguments)));
+                    (name, arguments)
+                }
+                Err(error) => ("error".to_owned(), error.arguments()),
+            };
+            let arguments = match arguments {
+                Value::Object(arguments) => arguments,
+                _ => Map::new(),
+            };
+            responses.push(Invocation { name, arguments, id: call.id.clone() });
+        }
     }
     let session_state = format!("{:x}", context.store.epoch());
-    Response { responses, created_ids: request.created_ids, session_state }
+    Response { responses, created_ids: request.created_ids.map(|_| created.all()), session_state }
 }

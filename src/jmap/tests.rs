@@ -12,7 +12,7 @@ use crate::store::{EncodedMessage, NewEmail, Options, Store};
 use crate::wire::jmap::{octets, parse};
 use crate::wire::smtp::Reply;
 
-fn context() -> Context {
+pub(super) fn context() -> Context {
     let clock = Arc::new(Fixed::at(UtcMillis(1_795_251_600_000)));
     let store = Store::over(Arc::new(Memory::new()), &Options::small(), clock).unwrap();
     let directory = Directory::new(store.clone(), Settings::default());
@@ -34,7 +34,7 @@ fn context() -> Context {
     }
 }
 
-fn call(context: &Context, name: &str, arguments: &Value) -> (String, Value) {
+pub(super) fn call(context: &Context, name: &str, arguments: &Value) -> (String, Value) {
     let request = json!({"using": CAPABILITIES, "methodCalls": [[name, arguments, "c"]]});
     let request = parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
     let answer = run(context, request).json()["methodResponses"][0].clone();
@@ -42,7 +42,7 @@ fn call(context: &Context, name: &str, arguments: &Value) -> (String, Value) {
     (answer[0].as_str().unwrap().to_owned(), answer[1].clone())
 }
 
-fn error(context: &Context, name: &str, arguments: &Value) -> String {
+pub(super) fn error(context: &Context, name: &str, arguments: &Value) -> String {
     let (kind, answer) = call(context, name, arguments);
     assert_eq!(kind, "error", "{answer}");
     answer["type"].as_str().unwrap().to_owned()
@@ -315,8 +315,13 @@ fn calls_may_refer_to_earlier_answers() {
     assert_eq!(answer["methodResponses"][2][1]["type"], "invalidResultReference");
 }
 
+/// The id of Ann's account.
+pub(super) fn account_of(context: &Context) -> String {
+    context.directory.find("ann@example.org").unwrap().unwrap().0.to_string()
+}
+
 /// Mail of ann's, oldest first: its subjects are the numbers.
-fn letters(context: &Context, count: u32) -> String {
+pub(super) fn letters(context: &Context, count: u32) -> String {
     let (_, account) = call(context, "Account/get", &json!({"account": "ann@example.org"}));
     let id = account["id"].as_str().unwrap().to_owned();
     let account = id.parse().unwrap();

@@ -93,6 +93,16 @@ pub const REFERENCED_OCTETS: usize = 1024 * 1024;
 pub const LISTED: usize = 10_000;
 /// Depth of JSON that is read.
 pub const JSON_DEPTH: usize = 64;
+/// Values of JSON that is read: each needs some ten times the memory of its shortest text.
+pub const JSON_VALUES: usize = 500_000;
+/// Objects of one /get call (RFC 8620 §2, maxObjectsInGet).
+pub const OBJECTS_IN_GET: usize = 1000;
+/// Objects of one /set call, created, updated and destroyed together (maxObjectsInSet).
+pub const OBJECTS_IN_SET: usize = 1000;
+/// Changes that one /changes call tells, where it asks for no fewer (RFC 8620 §5.2).
+pub const CHANGES: usize = 10_000;
+/// Results that one /query call gives, where it asks for no fewer (RFC 8620 §5.5).
+pub const RESULTS: usize = 10_000;
 
 /// Mailboxes of an account (RFC 8620 §5.3 overQuota): every change of one reads their names.
 pub const MAILBOXES: usize = 10_000;

@@ -1,6 +1,6 @@
 //! What can go wrong in the store, and whose fault it is.
 
-use crate::model::AccountId;
+use crate::model::{AccountId, MailboxUid};
 
 /// An error of the store. Cheap to clone: one failed commit is told to everyone who shared it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -11,6 +11,14 @@ pub enum Error {
     /// What was asked for cannot be, for the reason given.
     #[error("{0}")]
     Conflict(String),
+    /// A mailbox cannot be so.
+    #[error("mailbox \"{name}\": {fault}")]
+    Mailbox {
+        /// Its name.
+        name: String,
+        /// Why not.
+        fault: MailboxFault,
+    },
     /// The account would hold more than it may.
     #[error("over quota")]
     Quota,
@@ -51,8 +59,46 @@ impl Error {
     /// Whether the same request may succeed later without anyone changing it.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
-        !matches!(self, Self::NotFound(_) | Self::Conflict(_))
+        !matches!(self, Self::NotFound(_) | Self::Conflict(_) | Self::Mailbox { .. })
     }
+}
+
+/// Why a mailbox cannot be so (RFC 8621 §2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MailboxFault {
+    /// Its name is none.
+    #[error("a name has 1 to 255 octets and no control characters")]
+    Name,
+    /// Another beside it has its name.
+    #[error("there is one of that name")]
+    NameTaken,
+    /// Another has its role.
+    #[error("mailbox {0} has that role")]
+    RoleTaken(MailboxUid),
+    /// Mail arrives in it.
+    #[error("the inbox stays: mail arrives there")]
+    Inbox,
+    /// The one above it is not there.
+    #[error("the mailbox above it is not there")]
+    NoParent,
+    /// It would lie under itself.
+    #[error("it would lie under itself")]
+    UnderItself,
+    /// It would lie under too many.
+    #[error("it would lie too deep")]
+    TooDeep,
+    /// The account has as many as it may have.
+    #[error("the account has as many mailboxes as it may have")]
+    TooMany,
+    /// An attribute cannot be so.
+    #[error("an attribute: {0}")]
+    Attribute(&'static str),
+    /// It has others under it.
+    #[error("the mailbox has mailboxes under it")]
+    HasChildren,
+    /// It has emails in it.
+    #[error("the mailbox has emails in it")]
+    HasEmails,
 }
 
 pub(super) fn hex(key: &[u8]) -> String {

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 pub use commit::{Collected, Copied, NewEmail, NewMailbox, Purged, Results, Ticket, Txn};
 pub use engine::{Statistics, Usage};
-pub use error::Error;
+pub use error::{Error, MailboxFault};
 pub use key::{FoldId, Wake};
 pub use read::{
     Changes, Destroyed, FoldPiece, FoldSizes, MailboxChanges, Moves, Ordinals, Page, Postings, QueueAudit, Seek, Since,

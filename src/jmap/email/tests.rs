@@ -7,7 +7,7 @@ use super::filter::filter;
 use super::sort::sort;
 use super::window::window;
 use super::*;
-use crate::model::{EmailId, MailboxUid, limits};
+use crate::model::{EmailId, MailboxUid, UtcMillis, limits};
 use crate::query::{Collation, Comparator, Condition, Filter, Property, Start};
 
 fn kind<T: std::fmt::Debug>(result: Result<T, MethodError>) -> String {

@@ -9,7 +9,7 @@ use crate::model::{
     mailbox,
 };
 use crate::store::engine::{Read, Table, after};
-use crate::store::error::Error;
+use crate::store::error::{Error, MailboxFault};
 use crate::store::key::{self, Parts};
 use crate::store::row::{Thread, decode_index};
 
@@ -30,8 +30,8 @@ impl Txn<'_> {
     /// Makes a mailbox.
     ///
     /// # Errors
-    /// `Conflict` where name or role is taken or the name is empty, too long or holds control characters, where it would
-    /// lie too deep, or where there are too many; `NotFound` where its parent is not there.
+    /// `Mailbox` where name or role is taken or the name is empty, too long or holds control characters, where it would
+    /// lie too deep, or where there are too many, or its parent is not there.
     pub fn create_mailbox(&mut self, new: &NewMailbox) -> Result<MailboxUid, Error> {
         let row = Mailbox {
             name: new.name.clone(),
@@ -61,7 +61,7 @@ impl Txn<'_> {
     /// kept as it is. Says whether anything changed.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` as for `create_mailbox`, and where a mailbox would lie under itself, or its attributes are
+    /// `NotFound`; `Mailbox` as for `create_mailbox`, and where a mailbox would lie under itself, or its attributes are
     /// too many, too long or malformed.
     pub fn update_mailbox(&mut self, uid: MailboxUid, change: impl FnOnce(&mut Mailbox)) -> Result<bool, Error> {
         let old = self.live_mailbox(uid)?;
@@ -127,17 +127,18 @@ impl Txn<'_> {
     /// Destroys an empty mailbox. Its history goes later, by steps.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` where it has emails or children, or is the Inbox.
+    /// `NotFound`; `Mailbox` where it has emails or children, or is the Inbox.
     pub fn destroy_mailbox(&mut self, uid: MailboxUid) -> Result<(), Error> {
         let mut row = self.live_mailbox(uid)?;
+        let stays = |fault| Err(Error::Mailbox { name: row.name.clone(), fault });
         if row.role == Some(Role::Inbox) {
-            return Err(Error::Conflict("the inbox stays: mail arrives there".into()));
+            return stays(MailboxFault::Inbox);
         }
         if self.view().mailboxes(self.account)?.iter().any(|(_, other)| other.parent == Some(uid)) {
-            return Err(Error::Conflict("the mailbox has mailboxes under it".into()));
+            return stays(MailboxFault::HasChildren);
         }
         if row.counts.total_emails > 0 {
-            return Err(Error::Conflict("the mailbox has emails in it".into()));
+            return stays(MailboxFault::HasEmails);
         }
         let modseq = self.next_modseq();
         row.kept.clear();
@@ -159,41 +160,42 @@ impl Txn<'_> {
 
     /// Whether a mailbox may be so.
     fn prove_mailbox(&self, uid: Option<MailboxUid>, row: &Mailbox) -> Result<(), Error> {
-        let conflict = |what: &str| Err(Error::Conflict(format!("mailbox \"{}\": {what}", row.name)));
+        let faulty = |fault| Err(Error::Mailbox { name: row.name.clone(), fault });
         if row.name.is_empty() || row.name.len() > limits::MAILBOX_NAME_OCTETS || row.name.chars().any(char::is_control)
         {
-            return conflict("a name has 1 to 255 octets and no control characters");
+            return faulty(MailboxFault::Name);
         }
         for (name, value) in &row.attributes {
             if let Err(wanted) = mailbox::prove_attribute(name, value) {
-                return conflict(&format!("attribute {name:?}: {wanted}"));
+                return faulty(MailboxFault::Attribute(wanted));
             }
         }
         let octets: usize = row.attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
         if row.attributes.len() > limits::ATTRIBUTES || octets > limits::ATTRIBUTES_OCTETS {
-            return conflict("it has 16 attributes of 1,024 octets in all, and no more");
+            return faulty(MailboxFault::Attribute("there are 16 of 1,024 octets in all, and no more"));
         }
         let all: BTreeMap<MailboxUid, Mailbox> = self.view().mailboxes(self.account)?.into_iter().collect();
         if uid.is_none() && all.len() >= limits::MAILBOXES {
-            return conflict("the account has as many mailboxes as it may have");
+            return faulty(MailboxFault::TooMany);
         }
         for (other, known) in all.iter().filter(|(other, _)| Some(**other) != uid) {
             if known.parent == row.parent && known.name == row.name {
-                return conflict("there is one of that name");
+                return faulty(MailboxFault::NameTaken);
             }
             if row.role.is_some() && known.role == row.role {
-                return conflict(&format!("mailbox {other} has that role"));
+                return faulty(MailboxFault::RoleTaken(*other));
             }
         }
         let (mut above, mut depth) = (row.parent, 1);
         while let Some(parent) = above {
             if Some(parent) == uid {
-                return conflict("it would lie under itself");
+                return faulty(MailboxFault::UnderItself);
             }
             if depth >= limits::MAILBOX_DEPTH {
-                return conflict("it would lie too deep");
+                return faulty(MailboxFault::TooDeep);
             }
-            above = all.get(&parent).ok_or(Error::NotFound("parent mailbox"))?.parent;
+            let Some(known) = all.get(&parent) else { return faulty(MailboxFault::NoParent) };
+            above = known.parent;
             depth += 1;
         }
         Ok(())

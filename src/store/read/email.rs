@@ -10,7 +10,7 @@ use crate::model::{
 use crate::store::engine::{Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
-use crate::store::row::{Thread, decode_content, decode_index, decode_tokens};
+use crate::store::row::{Row, Thread, decode_content, decode_index, decode_tokens};
 
 impl View<'_> {
     /// The facts of an email; a destroyed one is not there.
@@ -148,9 +148,24 @@ impl View<'_> {
         };
         let mut out = Vec::new();
         self.keys(Table::EmailMetadata, &from, &after(&prefix), |key, value| {
-            let row = <EmailMetadata as crate::store::row::Row>::decode(key, value)?;
+            let row = EmailMetadata::decode(key, value)?;
             if row.deleted.is_none() {
                 out.push((EmailId(Parts::of(Table::EmailMetadata, key).u64()?), row));
+            }
+            Ok(out.len() < limit)
+        })?;
+        Ok(out)
+    }
+
+    /// The live threads of an account in order of making, `limit` at most.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn threads(&self, account: AccountId, limit: usize) -> Result<Vec<ThreadId>, Error> {
+        let mut out = Vec::new();
+        self.rows::<Thread>(&key::account(account), |key, thread| {
+            if !thread.deleted {
+                out.push(ThreadId(Parts::of(<Thread as Row>::TABLE, key).u64()?));
             }
             Ok(out.len() < limit)
         })?;

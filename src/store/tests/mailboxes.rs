@@ -37,7 +37,7 @@ fn attributes_are_kept_and_bounded_and_told_as_a_change_of_the_mailbox() {
         ("n".repeat(33).as_str(), "x"),
         ("note", "v".repeat(256).as_str()),
     ] {
-        assert!(matches!(set(pairs(&[(name, value)])), Err(Error::Conflict(_))), "{name}={value}");
+        assert!(matches!(set(pairs(&[(name, value)])), Err(Error::Mailbox { .. })), "{name}={value}");
     }
     let many = |count: u32, octets: usize| (0..count).map(|n| (format!("a{n:02}"), "v".repeat(octets))).collect();
     assert!(set(many(17, 1)).is_err() && set(many(5, 255)).is_err());

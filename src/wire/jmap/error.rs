@@ -1,6 +1,6 @@
 //! Errors of the three levels: of a request (RFC 8620 §3.6.1), of a method (§3.6.2), of one object of a /set (§5.3).
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// The whole request is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +48,16 @@ pub enum MethodError {
     Forbidden(String),
     /// No such account.
     AccountNotFound,
+    /// The method cannot be used with this account (RFC 8620 §3.6.2).
+    AccountNotSupportedByMethod,
+    /// The account may be read and not changed (RFC 8620 §3.6.2).
+    AccountReadOnly,
+    /// Of a /copy: no such account to copy from (RFC 8620 §5.4).
+    FromAccountNotFound,
+    /// Of a /copy: there is nothing of the kind in the account to copy from (RFC 8620 §5.4).
+    FromAccountNotSupportedByMethod,
+    /// More objects than one call may name; the limit's name (RFC 8620 §5.1, §5.3).
+    RequestTooLarge(&'static str),
     /// No such object (of the methods of ours that name one).
     NotFound(String),
     /// It cannot be, for the reason given.
@@ -80,6 +90,11 @@ impl MethodError {
             Self::InvalidResultReference(what) => ("invalidResultReference", Some(what)),
             Self::Forbidden(what) => ("forbidden", Some(what)),
             Self::AccountNotFound => ("accountNotFound", None),
+            Self::AccountNotSupportedByMethod => ("accountNotSupportedByMethod", None),
+            Self::AccountReadOnly => ("accountReadOnly", None),
+            Self::FromAccountNotFound => ("fromAccountNotFound", None),
+            Self::FromAccountNotSupportedByMethod => ("fromAccountNotSupportedByMethod", None),
+            Self::RequestTooLarge(limit) => return json!({"type": "requestTooLarge", "description": limit}),
             Self::NotFound(what) => ("notFound", Some(what)),
             Self::Conflict(what) => ("conflict", Some(what)),
             Self::StateMismatch => ("stateMismatch", None),
@@ -98,7 +113,7 @@ impl MethodError {
     }
 }
 
-/// One object of a /set is refused.
+/// One object of a /set is refused (RFC 8620 §5.3, §5.4; RFC 8621).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SetError {
     /// These properties are wrong.
@@ -109,19 +124,65 @@ pub enum SetError {
     NotFound,
     /// There is one already, and only one can be.
     Singleton,
+    /// The caller may not.
+    Forbidden(String),
+    /// The account would hold more than it may.
+    OverQuota(String),
+    /// It is larger than it may be.
+    TooLarge(String),
+    /// Too many of these in a time.
+    RateLimit(String),
+    /// It is changed and destroyed in one call.
+    WillDestroy,
+    /// There is one like it; its id.
+    AlreadyExists(String),
+    /// These blobs are not there.
+    BlobNotFound(Vec<String>),
+    /// Any other of its own kind, with what more its definition says.
+    Of(&'static str, Map<String, Value>),
+    /// Not done for a fault of ours, or for now.
+    ServerFail(String),
 }
 
 impl SetError {
+    /// One property is wrong.
+    #[must_use]
+    pub fn property(name: &str, description: impl Into<String>) -> Self {
+        Self::InvalidProperties(vec![name.to_owned()], description.into())
+    }
+
+    /// One of its own kind.
+    #[must_use]
+    pub fn of(kind: &'static str, description: &str) -> Self {
+        let mut more = Map::new();
+        more.insert("description".into(), description.into());
+        Self::Of(kind, more)
+    }
+
     /// The `SetError` object.
     #[must_use]
     pub fn object(&self) -> Value {
+        let said = |kind: &str, description: &str| json!({"type": kind, "description": description});
         match self {
             Self::InvalidProperties(properties, description) => {
                 json!({"type": "invalidProperties", "properties": properties, "description": description})
             }
-            Self::InvalidPatch(description) => json!({"type": "invalidPatch", "description": description}),
+            Self::InvalidPatch(description) => said("invalidPatch", description),
             Self::NotFound => json!({"type": "notFound"}),
             Self::Singleton => json!({"type": "singleton"}),
+            Self::Forbidden(description) => said("forbidden", description),
+            Self::OverQuota(description) => said("overQuota", description),
+            Self::TooLarge(description) => said("tooLarge", description),
+            Self::RateLimit(description) => said("rateLimit", description),
+            Self::WillDestroy => json!({"type": "willDestroy"}),
+            Self::AlreadyExists(id) => json!({"type": "alreadyExists", "existingId": id}),
+            Self::BlobNotFound(blobs) => json!({"type": "blobNotFound", "notFound": blobs}),
+            Self::Of(kind, more) => {
+                let mut object = more.clone();
+                object.insert("type".into(), (*kind).into());
+                Value::Object(object)
+            }
+            Self::ServerFail(description) => said("serverFail", description),
         }
     }
 }

@@ -1,10 +1,13 @@
 //! The JMAP envelope (RFC 8620 §3): requests in, responses out, and nothing of what the methods do.
 
 pub mod error;
+pub mod json;
+pub mod patch;
 pub mod reference;
 pub mod request;
 
 pub use error::{MethodError, RequestError, SetError};
+pub use patch::Patch;
 pub use request::{Invocation, Request, Response, parse};
 
 use base64::Engine as _;
@@ -12,6 +15,10 @@ use base64::engine::general_purpose::STANDARD;
 
 /// The core capability (RFC 8620 §9.4).
 pub const CORE: &str = "urn:ietf:params:jmap:core";
+/// Mail (RFC 8621 §1.3.1).
+pub const MAIL: &str = "urn:ietf:params:jmap:mail";
+/// Submission (RFC 8621 §1.3.2).
+pub const SUBMISSION: &str = "urn:ietf:params:jmap:submission";
 /// Vacation responses (RFC 8621 §1.3.3).
 pub const VACATION: &str = "urn:ietf:params:jmap:vacationresponse";
 /// What the command line and administrators use: accounts, queue, decisions, store.

@@ -1,8 +1,9 @@
 //! Requests and responses (RFC 8620 §3.2 to §3.4).
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json as object};
 
 use super::error::RequestError;
+use super::json::{self, Unread};
 use crate::model::limits;
 
 /// A method call or a method response.
@@ -43,8 +44,8 @@ impl Response {
     #[must_use]
     pub fn json(self) -> Value {
         let responses: Vec<Value> =
-            self.responses.into_iter().map(|one| json!([one.name, one.arguments, one.id])).collect();
-        let mut whole = json!({"methodResponses": responses, "sessionState": self.session_state});
+            self.responses.into_iter().map(|one| object!([one.name, one.arguments, one.id])).collect();
+        let mut whole = object!({"methodResponses": responses, "sessionState": self.session_state});
         if let (Some(ids), Some(members)) = (self.created_ids, whole.as_object_mut()) {
             members.insert("createdIds".into(), Value::Object(ids));
         }
@@ -57,10 +58,10 @@ impl Response {
 /// # Errors
 /// The request-level error that is answered instead.
 pub fn parse(body: &[u8], known: &[&str]) -> Result<Request, RequestError> {
-    if deeper_than(body, limits::JSON_DEPTH) {
-        return Err(RequestError::NotRequest("nested too deep".into()));
-    }
-    let whole: Value = serde_json::from_slice(body).map_err(|error| RequestError::NotJson(error.to_string()))?;
+    let whole = json::read(body).map_err(|error| match error {
+        Unread::NoJson(what) => RequestError::NotJson(what),
+        Unread::Deep | Unread::Many => RequestError::NotRequest(error.to_string()),
+    })?;
     let bad = |what: &str| RequestError::NotRequest(what.into());
     let Value::Object(mut whole) = whole else { return Err(bad("a request is an object")) };
     let using = match whole.remove("using") {
@@ -82,8 +83,8 @@ pub fn parse(body: &[u8], known: &[&str]) -> Result<Request, RequestError> {
     let calls = calls.ok_or_else(|| bad("a call is an array of name, arguments and id"))?;
     let created_ids = match whole.remove("createdIds") {
         None => None,
-        Some(Value::Object(ids)) => Some(ids),
-        Some(_) => return Err(bad("`createdIds` is an object")),
+        Some(Value::Object(ids)) if ids.values().all(Value::is_string) => Some(ids),
+        Some(_) => return Err(bad("`createdIds` is an object of ids")),
     };
     Ok(Request { using, calls, created_ids })
 }
@@ -94,27 +95,6 @@ fn invocation(call: Value) -> Option<Invocation> {
         return None;
     };
     Some(Invocation { name, arguments, id })
-}
-
-/// Whether JSON nests deeper than this; looked at before it is read, so that reading is bounded.
-fn deeper_than(body: &[u8], most: usize) -> bool {
-    let (mut depth, mut text, mut escaped) = (0usize, false, false);
-    for octet in body {
-        match octet {
-            _ if escaped => escaped = false,
-            b'\\' if text => escaped = true,
-            b'"' => text = !text,
-            b'[' | b'{' if !text => {
-                depth = depth.saturating_add(1);
-                if depth > most {
-                    return true;
-                }
-            }
-            b']' | b'}' if !text => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    false
 }
 
 #[cfg(test)]
@@ -148,6 +128,8 @@ mod tests {
             (r#"{"using":["b"],"methodCalls":[]}"#, "unknownCapability"),
             (many.as_str(), "limit"),
             (deep.as_str(), "notRequest"),
+            (r#"{"using":["a"],"methodCalls":[["a",{"x":1,"x":2},"0"]]}"#, "notJSON"),
+            (r#"{"using":["a"],"methodCalls":[],"createdIds":{"a":1}}"#, "notRequest"),
             (r#"{"using":["a"],"methodCalls":[["a",{"x":"[[["},"0"]],"createdIds":{}}"#, "none"),
         ] {
             assert_eq!(error(body), wanted, "{body}");

@@ -1,0 +1,89 @@
+//! Email/query, Email/queryChanges and Email/changes (RFC 8621 §4.3 to §4.5) over room `query`.
+
+use serde_json::{Map, Value, json};
+
+use super::filter::filter;
+use super::sort::sort;
+use super::window::window;
+use super::{listings, refused};
+use crate::jmap::context::{Account, Args, Context, fail};
+use crate::jmap::standard::{self, Asked, since, state};
+use crate::model::limits;
+use crate::query::{self as questions, Query, QueryChanges, Results};
+use crate::wire::jmap::MethodError;
+
+pub(in crate::jmap) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let account = context.open(arguments)?;
+    let asked = Asked::read(context, arguments)?;
+    let found = context.store.view().email_changes(account.id, asked.since, asked.most);
+    let found = found.map_err(|error| fail(&error))?;
+    standard::changes(context, account.id, &asked, found).map(Value::Object)
+}
+
+fn results(account: &Account, arguments: &Args<'_>) -> Result<Results, MethodError> {
+    let get = |name: &str| arguments.get(name).unwrap_or(&Value::Null);
+    Ok(Results {
+        account: account.id,
+        filter: filter(get("filter"))?,
+        sort: sort(get("sort"))?,
+        collapse: arguments.flag("collapseThreads")?,
+    })
+}
+
+pub(in crate::jmap) fn query(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let account = context.open(arguments)?;
+    let results = results(&account, arguments)?;
+    let (window, total) = (window(arguments.0, limits::RESULTS)?, arguments.flag("calculateTotal")?);
+    let view = context.store.view();
+    let found = questions::query(&view, context.store.secrets(), &Query { results, window, total }).map_err(refused)?;
+    listings::follow(&context.store, account.id, &found.plan);
+    let answer = found.answer;
+    let mut object = Map::new();
+    object.insert("accountId".into(), account.id.to_string().into());
+    object.insert("queryState".into(), state(&context.store, answer.state).into());
+    object.insert("canCalculateChanges".into(), answer.can_calculate.into());
+    object.insert("position".into(), answer.position.into());
+    object.insert("ids".into(), answer.ids.iter().map(ToString::to_string).collect());
+    if let Some(total) = answer.total {
+        object.insert("total".into(), total.into());
+    }
+    // Said where it is not the client's own (RFC 8620 §5.5).
+    let asked = arguments.number("limit")?;
+    if asked.map_or(answer.ids.len() >= limits::RESULTS, |asked| asked > limits::RESULTS as u64) {
+        object.insert("limit".into(), limits::RESULTS.into());
+    }
+    Ok(Value::Object(object))
+}
+
+pub(in crate::jmap) fn query_changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let account = context.open(arguments)?;
+    let old = arguments.text("sinceQueryState")?;
+    let max_changes = match arguments.number("maxChanges")? {
+        Some(0) => return Err(MethodError::InvalidArguments("maxChanges: more than 0 is wanted".into())),
+        most => most.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+    };
+    let asked = QueryChanges {
+        results: results(&account, arguments)?,
+        since: since(&context.store, &old).ok_or(MethodError::CannotCalculateChanges)?.mark,
+        // An id that can be no email's is not in the results: it bounds nothing.
+        up_to: arguments.maybe_text("upToId")?.and_then(|id| id.parse().ok()),
+        max_changes,
+        total: arguments.flag("calculateTotal")?,
+    };
+    let view = context.store.view();
+    let found = questions::changes(&view, context.store.secrets(), &asked).map_err(refused)?;
+    listings::follow(&context.store, account.id, &found.plan);
+    let answer = found.answer;
+    let added: Vec<Value> =
+        answer.added.iter().map(|(index, id)| json!({"id": id.to_string(), "index": index})).collect();
+    let mut object = Map::new();
+    object.insert("accountId".into(), account.id.to_string().into());
+    object.insert("oldQueryState".into(), old.into());
+    object.insert("newQueryState".into(), state(&context.store, answer.state).into());
+    object.insert("removed".into(), answer.removed.iter().map(ToString::to_string).collect());
+    object.insert("added".into(), Value::Array(added));
+    if let Some(total) = answer.total {
+        object.insert("total".into(), total.into());
+    }
+    Ok(Value::Object(object))
+}

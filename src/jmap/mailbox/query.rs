@@ -1,0 +1,152 @@
+//! Mailbox/query and Mailbox/queryChanges (RFC 8621 §2.3, §2.4).
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::Seen;
+use crate::jmap::context::{Account, Args, Context, fail};
+use crate::jmap::standard::value::{flag, text};
+use crate::jmap::standard::{self, Order, Tree, newest, section, since, sort};
+use crate::model::{DataType, Mailbox, MailboxUid, Role};
+use crate::query::Collation;
+use crate::store::View;
+use crate::wire::jmap::MethodError;
+
+/// A condition (RFC 8621 §2.3).
+enum Is {
+    Parent(Option<String>),
+    Named(String),
+    Role(Option<String>),
+    AnyRole(bool),
+    Subscribed(bool),
+}
+
+#[derive(Clone, Copy)]
+enum Property {
+    SortOrder,
+    Name,
+    Parent,
+}
+
+pub(in crate::jmap) fn query(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let account = context.open(arguments)?;
+    let view = context.store.view();
+    let state = newest(&context.store, &view, account.id, DataType::Mailbox)?;
+    let results = results(&Seen::of(&view, &account)?, arguments)?;
+    section(arguments, account.id, &state, &results)
+}
+
+/// A mailbox is where it was, among those that stayed, unless it changed or one above it did.
+pub(in crate::jmap) fn query_changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let account = context.open(arguments)?;
+    let from = since(&context.store, &arguments.text("sinceQueryState")?).ok_or(MethodError::CannotCalculateChanges)?;
+    let view = context.store.view();
+    let state = newest(&context.store, &view, account.id, DataType::Mailbox)?;
+    let seen = Seen::of(&view, &account)?;
+    let results = results(&seen, arguments)?;
+    let moved = moved(&view, &account, &seen, from.mark)?;
+    standard::query_changes(arguments, account.id, &state, &results, &moved)
+}
+
+fn moved(
+    view: &View<'_>,
+    account: &Account,
+    seen: &Seen,
+    since: crate::model::ModSeq,
+) -> Result<BTreeSet<String>, MethodError> {
+    let found = view.mailbox_changes(account.id, since).map_err(|error| fail(&error))?;
+    let gone = found.ok_or(MethodError::CannotCalculateChanges)?.changes.destroyed;
+    let mut moved: BTreeSet<String> = gone.iter().map(ToString::to_string).collect();
+    let changed = |mailbox: &Mailbox| mailbox.updated_not_counts > since;
+    let all = seen.0.iter().filter(|(_, one)| changed(one) || seen.above(one).any(|(_, above)| changed(above)));
+    moved.extend(all.map(|(uid, _)| uid.to_string()));
+    Ok(moved)
+}
+
+/// All results, in order.
+fn results(seen: &Seen, arguments: &Args<'_>) -> Result<Vec<String>, MethodError> {
+    let filter = Tree::read(arguments, condition)?;
+    let order = sort(arguments, |name| match name {
+        "sortOrder" => Some(Property::SortOrder),
+        "name" => Some(Property::Name),
+        "parentId" => Some(Property::Parent),
+        _ => None,
+    })?;
+    let (as_tree, with_above) = (arguments.flag("sortAsTree")?, arguments.flag("filterAsTree")?);
+    let matches = |mailbox: &Mailbox| filter.holds(&|is| holds(is, mailbox));
+    let mut found: Vec<(MailboxUid, &Mailbox)> = seen.0.iter().map(|(uid, mailbox)| (*uid, mailbox)).collect();
+    found.retain(|(_, mailbox)| {
+        matches(mailbox) && (!with_above || seen.above(mailbox).all(|(_, above)| matches(above)))
+    });
+    found.sort_by_cached_key(|(uid, mailbox)| {
+        let own = Place { uid: *uid, mailbox, order: &order };
+        // The way from the top: what is above comes first, and a whole branch before the next.
+        let mut way = vec![own];
+        if as_tree {
+            way.extend(seen.above(mailbox).map(|(uid, mailbox)| Place { uid, mailbox, order: &order }));
+            way.reverse();
+        }
+        way
+    });
+    Ok(found.iter().map(|(uid, _)| uid.to_string()).collect())
+}
+
+/// Where a mailbox stands among its like.
+struct Place<'p> {
+    uid: MailboxUid,
+    mailbox: &'p Mailbox,
+    order: &'p [Order<Property>],
+}
+
+impl Ord for Place<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (one, two) = (self.mailbox, other.mailbox);
+        let by = |order: &Order<Property>| {
+            order.compare(|property, collation: Collation| match property {
+                Property::SortOrder => one.sort_order.cmp(&two.sort_order),
+                Property::Name => collation.key(&one.name).cmp(&collation.key(&two.name)),
+                Property::Parent => one.parent.cmp(&two.parent),
+            })
+        };
+        let found = self.order.iter().map(by).find(|order| order.is_ne());
+        found.unwrap_or_else(|| self.uid.cmp(&other.uid))
+    }
+}
+
+impl PartialOrd for Place<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Place<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Place<'_> {}
+
+fn condition(name: &str, value: &Value) -> Result<Is, MethodError> {
+    let maybe = || if value.is_null() { Ok(None) } else { text(name, value).map(|text| Some(text.to_owned())) };
+    Ok(match name {
+        "parentId" => Is::Parent(maybe()?),
+        "name" => Is::Named(Collation::UnicodeCasemap.key(text(name, value)?).into()),
+        "role" => Is::Role(maybe()?),
+        "hasAnyRole" => Is::AnyRole(flag(name, value)?),
+        "isSubscribed" => Is::Subscribed(flag(name, value)?),
+        _ => return Err(MethodError::UnsupportedFilter("no such condition of mailboxes".into())),
+    })
+}
+
+fn holds(is: &Is, mailbox: &Mailbox) -> bool {
+    match is {
+        Is::Parent(id) => *id == mailbox.parent.map(|uid| uid.to_string()),
+        Is::Named(part) => Collation::UnicodeCasemap.key(&mailbox.name).contains(part.as_str()),
+        Is::Role(role) => role.as_deref() == mailbox.role.map(Role::name),
+        Is::AnyRole(any) => mailbox.role.is_some() == *any,
+        Is::Subscribed(yes) => mailbox.subscribed == *yes,
+    }
+}

@@ -1,0 +1,276 @@
+//! Mailbox/set (RFC 8621 §2.5).
+//!
+//! Objects of one call may need one another: a mailbox is made under one that the same call makes, takes the name or the
+//! role that another gives up, or can go only after what is under it. So what cannot be done yet is tried again after the
+//! rest, as long as anything was done. All is one commit, but for mailboxes that go with their emails: those go in
+//! steps, after it.
+
+use serde_json::{Map, Value};
+use unicode_normalization::UnicodeNormalization as _;
+
+use super::object;
+use crate::jmap::context::{Account, Args, Context, fail};
+use crate::jmap::standard::value::{flag, text, unsigned};
+use crate::jmap::standard::{Done, Set, Stand, refused};
+use crate::model::{DataType, Mailbox, MailboxUid, ModSeq, Role};
+use crate::store::{Error, MailboxFault, NewMailbox, Txn};
+use crate::wire::jmap::{MethodError, Patch, SetError};
+
+/// Emails that are taken out of a mailbox in one commit.
+const AT_ONCE: usize = 64;
+
+pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let account = context.open(arguments)?;
+    let set = Set::read(&account, arguments)?;
+    let with_emails = arguments.flag("onDestroyRemoveEmails")?;
+    let committed = context.store.commit(account.id, |txn| {
+        let before = txn.state().state(DataType::Mailbox);
+        if !set.is_in_state(context, before) {
+            return Ok(None);
+        }
+        let (mut work, mut stand) = (Work { arguments, done: set.done.clone(), named: Vec::new() }, Stand::new(before));
+        let left = work.all(txn, &set, with_emails)?;
+        let told = work.tells_all(txn, before)?;
+        stand.after(txn.state().state(DataType::Mailbox), told);
+        Ok(Some((work, stand, left)))
+    });
+    let (result, ticket) = committed.map_err(|error| fail(&error))?;
+    ticket.wait_blocking().map_err(|error| fail(&error))?;
+    let (mut work, mut stand, left) = result.ok_or(MethodError::StateMismatch)?;
+    remove_with_emails(context, &account, left, &mut work, &mut stand)?;
+    Ok(work.done.answer(context, &account, stand))
+}
+
+/// One thing that is asked for.
+#[derive(Clone, Copy)]
+enum Wish<'s> {
+    Create(&'s str, &'s Map<String, Value>),
+    Update(&'s str, &'s Value),
+    Destroy(&'s str),
+}
+
+struct Work<'a> {
+    arguments: &'a Args<'a>,
+    done: Done,
+    /// What was made or changed.
+    named: Vec<MailboxUid>,
+}
+
+impl Work<'_> {
+    /// Does all that can be done; gives what is to go with its emails.
+    fn all(&mut self, txn: &mut Txn<'_>, set: &Set, with_emails: bool) -> Result<Vec<MailboxUid>, Error> {
+        let creates = set.create.iter().map(|(name, object)| Wish::Create(name, object));
+        let updates = set.update.iter().map(|(id, patch)| Wish::Update(id, patch));
+        let mut wishes: Vec<Wish<'_>> = creates.chain(updates).collect();
+        wishes.extend(set.destroy.iter().map(|id| Wish::Destroy(id)));
+        let mut later = Vec::new();
+        loop {
+            let mut left: Vec<(Wish<'_>, SetError)> = Vec::new();
+            let before = wishes.len();
+            for wish in wishes {
+                match self.one(txn, wish) {
+                    Ok(()) => {}
+                    Err(Fault::Whole(error)) => return Err(error),
+                    Err(Fault::Full(uid)) if with_emails => later.push(uid),
+                    Err(Fault::Full(_)) => left.push((wish, SetError::of("mailboxHasEmail", "it has emails in it"))),
+                    Err(Fault::One(error)) => left.push((wish, error)),
+                }
+            }
+            if left.is_empty() || left.len() == before {
+                for (wish, error) in left {
+                    match wish {
+                        Wish::Create(name, _) => self.done.not_created(name, &error),
+                        Wish::Update(id, _) => self.done.not_updated(id, &error),
+                        Wish::Destroy(id) => self.done.not_destroyed(id, &error),
+                    }
+                }
+                return Ok(later);
+            }
+            wishes = left.into_iter().map(|(wish, _)| wish).collect();
+        }
+    }
+
+    fn one(&mut self, txn: &mut Txn<'_>, wish: Wish<'_>) -> Result<(), Fault> {
+        match wish {
+            Wish::Create(name, properties) => self.create(txn, name, properties),
+            Wish::Update(id, patch) => self.update(txn, id, patch),
+            Wish::Destroy(id) => {
+                let uid = known(id)?;
+                txn.destroy_mailbox(uid).map_err(|error| fault(error, uid))?;
+                self.done.destroyed(id);
+                Ok(())
+            }
+        }
+    }
+
+    fn create(&mut self, txn: &mut Txn<'_>, name: &str, properties: &Map<String, Value>) -> Result<(), Fault> {
+        let mut row = Mailbox { subscribed: false, ..Mailbox::default() };
+        for (property, value) in properties {
+            self.apply(&mut row, property, value)?;
+        }
+        if !properties.contains_key("name") {
+            return Err(SetError::property("name", "a mailbox has a name").into());
+        }
+        let Mailbox { name: label, parent, role, sort_order, subscribed, .. } = row;
+        let new = NewMailbox { name: label.clone(), parent, role, sort_order };
+        let uid = txn.create_mailbox(&new).map_err(|error| fault(error, MailboxUid::ALL))?;
+        txn.update_mailbox(uid, |row| row.subscribed = subscribed).map_err(|error| fault(error, uid))?;
+        let made = txn.view().mailboxes(txn.account()).map_err(Fault::Whole)?;
+        let made = made.into_iter().find(|(other, _)| *other == uid).map(|(uid, row)| object(uid, &row));
+        // All that the client does not know: what it did not say, and the name where its form changed.
+        let mut told = made.unwrap_or_default();
+        told.retain(|property, value| properties.get(property) != Some(value));
+        self.named.push(uid);
+        self.done.created(self.arguments, name, told);
+        Ok(())
+    }
+
+    fn update(&mut self, txn: &mut Txn<'_>, id: &str, patch: &Value) -> Result<(), Fault> {
+        let uid = known(id)?;
+        let all = txn.view().mailboxes(txn.account()).map_err(Fault::Whole)?;
+        let (_, old) = all.into_iter().find(|(other, _)| *other == uid).ok_or(SetError::NotFound)?;
+        let patch = Patch::read(patch)?;
+        let before = object(uid, &old);
+        let mut wished = before.clone();
+        patch.apply(&mut wished)?;
+        let (mut row, mut also) = (old.clone(), Map::new());
+        for property in patch.properties() {
+            let value = wished.get(property).unwrap_or(&Value::Null);
+            // What the server says may be said again (RFC 8620 §5.3).
+            if before.get(property) != Some(value) {
+                self.apply(&mut row, property, value)?;
+            }
+        }
+        if old.role == Some(Role::Inbox) && row.role != old.role {
+            return Err(SetError::property("role", "the inbox stays it: mail arrives there").into());
+        }
+        if wished.get("name").and_then(Value::as_str).is_some_and(|name| name != row.name) {
+            also.insert("name".into(), row.name.clone().into());
+        }
+        txn.update_mailbox(uid, |now| *now = row).map_err(|error| fault(error, uid))?;
+        self.named.push(uid);
+        self.done.updated(id, also);
+        Ok(())
+    }
+
+    fn apply(&self, row: &mut Mailbox, property: &str, value: &Value) -> Result<(), SetError> {
+        let bad = |error: MethodError| SetError::property(property, description(error));
+        match property {
+            // Net-Unicode is in NFC (RFC 5198 §3).
+            "name" => row.name = text("name", value).map_err(bad)?.nfc().collect(),
+            "parentId" if value.is_null() => row.parent = None,
+            "parentId" => {
+                let id = text("parentId", value).map_err(bad)?;
+                let real = self.arguments.created().resolve(id).and_then(|id| id.parse().ok());
+                row.parent = Some(real.ok_or_else(|| SetError::property("parentId", "there is no such mailbox"))?);
+            }
+            "role" if value.is_null() => row.role = None,
+            "role" => {
+                let role = Role::from_name(text("role", value).map_err(bad)?);
+                row.role = Some(role.ok_or_else(|| SetError::property("role", "there is no such role"))?);
+            }
+            "sortOrder" => {
+                let order = unsigned("sortOrder", value).map_err(bad)?;
+                // RFC 8621 §2: in the range 0 <= sortOrder < 2^31.
+                let order = u32::try_from(order).ok().filter(|order| *order < 1 << 31);
+                row.sort_order = order.ok_or_else(|| SetError::property("sortOrder", "less than 2^31 is wanted"))?;
+            }
+            "isSubscribed" => row.subscribed = flag("isSubscribed", value).map_err(bad)?,
+            _ => return Err(SetError::property(property, "it cannot be set")),
+        }
+        Ok(())
+    }
+
+    /// Whether every mailbox that changed is one that the answer names.
+    fn tells_all(&self, txn: &Txn<'_>, since: ModSeq) -> Result<bool, Error> {
+        let all = txn.view().mailboxes(txn.account())?;
+        Ok(all.iter().all(|(uid, row)| row.updated <= since || self.named.contains(uid)))
+    }
+}
+
+/// What hinders.
+enum Fault {
+    /// One object.
+    One(SetError),
+    /// A mailbox is to go that has emails in it.
+    Full(MailboxUid),
+    /// The whole call.
+    Whole(Error),
+}
+
+impl From<SetError> for Fault {
+    fn from(error: SetError) -> Self {
+        Self::One(error)
+    }
+}
+
+fn known(id: &str) -> Result<MailboxUid, SetError> {
+    id.parse().map_err(|_| SetError::NotFound)
+}
+
+fn description(error: MethodError) -> String {
+    match error {
+        MethodError::InvalidArguments(what) => what,
+        _ => String::new(),
+    }
+}
+
+fn fault(error: Error, uid: MailboxUid) -> Fault {
+    let Error::Mailbox { fault, .. } = error else {
+        return match refused(error) {
+            Ok(error) => Fault::One(error),
+            Err(error) => Fault::Whole(error),
+        };
+    };
+    let property = |name| SetError::property(name, fault.to_string());
+    Fault::One(match fault {
+        MailboxFault::Name | MailboxFault::NameTaken => property("name"),
+        MailboxFault::RoleTaken(_) => property("role"),
+        MailboxFault::NoParent | MailboxFault::UnderItself | MailboxFault::TooDeep => property("parentId"),
+        MailboxFault::Attribute(_) => property("attributes"),
+        MailboxFault::TooMany => SetError::OverQuota(fault.to_string()),
+        MailboxFault::Inbox => SetError::Forbidden(fault.to_string()),
+        MailboxFault::HasChildren => SetError::of("mailboxHasChild", "it has mailboxes under it"),
+        MailboxFault::HasEmails => return Fault::Full(uid),
+    })
+}
+
+/// What `onDestroyRemoveEmails` asks for: emails that are in no other mailbox are destroyed. A stop in between leaves a
+/// mailbox that holds fewer.
+fn remove_with_emails(
+    context: &Context,
+    account: &Account,
+    uids: Vec<MailboxUid>,
+    work: &mut Work<'_>,
+    stand: &mut Stand,
+) -> Result<(), MethodError> {
+    for uid in uids {
+        loop {
+            let step = context.store.commit(account.id, |txn| {
+                stand.before(txn.state().state(DataType::Mailbox));
+                let left = txn.empty_mailbox(uid, AT_ONCE)?;
+                if !left {
+                    txn.destroy_mailbox(uid)?;
+                }
+                // Threads of these emails may count elsewhere otherwise now: that is for /changes to say.
+                stand.after(txn.state().state(DataType::Mailbox), false);
+                Ok(left)
+            });
+            match step {
+                Ok((left, ticket)) => {
+                    ticket.wait_blocking().map_err(|error| fail(&error))?;
+                    if !left {
+                        work.done.destroyed(&uid.to_string());
+                        break;
+                    }
+                }
+                Err(error) => {
+                    let Fault::One(error) = fault(error.clone(), uid) else { return Err(fail(&error)) };
+                    work.done.not_destroyed(&uid.to_string(), &error);
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,360 @@
+//! Mailboxes over JMAP (RFC 8621 §2), and with them what the standard methods have in common (RFC 8620 §5).
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::jmap::tests::{account_of, call, context, error, letters};
+
+/// A made account with an Inbox and nothing else by name.
+fn made() -> (crate::jmap::Context, String) {
+    let context = context();
+    let id = account_of(&context);
+    (context, id)
+}
+
+fn get(context: &crate::jmap::Context, account: &str) -> BTreeMap<String, Value> {
+    let (_, answer) = call(context, "Mailbox/get", &json!({"accountId": account, "ids": null}));
+    let list = answer["list"].as_array().unwrap().clone();
+    list.into_iter().map(|one| (one["name"].as_str().unwrap().to_owned(), one)).collect()
+}
+
+fn set(context: &crate::jmap::Context, account: &str, mut arguments: Value) -> Value {
+    arguments["accountId"] = account.into();
+    let (name, answer) = call(context, "Mailbox/set", &arguments);
+    assert_eq!(name, "Mailbox/set", "{answer}");
+    answer
+}
+
+#[test]
+fn a_mailbox_has_all_its_properties() {
+    let (context, account) = made();
+    let all = get(&context, &account);
+    let inbox = &all["Inbox"];
+    let mut names: Vec<&String> = inbox.as_object().unwrap().keys().collect();
+    names.sort();
+    let wanted = [
+        "id",
+        "isSubscribed",
+        "myRights",
+        "name",
+        "parentId",
+        "role",
+        "sortOrder",
+        "totalEmails",
+        "totalThreads",
+        "unreadEmails",
+        "unreadThreads",
+    ];
+    assert_eq!(names, wanted);
+    assert_eq!((&inbox["role"], &inbox["parentId"]), (&json!("inbox"), &Value::Null));
+    assert_eq!((&inbox["myRights"]["mayDelete"], &inbox["myRights"]["mayReadItems"]), (&json!(false), &json!(true)));
+    assert_eq!(inbox["myRights"].as_object().unwrap().len(), 9);
+
+    let id = inbox["id"].clone();
+    let some = json!({"accountId": account, "ids": [id, "none", id], "properties": ["name"]});
+    let (_, answer) = call(&context, "Mailbox/get", &some);
+    assert_eq!(answer["list"], json!([{"id": id, "name": "Inbox"}]));
+    assert_eq!(answer["notFound"], json!(["none"]));
+
+    for (arguments, wanted) in [
+        (json!({"ids": []}), "invalidArguments"),
+        (json!({"accountId": 3}), "invalidArguments"),
+        (json!({"accountId": "nobody"}), "accountNotFound"),
+        (json!({"accountId": "a7vvvvvg"}), "accountNotFound"),
+        (json!({"accountId": account, "properties": ["name", "size"]}), "invalidArguments"),
+        (json!({"accountId": account, "ids": "x"}), "invalidArguments"),
+        (
+            json!({"accountId": account, "ids": vec!["x".to_owned(); 1001].iter().enumerate().map(|(n, x)| format!("{x}{n}")).collect::<Vec<_>>()}),
+            "requestTooLarge",
+        ),
+    ] {
+        assert_eq!(error(&context, "Mailbox/get", &arguments), wanted, "{arguments}");
+    }
+}
+
+#[test]
+fn a_whole_tree_is_made_renamed_and_destroyed_in_one_call() {
+    let (context, account) = made();
+    // Children before parents, by their names: the order of a JSON object says nothing.
+    let answer = set(
+        &context,
+        &account,
+        json!({"create": {
+            "a": {"name": "Leaf", "parentId": "#b"}, "b": {"name": "Branch", "parentId": "#c", "sortOrder": 7},
+            "c": {"name": "Cafe\u{301}", "isSubscribed": true},
+        }}),
+    );
+    assert_eq!(answer["notCreated"], Value::Null, "{answer}");
+    let id = |name: &str| answer["created"][name]["id"].as_str().unwrap().to_owned();
+    // What the client did not say is told; a name that is not in NFC comes back as it is.
+    assert_eq!(answer["created"]["c"]["name"], "Caf\u{e9}");
+    assert_eq!(answer["created"]["b"].get("sortOrder"), None);
+    assert_eq!(answer["created"]["a"]["totalEmails"], 0);
+    let all = get(&context, &account);
+    assert_eq!(all["Leaf"]["parentId"], json!(id("b")));
+    assert_eq!((&all["Leaf"]["isSubscribed"], &all["Caf\u{e9}"]["isSubscribed"]), (&json!(false), &json!(true)));
+
+    // The parent's destruction waits for its child's; a name that one gives up another takes.
+    let answer = set(
+        &context,
+        &account,
+        json!({
+            "update": {id("b"): {"name": "Caf\u{e9}", "parentId": null}, id("c"): {"name": "Old"}},
+        }),
+    );
+    assert_eq!((&answer["updated"][id("b")], &answer["notUpdated"]), (&Value::Null, &Value::Null), "{answer}");
+    let answer = set(&context, &account, json!({"destroy": [id("b"), id("a"), "none"]}));
+    let mut gone: Vec<String> =
+        answer["destroyed"].as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect();
+    gone.sort();
+    assert_eq!(
+        gone,
+        [id("a"), id("b")].into_iter().collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+    );
+    assert_eq!(answer["notDestroyed"], json!({"none": {"type": "notFound"}}));
+}
+
+#[test]
+fn what_a_mailbox_cannot_be() {
+    let (context, account) = made();
+    let all = get(&context, &account);
+    let inbox = all["Inbox"]["id"].as_str().unwrap().to_owned();
+    let answer = set(&context, &account, json!({"create": {"p": {"name": "P"}, "q": {"name": "Q", "parentId": "#p"}}}));
+    let (p, q) = (answer["created"]["p"]["id"].clone(), answer["created"]["q"]["id"].clone());
+    for (object, kind, property) in [
+        (json!({}), "invalidProperties", "name"),
+        (json!({"name": ""}), "invalidProperties", "name"),
+        (json!({"name": "a\u{7}"}), "invalidProperties", "name"),
+        (json!({"name": "Inbox"}), "invalidProperties", "name"),
+        (json!({"name": "x".repeat(256)}), "invalidProperties", "name"),
+        (json!({"name": "x", "role": "inbox"}), "invalidProperties", "role"),
+        (json!({"name": "x", "role": "Inbox"}), "invalidProperties", "role"),
+        (json!({"name": "x", "parentId": "m000"}), "invalidProperties", "parentId"),
+        (json!({"name": "x", "parentId": "#none"}), "invalidProperties", "parentId"),
+        (json!({"name": "x", "sortOrder": 2_147_483_648_u64}), "invalidProperties", "sortOrder"),
+        (json!({"name": "x", "sortOrder": -1}), "invalidProperties", "sortOrder"),
+        (json!({"name": "x", "totalEmails": 1}), "invalidProperties", "totalEmails"),
+        (json!({"name": "x", "id": "m1"}), "invalidProperties", "id"),
+        (json!({"name": "x", "colour": "red"}), "invalidProperties", "colour"),
+    ] {
+        let answer = set(&context, &account, json!({"create": {"x": object}}));
+        let error = &answer["notCreated"]["x"];
+        assert_eq!((&error["type"], &error["properties"]), (&json!(kind), &json!([property])), "{object}: {error}");
+        assert_eq!(answer["oldState"], answer["newState"]);
+    }
+    for (id, patch, kind) in [
+        (p.as_str().unwrap(), json!({"parentId": q}), "invalidProperties"),
+        (p.as_str().unwrap(), json!({"parentId": p}), "invalidProperties"),
+        (p.as_str().unwrap(), json!({"name/x": "y"}), "invalidPatch"),
+        (p.as_str().unwrap(), json!({"myRights/mayDelete": false}), "invalidProperties"),
+        (p.as_str().unwrap(), json!({"totalEmails": 5}), "invalidProperties"),
+        (inbox.as_str(), json!({"role": null}), "invalidProperties"),
+        ("mnone", json!({"name": "y"}), "notFound"),
+    ] {
+        let answer = set(&context, &account, json!({"update": {id: patch}}));
+        assert_eq!(answer["notUpdated"][id]["type"], kind, "{patch}: {answer}");
+    }
+    // What the server says may be said again.
+    let whole = all["Inbox"].clone();
+    let answer = set(&context, &account, json!({"update": {&inbox: whole}}));
+    assert_eq!(answer["updated"], json!({inbox.as_str(): null}), "{answer}");
+    for (ids, kind) in [(json!([p]), "mailboxHasChild"), (json!([inbox]), "forbidden")] {
+        let answer = set(&context, &account, json!({"destroy": ids}));
+        assert_eq!(answer["notDestroyed"][ids[0].as_str().unwrap()]["type"], kind);
+    }
+    let both = set(&context, &account, json!({"update": {q.as_str().unwrap(): {"name": "R"}}, "destroy": [q]}));
+    assert_eq!(both["notUpdated"][q.as_str().unwrap()]["type"], "willDestroy");
+    assert_eq!(both["destroyed"], json!([q]));
+    assert_eq!(error(&context, "Mailbox/set", &json!({"accountId": account, "ifInState": "x"})), "stateMismatch");
+    assert_eq!(error(&context, "Mailbox/set", &json!({"accountId": account, "update": {"x": 1}})), "invalidArguments");
+}
+
+#[test]
+fn a_mailbox_goes_with_its_emails_only_when_told() {
+    let context = context();
+    let account = letters(&context, 3);
+    let answer = set(&context, &account, json!({"create": {"x": {"name": "X"}}}));
+    let x = answer["created"]["x"]["id"].as_str().unwrap().to_owned();
+    let (_, found) = call(&context, "Email/query", &json!({"accountId": account}));
+    let ids = found["ids"].clone();
+    let (_, moved) =
+        call(&context, "Mail/move", &json!({"accountId": account, "ids": [ids[0], ids[1]], "mailbox": "X"}));
+    assert_eq!(moved["notMoved"], json!({}), "{moved}");
+    let (_, both) =
+        call(&context, "Mail/move", &json!({"accountId": account, "ids": [ids[2]], "mailbox": "X", "also": true}));
+    assert_eq!(both["notMoved"], json!({}), "{both}");
+    let answer = set(&context, &account, json!({"destroy": [x]}));
+    assert_eq!(answer["notDestroyed"][&x]["type"], "mailboxHasEmail");
+
+    let (_, before) = call(&context, "Mailbox/get", &json!({"accountId": account, "ids": []}));
+    let answer = set(&context, &account, json!({"destroy": [x], "onDestroyRemoveEmails": true}));
+    assert_eq!(answer["destroyed"], json!([x]));
+    let (_, found) = call(&context, "Email/query", &json!({"accountId": account, "calculateTotal": true}));
+    assert_eq!((&found["ids"], &found["total"]), (&json!([ids[2]]), &json!(1)));
+    // The counts of others may have changed with it: the new state is one from which these are still told.
+    let (_, changes) =
+        call(&context, "Mailbox/changes", &json!({"accountId": account, "sinceState": answer["newState"]}));
+    assert!(changes["destroyed"].as_array().unwrap().contains(&json!(x)), "{before} {answer} {changes}");
+}
+
+#[test]
+fn changes_say_whether_only_counts_changed() {
+    let context = context();
+    let account = letters(&context, 1);
+    let state =
+        |context: &_| call(context, "Mailbox/get", &json!({"accountId": account, "ids": []})).1["state"].clone();
+    let changes =
+        |since: &Value| call(&context, "Mailbox/changes", &json!({"accountId": account, "sinceState": since})).1;
+    let before = state(&context);
+    assert_eq!(changes(&before)["updated"], json!([]));
+    letters(&context, 1);
+    let found = changes(&before);
+    assert_eq!(found["updatedProperties"], json!(["totalEmails", "unreadEmails", "totalThreads", "unreadThreads"]));
+    assert_eq!((&found["oldState"], &found["newState"]), (&before, &state(&context)));
+    set(&context, &account, json!({"create": {"x": {"name": "X"}}}));
+    let found = changes(&before);
+    assert_eq!(found["created"].as_array().unwrap().len(), 1);
+    let inbox = get(&context, &account)["Inbox"]["id"].as_str().unwrap().to_owned();
+    let middle = state(&context);
+    set(&context, &account, json!({"update": {inbox: {"name": "Eingang"}}}));
+    assert_eq!(changes(&before)["updatedProperties"], Value::Null);
+    // A set that nobody came between is told in full by its states.
+    assert_eq!(changes(&middle)["oldState"], middle);
+    for (since, most, wanted) in [
+        (json!("x"), json!(null), "cannotCalculateChanges"),
+        (json!("ffff-0"), json!(null), "cannotCalculateChanges"),
+        (before.clone(), json!(0), "invalidArguments"),
+        (before.clone(), json!(1), "cannotCalculateChanges"),
+        (json!(1), json!(null), "invalidArguments"),
+    ] {
+        let arguments = json!({"accountId": account, "sinceState": since, "maxChanges": most});
+        assert_eq!(error(&context, "Mailbox/changes", &arguments), wanted, "{arguments}");
+    }
+}
+
+#[test]
+fn mailboxes_are_sorted_and_filtered_as_lists_and_as_trees() {
+    let (context, account) = made();
+    let answer = set(
+        &context,
+        &account,
+        json!({"create": {
+            "b": {"name": "b", "sortOrder": 2}, "a": {"name": "a", "sortOrder": 3}, "ax": {"name": "x", "parentId": "#a", "sortOrder": 1},
+            "bx": {"name": "X", "parentId": "#b", "sortOrder": 9, "isSubscribed": true}, "bxy": {"name": "by", "parentId": "#bx"},
+        }}),
+    );
+    let names: BTreeMap<String, String> = ["a", "b", "ax", "bx", "bxy"]
+        .into_iter()
+        .map(|name| (answer["created"][name]["id"].as_str().unwrap().to_owned(), name.to_owned()))
+        .collect();
+    let query = |mut arguments: Value| {
+        arguments["accountId"] = account.clone().into();
+        let (name, answer) = call(&context, "Mailbox/query", &arguments);
+        assert_eq!(name, "Mailbox/query", "{answer}");
+        let ids = answer["ids"].as_array().unwrap().iter();
+        ids.filter_map(|id| names.get(id.as_str().unwrap()).cloned()).collect::<Vec<_>>().join(" ")
+    };
+    let by = |property: &str| json!([{"property": property}]);
+    assert_eq!(query(json!({"sort": by("name")})), "a b bxy ax bx");
+    assert_eq!(query(json!({"sort": by("name"), "sortAsTree": true})), "a ax b bx bxy");
+    assert_eq!(
+        query(json!({"sort": [{"property": "sortOrder", "isAscending": false}], "sortAsTree": true})),
+        "a ax b bx bxy"
+    );
+    assert_eq!(query(json!({"sort": by("sortOrder"), "sortAsTree": true})), "b bx bxy a ax");
+    assert_eq!(query(json!({"sort": by("name"), "filter": {"name": "x"}})), "ax bx");
+    assert_eq!(query(json!({"sort": by("name"), "filter": {"name": "B"}})), "b bxy");
+    assert_eq!(query(json!({"sort": by("name"), "filter": {"name": "b"}, "filterAsTree": true})), "b");
+    assert_eq!(query(json!({"filter": {"isSubscribed": true, "hasAnyRole": false}})), "bx");
+    assert_eq!(query(json!({"sort": by("name"), "filter": {"parentId": null, "role": null}})), "a b");
+    let not = json!({"operator": "NOT", "conditions": [{"parentId": null}, {"name": "y"}]});
+    assert_eq!(query(json!({"sort": by("name"), "filter": not})), "ax bx");
+    for (arguments, wanted) in [
+        (json!({"filter": {"colour": "red"}}), "unsupportedFilter"),
+        (json!({"filter": []}), "invalidArguments"),
+        (json!({"filter": {"operator": "XOR", "conditions": []}}), "unsupportedFilter"),
+        (json!({"sort": by("colour")}), "unsupportedSort"),
+        (json!({"sort": [{"property": "name", "collation": "i;none"}]}), "unsupportedSort"),
+        (json!({"anchor": "none"}), "anchorNotFound"),
+        (json!({"limit": -1}), "invalidArguments"),
+        (json!({"position": "1"}), "invalidArguments"),
+    ] {
+        let mut arguments = arguments;
+        arguments["accountId"] = account.clone().into();
+        assert_eq!(error(&context, "Mailbox/query", &arguments), wanted, "{arguments}");
+    }
+    // Sections of a list (RFC 8620 §5.5).
+    let names_of = |mut arguments: Value| {
+        arguments["sort"] = by("name");
+        arguments["filter"] = json!({"role": null});
+        query(arguments)
+    };
+    let ax = names.iter().find(|(_, name)| *name == "ax").unwrap().0;
+    assert_eq!(names_of(json!({"position": 1, "limit": 2})), "b bxy");
+    assert_eq!(names_of(json!({"position": -2})), "ax bx");
+    assert_eq!(names_of(json!({"position": -20, "limit": 1})), "a");
+    assert_eq!(names_of(json!({"position": 9})), "");
+    assert_eq!(names_of(json!({"anchor": ax, "anchorOffset": -1, "limit": 2, "position": 7})), "bxy ax");
+    assert_eq!(names_of(json!({"anchor": ax, "anchorOffset": -9, "limit": 1})), "a");
+    assert_eq!(names_of(json!({"limit": 0})), "");
+}
+
+/// Applies /queryChanges to an old list (RFC 8620 §5.6) and compares with a new one, over changes of every kind.
+#[test]
+fn query_changes_lead_from_the_old_list_to_the_new() {
+    let (context, account) = made();
+    let answer = set(
+        &context,
+        &account,
+        json!({"create": {
+            "a": {"name": "a"}, "b": {"name": "b"}, "ax": {"name": "x", "parentId": "#a"}, "axy": {"name": "y", "parentId": "#ax"},
+        }}),
+    );
+    let id = |name: &str| answer["created"][name]["id"].as_str().unwrap().to_owned();
+    let steps = [
+        json!({"update": {id("a"): {"name": "z"}}}),
+        json!({"update": {id("ax"): {"parentId": id("b")}}}),
+        json!({"create": {"n": {"name": "n", "parentId": id("ax")}}}),
+        json!({"update": {id("b"): {"name": "y", "sortOrder": 5}}}),
+        json!({"destroy": [id("axy")]}),
+        json!({"update": {id("a"): {"parentId": id("ax"), "name": "b"}}}),
+    ];
+    let questions = [
+        json!({"sort": [{"property": "name"}], "sortAsTree": true}),
+        json!({"sort": [{"property": "sortOrder", "isAscending": false}]}),
+        json!({"filter": {"name": "b"}, "filterAsTree": true}),
+        json!({}),
+    ];
+    let with = |question: &Value, more: Value| {
+        let mut arguments = question.clone();
+        arguments["accountId"] = account.clone().into();
+        for (name, value) in more.as_object().unwrap() {
+            arguments[name] = value.clone();
+        }
+        arguments
+    };
+    for step in steps {
+        let old: Vec<Value> =
+            questions.iter().map(|q| call(&context, "Mailbox/query", &with(q, json!({}))).1).collect();
+        let done = set(&context, &account, step.clone());
+        assert!(done["notUpdated"].is_null() && done["notCreated"].is_null(), "{done}");
+        for (question, old) in questions.iter().zip(&old) {
+            let since = json!({"sinceQueryState": old["queryState"], "calculateTotal": true});
+            let (_, changes) = call(&context, "Mailbox/queryChanges", &with(question, since));
+            let mut list = old["ids"].as_array().unwrap().clone();
+            list.retain(|id| !changes["removed"].as_array().unwrap().contains(id));
+            for added in changes["added"].as_array().unwrap() {
+                list.insert(usize::try_from(added["index"].as_u64().unwrap()).unwrap(), added["id"].clone());
+            }
+            let (_, new) = call(&context, "Mailbox/query", &with(question, json!({})));
+            assert_eq!(new["ids"], json!(list), "{step} {question} {changes}");
+            assert_eq!((&changes["total"], &changes["newQueryState"]), (&json!(list.len()), &new["queryState"]));
+        }
+    }
+    let late = with(&questions[0], json!({"sinceQueryState": "no-state"}));
+    assert_eq!(error(&context, "Mailbox/queryChanges", &late), "cannotCalculateChanges");
+    let first =
+        with(&questions[0], json!({"sinceQueryState": format!("{:x}-0", context.store.epoch()), "maxChanges": 1}));
+    assert_eq!(error(&context, "Mailbox/queryChanges", &first), "tooManyChanges");
+}

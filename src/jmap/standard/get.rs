@@ -1,0 +1,99 @@
+//! /get (RFC 8620 §5.1).
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::jmap::context::Args;
+use crate::model::{AccountId, limits};
+use crate::wire::jmap::MethodError;
+
+/// What a /get asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::jmap) struct Get {
+    /// The ids, each once, creation ids replaced; `None` is all there are.
+    pub(in crate::jmap) ids: Option<Vec<String>>,
+    /// The properties, `id` among them; `None` is the usual.
+    pub(in crate::jmap) properties: Option<Vec<String>>,
+}
+
+impl Get {
+    /// Reads the arguments.
+    ///
+    /// # Errors
+    /// `invalidArguments`, `requestTooLarge`.
+    pub(in crate::jmap) fn read(arguments: &Args<'_>) -> Result<Self, MethodError> {
+        let ids = match arguments.get("ids") {
+            None => None,
+            Some(_) => {
+                let mut seen = BTreeSet::new();
+                let ids = arguments.texts("ids")?.into_iter();
+                let ids = ids.map(|id| arguments.created().resolve(&id).unwrap_or(id));
+                Some(ids.filter(|id| seen.insert(id.clone())).collect::<Vec<String>>())
+            }
+        };
+        if ids.as_ref().is_some_and(|ids| ids.len() > limits::OBJECTS_IN_GET) {
+            return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
+        }
+        let mut properties = match arguments.get("properties") {
+            None => None,
+            Some(_) => Some(arguments.texts("properties")?),
+        };
+        if let Some(properties) = properties.as_mut().filter(|names| !names.iter().any(|name| name == "id")) {
+            properties.insert(0, "id".into());
+        }
+        Ok(Self { ids, properties })
+    }
+
+    /// Reads the arguments of a type whose properties are these.
+    ///
+    /// # Errors
+    /// As `read`; `invalidArguments` for a property that the type has not.
+    pub(in crate::jmap) fn of(arguments: &Args<'_>, known: &[&str]) -> Result<Self, MethodError> {
+        let get = Self::read(arguments)?;
+        match get.properties.iter().flatten().find(|name| !known.contains(&name.as_str())) {
+            Some(unknown) => Err(MethodError::InvalidArguments(format!("properties: {unknown} is no property"))),
+            None => Ok(get),
+        }
+    }
+
+    /// Refuses to give all there are where that is more than one call may give.
+    ///
+    /// # Errors
+    /// `requestTooLarge`.
+    pub(in crate::jmap) fn prove_all(&self, count: u64) -> Result<(), MethodError> {
+        if self.ids.is_none() && count > limits::OBJECTS_IN_GET as u64 {
+            return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
+        }
+        Ok(())
+    }
+
+    /// The answer: of each object what `object` gives, in the order asked; `all` are the ids where none were named.
+    ///
+    /// # Errors
+    /// Those of `object`.
+    pub(in crate::jmap) fn answer(
+        self,
+        account: AccountId,
+        state: &str,
+        all: impl FnOnce() -> Vec<String>,
+        mut object: impl FnMut(&str) -> Result<Option<Map<String, Value>>, MethodError>,
+    ) -> Result<Value, MethodError> {
+        let (mut list, mut not_found) = (Vec::new(), Vec::new());
+        for id in self.ids.unwrap_or_else(all) {
+            match object(&id)? {
+                Some(found) => list.push(Value::Object(only(found, self.properties.as_deref()))),
+                None => not_found.push(id),
+            }
+        }
+        Ok(json!({"accountId": account.to_string(), "state": state, "list": list, "notFound": not_found}))
+    }
+}
+
+/// The properties of an object that were asked for.
+pub(in crate::jmap) fn only(mut object: Map<String, Value>, wanted: Option<&[String]>) -> Map<String, Value> {
+    if let Some(wanted) = wanted {
+        object.retain(|name, _| wanted.iter().any(|wanted| wanted == name));
+    }
+    object
+}

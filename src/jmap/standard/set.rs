@@ -1,0 +1,169 @@
+//! /set (RFC 8620 §5.3).
+
+use serde_json::{Map, Value, json};
+
+use super::state::state;
+use crate::jmap::context::{Account, Args, Context, Named};
+use crate::model::{ModSeq, limits};
+use crate::store::Error;
+use crate::wire::jmap::{MethodError, SetError};
+
+/// What a /set asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::jmap) struct Set {
+    if_in_state: Option<String>,
+    /// By creation id.
+    pub(in crate::jmap) create: Named,
+    /// By id, creation ids replaced: patches. None of what is to be destroyed.
+    pub(in crate::jmap) update: Vec<(String, Value)>,
+    /// Ids, each once, creation ids of earlier calls replaced.
+    pub(in crate::jmap) destroy: Vec<String>,
+    /// What is refused already.
+    pub(in crate::jmap) done: Done,
+}
+
+impl Set {
+    /// Reads the arguments.
+    ///
+    /// # Errors
+    /// `invalidArguments`, `requestTooLarge`, `accountReadOnly`.
+    pub(in crate::jmap) fn read(account: &Account, arguments: &Args<'_>) -> Result<Self, MethodError> {
+        if account.read_only {
+            return Err(MethodError::AccountReadOnly);
+        }
+        let create = arguments.objects("create")?;
+        let mut update = arguments.objects("update")?;
+        let mut destroy = Vec::new();
+        for id in arguments.texts("destroy")? {
+            let id = arguments.created().resolve(&id).unwrap_or(id);
+            if !destroy.contains(&id) {
+                destroy.push(id);
+            }
+        }
+        if create.len() + update.len() + destroy.len() > limits::OBJECTS_IN_SET {
+            return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
+        }
+        let mut done = Done::default();
+        for (id, _) in &mut update {
+            *id = arguments.created().resolve(id).unwrap_or_else(|| id.clone());
+        }
+        update.retain(|(id, _)| {
+            let gone = destroy.contains(id);
+            if gone {
+                done.not_updated(id, &SetError::WillDestroy);
+            }
+            !gone
+        });
+        let update = update.into_iter().map(|(id, patch)| (id, Value::Object(patch))).collect();
+        Ok(Self { if_in_state: arguments.maybe_text("ifInState")?, create, update, destroy, done })
+    }
+
+    /// Whether the state of the type is the one that the change was made for. To be asked in the commit that changes it.
+    pub(in crate::jmap) fn is_in_state(&self, context: &Context, now: ModSeq) -> bool {
+        self.if_in_state.as_ref().is_none_or(|wanted| *wanted == state(&context.store, now))
+    }
+}
+
+/// What became of each object.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(in crate::jmap) struct Done {
+    created: Map<String, Value>,
+    updated: Map<String, Value>,
+    destroyed: Vec<Value>,
+    not_created: Map<String, Value>,
+    not_updated: Map<String, Value>,
+    not_destroyed: Map<String, Value>,
+}
+
+impl Done {
+    /// One was made; `object` is its `id` and all that the client does not know of it.
+    pub(in crate::jmap) fn created(&mut self, arguments: &Args<'_>, name: &str, object: Map<String, Value>) {
+        if let Some(id) = object.get("id").and_then(Value::as_str) {
+            arguments.created().note(name, id);
+        }
+        self.created.insert(name.into(), Value::Object(object));
+    }
+
+    /// One was changed; `also` is what changed of it beside what was asked.
+    pub(in crate::jmap) fn updated(&mut self, id: &str, also: Map<String, Value>) {
+        self.updated.insert(id.into(), if also.is_empty() { Value::Null } else { Value::Object(also) });
+    }
+
+    /// One is gone.
+    pub(in crate::jmap) fn destroyed(&mut self, id: &str) {
+        self.destroyed.push(id.into());
+    }
+
+    /// One was not made.
+    pub(in crate::jmap) fn not_created(&mut self, name: &str, error: &SetError) {
+        self.not_created.insert(name.into(), error.object());
+    }
+
+    /// One was not changed.
+    pub(in crate::jmap) fn not_updated(&mut self, id: &str, error: &SetError) {
+        self.not_updated.insert(id.into(), error.object());
+    }
+
+    /// One stays.
+    pub(in crate::jmap) fn not_destroyed(&mut self, id: &str, error: &SetError) {
+        self.not_destroyed.insert(id.into(), error.object());
+    }
+
+    /// The answer. What nothing became of is null, as RFC 8620 §5.3 has it.
+    pub(in crate::jmap) fn answer(self, context: &Context, account: &Account, stand: Stand) -> Value {
+        let map = |map: Map<String, Value>| if map.is_empty() { Value::Null } else { Value::Object(map) };
+        let destroyed = if self.destroyed.is_empty() { Value::Null } else { Value::Array(self.destroyed) };
+        json!({
+            "accountId": account.id.to_string(),
+            "oldState": state(&context.store, stand.old), "newState": state(&context.store, stand.new),
+            "created": map(self.created), "updated": map(self.updated), "destroyed": destroyed,
+            "notCreated": map(self.not_created), "notUpdated": map(self.not_updated),
+            "notDestroyed": map(self.not_destroyed),
+        })
+    }
+}
+
+/// From which state to which a /set led that is done in several commits.
+///
+/// What must hold: between the two states lies nothing but what the answer tells. Where another's change came between, or
+/// a change altered objects that the answer does not name, the new state stays before it, and the client learns of it by
+/// /changes, as of any other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::jmap) struct Stand {
+    old: ModSeq,
+    new: ModSeq,
+    joined: bool,
+}
+
+impl Stand {
+    /// At the beginning of the first commit.
+    pub(in crate::jmap) fn new(now: ModSeq) -> Self {
+        Self { old: now, new: now, joined: true }
+    }
+
+    /// At the beginning of a further commit.
+    pub(in crate::jmap) fn before(&mut self, now: ModSeq) {
+        self.joined &= now == self.new;
+    }
+
+    /// At the end of a commit; `told` is whether the answer tells all that it changed.
+    pub(in crate::jmap) fn after(&mut self, now: ModSeq, told: bool) {
+        self.joined &= told;
+        if self.joined {
+            self.new = now;
+        }
+    }
+}
+
+/// A store's error as that of one object.
+///
+/// # Errors
+/// What concerns the whole call, not the object.
+pub(in crate::jmap) fn refused(error: Error) -> Result<SetError, Error> {
+    match error {
+        Error::NotFound(_) => Ok(SetError::NotFound),
+        Error::Conflict(what) => Ok(SetError::Forbidden(what)),
+        Error::Quota => Ok(SetError::OverQuota("the account is full".into())),
+        whole => Err(whole),
+    }
+}

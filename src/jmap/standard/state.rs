@@ -1,0 +1,40 @@
+//! State strings (RFC 8620 §5.1): the store's epoch and the newest change of a type. A store that was restored from a
+//! backup has another epoch, so that nothing that a client knows of the lost time is taken for known.
+//!
+//! `epoch-mark`, in hexadecimal; of a client that is still catching up `epoch-mark-base` (`store::Since`).
+
+use crate::jmap::context::fail;
+use crate::model::{AccountId, DataType, ModSeq};
+use crate::store::{Since, Store, View};
+use crate::wire::jmap::MethodError;
+
+/// The state of a change number.
+pub(in crate::jmap) fn state(store: &Store, mark: ModSeq) -> String {
+    format!("{:x}-{:x}", store.epoch(), mark.0)
+}
+
+/// How far a client has come, as a state.
+pub(in crate::jmap) fn at(store: &Store, since: Since) -> String {
+    if since.mark == since.base {
+        return state(store, since.mark);
+    }
+    format!("{:x}-{:x}-{:x}", store.epoch(), since.mark.0, since.base.0)
+}
+
+/// The newest state of a type.
+pub(in crate::jmap) fn newest(
+    store: &Store,
+    view: &View<'_>,
+    account: AccountId,
+    data: DataType,
+) -> Result<String, MethodError> {
+    Ok(state(store, view.state(account, data).map_err(|error| fail(&error))?))
+}
+
+/// What a state string says; nothing of one that this store never gave.
+pub(in crate::jmap) fn since(store: &Store, text: &str) -> Option<Since> {
+    let mut parts = text.split('-').map(|part| u64::from_str_radix(part, 16).ok().filter(|_| !part.starts_with('+')));
+    let (epoch, mark) = (parts.next()??, ModSeq(parts.next()??));
+    let base = parts.next().map_or(Some(mark), |base| base.map(ModSeq))?;
+    (epoch == store.epoch() && parts.next().is_none()).then_some(Since { mark, base })
+}

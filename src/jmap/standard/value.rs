@@ -1,0 +1,49 @@
+//! Values of JSON as the types of RFC 8620 §1 that they must be. The error names the argument.
+
+use serde_json::Value;
+
+use crate::model::UtcMillis;
+use crate::wire::jmap::MethodError;
+use crate::wire::jmap::json::WHOLE;
+
+/// The error of a value that is not what is wanted.
+pub(in crate::jmap) fn wanted(name: &str, what: &str) -> MethodError {
+    MethodError::InvalidArguments(format!("{name}: {what} is wanted"))
+}
+
+/// `String` (RFC 8620 §1.1).
+pub(in crate::jmap) fn text<'v>(name: &str, value: &'v Value) -> Result<&'v str, MethodError> {
+    value.as_str().ok_or_else(|| wanted(name, "a text"))
+}
+
+/// `Id` (RFC 8620 §1.2).
+pub(in crate::jmap) fn id<'v>(name: &str, value: &'v Value) -> Result<&'v str, MethodError> {
+    let is_id = |text: &&str| {
+        (1..=255).contains(&text.len())
+            && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_'))
+    };
+    value.as_str().filter(is_id).ok_or_else(|| wanted(name, "an id"))
+}
+
+/// `UnsignedInt` (RFC 8620 §1.3).
+pub(in crate::jmap) fn unsigned(name: &str, value: &Value) -> Result<u64, MethodError> {
+    value.as_u64().filter(|number| *number <= WHOLE).ok_or_else(|| wanted(name, "a whole number"))
+}
+
+/// `Int` (RFC 8620 §1.3).
+pub(in crate::jmap) fn int(name: &str, value: &Value) -> Result<i64, MethodError> {
+    let number = value.as_i64().filter(|number| number.unsigned_abs() <= WHOLE);
+    number.ok_or_else(|| wanted(name, "a whole number"))
+}
+
+/// `Boolean` (RFC 8620 §1.1).
+pub(in crate::jmap) fn flag(name: &str, value: &Value) -> Result<bool, MethodError> {
+    value.as_bool().ok_or_else(|| wanted(name, "true or false"))
+}
+
+/// `UTCDate` (RFC 8620 §1.4).
+pub(in crate::jmap) fn utc_date(name: &str, value: &Value) -> Result<UtcMillis, MethodError> {
+    let is_utc = |text: &&str| text.ends_with('Z') && text.as_bytes().get(10) == Some(&b'T');
+    let at = value.as_str().filter(is_utc).and_then(UtcMillis::parse_rfc3339);
+    at.ok_or_else(|| wanted(name, "a UTCDate such as 2026-12-24T09:00:00Z"))
+}

@@ -1,0 +1,229 @@
+//! I-JSON (RFC 7493), which JMAP requires (RFC 8620 §1.5): JSON in UTF-8 without repeated names, without noncharacters,
+//! and without whole numbers that a double cannot hold. Strict in what is read, and what is written keeps to it, too.
+//!
+//! Reading is bounded: depth before anything is built, and the number of values while it is, for a value needs ten times
+//! the memory of its text.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use crate::model::limits;
+
+/// The largest `UnsignedInt`, and `Int` either way (RFC 8620 §1.3).
+pub const WHOLE: u64 = (1 << 53) - 1;
+
+/// Why a text is not read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unread {
+    /// It is no I-JSON.
+    #[error("{0}")]
+    NoJson(String),
+    /// It nests too deep.
+    #[error("nested deeper than {}", limits::JSON_DEPTH)]
+    Deep,
+    /// It has too many values.
+    #[error("more than {} values", limits::JSON_VALUES)]
+    Many,
+}
+
+/// Reads I-JSON.
+///
+/// # Errors
+/// `Unread`.
+pub fn read(text: &[u8]) -> Result<Value, Unread> {
+    if deeper_than(text, limits::JSON_DEPTH) {
+        return Err(Unread::Deep);
+    }
+    let mut room = limits::JSON_VALUES;
+    let mut reader = serde_json::Deserializer::from_slice(text);
+    let value = Strict(&mut room).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
+    value.map_err(|error| if room == 0 { Unread::Many } else { Unread::NoJson(error.to_string()) })
+}
+
+/// Writes I-JSON: what mail may hold and JSON between machines may not becomes U+FFFD.
+#[must_use]
+pub fn write(value: &Value) -> Vec<u8> {
+    without_noncharacters(value.to_string().into_bytes())
+}
+
+fn without_noncharacters(text: Vec<u8>) -> Vec<u8> {
+    let Ok(known) = std::str::from_utf8(&text) else { return text };
+    // Every noncharacter begins with one of these octets; most texts have none of them.
+    if !text.iter().any(|octet| *octet == 0xef || *octet >= 0xf0) || !known.contains(is_noncharacter) {
+        return text;
+    }
+    known.replace(is_noncharacter, "\u{fffd}").into_bytes()
+}
+
+/// Unicode §23.7: 66 code points that are no characters.
+fn is_noncharacter(c: char) -> bool {
+    let code = u32::from(c);
+    (0xfdd0..=0xfdef).contains(&code) || code & 0xfffe == 0xfffe
+}
+
+/// Whether JSON nests deeper than this; looked at before it is read, so that reading is bounded.
+fn deeper_than(text: &[u8], most: usize) -> bool {
+    let (mut depth, mut quoted, mut escaped) = (0usize, false, false);
+    for octet in text {
+        match octet {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'[' | b'{' if !quoted => {
+                depth = depth.saturating_add(1);
+                if depth > most {
+                    return true;
+                }
+            }
+            b']' | b'}' if !quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Reads one value; so many more may follow.
+struct Strict<'r>(&'r mut usize);
+
+impl<'de> DeserializeSeed<'de> for Strict<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
+        *self.0 = self.0.checked_sub(1).ok_or_else(|| D::Error::custom("too many values"))?;
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict<'_> {
+    type Value = Value;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("I-JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Value, E> {
+        if value > WHOLE { Err(too_large()) } else { Ok(value.into()) }
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Value, E> {
+        if value.unsigned_abs() > WHOLE { Err(too_large()) } else { Ok(value.into()) }
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        // A whole number of more digits than fit arrives here, too.
+        let whole = value.fract() == 0.0 && value.abs() > 9_007_199_254_740_991.0;
+        Number::from_f64(value).filter(|_| !whole).map(Value::Number).ok_or_else(too_large)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Value, E> {
+        text(value).map(|()| Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E: serde::de::Error>(self, value: String) -> Result<Value, E> {
+        text(&value).map(|()| Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = from.next_element_seed(Strict(self.0))? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
+        let mut members = Map::new();
+        while let Some(name) = from.next_key::<String>()? {
+            text::<A::Error>(&name)?;
+            let value = from.next_value_seed(Strict(self.0))?;
+            if members.contains_key(&name) {
+                return Err(A::Error::custom(format_args!("the name {name:?} stands there twice")));
+            }
+            members.insert(name, value);
+        }
+        Ok(Value::Object(members))
+    }
+}
+
+fn too_large<E: serde::de::Error>() -> E {
+    E::custom("a number beyond 2^53-1")
+}
+
+fn text<E: serde::de::Error>(value: &str) -> Result<(), E> {
+    if !value.is_ascii() && value.contains(is_noncharacter) { Err(E::custom("a noncharacter")) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_i_json_is_read() {
+        for (text, wanted) in [
+            ("{\"a\":[1,-2,1.5,true,null,\"é\\ud83d\\ude00\"]}", json!({"a": [1, -2, 1.5, true, null, "é😀"]})),
+            ("9007199254740991", json!(9_007_199_254_740_991_u64)),
+            (" -9007199254740991 ", json!(-9_007_199_254_740_991_i64)),
+            ("{\"a\":{\"a\":1},\"b\":{\"a\":1}}", json!({"a": {"a": 1}, "b": {"a": 1}})),
+        ] {
+            assert_eq!(read(text.as_bytes()), Ok(wanted), "{text}");
+        }
+        for text in [
+            "",
+            "{",
+            "nul",
+            "{\"a\":1,\"a\":1}",
+            "{\"x\":{\"a\":1,\"\\u0061\":2}}",
+            "9007199254740992",
+            "-9007199254740992",
+            "18446744073709551616",
+            "1e999",
+            "\"\\ud800\"",
+            "\"\u{fffe}\"",
+            "\"\\ufdd0\"",
+            "{\"\u{1ffff}\":1}",
+            "1 2",
+            "01",
+            "[1,]",
+            "\"\t\"",
+            "NaN",
+        ] {
+            assert!(matches!(read(text.as_bytes()), Err(Unread::NoJson(_))), "{text}");
+        }
+        assert!(matches!(read(b"\"\xff\""), Err(Unread::NoJson(_))));
+        let deep = format!("{}1{}", "[".repeat(65), "]".repeat(65));
+        assert_eq!(read(deep.as_bytes()), Err(Unread::Deep));
+        let many = format!("[{}1]", "1,".repeat(limits::JSON_VALUES));
+        assert_eq!(read(many.as_bytes()), Err(Unread::Many));
+    }
+
+    #[test]
+    fn what_is_written_has_no_noncharacters() {
+        let written = write(&json!({"a": "x\u{fffe}y\u{fdd0}\u{10ffff}😀\u{feff}"}));
+        assert_eq!(String::from_utf8(written).unwrap(), "{\"a\":\"x\u{fffd}y\u{fffd}\u{fffd}😀\u{feff}\"}");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(text in ".{0,20}", number in any::<i16>(), whole in any::<u32>()) {
+            let number = f64::from(number) / 64.0;
+            let value = json!({"text": text, "numbers": [number, whole, i64::from(whole).wrapping_neg()]});
+            let read = read(&write(&value)).unwrap();
+            prop_assert_eq!(&read["numbers"], &value["numbers"]);
+            let clean: String = text.chars().map(|c| if is_noncharacter(c) { '\u{fffd}' } else { c }).collect();
+            prop_assert_eq!(read["text"].as_str().unwrap(), clean);
+        }
+    }
+}

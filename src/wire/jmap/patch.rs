@@ -1,0 +1,137 @@
+//! `PatchObject` (RFC 8620 §5.3): which values of an object are set, by JSON pointers without the leading slash.
+
+use serde_json::{Map, Value};
+
+use super::error::SetError;
+
+/// A patch that is well-formed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Patch<'p>(Vec<(Vec<String>, &'p Value)>);
+
+impl<'p> Patch<'p> {
+    /// Reads a patch.
+    ///
+    /// # Errors
+    /// `invalidPatch` where it is no object, or one of its pointers begins with the whole of another.
+    pub fn read(patch: &'p Value) -> Result<Self, SetError> {
+        let bad = |what: &str| SetError::InvalidPatch(what.to_owned());
+        let members = patch.as_object().ok_or_else(|| bad("a patch is an object"))?;
+        let mut all = Vec::with_capacity(members.len());
+        for (pointer, value) in members {
+            let steps = pointer.split('/').map(step).collect::<Option<Vec<String>>>();
+            all.push((steps.ok_or_else(|| bad(&format!("{pointer}: no JSON pointer")))?, value));
+        }
+        all.sort_by(|(one, _): &(Vec<String>, &Value), (other, _)| one.cmp(other));
+        // Sorted, what begins with a pointer follows it.
+        for pair in all.windows(2) {
+            if let [(one, _), (other, _)] = pair
+                && other.starts_with(one)
+            {
+                return Err(bad(&format!("{} and {} overlap", one.join("/"), other.join("/"))));
+            }
+        }
+        Ok(Self(all))
+    }
+
+    /// The properties that are touched, in order, each once.
+    pub fn properties(&self) -> impl Iterator<Item = &str> {
+        let mut last = None;
+        self.0.iter().filter_map(move |(steps, _)| {
+            let first = steps.first().map(String::as_str);
+            (first != last.replace(first).flatten()).then_some(first)?
+        })
+    }
+
+    /// Applies the patch to an object that has all its properties. A property that is set to null is null in the result:
+    /// what that stands for is the property's own matter. Below a property null takes a name away.
+    ///
+    /// # Errors
+    /// `invalidPatch` where a pointer leads through what is not there or is no object (an array may not be descended into).
+    pub fn apply(&self, object: &mut Map<String, Value>) -> Result<(), SetError> {
+        for (steps, value) in &self.0 {
+            let lost = || SetError::InvalidPatch(format!("{} leads nowhere", steps.join("/")));
+            let Some((last, way)) = steps.split_last() else { return Err(lost()) };
+            let mut at = &mut *object;
+            for step in way {
+                at = at.get_mut(step).and_then(Value::as_object_mut).ok_or_else(lost)?;
+            }
+            if value.is_null() && !way.is_empty() {
+                at.remove(last);
+            } else {
+                at.insert(last.clone(), (*value).clone());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A reference token without its escapes (RFC 6901 §3, §4).
+fn step(token: &str) -> Option<String> {
+    let mut out = String::with_capacity(token.len());
+    let mut rest = token.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '~' => out.push(match rest.next()? {
+                '0' => '~',
+                '1' => '/',
+                _ => return None,
+            }),
+            c => out.push(c),
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn patched(patch: &Value) -> Result<Value, String> {
+        let mut object =
+            json!({"name": "x", "keywords": {"$seen": true, "a/b": true}, "list": [1, {"a": 1}], "none": null})
+                .as_object()
+                .unwrap()
+                .clone();
+        let kind = |error: SetError| error.object()["type"].as_str().unwrap().to_owned();
+        Patch::read(patch).and_then(|read| read.apply(&mut object)).map_err(kind)?;
+        Ok(Value::Object(object))
+    }
+
+    #[test]
+    fn values_are_set_and_taken_away() {
+        let whole = json!({"name": "x", "keywords": {"$seen": true, "a/b": true}, "list": [1, {"a": 1}], "none": null});
+        assert_eq!(patched(&json!({})), Ok(whole.clone()));
+        let mut wanted = whole.clone();
+        wanted["keywords"] = json!({"$seen": true, "x~y": true});
+        wanted["name"] = json!(null);
+        wanted["new"] = json!({"a": 1});
+        let patch =
+            json!({"keywords/a~1b": null, "keywords/x~0y": true, "name": null, "new": {"a": 1}, "keywords/not": null});
+        assert_eq!(patched(&patch), Ok(wanted));
+        let read = json!({"keywords/b": true, "name": "y", "keywords/a": true, "keyword": 1});
+        assert_eq!(Patch::read(&read).unwrap().properties().collect::<Vec<_>>(), ["keyword", "keywords", "name"]);
+    }
+
+    #[test]
+    fn patches_that_are_none() {
+        for wrong in [
+            json!([]),
+            json!({"keywords": {}, "keywords/a": true}),
+            json!({"keywords/a": true, "keywords/a/b": true}),
+            json!({"list/0": 2}),
+            json!({"list/1/a": 2}),
+            json!({"none/a": true}),
+            json!({"missing/a": true}),
+            json!({"name/a": true}),
+            json!({"keywords/$seen/x": true}),
+            json!({"a~2b": 1}),
+            json!({"a~": 1}),
+        ] {
+            assert_eq!(patched(&wrong), Err("invalidPatch".into()), "{wrong}");
+        }
+        // One name that another begins with is no part of its way.
+        assert!(patched(&json!({"keywords/a": true, "keywords/ab": true, "keywordsx": 1})).is_ok());
+    }
+}
