@@ -29,6 +29,8 @@ pub struct NewAccount {
     pub unix_user: Option<String>,
     /// Other addresses of it.
     pub aliases: Vec<Address>,
+    /// Whether it begins with a mailbox for each usual role, or with the Inbox alone; as the site has it where not said.
+    pub all_mailboxes: Option<bool>,
 }
 
 impl NewAccount {
@@ -45,6 +47,7 @@ impl NewAccount {
             detail_files: false,
             unix_user: None,
             aliases: Vec::new(),
+            all_mailboxes: None,
         }
     }
 }
@@ -93,7 +96,7 @@ impl Directory {
             created: self.0.store.clock().now(),
             passwords: Vec::new(),
         };
-        let usual = if settings.all_mailboxes { USUAL.len() } else { 1 };
+        let usual = if new.all_mailboxes.unwrap_or(settings.all_mailboxes) { USUAL.len() } else { 1 };
         self.change(account, |txn| {
             txn.set_account(&row);
             for ((name, role), order) in USUAL.iter().zip(1..).take(usual) {

@@ -15,7 +15,17 @@ const PASSWORD_OCTETS: u64 = 4096;
 pub(super) async fn run(command: AccountCommand, context: &Context) -> Result<(), Failure> {
     let client = &context.client;
     match command {
-        AccountCommand::Add { address, display_name, name, aliases, zone, quota, unix_user, detail_files } => {
+        AccountCommand::Add {
+            address,
+            display_name,
+            name,
+            aliases,
+            zone,
+            quota,
+            unix_user,
+            detail_files,
+            mailboxes,
+        } => {
             let quota = quota.as_deref().map(octets).transpose()?;
             let answer = client
                 .call(
@@ -23,6 +33,7 @@ pub(super) async fn run(command: AccountCommand, context: &Context) -> Result<()
                     json!({
                         "address": address, "displayName": display_name, "name": name, "aliases": aliases, "zone": zone,
                         "quotaOctets": quota, "unixUser": unix_user, "detailFiles": detail_files,
+                        "mailboxes": mailboxes,
                     }),
                 )
                 .await?;

@@ -157,6 +157,9 @@ pub enum AccountCommand {
         /// Let user+Mailbox@ file into that mailbox.
         #[arg(long)]
         detail_files: bool,
+        /// What it begins with: a mailbox for each usual role, or the Inbox alone. As the configuration says if not given.
+        #[arg(long, value_parser = ["roles", "inbox"], value_name = "WHICH")]
+        mailboxes: Option<String>,
     },
     /// List all accounts.
     List,

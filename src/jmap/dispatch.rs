@@ -4,11 +4,11 @@ use serde_json::{Map, Value};
 
 use super::context::{Args, Context};
 use super::standard::Created;
-use super::{admin, email, mailbox, thread, vacation};
-use crate::wire::jmap::{ADMIN, CORE, Invocation, MAIL, MethodError, Request, Response, VACATION, reference};
+use super::{admin, email, mailbox, quota, thread, vacation};
+use crate::wire::jmap::{ADMIN, CORE, Invocation, MAIL, MethodError, QUOTA, Request, Response, VACATION, reference};
 
 /// The capabilities that are known here.
-pub const CAPABILITIES: &[&str] = &[CORE, MAIL, VACATION, ADMIN];
+pub const CAPABILITIES: &[&str] = &[CORE, MAIL, VACATION, QUOTA, ADMIN];
 
 pub(super) type Method = fn(&Context, &Args<'_>) -> Result<Value, MethodError>;
 
@@ -46,6 +46,10 @@ const METHODS: &[(&str, &str, Kind)] = &[
     ("Email/queryChanges", MAIL, Kind::Alone(email::query_changes)),
     ("VacationResponse/get", VACATION, Kind::Alone(vacation::get)),
     ("VacationResponse/set", VACATION, Kind::Alone(vacation::set)),
+    ("Quota/get", QUOTA, Kind::Alone(quota::get)),
+    ("Quota/changes", QUOTA, Kind::Alone(quota::changes)),
+    ("Quota/query", QUOTA, Kind::Alone(quota::query)),
+    ("Quota/queryChanges", QUOTA, Kind::Alone(quota::query_changes)),
 ];
 
 fn find(name: &str) -> Option<(&'static str, Kind)> {

@@ -9,6 +9,7 @@ mod dispatch;
 pub mod email;
 mod jobs;
 mod mailbox;
+mod quota;
 mod standard;
 mod thread;
 mod vacation;

@@ -107,8 +107,9 @@ fn a_vacation_is_set_by_patch_and_read_back() {
 #[test]
 fn the_standard_response_is_exactly_that_and_the_vendors_has_more() {
     let context = context();
+    let ann = account_of(&context);
     let ask = |name: &str, mut arguments: Value| {
-        arguments["account"] = "ann@example.org".into();
+        arguments["accountId"] = ann.clone().into();
         call(&context, name, &arguments).1
     };
     let names = |object: &Value| object.as_object().unwrap().keys().cloned().collect::<std::collections::BTreeSet<_>>();
@@ -154,7 +155,7 @@ fn the_standard_response_is_exactly_that_and_the_vendors_has_more() {
         (json!({"variants": [{"textBody": "for nobody"}]}), "variants"),
         (json!({"variants": [{"language": "de"}, {"language": "DE"}]}), "variants"),
         (json!({"variants": [{"language": "de", "colour": "red"}]}), "variants"),
-        (json!({"began": "2026-11-21T09:00:00Z"}), "began"),
+        (json!({"began": "2026-11-22T09:00:00Z"}), "began"),
         (json!({"from": {"email": "x"}}), "from"),
     ] {
         let refused = &set(patch.clone())["notUpdated"]["singleton"];
@@ -291,15 +292,45 @@ fn errors_of_methods() {
     assert_eq!(error(&context, "Account/add", &json!({"address": "ann@example.org"})), "conflict");
     assert_eq!(error(&context, "Account/add", &json!({"address": "x y"})), "invalidArguments");
     assert_eq!(error(&context, "Queue/remove", &json!({"account": "ann@example.org", "id": "q0"})), "notFound");
-    let stale = json!({"account": "ann@example.org", "ifInState": "0-0", "update": {"singleton": {"isEnabled": true}}});
+    let ann = account_of(&context);
+    let stale = json!({"accountId": ann, "ifInState": "0-0", "update": {"singleton": {"isEnabled": true}}});
     assert_eq!(error(&context, "VacationResponse/set", &stale), "stateMismatch");
-    let (_, now) = call(&context, "VacationResponse/get", &json!({"account": "ann@example.org"}));
+    let (_, now) = call(&context, "VacationResponse/get", &json!({"accountId": ann}));
     assert_eq!(now["list"][0]["isEnabled"], false);
     // A method whose capability the request does not use is not known.
     let request = json!({"using": ["urn:ietf:params:jmap:core"], "methodCalls": [["Store/check", {}, "0"]]});
     let request = parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
     assert_eq!(run(&context, request).json()["methodResponses"][0][1]["type"], "unknownMethod");
     assert_eq!(call(&context, "Mail/list", &json!({"account": "ann@example.org"})).1["list"], json!([]));
+}
+
+#[test]
+fn a_creation_id_stands_for_what_an_earlier_call_made() {
+    let context = context();
+    let ann = account_of(&context);
+    let ask = |calls: Value, known: Value| {
+        let request = json!({"using": CAPABILITIES, "methodCalls": calls, "createdIds": known});
+        run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).json()
+    };
+    let made = ask(
+        json!([
+            ["Mailbox/set", {"accountId": ann, "create": {"a": {"name": "A"}}}, "0"],
+            ["Mailbox/set", {"accountId": ann, "create": {"b": {"name": "B", "parentId": "#a"}}}, "1"],
+            ["Mailbox/get", {"accountId": ann, "ids": ["#a", "#none", "#b"], "properties": ["parentId"]}, "2"],
+            ["Mailbox/set", {"accountId": ann, "update": {"#b": {"name": "C"}}, "destroy": ["#none"]}, "3"],
+        ]),
+        json!({}),
+    );
+    let (a, b) = (made["createdIds"]["a"].clone(), made["createdIds"]["b"].clone());
+    assert_eq!(made["methodResponses"][2][1]["list"], json!([{"id": a, "parentId": null}, {"id": b, "parentId": a}]));
+    assert_eq!(made["methodResponses"][2][1]["notFound"], json!(["#none"]));
+    assert_eq!(made["methodResponses"][3][1]["updated"], json!({b.as_str().unwrap(): null}));
+    assert_eq!(made["methodResponses"][3][1]["notDestroyed"], json!({"#none": {"type": "notFound"}}));
+    // What the client says of an earlier request counts, and comes back with what is new.
+    let known = json!({"x": a});
+    let gone = ask(json!([["Mailbox/set", {"accountId": ann, "destroy": ["#x", b, "#x"]}, "0"]]), known.clone());
+    assert_eq!(gone["methodResponses"][0][1]["destroyed"], json!([b, a]));
+    assert_eq!(gone["createdIds"], known);
 }
 
 #[test]

@@ -3,111 +3,104 @@
 
 mod properties;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::context::{Args, Context, fail};
-use crate::model::{DataType, ModSeq, VacationResponse};
-use crate::wire::jmap::{MethodError, SetError};
+use super::context::{Account, Args, Context, fail};
+use super::standard::{Get, Set, Stand, newest};
+use crate::model::{DataType, VacationResponse};
+use crate::wire::jmap::{MethodError, Patch, SetError};
 use properties::{ALL, STANDARD};
 
 const ID: &str = "singleton";
 
-fn state(context: &Context, modseq: ModSeq) -> String {
-    format!("{:x}-{:x}", context.store.epoch(), modseq.0)
-}
-
 /// VacationResponse/get.
 pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    get_of(context, arguments, &STANDARD)
+    get_of(context, &context.open(arguments)?, arguments, &STANDARD)
 }
 
 /// VacationResponse/set.
 pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    set_of(context, arguments, &STANDARD)
+    set_of(context, &context.open(arguments)?, arguments, &STANDARD)
 }
 
 /// Vacation/get.
 pub(super) fn get_whole(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    get_of(context, arguments, &ALL)
+    get_of(context, &named(context, arguments)?, arguments, &ALL)
 }
 
 /// Vacation/set.
 pub(super) fn set_whole(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    set_of(context, arguments, &ALL)
+    set_of(context, &named(context, arguments)?, arguments, &ALL)
 }
 
-fn get_of(context: &Context, arguments: &Args<'_>, known: &[&str]) -> Result<Value, MethodError> {
-    let (account, _) = context.account(arguments)?;
-    let wanted = arguments.get("properties").map(|_| arguments.texts("properties")).transpose()?;
-    if let Some(unknown) = wanted.iter().flatten().find(|name| !known.contains(&name.as_str())) {
-        return Err(MethodError::InvalidArguments(format!("{unknown} is no property")));
-    }
-    let ids = arguments.get("ids").map(|_| arguments.texts("ids")).transpose()?;
+/// The account, by whatever names one to the command line.
+fn named(context: &Context, arguments: &Args<'_>) -> Result<Account, MethodError> {
+    let (id, row) = context.account(arguments)?;
+    Ok(Account { id, row, read_only: false })
+}
+
+fn get_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&str]) -> Result<Value, MethodError> {
+    let get = Get::of(arguments, known)?;
     let view = context.store.view();
-    let response = view.vacation(account).map_err(|error| fail(&error))?;
-    let modseq = view.state(account, DataType::VacationResponse).map_err(|error| fail(&error))?;
+    let state = newest(&context.store, &view, account.id, DataType::VacationResponse)?;
+    let response = view.vacation(account.id).map_err(|error| fail(&error))?;
     let mut object = properties::object(&response, ID);
     object.retain(|name, _| known.contains(&name.as_str()));
-    if let Some(wanted) = wanted {
-        object.retain(|name, _| name == "id" || wanted.contains(name));
-    }
-    let asked = ids.as_ref().is_none_or(|ids| ids.iter().any(|id| id == ID));
-    let missing: Vec<String> = ids.into_iter().flatten().filter(|id| id != ID).collect();
-    Ok(json!({
-        "accountId": account.to_string(), "state": state(context, modseq),
-        "list": if asked { vec![Value::Object(object)] } else { Vec::new() }, "notFound": missing,
-    }))
+    get.answer(account.id, &state, || vec![ID.to_owned()], |id| Ok((id == ID).then(|| object.clone())))
 }
 
-fn set_of(context: &Context, arguments: &Args<'_>, known: &[&str]) -> Result<Value, MethodError> {
-    let (account, _) = context.account(arguments)?;
-    let wanted = arguments.maybe_text("ifInState")?;
-    let objects = |key: &str| arguments.get(key).and_then(Value::as_object).cloned().unwrap_or_default();
-    let refuse = |ids: Vec<String>| {
-        let refused = ids.into_iter().map(|id| (id, SetError::Singleton.object()));
-        refused.collect::<Map<String, Value>>()
-    };
-    let (mut updated, mut not_updated) = (Map::new(), Map::new());
+fn set_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&str]) -> Result<Value, MethodError> {
+    let set = Set::read(account, arguments)?;
     // What it was is read in the commit that changes it: of two who set at once neither loses what the other set.
-    let done = context.store.commit(account, |txn| {
-        let old = txn.state().state(DataType::VacationResponse);
-        if wanted.as_ref().is_some_and(|wanted| *wanted != state(context, old)) {
+    let committed = context.store.commit(account.id, |txn| {
+        let before = txn.state().state(DataType::VacationResponse);
+        if !set.is_in_state(context, before) {
             return Ok(None);
         }
-        let mut response = txn.view().vacation(account)?;
-        for (id, patch) in objects("update") {
-            let patched = if id == ID { patched(&response, &patch, known) } else { Err(SetError::NotFound) };
+        let (mut done, mut stand) = (set.done.clone(), Stand::new(before));
+        for (name, _) in &set.create {
+            done.not_created(name, &SetError::Singleton);
+        }
+        for id in &set.destroy {
+            done.not_destroyed(id, &if id == ID { SetError::Singleton } else { SetError::NotFound });
+        }
+        let mut response = txn.view().vacation(account.id)?;
+        for (id, patch) in &set.update {
+            let patched = if id == ID { patched(&response, patch, known) } else { Err(SetError::NotFound) };
             match patched {
                 Ok(new) => {
                     response = new;
-                    updated.insert(id, Value::Null);
+                    done.updated(id, Map::new());
                 }
-                Err(error) => drop(not_updated.insert(id, error.object())),
+                Err(error) => done.not_updated(id, &error),
             }
         }
         txn.set_vacation(&response)?;
-        Ok(Some((old, txn.state().state(DataType::VacationResponse))))
+        stand.after(txn.state().state(DataType::VacationResponse), true);
+        Ok(Some((done, stand)))
     });
-    let (states, ticket) = done.map_err(|error| fail(&error))?;
+    let (result, ticket) = committed.map_err(|error| fail(&error))?;
     ticket.wait_blocking().map_err(|error| fail(&error))?;
-    let (old, new) = states.ok_or(MethodError::StateMismatch)?;
-    Ok(json!({
-        "accountId": account.to_string(), "oldState": state(context, old), "newState": state(context, new),
-        "updated": updated, "notUpdated": not_updated, "created": null, "destroyed": null,
-        "notCreated": refuse(objects("create").keys().cloned().collect()),
-        "notDestroyed": refuse(arguments.texts("destroy")?),
-    }))
+    let (done, stand) = result.ok_or(MethodError::StateMismatch)?;
+    Ok(done.answer(context, account, stand))
 }
 
 fn patched(old: &VacationResponse, patch: &Value, known: &[&str]) -> Result<VacationResponse, SetError> {
-    let patch = patch.as_object().ok_or_else(|| SetError::InvalidPatch("a patch is an object".into()))?;
+    let patch = Patch::read(patch)?;
+    let before = properties::object(old, ID);
+    let mut wished = before.clone();
+    patch.apply(&mut wished)?;
     let mut response = old.clone();
-    for (property, value) in patch {
-        let refused = |description: String| SetError::InvalidProperties(vec![property.clone()], description);
-        if !known.contains(&property.as_str()) {
+    for property in patch.properties() {
+        let refused = |description: String| SetError::property(property, description);
+        if !known.contains(&property) {
             return Err(refused(properties::UNKNOWN.into()));
         }
-        properties::apply(&mut response, property, value, ID).map_err(refused)?;
+        let value = wished.get(property).unwrap_or(&Value::Null);
+        // What the server says may be said again (RFC 8620 §5.3).
+        if before.get(property) != Some(value) {
+            properties::apply(&mut response, property, value).map_err(refused)?;
+        }
     }
     if let (Some(from), Some(to)) = (response.from_date, response.to_date)
         && from >= to

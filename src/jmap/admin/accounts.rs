@@ -22,6 +22,12 @@ pub(super) fn add(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
         detail_files: arguments.flag("detailFiles")?,
         unix_user: arguments.maybe_text("unixUser")?,
         aliases: aliases?,
+        all_mailboxes: match arguments.maybe_text("mailboxes")?.as_deref() {
+            None => None,
+            Some("roles") => Some(true),
+            Some("inbox") => Some(false),
+            Some(_) => return Err(MethodError::InvalidArguments("mailboxes: roles or inbox is wanted".into())),
+        },
     };
     let id = context.directory.add(&new).map_err(|error| fail(&error))?;
     one(context, id)

@@ -3,7 +3,7 @@
 //!
 //! | method | arguments | result |
 //! |---|---|---|
-//! | Account/add | address, name, displayName, aliases, zone, quotaOctets, quotaEmails, unixUser, detailFiles | an account |
+//! | Account/add | address, name, displayName, aliases, zone, quotaOctets, quotaEmails, unixUser, detailFiles, mailboxes (`roles` or `inbox`: what it begins with) | an account |
 //! | Account/list | | list of accounts |
 //! | Account/get * | account | id, name, address, addresses, catchAlls (`@domain`), displayName, active, zone, quota, use, unixUser, detailFiles |
 //! | Account/set | account, and any of displayName, active, zone, quotaOctets, quotaEmails, unixUser, detailFiles | an account |

@@ -92,14 +92,8 @@ fn texts(all: &[impl ToString]) -> Vec<String> {
 }
 
 /// Sets one property.
-pub(super) fn apply(
-    response: &mut VacationResponse,
-    property: &str,
-    value: &Value,
-    own_id: &str,
-) -> Result<(), String> {
+pub(super) fn apply(response: &mut VacationResponse, property: &str, value: &Value) -> Result<(), String> {
     match property {
-        "id" if value == own_id => {}
         "isEnabled" => response.enabled = flag(value)?,
         "fromDate" => response.from_date = instant(value)?,
         "toDate" => response.to_date = instant(value)?,

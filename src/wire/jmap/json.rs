@@ -170,6 +170,7 @@ mod tests {
 
     use super::*;
 
+    /// RFC 7493 §2.
     #[test]
     fn only_i_json_is_read() {
         for (text, wanted) in [

@@ -21,6 +21,8 @@ pub const MAIL: &str = "urn:ietf:params:jmap:mail";
 pub const SUBMISSION: &str = "urn:ietf:params:jmap:submission";
 /// Vacation responses (RFC 8621 §1.3.3).
 pub const VACATION: &str = "urn:ietf:params:jmap:vacationresponse";
+/// Quotas (RFC 9425 §2).
+pub const QUOTA: &str = "urn:ietf:params:jmap:quota";
 /// What the command line and administrators use: accounts, queue, decisions, store.
 pub const ADMIN: &str = "urn:restante:jmap:admin";
 
