@@ -228,6 +228,7 @@ impl Config {
             threads: self.upkeep.threads.0,
             messages: self.upkeep.messages.0,
             uploads: self.upkeep.uploads.0,
+            submissions: self.queue.submissions.0,
             every: self.upkeep.every.0,
         }
     }

@@ -12,8 +12,9 @@ use super::*;
 use crate::account::{NewAccount, Settings as Addresses};
 use crate::model::clock::Fixed;
 use crate::model::{
-    Address, BlobHash, Circle, Clock as _, Days, Except, Listing, MailboxUid, Recall, Shape, ToldKey, UtcMillis,
-    VacationResponse, Variant, View,
+    ActionId, Address, BlobHash, Circle, Clock as _, Days, Delivered, DeliveryStatus, EmailAddress, EmailSubmission,
+    EnvelopeAddress, Except, Listing, MailboxUid, PushKeys, PushSubscription, Recall, SenderIdentity, Shape,
+    SubmissionRecipient, ToldKey, UndoStatus, UtcMillis, VacationResponse, Variant, View,
 };
 use crate::store::engine::memory::Memory;
 use crate::store::engine::{Batch, Engine, Put, Table};
@@ -141,6 +142,47 @@ fn script(engine: Arc<Memory>) {
             txn.keep(MailboxUid(1), View::Unseen, 99)?;
             txn.update_mailbox(MailboxUid(1), |row| drop(row.attributes.insert("color".into(), "#1e90ff".into())))?;
             txn.subscribe(MailboxUid(1), bob, true)?;
+            txn.keep_identities(&[address("ann@example.org")], "Ann Lee")?;
+            let identity = txn.create_object(&SenderIdentity {
+                name: "Ann".into(),
+                email: "*@example.org".into(),
+                reply_to: Some(vec![EmailAddress { name: None, email: "lee@example.org".into() }]),
+                text_signature: "-- \r\nAnn".into(),
+                ..SenderIdentity::default()
+            })?;
+            let parameters = Some([("NOTIFY".to_owned(), Some("NEVER".to_owned())), ("X".to_owned(), None)].into());
+            txn.create_object(&EmailSubmission {
+                identity,
+                email: emails[1].0,
+                thread: emails[1].1.thread,
+                mail_from: EnvelopeAddress { email: "ann@example.org".into(), parameters: None },
+                rcpt_to: vec![SubmissionRecipient {
+                    path: EnvelopeAddress { email: "eve@example.net".into(), parameters },
+                    status: DeliveryStatus {
+                        smtp_reply: "250 2.0.0 Ok".into(),
+                        delivered: Delivered::Unknown,
+                        displayed: false,
+                    },
+                }],
+                send_at: START,
+                undo: UndoStatus::Final,
+                ended: Some(START),
+                action: Some(ActionId(9)),
+                dsn: vec![emails[2].0],
+                mdn: Vec::new(),
+            })?;
+            txn.create_object(&PushSubscription {
+                device_client_id: "a device".into(),
+                url: "https://push.example.net/1".into(),
+                keys: Some(PushKeys { p256dh: vec![4; 65], auth: vec![1; 16] }),
+                code: "0123".into(),
+                is_verified: true,
+                expires: START.after(Duration::from_secs(604_800)),
+                types: Some(vec!["Email".into()]),
+                credential: Some("phone".into()),
+            })?;
+            let short_lived = txn.create_object(&SenderIdentity::default())?;
+            txn.destroy_object::<SenderIdentity>(short_lived)?;
             txn.put_upload(bob, &BlobHash(*blake3::hash(b"uploaded").as_bytes()), b"uploaded", "text/plain", 99)?;
             txn.destroy_email(emails[3].0)
         })
@@ -199,6 +241,10 @@ fn a_store_of_format_1_is_read_and_written_on() {
     let response = view.vacation(ann).unwrap();
     assert_eq!((response.except.len(), response.variants.len(), response.days.len()), (1, 1, 2));
     assert_eq!(view.outbox(ann).unwrap().len(), 1);
+    assert_eq!(view.objects::<SenderIdentity>(ann).unwrap().len(), 2);
+    let sent = view.objects::<EmailSubmission>(ann).unwrap().remove(0).1;
+    assert_eq!((sent.undo, sent.rcpt_to[0].status.delivered), (UndoStatus::Final, Delivered::Unknown));
+    assert_eq!(view.objects::<PushSubscription>(ann).unwrap()[0].1.keys.as_ref().unwrap().auth, [1; 16]);
     drop(view);
     let directory = Directory::new(store.clone(), Addresses::default());
     assert!(directory.resolve(&Address::parse("whoever@example.net").unwrap()).unwrap().unwrap().row.active);

@@ -4,8 +4,9 @@ use std::fmt::Debug;
 
 use super::{Choices, bounded};
 use crate::model::{
-    AccountId, AccountRow, Action, ActionId, AddressRow, BlobHash, Decision, EmailId, EmailMetadata, Listing, Mailbox,
-    MailboxUid, MessageRows, ModSeq, Shape, ThreadId, ThreadKey, Token, ToldKey, UtcMillis, VacationResponse, View,
+    AccountId, AccountRow, Action, ActionId, AddressRow, BlobHash, Decision, EmailId, EmailMetadata, EmailSubmission,
+    Listing, Mailbox, MailboxUid, MessageRows, ModSeq, ObjectId, ObjectKind, PushSubscription, SenderIdentity, Shape,
+    ThreadId, ThreadKey, Token, ToldKey, UtcMillis, VacationResponse, View,
 };
 use crate::store::engine::Table;
 use crate::store::row::block::{Blocks, Posting, read_block};
@@ -30,6 +31,9 @@ pub fn row(data: &[u8]) {
     again::<row::Noted>(data);
     again::<row::Sweep>(data);
     again::<row::Upload>(data);
+    again::<row::Stored<SenderIdentity>>(data);
+    again::<row::Stored<EmailSubmission>>(data);
+    again::<row::Stored<PushSubscription>>(data);
     again::<Folds>(data);
     let _read = (decoded(row::decode_message(b"key", data)), decoded(row::decode_wake(b"key", data)));
     if let Some(id) = decoded(row::decode_same(b"key", data)) {
@@ -202,6 +206,8 @@ impl Keys {
             (then_hash(&[t]), key::blob_purge(at, &BlobHash(self.hash))),
             (vec![a, t], key::history(account, at)),
             (vec![a, v], key::sweep(account, self.view as u8)),
+            (vec![a, 1, n], key::object(account, ObjectKind::Identity, ObjectId(n))),
+            (vec![a, 2, n], key::object_by_modseq(account, ObjectKind::EmailSubmission, ModSeq(n))),
             (then_hash(&[a, u]), key::upload(account, AccountId(self.uid), &BlobHash(self.hash))),
             (
                 [then_hash(&[]), vec![a, u]].concat(),

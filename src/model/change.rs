@@ -21,11 +21,15 @@ pub enum DataType {
     Account = 6,
     /// Queued actions.
     Outbox = 7,
+    /// RFC 8621 §6.
+    Identity = 8,
+    /// RFC 8621 §7.
+    EmailSubmission = 9,
 }
 
 impl DataType {
     /// All of them, in stored order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Email,
         Self::EmailDelivery,
         Self::Thread,
@@ -34,6 +38,8 @@ impl DataType {
         Self::VacationResponse,
         Self::Account,
         Self::Outbox,
+        Self::Identity,
+        Self::EmailSubmission,
     ];
 }
 

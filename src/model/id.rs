@@ -123,6 +123,10 @@ number_id!(
     /// A queued action of an account's outbox, in order of making.
     ActionId, u64, 'q'
 );
+number_id!(
+    /// A small object of an account: the change number that made it.
+    ObjectId, u64, 'i'
+);
 hash_id!(
     /// BLAKE3 of a message exactly as received (or of an upload).
     BlobHash, 'b'

@@ -76,6 +76,18 @@ pub const UPLOADED_OCTETS: u64 = 4 * MESSAGE_OCTETS;
 pub const UPLOADS: usize = 1000;
 /// Octets of an upload's media type (RFC 6838 §4.2).
 pub const MEDIA_TYPE_OCTETS: usize = 255;
+/// Identities of an account (RFC 8621 §6).
+pub const IDENTITIES: usize = 250;
+/// How many of them it has by itself, for its addresses.
+pub const GIVEN_IDENTITIES: usize = 100;
+/// Submissions of an account that are still remembered (RFC 8621 §7).
+pub const SUBMISSIONS: usize = 5000;
+/// How long a submission is remembered after it was settled.
+pub const SUBMISSIONS_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Push subscriptions of a user (RFC 8620 §7.2).
+pub const PUSH_SUBSCRIPTIONS: usize = 32;
+/// Octets of an identity, a submission or a push subscription, as they are stored.
+pub const OBJECT_OCTETS: usize = 256 * 1024;
 /// Upkeep goes round so often.
 pub const UPKEEP_EVERY: Duration = Duration::from_secs(3600);
 /// How long a reply may wait before it is dropped as stale.

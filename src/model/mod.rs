@@ -21,7 +21,11 @@ pub mod limits;
 pub mod listing;
 pub mod live;
 pub mod mailbox;
+pub mod object;
+pub mod push;
 pub mod secret;
+pub mod sender;
+pub mod submission;
 pub mod vacation;
 
 pub use absence::{Absence, Audience, BadDays, Circle, Days, Recall, Variant};
@@ -36,10 +40,14 @@ pub use email::{
     EmailAddress, EmailContent, EmailMetadata, MessageRows, PartOffsets, Positions, SentAt, Token, Tokens, Word,
 };
 pub use envelope::{Body, Client, Envelope, Notify, OriginalRecipient, Recipient, Ret};
-pub use id::{AccountId, ActionId, BlobHash, EmailId, MailboxUid, ModSeq, ThreadId, ThreadKey, ToldKey};
+pub use id::{AccountId, ActionId, BlobHash, EmailId, MailboxUid, ModSeq, ObjectId, ThreadId, ThreadKey, ToldKey};
 pub use identity::Identity;
 pub use listing::{Kept, Listing, Shape, Stage, Tally, View};
 pub use live::Live;
 pub use mailbox::{Counts, Mailbox, Role};
+pub use object::ObjectKind;
+pub use push::{PushKeys, PushSubscription};
 pub use secret::Secrets;
+pub use sender::SenderIdentity;
+pub use submission::{Delivered, DeliveryStatus, EmailSubmission, EnvelopeAddress, SubmissionRecipient, UndoStatus};
 pub use vacation::{Except, VacationResponse};

@@ -42,6 +42,8 @@
 //! sweeps               account:4 what:1
 //! uploads              account:4 user:4 hash:32
 //! upload_blobs         hash:32 account:4 user:4
+//! objects              account:4 kind:1 object:8
+//! object_by_modseq     account:4 kind:1 modseq:8
 //!
 //! listing = mailbox:4 view:1 shape:1
 //! token   = 1 hash:4 | 2 text (a NUL in it is 0 255) 0 1
@@ -50,8 +52,8 @@
 
 use super::error::{Error, hex};
 use crate::model::{
-    AccountId, ActionId, BlobHash, EmailId, Listing, MailboxUid, ModSeq, ThreadId, ThreadKey, Token, ToldKey,
-    UtcMillis, View,
+    AccountId, ActionId, BlobHash, EmailId, Listing, MailboxUid, ModSeq, ObjectId, ObjectKind, ThreadId, ThreadKey,
+    Token, ToldKey, UtcMillis, View,
 };
 
 /// A key under construction.
@@ -418,6 +420,24 @@ pub fn upload(account: AccountId, user: AccountId, hash: &BlobHash) -> Vec<u8> {
 #[must_use]
 pub fn upload_blob(hash: &BlobHash, account: AccountId, user: AccountId) -> Vec<u8> {
     Key(hash.0.to_vec()).u32(account.0).u32(user.0).0
+}
+
+/// Prefix of the objects of a kind, in both of their tables.
+#[must_use]
+pub fn objects(account: AccountId, kind: ObjectKind) -> Vec<u8> {
+    Key::of(account).u8(kind as u8).0
+}
+
+/// `objects`.
+#[must_use]
+pub fn object(account: AccountId, kind: ObjectKind, id: ObjectId) -> Vec<u8> {
+    Key(objects(account, kind)).u64(id.0).0
+}
+
+/// `object_by_modseq`.
+#[must_use]
+pub fn object_by_modseq(account: AccountId, kind: ObjectKind, modseq: ModSeq) -> Vec<u8> {
+    Key(objects(account, kind)).u64(modseq.0).0
 }
 
 /// Reads numbers back out of a key, from its end: those of fixed width that end it.

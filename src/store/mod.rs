@@ -35,7 +35,7 @@ pub use read::{
 };
 pub use row::block::Posting;
 pub use row::fold::{Fold, Folds};
-pub use row::{Delivery, Digest, EncodedMessage, QueueMark, State, Thread, Told, Upload, domain_digest};
+pub use row::{Delivery, Digest, EncodedMessage, Object, QueueMark, State, Thread, Told, Upload, domain_digest};
 
 use crate::model::{AccountId, Change, Clock, EmailId, Secrets, ThreadId};
 use commit::Committer;

@@ -45,6 +45,8 @@ pub struct Settings {
     pub messages: Duration,
     /// How long an upload is kept that nothing was made of.
     pub uploads: Duration,
+    /// How long a submission is remembered after it was settled.
+    pub submissions: Duration,
     /// A round begins so long after the last one began.
     pub every: Duration,
 }
@@ -59,6 +61,7 @@ impl Default for Settings {
             threads: limits::THREAD_REFS_KEPT,
             messages: limits::LOOSE_MESSAGES_KEPT,
             uploads: limits::UPLOADS_KEPT,
+            submissions: limits::SUBMISSIONS_KEPT,
             every: limits::UPKEEP_EVERY,
         }
     }

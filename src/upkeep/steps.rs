@@ -8,7 +8,7 @@ use crate::store::{Error, Store, Txn};
 
 /// Of each account, in this order.
 pub(super) const OF_ACCOUNT: &[Task] =
-    &[search, emails, history, mailboxes, lists, begun_lists, deeds, told, thread_refs, uploads];
+    &[search, emails, history, mailboxes, lists, begun_lists, deeds, told, thread_refs, uploads, objects];
 /// Of an account in which somebody waits for it.
 pub(super) const OF_HURRY: &[Task] = &[search, begun_lists];
 /// Of the site.
@@ -110,6 +110,10 @@ fn thread_refs(store: &Store, account: AccountId, settings: &Settings, report: &
 
 fn uploads(store: &Store, account: AccountId, settings: &Settings, _: &mut Report) -> Result<Step, Error> {
     Ok(worked(false, commit(store, account, |txn| txn.expire_uploads(txn.now().before(settings.uploads), ROWS))?))
+}
+
+fn objects(store: &Store, account: AccountId, settings: &Settings, _: &mut Report) -> Result<Step, Error> {
+    Ok(worked(false, commit(store, account, |txn| txn.expire_objects(txn.now().before(settings.submissions), ROWS))?))
 }
 
 /// A message that was put meanwhile undoes the step: it is tried again with the next round.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::model::{EmailId, EmailMetadata, Mailbox, MailboxUid, ThreadId, UtcMillis, View, keyword};
+use crate::model::{DataType, EmailId, EmailMetadata, Mailbox, MailboxUid, ModSeq, ThreadId, UtcMillis, View, keyword};
 use crate::store::row::Thread;
 
 /// An email, as far as lists and counts hang on it.
@@ -64,6 +64,8 @@ pub(super) struct Census {
     pub(super) high: u64,
     /// The highest of emails, threads and mailboxes.
     pub(super) newest: [u64; 3],
+    /// Changes of other types.
+    pub(super) marks: Vec<(DataType, ModSeq)>,
     pub(super) last_thread: u64,
     pub(super) last_action: u64,
     pub(super) told: u64,

@@ -1,17 +1,18 @@
 //! Proves the invariants of the store by recounting everything from scratch; writes nothing.
 //!
-//! 1. Each kept listing holds exactly the emails that match it, collapsed or not: one live list row and one index row that
-//!    point at each other; its total and its ranks equal a recount. 2. `email_by_modseq` has one row for each email, `email_by_thread` one for each live one, and the
-//!    `threads` rows equal a recount. 3. Counts equal a recount. 4. Every live email has content, and a token row or is in exactly
-//!    one fold, and in a deep check those that are made of its message; folds are in order, and every row of them is of one
-//!    that there is. 5. Every live email has its blob and its reference to it; in a deep check each
-//!    blob has the hash that is its key. 6. No change number is above the account's, none stands for two changes. 7. Told rows
-//!    belong to the current generation. 8. Queued actions and wake-ups point at each other; what an
-//!    action sends is there. 9. Quota equals the sum of
-//!    sizes. 10. A tombstone holds what restoring it needs, or nothing; a dead thread's row goes with the email that was its
-//!    last; nothing is kept of emails that are not there. 11. Every message is held by an email, an action or an upload, or is to be looked at by the
-//!    collection. 12. No low mark is above the newest change. 13. Subscriptions are to
-//!    mailboxes that there are. 14. In a deep check, messages lead to their threads by all their ids.
+//! 1. Each kept listing holds exactly the emails that match it, collapsed or not: one live list row and one index
+//!    row that point at each other; its total and its ranks equal a recount. 2. `email_by_modseq` has one row for each
+//!    email, `email_by_thread` one for each live one, and the `threads` rows equal a recount. 3. Counts equal a
+//!    recount. 4. Every live email has content, and a token row or is in exactly one fold, and in a deep check those
+//!    that are made of its message; folds are in order, and every row of them is of one that there is. 5. Every live
+//!    email has its blob and its reference to it; in a deep check each blob has the hash that is its key. 6. No change
+//!    number is above the account's, none stands for two changes. 7. Told rows belong to the current generation. 8.
+//!    Queued actions and wake-ups point at each other; what an action sends is there. 9. Quota equals the sum of
+//!    sizes. 10. A tombstone holds what restoring it needs, or nothing; a dead thread's row goes with the email that
+//!    was its last; nothing is kept of emails that are not there. 11. Every message is held by an email, an action or
+//!    an upload, or is to be looked at by the collection. 12. No low mark is above the newest change. 13.
+//!    Subscriptions are to mailboxes that there are. 14. In a deep check, messages lead to their threads by all their
+//!    ids. 15. `object_by_modseq` has one row for each small object with a state.
 //!
 //! Each table of an account is read once, in key order, beside what should stand there (`rows`); what decides that is the
 //! account's `census`. An account of a million emails takes some 100 MB while it is checked, and nothing afterwards.
@@ -22,6 +23,7 @@ mod deeds;
 mod emails;
 mod lists;
 mod lost;
+mod objects;
 mod outbox;
 mod refs;
 mod remains;
@@ -129,7 +131,7 @@ pub(super) enum Mend {
 }
 
 /// Tables of which clients know by their states.
-pub(super) const HISTORY: [Table; 9] = [
+pub(super) const HISTORY: [Table; 11] = [
     Table::EmailMetadata,
     Table::EmailByModseq,
     Table::EmailByThread,
@@ -139,6 +141,8 @@ pub(super) const HISTORY: [Table; 9] = [
     Table::MailboxThreadIndex,
     Table::Threads,
     Table::ThreadByModseq,
+    Table::Objects,
+    Table::ObjectByModseq,
 ];
 
 /// Hears of each fault.
@@ -300,6 +304,7 @@ pub(super) fn account<'a>(
     checker.subscriptions()?;
     checker.remains()?;
     checker.uploads()?;
+    checker.objects()?;
     checker.state()
 }
 

@@ -134,9 +134,10 @@ impl Checker<'_> {
             kept: census.kept.clone(),
             ..totals.clone()
         };
-        for (data, newest) in [DataType::Email, DataType::Thread, DataType::Mailbox].into_iter().zip(census.newest) {
+        let mail = [DataType::Email, DataType::Thread, DataType::Mailbox].into_iter().zip(census.newest.map(ModSeq));
+        for (data, newest) in mail.chain(census.marks.iter().copied()) {
             if let Some(mark) = wanted.high.get_mut(data as usize) {
-                *mark = (*mark).max(ModSeq(newest));
+                *mark = (*mark).max(newest);
             }
         }
         let marks = wanted.high.iter().chain(&wanted.low).max().copied().unwrap_or_default();

@@ -8,7 +8,7 @@ use crate::store::key::{self, Parts};
 use crate::store::row::Row;
 
 /// The tables whose keys begin with the account, but for its own row and state, which go last.
-const OWNED: [Table; 28] = [
+const OWNED: [Table; 30] = [
     Table::EmailMetadata,
     Table::EmailByModseq,
     Table::EmailByThread,
@@ -37,6 +37,8 @@ const OWNED: [Table; 28] = [
     Table::History,
     Table::Sweeps,
     Table::Uploads,
+    Table::Objects,
+    Table::ObjectByModseq,
 ];
 
 impl Txn<'_> {

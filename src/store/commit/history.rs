@@ -30,7 +30,7 @@ impl Txn<'_> {
     }
 
     /// Deletes up to `most` rows of history that were over at `upto` or before: of listings what left them, with the
-    /// listing's low mark moved to the last that went; then tombstones of mailboxes. Says whether more may be left.
+    /// listing's low mark moved to the last that went; then tombstones of mailboxes and of small objects. Says whether more may be left.
     ///
     /// # Errors
     /// Those of reading.
@@ -39,6 +39,9 @@ impl Txn<'_> {
         let mut rows = self.purge_listings(bound, most)?;
         if rows < most {
             rows += self.purge_mailboxes(bound, most.saturating_sub(rows))?;
+        }
+        if rows < most {
+            rows += self.purge_objects(bound, most.saturating_sub(rows))?;
         }
         if rows < most {
             // All that this note covers is gone: it and those before it are of no use any more.

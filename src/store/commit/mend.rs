@@ -10,9 +10,16 @@ use crate::store::repair::Scope;
 use crate::store::row::{Row, State};
 use crate::store::version;
 
-/// What clients see of mail by states.
-const MAIL: [DataType; 5] =
-    [DataType::Email, DataType::EmailDelivery, DataType::Thread, DataType::Mailbox, DataType::MailboxCounts];
+/// What clients see by states that a repair may have made untrue.
+const SEEN: [DataType; 7] = [
+    DataType::Email,
+    DataType::EmailDelivery,
+    DataType::Thread,
+    DataType::Mailbox,
+    DataType::MailboxCounts,
+    DataType::Identity,
+    DataType::EmailSubmission,
+];
 
 impl Txn<'_> {
     /// Marks the account as one that is being repaired.
@@ -42,7 +49,7 @@ impl Txn<'_> {
     /// Every state that a client may hold is refused from now on.
     pub(in crate::store) fn refuse_states(&mut self) -> Result<(), Error> {
         let now = self.next_modseq();
-        for data in MAIL {
+        for data in SEEN {
             self.touch(data);
             if let Some(low) = self.state.low.get_mut(data as usize) {
                 *low = now;

@@ -15,6 +15,7 @@ mod keep;
 mod listings;
 mod mailboxes;
 mod mend;
+mod objects;
 mod outbox;
 mod purge;
 pub(in crate::store) mod rank;

@@ -118,6 +118,10 @@ tables! {
     Uploads = "uploads",
     /// Which uploads hold which octets.
     UploadBlobs = "upload_blobs",
+    /// Identities, submissions, push subscriptions.
+    Objects = "objects",
+    /// Those with a state, by their last change.
+    ObjectByModseq = "object_by_modseq",
 }
 
 /// One row of a batch: set (`Some`) or deleted (`None`).

@@ -64,7 +64,7 @@ impl View<'_> {
         since: Since,
         most: usize,
     ) -> Result<Option<Changes<EmailId>>, Error> {
-        self.changes(account, (DataType::Email, Table::EmailByModseq), since, most, |number| {
+        self.changes(account, (DataType::Email, Table::EmailByModseq, &key::account(account)), since, most, |number| {
             let row = self.row::<EmailMetadata>(&key::email(account, EmailId(number)))?;
             Ok(row.map(|email| (EmailId(number), email.created, email.deleted.is_some())))
         })
@@ -80,16 +80,23 @@ impl View<'_> {
         since: Since,
         most: usize,
     ) -> Result<Option<Changes<ThreadId>>, Error> {
-        self.changes(account, (DataType::Thread, Table::ThreadByModseq), since, most, |number| {
-            let row = self.row::<Thread>(&key::thread(account, ThreadId(number)))?;
-            Ok(row.map(|thread| (ThreadId(number), thread.created, thread.deleted)))
-        })
+        self.changes(
+            account,
+            (DataType::Thread, Table::ThreadByModseq, &key::account(account)),
+            since,
+            most,
+            |number| {
+                let row = self.row::<Thread>(&key::thread(account, ThreadId(number)))?;
+                Ok(row.map(|thread| (ThreadId(number), thread.created, thread.deleted)))
+            },
+        )
     }
 
-    fn changes<Id>(
+    /// The objects under a prefix of a table that is in the order of their last changes.
+    pub(super) fn changes<Id>(
         &self,
         account: AccountId,
-        (data, table): (DataType, Table),
+        (data, table, prefix): (DataType, Table, &[u8]),
         since: Since,
         most: usize,
         object: impl Fn(u64) -> Result<Option<(Id, ModSeq, bool)>, Error>,
@@ -99,7 +106,7 @@ impl View<'_> {
         let mut out =
             Changes { created: Vec::new(), updated: Vec::new(), destroyed: Vec::new(), state: now, more: false };
         let mut mark = since.mark;
-        let (from, end) = (key::by_modseq(account, since.mark.next()), after(&key::account(account)));
+        let (from, end) = ([prefix, &since.mark.next().0.to_be_bytes()].concat(), after(prefix));
         self.keys(table, &from, &end, |key, value| {
             if out.created.len() + out.updated.len() + out.destroyed.len() >= most {
                 out.more = true;

@@ -10,6 +10,7 @@ mod history;
 mod list;
 mod merging;
 mod naming;
+mod objects;
 mod outbox;
 mod postings;
 mod tokens;

@@ -114,6 +114,9 @@ fn life(store: &Store) {
             let now = txn.now();
             let blob = txn.view().email(account, ids[0])?.map(|email| email.blob);
             let action = txn.queue_action(Action { blob, ..action(&bob) }, b"Subject: x\r\n\r\n")?;
+            txn.create_object(&crate::model::SenderIdentity::default())?;
+            txn.create_object(&crate::model::EmailSubmission::default())?;
+            txn.create_object(&crate::model::PushSubscription::default())?;
             txn.put_upload(account, &BlobHash(*blake3::hash(b"uploaded").as_bytes()), b"uploaded", "text/plain", 99)?;
             txn.add_decision(&Decision {
                 at: now,
@@ -298,6 +301,7 @@ fn every_damage_in_every_table_is_named_and_what_is_derived_is_mended() {
                     | Table::BlobFrames
                     | Table::SearchFolds
                     | Table::Uploads
+                    | Table::Objects
             );
             assert!(told_by_others || named.iter().any(|breach| breach.table == table.name()), "{what}");
             assert!(!named.is_empty(), "{what}");

@@ -122,11 +122,11 @@ fn read_target(input: &mut Reader<'_>) -> Result<Target, Bad> {
     })
 }
 
-fn place<T: PartialEq + Copy>(all: &[T], one: T) -> u64 {
+pub(super) fn place<T: PartialEq + Copy>(all: &[T], one: T) -> u64 {
     all.iter().position(|known| *known == one).unwrap_or_default() as u64
 }
 
-fn at_place<T: Copy>(all: &[T], input: &mut Reader<'_>, bad: &'static str) -> Result<T, Bad> {
+pub(super) fn at_place<T: Copy>(all: &[T], input: &mut Reader<'_>, bad: &'static str) -> Result<T, Bad> {
     usize::try_from(input.num()?).ok().and_then(|at| all.get(at)).copied().ok_or(Bad(bad))
 }
 

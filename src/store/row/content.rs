@@ -74,7 +74,7 @@ pub fn decode_tokens(key: &[u8], bytes: &[u8]) -> Result<Tokens, Error> {
     decode_with(Table::EmailTokens, key, bytes, 1, |input, _| read_tokens(input))
 }
 
-fn write_people(out: &mut Writer, people: &[EmailAddress]) {
+pub(super) fn write_people(out: &mut Writer, people: &[EmailAddress]) {
     out.list(people.iter(), write_person);
 }
 
@@ -87,7 +87,7 @@ pub(super) fn read_person(input: &mut Reader<'_>) -> Result<EmailAddress, Bad> {
     Ok(EmailAddress { name: input.option(Reader::text)?, email: input.text()? })
 }
 
-fn read_people(input: &mut Reader<'_>) -> Result<Vec<EmailAddress>, Bad> {
+pub(super) fn read_people(input: &mut Reader<'_>) -> Result<Vec<EmailAddress>, Bad> {
     input.list(read_person)
 }
 

@@ -2,8 +2,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::{
-    Absence, AccountRow, Action, Address, AddressRow, Audience, Circle, Days, Decision, EmailMetadata, Mailbox,
-    MessageRows, PartOffsets, SentAt, UtcMillis, VacationResponse, Variant, Word,
+    Absence, AccountRow, Action, Address, AddressRow, Audience, Circle, Days, Decision, EmailMetadata, EmailSubmission,
+    Mailbox, MessageRows, PartOffsets, PushSubscription, SenderIdentity, SentAt, UtcMillis, VacationResponse, Variant,
+    Word,
 };
 
 fn any_bytes_never_panic<R: Row>(bytes: &[u8]) {
@@ -37,6 +38,9 @@ proptest! {
         any_bytes_never_panic::<Decision>(&bytes);
         any_bytes_never_panic::<Action>(&bytes);
         any_bytes_never_panic::<Upload>(&bytes);
+        any_bytes_never_panic::<Stored<SenderIdentity>>(&bytes);
+        any_bytes_never_panic::<Stored<EmailSubmission>>(&bytes);
+        any_bytes_never_panic::<Stored<PushSubscription>>(&bytes);
         drop(decode_content(b"key", &bytes));
         drop(decode_tokens(b"key", &bytes));
         drop(Blob::decode(b"key", &bytes));

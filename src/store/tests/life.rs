@@ -91,6 +91,7 @@ impl Bed {
         while self.done(|txn| txn.expire_deeds(2))? {}
         while self.done(|txn| txn.expire_told(upto, 2))? {}
         while self.done(|txn| txn.expire_uploads(upto, 2))? {}
+        while self.done(|txn| txn.expire_objects(upto, 2))? {}
         while self.done(|txn| txn.sweep_thread_refs(upto, MS, 2))?.1 {}
         while self.on(AccountId::SITE, |txn| txn.collect_blobs(upto, 2))?.left {}
         while self.on(AccountId::SITE, |txn| txn.sweep_blobs(MS, 2))? {}

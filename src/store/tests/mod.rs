@@ -18,6 +18,7 @@ mod expiry;
 mod life;
 mod listings;
 mod mailboxes;
+mod objects;
 #[cfg(feature = "rocksdb")]
 mod torn;
 mod uploads;
@@ -165,6 +166,7 @@ fn the_checker_sees_a_row_that_is_missing_in_each_derived_table() {
         Table::OutboxSame,
         Table::OutboxBlobs,
         Table::UploadBlobs,
+        Table::ObjectByModseq,
         Table::ToldByTime,
         Table::DeliveryByTime,
     ] {
@@ -176,6 +178,7 @@ fn the_checker_sees_a_row_that_is_missing_in_each_derived_table() {
             let blob = Some(txn.view().emails(ACCOUNT, None, 1)?[0].1.blob);
             txn.queue_action(Action { same, blob, ..action() }, b"Subject: x\r\n\r\n")?;
             txn.remember_told(&ToldKey([1; 32]), &Address::from_parts("bob", "example.net"), &Recall::of(0))?;
+            txn.create_object(&crate::model::SenderIdentity::default())?;
             txn.put_upload(ACCOUNT, &BlobHash(*blake3::hash(b"x").as_bytes()), b"x", "text/plain", 9)?;
             txn.remember_delivery(&[7; 32], None, &[])
         });

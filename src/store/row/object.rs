@@ -1,0 +1,212 @@
+//! Small objects: one row each, with the changes that made and last changed it; of one that was destroyed these alone.
+
+use std::collections::BTreeMap;
+
+use super::action::{at_place, place};
+use super::content::{read_people, write_people};
+use super::{Bad, Reader, Row, Writer};
+use crate::model::{
+    ActionId, Delivered, DeliveryStatus, EmailId, EmailSubmission, EnvelopeAddress, ModSeq, ObjectId, ObjectKind,
+    PushKeys, PushSubscription, SenderIdentity, SubmissionRecipient, ThreadId, UndoStatus, UtcMillis, limits,
+};
+use crate::store::engine::Table;
+use crate::store::error::Error;
+
+/// What an object of a kind holds.
+pub trait Object: Clone + PartialEq {
+    /// Which kind.
+    const KIND: ObjectKind;
+    /// How many an account may have.
+    const MOST: usize;
+
+    /// Writes the fields.
+    fn write(&self, out: &mut Writer);
+
+    /// Reads the fields.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes.
+    fn read(input: &mut Reader<'_>) -> Result<Self, Bad>;
+}
+
+/// `objects`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored<T> {
+    /// The change that made it.
+    pub created: ModSeq,
+    /// The last change of it.
+    pub updated: ModSeq,
+    /// What it holds; nothing once it is destroyed.
+    pub object: Option<T>,
+}
+
+impl<T: Object> Row for Stored<T> {
+    const TABLE: Table = Table::Objects;
+
+    fn write(&self, out: &mut Writer) {
+        out.bool(self.object.is_some());
+        out.num(self.created.0);
+        out.num(self.updated.0);
+        if let Some(object) = &self.object {
+            object.write(out);
+        }
+    }
+
+    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+        let is_live = input.bool()?;
+        let (created, updated) = (ModSeq(input.num()?), ModSeq(input.num()?));
+        let object = if is_live { Some(T::read(input)?) } else { None };
+        Ok(Self { created, updated, object })
+    }
+}
+
+/// Whether a row is of an object that is not destroyed, without reading what it holds.
+#[must_use]
+pub fn is_live_object(row: &[u8]) -> bool {
+    row.get(1) == Some(&1)
+}
+
+/// The changes that made and last changed an object, when its whole row can be read.
+///
+/// # Errors
+/// `Corrupt`.
+pub fn object_marks(kind: ObjectKind, key: &[u8], row: &[u8]) -> Result<Stored<()>, Error> {
+    fn marks<T: Object>(key: &[u8], row: &[u8]) -> Result<Stored<()>, Error> {
+        let Stored { created, updated, object } = Stored::<T>::decode(key, row)?;
+        Ok(Stored { created, updated, object: object.map(drop) })
+    }
+    match kind {
+        ObjectKind::Identity => marks::<SenderIdentity>(key, row),
+        ObjectKind::EmailSubmission => marks::<EmailSubmission>(key, row),
+        ObjectKind::PushSubscription => marks::<PushSubscription>(key, row),
+    }
+}
+
+impl Object for SenderIdentity {
+    const KIND: ObjectKind = ObjectKind::Identity;
+    const MOST: usize = limits::IDENTITIES;
+
+    fn write(&self, out: &mut Writer) {
+        out.text(&self.name);
+        out.text(&self.email);
+        for people in [&self.reply_to, &self.bcc] {
+            out.option(people.as_ref(), |out, people| write_people(out, people));
+        }
+        out.text(&self.text_signature);
+        out.text(&self.html_signature);
+        out.maybe_text(self.given.as_ref());
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Bad> {
+        Ok(Self {
+            name: input.text()?,
+            email: input.text()?,
+            reply_to: input.option(read_people)?,
+            bcc: input.option(read_people)?,
+            text_signature: input.text()?,
+            html_signature: input.text()?,
+            given: input.option(Reader::text)?,
+        })
+    }
+}
+
+fn write_path(out: &mut Writer, path: &EnvelopeAddress) {
+    out.text(&path.email);
+    out.option(path.parameters.as_ref(), |out, parameters| {
+        out.list(parameters.iter(), |out, (name, value)| {
+            out.text(name);
+            out.maybe_text(value.as_ref());
+        });
+    });
+}
+
+fn read_path(input: &mut Reader<'_>) -> Result<EnvelopeAddress, Bad> {
+    let email = input.text()?;
+    let parameters = input.option(|input| {
+        input.list::<_, BTreeMap<String, Option<String>>>(|input| Ok((input.text()?, input.option(Reader::text)?)))
+    })?;
+    Ok(EnvelopeAddress { email, parameters })
+}
+
+impl Object for EmailSubmission {
+    const KIND: ObjectKind = ObjectKind::EmailSubmission;
+    const MOST: usize = limits::SUBMISSIONS;
+
+    fn write(&self, out: &mut Writer) {
+        out.num(self.identity.0);
+        out.num(self.email.0);
+        out.num(self.thread.0);
+        write_path(out, &self.mail_from);
+        out.list(self.rcpt_to.iter(), |out, to| {
+            write_path(out, &to.path);
+            out.text(&to.status.smtp_reply);
+            out.num(place(&Delivered::ALL, to.status.delivered));
+            out.bool(to.status.displayed);
+        });
+        out.signed(self.send_at.0);
+        out.num(place(&UndoStatus::ALL, self.undo));
+        out.option(self.ended.as_ref(), |out, at| out.signed(at.0));
+        out.option(self.action.as_ref(), |out, id| out.num(id.0));
+        for ids in [&self.dsn, &self.mdn] {
+            out.list(ids.iter(), |out, id| out.num(id.0));
+        }
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Bad> {
+        let ids = |input: &mut Reader<'_>| input.list(|input| Ok(EmailId(input.num()?)));
+        Ok(Self {
+            identity: ObjectId(input.num()?),
+            email: EmailId(input.num()?),
+            thread: ThreadId(input.num()?),
+            mail_from: read_path(input)?,
+            rcpt_to: input.list(|input| {
+                let path = read_path(input)?;
+                let smtp_reply = input.text()?;
+                let delivered = at_place(&Delivered::ALL, input, "unknown word on a delivery")?;
+                Ok(SubmissionRecipient {
+                    path,
+                    status: DeliveryStatus { smtp_reply, delivered, displayed: input.bool()? },
+                })
+            })?,
+            send_at: UtcMillis(input.signed()?),
+            undo: at_place(&UndoStatus::ALL, input, "unknown word on undoing")?,
+            ended: input.option(|input| Ok(UtcMillis(input.signed()?)))?,
+            action: input.option(|input| Ok(ActionId(input.num()?)))?,
+            dsn: ids(input)?,
+            mdn: ids(input)?,
+        })
+    }
+}
+
+impl Object for PushSubscription {
+    const KIND: ObjectKind = ObjectKind::PushSubscription;
+    const MOST: usize = limits::PUSH_SUBSCRIPTIONS;
+
+    fn write(&self, out: &mut Writer) {
+        out.text(&self.device_client_id);
+        out.text(&self.url);
+        out.option(self.keys.as_ref(), |out, keys| {
+            out.bytes(&keys.p256dh);
+            out.bytes(&keys.auth);
+        });
+        out.text(&self.code);
+        out.bool(self.is_verified);
+        out.signed(self.expires.0);
+        out.option(self.types.as_ref(), |out, types| out.list(types.iter(), |out, name| out.text(name)));
+        out.maybe_text(self.credential.as_ref());
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Bad> {
+        Ok(Self {
+            device_client_id: input.text()?,
+            url: input.text()?,
+            keys: input
+                .option(|input| Ok(PushKeys { p256dh: input.bytes()?.to_vec(), auth: input.bytes()?.to_vec() }))?,
+            code: input.text()?,
+            is_verified: input.bool()?,
+            expires: UtcMillis(input.signed()?),
+            types: input.option(|input| input.list(Reader::text))?,
+            credential: input.option(Reader::text)?,
+        })
+    }
+}

@@ -1,0 +1,201 @@
+//! Small objects: a client that follows changes holds what there is, whatever happened and whatever was purged.
+
+use std::collections::BTreeMap;
+
+use super::life::{Bed, DAY, GRACE, MS, bed};
+use super::*;
+use crate::model::{DataType, EmailSubmission, ModSeq, ObjectId, PushSubscription, SenderIdentity, UndoStatus, limits};
+
+fn identity(n: u8) -> SenderIdentity {
+    SenderIdentity { email: "ann@example.org".into(), text_signature: format!("{n}"), ..SenderIdentity::default() }
+}
+
+/// A client that knows what it was told, and nothing else.
+#[derive(Default)]
+struct Client {
+    since: Option<Since>,
+    known: BTreeMap<ObjectId, SenderIdentity>,
+    told: BTreeMap<ObjectId, u8>,
+}
+
+impl Client {
+    /// One step of catching up; says whether there is more.
+    fn catch_up(&mut self, store: &Store, most: usize) -> bool {
+        let view = store.view();
+        let changes = match self.since {
+            Some(since) => view.object_changes::<SenderIdentity>(ACCOUNT, since, most).unwrap(),
+            None => None,
+        };
+        let Some(changes) = changes else {
+            self.known = view.objects(ACCOUNT).unwrap().into_iter().collect();
+            self.since = Some(Since::at(view.state(ACCOUNT, DataType::Identity).unwrap()));
+            return false;
+        };
+        assert!(changes.created.len() + changes.updated.len() + changes.destroyed.len() <= most);
+        for id in &changes.created {
+            assert!(!self.known.contains_key(id) || self.since.is_some_and(|since| since.base < since.mark));
+        }
+        for id in changes.created.iter().chain(&changes.updated) {
+            match view.object(ACCOUNT, *id).unwrap() {
+                Some(object) => drop(self.known.insert(*id, object)),
+                None => panic!("{id} was told of and is not there"),
+            }
+        }
+        for id in &changes.destroyed {
+            self.known.remove(id);
+            *self.told.entry(*id).or_default() += 1;
+        }
+        self.since = Some(changes.state);
+        changes.more
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Make(u8),
+    Change(usize, u8),
+    Destroy(usize),
+    Submit,
+    CatchUp(usize),
+    Purge,
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![
+        3 => (0u8..3).prop_map(Op::Make),
+        3 => (0usize..9, 0u8..3).prop_map(|(which, n)| Op::Change(which, n)),
+        3 => (0usize..9).prop_map(Op::Destroy),
+        1 => Just(Op::Submit),
+        2 => (1usize..4).prop_map(Op::CatchUp),
+        1 => Just(Op::Purge),
+    ];
+    proptest::collection::vec(op, 1..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(100), ..ProptestConfig::default() })]
+    #[test]
+    fn whoever_follows_changes_holds_what_there_is(ops in ops()) {
+        let bed = bed();
+        let (mut model, mut eager, mut late) = (BTreeMap::new(), Client::default(), Client::default());
+        for op in ops {
+            let ids: Vec<ObjectId> = model.keys().copied().collect();
+            match op {
+                Op::Make(n) => {
+                    let id = bed.done(|txn| txn.create_object(&identity(n))).unwrap();
+                    prop_assert!(model.insert(id, identity(n)).is_none());
+                }
+                Op::Change(which, n) if !ids.is_empty() => {
+                    let id = ids[which % ids.len()];
+                    let before = bed.store.view().account_state(ACCOUNT).unwrap().modseq;
+                    let changed = bed.done(|txn| txn.update_object(id, |one| *one = identity(n))).unwrap();
+                    let after = bed.store.view().account_state(ACCOUNT).unwrap().modseq;
+                    prop_assert_eq!(changed, model.insert(id, identity(n)) != Some(identity(n)));
+                    prop_assert_eq!(after.0 - before.0, u64::from(changed));
+                }
+                Op::Destroy(which) if !ids.is_empty() => {
+                    let id = ids[which % ids.len()];
+                    let gone = bed.done(|txn| txn.destroy_object::<SenderIdentity>(id)).unwrap();
+                    prop_assert_eq!(Some(gone), model.remove(&id));
+                    let again = bed.done(|txn| txn.destroy_object::<SenderIdentity>(id));
+                    prop_assert_eq!(again, Err(Error::NotFound("object")));
+                }
+                Op::Submit => drop(bed.done(|txn| txn.create_object(&EmailSubmission::default())).unwrap()),
+                Op::CatchUp(most) => drop(late.catch_up(&bed.store, most)),
+                Op::Purge => {
+                    bed.done(|txn| txn.note_history(MS)).unwrap();
+                    bed.clock.advance(GRACE);
+                    while bed.done(|txn| txn.purge_history(bed.upto(GRACE), 1)).unwrap() {}
+                }
+                Op::Change(..) | Op::Destroy(_) => {}
+            }
+            while eager.catch_up(&bed.store, 2) {}
+            prop_assert_eq!(&eager.known, &model);
+        }
+        while late.catch_up(&bed.store, 1) {}
+        prop_assert_eq!(&late.known, &model);
+        prop_assert!(eager.told.values().chain(late.told.values()).all(|times| *times == 1));
+        let there: BTreeMap<ObjectId, SenderIdentity> = bed.store.view().objects(ACCOUNT).unwrap().into_iter().collect();
+        prop_assert_eq!(there, model);
+        assert_clean(&bed.store);
+    }
+}
+
+#[test]
+fn states_of_before_what_was_purged_are_refused_and_the_purged_state_itself_is_served() {
+    let bed = bed();
+    let id = bed.done(|txn| txn.create_object(&identity(1))).unwrap();
+    let kept = bed.done(|txn| txn.create_object(&identity(2))).unwrap();
+    let before = bed.store.view().state(ACCOUNT, DataType::Identity).unwrap();
+    bed.done(|txn| txn.destroy_object::<SenderIdentity>(id)).unwrap();
+    let after = bed.store.view().state(ACCOUNT, DataType::Identity).unwrap();
+    let changes = |since| bed.store.view().object_changes::<SenderIdentity>(ACCOUNT, Since::at(since), 9).unwrap();
+    assert_eq!(changes(before).unwrap().destroyed, [id]);
+    bed.done(|txn| txn.note_history(MS)).unwrap();
+    bed.clock.advance(GRACE);
+    assert!(!bed.done(|txn| txn.purge_history(bed.upto(GRACE), 9)).unwrap());
+    assert_eq!((changes(before), bed.low(DataType::Identity)), (None, after));
+    assert_eq!(changes(after).unwrap().state, Since::at(after));
+    assert_eq!(bed.low(DataType::EmailSubmission), ModSeq(0));
+    assert_eq!((bed.rows(Table::Objects), bed.store.view().objects(ACCOUNT).unwrap()), (1, vec![(kept, identity(2))]));
+    assert_clean(&bed.store);
+}
+
+#[test]
+fn objects_are_few_and_small_and_go_when_their_time_is_over() {
+    let bed = bed();
+    let push = |bed: &Bed, expires| {
+        bed.done(|txn| txn.create_object(&PushSubscription { expires, ..PushSubscription::default() }))
+    };
+    let now = bed.clock.now();
+    for _ in 0..limits::PUSH_SUBSCRIPTIONS {
+        push(&bed, now.after(DAY)).unwrap();
+    }
+    assert_eq!(push(&bed, now.after(DAY)), Err(Error::Quota));
+    let large = SenderIdentity { html_signature: "x".repeat(limits::OBJECT_OCTETS), ..identity(1) };
+    assert!(matches!(bed.done(|txn| txn.create_object(&large)), Err(Error::Conflict(_))));
+    let submission = |undo, ended| {
+        let one = EmailSubmission { undo, ended, ..EmailSubmission::default() };
+        bed.done(|txn| txn.create_object(&one)).unwrap()
+    };
+    let pending = submission(UndoStatus::Pending, None);
+    let (sent, canceled) = (submission(UndoStatus::Final, Some(now)), submission(UndoStatus::Canceled, Some(now)));
+    let late = submission(UndoStatus::Final, Some(now.after(MS)));
+    let there = || {
+        let all = bed.store.view().objects::<EmailSubmission>(ACCOUNT).unwrap();
+        all.into_iter().map(|(id, _)| id).collect::<Vec<_>>()
+    };
+    let expire = || while bed.done(|txn| txn.expire_objects(bed.upto(DAY), 1)).unwrap() {};
+    bed.clock.advance(DAY - MS);
+    expire();
+    assert_eq!(there(), [pending, sent, canceled, late]);
+    bed.clock.advance(MS);
+    expire();
+    assert_eq!(there(), [pending, late]);
+    assert!(bed.store.view().objects::<PushSubscription>(ACCOUNT).unwrap().is_empty());
+    assert_clean(&bed.store);
+    // Push subscriptions have no state: nothing is left of them.
+    assert_eq!(bed.rows(Table::Objects), 4, "two submissions, and what is left of two");
+    assert!(!bed.done(|txn| txn.erase(999)).unwrap());
+    assert_eq!((bed.rows(Table::Objects), bed.rows(Table::ObjectByModseq)), (0, 0));
+}
+
+#[test]
+fn an_account_has_identities_by_itself_and_their_states_tell_of_them() {
+    let bed = bed();
+    let addresses = ["ann@example.org", "lee@example.org"].map(|text| Address::parse(text).unwrap());
+    assert!(bed.done(|txn| txn.keep_identities(&addresses, "Ann")).unwrap());
+    assert!(!bed.done(|txn| txn.keep_identities(&addresses, "Ann")).unwrap());
+    let since = Since::at(bed.store.view().state(ACCOUNT, DataType::Identity).unwrap());
+    let all = || bed.store.view().objects::<SenderIdentity>(ACCOUNT).unwrap();
+    let ids: Vec<ObjectId> = all().into_iter().map(|(id, _)| id).collect();
+    bed.done(|txn| txn.update_object(ids[1], |one: &mut SenderIdentity| one.text_signature = "x".into())).unwrap();
+    assert!(bed.done(|txn| txn.keep_identities(&addresses[..1], "Ann Lee")).unwrap());
+    let changes = bed.store.view().object_changes::<SenderIdentity>(ACCOUNT, since, 9).unwrap().unwrap();
+    assert_eq!((changes.created, changes.updated.len(), changes.destroyed), (vec![], 2, vec![]));
+    let found: Vec<(String, bool)> = all().into_iter().map(|(_, one)| (one.name.clone(), one.may_delete())).collect();
+    assert_eq!(found, [("Ann Lee".into(), false), ("Ann".into(), true)]);
+    assert!(bed.done(|txn| txn.keep_identities(&[], "Ann Lee")).unwrap());
+    assert_eq!(all().len(), 1);
+    assert_clean(&bed.store);
+}
