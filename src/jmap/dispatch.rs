@@ -4,11 +4,13 @@ use serde_json::{Map, Value};
 
 use super::context::{Args, Context};
 use super::standard::Created;
-use super::{admin, email, mailbox, quota, thread, vacation};
-use crate::wire::jmap::{ADMIN, CORE, Invocation, MAIL, MethodError, QUOTA, Request, Response, VACATION, reference};
+use super::{admin, email, identity, mailbox, quota, submission, thread, vacation};
+use crate::wire::jmap::{
+    ADMIN, CORE, Invocation, MAIL, MethodError, QUOTA, Request, Response, SUBMISSION, VACATION, reference,
+};
 
 /// The capabilities that are known here.
-pub const CAPABILITIES: &[&str] = &[CORE, MAIL, VACATION, QUOTA, ADMIN];
+pub const CAPABILITIES: &[&str] = &[CORE, MAIL, SUBMISSION, VACATION, QUOTA, ADMIN];
 
 pub(super) type Method = fn(&Context, &Args<'_>) -> Result<Value, MethodError>;
 
@@ -44,6 +46,13 @@ const METHODS: &[(&str, &str, Kind)] = &[
     ("Email/changes", MAIL, Kind::Alone(email::changes)),
     ("Email/query", MAIL, Kind::Alone(email::query)),
     ("Email/queryChanges", MAIL, Kind::Alone(email::query_changes)),
+    ("Identity/get", SUBMISSION, Kind::Alone(identity::get)),
+    ("Identity/changes", SUBMISSION, Kind::Alone(identity::changes)),
+    ("Identity/set", SUBMISSION, Kind::Alone(identity::set)),
+    ("EmailSubmission/get", SUBMISSION, Kind::Alone(submission::get)),
+    ("EmailSubmission/changes", SUBMISSION, Kind::Alone(submission::changes)),
+    ("EmailSubmission/query", SUBMISSION, Kind::Alone(submission::query)),
+    ("EmailSubmission/queryChanges", SUBMISSION, Kind::Alone(submission::query_changes)),
     ("VacationResponse/get", VACATION, Kind::Alone(vacation::get)),
     ("VacationResponse/set", VACATION, Kind::Alone(vacation::set)),
     ("Quota/get", QUOTA, Kind::Alone(quota::get)),

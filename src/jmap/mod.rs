@@ -7,10 +7,12 @@ pub mod admin;
 mod context;
 mod dispatch;
 pub mod email;
+mod identity;
 mod jobs;
 mod mailbox;
 mod quota;
 mod standard;
+mod submission;
 mod thread;
 mod vacation;
 

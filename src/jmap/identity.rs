@@ -1,0 +1,299 @@
+//! Identity (RFC 8621 §6). An account has one for each of its addresses by itself; whoever reads them first brings them up
+//! to date with the account (`model::sender`), so that a change of the account moves their state as any other.
+
+use serde_json::{Map, Value, json};
+
+use super::context::{Account, Args, Context, fail};
+use super::standard::value::text;
+use super::standard::{self, Asked, Get, Set, Stand, newest, people, refused};
+use crate::model::sender::steps;
+use crate::model::{Address, DataType, Identity, ObjectId, SenderIdentity, limits};
+use crate::store::{Error, Txn};
+use crate::wire::jmap::{MethodError, Patch, SetError};
+
+const PROPERTIES: [&str; 8] = ["id", "name", "email", "replyTo", "bcc", "textSignature", "htmlSignature", "mayDelete"];
+/// Octets of a name.
+const NAME: usize = 1024;
+
+pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let account = context.open(arguments)?;
+    let get = Get::of(arguments, &PROPERTIES)?;
+    refresh(context, &account)?;
+    let view = context.store.view();
+    let all = view.objects::<SenderIdentity>(account.id).map_err(|error| fail(&error))?;
+    let state = newest(&context.store, &view, account.id, DataType::Identity)?;
+    let ids = || all.iter().map(|(id, _)| id.to_string()).collect();
+    get.answer(account.id, &state, ids, |id| {
+        Ok(all.iter().find(|(known, _)| known.to_string() == id).map(|(id, identity)| object(*id, identity)))
+    })
+}
+
+pub(super) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let account = context.open(arguments)?;
+    let asked = Asked::read(context, arguments)?;
+    refresh(context, &account)?;
+    let found = context.store.view().object_changes::<SenderIdentity>(account.id, asked.since, asked.most);
+    let found = found.map_err(|error| fail(&error))?;
+    standard::changes(context, account.id, &asked, found).map(Value::Object)
+}
+
+/// Brings the identities that the account has by itself up to date.
+pub(super) fn refresh(context: &Context, account: &Account) -> Result<(), MethodError> {
+    let me = context.directory.identity(account.id).map_err(|error| fail(&error))?;
+    let name = me.name.as_deref().unwrap_or_default();
+    let known = context.store.view().objects::<SenderIdentity>(account.id).map_err(|error| fail(&error))?;
+    if steps(&known, &me.addresses, name).is_empty() {
+        return Ok(());
+    }
+    let done = context.store.commit(account.id, |txn| txn.keep_identities(&me.addresses, name));
+    let (_, ticket) = done.map_err(|error| fail(&error))?;
+    ticket.wait_blocking().map_err(|error| fail(&error))
+}
+
+pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let account = context.open(arguments)?;
+    let set = Set::read(&account, arguments)?;
+    refresh(context, &account)?;
+    let me = Me::of(context, &account)?;
+    let committed = context.store.commit(account.id, |txn| {
+        let before = txn.state().state(DataType::Identity);
+        if !set.is_in_state(context, before) {
+            return Ok(None);
+        }
+        let (mut done, mut stand) = (set.done.clone(), Stand::new(before));
+        for (name, properties) in &set.create {
+            match create(txn, &me, properties)? {
+                Ok(made) => done.created(arguments, name, made),
+                Err(error) => done.not_created(name, &error),
+            }
+        }
+        for (id, patch) in &set.update {
+            match update(txn, id, patch)? {
+                Ok(()) => done.updated(id, Map::new()),
+                Err(error) => done.not_updated(id, &error),
+            }
+        }
+        for id in &set.destroy {
+            match destroy(txn, id)? {
+                Ok(()) => done.destroyed(id),
+                Err(error) => done.not_destroyed(id, &error),
+            }
+        }
+        stand.after(txn.state().state(DataType::Identity), true);
+        Ok(Some((done, stand)))
+    });
+    let (result, ticket) = committed.map_err(|error| fail(&error))?;
+    ticket.wait_blocking().map_err(|error| fail(&error))?;
+    let (done, stand) = result.ok_or(MethodError::StateMismatch)?;
+    Ok(done.answer(context, &account, stand))
+}
+
+/// As whom an account may send: its addresses, and all of a domain that it takes whole.
+pub(super) struct Me {
+    identity: Identity,
+    /// As `@domain`.
+    whole: Vec<String>,
+}
+
+impl Me {
+    pub(super) fn of(context: &Context, account: &Account) -> Result<Self, MethodError> {
+        Ok(Self {
+            identity: context.directory.identity(account.id).map_err(|error| fail(&error))?,
+            whole: context.directory.catch_alls(account.id).map_err(|error| fail(&error))?,
+        })
+    }
+
+    /// Whether mail may come from an address.
+    pub(super) fn may_be(&self, address: &Address) -> bool {
+        let domain = |address: &Address| format!("@{}", address.folded().domain());
+        self.identity.is_me(address) || self.whole.contains(&domain(&self.identity.canonical(address)))
+    }
+
+    /// Whether an identity may have this address: `*@domain` where the whole domain is the account's.
+    fn may_have(&self, email: &str) -> bool {
+        match email.strip_prefix("*@") {
+            Some(domain) => self.whole.contains(&format!("@{}", domain.to_lowercase())),
+            None => Address::parse(email).is_ok_and(|address| self.may_be(&address)),
+        }
+    }
+}
+
+fn object(id: ObjectId, identity: &SenderIdentity) -> Map<String, Value> {
+    let whole = json!({
+        "id": id.to_string(), "name": identity.name, "email": identity.email,
+        "replyTo": identity.reply_to.as_deref().map(people::object), "bcc": identity.bcc.as_deref().map(people::object),
+        "textSignature": identity.text_signature, "htmlSignature": identity.html_signature,
+        "mayDelete": identity.may_delete(),
+    });
+    match whole {
+        Value::Object(whole) => whole,
+        _ => Map::new(),
+    }
+}
+
+type Outcome<T> = Result<Result<T, SetError>, Error>;
+
+fn create(txn: &mut Txn<'_>, me: &Me, properties: &Map<String, Value>) -> Outcome<Map<String, Value>> {
+    let mut identity = SenderIdentity::default();
+    for (property, value) in properties {
+        let done = match property.as_str() {
+            "email" => text("email", value).map(|email| identity.email = email.to_owned()).map_err(|_| ()),
+            _ => match apply(&mut identity, property, value) {
+                Ok(()) => Ok(()),
+                Err(error) => return Ok(Err(error)),
+            },
+        };
+        if done.is_err() {
+            return Ok(Err(SetError::property("email", "a text is wanted")));
+        }
+    }
+    if identity.email.is_empty() {
+        return Ok(Err(SetError::property("email", "an identity has an address")));
+    }
+    if !me.may_have(&identity.email) {
+        return Ok(Err(SetError::of("forbiddenFrom", "the address is none of the account's")));
+    }
+    match txn.create_object(&identity) {
+        Ok(id) => {
+            let mut told = object(id, &identity);
+            told.retain(|property, value| properties.get(property) != Some(value));
+            Ok(Ok(told))
+        }
+        Err(error) => refused(error).map(Err),
+    }
+}
+
+fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> Outcome<()> {
+    let Ok(known) = id.parse::<ObjectId>() else { return Ok(Err(SetError::NotFound)) };
+    let Some(old) = txn.view().object::<SenderIdentity>(txn.account(), known)? else {
+        return Ok(Err(SetError::NotFound));
+    };
+    match patched(known, &old, patch) {
+        Ok(new) => match txn.update_object(known, |identity: &mut SenderIdentity| *identity = new) {
+            Ok(_) => Ok(Ok(())),
+            Err(error) => refused(error).map(Err),
+        },
+        Err(error) => Ok(Err(error)),
+    }
+}
+
+fn patched(id: ObjectId, old: &SenderIdentity, patch: &Value) -> Result<SenderIdentity, SetError> {
+    let patch = Patch::read(patch)?;
+    let before = object(id, old);
+    let mut wished = before.clone();
+    patch.apply(&mut wished)?;
+    let mut new = old.clone();
+    for property in patch.properties() {
+        let value = wished.get(property).unwrap_or(&Value::Null);
+        if before.get(property) != Some(value) {
+            apply(&mut new, property, value)?;
+        }
+    }
+    Ok(new)
+}
+
+fn destroy(txn: &mut Txn<'_>, id: &str) -> Outcome<()> {
+    let Ok(known) = id.parse::<ObjectId>() else { return Ok(Err(SetError::NotFound)) };
+    let found = txn.view().object::<SenderIdentity>(txn.account(), known)?;
+    match found {
+        None => Ok(Err(SetError::NotFound)),
+        Some(identity) if !identity.may_delete() => {
+            Ok(Err(SetError::Forbidden("it stands for an address of the account".into())))
+        }
+        Some(_) => {
+            txn.destroy_object::<SenderIdentity>(known)?;
+            Ok(Ok(()))
+        }
+    }
+}
+
+/// Sets one property that may be changed; null is its default (RFC 8621 §6).
+fn apply(identity: &mut SenderIdentity, property: &str, value: &Value) -> Result<(), SetError> {
+    let bad = |what: &str| SetError::property(property, what);
+    let words = || match value {
+        Value::Null => Ok(String::new()),
+        value => value.as_str().map(str::to_owned).ok_or_else(|| bad("a text is wanted")),
+    };
+    match property {
+        "name" => {
+            identity.name = words()?;
+            if identity.name.len() > NAME || identity.name.chars().any(char::is_control) {
+                return Err(bad("a name is one line of up to 1,024 octets"));
+            }
+        }
+        "textSignature" => identity.text_signature = words()?,
+        "htmlSignature" => identity.html_signature = words()?,
+        "replyTo" => identity.reply_to = people::read(value, limits::ADDRESSES).map_err(bad)?,
+        "bcc" => identity.bcc = people::read(value, limits::ADDRESSES).map_err(bad)?,
+        _ => return Err(bad("it cannot be set")),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::jmap::tests::{account_of, call, context};
+
+    #[test]
+    fn an_account_has_an_identity_for_each_address_and_may_make_more() {
+        let context = context();
+        let ann = account_of(&context);
+        let ask = |name: &str, mut arguments: Value| {
+            arguments["accountId"] = ann.clone().into();
+            call(&context, name, &arguments).1
+        };
+        let first = ask("Identity/get", json!({}));
+        let given = first["list"][0].clone();
+        assert_eq!((&given["email"], &given["mayDelete"]), (&json!("ann@example.org"), &json!(false)));
+        assert_eq!(given.as_object().unwrap().len(), super::PROPERTIES.len());
+        // A new address has one, too, and the state says so.
+        call(&context, "Account/alias", &json!({"account": ann, "address": "a.lee@example.org"}));
+        let changes = ask("Identity/changes", json!({"sinceState": first["state"]}));
+        assert_eq!(changes["created"].as_array().unwrap().len(), 1, "{changes}");
+
+        let made = ask(
+            "Identity/set",
+            json!({"create": {
+                "w": {"email": "Ann+work@example.org", "name": "Ann at work", "bcc": [{"email": "log@example.org"}], "replyTo": null},
+                "x": {"email": "eve@example.org"}, "y": {"name": "nobody"}, "z": {"email": "*@example.org"},
+                "v": {"email": "ann@example.org", "mayDelete": true}, "u": {"email": "ann@example.org", "replyTo": [{"name": "x"}]},
+            }}),
+        );
+        let w = made["created"]["w"]["id"].as_str().unwrap();
+        assert_eq!(made["created"]["w"]["mayDelete"], true);
+        for (name, kind) in [
+            ("x", "forbiddenFrom"),
+            ("y", "invalidProperties"),
+            ("z", "forbiddenFrom"),
+            ("v", "invalidProperties"),
+            ("u", "invalidProperties"),
+        ] {
+            assert_eq!(made["notCreated"][name]["type"], kind, "{made}");
+        }
+        let given = given["id"].as_str().unwrap();
+        let set = ask(
+            "Identity/set",
+            json!({"update": {
+            w: {"name": null, "htmlSignature": "<b>A</b>", "bcc": null}, given: {"email": "other@example.org"}, "i0": {},
+        }, "destroy": [given]}),
+        );
+        assert_eq!(set["updated"], json!({w: null}), "{set}");
+        assert_eq!(
+            (&set["notUpdated"][given]["type"], &set["notUpdated"]["i0"]["type"]),
+            (&json!("willDestroy"), &json!("notFound"))
+        );
+        assert_eq!(set["notDestroyed"][given]["type"], "forbidden");
+        let set = ask("Identity/set", json!({"update": {given: {"email": "other@example.org"}}}));
+        assert_eq!(set["notUpdated"][given]["properties"], json!(["email"]));
+        let now = ask("Identity/get", json!({"ids": [w]}));
+        assert_eq!((&now["list"][0]["name"], &now["list"][0]["bcc"]), (&json!(""), &Value::Null));
+        assert_eq!(ask("Identity/set", json!({"destroy": [w]}))["destroyed"], json!([w]));
+        // With all of a domain comes every address in it.
+        call(&context, "Account/alias", &json!({"account": ann, "address": "@example.com"}));
+        let made =
+            ask("Identity/set", json!({"create": {"z": {"email": "*@example.com"}, "q": {"email": "q@example.com"}}}));
+        assert_eq!(made["created"].as_object().unwrap().len(), 2, "{made}");
+    }
+}
