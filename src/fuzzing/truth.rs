@@ -334,5 +334,6 @@ fn action(due: UtcMillis, email: Option<EmailId>, told: ToldKey) -> Action {
         message_id: "r1@example.org".into(),
         octets: 0,
         blob: None,
+        submission: None,
     }
 }

@@ -5,6 +5,8 @@
 //! header. All questions about header fields go through here, so that a name is treated alike whether a library knows it or
 //! not.
 
+use std::borrow::Cow;
+
 use super::parse;
 
 /// Fields looked at; a message with more is read no further.
@@ -36,6 +38,33 @@ pub fn body_offset(raw: &[u8]) -> usize {
         }
     }
     raw.len().saturating_sub(rest.len())
+}
+
+/// The octets without all fields of the top-level header that have one of these names; as they are where there is none.
+#[must_use]
+pub fn without<'a>(raw: &'a [u8], names: &[&str]) -> Cow<'a, [u8]> {
+    let mut kept = Vec::new();
+    let (mut rest, mut dropping, mut dropped) = (raw, false, false);
+    while !rest.is_empty() {
+        let (line, after) = split_line(rest);
+        if is_empty(line) {
+            break;
+        }
+        // A line that begins with a blank belongs to what is before it.
+        if !matches!(line.first(), Some(b' ' | b'\t')) {
+            dropping = field(line).is_some_and(|field| names.iter().any(|name| field.is(name)));
+        }
+        dropped |= dropping;
+        if !dropping {
+            kept.extend_from_slice(line);
+        }
+        rest = after;
+    }
+    if !dropped {
+        return Cow::Borrowed(raw);
+    }
+    kept.extend_from_slice(rest);
+    Cow::Owned(kept)
 }
 
 struct Fields<'a> {
@@ -188,6 +217,19 @@ mod tests {
         assert!(names("\r\nSubject: body\r\n").is_empty());
         assert_eq!(names("Subject: no end").len(), 1);
         assert_eq!(body_offset(b"Subject: x"), 10);
+    }
+
+    /// RFC 8621 §7.5, RFC 5322 §3.6.3: what is sent has no Bcc.
+    #[test]
+    fn fields_are_taken_out_with_their_folded_lines_and_nothing_else_is() {
+        let raw = b"Bcc: a@x\r\nTo: b@x\r\nBCC :\r\n c@x,\r\n\td@x\r\nX-Bcc: 1\r\nbcc\r\nSubject: s\r\n t\r\n\r\nBcc: body\r\n";
+        let wanted = b"To: b@x\r\nX-Bcc: 1\r\nbcc\r\nSubject: s\r\n t\r\n\r\nBcc: body\r\n";
+        assert_eq!(without(raw, &["bcc", "Resent-Bcc"]).as_ref(), wanted);
+        assert!(matches!(without(wanted, &["Bcc"]), Cow::Borrowed(same) if same == wanted));
+        assert_eq!(without(b"Bcc: only", &["Bcc"]).as_ref(), b"");
+        // However many fields there are: the last one, too.
+        let many = [b"X: y\r\n".repeat(FIELDS + 1), b"Bcc: z@x\n\nz@x".to_vec()].concat();
+        assert!(without(&many, &["Bcc"]).ends_with(b"X: y\r\n\nz@x"));
     }
 
     #[test]

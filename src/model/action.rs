@@ -7,7 +7,7 @@
 use super::address::Address;
 use super::clock::UtcMillis;
 use super::envelope::{Notify, OriginalRecipient, Ret};
-use super::id::{ActionId, BlobHash, EmailId, ToldKey};
+use super::id::{ActionId, BlobHash, EmailId, ObjectId, ToldKey};
 
 /// A queued deed, without its octets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +54,8 @@ pub struct Action {
     pub octets: u64,
     /// The message in the store that is sent.
     pub blob: Option<BlobHash>,
+    /// The submission that it carries, which says what becomes of it.
+    pub submission: Option<ObjectId>,
 }
 
 /// The relay is out of order, and nothing is sent.

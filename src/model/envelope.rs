@@ -83,6 +83,25 @@ pub struct Notify {
     pub delay: bool,
 }
 
+impl Notify {
+    /// The value of NOTIFY: NEVER, or some of the others, in any case.
+    #[must_use]
+    pub fn of(value: &str) -> Option<Self> {
+        let mut notify = Self::default();
+        for word in value.split(',') {
+            match word.to_ascii_uppercase().as_str() {
+                "NEVER" => notify.never = true,
+                "SUCCESS" => notify.success = true,
+                "FAILURE" => notify.failure = true,
+                "DELAY" => notify.delay = true,
+                _ => return None,
+            }
+        }
+        // NEVER stands alone.
+        (!(notify.never && (notify.success || notify.failure || notify.delay))).then_some(notify)
+    }
+}
+
 /// BODY= of RFC 6152 and RFC 3030.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Body {

@@ -3,7 +3,7 @@
 //! - Stored before it is acted on, in the commit of what gave rise to it.
 //! - A reply is sent at most once: the attempt is recorded durably before the message goes out, and one so recorded that was
 //!   never finished counts as sent. All else is sent at least once, under one Message-ID, and not again unless an answer of
-//!   the next hop was lost.
+//!   the next hop was lost. Of a submission the attempt is recorded, too, so that it is not taken back while it goes out.
 //! - A temporary failure leaves the action with growing delays, and what depends on it waits; a permanent one removes it and
 //!   what depends on it, and tells a real sender where the kind says so; one that can be mended is mended and goes on.
 //! - A reply that fails for good loses its told row, unless it is the sender's own address that is bad: so one failure does
@@ -19,6 +19,7 @@ mod kind;
 pub mod mdn;
 mod refusal;
 mod schedule;
+pub mod submission;
 
 pub use coalesce::same;
 pub use destination::{Destinations, Digest, May, Trouble};

@@ -125,6 +125,10 @@ impl Office {
                 outcomes
             }
             Handed::Stale => return self.relay_down(account, action, "it hangs up on new connections").await,
+            // It was taken back meanwhile: nothing of it went out.
+            Handed::Unrecorded(_) if matches!(self.store.view().action(account, action.id), Ok(None)) => {
+                return nothing();
+            }
             Handed::Unrecorded(error) => {
                 tracing::error!(%account, action = %action.id, error, "an attempt could not be recorded, and was not made");
                 return Came::Unrecorded;
@@ -151,9 +155,9 @@ impl Office {
         }
     }
 
-    /// That the message goes out is recorded where it must not go twice.
+    /// That the message goes out is recorded where it must not go twice, or be taken back.
     async fn begin(&self, account: AccountId, action: &Action, begun: &AtomicBool) -> Result<(), String> {
-        if !rules(action.kind).at_most_once {
+        if !rules(action.kind).is_recorded {
             return Ok(());
         }
         let attempt = Action { state: ActionState::Attempting, ..action.clone() };

@@ -56,6 +56,9 @@ impl Default for Manners {
     }
 }
 
+/// How long it waits where it is slow.
+const LAZY: std::time::Duration = std::time::Duration::from_millis(400);
+
 #[derive(Debug, Clone)]
 pub(super) struct Rogue {
     pub(super) manners: Arc<Mutex<Manners>>,
@@ -170,6 +173,11 @@ impl Rogue {
                         }
                         "twice" => "250 2.1.5 fine\r\n250 2.1.5 fine\r\n".into(),
                         "utf8" => "553 5.6.7 not so\r\n".into(),
+                        "lazy" => {
+                            tokio::time::sleep(LAZY).await;
+                            rcpt.push(line.clone());
+                            "250 2.1.5 fine\r\n".into()
+                        }
                         _ if rcpt.len() >= manners.most => "452 4.5.3 too many\r\n".into(),
                         _ => {
                             rcpt.push(line.clone());
@@ -182,6 +190,9 @@ impl Rogue {
                         return;
                     }
                     let Some(message) = body(&mut input).await else { return };
+                    if rcpt.iter().any(|line| line.contains("<slow@")) {
+                        tokio::time::sleep(LAZY).await;
+                    }
                     let (answer, goes_on) = after(&manners, &rcpt, &message);
                     let taken = answer.starts_with("250");
                     let seen = Seen { mail: mail.clone(), rcpt: rcpt.clone(), message, connection, taken };

@@ -1,6 +1,8 @@
 //! What becomes of actions: each outcome, what depends on what, and a queue that is not what it should be.
 
 use super::*;
+use crate::model::{Delivered, EmailSubmission, EnvelopeAddress, ObjectId, SubmissionRecipient, UndoStatus};
+use crate::outbox::submission::order;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replies_go_out_once_and_failures_are_told_apart() {
@@ -282,5 +284,75 @@ async fn what_a_person_waits_for_goes_first_and_what_is_held_not_at_all() {
     let gone = commit(&store, |txn| txn.remove_action(undone));
     assert_eq!((gone.len(), rogue.to("undone"), rogue.to("held")), (1, 0, 0));
     working.stop().await;
+    clean(&store);
+}
+
+/// Submits a message to these, as a client does.
+fn submit(store: &Store, to: &[&str], parameters: &[(&str, &str)]) -> ObjectId {
+    let raw = format!("Subject: to {to:?}\r\nBcc: secret@example.net\r\nMessage-ID: <s@x>\r\n\r\nhello\r\n");
+    let (email, _) = file(store, raw.as_bytes());
+    let path = |local: &str| EnvelopeAddress { email: at_home(local).to_string(), parameters: None };
+    let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned())));
+    let from = EnvelopeAddress { email: "ann@example.org".into(), parameters: Some(parameters.collect()) };
+    let rcpt_to: Vec<EnvelopeAddress> = to.iter().map(|local| path(local)).collect();
+    let now = store.clock().now();
+    let order = order(&from, &rcpt_to, now, 9, Duration::from_secs(9999)).unwrap();
+    let send_at = order.send_at;
+    let message = crate::message::header::without(raw.as_bytes(), &["Bcc"]);
+    let hash = BlobHash(*blake3::hash(&message).as_bytes());
+    let Queued { action, octets } = order.queue(email, hash, "s@x".into(), now);
+    let rcpt_to = rcpt_to.into_iter().map(|path| SubmissionRecipient { path, ..SubmissionRecipient::default() });
+    let (email, mail_from, rcpt_to) = (email, from, rcpt_to.collect());
+    let submission = EmailSubmission { email, mail_from, rcpt_to, send_at, ..EmailSubmission::default() };
+    commit(store, |txn| txn.submit(&submission, action, &octets, Some((&hash, &message)))).0
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_submission_says_what_became_of_it_and_goes_without_bcc() {
+    let (store, rogue) = (store(), Rogue::default());
+    let (port, _server) = rogue.start().await;
+    let id = submit(&store, &["bob", "bad"], &[("ENVID", "q1"), ("RET", "HDRS")]);
+    let read = || store.view().object::<EmailSubmission>(ANN, id).unwrap().unwrap();
+    assert_eq!(read().undo, UndoStatus::Pending);
+    let working = Working::start(&store, settings(port));
+    until("it is settled", || read().ended.is_some()).await;
+    working.stop().await;
+    let said: Vec<_> = read().rcpt_to.into_iter().map(|to| (to.status.delivered, to.status.smtp_reply)).collect();
+    let wanted = [(Delivered::Unknown, "250 2.0.0 taken"), (Delivered::No, "550 5.1.1 no such user")];
+    assert_eq!(said, wanted.map(|(delivered, reply)| (delivered, reply.to_owned())));
+    assert_eq!(read().undo, UndoStatus::Final);
+    let seen = rogue.seen.lock()[0].clone();
+    assert!(seen.mail.contains("RET=HDRS") && seen.mail.contains("ENVID=q1"), "{}", seen.mail);
+    assert!(seen.message.ends_with("hello\r\n") && !seen.message.contains("secret"), "{}", seen.message);
+    clean(&store);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_submission_is_taken_back_until_its_message_goes_out() {
+    let (store, rogue) = (store(), Rogue::default());
+    let (port, _server) = rogue.start().await;
+    let held = submit(&store, &["held"], &[("HOLDFOR", "3600")]);
+    let (lazy, slow) = (submit(&store, &["lazy"], &[]), submit(&store, &["slow"], &[]));
+    let working = Working::start(&store, settings(port));
+    let of = |id: ObjectId| store.view().object::<EmailSubmission>(ANN, id).unwrap().unwrap();
+    let action = |id: ObjectId| store.view().action(ANN, of(id).action.unwrap()).unwrap();
+    let cancel = |id: ObjectId| commit(&store, |txn| txn.cancel_submission(id));
+    // Its recipient is being asked for: the message has not begun to go out, and does not any more.
+    until("it is asked for", || rogue.heard("RCPT TO:<lazy@") > 0).await;
+    assert!(cancel(lazy));
+    // This one goes out just now.
+    until("it goes out", || action(slow).is_some_and(|action| action.state == ActionState::Attempting)).await;
+    assert!(!cancel(slow));
+    until("it is sent", || of(slow).undo == UndoStatus::Final).await;
+    assert!(!cancel(slow));
+    assert_eq!((of(held).undo, rogue.heard("RCPT TO:<held@")), (UndoStatus::Pending, 0));
+    assert!(cancel(held));
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    // The others are sent on: who took something back stopped nobody.
+    let next = submit(&store, &["bob"], &[]);
+    until("the next is sent", || of(next).undo == UndoStatus::Final).await;
+    working.stop().await;
+    assert_eq!((rogue.to("lazy"), rogue.to("held"), rogue.to("slow"), rogue.to("bob")), (0, 0, 1, 1));
+    assert!([lazy, held].iter().all(|id| of(*id).undo == UndoStatus::Canceled));
     clean(&store);
 }

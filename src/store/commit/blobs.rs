@@ -32,7 +32,12 @@ pub struct Collected {
 impl Txn<'_> {
     /// Puts a message that an email of this very change holds: it is written with it or not at all.
     pub fn put_message(&mut self, message: &EncodedMessage, raw: &[u8]) {
-        for put in blob_rows(&message.blob, raw, self.now) {
+        self.put_octets(&message.blob, raw);
+    }
+
+    /// Puts octets with this hash, for something of this very change that holds them.
+    pub(super) fn put_octets(&mut self, hash: &BlobHash, raw: &[u8]) {
+        for put in blob_rows(hash, raw, self.now) {
             if let Some(value) = put.value {
                 self.put(put.table, put.key, value);
             }

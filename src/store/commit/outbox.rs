@@ -77,7 +77,7 @@ impl Txn<'_> {
         }
         self.next_modseq();
         self.write_action(&new);
-        Ok(())
+        self.tell_submission(&new, false)
     }
 
     /// Removes an action that is done: what depends on it goes on.
@@ -151,6 +151,7 @@ impl Txn<'_> {
         self.delete(Table::Outbox, key::action(self.account, id));
         self.state.queued = self.state.queued.saturating_sub(1);
         self.touch(DataType::Outbox);
+        self.tell_submission(&old, true)?;
         Ok(old)
     }
 

@@ -14,7 +14,7 @@ use crate::model::{AccountId, BlobHash, UtcMillis, limits};
 use crate::store::engine::{Read, Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
-use crate::store::row::{Blob, Octets, Row, Upload, blob_rows};
+use crate::store::row::{Blob, Octets, Row, Upload};
 
 impl Txn<'_> {
     /// Puts octets with this hash into the account for a user, whose uploads may come to `room` octets there.
@@ -30,11 +30,7 @@ impl Txn<'_> {
         room: u64,
     ) -> Result<Upload, Error> {
         let upload = self.note_upload(user, hash, raw.len() as u64, media_type, room)?;
-        for put in blob_rows(hash, raw, self.now) {
-            if let Some(value) = put.value {
-                self.put(put.table, put.key, value);
-            }
-        }
+        self.put_octets(hash, raw);
         Ok(upload)
     }
 

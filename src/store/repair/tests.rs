@@ -161,6 +161,7 @@ fn action(recipient: &Address) -> Action {
         message_id: "r1@example.org".into(),
         octets: 0,
         blob: None,
+        submission: None,
     }
 }
 

@@ -3,8 +3,8 @@
 use super::account::{read_address, write_address};
 use super::{Bad, Reader, Row, Writer, decode_with};
 use crate::model::{
-    AccountId, Action, ActionId, ActionKind, ActionState, Address, BlobHash, EmailId, Fate, Notify, OriginalRecipient,
-    Ret, Target, ToldKey, UtcMillis,
+    AccountId, Action, ActionId, ActionKind, ActionState, Address, BlobHash, EmailId, Fate, Notify, ObjectId,
+    OriginalRecipient, Ret, Target, ToldKey, UtcMillis,
 };
 use crate::store::engine::Table;
 use crate::store::error::Error;
@@ -42,6 +42,7 @@ impl Row for Action {
         out.text(&self.message_id);
         out.num(self.octets);
         out.option(self.blob.as_ref(), |out, hash| out.fixed(&hash.0));
+        out.option(self.submission.as_ref(), |out, id| out.num(id.0));
     }
 
     fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
@@ -73,6 +74,7 @@ impl Row for Action {
             message_id: input.text()?,
             octets: input.num()?,
             blob: input.option(|input| Ok(BlobHash(input.fixed()?)))?,
+            submission: input.option(|input| Ok(ObjectId(input.num()?)))?,
         })
     }
 }

@@ -19,6 +19,7 @@ mod life;
 mod listings;
 mod mailboxes;
 mod objects;
+mod submissions;
 #[cfg(feature = "rocksdb")]
 mod torn;
 mod uploads;
@@ -257,6 +258,7 @@ fn action() -> Action {
         message_id: "r1@example.org".into(),
         octets: 0,
         blob: None,
+        submission: None,
     }
 }
 

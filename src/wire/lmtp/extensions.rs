@@ -50,27 +50,12 @@ pub(super) fn rcpt(recipient: &mut Recipient, parameters: &Parameters) -> Result
     for (keyword, value) in parameters {
         let bad = || bad_value(keyword);
         match keyword.as_str() {
-            "NOTIFY" => recipient.notify = notify(value).ok_or_else(bad)?,
+            "NOTIFY" => recipient.notify = Notify::of(value).ok_or_else(bad)?,
             "ORCPT" => recipient.original = Some(original(value).filter(|_| value.len() <= 500).ok_or_else(bad)?),
             _ => return Err(unknown(keyword)),
         }
     }
     Ok(())
-}
-
-fn notify(value: &str) -> Option<Notify> {
-    let mut notify = Notify::default();
-    for word in value.split(',') {
-        match word.to_ascii_uppercase().as_str() {
-            "NEVER" => notify.never = true,
-            "SUCCESS" => notify.success = true,
-            "FAILURE" => notify.failure = true,
-            "DELAY" => notify.delay = true,
-            _ => return None,
-        }
-    }
-    // NEVER stands alone.
-    (!(notify.never && (notify.success || notify.failure || notify.delay))).then_some(notify)
 }
 
 fn original(value: &str) -> Option<OriginalRecipient> {

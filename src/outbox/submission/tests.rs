@@ -1,0 +1,145 @@
+use super::*;
+use crate::model::EmailAddress;
+
+const NOW: UtcMillis = UtcMillis(1_795_251_600_000);
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+
+fn address(email: &str, parameters: &[(&str, Option<&str>)]) -> EnvelopeAddress {
+    let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), value.map(str::to_owned)));
+    EnvelopeAddress { email: email.into(), parameters: Some(parameters.collect()) }
+}
+
+fn from(parameters: &[(&str, Option<&str>)]) -> Result<Order, BadEnvelope> {
+    order(&address("ann@example.org", parameters), &[address("bob@example.net", &[])], NOW, 9, YEAR)
+}
+
+fn to(parameters: &[(&str, Option<&str>)]) -> Result<Target, BadEnvelope> {
+    let all = order(&address("", &[]), &[address("bob@example.net", parameters)], NOW, 9, YEAR);
+    all.map(|mut order| order.recipients.remove(0))
+}
+
+fn path(refused: &BadEnvelope) -> &str {
+    match refused {
+        BadEnvelope::Property(path, why) => {
+            assert!(!why.is_empty());
+            path
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// RFC 3461 §4, RFC 4865 §4.
+#[test]
+fn parameters_of_the_sender_are_taken_or_refused_with_their_place() {
+    let good =
+        from(&[("ret", Some("hdrs")), ("ENVID", Some("QQ 314+x")), ("BODY", Some("8BITMIME")), ("SMTPUTF8", None)]);
+    let good = good.unwrap();
+    assert_eq!((good.ret, good.envid.as_deref(), good.send_at), (Some(Ret::Headers), Some("QQ 314+x"), NOW));
+    let at = |parameter| from(&[parameter]).map(|order| order.send_at);
+    assert_eq!(at(("HOLDFOR", Some("3600"))), Ok(NOW.after(Duration::from_secs(3600))));
+    assert_eq!(at(("HOLDFOR", Some("0"))), Ok(NOW));
+    assert_eq!(at(("HOLDFOR", Some("31536000"))), Ok(NOW.after(YEAR)));
+    assert_eq!(
+        at(("HOLDUNTIL", Some("2026-11-21T12:00:00Z"))),
+        Ok(UtcMillis::parse_rfc3339("2026-11-21T12:00:00Z").unwrap())
+    );
+    assert_eq!(at(("HOLDUNTIL", Some("2020-01-01T00:00:00Z"))), Ok(NOW), "what is due already goes at once");
+    let long = "x".repeat(ENVID + 1);
+    for (name, value) in [
+        ("HOLDFOR", Some("31536001")),
+        ("HOLDFOR", Some("1000000000")),
+        ("HOLDFOR", Some("-1")),
+        ("HOLDFOR", Some("+1")),
+        ("HOLDFOR", Some("")),
+        ("HOLDFOR", None),
+        ("HOLDUNTIL", Some("2030-01-01T00:00:00Z")),
+        ("HOLDUNTIL", Some("tomorrow")),
+        ("RET", Some("SOME")),
+        ("RET", None),
+        ("ENVID", Some("")),
+        ("ENVID", Some("a\nb")),
+        ("ENVID", Some(&long)),
+        ("BODY", Some("BINARYMIME")),
+        ("SMTPUTF8", Some("1")),
+        ("SIZE", Some("many")),
+        ("MT-PRIORITY", Some("1")),
+    ] {
+        let refused = from(&[(name, value)]).unwrap_err();
+        assert_eq!(path(&refused), format!("envelope/mailFrom/parameters/{name}"), "{value:?}");
+    }
+    let both = from(&[("HOLDFOR", Some("1")), ("HOLDUNTIL", Some("2026-11-21T12:00:00Z"))]).unwrap_err();
+    assert!(path(&both).ends_with("HOLDUNTIL"));
+    assert!(path(&from(&[("RET", Some("FULL")), ("ret", Some("FULL"))]).unwrap_err()).ends_with("ret"));
+    assert!(path(&from(&[("a/b~", None)]).unwrap_err()).ends_with("/a~1b~0"), "a JSON pointer (RFC 6901)");
+}
+
+#[test]
+fn parameters_of_a_recipient_are_taken_or_refused_with_their_place() {
+    let good = to(&[("NOTIFY", Some("success,FAILURE")), ("ORCPT", Some("RFC822;bob+x@example.net"))]).unwrap();
+    let notify = Notify { success: true, failure: true, ..Notify::default() };
+    let original = OriginalRecipient { kind: "rfc822".into(), address: "bob+x@example.net".into() };
+    assert_eq!((good.notify, good.original), (Some(notify), Some(original)));
+    for (name, value) in [
+        ("NOTIFY", Some("NEVER,DELAY")),
+        ("NOTIFY", Some("")),
+        ("NOTIFY", None),
+        ("ORCPT", Some("bob@example.net")),
+        ("ORCPT", Some("rfc822;")),
+        ("ORCPT", Some("rf c;x")),
+        ("ORCPT", Some("rfc822;a\r\nb")),
+        ("ORCPT", None),
+        ("RET", Some("FULL")),
+    ] {
+        assert_eq!(
+            path(&to(&[(name, value)]).unwrap_err()),
+            format!("envelope/rcptTo/0/parameters/{name}"),
+            "{value:?}"
+        );
+    }
+}
+
+/// RFC 8621 §7.5: which refusal it is.
+#[test]
+fn recipients_are_counted_and_read_and_each_is_one() {
+    let sender = address("ann@example.org", &[]);
+    let to = |all: &[&str]| {
+        let all: Vec<EnvelopeAddress> = all.iter().map(|email| address(email, &[])).collect();
+        order(&sender, &all, NOW, 3, YEAR).map(|order| order.recipients.len())
+    };
+    assert_eq!(to(&[]), Err(BadEnvelope::NoRecipients));
+    assert_eq!(to(&["a@x.example", "b@x.example", "A@X.example"]), Ok(2));
+    assert_eq!(to(&["a@x.example"; 4]), Err(BadEnvelope::TooMany(3)));
+    assert_eq!(
+        to(&["a@x.example", "b", "c\r\n@x.example"]),
+        Err(BadEnvelope::Recipients(vec!["b".into(), "c\r\n@x.example".into()]))
+    );
+    let bad = order(&address("ann", &[]), &[address("bob@example.net", &[])], NOW, 3, YEAR).unwrap_err();
+    assert_eq!(path(&bad), "envelope/mailFrom/email");
+    assert_eq!(order(&address("", &[]), &[address("bob@example.net", &[])], NOW, 3, YEAR).unwrap().sender, None);
+}
+
+#[test]
+fn an_envelope_that_was_not_given_is_made_of_the_header() {
+    let people = |all: &[&str]| {
+        all.iter().map(|email| EmailAddress { name: None, email: (*email).into() }).collect::<Vec<EmailAddress>>()
+    };
+    let content = EmailContent {
+        from: people(&["ann@example.org"]),
+        to: people(&["bob@example.net", "eve@example.net"]),
+        cc: people(&["BOB@example.net"]),
+        bcc: people(&["zoe@example.net"]),
+        ..EmailContent::default()
+    };
+    let (from, to) = derived(&content).unwrap();
+    let names: Vec<&str> = to.iter().map(|to| to.email.as_str()).collect();
+    assert_eq!(
+        (from.email.as_str(), names),
+        ("ann@example.org", vec!["bob@example.net", "eve@example.net", "zoe@example.net"])
+    );
+    assert_eq!((from.parameters, &to[0].parameters), (None, &None));
+    let two = EmailContent { from: people(&["ann@example.org", "lee@example.org"]), ..content.clone() };
+    assert_eq!(path(&derived(&two).unwrap_err()), "emailId");
+    let sent = EmailContent { sender: people(&["lee@example.org"]), ..two };
+    assert_eq!(derived(&sent).unwrap().0.email, "lee@example.org");
+    assert!(derived(&EmailContent::default()).is_err());
+}
