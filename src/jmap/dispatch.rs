@@ -29,7 +29,6 @@ pub(super) struct Next {
 #[derive(Clone, Copy)]
 enum Kind {
     Alone(Method),
-    #[expect(dead_code, reason = "Email/copy is the first to be followed")]
     Followed(Followed),
 }
 
@@ -53,6 +52,7 @@ const METHODS: &[(&str, &str, Kind)] = &[
     ("EmailSubmission/changes", SUBMISSION, Kind::Alone(submission::changes)),
     ("EmailSubmission/query", SUBMISSION, Kind::Alone(submission::query)),
     ("EmailSubmission/queryChanges", SUBMISSION, Kind::Alone(submission::query_changes)),
+    ("EmailSubmission/set", SUBMISSION, Kind::Followed(submission::set)),
     ("VacationResponse/get", VACATION, Kind::Alone(vacation::get)),
     ("VacationResponse/set", VACATION, Kind::Alone(vacation::set)),
     ("Quota/get", QUOTA, Kind::Alone(quota::get)),
@@ -79,8 +79,12 @@ pub fn run(context: &Context, request: Request) -> Response {
     for mut call in request.calls {
         let resolved = reference::resolve(&mut call.arguments, &responses);
         let mut next = Some((call.name, resolved.map(|()| call.arguments)));
+        // What follows by itself needs no capability beyond that of what it follows.
+        let mut is_asked = true;
         while let Some((name, arguments)) = next.take() {
-            let usable = find(&name).filter(|(capability, _)| request.using.iter().any(|used| used == capability));
+            let is_used = |capability: &str| request.using.iter().any(|used| used == capability);
+            let usable = find(&name).filter(|(capability, _)| !is_asked || is_used(capability));
+            is_asked = false;
             let answer = match (usable, arguments) {
                 (None, _) => Err(MethodError::UnknownMethod),
                 (_, Err(astray)) => Err(astray),

@@ -2,9 +2,11 @@
 
 mod get;
 mod query;
+mod set;
 
 pub(super) use get::{changes, get};
 pub(super) use query::{query, query_changes};
+pub(super) use set::set;
 
 use serde_json::{Map, Value, json};
 
@@ -51,3 +53,6 @@ fn object(id: ObjectId, submission: &EmailSubmission) -> Map<String, Value> {
         _ => Map::new(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,348 @@
+//! `EmailSubmission`/set (RFC 8621 §7.5): to send an email is to make a submission of it.
+//!
+//! What the answer says was made stands in the queue: the submission and the action that carries it are one commit. What is
+//! sent is the email's message without its Bcc fields. Where a submission is done, its email can be changed or destroyed
+//! with it: that is an Email/set of its own, which follows.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::object;
+use crate::jmap::context::{Account, Args, Context, fail};
+use crate::jmap::dispatch::Next;
+use crate::jmap::identity::{self, Me};
+use crate::jmap::standard::{Set, Stand, refused};
+use crate::message::header;
+use crate::model::{
+    Address, BlobHash, DataType, EmailContent, EmailId, EmailSubmission, EnvelopeAddress, ObjectId, SenderIdentity,
+    SubmissionRecipient, UndoStatus, limits,
+};
+use crate::outbox::submission::{BadEnvelope, Order, derived, order};
+use crate::store::{Error, Txn};
+use crate::wire::jmap::{MethodError, Patch, SetError};
+
+pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<(Value, Option<Next>), MethodError> {
+    let account = context.open(arguments)?;
+    let set = Set::read(&account, arguments)?;
+    let follow = Follow::read(arguments)?;
+    identity::refresh(context, &account)?;
+    let me = Me::of(context, &account)?;
+    // What needs reading is read before the account is locked.
+    let mut parcels = Vec::with_capacity(set.create.len());
+    for (name, properties) in &set.create {
+        parcels.push((name, prepare(context, &account, &me, arguments, properties)?));
+    }
+    // Of which emails the submissions are that were made, changed or removed.
+    let mut emails: BTreeMap<String, EmailId> = BTreeMap::new();
+    let committed = context.store.commit(account.id, |txn| {
+        let before = txn.state().state(DataType::EmailSubmission);
+        if !set.is_in_state(context, before) {
+            return Ok(None);
+        }
+        let (mut done, mut stand) = (set.done.clone(), Stand::new(before));
+        for (name, parcel) in parcels {
+            match parcel {
+                Ok(parcel) => match parcel.send(txn)? {
+                    Ok((id, submission)) => {
+                        emails.insert(format!("#{name}"), submission.email);
+                        emails.insert(id.to_string(), submission.email);
+                        done.created(arguments, name, told(id, &submission));
+                    }
+                    Err(error) => done.not_created(name, &error),
+                },
+                Err(error) => done.not_created(name, &error),
+            }
+        }
+        for (id, patch) in &set.update {
+            match update(txn, id, patch)? {
+                Ok(email) => {
+                    emails.insert(id.clone(), email);
+                    done.updated(id, Map::new());
+                }
+                Err(error) => done.not_updated(id, &error),
+            }
+        }
+        for id in &set.destroy {
+            match destroy(txn, id)? {
+                Ok(email) => {
+                    emails.insert(id.clone(), email);
+                    done.destroyed(id);
+                }
+                Err(error) => done.not_destroyed(id, &error),
+            }
+        }
+        stand.after(txn.state().state(DataType::EmailSubmission), true);
+        Ok(Some((done, stand)))
+    });
+    let (result, ticket) = committed.map_err(|error| fail(&error))?;
+    ticket.wait_blocking().map_err(|error| fail(&error))?;
+    let (done, stand) = result.ok_or(MethodError::StateMismatch)?;
+    let next = follow.next(&account, arguments, &emails);
+    Ok((done.answer(context, &account, stand), next))
+}
+
+/// What the client does not know of a submission that was made.
+fn told(id: ObjectId, submission: &EmailSubmission) -> Map<String, Value> {
+    let mut object = object(id, submission);
+    object.retain(|name, _| !matches!(name.as_str(), "identityId" | "emailId"));
+    object
+}
+
+/// A submission that can be made: what is sent, to whom.
+struct Parcel {
+    submission: EmailSubmission,
+    order: Order,
+    message_id: String,
+    /// The message that goes out; with its octets where it is no email's.
+    blob: BlobHash,
+    octets: Option<Vec<u8>>,
+}
+
+type Made = (ObjectId, EmailSubmission);
+
+impl Parcel {
+    fn send(self, txn: &mut Txn<'_>) -> Result<Result<Made, SetError>, Error> {
+        let Self { submission, order, message_id, blob, octets } = self;
+        if txn.view().email(txn.account(), submission.email)?.is_none() {
+            return Ok(Err(SetError::property("emailId", "there is no such email")));
+        }
+        let queued = order.queue(submission.email, blob, message_id, txn.now());
+        let message = octets.as_deref().map(|octets| (&blob, octets));
+        match txn.submit(&submission, queued.action, &queued.octets, message) {
+            Ok((id, _)) => {
+                let made = txn.view().object::<EmailSubmission>(txn.account(), id)?;
+                Ok(Ok((id, made.unwrap_or(submission))))
+            }
+            Err(error) => refused(error).map(Err),
+        }
+    }
+}
+
+fn prepare(
+    context: &Context,
+    account: &Account,
+    me: &Me,
+    arguments: &Args<'_>,
+    properties: &Map<String, Value>,
+) -> Result<Result<Parcel, SetError>, MethodError> {
+    let unknown = |name: &&String| !matches!(name.as_str(), "identityId" | "emailId" | "envelope" | "undoStatus");
+    if let Some(name) = properties.keys().find(unknown) {
+        return Ok(Err(SetError::property(name, "it cannot be set")));
+    }
+    if properties.get("undoStatus").is_some_and(|status| status != UndoStatus::Pending.name()) {
+        return Ok(Err(SetError::property("undoStatus", "pending is what it begins with")));
+    }
+    let id = |name: &str| {
+        let id = properties.get(name).and_then(Value::as_str);
+        let id = id.and_then(|id| arguments.created().resolve(id));
+        id.ok_or_else(|| SetError::property(name, "an id of what is there is wanted"))
+    };
+    let view = context.store.view();
+    let identity_id = match id("identityId") {
+        Ok(id) => id.parse::<ObjectId>().ok(),
+        Err(error) => return Ok(Err(error)),
+    };
+    let identity = match identity_id {
+        Some(id) => view.object::<SenderIdentity>(account.id, id).map_err(|error| fail(&error))?,
+        None => None,
+    };
+    let (Some(identity_id), Some(identity)) = (identity_id, identity) else {
+        return Ok(Err(SetError::property("identityId", "there is no such identity")));
+    };
+    let email = match id("emailId") {
+        Ok(id) => id.parse::<EmailId>().ok(),
+        Err(error) => return Ok(Err(error)),
+    };
+    let no_email = || SetError::property("emailId", "there is no such email");
+    let Some(email) = email else { return Ok(Err(no_email())) };
+    let found = view.email(account.id, email).map_err(|error| fail(&error))?;
+    let content = view.content(account.id, email).map_err(|error| fail(&error))?;
+    let (Some(metadata), Some((_, content))) = (found, content) else { return Ok(Err(no_email())) };
+    let envelope = match prove(me, &identity, &content, properties.get("envelope")) {
+        Ok(envelope) => envelope,
+        Err(error) => return Ok(Err(error)),
+    };
+    let (mail_from, rcpt_to) = envelope;
+    let now = context.store.clock().now();
+    let order = match order(&mail_from, &rcpt_to, now, limits::RECIPIENTS, limits::DELAYED_SEND) {
+        Ok(order) => order,
+        Err(error) => return Ok(Err(bad(error))),
+    };
+    // RFC 8621 §7.5: Bcc is not sent.
+    let raw = view.received(&metadata.blob).map_err(|error| fail(&error))?.unwrap_or_default();
+    let (blob, octets) = match header::without(&raw, &["Bcc"]) {
+        Cow::Borrowed(_) => (metadata.blob, None),
+        Cow::Owned(octets) => (BlobHash(*blake3::hash(&octets).as_bytes()), Some(octets)),
+    };
+    let submission = EmailSubmission {
+        identity: identity_id,
+        email,
+        thread: metadata.thread,
+        mail_from,
+        rcpt_to: rcpt_to
+            .into_iter()
+            .map(|path| SubmissionRecipient { path, ..SubmissionRecipient::default() })
+            .collect(),
+        send_at: order.send_at,
+        ..EmailSubmission::default()
+    };
+    let message_id = content.message_id.first().cloned().unwrap_or_default();
+    Ok(Ok(Parcel { submission, order, message_id, blob, octets }))
+}
+
+type Envelope = (EnvelopeAddress, Vec<EnvelopeAddress>);
+
+/// The envelope, if the account may send this message with it.
+fn prove(
+    me: &Me,
+    identity: &SenderIdentity,
+    content: &EmailContent,
+    given: Option<&Value>,
+) -> Result<Envelope, SetError> {
+    if content.from.is_empty() || content.sent_at.is_none() {
+        let missing = if content.from.is_empty() { "from" } else { "sentAt" };
+        let mut more = Map::new();
+        more.insert("properties".into(), vec![missing].into());
+        more.insert("description".into(), "RFC 5322 §3.6 wants From and Date".into());
+        return Err(SetError::Of("invalidEmail", more));
+    }
+    let may_be = |email: &str| Address::parse(email).is_ok_and(|address| me.may_be(&address));
+    if let Some(other) = content.from.iter().find(|from| !may_be(&from.email)) {
+        return Err(SetError::of("forbiddenFrom", &format!("{} is none of the account's addresses", other.email)));
+    }
+    let Some(given) = given.filter(|given| !given.is_null()) else {
+        let (mut from, to) = derived(content).map_err(bad)?;
+        if !may_be(&from.email) {
+            from.email.clone_from(&identity.email);
+        }
+        return Ok((from, to));
+    };
+    let (from, to) = read(given)?;
+    if !from.email.is_empty() && !may_be(&from.email) {
+        return Err(SetError::of("forbiddenMailFrom", "the sender is none of the account's addresses"));
+    }
+    Ok((from, to))
+}
+
+/// An envelope from JSON (RFC 8621 §7).
+fn read(value: &Value) -> Result<Envelope, SetError> {
+    let wanted = |path: &str, what: &str| SetError::property(path, format!("{what} is wanted"));
+    let members = value.as_object().ok_or_else(|| wanted("envelope", "an object"))?;
+    if let Some(other) = members.keys().find(|name| !matches!(name.as_str(), "mailFrom" | "rcptTo")) {
+        return Err(SetError::property(&format!("envelope/{other}"), "there is no such property"));
+    }
+    let from = members.get("mailFrom").ok_or_else(|| wanted("envelope/mailFrom", "an address"))?;
+    let from = path(from).ok_or_else(|| wanted("envelope/mailFrom", "an object with email and parameters"))?;
+    let to = members.get("rcptTo").and_then(Value::as_array);
+    let to = to.ok_or_else(|| wanted("envelope/rcptTo", "an array of addresses"))?;
+    let to: Option<Vec<EnvelopeAddress>> = to.iter().map(path).collect();
+    let to = to.ok_or_else(|| wanted("envelope/rcptTo", "an array of objects with email and parameters"))?;
+    Ok((from, to))
+}
+
+fn path(value: &Value) -> Option<EnvelopeAddress> {
+    let members = value.as_object()?;
+    let email = members.get("email")?.as_str()?.to_owned();
+    let one = |(name, value): (&String, &Value)| match value {
+        Value::Null => Some((name.clone(), None)),
+        value => Some((name.clone(), Some(value.as_str()?.to_owned()))),
+    };
+    let parameters = match members.get("parameters") {
+        None | Some(Value::Null) => None,
+        Some(value) => Some(value.as_object()?.iter().map(one).collect::<Option<_>>()?),
+    };
+    members.keys().all(|name| name == "email" || name == "parameters").then_some(EnvelopeAddress { email, parameters })
+}
+
+fn bad(error: BadEnvelope) -> SetError {
+    let with = |kind, name: &str, value: Value| {
+        let mut more = Map::new();
+        more.insert(name.into(), value);
+        SetError::Of(kind, more)
+    };
+    match error {
+        BadEnvelope::Property(path, why) => SetError::property(&path, why),
+        BadEnvelope::NoRecipients => SetError::of("noRecipients", "it has nobody to go to"),
+        BadEnvelope::TooMany(most) => with("tooManyRecipients", "maxRecipients", most.into()),
+        BadEnvelope::Recipients(wrong) => with("invalidRecipients", "invalidRecipients", wrong.into()),
+    }
+}
+
+type Outcome = Result<Result<EmailId, SetError>, Error>;
+
+/// All that can be changed is that it is taken back.
+fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> Outcome {
+    let Ok(known) = id.parse::<ObjectId>() else { return Ok(Err(SetError::NotFound)) };
+    let found = txn.view().object::<EmailSubmission>(txn.account(), known)?;
+    let Some(submission) = found else { return Ok(Err(SetError::NotFound)) };
+    let before = object(known, &submission);
+    let mut wished = before.clone();
+    let read = Patch::read(patch).and_then(|patch| patch.apply(&mut wished).map(|()| patch));
+    let patch = match read {
+        Ok(patch) => patch,
+        Err(error) => return Ok(Err(error)),
+    };
+    for property in patch.properties() {
+        let value = wished.get(property);
+        if before.get(property) == value {
+            continue;
+        }
+        if property != "undoStatus" {
+            return Ok(Err(SetError::property(property, "it cannot be changed")));
+        }
+        if value.and_then(Value::as_str) != Some(UndoStatus::Canceled.name()) {
+            return Ok(Err(SetError::property("undoStatus", "it can only be canceled")));
+        }
+        if !txn.cancel_submission(known)? {
+            return Ok(Err(SetError::of("cannotUnsend", "it is on its way")));
+        }
+    }
+    Ok(Ok(submission.email))
+}
+
+/// Only the record goes: what is on its way goes on (RFC 8621 §7.5).
+fn destroy(txn: &mut Txn<'_>, id: &str) -> Outcome {
+    let Ok(known) = id.parse::<ObjectId>() else { return Ok(Err(SetError::NotFound)) };
+    match txn.destroy_object::<EmailSubmission>(known) {
+        Ok(submission) => Ok(Ok(submission.email)),
+        Err(error) => refused(error).map(Err),
+    }
+}
+
+/// What is to be done with the emails of submissions that are done.
+struct Follow {
+    /// By submission.
+    update: Vec<(String, Map<String, Value>)>,
+    destroy: Vec<String>,
+}
+
+impl Follow {
+    fn read(arguments: &Args<'_>) -> Result<Self, MethodError> {
+        let (update, destroy) = (arguments.objects("onSuccessUpdateEmail")?, arguments.texts("onSuccessDestroyEmail")?);
+        if update.len() + destroy.len() > limits::OBJECTS_IN_SET {
+            return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
+        }
+        Ok(Self { update, destroy })
+    }
+
+    /// The call that does it; none where nothing is to be done.
+    fn next(self, account: &Account, arguments: &Args<'_>, emails: &BTreeMap<String, EmailId>) -> Option<Next> {
+        let email = |id: &str| {
+            let known = emails.get(id).or_else(|| emails.get(&arguments.created().resolve(id)?));
+            known.map(ToString::to_string)
+        };
+        let update: Map<String, Value> =
+            self.update.into_iter().filter_map(|(id, patch)| Some((email(&id)?, Value::Object(patch)))).collect();
+        let destroy: Vec<Value> = self.destroy.iter().filter_map(|id| email(id).map(Value::String)).collect();
+        if update.is_empty() && destroy.is_empty() {
+            return None;
+        }
+        let mut call = Map::new();
+        call.insert("accountId".into(), account.id.to_string().into());
+        call.insert("update".into(), Value::Object(update));
+        call.insert("destroy".into(), Value::Array(destroy));
+        Some(Next { name: "Email/set", arguments: call })
+    }
+}

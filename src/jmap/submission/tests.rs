@@ -1,0 +1,201 @@
+//! What is sent by JMAP (RFC 8621 §7).
+
+use serde_json::{Value, json};
+
+use crate::jmap::Context;
+use crate::jmap::tests::{account_of, call, context};
+use crate::message::rows;
+use crate::model::{AccountId, ActionState, EmailSubmission, Fate};
+use crate::store::{EncodedMessage, NewEmail};
+
+struct Desk {
+    context: Context,
+    account: String,
+    identity: String,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let context = context();
+        let account = account_of(&context);
+        let (_, identities) = call(&context, "Identity/get", &json!({"accountId": account}));
+        let identity = identities["list"][0]["id"].as_str().unwrap().to_owned();
+        Self { context, account, identity }
+    }
+
+    fn id(&self) -> AccountId {
+        self.account.parse().unwrap()
+    }
+
+    /// A message in the inbox of Ann's; its id.
+    fn write(&self, raw: &str) -> String {
+        let raw = raw.replace('\n', "\r\n").into_bytes();
+        let message = EncodedMessage::new(&rows(&raw, self.context.store.secrets()));
+        let (mut made, ticket) = self.context.store.commit_message(&[self.id()], &message, &raw, |txn| {
+            let (mailboxes, received_at) = ([txn.state().inbox].into(), txn.now());
+            txn.create_email(&NewEmail { message: &message, prefix: b"", mailboxes, keywords: [].into(), received_at })
+        });
+        ticket.wait_blocking().unwrap();
+        made.pop().unwrap().1.unwrap().0.to_string()
+    }
+
+    fn ask(&self, name: &str, mut arguments: Value) -> Value {
+        arguments["accountId"] = self.account.clone().into();
+        let (kind, answer) = call(&self.context, name, &arguments);
+        assert_eq!(kind, name, "{answer}");
+        answer
+    }
+
+    fn send(&self, email: &str, more: &Value) -> Value {
+        let mut object = json!({"identityId": self.identity, "emailId": email});
+        object.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.ask("EmailSubmission/set", json!({"create": {"s": object}}))
+    }
+
+    fn refused(&self, email: &str, more: &Value) -> Value {
+        let answer = self.send(email, more);
+        assert_eq!(answer["created"], Value::Null, "{answer}");
+        answer["notCreated"]["s"].clone()
+    }
+}
+
+const DRAFT: &str = "From: Ann <ann@example.org>
+To: bob@example.net, Bob <BOB@example.net>
+Cc: cy@example.com
+Bcc: dee@example.com,
+ ed@example.com
+Date: Sat, 21 Nov 2026 10:00:00 +0000
+Message-ID: <1@example.org>
+Subject: lunch
+
+At noon?
+";
+
+#[test]
+fn the_envelope_is_taken_from_the_message_and_bcc_from_what_is_sent() {
+    let desk = Desk::new();
+    let email = desk.write(DRAFT);
+    let made = desk.send(&email, &json!({}))["created"]["s"].clone();
+    let to: Vec<&str> =
+        made["envelope"]["rcptTo"].as_array().unwrap().iter().map(|to| to["email"].as_str().unwrap()).collect();
+    assert_eq!(to, ["bob@example.net", "cy@example.com", "dee@example.com", "ed@example.com"]);
+    assert_eq!(made["envelope"]["mailFrom"], json!({"email": "ann@example.org", "parameters": null}));
+    assert_eq!((&made["undoStatus"], &made["sendAt"]), (&json!("pending"), &json!("2026-11-21T09:00:00Z")));
+    assert_eq!(made["deliveryStatus"]["cy@example.com"]["delivered"], "queued");
+
+    let view = desk.context.store.view();
+    let action = view.outbox(desk.id()).unwrap().pop().unwrap();
+    let sent = String::from_utf8(view.action_message(desk.id(), &action).unwrap()).unwrap();
+    assert!(!sent.contains("dee@") && !sent.contains("ed@") && !sent.to_lowercase().contains("bcc"), "{sent}");
+    assert!(sent.ends_with("Subject: lunch\r\n\r\nAt noon?\r\n"), "{sent}");
+    // The owner's copy keeps it.
+    let own = view.message(desk.id(), email.parse().unwrap()).unwrap().unwrap();
+    assert!(String::from_utf8(own).unwrap().contains("Bcc: dee@"));
+    assert!(desk.context.store.check().unwrap().is_empty());
+
+    let id = made["id"].as_str().unwrap();
+    let got = desk.ask("EmailSubmission/get", json!({"ids": [id, "i0"]}));
+    assert_eq!(got["list"][0].as_object().unwrap().len(), super::PROPERTIES.len());
+    assert_eq!((&got["list"][0]["emailId"], &got["notFound"]), (&json!(email), &json!(["i0"])));
+}
+
+#[test]
+fn who_may_send_what() {
+    let desk = Desk::new();
+    let email = desk.write(DRAFT);
+    let path = |email: &str| json!({"email": email});
+    let to_bob = json!([path("bob@example.net")]);
+    let with = |from: Value, to: &Value| json!({"envelope": {"mailFrom": from, "rcptTo": to}});
+    for (more, kind, properties) in [
+        (json!({"identityId": "i0"}), "invalidProperties", json!(["identityId"])),
+        (json!({"identityId": null}), "invalidProperties", json!(["identityId"])),
+        (json!({"emailId": "e0000000000000"}), "invalidProperties", json!(["emailId"])),
+        (json!({"emailId": "#none"}), "invalidProperties", json!(["emailId"])),
+        (json!({"sendAt": "2027-01-01T00:00:00Z"}), "invalidProperties", json!(["sendAt"])),
+        (json!({"undoStatus": "final"}), "invalidProperties", json!(["undoStatus"])),
+        (json!({"envelope": {"rcptTo": []}}), "invalidProperties", json!(["envelope/mailFrom"])),
+        (with(path("eve@example.org"), &to_bob), "forbiddenMailFrom", Value::Null),
+        (with(path("x y"), &to_bob), "forbiddenMailFrom", Value::Null),
+        (with(path("ann@example.org"), &json!([])), "noRecipients", Value::Null),
+        (with(path("ann@example.org"), &json!([path("nobody")])), "invalidRecipients", Value::Null),
+        (
+            with(json!({"email": "ann@example.org", "parameters": {"HOLDFOR": "99999999999"}}), &to_bob),
+            "invalidProperties",
+            json!(["envelope/mailFrom/parameters/HOLDFOR"]),
+        ),
+    ] {
+        let error = desk.refused(&email, &more);
+        assert_eq!((&error["type"], &error["properties"]), (&json!(kind), &properties), "{more}: {error}");
+    }
+    let many: Vec<Value> = (0..1001).map(|n| path(&format!("{n}@example.net"))).collect();
+    let error = desk.refused(&email, &with(path("ann@example.org"), &json!(many)));
+    assert_eq!((&error["type"], &error["maxRecipients"]), (&json!("tooManyRecipients"), &json!(1000)));
+    let other = desk.write(&DRAFT.replace("ann@example.org", "eve@example.net"));
+    assert_eq!(desk.refused(&other, &json!({}))["type"], "forbiddenFrom");
+    let undated = desk.write("From: ann@example.org\nTo: bob@example.net\n\nhi\n");
+    let error = desk.refused(&undated, &json!({}));
+    assert_eq!((&error["type"], &error["properties"]), (&json!("invalidEmail"), &json!(["sentAt"])));
+    let nobody = desk.write("From: ann@example.org\nDate: Sat, 21 Nov 2026 10:00:00 +0000\n\nhi\n");
+    assert_eq!(desk.refused(&nobody, &json!({}))["type"], "noRecipients");
+    assert!(desk.context.store.view().outbox(desk.id()).unwrap().is_empty());
+}
+
+#[test]
+fn what_waits_can_be_taken_back_and_what_is_gone_cannot() {
+    let desk = Desk::new();
+    let email = desk.write(DRAFT);
+    let held = json!({"email": "ann@example.org", "parameters": {"HOLDFOR": "3600"}});
+    let envelope =
+        json!({"envelope": {"mailFrom": held, "rcptTo": [{"email": "bob@example.net", "parameters": null}]}});
+    let before = desk.ask("EmailSubmission/get", json!({"ids": []}))["state"].clone();
+    let made = desk.send(&email, &envelope.clone())["created"]["s"].clone();
+    assert_eq!(made["sendAt"], "2026-11-21T10:00:00Z");
+    let id = made["id"].as_str().unwrap();
+    let set = |patch: Value| desk.ask("EmailSubmission/set", json!({"update": {id: patch}}));
+    for (patch, kind) in [
+        (json!({"undoStatus": "final"}), "invalidProperties"),
+        (json!({"sendAt": "2027-01-01T00:00:00Z"}), "invalidProperties"),
+        (json!({"undoStatus/x": "final"}), "invalidPatch"),
+    ] {
+        assert_eq!(set(patch.clone())["notUpdated"][id]["type"], kind, "{patch}");
+    }
+    assert_eq!(set(json!({"undoStatus": "pending"}))["updated"], json!({id: null}));
+    assert_eq!(set(json!({"undoStatus": "canceled"}))["updated"], json!({id: null}));
+    assert!(desk.context.store.view().outbox(desk.id()).unwrap().is_empty());
+    let changes = desk.ask("EmailSubmission/changes", json!({"sinceState": before}));
+    assert_eq!(changes["created"], json!([id]));
+
+    let made = desk.send(&email, &json!({}))["created"]["s"].clone();
+    let second = made["id"].as_str().unwrap();
+    let (_, ticket) = desk
+        .context
+        .store
+        .commit(desk.id(), |txn| {
+            let mut action = txn.view().outbox(desk.id())?.pop().unwrap();
+            for target in &mut action.recipients {
+                target.fate = Fate::Sent("250 2.0.0 Ok: queued as 4X".into());
+            }
+            action.state = ActionState::Sent;
+            txn.update_action(&action)
+        })
+        .unwrap();
+    ticket.wait_blocking().unwrap();
+    let undo = desk.ask("EmailSubmission/set", json!({"update": {second: {"undoStatus": "canceled"}}}));
+    assert_eq!(undo["notUpdated"][second]["type"], "cannotUnsend");
+    let got = desk.ask("EmailSubmission/get", json!({"ids": [second]}))["list"][0].clone();
+    assert_eq!(got["undoStatus"], "final");
+    let status = json!({"smtpReply": "250 2.0.0 Ok: queued as 4X", "delivered": "unknown", "displayed": "unknown"});
+    assert_eq!(got["deliveryStatus"]["cy@example.com"], status);
+
+    let query = |more: Value| desk.ask("EmailSubmission/query", more)["ids"].clone();
+    assert_eq!(query(json!({"sort": [{"property": "sentAt", "isAscending": false}]})), json!([id, second]));
+    assert_eq!(query(json!({"filter": {"undoStatus": "final", "emailIds": [email]}})), json!([second]));
+    assert_eq!(query(json!({"filter": {"after": "2026-11-21T09:30:00Z"}})), json!([id]));
+    assert_eq!(query(json!({"filter": {"identityIds": ["i0"]}})), json!([]));
+    let state = desk.ask("EmailSubmission/query", json!({}))["queryState"].clone();
+    let gone = desk.ask("EmailSubmission/set", json!({"destroy": [id, "i0"]}));
+    assert_eq!((&gone["destroyed"], &gone["notDestroyed"]["i0"]["type"]), (&json!([id]), &json!("notFound")));
+    let moved = desk.ask("EmailSubmission/queryChanges", json!({"sinceQueryState": state}));
+    assert_eq!((&moved["removed"], &moved["added"]), (&json!([id]), &json!([])));
+    assert!(desk.context.store.view().objects::<EmailSubmission>(desk.id()).unwrap().len() == 1);
+}
