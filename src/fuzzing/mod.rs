@@ -6,6 +6,7 @@
 //! in it is thrown with dice whose seed is the input.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a body speaks by panicking")]
 
+mod emails;
 mod mail;
 mod protocols;
 mod questions;
@@ -14,6 +15,7 @@ mod text;
 mod transfer;
 mod truth;
 
+pub use emails::structure;
 pub use mail::{message, reply, results, search, sign};
 pub use protocols::{address, command, dot, jmap, lmtp};
 pub use questions::filter;
@@ -47,6 +49,7 @@ pub const BODIES: &[(&str, Body)] = &[
     ("search", search),
     ("sign", sign),
     ("store", store),
+    ("structure", structure),
 ];
 
 /// Octets of an input that are looked at: more finds nothing else, and a slow body finds little.

@@ -157,6 +157,7 @@ replays! {
     search: 200,
     sign: 100,
     store: 60,
+    structure: 200,
 }
 
 /// Mail that none of us wrote: every body that takes a message takes these.
@@ -171,10 +172,9 @@ fn the_shared_corpus() {
     for entry in entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
         for file in files(&entry).into_iter().filter(|file| file.extension().is_some_and(|kind| kind == "eml")) {
             let raw = fs::read(&file).unwrap();
-            for (name, body) in BODIES
-                .iter()
-                .filter(|(name, _)| ["message", "reply", "results", "search", "dot", "mbox"].contains(name))
-            {
+            for (name, body) in BODIES.iter().filter(|(name, _)| {
+                ["message", "reply", "results", "search", "dot", "mbox", "structure"].contains(name)
+            }) {
                 run(&format!("{name} ({})", file.display()), *body, &raw);
             }
             count += 1;

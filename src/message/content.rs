@@ -30,9 +30,11 @@ fn one(content: &mut EmailContent, field: &Field<'_>) {
         ("Sender", &mut content.sender),
         ("Reply-To", &mut content.reply_to),
     ];
-    for (name, list) in people {
+    for (at, (name, list)) in people.into_iter().enumerate() {
         if field.is(name) {
             *list = parse::addresses(field.value);
+            let bit = 1u8 << at;
+            content.blank = if list.is_empty() { content.blank | bit } else { content.blank & !bit };
             return;
         }
     }
@@ -49,7 +51,7 @@ fn one(content: &mut EmailContent, field: &Field<'_>) {
         }
     }
     if field.is("Subject") {
-        content.subject = Some(field.decoded());
+        content.subject = Some(parse::text(field.value));
     } else if field.is("Date") {
         content.sent_at = parse::date(field.value);
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::{Message, auto, content, rows};
 use crate::model::Secrets;
 
-fn corpus() -> Option<PathBuf> {
+pub(super) fn corpus() -> Option<PathBuf> {
     let dir = std::env::var_os("RESTANTE_CORPUS").map(PathBuf::from);
     let dir = dir.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus"));
     if dir.join("expect.tsv").exists() {
@@ -15,6 +15,11 @@ fn corpus() -> Option<PathBuf> {
     }
     eprintln!("SKIPPED: no corpus in {}; set RESTANTE_CORPUS", dir.display());
     None
+}
+
+/// Every message of it.
+pub(super) fn files(dir: &std::path::Path) -> Vec<PathBuf> {
+    table(dir).iter().map(|row| dir.join(&row["file"])).collect()
 }
 
 fn table(dir: &std::path::Path) -> Vec<HashMap<String, String>> {
@@ -39,9 +44,9 @@ const OTHERWISE: &[(&str, &str, &str)] = &[
     ),
     ("plain/phpmime.issue126.eml", "attach_jmap", "two Content-Type fields: the parser takes the multipart one"),
     (
-        "spam/sa.spam-badctype1.eml",
-        "attach_jmap",
-        "`Content-Type: text plain` is no media type, and so the part is a file",
+        "bounce/sisimai.lhost-mailru-01.eml",
+        "subject",
+        "an encoded word with a full stop at its end is none (RFC 2047 §5), and must not be decoded (RFC 8621 §4.1.2.2)",
     ),
 ];
 

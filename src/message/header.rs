@@ -186,7 +186,7 @@ impl Field<'_> {
     /// Its value as people read it: encoded words decoded (RFC 2047), one line, NFC.
     #[must_use]
     pub fn decoded(&self) -> String {
-        parse::text(self.value)
+        parse::one_line(&parse::text(self.value))
     }
 }
 
@@ -238,6 +238,6 @@ mod tests {
         assert_eq!(field(" no (a (b\\)) c)\r\n").without_comments(), "no");
         assert_eq!(field("\"a (b)\" (c) d").without_comments(), "\"a (b)\"  d");
         assert_eq!(field(" =?utf-8?q?J=C3=BCrgen?=\r\n =?utf-8?q?_x?=\r\n").decoded(), "Jürgen x");
-        assert_eq!(field(" =?utf-8?q?a=0D=0ABcc:_x?=\r\n").decoded(), "a Bcc: x");
+        assert_eq!(field(" =?utf-8?q?a=0D=0ABcc:_x?=\r\n").decoded(), "aBcc: x");
     }
 }

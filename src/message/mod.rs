@@ -5,10 +5,12 @@
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 pub mod auto;
+pub mod build;
 pub mod compose;
 pub mod content;
 mod date;
 mod entity;
+pub mod forms;
 pub mod header;
 pub mod language;
 pub mod parse;
@@ -20,7 +22,7 @@ pub mod tokens;
 pub mod trace;
 pub mod words;
 
-pub use parse::Message;
+pub use parse::{BodyValue, Message, Part, Structure};
 pub use rows::{bare_rows, guarded, rows, rows_of, rows_or_bare};
 
 #[cfg(test)]

@@ -1,9 +1,15 @@
 //! The one place that knows mail-parser: what the rest of the room wants of it, in our own words.
 
-use mail_parser::{HeaderForm, MessageParser};
+mod structure;
+mod value;
+
+use mail_parser::{MessageParser, MessagePart, MessageRef};
 use unicode_normalization::UnicodeNormalization;
 
-use crate::model::{Address, EmailAddress, PartOffsets, SentAt, UtcMillis, limits};
+use crate::model::{PartOffsets, limits};
+
+pub use structure::{BodyValue, Part, Structure};
+pub use value::{Group, addresses, date, groups, media, text};
 
 /// Octets of text in which a preview is sought first: more than it holds, for white space goes.
 const PREVIEW_OCTETS: usize = 4096;
@@ -46,12 +52,16 @@ impl<'a> Message<'a> {
     #[must_use]
     pub fn texts(&self, most: usize) -> Vec<String> {
         let (mut out, mut left) = (Vec::new(), most);
-        let Some(message) = &self.parsed else { return out };
-        for part in message.root().text_body().take(limits::PARTS) {
+        if self.is_bare() {
+            let octets = self.raw.get(..most).unwrap_or(self.raw);
+            return vec![String::from_utf8_lossy(octets).into_owned()];
+        }
+        for part in self.listed(|root| Box::new(root.text_body()), |structure| structure.text) {
             if left == 0 {
                 break;
             }
-            if let Some(text) = part.text_prefix_bytes(left) {
+            let text = part.text_prefix_bytes(left).or_else(|| structure::odd_text(&part, left));
+            if let Some(text) = text {
                 let text = if part.is_content_type("text", "html") {
                     mail_parser::html_to_text(&text)
                 } else {
@@ -62,6 +72,32 @@ impl<'a> Message<'a> {
             }
         }
         out
+    }
+
+    /// Whether nothing of it is a header, nor its end: then all of it is text.
+    fn is_bare(&self) -> bool {
+        self.parsed.as_ref().is_none_or(|message| message.root().parts().next().is_none())
+    }
+
+    /// The parts of one of the lists of RFC 8621 §4.1.4. The library keeps them, and only of media types that are none does
+    /// it make something else than they are (RFC 2045 §5.2).
+    fn listed<'m>(
+        &'m self,
+        kept: impl Fn(MessageRef<'m>) -> Box<dyn Iterator<Item = MessagePart<'m>> + 'm>,
+        made: impl Fn(Structure<'m>) -> Vec<u32>,
+    ) -> Vec<MessagePart<'m>> {
+        let Some(message) = &self.parsed else { return Vec::new() };
+        let root = message.root();
+        let odd = |part: &MessagePart<'_>| {
+            let kind = part.content_type();
+            !part.is_multipart() && kind.is_some_and(|kind| kind.subtype().is_none() || kind.ctype() == "multipart")
+        };
+        if !root.parts().take(limits::PARTS).any(|part| odd(&part)) {
+            return kept(root).take(limits::PARTS).collect();
+        }
+        let parts: Vec<MessagePart<'m>> = root.parts().take(limits::PARTS).collect();
+        let numbers = made(self.structure()).into_iter();
+        numbers.filter_map(|number| parts.get(usize::try_from(number).ok()?).copied()).collect()
     }
 
     /// The beginning of the text, white space collapsed (RFC 8621 §4.1.4 preview).
@@ -83,24 +119,23 @@ impl<'a> Message<'a> {
         out
     }
 
-    /// RFC 8621 §4.1.4 hasAttachment.
+    /// RFC 8621 §4.1.4 hasAttachment: something is offered beside the text, and not only what the HTML shows in itself.
     #[must_use]
     pub fn has_attachment(&self) -> bool {
-        self.parsed.as_ref().is_some_and(|message| message.root().has_attachments())
+        let parts = self.listed(|root| Box::new(root.attachments()), |structure| structure.attachments);
+        parts.iter().any(|part| !part.content_disposition().is_some_and(|disposition| disposition.is_inline()))
     }
 
     /// RFC 8621 §4.1.4 attachments.
     #[must_use]
     pub fn attachments(&self) -> Vec<Attachment> {
-        let Some(message) = &self.parsed else { return Vec::new() };
-        let parts = message.root().attachments().take(limits::PARTS);
+        let parts = self.listed(|root| Box::new(root.attachments()), |structure| structure.attachments);
         parts
-            .map(|part| {
-                let media_type = part.content_type().map_or_else(
-                    || "text/plain".to_owned(),
-                    |kind| format!("{}/{}", kind.ctype(), kind.subtype().unwrap_or("*")).to_lowercase(),
-                );
-                Attachment { name: part.attachment_name().map(one_line), media_type, size: part.decoded_len() }
+            .iter()
+            .map(|part| Attachment {
+                name: part.attachment_name().map(one_line),
+                media_type: structure::media_type(part),
+                size: part.decoded_len(),
             })
             .collect()
     }
@@ -108,7 +143,12 @@ impl<'a> Message<'a> {
     /// Where the parts lie, the whole message first.
     #[must_use]
     pub fn parts(&self) -> Vec<PartOffsets> {
-        let Some(message) = &self.parsed else { return Vec::new() };
+        let Some(message) = self.parsed.as_ref().filter(|_| !self.is_bare()) else {
+            return vec![PartOffsets {
+                end: u32::try_from(self.raw.len()).unwrap_or(u32::MAX),
+                ..PartOffsets::default()
+            }];
+        };
         let parts = message.root().parts().take(limits::PARTS);
         parts
             .map(|part| {
@@ -125,49 +165,8 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The addresses of a field's value, groups flattened.
-#[must_use]
-pub fn addresses(value: &[u8]) -> Vec<EmailAddress> {
-    let parsed = HeaderForm::Addresses.parse(value);
-    let Some(list) = parsed.value().as_address() else { return Vec::new() };
-    let mailboxes = list.mailboxes().take(limits::ADDRESSES);
-    mailboxes
-        .filter_map(|mailbox| {
-            let name = mailbox.name().map(one_line).filter(|name| !name.is_empty());
-            let email = mailbox.address().map(one_line).unwrap_or_default();
-            // A quoted local part (RFC 5322 §3.4.1) comes as a name before a bare domain.
-            let (name, email) = match (name, email.strip_prefix('@')) {
-                (Some(local), Some(domain)) => (None, Address::from_parts(local, domain).to_string()),
-                (name, _) => (name, email),
-            };
-            (!email.is_empty() || name.is_some()).then_some(EmailAddress { name, email })
-        })
-        .collect()
-}
-
-/// A field's value as people read it: encoded words decoded, one line, NFC.
-#[must_use]
-pub fn text(value: &[u8]) -> String {
-    let parsed = HeaderForm::Text.parse(value);
-    parsed.value().as_text().map(one_line).unwrap_or_default()
-}
-
-/// The Date field's value; nothing where it is no date of the calendar. Forms that the library refuses (asctime, no
-/// seconds with a named zone, hyphens) are read by `date`.
-#[must_use]
-pub fn date(value: &[u8]) -> Option<SentAt> {
-    let parsed = HeaderForm::Date.parse(value);
-    let Some(date) = parsed.value().as_datetime() else { return super::date::obsolete(value) };
-    if !date.is_valid() || date.day > super::date::days(date.year.into(), date.month) {
-        return None;
-    }
-    let minutes = i16::from(date.tz_hour).checked_mul(60)?.checked_add(i16::from(date.tz_minute))?;
-    let offset_minutes = if date.tz_before_gmt { minutes.checked_neg()? } else { minutes };
-    Some(SentAt { at: UtcMillis(date.to_timestamp().checked_mul(1000)?), offset_minutes })
-}
-
 /// One line, NFC: controls and runs of white space become one space.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     if text.is_ascii() {
         join(&mut out, text, usize::MAX);
@@ -195,30 +194,6 @@ fn join(out: &mut String, text: &str, chars: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates_that_are_none_are_none() {
-        let at = |text: &str| date(text.as_bytes()).map(|sent| (sent.at.rfc3339(), sent.offset_minutes));
-        assert_eq!(at(" Sat, 21 Nov 2026 10:00:00 +0100\r\n"), Some(("2026-11-21T09:00:00Z".into(), 60)));
-        assert_eq!(at(" 21 Nov 26 10:00 -0330\r\n").map(|(_, zone)| zone), Some(-210));
-        assert_eq!(at(" Tue, 31 Feb 2026 10:00:00 +0000\r\n"), None);
-        assert_eq!(at(" Sun, 29 Feb 2026 10:00:00 +0000\r\n"), None);
-        assert_eq!(at(" tomorrow\r\n"), None);
-        assert_eq!(at(" Sat Nov 21 10:00:00 2026\r\n"), Some(("2026-11-21T10:00:00Z".into(), 0)));
-        assert_eq!(at(" 20 Nov 26 10:00 EST\r\n"), Some(("2026-11-20T15:00:00Z".into(), -300)));
-    }
-
-    #[test]
-    fn groups_are_flattened() {
-        let people = addresses(b" Team: \"B, C\" <b@x.example>, d@x.example;, =?utf-8?q?J=C3=BC?= <j@x.example>\r\n");
-        let emails: Vec<&str> = people.iter().map(|person| person.email.as_str()).collect();
-        assert_eq!(emails, ["b@x.example", "d@x.example", "j@x.example"]);
-        assert_eq!(people[0].name.as_deref(), Some("B, C"));
-        assert_eq!(people[2].name.as_deref(), Some("Jü"));
-        let quoted = addresses(b" \"a b\"@x.example, \"c\"@x.example, B <\"d\"@x.example>");
-        let emails: Vec<&str> = quoted.iter().map(|person| person.email.as_str()).collect();
-        assert_eq!(emails, ["\"a b\"@x.example", "c@x.example", "\"d\"@x.example"]);
-    }
 
     #[test]
     fn anything_is_a_message() {

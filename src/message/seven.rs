@@ -163,7 +163,8 @@ fn section(octets: &[u8], is_part: bool, depth: usize, out: &mut Vec<u8>) -> Opt
 /// Octets of a line of quoted-printable (RFC 2045 §6.7), without the `=` of a soft line break.
 const LINE: usize = 75;
 
-fn quoted_printable(body: &[u8], out: &mut Vec<u8>) {
+/// Octets as quoted-printable; CRLF stays a line end, and no other CR or LF does.
+pub(super) fn quoted_printable(body: &[u8], out: &mut Vec<u8>) {
     let mut rest = body;
     let mut width = 0usize;
     while let Some((octet, after)) = rest.split_first() {

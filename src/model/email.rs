@@ -64,6 +64,55 @@ pub struct SentAt {
     pub offset_minutes: i16,
 }
 
+/// Minutes of the furthest zone that RFC 3339 can write.
+const ZONE_MAX: i16 = 23 * 60 + 59;
+
+impl SentAt {
+    /// As a `Date` of RFC 8620 §1.4; in UTC where its zone is further off than can be written.
+    #[must_use]
+    pub fn rfc3339(self) -> String {
+        match self.zone() {
+            0 => self.at.rfc3339(),
+            zone => {
+                let local = UtcMillis(self.at.0.saturating_add(i64::from(zone) * 60_000)).rfc3339();
+                let minutes = zone.unsigned_abs();
+                let sign = if zone < 0 { '-' } else { '+' };
+                format!("{}{sign}{:02}:{:02}", local.trim_end_matches('Z'), minutes / 60, minutes % 60)
+            }
+        }
+    }
+
+    /// As a date-time of RFC 5322 §3.3.
+    #[must_use]
+    pub fn rfc5322(self) -> String {
+        let zone = self.zone();
+        let local = UtcMillis(self.at.0.saturating_add(i64::from(zone) * 60_000)).rfc5322();
+        let minutes = zone.unsigned_abs();
+        let sign = if zone < 0 { '-' } else { '+' };
+        format!("{}{sign}{:02}{:02}", local.trim_end_matches("+0000"), minutes / 60, minutes % 60)
+    }
+
+    /// Reads a `Date` of RFC 8620 §1.4.
+    #[must_use]
+    pub fn parse_rfc3339(text: &str) -> Option<Self> {
+        let at = UtcMillis::parse_date(text)?;
+        let zone = text.get(text.len().checked_sub(6)?..)?;
+        let offset_minutes = match (text.ends_with('Z'), zone.split_at_checked(1)?) {
+            (true, _) => 0,
+            (false, (sign, time)) => {
+                let (hours, minutes) = time.split_once(':')?;
+                let minutes = hours.parse::<i16>().ok()?.checked_mul(60)?.checked_add(minutes.parse().ok()?)?;
+                if sign == "-" { -minutes } else { minutes }
+            }
+        };
+        Some(Self { at, offset_minutes })
+    }
+
+    fn zone(self) -> i16 {
+        if self.offset_minutes.abs() <= ZONE_MAX { self.offset_minutes } else { 0 }
+    }
+}
+
 /// Where a MIME part lies in the blob. Offsets count octets from the start of the message as received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PartOffsets {
@@ -92,7 +141,9 @@ pub struct EmailContent {
     pub sender: Vec<EmailAddress>,
     /// Reply-To.
     pub reply_to: Vec<EmailAddress>,
-    /// Subject, decoded, NFC, one line.
+    /// Of these six in this order, from the lowest bit on: whether the header has the field, and no address in it.
+    pub blank: u8,
+    /// Subject, in the Text form of RFC 8621 §4.1.2.2: no controls but tabs.
     pub subject: Option<String>,
     /// Date.
     pub sent_at: Option<SentAt>,

@@ -103,6 +103,7 @@ fn write_content(out: &mut Writer, content: &EmailContent) {
     for people in [&content.from, &content.to, &content.cc, &content.bcc, &content.sender, &content.reply_to] {
         write_people(out, people);
     }
+    out.num(content.blank);
     out.maybe_text(content.subject.as_ref());
     out.option(content.sent_at.as_ref(), |out, sent| {
         out.signed(sent.at.0);
@@ -130,6 +131,7 @@ fn read_content(input: &mut Reader<'_>) -> Result<EmailContent, Bad> {
         bcc: read_people(input)?,
         sender: read_people(input)?,
         reply_to: read_people(input)?,
+        blank: u8::try_from(input.num()?).map_err(|_| Bad("unknown fields"))?,
         subject: input.option(Reader::text)?,
         sent_at: input.option(|input| {
             let at = UtcMillis(input.signed()?);

@@ -1,0 +1,181 @@
+//! One header field, from a value in one of the forms of RFC 8621 §4.1.2.
+
+use super::word::{self, WORD};
+use crate::message::forms::is_name;
+use crate::message::parse::Group;
+use crate::model::{EmailAddress, SentAt, limits};
+
+/// Octets of a line (RFC 5322 §2.1.1).
+const LINE: usize = 998;
+/// Octets of a name that leave room for a value in the first line.
+const NAME: usize = 76;
+
+/// What a field is to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// What stands after the colon: ASCII, folded as it is to be.
+    Raw(String),
+    /// Text.
+    Text(String),
+    /// Addresses.
+    Addresses(Vec<EmailAddress>),
+    /// Addresses in groups.
+    Groups(Vec<Group>),
+    /// Message ids without angle brackets.
+    MessageIds(Vec<String>),
+    /// A date.
+    Date(SentAt),
+    /// URLs.
+    Urls(Vec<String>),
+}
+
+/// Why a value cannot be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadValue(pub &'static str);
+
+/// A header field, written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    name: String,
+    octets: Vec<u8>,
+}
+
+impl Field {
+    /// Writes a field.
+    ///
+    /// # Errors
+    /// `BadValue`.
+    pub fn new(name: &str, value: &Value) -> Result<Self, BadValue> {
+        if !is_name(name) || name.len() > NAME {
+            return Err(BadValue("not a name of a header field"));
+        }
+        let column = name.len().saturating_add(2);
+        let written = match value {
+            Value::Raw(value) => return Self::raw(name, value),
+            Value::Text(text) => self::text(text, column)?,
+            Value::Addresses(people) => word::listed(&addresses(people)?, ",", column),
+            Value::Groups(groups) => word::listed(&self::groups(groups)?, ",", column),
+            Value::MessageIds(ids) => word::listed(&angled(ids, &is_id, "not a message id")?, "", column),
+            Value::Urls(urls) => word::listed(&angled(urls, &is_url, "not a URL")?, ",", column),
+            Value::Date(date) => date.rfc5322(),
+        };
+        let octets = format!("{name}: {written}\r\n").into_bytes();
+        Ok(Self { name: name.to_owned(), octets })
+    }
+
+    fn raw(name: &str, value: &str) -> Result<Self, BadValue> {
+        let value = value.replace("\r\n", "\n");
+        let mut lines = value.split('\n');
+        let first = lines.next().unwrap_or_default();
+        let mut octets = format!("{name}:{first}");
+        for line in lines {
+            if !line.starts_with([' ', '\t']) || line.trim().is_empty() {
+                return Err(BadValue("a line of a folded value must begin with a blank, and not be blank"));
+            }
+            octets.push_str("\r\n");
+            octets.push_str(line);
+        }
+        if octets.bytes().any(|octet| !matches!(octet, b' '..=b'~' | b'\t' | b'\r' | b'\n')) || value.contains('\r') {
+            return Err(BadValue("a raw value must be printable ASCII; asText takes any text"));
+        }
+        if octets.split("\r\n").any(|line| line.len() > LINE) {
+            return Err(BadValue("a line of more than 998 octets"));
+        }
+        octets.push_str("\r\n");
+        Ok(Self { name: name.to_owned(), octets: octets.into_bytes() })
+    }
+
+    /// Whether it has that name, in any case.
+    #[must_use]
+    pub fn is(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name)
+    }
+
+    /// It, line end included.
+    #[must_use]
+    pub fn octets(&self) -> &[u8] {
+        &self.octets
+    }
+}
+
+fn text(text: &str, column: usize) -> Result<String, BadValue> {
+    if text.chars().any(|c| c.is_control() && c != '\t') {
+        return Err(BadValue("a control character"));
+    }
+    let blank = |c: char| matches!(c, ' ' | '\t');
+    // Blanks count to the word after them.
+    let short = text.split_inclusive(|c| !blank(c)).all(|run| run.len() <= WORD)
+        && text.split(blank).all(|word| word.len() <= WORD);
+    let plain = short
+        && text.bytes().all(|octet| matches!(octet, b' '..=b'~' | b'\t'))
+        && !text.contains("=?")
+        && !text.starts_with(blank)
+        && !text.ends_with(blank);
+    Ok(if plain { word::folded(text, column) } else { word::encoded(text, column) })
+}
+
+fn addresses(people: &[EmailAddress]) -> Result<Vec<String>, BadValue> {
+    if people.len() > limits::ADDRESSES {
+        return Err(BadValue("too many addresses"));
+    }
+    people.iter().map(address).collect()
+}
+
+fn address(person: &EmailAddress) -> Result<String, BadValue> {
+    let (name, email) = (person.name.as_deref().unwrap_or_default(), person.email.as_str());
+    if name.chars().any(|c| c.is_control() && c != '\t') || email.chars().any(char::is_control) {
+        return Err(BadValue("a control character"));
+    }
+    if email.is_empty() || email.len() > WORD || email.contains(['<', '>']) || email.trim() != email {
+        return Err(BadValue("not an email address"));
+    }
+    let bare = email.contains('@')
+        && email.chars().all(|c| !c.is_ascii() || c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.@".contains(c));
+    Ok(match name.trim() {
+        "" if bare => email.to_owned(),
+        "" => format!("<{email}>"),
+        _ => {
+            let phrase = word::phrase(name);
+            let last = phrase.rsplit("\r\n").next().map_or(0, str::len);
+            let break_ = if last.saturating_add(email.len()).saturating_add(3) > word::LINE { "\r\n" } else { "" };
+            format!("{phrase}{break_} <{email}>")
+        }
+    })
+}
+
+fn groups(groups: &[Group]) -> Result<Vec<String>, BadValue> {
+    let count = groups.iter().fold(groups.len(), |count, group| count.saturating_add(group.addresses.len()));
+    if count > limits::ADDRESSES {
+        return Err(BadValue("too many addresses"));
+    }
+    let mut items = Vec::new();
+    for group in groups {
+        let addresses = addresses(&group.addresses)?;
+        let Some(name) = &group.name else {
+            items.extend(addresses);
+            continue;
+        };
+        if name.trim().is_empty() || name.chars().any(char::is_control) {
+            return Err(BadValue("not a name of a group"));
+        }
+        let members = word::listed(&addresses, ",", 1);
+        items.push(format!("{}:\r\n {members};", word::phrase(name)));
+    }
+    Ok(items)
+}
+
+fn angled(items: &[String], fits: &dyn Fn(&str) -> bool, wrong: &'static str) -> Result<Vec<String>, BadValue> {
+    if items.len() > limits::ADDRESSES || !items.iter().all(|item| fits(item)) {
+        return Err(BadValue(wrong));
+    }
+    Ok(items.iter().map(|item| format!("<{item}>")).collect())
+}
+
+fn is_id(id: &str) -> bool {
+    (1..=WORD).contains(&id.len()) && id.bytes().all(|octet| octet.is_ascii_graphic() && !b"<>".contains(&octet))
+}
+
+fn is_url(url: &str) -> bool {
+    is_id(url) && url.contains(':')
+}

@@ -1,0 +1,231 @@
+//! A body part, and how its content travels.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::field::{BadValue, Field};
+use super::word;
+use crate::message::seven::quoted_printable;
+
+/// Octets of a line (RFC 5322 §2.1.1).
+const LINE: usize = 998;
+/// Octets of a line of base64 (RFC 2045 §6.8).
+const BASE64: usize = 76;
+/// Octets of a media type, a parameter's name, a language tag.
+const TOKEN: usize = 127;
+
+/// A part to be built.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Part {
+    /// Its media type, without parameters.
+    pub media_type: String,
+    /// Parameters of Content-Type, without `boundary` and `name`.
+    pub params: Vec<(String, String)>,
+    /// Its file name.
+    pub name: Option<String>,
+    /// Its disposition.
+    pub disposition: Option<String>,
+    /// Parameters of Content-Disposition, without `filename`.
+    pub disposition_params: Vec<(String, String)>,
+    /// Content-ID, without angle brackets.
+    pub cid: Option<String>,
+    /// Content-Language.
+    pub language: Vec<String>,
+    /// Content-Location.
+    pub location: Option<String>,
+    /// Further fields.
+    pub fields: Vec<Field>,
+    /// What it holds.
+    pub content: Content,
+}
+
+/// What a part holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// Text, lines ending in LF; written as UTF-8.
+    Text(String),
+    /// Octets.
+    Octets(Vec<u8>),
+    /// Parts.
+    Parts(Vec<Part>),
+}
+
+impl Default for Content {
+    fn default() -> Self {
+        Self::Text(String::new())
+    }
+}
+
+impl Part {
+    /// What is wrong with its values, and the name of the property in RFC 8621 §4.1.4 that it is in.
+    ///
+    /// # Errors
+    /// `BadValue`. Parts within are not looked at.
+    pub fn check(&self) -> Result<(), (&'static str, BadValue)> {
+        let token = |text: &str| {
+            (1..=TOKEN).contains(&text.len())
+                && text.bytes().all(|octet| octet.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=*".contains(&octet))
+        };
+        let clean = |text: &str| !text.chars().any(char::is_control);
+        let url = |text: &String| {
+            (1..=word::WORD).contains(&text.len()) && text.bytes().all(|octet| octet.is_ascii_graphic())
+        };
+        let params = |params: &[(String, String)]| params.iter().all(|(name, value)| token(name) && clean(value));
+        let multipart = self.media_type.starts_with("multipart/");
+        let rules = [
+            ("type", self.media_type.split_once('/').is_some_and(|(kind, rest)| token(kind) && token(rest))),
+            ("type", params(&self.params)),
+            ("type", multipart == matches!(self.content, Content::Parts(_))),
+            ("name", self.name.as_deref().is_none_or(clean)),
+            ("disposition", self.disposition.as_deref().is_none_or(token)),
+            ("disposition", params(&self.disposition_params)),
+            ("cid", self.cid.as_ref().is_none_or(|cid| url(cid) && !cid.contains(['<', '>', '(', ')']))),
+            ("language", self.language.iter().all(|tag| token(tag))),
+            ("location", self.location.as_ref().is_none_or(url)),
+        ];
+        match rules.iter().find(|(_, fits)| !fits) {
+            Some((property, _)) => Err((*property, BadValue("not a value that can be written"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the octets of a message within make it one that is not 7-bit.
+    fn is_eight_bit(&self) -> bool {
+        match &self.content {
+            Content::Parts(parts) => parts.iter().any(Self::is_eight_bit),
+            Content::Octets(octets) => self.is_message() && !octets.is_ascii() && fits_lines(octets),
+            Content::Text(_) => false,
+        }
+    }
+
+    fn is_message(&self) -> bool {
+        self.media_type.starts_with("message/")
+    }
+}
+
+/// Writes the fields that describe it, an empty line, and its content.
+pub(super) fn write(part: &Part, seed: &str, out: &mut Vec<u8>) {
+    let mut head = format!("Content-Type: {}", part.media_type);
+    for (name, value) in &part.params {
+        head.push_str(&word::parameter(name, value));
+    }
+    if matches!(part.content, Content::Text(_)) {
+        head.push_str(&word::parameter("charset", "utf-8"));
+    }
+    if let Some(name) = &part.name {
+        head.push_str(&word::old_name(name));
+    }
+    let boundary = matches!(part.content, Content::Parts(_)).then(|| free_boundary(part, seed));
+    if let Some(boundary) = &boundary {
+        head.push_str(&word::parameter("boundary", boundary));
+    }
+    head.push_str("\r\n");
+    if let Some(disposition) = &part.disposition {
+        head.push_str("Content-Disposition: ");
+        head.push_str(disposition);
+        for (name, value) in &part.disposition_params {
+            head.push_str(&word::parameter(name, value));
+        }
+        head.push_str(&part.name.as_ref().map(|name| word::parameter("filename", name)).unwrap_or_default());
+        head.push_str("\r\n");
+    }
+    if let Some(cid) = &part.cid {
+        head.push_str(&format!("Content-ID: <{cid}>\r\n"));
+    }
+    if !part.language.is_empty() {
+        head.push_str(&format!("Content-Language: {}\r\n", word::listed(&part.language, ",", 18)));
+    }
+    if let Some(location) = &part.location {
+        head.push_str(&format!("Content-Location: {location}\r\n"));
+    }
+    out.extend_from_slice(head.as_bytes());
+    for field in &part.fields {
+        out.extend_from_slice(field.octets());
+    }
+    let (encoding, octets) = travelling(part);
+    out.extend_from_slice(format!("Content-Transfer-Encoding: {encoding}\r\n\r\n").as_bytes());
+    out.extend_from_slice(&octets);
+    if let (Content::Parts(parts), Some(boundary)) = (&part.content, boundary) {
+        for child in parts {
+            out.extend_from_slice(format!("\r\n--{boundary}\r\n").as_bytes());
+            write(child, seed, out);
+        }
+        out.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
+    }
+}
+
+/// A boundary that stands in nothing that is written unencoded.
+fn free_boundary(part: &Part, seed: &str) -> String {
+    let mut at = 0u32;
+    loop {
+        // Neither base64 nor quoted-printable ever has `=_`.
+        let boundary = format!("=_{}", blake3::hash(format!("{seed} {at} {}", depth(part)).as_bytes()).to_hex());
+        let boundary: String = boundary.chars().take(34).collect();
+        if !stands(part, boundary.as_bytes()) {
+            return boundary;
+        }
+        at = at.saturating_add(1);
+    }
+}
+
+/// What tells nested multiparts apart.
+fn depth(part: &Part) -> usize {
+    match &part.content {
+        Content::Parts(parts) => parts.iter().map(depth).max().unwrap_or(0).saturating_add(1),
+        _ => 0,
+    }
+}
+
+fn stands(part: &Part, boundary: &[u8]) -> bool {
+    match &part.content {
+        Content::Text(text) => memchr::memmem::find(text.as_bytes(), boundary).is_some(),
+        Content::Octets(octets) => memchr::memmem::find(octets, boundary).is_some(),
+        Content::Parts(parts) => parts.iter().any(|part| stands(part, boundary)),
+    }
+}
+
+/// The transfer encoding, and the content in it.
+fn travelling(part: &Part) -> (&'static str, Vec<u8>) {
+    match &part.content {
+        Content::Parts(_) => (if part.is_eight_bit() { "8bit" } else { "7bit" }, Vec::new()),
+        Content::Text(text) => encoded(text.replace("\r\n", "\n").replace('\n', "\r\n").into_bytes()),
+        Content::Octets(octets) if part.media_type.starts_with("text/") => encoded(octets.clone()),
+        Content::Octets(octets) if part.is_message() && fits_lines(octets) => {
+            (if octets.is_ascii() { "7bit" } else { "8bit" }, octets.clone())
+        }
+        Content::Octets(octets) => ("base64", base64(octets)),
+    }
+}
+
+fn encoded(octets: Vec<u8>) -> (&'static str, Vec<u8>) {
+    let odd = octets.iter().filter(|octet| !matches!(octet, b' '..=b'~' | b'\t' | b'\r' | b'\n')).count();
+    if octets.is_ascii() && fits_lines(&octets) {
+        ("7bit", octets)
+    } else if odd.saturating_mul(4) > octets.len() {
+        ("base64", base64(&octets))
+    } else {
+        let mut out = Vec::with_capacity(octets.len().saturating_add(octets.len() / 4));
+        quoted_printable(&octets, &mut out);
+        ("quoted-printable", out)
+    }
+}
+
+/// Whether it is CRLF lines of bounded length, without NUL.
+fn fits_lines(octets: &[u8]) -> bool {
+    octets.split(|octet| *octet == b'\n').all(|line| line.len() <= LINE)
+        && !octets.contains(&0)
+        && memchr::memchr_iter(b'\n', octets).all(|at| at.checked_sub(1).and_then(|at| octets.get(at)) == Some(&b'\r'))
+        && memchr::memchr_iter(b'\r', octets).all(|at| octets.get(at.saturating_add(1)) == Some(&b'\n'))
+}
+
+fn base64(octets: &[u8]) -> Vec<u8> {
+    let text = STANDARD.encode(octets);
+    let mut out = Vec::with_capacity(text.len().saturating_add(text.len() / 38));
+    for (at, line) in text.as_bytes().chunks(BASE64).enumerate() {
+        if at > 0 {
+            out.extend_from_slice(b"\r\n");
+        }
+        out.extend_from_slice(line);
+    }
+    out
+}

@@ -1,0 +1,248 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::message::Message;
+use crate::message::forms::{Form, FormValue};
+use crate::message::header::fields;
+use crate::message::parse::Group;
+use crate::model::{EmailAddress, SentAt, UtcMillis};
+
+fn person(name: Option<&str>, email: &str) -> EmailAddress {
+    EmailAddress { name: name.map(str::to_owned), email: email.to_owned() }
+}
+
+/// What a value reads as once it is written.
+fn read(name: &str, value: &Value, form: Form) -> FormValue {
+    let field = Field::new(name, value).unwrap();
+    let octets = [field.octets(), b"\r\n"].concat();
+    let text = String::from_utf8(octets.clone()).unwrap();
+    assert!(text.split("\r\n").all(|line| line.len() <= 998 && !line.contains(['\r', '\n'])), "{text:?}");
+    let mut all = fields(&octets);
+    let field = all.next().unwrap();
+    assert!(all.next().is_none() && field.is(name), "{text:?}");
+    form.of(&field)
+}
+
+fn text(value: &str) -> String {
+    match read("Subject", &Value::Text(value.into()), Form::Text) {
+        FormValue::Text(text) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn texts_read_back() {
+    let long = "word ".repeat(400);
+    for value in [
+        "",
+        "Hello",
+        "a  b\tc",
+        " leading",
+        "trailing ",
+        "J\u{fc}rgen",
+        "=?utf-8?q?no?=",
+        "\u{1f600}".repeat(60).as_str(),
+        &"x".repeat(3000),
+        long.trim(),
+        "a=?b",
+        "?= =?",
+    ] {
+        assert_eq!(text(value), value);
+    }
+    assert_eq!(Field::new("Subject", &Value::Text("a\r\nBcc: x".into())), Err(BadValue("a control character")));
+    for line in String::from_utf8_lossy(Field::new("Subject", &Value::Text(long)).unwrap().octets()).split("\r\n") {
+        assert!(line.len() <= 78, "{line}");
+    }
+}
+
+#[test]
+fn addresses_read_back() {
+    let people = vec![
+        person(None, "a@x.example"),
+        person(Some("Ann B"), "a@x.example"),
+        person(Some("B, \"Bob\" \\ C."), "b@x.example"),
+        person(
+            Some("J\u{fc}rgen \u{1f600} von und zu Hohenstein auf und davon in einer sehr langen Zeile"),
+            "j@x.example",
+        ),
+        person(Some("=?utf-8?q?literal?="), "l@x.example"),
+        person(Some("(comment)"), "c@x.example"),
+        person(None, "\"a b\"@x.example"),
+        person(None, "j\u{fc}@x.example"),
+        person(Some("A  B"), "two@x.example"),
+        person(None, "bob"),
+    ];
+    assert_eq!(read("To", &Value::Addresses(people.clone()), Form::Addresses), FormValue::Addresses(people.clone()));
+    let many = vec![person(Some("Somebody"), "somebody@some.example"); 100];
+    assert_eq!(read("To", &Value::Addresses(many.clone()), Form::Addresses), FormValue::Addresses(many));
+    assert_eq!(read("To", &Value::Addresses(vec![]), Form::Addresses), FormValue::Addresses(vec![]));
+    for email in ["", "a>b@x", "a\r\nBcc: x@y", "<a@x>", " a@x"] {
+        assert!(Field::new("To", &Value::Addresses(vec![person(None, email)])).is_err(), "{email:?}");
+    }
+    let groups = vec![
+        Group { name: None, addresses: people[..2].to_vec() },
+        Group { name: Some("Team \u{fc}".into()), addresses: people[1..4].to_vec() },
+        Group { name: Some("Nobody".into()), addresses: vec![] },
+        Group { name: None, addresses: people[5..6].to_vec() },
+    ];
+    assert_eq!(read("To", &Value::Groups(groups.clone()), Form::GroupedAddresses), FormValue::Groups(groups));
+}
+
+#[test]
+fn the_other_forms_read_back() {
+    let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<String>>();
+    let ids = list(&["a@x", "b.c+d@y.example"]);
+    assert_eq!(read("References", &Value::MessageIds(ids.clone()), Form::MessageIds), FormValue::Strings(Some(ids)));
+    let urls = list(&["mailto:a@x?subject=b", "https://x.example/a?b,(c)"]);
+    assert_eq!(read("List-Help", &Value::Urls(urls.clone()), Form::Urls), FormValue::Strings(Some(urls)));
+    for zone in [0, 60, -210, 840] {
+        let date = SentAt { at: UtcMillis(1_795_251_600_000), offset_minutes: zone };
+        assert_eq!(read("Date", &Value::Date(date), Form::Date), FormValue::Date(Some(date)));
+        assert_eq!(SentAt::parse_rfc3339(&date.rfc3339()), Some(date));
+    }
+    let raw = " a\r\n b\t=?x";
+    assert_eq!(read("X-A", &Value::Raw(raw.into()), Form::Raw), FormValue::Text(raw.into()));
+    for bad in ["a\r\nBcc: x", "a\r\n \r\n b", "a\rb", "\u{fc}", "a\0", "a\n\n b"] {
+        assert!(Field::new("X-A", &Value::Raw(bad.into())).is_err(), "{bad:?}");
+    }
+    for (name, value) in [("X A", "x"), ("X:", "x"), ("", "x"), ("X\r\nBcc", "x")] {
+        assert!(Field::new(name, &Value::Raw(value.into())).is_err(), "{name:?}");
+    }
+    for id in ["a b", "<a@x>", "", "\u{fc}@x", "a\n"] {
+        assert!(Field::new("Message-ID", &Value::MessageIds(list(&[id]))).is_err(), "{id:?}");
+    }
+}
+
+fn leaf(media_type: &str, content: Content) -> Part {
+    Part { media_type: media_type.into(), content, ..Part::default() }
+}
+
+fn built(body: Part) -> Vec<u8> {
+    let subject = Field::new("Subject", &Value::Text("x".into())).unwrap();
+    let raw = build(&Mail { fields: vec![subject], body }, "seed");
+    for line in raw.split_inclusive(|octet| *octet == b'\n') {
+        assert!(line.len() <= 1000 && !line.contains(&0), "{}", line.escape_ascii());
+    }
+    raw
+}
+
+#[test]
+fn parts_read_back() {
+    let name = "Angebot f\u{fc}r J\u{fc}rgen und alle anderen, die noch eines haben wollen \u{1f600} (2).pdf";
+    let mut file = leaf("application/pdf", Content::Octets((0..=255).cycle().take(5000).collect()));
+    file.name = Some(name.into());
+    file.disposition = Some("attachment".into());
+    file.cid = Some("1@x".into());
+    file.language = vec!["de".into(), "en-GB".into()];
+    file.location = Some("http://x.example/a".into());
+    let unnamed = Part { disposition: None, ..file.clone() };
+    let plain = Part {
+        name: Some("a b.txt".into()),
+        disposition: Some("inline".into()),
+        ..leaf("text/plain", Content::Octets(b"a\nb\0\xff".to_vec()))
+    };
+    let mut calendar = leaf("text/calendar", Content::Text("BEGIN\n".into()));
+    calendar.params = vec![("method".into(), "REQUEST".into())];
+    let inner = b"Subject: inner\r\n\r\nGr\xc3\xbc\xc3\x9fe\r\n".to_vec();
+    let odd = b"Subject: inner\n\nodd\n".to_vec();
+    let parts = vec![
+        leaf("text/plain", Content::Text("Gr\u{fc}\u{df}e\n--=_\nFrom x\n.\n  \nend".into())),
+        file,
+        unnamed,
+        plain,
+        calendar,
+        leaf("message/rfc822", Content::Octets(inner.clone())),
+        leaf("message/rfc822", Content::Octets(odd.clone())),
+        leaf("multipart/mixed", Content::Parts(vec![leaf("text/html", Content::Text("<p>".repeat(2000)))])),
+    ];
+    for part in &parts {
+        assert_eq!(part.check(), Ok(()));
+    }
+    let raw = built(leaf("multipart/mixed", Content::Parts(parts)));
+    let message = Message::parse(&raw);
+    let structure = message.structure();
+    let kinds: Vec<&str> = structure.root.children.iter().map(|part| part.media_type.as_str()).collect();
+    assert_eq!(
+        kinds.join(" "),
+        "text/plain application/pdf application/pdf text/plain text/calendar message/rfc822 \
+        message/rfc822 multipart/mixed"
+    );
+    let child = |at: usize| &structure.root.children[at];
+    assert_eq!(message.body_value(child(0).number, 0).unwrap().value, "Gr\u{fc}\u{df}e\n--=_\nFrom x\n.\n  \nend");
+    for at in [1, 2] {
+        assert_eq!(child(at).name.as_deref(), Some(name));
+        assert_eq!((child(at).size, child(at).cid.as_deref()), (5000, Some("1@x")));
+        assert_eq!(child(at).language, Some(vec!["de".to_owned(), "en-GB".to_owned()]));
+        assert_eq!(child(at).location.as_deref(), Some("http://x.example/a"));
+    }
+    assert_eq!((child(1).disposition.as_deref(), child(2).disposition.as_deref()), (Some("attachment"), None));
+    assert_eq!(message.decoded(child(3).number).as_deref(), Some(&b"a\nb\0\xff"[..]));
+    assert_eq!((child(3).name.as_deref(), child(3).charset.as_deref()), (Some("a b.txt"), Some("us-ascii")));
+    assert!(String::from_utf8_lossy(child(4).header).contains("method=REQUEST"));
+    assert_eq!(message.decoded(child(5).number).as_deref(), Some(inner.as_slice()));
+    assert_eq!(message.decoded(child(6).number).as_deref(), Some(odd.as_slice()));
+    assert_eq!(message.body_value(child(7).children[0].number, 0).unwrap().value, "<p>".repeat(2000));
+    // Of the header lines, both ways of writing a name.
+    let head = String::from_utf8_lossy(child(1).header).into_owned();
+    assert!(
+        head.contains(" name=\"=?utf-8?q?Angebot") && head.contains(" filename*0*=utf-8''Angebot%20f%C3%BC"),
+        "{head}"
+    );
+}
+
+#[test]
+fn values_of_parts_are_checked() {
+    let part = || leaf("text/plain", Content::Text(String::new()));
+    let wrong = |part: Part| part.check().unwrap_err().0;
+    assert_eq!(wrong(leaf("text", Content::default())), "type");
+    assert_eq!(wrong(leaf("text/plain\r\nX: y", Content::default())), "type");
+    assert_eq!(wrong(leaf("multipart/mixed", Content::default())), "type");
+    assert_eq!(wrong(leaf("text/plain", Content::Parts(vec![]))), "type");
+    assert_eq!(wrong(Part { name: Some("a\nb".into()), ..part() }), "name");
+    assert_eq!(wrong(Part { disposition: Some("a b".into()), ..part() }), "disposition");
+    assert_eq!(wrong(Part { cid: Some("a>\r\n".into()), ..part() }), "cid");
+    assert_eq!(wrong(Part { language: vec!["a b".into()], ..part() }), "language");
+    assert_eq!(wrong(Part { location: Some("a b".into()), ..part() }), "location");
+    assert_eq!(wrong(Part { params: vec![("a=".into(), "b".into())], ..part() }), "type");
+}
+
+proptest! {
+    #[test]
+    fn any_text_reads_back(value in "[ -~\t\u{a0}-\u{17f}\u{1f600}=?]{0,200}") {
+        use unicode_normalization::UnicodeNormalization;
+        let wanted: String = value.chars().filter(|c| *c == '\t' || !c.is_control()).nfc().collect();
+        if wanted == value {
+            prop_assert_eq!(text(&value), value);
+        }
+    }
+
+    #[test]
+    fn any_name_reads_back(name in "[ -~\u{c0}-\u{17f}]{0,90}", email in "[a-z0-9.+]{1,20}@[a-z]{1,10}") {
+        let person = person(Some(name.trim()).filter(|name| !name.is_empty()), &email);
+        let value = Value::Addresses(vec![person.clone(), person.clone()]);
+        prop_assert_eq!(read("To", &value, Form::Addresses), FormValue::Addresses(vec![person.clone(), person]));
+    }
+
+    #[test]
+    fn any_body_reads_back(text in "[ -~\n\t\r\u{fc}\0]{0,400}", octets in proptest::collection::vec(any::<u8>(), 0..400), name in "[ -~\u{fc}]{0,120}") {
+        let name = Some(name.trim()).filter(|name| !name.is_empty()).map(str::to_owned);
+        let file = |kind: &str| Part { name: name.clone(), disposition: Some("attachment".into()), ..leaf(kind, Content::Octets(octets.clone())) };
+        let parts = vec![leaf("text/plain", Content::Text(text.clone())), file("image/png"), file("text/csv"), file("message/rfc822")];
+        let raw = built(leaf("multipart/mixed", Content::Parts(parts)));
+        let message = Message::parse(&raw);
+        let lines: Vec<&str> = text.split('\n').collect();
+        let (last, lines) = lines.split_last().unwrap();
+        let wanted: String = lines.iter().map(|line| format!("{}\n", line.trim_end_matches('\r'))).chain([(*last).to_owned()]).collect();
+        prop_assert_eq!(message.body_value(1, 0).unwrap().value, wanted);
+        for number in 2..5 {
+            let decoded = message.decoded(number);
+            prop_assert_eq!(decoded.as_deref(), Some(octets.as_slice()));
+        }
+        let structure = message.structure();
+        prop_assert_eq!(&structure.root.children[1].name, &name);
+        // Alone, the name stands in Content-Type only.
+        let alone = built(Part { disposition: None, ..file("image/png") });
+        let message = Message::parse(&alone);
+        prop_assert_eq!(message.structure().root.name, name);
+    }
+}

@@ -1,0 +1,326 @@
+//! Header fields in the forms that JMAP shows them in (RFC 8621 §4.1.2), and the names of properties that ask for them
+//! (§4.1.3): `header:Name:asForm:all`.
+//!
+//! A form is allowed of the fields that the RFC names for it, and of every field that neither RFC 5322 nor RFC 2369
+//! defines. Of a field that stands several times the last one counts, but for `:all`. Nothing here reads a body.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::header::Field;
+use super::parse::{self, Group};
+use super::refs;
+use crate::model::{EmailAddress, SentAt, limits};
+
+/// Octets of a property's name.
+const NAME: usize = 998;
+
+/// A form of RFC 8621 §4.1.2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Form {
+    /// §4.1.2.1
+    Raw,
+    /// §4.1.2.2
+    Text,
+    /// §4.1.2.3
+    Addresses,
+    /// §4.1.2.4
+    GroupedAddresses,
+    /// §4.1.2.5
+    MessageIds,
+    /// §4.1.2.6
+    Date,
+    /// §4.1.2.7
+    Urls,
+}
+
+const NAMES: [(&str, Form); 7] = [
+    ("asRaw", Form::Raw),
+    ("asText", Form::Text),
+    ("asAddresses", Form::Addresses),
+    ("asGroupedAddresses", Form::GroupedAddresses),
+    ("asMessageIds", Form::MessageIds),
+    ("asDate", Form::Date),
+    ("asURLs", Form::Urls),
+];
+
+const ADDRESSES: [&str; 12] = [
+    "From",
+    "Sender",
+    "Reply-To",
+    "To",
+    "Cc",
+    "Bcc",
+    "Resent-From",
+    "Resent-Sender",
+    "Resent-Reply-To",
+    "Resent-To",
+    "Resent-Cc",
+    "Resent-Bcc",
+];
+const TEXTS: [&str; 3] = ["Subject", "Comments", "Keywords"];
+const IDS: [&str; 4] = ["Message-ID", "In-Reply-To", "References", "Resent-Message-ID"];
+const DATES: [&str; 2] = ["Date", "Resent-Date"];
+const URLS: [&str; 6] = ["List-Help", "List-Unsubscribe", "List-Subscribe", "List-Post", "List-Owner", "List-Archive"];
+const RAW_ONLY: [&str; 2] = ["Return-Path", "Received"];
+
+impl Form {
+    /// Whether a field of that name may be asked for in this form.
+    #[must_use]
+    pub fn allows(self, name: &str) -> bool {
+        let among = |names: &[&str]| names.iter().any(|one| one.eq_ignore_ascii_case(name));
+        let own = match self {
+            Self::Raw => return true,
+            Self::Text => among(&TEXTS),
+            Self::Addresses | Self::GroupedAddresses => among(&ADDRESSES),
+            Self::MessageIds => among(&IDS),
+            Self::Date => among(&DATES),
+            Self::Urls => among(&URLS),
+        };
+        own || ![&TEXTS[..], &ADDRESSES, &IDS, &DATES, &URLS, &RAW_ONLY].iter().any(|names| among(names))
+    }
+
+    /// A field's value in this form.
+    #[must_use]
+    pub fn of(self, field: &Field<'_>) -> FormValue {
+        let some = |list: Vec<String>| Some(list).filter(|list| !list.is_empty());
+        match self {
+            Self::Raw => FormValue::Text(raw(field)),
+            Self::Text => FormValue::Text(parse::text(field.value)),
+            Self::Addresses => FormValue::Addresses(parse::addresses(field.value)),
+            Self::GroupedAddresses => FormValue::Groups(parse::groups(field.value)),
+            Self::MessageIds => FormValue::Strings(some(refs::message_ids(field.value))),
+            Self::Date => FormValue::Date(parse::date(field.value)),
+            Self::Urls => FormValue::Strings(some(urls(field))),
+        }
+    }
+}
+
+/// The value of a field in one of the forms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FormValue {
+    /// Raw, Text.
+    Text(String),
+    /// Addresses.
+    Addresses(Vec<EmailAddress>),
+    /// `GroupedAddresses`.
+    Groups(Vec<Group>),
+    /// `MessageIds`, URLs; `None` where there is none to be read.
+    Strings(Option<Vec<String>>),
+    /// Date, likewise.
+    Date(Option<SentAt>),
+}
+
+/// A field's value as it stands, without the last line end: NUL goes, and what is no UTF-8 becomes U+FFFD.
+#[must_use]
+pub fn raw(field: &Field<'_>) -> String {
+    let value = field.value.strip_suffix(b"\n").unwrap_or(field.value);
+    let value = value.strip_suffix(b"\r").unwrap_or(value);
+    String::from_utf8_lossy(value).replace('\0', "")
+}
+
+/// What stands in angle brackets, outside of comments and quoted strings (RFC 2369 §2); of a value without brackets, the
+/// whole, if it can be a URL.
+fn urls(field: &Field<'_>) -> Vec<String> {
+    let text = parse::text(field.value);
+    let (mut out, mut open, mut depth) = (Vec::new(), None::<String>, 0usize);
+    let mut bare = String::new();
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (&mut open, c) {
+            (Some(_), '>') => out.extend(open.take().filter(|url| !url.is_empty())),
+            (Some(url), c) if !c.is_whitespace() => url.push(c),
+            (None, '\\') if depth > 0 => drop(chars.next()),
+            (None, '(') => depth = depth.saturating_add(1),
+            (None, ')') if depth > 0 => depth = depth.saturating_sub(1),
+            (None, '<') if depth == 0 => open = Some(String::new()),
+            (None, c) if depth == 0 => bare.push(c),
+            _ => {}
+        }
+        if out.len() >= limits::ADDRESSES {
+            return out;
+        }
+    }
+    let bare = bare.trim();
+    let scheme = bare.split_once(':').map(|(scheme, _)| scheme);
+    let is_scheme = |text: &str| {
+        !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"+-.".contains(&octet))
+    };
+    if out.is_empty() && scheme.is_some_and(is_scheme) && !bare.contains(char::is_whitespace) {
+        out.push(bare.to_owned());
+    }
+    out
+}
+
+/// A property `header:Name:asForm:all` (RFC 8621 §4.1.3).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HeaderProperty {
+    /// The field's name as the client wrote it.
+    pub name: String,
+    /// In which form.
+    pub form: Form,
+    /// Whether every field of the name is wanted.
+    pub all: bool,
+}
+
+/// Why a property's name is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadHeaderProperty {
+    /// It is not of the form.
+    #[error("not of the form header:Name:asForm:all")]
+    Malformed,
+    /// The form does not fit the field.
+    #[error("this form is not for this header field")]
+    NotAllowed,
+}
+
+impl FromStr for HeaderProperty {
+    type Err = BadHeaderProperty;
+
+    fn from_str(text: &str) -> Result<Self, BadHeaderProperty> {
+        let rest = text.strip_prefix("header:").filter(|_| text.len() <= NAME).ok_or(BadHeaderProperty::Malformed)?;
+        let mut pieces = rest.split(':').peekable();
+        let name = pieces.next().filter(|name| is_name(name)).ok_or(BadHeaderProperty::Malformed)?;
+        let form = pieces.peek().and_then(|piece| NAMES.iter().find(|(name, _)| name == piece)).map(|(_, form)| *form);
+        if form.is_some() {
+            pieces.next();
+        }
+        let form = form.unwrap_or(Form::Raw);
+        let all = match (pieces.next(), pieces.next()) {
+            (None, _) => false,
+            (Some("all"), None) => true,
+            _ => return Err(BadHeaderProperty::Malformed),
+        };
+        if form.allows(name) {
+            Ok(Self { name: name.to_owned(), form, all })
+        } else {
+            Err(BadHeaderProperty::NotAllowed)
+        }
+    }
+}
+
+/// Whether it is a name of a header field (RFC 5322 §3.6.8).
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|octet| matches!(octet, 33..=126) && octet != b':')
+}
+
+impl fmt::Display for HeaderProperty {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "header:{}", self.name)?;
+        let form = NAMES.iter().find(|(_, form)| *form == self.form && *form != Form::Raw);
+        form.map_or(Ok(()), |(name, _)| write!(out, ":{name}"))?;
+        if self.all { out.write_str(":all") } else { Ok(()) }
+    }
+}
+
+/// What a property shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shown {
+    /// The last field of the name; `None` where there is none.
+    Last(Option<FormValue>),
+    /// All of them, in order.
+    All(Vec<FormValue>),
+}
+
+impl HeaderProperty {
+    /// What it shows of a header.
+    #[must_use]
+    pub fn of<'a>(&self, header: impl Iterator<Item = Field<'a>>) -> Shown {
+        let named = header.filter(|field| field.is(&self.name));
+        if self.all {
+            Shown::All(named.map(|field| self.form.of(&field)).collect())
+        } else {
+            Shown::Last(named.last().map(|field| self.form.of(&field)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::header::fields;
+
+    fn shown(property: &str, header: &str) -> Shown {
+        property.parse::<HeaderProperty>().unwrap().of(fields(header.as_bytes()))
+    }
+
+    #[test]
+    fn names_of_properties() {
+        let parsed = |text: &str| text.parse::<HeaderProperty>();
+        let is = |name: &str, form, all| Ok(HeaderProperty { name: name.into(), form, all });
+        assert_eq!(parsed("header:Subject"), is("Subject", Form::Raw, false));
+        assert_eq!(parsed("header:suBject:asText"), is("suBject", Form::Text, false));
+        assert_eq!(parsed("header:X-A:asURLs:all"), is("X-A", Form::Urls, true));
+        assert_eq!(parsed("header:X-A:all"), is("X-A", Form::Raw, true));
+        assert_eq!(parsed("header:all"), is("all", Form::Raw, false));
+        for bad in [
+            "header:",
+            "header",
+            "Header:X",
+            "header:X:",
+            "header:X:astext",
+            "header:X:all:asText",
+            "header:X:asText:all:all",
+            "header:X Y",
+            "header:X:asText:asDate",
+            "header:J\u{fc}",
+            "header:X\n",
+        ] {
+            assert_eq!(parsed(bad), Err(BadHeaderProperty::Malformed), "{bad:?}");
+        }
+        for text in [
+            "header:From:asText",
+            "header:date:asMessageIds",
+            "header:Received:asText",
+            "header:Subject:asDate",
+            "header:List-Post:asText",
+            "header:RETURN-PATH:asAddresses",
+        ] {
+            assert_eq!(parsed(text), Err(BadHeaderProperty::NotAllowed), "{text}");
+        }
+        for text in [
+            "header:Resent-Reply-To:asAddresses",
+            "header:List-Id:asText",
+            "header:X:asGroupedAddresses:all",
+            "header:Received:asRaw:all",
+            "header:list-post:asURLs",
+            "header:References:asMessageIds",
+        ] {
+            let property = parsed(text).unwrap();
+            assert_eq!(parsed(&property.to_string()), Ok(property), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_last_field_counts_or_all() {
+        let header = "X-A: 1\r\nx-a:  2\r\n 3\r\nTo: \r\n\r\n";
+        let text = |text: &str| FormValue::Text(text.into());
+        assert_eq!(shown("header:X-A", header), Shown::Last(Some(text("  2\r\n 3"))));
+        assert_eq!(shown("header:X-A:asText", header), Shown::Last(Some(text("2 3"))));
+        assert_eq!(shown("header:X-A:asText:all", header), Shown::All(vec![text("1"), text("2 3")]));
+        assert_eq!(shown("header:X-B", header), Shown::Last(None));
+        assert_eq!(shown("header:X-B:all", header), Shown::All(vec![]));
+        assert_eq!(shown("header:To:asAddresses", header), Shown::Last(Some(FormValue::Addresses(vec![]))));
+        assert_eq!(shown("header:X-A:asDate", header), Shown::Last(Some(FormValue::Date(None))));
+        assert_eq!(shown("header:To:asRaw", "To: a\0\r\n"), Shown::Last(Some(text(" a"))));
+    }
+
+    #[test]
+    fn ids_and_urls() {
+        let list = |property: &str, value: &str| match shown(property, &format!("X: {value}\r\n")) {
+            Shown::Last(Some(FormValue::Strings(list))) => list.map(|list| list.join(" ")),
+            other => panic!("{other:?}"),
+        };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(list("header:X:asMessageIds", "<a@x> (c) <b@x>"), some("a@x b@x"));
+        assert_eq!(list("header:X:asMessageIds", "none of all"), None);
+        assert_eq!(
+            list("header:X:asURLs", "<http://a/b\r\n c>, (no <x:y>) <mailto:a@x?subject=(y)>"),
+            some("http://a/bc mailto:a@x?subject=(y)")
+        );
+        assert_eq!(list("header:X:asURLs", "NO (posting not allowed)"), None);
+        assert_eq!(list("header:X:asURLs", "https://x.example/"), some("https://x.example/"));
+        assert_eq!(list("header:X:asURLs", ""), None);
+    }
+}
