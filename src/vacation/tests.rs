@@ -203,9 +203,9 @@ fn what_is_put_in_for_placeholders_is_data() {
     assert_eq!(subject, "Re: <b> {from} {until} Bcc: x@example.net & \"q\"");
     let body = body.replace("=\r\n", "").replace("=3D", "=");
     // The end is exclusive, at midnight in the owner's zone: the last day is the 24th.
-    let wanted = "<b> {from} {until} Bcc: x@example.net & \"q\"|bob@example.net|2026-12-24|{x}|{subbob@example.net|{";
+    let wanted = "<b> {from} {until}Bcc: x@example.net & \"q\"|bob@example.net|2026-12-24|{x}|{subbob@example.net|{";
     assert!(body.contains(wanted), "{body}");
-    assert!(body.contains("<p>&lt;b&gt; {from} {until} Bcc: x@example.net &amp; &quot;q&quot;</p>"), "{body}");
+    assert!(body.contains("<p>&lt;b&gt; {from} {until}Bcc: x@example.net &amp; &quot;q&quot;</p>"), "{body}");
     // Without an end `{until}` stays, and a long subject is cut each time.
     let (_, text) = made(&format!("Subject: {}", "x".repeat(5000)), |response| {
         response.text_body = Some("{until} {subject}{subject}".into());

@@ -1,12 +1,30 @@
 //! Email, as JMAP has it (RFC 8621 §4).
 
+mod blobs;
+mod body;
+mod copy;
+mod create;
+mod filing;
 pub mod filter;
+mod get;
+mod import;
+mod keep;
 pub(super) mod listings;
+mod parse;
+mod property;
 mod query;
+mod set;
+mod snippet;
 pub mod sort;
 pub mod window;
 
+pub(super) use copy::copy;
+pub(super) use get::get;
+pub(super) use import::import;
+pub(super) use parse::parse;
 pub(super) use query::{changes, query, query_changes};
+pub(super) use set::set;
+pub(super) use snippet::snippets;
 
 use super::context::fail;
 use super::standard::value::{flag, id, int, text, unsigned, utc_date, wanted};
@@ -24,5 +42,9 @@ pub(super) fn refused(error: questions::Error) -> MethodError {
     }
 }
 
+#[cfg(test)]
+mod read_tests;
+#[cfg(test)]
+mod set_tests;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,202 @@
+//! The body of an email (RFC 8621 §4.1.4): its structure, the three lists, and the texts that are asked for.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::property::{Wanted, all_fields, header, shown};
+use crate::jmap::context::Args;
+use crate::message::forms::HeaderProperty;
+use crate::message::header::{Field, fields};
+use crate::message::{Message, Part, Structure, guarded};
+use crate::model::{BlobId, limits};
+use crate::wire::jmap::MethodError;
+use crate::wire::jmap::json::WHOLE;
+
+/// What is given of a part where nothing is asked for (RFC 8621 §4.2).
+const USUAL: [&str; 10] =
+    ["partId", "blobId", "size", "name", "type", "charset", "disposition", "cid", "language", "location"];
+
+/// What is asked for of bodies.
+#[derive(Debug)]
+pub(super) struct Bodies {
+    names: Vec<String>,
+    headers: Vec<(String, HeaderProperty)>,
+    text: bool,
+    html: bool,
+    all: bool,
+    most: usize,
+    /// Octets of texts that the call may still give.
+    room: Cell<usize>,
+}
+
+/// A message as it is shown: what was put before it, and itself.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Whole<'m> {
+    /// The trace fields of its delivery.
+    pub(super) prefix: &'m [u8],
+    /// The message as received.
+    pub(super) raw: &'m [u8],
+    /// The blob id of both.
+    pub(super) blob: &'m BlobId,
+}
+
+impl Bodies {
+    /// Reads the arguments that Email/get and Email/parse have for it.
+    ///
+    /// # Errors
+    /// `invalidArguments`.
+    pub(super) fn read(arguments: &Args<'_>) -> Result<Self, MethodError> {
+        let asked = match arguments.get("bodyProperties") {
+            Some(_) => arguments.texts("bodyProperties")?,
+            None => USUAL.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let (mut names, mut headers) = (Vec::new(), Vec::new());
+        for name in asked {
+            if name.starts_with("header:") {
+                headers.push((name.clone(), header(&name)?));
+            } else if USUAL.contains(&name.as_str()) || name == "headers" || name == "subParts" {
+                names.push(name);
+            } else {
+                return Err(MethodError::InvalidArguments(format!("bodyProperties: {name} is no property")));
+            }
+        }
+        let most = arguments.number("maxBodyValueBytes")?.unwrap_or(0);
+        if most > WHOLE {
+            return Err(MethodError::InvalidArguments("maxBodyValueBytes: a whole number is wanted".into()));
+        }
+        Ok(Self {
+            names,
+            headers,
+            text: arguments.flag("fetchTextBodyValues")?,
+            html: arguments.flag("fetchHTMLBodyValues")?,
+            all: arguments.flag("fetchAllBodyValues")?,
+            most: usize::try_from(most).unwrap_or(usize::MAX),
+            room: Cell::new(limits::BODY_VALUES_OCTETS),
+        })
+    }
+
+    /// With nothing that is asked for.
+    pub(super) fn usual() -> Self {
+        let names = USUAL.iter().map(|name| (*name).to_owned()).collect();
+        let room = Cell::new(limits::BODY_VALUES_OCTETS);
+        Self { names, headers: Vec::new(), text: false, html: false, all: false, most: 0, room }
+    }
+
+    /// What a message says of all that is wanted and in no row.
+    ///
+    /// # Errors
+    /// `requestTooLarge` where the texts of one call are beyond measure.
+    pub(super) fn of(
+        &self,
+        wanted: &Wanted,
+        whole: Whole<'_>,
+        object: &mut Map<String, Value>,
+    ) -> Result<(), MethodError> {
+        let read = guarded("a message", || {
+            let header = Joined::new(whole.prefix, whole.raw);
+            wanted.of_header(&header, object);
+            let message = Message::parse(whole.raw);
+            let structure = message.structure();
+            if wanted.has("bodyStructure") {
+                object.insert("bodyStructure".into(), self.part(&structure.root, whole, true));
+            }
+            for (name, numbers) in
+                [("textBody", &structure.text), ("htmlBody", &structure.html), ("attachments", &structure.attachments)]
+            {
+                if wanted.has(name) {
+                    let parts = listed(&structure, numbers);
+                    object.insert(name.into(), parts.map(|part| self.part(part, whole, false)).collect());
+                }
+            }
+            if wanted.has("bodyValues") {
+                object.insert("bodyValues".into(), self.values(&message, &structure)?);
+            }
+            Ok(())
+        });
+        read.unwrap_or_else(|| Err(MethodError::ServerFail("a message cannot be read: a fault of the program".into())))
+    }
+
+    fn values(&self, message: &Message<'_>, structure: &Structure<'_>) -> Result<Value, MethodError> {
+        let mut numbers: BTreeSet<u32> = BTreeSet::new();
+        if self.text {
+            numbers.extend(&structure.text);
+        }
+        if self.html {
+            numbers.extend(&structure.html);
+        }
+        if self.all {
+            numbers.extend(structure.root.flat().iter().map(|part| part.number));
+        }
+        let mut values = Map::new();
+        for number in numbers {
+            let Some(value) = message.body_value(number, self.most) else { continue };
+            let room = self.room.get().checked_sub(value.value.len());
+            self.room.set(room.ok_or(MethodError::RequestTooLarge("the texts of so many emails: ask for fewer"))?);
+            let value = json!({
+                "value": value.value, "isEncodingProblem": value.is_encoding_problem, "isTruncated": value.is_truncated,
+            });
+            values.insert(number.to_string(), value);
+        }
+        Ok(Value::Object(values))
+    }
+
+    /// `EmailBodyPart`. Within bodyStructure a multipart shows its parts, whether that is asked for or not: without them
+    /// it would be no structure.
+    fn part(&self, part: &Part<'_>, whole: Whole<'_>, deep: bool) -> Value {
+        let prefix = if part.number == 0 { whole.prefix } else { &[] };
+        let header = Joined::new(prefix, part.header);
+        let mut object = Map::new();
+        shown(&self.headers, &header, &mut object);
+        let leaf = |value: Value| if part.is_multipart { Value::Null } else { value };
+        for name in &self.names {
+            let value = match name.as_str() {
+                "partId" => leaf(part.number.to_string().into()),
+                "blobId" => leaf(json!(whole.blob.part(part.number).map(|id| id.to_string()))),
+                "size" => part.size.into(),
+                "name" => json!(part.name),
+                "type" => json!(part.media_type),
+                "charset" => json!(part.charset),
+                "disposition" => json!(part.disposition),
+                "cid" => json!(part.cid),
+                "language" => json!(part.language),
+                "location" => json!(part.location),
+                "headers" => all_fields(header.clone()),
+                // Below.
+                _ => Value::Null,
+            };
+            object.insert(name.clone(), value);
+        }
+        if part.is_multipart && deep {
+            let parts = part.children.iter().map(|child| self.part(child, whole, true)).collect();
+            object.insert("subParts".into(), parts);
+        }
+        Value::Object(object)
+    }
+}
+
+fn listed<'s, 'm>(structure: &'s Structure<'m>, numbers: &'s [u32]) -> impl Iterator<Item = &'s Part<'m>> {
+    let all = structure.root.flat();
+    numbers.iter().filter_map(move |number| all.iter().find(|part| part.number == *number).copied())
+}
+
+/// The fields of two headers, one after the other.
+#[derive(Clone)]
+pub(super) struct Joined<'m> {
+    rest: std::vec::IntoIter<Field<'m>>,
+}
+
+impl<'m> Joined<'m> {
+    pub(super) fn new(prefix: &'m [u8], raw: &'m [u8]) -> Self {
+        Self { rest: fields(prefix).chain(fields(raw)).collect::<Vec<_>>().into_iter() }
+    }
+}
+
+impl<'m> Iterator for Joined<'m> {
+    type Item = Field<'m>;
+
+    fn next(&mut self) -> Option<Field<'m>> {
+        self.rest.next()
+    }
+}

@@ -1,0 +1,183 @@
+//! An email from what a client says of it (RFC 8621 §4.6): its rules, and the message that is built.
+
+mod part;
+mod value;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::filing;
+use crate::jmap::context::{Account, Context};
+use crate::message::build::{self, BadValue, Mail};
+use crate::message::forms::{Form, HeaderProperty};
+use crate::model::{SentAt, UtcMillis, limits};
+use crate::store::View;
+use crate::wire::jmap::{MethodError, SetError};
+use part::Parts;
+
+/// Properties that stand for a header field, with its name and form (RFC 8621 §4.1.3).
+const FIELDS: [(&str, &str, Form); 11] = [
+    ("messageId", "Message-ID", Form::MessageIds),
+    ("inReplyTo", "In-Reply-To", Form::MessageIds),
+    ("references", "References", Form::MessageIds),
+    ("sender", "Sender", Form::Addresses),
+    ("from", "From", Form::Addresses),
+    ("to", "To", Form::Addresses),
+    ("cc", "Cc", Form::Addresses),
+    ("bcc", "Bcc", Form::Addresses),
+    ("replyTo", "Reply-To", Form::Addresses),
+    ("subject", "Subject", Form::Text),
+    ("sentAt", "Date", Form::Date),
+];
+/// Properties that are about the body.
+const BODY: [&str; 5] = ["bodyStructure", "bodyValues", "textBody", "htmlBody", "attachments"];
+
+/// Why there is no email.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The object is refused.
+    One(SetError),
+    /// The call cannot be done.
+    Whole(MethodError),
+}
+
+impl From<SetError> for Fault {
+    fn from(error: SetError) -> Self {
+        Self::One(error)
+    }
+}
+
+/// What is wrong, property by property.
+#[derive(Debug, Default)]
+struct Wrong {
+    properties: Vec<String>,
+    why: Option<String>,
+}
+
+impl Wrong {
+    fn add(&mut self, property: impl Into<String>, why: &str) {
+        let property = property.into();
+        self.why.get_or_insert_with(|| format!("{property}: {why}"));
+        if !self.properties.contains(&property) {
+            self.properties.push(property);
+        }
+    }
+
+    fn finish(self) -> Result<(), SetError> {
+        match self.why {
+            Some(why) => Err(SetError::InvalidProperties(self.properties, why)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The header fields that an object has set: none twice (RFC 8621 §4.6).
+#[derive(Debug, Default)]
+struct Header {
+    names: BTreeSet<String>,
+    fields: Vec<build::Field>,
+}
+
+impl Header {
+    fn has(&self, name: &str) -> bool {
+        self.names.contains(&name.to_ascii_lowercase())
+    }
+
+    /// Claims a name; says whether it was free.
+    fn claim(&mut self, name: &str) -> bool {
+        self.names.insert(name.to_ascii_lowercase())
+    }
+
+    fn set(&mut self, property: &HeaderProperty, json: &Value, path: &str, wrong: &mut Wrong) {
+        if !self.claim(&property.name) {
+            wrong.add(path, "the same header field is set by two properties");
+            return;
+        }
+        match value::fields(property, json) {
+            Ok(fields) => self.fields.extend(fields),
+            Err(BadValue(why)) => wrong.add(path, why),
+        }
+    }
+}
+
+/// The message, built of an object of Email/set's `create`.
+///
+/// # Errors
+/// `invalidProperties`, `blobNotFound`, `tooLarge`; what concerns the whole call.
+pub(super) fn message(
+    context: &Context,
+    view: &View<'_>,
+    account: &Account,
+    object: &Map<String, Value>,
+    now: UtcMillis,
+) -> Result<Vec<u8>, Fault> {
+    let (mut wrong, mut header) = (Wrong::default(), Header::default());
+    for (name, value) in object.iter().filter(|(_, value)| !value.is_null()) {
+        if filing::NAMES.contains(&name.as_str()) || BODY.contains(&name.as_str()) {
+            continue;
+        }
+        if let Some((_, field, form)) = FIELDS.iter().find(|(known, ..)| known == name) {
+            let property = HeaderProperty { name: (*field).to_owned(), form: *form, all: false };
+            header.set(&property, value, name, &mut wrong);
+        } else if name.starts_with("header:") {
+            match name.parse::<HeaderProperty>() {
+                Ok(property) if is_of_body(&property.name) => wrong.add(name, "it belongs to a body part"),
+                Ok(property) => header.set(&property, value, name, &mut wrong),
+                Err(error) => wrong.add(name, &error.to_string()),
+            }
+        } else {
+            wrong.add(name, "an email that is made has no such property");
+        }
+    }
+    let mut parts = Parts::new(context, view, account, object, &header, &mut wrong);
+    let body = parts.body().map_err(Fault::Whole)?;
+    let (missing, octets) = (std::mem::take(&mut parts.missing), parts.octets);
+    wrong.finish()?;
+    if !missing.is_empty() {
+        return Err(SetError::BlobNotFound(missing).into());
+    }
+    let too_large = || Fault::One(SetError::TooLarge(format!("more than {} octets", limits::MESSAGE_OCTETS)));
+    if octets > limits::MESSAGE_OCTETS {
+        return Err(too_large());
+    }
+    let (id, seed) = words().map_err(Fault::Whole)?;
+    let Header { names, mut fields } = header;
+    let added = [
+        ("Message-ID", build::Value::MessageIds(vec![format!("{id}@{}", domain(account))])),
+        ("Date", build::Value::Date(SentAt { at: now, offset_minutes: 0 })),
+    ];
+    for (name, value) in added {
+        if !names.contains(&name.to_ascii_lowercase()) {
+            let field = build::Field::new(name, &value);
+            fields.push(field.map_err(|error| Fault::Whole(MethodError::ServerFail(error.to_string())))?);
+        }
+    }
+    let raw = build::build(&Mail { fields, body }, &seed);
+    if raw.len() as u64 > limits::MESSAGE_OCTETS { Err(too_large()) } else { Ok(raw) }
+}
+
+fn is_of_body(name: &str) -> bool {
+    name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("Content-"))
+}
+
+/// Two words that nobody can guess.
+fn words() -> Result<(String, String), MethodError> {
+    let mut random = [0u8; 32];
+    getrandom::fill(&mut random).map_err(|error| MethodError::ServerUnavailable(format!("no randomness: {error}")))?;
+    let hex: String = random.iter().map(|octet| format!("{octet:02x}")).collect();
+    let (id, seed) = hex.split_at(32);
+    Ok((id.to_owned(), seed.to_owned()))
+}
+
+/// The account's own domain, which is where an id is unique (RFC 5322 §3.6.4).
+fn domain(account: &Account) -> String {
+    let primary = account.row.primary.to_string();
+    let domain = primary.rsplit('@').next().unwrap_or_default();
+    let fits =
+        !domain.is_empty() && domain.bytes().all(|octet| octet.is_ascii_alphanumeric() || b".-".contains(&octet));
+    if fits { domain.to_owned() } else { "localhost".to_owned() }
+}
+
+#[cfg(test)]
+mod tests;

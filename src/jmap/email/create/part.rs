@@ -1,0 +1,348 @@
+//! The body of an email that is made: from `bodyStructure`, or from `textBody`, `htmlBody` and `attachments`.
+//!
+//! Of these three: text and HTML are alternatives; what is inline and has a Content-ID goes with the HTML (RFC 2387), all else
+//! beside it (RFC 8621 §4.6 leaves it to the server).
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{Header, Wrong, is_of_body};
+use crate::jmap::context::{Account, Context};
+use crate::jmap::email::blobs;
+use crate::message::build::{Content, Part};
+use crate::message::forms::{Form, HeaderProperty};
+use crate::message::parse::media;
+use crate::model::limits;
+use crate::store::View;
+use crate::wire::jmap::MethodError;
+
+/// Depth of what is made: half of what is read, so that what it is put into is read, too.
+const DEPTH: usize = limits::MIME_DEPTH / 2;
+
+/// What is made of an object's parts.
+pub(super) struct Parts<'a> {
+    context: &'a Context,
+    view: &'a View<'a>,
+    account: &'a Account,
+    object: &'a Map<String, Value>,
+    header: &'a Header,
+    wrong: &'a mut Wrong,
+    values: BTreeMap<&'a str, &'a str>,
+    count: usize,
+    /// Blobs that are not there.
+    pub(super) missing: Vec<String>,
+    /// Octets of all contents.
+    pub(super) octets: u64,
+}
+
+impl<'a> Parts<'a> {
+    pub(super) fn new(
+        context: &'a Context,
+        view: &'a View<'a>,
+        account: &'a Account,
+        object: &'a Map<String, Value>,
+        header: &'a Header,
+        wrong: &'a mut Wrong,
+    ) -> Self {
+        let values = BTreeMap::new();
+        let mut parts =
+            Self { context, view, account, object, header, wrong, values, count: 0, missing: Vec::new(), octets: 0 };
+        parts.read_values();
+        parts
+    }
+
+    fn given(&self, name: &str) -> Option<&'a Value> {
+        self.object.get(name).filter(|value| !value.is_null())
+    }
+
+    fn read_values(&mut self) {
+        let Some(given) = self.given("bodyValues") else { return };
+        let Some(values) = given.as_object() else { return self.wrong.add("bodyValues", "an object is wanted") };
+        for (id, json) in values {
+            let path = format!("bodyValues/{id}");
+            let Some(value) = json.get("value").and_then(Value::as_str) else {
+                self.wrong.add(path, "an object with a text as value is wanted");
+                continue;
+            };
+            for (name, json) in json.as_object().into_iter().flatten() {
+                let is_false = json.is_null() || *json == Value::Bool(false);
+                match name.as_str() {
+                    "value" => {}
+                    "isEncodingProblem" | "isTruncated" if is_false => {}
+                    "isEncodingProblem" | "isTruncated" => self.wrong.add(format!("{path}/{name}"), "it must be false"),
+                    _ => self.wrong.add(format!("{path}/{name}"), "no such property"),
+                }
+            }
+            self.values.insert(id, value);
+        }
+    }
+
+    /// The body.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub(super) fn body(&mut self) -> Result<Part, MethodError> {
+        let lists = ["textBody", "htmlBody", "attachments"];
+        if let Some(structure) = self.given("bodyStructure") {
+            for name in lists {
+                if self.given(name).is_some() {
+                    self.wrong.add(name, "not together with bodyStructure");
+                }
+            }
+            return self.part(structure, "bodyStructure", "", 0);
+        }
+        let text = self.only("textBody", "text/plain")?;
+        let html = self.only("htmlBody", "text/html")?;
+        let mut files = Vec::new();
+        if let Some(given) = self.given("attachments") {
+            for (at, json) in self.array(given, "attachments").iter().enumerate() {
+                let path = format!("attachments/{at}");
+                let mut file = self.part(json, &path, "", 1)?;
+                if json.get("disposition").is_none() && json.get("header:Content-Disposition").is_none() {
+                    file.disposition = Some(if file.cid.is_some() { "inline" } else { "attachment" }.to_owned());
+                }
+                files.push(file);
+            }
+        }
+        Ok(arranged(text, html, files))
+    }
+
+    fn array(&mut self, given: &'a Value, name: &str) -> &'a [Value] {
+        if given.as_array().is_none() {
+            self.wrong.add(name, "an array is wanted");
+        }
+        given.as_array().map_or(&[], Vec::as_slice)
+    }
+
+    /// The one part of a list that must have one, of one type.
+    fn only(&mut self, name: &str, media_type: &str) -> Result<Option<Part>, MethodError> {
+        let Some(given) = self.given(name) else { return Ok(None) };
+        let [json] = self.array(given, name) else {
+            self.wrong.add(name, "it has exactly one part");
+            return Ok(None);
+        };
+        let part = self.part(json, &format!("{name}/0"), media_type, 1)?;
+        if part.media_type != media_type {
+            self.wrong.add(format!("{name}/0/type"), &format!("it must be {media_type}"));
+        }
+        Ok(Some(part))
+    }
+
+    /// `usual` is the type where none is said; where that is empty it goes by the content.
+    fn part(&mut self, json: &'a Value, path: &str, usual: &str, depth: usize) -> Result<Part, MethodError> {
+        self.count += 1;
+        let Some(object) = json.as_object() else {
+            self.wrong.add(path, "an object is wanted");
+            return Ok(Part::default());
+        };
+        if self.count > limits::PARTS / 2 || depth > DEPTH {
+            self.wrong.add(path, "too many parts, or too deep");
+            return Ok(Part::default());
+        }
+        let mut part = Part::default();
+        let mut said = Said::default();
+        for (name, value) in object.iter().filter(|(_, value)| !value.is_null()) {
+            let path = format!("{path}/{name}");
+            match name.as_str() {
+                "partId" | "blobId" | "subParts" => {}
+                // Of a blob it may be said, and nobody listens.
+                "size" if object.get("partId").is_none_or(Value::is_null) && value.is_u64() => {}
+                "charset" if object.get("partId").is_some_and(|id| !id.is_null()) => {
+                    self.wrong.add(path, "the server chooses it where there is a partId");
+                }
+                "type" => said.media_type = self.text(value, &path).map(|text| text.to_ascii_lowercase()),
+                "charset" => said.charset = self.text(value, &path),
+                "name" => part.name = self.text(value, &path),
+                "disposition" => part.disposition = self.text(value, &path).map(|text| text.to_ascii_lowercase()),
+                "cid" => part.cid = self.text(value, &path),
+                "location" => part.location = self.text(value, &path),
+                "language" => {
+                    let tags =
+                        value.as_array().map(|all| all.iter().map(|tag| tag.as_str().map(str::to_owned)).collect());
+                    match tags.flatten() {
+                        Some(tags) => part.language = tags,
+                        None => self.wrong.add(path, "an array of texts is wanted"),
+                    }
+                }
+                name if name.starts_with("header:") => self.field(name, value, &path, depth == 0, &mut said),
+                _ => self.wrong.add(path, "a part that is made has no such property"),
+            }
+        }
+        part.content = self.content(object, path, depth)?;
+        let kind = match &part.content {
+            Content::Parts(_) => "multipart/mixed",
+            Content::Octets(_) if usual.is_empty() => "application/octet-stream",
+            _ if usual.is_empty() => "text/plain",
+            _ => usual,
+        };
+        said.apply(&mut part, kind, object, path, self.wrong);
+        if let Err((property, why)) = part.check() {
+            self.wrong.add(format!("{path}/{property}"), why.0);
+        }
+        Ok(part)
+    }
+
+    fn text(&mut self, value: &Value, path: &str) -> Option<String> {
+        if !value.is_string() {
+            self.wrong.add(path, "a text is wanted");
+        }
+        value.as_str().map(str::to_owned)
+    }
+
+    fn field(&mut self, name: &str, value: &Value, path: &str, is_root: bool, said: &mut Said) {
+        match name.parse::<HeaderProperty>() {
+            Err(error) => self.wrong.add(path, &error.to_string()),
+            Ok(property) if property.name.eq_ignore_ascii_case("Content-Transfer-Encoding") => {
+                self.wrong.add(path, "the server chooses it");
+            }
+            Ok(property) if is_root && !is_of_body(&property.name) && self.header.has(&property.name) => {
+                self.wrong.add(path, "the email has this header field already");
+            }
+            Ok(property) => {
+                // These two are taken apart: what else is said of the part must go with them.
+                let parsed =
+                    ["Content-Type", "Content-Disposition"].iter().find(|own| property.name.eq_ignore_ascii_case(own));
+                let plain = matches!(property.form, Form::Raw | Form::Text) && !property.all;
+                match (parsed, value.as_str().filter(|_| plain).and_then(|text| media(text.as_bytes()))) {
+                    (None, _) => said.header.set(&property, value, path, self.wrong),
+                    (Some(own), Some(found)) if said.header.claim(own) => {
+                        let place = if *own == "Content-Type" { &mut said.kind } else { &mut said.disposition };
+                        *place = Some(found);
+                    }
+                    (Some(_), Some(_)) => self.wrong.add(path, "the same header field is set by two properties"),
+                    (Some(_), None) => self.wrong.add(path, "it cannot be read"),
+                }
+            }
+        }
+    }
+
+    fn content(&mut self, object: &'a Map<String, Value>, path: &str, depth: usize) -> Result<Content, MethodError> {
+        let given = |name: &str| object.get(name).filter(|value| !value.is_null());
+        let empty = Content::Text(String::new());
+        match (given("partId"), given("blobId"), given("subParts")) {
+            (None, None, Some(children)) => {
+                let mut parts = Vec::new();
+                for (at, json) in self.array(children, &format!("{path}/subParts")).iter().enumerate() {
+                    parts.push(self.part(json, &format!("{path}/subParts/{at}"), "", depth + 1)?);
+                }
+                Ok(Content::Parts(parts))
+            }
+            (Some(id), None, None) => {
+                let value = id.as_str().and_then(|id| self.values.get(id));
+                let Some(value) = value else {
+                    self.wrong.add(format!("{path}/partId"), "bodyValues has no such value");
+                    return Ok(empty);
+                };
+                self.octets += value.len() as u64;
+                Ok(Content::Text((*value).to_owned()))
+            }
+            (None, Some(id), None) => {
+                let Some(id) = id.as_str() else {
+                    self.wrong.add(format!("{path}/blobId"), "an id is wanted");
+                    return Ok(empty);
+                };
+                // What is beyond measure is not collected any further.
+                if self.octets > limits::MESSAGE_OCTETS {
+                    return Ok(empty);
+                }
+                let Some(octets) = blobs::octets(self.context, self.view, self.account, id)? else {
+                    if !self.missing.iter().any(|known| known == id) {
+                        self.missing.push(id.to_owned());
+                    }
+                    return Ok(Content::Octets(Vec::new()));
+                };
+                self.octets += octets.len() as u64;
+                Ok(Content::Octets(octets))
+            }
+            // A multipart of no parts.
+            (None, None, None) if is_multipart(object) => Ok(Content::Parts(Vec::new())),
+            _ => {
+                self.wrong.add(path, "a part has either a partId or a blobId, or is a multipart with subParts");
+                Ok(empty)
+            }
+        }
+    }
+}
+
+fn is_multipart(object: &Map<String, Value>) -> bool {
+    object.get("type").and_then(Value::as_str).is_some_and(|kind| kind.to_ascii_lowercase().starts_with("multipart/"))
+}
+
+/// A header field's first value, and its parameters.
+type Parsed = (String, Vec<(String, String)>);
+
+/// What is said of a part's type and disposition, by properties and by header fields.
+#[derive(Default)]
+struct Said {
+    media_type: Option<String>,
+    charset: Option<String>,
+    header: Header,
+    kind: Option<Parsed>,
+    disposition: Option<Parsed>,
+}
+
+impl Said {
+    fn apply(self, part: &mut Part, usual: &str, object: &Map<String, Value>, path: &str, wrong: &mut Wrong) {
+        let given = |name: &str| object.get(name).is_some_and(|value| !value.is_null());
+        let rules: [(&str, &[&str]); 5] = [
+            ("Content-Type", &["type", "charset", "name"]),
+            ("Content-Disposition", &["disposition", "name"]),
+            ("Content-ID", &["cid"]),
+            ("Content-Language", &["language"]),
+            ("Content-Location", &["location"]),
+        ];
+        for (field, properties) in rules.iter().filter(|(field, _)| self.header.has(field)) {
+            for property in properties.iter().filter(|property| given(property)) {
+                wrong.add(format!("{path}/{property}"), &format!("{field} is set by another property"));
+            }
+        }
+        part.fields = self.header.fields;
+        part.media_type = self.media_type.unwrap_or_else(|| usual.to_owned());
+        part.params.extend(self.charset.map(|charset| ("charset".to_owned(), charset)));
+        if let Some((kind, params)) = self.kind {
+            part.media_type = kind;
+            let is_text = matches!(part.content, Content::Text(_));
+            for (name, value) in params {
+                match name.as_str() {
+                    "boundary" => {}
+                    "charset" if is_text => {}
+                    "name" => part.name = part.name.take().or(Some(value)),
+                    _ => part.params.push((name, value)),
+                }
+            }
+        }
+        if let Some((kind, params)) = self.disposition {
+            part.disposition = Some(kind);
+            for (name, value) in params {
+                match name.as_str() {
+                    "filename" => part.name = Some(value),
+                    _ => part.disposition_params.push((name, value)),
+                }
+            }
+        }
+    }
+}
+
+fn multipart(kind: &str, parts: Vec<Part>) -> Part {
+    Part { media_type: format!("multipart/{kind}"), content: Content::Parts(parts), ..Part::default() }
+}
+
+fn arranged(text: Option<Part>, html: Option<Part>, files: Vec<Part>) -> Part {
+    let goes_with = |file: &Part| file.cid.is_some() && file.disposition.as_deref() != Some("attachment");
+    let (inline, beside): (Vec<Part>, Vec<Part>) =
+        files.into_iter().partition(|file| html.is_some() && goes_with(file));
+    let html = html.map(|html| match inline.is_empty() {
+        true => html,
+        false => multipart("related", [vec![html], inline].concat()),
+    });
+    let shown = match (text, html) {
+        (Some(text), Some(html)) => Some(multipart("alternative", vec![text, html])),
+        (text, html) => text.or(html),
+    };
+    if beside.is_empty() {
+        let empty = || Part { media_type: "text/plain".into(), ..Part::default() };
+        return shown.unwrap_or_else(empty);
+    }
+    multipart("mixed", shown.into_iter().chain(beside).collect())
+}

@@ -1,0 +1,328 @@
+//! Emails that are made (RFC 8621 §4.6): what is asked for is what is shown, and what breaks a rule is refused by name.
+
+use serde_json::{Map, Value, json};
+
+use crate::jmap::Context;
+use crate::jmap::email::read_tests::filed;
+use crate::jmap::tests::{account_of, call, context};
+
+struct Bed {
+    context: Context,
+    account: String,
+    inbox: String,
+}
+
+impl Bed {
+    fn new() -> Self {
+        let context = context();
+        let account = account_of(&context);
+        let (_, answer) = call(&context, "Mailbox/get", &json!({"accountId": account}));
+        let inbox = answer["list"].as_array().unwrap().iter().find(|one| one["role"] == "inbox").unwrap()["id"].clone();
+        Self { context, account, inbox: inbox.as_str().unwrap().to_owned() }
+    }
+
+    fn call(&self, name: &str, mut arguments: Value) -> Value {
+        arguments["accountId"] = self.account.clone().into();
+        let (kind, answer) = call(&self.context, name, &arguments);
+        assert_eq!(kind, name, "{answer}");
+        answer
+    }
+
+    /// The answer of a creation: `created`, or `notCreated`.
+    fn create(&self, mut email: Value) -> Result<Map<String, Value>, Value> {
+        if email.get("mailboxIds").is_none() {
+            email["mailboxIds"] = json!({&self.inbox: true});
+        }
+        let answer = self.call("Email/set", json!({"create": {"k": email}}));
+        match answer["created"]["k"].as_object() {
+            Some(created) => Ok(created.clone()),
+            None => Err(answer["notCreated"]["k"].clone()),
+        }
+    }
+
+    /// What Email/get shows of an email that is made so.
+    fn shown(&self, email: Value, ask: Value) -> Value {
+        let id = self.create(email).unwrap()["id"].clone();
+        let mut arguments = json!({"ids": [id], "fetchAllBodyValues": true});
+        arguments.as_object_mut().unwrap().extend(ask.as_object().unwrap().clone());
+        self.call("Email/get", arguments)["list"][0].clone()
+    }
+
+    /// The properties that are refused.
+    fn refused(&self, email: Value) -> String {
+        let error = self.create(email.clone()).map_err(|error| error.to_string()).unwrap_err();
+        let error: Value = serde_json::from_str(&error).unwrap();
+        assert_eq!(error["type"], "invalidProperties", "{email} {error}");
+        let mut names: Vec<&str> =
+            error["properties"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+        names.sort_unstable();
+        names.join(" ")
+    }
+}
+
+#[test]
+fn every_header_property_reads_back_as_it_was_set() {
+    let bed = Bed::new();
+    let person = |name: Value, email: &str| json!({"name": name, "email": email});
+    let email = json!({
+        "messageId": ["m1@x.example"], "inReplyTo": ["a@x"], "references": ["a@x", "b@x"],
+        "sender": [person(json!("J\u{fc}rgen"), "j@x.example")], "from": [person(json!("B, \"Bob\""), "b@x.example")],
+        "to": [person(Value::Null, "a@x.example"), person(json!("Long name ".repeat(20).trim()), "l@x.example")],
+        "cc": [], "bcc": [person(json!("x"), "x@x.example")], "replyTo": [person(Value::Null, "r@x.example")],
+        "subject": "Gr\u{fc}\u{df}e  an \u{1f600} alle", "sentAt": "2026-11-21T10:00:00+01:00",
+        "header:X-Raw": " raw  value\r\n folded", "header:X-Text:asText": "=?utf-8?q?no?= \u{fc}",
+        "header:X-Many:asText:all": ["one", "two"], "header:List-Post:asURLs": ["mailto:l@x", "https://x/y"],
+        "header:X-Date:asDate": "2026-11-21T10:00:00Z", "header:Resent-Message-ID:asMessageIds": ["r@x"],
+        "header:Resent-To:asGroupedAddresses": [
+            {"name": "Team", "addresses": [person(Value::Null, "t@x.example")]},
+            {"name": null, "addresses": [person(json!("y"), "y@x.example")]},
+        ],
+    });
+    let names: Vec<&String> = email.as_object().unwrap().keys().collect();
+    let mut shown = bed.shown(email.clone(), json!({"properties": names}));
+    shown.as_object_mut().unwrap().remove("id");
+    assert_eq!(shown, email);
+    // What is not said is made: an id, a date, and what MIME wants.
+    let shown = bed.shown(
+        json!({"to": null}),
+        json!({"properties": ["messageId", "sentAt", "to", "header:MIME-Version:asText:all"]}),
+    );
+    assert!(shown["messageId"][0].as_str().unwrap().ends_with("@example.org"), "{shown}");
+    assert_eq!((&shown["sentAt"], &shown["to"]), (&json!("2026-11-21T09:00:00Z"), &Value::Null));
+    assert_eq!(shown["header:MIME-Version:asText:all"], json!(["1.0"]));
+}
+
+#[test]
+fn a_body_of_lists_is_arranged() {
+    let bed = Bed::new();
+    let other = filed(
+        &bed.context,
+        b"Subject: x\r\nContent-Type: image/png\r\nContent-Transfer-Encoding: base64\r\n\r\nAAECAw==\r\n",
+    );
+    let blob = format!("o{}-0", &other[1..]);
+    let whole = format!("o{}", &other[1..]);
+    let email = json!({
+        "textBody": [{"partId": "t", "type": "text/plain"}],
+        "htmlBody": [{"partId": "h", "type": "text/html", "language": ["de"], "header:X-Part": " p"}],
+        "attachments": [
+            {"blobId": blob, "type": "image/png", "cid": "1@x", "name": "inline.png", "disposition": "inline"},
+            {"blobId": blob, "type": "image/png", "name": "Gr\u{fc}\u{df}e \u{1f600}.png", "size": 7},
+            {"blobId": whole, "type": "message/rfc822", "disposition": null},
+        ],
+        "bodyValues": {"t": {"value": "Hello\n\u{fc}\n"}, "h": {"value": "<img src='cid:1@x'>", "isTruncated": false}},
+    });
+    let ask = json!({"properties": ["bodyStructure", "bodyValues", "textBody", "htmlBody", "attachments", "hasAttachment"],
+        "bodyProperties": ["type", "name", "size", "cid", "disposition", "charset", "language", "header:X-Part", "partId"]});
+    let shown = bed.shown(email, ask);
+    let kinds = |parts: &Value| -> String {
+        parts
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|part| part["type"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    assert_eq!(kinds(&shown["bodyStructure"]["subParts"]), "multipart/alternative image/png message/rfc822");
+    assert_eq!(kinds(&shown["bodyStructure"]["subParts"][0]["subParts"]), "text/plain multipart/related");
+    assert_eq!(kinds(&shown["textBody"]), "text/plain");
+    assert_eq!(kinds(&shown["htmlBody"]), "text/html");
+    assert_eq!(kinds(&shown["attachments"]), "image/png image/png message/rfc822");
+    let html = &shown["htmlBody"][0];
+    assert_eq!(
+        (&html["charset"], &html["language"], &html["header:X-Part"]),
+        (&json!("utf-8"), &json!(["de"]), &json!(" p"))
+    );
+    assert_eq!(shown["bodyValues"][html["partId"].as_str().unwrap()]["value"], "<img src='cid:1@x'>");
+    assert_eq!(shown["bodyValues"][shown["textBody"][0]["partId"].as_str().unwrap()]["value"], "Hello\n\u{fc}\n");
+    let file = |at: usize| shown["attachments"][at].clone();
+    assert_eq!(
+        (&file(0)["cid"], &file(0)["disposition"], &file(0)["size"]),
+        (&json!("1@x"), &json!("inline"), &json!(4))
+    );
+    assert_eq!(
+        (&file(1)["name"], &file(1)["disposition"]),
+        (&json!("Gr\u{fc}\u{df}e \u{1f600}.png"), &json!("attachment"))
+    );
+    assert_eq!((&file(2)["disposition"], &shown["hasAttachment"]), (&Value::Null, &json!(true)));
+    // Less is simpler.
+    let kind =
+        |email: Value| bed.shown(email, json!({"properties": ["bodyStructure"]}))["bodyStructure"]["type"].clone();
+    let values = json!({"t": {"value": "x"}});
+    assert_eq!(kind(json!({})), "text/plain");
+    assert_eq!(kind(json!({"textBody": [{"partId": "t"}], "bodyValues": values})), "text/plain");
+    assert_eq!(kind(json!({"htmlBody": [{"partId": "t"}], "bodyValues": values})), "text/html");
+    assert_eq!(
+        kind(json!({"htmlBody": [{"partId": "t", "type": "Text/HTML"}], "bodyValues": values,
+        "attachments": [{"blobId": blob, "type": "image/png", "cid": "a@b"}]})),
+        "multipart/related"
+    );
+}
+
+#[test]
+fn a_body_structure_is_made_as_it_is_given() {
+    let bed = Bed::new();
+    let email = json!({
+        "bodyStructure": {"type": "multipart/mixed", "header:X-Root:asText": "r", "subParts": [
+            {"partId": "1", "type": "text/plain", "name": "a.txt", "disposition": "inline", "location": "http://x/", "cid": "c@d"},
+            {"partId": "2", "header:Content-Type": "text/calendar; method=REQUEST; charset=latin1; name=cal.ics"},
+            {"type": "multipart/alternative", "subParts": [{"partId": "1", "type": "text/html"}]},
+            {"partId": "1", "header:Content-Disposition:asText": "attachment; filename=\"f g\"; size=9", "language": ["en"]},
+        ]},
+        "bodyValues": {"1": {"value": "one\n"}, "2": {"value": "two"}},
+    });
+    let names = [
+        "type",
+        "name",
+        "disposition",
+        "cid",
+        "location",
+        "charset",
+        "language",
+        "header:Content-Type:asText",
+        "header:Content-Disposition:asText",
+    ];
+    let shown = bed.shown(
+        email,
+        json!({"properties": ["bodyStructure", "header:X-Root:asText", "bodyValues"], "bodyProperties": names}),
+    );
+    assert_eq!(shown["header:X-Root:asText"], "r");
+    let part = |at: usize| shown["bodyStructure"]["subParts"][at].clone();
+    assert_eq!(part(0)["header:Content-Type:asText"], "text/plain; charset=utf-8; name=\"a.txt\"");
+    assert_eq!(
+        (&part(0)["name"], &part(0)["location"], &part(0)["cid"]),
+        (&json!("a.txt"), &json!("http://x/"), &json!("c@d"))
+    );
+    assert_eq!(
+        (&part(1)["type"], &part(1)["charset"], &part(1)["name"]),
+        (&json!("text/calendar"), &json!("utf-8"), &json!("cal.ics"))
+    );
+    assert!(part(1)["header:Content-Type:asText"].as_str().unwrap().contains("method=REQUEST"));
+    assert_eq!(part(2)["subParts"][0]["type"], "text/html");
+    assert_eq!(
+        (&part(3)["disposition"], &part(3)["name"], &part(3)["language"]),
+        (&json!("attachment"), &json!("f g"), &json!(["en"]))
+    );
+    assert!(part(3)["header:Content-Disposition:asText"].as_str().unwrap().contains("size=9"));
+}
+
+#[test]
+fn what_breaks_a_rule_is_refused_by_name() {
+    let bed = Bed::new();
+    let values = json!({"1": {"value": "x"}});
+    let part = json!({"partId": "1", "type": "text/plain"});
+    for (email, wanted) in [
+        (json!({"headers": []}), "headers"),
+        (json!({"from": [], "header:FROM": " x"}), "header:FROM"),
+        (json!({"header:X:asText": "x", "header:x": " x"}), "header:x"),
+        (json!({"header:From:asText": "x"}), "header:From:asText"),
+        (json!({"header:Content-Type": "text/plain"}), "header:Content-Type"),
+        (
+            json!({"id": "x", "blobId": "x", "size": 1, "threadId": "x", "preview": "", "hasAttachment": false}),
+            "blobId hasAttachment id preview size threadId",
+        ),
+        (json!({"nothing": 1}), "nothing"),
+        (json!({"subject": "a\r\nBcc: x"}), "subject"),
+        (json!({"subject": 1, "from": "x"}), "from subject"),
+        (json!({"from": [{"email": "a@x\r\nBcc: y"}]}), "from"),
+        (json!({"from": [{"email": "a@x", "more": 1}]}), "from"),
+        (json!({"messageId": ["<a@x>"]}), "messageId"),
+        (json!({"sentAt": "yesterday"}), "sentAt"),
+        (json!({"header:X": "a\r\nBcc: x"}), "header:X"),
+        (json!({"header:X:all": "a"}), "header:X:all"),
+        (json!({"bodyStructure": part, "textBody": [part], "bodyValues": values}), "textBody"),
+        (json!({"textBody": [part, part], "bodyValues": values}), "textBody"),
+        (json!({"textBody": [], "htmlBody": [part], "bodyValues": values}), "htmlBody/0/type textBody"),
+        (json!({"textBody": [{"partId": "2"}], "bodyValues": values}), "textBody/0/partId"),
+        (
+            json!({"textBody": [{"partId": "1", "charset": "utf-8", "size": 1}], "bodyValues": values}),
+            "textBody/0/charset textBody/0/size",
+        ),
+        (json!({"textBody": [{"partId": "1", "blobId": "b"}], "bodyValues": values}), "textBody/0"),
+        (json!({"textBody": [{}]}), "textBody/0"),
+        (json!({"textBody": [{"partId": "1", "headers": []}], "bodyValues": values}), "textBody/0/headers"),
+        (
+            json!({"textBody": [{"partId": "1", "header:Content-Transfer-Encoding": " 7bit"}], "bodyValues": values}),
+            "textBody/0/header:Content-Transfer-Encoding",
+        ),
+        (
+            json!({"textBody": [{"partId": "1", "type": "text/plain", "header:Content-Type": "text/plain"}], "bodyValues": values}),
+            "textBody/0/type",
+        ),
+        (
+            json!({"textBody": [{"partId": "1", "cid": "a", "header:Content-ID": " <a>"}], "bodyValues": values}),
+            "textBody/0/cid",
+        ),
+        (
+            json!({"header:X-A": " a", "bodyStructure": {"partId": "1", "header:x-a": " b"}, "bodyValues": values}),
+            "bodyStructure/header:x-a",
+        ),
+        (json!({"bodyStructure": {"type": "text/plain", "subParts": []}}), "bodyStructure/type"),
+        (
+            json!({"bodyStructure": {"type": "multipart/mixed", "partId": "1"}, "bodyValues": values}),
+            "bodyStructure/type",
+        ),
+        (
+            json!({"bodyStructure": {"partId": "1", "type": "text/plain; x=y"}, "bodyValues": values}),
+            "bodyStructure/type",
+        ),
+        (
+            json!({"bodyStructure": {"partId": "1", "name": "a\nb", "cid": "a b"}, "bodyValues": values}),
+            "bodyStructure/name",
+        ),
+        (
+            json!({"bodyValues": {"1": {"value": "x", "isTruncated": true}, "2": {"value": "x", "isEncodingProblem": true}, "3": {}}}),
+            "bodyValues/1/isTruncated bodyValues/2/isEncodingProblem bodyValues/3",
+        ),
+        (json!({"keywords": {"$seen": false}}), "keywords"),
+        (json!({"keywords": {"a b": true}}), "keywords"),
+        (json!({"mailboxIds": {}}), "mailboxIds"),
+        (json!({"mailboxIds": null}), "mailboxIds"),
+        (json!({"mailboxIds": {"m7vvvvvg": true}}), "mailboxIds"),
+        (json!({"receivedAt": "2026-11-21T10:00:00+01:00"}), "receivedAt"),
+    ] {
+        assert_eq!(bed.refused(email.clone()), wanted, "{email}");
+    }
+    let missing = json!({"attachments": [{"blobId": "o0000000000000"}, {"blobId": "x"}, {"blobId": "x"}]});
+    let error = bed.create(missing).unwrap_err();
+    assert_eq!(error, json!({"type": "blobNotFound", "notFound": ["o0000000000000", "x"]}));
+    let many: Map<String, Value> = (0..101).map(|n| (format!("k{n}"), json!(true))).collect();
+    assert_eq!(bed.create(json!({"keywords": many})).unwrap_err()["type"], "tooManyKeywords");
+    // Nesting has a bound, and nothing was made of all that.
+    let mut deep = json!({"type": "multipart/mixed", "subParts": []});
+    for _ in 0..25 {
+        deep = json!({"type": "multipart/mixed", "subParts": [deep]});
+    }
+    assert!(bed.create(json!({"bodyStructure": deep})).is_ok());
+    assert_eq!(bed.call("Email/get", json!({"ids": null, "properties": ["id"]}))["list"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn what_the_client_cannot_know_is_told() {
+    let bed = Bed::new();
+    let email = json!({"subject": "x", "textBody": [{"partId": "1"}], "bodyValues": {"1": {"value": "Hello  there"}}});
+    let created = bed.create(email).unwrap();
+    let names: Vec<&str> = created.keys().map(String::as_str).collect();
+    let wanted = [
+        "blobId",
+        "hasAttachment",
+        "id",
+        "keywords",
+        "messageId",
+        "preview",
+        "receivedAt",
+        "sentAt",
+        "size",
+        "threadId",
+    ];
+    assert_eq!(names, wanted);
+    let mut ask: Vec<&str> = wanted.to_vec();
+    ask.push("mailboxIds");
+    let mut shown = bed.call("Email/get", json!({"ids": [created["id"]], "properties": ask}))["list"][0].clone();
+    assert_eq!(shown.as_object_mut().unwrap().remove("mailboxIds"), Some(json!({&bed.inbox: true})));
+    assert_eq!(shown, Value::Object(created));
+    let said =
+        json!({"keywords": {"$Draft": true}, "receivedAt": "2020-01-01T00:00:00Z", "sentAt": "2020-01-01T00:00:00Z"});
+    let shown = bed.shown(said, json!({"properties": ["keywords", "receivedAt", "sentAt"]}));
+    assert_eq!((&shown["keywords"], &shown["receivedAt"]), (&json!({"$draft": true}), &json!("2020-01-01T00:00:00Z")));
+}

@@ -1,0 +1,86 @@
+//! Where an email is filed, with which keywords, and when it came: what a client may say of every email that it makes,
+//! imports or copies (RFC 8621 §4.1.1, §4.6 to §4.8), and change of it.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use crate::jmap::context::Args;
+use crate::jmap::standard::value::utc_date;
+use crate::model::{AccountId, MailboxUid, UtcMillis, keyword, limits};
+use crate::store::{Error, View};
+use crate::wire::jmap::SetError;
+
+/// The names of these properties.
+pub(super) const NAMES: [&str; 3] = ["mailboxIds", "keywords", "receivedAt"];
+
+/// What is said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Filing {
+    /// One at least.
+    pub(super) mailboxes: BTreeSet<MailboxUid>,
+    /// Normal form; `None` where nothing is said.
+    pub(super) keywords: Option<BTreeSet<String>>,
+    /// Likewise.
+    pub(super) received_at: Option<UtcMillis>,
+}
+
+impl Filing {
+    /// Reads the properties of an object that has others, too.
+    ///
+    /// # Errors
+    /// `invalidProperties`, `tooManyKeywords`.
+    pub(super) fn read(arguments: &Args<'_>, object: &Map<String, Value>) -> Result<Self, SetError> {
+        let given = |name: &str| object.get(name).filter(|value| !value.is_null());
+        let received_at = given("receivedAt").map(|value| utc_date("receivedAt", value)).transpose();
+        Ok(Self {
+            mailboxes: mailboxes(arguments, given("mailboxIds").unwrap_or(&Value::Null))?,
+            keywords: given("keywords").map(keywords).transpose()?,
+            received_at: received_at
+                .map_err(|_| SetError::property("receivedAt", "a UTCDate such as 2026-12-24T09:00:00Z is wanted"))?,
+        })
+    }
+}
+
+/// The names in a set as JSON has it: `{name: true}`.
+fn names<'v>(property: &str, value: &'v Value) -> Result<Vec<&'v String>, SetError> {
+    let wanted = || SetError::property(property, "an object is wanted whose values are true");
+    let members = value.as_object().ok_or_else(wanted)?;
+    if members.values().all(|value| *value == Value::Bool(true)) { Ok(members.keys().collect()) } else { Err(wanted()) }
+}
+
+/// `mailboxIds`, creation ids replaced: one at least. Whether they are there is asked by `prove`.
+pub(super) fn mailboxes(arguments: &Args<'_>, value: &Value) -> Result<BTreeSet<MailboxUid>, SetError> {
+    let wanted = |what: &str| SetError::property("mailboxIds", what);
+    let one = |id: &String| {
+        let uid = arguments.created().resolve(id).and_then(|id| id.parse().ok());
+        uid.filter(|uid| *uid != MailboxUid::ALL).ok_or_else(|| wanted(&format!("{id}: no such mailbox")))
+    };
+    let found = names("mailboxIds", value)?.into_iter().map(one).collect::<Result<BTreeSet<_>, SetError>>()?;
+    if found.is_empty() { Err(wanted("an email is in one mailbox at least")) } else { Ok(found) }
+}
+
+/// `keywords`, in normal form.
+pub(super) fn keywords(value: &Value) -> Result<BTreeSet<String>, SetError> {
+    let wanted = |word: &String| SetError::property("keywords", format!("\"{word}\" is no keyword (RFC 8621 §4.1.1)"));
+    let one = |word: &String| keyword::normal(word).ok_or_else(|| wanted(word));
+    let found = names("keywords", value)?.into_iter().map(one).collect::<Result<BTreeSet<_>, SetError>>()?;
+    if found.len() > limits::KEYWORDS {
+        return Err(SetError::of("tooManyKeywords", &format!("more than {}", limits::KEYWORDS)));
+    }
+    Ok(found)
+}
+
+/// Whether mailboxes are there.
+///
+/// # Errors
+/// Those of reading; `invalidProperties` within.
+pub(super) fn prove(
+    view: &View<'_>,
+    account: AccountId,
+    mailboxes: &BTreeSet<MailboxUid>,
+) -> Result<Result<(), SetError>, Error> {
+    let there: BTreeSet<MailboxUid> = view.mailboxes(account)?.into_iter().map(|(uid, _)| uid).collect();
+    let missing = mailboxes.iter().find(|uid| !there.contains(uid));
+    Ok(missing.map_or(Ok(()), |uid| Err(SetError::property("mailboxIds", format!("{uid}: no such mailbox")))))
+}

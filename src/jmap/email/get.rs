@@ -1,0 +1,58 @@
+//! Email/get (RFC 8621 §4.2). What a list shows comes from the rows; the message itself is read once, and only for what is
+//! in it alone.
+
+use serde_json::{Map, Value};
+
+use super::body::{Bodies, Whole};
+use super::property::{CONTENT, METADATA, USUAL_BODY, Wanted};
+use crate::jmap::context::{Account, Args, Context, fail};
+use crate::jmap::standard::{Get, newest};
+use crate::model::{BlobId, DataType, EmailId, limits};
+use crate::store::View;
+use crate::wire::jmap::MethodError;
+
+pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let account = context.open(arguments)?;
+    let mut get = Get::read(arguments)?;
+    let usual = || METADATA.iter().chain(&CONTENT).chain(&USUAL_BODY).map(|name| (*name).to_owned()).collect();
+    let names = get.properties.take().unwrap_or_else(usual);
+    let (wanted, bodies) = (Wanted::read(&names)?, Bodies::read(arguments)?);
+    get.properties = Some(names);
+    let view = context.store.view();
+    let mut all = Vec::new();
+    if get.ids.is_none() {
+        all = view.emails(account.id, None, limits::OBJECTS_IN_GET + 1).map_err(|error| fail(&error))?;
+        get.prove_all(all.len() as u64)?;
+    }
+    let state = newest(&context.store, &view, account.id, DataType::Email)?;
+    let all = || all.iter().map(|(id, _)| id.to_string()).collect();
+    get.answer(account.id, &state, all, |id| match id.parse() {
+        Ok(id) => object(&view, &account, id, &wanted, &bodies),
+        Err(_) => Ok(None),
+    })
+}
+
+/// The properties of one email.
+pub(super) fn object(
+    view: &View<'_>,
+    account: &Account,
+    id: EmailId,
+    wanted: &Wanted,
+    bodies: &Bodies,
+) -> Result<Option<Map<String, Value>>, MethodError> {
+    let Some(email) = view.email(account.id, id).map_err(|error| fail(&error))? else { return Ok(None) };
+    let blob = BlobId::email(id);
+    let mut object = Map::new();
+    wanted.of_metadata(&id.to_string(), &blob.to_string(), &email, &mut object);
+    if !wanted.content() && !wanted.message() {
+        return Ok(Some(object));
+    }
+    let lost = || MethodError::ServerFail(format!("{id} is not whole: run `restante check`"));
+    let (prefix, content) = view.content(account.id, id).map_err(|error| fail(&error))?.ok_or_else(lost)?;
+    wanted.of_content(&content, &mut object);
+    if wanted.message() {
+        let raw = view.received(&email.blob).map_err(|error| fail(&error))?.ok_or_else(lost)?;
+        bodies.of(wanted, Whole { prefix: &prefix, raw: &raw, blob: &blob }, &mut object)?;
+    }
+    Ok(Some(object))
+}

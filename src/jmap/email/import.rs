@@ -1,0 +1,82 @@
+//! Email/import (RFC 8621 §4.8).
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::blobs::octets;
+use super::create::Fault;
+use super::filing::{self, Filing};
+use super::keep::{Commits, Kept, Message, keep};
+use super::parse::is_message;
+use crate::jmap::context::{Account, Args, Context};
+use crate::jmap::standard::{Done, state};
+use crate::message::header::first;
+use crate::message::parse::date;
+use crate::model::{UtcMillis, limits};
+use crate::wire::jmap::{MethodError, SetError};
+
+pub(in crate::jmap) fn import(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let account = context.open(arguments)?;
+    if account.read_only {
+        return Err(MethodError::AccountReadOnly);
+    }
+    if arguments.get("emails").is_none() {
+        return Err(MethodError::InvalidArguments("emails: an object is wanted".into()));
+    }
+    let emails = arguments.objects("emails")?;
+    if emails.len() > limits::OBJECTS_IN_SET {
+        return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
+    }
+    let wanted = arguments.maybe_text("ifInState")?;
+    let is_right = |now| wanted.as_ref().is_none_or(|wanted| *wanted == state(&context.store, now));
+    let (mut commits, mut done) = (Commits::default(), Done::default());
+    for (name, object) in &emails {
+        match one(context, &account, arguments, &mut commits, is_right, object) {
+            Ok(kept) => done.created(arguments, name, kept.object()),
+            Err(Fault::One(error)) => done.not_created(name, &error),
+            Err(Fault::Whole(error)) => return Err(error),
+        }
+    }
+    let stand = commits.stand(&context.store.view(), &account, is_right)?;
+    let answer = done.answer(context, &account, stand);
+    Ok(json!({
+        "accountId": answer["accountId"], "oldState": answer["oldState"], "newState": answer["newState"],
+        "created": answer["created"], "notCreated": answer["notCreated"],
+    }))
+}
+
+fn one(
+    context: &Context,
+    account: &Account,
+    arguments: &Args<'_>,
+    commits: &mut Commits,
+    is_right: impl FnOnce(crate::model::ModSeq) -> bool,
+    object: &Map<String, Value>,
+) -> Result<Kept, Fault> {
+    if let Some(unknown) = object.keys().find(|name| *name != "blobId" && !filing::NAMES.contains(&name.as_str())) {
+        return Err(SetError::property(unknown, "no such property").into());
+    }
+    let blob = object.get("blobId").and_then(Value::as_str);
+    let blob = blob.ok_or_else(|| SetError::property("blobId", "an id is wanted"))?;
+    let filing = Filing::read(arguments, object)?;
+    let raw = octets(context, &context.store.view(), account, blob).map_err(Fault::Whole)?;
+    let raw = raw.ok_or_else(|| SetError::BlobNotFound(vec![blob.to_owned()]))?;
+    if raw.len() as u64 > limits::MESSAGE_OCTETS {
+        return Err(SetError::TooLarge(format!("more than {} octets", limits::MESSAGE_OCTETS)).into());
+    }
+    if !is_message(&raw) {
+        return Err(SetError::of("invalidEmail", "it has no header of a message").into());
+    }
+    let received_at = received(&raw).unwrap_or_else(|| context.store.clock().now());
+    let message =
+        Message { raw: &raw, prefix: &[], filing: &filing, keywords: BTreeSet::new(), received_at, once: true };
+    keep(context, account, commits, is_right, &message)
+}
+
+/// When the topmost Received field says that it came.
+fn received(raw: &[u8]) -> Option<UtcMillis> {
+    let field = first(raw, "Received")?;
+    let at = field.value.iter().rposition(|octet| *octet == b';')?;
+    Some(date(field.value.get(at + 1..)?)?.at)
+}

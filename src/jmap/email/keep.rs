@@ -1,0 +1,203 @@
+//! One more email of an account: how Email/set, Email/import and Email/copy file what they have. Each message is a commit of
+//! its own, for it is read while nobody waits.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::create::Fault;
+use super::filing::{self, Filing};
+use crate::jmap::context::{Account, Context, date, fail};
+use crate::jmap::standard::{Stand, refused};
+use crate::message::rows_or_bare;
+use crate::model::{BlobId, DataType, EmailId, ModSeq, ThreadId, UtcMillis};
+use crate::store::{EncodedMessage, Error, NewEmail, Ticket, Txn, View};
+use crate::wire::jmap::{MethodError, SetError};
+
+/// The commits of a call: in which state the first may begin, and from which state to which they led.
+#[derive(Debug, Default)]
+pub(super) struct Commits {
+    stand: Option<Stand>,
+}
+
+impl Commits {
+    /// Begins with what a client may take for known: nothing if `is_right` does not hold of the first commit's state.
+    fn enter(&mut self, now: ModSeq, is_right: impl FnOnce(ModSeq) -> bool) -> bool {
+        match &mut self.stand {
+            Some(stand) => stand.before(now),
+            None if is_right(now) => self.stand = Some(Stand::new(now)),
+            None => return false,
+        }
+        true
+    }
+
+    /// Runs one commit. A fault that only concerns its objects is what `change` gives.
+    ///
+    /// # Errors
+    /// `stateMismatch`, and what concerns the whole call; once something was done, that is `Err` within.
+    pub(super) fn run<T>(
+        &mut self,
+        is_right: impl FnOnce(ModSeq) -> bool,
+        commit: impl FnOnce(&mut dyn FnMut(&mut Txn<'_>) -> Result<Option<()>, Error>) -> Result<(T, Ticket), Error>,
+    ) -> Result<Result<T, SetError>, MethodError> {
+        let (first, old) = (self.stand.is_none(), self.stand);
+        let mut is_right = Some(is_right);
+        let mut begun = true;
+        let result = commit(&mut |txn| {
+            let now = txn.state().state(DataType::Email);
+            begun = self.enter(now, |now| is_right.take().is_none_or(|is_right| is_right(now)));
+            Ok(begun.then_some(()))
+        });
+        let result = result.and_then(|(made, ticket)| ticket.wait_blocking().map(|()| made));
+        if !begun {
+            return Err(MethodError::StateMismatch);
+        }
+        match result {
+            Ok(made) => Ok(Ok(made)),
+            Err(error) if first => {
+                self.stand = old;
+                Err(fail(&error))
+            }
+            Err(error) => {
+                self.stand = old;
+                Ok(Err(SetError::ServerFail(error.to_string())))
+            }
+        }
+    }
+
+    /// After a commit that is durable; `now` is the state that it left.
+    pub(super) fn leave(&mut self, now: Option<ModSeq>) {
+        if let (Some(stand), Some(now)) = (&mut self.stand, now) {
+            stand.after(now, true);
+        }
+    }
+
+    /// From which state to which; where nothing was committed, the state now.
+    ///
+    /// # Errors
+    /// `stateMismatch` where that is not the right one; those of reading.
+    pub(super) fn stand(
+        self,
+        view: &View<'_>,
+        account: &Account,
+        is_right: impl FnOnce(ModSeq) -> bool,
+    ) -> Result<Stand, MethodError> {
+        let now = view.state(account.id, DataType::Email).map_err(|error| fail(&error))?;
+        match self.stand {
+            Some(stand) => Ok(stand),
+            None if is_right(now) => Ok(Stand::new(now)),
+            None => Err(MethodError::StateMismatch),
+        }
+    }
+}
+
+/// A message to be filed.
+#[derive(Debug)]
+pub(super) struct Message<'m> {
+    /// Its octets.
+    pub(super) raw: &'m [u8],
+    /// The trace fields that it was delivered with.
+    pub(super) prefix: &'m [u8],
+    /// Where it is filed.
+    pub(super) filing: &'m Filing,
+    /// Its keywords where nothing is said.
+    pub(super) keywords: BTreeSet<String>,
+    /// When it was received, likewise.
+    pub(super) received_at: UtcMillis,
+    /// Whether it may not be there twice.
+    pub(super) once: bool,
+}
+
+/// An email that was filed.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) id: EmailId,
+    thread: ThreadId,
+    size: u64,
+    received_at: UtcMillis,
+}
+
+impl Kept {
+    /// What the client cannot know of it (RFC 8621 §4.6, §4.8).
+    pub(super) fn object(&self) -> Map<String, Value> {
+        let mut object = Map::new();
+        object.insert("id".into(), self.id.to_string().into());
+        object.insert("blobId".into(), BlobId::email(self.id).to_string().into());
+        object.insert("threadId".into(), self.thread.to_string().into());
+        object.insert("size".into(), self.size.into());
+        object
+    }
+
+    /// The same with when it was received, where the client did not say that.
+    pub(super) fn object_dated(&self, filing: &Filing) -> Map<String, Value> {
+        let mut object = self.object();
+        if filing.received_at.is_none() {
+            object.insert("receivedAt".into(), date(Some(self.received_at)));
+        }
+        object
+    }
+}
+
+/// Files a message.
+///
+/// # Errors
+/// What concerns the whole call; why this one is refused.
+pub(super) fn keep(
+    context: &Context,
+    account: &Account,
+    commits: &mut Commits,
+    is_right: impl FnOnce(ModSeq) -> bool,
+    message: &Message<'_>,
+) -> Result<Kept, Fault> {
+    let encoded = EncodedMessage::new(&rows_or_bare(message.raw, context.store.secrets()));
+    let keywords = message.filing.keywords.clone().unwrap_or_else(|| message.keywords.clone());
+    let received_at = message.filing.received_at.unwrap_or(message.received_at);
+    let new = NewEmail {
+        message: &encoded,
+        prefix: message.prefix,
+        mailboxes: message.filing.mailboxes.clone(),
+        keywords,
+        received_at,
+    };
+    let mut left = None;
+    let done = commits.run(is_right, |enter| {
+        let (mut results, ticket) = context.store.commit_message(&[account.id], &encoded, message.raw, |txn| {
+            if enter(txn)?.is_none() {
+                return Ok(None);
+            }
+            let made = one(txn, account, &new, message.once)?;
+            left = Some(txn.state().state(DataType::Email));
+            Ok(Some(made))
+        });
+        let made = results.pop().map_or(Err(Error::NotFound("account")), |(_, made)| made)?;
+        Ok((made, ticket))
+    });
+    let made = done.map_err(Fault::Whole)??;
+    commits.leave(left);
+    let (id, thread) = made.ok_or_else(|| Fault::Whole(MethodError::StateMismatch))??;
+    let size = encoded.size + message.prefix.len() as u64;
+    Ok(Kept { id, thread, size, received_at: id.received_at() })
+}
+
+fn one(
+    txn: &mut Txn<'_>,
+    account: &Account,
+    new: &NewEmail<'_>,
+    once: bool,
+) -> Result<Result<(EmailId, ThreadId), SetError>, Error> {
+    if let Err(missing) = filing::prove(&txn.view(), account.id, &new.mailboxes)? {
+        return Ok(Err(missing));
+    }
+    if once {
+        let view = txn.view();
+        for id in view.emails_of_blob(account.id, &new.message.blob, UtcMillis(0), UtcMillis(i64::MAX))? {
+            if view.email(account.id, id)?.is_some() {
+                return Ok(Err(SetError::AlreadyExists(id.to_string())));
+            }
+        }
+    }
+    match txn.create_email(new) {
+        Ok(made) => Ok(Ok(made)),
+        Err(error) => refused(error).map(Err),
+    }
+}

@@ -1,0 +1,88 @@
+//! Email/parse (RFC 8621 §4.9): a blob as an email, without keeping it.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::blobs::octets;
+use super::body::{Bodies, Whole};
+use super::property::{CONTENT, USUAL_BODY, Wanted};
+use crate::jmap::context::{Args, Context};
+use crate::message::content::content;
+use crate::message::header::fields;
+use crate::message::{Message, guarded};
+use crate::model::{BlobId, limits};
+use crate::wire::jmap::MethodError;
+
+/// Fields of which a message has one at least.
+const USUAL: [&str; 10] = [
+    "From",
+    "Date",
+    "Subject",
+    "To",
+    "Message-ID",
+    "Received",
+    "Sender",
+    "Return-Path",
+    "MIME-Version",
+    "Content-Type",
+];
+
+pub(in crate::jmap) fn parse(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let account = context.open(arguments)?;
+    if arguments.get("blobIds").is_none() {
+        return Err(MethodError::InvalidArguments("blobIds: an array of ids is wanted".into()));
+    }
+    let ids: BTreeSet<String> = arguments.texts("blobIds")?.into_iter().collect();
+    if ids.len() > limits::OBJECTS_IN_GET {
+        return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
+    }
+    let names = match arguments.get("properties") {
+        Some(_) => arguments.texts("properties")?,
+        None => CONTENT.iter().chain(&USUAL_BODY).map(|name| (*name).to_owned()).collect(),
+    };
+    let (wanted, bodies) = (Wanted::read(&names)?, Bodies::read(arguments)?);
+    let view = context.store.view();
+    let (mut parsed, mut not_parsable, mut not_found) = (Map::new(), Vec::new(), Vec::new());
+    for id in ids {
+        let raw = octets(context, &view, &account, &id)?;
+        let (Some(raw), Ok(blob)) = (raw, id.parse::<BlobId>()) else {
+            not_found.push(id);
+            continue;
+        };
+        if !is_message(&raw) {
+            not_parsable.push(id);
+            continue;
+        }
+        let mut object = Map::new();
+        for name in ["id", "threadId", "mailboxIds", "keywords", "receivedAt"].iter().filter(|name| wanted.has(name)) {
+            object.insert((*name).to_owned(), Value::Null);
+        }
+        for (name, value) in [("blobId", json!(id)), ("size", json!(raw.len()))] {
+            if wanted.has(name) {
+                object.insert(name.into(), value);
+            }
+        }
+        if wanted.content() {
+            let content = guarded("a message", || content(&Message::parse(&raw))).unwrap_or_default();
+            wanted.of_content(&content, &mut object);
+        }
+        if wanted.message() {
+            bodies.of(&wanted, Whole { prefix: &[], raw: &raw, blob: &blob }, &mut object)?;
+        }
+        parsed.insert(id, Value::Object(object));
+    }
+    let or_null = |ids: Vec<String>| if ids.is_empty() { Value::Null } else { json!(ids) };
+    Ok(json!({
+        "accountId": account.id.to_string(),
+        "parsed": if parsed.is_empty() { Value::Null } else { Value::Object(parsed) },
+        "notParsable": or_null(not_parsable), "notFound": or_null(not_found),
+    }))
+}
+
+/// Whether it looks like a message: it begins with a header that has one of the usual fields.
+pub(super) fn is_message(raw: &[u8]) -> bool {
+    let begins =
+        raw.split(|octet| *octet == b'\n').next().is_some_and(|line| line.contains(&b':') && !line.contains(&0));
+    begins && fields(raw).any(|field| USUAL.iter().any(|name| field.is(name)))
+}

@@ -1,0 +1,217 @@
+//! Email/set (RFC 8621 §4.6). Each email that is made is a commit of its own (`keep`); of those that change or go, many
+//! share one.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::body::Bodies;
+use super::create::{self, Fault};
+use super::filing::{self, Filing};
+use super::get::object;
+use super::keep::{Commits, Kept, Message, keep};
+use super::property::Wanted;
+use crate::jmap::context::{Account, Args, Context};
+use crate::jmap::standard::{Set, refused};
+use crate::message::content::content;
+use crate::message::{Message as Parsed, guarded};
+use crate::model::{DataType, EmailId, MailboxUid, ModSeq};
+use crate::store::{Error, Txn, View};
+use crate::wire::jmap::{MethodError, Patch, SetError};
+
+/// Emails of one commit.
+const AT_ONCE: usize = 64;
+
+pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let account = context.open(arguments)?;
+    let mut set = Set::read(&account, arguments)?;
+    let mut done = std::mem::take(&mut set.done);
+    let mut commits = Commits::default();
+    let is_right = |now: ModSeq| set.is_in_state(context, now);
+    for (name, given) in &set.create {
+        match made(context, &account, arguments, &mut commits, is_right, given) {
+            Ok(object) => done.created(arguments, name, object),
+            Err(Fault::One(error)) => done.not_created(name, &error),
+            Err(Fault::Whole(error)) => return Err(error),
+        }
+    }
+    // What was just made may be changed in the same call.
+    let updates: Vec<(String, &Value)> =
+        set.update.iter().map(|(id, patch)| (resolved(arguments, id), patch)).collect();
+    let destroys: Vec<String> = set.destroy.iter().map(|id| resolved(arguments, id)).collect();
+    let work = Work { context, account: &account, arguments };
+    work.each(
+        &mut commits,
+        &is_right,
+        &updates,
+        &mut |txn, (id, patch)| work.update(txn, id, patch),
+        &mut |(id, _), outcome| match outcome {
+            Ok(also) => done.updated(id, also),
+            Err(error) => done.not_updated(id, &error),
+        },
+    )?;
+    work.each(&mut commits, &is_right, &destroys, &mut |txn, id| destroy(txn, id), &mut |id, outcome| match outcome {
+        Ok(()) => done.destroyed(id),
+        Err(error) => done.not_destroyed(id, &error),
+    })?;
+    let stand = commits.stand(&context.store.view(), &account, is_right)?;
+    Ok(done.answer(context, &account, stand))
+}
+
+fn resolved(arguments: &Args<'_>, id: &str) -> String {
+    arguments.created().resolve(id).unwrap_or_else(|| id.to_owned())
+}
+
+/// One that is made: what the client does not know of it.
+fn made(
+    context: &Context,
+    account: &Account,
+    arguments: &Args<'_>,
+    commits: &mut Commits,
+    is_right: impl FnOnce(ModSeq) -> bool,
+    given: &Map<String, Value>,
+) -> Result<Map<String, Value>, Fault> {
+    let filing = Filing::read(arguments, given)?;
+    let now = context.store.clock().now();
+    let raw = create::message(context, &context.store.view(), account, given, now)?;
+    let message =
+        Message { raw: &raw, prefix: &[], filing: &filing, keywords: BTreeSet::new(), received_at: now, once: false };
+    let kept: Kept = keep(context, account, commits, is_right, &message)?;
+    let mut object = kept.object_dated(&filing);
+    let content = guarded("a message", || content(&Parsed::parse(&raw))).unwrap_or_default();
+    let wanted = ["hasAttachment", "preview", "messageId", "sentAt"].map(str::to_owned);
+    let wanted: Vec<String> = wanted.into_iter().filter(|name| given.get(name).is_none_or(Value::is_null)).collect();
+    Wanted::read(&wanted).map_err(Fault::Whole)?.of_content(&content, &mut object);
+    if filing.keywords.is_none() {
+        object.insert("keywords".into(), Value::Object(Map::new()));
+    }
+    Ok(object)
+}
+
+fn destroy(txn: &mut Txn<'_>, id: &str) -> Result<Result<(), SetError>, Error> {
+    let Ok(id) = id.parse::<EmailId>() else { return Ok(Err(SetError::NotFound)) };
+    match txn.destroy_email(id) {
+        Ok(()) => Ok(Ok(())),
+        Err(error) => refused(error).map(Err),
+    }
+}
+
+struct Work<'a> {
+    context: &'a Context,
+    account: &'a Account,
+    arguments: &'a Args<'a>,
+}
+
+/// What became of each object of a commit.
+type Outcomes<T> = Vec<Result<T, SetError>>;
+
+impl Work<'_> {
+    /// Does the same with each object, several in a commit; what fails of one is nothing to the others.
+    fn each<O, T>(
+        &self,
+        commits: &mut Commits,
+        is_right: &dyn Fn(ModSeq) -> bool,
+        objects: &[O],
+        change: &mut dyn FnMut(&mut Txn<'_>, &O) -> Result<Result<T, SetError>, Error>,
+        tell: &mut dyn FnMut(&O, Result<T, SetError>),
+    ) -> Result<(), MethodError> {
+        for chunk in objects.chunks(AT_ONCE) {
+            let mut left = None;
+            let done = commits.run(is_right, |enter| {
+                self.context.store.commit(self.account.id, |txn| {
+                    if enter(txn)?.is_none() {
+                        return Ok(Vec::new());
+                    }
+                    let outcomes: Result<Outcomes<T>, Error> = chunk.iter().map(|one| change(txn, one)).collect();
+                    left = Some(txn.state().state(DataType::Email));
+                    outcomes
+                })
+            })?;
+            match done {
+                Ok(outcomes) => {
+                    commits.leave(left);
+                    chunk.iter().zip(outcomes).for_each(|(one, outcome)| tell(one, outcome));
+                }
+                Err(error) => chunk.iter().for_each(|one| tell(one, Err(error.clone()))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes one; gives what else changed of it than was asked.
+    fn update(
+        &self,
+        txn: &mut Txn<'_>,
+        id: &str,
+        patch: &Value,
+    ) -> Result<Result<Map<String, Value>, SetError>, Error> {
+        let Ok(id) = id.parse::<EmailId>() else { return Ok(Err(SetError::NotFound)) };
+        let Some(email) = txn.view().email(self.account.id, id)? else { return Ok(Err(SetError::NotFound)) };
+        let patch = self.with_ids(patch);
+        let wish = match self.wish(&txn.view(), id, &patch) {
+            Ok(wish) => wish,
+            Err(error) => return Ok(Err(error)),
+        };
+        if wish.mailboxes != email.mailboxes
+            && let Err(missing) = filing::prove(&txn.view(), self.account.id, &wish.mailboxes)?
+        {
+            return Ok(Err(missing));
+        }
+        match txn.update_email(id, wish.mailboxes, wish.keywords) {
+            Ok(_) => Ok(Ok(wish.also)),
+            Err(error) => refused(error).map(Err),
+        }
+    }
+
+    /// The patch with creation ids of mailboxes replaced in its pointers.
+    fn with_ids(&self, patch: &Value) -> Value {
+        let Some(members) = patch.as_object() else { return patch.clone() };
+        let pointer = |name: &String| match name.strip_prefix("mailboxIds/#") {
+            Some(id) => format!("mailboxIds/{}", resolved(self.arguments, &format!("#{id}"))),
+            None => name.clone(),
+        };
+        Value::Object(members.iter().map(|(name, value)| (pointer(name), value.clone())).collect())
+    }
+
+    /// What the email is to be. What cannot change may be named, and must be as it is (RFC 8620 §5.3).
+    fn wish(&self, view: &View<'_>, id: EmailId, patch: &Value) -> Result<Wish, SetError> {
+        let patch = Patch::read(patch)?;
+        let mut names: Vec<String> = patch.properties().map(str::to_owned).collect();
+        names.extend(["mailboxIds", "keywords"].map(str::to_owned));
+        let unknown = |name: &str| SetError::property(name, "an email has no such property");
+        for name in &names {
+            Wanted::read(std::slice::from_ref(name)).map_err(|_| unknown(name))?;
+        }
+        let wrong = |_: MethodError| SetError::ServerFail("the email cannot be read".into());
+        let wanted = Wanted::read(&names).map_err(wrong)?;
+        let now =
+            object(view, self.account, id, &wanted, &Bodies::usual()).map_err(wrong)?.ok_or(SetError::NotFound)?;
+        let mut new = now.clone();
+        patch.apply(&mut new)?;
+        let fixed = |name: &&String| name.as_str() != "mailboxIds" && name.as_str() != "keywords";
+        let changed: Vec<String> =
+            names.iter().filter(fixed).filter(|name| now.get(*name) != new.get(*name)).cloned().collect();
+        if !changed.is_empty() {
+            return Err(SetError::InvalidProperties(changed, "it cannot be changed".into()));
+        }
+        // Set to null they go back to what is usual: no keyword (RFC 8620 §5.3); an email without a mailbox cannot be.
+        let empty = Value::Object(Map::new());
+        let given = new.get("keywords").filter(|keywords| !keywords.is_null()).unwrap_or(&empty);
+        let keywords = filing::keywords(given)?;
+        let mut also = Map::new();
+        let as_given = given.as_object().is_some_and(|given| given.keys().all(|word| keywords.contains(word)));
+        if !as_given {
+            let stored = keywords.iter().map(|word| (word.clone(), Value::Bool(true)));
+            also.insert("keywords".into(), Value::Object(stored.collect()));
+        }
+        let mailboxes = filing::mailboxes(self.arguments, new.get("mailboxIds").unwrap_or(&Value::Null))?;
+        Ok(Wish { mailboxes, keywords, also })
+    }
+}
+
+/// What an email is to be.
+struct Wish {
+    mailboxes: BTreeSet<MailboxUid>,
+    keywords: BTreeSet<String>,
+    also: Map<String, Value>,
+}

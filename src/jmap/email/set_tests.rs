@@ -1,0 +1,212 @@
+//! Email/set's update and destroy, Email/import, Email/copy.
+
+use serde_json::{Value, json};
+
+use crate::jmap::email::read_tests::filed;
+use crate::jmap::tests::{account_of, call, context, error};
+use crate::jmap::{CAPABILITIES, Context, run};
+use crate::wire::jmap::parse;
+
+fn mailbox(context: &Context, account: &str, name: &str) -> String {
+    let (_, answer) = call(context, "Mailbox/set", &json!({"accountId": account, "create": {"m": {"name": name}}}));
+    answer["created"]["m"]["id"].as_str().unwrap().to_owned()
+}
+
+fn set(context: &Context, account: &str, mut arguments: Value) -> Value {
+    arguments["accountId"] = account.into();
+    let (name, answer) = call(context, "Email/set", &arguments);
+    assert_eq!(name, "Email/set", "{answer}");
+    answer
+}
+
+fn get(context: &Context, account: &str, id: &str, name: &str) -> Value {
+    let (_, answer) = call(context, "Email/get", &json!({"accountId": account, "ids": [id], "properties": [name]}));
+    answer["list"][0][name].clone()
+}
+
+#[test]
+fn keywords_and_mailboxes_change_by_patch() {
+    let context = context();
+    let (account, id) = (account_of(&context), filed(&context, b"Subject: x\r\n\r\ny"));
+    let other = mailbox(&context, &account, "Other");
+    let inbox = get(&context, &account, &id, "mailboxIds").as_object().unwrap().keys().next().unwrap().clone();
+    let update = |patch: Value| {
+        let answer = set(&context, &account, json!({"update": {&id: patch}}));
+        match answer["updated"].get(&id) {
+            Some(also) => Ok(also.clone()),
+            None => Err(answer["notUpdated"][&id]["type"].as_str().unwrap().to_owned()),
+        }
+    };
+    let keywords = || get(&context, &account, &id, "keywords");
+    assert_eq!(update(json!({"keywords/$flagged": true, "keywords/$seen": null})), Ok(Value::Null));
+    assert_eq!(keywords(), json!({"$flagged": true}));
+    assert_eq!(update(json!({"keywords": {"Work": true}})), Ok(json!({"keywords": {"work": true}})));
+    assert_eq!(update(json!({"keywords": null})), Ok(Value::Null));
+    assert_eq!(keywords(), json!({}));
+    assert_eq!(update(json!({format!("mailboxIds/{other}"): true})), Ok(Value::Null));
+    assert_eq!(get(&context, &account, &id, "mailboxIds"), json!({&inbox: true, &other: true}));
+    assert_eq!(update(json!({"mailboxIds": {&other: true}})), Ok(Value::Null));
+    // What cannot change may be said as it is.
+    assert_eq!(
+        update(json!({"subject": "x", "size": get(&context, &account, &id, "size"), "keywords/a": true})),
+        Ok(Value::Null)
+    );
+    for (patch, wanted) in [
+        (json!({format!("mailboxIds/{other}"): null}), "invalidProperties"),
+        (json!({"mailboxIds": null}), "invalidProperties"),
+        (json!({"mailboxIds/m7vvvvvg": true}), "invalidProperties"),
+        (json!({"mailboxIds": {&other: 1}}), "invalidProperties"),
+        (json!({"keywords/a b": true}), "invalidProperties"),
+        (json!({"keywords/b": false}), "invalidProperties"),
+        (json!({"keywords/a": true, "keywords": {}}), "invalidPatch"),
+        (json!({"subject": "y"}), "invalidProperties"),
+        (json!({"from/0": {}}), "invalidPatch"),
+        (json!({"nothing": 1}), "invalidProperties"),
+        (json!({"receivedAt": "2020-01-01T00:00:00Z"}), "invalidProperties"),
+    ] {
+        assert_eq!(update(patch.clone()), Err(wanted.to_owned()), "{patch}");
+    }
+    assert_eq!(keywords(), json!({"a": true}));
+    let many: Value = (0..101).map(|n| (format!("k{n}"), json!(true))).collect::<serde_json::Map<_, _>>().into();
+    assert_eq!(update(json!({"keywords": many})), Err("tooManyKeywords".to_owned()));
+    let none = set(&context, &account, json!({"update": {"e0000000000000": {}, "x": {}}}));
+    assert_eq!(none["notUpdated"], json!({"e0000000000000": {"type": "notFound"}, "x": {"type": "notFound"}}));
+}
+
+#[test]
+fn states_lead_from_one_to_the_next() {
+    let context = context();
+    let (account, id) = (account_of(&context), filed(&context, b"Subject: x\r\n\r\ny"));
+    let second = filed(&context, b"Subject: y\r\n\r\ny");
+    let state =
+        |context: &Context| call(context, "Email/get", &json!({"accountId": account, "ids": []})).1["state"].clone();
+    let before = state(&context);
+    let idle = set(&context, &account, json!({"ifInState": before}));
+    assert_eq!((&idle["oldState"], &idle["newState"], &idle["updated"]), (&before, &before, &Value::Null));
+    let inbox = get(&context, &account, &id, "mailboxIds");
+    let all = json!({
+        "ifInState": before, "create": {"a": {"mailboxIds": inbox}, "b": {"mailboxIds": inbox, "keywords": {"$draft": true}}},
+        "update": {&id: {"keywords/x": true}, "#a": {"keywords/made": true}}, "destroy": [second, "none"],
+    });
+    let done = set(&context, &account, all.clone());
+    assert_eq!((&done["oldState"], &done["newState"]), (&before, &state(&context)));
+    assert_eq!(done["notDestroyed"], json!({"none": {"type": "notFound"}}));
+    assert_eq!((&done["destroyed"], &done["notCreated"]), (&json!([second]), &Value::Null));
+    let made = done["created"]["a"]["id"].as_str().unwrap();
+    assert_eq!(done["updated"], json!({&id: null, made: null}));
+    assert_eq!(get(&context, &account, made, "keywords"), json!({"made": true}));
+    let (_, changes) = call(&context, "Email/changes", &json!({"accountId": account, "sinceState": before}));
+    let count = |name: &str| changes[name].as_array().unwrap().len();
+    assert_eq!((count("created"), count("updated"), count("destroyed")), (2, 1, 1));
+    // Nothing is done in another state.
+    for stale in [
+        all,
+        json!({"ifInState": before, "update": {&id: {"keywords/y": true}}}),
+        json!({"ifInState": before, "destroy": [id]}),
+        json!({"ifInState": before}),
+    ] {
+        let mut stale = stale;
+        stale["accountId"] = account.clone().into();
+        assert_eq!(error(&context, "Email/set", &stale), "stateMismatch", "{stale}");
+    }
+    assert_eq!(state(&context), done["newState"]);
+    assert!(context.store.check().unwrap().is_empty());
+}
+
+#[test]
+fn a_blob_is_imported_once() {
+    let context = context();
+    let account = account_of(&context);
+    let inner =
+        "From: i@x.example\r\nReceived: from a by b; Sat, 21 Nov 2020 10:00:00 +0000\r\nSubject: inner\r\n\r\nz";
+    let raw = format!(
+        "Subject: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\ntext\r\n--b\r\nContent-Type: message/rfc822\r\n\r\n{inner}\r\n--b--\r\n"
+    );
+    let id = filed(&context, raw.as_bytes());
+    let inbox = get(&context, &account, &id, "mailboxIds");
+    let blob = format!("o{}-2", &id[1..]);
+    let import = |emails: Value| call(&context, "Email/import", &json!({"accountId": account, "emails": emails})).1;
+    let done = import(json!({
+        "a": {"blobId": blob, "mailboxIds": inbox, "keywords": {"$seen": true}},
+        "text": {"blobId": format!("o{}-1", &id[1..]), "mailboxIds": inbox},
+        "gone": {"blobId": "o0000000000000", "mailboxIds": inbox},
+        "nowhere": {"blobId": blob, "mailboxIds": {}},
+        "odd": {"blobId": blob, "mailboxIds": inbox, "subject": "x"},
+    }));
+    let made = done["created"]["a"].clone();
+    assert_eq!(made.as_object().unwrap().keys().collect::<Vec<_>>(), ["blobId", "id", "size", "threadId"]);
+    assert_eq!(made["size"], inner.len());
+    let made = made["id"].as_str().unwrap();
+    assert_eq!(get(&context, &account, made, "subject"), "inner");
+    assert_eq!(get(&context, &account, made, "receivedAt"), "2020-11-21T10:00:00Z");
+    let kind = |name: &str| done["notCreated"][name]["type"].clone();
+    assert_eq!(
+        [kind("text"), kind("gone"), kind("nowhere"), kind("odd")],
+        ["invalidEmail", "blobNotFound", "invalidProperties", "invalidProperties"]
+    );
+    assert_eq!(done["notCreated"]["gone"]["notFound"], json!(["o0000000000000"]));
+    assert_ne!(done["oldState"], done["newState"]);
+    let again = import(json!({"a": {"blobId": blob, "mailboxIds": inbox}}));
+    assert_eq!(again["notCreated"]["a"], json!({"type": "alreadyExists", "existingId": made}));
+    assert_eq!((&again["created"], &again["newState"]), (&Value::Null, &done["newState"]));
+    let stale = json!({"accountId": account, "ifInState": done["oldState"], "emails": {"b": {"blobId": blob, "mailboxIds": inbox}}});
+    assert_eq!(error(&context, "Email/import", &stale), "stateMismatch");
+    assert_eq!(error(&context, "Email/import", &json!({"accountId": account})), "invalidArguments");
+    assert!(context.store.check().unwrap().is_empty());
+}
+
+#[test]
+fn an_email_is_copied_and_the_original_goes() {
+    let context = context();
+    let (ann, id) = (account_of(&context), filed(&context, b"Subject: x\r\n\r\ny"));
+    let bob = context.directory.find("bob@example.org").unwrap().unwrap().0.to_string();
+    let (_, boxes) = call(&context, "Mailbox/get", &json!({"accountId": bob}));
+    let inbox = boxes["list"].as_array().unwrap().iter().find(|one| one["role"] == "inbox").unwrap()["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let copy = |more: Value| {
+        let mut arguments = json!({"fromAccountId": ann, "accountId": bob});
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let request = json!({"using": CAPABILITIES, "methodCalls": [["Email/copy", arguments, "c"]]});
+        run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).json()["methodResponses"].clone()
+    };
+    let done = copy(json!({"create": {
+        "k": {"id": id, "mailboxIds": {&inbox: true}}, "none": {"id": "e0000000000000", "mailboxIds": {&inbox: true}},
+        "nowhere": {"id": id}, "odd": {"id": id, "mailboxIds": {&inbox: true}, "subject": "y"},
+    }}));
+    assert_eq!(done.as_array().unwrap().len(), 1, "{done}");
+    let made = done[0][1]["created"]["k"]["id"].as_str().unwrap().to_owned();
+    // Keywords, time and trace are the original's.
+    for name in ["keywords", "receivedAt", "size", "header:Return-Path", "subject"] {
+        assert_eq!(get(&context, &bob, &made, name), get(&context, &ann, &id, name), "{name}");
+    }
+    let kind = |name: &str| done[0][1]["notCreated"][name]["type"].clone();
+    assert_eq!([kind("none"), kind("nowhere"), kind("odd")], ["notFound", "invalidProperties", "invalidProperties"]);
+    assert_eq!((&done[0][1]["fromAccountId"], &done[0][1]["accountId"]), (&json!(ann), &json!(bob)));
+    let again = json!({"create": {"k": {"id": id, "mailboxIds": {&inbox: true}}}, "onSuccessDestroyOriginal": true});
+    let again = copy(again);
+    assert_eq!(again[0][1]["notCreated"]["k"], json!({"type": "alreadyExists", "existingId": made}));
+    // Nothing was copied: nothing goes.
+    assert_eq!(again.as_array().unwrap().len(), 1);
+    let second = filed(&context, b"Subject: z\r\n\r\ny");
+    let moved = copy(
+        json!({"create": {"k": {"id": second, "mailboxIds": {&inbox: true}, "keywords": {}}}, "onSuccessDestroyOriginal": true}),
+    );
+    assert_eq!(
+        (&moved[1][0], &moved[1][2], &moved[1][1]["destroyed"]),
+        (&json!("Email/set"), &json!("c"), &json!([second]))
+    );
+    assert_eq!(moved[1][1]["accountId"], json!(ann));
+    for (more, wanted) in [
+        (json!({"fromAccountId": "a7vvvvvg", "create": {}}), "fromAccountNotFound"),
+        (json!({"accountId": "a7vvvvvg", "create": {}}), "accountNotFound"),
+        (json!({"accountId": ann, "create": {}}), "invalidArguments"),
+        (json!({}), "invalidArguments"),
+        (json!({"create": {}, "ifFromInState": "0-0"}), "stateMismatch"),
+        (json!({"create": {}, "ifInState": "0-0"}), "stateMismatch"),
+    ] {
+        assert_eq!(copy(more.clone())[0][1]["type"], wanted, "{more}");
+    }
+    assert!(context.store.check().unwrap().is_empty());
+}

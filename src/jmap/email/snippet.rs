@@ -1,0 +1,46 @@
+//! SearchSnippet/get (RFC 8621 §5.1).
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::filter::filter;
+use super::refused;
+use crate::jmap::context::{Args, Context};
+use crate::model::limits;
+use crate::query::{Finder, Results, explain};
+use crate::wire::jmap::MethodError;
+
+pub(in crate::jmap) fn snippets(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let account = context.open(arguments)?;
+    if arguments.get("emailIds").is_none() {
+        return Err(MethodError::InvalidArguments("emailIds: an array of ids is wanted".into()));
+    }
+    let ids = arguments.texts("emailIds")?;
+    if ids.len() > limits::OBJECTS_IN_GET {
+        return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
+    }
+    let view = context.store.view();
+    let filter = filter(arguments.get("filter").unwrap_or(&Value::Null))?;
+    let results = Results { account: account.id, filter, sort: Vec::new(), collapse: false };
+    // What cannot be answered as a query has no snippets either.
+    explain(&view, &results).map_err(refused)?;
+    let finder = Finder::new(&results.filter, context.store.secrets());
+    let (mut list, mut not_found, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for id in ids {
+        let id = arguments.created().resolve(&id).unwrap_or(id);
+        if !seen.insert(id.clone()) {
+            continue;
+        }
+        let found = match id.parse() {
+            Ok(email) => finder.snippet(&view, account.id, email).map_err(refused)?,
+            Err(_) => None,
+        };
+        match found {
+            Some(found) => list.push(json!({"emailId": id, "subject": found.subject, "preview": found.preview})),
+            None => not_found.push(id),
+        }
+    }
+    let not_found = if not_found.is_empty() { Value::Null } else { json!(not_found) };
+    Ok(json!({"accountId": account.id.to_string(), "list": list, "notFound": not_found}))
+}
