@@ -1,13 +1,22 @@
 //! What JMAP shows of a message: its structure, its texts, its fields in their forms.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::{Value as Json, json};
 
 use super::bounded;
+use crate::account::{Directory, NewAccount, Settings};
+use crate::jmap::{CAPABILITIES, Caller, Context, Jobs, run};
 use crate::message::Message;
 use crate::message::build::{Field, Value};
 use crate::message::forms::{Form, FormValue, HeaderProperty, Shown};
 use crate::message::header::fields;
-use crate::model::{EmailAddress, SentAt, limits};
+use crate::model::clock::Fixed;
+use crate::model::{AccountId, Address, EmailAddress, EmailId, Live, SentAt, UtcMillis, limits};
+use crate::store::engine::memory::Memory;
+use crate::store::{Options, Store};
+use crate::wire::jmap::Request;
 
 /// A property's name, and a message below it. Whatever both are: the structure is bounded and whole, what is cut is cut
 /// within its bound, and what a field shows as addresses, ids or a date can be written and reads the same.
@@ -83,4 +92,87 @@ fn person(person: &EmailAddress) {
         let octets = written.octets();
         assert_eq!(fields(octets).count(), 1, "{}", octets.escape_ascii());
     }
+}
+
+/// Properties that stand for a header field.
+const FIELDS: [(&str, &str); 11] = [
+    ("messageId", "message-id"),
+    ("inReplyTo", "in-reply-to"),
+    ("references", "references"),
+    ("sender", "sender"),
+    ("from", "from"),
+    ("to", "to"),
+    ("cc", "cc"),
+    ("bcc", "bcc"),
+    ("replyTo", "reply-to"),
+    ("subject", "subject"),
+    ("sentAt", "date"),
+];
+
+/// An object of Email/set's `create`: it is refused, or a message is made that has no header field which was not asked for,
+/// whose lines are as they must be, and which Email/get shows.
+pub fn draft(data: &[u8]) {
+    let Ok(Json::Object(mut email)) = serde_json::from_slice::<Json>(bounded(data)) else { return };
+    let (context, account, inbox) = bed();
+    email.insert("mailboxIds".into(), json!({inbox: true}));
+    let mut allowed: BTreeSet<String> = ["message-id", "date", "mime-version"].map(str::to_owned).into();
+    let root = email.get("bodyStructure").and_then(Json::as_object);
+    for name in email.keys().chain(root.into_iter().flatten().map(|(name, _)| name)) {
+        allowed.extend(FIELDS.iter().find(|(known, _)| known == name).map(|(_, field)| (*field).to_owned()));
+        allowed.extend(name.strip_prefix("header:").and_then(|name| name.split(':').next()).map(str::to_lowercase));
+    }
+    let made = call(context, "Email/set", &json!({"accountId": account.to_string(), "create": {"k": email}}));
+    let Some(id) = made["created"]["k"]["id"].as_str() else {
+        assert!(made["notCreated"]["k"]["type"].is_string(), "{made}");
+        return;
+    };
+    let number: EmailId = id.parse().unwrap();
+    let raw = context.store.view().message(*account, number).unwrap().unwrap();
+    for line in raw.split_inclusive(|octet| *octet == b'\n') {
+        let text = line.strip_suffix(b"\r\n").unwrap_or(line);
+        assert!(text.len() <= 998 && !text.contains(&b'\n') && !text.contains(&0), "{}", line.escape_ascii());
+    }
+    for field in fields(&raw) {
+        let name = String::from_utf8_lossy(field.name).to_lowercase();
+        assert!(allowed.contains(&name) || name.starts_with("content-"), "{name} was not asked for");
+    }
+    let ask = json!({"accountId": account.to_string(), "ids": [id], "fetchAllBodyValues": true});
+    let shown = call(context, "Email/get", &ask);
+    assert_eq!(shown["list"][0]["size"], raw.len(), "{shown}");
+    call(context, "Email/set", &json!({"accountId": account.to_string(), "destroy": [id]}));
+}
+
+fn call(context: &Context, name: &str, arguments: &Json) -> Json {
+    let request = json!({"using": CAPABILITIES, "methodCalls": [[name, arguments, "c"]]});
+    let request: Request = match crate::wire::jmap::parse(request.to_string().as_bytes(), CAPABILITIES) {
+        Ok(request) => request,
+        // What is no I-JSON comes no further.
+        Err(_) => return json!({"notCreated": {"k": {"type": "notJSON"}}}),
+    };
+    let answer = run(context, request).json()["methodResponses"][0].clone();
+    assert_eq!(answer[0], name, "{answer}");
+    answer[1].clone()
+}
+
+fn bed() -> &'static (Context, AccountId, String) {
+    static BED: OnceLock<(Context, AccountId, String)> = OnceLock::new();
+    BED.get_or_init(|| {
+        let clock = Arc::new(Fixed::at(UtcMillis(1_795_251_600_000)));
+        let store = Store::over(Arc::new(Memory::new()), &Options::small(), clock).unwrap();
+        let directory = Directory::new(store.clone(), Settings::default());
+        directory.add(&NewAccount::at(Address::parse("ann@example.org").unwrap())).unwrap();
+        let (account, _) = directory.find("ann@example.org").unwrap().unwrap();
+        let (inbox, _) = store.view().find_mailbox(account, "inbox").unwrap().unwrap();
+        let context = Context {
+            store,
+            directory,
+            vacation: crate::vacation::Settings::default(),
+            restore: limits::RESTORE_KEPT,
+            deliver: Arc::new(|_, _, _| Vec::new()),
+            jobs: Jobs::default(),
+            relay: Live::default(),
+            caller: Caller { user: Some("root".into()), account: None, admin: true },
+        };
+        (context, account, inbox.to_string())
+    })
 }

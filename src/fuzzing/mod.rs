@@ -15,7 +15,7 @@ mod text;
 mod transfer;
 mod truth;
 
-pub use emails::structure;
+pub use emails::{draft, structure};
 pub use mail::{message, reply, results, search, sign};
 pub use protocols::{address, command, dot, jmap, lmtp};
 pub use questions::filter;
@@ -35,6 +35,7 @@ pub const BODIES: &[(&str, Body)] = &[
     ("damage", damage),
     ("date", date),
     ("dot", dot),
+    ("draft", draft),
     ("filter", filter),
     ("fold", fold),
     ("folder", folder),

@@ -143,6 +143,7 @@ replays! {
     damage: 100,
     date: 200,
     dot: 100,
+    draft: 100,
     filter: 100,
     fold: 300,
     folder: 200,

@@ -200,7 +200,7 @@ fn what_is_put_in_for_placeholders_is_data() {
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
     assert!(!head.contains("\nBcc:"), "{head}");
     let subject = crate::message::header::first(text.as_bytes(), "Subject").unwrap().decoded();
-    assert_eq!(subject, "Re: <b> {from} {until} Bcc: x@example.net & \"q\"");
+    assert_eq!(subject, "Re: <b> {from} {until}Bcc: x@example.net & \"q\"");
     let body = body.replace("=\r\n", "").replace("=3D", "=");
     // The end is exclusive, at midnight in the owner's zone: the last day is the 24th.
     let wanted = "<b> {from} {until}Bcc: x@example.net & \"q\"|bob@example.net|2026-12-24|{x}|{subbob@example.net|{";

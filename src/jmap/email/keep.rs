@@ -174,7 +174,7 @@ pub(super) fn keep(
     });
     let made = done.map_err(Fault::Whole)??;
     commits.leave(left);
-    let (id, thread) = made.ok_or_else(|| Fault::Whole(MethodError::StateMismatch))??;
+    let (id, thread) = made.ok_or(Fault::Whole(MethodError::StateMismatch))??;
     let size = encoded.size + message.prefix.len() as u64;
     Ok(Kept { id, thread, size, received_at: id.received_at() })
 }

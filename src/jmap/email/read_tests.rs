@@ -41,7 +41,7 @@ fn inner_size() -> u32 {
     u32::try_from(inner.split_once("\r\n--b--").unwrap().0.len()).unwrap()
 }
 
-fn get(context: &Context, account: &str, id: &str, more: Value) -> Value {
+fn get(context: &Context, account: &str, id: &str, more: &Value) -> Value {
     let mut arguments = json!({"accountId": account, "ids": [id]});
     arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let (name, answer) = call(context, "Email/get", &arguments);
@@ -53,7 +53,7 @@ fn get(context: &Context, account: &str, id: &str, more: Value) -> Value {
 fn an_email_has_all_its_usual_properties() {
     let context = context();
     let (account, id) = (account_of(&context), filed(&context, MIXED.as_bytes()));
-    let email = get(&context, &account, &id, json!({"fetchTextBodyValues": true}));
+    let email = get(&context, &account, &id, &json!({"fetchTextBodyValues": true}));
     let digits = &id[1..];
     let part = |number: u32, size: u32, kind: &str, charset: Option<&str>| {
         json!({
@@ -94,7 +94,7 @@ fn header_fields_come_in_the_form_that_is_asked_for() {
         "header:None:all",
         "header:Return-Path",
     ];
-    let email = get(&context, &account, &id, json!({"properties": names}));
+    let email = get(&context, &account, &id, &json!({"properties": names}));
     let wanted = json!({
         "id": id, "header:x-a": " two", "header:X-A:asText:all": ["one", "two"],
         "header:From:asGroupedAddresses": [{"name": null, "addresses": [{"name": "B, Bob", "email": "bob@example.net"}]}],
@@ -103,7 +103,7 @@ fn header_fields_come_in_the_form_that_is_asked_for() {
         "header:Return-Path": " <bob@example.net>",
     });
     assert_eq!(email, wanted);
-    let headers = get(&context, &account, &id, json!({"properties": ["headers"]}))["headers"].clone();
+    let headers = get(&context, &account, &id, &json!({"properties": ["headers"]}))["headers"].clone();
     assert_eq!(headers[0], json!({"name": "Return-Path", "value": " <bob@example.net>"}));
     assert_eq!(headers.as_array().unwrap().len(), 12);
     for bad in ["header:From:asText", "header:", "headers:", "nothing", "header:X:asText:asText"] {
@@ -127,11 +127,11 @@ fn the_structure_is_a_tree_of_what_is_asked_for() {
             leaf("4", "message/rfc822"),
         ],
     });
-    assert_eq!(get(&context, &account, &id, ask)["bodyStructure"], wanted);
+    assert_eq!(get(&context, &account, &id, &ask)["bodyStructure"], wanted);
     let ask = json!({"properties": ["bodyStructure"]});
-    assert_eq!(get(&context, &account, &id, ask)["bodyStructure"]["subParts"][0]["subParts"][1]["partId"], "3");
+    assert_eq!(get(&context, &account, &id, &ask)["bodyStructure"]["subParts"][0]["subParts"][1]["partId"], "3");
     let ask = json!({"properties": ["bodyStructure"], "bodyProperties": ["headers"]});
-    let root = get(&context, &account, &id, ask)["bodyStructure"]["headers"].clone();
+    let root = get(&context, &account, &id, &ask)["bodyStructure"]["headers"].clone();
     assert_eq!(root.as_array().unwrap().len(), 12);
 }
 
@@ -142,7 +142,7 @@ fn values_are_given_where_they_are_wanted_and_no_longer() {
     let values = |more: Value| {
         let mut ask = json!({"properties": ["bodyValues"]});
         ask.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        get(&context, &account, &id, ask)["bodyValues"].clone()
+        get(&context, &account, &id, &ask)["bodyValues"].clone()
     };
     assert_eq!(values(json!({})), json!({}));
     let keys = |value: Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");

@@ -88,7 +88,7 @@ fn made(
     Ok(object)
 }
 
-fn destroy(txn: &mut Txn<'_>, id: &str) -> Result<Result<(), SetError>, Error> {
+fn destroy(txn: &mut Txn<'_>, id: &str) -> Outcome<()> {
     let Ok(id) = id.parse::<EmailId>() else { return Ok(Err(SetError::NotFound)) };
     match txn.destroy_email(id) {
         Ok(()) => Ok(Ok(())),
@@ -102,8 +102,8 @@ struct Work<'a> {
     arguments: &'a Args<'a>,
 }
 
-/// What became of each object of a commit.
-type Outcomes<T> = Vec<Result<T, SetError>>;
+/// What became of an object.
+type Outcome<T> = Result<Result<T, SetError>, Error>;
 
 impl Work<'_> {
     /// Does the same with each object, several in a commit; what fails of one is nothing to the others.
@@ -112,7 +112,7 @@ impl Work<'_> {
         commits: &mut Commits,
         is_right: &dyn Fn(ModSeq) -> bool,
         objects: &[O],
-        change: &mut dyn FnMut(&mut Txn<'_>, &O) -> Result<Result<T, SetError>, Error>,
+        change: &mut dyn FnMut(&mut Txn<'_>, &O) -> Outcome<T>,
         tell: &mut dyn FnMut(&O, Result<T, SetError>),
     ) -> Result<(), MethodError> {
         for chunk in objects.chunks(AT_ONCE) {
@@ -122,7 +122,7 @@ impl Work<'_> {
                     if enter(txn)?.is_none() {
                         return Ok(Vec::new());
                     }
-                    let outcomes: Result<Outcomes<T>, Error> = chunk.iter().map(|one| change(txn, one)).collect();
+                    let outcomes: Result<Vec<_>, Error> = chunk.iter().map(|one| change(txn, one)).collect();
                     left = Some(txn.state().state(DataType::Email));
                     outcomes
                 })
@@ -139,12 +139,7 @@ impl Work<'_> {
     }
 
     /// Changes one; gives what else changed of it than was asked.
-    fn update(
-        &self,
-        txn: &mut Txn<'_>,
-        id: &str,
-        patch: &Value,
-    ) -> Result<Result<Map<String, Value>, SetError>, Error> {
+    fn update(&self, txn: &mut Txn<'_>, id: &str, patch: &Value) -> Outcome<Map<String, Value>> {
         let Ok(id) = id.parse::<EmailId>() else { return Ok(Err(SetError::NotFound)) };
         let Some(email) = txn.view().email(self.account.id, id)? else { return Ok(Err(SetError::NotFound)) };
         let patch = self.with_ids(patch);

@@ -41,7 +41,7 @@ impl Bed {
     }
 
     /// What Email/get shows of an email that is made so.
-    fn shown(&self, email: Value, ask: Value) -> Value {
+    fn shown(&self, email: Value, ask: &Value) -> Value {
         let id = self.create(email).unwrap()["id"].clone();
         let mut arguments = json!({"ids": [id], "fetchAllBodyValues": true});
         arguments.as_object_mut().unwrap().extend(ask.as_object().unwrap().clone());
@@ -49,7 +49,7 @@ impl Bed {
     }
 
     /// The properties that are refused.
-    fn refused(&self, email: Value) -> String {
+    fn refused(&self, email: &Value) -> String {
         let error = self.create(email.clone()).map_err(|error| error.to_string()).unwrap_err();
         let error: Value = serde_json::from_str(&error).unwrap();
         assert_eq!(error["type"], "invalidProperties", "{email} {error}");
@@ -79,13 +79,13 @@ fn every_header_property_reads_back_as_it_was_set() {
         ],
     });
     let names: Vec<&String> = email.as_object().unwrap().keys().collect();
-    let mut shown = bed.shown(email.clone(), json!({"properties": names}));
+    let mut shown = bed.shown(email.clone(), &json!({"properties": names}));
     shown.as_object_mut().unwrap().remove("id");
     assert_eq!(shown, email);
     // What is not said is made: an id, a date, and what MIME wants.
     let shown = bed.shown(
         json!({"to": null}),
-        json!({"properties": ["messageId", "sentAt", "to", "header:MIME-Version:asText:all"]}),
+        &json!({"properties": ["messageId", "sentAt", "to", "header:MIME-Version:asText:all"]}),
     );
     assert!(shown["messageId"][0].as_str().unwrap().ends_with("@example.org"), "{shown}");
     assert_eq!((&shown["sentAt"], &shown["to"]), (&json!("2026-11-21T09:00:00Z"), &Value::Null));
@@ -113,7 +113,7 @@ fn a_body_of_lists_is_arranged() {
     });
     let ask = json!({"properties": ["bodyStructure", "bodyValues", "textBody", "htmlBody", "attachments", "hasAttachment"],
         "bodyProperties": ["type", "name", "size", "cid", "disposition", "charset", "language", "header:X-Part", "partId"]});
-    let shown = bed.shown(email, ask);
+    let shown = bed.shown(email, &ask);
     let kinds = |parts: &Value| -> String {
         parts
             .as_array()
@@ -147,7 +147,7 @@ fn a_body_of_lists_is_arranged() {
     assert_eq!((&file(2)["disposition"], &shown["hasAttachment"]), (&Value::Null, &json!(true)));
     // Less is simpler.
     let kind =
-        |email: Value| bed.shown(email, json!({"properties": ["bodyStructure"]}))["bodyStructure"]["type"].clone();
+        |email: Value| bed.shown(email, &json!({"properties": ["bodyStructure"]}))["bodyStructure"]["type"].clone();
     let values = json!({"t": {"value": "x"}});
     assert_eq!(kind(json!({})), "text/plain");
     assert_eq!(kind(json!({"textBody": [{"partId": "t"}], "bodyValues": values})), "text/plain");
@@ -184,7 +184,7 @@ fn a_body_structure_is_made_as_it_is_given() {
     ];
     let shown = bed.shown(
         email,
-        json!({"properties": ["bodyStructure", "header:X-Root:asText", "bodyValues"], "bodyProperties": names}),
+        &json!({"properties": ["bodyStructure", "header:X-Root:asText", "bodyValues"], "bodyProperties": names}),
     );
     assert_eq!(shown["header:X-Root:asText"], "r");
     let part = |at: usize| shown["bodyStructure"]["subParts"][at].clone();
@@ -281,7 +281,7 @@ fn what_breaks_a_rule_is_refused_by_name() {
         (json!({"mailboxIds": {"m7vvvvvg": true}}), "mailboxIds"),
         (json!({"receivedAt": "2026-11-21T10:00:00+01:00"}), "receivedAt"),
     ] {
-        assert_eq!(bed.refused(email.clone()), wanted, "{email}");
+        assert_eq!(bed.refused(&email), wanted, "{email}");
     }
     let missing = json!({"attachments": [{"blobId": "o0000000000000"}, {"blobId": "x"}, {"blobId": "x"}]});
     let error = bed.create(missing).unwrap_err();
@@ -323,6 +323,6 @@ fn what_the_client_cannot_know_is_told() {
     assert_eq!(shown, Value::Object(created));
     let said =
         json!({"keywords": {"$Draft": true}, "receivedAt": "2020-01-01T00:00:00Z", "sentAt": "2020-01-01T00:00:00Z"});
-    let shown = bed.shown(said, json!({"properties": ["keywords", "receivedAt", "sentAt"]}));
+    let shown = bed.shown(said, &json!({"properties": ["keywords", "receivedAt", "sentAt"]}));
     assert_eq!((&shown["keywords"], &shown["receivedAt"]), (&json!({"$draft": true}), &json!("2020-01-01T00:00:00Z")));
 }
