@@ -10,6 +10,7 @@ mod emails;
 mod mail;
 mod protocols;
 mod questions;
+mod requests;
 mod rows;
 mod text;
 mod transfer;
@@ -19,6 +20,7 @@ pub use emails::{draft, structure};
 pub use mail::{message, reply, results, search, sign};
 pub use protocols::{address, command, dot, jmap, lmtp};
 pub use questions::filter;
+pub use requests::request;
 pub use rows::{fold, key, row};
 pub use text::{config, date};
 pub use transfer::{folder, mbox};
@@ -45,6 +47,7 @@ pub const BODIES: &[(&str, Body)] = &[
     ("mbox", mbox),
     ("message", message),
     ("reply", reply),
+    ("request", request),
     ("results", results),
     ("row", row),
     ("search", search),

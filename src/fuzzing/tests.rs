@@ -153,6 +153,7 @@ replays! {
     mbox: 200,
     message: 200,
     reply: 200,
+    request: 40,
     results: 200,
     row: 300,
     search: 200,

@@ -12,6 +12,8 @@ use crate::store::{EncodedMessage, NewEmail, Options, Store};
 use crate::wire::jmap::{octets, parse};
 use crate::wire::smtp::Reply;
 
+mod client;
+
 pub(super) fn context() -> Context {
     let clock = Arc::new(Fixed::at(UtcMillis(1_795_251_600_000)));
     let store = Store::over(Arc::new(Memory::new()), &Options::small(), clock).unwrap();

@@ -199,3 +199,26 @@ fn what_waits_can_be_taken_back_and_what_is_gone_cannot() {
     assert_eq!((&moved["removed"], &moved["added"]), (&json!([id]), &json!([])));
     assert!(desk.context.store.view().objects::<EmailSubmission>(desk.id()).unwrap().len() == 1);
 }
+
+/// One request writes, sends and files (RFC 8621 §7.5.1); where it is not sent, nothing follows.
+#[test]
+fn what_was_sent_is_filed_by_the_same_call() {
+    let desk = Desk::new();
+    let email = desk.write(DRAFT);
+    let run = |identity: &str| {
+        let call = json!(["EmailSubmission/set", {
+            "accountId": desk.account, "create": {"s": {"identityId": identity, "emailId": email}},
+            "onSuccessUpdateEmail": {"#s": {"keywords/$seen": true}, "#other": {"keywords/$draft": true}},
+        }, "c"]);
+        // The implicit call needs no capability of its own.
+        let request =
+            json!({"using": ["urn:ietf:params:jmap:core", "urn:ietf:params:jmap:submission"], "methodCalls": [call]});
+        let request = crate::wire::jmap::parse(request.to_string().as_bytes(), crate::jmap::CAPABILITIES).unwrap();
+        crate::jmap::run(&desk.context, request).json()["methodResponses"].clone()
+    };
+    let failed = run("i0");
+    assert_eq!(failed.as_array().unwrap().len(), 1);
+    let done = run(&desk.identity);
+    assert_eq!((&done[1][0], &done[1][2]), (&json!("Email/set"), &json!("c")));
+    assert_eq!(done[1][1]["updated"], json!({email.as_str(): null}), "{done}");
+}

@@ -1,0 +1,217 @@
+//! A client that only ever asks what changed (RFC 8620 §5.2, §5.6) holds, whatever others do meanwhile, exactly what one
+//! holds who fetches everything anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{account_of, call, context, letters};
+use crate::jmap::Context;
+
+/// What others do.
+#[derive(Debug, Clone)]
+enum Deed {
+    Deliver(u32),
+    Flag(usize, &'static str, bool),
+    Move(usize, usize, bool),
+    Destroy(usize),
+    Make(u8),
+    Rename(usize, u8),
+    Nest(usize, usize),
+    Remove(usize),
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    let word = prop::sample::select(vec!["$seen", "$flagged", "$draft", "work"]);
+    prop_oneof![
+        3 => (1u32..3).prop_map(Deed::Deliver),
+        4 => (0usize..9, word, any::<bool>()).prop_map(|(at, word, on)| Deed::Flag(at, word, on)),
+        3 => (0usize..9, 0usize..6, any::<bool>()).prop_map(|(at, to, also)| Deed::Move(at, to, also)),
+        2 => (0usize..9).prop_map(Deed::Destroy),
+        1 => (0u8..4).prop_map(Deed::Make),
+        1 => (0usize..6, 0u8..4).prop_map(|(at, name)| Deed::Rename(at, name)),
+        1 => (0usize..6, 0usize..6).prop_map(|(at, under)| Deed::Nest(at, under)),
+        1 => (0usize..6).prop_map(Deed::Remove),
+    ]
+}
+
+/// The service as one who works beside the client uses it.
+struct World {
+    context: Context,
+    account: String,
+}
+
+impl World {
+    fn ask(&self, name: &str, arguments: Value) -> (String, Value) {
+        let mut arguments = arguments;
+        arguments["accountId"] = self.account.clone().into();
+        call(&self.context, name, &arguments)
+    }
+
+    fn ids(&self, method: &str) -> Vec<String> {
+        let (_, answer) = self.ask(method, json!({}));
+        answer["ids"].as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Does it, where it can be done.
+    fn work(&self, deed: &Deed) {
+        let (emails, boxes) = (self.ids("Email/query"), self.ids("Mailbox/query"));
+        let email = |at: usize| emails.get(at % emails.len().max(1)).cloned();
+        let mailbox = |at: usize| boxes[at % boxes.len()].clone();
+        let set = |arguments: Value| drop(self.ask("Mailbox/set", arguments));
+        match deed {
+            Deed::Deliver(count) => drop(letters(&self.context, *count)),
+            Deed::Flag(at, word, on) => {
+                let Some(id) = email(*at) else { return };
+                let which = if *on { "add" } else { "remove" };
+                self.ask("Mail/flag", json!({"ids": [id], which: [word]}));
+            }
+            Deed::Move(at, to, also) => {
+                let Some(id) = email(*at) else { return };
+                self.ask("Mail/move", json!({"ids": [id], "mailbox": mailbox(*to), "also": also}));
+            }
+            Deed::Destroy(at) => {
+                let Some(id) = email(*at) else { return };
+                self.ask("Mail/destroy", json!({"ids": [id]}));
+            }
+            Deed::Make(name) => set(json!({"create": {"x": {"name": format!("box {name}")}}})),
+            Deed::Rename(at, name) => set(json!({"update": {mailbox(*at): {"name": format!("box {name}")}}})),
+            Deed::Nest(at, under) => set(json!({"update": {mailbox(*at): {"parentId": mailbox(*under)}}})),
+            Deed::Remove(at) => set(json!({"destroy": [mailbox(*at)], "onDestroyRemoveEmails": true})),
+        }
+    }
+
+    fn get(&self, kind: &str, arguments: Value) -> (BTreeMap<String, Value>, Value) {
+        let (name, answer) = self.ask(&format!("{kind}/get"), arguments);
+        assert_eq!(name, format!("{kind}/get"), "{answer}");
+        let list = answer["list"].as_array().unwrap();
+        let list = list.iter().map(|one| (one["id"].as_str().unwrap().to_owned(), one.clone())).collect();
+        (list, answer["state"].clone())
+    }
+}
+
+/// The properties of each type that the client holds.
+const KINDS: [(&str, &[&str]); 3] = [
+    ("Mailbox", &["name", "parentId", "role", "totalEmails", "unreadEmails", "totalThreads", "unreadThreads"]),
+    ("Thread", &["emailIds"]),
+    ("Email", &["mailboxIds", "keywords", "threadId"]),
+];
+
+fn questions() -> Vec<(&'static str, Value)> {
+    let newest = json!([{"property": "receivedAt", "isAscending": false}]);
+    vec![
+        ("Email", json!({"sort": newest})),
+        ("Email", json!({"sort": newest, "collapseThreads": true})),
+        ("Email", json!({"filter": {"notKeyword": "$seen"}, "sort": newest, "collapseThreads": true})),
+        ("Email", json!({"filter": {"hasKeyword": "work"}, "sort": [{"property": "subject"}]})),
+        ("Mailbox", json!({"sort": [{"property": "name"}], "sortAsTree": true, "filterAsTree": true})),
+    ]
+}
+
+/// What the client knows: of each type its objects and their state, of each question its list and its state.
+struct Client {
+    objects: BTreeMap<&'static str, (BTreeMap<String, Value>, Value)>,
+    lists: Vec<(Vec<Value>, Value)>,
+    /// How often it had to ask a question anew.
+    anew: usize,
+}
+
+impl Client {
+    fn fetch(world: &World) -> Self {
+        let fetch =
+            |(kind, properties): (&'static str, &[&str])| (kind, world.get(kind, json!({"properties": properties})));
+        let list = |(kind, question): &(&str, Value)| {
+            let (_, answer) = world.ask(&format!("{kind}/query"), question.clone());
+            (answer["ids"].as_array().unwrap().clone(), answer["queryState"].clone())
+        };
+        Self { objects: KINDS.into_iter().map(fetch).collect(), lists: questions().iter().map(list).collect(), anew: 0 }
+    }
+
+    /// Catches up, `most` changes at a time.
+    fn sync(&mut self, world: &World, most: u64) {
+        for (kind, properties) in KINDS {
+            let (objects, state) = self.objects.get_mut(kind).unwrap();
+            loop {
+                // Mailboxes come all at once.
+                let most = if kind == "Mailbox" { Value::Null } else { most.into() };
+                let (name, changes) =
+                    world.ask(&format!("{kind}/changes"), json!({"sinceState": *state, "maxChanges": most}));
+                assert_eq!(name, format!("{kind}/changes"), "{changes}");
+                let ids = |which: &str| -> BTreeSet<String> {
+                    changes[which].as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect()
+                };
+                let (created, updated) = (ids("created"), ids("updated"));
+                let count = created.len() + updated.len() + ids("destroyed").len();
+                assert!(most.as_u64().is_none_or(|most| count as u64 <= most), "{changes}");
+                assert!(updated.iter().all(|id| objects.contains_key(id)), "an unknown {kind} is updated: {changes}");
+                for id in ids("destroyed") {
+                    objects.remove(&id);
+                }
+                let only = changes["updatedProperties"].as_array().cloned();
+                let whole: Vec<Value> = properties.iter().map(|name| (*name).into()).collect();
+                for (ids, wanted) in [(created, whole.clone()), (updated, only.unwrap_or(whole))] {
+                    for (id, now) in world.get(kind, json!({"ids": ids, "properties": wanted})).0 {
+                        let known = objects.entry(id).or_insert_with(|| json!({}));
+                        known.as_object_mut().unwrap().extend(now.as_object().unwrap().clone());
+                    }
+                }
+                *state = changes["newState"].clone();
+                if changes["hasMoreChanges"] == false {
+                    break;
+                }
+            }
+        }
+        for ((kind, question), (list, state)) in questions().iter().zip(&mut self.lists) {
+            let mut asked = question.clone();
+            asked["sinceQueryState"] = state.clone();
+            let (name, changes) = world.ask(&format!("{kind}/queryChanges"), asked);
+            if name == "error" {
+                assert_eq!(changes["type"], "cannotCalculateChanges", "{question} {changes}");
+                let (_, answer) = world.ask(&format!("{kind}/query"), question.clone());
+                (*list, *state) = (answer["ids"].as_array().unwrap().clone(), answer["queryState"].clone());
+                self.anew += 1;
+                continue;
+            }
+            list.retain(|id| !changes["removed"].as_array().unwrap().contains(id));
+            for added in changes["added"].as_array().unwrap() {
+                list.insert(usize::try_from(added["index"].as_u64().unwrap()).unwrap(), added["id"].clone());
+            }
+            *state = changes["newQueryState"].clone();
+        }
+    }
+
+    fn compare(&self, world: &World) {
+        let fresh = Self::fetch(world);
+        for (kind, (objects, state)) in &self.objects {
+            assert_eq!(objects, &fresh.objects[kind].0, "{kind}");
+            // Whoever is up to date is told of nothing.
+            let (_, none) = world.ask(&format!("{kind}/changes"), json!({"sinceState": state}));
+            let empty = ["created", "updated", "destroyed"].iter().all(|which| none[*which] == json!([]));
+            assert!(empty, "{kind}: {none}");
+        }
+        for ((question, (list, _)), (now, _)) in questions().iter().zip(&self.lists).zip(&fresh.lists) {
+            assert_eq!(list, now, "{question:?}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #[test]
+    fn who_asks_for_changes_alone_knows_all(
+        steps in prop::collection::vec((prop::collection::vec(deed(), 0..8), 1u64..4), 1..8),
+    ) {
+        let context = context();
+        let world = World { account: account_of(&context), context };
+        letters(&world.context, 2);
+        let mut client = Client::fetch(&world);
+        for (deeds, most) in steps {
+            deeds.iter().for_each(|deed| world.work(deed));
+            client.sync(&world, most);
+            client.compare(&world);
+        }
+        // Nothing was purged: no question had to be asked anew.
+        prop_assert_eq!(client.anew, 0);
+    }
+}
