@@ -95,6 +95,7 @@ impl Directory {
             unix_user: new.unix_user.clone(),
             created: self.0.store.clock().now(),
             passwords: Vec::new(),
+            tokens: Vec::new(),
         };
         let usual = if new.all_mailboxes.unwrap_or(settings.all_mailboxes) { USUAL.len() } else { 1 };
         self.change(account, |txn| {

@@ -1,8 +1,32 @@
-//! Passwords: kept as PHC strings of Argon2id, never as they are. Hashing takes tens of milliseconds on purpose.
+//! Who logs in: by a password, kept as a PHC string of Argon2id, or by a token, kept as a hash of its 32 random octets.
+//! Neither is ever kept as it is.
+//!
+//! Hashing a password takes tens of milliseconds and 19 MiB on purpose, so [`Logins::verify`] is for a thread that may
+//! wait, and few at once; a password that was right is remembered for some minutes under a keyed hash ([`remembered`]).
+//! Failures are counted by source and by account ([`failures`]). What must hold: an unknown name costs what a wrong
+//! password costs; a password or token that is taken away opens nothing from the next look on.
+//!
+//! An account that takes no mail (`active` is false) can still log in: to refuse mail is one thing, to be kept from one's
+//! own mail another. Whoever must be kept out loses his passwords and tokens.
+
+mod failures;
+mod remembered;
+
+use std::sync::{Arc, LazyLock};
 
 use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfc_quick};
+
+pub use failures::{Attempt, Failures, Source, TooMany};
+
+use super::Directory;
+use crate::model::{AccountId, AccountRow, Clock, limits};
+use crate::store::Error;
+use remembered::Remembered;
 
 /// A password that cannot be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -10,6 +34,12 @@ use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 pub struct BadPassword;
 
 const MOST: usize = 1024;
+/// What the hash of a token is of.
+const TOKEN_CONTEXT: &str = "restante 2026 access token";
+/// What a token's text begins with, so that who finds one knows what it is.
+const TOKEN_PREFIX: &str = "restante_";
+/// What a password for an unknown name is compared with.
+static NOBODY: LazyLock<String> = LazyLock::new(|| hash_password("nobody's").unwrap_or_default());
 
 /// The PHC string of a password, with a salt of its own.
 ///
@@ -19,7 +49,7 @@ pub fn hash_password(password: &str) -> Result<String, BadPassword> {
     if password.is_empty() || password.len() > MOST {
         return Err(BadPassword);
     }
-    let hash = Argon2::default().hash_password(password.as_bytes());
+    let hash = Argon2::default().hash_password(normal(password).as_bytes());
     hash.map(|hash| hash.to_string()).map_err(|_| BadPassword)
 }
 
@@ -28,5 +58,98 @@ pub fn hash_password(password: &str) -> Result<String, BadPassword> {
 pub fn verify_password(password: &str, phc: &str) -> bool {
     password.len() <= MOST
         && PasswordHash::new(phc)
-            .is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok())
+            .is_ok_and(|hash| Argon2::default().verify_password(normal(password).as_bytes(), &hash).is_ok())
+}
+
+/// NFC, as RFC 8265 §4.2.2 has it: one client sends `é` as one character, another as two.
+fn normal(password: &str) -> std::borrow::Cow<'_, str> {
+    if is_nfc_quick(password.chars()) == IsNormalized::Yes { password.into() } else { password.nfc().collect() }
+}
+
+/// A new token: its text, which is shown once, and its hash, which is kept.
+///
+/// # Errors
+/// The machine has no randomness.
+pub fn new_token() -> Result<(String, [u8; 32]), Error> {
+    let mut secret = [0; 32];
+    getrandom::fill(&mut secret).map_err(|error| Error::Io(format!("no randomness for a token: {error}")))?;
+    let text = format!("{TOKEN_PREFIX}{}", URL_SAFE_NO_PAD.encode(secret));
+    let hash = token_hash(&text);
+    Ok((text, hash))
+}
+
+/// What is kept of a token.
+#[must_use]
+pub fn token_hash(text: &str) -> [u8; 32] {
+    blake3::derive_key(TOKEN_CONTEXT, text.as_bytes())
+}
+
+/// The logins of a site. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Logins(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    directory: Directory,
+    clock: Arc<dyn Clock>,
+    remembered: Remembered,
+    failures: Failures,
+}
+
+impl Logins {
+    /// Logins to the accounts of a directory.
+    ///
+    /// # Errors
+    /// The machine has no randomness.
+    pub fn new(directory: Directory, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        let remembered = Remembered::new()?;
+        Ok(Self(Arc::new(Inner { directory, clock, remembered, failures: Failures::default() })))
+    }
+
+    /// The account of a name (or one of its addresses) whose password this was within the last minutes. Costs little.
+    ///
+    /// # Errors
+    /// Those of reading the directory.
+    pub fn remembered(&self, name: &str, password: &str) -> Result<Option<AccountId>, Error> {
+        let now = self.0.clock.now();
+        let known = |(_, row): &(AccountId, AccountRow)| {
+            row.passwords.iter().any(|(_, phc)| self.0.remembered.knows(phc, password, now))
+        };
+        Ok(self.0.directory.find(name)?.filter(known).map(|(id, _)| id))
+    }
+
+    /// The account of a name (or one of its addresses) that has this password. Takes long: for a thread that may wait.
+    ///
+    /// # Errors
+    /// Those of reading the directory.
+    pub fn verify(&self, name: &str, password: &str) -> Result<Option<AccountId>, Error> {
+        let (account, passwords) = match self.0.directory.find(name)? {
+            Some((id, row)) if !row.passwords.is_empty() => (Some(id), row.passwords),
+            // An account without passwords is as good as none.
+            _ => (None, vec![(String::new(), NOBODY.clone())]),
+        };
+        let fits = |(_, phc): &&(String, String)| verify_password(password, phc);
+        let found = passwords.iter().take(limits::PASSWORDS).find(fits);
+        let Some((id, (_, phc))) = account.zip(found) else { return Ok(None) };
+        self.0.remembered.put(phc, password, self.0.clock.now());
+        Ok(Some(id))
+    }
+
+    /// The account that a token of this text logs in to, unless its time is over.
+    ///
+    /// # Errors
+    /// Those of reading the directory.
+    pub fn of_token(&self, text: &str) -> Result<Option<AccountId>, Error> {
+        self.0.directory.of_token(&token_hash(text), self.0.clock.now())
+    }
+
+    /// Lets somebody try a password: of the account of that name, from that source. It counts as a failure until it is
+    /// said that it was none.
+    ///
+    /// # Errors
+    /// How long he must wait first.
+    pub fn attempt(&self, source: Source, name: &str) -> Result<Attempt<'_>, TooMany> {
+        let account = self.0.directory.find(name).ok().flatten().map(|(id, _)| id);
+        self.0.failures.attempt(source, account, name, self.0.clock.now())
+    }
 }

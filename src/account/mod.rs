@@ -1,4 +1,4 @@
-//! L3: who exists here: accounts, the addresses that lead to them, and passwords.
+//! L3: who exists here: accounts, the addresses that lead to them, and who may log in.
 //!
 //! An address leads to an account by itself, without its detail (`user+detail`), through an alias domain, or by its
 //! domain's catch-all, in this order. The whole directory is held in memory and read anew after a change of it is
@@ -16,9 +16,11 @@ use parking_lot::RwLock;
 
 pub use acquaintance::Remembered;
 pub use local::NewAccount;
-pub use login::{BadPassword, hash_password, verify_password};
+pub use login::{
+    Attempt, BadPassword, Failures, Logins, Source, TooMany, hash_password, new_token, token_hash, verify_password,
+};
 
-use crate::model::{AccountId, AccountRow, Address, AddressRow, Identity, Live};
+use crate::model::{AccountId, AccountRow, Address, AddressRow, Identity, Live, UtcMillis};
 use crate::store::{Error, Store};
 
 /// How addresses are read.
@@ -85,6 +87,8 @@ struct Known {
     of: HashMap<AccountId, Vec<Address>>,
     catch_alls: HashMap<AccountId, Vec<String>>,
     alias_domains: Vec<(String, String)>,
+    /// By the hash of a token.
+    tokens: HashMap<[u8; 32], (AccountId, Option<UtcMillis>)>,
 }
 
 impl Directory {
@@ -132,6 +136,9 @@ impl Directory {
                 }
             }
             known.addresses.insert(address, row);
+        }
+        for (id, row) in &known.accounts {
+            known.tokens.extend(row.tokens.iter().map(|token| (token.hash, (*id, token.expires))));
         }
         let known = Arc::new(known);
         *slot = Some(Arc::clone(&known));
@@ -191,6 +198,16 @@ impl Directory {
         let known = self.known()?;
         let mine = known.accounts.iter().filter(|(_, row)| row.unix_user.as_deref() == Some(user));
         Ok(mine.map(|(id, row)| (*id, row.clone())).collect())
+    }
+
+    /// The account that a token of this hash logs in to, unless its time is over.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub fn of_token(&self, hash: &[u8; 32], now: UtcMillis) -> Result<Option<AccountId>, Error> {
+        let known = self.known()?;
+        let found = known.tokens.get(hash).filter(|(_, expires)| expires.is_none_or(|expires| now < expires));
+        Ok(found.map(|(account, _)| *account))
     }
 
     /// All addresses of an account.

@@ -1,4 +1,4 @@
-//! `account add|list|show|set|remove|alias|domain|password`.
+//! `account add|list|show|set|remove|alias|domain|password`; `account token` stands in `token`.
 
 use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
 
@@ -96,13 +96,14 @@ pub(super) async fn run(command: AccountCommand, context: &Context) -> Result<()
             let verb = if remove { "no longer leads" } else { "leads" };
             output::line(&format!("{address} {verb} to {account}"));
         }
-        AccountCommand::Password { account, label } => {
-            let password = password()?;
+        AccountCommand::Password { account, label, remove } => {
+            let password = if remove { None } else { Some(password()?) };
             client
                 .call(methods::ACCOUNT_PASSWORD, json!({"account": account, "name": label, "password": password}))
                 .await?;
-            output::line(&format!("password `{label}` of {account} set"));
+            output::line(&format!("password `{label}` of {account} {}", if remove { "removed" } else { "set" }));
         }
+        AccountCommand::Token(command) => super::token::run(command, context).await?,
     }
     Ok(())
 }

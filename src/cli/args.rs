@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 pub use super::life::{Destroy, Flag, Move, Purge, Restore};
 pub use super::mailbox::MailboxCommand;
 pub use super::queue::{Chosen, Item, QueueCommand, Which};
+pub use super::token::TokenCommand;
 use super::transfer::{Export, Import};
 pub use super::vacation::args::{
     Audience, Circle, VacationCommand, VacationLog, VacationReport, VacationSet, VacationText, Words,
@@ -211,7 +212,13 @@ pub enum AccountCommand {
         /// What the password is for; each label has a password of its own.
         #[arg(long, default_value = "default", value_name = "LABEL")]
         label: String,
+        /// Take that password away.
+        #[arg(long)]
+        remove: bool,
     },
+    /// Make, list and take away tokens, by which programs log in.
+    #[command(subcommand)]
+    Token(TokenCommand),
 }
 
 /// `account set`

@@ -16,6 +16,7 @@ pub(super) fn run(command: &ConfigCommand, path: Option<&Path>) -> Result<(), Fa
             let config = load(path).map_err(|faults| Failure::new(exit::CONFIG, faults.to_string()))?;
             // Certificate and keys are read too: what `serve` would stumble over is said here.
             config.lmtp_settings().map_err(|problem| Failure::new(exit::CONFIG, problem))?;
+            config.http_settings().map_err(|problem| Failure::new(exit::CONFIG, problem))?;
             config.signer().map_err(|problem| Failure::new(exit::CONFIG, problem))?;
             let file = path.unwrap_or(Path::new(DEFAULT_PATH));
             if file.exists() {

@@ -35,6 +35,7 @@ mod service_tests;
 mod sink;
 #[cfg(test)]
 mod tests;
+mod token;
 pub mod transfer;
 mod vacation;
 mod whose;

@@ -15,7 +15,7 @@ use crate::deliver::Deliver;
 use crate::jmap::Jobs;
 use crate::model::{Clock, Live};
 use crate::net::ceiling::Ceiling;
-use crate::net::http::{self, ControlSettings};
+use crate::net::http::{self, ControlSettings, HttpSettings};
 use crate::net::listen::{Bound, Listen};
 use crate::net::lmtp::{self as driver, LmtpSettings};
 use crate::net::reports;
@@ -117,6 +117,8 @@ struct Rooms {
     deliver: Live<deliver::Settings>,
     directory: Live<account::Settings>,
     control: Live<ControlSettings>,
+    http: Live<HttpSettings>,
+    http_ceiling: Ceiling,
     queue: Live<queue::Settings>,
     bell: Bell,
     upkeep: Live<upkeep::Settings>,
@@ -146,14 +148,18 @@ impl Service {
             deliver: Live::new(config.deliver_settings()),
             directory: directory.settings().clone(),
             control: Live::new(config.control_settings()),
+            http: Live::new(config.http_settings().map_err(ServiceError::Setting)?),
+            http_ceiling: config.http_ceiling(),
             queue: queue_settings,
             bell: queue.bell(),
             upkeep: Live::new(config.upkeep_settings()),
         };
         let deliver = Arc::new(Deliver::new(store.clone(), directory.clone(), rooms.deliver.clone()));
         let way_in = http::taken(Arc::clone(&deliver), rooms.lmtp.clone());
-        let mut control = http::Control::new(store.clone(), directory, way_in, rooms.control.clone());
-        control.relay = queue.trouble();
+        let backend = http::Backend::new(store.clone(), directory, way_in, rooms.control.clone(), rooms.http.clone());
+        let mut backend = backend.map_err(|error| ServiceError::Setting(error.to_string()))?;
+        backend.relay = queue.trouble();
+        let backend = Arc::new(backend);
 
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         let places = config.lmtp_places(|name| names.split(':').any(|known| known == name));
@@ -179,7 +185,12 @@ impl Service {
             let failed = |error| ServiceError::Listen { place: format!("[metrics] listen {place}"), error };
             metrics = Bound::bind(&place, 0o666).await.map_err(failed)?;
         }
-        let jobs = control.jobs.clone();
+        let mut public = Vec::new();
+        for place in config.http_places() {
+            let failed = |error| ServiceError::Listen { place: format!("[http] listen {place}"), error };
+            public.extend(Bound::bind(&place, 0o666).await.map_err(failed)?);
+        }
+        let jobs = backend.jobs.clone();
         let (switch, stop) = switch();
         let mut tasks: Vec<JoinHandle<()>> = bound
             .into_iter()
@@ -194,7 +205,11 @@ impl Service {
             metrics.into_iter().map(|place| tokio::spawn(http::serve_metrics(place, store.clone(), stop.clone()))),
         );
         tasks.push(tokio::spawn(reports::run(store.clone(), Arc::clone(&deliver), stop.clone())));
-        tasks.push(tokio::spawn(http::serve(bound_control, control, stop)));
+        tasks.extend(public.into_iter().map(|place| {
+            let (backend, ceiling) = (Arc::clone(&backend), rooms.http_ceiling.clone());
+            tokio::spawn(http::serve_public(place, backend, ceiling, stop.clone()))
+        }));
+        tasks.push(tokio::spawn(http::serve(bound_control, backend, stop)));
         let upkeep = Upkeep::new(store.clone(), rooms.upkeep.clone()).start();
         let upkeep = upkeep.map_err(|error| ServiceError::Setting(format!("upkeep has no thread: {error}")))?;
         tracing::info!(lmtp = lmtp.join(" "), control = socket, "up");
@@ -214,12 +229,14 @@ impl Service {
     pub fn reload(&mut self, new: Config) -> Result<Vec<&'static str>, String> {
         let waiting = self.config.waiting(&new);
         let config = self.config.reloaded(new);
-        let (lmtp, queue) = (config.lmtp_settings()?, config.queue_settings()?);
+        let (lmtp, queue, http) = (config.lmtp_settings()?, config.queue_settings()?, config.http_settings()?);
         self.rooms.lmtp.set(lmtp);
         self.rooms.ceiling.set(config.limits.connections, config.limits.in_flight.0);
         self.rooms.deliver.set(config.deliver_settings());
         self.rooms.directory.set(config.directory_settings());
         self.rooms.control.set(config.control_settings());
+        self.rooms.http.set(http);
+        self.rooms.http_ceiling.set(config.http.connections, u64::MAX);
         self.rooms.queue.set(queue);
         self.rooms.bell.ring();
         self.rooms.upkeep.set(config.upkeep_settings());

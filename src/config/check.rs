@@ -77,6 +77,7 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<Fault> {
         );
     }
     relay(config, &mut fault);
+    super::http::check(&config.http, &mut fault);
     if config.verify.timeout.0 < Duration::from_secs(1) || config.verify.timeout.0 > Duration::from_secs(60) {
         let problem = "no name server is that quick, or Postfix would wait too long".into();
         fault("verify", "timeout", problem, "write from \"1s\" to \"60s\"");

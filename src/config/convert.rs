@@ -111,7 +111,7 @@ impl Config {
             body_in_memory: usize::try_from(self.limits.body_in_memory.0).unwrap_or(usize::MAX),
             spill: self.store.path.join("spill"),
             proof: self.proof_settings(),
-            tls: self.tls()?,
+            tls: tls("lmtp", self.lmtp.tls_certificate.as_deref(), self.lmtp.tls_key.as_deref(), &[])?,
         })
     }
 
@@ -134,21 +134,6 @@ impl Config {
                 Authentication::Strict => proof::Policy::Strict,
             },
         }
-    }
-
-    fn tls(&self) -> Result<Option<Arc<ServerConfig>>, String> {
-        let (Some(certificate), Some(key)) = (&self.lmtp.tls_certificate, &self.lmtp.tls_key) else { return Ok(None) };
-        let chain = CertificateDer::pem_file_iter(certificate)
-            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-            .map_err(|error| unread("tls-certificate", certificate, &error))?;
-        let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| unread("tls-key", key, &error))?;
-        let config =
-            ServerConfig::builder().with_no_client_auth().with_single_cert(chain, secret).map_err(|error| {
-                format!(
-                    "[lmtp] tls-certificate and tls-key do not fit: {error}\n  name the key of that very certificate"
-                )
-            })?;
-        Ok(Some(Arc::new(config)))
     }
 
     /// How things go out. Reads the keys that sign them, the password and the certificates, where they are named.
@@ -260,6 +245,7 @@ impl Config {
             (self.store != new.store, "[store]"),
             (self.lmtp.listen != new.lmtp.listen, "[lmtp] listen"),
             (self.control.socket != new.control.socket, "[control] socket"),
+            (self.http.listen != new.http.listen, "[http] listen"),
             (self.metrics != new.metrics, "[metrics] listen"),
             (self.log.format != new.log.format, "[log] format"),
         ]
@@ -275,6 +261,7 @@ impl Config {
             store: self.store.clone(),
             lmtp: super::Lmtp { listen: self.lmtp.listen.clone(), ..new.lmtp },
             control: super::Control { socket: self.control.socket.clone(), ..new.control },
+            http: super::Http { listen: self.http.listen.clone(), ..new.http },
             metrics: self.metrics.clone(),
             log: super::Log { format: self.log.format, ..new.log },
             ..new
@@ -293,11 +280,33 @@ fn authorities(file: &Path) -> Result<Vec<Vec<u8>>, String> {
     if all.is_empty() { Err(wrong(&"no certificate is in it")) } else { Ok(all) }
 }
 
-fn unread(key: &str, file: &Path, error: &dyn std::fmt::Display) -> String {
-    format!("[lmtp] {key} {}: {error}\n  name a PEM file that the service's user can read", file.display())
+/// TLS with the certificate and the key that a table names, where it names them; `protocols` are offered by ALPN.
+///
+/// # Errors
+/// What is wrong with certificate or key.
+pub(super) fn tls(
+    table: &str,
+    certificate: Option<&Path>,
+    key: Option<&Path>,
+    protocols: &[&[u8]],
+) -> Result<Option<Arc<ServerConfig>>, String> {
+    let (Some(certificate), Some(key)) = (certificate, key) else { return Ok(None) };
+    let unread = |name: &str, file: &Path, error: &dyn std::fmt::Display| {
+        format!("[{table}] {name} {}: {error}\n  name a PEM file that the service's user can read", file.display())
+    };
+    let chain = CertificateDer::pem_file_iter(certificate)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| unread("tls-certificate", certificate, &error))?;
+    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| unread("tls-key", key, &error))?;
+    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, secret);
+    let mut config = config.map_err(|error| {
+        format!("[{table}] tls-certificate and tls-key do not fit: {error}\n  name the key of that very certificate")
+    })?;
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    Ok(Some(Arc::new(config)))
 }
 
-fn place(listener: &Listener) -> Listen {
+pub(super) fn place(listener: &Listener) -> Listen {
     match listener {
         Listener::Unix(path) => Listen::Unix(path.clone()),
         Listener::Tcp { host, port } => Listen::Tcp(host.clone(), *port),

@@ -8,6 +8,7 @@ mod check;
 mod convert;
 mod dkim;
 mod example;
+mod http;
 mod load;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ use crate::model::limits;
 
 pub use check::check;
 pub use example::example;
+pub use http::{Http, ProxyField};
 pub use load::{DEFAULT_PATH, Fault, Faults, load, parse};
 pub use value::{Listener, NameServer, Octets, Wait};
 
@@ -35,6 +37,8 @@ pub struct Config {
     pub lmtp: Lmtp,
     /// The control socket.
     pub control: Control,
+    /// JMAP in public.
+    pub http: Http,
     /// Addresses and accounts.
     pub directory: Directory,
     /// The way out.

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a body speaks by panicking")]
 
 mod emails;
+mod http;
 mod mail;
 mod protocols;
 mod questions;
@@ -17,6 +18,7 @@ mod transfer;
 mod truth;
 
 pub use emails::{draft, structure};
+pub use http::http;
 pub use mail::{message, reply, results, search, sign};
 pub use protocols::{address, command, dot, jmap, lmtp};
 pub use questions::filter;
@@ -41,6 +43,7 @@ pub const BODIES: &[(&str, Body)] = &[
     ("filter", filter),
     ("fold", fold),
     ("folder", folder),
+    ("http", http),
     ("jmap", jmap),
     ("key", key),
     ("lmtp", lmtp),

@@ -147,6 +147,7 @@ replays! {
     filter: 100,
     fold: 300,
     folder: 200,
+    http: 300,
     jmap: 300,
     key: 200,
     lmtp: 60,

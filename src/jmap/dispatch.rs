@@ -4,13 +4,13 @@ use serde_json::{Map, Value};
 
 use super::context::{Args, Context};
 use super::standard::Created;
-use super::{admin, email, identity, mailbox, quota, submission, thread, vacation};
+use super::{admin, blob, email, identity, mailbox, quota, submission, thread, vacation};
 use crate::wire::jmap::{
-    ADMIN, CORE, Invocation, MAIL, MethodError, QUOTA, Request, Response, SUBMISSION, VACATION, reference,
+    ADMIN, BLOB, CORE, Invocation, MAIL, MethodError, QUOTA, Request, Response, SUBMISSION, VACATION, reference,
 };
 
 /// The capabilities that are known here.
-pub const CAPABILITIES: &[&str] = &[CORE, MAIL, SUBMISSION, VACATION, QUOTA, ADMIN];
+pub const CAPABILITIES: &[&str] = &[CORE, MAIL, SUBMISSION, VACATION, QUOTA, BLOB, ADMIN];
 
 pub(super) type Method = fn(&Context, &Args<'_>) -> Result<Value, MethodError>;
 
@@ -35,6 +35,10 @@ enum Kind {
 /// Every method with its capability, but for the vendor's (`admin`).
 const METHODS: &[(&str, &str, Kind)] = &[
     ("Core/echo", CORE, Kind::Alone(echo)),
+    ("Blob/copy", CORE, Kind::Alone(blob::copy)),
+    ("Blob/upload", BLOB, Kind::Alone(blob::upload)),
+    ("Blob/get", BLOB, Kind::Alone(blob::get)),
+    ("Blob/lookup", BLOB, Kind::Alone(blob::lookup)),
     ("Mailbox/get", MAIL, Kind::Alone(mailbox::get)),
     ("Mailbox/changes", MAIL, Kind::Alone(mailbox::changes)),
     ("Mailbox/query", MAIL, Kind::Alone(mailbox::query)),

@@ -4,6 +4,7 @@
 //! common. Then each type has a module of its own.
 
 pub mod admin;
+mod blob;
 mod context;
 mod dispatch;
 pub mod email;
@@ -11,14 +12,17 @@ mod identity;
 mod jobs;
 mod mailbox;
 mod quota;
+mod session;
 mod standard;
 mod submission;
 mod thread;
 mod vacation;
 
+pub use blob::{Blob, Reader};
 pub use context::{Caller, Context, Taken};
 pub use dispatch::{CAPABILITIES, run};
 pub use jobs::{Jobs, Pace};
+pub use session::{Reached, session};
 
 #[cfg(test)]
 mod tests;

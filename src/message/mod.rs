@@ -9,6 +9,7 @@ pub mod build;
 pub mod compose;
 pub mod content;
 mod date;
+pub mod decode;
 mod entity;
 pub mod forms;
 pub mod header;

@@ -13,7 +13,7 @@ pub struct AccountRow {
     pub primary: Address,
     /// The owner's name.
     pub display_name: Option<String>,
-    /// Whether mail is taken; mail of an inactive account is kept and 5.2.1 answered.
+    /// Whether mail is taken; mail of an inactive account is kept and 5.2.1 answered. Its owner can read it all the same.
     pub active: bool,
     /// Most octets that it may hold.
     pub quota_octets: Option<u64>,
@@ -29,6 +29,21 @@ pub struct AccountRow {
     pub created: UtcMillis,
     /// Passwords: name and PHC string.
     pub passwords: Vec<(String, String)>,
+    /// Tokens that log in to it.
+    pub tokens: Vec<AccessToken>,
+}
+
+/// A token that logs in to an account (RFC 6750); what is secret of it is not kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessToken {
+    /// What its owner calls it.
+    pub name: String,
+    /// Hash of its text.
+    pub hash: [u8; 32],
+    /// When it was made.
+    pub created: UtcMillis,
+    /// When it ends.
+    pub expires: Option<UtcMillis>,
 }
 
 impl AccountRow {
@@ -47,6 +62,7 @@ impl AccountRow {
             unix_user: None,
             created,
             passwords: Vec::new(),
+            tokens: Vec::new(),
         }
     }
 }

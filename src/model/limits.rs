@@ -96,8 +96,22 @@ pub const UPKEEP_EVERY: Duration = Duration::from_secs(3600);
 pub const REPLY_KEPT: Duration = Duration::from_secs(24 * 3600);
 /// How long all else that is sent may wait (RFC 5321 §4.5.4.1 asks for at least four to five days).
 pub const SENDING_KEPT: Duration = Duration::from_secs(5 * 24 * 3600);
+/// Passwords of an account: each is tried at a login, and that takes long.
+pub const PASSWORDS: usize = 16;
+/// Tokens of an account.
+pub const TOKENS: usize = 64;
+/// Octets of the name of a password or a token.
+pub const SECRET_NAME_OCTETS: usize = 128;
 /// Octets of a JMAP request (RFC 8620 §2, maxSizeRequest).
 pub const REQUEST_OCTETS: usize = 10_000_000;
+/// API requests of an account at once (maxConcurrentRequests).
+pub const CONCURRENT_REQUESTS: usize = 8;
+/// Octets of an upload (maxSizeUpload).
+pub const UPLOAD_OCTETS: u64 = 50 * 1024 * 1024;
+/// Uploads of an account at once (maxConcurrentUpload).
+pub const CONCURRENT_UPLOADS: usize = 4;
+/// HTTP connections at once: idle ones and event streams count.
+pub const HTTP_CONNECTIONS: usize = 2000;
 /// Method calls of a JMAP request (maxCallsInRequest).
 pub const REQUEST_CALLS: usize = 64;
 /// Octets that the result references of one call may bring in (RFC 8620 §3.7): each call may refer to the one before it

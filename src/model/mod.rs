@@ -29,7 +29,7 @@ pub mod submission;
 pub mod vacation;
 
 pub use absence::{Absence, Audience, BadDays, Circle, Days, Recall, Variant};
-pub use account::{AccountRow, AddressRow};
+pub use account::{AccessToken, AccountRow, AddressRow};
 pub use action::{Action, ActionKind, ActionState, Fate, RelayTrouble, Target};
 pub use address::{Address, AddressError};
 pub use blob::{BlobBase, BlobId};

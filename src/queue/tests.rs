@@ -45,6 +45,7 @@ fn store_over(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Store {
         unix_user: None,
         created: UtcMillis(0),
         passwords: Vec::new(),
+        tokens: Vec::new(),
     };
     commit(&store, |txn| {
         txn.set_account(&row);

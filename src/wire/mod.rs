@@ -5,6 +5,7 @@
 //! functions, a session that consumes octets, a `Step` that the driver in `net` obeys.
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
+pub mod http;
 pub mod jmap;
 pub mod lmtp;
 pub mod query;

@@ -28,6 +28,7 @@ mod delivery;
 mod dns;
 #[cfg(feature = "rocksdb")]
 mod full;
+mod http;
 mod import;
 mod life;
 mod loops;

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::account::{NewAccount, hash_password};
-use crate::jmap::context::{Args, Context, address, fail};
+use crate::account::{NewAccount, hash_password, new_token};
+use crate::jmap::context::{Args, Context, address, date as date_of, fail};
 use crate::model::address::domain_is_well_formed;
-use crate::model::{AccountId, AccountRow, Address, clock};
+use crate::model::{AccessToken, AccountId, AccountRow, Address, UtcMillis, clock, limits};
 use crate::wire::jmap::MethodError;
 
 pub(super) fn add(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
@@ -159,19 +159,88 @@ pub(super) fn alias_domains(context: &Context, _: &Args<'_>) -> Result<Value, Me
     Ok(json!({ "list": list }))
 }
 
+/// The account whose secrets are to be changed. Not by one who logged in with such a secret: who stole it would make himself
+/// more of them.
+fn whose(context: &Context, arguments: &Args<'_>) -> Result<AccountId, MethodError> {
+    if context.caller.account.is_some() {
+        return Err(MethodError::Forbidden("passwords and tokens are managed on the server's control socket".into()));
+    }
+    context.account(arguments).map(|(id, _)| id)
+}
+
+fn secret_name(name: String) -> Result<String, MethodError> {
+    if name.is_empty() || name.len() > limits::SECRET_NAME_OCTETS || name.contains(char::is_control) {
+        return Err(MethodError::InvalidArguments("name: 1 to 128 octets without control characters".into()));
+    }
+    Ok(name)
+}
+
 pub(super) fn password(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (id, _) = context.account(arguments)?;
-    let name = arguments.maybe_text("name")?.unwrap_or_else(|| "default".into());
+    let id = whose(context, arguments)?;
+    let name = secret_name(arguments.maybe_text("name")?.unwrap_or_else(|| "default".into()))?;
     let hash = match arguments.maybe_text("password")? {
         Some(password) => {
             Some(hash_password(&password).map_err(|error| MethodError::InvalidArguments(error.to_string()))?)
         }
         None => None,
     };
+    let mut fits = true;
     let edit = |row: &mut AccountRow| {
-        row.passwords.retain(|(known, _)| *known != name);
-        row.passwords.extend(hash.map(|hash| (name.clone(), hash)));
+        let others = row.passwords.iter().filter(|(known, _)| *known != name).count();
+        fits = hash.is_none() || others < limits::PASSWORDS;
+        if fits {
+            row.passwords.retain(|(known, _)| *known != name);
+            row.passwords.extend(hash.map(|hash| (name.clone(), hash)));
+        }
     };
     context.directory.update(id, edit).map_err(|error| fail(&error))?;
-    Ok(json!({}))
+    if fits { Ok(json!({})) } else { Err(MethodError::Conflict("too many passwords: remove one".into())) }
+}
+
+pub(super) fn token_add(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let id = whose(context, arguments)?;
+    let name = secret_name(arguments.text("name")?)?;
+    let now = context.store.clock().now();
+    let expires = arguments.maybe_text("expires")?;
+    let wrong = || MethodError::InvalidArguments("expires: a date of RFC 3339 that is to come is wanted".into());
+    let date = |text: String| UtcMillis::parse_rfc3339(&text).filter(|at| *at > now).ok_or_else(wrong);
+    let expires = expires.map(date).transpose()?;
+    let (text, hash) = new_token().map_err(|error| fail(&error))?;
+    let mut refused = None;
+    let edit = |row: &mut AccountRow| {
+        row.tokens.retain(|token| token.expires.is_none_or(|at| now < at));
+        if row.tokens.iter().any(|token| token.name == name) {
+            refused = Some(format!("there is a token named {name}: remove it, or take another name"));
+        } else if row.tokens.len() >= limits::TOKENS {
+            refused = Some("too many tokens: remove one".into());
+        } else {
+            row.tokens.push(AccessToken { name: name.clone(), hash, created: now, expires });
+        }
+    };
+    context.directory.update(id, edit).map_err(|error| fail(&error))?;
+    match refused {
+        Some(why) => Err(MethodError::Conflict(why)),
+        None => Ok(json!({"name": name, "token": text, "expires": date_of(expires)})),
+    }
+}
+
+pub(super) fn token_list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let (_, row) = context.account(arguments)?;
+    let list = row.tokens.iter().map(
+        |token| json!({"name": token.name, "created": token.created.rfc3339(), "expires": date_of(token.expires)}),
+    );
+    Ok(json!({ "list": list.collect::<Vec<_>>() }))
+}
+
+pub(super) fn token_remove(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let id = whose(context, arguments)?;
+    let name = arguments.text("name")?;
+    let mut removed = false;
+    let edit = |row: &mut AccountRow| {
+        let before = row.tokens.len();
+        row.tokens.retain(|token| token.name != name);
+        removed = row.tokens.len() < before;
+    };
+    context.directory.update(id, edit).map_err(|error| fail(&error))?;
+    if removed { Ok(json!({})) } else { Err(MethodError::NotFound(format!("no token is named {name}"))) }
 }

@@ -11,7 +11,10 @@
 //! | Account/alias | account, address (also `@domain`: all else in it), remove: only its own | |
 //! | Account/aliasDomain | domain, target, remove | |
 //! | Account/aliasDomains | | list: domain, target |
-//! | Account/password * | account, name, password (null: remove it) | |
+//! | Account/password * | account, name, password (null: remove it); not by who logged in with one | |
+//! | Account/tokenAdd * | account, name, expires; likewise | name, token: its text, shown this once, expires |
+//! | Account/tokenList * | account | list: name, created, expires |
+//! | Account/tokenRemove * | account, name; likewise | |
 //! | Mail/list * | accountId, mailbox, collapseThreads, limit, after | mailbox, list, newest first |
 //! | Mail/query * | accountId, mailbox (name), snippets, explain, and those of Email/query (RFC 8621 §4.4) | list, and what Email/query has; plan |
 //! | Mail/show * | accountId, id | message (octets), and what Mail/list says of it |
@@ -69,6 +72,9 @@ pub(super) const METHODS: &[(&str, Method)] = &[
     ("Account/aliasDomain", accounts::alias_domain),
     ("Account/aliasDomains", accounts::alias_domains),
     ("Account/password", accounts::password),
+    ("Account/tokenAdd", accounts::token_add),
+    ("Account/tokenList", accounts::token_list),
+    ("Account/tokenRemove", accounts::token_remove),
     ("Mail/list", mail::list),
     ("Mail/query", query::run),
     ("Mail/show", mail::show),

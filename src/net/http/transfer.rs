@@ -15,9 +15,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as Waker, Poll};
 
+use axum::Extension;
 use axum::body::{Body, HttpBody as _, to_bytes};
 use axum::extract::State;
-use axum::extract::connect_info::ConnectInfo;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use hyper::body::{Bytes, Frame, SizeHint};
@@ -25,7 +25,8 @@ use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-use super::{Control, PATIENCE, Peer, answer, caller, context};
+use super::who::Who;
+use super::{Backend, PATIENCE, answer};
 use crate::model::{AccountId, EmailId, MailboxUid, UtcMillis, keyword, limits};
 use crate::store::{Error, Store};
 use crate::transfer::{Append, append};
@@ -85,30 +86,30 @@ fn busy() -> Refusal {
 }
 
 pub(super) async fn take_in(
-    State(control): State<Arc<Control>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    State(backend): State<Arc<Backend>>,
+    Extension(who): Extension<Who>,
     uri: Uri,
     body: Body,
 ) -> Response {
-    match taken_in(&control, peer, &uri, body).await {
+    match taken_in(&backend, &who, &uri, body).await {
         Ok(response) => response,
         Err(refusal) => refusal.response(),
     }
 }
 
-async fn taken_in(control: &Control, peer: Peer, uri: &Uri, body: Body) -> Result<Response, Refusal> {
+async fn taken_in(backend: &Backend, who: &Who, uri: &Uri, body: Body) -> Result<Response, Refusal> {
     let wish = Arguments::of(uri)?;
-    let account = authorised(control, peer, wish.text("account")?)?;
+    let account = authorised(backend, who, wish.text("account")?)?;
     let mailbox = wish.text("mailbox")?.parse::<MailboxUid>().map_err(|_| Refusal::bad("mailbox: no id"))?;
     let keywords = keywords(wish.maybe("keywords").unwrap_or_default())?;
     let received_at = match wish.maybe("receivedAt") {
         Some(text) => UtcMillis::parse_rfc3339(text).ok_or_else(|| Refusal::bad("receivedAt: no date"))?,
-        None => control.store.clock().now(),
+        None => backend.store.clock().now(),
     };
     let known = wish.maybe("known").map(str::parse::<EmailId>).transpose();
     let known_as = known.map_err(|_| Refusal::bad("known: no id"))?;
 
-    let max_message = control.settings.get().max_message;
+    let max_message = backend.settings.get().max_message;
     let most = usize::try_from(max_message).unwrap_or(usize::MAX);
     let too_large = || {
         let detail = format!("the message is larger than {max_message} octets");
@@ -118,13 +119,13 @@ async fn taken_in(control: &Control, peer: Peer, uri: &Uri, body: Body) -> Resul
     if announced > most {
         return Err(too_large());
     }
-    let room = control.in_flight.take(announced.saturating_mul(1 + limits::COPIES_IN_FLIGHT)).await.ok_or_else(busy)?;
+    let room = backend.in_flight.take(announced.saturating_mul(1 + limits::COPIES_IN_FLIGHT)).await.ok_or_else(busy)?;
     let raw = match timeout(PATIENCE, to_bytes(body, announced)).await {
         Ok(Ok(raw)) => raw,
         Ok(Err(_)) if announced == most => return Err(too_large()),
         _ => return Err(Refusal::bad("the message is too slow, or broke off")),
     };
-    let store = control.store.clone();
+    let store = backend.store.clone();
     let file =
         move |store: &Store| append(store, account, &Append { raw: &raw, mailbox, keywords, received_at, known_as });
     let (done, ticket) = if announced > limits::BODY_IN_MEMORY {
@@ -143,35 +144,35 @@ async fn taken_in(control: &Control, peer: Peer, uri: &Uri, body: Body) -> Resul
 }
 
 pub(super) async fn give_out(
-    State(control): State<Arc<Control>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    State(backend): State<Arc<Backend>>,
+    Extension(who): Extension<Who>,
     uri: Uri,
 ) -> Response {
-    match given_out(&control, peer, &uri).await {
+    match given_out(&backend, &who, &uri).await {
         Ok(response) => response,
         Err(refusal) => refusal.response(),
     }
 }
 
-async fn given_out(control: &Control, peer: Peer, uri: &Uri) -> Result<Response, Refusal> {
+async fn given_out(backend: &Backend, who: &Who, uri: &Uri) -> Result<Response, Refusal> {
     let wish = Arguments::of(uri)?;
-    let account = authorised(control, peer, wish.text("account")?)?;
+    let account = authorised(backend, who, wish.text("account")?)?;
     let missing = || Refusal::from(Error::NotFound("email"));
     let id = wish.text("email")?.parse::<EmailId>().map_err(|_| missing())?;
-    let email = control.store.view().email(account, id)?.ok_or_else(missing)?;
+    let email = backend.store.view().email(account, id)?.ok_or_else(missing)?;
     let octets = usize::try_from(email.size).unwrap_or(usize::MAX);
     // Who reads slowly keeps others from reading, and nobody from writing.
-    let held = control.out_flight.take(octets).await.ok_or_else(busy)?;
-    let store = control.store.clone();
+    let held = backend.out_flight.take(octets).await.ok_or_else(busy)?;
+    let store = backend.store.clone();
     let read = tokio::task::spawn_blocking(move || store.view().message(account, id));
     let octets = read.await.map_err(|error| Error::Io(error.to_string()))??.ok_or_else(missing)?;
     let body = Body::new(Held { octets: Some(octets.into()), _room: held });
     Ok(([("content-type", "message/rfc822")], body).into_response())
 }
 
-fn authorised(control: &Control, peer: Peer, account: &str) -> Result<AccountId, Refusal> {
-    let settings = control.settings.get();
-    let context = context(control, &settings, caller(peer, &settings.administrators));
+fn authorised(backend: &Backend, who: &Who, account: &str) -> Result<AccountId, Refusal> {
+    let settings = backend.settings.get();
+    let context = backend.context(&settings, who.caller.clone());
     Ok(context.owned(account)?.0)
 }
 

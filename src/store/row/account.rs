@@ -2,7 +2,9 @@
 
 use super::mailbox::{read_kept, write_kept};
 use super::{Bad, Reader, Row, Writer};
-use crate::model::{AccountId, AccountRow, Address, AddressRow, DataType, Kept, MailboxUid, ModSeq, UtcMillis, View};
+use crate::model::{
+    AccessToken, AccountId, AccountRow, Address, AddressRow, DataType, Kept, MailboxUid, ModSeq, UtcMillis, View,
+};
 use crate::store::engine::Table;
 
 pub(super) fn write_address(out: &mut Writer, address: &Address) {
@@ -32,6 +34,12 @@ impl Row for AccountRow {
             out.text(name);
             out.text(phc);
         });
+        out.list(self.tokens.iter(), |out, token| {
+            out.text(&token.name);
+            out.fixed(&token.hash);
+            out.signed(token.created.0);
+            out.option(token.expires.as_ref(), |out, at| out.signed(at.0));
+        });
     }
 
     fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
@@ -47,6 +55,14 @@ impl Row for AccountRow {
             unix_user: input.option(Reader::text)?,
             created: UtcMillis(input.signed()?),
             passwords: input.list(|input| Ok((input.text()?, input.text()?)))?,
+            tokens: input.list(|input| {
+                Ok(AccessToken {
+                    name: input.text()?,
+                    hash: input.fixed()?,
+                    created: UtcMillis(input.signed()?),
+                    expires: input.option(|input| Ok(UtcMillis(input.signed()?)))?,
+                })
+            })?,
         })
     }
 }

@@ -74,6 +74,8 @@ pub enum MethodError {
     CannotCalculateChanges,
     /// There are more changes than `maxChanges` (RFC 8620 §5.6).
     TooManyChanges,
+    /// No such type of objects (RFC 9404 §4.3).
+    UnknownDataType(String),
     /// Try again later.
     ServerUnavailable(String),
     /// Our fault.
@@ -103,6 +105,7 @@ impl MethodError {
             Self::AnchorNotFound => ("anchorNotFound", None),
             Self::CannotCalculateChanges => ("cannotCalculateChanges", None),
             Self::TooManyChanges => ("tooManyChanges", None),
+            Self::UnknownDataType(what) => ("unknownDataType", Some(what)),
             Self::ServerUnavailable(what) => ("serverUnavailable", Some(what)),
             Self::ServerFail(what) => ("serverFail", Some(what)),
         };

@@ -5,6 +5,7 @@ pub mod json;
 pub mod patch;
 pub mod reference;
 pub mod request;
+pub mod session;
 
 pub use error::{MethodError, RequestError, SetError};
 pub use patch::Patch;
@@ -23,6 +24,8 @@ pub const SUBMISSION: &str = "urn:ietf:params:jmap:submission";
 pub const VACATION: &str = "urn:ietf:params:jmap:vacationresponse";
 /// Quotas (RFC 9425 §2).
 pub const QUOTA: &str = "urn:ietf:params:jmap:quota";
+/// Blob management (RFC 9404).
+pub const BLOB: &str = "urn:ietf:params:jmap:blob";
 /// What the command line and administrators use: accounts, queue, decisions, store.
 pub const ADMIN: &str = "urn:restante:jmap:admin";
 

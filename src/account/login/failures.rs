@@ -1,0 +1,189 @@
+//! Logins that failed, by where they came from and by whom they were for: whoever guesses must wait longer and longer.
+//!
+//! Each failure costs a time that has to pass; who owes more than so many of them waits. A password that is remembered, or a
+//! token, is not held up by what others did: it is looked at before. What is held is bounded: beyond that
+//! newcomers are not counted, which the few threads that hash passwords still slow down.
+
+use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::model::{AccountId, UtcMillis};
+
+/// Where somebody comes from: an IPv4 address, the 64 bits of an IPv6 network, or this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Source(Option<IpAddr>);
+
+impl Source {
+    /// This machine, by a Unix socket.
+    pub const LOCAL: Self = Self(None);
+}
+
+impl From<IpAddr> for Source {
+    fn from(address: IpAddr) -> Self {
+        Self(Some(match address.to_canonical() {
+            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
+            address => address,
+        }))
+    }
+}
+
+/// Wait so long before the next attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("too many logins that failed")]
+pub struct TooMany(pub Duration);
+
+/// Failures at once of one source, and what each costs.
+const BY_SOURCE: (i64, Duration) = (20, Duration::from_secs(15));
+/// The same of one account, whatever sources they come from.
+const BY_ACCOUNT: (i64, Duration) = (100, Duration::from_secs(6));
+/// Sources, and accounts, that are held.
+const MOST: usize = 65_536;
+
+/// Failures of late.
+#[derive(Debug, Default)]
+pub struct Failures {
+    sources: Mutex<Owed<Source>>,
+    accounts: Mutex<Owed<Whom>>,
+}
+
+/// Until when each has paid for his failures.
+type Owed<K> = HashMap<K, UtcMillis>;
+
+/// An account, or a name that is nobody's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Whom {
+    Account(AccountId),
+    Nobody(u64),
+}
+
+/// An attempt under way; it counts as a failure unless it is said to be none.
+#[derive(Debug)]
+#[must_use]
+pub struct Attempt<'a> {
+    of: &'a Failures,
+    source: Source,
+    whom: Whom,
+}
+
+impl Failures {
+    /// Lets somebody try.
+    ///
+    /// # Errors
+    /// He or the account must wait first.
+    pub fn attempt(
+        &self,
+        source: Source,
+        account: Option<AccountId>,
+        name: &str,
+        now: UtcMillis,
+    ) -> Result<Attempt<'_>, TooMany> {
+        let whom = account.map_or_else(
+            || {
+                let mut hasher = DefaultHasher::new();
+                name.to_lowercase().hash(&mut hasher);
+                Whom::Nobody(hasher.finish())
+            },
+            Whom::Account,
+        );
+        charge(&mut self.sources.lock(), source, BY_SOURCE, now)?;
+        let attempt = Attempt { of: self, source, whom };
+        charge(&mut self.accounts.lock(), whom, BY_ACCOUNT, now)?;
+        Ok(attempt)
+    }
+}
+
+impl Attempt<'_> {
+    /// It was none: what it cost is given back.
+    pub fn succeeded(self) {
+        refund(&mut self.of.sources.lock(), &self.source, BY_SOURCE);
+        refund(&mut self.of.accounts.lock(), &self.whom, BY_ACCOUNT);
+    }
+}
+
+fn charge<K: Eq + std::hash::Hash>(
+    owed: &mut Owed<K>,
+    who: K,
+    (burst, cost): (i64, Duration),
+    now: UtcMillis,
+) -> Result<(), TooMany> {
+    if owed.len() >= MOST && !owed.contains_key(&who) {
+        owed.retain(|_, until| *until > now);
+        if owed.len() >= MOST {
+            return Ok(());
+        }
+    }
+    let until = owed.entry(who).or_insert(now);
+    let due = (*until).max(now).after(cost);
+    let most = now.after(cost.saturating_mul(u32::try_from(burst).unwrap_or(u32::MAX)));
+    if due > most {
+        return Err(TooMany(due.since(most)));
+    }
+    *until = due;
+    Ok(())
+}
+
+fn refund<K: Eq + std::hash::Hash>(owed: &mut Owed<K>, who: &K, (_, cost): (i64, Duration)) {
+    if let Some(until) = owed.get_mut(who) {
+        *until = until.before(cost);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: UtcMillis = UtcMillis(1_795_251_600_000);
+
+    fn from(text: &str) -> Source {
+        Source::from(text.parse::<IpAddr>().unwrap())
+    }
+
+    #[test]
+    fn a_source_that_guesses_waits_and_others_do_not() {
+        let failures = Failures::default();
+        let eve = from("192.0.2.9");
+        for n in 0..20 {
+            drop(failures.attempt(eve, None, &format!("name {n}"), NOW).unwrap());
+        }
+        assert_eq!(failures.attempt(eve, None, "ann", NOW).unwrap_err(), TooMany(Duration::from_secs(15)));
+        failures.attempt(from("192.0.2.10"), None, "ann", NOW).unwrap().succeeded();
+        // One more after the time of one; and he is refused again.
+        let later = NOW.after(Duration::from_secs(15));
+        drop(failures.attempt(eve, None, "ann", later).unwrap());
+        assert!(failures.attempt(eve, None, "ann", later).is_err());
+    }
+
+    #[test]
+    fn an_account_is_guarded_against_many_sources() {
+        let failures = Failures::default();
+        let ann = Some(AccountId(1));
+        let attempt =
+            |n: u32, account| failures.attempt(Source::from(IpAddr::from(n.to_be_bytes())), account, "ann", NOW);
+        (0..100).for_each(|n| drop(attempt(n, ann).unwrap()));
+        assert_eq!(attempt(100, ann).unwrap_err(), TooMany(Duration::from_secs(6)));
+        assert!(attempt(101, Some(AccountId(2))).is_ok());
+        // A name that nobody has is no different.
+        (0..100).for_each(|n| drop(attempt(n, None).unwrap()));
+        assert_eq!(attempt(101, None).unwrap_err(), TooMany(Duration::from_secs(6)));
+    }
+
+    #[test]
+    fn who_has_it_right_is_not_counted() {
+        let failures = Failures::default();
+        for _ in 0..1000 {
+            failures.attempt(Source::LOCAL, Some(AccountId(1)), "ann", NOW).unwrap().succeeded();
+        }
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_source() {
+        assert_eq!(from("2001:db8::1"), from("2001:db8::ffff:1"));
+        assert_ne!(from("2001:db8::1"), from("2001:db8:0:1::1"));
+        assert_eq!(from("::ffff:192.0.2.1"), from("192.0.2.1"));
+    }
+}

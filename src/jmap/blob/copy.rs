@@ -1,0 +1,78 @@
+//! Blob/copy (RFC 8620 §6.3): octets of one account, kept as an upload in another.
+
+use serde_json::{Map, Value, json};
+
+use crate::jmap::context::{Args, Context, fail};
+use crate::jmap::standard::refused;
+use crate::model::{AccountId, BlobBase, BlobId, limits};
+use crate::store::Error;
+use crate::wire::jmap::{MethodError, SetError};
+
+/// The media type of what nobody said what it is.
+pub(super) const OCTETS: &str = "application/octet-stream";
+
+/// Blob/copy.
+pub(in crate::jmap) fn copy(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let from = context.open_other(arguments, "fromAccountId", MethodError::FromAccountNotFound)?;
+    let to = context.open(arguments)?;
+    if to.read_only {
+        return Err(MethodError::AccountReadOnly);
+    }
+    if arguments.get("blobIds").is_none() {
+        return Err(MethodError::InvalidArguments("blobIds: an array of ids is wanted".into()));
+    }
+    let ids = arguments.texts("blobIds")?;
+    if ids.len() > limits::OBJECTS_IN_SET {
+        return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
+    }
+    let (mut copied, mut not_copied) = (Map::new(), Map::new());
+    for id in ids {
+        let known = arguments.created().resolve(&id).unwrap_or_else(|| id.clone()).parse::<BlobId>().ok();
+        let done = match known {
+            Some(known) => one(context, from.id, to.id, &known),
+            None => Err(Error::NotFound("blob")),
+        };
+        match done {
+            Ok(new) => drop(copied.insert(id, new.to_string().into())),
+            Err(error) => {
+                let error = refused(error).map_err(|error| fail(&error))?;
+                not_copied.insert(id, error.object());
+            }
+        }
+    }
+    let map = |map: Map<String, Value>| if map.is_empty() { Value::Null } else { Value::Object(map) };
+    Ok(json!({
+        "fromAccountId": from.id.to_string(), "accountId": to.id.to_string(),
+        "copied": map(copied), "notCopied": map(not_copied),
+    }))
+}
+
+fn one(context: &Context, from: AccountId, to: AccountId, id: &BlobId) -> Result<BlobId, Error> {
+    let missing = || Error::NotFound("blob");
+    let blob = context.blob(from, id)?.ok_or_else(missing)?;
+    let media_type = blob.media_type().unwrap_or(OCTETS).to_owned();
+    let BlobBase::Upload(hash) = id.base else {
+        let octets = blob.whole(&context.store, limits::MESSAGE_OCTETS * 2)?.ok_or_else(missing)?;
+        return context.keep_upload(to, &octets, &media_type);
+    };
+    if !id.parts.is_empty() {
+        let octets = blob.whole(&context.store, limits::MESSAGE_OCTETS)?.ok_or_else(missing)?;
+        return context.keep_upload(to, &octets, &media_type);
+    }
+    let user = context.uploader(to);
+    // Its octets are there: they need not be read. What others do with the same octets meanwhile makes it try again.
+    for _ in 0..3 {
+        let room = limits::UPLOADED_OCTETS;
+        let (_, ticket) = context.store.commit(to, |txn| txn.hold_upload(user, &hash, &media_type, room))?;
+        match ticket.wait_blocking() {
+            Err(Error::Conflict(_)) => {}
+            done => return done.map(|()| BlobId::upload(hash)),
+        }
+    }
+    Err(missing())
+}
+
+/// The error of a blob that is not there.
+pub(super) fn not_found(id: &str) -> SetError {
+    SetError::BlobNotFound(vec![id.to_owned()])
+}

@@ -1,0 +1,262 @@
+//! Blobs: octets that a client may read, by an id (RFC 8620 §6), and those that it puts here.
+//!
+//! A blob id says where the octets are (`model::BlobId`); here they are found, counted and read, a piece at a time, so
+//! that an attachment of any size needs little memory. A part of an email is read straight from its place in the message;
+//! only a part of a message within a part, and of an upload, needs that message in memory, which is no larger than one that
+//! could have arrived.
+//!
+//! What must hold: a blob is found only through an account that holds it; an upload only by its uploader.
+
+mod copy;
+mod management;
+
+use std::ops::Range;
+
+pub(super) use copy::copy;
+pub(super) use management::{DATA_SOURCES, DIGESTS, LOOKED_UP};
+pub(super) use management::{get, lookup, upload};
+
+use crate::message::Message;
+use crate::message::decode::Decoder;
+use crate::model::{AccountId, BlobBase, BlobHash, BlobId, EmailId, PartOffsets, limits};
+use crate::store::{Error, Store};
+
+use super::context::Context;
+
+/// Octets that are read from the store at once: one frame of a message.
+const PIECE: u64 = 128 * 1024;
+
+/// A blob that was found.
+#[derive(Debug, Clone)]
+pub struct Blob {
+    octets: Octets,
+    /// Of an upload, as its uploader said.
+    media_type: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+enum Octets {
+    /// These of the store.
+    Stored { account: AccountId, at: Stored, window: Range<u64>, encoding: u8 },
+    /// These.
+    Here(Vec<u8>),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Stored {
+    Email(EmailId),
+    Upload(AccountId, BlobHash),
+}
+
+impl Context {
+    /// By whom uploads to an account are held: who logged in; of who came by the control socket, the account itself.
+    #[must_use]
+    pub fn uploader(&self, account: AccountId) -> AccountId {
+        self.caller.account.unwrap_or(account)
+    }
+
+    /// Finds a blob in an account that the caller may read. `None` where there is none.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn blob(&self, account: AccountId, id: &BlobId) -> Result<Option<Blob>, Error> {
+        Blob::find(&self.store, account, self.uploader(account), id)
+    }
+
+    /// All octets of a blob, of `most` at most. `None` where there is none, or it is larger.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn blob_octets(&self, account: AccountId, id: &BlobId, most: u64) -> Result<Option<Vec<u8>>, Error> {
+        match self.blob(account, id)? {
+            Some(blob) => blob.whole(&self.store, most),
+            None => Ok(None),
+        }
+    }
+
+    /// Keeps octets as an upload; the ticket is waited for. Not for an asynchronous task.
+    ///
+    /// # Errors
+    /// `Quota` where they are more than a user may have uploaded; those of the store.
+    pub fn keep_upload(&self, account: AccountId, raw: &[u8], media_type: &str) -> Result<BlobId, Error> {
+        let hash = BlobHash(*blake3::hash(raw).as_bytes());
+        let user = self.uploader(account);
+        let (_, ticket) =
+            self.store.commit(account, |txn| txn.put_upload(user, &hash, raw, media_type, limits::UPLOADED_OCTETS))?;
+        ticket.wait_blocking()?;
+        Ok(BlobId::upload(hash))
+    }
+}
+
+impl Blob {
+    fn find(store: &Store, account: AccountId, user: AccountId, id: &BlobId) -> Result<Option<Self>, Error> {
+        let view = store.view();
+        let (at, size, media_type, steps) = match id.base {
+            BlobBase::Email(email) => {
+                let Some(row) = view.email(account, email)? else { return Ok(None) };
+                let at = Stored::Email(email);
+                let Some((first, rest)) = id.parts.split_first() else {
+                    return Ok(Some(Self::stored(account, at, 0..row.size, 0)));
+                };
+                let Some((prefix, content)) = view.content(account, email)? else { return Ok(None) };
+                let found = usize::try_from(*first).ok().and_then(|number| content.parts.get(number));
+                let Some(part) = found else { return Ok(None) };
+                // Offsets count from the message as received; ours stands before it.
+                let shift = prefix.len() as u64;
+                let window = u64::from(part.body) + shift..(u64::from(part.end) + shift).min(row.size);
+                let blob = Self::stored(account, at, window, part.encoding);
+                return blob.within(store, rest);
+            }
+            BlobBase::Upload(hash) => {
+                let Some(row) = view.upload(account, user, &hash)? else { return Ok(None) };
+                (Stored::Upload(user, hash), row.size, row.media_type, id.parts.as_slice())
+            }
+        };
+        drop(view);
+        let blob = Self { media_type: Some(media_type), ..Self::stored(account, at, 0..size, 0) };
+        blob.within(store, steps)
+    }
+
+    fn stored(account: AccountId, at: Stored, window: Range<u64>, encoding: u8) -> Self {
+        Self { octets: Octets::Stored { account, at, window, encoding }, media_type: None }
+    }
+
+    /// The part that these steps lead to, of a message.
+    fn within(self, store: &Store, steps: &[u32]) -> Result<Option<Self>, Error> {
+        let mut blob = self;
+        for step in steps {
+            let Some(raw) = blob.whole(store, limits::MESSAGE_OCTETS)? else { return Ok(None) };
+            let parts = Message::parse(&raw).parts();
+            let Some(part) = usize::try_from(*step).ok().and_then(|step| parts.get(step)) else { return Ok(None) };
+            blob = Self { octets: Octets::Here(content(&raw, part)), media_type: None };
+        }
+        Ok(Some(blob))
+    }
+
+    /// What its uploader said it is.
+    #[must_use]
+    pub fn media_type(&self) -> Option<&str> {
+        self.media_type.as_deref()
+    }
+
+    /// How many octets it has. Of an encoded part they are counted, which reads it.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn size(&self, store: &Store) -> Result<u64, Error> {
+        match &self.octets {
+            Octets::Here(octets) => Ok(octets.len() as u64),
+            Octets::Stored { window, encoding: 0, .. } => Ok(window.end.saturating_sub(window.start)),
+            Octets::Stored { .. } => {
+                let (mut reader, mut size) = (self.clone().reader(0..u64::MAX), 0);
+                while let Some(piece) = reader.next(store)? {
+                    size += piece.len() as u64;
+                }
+                Ok(size)
+            }
+        }
+    }
+
+    /// All of it, where it is no more than `most`.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn whole(&self, store: &Store, most: u64) -> Result<Option<Vec<u8>>, Error> {
+        let (mut reader, mut all) = (self.clone().reader(0..u64::MAX), Vec::new());
+        while let Some(piece) = reader.next(store)? {
+            all.extend_from_slice(&piece);
+            if all.len() as u64 > most {
+                return Ok(None);
+            }
+        }
+        Ok(Some(all))
+    }
+
+    /// Reads it, or the octets of it that are wanted.
+    #[must_use]
+    pub fn reader(self, wanted: Range<u64>) -> Reader {
+        let (decoder, at) = match &self.octets {
+            // What is not encoded need not be read from its beginning.
+            Octets::Stored { window, encoding: 0, .. } => (Decoder::new(0), window.start.saturating_add(wanted.start)),
+            Octets::Stored { window, encoding, .. } => (Decoder::new(*encoding), window.start),
+            Octets::Here(_) => (Decoder::new(0), 0),
+        };
+        let skips = !matches!(self.octets, Octets::Stored { encoding: 0, .. });
+        let skip = if skips { wanted.start } else { 0 };
+        let left = wanted.end.saturating_sub(wanted.start);
+        Reader { octets: self.octets, decoder: Some(decoder), at, skip, left }
+    }
+}
+
+/// The decoded content of a part.
+fn content(raw: &[u8], part: &PartOffsets) -> Vec<u8> {
+    let place = |at: u32| usize::try_from(at).unwrap_or(usize::MAX).min(raw.len());
+    let (mut decoder, mut out) = (Decoder::new(part.encoding), Vec::new());
+    decoder.feed(raw.get(place(part.body)..place(part.end)).unwrap_or_default(), &mut out);
+    decoder.finish(&mut out);
+    out
+}
+
+/// Reads a blob a piece at a time; each time anew from the store, so that nothing is held while a client is slow.
+#[derive(Debug)]
+pub struct Reader {
+    octets: Octets,
+    decoder: Option<Decoder>,
+    at: u64,
+    skip: u64,
+    left: u64,
+}
+
+impl Reader {
+    /// The next piece, never empty; `None` at the end. For a thread that may wait.
+    ///
+    /// # Errors
+    /// `NotFound` where it was destroyed meanwhile; those of reading.
+    pub fn next(&mut self, store: &Store) -> Result<Option<Vec<u8>>, Error> {
+        while self.left > 0 {
+            let Some(mut decoder) = self.decoder.take() else { return Ok(None) };
+            let mut out = Vec::new();
+            match self.read(store)? {
+                Some(piece) => {
+                    decoder.feed(&piece, &mut out);
+                    self.decoder = Some(decoder);
+                }
+                None => decoder.finish(&mut out),
+            }
+            let skipped = self.skip.min(out.len() as u64);
+            self.skip -= skipped;
+            out.drain(..usize::try_from(skipped).unwrap_or(out.len()));
+            out.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+            self.left -= out.len() as u64;
+            if !out.is_empty() {
+                return Ok(Some(out));
+            }
+        }
+        Ok(None)
+    }
+
+    fn read(&mut self, store: &Store) -> Result<Option<Vec<u8>>, Error> {
+        let gone = || Error::NotFound("blob");
+        match &mut self.octets {
+            Octets::Here(octets) => Ok(Some(std::mem::take(octets)).filter(|octets| !octets.is_empty())),
+            Octets::Stored { account, at, window, encoding } => {
+                let most = if *encoding == 0 { self.left.min(PIECE) } else { PIECE };
+                let range = self.at..self.at.saturating_add(most).min(window.end);
+                if range.is_empty() {
+                    return Ok(None);
+                }
+                let view = store.view();
+                let piece = match at {
+                    Stored::Email(id) => view.message_part(*account, *id, range)?,
+                    Stored::Upload(user, hash) => view.upload_part(*account, *user, hash, range)?,
+                };
+                let piece = piece.ok_or_else(gone)?;
+                self.at += piece.len() as u64;
+                if piece.is_empty() { Err(gone()) } else { Ok(Some(piece)) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+use serde_json::{Value, json};
+
+use crate::jmap::Context;
+use crate::jmap::tests::{call, context, error};
+use crate::message::rows;
+use crate::model::{AccountId, BlobId, EmailId, limits};
+use crate::store::{EncodedMessage, NewEmail};
+
+const MESSAGE: &str = "From: a@example.org\r\nSubject: parts\r\nMIME-Version: 1.0\r\n\
+    Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\
+    Content-Transfer-Encoding: quoted-printable\r\n\r\ncaf=C3=A9=\r\n!\r\n--b\r\nContent-Type: application/x\r\n\
+    Content-Transfer-Encoding: base64\r\n\r\nAAEC/w==\r\n--b--\r\n";
+
+fn ann(context: &Context) -> AccountId {
+    context.directory.find("ann@example.org").unwrap().unwrap().0
+}
+
+/// Files a message, with a trace before it.
+fn file(context: &Context, account: AccountId, raw: &[u8]) -> EmailId {
+    let message = EncodedMessage::new(&rows(raw, context.store.secrets()));
+    let (mut made, ticket) = context.store.commit_message(&[account], &message, raw, |txn| {
+        txn.create_email(&NewEmail {
+            message: &message,
+            prefix: b"Return-Path: <x@example.net>\r\n",
+            mailboxes: [txn.state().inbox].into(),
+            keywords: [].into(),
+            received_at: txn.now(),
+        })
+    });
+    ticket.wait_blocking().unwrap();
+    made.pop().unwrap().1.unwrap().0
+}
+
+fn octets(context: &Context, account: AccountId, id: &BlobId) -> Option<Vec<u8>> {
+    context.blob_octets(account, id, u64::MAX).unwrap()
+}
+
+#[test]
+fn an_email_its_parts_and_parts_of_its_parts() {
+    let context = context();
+    let ann = ann(&context);
+    let whole = BlobId::email(file(&context, ann, MESSAGE.as_bytes()));
+    let message = octets(&context, ann, &whole).unwrap();
+    assert!(message.starts_with(b"Return-Path: <x@example.net>\r\nFrom: a@") && message.ends_with(MESSAGE.as_bytes()));
+    assert_eq!(octets(&context, ann, &whole.part(1).unwrap()).unwrap(), "café!".as_bytes());
+    assert_eq!(octets(&context, ann, &whole.part(2).unwrap()).unwrap(), [0, 1, 2, 255]);
+    assert_eq!(octets(&context, ann, &whole.part(3).unwrap()), None);
+    let part = context.blob(ann, &whole.part(2).unwrap()).unwrap().unwrap();
+    assert_eq!((part.size(&context.store).unwrap(), part.whole(&context.store, 3).unwrap()), (4, None));
+    // Each range, of an encoded part and of the whole.
+    for (id, all) in [(whole.part(1).unwrap(), "café!".as_bytes().to_vec()), (whole.clone(), message)] {
+        let blob = context.blob(ann, &id).unwrap().unwrap();
+        for (start, end) in [(0, 1), (1, 4), (2, 2), (3, 1000), (6, 7), (1000, 2000)] {
+            let (mut reader, mut got) = (blob.clone().reader(start..end), Vec::new());
+            while let Some(piece) = reader.next(&context.store).unwrap() {
+                got.extend(piece);
+            }
+            let within = |at: u64| usize::try_from(at).unwrap().min(all.len());
+            assert_eq!(got, &all[within(start)..within(end)], "{id} {start}..{end}");
+        }
+    }
+    // A message within a message, as base64: its parts are counted anew.
+    let within = format!(
+        "Subject: outer\r\nMIME-Version: 1.0\r\nContent-Type: message/rfc822\r\nContent-Transfer-Encoding: base64\r\n\r\n{}\r\n",
+        crate::wire::jmap::octets(MESSAGE.as_bytes())
+    );
+    let upload = context.keep_upload(ann, within.as_bytes(), "message/rfc822").unwrap();
+    assert_eq!(octets(&context, ann, &upload.part(0).unwrap()).unwrap(), MESSAGE.as_bytes());
+    let deep = upload.part(0).unwrap().part(2).unwrap();
+    assert_eq!(octets(&context, ann, &deep).unwrap(), [0, 1, 2, 255]);
+    // Nobody else's.
+    let bob = context.directory.find("bob@example.org").unwrap().unwrap().0;
+    assert_eq!((octets(&context, bob, &whole), octets(&context, bob, &upload)), (None, None));
+}
+
+#[test]
+fn a_large_part_comes_in_pieces() {
+    let context = context();
+    let ann = ann(&context);
+    let content: Vec<u8> = (0..3_000_000_u32).map(|n| u8::try_from(n % 251).unwrap()).collect();
+    let text = crate::wire::jmap::octets(&content);
+    let lines: String =
+        text.as_bytes().chunks(76).map(|line| format!("{}\r\n", std::str::from_utf8(line).unwrap())).collect();
+    let raw = MESSAGE.replace("AAEC/w==\r\n", &lines);
+    let id = BlobId::email(file(&context, ann, raw.as_bytes())).part(2).unwrap();
+    let blob = context.blob(ann, &id).unwrap().unwrap();
+    assert_eq!(blob.size(&context.store).unwrap(), 3_000_000);
+    let (mut reader, mut all) = (blob.reader(0..u64::MAX), Vec::new());
+    while let Some(piece) = reader.next(&context.store).unwrap() {
+        assert!(!piece.is_empty() && piece.len() <= 128 * 1024, "{}", piece.len());
+        all.extend(piece);
+    }
+    assert!(all == content);
+}
+
+#[test]
+fn an_upload_is_its_uploaders_alone() {
+    let mut context = context();
+    let ann = ann(&context);
+    context.caller = crate::jmap::Caller { account: Some(ann), ..Default::default() };
+    let id = context.keep_upload(ann, b"hello", "text/plain").unwrap();
+    assert_eq!(octets(&context, ann, &id).unwrap(), b"hello");
+    context.caller = crate::jmap::Caller { account: Some(AccountId(99)), ..Default::default() };
+    assert_eq!(octets(&context, ann, &id), None);
+}
+
+#[test]
+fn blobs_are_copied_between_accounts() {
+    let context = context();
+    let ann = ann(&context).to_string();
+    let bob = context.directory.find("bob@example.org").unwrap().unwrap().0;
+    let upload = context.keep_upload(self::ann(&context), b"hello", "text/plain").unwrap();
+    let email = BlobId::email(file(&context, self::ann(&context), MESSAGE.as_bytes()));
+    let (whole, part) = (email.to_string(), email.part(1).unwrap().to_string());
+    let ids = [upload.to_string(), whole.clone(), part.clone(), "nonsense".into()];
+    let arguments = json!({"fromAccountId": ann, "accountId": bob.to_string(), "blobIds": ids});
+    let (_, answer) = call(&context, "Blob/copy", &arguments);
+    assert_eq!(answer["copied"][upload.to_string()], upload.to_string());
+    assert_eq!(answer["notCopied"], json!({"nonsense": {"type": "notFound"}}));
+    let copied = |id: &str| octets(&context, bob, &answer["copied"][id].as_str().unwrap().parse().unwrap()).unwrap();
+    assert_eq!(
+        (copied(&upload.to_string()).as_slice(), copied(&part)),
+        (b"hello".as_slice(), "café!".as_bytes().to_vec())
+    );
+    assert!(copied(&whole).ends_with(MESSAGE.as_bytes()));
+    let wrong = json!({"fromAccountId": "azzz", "accountId": bob.to_string(), "blobIds": []});
+    assert_eq!(error(&context, "Blob/copy", &wrong), "fromAccountNotFound");
+    let wrong = json!({"fromAccountId": ann, "accountId": "azzz", "blobIds": []});
+    assert_eq!(error(&context, "Blob/copy", &wrong), "accountNotFound");
+    let many = vec!["x"; limits::OBJECTS_IN_SET + 1];
+    let wrong = json!({"fromAccountId": ann, "accountId": ann, "blobIds": many});
+    assert_eq!(error(&context, "Blob/copy", &wrong), "requestTooLarge");
+}
+
+/// The examples of RFC 9404 §4.1.1 and §4.2.1.
+#[test]
+fn the_examples_of_rfc_9404() {
+    let context = context();
+    let account = ann(&context).to_string();
+    let upload = |create: Value| call(&context, "Blob/upload", &json!({"accountId": account, "create": create})).1;
+    let made = upload(json!({"1": {
+        "data": [{"data:asText": "The quick brown fox jumped over the lazy dog."}], "type": "text/plain",
+    }}));
+    assert_eq!((&made["created"]["1"]["size"], &made["created"]["1"]["type"]), (&json!(45), &json!("text/plain")));
+    let fox = made["created"]["1"]["id"].as_str().unwrap();
+    // One of the same call, whatever order they are looked at in.
+    let made = upload(json!({
+        "a": {"data": [{"data:asText": "How"}, {"blobId": "#b4", "length": 7, "offset": 3}, {"data:asText": "was t"},
+            {"blobId": "#b4", "length": 1, "offset": 1}, {"data:asBase64": "YXQ/"}]},
+        "b4": {"data": [{"data:asText": "The quick brown fox jumped over the lazy dog."}], "type": null},
+        "no": {"data": [{"blobId": fox, "offset": 40, "length": 6}]},
+        "no2": {"data": [{"blobId": "#missing"}]},
+        "no3": {"data": [{"data:asText": "x", "data:asBase64": ""}]},
+        "no4": {"data": [{"blobId": "#no4"}]},
+    }));
+    let cat = made["created"]["a"]["id"].as_str().unwrap();
+    assert_eq!(made["created"]["a"]["type"], Value::Null);
+    for (name, kind) in
+        [("no", "invalidProperties"), ("no2", "blobNotFound"), ("no3", "invalidProperties"), ("no4", "blobNotFound")]
+    {
+        assert_eq!(made["notCreated"][name]["type"], kind, "{made}");
+    }
+    let get = |arguments: Value| {
+        let mut arguments = arguments;
+        arguments["accountId"] = account.clone().into();
+        call(&context, "Blob/get", &arguments).1
+    };
+    let answer = get(json!({"ids": [fox, "not-a-blob"], "properties": ["data:asText", "digest:sha", "size"]}));
+    assert_eq!(
+        answer["list"][0],
+        json!({
+            "id": fox, "data:asText": "The quick brown fox jumped over the lazy dog.",
+            "digest:sha": "wIVPufsDxBzOOALLDSIFKebu+U4=", "size": 45,
+        })
+    );
+    assert_eq!(answer["notFound"], json!(["not-a-blob"]));
+    let answer = get(
+        json!({"ids": [fox], "properties": ["data:asText", "digest:sha", "digest:sha-256", "size"], "offset": 4, "length": 9}),
+    );
+    assert_eq!(
+        answer["list"][0],
+        json!({
+            "id": fox, "data:asText": "quick bro", "digest:sha": "QiRAPtfyX8K6tm1iOAtZ87Xj3Ww=",
+            "digest:sha-256": "gdg9INW7lwHK6OQ9u0dwDz2ZY/gubi0En0xlFpKt0OA=", "size": 45,
+        })
+    );
+    assert_eq!(get(json!({"ids": [cat]}))["list"][0]["data:asText"], "How quick was that?");
+    // Cut within a character; beyond the end; octets that are no text.
+    let made = upload(json!({"s": {"data": [{"data:asText": "smörgås"}, {"data:asBase64": "/w=="}]}}));
+    let odd = made["created"]["s"]["id"].as_str().unwrap();
+    let answer = get(json!({"ids": [odd], "offset": 0, "length": 3, "properties": ["data:asText"]}));
+    assert_eq!(answer["list"][0], json!({"id": odd, "data:asText": null, "isEncodingProblem": true}));
+    let answer = get(json!({"ids": [odd], "offset": 8, "length": 10}));
+    assert_eq!(answer["list"][0]["isTruncated"], true, "{answer}");
+    assert_eq!(get(json!({"ids": [odd]}))["list"][0]["data:asBase64"], "c23DtnJnw6Vz/w==");
+    assert_eq!(
+        error(&context, "Blob/get", &json!({"accountId": account, "ids": [odd], "properties": ["x"]})),
+        "invalidArguments"
+    );
+    assert_eq!(error(&context, "Blob/get", &json!({"accountId": account})), "invalidArguments");
+}
+
+#[test]
+fn what_a_blob_is_part_of() {
+    let context = context();
+    let ann = ann(&context);
+    let email = file(&context, ann, MESSAGE.as_bytes());
+    let row = context.store.view().email(ann, email).unwrap().unwrap();
+    let part = BlobId::email(email).part(1).unwrap().to_string();
+    let same = context.keep_upload(ann, MESSAGE.as_bytes(), "message/rfc822").unwrap().to_string();
+    let lone = context.keep_upload(ann, b"lone", "text/plain").unwrap().to_string();
+    let arguments = json!({
+        "accountId": ann.to_string(), "typeNames": ["Email", "Thread", "Mailbox"], "ids": [part, same, lone, "none"],
+    });
+    let (_, answer) = call(&context, "Blob/lookup", &arguments);
+    let mailbox = row.mailboxes.iter().next().unwrap().to_string();
+    let held = json!({"Email": [email.to_string()], "Thread": [row.thread.to_string()], "Mailbox": [mailbox]});
+    assert_eq!((&answer["list"][0]["matchedIds"], &answer["list"][1]["matchedIds"]), (&held, &held));
+    assert_eq!(answer["list"][2]["matchedIds"], json!({"Email": [], "Thread": [], "Mailbox": []}));
+    assert_eq!(answer["notFound"], json!(["none"]));
+    let unknown = json!({"accountId": ann.to_string(), "typeNames": ["Todo"], "ids": []});
+    assert_eq!(error(&context, "Blob/lookup", &unknown), "unknownDataType");
+}

@@ -1,0 +1,78 @@
+//! `POST` of a request (RFC 8620 §3.1): read within its limits, run on a thread that may wait for the disk.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::body::{Body, HttpBody as _, to_bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::problem::Problem;
+use super::who::Who;
+use super::{Backend, PATIENCE, answer};
+use crate::jmap::{self, CAPABILITIES, Reached};
+use crate::model::limits;
+use crate::wire::jmap::{Request, RequestError, parse};
+
+pub(super) async fn request(
+    State(backend): State<Arc<Backend>>,
+    Extension(who): Extension<Who>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    match answered(&backend, &who, &headers, body).await {
+        Ok(value) => answer(StatusCode::OK, "application/json", &value),
+        Err(problem) => problem.into_response(),
+    }
+}
+
+async fn answered(backend: &Arc<Backend>, who: &Who, headers: &HeaderMap, body: Body) -> Result<Value, Problem> {
+    if !is_json(headers) {
+        return Err(RequestError::NotJson("the content type is not application/json".into()).into());
+    }
+    let _counted = (!who.caller.admin)
+        .then(|| backend.requests.enter(who.key()).ok_or_else(|| Problem::limit("maxConcurrentRequests")))
+        .transpose()?;
+    let max_request = backend.settings.get().max_request;
+    let most = if who.caller.admin { max_request } else { limits::REQUEST_OCTETS };
+    // Whoever may open the socket may send: all that is read at once has a bound, and so has the time.
+    let announced = body.size_hint().upper().map(|octets| usize::try_from(octets).unwrap_or(usize::MAX));
+    if announced.is_some_and(|octets| octets > most) {
+        return Err(RequestError::Limit("maxSizeRequest").into());
+    }
+    let room = backend.in_flight.take(announced.unwrap_or(most)).await;
+    let _room = room.ok_or_else(|| Problem::busy("too many requests at once"))?;
+    let body = match timeout(PATIENCE, to_bytes(body, most)).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(_)) if announced.is_none() => return Err(RequestError::Limit("maxSizeRequest").into()),
+        Ok(Err(_)) => return Err(Problem::new(StatusCode::BAD_REQUEST, "the request broke off")),
+        Err(_) => return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the request is too slow")),
+    };
+    run(backend, who, parse(&body, CAPABILITIES)?).await
+}
+
+/// Runs a request; the response as JSON.
+pub(super) async fn run(backend: &Arc<Backend>, who: &Who, request: Request) -> Result<Value, Problem> {
+    let context = backend.context(&backend.settings.get(), who.caller.clone());
+    let max_upload = backend.http.get().max_upload;
+    let base = Arc::clone(&who.base);
+    let ran = tokio::task::spawn_blocking(move || {
+        let mut response = jmap::run(&context, request);
+        let session = jmap::session(&context, Reached { base: &base, max_upload })?;
+        response.session_state = session.state();
+        Ok(response.json())
+    });
+    ran.await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a method failed");
+        Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "a method failed"))
+    })
+}
+
+/// `application/json`, with whatever parameters (RFC 8620 §3.1).
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+}

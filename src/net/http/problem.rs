@@ -1,0 +1,96 @@
+//! Refusals, as problem details (RFC 7807) with the types of RFC 8620 §3.6.1 where it has one.
+
+use std::time::Duration;
+
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use super::answer;
+use crate::store::Error;
+use crate::wire::jmap::{MethodError, RequestError};
+
+/// Why nothing came of it.
+#[derive(Debug)]
+pub(super) struct Problem {
+    status: StatusCode,
+    body: Value,
+    retry_after: Option<Duration>,
+}
+
+impl Problem {
+    /// One without a type of its own.
+    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        let title = status.canonical_reason().unwrap_or_default();
+        let body = json!({
+            "type": "about:blank", "title": title, "status": status.as_u16(), "detail": detail.into(),
+        });
+        Self { status, body, retry_after: None }
+    }
+
+    /// A limit of RFC 8620 §2 that would be exceeded, which passes.
+    pub(super) fn limit(which: &'static str) -> Self {
+        let mut body = RequestError::Limit(which).problem();
+        body["status"] = StatusCode::TOO_MANY_REQUESTS.as_u16().into();
+        Self { status: StatusCode::TOO_MANY_REQUESTS, body, retry_after: Some(Duration::from_secs(1)) }
+    }
+
+    /// The same with a wait before the next try.
+    pub(super) fn after(self, wait: Duration) -> Self {
+        Self { retry_after: Some(wait), ..self }
+    }
+
+    /// Try again later.
+    pub(super) fn busy(detail: &str) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).after(Duration::from_secs(5))
+    }
+
+    /// The status.
+    #[cfg(test)]
+    pub(super) fn status(&self) -> u16 {
+        self.status.as_u16()
+    }
+}
+
+impl From<RequestError> for Problem {
+    fn from(error: RequestError) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, body: error.problem(), retry_after: None }
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let status = match &error {
+            Error::NotFound(_) => StatusCode::NOT_FOUND,
+            Error::Conflict(_) | Error::Mailbox { .. } => StatusCode::CONFLICT,
+            Error::Quota | Error::Full => StatusCode::INSUFFICIENT_STORAGE,
+            Error::Overtaken(_) | Error::Rebuilding(_) | Error::Stopped | Error::Poisoned(_) => {
+                return Self::busy(&error.to_string());
+            }
+            Error::Corrupt { .. } | Error::Open(_) | Error::Io(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+impl From<MethodError> for Problem {
+    fn from(error: MethodError) -> Self {
+        match error {
+            MethodError::Forbidden(detail) => Self::new(StatusCode::FORBIDDEN, detail),
+            MethodError::AccountNotFound => Self::new(StatusCode::NOT_FOUND, "no such account"),
+            MethodError::ServerUnavailable(detail) => Self::busy(&detail),
+            other => Self::new(StatusCode::INTERNAL_SERVER_ERROR, other.arguments().to_string()),
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = answer(self.status, "application/problem+json", &self.body);
+        if let Some(wait) = self.retry_after {
+            let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+            response.headers_mut().insert("retry-after", HeaderValue::from(seconds.max(1)));
+        }
+        response
+    }
+}

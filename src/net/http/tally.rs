@@ -1,0 +1,65 @@
+//! How many of a kind are under way, by whose they are (RFC 8620 §2: maxConcurrentRequests, maxConcurrentUpload).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+/// So many at once of each.
+#[derive(Debug, Clone)]
+pub(super) struct Tally {
+    most: usize,
+    under_way: Arc<Mutex<HashMap<String, usize>>>,
+}
+
+/// One that is under way, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Counted {
+    of: Tally,
+    key: String,
+}
+
+impl Tally {
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, under_way: Arc::default() }
+    }
+
+    /// One more of this key; `None` where there are as many as may be.
+    pub(super) fn enter(&self, key: String) -> Option<Counted> {
+        let mut under_way = self.under_way.lock();
+        let count = under_way.entry(key.clone()).or_default();
+        if *count >= self.most {
+            return None;
+        }
+        *count += 1;
+        drop(under_way);
+        Some(Counted { of: self.clone(), key })
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut under_way = self.of.under_way.lock();
+        if let Some(count) = under_way.get_mut(&self.key) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                under_way.remove(&self.key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_as_many_as_may_be() {
+        let tally = Tally::new(2);
+        let held = [tally.enter("ann".into()), tally.enter("ann".into())];
+        assert!(held.iter().all(Option::is_some) && tally.enter("ann".into()).is_none());
+        assert!(tally.enter("bob".into()).is_some());
+        drop(held);
+        assert!(tally.under_way.lock().is_empty() && tally.enter("ann".into()).is_some());
+    }
+}

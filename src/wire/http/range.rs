@@ -1,0 +1,98 @@
+//! `Range` (RFC 9110 §14.2): the one part of a download that is asked for; and entity tags (§8.8.3).
+
+use std::ops::Range;
+
+/// What of it is to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Asked {
+    /// All, with status 200.
+    Whole,
+    /// Those octets, with status 206; never none.
+    Part(Range<u64>),
+    /// There are no such octets: status 416.
+    Nothing,
+}
+
+/// Reads the field, for something of `length` octets. Several ranges are answered with the whole, as is anything that is not
+/// well-formed (§14.2: a server may ignore the field).
+///
+/// ```abnf
+/// bytes-range = "bytes=" ( first-pos "-" [ last-pos ] / "-" suffix-length )
+/// ```
+#[must_use]
+pub fn range(field: &[u8], length: u64) -> Asked {
+    let number = |text: &str| {
+        let digits = !text.is_empty() && text.len() <= 18 && text.bytes().all(|octet| octet.is_ascii_digit());
+        digits.then(|| text.parse::<u64>().ok()).flatten()
+    };
+    let unit = |text: &str| text.get(..6).is_some_and(|unit| unit.eq_ignore_ascii_case("bytes="));
+    let Some(text) = std::str::from_utf8(field).ok().filter(|text| unit(text)) else { return Asked::Whole };
+    let Some((first, last)) = text.get(6..).and_then(|range| range.trim().split_once('-')) else { return Asked::Whole };
+    let wanted = match (number(first), number(last)) {
+        (None, Some(suffix)) if first.is_empty() => length.saturating_sub(suffix)..length,
+        (Some(first), None) if last.is_empty() => first..length,
+        (Some(first), Some(last)) if first <= last => first..last.saturating_add(1).min(length),
+        _ => return Asked::Whole,
+    };
+    if wanted.is_empty() { Asked::Nothing } else { Asked::Part(wanted) }
+}
+
+/// Whether a list of entity tags (`If-None-Match`, `If-Range`) holds this one, or any (RFC 9110 §13.1.2).
+#[must_use]
+pub fn same_tag(field: &[u8], tag: &str) -> bool {
+    let Ok(text) = std::str::from_utf8(field) else { return false };
+    text.split(',').map(str::trim).any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn ranges_of_rfc_9110() {
+        for (field, length, wanted) in [
+            ("bytes=0-499", 10_000, Asked::Part(0..500)),
+            ("bytes=500-999", 10_000, Asked::Part(500..1000)),
+            ("bytes=-500", 10_000, Asked::Part(9_500..10_000)),
+            ("Bytes=9500-", 10_000, Asked::Part(9_500..10_000)),
+            ("bytes=0-0", 10_000, Asked::Part(0..1)),
+            ("bytes=9999-20000", 10_000, Asked::Part(9_999..10_000)),
+            ("bytes=-20000", 10_000, Asked::Part(0..10_000)),
+            ("bytes=10000-", 10_000, Asked::Nothing),
+            ("bytes=-0", 10_000, Asked::Nothing),
+            ("bytes=0-", 0, Asked::Nothing),
+            ("bytes=5-4", 10_000, Asked::Whole),
+            ("bytes=0-0,-1", 10_000, Asked::Whole),
+            ("bytes=-", 10_000, Asked::Whole),
+            ("bytes=+1-2", 10_000, Asked::Whole),
+            ("bytes=99999999999999999999-", 10_000, Asked::Whole),
+            ("items=0-1", 10_000, Asked::Whole),
+            ("", 10_000, Asked::Whole),
+        ] {
+            assert_eq!(range(field.as_bytes(), length), wanted, "{field}");
+        }
+    }
+
+    #[test]
+    fn tags() {
+        assert!(same_tag(b"\"a\"", "\"a\"") && same_tag(b"\"x\", W/\"a\"", "\"a\"") && same_tag(b"*", "\"a\""));
+        assert!(!same_tag(b"a", "\"a\"") && !same_tag(b"\"ab\"", "\"a\"") && !same_tag(b"", "\"a\""));
+    }
+
+    proptest! {
+        #[test]
+        fn a_part_lies_within(field in proptest::collection::vec(any::<u8>(), 0..40), length in any::<u64>()) {
+            drop(range(&field, length));
+        }
+
+        #[test]
+        fn what_is_asked_is_within(first in any::<u32>(), last in proptest::option::of(any::<u32>()), length in 0..5_000_000_000_u64) {
+            let field = format!("bytes={first}-{}", last.map(|last| last.to_string()).unwrap_or_default());
+            if let Asked::Part(part) = range(field.as_bytes(), length) {
+                prop_assert!(part.start < part.end && part.end <= length && part.start == u64::from(first));
+            }
+        }
+    }
+}
