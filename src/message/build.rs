@@ -36,7 +36,8 @@ pub fn build(mail: &Mail, seed: &str) -> Vec<u8> {
     for field in &fields {
         out.extend_from_slice(field.octets());
     }
-    if !fields.iter().any(|field| field.is("MIME-Version")) {
+    // A field of the body's own part is one of the header, too.
+    if !fields.iter().copied().chain(&mail.body.fields).any(|field| field.is("MIME-Version")) {
         out.extend_from_slice(b"MIME-Version: 1.0\r\n");
     }
     part::write(&mail.body, seed, &mut out);

@@ -127,6 +127,10 @@ pub const JSON_VALUES: usize = 500_000;
 pub const OBJECTS_IN_GET: usize = 1000;
 /// Objects of one /set call, created, updated and destroyed together (maxObjectsInSet).
 pub const OBJECTS_IN_SET: usize = 1000;
+/// Octets of messages that one call reads to show them; beyond them it is refused likewise: ask for fewer.
+pub const READ_OCTETS: u64 = 1024 * 1024 * 1024;
+/// Octets of messages that one call files (RFC 8620 §5.3 rateLimit for those beyond).
+pub const FILED_OCTETS: u64 = 256 * 1024 * 1024;
 /// Octets of body values that one call gives; beyond them it is refused (RFC 8620 §5.1 requestTooLarge).
 pub const BODY_VALUES_OCTETS: usize = 64 * 1024 * 1024;
 /// Changes that one /changes call tells, where it asks for no fewer (RFC 8620 §5.2).

@@ -29,6 +29,8 @@ pub(super) struct Bodies {
     most: usize,
     /// Octets of texts that the call may still give.
     room: Cell<usize>,
+    /// Octets of messages that it may still read.
+    readable: Cell<u64>,
 }
 
 /// A message as it is shown: what was put before it, and itself.
@@ -74,6 +76,7 @@ impl Bodies {
             all: arguments.flag("fetchAllBodyValues")?,
             most: usize::try_from(most).unwrap_or(usize::MAX),
             room: Cell::new(limits::BODY_VALUES_OCTETS),
+            readable: Cell::new(limits::READ_OCTETS),
         })
     }
 
@@ -81,7 +84,18 @@ impl Bodies {
     pub(super) fn usual() -> Self {
         let names = USUAL.iter().map(|name| (*name).to_owned()).collect();
         let room = Cell::new(limits::BODY_VALUES_OCTETS);
-        Self { names, headers: Vec::new(), text: false, html: false, all: false, most: 0, room }
+        let readable = Cell::new(limits::READ_OCTETS);
+        Self { names, headers: Vec::new(), text: false, html: false, all: false, most: 0, room, readable }
+    }
+
+    /// To be asked before a message of so many octets is read.
+    ///
+    /// # Errors
+    /// `requestTooLarge` where the messages of one call are beyond measure.
+    pub(super) fn charge(&self, octets: u64) -> Result<(), MethodError> {
+        let left = self.readable.get().checked_sub(octets);
+        self.readable.set(left.ok_or(MethodError::RequestTooLarge("messages of so many octets: ask for fewer"))?);
+        Ok(())
     }
 
     /// What a message says of all that is wanted and in no row.
@@ -198,5 +212,29 @@ impl<'m> Iterator for Joined<'m> {
 
     fn next(&mut self) -> Option<Field<'m>> {
         self.rest.next()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jmap::standard::Created;
+    use crate::model::EmailId;
+
+    #[test]
+    fn the_texts_of_one_call_are_bounded() {
+        let arguments = json!({"fetchAllBodyValues": true});
+        let created = Created::default();
+        let bodies = Bodies::read(&Args(arguments.as_object().unwrap(), &created)).unwrap();
+        bodies.room.set(10);
+        let wanted = Wanted::read(&["bodyValues".to_owned()]).unwrap();
+        let blob = BlobId::email(EmailId(1));
+        let of = |raw: &[u8]| bodies.of(&wanted, Whole { prefix: &[], raw, blob: &blob }, &mut Map::new());
+        assert_eq!(of(b"Subject: x\r\n\r\n1234567"), Ok(()));
+        assert_eq!(bodies.charge(limits::READ_OCTETS), Ok(()));
+        assert!(matches!(bodies.charge(1), Err(MethodError::RequestTooLarge(_))));
+        // Of both together there are more.
+        assert!(matches!(of(b"Subject: x\r\n\r\n1234567"), Err(MethodError::RequestTooLarge(_))));
+        assert_eq!(of(b"Subject: x\r\n\r\n123"), Ok(()));
     }
 }

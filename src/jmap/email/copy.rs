@@ -75,6 +75,7 @@ fn one(
     }
     let id = object.get("id").and_then(Value::as_str).ok_or_else(|| SetError::property("id", "an id is wanted"))?;
     let filing = Filing::read(arguments, object)?;
+    commits.take(0)?;
     let id = arguments.created().resolve(id).and_then(|id| id.parse::<EmailId>().ok()).ok_or(SetError::NotFound)?;
     let (email, prefix, raw) = {
         let view = context.store.view();

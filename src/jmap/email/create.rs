@@ -148,7 +148,8 @@ pub(super) fn message(
         ("Date", build::Value::Date(SentAt { at: now, offset_minutes: 0 })),
     ];
     for (name, value) in added {
-        if !names.contains(&name.to_ascii_lowercase()) {
+        // The root of a bodyStructure may have set it, too: that is the same header.
+        if !names.contains(&name.to_ascii_lowercase()) && !body.fields.iter().any(|field| field.is(name)) {
             let field = build::Field::new(name, &value);
             fields.push(field.map_err(|error| Fault::Whole(MethodError::ServerFail(error.to_string())))?);
         }

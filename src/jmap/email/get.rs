@@ -51,6 +51,7 @@ pub(super) fn object(
     let (prefix, content) = view.content(account.id, id).map_err(|error| fail(&error))?.ok_or_else(lost)?;
     wanted.of_content(&content, &mut object);
     if wanted.message() {
+        bodies.charge(email.size)?;
         let raw = view.received(&email.blob).map_err(|error| fail(&error))?.ok_or_else(lost)?;
         bodies.of(wanted, Whole { prefix: &prefix, raw: &raw, blob: &blob }, &mut object)?;
     }

@@ -60,6 +60,7 @@ fn one(
     let blob = object.get("blobId").and_then(Value::as_str);
     let blob = blob.ok_or_else(|| SetError::property("blobId", "an id is wanted"))?;
     let filing = Filing::read(arguments, object)?;
+    commits.take(0)?;
     let raw = octets(context, &context.store.view(), account, blob).map_err(Fault::Whole)?;
     let raw = raw.ok_or_else(|| SetError::BlobNotFound(vec![blob.to_owned()]))?;
     if raw.len() as u64 > limits::MESSAGE_OCTETS {

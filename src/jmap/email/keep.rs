@@ -10,17 +10,30 @@ use super::filing::{self, Filing};
 use crate::jmap::context::{Account, Context, date, fail};
 use crate::jmap::standard::{Stand, refused};
 use crate::message::rows_or_bare;
-use crate::model::{BlobId, DataType, EmailId, ModSeq, ThreadId, UtcMillis};
+use crate::model::{BlobId, DataType, EmailId, ModSeq, ThreadId, UtcMillis, limits};
 use crate::store::{EncodedMessage, Error, NewEmail, Ticket, Txn, View};
 use crate::wire::jmap::{MethodError, SetError};
 
 /// The commits of a call: in which state the first may begin, and from which state to which they led.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Commits {
     stand: Option<Stand>,
+    /// Octets that the call may still file.
+    room: u64,
+}
+
+impl Default for Commits {
+    fn default() -> Self {
+        Self::with(limits::FILED_OCTETS)
+    }
 }
 
 impl Commits {
+    /// Of which so many octets may be filed.
+    pub(super) fn with(room: u64) -> Self {
+        Self { stand: None, room }
+    }
+
     /// Begins with what a client may take for known: nothing if `is_right` does not hold of the first commit's state.
     fn enter(&mut self, now: ModSeq, is_right: impl FnOnce(ModSeq) -> bool) -> bool {
         match &mut self.stand {
@@ -63,6 +76,17 @@ impl Commits {
                 Ok(Err(SetError::ServerFail(error.to_string())))
             }
         }
+    }
+
+    /// Takes room for a message. Once one had none, there is none for any other: what is refused costs nothing.
+    ///
+    /// # Errors
+    /// `rateLimit`.
+    pub(super) fn take(&mut self, octets: u64) -> Result<(), SetError> {
+        let left = self.room.checked_sub(octets).filter(|_| self.room > 0);
+        self.room = left.unwrap_or(0);
+        let full = || SetError::RateLimit(format!("one call files {} octets at most", limits::FILED_OCTETS));
+        left.map(drop).ok_or_else(full)
     }
 
     /// After a commit that is durable; `now` is the state that it left.
@@ -149,6 +173,7 @@ pub(super) fn keep(
     is_right: impl FnOnce(ModSeq) -> bool,
     message: &Message<'_>,
 ) -> Result<Kept, Fault> {
+    commits.take(message.raw.len() as u64)?;
     let encoded = EncodedMessage::new(&rows_or_bare(message.raw, context.store.secrets()));
     let keywords = message.filing.keywords.clone().unwrap_or_else(|| message.keywords.clone());
     let received_at = message.filing.received_at.unwrap_or(message.received_at);

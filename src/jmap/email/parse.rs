@@ -50,6 +50,7 @@ pub(in crate::jmap) fn parse(context: &Context, arguments: &Args<'_>) -> Result<
             not_found.push(id);
             continue;
         };
+        bodies.charge(raw.len() as u64)?;
         if !is_message(&raw) {
             not_parsable.push(id);
             continue;

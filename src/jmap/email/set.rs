@@ -72,6 +72,7 @@ fn made(
     given: &Map<String, Value>,
 ) -> Result<Map<String, Value>, Fault> {
     let filing = Filing::read(arguments, given)?;
+    commits.take(0)?;
     let now = context.store.clock().now();
     let raw = create::message(context, &context.store.view(), account, given, now)?;
     let message =

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::jmap::email::keep::Commits;
 use crate::jmap::email::read_tests::filed;
 use crate::jmap::tests::{account_of, call, context, error};
 use crate::jmap::{CAPABILITIES, Context, run};
@@ -209,4 +210,13 @@ fn an_email_is_copied_and_the_original_goes() {
         assert_eq!(copy(more.clone())[0][1]["type"], wanted, "{more}");
     }
     assert!(context.store.check().unwrap().is_empty());
+}
+
+#[test]
+fn what_one_call_files_is_bounded() {
+    let mut commits = Commits::with(10);
+    assert_eq!((commits.take(0), commits.take(7)), (Ok(()), Ok(())));
+    for octets in [4, 3, 0] {
+        assert_eq!(commits.take(octets).unwrap_err().object()["type"], "rateLimit");
+    }
 }

@@ -326,3 +326,76 @@ fn what_the_client_cannot_know_is_told() {
     let shown = bed.shown(said, &json!({"properties": ["keywords", "receivedAt", "sentAt"]}));
     assert_eq!((&shown["keywords"], &shown["receivedAt"]), (&json!({"$draft": true}), &json!("2020-01-01T00:00:00Z")));
 }
+
+/// A root part's fields are the email's: nothing is set twice.
+#[test]
+fn the_root_of_a_structure_may_set_what_is_made_otherwise() {
+    let bed = Bed::new();
+    let email = json!({
+        "bodyStructure": {"partId": "1", "header:Message-ID:asMessageIds": ["own@x"], "header:Date:asDate": "2020-01-01T00:00:00Z",
+            "header:MIME-Version": " 1.0", "header:Subject:asText": "s"},
+        "bodyValues": {"1": {"value": "x"}},
+    });
+    let names =
+        ["header:Message-ID:asMessageIds:all", "header:Date:all", "header:MIME-Version:all", "subject", "sentAt"];
+    let shown = bed.shown(email, &json!({"properties": names}));
+    assert_eq!(shown["header:Message-ID:asMessageIds:all"], json!([["own@x"]]));
+    assert_eq!((&shown["subject"], &shown["sentAt"]), (&json!("s"), &json!("2020-01-01T00:00:00Z")));
+    assert_eq!(shown["header:Date:all"].as_array().unwrap().len(), 1);
+    assert_eq!(shown["header:MIME-Version:all"].as_array().unwrap().len(), 1);
+}
+
+const PYTHON: &str = r#"
+import sys, json, email, email.policy
+m = email.message_from_bytes(sys.stdin.buffer.read(), policy=email.policy.default)
+people = lambda name: [[a.display_name, a.addr_spec] for a in m[name].addresses]
+parts, defects = [], [str(d) for f in m.values() for d in f.defects]
+for p in m.walk():
+    defects += [str(d) for d in p.defects]
+    if not p.is_multipart():
+        text = p.get_content_maintype() == "text"
+        what = p.get_content().replace("\r\n", "\n") if text else p.get_content().hex()
+        parts.append([p.get_content_type(), p.get_filename(), p.get_content_disposition(), what])
+print(json.dumps({"subject": m["subject"], "from": people("from"), "to": people("to"), "date": m["date"].datetime.isoformat(),
+    "parts": parts, "defects": defects, "kind": m.get_content_type()}))
+"#;
+
+/// Another's reading of what is made: Python's `email`.
+#[test]
+fn what_is_made_is_read_alike_by_python() {
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+    let mut child =
+        match Command::new("python3").args(["-c", PYTHON]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() {
+            Ok(child) => child,
+            Err(error) => return eprintln!("SKIPPED: no python3: {error}"),
+        };
+    let bed = Bed::new();
+    let other = filed(
+        &bed.context,
+        b"Subject: x\r\nContent-Type: image/png\r\nContent-Transfer-Encoding: base64\r\n\r\nAAECAw==\r\n",
+    );
+    let long = format!("Angebot f\u{fc}r alle {}.png", "und noch mehr \u{1f600} ".repeat(8));
+    let email = json!({
+        "from": [{"name": "J\u{fc}rgen \u{1f600}, \"B\"", "email": "j@x.example"}],
+        "to": [{"name": null, "email": "a@x.example"}, {"name": "B, Bob", "email": "b@x.example"}],
+        "subject": "Gr\u{fc}\u{df}e ".repeat(30).trim(), "sentAt": "2026-11-21T10:00:00+01:00",
+        "textBody": [{"partId": "t", "type": "text/plain"}], "htmlBody": [{"partId": "h", "type": "text/html"}],
+        "attachments": [{"blobId": format!("o{}-0", &other[1..]), "type": "image/png", "name": long}],
+        "bodyValues": {"t": {"value": "Hello\n\u{fc}\n\nFrom here\n.\n"}, "h": {"value": "<p>".repeat(500)}},
+    });
+    let id = bed.create(email.clone()).unwrap()["id"].as_str().unwrap().to_owned();
+    let raw = bed.context.store.view().message(bed.account.parse().unwrap(), id.parse().unwrap()).unwrap().unwrap();
+    child.stdin.take().unwrap().write_all(&raw).unwrap();
+    let read: Value = serde_json::from_slice(&child.wait_with_output().unwrap().stdout).unwrap();
+    let wanted = json!({
+        "subject": email["subject"], "date": "2026-11-21T10:00:00+01:00", "kind": "multipart/mixed", "defects": [],
+        "from": [["J\u{fc}rgen \u{1f600}, \"B\"", "j@x.example"]], "to": [["", "a@x.example"], ["B, Bob", "b@x.example"]],
+        "parts": [
+            ["text/plain", null, null, email["bodyValues"]["t"]["value"]],
+            ["text/html", null, null, "<p>".repeat(500)],
+            ["image/png", long, "attachment", "00010203"],
+        ],
+    });
+    assert_eq!(read, wanted, "{}", String::from_utf8_lossy(&raw));
+}
