@@ -11,7 +11,7 @@ pub use super::queue::{Chosen, Item, QueueCommand, Which};
 pub use super::token::TokenCommand;
 use super::transfer::{Export, Import};
 pub use super::vacation::args::{
-    Audience, Circle, VacationCommand, VacationLog, VacationReport, VacationSet, VacationText, Words,
+    Audience, Circle, Named, VacationCommand, VacationLog, VacationReport, VacationSet, VacationText, Words,
 };
 use crate::model::limits;
 

@@ -21,9 +21,9 @@ pub(super) async fn run(command: VacationCommand, context: &Context) -> Result<(
     match command {
         VacationCommand::Set(args) => set::set(*args, context).await,
         VacationCommand::Text(args) => set::text(*args, context).await,
-        VacationCommand::Show(whose) => show(&whose.account, context).await,
+        VacationCommand::Show(whose) => show(whose.name(), context).await,
         VacationCommand::Off(whose) => {
-            let account = account(&whose.account, context).await?;
+            let account = account(whose.name(), context).await?;
             update(context, &account.id, json!({"isEnabled": false})).await?;
             output::line("vacation off");
             Ok(())

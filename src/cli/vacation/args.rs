@@ -22,9 +22,9 @@ pub enum VacationCommand {
     /// several languages the one that the sender reads is taken, by what his message says of that; else the first.
     Text(Box<VacationText>),
     /// Show what senders are told.
-    Show(Whose),
+    Show(Named),
     /// Switch it off; the text stays.
-    Off(Whose),
+    Off(Named),
     /// For each message: was a reply sent, and why or why not.
     Log(Box<VacationLog>),
     /// What came while the owner was away: by correspondent and thread.
@@ -33,7 +33,7 @@ pub enum VacationCommand {
     Told {
         /// Whose.
         #[command(flatten)]
-        whose: Whose,
+        whose: Named,
         /// At most this many; all if not given.
         #[arg(long, value_name = "NUMBER")]
         limit: Option<usize>,
@@ -63,6 +63,24 @@ pub enum VacationCommand {
         #[arg(long, short = 'f', value_name = "ADDRESS")]
         sender: Option<String>,
     },
+}
+
+/// Whose, of a command that has no other word: it may stand there by itself.
+#[derive(Debug, Args)]
+pub struct Named {
+    /// The same as --account.
+    #[arg(value_name = "ACCOUNT", conflicts_with = "account", default_value = "", hide_default_value = true)]
+    word: String,
+    /// Whose.
+    #[command(flatten)]
+    whose: Whose,
+}
+
+impl Named {
+    /// The account that is named, or "".
+    pub fn name(&self) -> &str {
+        if self.word.is_empty() { &self.whose.account } else { &self.word }
+    }
 }
 
 /// What is said.
@@ -107,7 +125,7 @@ pub enum Circle {
 pub struct VacationSet {
     /// Whose.
     #[command(flatten)]
-    pub whose: Whose,
+    pub whose: Named,
     /// What is said.
     #[command(flatten)]
     pub words: Words,
@@ -164,7 +182,7 @@ pub struct VacationSet {
 pub struct VacationText {
     /// Whose.
     #[command(flatten)]
-    pub whose: Whose,
+    pub whose: Named,
     /// In which language, such as de or pt-BR.
     #[arg(long, group = "for", value_name = "LANGUAGE")]
     pub language: Option<String>,
@@ -184,7 +202,7 @@ pub struct VacationText {
 pub struct VacationLog {
     /// Whose.
     #[command(flatten)]
-    pub whose: Whose,
+    pub whose: Named,
     /// At most this many, newest first, up to 10000.
     #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = listed())]
     pub limit: usize,
@@ -216,7 +234,7 @@ pub struct VacationLog {
 pub struct VacationReport {
     /// Whose.
     #[command(flatten)]
-    pub whose: Whose,
+    pub whose: Named,
     /// From then on; since the last absence began if not given.
     #[arg(long, value_name = "DATE")]
     pub since: Option<String>,

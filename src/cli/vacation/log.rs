@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::args::{VacationLog, VacationReport};
+use super::args::{Named, VacationLog, VacationReport};
 use crate::cli::args::Whose;
 use crate::cli::dates::{self, Edge};
 use crate::cli::output::{self, text, when};
@@ -19,7 +19,7 @@ fn instant(given: Option<&String>, account: &Account, edge: Edge) -> Result<Valu
 }
 
 pub(super) async fn log(args: VacationLog, context: &Context) -> Result<(), Failure> {
-    let account = account(&args.whose.account, context).await?;
+    let account = account(args.whose.name(), context).await?;
     let (mut since, mut until) =
         (instant(args.since.as_ref(), &account, Edge::From)?, instant(args.until.as_ref(), &account, Edge::Until)?);
     if args.away {
@@ -71,8 +71,8 @@ pub(in crate::cli) fn log_rows(list: &Value, zone: &TimeZone) -> Vec<Vec<String>
     list.as_array().into_iter().flatten().map(row).collect()
 }
 
-pub(super) async fn told(whose: &Whose, limit: Option<usize>, context: &Context) -> Result<(), Failure> {
-    let account = account(&whose.account, context).await?;
+pub(super) async fn told(whose: &Named, limit: Option<usize>, context: &Context) -> Result<(), Failure> {
+    let account = account(whose.name(), context).await?;
     let answer = context.client.call(methods::TOLD_LIST, json!({"accountId": account.id, "limit": limit})).await?;
     if context.json {
         output::json(&answer["list"]);
@@ -100,7 +100,7 @@ pub(super) async fn forget(whose: &Whose, sender: Option<String>, all: bool, con
 }
 
 pub(super) async fn report(args: &VacationReport, context: &Context) -> Result<(), Failure> {
-    let account = account(&args.whose.account, context).await?;
+    let account = account(args.whose.name(), context).await?;
     let since = instant(args.since.as_ref(), &account, Edge::From)?;
     let until = instant(args.until.as_ref(), &account, Edge::Until)?;
     let arguments = json!({"accountId": account.id, "since": since, "until": until});

@@ -11,7 +11,7 @@ use crate::cli::{Context, Failure, complain, exit, methods};
 use crate::model::clock::{self, Clock as _};
 
 pub(super) async fn set(args: VacationSet, context: &Context) -> Result<(), Failure> {
-    let account = account(&args.whose.account, context).await?;
+    let account = account(args.whose.name(), context).await?;
     let now = clock::System.now();
     let date = |given: &Option<String>, edge: Edge| -> Result<Option<Value>, Failure> {
         let Some(given) = given else { return Ok(None) };
@@ -64,12 +64,12 @@ pub(super) async fn set(args: VacationSet, context: &Context) -> Result<(), Fail
     }
     update(context, &account.id, patch.into()).await?;
     warn(speaks, context);
-    show(&args.whose.account, context).await
+    show(args.whose.name(), context).await
 }
 
 /// Changes the words for some senders; all others stay. Who changes them at the same time is not overwritten.
 pub(super) async fn text(args: VacationText, context: &Context) -> Result<(), Failure> {
-    let account = account(&args.whose.account, context).await?;
+    let account = account(args.whose.name(), context).await?;
     let answer = context.client.call(methods::VACATION_GET, json!({"accountId": account.id})).await?;
     let circle = args.to.map(|circle| match circle {
         Circle::Organisation => "organisation",
@@ -98,7 +98,7 @@ pub(super) async fn text(args: VacationText, context: &Context) -> Result<(), Fa
     let arguments = json!({"accountId": account.id, "ifInState": answer["state"], "update": patch});
     super::change(context, arguments).await?;
     warn(!args.remove, context);
-    show(&args.whose.account, context).await
+    show(args.whose.name(), context).await
 }
 
 /// Text and HTML.
