@@ -280,6 +280,9 @@ impl Directory {
             }
             Ok(())
         })?;
+        for owner in self.0.store.view().shared_with(account)? {
+            while self.change(owner, |txn| txn.unshare(&[account].into(), ERASE_STEP))? {}
+        }
         while self.change(account, |txn| txn.erase(ERASE_STEP))? {}
         *self.0.known.write() = None;
         Ok(())

@@ -142,6 +142,7 @@ fn script(engine: Arc<Memory>) {
             txn.keep(MailboxUid(1), View::Unseen, 99)?;
             txn.update_mailbox(MailboxUid(1), |row| drop(row.attributes.insert("color".into(), "#1e90ff".into())))?;
             txn.subscribe(MailboxUid(1), bob, true)?;
+            txn.update_mailbox(MailboxUid(1), |row| row.shares = [(bob, 3)].into())?;
             txn.keep_identities(&[address("ann@example.org")], "Ann Lee")?;
             let identity = txn.create_object(&SenderIdentity {
                 name: "Ann".into(),
@@ -241,6 +242,11 @@ fn a_store_of_format_1_is_read_and_written_on() {
     let response = view.vacation(ann).unwrap();
     assert_eq!((response.except.len(), response.variants.len(), response.days.len()), (1, 1, 2));
     assert_eq!(view.outbox(ann).unwrap().len(), 1);
+    let bob = view.accounts().unwrap().into_iter().find(|(id, _)| *id != ann).unwrap().0;
+    assert_eq!(
+        (view.shared_with(bob).unwrap(), view.rights(ann, bob).unwrap()),
+        (vec![ann], [(MailboxUid(1), 3)].into())
+    );
     assert_eq!(view.objects::<SenderIdentity>(ann).unwrap().len(), 2);
     let sent = view.objects::<EmailSubmission>(ann).unwrap().remove(0).1;
     assert_eq!((sent.undo, sent.rcpt_to[0].status.delivered), (UndoStatus::Final, Delivered::Unknown));

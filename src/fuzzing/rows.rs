@@ -206,6 +206,7 @@ impl Keys {
             (then_hash(&[t]), key::blob_purge(at, &BlobHash(self.hash))),
             (vec![a, t], key::history(account, at)),
             (vec![a, v], key::sweep(account, self.view as u8)),
+            (vec![u, a], key::shared(AccountId(self.uid), account)),
             (vec![a, 1, n], key::object(account, ObjectKind::Identity, ObjectId(n))),
             (vec![a, 2, n], key::object_by_modseq(account, ObjectKind::EmailSubmission, ModSeq(n))),
             (then_hash(&[a, u]), key::upload(account, AccountId(self.uid), &BlobHash(self.hash))),

@@ -151,6 +151,9 @@ pub const ATTRIBUTE_OCTETS: usize = 255;
 /// See `ATTRIBUTES`.
 pub const ATTRIBUTES_OCTETS: usize = 1024;
 
+/// Accounts with which a mailbox is shared (RFC 9670): they stand in its row, as attributes do.
+pub const SHARES: usize = 100;
+
 /// Mailboxes above one another (RFC 8621 §1.3.1 maxMailboxDepth).
 pub const MAILBOX_DEPTH: usize = 16;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::id::{MailboxUid, ModSeq};
+use super::id::{AccountId, MailboxUid, ModSeq};
 use super::limits;
 use super::listing::Kept;
 
@@ -21,6 +21,8 @@ pub struct Mailbox {
     pub rights: u16,
     /// RFC 8621 §2 isSubscribed, of the owner. Of others it stands in rows of their own.
     pub subscribed: bool,
+    /// Who else has which rights in it, in the same bits; nobody has none.
+    pub shares: BTreeMap<AccountId, u16>,
     /// What the owner chose for it, by name: see `prove_attribute`.
     pub attributes: BTreeMap<String, String>,
     /// The four counts.
@@ -39,6 +41,18 @@ pub struct Mailbox {
 
 /// Every right of RFC 8621 §2.
 pub const ALL_RIGHTS: u16 = (1 << 9) - 1;
+
+impl Mailbox {
+    /// The rights of a user in this mailbox of an account; none where it is gone.
+    #[must_use]
+    pub fn rights_of(&self, account: AccountId, user: AccountId) -> u16 {
+        match (self.deleted, user == account) {
+            (true, _) => 0,
+            (false, true) => self.rights,
+            (false, false) => self.shares.get(&user).copied().unwrap_or_default(),
+        }
+    }
+}
 
 /// The attribute that says in which colour a mailbox is shown.
 pub const COLOR: &str = "color";

@@ -93,6 +93,9 @@ pub enum MailboxFault {
     /// An attribute cannot be so.
     #[error("an attribute: {0}")]
     Attribute(&'static str),
+    /// It cannot be shared so.
+    #[error("{0}")]
+    Share(&'static str),
     /// It has others under it.
     #[error("the mailbox has mailboxes under it")]
     HasChildren,

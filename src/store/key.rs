@@ -44,6 +44,7 @@
 //! upload_blobs         hash:32 account:4 user:4
 //! objects              account:4 kind:1 object:8
 //! object_by_modseq     account:4 kind:1 modseq:8
+//! shared               with:4 account:4
 //!
 //! listing = mailbox:4 view:1 shape:1
 //! token   = 1 hash:4 | 2 text (a NUL in it is 0 255) 0 1
@@ -438,6 +439,12 @@ pub fn object(account: AccountId, kind: ObjectKind, id: ObjectId) -> Vec<u8> {
 #[must_use]
 pub fn object_by_modseq(account: AccountId, kind: ObjectKind, modseq: ModSeq) -> Vec<u8> {
     Key(objects(account, kind)).u64(modseq.0).0
+}
+
+/// `shared`: an account shares something with another; prefix of all that share with it is `account`.
+#[must_use]
+pub fn shared(with: AccountId, account: AccountId) -> Vec<u8> {
+    Key::of(with).u32(account.0).0
 }
 
 /// Reads numbers back out of a key, from its end: those of fixed width that end it.

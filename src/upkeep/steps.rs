@@ -8,7 +8,7 @@ use crate::store::{Error, Store, Txn};
 
 /// Of each account, in this order.
 pub(super) const OF_ACCOUNT: &[Task] =
-    &[search, emails, history, mailboxes, lists, begun_lists, deeds, told, thread_refs, uploads, objects];
+    &[search, emails, history, mailboxes, lists, begun_lists, deeds, told, thread_refs, uploads, objects, shares];
 /// Of an account in which somebody waits for it.
 pub(super) const OF_HURRY: &[Task] = &[search, begun_lists];
 /// Of the site.
@@ -18,6 +18,8 @@ pub(super) const OF_SITE: &[Task] = &[messages, all_messages];
 const EMAILS: usize = 64;
 /// Rows of a step.
 const ROWS: usize = 256;
+/// Mailboxes of a step: their names are proved anew.
+const MAILBOXES: usize = 16;
 /// Messages of a step: they are read.
 const MESSAGES: usize = 64;
 /// An account that changes is noted so often: history goes so much later than it might.
@@ -114,6 +116,10 @@ fn uploads(store: &Store, account: AccountId, settings: &Settings, _: &mut Repor
 
 fn objects(store: &Store, account: AccountId, settings: &Settings, _: &mut Report) -> Result<Step, Error> {
     Ok(worked(false, commit(store, account, |txn| txn.expire_objects(txn.now().before(settings.submissions), ROWS))?))
+}
+
+fn shares(store: &Store, account: AccountId, _: &Settings, _: &mut Report) -> Result<Step, Error> {
+    Ok(worked(false, commit(store, account, |txn| txn.unshare_gone(MAILBOXES))?))
 }
 
 /// A message that was put meanwhile undoes the step: it is tried again with the next round.

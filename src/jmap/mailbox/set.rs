@@ -228,6 +228,7 @@ fn fault(error: Error, uid: MailboxUid) -> Fault {
         MailboxFault::RoleTaken(_) => property("role"),
         MailboxFault::NoParent | MailboxFault::UnderItself | MailboxFault::TooDeep => property("parentId"),
         MailboxFault::Attribute(_) => property("attributes"),
+        MailboxFault::Share(_) => property("shareWith"),
         MailboxFault::TooMany => SetError::OverQuota(fault.to_string()),
         MailboxFault::Inbox => SetError::Forbidden(fault.to_string()),
         MailboxFault::HasChildren => SetError::of("mailboxHasChild", "it has mailboxes under it"),

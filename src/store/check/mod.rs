@@ -12,7 +12,8 @@
 //!    was its last; nothing is kept of emails that are not there. 11. Every message is held by an email, an action or
 //!    an upload, or is to be looked at by the collection. 12. No low mark is above the newest change. 13.
 //!    Subscriptions are to mailboxes that there are. 14. In a deep check, messages lead to their threads by all their
-//!    ids. 15. `object_by_modseq` has one row for each small object with a state.
+//!    ids. 15. `object_by_modseq` has one row for each small object with a state. 16. Whom something is shared
+//!    with finds it, and nobody else.
 //!
 //! Each table of an account is read once, in key order, beside what should stand there (`rows`); what decides that is the
 //! account's `census`. An account of a million emails takes some 100 MB while it is checked, and nothing afterwards.
@@ -29,6 +30,7 @@ mod refs;
 mod remains;
 mod rows;
 mod search;
+mod shares;
 mod states;
 mod threads;
 mod uploads;
@@ -47,6 +49,7 @@ use census::Census;
 pub(super) use emails::holds;
 pub(super) use outbox::{held_by, is_due, sends, whose};
 use refs::Refs;
+pub(super) use shares::{shared_by, shares_of};
 pub(super) use uploads::{is_upload, uploaded_by};
 
 /// One breach of an invariant.
@@ -271,6 +274,7 @@ pub(super) fn run(
     states::addresses(read, &run, &mut hear)?;
     outbox::hints(read, &run, &mut hear)?;
     uploads::holds(read, &run, &mut hear)?;
+    shares::strays(read, &run, &mut hear)?;
     remains::messages(read, &run, remake.is_some(), &mut hear)?;
     report.rows = run.done().rows;
     Ok(report)
@@ -305,6 +309,7 @@ pub(super) fn account<'a>(
     checker.remains()?;
     checker.uploads()?;
     checker.objects()?;
+    checker.shares()?;
     checker.state()
 }
 
@@ -312,6 +317,7 @@ pub(super) fn account<'a>(
 pub(super) fn strays(read: &dyn Read, run: &dyn Pace, hear: &mut Hear<'_>) -> Result<(), Error> {
     outbox::hints(read, run, hear)?;
     uploads::holds(read, run, hear)?;
+    shares::strays(read, run, hear)?;
     remains::references(read, run, hear)
 }
 

@@ -1,14 +1,15 @@
 //! The directory's rows, and the end of an account.
 
 use super::Txn;
-use crate::model::{AccountId, AccountRow, Action, AddressRow, DataType, EmailId, EmailMetadata};
+use crate::model::{AccountId, AccountRow, Action, AddressRow, DataType, EmailId, EmailMetadata, Mailbox};
 use crate::store::engine::{Read, Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
 use crate::store::row::Row;
 
-/// The tables whose keys begin with the account, but for its own row and state, which go last.
-const OWNED: [Table; 30] = [
+/// The tables whose keys begin with the account, but for its own row and state, which go last. What others share with it
+/// goes out of their mailboxes later (`unshare`).
+const OWNED: [Table; 31] = [
     Table::EmailMetadata,
     Table::EmailByModseq,
     Table::EmailByThread,
@@ -39,6 +40,7 @@ const OWNED: [Table; 30] = [
     Table::Uploads,
     Table::Objects,
     Table::ObjectByModseq,
+    Table::Shared,
 ];
 
 impl Txn<'_> {
@@ -93,6 +95,13 @@ impl Txn<'_> {
                     let action = Action::decode(&key, &value)?;
                     self.wake(&action, false);
                     self.release_blob(&action);
+                }
+                Table::Mailboxes => {
+                    // One that cannot be read does not keep its account.
+                    let row = Mailbox::decode(&key, &value).unwrap_or_default();
+                    for with in row.shares.into_keys() {
+                        self.delete(Table::Shared, key::shared(with, self.account));
+                    }
                 }
                 Table::Uploads => self.forget_upload(&key)?,
                 _ => {}

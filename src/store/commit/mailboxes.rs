@@ -57,12 +57,12 @@ impl Txn<'_> {
         Ok(uid)
     }
 
-    /// Changes name, parent, role, sort order, subscription (the owner's), attributes or rights: what `change` does to the row, of which the rest is
-    /// kept as it is. Says whether anything changed.
+    /// Changes name, parent, role, sort order, subscription (the owner's), attributes, rights or shares: what `change` does
+    /// to the row, of which the rest is kept as it is. Says whether anything changed.
     ///
     /// # Errors
     /// `NotFound`; `Mailbox` as for `create_mailbox`, and where a mailbox would lie under itself, or its attributes are
-    /// too many, too long or malformed.
+    /// too many, too long or malformed, or it cannot be shared so.
     pub fn update_mailbox(&mut self, uid: MailboxUid, change: impl FnOnce(&mut Mailbox)) -> Result<bool, Error> {
         let old = self.live_mailbox(uid)?;
         let mut wish = old.clone();
@@ -75,12 +75,15 @@ impl Txn<'_> {
             rights: wish.rights,
             subscribed: wish.subscribed,
             attributes: wish.attributes,
+            shares: wish.shares,
             ..old.clone()
         };
         if new == old {
             return Ok(false);
         }
         self.prove_mailbox(Some(uid), &new)?;
+        self.prove_shares(Some(&old), &new)?;
+        self.note_shares(uid, &old.shares, &new.shares)?;
         let modseq = self.next_modseq();
         new.updated = modseq;
         new.updated_not_counts = modseq;
@@ -142,6 +145,8 @@ impl Txn<'_> {
         }
         let modseq = self.next_modseq();
         row.kept.clear();
+        let shares = std::mem::take(&mut row.shares);
+        self.note_shares(uid, &shares, &row.shares)?;
         row.updated = modseq;
         row.updated_not_counts = modseq;
         row.deleted = true;

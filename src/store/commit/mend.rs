@@ -2,7 +2,7 @@
 
 use super::Txn;
 use crate::model::{AccountId, BlobHash, DataType, EmailId, Kept, Mailbox};
-use crate::store::check::{held_by, holds, is_due, is_upload, sends, uploaded_by, whose};
+use crate::store::check::{held_by, holds, is_due, is_upload, sends, shared_by, shares_of, uploaded_by, whose};
 use crate::store::engine::{Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
@@ -113,6 +113,15 @@ impl Txn<'_> {
                     {
                         self.delete(*table, key.clone());
                         self.put(Table::BlobPurge, key::blob_purge(self.now, &blob), vec![1]);
+                        gone += 1;
+                    }
+                }
+                Table::Shared => {
+                    if let Some((owner, with)) = shared_by(key)
+                        && (owner == self.account || self.view().account(owner)?.is_none())
+                        && !(shares_of(self, owner)?.contains(&with) && self.view().account(with)?.is_some())
+                    {
+                        self.delete(*table, key.clone());
                         gone += 1;
                     }
                 }

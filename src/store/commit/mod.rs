@@ -20,6 +20,7 @@ mod outbox;
 mod purge;
 pub(in crate::store) mod rank;
 mod restore;
+mod shares;
 mod submissions;
 mod subscriptions;
 mod sweep;

@@ -122,6 +122,8 @@ tables! {
     Objects = "objects",
     /// Those with a state, by their last change.
     ObjectByModseq = "object_by_modseq",
+    /// Who shares something with whom.
+    Shared = "shared",
 }
 
 /// One row of a batch: set (`Some`) or deleted (`None`).

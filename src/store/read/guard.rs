@@ -27,6 +27,7 @@ impl Guard<'_> {
                 | Table::OutboxDue
                 | Table::OutboxBlobs
                 | Table::UploadBlobs
+                | Table::Shared
         );
         let account = key.first_chunk::<4>().map(|account| AccountId(u32::from_be_bytes(*account)));
         match account.filter(|account| !is_open && self.closed.contains(account)) {

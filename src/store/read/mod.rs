@@ -13,6 +13,7 @@ mod naming;
 mod objects;
 mod outbox;
 mod postings;
+mod shares;
 mod tokens;
 
 pub use changes::{Changes, MailboxChanges, Since};

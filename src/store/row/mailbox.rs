@@ -1,7 +1,9 @@
 //! Mailboxes, and the views that are kept of them.
 
 use super::{Bad, Reader, Row, Writer};
-use crate::model::{Counts, EmailId, Kept, Mailbox, MailboxUid, ModSeq, Role, Stage, Tally, UtcMillis, View};
+use crate::model::{
+    AccountId, Counts, EmailId, Kept, Mailbox, MailboxUid, ModSeq, Role, Stage, Tally, UtcMillis, View,
+};
 use crate::store::engine::Table;
 
 impl Row for Mailbox {
@@ -17,6 +19,10 @@ impl Row for Mailbox {
         out.list(self.attributes.iter(), |out, (name, value)| {
             out.text(name);
             out.text(value);
+        });
+        out.list(self.shares.iter(), |out, (with, rights)| {
+            out.num(with.0);
+            out.num(*rights);
         });
         let counts = &self.counts;
         for count in [counts.total_emails, counts.unread_emails, counts.total_threads, counts.unread_threads] {
@@ -41,6 +47,10 @@ impl Row for Mailbox {
             rights: u16::try_from(input.num()?).map_err(|_| Bad("unknown rights"))?,
             subscribed: input.bool()?,
             attributes: input.list(|input| Ok((input.text()?, input.text()?)))?,
+            shares: input.list(|input| {
+                let with = AccountId(input.num32()?);
+                Ok((with, u16::try_from(input.num()?).map_err(|_| Bad("unknown rights"))?))
+            })?,
             counts: Counts {
                 total_emails: input.num()?,
                 unread_emails: input.num()?,

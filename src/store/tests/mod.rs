@@ -19,6 +19,7 @@ mod life;
 mod listings;
 mod mailboxes;
 mod objects;
+mod shares;
 mod submissions;
 #[cfg(feature = "rocksdb")]
 mod torn;

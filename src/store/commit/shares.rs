@@ -1,0 +1,87 @@
+//! With whom mailboxes are shared (RFC 9670, RFC 8621 §2): the rights stand in the mailbox's row, under the owner's lock.
+//!
+//! Who asks which accounts share something with him is answered by `shared`, one row for each such pair, written by the
+//! owner's commit. It is derived: where the two differ the mailboxes are right.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Txn;
+use crate::model::{AccountId, Mailbox, MailboxUid, limits, mailbox};
+use crate::store::engine::Table;
+use crate::store::error::{Error, MailboxFault};
+use crate::store::key;
+
+impl Txn<'_> {
+    /// Whether a mailbox may be shared so. Who is there already is not asked for.
+    pub(super) fn prove_shares(&self, old: Option<&Mailbox>, row: &Mailbox) -> Result<(), Error> {
+        let faulty = |what| Err(Error::Mailbox { name: row.name.clone(), fault: MailboxFault::Share(what) });
+        if row.shares.len() > limits::SHARES {
+            return faulty("it is shared with as many as it may be");
+        }
+        for (with, rights) in &row.shares {
+            if *with == self.account || *with == AccountId::SITE {
+                return faulty("nobody shares with himself");
+            }
+            if *rights == 0 || *rights & !mailbox::ALL_RIGHTS != 0 {
+                return faulty("there is no such right");
+            }
+            let is_new = old.is_none_or(|old| !old.shares.contains_key(with));
+            if is_new && self.view().account(*with)?.is_none() {
+                return faulty("there is no such account");
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings `shared` up to date with a mailbox that is shared otherwise now; `uid` is its own.
+    pub(super) fn note_shares(
+        &mut self,
+        uid: MailboxUid,
+        old: &BTreeMap<AccountId, u16>,
+        new: &BTreeMap<AccountId, u16>,
+    ) -> Result<(), Error> {
+        let gone: BTreeSet<AccountId> = old.keys().filter(|with| !new.contains_key(with)).copied().collect();
+        let others = if gone.is_empty() { Vec::new() } else { self.view().mailboxes(self.account)? };
+        for with in gone {
+            let still = others.iter().any(|(other, row)| *other != uid && row.shares.contains_key(&with));
+            if !still {
+                self.delete(Table::Shared, key::shared(with, self.account));
+            }
+        }
+        for with in new.keys().filter(|with| !old.contains_key(with)) {
+            self.put(Table::Shared, key::shared(*with, self.account), vec![1]);
+        }
+        Ok(())
+    }
+
+    /// Shares nothing any more with these, in up to `most` mailboxes. Says whether more may be left.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn unshare(&mut self, with: &BTreeSet<AccountId>, most: usize) -> Result<bool, Error> {
+        let shared = |row: &Mailbox| row.shares.keys().any(|known| with.contains(known));
+        let mailboxes = self.view().mailboxes(self.account)?.into_iter();
+        let uids: Vec<MailboxUid> = mailboxes.filter(|(_, row)| shared(row)).map(|(uid, _)| uid).take(most).collect();
+        for uid in &uids {
+            self.update_mailbox(*uid, |row| row.shares.retain(|known, _| !with.contains(known)))?;
+        }
+        Ok(uids.len() >= most)
+    }
+
+    /// The same with accounts that are gone.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn unshare_gone(&mut self, most: usize) -> Result<bool, Error> {
+        let view = self.view();
+        let mailboxes = view.mailboxes(self.account)?;
+        let mut gone: BTreeSet<AccountId> = mailboxes.iter().flat_map(|(_, row)| row.shares.keys().copied()).collect();
+        for with in gone.clone() {
+            if view.account(with)?.is_some() {
+                gone.remove(&with);
+            }
+        }
+        drop(view);
+        if gone.is_empty() { Ok(false) } else { self.unshare(&gone, most) }
+    }
+}
