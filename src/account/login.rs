@@ -24,7 +24,7 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfc_quic
 pub use failures::{Attempt, Failures, Source, TooMany};
 
 use super::Directory;
-use crate::model::{AccountId, AccountRow, Clock, limits};
+use crate::model::{AccountId, Clock, UtcMillis, limits};
 use crate::store::Error;
 use remembered::Remembered;
 
@@ -36,6 +36,8 @@ pub struct BadPassword;
 const MOST: usize = 1024;
 /// What the hash of a token is of.
 const TOKEN_CONTEXT: &str = "restante 2026 access token";
+/// What the name of a password or a token is a hash of.
+const CREDENTIAL_CONTEXT: &str = "restante 2026 name of a credential";
 /// What a token's text begins with, so that who finds one knows what it is.
 const TOKEN_PREFIX: &str = "restante_";
 /// What a password for an unknown name is compared with.
@@ -84,6 +86,44 @@ pub fn token_hash(text: &str) -> [u8; 32] {
     blake3::derive_key(TOKEN_CONTEXT, text.as_bytes())
 }
 
+/// The name of a password that is kept so.
+fn of_password(phc: &str) -> String {
+    named("password", &blake3::derive_key(CREDENTIAL_CONTEXT, phc.as_bytes()))
+}
+
+/// The name of a token of that hash.
+fn of_token(hash: &[u8; 32]) -> String {
+    named("token", &blake3::derive_key(CREDENTIAL_CONTEXT, hash))
+}
+
+fn named(kind: &str, digest: &[u8; 32]) -> String {
+    let digest: String = digest.iter().take(16).map(|octet| format!("{octet:02x}")).collect();
+    format!("{kind} {digest}")
+}
+
+/// Somebody who logged in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Login {
+    /// To this account.
+    pub account: AccountId,
+    /// By which of its passwords or tokens: a name of it, of which nothing secret can be told.
+    pub credential: String,
+}
+
+impl Directory {
+    /// Whether an account has a password or token of that name now.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub fn holds(&self, account: AccountId, credential: &str, now: UtcMillis) -> Result<bool, Error> {
+        let Some((_, row)) = self.find(&account.to_string())? else { return Ok(false) };
+        let valid = row.tokens.iter().filter(|token| token.expires.is_none_or(|expires| now < expires));
+        let mut names = row.passwords.iter().map(|(_, phc)| of_password(phc));
+        Ok(names.any(|name| name == credential)
+            || valid.map(|token| of_token(&token.hash)).any(|name| name == credential))
+    }
+}
+
 /// The logins of a site. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Logins(Arc<Inner>);
@@ -110,19 +150,18 @@ impl Logins {
     ///
     /// # Errors
     /// Those of reading the directory.
-    pub fn remembered(&self, name: &str, password: &str) -> Result<Option<AccountId>, Error> {
+    pub fn remembered(&self, name: &str, password: &str) -> Result<Option<Login>, Error> {
         let now = self.0.clock.now();
-        let known = |(_, row): &(AccountId, AccountRow)| {
-            row.passwords.iter().any(|(_, phc)| self.0.remembered.knows(phc, password, now))
-        };
-        Ok(self.0.directory.find(name)?.filter(known).map(|(id, _)| id))
+        let Some((account, row)) = self.0.directory.find(name)? else { return Ok(None) };
+        let known = row.passwords.iter().find(|(_, phc)| self.0.remembered.knows(phc, password, now));
+        Ok(known.map(|(_, phc)| Login { account, credential: of_password(phc) }))
     }
 
     /// The account of a name (or one of its addresses) that has this password. Takes long: for a thread that may wait.
     ///
     /// # Errors
     /// Those of reading the directory.
-    pub fn verify(&self, name: &str, password: &str) -> Result<Option<AccountId>, Error> {
+    pub fn verify(&self, name: &str, password: &str) -> Result<Option<Login>, Error> {
         let (account, passwords) = match self.0.directory.find(name)? {
             Some((id, row)) if !row.passwords.is_empty() => (Some(id), row.passwords),
             // An account without passwords is as good as none.
@@ -132,15 +171,24 @@ impl Logins {
         let found = passwords.iter().take(limits::PASSWORDS).find(fits);
         let Some((id, (_, phc))) = account.zip(found) else { return Ok(None) };
         self.0.remembered.put(phc, password, self.0.clock.now());
-        Ok(Some(id))
+        Ok(Some(Login { account: id, credential: of_password(phc) }))
     }
 
     /// The account that a token of this text logs in to, unless its time is over.
     ///
     /// # Errors
     /// Those of reading the directory.
-    pub fn of_token(&self, text: &str) -> Result<Option<AccountId>, Error> {
-        self.0.directory.of_token(&token_hash(text), self.0.clock.now())
+    pub fn of_token(&self, text: &str) -> Result<Option<Login>, Error> {
+        let hash = token_hash(text);
+        let found = self.0.directory.of_token(&hash, self.0.clock.now())?;
+        Ok(found.map(|account| Login { account, credential: of_token(&hash) }))
+    }
+
+    /// Whether somebody who is connected may still be: what he logged in with is neither changed nor taken away, and its
+    /// time is not over.
+    #[must_use]
+    pub fn holds(&self, account: AccountId, credential: &str) -> bool {
+        self.0.directory.holds(account, credential, self.0.clock.now()).unwrap_or(false)
     }
 
     /// Lets somebody try a password: of the account of that name, from that source. It counts as a failure until it is

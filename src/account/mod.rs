@@ -17,7 +17,8 @@ use parking_lot::RwLock;
 pub use acquaintance::Remembered;
 pub use local::NewAccount;
 pub use login::{
-    Attempt, BadPassword, Failures, Logins, Source, TooMany, hash_password, new_token, token_hash, verify_password,
+    Attempt, BadPassword, Failures, Login, Logins, Source, TooMany, hash_password, new_token, token_hash,
+    verify_password,
 };
 
 use crate::model::{AccountId, AccountRow, Address, AddressRow, Identity, Live, UtcMillis};

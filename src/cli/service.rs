@@ -18,8 +18,8 @@ use crate::net::ceiling::Ceiling;
 use crate::net::http::{self, ControlSettings, HttpSettings};
 use crate::net::listen::{Bound, Listen};
 use crate::net::lmtp::{self as driver, LmtpSettings};
-use crate::net::reports;
 use crate::net::stop::{Switch, switch};
+use crate::net::{push, reports};
 use crate::queue::{self, Bell, Queue};
 use crate::store::{self, Store};
 use crate::upkeep::{self, Upkeep};
@@ -155,8 +155,17 @@ impl Service {
             upkeep: Live::new(config.upkeep_settings()),
         };
         let deliver = Arc::new(Deliver::new(store.clone(), directory.clone(), rooms.deliver.clone()));
+        let (switch, stop) = switch();
         let way_in = http::taken(Arc::clone(&deliver), rooms.lmtp.clone());
-        let backend = http::Backend::new(store.clone(), directory, way_in, rooms.control.clone(), rooms.http.clone());
+        let pusher = push::run(store.clone(), directory.clone(), rooms.http.clone(), stop.clone());
+        let backend = http::Backend::new(
+            store.clone(),
+            directory,
+            way_in,
+            rooms.control.clone(),
+            rooms.http.clone(),
+            stop.clone(),
+        );
         let mut backend = backend.map_err(|error| ServiceError::Setting(error.to_string()))?;
         backend.relay = queue.trouble();
         let backend = Arc::new(backend);
@@ -191,7 +200,6 @@ impl Service {
             public.extend(Bound::bind(&place, 0o666).await.map_err(failed)?);
         }
         let jobs = backend.jobs.clone();
-        let (switch, stop) = switch();
         let mut tasks: Vec<JoinHandle<()>> = bound
             .into_iter()
             .map(|listener| {
@@ -204,6 +212,7 @@ impl Service {
         tasks.extend(
             metrics.into_iter().map(|place| tokio::spawn(http::serve_metrics(place, store.clone(), stop.clone()))),
         );
+        tasks.push(tokio::spawn(pusher));
         tasks.push(tokio::spawn(reports::run(store.clone(), Arc::clone(&deliver), stop.clone())));
         tasks.extend(public.into_iter().map(|place| {
             let (backend, ceiling) = (Arc::clone(&backend), rooms.http_ceiling.clone());

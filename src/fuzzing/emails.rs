@@ -171,7 +171,7 @@ fn bed() -> &'static (Context, AccountId, String) {
             deliver: Arc::new(|_, _, _| Vec::new()),
             jobs: Jobs::default(),
             relay: Live::default(),
-            caller: Caller { user: Some("root".into()), account: None, admin: true },
+            caller: Caller { user: Some("root".into()), admin: true, ..Caller::default() },
         };
         (context, account, inbox.to_string())
     })

@@ -158,6 +158,6 @@ fn service() -> Context {
         }),
         jobs: Jobs::default(),
         relay: Live::default(),
-        caller: Caller { account: Some(account), user: None, admin: false },
+        caller: Caller { account: Some(account), ..Caller::default() },
     }
 }

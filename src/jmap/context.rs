@@ -22,6 +22,8 @@ pub struct Caller {
     pub user: Option<String>,
     /// The account that logged in, with its password or a token. It is no administrator.
     pub account: Option<AccountId>,
+    /// The name of that password or token (`account::Login`): push subscriptions belong to it (RFC 8620 §7.2).
+    pub credential: Option<String>,
     /// Whether he may manage everything.
     pub admin: bool,
 }

@@ -4,13 +4,14 @@ use serde_json::{Map, Value};
 
 use super::context::{Args, Context};
 use super::standard::Created;
-use super::{admin, blob, email, identity, mailbox, quota, submission, thread, vacation};
+use super::{admin, blob, email, identity, mailbox, quota, submission, subscription, thread, vacation};
 use crate::wire::jmap::{
-    ADMIN, BLOB, CORE, Invocation, MAIL, MethodError, QUOTA, Request, Response, SUBMISSION, VACATION, reference,
+    ADMIN, BLOB, CORE, Invocation, MAIL, MethodError, QUOTA, Request, Response, SUBMISSION, VACATION, WEBSOCKET,
+    reference,
 };
 
 /// The capabilities that are known here.
-pub const CAPABILITIES: &[&str] = &[CORE, MAIL, SUBMISSION, VACATION, QUOTA, BLOB, ADMIN];
+pub const CAPABILITIES: &[&str] = &[CORE, MAIL, SUBMISSION, VACATION, QUOTA, BLOB, WEBSOCKET, ADMIN];
 
 pub(super) type Method = fn(&Context, &Args<'_>) -> Result<Value, MethodError>;
 
@@ -35,6 +36,8 @@ enum Kind {
 /// Every method with its capability, but for the vendor's (`admin`).
 const METHODS: &[(&str, &str, Kind)] = &[
     ("Core/echo", CORE, Kind::Alone(echo)),
+    ("PushSubscription/get", CORE, Kind::Alone(subscription::get)),
+    ("PushSubscription/set", CORE, Kind::Alone(subscription::set)),
     ("Blob/copy", CORE, Kind::Alone(blob::copy)),
     ("Blob/upload", BLOB, Kind::Alone(blob::upload)),
     ("Blob/get", BLOB, Kind::Alone(blob::get)),

@@ -11,10 +11,12 @@ pub mod email;
 mod identity;
 mod jobs;
 mod mailbox;
+mod push;
 mod quota;
 mod session;
 mod standard;
 mod submission;
+mod subscription;
 mod thread;
 mod vacation;
 
@@ -22,6 +24,7 @@ pub use blob::{Blob, Reader};
 pub use context::{Caller, Context, Taken};
 pub use dispatch::{CAPABILITIES, run};
 pub use jobs::{Jobs, Pace};
+pub use push::Known;
 pub use session::{Reached, session};
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use super::context::{Context, fail};
 use super::dispatch::CAPABILITIES;
 use crate::model::{AccountId, AccountRow, limits};
 use crate::query::Collation;
-use crate::wire::jmap::session::{Capability, Session, SessionAccount};
-use crate::wire::jmap::{BLOB, CORE, MAIL, MethodError, SUBMISSION};
+use crate::wire::jmap::session::{Capability, Session, SessionAccount, path};
+use crate::wire::jmap::{BLOB, CORE, MAIL, MethodError, SUBMISSION, WEBSOCKET};
 
 /// How the service is reached, and what it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Reached<'a> {
 /// # Errors
 /// Those of reading.
 pub fn session(context: &Context, reached: Reached<'_>) -> Result<Session, MethodError> {
-    let accounts = accounts(context)?;
+    let accounts = context.accounts()?;
     let username = match (&context.caller.account, &context.caller.user) {
         (Some(_), _) => accounts.first().map(|(_, row)| row.name.clone()).unwrap_or_default(),
         (None, user) => user.clone().unwrap_or_default(),
@@ -47,17 +47,21 @@ pub fn session(context: &Context, reached: Reached<'_>) -> Result<Session, Metho
     })
 }
 
-/// The accounts that are the caller's own.
-fn accounts(context: &Context) -> Result<Vec<(AccountId, AccountRow)>, MethodError> {
-    let caller = &context.caller;
-    let found = match (&caller.account, &caller.user) {
-        (Some(id), _) => context.directory.find(&id.to_string()).map(|found| found.into_iter().collect()),
-        (None, Some(user)) => context.directory.of_unix_user(user),
-        (None, None) => Ok(Vec::new()),
-    };
-    let mut found: Vec<_> = found.map_err(|error| fail(&error))?;
-    found.sort_by_key(|(id, _)| *id);
-    Ok(found)
+impl Context {
+    /// The accounts that are the caller's own.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn accounts(&self) -> Result<Vec<(AccountId, AccountRow)>, MethodError> {
+        let found = match (&self.caller.account, &self.caller.user) {
+            (Some(id), _) => self.directory.find(&id.to_string()).map(|found| found.into_iter().collect()),
+            (None, Some(user)) => self.directory.of_unix_user(user),
+            (None, None) => Ok(Vec::new()),
+        };
+        let mut found: Vec<_> = found.map_err(|error| fail(&error))?;
+        found.sort_by_key(|(id, _)| *id);
+        Ok(found)
+    }
 }
 
 /// What is said of a capability for all accounts together.
@@ -73,6 +77,11 @@ fn of_server(name: &'static str, reached: Reached<'_>) -> Capability {
             "maxObjectsInSet": limits::OBJECTS_IN_SET,
             "collationAlgorithms": Collation::ALL.map(Collation::name),
         }),
+        WEBSOCKET => {
+            let base =
+                reached.base.strip_prefix("http").map_or_else(|| reached.base.into(), |rest| format!("ws{rest}"));
+            json!({"url": format!("{base}{}", path::SOCKET), "supportsPush": true})
+        }
         _ => json!({}),
     };
     (name, value)
@@ -94,7 +103,7 @@ const SORT_OPTIONS: [&str; 9] = [
 /// What is said of a capability for one account; none for what is not of accounts.
 fn of_account(name: &'static str) -> Option<Capability> {
     let value: Value = match name {
-        CORE => return None,
+        CORE | WEBSOCKET => return None,
         MAIL => json!({
             "maxMailboxesPerEmail": null,
             "maxMailboxDepth": limits::MAILBOX_DEPTH,

@@ -32,7 +32,7 @@ pub(super) fn context() -> Context {
         }),
         jobs: Jobs::default(),
         relay: crate::model::Live::default(),
-        caller: Caller { user: Some("root".into()), account: None, admin: true },
+        caller: Caller { user: Some("root".into()), admin: true, ..Caller::default() },
     }
 }
 

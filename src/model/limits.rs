@@ -110,6 +110,10 @@ pub const CONCURRENT_REQUESTS: usize = 8;
 pub const UPLOAD_OCTETS: u64 = 50 * 1024 * 1024;
 /// Uploads of an account at once (maxConcurrentUpload).
 pub const CONCURRENT_UPLOADS: usize = 4;
+/// Downloads of an account at once.
+pub const CONCURRENT_DOWNLOADS: usize = 16;
+/// Event streams and connections by WebSocket of an account at once.
+pub const STREAMS: usize = 100;
 /// HTTP connections at once: idle ones and event streams count.
 pub const HTTP_CONNECTIONS: usize = 2000;
 /// Method calls of a JMAP request (maxCallsInRequest).

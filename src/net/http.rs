@@ -3,32 +3,42 @@
 //! - `control` and `public` are the two doors; each says of a request [`Who`](who::Who) asks. Behind them are the same
 //!   `routes`.
 //! - `auth` and `origin` see to logins and to where a client is; `cors` lets the scripts of named web pages in.
-//! - `session`, `api` answer RFC 8620 §2 and §3; `transfer` takes in and gives out messages for the command line.
+//! - `session`, `api`, `upload`, `download`, `events` answer RFC 8620 §2, §3, §6.1, §6.2 and §7.3, `socket` RFC 8887; `hub`
+//!   wakes who waits for changes.
+//! - `transfer` takes in and gives out messages for the command line.
 //!
 //! What must hold: a request is answered within bounds of time and octets that were set before it was read; what it is
 //! refused with is problem details (RFC 7807). What methods do is `jmap`'s business.
 
 mod api;
 mod auth;
+mod compress;
 mod control;
 mod cors;
+mod download;
+mod events;
+mod hub;
 mod origin;
 mod patience;
+mod pieces;
 mod problem;
 mod public;
 mod session;
+mod socket;
 mod taken;
 mod tally;
 mod transfer;
+mod upload;
 mod who;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
@@ -43,11 +53,14 @@ pub use crate::wire::http::Network;
 use crate::account::{Directory, Logins};
 use crate::jmap::{Caller, Context, Jobs, Taken};
 use crate::model::{Live, RelayTrouble, limits};
+use crate::net::stop::Stop;
 use crate::store::{Error, Store};
 use crate::vacation;
 use crate::wire::jmap::json;
 use crate::wire::jmap::session::path;
+use hub::Hub;
 use tally::Tally;
+use who::Who;
 
 /// What a site sets, for both doors.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,6 +102,13 @@ pub struct Backend {
     out_flight: Rooms,
     /// Requests under way, by who asks.
     requests: Tally,
+    uploads: Tally,
+    downloads: Tally,
+    /// Event streams and connections by WebSocket.
+    streams: Tally,
+    /// Who waits for changes.
+    hub: Hub,
+    stop: Stop,
 }
 
 /// Octets that may be held at once, in KiB.
@@ -126,8 +146,10 @@ impl Backend {
         deliver: Arc<Taken>,
         settings: Live<ControlSettings>,
         http: Live<HttpSettings>,
+        stop: Stop,
     ) -> Result<Self, Error> {
         let logins = Logins::new(directory.clone(), Arc::clone(store.clock()))?;
+        let hub = Hub::of(&store);
         Ok(Self {
             store,
             directory,
@@ -141,7 +163,20 @@ impl Backend {
             in_flight: Rooms::new(IN_FLIGHT_KIB),
             out_flight: Rooms::new(OUT_FLIGHT_KIB),
             requests: Tally::new(limits::CONCURRENT_REQUESTS),
+            uploads: Tally::new(limits::CONCURRENT_UPLOADS),
+            downloads: Tally::new(limits::CONCURRENT_DOWNLOADS),
+            streams: Tally::new(limits::STREAMS),
+            hub,
+            stop,
         })
+    }
+
+    /// Whether who is connected may still be: what he logged in with holds.
+    fn may_stay(&self, who: &Who) -> bool {
+        match (&who.caller.account, &who.caller.credential) {
+            (Some(account), Some(credential)) => self.logins.holds(*account, credential),
+            _ => true,
+        }
     }
 
     /// What a request of this caller is answered by.
@@ -171,6 +206,10 @@ fn routes() -> Router<Arc<Backend>> {
         .route(path::WELL_KNOWN, get(session::get))
         .route(path::SESSION, get(session::get))
         .route(path::API, post(api::request))
+        .route(path::UPLOAD, post(upload::take).layer(DefaultBodyLimit::disable()))
+        .route(path::DOWNLOAD, get(download::give))
+        .route(path::EVENTS, get(events::open))
+        .route(path::SOCKET, any(socket::open))
 }
 
 fn answer(status: StatusCode, kind: &'static str, value: &Value) -> Response {

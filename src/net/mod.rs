@@ -7,5 +7,6 @@ pub mod ceiling;
 pub mod http;
 pub mod listen;
 pub mod lmtp;
+pub mod push;
 pub mod reports;
 pub mod stop;

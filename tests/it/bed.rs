@@ -20,6 +20,8 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_restante");
 
 pub(crate) struct Bed {
     pub(crate) dir: PathBuf,
+    /// Beside what the program has of ours.
+    pub(crate) env: Vec<(&'static str, String)>,
     child: Option<Child>,
     finished: bool,
 }
@@ -37,7 +39,7 @@ impl Bed {
         let dir = tempfile::Builder::new().prefix("restante-").tempdir().unwrap().keep();
         // Postfix, which is not root, must reach the socket in it.
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
-        let bed = Self { dir, child: None, finished: false };
+        let bed = Self { dir, env: Vec::new(), child: None, finished: false };
         bed.configure(more);
         bed
     }
@@ -70,6 +72,7 @@ impl Bed {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command.arg("--config").arg(self.config()).args(arguments).env_remove("NOTIFY_SOCKET").env("TZ", "UTC");
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command
     }
 
@@ -96,6 +99,11 @@ impl Bed {
             assert!(Instant::now() < until, "the service does not come up:\n{}", tail(&self.log()));
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// The process that serves.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
     }
 
     /// `kill -9`.

@@ -232,6 +232,24 @@ fn requests_that_are_none_are_refused_with_problem_details() {
 }
 
 #[test]
+fn long_answers_are_compressed_for_who_takes_that() {
+    let bed = bed("");
+    let ann = basic("ann@example.org", "s3cret");
+    let ask = |coding: &str| {
+        let fields = [("Authorization", ann.as_str()), ("Accept-Encoding", coding)];
+        exchange(connect(&bed), "GET", "/jmap/session", &fields, b"")
+    };
+    let plain = ask("identity");
+    assert!(plain.field("content-encoding").is_none() && plain.json()["username"] == "ann@example.org");
+    for (coding, magic) in [("gzip", &[0x1f, 0x8b][..]), ("br", &[])] {
+        let answer = ask(coding);
+        assert_eq!(answer.field("content-encoding").as_deref(), Some(coding));
+        assert!(answer.body.len() < plain.body.len() && answer.body.starts_with(magic), "{coding}");
+    }
+    bed.finish();
+}
+
+#[test]
 fn scripts_of_named_pages_may_ask() {
     let bed = bed("http.origins = [\"https://webmail.example.org\"]\n");
     let ann = basic("ann@example.org", "s3cret");

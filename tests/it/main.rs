@@ -19,6 +19,7 @@
 mod backup;
 #[cfg_attr(not(feature = "rocksdb"), allow(dead_code, reason = "the crash test wants RocksDB"))]
 mod bed;
+mod blobs;
 mod check;
 mod cli;
 mod corpus;
@@ -38,6 +39,7 @@ mod mta;
 mod owner;
 mod postfix;
 mod proof;
+mod push;
 mod query;
 mod queue;
 mod reload;
@@ -47,6 +49,7 @@ mod sink;
 mod starttls;
 mod systemd;
 mod vacation;
+mod webpush;
 
 use std::path::{Path, PathBuf};
 

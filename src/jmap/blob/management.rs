@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::copy::{OCTETS, not_found};
 use crate::jmap::context::{Args, Context, fail};
 use crate::jmap::standard::refused;
-use crate::model::{AccountId, BlobBase, BlobId, EmailId, limits};
+use crate::model::{AccountId, BlobBase, BlobId, EmailId, UtcMillis, limits};
 use crate::store::Error;
 use crate::wire::http::media_type;
 use crate::wire::jmap::{MethodError, SetError};
@@ -297,10 +297,10 @@ fn holders(context: &Context, account: AccountId, id: &BlobId) -> Result<Holders
     let view = context.store.view();
     let emails: Vec<EmailId> = match id.base {
         BlobBase::Email(email) => vec![email],
-        BlobBase::Upload(hash) => view.emails_of(account, &hash, EMAILS)?,
+        BlobBase::Upload(hash) => view.emails_of_blob(account, &hash, UtcMillis(0), UtcMillis(i64::MAX))?,
     };
     let mut holders = Holders::default();
-    for id in emails {
+    for id in emails.into_iter().take(EMAILS) {
         if let Some(email) = view.email(account, id)? {
             holders.emails.insert(id.to_string());
             holders.threads.insert(email.thread.to_string());

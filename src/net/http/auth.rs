@@ -17,8 +17,8 @@ use super::Backend;
 use super::origin::{Connection, Origin, origin};
 use super::problem::Problem;
 use super::who::Who;
+use crate::account::Login;
 use crate::jmap::Caller;
-use crate::model::AccountId;
 use crate::wire::http::{Credentials, credentials};
 
 /// The longest wait for a turn at hashing.
@@ -56,8 +56,9 @@ pub(super) async fn known(State(backend): State<Arc<Backend>>, mut request: Requ
         _ => None,
     };
     match log_in(&backend, &origin, shown).await {
-        Ok(account) => {
-            let caller = Caller { account: Some(account), ..Caller::default() };
+        Ok(login) => {
+            let (account, credential) = (Some(login.account), Some(login.credential));
+            let caller = Caller { account, credential, ..Caller::default() };
             request.extensions_mut().insert(Who { caller, base: origin.base.into() });
             next.run(request).await
         }
@@ -75,7 +76,7 @@ pub(super) async fn known(State(backend): State<Arc<Backend>>, mut request: Requ
     }
 }
 
-async fn log_in(backend: &Arc<Backend>, origin: &Origin, shown: Option<Credentials>) -> Result<AccountId, Refused> {
+async fn log_in(backend: &Arc<Backend>, origin: &Origin, shown: Option<Credentials>) -> Result<Login, Refused> {
     let logins = backend.logins.clone();
     let too_many = |wait: crate::account::TooMany| {
         tracing::warn!(from = ?origin.address, "too many logins that failed");
@@ -84,7 +85,7 @@ async fn log_in(backend: &Arc<Backend>, origin: &Origin, shown: Option<Credentia
     match shown {
         None => Err(Refused::Unknown { token: false }),
         Some(Credentials::Bearer(token)) => match logins.of_token(&token)? {
-            Some(account) => Ok(account),
+            Some(login) => Ok(login),
             None => {
                 drop(logins.attempt(origin.source, "").map_err(too_many)?);
                 tracing::info!(from = ?origin.address, "a token that is none");
@@ -92,8 +93,8 @@ async fn log_in(backend: &Arc<Backend>, origin: &Origin, shown: Option<Credentia
             }
         },
         Some(Credentials::Basic { name, password }) => {
-            if let Some(account) = logins.remembered(&name, &password)? {
-                return Ok(account);
+            if let Some(login) = logins.remembered(&name, &password)? {
+                return Ok(login);
             }
             let attempt = logins.attempt(origin.source, &name).map_err(too_many)?;
             let turn = timeout(TURN, backend.hashing.acquire()).await;
@@ -102,9 +103,9 @@ async fn log_in(backend: &Arc<Backend>, origin: &Origin, shown: Option<Credentia
             let verified = tokio::task::spawn_blocking(move || hashing.verify(&name, &password)).await;
             let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "a login failed");
             match verified.map_err(failed)?? {
-                Some(account) => {
+                Some(login) => {
                     attempt.succeeded();
-                    Ok(account)
+                    Ok(login)
                 }
                 None => {
                     tracing::info!(from = ?origin.address, "a login that failed");

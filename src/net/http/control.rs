@@ -120,7 +120,7 @@ fn caller(peer: Peer, administrators: &[String]) -> Caller {
         Some(group) => groups.as_deref().is_some_and(|groups| is_member(groups, group, user.as_deref(), gid)),
         None => user.as_ref() == Some(name),
     });
-    Caller { admin: uid == 0 || uid == own || named, user, account: None }
+    Caller { admin: uid == 0 || uid == own || named, user, ..Caller::default() }
 }
 
 /// Whether a user is in a Unix group, by the lines of `/etc/group`, or his process has it as its own.

@@ -35,6 +35,18 @@ impl Problem {
         Self { status: StatusCode::TOO_MANY_REQUESTS, body, retry_after: Some(Duration::from_secs(1)) }
     }
 
+    /// A limit of RFC 8620 §2 that what was sent is beyond, whenever it is sent.
+    pub(super) fn too_large(which: &'static str) -> Self {
+        let mut body = RequestError::Limit(which).problem();
+        body["status"] = StatusCode::PAYLOAD_TOO_LARGE.as_u16().into();
+        Self { status: StatusCode::PAYLOAD_TOO_LARGE, body, retry_after: None }
+    }
+
+    /// The problem details.
+    pub(super) fn body(&self) -> &Value {
+        &self.body
+    }
+
     /// The same with a wait before the next try.
     pub(super) fn after(self, wait: Duration) -> Self {
         Self { retry_after: Some(wait), ..self }

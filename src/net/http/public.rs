@@ -20,7 +20,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::origin::{Connection, Proxies};
 use super::patience::Patient;
-use super::{Backend, auth, cors, routes};
+use super::{Backend, auth, compress, cors, routes};
 use crate::model::limits;
 use crate::net::ceiling::Ceiling;
 use crate::net::listen::{Bound, Peer, Stream};
@@ -86,6 +86,7 @@ pub async fn serve_public(listener: Bound, backend: Arc<Backend>, ceiling: Ceili
     let router = routes()
         .route_layer(from_fn_with_state(Arc::clone(&backend), auth::known))
         .layer(from_fn_with_state(Arc::clone(&backend), cors::guard))
+        .layer(compress::layer())
         .with_state(Arc::clone(&backend));
     loop {
         let accepted = tokio::select! {

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use super::View;
 use crate::model::{AccountId, BlobHash, EmailId};
-use crate::store::engine::{Read, Table, after};
+use crate::store::engine::{Read, Table};
 use crate::store::error::{Error, hex};
-use crate::store::key::{self, Parts};
+use crate::store::key;
 use crate::store::row::{Blob, FRAME, Octets, Upload, decode_frame};
 
 impl View<'_> {
@@ -58,25 +58,6 @@ impl View<'_> {
         let mut octets = Vec::new();
         let found = self.upload(account, user, hash)?.is_some() && append(&*self.read, hash, range, &mut octets)?;
         Ok(found.then_some(octets))
-    }
-}
-
-impl View<'_> {
-    /// The live emails of an account whose message, as received, has this hash: the first `most`, newest first.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn emails_of(&self, account: AccountId, hash: &BlobHash, most: usize) -> Result<Vec<EmailId>, Error> {
-        let (from, to) = (key::blob_ref(hash, account, EmailId(0)), key::blob_ref(hash, account, EmailId(u64::MAX)));
-        let mut found = Vec::new();
-        self.keys(Table::BlobRefs, &from, &after(&to), |key, _| {
-            let id = EmailId(Parts::of(Table::BlobRefs, key).u64()?);
-            if self.email(account, id)?.is_some() {
-                found.push(id);
-            }
-            Ok(found.len() < most)
-        })?;
-        Ok(found)
     }
 }
 

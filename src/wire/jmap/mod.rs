@@ -6,6 +6,7 @@ pub mod patch;
 pub mod reference;
 pub mod request;
 pub mod session;
+pub mod socket;
 
 pub use error::{MethodError, RequestError, SetError};
 pub use patch::Patch;
@@ -26,6 +27,8 @@ pub const VACATION: &str = "urn:ietf:params:jmap:vacationresponse";
 pub const QUOTA: &str = "urn:ietf:params:jmap:quota";
 /// Blob management (RFC 9404).
 pub const BLOB: &str = "urn:ietf:params:jmap:blob";
+/// The WebSocket (RFC 8887).
+pub const WEBSOCKET: &str = "urn:ietf:params:jmap:websocket";
 /// What the command line and administrators use: accounts, queue, decisions, store.
 pub const ADMIN: &str = "urn:restante:jmap:admin";
 

@@ -62,6 +62,14 @@ pub fn parse(body: &[u8], known: &[&str]) -> Result<Request, RequestError> {
         Unread::NoJson(what) => RequestError::NotJson(what),
         Unread::Deep | Unread::Many => RequestError::NotRequest(error.to_string()),
     })?;
+    of_value(whole, known)
+}
+
+/// The same of what is JSON already.
+///
+/// # Errors
+/// As `parse`.
+pub fn of_value(whole: Value, known: &[&str]) -> Result<Request, RequestError> {
     let bad = |what: &str| RequestError::NotRequest(what.into());
     let Value::Object(mut whole) = whole else { return Err(bad("a request is an object")) };
     let using = match whole.remove("using") {

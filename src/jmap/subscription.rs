@@ -1,0 +1,342 @@
+//! `PushSubscription` (RFC 8620 §7.2): where a client wants to hear of changes. It is no account's and has no state: it is the
+//! user's, and of the very password or token that he made it with; it is gone when that is.
+//!
+//! Nothing but a code is sent to a URL before the client gave that code back: so nobody can have others flooded.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{URL_SAFE, URL_SAFE_NO_PAD};
+use serde_json::{Map, Value, json};
+
+use super::context::{Args, Context, fail};
+use super::standard::{Get, refused};
+use crate::model::{AccountId, ObjectId, PushKeys, PushSubscription, UtcMillis, limits};
+use crate::store::{Error, Txn};
+use crate::wire::jmap::{MethodError, Patch, SetError};
+
+/// What /get gives; `url` and `keys` are never given back (RFC 8620 §7.2.1).
+const PROPERTIES: [&str; 5] = ["id", "deviceClientId", "verificationCode", "expires", "types"];
+/// The longest that a subscription lives without being renewed (§7.2: at least 48 hours).
+const LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Octets of a URL, of an id of a device, and types that are named.
+const URL: usize = 2048;
+const DEVICE: usize = 255;
+const TYPES: usize = 64;
+
+/// Whose subscriptions they are: the account that logged in, or the first that is mapped to who asks; and by what.
+fn mine(context: &Context) -> Result<(AccountId, Option<String>), MethodError> {
+    let own = context.accounts()?.into_iter().next();
+    let (account, _) = own.ok_or_else(|| MethodError::Forbidden("subscriptions belong to an account".into()))?;
+    Ok((account, context.caller.credential.clone()))
+}
+
+/// PushSubscription/get (§7.2.1).
+pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let (account, credential) = mine(context)?;
+    let get = Get::read(arguments)?;
+    if get.properties.iter().flatten().any(|name| ["url", "keys"].contains(&name.as_str())) {
+        return Err(MethodError::Forbidden("url and keys are not given back".into()));
+    }
+    let get = Get::of(arguments, &PROPERTIES)?;
+    let all = context.store.view().objects::<PushSubscription>(account).map_err(|error| fail(&error))?;
+    let now = context.store.clock().now();
+    let all: Vec<_> = all.into_iter().filter(|(_, one)| one.credential == credential && now < one.expires).collect();
+    let ids = || all.iter().map(|(id, _)| id.to_string()).collect();
+    let answer = get.answer(account, "", ids, |id| {
+        Ok(all.iter().find(|(known, _)| known.to_string() == id).map(|(id, one)| object(*id, one)))
+    })?;
+    // It is neither an account's nor has it a state.
+    Ok(json!({"list": answer["list"], "notFound": answer["notFound"]}))
+}
+
+fn object(id: ObjectId, one: &PushSubscription) -> Map<String, Value> {
+    let code = one.is_verified.then_some(&one.code);
+    let whole = json!({
+        "id": id.to_string(), "deviceClientId": one.device_client_id, "verificationCode": code,
+        "expires": one.expires.rfc3339(), "types": one.types,
+    });
+    whole.as_object().cloned().unwrap_or_default()
+}
+
+/// PushSubscription/set (§7.2.2).
+pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let (account, credential) = mine(context)?;
+    let (create, update) = (arguments.objects("create")?, arguments.objects("update")?);
+    let destroy = arguments.texts("destroy")?;
+    if create.len() + update.len() + destroy.len() > limits::OBJECTS_IN_SET {
+        return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
+    }
+    let resolve = |id: &str| arguments.created().resolve(id).and_then(|id| id.parse::<ObjectId>().ok());
+    let now = context.store.clock().now();
+    let codes: Result<Vec<String>, MethodError> = create.iter().map(|_| code().map_err(|error| fail(&error))).collect();
+    let codes = codes?;
+    let committed = context.store.commit(account, |txn| {
+        let [mut created, mut updated, mut not_created, mut not_updated, mut not_destroyed] =
+            std::array::from_fn(|_| Map::new());
+        let mut destroyed = Vec::new();
+        for ((name, properties), code) in create.iter().zip(&codes) {
+            let made = made(properties, now).map(|one| PushSubscription {
+                code: code.clone(),
+                credential: credential.clone(),
+                ..one
+            });
+            match made.map(|one| (txn.create_object(&one), one)) {
+                Ok((Ok(id), one)) => {
+                    let set = json!({"id": id.to_string(), "keys": null, "expires": one.expires.rfc3339()});
+                    let mut set = set.as_object().cloned().unwrap_or_default();
+                    // What the client said itself it knows.
+                    if one.keys.is_some() {
+                        set.remove("keys");
+                    }
+                    created.insert(name.clone(), set.into());
+                }
+                Ok((Err(error), _)) => drop(not_created.insert(name.clone(), refused(error)?.object())),
+                Err(error) => drop(not_created.insert(name.clone(), error.object())),
+            }
+        }
+        for (name, patch) in &update {
+            match changed(txn, account, resolve(name), credential.as_ref(), &Value::Object(patch.clone()), now)? {
+                Ok(also) => drop(updated.insert(name.clone(), also)),
+                Err(error) => drop(not_updated.insert(name.clone(), error.object())),
+            }
+        }
+        for name in &destroy {
+            match found(txn, account, resolve(name), credential.as_ref(), now)? {
+                Some((id, _)) => {
+                    txn.destroy_object::<PushSubscription>(id)?;
+                    destroyed.push(Value::from(name.clone()));
+                }
+                None => drop(not_destroyed.insert(name.clone(), SetError::NotFound.object())),
+            }
+        }
+        Ok((created, updated, destroyed, not_created, not_updated, not_destroyed))
+    });
+    let (done, ticket) = committed.map_err(|error| fail(&error))?;
+    ticket.wait_blocking().map_err(|error| fail(&error))?;
+    let (created, updated, destroyed, not_created, not_updated, not_destroyed) = done;
+    for (name, made) in &created {
+        if let Some(id) = made.get("id").and_then(Value::as_str) {
+            arguments.created().note(name, id);
+        }
+    }
+    let map = |map: Map<String, Value>| if map.is_empty() { Value::Null } else { Value::Object(map) };
+    Ok(json!({
+        "created": map(created), "updated": map(updated),
+        "destroyed": if destroyed.is_empty() { Value::Null } else { destroyed.into() },
+        "notCreated": map(not_created), "notUpdated": map(not_updated), "notDestroyed": map(not_destroyed),
+    }))
+}
+
+/// What nobody can guess.
+fn code() -> Result<String, Error> {
+    let mut random = [0; 24];
+    getrandom::fill(&mut random).map_err(|error| Error::Io(format!("no randomness for a code: {error}")))?;
+    Ok(URL_SAFE_NO_PAD.encode(random))
+}
+
+/// A subscription that is this caller's.
+fn found(
+    txn: &Txn<'_>,
+    account: AccountId,
+    id: Option<ObjectId>,
+    credential: Option<&String>,
+    now: UtcMillis,
+) -> Result<Option<(ObjectId, PushSubscription)>, Error> {
+    let Some(id) = id else { return Ok(None) };
+    let one = txn.view().object::<PushSubscription>(account, id)?;
+    Ok(one.filter(|one| one.credential.as_ref() == credential && now < one.expires).map(|one| (id, one)))
+}
+
+fn made(properties: &Map<String, Value>, now: UtcMillis) -> Result<PushSubscription, SetError> {
+    let mut one = PushSubscription { expires: now.after(LIFE), ..PushSubscription::default() };
+    for (name, value) in properties {
+        match name.as_str() {
+            "deviceClientId" => {
+                let text = value.as_str().filter(|text| !text.is_empty() && text.len() <= DEVICE);
+                text.ok_or_else(|| SetError::property(name, "a text of 1 to 255 octets is wanted"))?
+                    .clone_into(&mut one.device_client_id);
+            }
+            "url" => one.url = url(value)?,
+            "keys" => one.keys = keys(value)?,
+            "verificationCode" if value.is_null() => {}
+            "verificationCode" => return Err(SetError::property(name, "it is sent to the URL first")),
+            "expires" => one.expires = expires(value, now)?,
+            "types" => one.types = types(value)?,
+            _ => return Err(SetError::property(name, "no such property")),
+        }
+    }
+    for (name, lacks) in [("deviceClientId", one.device_client_id.is_empty()), ("url", one.url.is_empty())] {
+        if lacks {
+            return Err(SetError::property(name, "it is wanted"));
+        }
+    }
+    Ok(one)
+}
+
+type Outcome = Result<Result<Value, SetError>, Error>;
+
+fn changed(
+    txn: &mut Txn<'_>,
+    account: AccountId,
+    id: Option<ObjectId>,
+    credential: Option<&String>,
+    patch: &Value,
+    now: UtcMillis,
+) -> Outcome {
+    let Some((id, old)) = found(txn, account, id, credential, now)? else { return Ok(Err(SetError::NotFound)) };
+    let new = match patched(id, &old, patch, now) {
+        Ok(new) => new,
+        Err(error) => return Ok(Err(error)),
+    };
+    let asked = patch.get("expires").and_then(Value::as_str).and_then(UtcMillis::parse_rfc3339);
+    let other = patch.get("expires").is_some() && asked != Some(new.expires);
+    let also = if other { json!({"expires": new.expires.rfc3339()}) } else { Value::Null };
+    txn.update_object::<PushSubscription>(id, |one| *one = new)?;
+    Ok(Ok(also))
+}
+
+fn patched(id: ObjectId, old: &PushSubscription, patch: &Value, now: UtcMillis) -> Result<PushSubscription, SetError> {
+    let patch = Patch::read(patch)?;
+    let mut whole = object(id, old);
+    let touched: Vec<String> = patch.properties().map(str::to_owned).collect();
+    patch.apply(&mut whole)?;
+    let mut one = old.clone();
+    for name in touched {
+        let value = whole.get(&name).unwrap_or(&Value::Null);
+        match name.as_str() {
+            "verificationCode" => {
+                if value.as_str() != Some(&old.code) {
+                    return Err(SetError::property(&name, "not the code that was sent"));
+                }
+                one.is_verified = true;
+            }
+            "expires" => one.expires = expires(value, now)?,
+            "types" => one.types = types(value)?,
+            "id" | "deviceClientId" if object(id, old).get(&name) == Some(value) => {}
+            "id" | "deviceClientId" | "url" | "keys" => return Err(SetError::property(&name, "it cannot be changed")),
+            _ => return Err(SetError::property(&name, "no such property")),
+        }
+    }
+    Ok(one)
+}
+
+/// `https:` and a host (§7.2: MUST begin with "https://").
+fn url(value: &Value) -> Result<String, SetError> {
+    let text = value.as_str().filter(|text| text.len() <= URL).unwrap_or_default();
+    let host = text.strip_prefix("https://").map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
+    let good = host.is_some_and(|host| !host.is_empty() && !host.contains('@'))
+        && text.bytes().all(|octet| octet.is_ascii_graphic());
+    if good { Ok(text.to_owned()) } else { Err(SetError::property("url", "a URL that begins with https:// is wanted")) }
+}
+
+/// `p256dh`: an uncompressed point of P-256; `auth`: 16 octets; both in base64url (RFC 8291 §2.1, §3.2).
+fn keys(value: &Value) -> Result<Option<PushKeys>, SetError> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    let part = |name: &str, length: usize| {
+        let text = value.get(name).and_then(Value::as_str)?;
+        let octets = URL_SAFE_NO_PAD.decode(text).or_else(|_| URL_SAFE.decode(text)).ok()?;
+        (octets.len() == length).then_some(octets)
+    };
+    match (part("p256dh", 65).filter(|point| point.first() == Some(&4)), part("auth", 16)) {
+        (Some(p256dh), Some(auth)) => Ok(Some(PushKeys { p256dh, auth })),
+        _ => {
+            Err(SetError::property("keys", "p256dh (a point of P-256) and auth (16 octets), in base64url, are wanted"))
+        }
+    }
+}
+
+/// A date to come; one that is too far away is brought nearer (§7.2).
+fn expires(value: &Value, now: UtcMillis) -> Result<UtcMillis, SetError> {
+    let wrong = || SetError::property("expires", "a UTC date that is to come is wanted");
+    match value {
+        Value::Null => Ok(now.after(LIFE)),
+        Value::String(text) if text.ends_with('Z') => {
+            let at = UtcMillis::parse_rfc3339(text).filter(|at| *at > now).ok_or_else(wrong)?;
+            Ok(at.min(now.after(LIFE)))
+        }
+        _ => Err(wrong()),
+    }
+}
+
+fn types(value: &Value) -> Result<Option<Vec<String>>, SetError> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    let all = value.as_array().filter(|all| all.len() <= TYPES);
+    let names: Option<Vec<String>> = all.and_then(|all| {
+        all.iter().map(|one| one.as_str().filter(|name| name.len() <= DEVICE).map(str::to_owned)).collect()
+    });
+    names.map(Some).ok_or_else(|| SetError::property("types", "an array of names of types, or null, is wanted"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jmap::Caller;
+    use crate::jmap::tests::{call, context, error};
+
+    #[test]
+    fn a_subscription_is_made_verified_and_its_credentials_alone() {
+        let mut context = context();
+        let ann = context.directory.find("ann@example.org").unwrap().unwrap().0;
+        let caller = |name: &str| Caller { account: Some(ann), credential: Some(name.into()), ..Caller::default() };
+        context.caller = caller("one");
+        let set = |context: &Context, arguments: Value| call(context, "PushSubscription/set", &arguments).1;
+        let get = |context: &Context, arguments: Value| call(context, "PushSubscription/get", &arguments).1;
+        let p256dh = "BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8";
+        let keys = json!({"p256dh": p256dh, "auth": "BTBZMqHH6r4Tts7J_aSIgg"});
+        let good =
+            json!({"deviceClientId": "a", "url": "https://push.example.com/x", "keys": keys, "types": ["Email"]});
+        let with = |name: &str, value: Value| {
+            let mut one = good.clone();
+            one[name] = value;
+            one
+        };
+        let made = set(
+            &context,
+            json!({"create": {
+                "good": good, "far": with("expires", json!("2100-01-01T00:00:00Z")),
+                "http": with("url", json!("http://push.example.com/")), "user": with("url", json!("https://a@b/")),
+                "code": with("verificationCode", json!("x")), "past": with("expires", json!("2020-01-01T00:00:00Z")),
+                "keys": with("keys", json!({"p256dh": "AAAA", "auth": "AAAA"})), "none": {"url": "https://x/"},
+            }}),
+        );
+        for name in ["http", "user", "code", "past", "keys", "none"] {
+            assert_eq!(made["notCreated"][name]["type"], "invalidProperties", "{name}: {made}");
+        }
+        assert_eq!(made["created"]["far"]["expires"], "2026-11-28T09:00:00Z");
+        let id = made["created"]["good"]["id"].as_str().unwrap().to_owned();
+        assert_eq!(
+            get(&context, json!({"ids": [id]})),
+            json!({"notFound": [], "list": [{
+                "id": id, "deviceClientId": "a", "verificationCode": null, "expires": "2026-11-28T09:00:00Z", "types": ["Email"],
+            }]})
+        );
+        assert_eq!(error(&context, "PushSubscription/get", &json!({"properties": ["url"]})), "forbidden");
+        assert_eq!(error(&context, "PushSubscription/get", &json!({"properties": ["nothing"]})), "invalidArguments");
+
+        // The code that was sent, and no other.
+        let key: ObjectId = id.parse().unwrap();
+        let row = || context.store.view().object::<PushSubscription>(ann, key).unwrap().unwrap();
+        let code = row().code;
+        let update = |patch: Value| set(&context, json!({"update": {id.clone(): patch}}));
+        assert_eq!(update(json!({"verificationCode": "wrong"}))["notUpdated"][&id]["type"], "invalidProperties");
+        assert!(!row().is_verified);
+        assert_eq!(update(json!({"verificationCode": code}))["updated"], json!({id.clone(): null}));
+        assert!(row().is_verified);
+        assert_eq!(update(json!({"expires": null}))["updated"][&id]["expires"], "2026-11-28T09:00:00Z");
+        for patch in [json!({"url": "https://other.example/"}), json!({"keys": null}), json!({"deviceClientId": "b"})] {
+            assert_eq!(update(patch)["notUpdated"][&id]["type"], "invalidProperties");
+        }
+
+        // Another credential of the same account has none of it.
+        let other = Context { caller: caller("two"), ..context.clone() };
+        assert_eq!(get(&other, json!({"ids": null}))["list"], json!([]));
+        assert_eq!(set(&other, json!({"destroy": [id]}))["notDestroyed"][&id]["type"], "notFound");
+        assert_eq!(set(&context, json!({"destroy": [id]}))["destroyed"], json!([id]));
+        assert_eq!(get(&context, json!({"ids": null}))["list"].as_array().unwrap().len(), 1);
+    }
+}

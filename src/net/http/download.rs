@@ -1,0 +1,145 @@
+//! `GET` of a blob (RFC 8620 §6.2), whole or a range of it (RFC 9110 §14).
+//!
+//! It is read a piece at a time as the client takes it, so that of an attachment of any size some hundred KiB are held; who
+//! does not take a piece within a minute is left. What a blob is never changes, so it may be kept for ever; and a browser
+//! must neither guess what it is nor run what is in it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::header::{HeaderName, HeaderValue};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::response::{IntoResponse as _, Response};
+
+use super::pieces::{Pieces, pieces};
+use super::problem::Problem;
+use super::upload::account;
+use super::who::Who;
+use super::{Backend, tally};
+use crate::jmap::{Blob, Reader};
+use crate::model::BlobId;
+use crate::store::{Error, Store};
+use crate::wire::http::{Asked, attachment, media_type, range, same_tag};
+use crate::wire::query;
+
+pub(super) async fn give(
+    State(backend): State<Arc<Backend>>,
+    Extension(who): Extension<Who>,
+    method: Method,
+    uri: Uri,
+    Path(path): Path<(String, String, String)>,
+    headers: HeaderMap,
+) -> Response {
+    match given(&backend, &who, &method, &uri, &path, &headers).await {
+        Ok(response) => response,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+async fn given(
+    backend: &Arc<Backend>,
+    who: &Who,
+    method: &Method,
+    uri: &Uri,
+    (named, blob, name): &(String, String, String),
+    headers: &HeaderMap,
+) -> Result<Response, Problem> {
+    let bad = |detail: &str| Problem::new(StatusCode::BAD_REQUEST, detail);
+    let missing = || Problem::new(StatusCode::NOT_FOUND, "no such blob");
+    let account = account(backend, who, named)?;
+    let id = blob.parse::<BlobId>().map_err(|_| missing())?;
+    let wish = query::read(uri.query().unwrap_or_default()).map_err(|_| bad("the query is none"))?;
+    let accept = wish.iter().find(|(name, _)| name == "accept").map(|(_, value)| value.as_str());
+    let accept = accept.filter(|kind| !kind.is_empty());
+    let accept = accept.map(|kind| media_type(kind).ok_or_else(|| bad("accept: no media type"))).transpose()?;
+    let counted = backend.downloads.enter(who.key());
+    let counted = counted.ok_or_else(|| Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many downloads at once"))?;
+
+    let context = backend.context(&backend.settings.get(), who.caller.clone());
+    let found = tokio::task::spawn_blocking(move || {
+        let blob = context.blob(account, &id)?.ok_or(Error::NotFound("blob"))?;
+        let size = blob.size(&context.store)?;
+        Ok::<_, Error>((blob, size))
+    });
+    let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the download failed");
+    let (found, size) = found.await.map_err(failed)?.map_err(|error| match error {
+        Error::NotFound(_) => missing(),
+        error => error.into(),
+    })?;
+
+    let kind = accept.or(found.media_type()).unwrap_or("application/octet-stream").to_owned();
+    let tag = format!("\"{blob}\"");
+    let field = |name: &str| headers.get(name).map(HeaderValue::as_bytes);
+    let mut response = Response::new(Body::empty());
+    let text = |value: String| HeaderValue::from_str(&value).map_err(|_| bad("a name that no field can hold"));
+    for (name, value) in [
+        ("content-type", text(kind)?),
+        ("content-disposition", text(attachment(name))?),
+        ("etag", text(tag.clone())?),
+        ("cache-control", HeaderValue::from_static("private, immutable, max-age=31536000")),
+        ("accept-ranges", HeaderValue::from_static("bytes")),
+        ("x-content-type-options", HeaderValue::from_static("nosniff")),
+        ("content-security-policy", HeaderValue::from_static("default-src 'none'; sandbox")),
+    ] {
+        response.headers_mut().insert(HeaderName::from_static(name), value);
+    }
+    if field("if-none-match").is_some_and(|field| same_tag(field, &tag)) {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        return Ok(response);
+    }
+    // Of another than the client has, it gets the whole (RFC 9110 §13.1.5).
+    let asked = field("range").filter(|_| field("if-range").is_none_or(|field| same_tag(field, &tag)));
+    let wanted = match asked.map_or(Asked::Whole, |asked| range(asked, size)) {
+        Asked::Whole => 0..size,
+        Asked::Part(part) => {
+            *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+            let place = format!("bytes {}-{}/{size}", part.start, part.end.saturating_sub(1));
+            response.headers_mut().insert("content-range", text(place)?);
+            part
+        }
+        Asked::Nothing => {
+            let mut refused = Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "no such octets").into_response();
+            refused.headers_mut().insert("content-range", text(format!("bytes */{size}"))?);
+            return Ok(refused);
+        }
+    };
+    response.headers_mut().insert("content-length", HeaderValue::from(wanted.end.saturating_sub(wanted.start)));
+    if method != Method::HEAD {
+        *response.body_mut() = read(backend.store.clone(), found, wanted, counted);
+    }
+    Ok(response)
+}
+
+/// The octets of a blob, as they are taken.
+fn read(store: Store, blob: Blob, wanted: Range<u64>, counted: tally::Counted) -> Body {
+    let (into, body) = pieces(counted);
+    tokio::spawn(pump(store, blob.reader(wanted), into));
+    body
+}
+
+async fn pump(store: Store, mut reader: Reader, into: Pieces) {
+    loop {
+        let store = store.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            let piece = reader.next(&store);
+            (reader, piece)
+        });
+        let Ok((again, piece)) = read.await else { return into.fail("a download failed".into()).await };
+        reader = again;
+        match piece {
+            Ok(Some(piece)) => {
+                if !into.push(piece).await {
+                    return;
+                }
+            }
+            Ok(None) => return,
+            Err(error) => {
+                tracing::warn!(%error, "a download broke off");
+                return into.fail(error.to_string()).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! `GET` of events (RFC 8620 §7.3): a stream of `StateChange`s in the form of `text/event-stream`.
+//!
+//! A change is told within milliseconds; of many in a row the last states are told, some twenty times a second at most. Who
+//! comes back with `Last-Event-ID` is told what changed meanwhile. A stream ends after an hour, when the service stops, and
+//! when what the client logged in with is taken away; it comes back by itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use axum::response::{IntoResponse as _, Response};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, sleep_until};
+
+use super::Backend;
+use super::hub::Watch;
+use super::pieces::{Pieces, pieces};
+use super::problem::Problem;
+use super::who::Who;
+use crate::jmap::Known;
+use crate::net::stop::Stop;
+use crate::wire::query;
+
+/// How long a stream lives.
+const LIFE: Duration = Duration::from_secs(3600);
+/// The least time between two events: what changes meanwhile is told together.
+pub(super) const GAP: Duration = Duration::from_millis(50);
+/// Seconds between pings: the least and the most.
+const PINGS: (u64, u64) = (5, 3600);
+/// How often it is looked whether the client may still listen.
+pub(super) const LOOK: Duration = Duration::from_secs(30);
+/// Types that a client names.
+const TYPES: usize = 64;
+
+/// What a client wants to hear.
+#[derive(Debug, PartialEq, Eq)]
+struct Wish {
+    /// Names of types; `None` is all.
+    types: Option<Vec<String>>,
+    /// Whether the first change ends the stream.
+    once: bool,
+    /// Between pings.
+    ping: Option<Duration>,
+}
+
+impl Wish {
+    /// Reads the query of RFC 8620 §7.3. What is left out is as it would most often be.
+    fn of(uri: &Uri) -> Result<Self, Problem> {
+        let bad = |detail: &str| Problem::new(StatusCode::BAD_REQUEST, detail);
+        let pairs = query::read(uri.query().unwrap_or_default()).map_err(|_| bad("the query is none"))?;
+        let text = |name: &str| pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        let types = match text("types").unwrap_or("*") {
+            "*" => None,
+            names => Some(names.split(',').map(str::to_owned).collect::<Vec<String>>()),
+        };
+        if types.as_ref().is_some_and(|types| types.len() > TYPES || types.iter().any(String::is_empty)) {
+            return Err(bad("types: \"*\", or names between commas"));
+        }
+        let once = match text("closeafter").unwrap_or("no") {
+            "no" => false,
+            "state" => true,
+            _ => return Err(bad("closeafter: \"state\" or \"no\"")),
+        };
+        let ping = match text("ping").unwrap_or("0").parse::<u64>() {
+            Ok(0) => None,
+            Ok(seconds) => Some(Duration::from_secs(seconds.clamp(PINGS.0, PINGS.1))),
+            Err(_) => return Err(bad("ping: a whole number of seconds")),
+        };
+        Ok(Self { types, once, ping })
+    }
+}
+
+pub(super) async fn open(
+    State(backend): State<Arc<Backend>>,
+    Extension(who): Extension<Who>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    match opened(&backend, who, &uri, &headers) {
+        Ok(response) => response,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+fn opened(backend: &Arc<Backend>, who: Who, uri: &Uri, headers: &HeaderMap) -> Result<Response, Problem> {
+    let wish = Wish::of(uri)?;
+    let counted = backend.streams.enter(who.key());
+    let counted = counted.ok_or_else(|| Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many streams at once"))?;
+    let context = backend.context(&backend.settings.get(), who.caller.clone());
+    let accounts: Vec<_> = context.accounts()?.into_iter().map(|(id, _)| id).collect();
+    // Before it is looked what there is, so that nothing falls between.
+    let watch = backend.hub.watch(accounts.clone());
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let known = match last.and_then(|last| Known::of(last, &backend.store, &accounts)) {
+        Some(known) => known,
+        None => Known::now(&backend.store, &accounts)?,
+    };
+    let (into, body) = pieces(counted);
+    let (stop, backend) = (backend.stop.clone(), Arc::clone(backend));
+    tokio::spawn(Stream { backend, who, wish, known, watch, into }.run(stop));
+    let mut response = Response::new(body);
+    for (name, value) in
+        [("content-type", "text/event-stream"), ("cache-control", "no-store"), ("x-accel-buffering", "no")]
+    {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    Ok(response)
+}
+
+struct Stream {
+    backend: Arc<Backend>,
+    who: Who,
+    wish: Wish,
+    known: Known,
+    watch: Watch,
+    into: Pieces,
+}
+
+impl Stream {
+    async fn run(mut self, mut stop: Stop) {
+        let end = Instant::now() + LIFE;
+        let every = self.wish.ping.unwrap_or(LOOK);
+        let mut tick = interval_at(Instant::now() + every, every);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            match self.known.catch_up(&self.backend.store, self.wish.types.as_deref()) {
+                Ok(None) => {}
+                Ok(Some(change)) => {
+                    let event = format!("event: state\nid: {}\ndata: {change}\n\n", self.known.text());
+                    if !self.into.push(event).await || self.wish.once {
+                        return;
+                    }
+                    sleep(GAP).await;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "an event stream ends");
+                    return;
+                }
+            }
+            tokio::select! {
+                () = self.watch.changed() => {}
+                () = self.into.closed() => return,
+                () = stop.pulled() => return,
+                () = sleep_until(end) => return,
+                _ = tick.tick() => {
+                    if !self.backend.may_stay(&self.who) {
+                        return;
+                    }
+                    if let Some(ping) = self.wish.ping {
+                        let event = format!("event: ping\ndata: {{\"interval\":{}}}\n\n", ping.as_secs());
+                        if !self.into.push(event).await {
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish(query: &str) -> Option<Wish> {
+        Wish::of(&format!("/jmap/events?{query}").parse().unwrap()).ok()
+    }
+
+    #[test]
+    fn what_a_client_may_wish_for() {
+        let of = |types: Option<&[&str]>, once, ping: Option<u64>| {
+            let types = types.map(|types| types.iter().map(|name| (*name).to_owned()).collect());
+            Some(Wish { types, once, ping: ping.map(Duration::from_secs) })
+        };
+        assert_eq!(wish("types=*&closeafter=no&ping=0"), of(None, false, None));
+        assert_eq!(wish(""), of(None, false, None));
+        assert_eq!(
+            wish("types=Email,Mailbox&closeafter=state&ping=300"),
+            of(Some(&["Email", "Mailbox"]), true, Some(300))
+        );
+        assert_eq!(wish("types=Email%2CThread&ping=1"), of(Some(&["Email", "Thread"]), false, Some(5)));
+        assert_eq!(wish("ping=99999999"), of(None, false, Some(3600)));
+        for wrong in ["closeafter=yes", "ping=x", "ping=-1", "types=", "types=Email,,", "types=%ff"] {
+            assert_eq!(wish(wrong), None, "{wrong}");
+        }
+        assert_eq!(wish(&format!("types={}", vec!["x"; TYPES + 1].join(","))), None);
+    }
+}

@@ -1,0 +1,142 @@
+//! `POST` of octets (RFC 8620 §6.1). They are collected in memory, within what all requests together may hold, and kept as an
+//! upload: their id is their hash, so the same octets again are the same blob.
+//!
+//! Refused with: 400 (`X-JMAP-AccountId` names another account or none, or the type is none), 404 (no such account), 413
+//! (larger than maxSizeUpload), 415 (a type that the site refuses), 429 with Retry-After (maxConcurrentUpload).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::body::{Body, HttpBody as _};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::problem::Problem;
+use super::who::Who;
+use super::{Backend, PATIENCE, answer};
+use crate::model::{AccountId, limits};
+use crate::store::Error;
+use crate::wire::http::media_type;
+use crate::wire::jmap::MethodError;
+
+/// The longest upload.
+const WHOLE: Duration = Duration::from_secs(3600);
+
+pub(super) async fn take(
+    State(backend): State<Arc<Backend>>,
+    Extension(who): Extension<Who>,
+    Path(account): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    match taken(&backend, who, &account, &headers, body).await {
+        Ok(value) => answer(StatusCode::CREATED, "application/json", &value),
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// The account that a path names.
+///
+/// # Errors
+/// 404 where it is not there for who asks.
+pub(super) fn account(backend: &Backend, who: &Who, named: &str) -> Result<AccountId, Problem> {
+    let missing = || Problem::new(StatusCode::NOT_FOUND, "no such account");
+    let id = named.parse::<AccountId>().map_err(|_| missing())?;
+    let context = backend.context(&backend.settings.get(), who.caller.clone());
+    match context.owned(&id.to_string()) {
+        Ok((id, _)) => Ok(id),
+        Err(MethodError::Forbidden(_) | MethodError::AccountNotFound) => Err(missing()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn taken(
+    backend: &Arc<Backend>,
+    who: Who,
+    named: &str,
+    headers: &HeaderMap,
+    mut body: Body,
+) -> Result<Value, Problem> {
+    let bad = |detail: &str| Problem::new(StatusCode::BAD_REQUEST, detail);
+    let account = account(backend, &who, named)?;
+    if let Some(field) = headers.get("x-jmap-accountid")
+        && field.to_str().ok().and_then(|text| text.trim().parse::<AccountId>().ok()) != Some(account)
+    {
+        return Err(bad("X-JMAP-AccountId names no account, or another than the URL"));
+    }
+    let kind = match headers.get("content-type") {
+        None => "application/octet-stream",
+        Some(kind) => kind.to_str().ok().and_then(media_type).ok_or_else(|| bad("Content-Type is no media type"))?,
+    };
+    let settings = backend.http.get();
+    if is_refused(&settings.refused_types, kind) {
+        let detail = format!("{kind} is not taken here");
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+    }
+    let counted = backend.uploads.enter(who.key()).ok_or_else(|| Problem::limit("maxConcurrentUpload"))?;
+    let most = usize::try_from(settings.max_upload).unwrap_or(usize::MAX);
+    let too_large = || Problem::too_large("maxSizeUpload");
+    let announced = body.size_hint().upper().map_or(most, |octets| usize::try_from(octets).unwrap_or(usize::MAX));
+    if announced > most {
+        return Err(too_large());
+    }
+    let room = backend.in_flight.take(announced.saturating_mul(1 + limits::COPIES_IN_FLIGHT)).await;
+    let room = room.ok_or_else(|| Problem::busy("too much at once"))?;
+    let mut octets = Vec::with_capacity(if announced == most { 0 } else { announced });
+    let until = Instant::now() + WHOLE;
+    loop {
+        let slow = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the upload is too slow");
+        let frame = timeout_at(until, timeout(PATIENCE, body.frame())).await.map_err(slow)?.map_err(slow)?;
+        let Some(frame) = frame else { break };
+        let frame = frame.map_err(|_| bad("the upload broke off"))?;
+        if let Some(piece) = frame.data_ref() {
+            if octets.len() + piece.len() > most {
+                return Err(too_large());
+            }
+            octets.extend_from_slice(piece);
+        }
+    }
+    let context = backend.context(&backend.settings.get(), who.caller);
+    let (size, kept_as) = (octets.len(), kind.to_owned());
+    let kept = tokio::task::spawn_blocking(move || {
+        let kept = context.keep_upload(account, &octets, &kept_as);
+        drop((octets, room, counted));
+        kept
+    });
+    let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the upload failed");
+    let id = kept.await.map_err(failed)?.map_err(|error| match error {
+        Error::Quota => too_large(),
+        error => error.into(),
+    })?;
+    Ok(json!({"accountId": account.to_string(), "blobId": id.to_string(), "type": kind, "size": size}))
+}
+
+/// Whether a type is among those that the site refuses; `video/*` is all of a kind.
+fn is_refused(refused: &[String], kind: &str) -> bool {
+    let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    refused.iter().any(|known| match known.strip_suffix("/*") {
+        Some(whole) => essence.split('/').next() == Some(whole),
+        None => *known == essence,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_that_are_refused() {
+        let refused = ["application/x-msdownload".to_owned(), "video/*".to_owned()];
+        for kind in ["application/x-msdownload", "Application/X-MSDownload; a=b", "video/mp4", "VIDEO/x"] {
+            assert!(is_refused(&refused, kind), "{kind}");
+        }
+        for kind in ["application/x-msdownloads", "text/plain", "videos/mp4", ""] {
+            assert!(!is_refused(&refused, kind), "{kind}");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Changes pushed to the URLs that clients chose (RFC 8620 §7.2), encrypted for them where they gave keys (RFC 8291).
+//!
+//! Each subscription with something to hear has a task of its own. It sends the code that verifies the subscription once, and
+//! nothing else before the client gave it back; then the newest states, whenever they change, a second apart at least. What
+//! cannot be sent is tried again with longer and longer waits, and what changes meanwhile goes with it. A subscription is
+//! destroyed when what it was made with is taken away, and when its URL says that there is nobody any more.
+//!
+//! What changed while the service was down is not pushed; the next change is.
+
+mod encrypt;
+mod target;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::http::HttpSettings;
+use super::stop::Stop;
+use crate::account::Directory;
+use crate::jmap::Known;
+use crate::model::{AccountId, Live, ModSeq, ObjectId, PushSubscription};
+use crate::store::{Error, Store};
+use target::{Sent, send};
+
+/// The least time between two pushes of one subscription.
+const GAP: Duration = Duration::from_secs(1);
+/// The first wait after a push that failed; it doubles.
+const FIRST: Duration = Duration::from_secs(30);
+/// The longest wait, also where the other side wants a longer one.
+const LONGEST: Duration = Duration::from_secs(3600);
+/// So often it is tried; then it waits for the next change.
+const TRIES: u32 = 8;
+/// Pushes under way at once.
+const AT_ONCE: usize = 64;
+/// A subscription that hears nothing for so long is looked at: its time may be over.
+const LOOK: Duration = Duration::from_secs(3600);
+
+/// Accounts in which something changed, and the first change of each that was not looked at.
+#[derive(Debug, Default)]
+struct Changed {
+    accounts: Mutex<HashMap<AccountId, ModSeq>>,
+    woken: Notify,
+}
+
+/// Pushes until the end.
+pub async fn run(store: Store, directory: Directory, settings: Live<HttpSettings>, mut stop: Stop) {
+    let changed = Arc::new(Changed::default());
+    let noting = Arc::clone(&changed);
+    store.on_change(move |change| {
+        let first = change.types.iter().map(|(_, modseq)| *modseq).min().unwrap_or(ModSeq(u64::MAX));
+        let mut accounts = noting.accounts.lock();
+        let known = accounts.entry(change.account).or_insert(first);
+        *known = first.min(*known);
+        drop(accounts);
+        noting.woken.notify_one();
+    });
+    let turns = Arc::new(Semaphore::new(AT_ONCE));
+    let mut woken: HashMap<(AccountId, ObjectId), Arc<Notify>> = HashMap::new();
+    let mut tasks = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = stop.pulled() => return,
+            () = changed.woken.notified() => {}
+            Some(Ok(ended)) = tasks.join_next() => drop(woken.remove(&ended)),
+        }
+        let accounts = std::mem::take(&mut *changed.accounts.lock());
+        for (account, first) in accounts {
+            let all = match store.view().objects::<PushSubscription>(account) {
+                Ok(all) => all,
+                // Of an account that is being repaired nothing is known; the next change wakes us.
+                Err(error) => {
+                    tracing::debug!(%account, %error, "push subscriptions cannot be read");
+                    continue;
+                }
+            };
+            for (id, _) in all {
+                if let Some(waiting) = woken.get(&(account, id)) {
+                    waiting.notify_one();
+                    continue;
+                }
+                let Ok(mut known) = Known::now(&store, &[account]) else { continue };
+                known.forget_from(account, first);
+                let waking = Arc::new(Notify::new());
+                woken.insert((account, id), Arc::clone(&waking));
+                let one = Subscription {
+                    store: store.clone(),
+                    directory: directory.clone(),
+                    settings: settings.clone(),
+                    turns: Arc::clone(&turns),
+                    account,
+                    id,
+                    known,
+                    code_sent: false,
+                };
+                tasks.spawn(one.run(waking));
+            }
+        }
+    }
+}
+
+/// One subscription.
+struct Subscription {
+    store: Store,
+    directory: Directory,
+    settings: Live<HttpSettings>,
+    turns: Arc<Semaphore>,
+    account: AccountId,
+    id: ObjectId,
+    known: Known,
+    code_sent: bool,
+}
+
+/// What is next.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    /// Wait for a change.
+    Wait,
+    /// Look again after this.
+    Again(Duration),
+    /// It is over.
+    End,
+}
+
+impl Subscription {
+    async fn run(mut self, woken: Arc<Notify>) -> (AccountId, ObjectId) {
+        let mut tries = 0;
+        loop {
+            match self.step(&mut tries).await {
+                Next::End => return (self.account, self.id),
+                Next::Again(wait) => sleep(wait).await,
+                // Woken or not, it is looked at.
+                Next::Wait => drop(timeout(LOOK, woken.notified()).await),
+            }
+        }
+    }
+
+    async fn step(&mut self, tries: &mut u32) -> Next {
+        let now = self.store.clock().now();
+        let one = match self.store.view().object::<PushSubscription>(self.account, self.id) {
+            Ok(Some(one)) if now < one.expires => one,
+            Ok(_) => return Next::End,
+            Err(_) => return Next::Again(FIRST),
+        };
+        let holds = one
+            .credential
+            .as_ref()
+            .is_none_or(|credential| self.directory.holds(self.account, credential, now).unwrap_or(true));
+        if !holds {
+            return self.destroy().await;
+        }
+        let before = self.known.clone();
+        let message = if one.is_verified {
+            match self.known.catch_up(&self.store, one.types.as_deref()) {
+                Ok(Some(change)) => change,
+                Ok(None) => return Next::Wait,
+                Err(_) => return Next::Again(FIRST),
+            }
+        } else if self.code_sent {
+            return Next::Wait;
+        } else {
+            json!({"@type": "PushVerification", "pushSubscriptionId": self.id.to_string(), "verificationCode": one.code})
+        };
+        match self.push(&one, &message).await {
+            Sent::Taken => {
+                *tries = 0;
+                self.code_sent = true;
+                Next::Again(GAP)
+            }
+            Sent::Gone => self.destroy().await,
+            Sent::Later(why, wait) if *tries < TRIES => {
+                let doubled = FIRST.saturating_mul(1 << (*tries).min(16));
+                *tries += 1;
+                tracing::debug!(account = %self.account, why, "a push waits");
+                self.known = before;
+                Next::Again(wait.unwrap_or(doubled).clamp(FIRST, LONGEST))
+            }
+            Sent::Later(why, _) | Sent::Refused(why) => {
+                *tries = 0;
+                self.code_sent = true;
+                tracing::info!(account = %self.account, why, "a push is given up");
+                Next::Wait
+            }
+        }
+    }
+
+    async fn push(&self, one: &PushSubscription, message: &Value) -> Sent {
+        let plain = message.to_string().into_bytes();
+        let body = match &one.keys {
+            None => plain,
+            Some(keys) => match encrypt::encrypt(&plain, keys) {
+                Ok(body) => body,
+                Err(error) => return Sent::Refused(error.to_string()),
+            },
+        };
+        let Ok(_turn) = self.turns.acquire().await else { return Sent::Later("the end".into(), None) };
+        send(&one.url, body, one.keys.is_some(), self.settings.get().push_to_private).await
+    }
+
+    async fn destroy(&self) -> Next {
+        let (store, account, id) = (self.store.clone(), self.account, self.id);
+        let done = tokio::task::spawn_blocking(move || {
+            let (_, ticket) = store.commit(account, |txn| txn.destroy_object::<PushSubscription>(id))?;
+            ticket.wait_blocking()
+        });
+        match done.await {
+            Ok(Ok(()) | Err(Error::NotFound(_))) => Next::End,
+            _ => Next::Again(FIRST),
+        }
+    }
+}

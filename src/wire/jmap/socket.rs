@@ -1,0 +1,141 @@
+//! JMAP over a WebSocket (RFC 8887): what a message is, and what is answered. One `@type` more than over HTTP, and an id by
+//! which a request's answer is known.
+
+use serde_json::{Value, json};
+
+use super::error::RequestError;
+use super::json::{self, Unread};
+use super::request::{Request, of_value};
+
+/// The subprotocol (RFC 8887 §4.1).
+pub const PROTOCOL: &str = "jmap";
+
+/// A message of a client.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Message {
+    /// A request (§4.3.2), and the client's id for it.
+    Request(Request, Option<String>),
+    /// It wants to hear of changes (§4.3.5.2), of these types or all; and what it knows already.
+    PushEnable(Option<Vec<String>>, Option<String>),
+    /// No longer (§4.3.5.3).
+    PushDisable,
+}
+
+/// Reads a message.
+///
+/// # Errors
+/// The `RequestError` (§4.3.4) that is answered.
+pub fn read(text: &[u8], known: &[&str]) -> Result<Message, Value> {
+    let whole = json::read(text).map_err(|error| match error {
+        Unread::NoJson(what) => refusal(&RequestError::NotJson(what).problem(), None),
+        Unread::Deep | Unread::Many => refusal(&RequestError::NotRequest(error.to_string()).problem(), None),
+    })?;
+    let id = whole.get("id").and_then(Value::as_str).map(str::to_owned);
+    let wrong = |what: &str| refusal(&RequestError::NotRequest(what.into()).problem(), id.as_deref());
+    match whole.get("@type").and_then(Value::as_str) {
+        Some("Request") if whole.get("id").is_some_and(|id| !id.is_string()) => Err(wrong("`id` is a text")),
+        Some("Request") => match of_value(whole, known) {
+            Ok(request) => Ok(Message::Request(request, id)),
+            Err(error) => Err(refusal(&error.problem(), id.as_deref())),
+        },
+        Some("WebSocketPushEnable") => {
+            let types = match whole.get("dataTypes") {
+                None | Some(Value::Null) => None,
+                Some(types) => {
+                    let all = types.as_array().filter(|all| all.len() <= TYPES);
+                    let names = all.and_then(|all| all.iter().map(|one| one.as_str().map(str::to_owned)).collect());
+                    Some(names.ok_or_else(|| wrong("`dataTypes` is an array of texts, or null"))?)
+                }
+            };
+            let state = match whole.get("pushState") {
+                None | Some(Value::Null) => None,
+                Some(Value::String(state)) => Some(state.clone()),
+                Some(_) => return Err(wrong("`pushState` is a text")),
+            };
+            Ok(Message::PushEnable(types, state))
+        }
+        Some("WebSocketPushDisable") => Ok(Message::PushDisable),
+        _ => Err(wrong("`@type` is none that is known")),
+    }
+}
+
+/// Types that a client names.
+const TYPES: usize = 64;
+
+/// A response (§4.3.3), as what it is over HTTP.
+#[must_use]
+pub fn response(mut whole: Value, id: Option<&str>) -> Value {
+    if let Some(members) = whole.as_object_mut() {
+        members.insert("@type".into(), "Response".into());
+        if let Some(id) = id {
+            members.insert("requestId".into(), id.into());
+        }
+    }
+    whole
+}
+
+/// A refusal (§4.3.4), of problem details.
+#[must_use]
+pub fn refusal(problem: &Value, id: Option<&str>) -> Value {
+    let mut whole = problem.clone();
+    if let Some(members) = whole.as_object_mut() {
+        members.insert("@type".into(), "RequestError".into());
+        members.insert("requestId".into(), id.map_or(Value::Null, Value::from));
+    }
+    whole
+}
+
+/// A change (§4.3.5.1), and what the client knows with it.
+#[must_use]
+pub fn change(mut change: Value, known: &str) -> Value {
+    if let Some(members) = change.as_object_mut() {
+        members.insert("pushState".into(), json!(known));
+    }
+    change
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_rfc_8887() {
+        let request = r#"{"@type":"Request","id":"R1","using":["a"],"methodCalls":[["Core/echo",{},"0"]]}"#;
+        let Ok(Message::Request(read_as, id)) = read(request.as_bytes(), &["a"]) else { panic!() };
+        assert_eq!((read_as.calls.len(), id.as_deref()), (1, Some("R1")));
+        let enable = r#"{"@type":"WebSocketPushEnable","dataTypes":["Mailbox","Email"],"pushState":"aaa"}"#;
+        let types = Some(vec!["Mailbox".to_owned(), "Email".to_owned()]);
+        assert_eq!(read(enable.as_bytes(), &[]), Ok(Message::PushEnable(types, Some("aaa".into()))));
+        let all = br#"{"@type":"WebSocketPushEnable","dataTypes":null}"#;
+        assert_eq!(read(all, &[]), Ok(Message::PushEnable(None, None)));
+        assert_eq!(read(br#"{"@type":"WebSocketPushDisable"}"#, &[]), Ok(Message::PushDisable));
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused_under_its_id() {
+        for (text, kind, id) in [
+            ("{", "notJSON", Value::Null),
+            ("[]", "notRequest", Value::Null),
+            (r#"{"@type":"Request","id":"R1"}"#, "notRequest", json!("R1")),
+            (r#"{"@type":"Request","id":7,"using":[],"methodCalls":[]}"#, "notRequest", Value::Null),
+            (r#"{"@type":"Request","id":"R2","using":["b"],"methodCalls":[]}"#, "unknownCapability", json!("R2")),
+            (r#"{"@type":"Other","id":"R3"}"#, "notRequest", json!("R3")),
+            (r#"{"@type":"WebSocketPushEnable","dataTypes":[1]}"#, "notRequest", Value::Null),
+            (r#"{"using":[],"methodCalls":[]}"#, "notRequest", Value::Null),
+        ] {
+            let refused = read(text.as_bytes(), &["a"]).unwrap_err();
+            assert_eq!(refused["@type"], "RequestError", "{text}");
+            assert_eq!(refused["type"], format!("urn:ietf:params:jmap:error:{kind}"), "{text}");
+            assert_eq!(refused["requestId"], id, "{text}");
+        }
+    }
+
+    #[test]
+    fn answers_say_what_they_are() {
+        let answer = response(json!({"methodResponses": []}), Some("R1"));
+        assert_eq!(answer, json!({"@type": "Response", "requestId": "R1", "methodResponses": []}));
+        assert!(response(json!({}), None).get("requestId").is_none());
+        let told = change(json!({"@type": "StateChange", "changed": {}}), "s1");
+        assert_eq!(told, json!({"@type": "StateChange", "changed": {}, "pushState": "s1"}));
+    }
+}

@@ -1,0 +1,190 @@
+//! Uploads and downloads over HTTP (RFC 8620 §6).
+
+use std::io::{Read as _, Write as _};
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::bed::Bed;
+use crate::http::{Answer, basic, bed, call, connect, exchange, get};
+use crate::mail::Client;
+
+fn ann() -> String {
+    basic("ann@example.org", "s3cret")
+}
+
+fn id(bed: &Bed) -> String {
+    bed.json(&["account", "show", "ann@example.org"])["id"].as_str().unwrap().to_owned()
+}
+
+fn post(bed: &Bed, account: &str, fields: &[(&str, &str)], body: &[u8]) -> Answer {
+    let ann = ann();
+    let mut all = vec![("Authorization", ann.as_str())];
+    all.extend(fields);
+    exchange(connect(bed), "POST", &format!("/jmap/upload/{account}/"), &all, body)
+}
+
+fn kind(answer: &Answer) -> String {
+    answer.json()["type"].as_str().unwrap().rsplit(':').next().unwrap().to_owned()
+}
+
+#[test]
+fn what_is_uploaded_is_downloaded_whole_or_in_part() {
+    let bed = bed("");
+    let account = id(&bed);
+    let octets: Vec<u8> = (0..=255).cycle().take(300_000).collect();
+    let made = post(&bed, &account, &[("Content-Type", "image/png"), ("X-JMAP-AccountId", &account)], &octets);
+    assert_eq!(made.status, 201, "{made:?}");
+    let made = made.json();
+    assert_eq!(
+        (&made["accountId"], &made["type"], &made["size"]),
+        (&json!(account), &json!("image/png"), &json!(300_000))
+    );
+    let blob = made["blobId"].as_str().unwrap();
+    let path = format!("/jmap/download/{account}/{blob}/M%C3%BCll%22er.png?accept=image%2Fjpeg");
+    let whole = get(&bed, &path, &ann());
+    assert!(whole.status == 200 && whole.body == octets, "{}", whole.head);
+    for (name, wanted) in [
+        ("content-type", "image/jpeg"),
+        ("content-length", "300000"),
+        ("content-disposition", "attachment; filename=\"M_ll_er.png\"; filename*=UTF-8''M%C3%BCll%22er.png"),
+        ("cache-control", "private, immutable, max-age=31536000"),
+        ("x-content-type-options", "nosniff"),
+        ("content-security-policy", "default-src 'none'; sandbox"),
+        ("accept-ranges", "bytes"),
+    ] {
+        assert_eq!(whole.field(name).as_deref(), Some(wanted), "{name}");
+    }
+    let plain = get(&bed, &format!("/jmap/download/{account}/{blob}/x"), &ann());
+    assert_eq!(plain.field("content-type").as_deref(), Some("image/png"));
+    let tag = whole.field("etag").unwrap();
+    let ask = |method: &str, fields: &[(&str, &str)]| {
+        let ann = ann();
+        let mut all = vec![("Authorization", ann.as_str())];
+        all.extend(fields);
+        exchange(connect(&bed), method, &path, &all, b"")
+    };
+    let part = ask("GET", &[("Range", "bytes=1000-1999")]);
+    assert!(part.status == 206 && part.body == octets[1000..2000], "{}", part.head);
+    assert_eq!(part.field("content-range").as_deref(), Some("bytes 1000-1999/300000"));
+    let part = ask("GET", &[("Range", "bytes=-10"), ("If-Range", &tag)]);
+    assert!(part.status == 206 && part.body == octets[299_990..]);
+    assert_eq!(ask("GET", &[("Range", "bytes=-10"), ("If-Range", "\"other\"")]).status, 200);
+    let none = ask("GET", &[("Range", "bytes=300000-")]);
+    assert_eq!((none.status, none.field("content-range").as_deref()), (416, Some("bytes */300000")));
+    assert_eq!(ask("GET", &[("If-None-Match", &tag)]).status, 304);
+    let head = ask("HEAD", &[]);
+    assert_eq!((head.status, head.field("content-length").as_deref(), head.body.len()), (200, Some("300000"), 0));
+
+    // By methods, too.
+    let answer = call(&bed, &ann(), "Core/echo", &json!({}));
+    assert!(answer["methodResponses"][0][0] == "Core/echo");
+    for wrong in ["b0", "o0000000000000", "x", &format!("{blob}-7")] {
+        assert_eq!(get(&bed, &format!("/jmap/download/{account}/{wrong}/x"), &ann()).status, 404, "{wrong}");
+    }
+    assert_eq!(get(&bed, &format!("/jmap/download/a0000007/{blob}/x"), &ann()).status, 404);
+    assert_eq!(get(&bed, &format!("{path}%0d%0aX:y"), &ann()).status, 400);
+    bed.finish();
+}
+
+#[test]
+fn uploads_that_are_refused() {
+    let bed = bed("http.refused-types = [\"video/*\"]\nhttp.max-upload = \"100 KiB\"\n");
+    let account = id(&bed);
+    let upload = |fields: &[(&str, &str)], size: usize| post(&bed, &account, fields, &vec![7; size]);
+    assert_eq!(upload(&[("X-JMAP-AccountId", "a0000009")], 1).status, 400);
+    assert_eq!(upload(&[("X-JMAP-AccountId", "nonsense")], 1).status, 400);
+    assert_eq!(upload(&[("Content-Type", "nonsense")], 1).status, 400);
+    assert_eq!(upload(&[("Content-Type", "Video/mp4")], 1).status, 415);
+    assert_eq!(post(&bed, "a0000009", &[], b"x").status, 404);
+    let large = upload(&[], 100 * 1024 + 1);
+    assert_eq!(
+        (large.status, kind(&large), large.json()["limit"].as_str()),
+        (413, "limit".into(), Some("maxSizeUpload"))
+    );
+    assert_eq!(upload(&[], 100 * 1024).status, 201);
+    let nobody = exchange(connect(&bed), "POST", &format!("/jmap/upload/{account}/"), &[], b"x");
+    assert_eq!(nobody.status, 401);
+
+    // maxConcurrentUpload: four that do not end, and more.
+    let ann = ann();
+    let held: Vec<_> = (0..8)
+        .map(|_| {
+            let mut stream = connect(&bed);
+            let head = format!(
+                "POST /jmap/upload/{account}/ HTTP/1.1\r\nHost: x\r\nAuthorization: {ann}\r\nContent-Length: 10\r\n\r\nx"
+            );
+            stream.write_all(head.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    bed.eventually("429", Duration::from_secs(10), || upload(&[], 1).status == 429);
+    let more = upload(&[], 1);
+    assert_eq!((kind(&more), more.json()["limit"].as_str()), ("limit".into(), Some("maxConcurrentUpload")));
+    assert!(more.field("retry-after").is_some());
+    drop(held);
+    bed.eventually("201", Duration::from_secs(10), || upload(&[], 1).status == 201);
+    bed.finish();
+}
+
+/// Resident KiB of a process: now, and at its most.
+fn resident(pid: u32) -> (u64, u64) {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    };
+    (field("VmRSS:"), field("VmHWM:"))
+}
+
+#[test]
+fn a_large_attachment_is_downloaded_in_flat_memory() {
+    let bed = bed("");
+    let account = id(&bed);
+    // 30 MB, as base64 in a message of 41.
+    let content: Vec<u8> = (0..30_000_000_u32).map(|n| (n % 253) as u8).collect();
+    let text = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, &content);
+    let mut message = b"From: <zoe@example.net>\r\nTo: <ann@example.org>\r\nSubject: large\r\nMIME-Version: 1.0\r\n\
+        Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nsee there\r\n--b\r\n\
+        Content-Type: application/zip\r\nContent-Transfer-Encoding: base64\r\n\r\n"
+        .to_vec();
+    for line in text.as_bytes().chunks(76) {
+        message.extend_from_slice(line);
+        message.extend_from_slice(b"\r\n");
+    }
+    message.extend_from_slice(b"--b--\r\n");
+    let mut client = Client::lmtp(&bed.lmtp()).unwrap();
+    let replies = client.deliver("zoe@example.net", &["ann@example.org"], &message).unwrap();
+    assert_eq!(replies[0].code, 250, "{replies:?}");
+    let email = &bed.mail("ann@example.org")[0].id;
+    let path = format!("/jmap/download/{account}/o{}-2/large.zip", &email[1..]);
+    // What is read fills the store's cache, which has a bound of its own: the first time is not counted, nor the peak of
+    // taking it in, which lies behind.
+    assert_eq!(get(&bed, &path, &ann()).status, 200);
+    std::fs::write(format!("/proc/{}/clear_refs", bed.pid()), "5").ok();
+    let before = resident(bed.pid()).0;
+    let answer = get(&bed, &path, &ann());
+    assert_eq!((answer.status, answer.field("content-length").as_deref()), (200, Some("30000000")), "{}", answer.head);
+    assert!(answer.body == content);
+    let after = resident(bed.pid());
+    println!("30 MB downloaded: {before} KiB resident before, {} at most, {} after", after.1, after.0);
+    assert!(after.1.max(after.0) < before + 16 * 1024, "{before} {after:?}");
+
+    // Who does not read holds next to nothing.
+    let held: Vec<_> = (0..8)
+        .map(|_| {
+            let mut stream = connect(&bed);
+            let ann = ann();
+            let head = format!("GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {ann}\r\n\r\n");
+            stream.write_all(head.as_bytes()).unwrap();
+            stream.read_exact(&mut [0; 1]).unwrap();
+            stream
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(500));
+    let with = resident(bed.pid()).0;
+    println!("8 that do not read: {with} KiB");
+    assert!(with < after.0 + 16 * 1024, "{after:?} {with}");
+    drop(held);
+    bed.finish();
+}

@@ -1,0 +1,301 @@
+//! Changes as they happen: the event stream (RFC 8620 §7.3) and the WebSocket (RFC 8887).
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::bed::Bed;
+use crate::http::{basic, bed, connect, exchange, get, password};
+use crate::mail::{Client, letter};
+
+fn ann() -> String {
+    basic("ann@example.org", "s3cret")
+}
+
+/// An event stream that is open.
+#[derive(Debug)]
+struct Events(BufReader<UnixStream>);
+
+impl Events {
+    fn open(bed: &Bed, authorization: &str, query: &str, last: Option<&str>) -> Self {
+        let mut stream = connect(bed);
+        let last = last.map(|last| format!("Last-Event-ID: {last}\r\n")).unwrap_or_default();
+        let head =
+            format!("GET /jmap/events?{query} HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\n{last}\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut events = Self(BufReader::new(stream));
+        assert!(events.line().contains(" 200 "), "no stream");
+        let mut kind = String::new();
+        while let line = events.line()
+            && !line.is_empty()
+        {
+            if let Some(value) = line.strip_prefix("content-type: ") {
+                kind = value.to_owned();
+            }
+        }
+        assert_eq!(kind, "text/event-stream");
+        events
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        line.trim_end_matches(['\r', '\n']).to_owned()
+    }
+
+    /// The next event: its name, its id, its data. `None` at the end.
+    fn next(&mut self) -> Option<(String, String, Value)> {
+        let (mut name, mut id) = (String::new(), String::new());
+        loop {
+            let mut line = String::new();
+            if self.0.read_line(&mut line).unwrap() == 0 {
+                return None;
+            }
+            let line = line.trim_end();
+            if let Some(value) = line.strip_prefix("event: ") {
+                name = value.to_owned();
+            } else if let Some(value) = line.strip_prefix("id: ") {
+                id = value.to_owned();
+            } else if let Some(value) = line.strip_prefix("data: ") {
+                return Some((name, id, serde_json::from_str(value).unwrap()));
+            } else if line == "0" {
+                return None;
+            }
+        }
+    }
+}
+
+fn deliver(bed: &Bed, subject: &str) {
+    let mut client = Client::lmtp(&bed.lmtp()).unwrap();
+    let message = letter("zoe@example.net", "ann@example.org", subject, "Hello.");
+    let replies = client.deliver("zoe@example.net", &["ann@example.org"], &message).unwrap();
+    assert_eq!(replies[0].code, 250, "{replies:?}");
+}
+
+#[test]
+fn a_delivery_is_told_at_once_and_again_to_who_was_away() {
+    let bed = bed("");
+    let account = bed.json(&["account", "show", "ann@example.org"])["id"].as_str().unwrap().to_owned();
+    let mut all = Events::open(&bed, &ann(), "types=*&closeafter=no&ping=0", None);
+    let mut once = Events::open(&bed, &ann(), "types=EmailDelivery&closeafter=state&ping=0", None);
+    let mut other = Events::open(&bed, &ann(), "types=VacationResponse&closeafter=no&ping=5", None);
+    deliver(&bed, "first");
+    let began = Instant::now();
+    let (name, first, change) = all.next().unwrap();
+    let took = began.elapsed();
+    println!("told {took:?} after the 250");
+    assert!(took < Duration::from_millis(100), "{took:?}");
+    assert_eq!((name.as_str(), &change["@type"]), ("state", &json!("StateChange")));
+    let states = change["changed"][&account].as_object().unwrap();
+    for name in ["Email", "EmailDelivery", "Thread", "Mailbox"] {
+        assert!(states.contains_key(name), "{change}");
+    }
+    let (_, _, told) = once.next().unwrap();
+    assert_eq!(told["changed"][&account].as_object().unwrap().keys().collect::<Vec<_>>(), ["EmailDelivery"]);
+    assert!(once.next().is_none(), "closeafter=state");
+    // A flag is no delivery.
+    let email = bed.mail("ann@example.org")[0].id.clone();
+    bed.ok(&["mail", "flag", "-a", "ann@example.org", &email, "--add", "$seen"]);
+    let (_, second, change) = all.next().unwrap();
+    assert!(change["changed"][&account].get("EmailDelivery").is_none(), "{change}");
+    assert!(change["changed"][&account].get("Email").is_some(), "{change}");
+    // Whoever was away is told what he missed, and nothing where he missed nothing.
+    let mut back = Events::open(&bed, &ann(), "types=*&closeafter=no&ping=0", Some(&first));
+    let (_, id, missed) = back.next().unwrap();
+    assert_eq!((&missed, &id), (&change, &second));
+    let mut nothing = Events::open(&bed, &ann(), "types=*&closeafter=no&ping=5", Some(&second));
+    let (name, _, ping) = nothing.next().unwrap();
+    assert_eq!((name.as_str(), ping), ("ping", json!({"interval": 5})));
+    // What it did not ask for it is not told.
+    assert_eq!(other.next().unwrap().0, "ping");
+    assert_eq!(get(&bed, "/jmap/events?ping=x", &ann()).status, 400);
+    drop((all, back, nothing, other));
+    bed.finish();
+}
+
+#[test]
+fn a_stop_ends_streams_and_so_does_a_password_that_is_taken_away() {
+    let bed = bed("");
+    let mut stream = Events::open(&bed, &ann(), "types=*&closeafter=no&ping=5", None);
+    bed.ok(&["account", "password", "ann@example.org", "--remove"]);
+    // The change of the account itself is no type of JMAP's; with the next ping it is over.
+    let began = Instant::now();
+    assert!(stream.next().is_none());
+    assert!(began.elapsed() < Duration::from_secs(10));
+    password(&bed, "ann@example.org", "s3cret");
+    let mut stream = Events::open(&bed, &ann(), "types=*&closeafter=no&ping=0", None);
+    let mut bed = bed;
+    bed.stop();
+    assert!(stream.next().is_none());
+    bed.finish();
+}
+
+/// Resident KiB.
+fn resident(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn a_thousand_idle_streams_need_little_memory() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    if getrlimit(Resource::Nofile).current.is_some_and(|most| most < 3000) {
+        return crate::lacking_right("to 3,000 open files");
+    }
+    let bed = bed("");
+    for n in 0..10 {
+        bed.account(&format!("user{n}@example.org"), &[]);
+        password(&bed, &format!("user{n}@example.org"), "s3cret");
+    }
+    let open = |n: usize| Events::open(&bed, &basic(&format!("user{}@example.org", n % 10), "s3cret"), "types=*", None);
+    // The first of each: what is made once is made.
+    let mut held: Vec<Events> = (0..20).map(open).collect();
+    let before = resident(bed.pid());
+    held.extend((20..1000).map(open));
+    let each = (resident(bed.pid()) - before) * 1024 / 980;
+    println!("an idle stream: {each} octets");
+    assert!(each < 64 * 1024, "{each}");
+    assert_eq!(get(&bed, "/jmap/session", &ann()).status, 200);
+    drop(held);
+    bed.finish();
+}
+
+/// A WebSocket of a client (RFC 6455), by hand: text frames of any length, masked with zeros.
+#[derive(Debug)]
+struct Socket(UnixStream);
+
+impl Socket {
+    fn open(bed: &Bed, protocol: &str) -> Result<Self, String> {
+        let mut stream = connect(bed);
+        let head = format!(
+            "GET /jmap/ws HTTP/1.1\r\nHost: mail.example.org\r\nAuthorization: {}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{protocol}\r\n",
+            ann()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut one = [0; 1];
+            stream.read_exact(&mut one).unwrap();
+            head.push(one[0]);
+        }
+        let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
+        let good = head.contains(" 101 ")
+            && head.contains("s3pplmbitxaq9kygzzhzrbk+xoo=")
+            && head.contains("sec-websocket-protocol: jmap");
+        if good { Ok(Self(stream)) } else { Err(head) }
+    }
+
+    fn say(&mut self, value: &Value) {
+        self.frame(0x81, value.to_string().as_bytes());
+    }
+
+    fn frame(&mut self, first: u8, octets: &[u8]) {
+        let mut frame = vec![first];
+        match octets.len() {
+            short @ 0..=125 => frame.push(0x80 | short as u8),
+            long => {
+                frame.push(0x80 | 126);
+                frame.extend((long as u16).to_be_bytes());
+            }
+        }
+        frame.extend([0; 4]);
+        frame.extend(octets);
+        self.0.write_all(&frame).unwrap();
+    }
+
+    /// The next frame that is no ping: its opcode and its octets.
+    fn next(&mut self) -> (u8, Vec<u8>) {
+        loop {
+            let mut head = [0; 2];
+            self.0.read_exact(&mut head).unwrap();
+            let length = match head[1] {
+                126 => {
+                    let mut length = [0; 2];
+                    self.0.read_exact(&mut length).unwrap();
+                    u16::from_be_bytes(length) as usize
+                }
+                short => short as usize,
+            };
+            let mut octets = vec![0; length];
+            self.0.read_exact(&mut octets).unwrap();
+            if head[0] & 15 != 9 {
+                return (head[0] & 15, octets);
+            }
+        }
+    }
+
+    fn heard(&mut self) -> Value {
+        let (opcode, octets) = self.next();
+        assert_eq!(opcode, 1);
+        serde_json::from_slice(&octets).unwrap()
+    }
+}
+
+#[test]
+fn requests_and_changes_over_a_websocket() {
+    let bed = bed("");
+    let account = bed.json(&["account", "show", "ann@example.org"])["id"].as_str().unwrap().to_owned();
+    let session = get(&bed, "/jmap/session", &ann()).json();
+    let said = &session["capabilities"]["urn:ietf:params:jmap:websocket"];
+    assert_eq!(said, &json!({"url": "ws://mail.example.org/jmap/ws", "supportsPush": true}));
+    assert!(Socket::open(&bed, "").unwrap_err().contains(" 400 "));
+    assert!(Socket::open(&bed, "Sec-WebSocket-Protocol: chat\r\n").unwrap_err().contains(" 400 "));
+    let mut socket = Socket::open(&bed, "Sec-WebSocket-Protocol: chat, jmap\r\n").unwrap();
+    let echo = |id: &str| json!({"@type": "Request", "id": id, "using": ["urn:ietf:params:jmap:core"], "methodCalls": [["Core/echo", {"id": id}, "0"]]});
+    for id in ["R1", "R2", "R3"] {
+        socket.say(&echo(id));
+    }
+    let mut answered: Vec<String> = (0..3)
+        .map(|_| {
+            let answer = socket.heard();
+            assert_eq!((&answer["@type"], &answer["sessionState"]), (&json!("Response"), &session["state"]));
+            assert_eq!(answer["methodResponses"][0][1]["id"], answer["requestId"]);
+            answer["requestId"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    answered.sort();
+    assert_eq!(answered, ["R1", "R2", "R3"]);
+    socket.frame(0x81, b"{");
+    let refused = socket.heard();
+    assert_eq!((&refused["@type"], &refused["requestId"]), (&json!("RequestError"), &Value::Null));
+    assert_eq!(refused["type"], "urn:ietf:params:jmap:error:notJSON");
+
+    // Nothing is told before it is asked for; then everything of the types that are named.
+    deliver(&bed, "before");
+    socket.say(&json!({"@type": "WebSocketPushEnable", "dataTypes": ["Mailbox", "EmailDelivery"]}));
+    socket.say(&echo("R4"));
+    assert_eq!(socket.heard()["requestId"], "R4");
+    deliver(&bed, "after");
+    let change = socket.heard();
+    assert_eq!(change["@type"], "StateChange");
+    let names: Vec<&String> = change["changed"][&account].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["EmailDelivery", "Mailbox"]);
+    let state = change["pushState"].as_str().unwrap().to_owned();
+    socket.say(&json!({"@type": "WebSocketPushDisable"}));
+    socket.say(&echo("R5"));
+    assert_eq!(socket.heard()["requestId"], "R5");
+    deliver(&bed, "unheard");
+    socket.say(&echo("R6"));
+    assert_eq!(socket.heard()["requestId"], "R6");
+    // With the state that it knows it is told what it missed.
+    socket.say(&json!({"@type": "WebSocketPushEnable", "dataTypes": null, "pushState": state}));
+    assert!(socket.heard()["changed"][&account].get("Email").is_some());
+    socket.frame(0x82, b"octets");
+    assert_eq!(socket.next(), (8, [&1003_u16.to_be_bytes()[..], b"messages are texts"].concat()));
+    bed.finish();
+}
+
+#[test]
+fn without_a_login_nothing_is_told() {
+    let bed = bed("");
+    for path in ["/jmap/events?types=*", "/jmap/ws"] {
+        assert_eq!(exchange(connect(&bed), "GET", path, &[], b"").status, 401);
+    }
+    bed.finish();
+}
