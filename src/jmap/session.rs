@@ -114,8 +114,8 @@ fn of_account(name: &'static str) -> Option<Capability> {
         }),
         SUBMISSION => json!({
             "maxDelayedSend": limits::DELAYED_SEND.as_secs(),
-            // RFC 4865 §4: the longest that a submission may be held.
-            "submissionExtensions": {"FUTURERELEASE": [limits::DELAYED_SEND.as_secs().to_string()]},
+            // RFC 3461; RFC 4865 §4: the longest that a submission may be held.
+            "submissionExtensions": {"DSN": [], "FUTURERELEASE": [limits::DELAYED_SEND.as_secs().to_string()]},
         }),
         BLOB => json!({
             "maxSizeBlobSet": limits::UPLOAD_OCTETS,

@@ -13,6 +13,7 @@ use crate::wire::jmap::{octets, parse};
 use crate::wire::smtp::Reply;
 
 mod client;
+mod edges;
 
 pub(super) fn context() -> Context {
     let clock = Arc::new(Fixed::at(UtcMillis(1_795_251_600_000)));

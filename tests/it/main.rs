@@ -22,6 +22,7 @@ mod bed;
 mod blobs;
 mod check;
 mod cli;
+mod clients;
 mod corpus;
 mod crash;
 mod delivery;

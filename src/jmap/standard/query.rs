@@ -110,9 +110,6 @@ pub(in crate::jmap) fn sort<P>(
     }
     let one = |value: &Value| {
         let members = value.as_object().ok_or_else(|| wanted("sort", "an array of comparators"))?;
-        if let Some(other) = members.keys().find(|name| !["property", "isAscending", "collation"].contains(&&***name)) {
-            return Err(MethodError::InvalidArguments(format!("sort: a comparator has no {other}")));
-        }
         let name = members.get("property").ok_or_else(|| wanted("property", "a text"))?;
         let property = known(text("property", name)?).ok_or_else(|| unsupported("no such property to sort by"))?;
         let ascending = members.get("isAscending").map_or(Ok(true), |value| flag("isAscending", value))?;

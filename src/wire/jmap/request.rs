@@ -6,6 +6,19 @@ use super::error::RequestError;
 use super::json::{self, Unread};
 use crate::model::limits;
 
+/// Capabilities of IANA's registry that a client may name though they may not be offered: there are clients that name all
+/// that they know in every request, without a look at the session. Of any other it is said that it is not known
+/// (RFC 8620 §3.6.1).
+const PASSED_OVER: [&str; 7] = [
+    "urn:ietf:params:jmap:calendars",
+    "urn:ietf:params:jmap:contacts",
+    "urn:ietf:params:jmap:mdn",
+    "urn:ietf:params:jmap:principals",
+    "urn:ietf:params:jmap:principals:owner",
+    "urn:ietf:params:jmap:sieve",
+    "urn:ietf:params:jmap:smimeverify",
+];
+
 /// A method call or a method response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Invocation {
@@ -78,7 +91,8 @@ pub fn of_value(whole: Value, known: &[&str]) -> Result<Request, RequestError> {
     };
     let using: Option<Vec<String>> = using.iter().map(|one| one.as_str().map(str::to_owned)).collect();
     let using = using.ok_or_else(|| bad("`using` is an array of texts"))?;
-    if let Some(unknown) = using.iter().find(|one| !known.contains(&one.as_str())) {
+    let is_known = |one: &str| known.contains(&one) || PASSED_OVER.contains(&one);
+    if let Some(unknown) = using.iter().find(|one| !is_known(one)) {
         return Err(RequestError::UnknownCapability(unknown.clone()));
     }
     let Some(Value::Array(calls)) = whole.remove("methodCalls") else {
@@ -134,6 +148,7 @@ mod tests {
             (r#"{"using":["a"],"methodCalls":[["a",{}]]}"#, "notRequest"),
             (r#"{"using":["a"],"methodCalls":[["a",[],"0"]]}"#, "notRequest"),
             (r#"{"using":["b"],"methodCalls":[]}"#, "unknownCapability"),
+            (r#"{"using":["urn:ietf:params:jmap:contacts"],"methodCalls":[]}"#, "none"),
             (many.as_str(), "limit"),
             (deep.as_str(), "notRequest"),
             (r#"{"using":["a"],"methodCalls":[["a",{"x":1,"x":2},"0"]]}"#, "notJSON"),

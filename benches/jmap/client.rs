@@ -1,0 +1,71 @@
+//! A client that keeps its connection: HTTP/1.1 on a Unix socket, no more of it than these answers need.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use base64::Engine as _;
+use serde_json::Value;
+
+use crate::fill::{PASSWORD, USER};
+
+pub(crate) struct Client {
+    stream: BufReader<UnixStream>,
+    login: String,
+}
+
+impl Client {
+    pub(crate) fn new(socket: &Path) -> Self {
+        let stream = BufReader::new(UnixStream::connect(socket).expect("the service"));
+        let login = base64::engine::general_purpose::STANDARD.encode(format!("{USER}:{PASSWORD}"));
+        Self { stream, login }
+    }
+
+    pub(crate) fn session(&mut self) -> Value {
+        self.send("GET", "/jmap/session", &[]);
+        serde_json::from_slice(&self.receive()).expect("a session")
+    }
+
+    /// An answer, read.
+    pub(crate) fn ask(&mut self, request: &[u8]) -> Value {
+        serde_json::from_slice(&self.exchange(request)).expect("an answer")
+    }
+
+    pub(crate) fn exchange(&mut self, request: &[u8]) -> Vec<u8> {
+        self.send("POST", "/jmap", request);
+        self.receive()
+    }
+
+    fn send(&mut self, method: &str, path: &str, body: &[u8]) {
+        let mut octets = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic {}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            self.login,
+            body.len()
+        )
+        .into_bytes();
+        octets.extend_from_slice(body);
+        self.stream.get_mut().write_all(&octets).expect("the service reads");
+    }
+
+    fn receive(&mut self) -> Vec<u8> {
+        let (mut length, mut line, mut first) = (0, String::new(), String::new());
+        loop {
+            line.clear();
+            self.stream.read_line(&mut line).expect("the service answers");
+            if first.is_empty() {
+                first.clone_from(&line);
+            }
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().expect("a length");
+            }
+            if line.trim().is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body).expect("the whole answer");
+        assert!(first.contains(" 200 "), "{first}{}", String::from_utf8_lossy(&body));
+        body
+    }
+}

@@ -1,0 +1,67 @@
+//! An account of a given size: every third email answers an earlier one, most are read.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use restante::account::{Directory, NewAccount, Settings, hash_password};
+use restante::message::rows;
+use restante::model::clock::System;
+use restante::model::{Address, UtcMillis};
+use restante::store::{EncodedMessage, NewEmail, Options, Store, Ticket};
+
+use crate::words::Words;
+
+pub(crate) const USER: &str = "reader@bench.example";
+pub(crate) const PASSWORD: &str = "a password of the bench";
+/// Octets of a message.
+const SIZE: usize = 2000;
+const BEGIN: i64 = 1_700_000_000_000;
+/// Commits on their way at once.
+const UNDER_WAY: usize = 64;
+
+/// Makes the account where it is not there, and fills it.
+pub(crate) fn account(dir: &Path, size: u64) {
+    let store = Store::open(dir, &Options::default(), Arc::new(System)).expect("the store");
+    let directory = Directory::new(store.clone(), Settings::default());
+    let id = match directory.find(USER).expect("the directory") {
+        Some((id, _)) => id,
+        None => {
+            let id = directory.add(&NewAccount::at(Address::parse(USER).expect("an address"))).expect("an account");
+            let phc = hash_password(PASSWORD).expect("a password");
+            directory.update(id, |row| row.passwords.push(("bench".into(), phc.clone()))).expect("a password");
+            id
+        }
+    };
+    let there = store.view().account_state(id).expect("the account").emails;
+    let (begin, mut words) = (Instant::now(), Words::new(size + there));
+    let mut under_way: VecDeque<Ticket> = VecDeque::new();
+    for number in there..size {
+        let mut raw = words.message(number, USER, SIZE);
+        if number % 3 == 2 {
+            let head = format!("References: <thread-{}@bench.example>\r\n", number / 30 * 10 + number % 10);
+            raw.splice(0..0, head.into_bytes());
+        }
+        let message = EncodedMessage::new(&rows(&raw, store.secrets()));
+        let keywords: BTreeSet<String> =
+            if number.is_multiple_of(10) { BTreeSet::new() } else { BTreeSet::from(["$seen".to_owned()]) };
+        let (_, ticket) = store.commit_message(&[id], &message, &raw, |txn| {
+            txn.create_email(&NewEmail {
+                message: &message,
+                prefix: b"Return-Path: <sender@example.net>\r\n",
+                mailboxes: BTreeSet::from([txn.state().inbox]),
+                keywords: keywords.clone(),
+                received_at: UtcMillis(BEGIN + i64::try_from(number).expect("a number") * 60_000),
+            })
+        });
+        under_way.push_back(ticket);
+        if under_way.len() > UNDER_WAY {
+            under_way.pop_front().expect("a ticket").wait_blocking().expect("an email");
+        }
+    }
+    under_way.into_iter().for_each(|ticket| ticket.wait_blocking().expect("an email"));
+    if there < size {
+        println!("filled with {} emails in {:.0} s", size - there, begin.elapsed().as_secs_f64());
+    }
+}

@@ -1,0 +1,203 @@
+//! What a client's questions cost over HTTP: the usual start (Mailbox/get; the 50 newest threads of the Inbox with what a
+//! list shows of them) in one request, alone and on 16 connections at once, and then each method by itself with the CPU
+//! time that the service used for it.
+//!
+//! `cargo bench --ignore-rust-version --bench jmap -- --size 100000 --rounds 200`
+//! `--keep` leaves the store for the next run. It lies in `RESTANTE_BENCH_DIR`, else in Cargo's directory for such things.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    clippy::cast_precision_loss,
+    missing_docs,
+    reason = "a bench"
+)]
+
+mod client;
+mod fill;
+mod service;
+#[path = "../words.rs"]
+mod words;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use client::Client;
+use service::Service;
+
+struct Options {
+    size: u64,
+    rounds: usize,
+    keep: bool,
+}
+
+/// Connections at once.
+const MANY: usize = 16;
+
+fn main() {
+    let mut options = Options { size: 100_000, rounds: 200, keep: false };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().unwrap_or_else(|| panic!("{word} wants a value"));
+        match word.as_str() {
+            "--size" => options.size = value().parse().expect("a number"),
+            "--rounds" => options.rounds = value().parse().expect("a number"),
+            "--keep" => options.keep = true,
+            // Cargo's own.
+            "--bench" => {}
+            other => panic!("what is {other}?"),
+        }
+    }
+    let dir = std::env::var_os("RESTANTE_BENCH_DIR")
+        .map_or_else(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("jmap"), |named| Path::new(&named).join("jmap"));
+    if !options.keep {
+        drop(std::fs::remove_dir_all(&dir));
+    }
+    std::fs::create_dir_all(&dir).expect("a directory for the store");
+    fill::account(&dir.join("data"), options.size);
+    let service = Service::start(&dir);
+    let mut client = Client::new(&service.socket);
+    let session = client.session();
+    let account = session["primaryAccounts"]["urn:ietf:params:jmap:mail"].as_str().expect("an account").to_owned();
+
+    let start = Start::of(&mut client, &account);
+    println!("{} emails; {} octets of an answer to the start", options.size, start.octets);
+    println!("{:<34} {:>9} {:>9} {:>9} {:>11}", "", "p50 us", "p99 us", "per s", "CPU us each");
+    for (name, calls) in start.questions() {
+        let request = request(&calls);
+        for _ in 0..10 {
+            client.ask(&request);
+        }
+        measure(&name, &service, 1, options.rounds, || Client::new(&service.socket), &request);
+    }
+    let request = request(&start.calls);
+    measure("the start, 16 connections", &service, MANY, options.rounds, || Client::new(&service.socket), &request);
+    println!("resident: {} MiB", service.resident() / 1024 / 1024);
+    service.stop();
+    if !options.keep {
+        drop(std::fs::remove_dir_all(&dir));
+    }
+}
+
+fn request(calls: &Value) -> Vec<u8> {
+    let using = ["urn:ietf:params:jmap:core", "urn:ietf:params:jmap:mail"];
+    json!({"using": using, "methodCalls": calls}).to_string().into_bytes()
+}
+
+/// What a client asks when it begins.
+struct Start {
+    account: String,
+    inbox: Value,
+    calls: Value,
+    octets: usize,
+}
+
+impl Start {
+    fn of(client: &mut Client, account: &str) -> Self {
+        let roles = json!([["Mailbox/query", {"accountId": account, "filter": {"role": "inbox"}}, "0"]]);
+        let inbox = client.ask(&request(&roles))["methodResponses"][0][1]["ids"][0].clone();
+        let reference = |of: &str, name: &str, path: &str| json!({"resultOf": of, "name": name, "path": path});
+        let calls = json!([
+            ["Mailbox/get", {"accountId": account, "ids": null}, "0"],
+            ["Email/query", query(account, &inbox), "1"],
+            ["Email/get", {"accountId": account, "#ids": reference("1", "Email/query", "/ids"), "properties": ["threadId"]}, "2"],
+            ["Thread/get", {"accountId": account, "#ids": reference("2", "Email/get", "/list/*/threadId")}, "3"],
+            ["Email/get", {
+                "accountId": account, "#ids": reference("3", "Thread/get", "/list/*/emailIds"), "properties": LIST,
+            }, "4"],
+        ]);
+        let answer = client.ask(&request(&calls));
+        assert_eq!(answer["methodResponses"][4][0], "Email/get", "{answer}");
+        let octets = answer.to_string().len();
+        Self { account: account.to_owned(), inbox, calls, octets }
+    }
+
+    /// Each alone, and the whole first.
+    fn questions(&self) -> Vec<(String, Value)> {
+        let account = &self.account;
+        let one = |name: &str, arguments: Value| (name.to_owned(), json!([[name, arguments, "0"]]));
+        let reference = json!({"resultOf": "0", "name": "Email/query", "path": "/ids"});
+        let with = |what: &str, arguments: Value| {
+            let mut arguments = arguments;
+            arguments["#ids"] = reference.clone();
+            let calls = json!([["Email/query", query(account, &self.inbox), "0"], ["Email/get", arguments, "1"]]);
+            (what.to_owned(), calls)
+        };
+        vec![
+            ("the start".to_owned(), self.calls.clone()),
+            one("Core/echo", json!({"accountId": account})),
+            one("Mailbox/get", json!({"accountId": account, "ids": null})),
+            one("Email/query", query(account, &self.inbox)),
+            with("Email/query and 50 of a list", json!({"accountId": account, "properties": LIST})),
+            with(
+                "Email/query and 50 with bodies",
+                json!({"accountId": account, "properties": ["bodyStructure", "bodyValues"], "fetchTextBodyValues": true}),
+            ),
+            one("Email/changes", json!({"accountId": account, "sinceState": self.state()})),
+        ]
+    }
+
+    fn state(&self) -> Value {
+        // Any state that is no error: what changed since costs the changes.
+        json!("0-0")
+    }
+}
+
+const LIST: [&str; 11] = [
+    "threadId",
+    "mailboxIds",
+    "keywords",
+    "hasAttachment",
+    "from",
+    "to",
+    "subject",
+    "receivedAt",
+    "size",
+    "preview",
+    "id",
+];
+
+fn query(account: &str, inbox: &Value) -> Value {
+    json!({
+        "accountId": account, "filter": {"inMailbox": inbox}, "collapseThreads": true, "limit": 50,
+        "sort": [{"property": "receivedAt", "isAscending": false}], "calculateTotal": true,
+    })
+}
+
+fn measure(
+    name: &str,
+    service: &Service,
+    connections: usize,
+    rounds: usize,
+    connect: impl Fn() -> Client + Sync,
+    request: &[u8],
+) {
+    let (before, begin) = (service.cpu(), Instant::now());
+    let mut times: Vec<Duration> = std::thread::scope(|scope| {
+        let one = || {
+            let mut client = connect();
+            let timed = |_| {
+                let begin = Instant::now();
+                client.exchange(request);
+                begin.elapsed()
+            };
+            (0..rounds).map(timed).collect::<Vec<_>>()
+        };
+        let threads: Vec<_> = (0..connections).map(|_| scope.spawn(one)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("a client")).collect()
+    });
+    let (took, cpu) = (begin.elapsed(), service.cpu() - before);
+    times.sort();
+    let at = |percent: usize| times[(times.len() - 1) * percent / 100].as_micros();
+    println!(
+        "{name:<34} {:>9} {:>9} {:>9.0} {:>11.0}",
+        at(50),
+        at(99),
+        times.len() as f64 / took.as_secs_f64(),
+        cpu * 1e6 / times.len() as f64
+    );
+}
