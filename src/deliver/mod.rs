@@ -92,6 +92,7 @@ impl Delivery for Deliver {
     }
 
     /// A response is on, and nothing in the header forbids an answer (RFC 3834 §2): lists and machines cost no questions.
+    /// Scripts will answer, too (RFC 5230): then an account with one counts as one with a response.
     fn may_answer(&self, session: &Session, envelope: &Envelope, body: &[u8]) -> bool {
         let view = self.store.view();
         let on = |target: &Resolved| view.vacation(target.account).is_ok_and(|response| response.enabled);

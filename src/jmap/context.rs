@@ -251,9 +251,12 @@ pub(super) fn fail(error: &Error) -> MethodError {
         Error::NotFound(what) => MethodError::NotFound(format!("no such {what}")),
         Error::Conflict(what) => MethodError::Conflict(what.clone()),
         Error::Quota | Error::Mailbox { .. } => MethodError::Conflict(error.to_string()),
-        Error::Full | Error::Overtaken(_) | Error::Rebuilding(_) | Error::Stopped | Error::Poisoned(_) => {
-            MethodError::ServerUnavailable(error.to_string())
-        }
+        Error::Full
+        | Error::QueueFull(_)
+        | Error::Overtaken(_)
+        | Error::Rebuilding(_)
+        | Error::Stopped
+        | Error::Poisoned(_) => MethodError::ServerUnavailable(error.to_string()),
         Error::Corrupt { .. } | Error::Open(_) | Error::Io(_) => MethodError::ServerFail(error.to_string()),
     }
 }

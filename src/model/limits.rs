@@ -102,6 +102,9 @@ pub const PASSWORDS: usize = 16;
 pub const TOKENS: usize = 64;
 /// Octets of the name of a password or a token.
 pub const SECRET_NAME_OCTETS: usize = 128;
+/// Actions of an account in the queue, those among them that are kept for their owner. Reports, each of which comes of
+/// another action or of a delivery, may be as many again.
+pub const QUEUED: u64 = 100_000;
 /// Octets of a JMAP request (RFC 8620 §2, maxSizeRequest).
 pub const REQUEST_OCTETS: usize = 10_000_000;
 /// API requests of an account at once (maxConcurrentRequests).

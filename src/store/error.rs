@@ -25,6 +25,9 @@ pub enum Error {
     /// The disk is full: temporary, and it heals when space returns.
     #[error("no space left on the disk")]
     Full,
+    /// The account has as many queued actions as it may have: temporary.
+    #[error("too much mail of account {0} waits to be sent: try again later")]
+    QueueFull(AccountId),
     /// A commit that this one was built on failed; the same may be tried again.
     #[error("an earlier change of account {0} was not written")]
     Overtaken(AccountId),

@@ -268,6 +268,12 @@ impl Store {
         self.0.committer.health()
     }
 
+    /// How many commits are on their way to the disk: what may wait does so while there are any.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.0.committer.in_flight()
+    }
+
     /// What the engine has done since it was opened.
     #[must_use]
     pub fn statistics(&self) -> Statistics {

@@ -47,6 +47,7 @@ struct Counts {
     sessions: Gauge,
     turned_away: Counter,
     store: Family<Label, Gauge>,
+    queued: Family<[(&'static str, &'static str); 2], Gauge>,
     build: Family<Label, Gauge>,
 }
 
@@ -64,6 +65,7 @@ impl Counts {
             sessions: Gauge::default(),
             turned_away: Counter::default(),
             store: Family::default(),
+            queued: Family::default(),
             build: Family::default(),
         };
         let registry = &mut new.registry;
@@ -82,6 +84,7 @@ impl Counts {
         registry.register("lmtp_sessions", "LMTP sessions that are open", new.sessions.clone());
         registry.register("lmtp_turned_away", "Connections that were one too many", new.turned_away.clone());
         registry.register("store", "What the engine has done: syncs, octets of log and of tables", new.store.clone());
+        registry.register("outbox_actions", "Actions in the queue, by kind and state", new.queued.clone());
         registry.register("build", "The version", new.build.clone());
         new.build.get_or_create(&[("version", env!("CARGO_PKG_VERSION").to_owned())]).set(1);
         // Each is there from the start, so that the first of its kind is seen as a change.
@@ -141,6 +144,11 @@ pub fn store(what: &'static str, value: u64) {
     COUNTS.store.get_or_create(&[("of", what.to_owned())]).set(i64::try_from(value).unwrap_or(i64::MAX));
 }
 
+/// How many actions of a kind are in a state.
+pub fn queued(kind: &'static str, state: &'static str, actions: u64) {
+    COUNTS.queued.get_or_create(&[("kind", kind), ("state", state)]).set(i64::try_from(actions).unwrap_or(i64::MAX));
+}
+
 /// All of it, as Prometheus reads it.
 #[must_use]
 pub fn text() -> String {
@@ -169,6 +177,7 @@ mod tests {
         attempted("reply", "sent");
         turned_away();
         store("syncs", 5);
+        queued("reply", "waiting", 7);
         let (session, after) = (Session::begin(), text());
         for name in [
             "restante_deliveries_total{result=\"again\"}",
@@ -182,6 +191,7 @@ mod tests {
             assert!(now > was, "{name}: {was} {now}\n{after}");
         }
         assert_eq!(count(&after, "restante_store{of=\"syncs\"}"), Some(5.0));
+        assert_eq!(count(&after, "restante_outbox_actions{kind=\"reply\",state=\"waiting\"}"), Some(7.0));
         assert!(count(&after, "restante_lmtp_sessions").unwrap() >= 1.0);
         assert!(after.ends_with("# EOF\n"));
         drop(session);

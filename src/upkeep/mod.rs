@@ -3,7 +3,8 @@
 //! - All work is in steps. A step is one commit of a bounded number of rows, so it is safe to be killed at any point, and
 //!   who needs the account meanwhile waits for no more than that.
 //! - Accounts take turns: one step each, round after round, so that none waits for another's backlog.
-//! - Between steps it rests several times as long as they took: deliveries keep their pace. Its thread has the usual
+//! - Between steps it rests several times as long as they took, and it begins none while others write, but for a bound:
+//!   deliveries keep their pace. Its thread has the usual
 //!   priority all the same, for it holds an account's lock at times, and whoever waits for that must not wait long.
 //! - What cannot be done in one account is said in the log and tried again in the next round; the others go on.
 //!

@@ -19,6 +19,10 @@ use crate::store::FoldSizes;
 const RESTS: u32 = 4;
 /// A rest is taken once it has come to this: a shorter one costs more than it gives.
 const REST: Duration = Duration::from_millis(5);
+/// While others write it looks so often whether they are done.
+const LOOK: Duration = Duration::from_millis(2);
+/// But for no longer than this before each step: under a load that never ends it goes on nevertheless.
+const GIVES_WAY: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Default)]
 struct Wish {
@@ -26,6 +30,19 @@ struct Wish {
     now: bool,
     /// Accounts that have enough to fold, or a list that was begun.
     due: BTreeSet<AccountId>,
+}
+
+/// Gives way to who writes just now, `in_flight` by what the store says, up to a bound; `rest` rests, and says whether to
+/// go on, as does this.
+fn give_way(in_flight: impl Fn() -> usize, mut rest: impl FnMut(Duration) -> bool) -> bool {
+    let mut waited = Duration::ZERO;
+    while in_flight() > 0 && waited < GIVES_WAY {
+        if !rest(LOOK) {
+            return false;
+        }
+        waited += LOOK;
+    }
+    true
 }
 
 /// What is to be done.
@@ -133,7 +150,7 @@ impl Upkeep {
             if due.is_empty() {
                 return bell.rest(Duration::ZERO);
             }
-            match self.hurry(due, |took| bell.rest(took * RESTS)) {
+            match self.hurry(due, |took| bell.rest(took * RESTS) && self.gives_way(bell)) {
                 Ok(report) if report.complete => {
                     let (accounts, steps, made) = (report.accounts, report.steps, report.made);
                     tracing::debug!(accounts, steps, made, failed = report.failed, "upkeep in between");
@@ -144,6 +161,11 @@ impl Upkeep {
         }
     }
 
+    /// Deliveries go first.
+    fn gives_way(&self, bell: &Bell) -> bool {
+        give_way(|| self.store.in_flight(), |time| bell.rest(time))
+    }
+
     fn run(&self, bell: &Bell) {
         loop {
             let watch = Stopwatch::start();
@@ -151,7 +173,7 @@ impl Upkeep {
             let done = self.round(|took| {
                 tired += took * RESTS;
                 let rest = if tired < REST { Duration::ZERO } else { std::mem::take(&mut tired) };
-                bell.rest(rest) && self.hurried(bell)
+                bell.rest(rest) && self.hurried(bell) && self.gives_way(bell)
             });
             match done {
                 Ok(report) => tracing::info!(
@@ -205,5 +227,32 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn it_gives_way_to_who_writes_and_never_starves() {
+        // How many looks it takes until nobody writes, how long it then rested, and whether it went on.
+        let give = |busy: u32, stops_at: u32| {
+            let (left, rests) = (Cell::new(busy), Cell::new(0u32));
+            let in_flight = || usize::try_from(left.get()).unwrap();
+            let on = give_way(in_flight, |time| {
+                assert_eq!(time, LOOK);
+                left.set(left.get().saturating_sub(1));
+                rests.set(rests.get() + 1);
+                rests.get() < stops_at
+            });
+            (on, LOOK * rests.get())
+        };
+        assert_eq!(give(0, 99), (true, Duration::ZERO), "nobody writes: no rest");
+        assert_eq!(give(3, 99), (true, LOOK * 3), "it goes on as soon as they are done");
+        assert_eq!(give(u32::MAX, u32::MAX), (true, GIVES_WAY), "under a load that never ends it goes on");
+        assert_eq!(give(9, 2), (false, LOOK * 2), "who stops it does not wait");
     }
 }

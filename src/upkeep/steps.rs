@@ -15,9 +15,9 @@ pub(super) const OF_HURRY: &[Task] = &[search, begun_lists];
 pub(super) const OF_SITE: &[Task] = &[messages, all_messages];
 
 /// Emails of a step; each has some eight rows.
-const EMAILS: usize = 64;
+const EMAILS: usize = 16;
 /// Rows of a step.
-const ROWS: usize = 256;
+const ROWS: usize = 96;
 /// Mailboxes of a step: their names are proved anew.
 const MAILBOXES: usize = 16;
 /// Messages of a step: they are read.

@@ -18,6 +18,7 @@ use tokio::net::UnixListener;
 use super::who::Who;
 use super::{Backend, routes, transfer};
 use crate::jmap::Caller;
+use crate::model::{ActionKind, ActionState};
 use crate::net::listen::{Bound, Listen};
 use crate::net::stop::Stop;
 use crate::store::Store;
@@ -106,6 +107,15 @@ fn counted(store: &Store) -> Response {
     let done = store.statistics();
     for (what, value) in [("syncs", done.syncs), ("log_octets", done.log_octets), ("table_octets", done.table_octets)] {
         count::store(what, value);
+    }
+    match store.view().queue_counts() {
+        Ok(queued) => {
+            for (kind, state) in ActionKind::ALL.iter().flat_map(|kind| ActionState::ALL.map(|state| (*kind, state))) {
+                let actions = queued.get(&(kind, state)).copied().unwrap_or_default();
+                count::queued(kind.name(), state.name(), actions);
+            }
+        }
+        Err(error) => tracing::warn!(%error, "the queue cannot be counted"),
     }
     ([("content-type", "application/openmetrics-text; version=1.0.0; charset=utf-8")], count::text()).into_response()
 }

@@ -61,6 +61,7 @@ impl From<Error> for Refusal {
             Error::Conflict(_) | Error::Mailbox { .. } => (StatusCode::CONFLICT, "conflict"),
             Error::Quota => (StatusCode::INSUFFICIENT_STORAGE, "overQuota"),
             Error::Full => (StatusCode::INSUFFICIENT_STORAGE, "full"),
+            Error::QueueFull(_) => (StatusCode::SERVICE_UNAVAILABLE, "queueFull"),
             Error::Overtaken(_) => (StatusCode::SERVICE_UNAVAILABLE, "overtaken"),
             Error::Rebuilding(_) | Error::Stopped => (StatusCode::SERVICE_UNAVAILABLE, "rebuilding"),
             Error::Poisoned(_) => (StatusCode::SERVICE_UNAVAILABLE, "poisoned"),

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -96,6 +97,8 @@ struct Shared {
     engine: Arc<dyn Engine>,
     cells: RwLock<HashMap<AccountId, Arc<Cell>>>,
     queue: Mutex<Queue>,
+    /// Commits that are queued or being written.
+    in_flight: AtomicUsize,
     wake: Condvar,
     listeners: RwLock<Vec<Listener>>,
     /// Accounts that are being repaired: nobody else writes them.
@@ -128,6 +131,7 @@ impl Committer {
             engine,
             cells: RwLock::default(),
             queue: Mutex::default(),
+            in_flight: AtomicUsize::new(0),
             wake: Condvar::new(),
             listeners: RwLock::default(),
             marked: RwLock::new(marked),
@@ -152,6 +156,11 @@ impl Committer {
 
     pub(in crate::store) fn listen(&self, listener: Listener) {
         self.shared.listeners.write().push(listener);
+    }
+
+    /// How many commits are on their way to the disk.
+    pub(in crate::store) fn in_flight(&self) -> usize {
+        self.shared.in_flight.load(Ordering::Relaxed)
     }
 
     pub(in crate::store) fn health(&self) -> Result<(), Error> {
@@ -311,6 +320,7 @@ impl Shared {
         if queue.closed {
             return;
         }
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
         queue.items.push_back(item);
         if queue.items.len() == 1 {
             self.wake.notify_one();
@@ -322,6 +332,7 @@ impl Shared {
         while let Some(items) = self.take(last) {
             last = items.len();
             self.write(items);
+            self.in_flight.fetch_sub(last, Ordering::Relaxed);
         }
     }
 

@@ -4,7 +4,7 @@
 //! octets, holds and the mark of its deed come and go with it.
 
 use super::Txn;
-use crate::model::{AccountId, Action, ActionId, ActionState, DataType, UtcMillis};
+use crate::model::{AccountId, Action, ActionId, ActionKind, ActionState, DataType, UtcMillis, limits};
 use crate::store::engine::{Read as _, Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts, Wake};
@@ -21,10 +21,14 @@ impl Txn<'_> {
     /// A message that it names must be put by this very commit, or be held by an email of this account.
     ///
     /// # Errors
-    /// `Conflict` where it has no recipient, or what it depends on has failed; those of reading.
+    /// `QueueFull`; `Conflict` where it has no recipient, or what it depends on has failed; those of reading.
     pub fn queue_action(&mut self, action: Action, octets: &[u8]) -> Result<ActionId, Error> {
         if action.recipients.is_empty() {
             return Err(Error::Conflict("an action needs a recipient".into()));
+        }
+        let most = if action.kind == ActionKind::Report { 2 * limits::QUEUED } else { limits::QUEUED };
+        if self.state.queued >= most {
+            return Err(Error::QueueFull(self.account));
         }
         if let Some(hash) = &action.same {
             let key = key::same(self.account, hash);

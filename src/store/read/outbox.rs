@@ -1,12 +1,14 @@
 //! The queue: what waits, what wakes it, and whether it is all there.
 
+use std::collections::BTreeMap;
+
 use super::View;
 use super::blob::append;
-use crate::model::{AccountId, Action, ActionId, ActionState};
+use crate::model::{AccountId, Action, ActionId, ActionKind, ActionState};
 use crate::store::engine::{Table, after};
 use crate::store::error::{Error, hex};
 use crate::store::key::{self, Parts, Wake};
-use crate::store::row::{Digest, QueueMark, Row, State, decode_message, decode_wake};
+use crate::store::row::{Digest, QueueMark, Row, State, decode_message, decode_wake, kind_and_state};
 
 /// A wake-up: which action, and what it has in common with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +41,22 @@ impl View<'_> {
     /// Those of reading; so for every function here.
     pub fn outbox(&self, account: AccountId) -> Result<Vec<Action>, Error> {
         self.actions(account, None, usize::MAX)
+    }
+
+    /// How many actions of each kind are in each state, over all accounts. Reads the head of every one.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn queue_counts(&self) -> Result<BTreeMap<(ActionKind, ActionState), u64>, Error> {
+        let mut counts = BTreeMap::new();
+        self.keys(Table::Outbox, &[], &after(&[]), |key, row| {
+            // What cannot be read is the check's to say.
+            if let Ok(of) = kind_and_state(key, row) {
+                *counts.entry(of).or_default() += 1;
+            }
+            Ok(true)
+        })?;
+        Ok(counts)
     }
 
     /// Up to `limit` of them, behind one.

@@ -79,6 +79,20 @@ impl Row for Action {
     }
 }
 
+/// Kind and state of a queued action, which stand at the beginning of its row: nothing else of it is read.
+///
+/// # Errors
+/// `Corrupt`.
+pub fn kind_and_state(key: &[u8], row: &[u8]) -> Result<(ActionKind, ActionState), Error> {
+    decode_with(Table::Outbox, key, row, Action::VERSION, |input, _| {
+        input.num()?;
+        let kind = at_place(&ActionKind::ALL, input, "unknown kind of action")?;
+        let state = at_place(&ActionState::ALL, input, "unknown state of an action")?;
+        input.0 = &[];
+        Ok((kind, state))
+    })
+}
+
 fn write_target(out: &mut Writer, target: &Target) {
     write_address(out, &target.address);
     out.option(target.notify.as_ref(), |out, notify| {

@@ -21,7 +21,8 @@ mod vacation;
 
 pub use account::State;
 pub use action::{
-    Digest, decode_message, decode_same, decode_wake, domain_digest, message_value, same_value, wake_of, wake_value,
+    Digest, decode_message, decode_same, decode_wake, domain_digest, kind_and_state, message_value, same_value,
+    wake_of, wake_value,
 };
 pub use blob::{Blob, FRAME, Octets, blob_rows, decode_frame};
 pub use content::{EncodedMessage, content_prefix, content_value, decode_content, decode_tokens};

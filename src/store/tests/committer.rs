@@ -112,3 +112,47 @@ fn a_panic_of_the_committer_is_told_to_whoever_waits_and_to_whoever_comes() {
     let refused = store.commit(ACCOUNT, |txn| txn.view().account(ACCOUNT).map(drop));
     assert!(matches!(refused, Err(Error::Poisoned(_))), "{refused:?}");
 }
+
+#[test]
+fn what_is_on_its_way_is_counted() {
+    let store = store_over(Arc::new(Memory::new()));
+    let idle = || {
+        let watch = Stopwatch::start();
+        while store.in_flight() > 0 && watch.elapsed() < Duration::from_secs(10) {
+            std::thread::yield_now();
+        }
+        store.in_flight() == 0
+    };
+    assert!(idle());
+    let go = held(&store);
+    let (one, other) = (rename(&store, ACCOUNT, "a"), rename(&store, ACCOUNT, "b"));
+    assert_eq!(store.in_flight(), 3, "the one that is held, and two behind it");
+    go.send(()).unwrap();
+    one.wait_blocking().unwrap();
+    other.wait_blocking().unwrap();
+    assert!(idle());
+}
+
+#[test]
+fn a_full_queue_takes_no_more_and_says_that_it_is_for_now() {
+    let engine = Arc::new(Memory::new());
+    let store = store_over(engine.clone());
+    let queue = |kind| {
+        let queued = store.commit(ACCOUNT, |txn| txn.queue_action(Action { kind, ..action() }, b""));
+        queued.map(|(_, ticket)| ticket.wait_blocking().unwrap())
+    };
+    queue(ActionKind::Reply).unwrap();
+    queue(ActionKind::Redirect).unwrap();
+    let counts = store.view().queue_counts().unwrap();
+    let one = |kind| ((kind, ActionState::Waiting), 1);
+    assert_eq!(counts, [one(ActionKind::Reply), one(ActionKind::Redirect)].into());
+    // As if there were as many as may be.
+    let state = store.view().account_state(ACCOUNT).unwrap();
+    let value = Some(State { queued: crate::model::limits::QUEUED, ..state }.encode());
+    let put = Put { table: Table::AccountState, key: key::account(ACCOUNT), value };
+    engine.write(&[Arc::new(Batch { puts: vec![put], asserts: Vec::new() })]).unwrap();
+    let refused = queue(ActionKind::Reply).unwrap_err();
+    assert!(refused == Error::QueueFull(ACCOUNT) && refused.is_temporary());
+    // What reports on another is not lost.
+    queue(ActionKind::Report).unwrap();
+}
