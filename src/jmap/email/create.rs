@@ -12,7 +12,6 @@ use crate::jmap::context::{Account, Context};
 use crate::message::build::{self, BadValue, Mail};
 use crate::message::forms::{Form, HeaderProperty};
 use crate::model::{SentAt, UtcMillis, limits};
-use crate::store::View;
 use crate::wire::jmap::{MethodError, SetError};
 use part::Parts;
 
@@ -107,7 +106,6 @@ impl Header {
 /// `invalidProperties`, `blobNotFound`, `tooLarge`; what concerns the whole call.
 pub(super) fn message(
     context: &Context,
-    view: &View<'_>,
     account: &Account,
     object: &Map<String, Value>,
     now: UtcMillis,
@@ -130,7 +128,7 @@ pub(super) fn message(
             wrong.add(name, "an email that is made has no such property");
         }
     }
-    let mut parts = Parts::new(context, view, account, object, &header, &mut wrong);
+    let mut parts = Parts::new(context, account, object, &header, &mut wrong);
     let body = parts.body().map_err(Fault::Whole)?;
     let (missing, octets) = (std::mem::take(&mut parts.missing), parts.octets);
     wrong.finish()?;

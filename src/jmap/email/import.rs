@@ -61,7 +61,7 @@ fn one(
     let blob = blob.ok_or_else(|| SetError::property("blobId", "an id is wanted"))?;
     let filing = Filing::read(arguments, object)?;
     commits.take(0)?;
-    let raw = octets(context, &context.store.view(), account, blob).map_err(Fault::Whole)?;
+    let raw = octets(context, account, blob).map_err(Fault::Whole)?;
     let raw = raw.ok_or_else(|| SetError::BlobNotFound(vec![blob.to_owned()]))?;
     if raw.len() as u64 > limits::MESSAGE_OCTETS {
         return Err(SetError::TooLarge(format!("more than {} octets", limits::MESSAGE_OCTETS)).into());

@@ -42,10 +42,9 @@ pub(in crate::jmap) fn parse(context: &Context, arguments: &Args<'_>) -> Result<
         None => CONTENT.iter().chain(&USUAL_BODY).map(|name| (*name).to_owned()).collect(),
     };
     let (wanted, bodies) = (Wanted::read(&names)?, Bodies::read(arguments)?);
-    let view = context.store.view();
     let (mut parsed, mut not_parsable, mut not_found) = (Map::new(), Vec::new(), Vec::new());
     for id in ids {
-        let raw = octets(context, &view, &account, &id)?;
+        let raw = octets(context, &account, &id)?;
         let (Some(raw), Ok(blob)) = (raw, id.parse::<BlobId>()) else {
             not_found.push(id);
             continue;

@@ -74,7 +74,7 @@ fn made(
     let filing = Filing::read(arguments, given)?;
     commits.take(0)?;
     let now = context.store.clock().now();
-    let raw = create::message(context, &context.store.view(), account, given, now)?;
+    let raw = create::message(context, account, given, now)?;
     let message =
         Message { raw: &raw, prefix: &[], filing: &filing, keywords: BTreeSet::new(), received_at: now, once: false };
     let kept: Kept = keep(context, account, commits, is_right, &message)?;

@@ -14,7 +14,6 @@ use crate::message::build::{Content, Part};
 use crate::message::forms::{Form, HeaderProperty};
 use crate::message::parse::media;
 use crate::model::limits;
-use crate::store::View;
 use crate::wire::jmap::MethodError;
 
 /// Depth of what is made: half of what is read, so that what it is put into is read, too.
@@ -23,7 +22,6 @@ const DEPTH: usize = limits::MIME_DEPTH / 2;
 /// What is made of an object's parts.
 pub(super) struct Parts<'a> {
     context: &'a Context,
-    view: &'a View<'a>,
     account: &'a Account,
     object: &'a Map<String, Value>,
     header: &'a Header,
@@ -39,7 +37,6 @@ pub(super) struct Parts<'a> {
 impl<'a> Parts<'a> {
     pub(super) fn new(
         context: &'a Context,
-        view: &'a View<'a>,
         account: &'a Account,
         object: &'a Map<String, Value>,
         header: &'a Header,
@@ -47,7 +44,7 @@ impl<'a> Parts<'a> {
     ) -> Self {
         let values = BTreeMap::new();
         let mut parts =
-            Self { context, view, account, object, header, wrong, values, count: 0, missing: Vec::new(), octets: 0 };
+            Self { context, account, object, header, wrong, values, count: 0, missing: Vec::new(), octets: 0 };
         parts.read_values();
         parts
     }
@@ -246,7 +243,7 @@ impl<'a> Parts<'a> {
                 if self.octets > limits::MESSAGE_OCTETS {
                     return Ok(empty);
                 }
-                let Some(octets) = blobs::octets(self.context, self.view, self.account, id)? else {
+                let Some(octets) = blobs::octets(self.context, self.account, id)? else {
                     if !self.missing.iter().any(|known| known == id) {
                         self.missing.push(id.to_owned());
                     }
