@@ -108,17 +108,20 @@ fn uploads_that_are_refused() {
 
     // maxConcurrentUpload: four that do not end, and more.
     let ann = ann();
-    let held: Vec<_> = (0..8)
-        .map(|_| {
-            let mut stream = connect(&bed);
-            let head = format!(
-                "POST /jmap/upload/{account}/ HTTP/1.1\r\nHost: x\r\nAuthorization: {ann}\r\nContent-Length: 10\r\n\r\nx"
-            );
-            stream.write_all(head.as_bytes()).unwrap();
-            stream
-        })
-        .collect();
-    bed.eventually("429", Duration::from_secs(10), || upload(&[], 1).status == 429);
+    let hold = || {
+        let mut stream = connect(&bed);
+        let head = format!(
+            "POST /jmap/upload/{account}/ HTTP/1.1\r\nHost: x\r\nAuthorization: {ann}\r\nContent-Length: 10\r\n\r\nx"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    };
+    // One after another: an upload that asks takes a place itself, and one of these may be refused for it.
+    let mut held = Vec::new();
+    bed.eventually("429", Duration::from_secs(30), || {
+        held.push(hold());
+        upload(&[], 1).status == 429
+    });
     let more = upload(&[], 1);
     assert_eq!((kind(&more), more.json()["limit"].as_str()), ("limit".into(), Some("maxConcurrentUpload")));
     assert!(more.field("retry-after").is_some());
