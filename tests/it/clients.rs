@@ -217,7 +217,7 @@ async fn session(url: &str) {
     ann.vacation_response_disable().await.unwrap();
 
     // Up, down, and away.
-    let octets: Vec<u8> = (0..200_000u32).map(|n| n.to_le_bytes()[0]).collect();
+    let octets: Vec<u8> = (0..200_000u32).map(|n| n.to_be_bytes()[3]).collect();
     let blob = ann.upload(None, octets.clone(), Some("application/octet-stream")).await.unwrap();
     assert_eq!(ann.download(blob.blob_id()).await.unwrap(), octets);
     ann.email_destroy(&one).await.unwrap();
