@@ -1,6 +1,6 @@
 //! JMAP over HTTP: on the control socket, where the peer's credentials say who asks, and in public, where he logs in.
 //!
-//! - `control` and `public` are the two doors; each says of a request [`Who`](who::Who) asks. Behind them are the same
+//! - `control` and `public` are the two doors; each says of a request `who` asks. Behind them are the same
 //!   `routes`.
 //! - `auth` and `origin` see to logins and to where a client is; `cors` lets the scripts of named web pages in.
 //! - `session`, `api`, `upload`, `download`, `events` answer RFC 8620 §2, §3, §6.1, §6.2 and §7.3, `socket` RFC 8887; `hub`
