@@ -3,27 +3,13 @@
 //!
 //! They go from `<>` to the sender, and so never to `<>`: without a sender there is none to be made.
 
-use super::kind::{Notice, Queued};
+use super::kind::Queued;
+use super::report::{Reporter, head, queued, recipient};
 use super::schedule::is_unasked;
-use crate::message::compose::{Report, ReportKind, one_line, report};
-use crate::message::header;
+use crate::message::compose::{Report, ReportKind, one_line};
 use crate::model::{
-    Action, ActionKind, Address, EmailAddress, EmailId, Envelope, Fate, OriginalRecipient, Recipient, Target, UtcMillis,
+    Action, ActionKind, Address, EmailAddress, EmailId, Envelope, Fate, OriginalRecipient, Recipient, Target,
 };
-
-/// Octets of the original's header that are returned.
-const HEADER: usize = 16 * 1024;
-
-/// Who reports, when, and under which Message-ID (without angle brackets).
-#[derive(Debug, Clone, Copy)]
-pub struct Reporter<'a> {
-    /// Our name.
-    pub hostname: &'a str,
-    /// The Message-ID of the report.
-    pub message_id: &'a str,
-    /// When.
-    pub now: UtcMillis,
-}
 
 /// One recipient of a report.
 struct Row<'a> {
@@ -123,17 +109,10 @@ fn notice(
     let mut text = format!("{before}\n\n");
     for row in rows {
         let address = one_line(&row.address.to_string());
-        let kind = if address.is_ascii() { "rfc822" } else { "utf-8" };
         let [class, about, detail] = row.status;
         status.push_str("\r\n");
-        if let Some(original) = row.original {
-            let (kind, address) = (one_line(&original.kind), one_line(&original.address));
-            status.push_str(&format!("Original-Recipient: {kind}; {address}\r\n"));
-        }
-        status.push_str(&format!(
-            "Final-Recipient: {kind}; {address}\r\nAction: {}\r\nStatus: {class}.{about}.{detail}\r\n",
-            row.action
-        ));
+        status.push_str(&recipient(row.original, row.address));
+        status.push_str(&format!("Action: {}\r\nStatus: {class}.{about}.{detail}\r\n", row.action));
         text.push_str(&format!("    {address}\n"));
         if let Some(said) = row.diagnostic {
             let said = one_line(said);
@@ -142,8 +121,7 @@ fn notice(
         }
     }
     text.push_str(&format!("\n{after}\n"));
-    let end = header::body_offset(raw).min(HEADER);
-    let message = report(&Report {
+    let made = Report {
         from: EmailAddress { name: Some("Mail Delivery".into()), email: format!("postmaster@{hostname}") },
         to: EmailAddress { name: None, email: to.to_string() },
         subject: subject.into(),
@@ -152,23 +130,16 @@ fn notice(
         text,
         kind: ReportKind::Delivery,
         status,
-        original_header: String::from_utf8_lossy(raw.get(..end).unwrap_or_default()).into_owned(),
-    });
-    let notice = Notice {
-        kind: ActionKind::Report,
-        recipient: to.clone(),
-        email,
-        message_id: message_id.to_owned(),
-        message,
-        about: None,
+        original_header: String::from_utf8_lossy(head(raw)).into_owned(),
     };
-    Some(notice.queue(now))
+    Some(queued(ActionKind::Report, to, email, reporter, &made))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::message::auto::Facts;
+    use crate::model::UtcMillis;
     use crate::outbox::{Submission, same};
 
     const RAW: &[u8] = b"Subject: Lunch\r\nMessage-ID: <1@x>\r\n\r\nsecret\r\n";

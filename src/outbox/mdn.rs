@@ -1,14 +1,11 @@
 //! The refusal that a person reads: a message disposition notification (RFC 8098) of "deleted", as Sieve's `reject` sends
 //! it where the message was taken already (RFC 5429 §2.2). From `<>` to the envelope sender, and never to `<>`.
 
-use super::dsn::Reporter;
-use super::kind::{Notice, Queued};
-use crate::message::compose::{Report, ReportKind, one_line, report};
-use crate::message::header::{self, fields};
+use super::kind::Queued;
+use super::report::{Reporter, head, queued, recipient as named};
+use crate::message::compose::{Report, ReportKind, one_line};
+use crate::message::header::fields;
 use crate::model::{ActionKind, Address, EmailAddress, EmailId, Envelope, Recipient};
-
-/// Octets of the original's header that are returned.
-const HEADER: usize = 16 * 1024;
 
 /// The refusal of a message for one recipient; `own` is who he is to its sender.
 #[must_use]
@@ -23,25 +20,16 @@ pub fn rejected(
 ) -> Option<Queued> {
     let to = envelope.sender.as_ref()?;
     let Reporter { hostname, message_id, now } = *reporter;
-    let end = header::body_offset(raw).min(HEADER);
-    let head = raw.get(..end).unwrap_or_default();
+    let head = head(raw);
     let original_id = fields(head).find(|field| field.is("Message-ID")).map(|field| one_line(&field.unfolded()));
     let address = one_line(&recipient.address.to_string());
-    let kind = |address: &str| if address.is_ascii() { "rfc822" } else { "utf-8" };
     let mut status = format!("Reporting-UA: {}; Restante\r\n", one_line(hostname));
-    if let Some(original) = &recipient.original {
-        status.push_str(&format!(
-            "Original-Recipient: {}; {}\r\n",
-            one_line(&original.kind),
-            one_line(&original.address)
-        ));
-    }
-    status.push_str(&format!("Final-Recipient: {}; {address}\r\n", kind(&address)));
+    status.push_str(&named(recipient.original.as_ref(), &recipient.address));
     if let Some(id) = original_id {
         status.push_str(&format!("Original-Message-ID: {id}\r\n"));
     }
     status.push_str("Disposition: automatic-action/MDN-sent-automatically; deleted\r\n");
-    let message = report(&Report {
+    let made = Report {
         from: EmailAddress { name: None, email: own.to_string() },
         to: EmailAddress { name: None, email: to.to_string() },
         subject: "Rejected: your message was not taken".into(),
@@ -51,16 +39,8 @@ pub fn rejected(
         kind: ReportKind::Disposition,
         status,
         original_header: String::from_utf8_lossy(head).into_owned(),
-    });
-    let notice = Notice {
-        kind: ActionKind::Reject,
-        recipient: to.clone(),
-        email,
-        message_id: message_id.to_owned(),
-        message,
-        about: None,
     };
-    Some(notice.queue(now))
+    Some(queued(ActionKind::Reject, to, email, reporter, &made))
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ pub mod dsn;
 mod kind;
 pub mod mdn;
 mod refusal;
+mod report;
 mod schedule;
 pub mod submission;
 
@@ -25,6 +26,7 @@ pub use coalesce::same;
 pub use destination::{Destinations, Digest, May, Trouble};
 pub use kind::{Notice, Queued, Redirect, Reply, Rules, Submission, rules};
 pub use refusal::{Answer, Stage, judge};
+pub use report::Reporter;
 pub use schedule::{
     Lost, NO_SMTPUTF8, NOT_SENT, Next, Outcome, Pace, Scope, Step, follow, is_unasked, recover, too_late,
 };

@@ -8,8 +8,8 @@ use super::pool::Pool;
 use super::send::{Connection, Handed};
 use super::worker::Settings;
 use crate::model::{AccountId, Action, ActionId, ActionState, Fate};
-use crate::outbox::dsn::{self, Reporter};
-use crate::outbox::{NOT_SENT, Next, Outcome, Queued, Scope, Step, follow, recover, rules, too_late};
+use crate::outbox::dsn;
+use crate::outbox::{NOT_SENT, Next, Outcome, Queued, Reporter, Scope, Step, follow, recover, rules, too_late};
 use crate::store::{Digest, Error, Store, domain_digest};
 use crate::trace::count;
 

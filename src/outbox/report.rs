@@ -1,0 +1,55 @@
+//! What reports have in common (RFC 3464, RFC 8098): who reports, how recipients are named, how much of the original comes
+//! back, and that each is queued from `<>` to one person.
+
+use super::kind::{Notice, Queued};
+use crate::message::compose::{Report, one_line, report};
+use crate::message::header;
+use crate::model::{ActionKind, Address, EmailId, OriginalRecipient, UtcMillis};
+
+/// Octets of the original's header that are returned.
+const HEADER: usize = 16 * 1024;
+
+/// Who reports, when, and under which Message-ID (without angle brackets).
+#[derive(Debug, Clone, Copy)]
+pub struct Reporter<'a> {
+    /// Our name.
+    pub hostname: &'a str,
+    /// The Message-ID of the report.
+    pub message_id: &'a str,
+    /// When.
+    pub now: UtcMillis,
+}
+
+/// As much of the original's header as is returned.
+pub(super) fn head(raw: &[u8]) -> &[u8] {
+    raw.get(..header::body_offset(raw).min(HEADER)).unwrap_or_default()
+}
+
+/// Original-Recipient, where one is known, and Final-Recipient (RFC 3464 §2.3.1, §2.3.2; RFC 6533 §3).
+pub(super) fn recipient(original: Option<&OriginalRecipient>, address: &Address) -> String {
+    let original = original.map(|original| {
+        format!("Original-Recipient: {}; {}\r\n", one_line(&original.kind), one_line(&original.address))
+    });
+    let address = one_line(&address.to_string());
+    let kind = if address.is_ascii() { "rfc822" } else { "utf-8" };
+    format!("{}Final-Recipient: {kind}; {address}\r\n", original.unwrap_or_default())
+}
+
+/// A report on its way.
+pub(super) fn queued(
+    kind: ActionKind,
+    to: &Address,
+    email: Option<EmailId>,
+    reporter: &Reporter<'_>,
+    made: &Report,
+) -> Queued {
+    let notice = Notice {
+        kind,
+        recipient: to.clone(),
+        email,
+        message_id: reporter.message_id.to_owned(),
+        message: report(made),
+        about: None,
+    };
+    notice.queue(reporter.now)
+}
