@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::outcome::{self, Filed};
+use super::outcome::{self, Decided, Filed};
 use super::plan::{Answering, Plan};
 use super::{Deliver, Session, Settings, copy};
 use crate::account::Resolved;
@@ -12,10 +12,10 @@ use crate::message::{auto::Facts, guarded, rows_or_bare, trace};
 use crate::model::clock::Stopwatch;
 use crate::model::{
     AccountId, Action, Address, Decision, EmailId, Envelope, MailboxUid, Recall, Recipient, Role, ThreadKey, UtcMillis,
-    Verdict, limits,
+    limits,
 };
-use crate::outbox::dsn::{Reporter, delivered};
-use crate::outbox::{self, Queued};
+use crate::outbox::dsn::delivered;
+use crate::outbox::{self, Queued, Reporter};
 use crate::store::{EncodedMessage, Error, NewEmail, Ticket, Txn};
 use crate::trace::count::{self, Delivered};
 use crate::vacation::Reason;
@@ -162,7 +162,8 @@ impl Deliver {
                     match &filed {
                         Filed::New { email, thread, decision } => {
                             count::delivered(Delivered::Filed);
-                            count::decided(decision.split(' ').next().unwrap_or_default());
+                            count::decided(decision.code());
+                            let decision = decision.to_string();
                             tracing::info!(queue_id, %account, %email, %thread, decision, ms, "delivered");
                         }
                         Filed::Again(email) => {
@@ -227,32 +228,28 @@ fn file(
     if let Some(Queued { action, octets }) = &job.notification {
         txn.queue_action(Action { email: Some(email), ..action.clone() }, octets)?;
     }
-    let verdict = answer(txn, &job.plan, email)?;
-    let decision = match &verdict {
-        Verdict::Answered(action) => format!("answered {action}"),
-        Verdict::Silent { reason, .. } => reason.clone(),
-    };
+    let decision = answer(txn, &job.plan, email)?;
+    let verdict = decision.verdict();
     let recipient = job.recipients.first().cloned().unwrap_or_else(|| Address::from_parts("", ""));
     txn.add_decision(&Decision { at: txn.now(), email, sender: envelope.sender.clone(), recipient, verdict });
     Ok(Filed::New { email, thread, decision })
 }
 
 /// The reply, unless the response changed or the sender was told since the plan was made.
-fn answer(txn: &mut Txn<'_>, plan: &Plan, email: EmailId) -> Result<Verdict, Error> {
-    let silent = |reason: Reason, detail: &str| Verdict::Silent { reason: reason.code().into(), detail: detail.into() };
+fn answer(txn: &mut Txn<'_>, plan: &Plan, email: EmailId) -> Result<Decided, Error> {
     let answering = match plan {
         Plan::Answer(answering) => answering,
-        Plan::Silent { reason, detail } => return Ok(silent(*reason, detail)),
+        Plan::Silent { reason, detail } => return Ok(Decided::Silent(*reason, detail.clone())),
     };
     let Answering { reply, told, memory, copy: rows } = &**answering;
     let (account, now) = (txn.account(), txn.now());
     if let Recall::Response { generation, .. } = memory
         && txn.view().vacation(account)?.generation != *generation
     {
-        return Ok(silent(Reason::Disabled, "the response was changed at that moment"));
+        return Ok(Decided::Silent(Reason::Disabled, "the response was changed at that moment".into()));
     }
     if let Some(at) = txn.view().told_at(account, told, memory, now)? {
-        return Ok(silent(Reason::AlreadyTold, &format!("told {at}")));
+        return Ok(Decided::Silent(Reason::AlreadyTold, format!("told {at}")));
     }
     let queued = outbox::Reply {
         recipient: reply.recipient.clone(),
@@ -268,7 +265,7 @@ fn answer(txn: &mut Txn<'_>, plan: &Plan, email: EmailId) -> Result<Verdict, Err
     if let (Some(rows), Some(fcc)) = (rows, &reply.fcc) {
         copy::file(txn, reply, fcc, rows)?;
     }
-    Ok(Verdict::Answered(action))
+    Ok(Decided::Answered(action))
 }
 
 /// What makes two transactions the same: the envelope sender, its length before it, and the message as received.

@@ -1,9 +1,48 @@
 //! Outcomes and errors to replies: one exhaustive match.
 
+use std::fmt;
+
 use super::Settings;
-use crate::model::{EmailId, ThreadId};
+use crate::model::{ActionId, EmailId, ThreadId, Verdict};
 use crate::store::Error;
+use crate::vacation::Reason;
 use crate::wire::smtp::Reply;
+
+/// What the responder decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Decided {
+    /// A reply was queued.
+    Answered(ActionId),
+    /// No reply: why, and what gave rise to it.
+    Silent(Reason, String),
+}
+
+impl Decided {
+    /// What it is counted as.
+    pub(super) fn code(&self) -> &'static str {
+        match self {
+            Self::Answered(_) => "answered",
+            Self::Silent(reason, _) => reason.code(),
+        }
+    }
+
+    /// As it is kept for the owner.
+    pub(super) fn verdict(&self) -> Verdict {
+        match self {
+            Self::Answered(action) => Verdict::Answered(*action),
+            Self::Silent(reason, detail) => Verdict::Silent { reason: reason.code().into(), detail: detail.clone() },
+        }
+    }
+}
+
+impl fmt::Display for Decided {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answered(action) => write!(out, "answered {action}"),
+            Self::Silent(..) => out.write_str(self.code()),
+        }
+    }
+}
 
 /// What became of a message for one account.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +54,7 @@ pub(super) enum Filed {
         /// In this thread.
         thread: ThreadId,
         /// Whether a reply is owed, or why not.
-        decision: String,
+        decision: Decided,
     },
     /// It was there already: the peer did not hear our answer.
     Again(Option<EmailId>),
