@@ -112,6 +112,14 @@ fn miscount(engine: &Memory, damage: &Damage) {
     write(engine, Table::Mailboxes, key, Some(row.encode()));
 }
 
+/// Begins these views, or makes them further.
+fn keep(drive: &Drive, views: Vec<(u32, usize, usize)>) {
+    for (uid, view, most) in views {
+        let kept = drive.store.commit(ACCOUNT, |txn| txn.keep(MailboxUid(uid), Filter::ALL[view], most));
+        kept.unwrap().1.wait_blocking().unwrap();
+    }
+}
+
 /// From every state that was ever given out: refused, or what leads to the new list.
 fn check_states(drive: &Drive, results: &Results) {
     let view = drive.store.view();
@@ -162,10 +170,7 @@ proptest! {
         let engine = Arc::new(Memory::new());
         let mut drive = Drive::over(Arc::clone(&engine) as _, Some(2));
         drive.run(&before);
-        for (uid, view, most) in views {
-            let kept = drive.store.commit(ACCOUNT, |txn| txn.keep(MailboxUid(uid), Filter::ALL[view], most));
-            kept.unwrap().1.wait_blocking().unwrap();
-        }
+        keep(&drive, views);
         // One of a thread: of several its counters may not tell which were seen.
         let rows = engine.rows(Table::EmailMetadata);
         let (mut gone, mut threads) = (BTreeSet::new(), BTreeSet::new());
@@ -213,10 +218,7 @@ proptest! {
         let engine = Arc::new(Memory::new());
         let mut drive = Drive::over(Arc::clone(&engine) as _, Some(2));
         drive.run(&before);
-        for (uid, view, most) in views {
-            let kept = drive.store.commit(ACCOUNT, |txn| txn.keep(MailboxUid(uid), Filter::ALL[view], most));
-            kept.unwrap().1.wait_blocking().unwrap();
-        }
+        keep(&drive, views);
         for one in &damages {
             hurt(&engine, one);
         }

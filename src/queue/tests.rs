@@ -33,20 +33,7 @@ fn store() -> Store {
 
 fn store_over(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Store {
     let store = Store::over(engine, &Options::small(), clock).unwrap();
-    let row = AccountRow {
-        name: "ann".into(),
-        primary: Address::from_parts("ann", "example.org"),
-        display_name: None,
-        active: true,
-        quota_octets: None,
-        quota_emails: None,
-        zone: None,
-        detail_files: false,
-        unix_user: None,
-        created: UtcMillis(0),
-        passwords: Vec::new(),
-        tokens: Vec::new(),
-    };
+    let row = AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0));
     commit(&store, |txn| {
         txn.set_account(&row);
         Ok(())

@@ -215,6 +215,14 @@ impl View<'_> {
         Ok((out.len() <= most).then_some(out))
     }
 
+    /// A live mailbox.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn mailbox(&self, account: AccountId, uid: MailboxUid) -> Result<Option<Mailbox>, Error> {
+        Ok(self.row::<Mailbox>(&key::mailbox(account, uid))?.filter(|mailbox| !mailbox.deleted))
+    }
+
     /// The live mailboxes of an account, by uid.
     ///
     /// # Errors

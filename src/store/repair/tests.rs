@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::*;
 use crate::model::clock::Fixed;
 use crate::model::{
-    AccountRow, Action, ActionId, ActionKind, ActionState, Address, AddressRow, BlobHash, DataType, Decision, EmailId,
-    Mailbox, MailboxUid, MessageRows, Recall, Role, Target, ThreadKey, ToldKey, UtcMillis, VacationResponse, Verdict,
-    View as Filter,
+    AccountRow, Action, Address, AddressRow, BlobHash, DataType, Decision, EmailId, Mailbox, MailboxUid, MessageRows,
+    Recall, Role, ThreadKey, ToldKey, UtcMillis, VacationResponse, Verdict, View as Filter,
 };
 use crate::store::engine::fault::Fault as Failing;
 use crate::store::engine::memory::Memory;
 use crate::store::engine::{Batch, Engine, Put};
 use crate::store::row::Row as _;
+use crate::store::tests::action;
 use crate::store::{EncodedMessage, FoldSizes, NewEmail, NewMailbox, Options, Since, State, key};
 
 mod lost;
@@ -114,7 +114,7 @@ fn life(store: &Store) {
             txn.remember_told(&ToldKey([1; 32]), &bob, &Recall::of(generation))?;
             let now = txn.now();
             let blob = txn.view().email(account, ids[0])?.map(|email| email.blob);
-            let action = txn.queue_action(Action { blob, ..action(&bob) }, b"Subject: x\r\n\r\n")?;
+            let action = txn.queue_action(Action { blob, same: Some([9; 16]), ..action() }, b"Subject: x\r\n\r\n")?;
             txn.create_object(&crate::model::SenderIdentity::default())?;
             txn.create_object(&crate::model::EmailSubmission::default())?;
             txn.create_object(&crate::model::PushSubscription::default())?;
@@ -137,33 +137,6 @@ fn fold(store: &Store, account: AccountId) {
     let sizes = FoldSizes { rows: 6, row_octets: 1 << 16, block: 256, fan: 4, piece: 1 << 12, last_level: 1 };
     let piece = store.view().next_fold_piece(account, &sizes).unwrap().unwrap();
     assert!(done(store, account, |txn| txn.write_folds(piece)));
-}
-
-fn action(recipient: &Address) -> Action {
-    Action {
-        id: ActionId(0),
-        kind: ActionKind::Reply,
-        state: ActionState::Waiting,
-        urgent: false,
-        created: UtcMillis(0),
-        due: UtcMillis(5),
-        expires: UtcMillis(9),
-        attempts: 0,
-        last_error: None,
-        sender: None,
-        ret: None,
-        envid: None,
-        recipients: vec![Target::unreported(recipient.clone())],
-        email: None,
-        told: None,
-        after: None,
-        same: Some([9; 16]),
-        seven_bit: false,
-        message_id: "r1@example.org".into(),
-        octets: 0,
-        blob: None,
-        submission: None,
-    }
 }
 
 fn write(engine: &dyn Engine, table: Table, key: &[u8], value: Option<Vec<u8>>) {

@@ -236,7 +236,8 @@ fn a_part_of_a_long_message_is_read_and_a_frame_that_is_lost_is_noticed() {
     }
 }
 
-fn action() -> Action {
+/// A reply that waits.
+pub(super) fn action() -> Action {
     Action {
         id: crate::model::ActionId(0),
         kind: ActionKind::Reply,
