@@ -1,21 +1,18 @@
 //! What JMAP shows of a message: its structure, its texts, its fields in their forms.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use serde_json::{Value as Json, json};
 
 use super::bounded;
-use crate::account::{Directory, NewAccount, Settings};
-use crate::jmap::{CAPABILITIES, Caller, Context, Jobs, run};
+use super::requests::empty;
+use crate::jmap::{CAPABILITIES, Context, run};
 use crate::message::Message;
 use crate::message::build::{Field, Value};
 use crate::message::forms::{Form, FormValue, HeaderProperty, Shown};
 use crate::message::header::fields;
-use crate::model::clock::Fixed;
-use crate::model::{AccountId, Address, EmailAddress, EmailId, Live, SentAt, UtcMillis, limits};
-use crate::store::engine::memory::Memory;
-use crate::store::{Options, Store};
+use crate::model::{AccountId, EmailAddress, EmailId, SentAt, limits};
 use crate::wire::jmap::Request;
 
 /// A property's name, and a message below it. Whatever both are: the structure is bounded and whole, what is cut is cut
@@ -157,22 +154,8 @@ fn call(context: &Context, name: &str, arguments: &Json) -> Json {
 fn bed() -> &'static (Context, AccountId, String) {
     static BED: OnceLock<(Context, AccountId, String)> = OnceLock::new();
     BED.get_or_init(|| {
-        let clock = Arc::new(Fixed::at(UtcMillis(1_795_251_600_000)));
-        let store = Store::over(Arc::new(Memory::new()), &Options::small(), clock).unwrap();
-        let directory = Directory::new(store.clone(), Settings::default());
-        directory.add(&NewAccount::at(Address::parse("ann@example.org").unwrap())).unwrap();
-        let (account, _) = directory.find("ann@example.org").unwrap().unwrap();
-        let (inbox, _) = store.view().find_mailbox(account, "inbox").unwrap().unwrap();
-        let context = Context {
-            store,
-            directory,
-            vacation: crate::vacation::Settings::default(),
-            restore: limits::RESTORE_KEPT,
-            deliver: Arc::new(|_, _, _| Vec::new()),
-            jobs: Jobs::default(),
-            relay: Live::default(),
-            caller: Caller { user: Some("root".into()), admin: true, ..Caller::default() },
-        };
+        let (context, account) = empty();
+        let (inbox, _) = context.store.view().find_mailbox(account, "inbox").unwrap().unwrap();
         (context, account, inbox.to_string())
     })
 }

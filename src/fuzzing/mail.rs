@@ -9,7 +9,7 @@ use crate::message::{Message, rows_of, tokens, trace};
 use crate::model::{
     Address, Client, Envelope, Identity, MessageRows, Recipient, Secrets, UtcMillis, VacationResponse, limits,
 };
-use crate::outbox::dsn;
+use crate::outbox::{Reporter, dsn};
 use crate::proof::{self, Key, Policy, Signer};
 use crate::query::{Needle, WORDS};
 use crate::store::EncodedMessage;
@@ -99,7 +99,7 @@ fn trace_is_whole(data: &[u8], facts: &Facts) {
     let made = trace::prefix(&envelope, &recipient, &recipient.address, "mx.example", &id, NOW);
     assert_eq!(names(&made), ["Return-Path", "Delivered-To", "Received"], "{}", made.escape_ascii());
     assert_eq!(body_offset(&made), made.len());
-    let reporter = dsn::Reporter { hostname: "mx.example", message_id: "d.1@mx.example", now: NOW };
+    let reporter = Reporter { hostname: "mx.example", message_id: "d.1@mx.example", now: NOW };
     let Some(told) = dsn::delivered(&envelope, &[&recipient], data, None, &reporter) else { return };
     check_sent(&told.octets, &envelope.sender.map(|sender| sender.to_string()).unwrap_or_default());
     assert!(Facts::of(&told.octets).auto_submitted.is_some() && Facts::of(&told.octets).report.is_some());

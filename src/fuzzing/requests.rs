@@ -10,7 +10,7 @@ use crate::account::{Directory, NewAccount, Settings};
 use crate::jmap::{CAPABILITIES, Caller, Context, Jobs, run};
 use crate::message::rows;
 use crate::model::clock::Fixed;
-use crate::model::{Address, Live, UtcMillis, limits};
+use crate::model::{AccountId, Address, Live, UtcMillis, limits};
 use crate::store::engine::memory::Memory;
 use crate::store::{EncodedMessage, NewEmail, Options, Store};
 use crate::wire::jmap::{json as i_json, parse};
@@ -120,13 +120,31 @@ fn strange(dice: &mut Dice) -> Value {
     all.get(dice.upto(all.len() - 1)).cloned().unwrap_or_default()
 }
 
-/// A service in memory: Ann, with three emails.
-fn service() -> Context {
+/// A service in memory with Ann's account, who logged in.
+pub(super) fn empty() -> (Context, AccountId) {
     let clock = Arc::new(Fixed::at(UtcMillis(1_795_251_600_000)));
     let store = Store::over(Arc::new(Memory::new()), &Options::small(), clock).expect("a store");
     let directory = Directory::new(store.clone(), Settings::default());
     let ann = NewAccount { quota_emails: Some(20), ..NewAccount::at(Address::from_parts("ann", "example.org")) };
     let account = directory.add(&ann).expect("an account");
+    let context = Context {
+        store,
+        directory,
+        vacation: crate::vacation::Settings::default(),
+        restore: limits::RESTORE_KEPT,
+        deliver: Arc::new(|_, recipients, _| {
+            recipients.into_iter().map(|one| (one, Reply::new(250, [2, 0, 0], "filed"))).collect()
+        }),
+        jobs: Jobs::default(),
+        relay: Live::default(),
+        caller: Caller { account: Some(account), ..Caller::default() },
+    };
+    (context, account)
+}
+
+/// The same with three emails.
+fn service() -> Context {
+    let (context, account) = empty();
     for n in 0..3 {
         let raw = format!(
             "From: Ann <ann@example.org>\r\nTo: bob@example.net\r\nSubject: lunch {n}\r\nMessage-ID: <{n}@example.org>\r\n\
@@ -134,8 +152,8 @@ fn service() -> Context {
              Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nAt noon?\r\n\
              --b\r\nContent-Type: text/html\r\nContent-Disposition: attachment; filename=x.html\r\n\r\n<p>hi\r\n--b--\r\n"
         );
-        let message = EncodedMessage::new(&rows(raw.as_bytes(), store.secrets()));
-        let (mut made, ticket) = store.commit_message(&[account], &message, raw.as_bytes(), |txn| {
+        let message = EncodedMessage::new(&rows(raw.as_bytes(), context.store.secrets()));
+        let (mut made, ticket) = context.store.commit_message(&[account], &message, raw.as_bytes(), |txn| {
             let (mailboxes, received_at) = ([txn.state().inbox].into(), UtcMillis(1_795_000_000_000 + n));
             txn.create_email(&NewEmail {
                 message: &message,
@@ -148,16 +166,5 @@ fn service() -> Context {
         ticket.wait_blocking().expect("an email");
         made.pop().expect("an email").1.expect("an email");
     }
-    Context {
-        store,
-        directory,
-        vacation: crate::vacation::Settings::default(),
-        restore: limits::RESTORE_KEPT,
-        deliver: Arc::new(|_, recipients, _| {
-            recipients.into_iter().map(|one| (one, Reply::new(250, [2, 0, 0], "filed"))).collect()
-        }),
-        jobs: Jobs::default(),
-        relay: Live::default(),
-        caller: Caller { account: Some(account), ..Caller::default() },
-    }
+    context
 }

@@ -212,6 +212,14 @@ impl<'a> Args<'a> {
         }
     }
 
+    /// `maxChanges` (RFC 8620 §5.2, §5.6).
+    pub(super) fn max_changes(&self) -> Result<Option<u64>, MethodError> {
+        match self.number("maxChanges")? {
+            Some(0) => Err(Self::bad("maxChanges", "more than 0")),
+            most => Ok(most),
+        }
+    }
+
     pub(super) fn flag(&self, key: &str) -> Result<bool, MethodError> {
         match self.get(key) {
             None => Ok(false),

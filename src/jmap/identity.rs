@@ -4,11 +4,11 @@
 use serde_json::{Map, Value, json};
 
 use super::context::{Account, Args, Context, fail};
-use super::standard::value::text;
-use super::standard::{self, Asked, Get, Set, Stand, newest, people, refused};
+use super::standard::{self, Asked, Get, Outcome, Set, newest, people, refused};
 use crate::model::sender::steps;
 use crate::model::{Address, DataType, Identity, ObjectId, SenderIdentity, limits};
-use crate::store::{Error, Txn};
+use crate::store::Txn;
+use crate::wire::jmap::json::members;
 use crate::wire::jmap::{MethodError, Patch, SetError};
 
 const PROPERTIES: [&str; 8] = ["id", "name", "email", "replyTo", "bcc", "textSignature", "htmlSignature", "mayDelete"];
@@ -55,37 +55,19 @@ pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     let set = Set::read(&account, arguments)?;
     refresh(context, &account)?;
     let me = Me::of(context, &account)?;
-    let committed = context.store.commit(account.id, |txn| {
-        let before = txn.state().state(DataType::Identity);
-        if !set.is_in_state(context, before) {
-            return Ok(None);
-        }
-        let (mut done, mut stand) = (set.done.clone(), Stand::new(before));
+    let (answer, ()) = set.commit(context, &account, DataType::Identity, |txn, done| {
         for (name, properties) in &set.create {
-            match create(txn, &me, properties)? {
-                Ok(made) => done.created(arguments, name, made),
-                Err(error) => done.not_created(name, &error),
-            }
+            done.create(arguments, name, create(txn, &me, properties)?);
         }
         for (id, patch) in &set.update {
-            match update(txn, id, patch)? {
-                Ok(()) => done.updated(id, Map::new()),
-                Err(error) => done.not_updated(id, &error),
-            }
+            done.update(id, update(txn, id, patch)?);
         }
         for id in &set.destroy {
-            match destroy(txn, id)? {
-                Ok(()) => done.destroyed(id),
-                Err(error) => done.not_destroyed(id, &error),
-            }
+            done.destroy(id, destroy(txn, id)?);
         }
-        stand.after(txn.state().state(DataType::Identity), true);
-        Ok(Some((done, stand)))
-    });
-    let (result, ticket) = committed.map_err(|error| fail(&error))?;
-    ticket.wait_blocking().map_err(|error| fail(&error))?;
-    let (done, stand) = result.ok_or(MethodError::StateMismatch)?;
-    Ok(done.answer(context, &account, stand))
+        Ok(())
+    })?;
+    Ok(answer)
 }
 
 /// As whom an account may send: its addresses, and all of a domain that it takes whole.
@@ -119,40 +101,19 @@ impl Me {
 }
 
 fn object(id: ObjectId, identity: &SenderIdentity) -> Map<String, Value> {
-    let whole = json!({
+    members(json!({
         "id": id.to_string(), "name": identity.name, "email": identity.email,
         "replyTo": identity.reply_to.as_deref().map(people::object), "bcc": identity.bcc.as_deref().map(people::object),
         "textSignature": identity.text_signature, "htmlSignature": identity.html_signature,
         "mayDelete": identity.may_delete(),
-    });
-    match whole {
-        Value::Object(whole) => whole,
-        _ => Map::new(),
-    }
+    }))
 }
 
-type Outcome<T> = Result<Result<T, SetError>, Error>;
-
 fn create(txn: &mut Txn<'_>, me: &Me, properties: &Map<String, Value>) -> Outcome<Map<String, Value>> {
-    let mut identity = SenderIdentity::default();
-    for (property, value) in properties {
-        let done = match property.as_str() {
-            "email" => text("email", value).map(|email| identity.email = email.to_owned()).map_err(|_| ()),
-            _ => match apply(&mut identity, property, value) {
-                Ok(()) => Ok(()),
-                Err(error) => return Ok(Err(error)),
-            },
-        };
-        if done.is_err() {
-            return Ok(Err(SetError::property("email", "a text is wanted")));
-        }
-    }
-    if identity.email.is_empty() {
-        return Ok(Err(SetError::property("email", "an identity has an address")));
-    }
-    if !me.may_have(&identity.email) {
-        return Ok(Err(SetError::of("forbiddenFrom", "the address is none of the account's")));
-    }
+    let identity = match read(me, properties) {
+        Ok(identity) => identity,
+        Err(error) => return Ok(Err(error)),
+    };
     match txn.create_object(&identity) {
         Ok(id) => {
             let mut told = object(id, &identity);
@@ -163,14 +124,34 @@ fn create(txn: &mut Txn<'_>, me: &Me, properties: &Map<String, Value>) -> Outcom
     }
 }
 
-fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> Outcome<()> {
+/// An identity that the account may have.
+fn read(me: &Me, properties: &Map<String, Value>) -> Result<SenderIdentity, SetError> {
+    let mut identity = SenderIdentity::default();
+    for (property, value) in properties {
+        if property == "email" {
+            let email = value.as_str().ok_or_else(|| SetError::property("email", "a text is wanted"))?;
+            email.clone_into(&mut identity.email);
+        } else {
+            apply(&mut identity, property, value)?;
+        }
+    }
+    if identity.email.is_empty() {
+        return Err(SetError::property("email", "an identity has an address"));
+    }
+    if !me.may_have(&identity.email) {
+        return Err(SetError::of("forbiddenFrom", "the address is none of the account's"));
+    }
+    Ok(identity)
+}
+
+fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> Outcome<Map<String, Value>> {
     let Ok(known) = id.parse::<ObjectId>() else { return Ok(Err(SetError::NotFound)) };
     let Some(old) = txn.view().object::<SenderIdentity>(txn.account(), known)? else {
         return Ok(Err(SetError::NotFound));
     };
     match patched(known, &old, patch) {
         Ok(new) => match txn.update_object(known, |identity: &mut SenderIdentity| *identity = new) {
-            Ok(_) => Ok(Ok(())),
+            Ok(_) => Ok(Ok(Map::new())),
             Err(error) => refused(error).map(Err),
         },
         Err(error) => Ok(Err(error)),
@@ -178,15 +159,11 @@ fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> Outcome<()> {
 }
 
 fn patched(id: ObjectId, old: &SenderIdentity, patch: &Value) -> Result<SenderIdentity, SetError> {
-    let patch = Patch::read(patch)?;
     let before = object(id, old);
-    let mut wished = before.clone();
-    patch.apply(&mut wished)?;
     let mut new = old.clone();
-    for property in patch.properties() {
-        let value = wished.get(property).unwrap_or(&Value::Null);
-        if before.get(property) != Some(value) {
-            apply(&mut new, property, value)?;
+    for (property, value) in Patch::wishes(patch, &before)? {
+        if before.get(&property) != Some(&value) {
+            apply(&mut new, &property, &value)?;
         }
     }
     Ok(new)

@@ -13,6 +13,7 @@ use super::standard::value::text;
 use super::standard::{Get, Tree, query_changes as answer_changes, section, sort};
 use crate::query::Collation;
 use crate::wire::jmap::MethodError;
+use crate::wire::jmap::json::members;
 
 const PROPERTIES: [&str; 10] =
     ["id", "resourceType", "used", "hardLimit", "scope", "name", "types", "warnLimit", "softLimit", "description"];
@@ -31,15 +32,11 @@ impl Quota {
     fn object(self) -> Map<String, Value> {
         // Nine tenths: time to tidy up before mail is refused.
         let warn = self.most.saturating_sub(self.most / 10);
-        let whole = json!({
+        members(json!({
             "id": self.id, "resourceType": self.resource, "used": self.used, "hardLimit": self.most,
             "scope": "account", "name": self.name, "types": ["Email"], "warnLimit": warn, "softLimit": null,
             "description": null,
-        });
-        match whole {
-            Value::Object(whole) => whole,
-            _ => Map::new(),
-        }
+        }))
     }
 }
 
@@ -118,13 +115,11 @@ fn since(now: &Now, state: &str) -> Result<Since, MethodError> {
 pub(super) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open(arguments)?;
     let old = arguments.text("sinceState")?;
-    if arguments.number("maxChanges")? == Some(0) {
-        return Err(MethodError::InvalidArguments("maxChanges: more than 0 is wanted".into()));
-    }
+    let most = arguments.max_changes()?;
     let now = Now::of(context, &account)?;
     let since = since(&now, &old)?;
     let many = since.created.len() + since.updated.len() + since.destroyed.len();
-    if arguments.number("maxChanges")?.is_some_and(|most| many as u64 > most) {
+    if most.is_some_and(|most| many as u64 > most) {
         return Err(MethodError::CannotCalculateChanges);
     }
     let used = since.only_used && !since.updated.is_empty();

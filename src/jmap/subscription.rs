@@ -10,9 +10,10 @@ use base64::engine::general_purpose::{URL_SAFE, URL_SAFE_NO_PAD};
 use serde_json::{Map, Value, json};
 
 use super::context::{Args, Context, fail};
-use super::standard::{Get, refused};
+use super::standard::{Done, Get, Outcome, refused};
 use crate::model::{AccountId, ObjectId, PushKeys, PushSubscription, UtcMillis, limits};
 use crate::store::{Error, Txn};
+use crate::wire::jmap::json::members;
 use crate::wire::jmap::{MethodError, Patch, SetError};
 
 /// What /get gives; `url` and `keys` are never given back (RFC 8620 §7.2.1).
@@ -52,11 +53,10 @@ pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
 
 fn object(id: ObjectId, one: &PushSubscription) -> Map<String, Value> {
     let code = one.is_verified.then_some(&one.code);
-    let whole = json!({
+    members(json!({
         "id": id.to_string(), "deviceClientId": one.device_client_id, "verificationCode": code,
         "expires": one.expires.rfc3339(), "types": one.types,
-    });
-    whole.as_object().cloned().unwrap_or_default()
+    }))
 }
 
 /// PushSubscription/set (§7.2.2).
@@ -72,60 +72,45 @@ pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     let codes: Result<Vec<String>, MethodError> = create.iter().map(|_| code().map_err(|error| fail(&error))).collect();
     let codes = codes?;
     let committed = context.store.commit(account, |txn| {
-        let [mut created, mut updated, mut not_created, mut not_updated, mut not_destroyed] =
-            std::array::from_fn(|_| Map::new());
-        let mut destroyed = Vec::new();
+        let mut done = Done::default();
         for ((name, properties), code) in create.iter().zip(&codes) {
             let made = made(properties, now).map(|one| PushSubscription {
                 code: code.clone(),
                 credential: credential.clone(),
                 ..one
             });
-            match made.map(|one| (txn.create_object(&one), one)) {
-                Ok((Ok(id), one)) => {
-                    let set = json!({"id": id.to_string(), "keys": null, "expires": one.expires.rfc3339()});
-                    let mut set = set.as_object().cloned().unwrap_or_default();
-                    // What the client said itself it knows.
-                    if one.keys.is_some() {
-                        set.remove("keys");
-                    }
-                    created.insert(name.clone(), set.into());
-                }
-                Ok((Err(error), _)) => drop(not_created.insert(name.clone(), refused(error)?.object())),
-                Err(error) => drop(not_created.insert(name.clone(), error.object())),
-            }
+            let made = match made.map(|one| (txn.create_object(&one), one)) {
+                Ok((Ok(id), one)) => Ok(told(id, &one)),
+                Ok((Err(error), _)) => Err(refused(error)?),
+                Err(error) => Err(error),
+            };
+            done.create(arguments, name, made);
         }
         for (name, patch) in &update {
-            match changed(txn, account, resolve(name), credential.as_ref(), &Value::Object(patch.clone()), now)? {
-                Ok(also) => drop(updated.insert(name.clone(), also)),
-                Err(error) => drop(not_updated.insert(name.clone(), error.object())),
-            }
+            let patch = Value::Object(patch.clone());
+            done.update(name, changed(txn, account, resolve(name), credential.as_ref(), &patch, now)?);
         }
         for name in &destroy {
-            match found(txn, account, resolve(name), credential.as_ref(), now)? {
-                Some((id, _)) => {
-                    txn.destroy_object::<PushSubscription>(id)?;
-                    destroyed.push(Value::from(name.clone()));
-                }
-                None => drop(not_destroyed.insert(name.clone(), SetError::NotFound.object())),
-            }
+            let gone = match found(txn, account, resolve(name), credential.as_ref(), now)? {
+                Some((id, _)) => txn.destroy_object::<PushSubscription>(id).map(|_| Ok(()))?,
+                None => Err(SetError::NotFound),
+            };
+            done.destroy(name, gone);
         }
-        Ok((created, updated, destroyed, not_created, not_updated, not_destroyed))
+        Ok(done)
     });
     let (done, ticket) = committed.map_err(|error| fail(&error))?;
     ticket.wait_blocking().map_err(|error| fail(&error))?;
-    let (created, updated, destroyed, not_created, not_updated, not_destroyed) = done;
-    for (name, made) in &created {
-        if let Some(id) = made.get("id").and_then(Value::as_str) {
-            arguments.created().note(name, id);
-        }
+    Ok(Value::Object(done.outcomes()))
+}
+
+/// What the client does not know of one that it made.
+fn told(id: ObjectId, one: &PushSubscription) -> Map<String, Value> {
+    let mut told = members(json!({"id": id.to_string(), "expires": one.expires.rfc3339()}));
+    if one.keys.is_none() {
+        told.insert("keys".into(), Value::Null);
     }
-    let map = |map: Map<String, Value>| if map.is_empty() { Value::Null } else { Value::Object(map) };
-    Ok(json!({
-        "created": map(created), "updated": map(updated),
-        "destroyed": if destroyed.is_empty() { Value::Null } else { destroyed.into() },
-        "notCreated": map(not_created), "notUpdated": map(not_updated), "notDestroyed": map(not_destroyed),
-    }))
+    told
 }
 
 /// What nobody can guess.
@@ -174,8 +159,6 @@ fn made(properties: &Map<String, Value>, now: UtcMillis) -> Result<PushSubscript
     Ok(one)
 }
 
-type Outcome = Result<Result<Value, SetError>, Error>;
-
 fn changed(
     txn: &mut Txn<'_>,
     account: AccountId,
@@ -183,7 +166,7 @@ fn changed(
     credential: Option<&String>,
     patch: &Value,
     now: UtcMillis,
-) -> Outcome {
+) -> Outcome<Map<String, Value>> {
     let Some((id, old)) = found(txn, account, id, credential, now)? else { return Ok(Err(SetError::NotFound)) };
     let new = match patched(id, &old, patch, now) {
         Ok(new) => new,
@@ -191,19 +174,18 @@ fn changed(
     };
     let asked = patch.get("expires").and_then(Value::as_str).and_then(UtcMillis::parse_rfc3339);
     let other = patch.get("expires").is_some() && asked != Some(new.expires);
-    let also = if other { json!({"expires": new.expires.rfc3339()}) } else { Value::Null };
+    let mut also = Map::new();
+    if other {
+        also.insert("expires".into(), new.expires.rfc3339().into());
+    }
     txn.update_object::<PushSubscription>(id, |one| *one = new)?;
     Ok(Ok(also))
 }
 
 fn patched(id: ObjectId, old: &PushSubscription, patch: &Value, now: UtcMillis) -> Result<PushSubscription, SetError> {
-    let patch = Patch::read(patch)?;
-    let mut whole = object(id, old);
-    let touched: Vec<String> = patch.properties().map(str::to_owned).collect();
-    patch.apply(&mut whole)?;
+    let before = object(id, old);
     let mut one = old.clone();
-    for name in touched {
-        let value = whole.get(&name).unwrap_or(&Value::Null);
+    for (name, value) in Patch::wishes(patch, &before)? {
         match name.as_str() {
             "verificationCode" => {
                 if value.as_str() != Some(&old.code) {
@@ -211,9 +193,9 @@ fn patched(id: ObjectId, old: &PushSubscription, patch: &Value, now: UtcMillis) 
                 }
                 one.is_verified = true;
             }
-            "expires" => one.expires = expires(value, now)?,
-            "types" => one.types = types(value)?,
-            "id" | "deviceClientId" if object(id, old).get(&name) == Some(value) => {}
+            "expires" => one.expires = expires(&value, now)?,
+            "types" => one.types = types(&value)?,
+            "id" | "deviceClientId" if before.get(&name) == Some(&value) => {}
             "id" | "deviceClientId" | "url" | "keys" => return Err(SetError::property(&name, "it cannot be changed")),
             _ => return Err(SetError::property(&name, "no such property")),
         }

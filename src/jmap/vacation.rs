@@ -6,7 +6,7 @@ mod properties;
 use serde_json::{Map, Value};
 
 use super::context::{Account, Args, Context, fail};
-use super::standard::{Get, Set, Stand, newest};
+use super::standard::{Get, Set, newest};
 use crate::model::{DataType, VacationResponse};
 use crate::wire::jmap::{MethodError, Patch, SetError};
 use properties::{ALL, STANDARD};
@@ -52,12 +52,7 @@ fn get_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&
 fn set_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&str]) -> Result<Value, MethodError> {
     let set = Set::read(account, arguments)?;
     // What it was is read in the commit that changes it: of two who set at once neither loses what the other set.
-    let committed = context.store.commit(account.id, |txn| {
-        let before = txn.state().state(DataType::VacationResponse);
-        if !set.is_in_state(context, before) {
-            return Ok(None);
-        }
-        let (mut done, mut stand) = (set.done.clone(), Stand::new(before));
+    let (answer, ()) = set.commit(context, account, DataType::VacationResponse, |txn, done| {
         for (name, _) in &set.create {
             done.not_created(name, &SetError::Singleton);
         }
@@ -67,39 +62,28 @@ fn set_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&
         let mut response = txn.view().vacation(account.id)?;
         for (id, patch) in &set.update {
             let patched = if id == ID { patched(&response, patch, known) } else { Err(SetError::NotFound) };
-            match patched {
-                Ok(new) => {
-                    response = new;
-                    done.updated(id, Map::new());
-                }
-                Err(error) => done.not_updated(id, &error),
-            }
+            let changed = patched.map(|new| {
+                response = new;
+                Map::new()
+            });
+            done.update(id, changed);
         }
-        txn.set_vacation(&response)?;
-        stand.after(txn.state().state(DataType::VacationResponse), true);
-        Ok(Some((done, stand)))
-    });
-    let (result, ticket) = committed.map_err(|error| fail(&error))?;
-    ticket.wait_blocking().map_err(|error| fail(&error))?;
-    let (done, stand) = result.ok_or(MethodError::StateMismatch)?;
-    Ok(done.answer(context, account, stand))
+        txn.set_vacation(&response).map(drop)
+    })?;
+    Ok(answer)
 }
 
 fn patched(old: &VacationResponse, patch: &Value, known: &[&str]) -> Result<VacationResponse, SetError> {
-    let patch = Patch::read(patch)?;
     let before = properties::object(old, ID);
-    let mut wished = before.clone();
-    patch.apply(&mut wished)?;
     let mut response = old.clone();
-    for property in patch.properties() {
-        let refused = |description: String| SetError::property(property, description);
-        if !known.contains(&property) {
+    for (property, value) in Patch::wishes(patch, &before)? {
+        let refused = |description: String| SetError::property(&property, description);
+        if !known.contains(&property.as_str()) {
             return Err(refused(properties::UNKNOWN.into()));
         }
-        let value = wished.get(property).unwrap_or(&Value::Null);
         // What the server says may be said again (RFC 8620 §5.3).
-        if before.get(property) != Some(value) {
-            properties::apply(&mut response, property, value).map_err(refused)?;
+        if before.get(&property) != Some(&value) {
+            properties::apply(&mut response, &property, &value).map_err(refused)?;
         }
     }
     if let (Some(from), Some(to)) = (response.from_date, response.to_date)

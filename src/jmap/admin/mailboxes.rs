@@ -20,8 +20,8 @@ pub(super) fn named(context: &Context, account: AccountId, name: &str) -> Result
 }
 
 fn known(context: &Context, account: AccountId, uid: MailboxUid) -> Result<(MailboxUid, Mailbox), MethodError> {
-    let all = context.store.view().mailboxes(account).map_err(|error| fail(&error))?;
-    all.into_iter().find(|(other, _)| *other == uid).ok_or_else(|| MethodError::NotFound("no such mailbox".into()))
+    let found = context.store.view().mailbox(account, uid).map_err(|error| fail(&error))?;
+    found.map(|row| (uid, row)).ok_or_else(|| MethodError::NotFound("no such mailbox".into()))
 }
 
 pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {

@@ -9,6 +9,7 @@ use crate::jmap::email::filter::filter;
 use crate::jmap::email::sort::sort;
 use crate::jmap::email::window::window;
 use crate::jmap::email::{listings, refused};
+use crate::jmap::standard::state;
 use crate::model::{AccountId, EmailId, Listing, MailboxUid, Shape, View, limits};
 use crate::query::{Condition, Filter, Finder, Plan, Query, Results, explain, query};
 use crate::store::View as State;
@@ -45,7 +46,7 @@ pub(super) fn run(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     let list: Result<Vec<Value>, MethodError> =
         answer.ids.iter().map(|id| row(&view, account, *id, finder.as_ref())).collect();
     Ok(json!({
-        "queryState": format!("{:x}-{:x}", context.store.epoch(), answer.state.0),
+        "queryState": state(&context.store, answer.state),
         "canCalculateChanges": answer.can_calculate, "position": answer.position, "total": answer.total,
         "ids": answer.ids.iter().map(ToString::to_string).collect::<Vec<_>>(), "list": list?,
         "plan": in_json(&found.plan),

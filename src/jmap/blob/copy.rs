@@ -6,6 +6,7 @@ use crate::jmap::context::{Args, Context, fail};
 use crate::jmap::standard::refused;
 use crate::model::{AccountId, BlobBase, BlobId, limits};
 use crate::store::Error;
+use crate::wire::jmap::json::or_null;
 use crate::wire::jmap::{MethodError, SetError};
 
 /// The media type of what nobody said what it is.
@@ -40,10 +41,9 @@ pub(in crate::jmap) fn copy(context: &Context, arguments: &Args<'_>) -> Result<V
             }
         }
     }
-    let map = |map: Map<String, Value>| if map.is_empty() { Value::Null } else { Value::Object(map) };
     Ok(json!({
         "fromAccountId": from.id.to_string(), "accountId": to.id.to_string(),
-        "copied": map(copied), "notCopied": map(not_copied),
+        "copied": or_null(copied), "notCopied": or_null(not_copied),
     }))
 }
 

@@ -9,10 +9,11 @@ use serde_json::{Map, Value, json};
 
 use super::copy::{OCTETS, not_found};
 use crate::jmap::context::{Args, Context, fail};
-use crate::jmap::standard::refused;
+use crate::jmap::standard::{Done, Fault};
 use crate::model::{AccountId, BlobBase, BlobId, EmailId, UtcMillis, limits};
 use crate::store::Error;
 use crate::wire::http::media_type;
+use crate::wire::jmap::json::members;
 use crate::wire::jmap::{MethodError, SetError};
 
 /// Sources of one upload (RFC 9404 §3.1 maxDataSources: at least 64).
@@ -36,7 +37,7 @@ pub(in crate::jmap) fn upload(context: &Context, arguments: &Args<'_>) -> Result
     if waiting.len() > limits::OBJECTS_IN_SET {
         return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
     }
-    let (mut created, mut not_created) = (Map::new(), Map::new());
+    let mut done = Done::default();
     // One may be made of another of the same call: whatever order they stand in, those that wait for none come first.
     loop {
         let names: BTreeSet<String> = waiting.iter().map(|(name, _)| name.clone()).collect();
@@ -44,25 +45,16 @@ pub(in crate::jmap) fn upload(context: &Context, arguments: &Args<'_>) -> Result
             waiting.into_iter().partition(|(name, object)| !refers(object, &names, name));
         let stuck = ready.is_empty();
         for (name, object) in if stuck { rest.clone() } else { ready } {
-            match made(context, arguments, account.id, &object) {
-                Ok(blob) => {
-                    if let Some(id) = blob.get("id").and_then(Value::as_str) {
-                        arguments.created().note(&name, id);
-                    }
-                    created.insert(name, Value::Object(blob));
-                }
-                Err(Fault::One(error)) => drop(not_created.insert(name, error.object())),
-                Err(Fault::All(error)) => return Err(fail(&error)),
-            }
+            done.create(arguments, &name, Fault::of_one(made(context, arguments, account.id, &object))?);
         }
         if stuck || rest.is_empty() {
             break;
         }
         waiting = rest;
     }
-    let map = |map: Map<String, Value>| if map.is_empty() { Value::Null } else { Value::Object(map) };
+    let outcomes = done.outcomes();
     Ok(json!({
-        "accountId": account.id.to_string(), "created": map(created), "notCreated": map(not_created),
+        "accountId": account.id.to_string(), "created": outcomes["created"], "notCreated": outcomes["notCreated"],
     }))
 }
 
@@ -71,24 +63,6 @@ fn refers(object: &Map<String, Value>, names: &BTreeSet<String>, own: &str) -> b
     let sources = object.get("data").and_then(Value::as_array).into_iter().flatten();
     let mut ids = sources.filter_map(|source| source.get("blobId")?.as_str()?.strip_prefix('#'));
     ids.any(|name| name != own && names.contains(name))
-}
-
-/// Why a blob was not made: the fault of that one, or of all.
-enum Fault {
-    One(SetError),
-    All(Error),
-}
-
-impl From<Error> for Fault {
-    fn from(error: Error) -> Self {
-        refused(error).map_or_else(Self::All, Self::One)
-    }
-}
-
-impl From<SetError> for Fault {
-    fn from(error: SetError) -> Self {
-        Self::One(error)
-    }
 }
 
 fn made(
@@ -121,8 +95,7 @@ fn made(
         }
     }
     let id = context.keep_upload(account, &octets, kind.unwrap_or(OCTETS))?;
-    let made = json!({"id": id.to_string(), "type": kind, "size": octets.len()});
-    Ok(made.as_object().cloned().unwrap_or_default())
+    Ok(members(json!({"id": id.to_string(), "type": kind, "size": octets.len()})))
 }
 
 /// Appends what a source gives: a text, base64, or a range of a blob.

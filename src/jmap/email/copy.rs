@@ -2,12 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::create::Fault;
 use super::filing::{self, Filing};
 use super::keep::{Commits, Kept, Message, keep};
 use crate::jmap::context::{Account, Args, Context, fail};
 use crate::jmap::dispatch::Next;
-use crate::jmap::standard::{Done, newest, state};
+use crate::jmap::standard::{Done, Fault, newest, state};
 use crate::model::{DataType, EmailId, ModSeq, limits};
 use crate::wire::jmap::{MethodError, SetError};
 

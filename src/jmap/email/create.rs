@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::filing;
 use crate::jmap::context::{Account, Context};
+use crate::jmap::standard::Fault;
 use crate::message::build::{self, BadValue, Mail};
 use crate::message::forms::{Form, HeaderProperty};
 use crate::model::{SentAt, UtcMillis, limits};
@@ -31,21 +32,6 @@ const FIELDS: [(&str, &str, Form); 11] = [
 ];
 /// Properties that are about the body.
 const BODY: [&str; 5] = ["bodyStructure", "bodyValues", "textBody", "htmlBody", "attachments"];
-
-/// Why there is no email.
-#[derive(Debug)]
-pub(super) enum Fault {
-    /// The object is refused.
-    One(SetError),
-    /// The call cannot be done.
-    Whole(MethodError),
-}
-
-impl From<SetError> for Fault {
-    fn from(error: SetError) -> Self {
-        Self::One(error)
-    }
-}
 
 /// What is wrong, property by property.
 #[derive(Debug, Default)]

@@ -80,7 +80,10 @@ pub(super) fn prove(
     account: AccountId,
     mailboxes: &BTreeSet<MailboxUid>,
 ) -> Result<Result<(), SetError>, Error> {
-    let there: BTreeSet<MailboxUid> = view.mailboxes(account)?.into_iter().map(|(uid, _)| uid).collect();
-    let missing = mailboxes.iter().find(|uid| !there.contains(uid));
-    Ok(missing.map_or(Ok(()), |uid| Err(SetError::property("mailboxIds", format!("{uid}: no such mailbox")))))
+    for uid in mailboxes {
+        if view.mailbox(account, *uid)?.is_none() {
+            return Ok(Err(SetError::property("mailboxIds", format!("{uid}: no such mailbox"))));
+        }
+    }
+    Ok(Ok(()))
 }

@@ -5,12 +5,11 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::blobs::octets;
-use super::create::Fault;
 use super::filing::{self, Filing};
 use super::keep::{Commits, Kept, Message, keep};
 use super::parse::is_message;
 use crate::jmap::context::{Account, Args, Context};
-use crate::jmap::standard::{Done, state};
+use crate::jmap::standard::{Done, Fault, state};
 use crate::message::header::first;
 use crate::message::parse::date;
 use crate::model::{UtcMillis, limits};
@@ -32,11 +31,8 @@ pub(in crate::jmap) fn import(context: &Context, arguments: &Args<'_>) -> Result
     let is_right = |now| wanted.as_ref().is_none_or(|wanted| *wanted == state(&context.store, now));
     let (mut commits, mut done) = (Commits::default(), Done::default());
     for (name, object) in &emails {
-        match one(context, &account, arguments, &mut commits, is_right, object) {
-            Ok(kept) => done.created(arguments, name, kept.object()),
-            Err(Fault::One(error)) => done.not_created(name, &error),
-            Err(Fault::Whole(error)) => return Err(error),
-        }
+        let kept = Fault::of_one(one(context, &account, arguments, &mut commits, is_right, object))?;
+        done.create(arguments, name, kept.map(|kept| kept.object()));
     }
     let stand = commits.stand(&context.store.view(), &account, is_right)?;
     let answer = done.answer(context, &account, stand);

@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::create::Fault;
 use super::filing::{self, Filing};
 use crate::jmap::context::{Account, Context, date, fail};
-use crate::jmap::standard::{Stand, refused};
+use crate::jmap::standard::{Fault, Stand, refused};
 use crate::message::rows_or_bare;
 use crate::model::{BlobId, DataType, EmailId, ModSeq, ThreadId, UtcMillis, limits};
 use crate::store::{EncodedMessage, Error, NewEmail, Ticket, Txn, View};

@@ -58,10 +58,7 @@ pub(in crate::jmap) fn query(context: &Context, arguments: &Args<'_>) -> Result<
 pub(in crate::jmap) fn query_changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open(arguments)?;
     let old = arguments.text("sinceQueryState")?;
-    let max_changes = match arguments.number("maxChanges")? {
-        Some(0) => return Err(MethodError::InvalidArguments("maxChanges: more than 0 is wanted".into())),
-        most => most.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
-    };
+    let max_changes = arguments.max_changes()?.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
     let asked = QueryChanges {
         results: results(&account, arguments)?,
         since: since(&context.store, &old).ok_or(MethodError::CannotCalculateChanges)?.mark,

@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::body::Bodies;
-use super::create::{self, Fault};
+use super::create;
 use super::filing::{self, Filing};
 use super::get::object;
 use super::keep::{Commits, Kept, Message, keep};
 use super::property::Wanted;
 use crate::jmap::context::{Account, Args, Context};
-use crate::jmap::standard::{Set, refused};
+use crate::jmap::standard::{Fault, Outcome, Set, refused};
 use crate::message::content::content;
 use crate::message::{Message as Parsed, guarded};
 use crate::model::{DataType, EmailId, MailboxUid, ModSeq};
@@ -29,11 +29,8 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Va
     let mut commits = Commits::default();
     let is_right = |now: ModSeq| set.is_in_state(context, now);
     for (name, given) in &set.create {
-        match made(context, &account, arguments, &mut commits, is_right, given) {
-            Ok(object) => done.created(arguments, name, object),
-            Err(Fault::One(error)) => done.not_created(name, &error),
-            Err(Fault::Whole(error)) => return Err(error),
-        }
+        let made = made(context, &account, arguments, &mut commits, is_right, given);
+        done.create(arguments, name, Fault::of_one(made)?);
     }
     // What was just made may be changed in the same call.
     let updates: Vec<(String, &Value)> =
@@ -45,14 +42,10 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Va
         &is_right,
         &updates,
         &mut |txn, (id, patch)| work.update(txn, id, patch),
-        &mut |(id, _), outcome| match outcome {
-            Ok(also) => done.updated(id, also),
-            Err(error) => done.not_updated(id, &error),
-        },
+        &mut |(id, _), outcome| done.update(id, outcome),
     )?;
-    work.each(&mut commits, &is_right, &destroys, &mut |txn, id| destroy(txn, id), &mut |id, outcome| match outcome {
-        Ok(()) => done.destroyed(id),
-        Err(error) => done.not_destroyed(id, &error),
+    work.each(&mut commits, &is_right, &destroys, &mut |txn, id| destroy(txn, id), &mut |id, outcome| {
+        done.destroy(id, outcome);
     })?;
     let stand = commits.stand(&context.store.view(), &account, is_right)?;
     Ok(done.answer(context, &account, stand))
@@ -102,9 +95,6 @@ struct Work<'a> {
     account: &'a Account,
     arguments: &'a Args<'a>,
 }
-
-/// What became of an object.
-type Outcome<T> = Result<Result<T, SetError>, Error>;
 
 impl Work<'_> {
     /// Does the same with each object, several in a commit; what fails of one is nothing to the others.

@@ -16,6 +16,7 @@ use super::context::{Account, fail};
 use crate::model::{Mailbox, MailboxUid, Role};
 use crate::store::View;
 use crate::wire::jmap::MethodError;
+use crate::wire::jmap::json::members;
 
 /// The names of the rights (RFC 8621 §2 `MailboxRights`), in the order of their bits.
 const RIGHTS: [&str; 9] = [
@@ -75,17 +76,13 @@ impl Seen {
 /// All properties of one.
 fn object(uid: MailboxUid, mailbox: &Mailbox) -> Map<String, Value> {
     let counts = mailbox.counts;
-    let whole = json!({
+    members(json!({
         "id": uid.to_string(), "name": mailbox.name, "parentId": mailbox.parent.map(|uid| uid.to_string()),
         "role": mailbox.role.map(Role::name), "sortOrder": mailbox.sort_order,
         "totalEmails": counts.total_emails, "unreadEmails": counts.unread_emails,
         "totalThreads": counts.total_threads, "unreadThreads": counts.unread_threads,
         "myRights": rights(mailbox), "isSubscribed": mailbox.subscribed,
-    });
-    match whole {
-        Value::Object(whole) => whole,
-        _ => Map::new(),
-    }
+    }))
 }
 
 fn rights(mailbox: &Mailbox) -> Map<String, Value> {

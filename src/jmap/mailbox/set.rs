@@ -115,10 +115,9 @@ impl Work<'_> {
         let new = NewMailbox { name: label.clone(), parent, role, sort_order };
         let uid = txn.create_mailbox(&new).map_err(|error| fault(error, MailboxUid::ALL))?;
         txn.update_mailbox(uid, |row| row.subscribed = subscribed).map_err(|error| fault(error, uid))?;
-        let made = txn.view().mailboxes(txn.account()).map_err(Fault::Whole)?;
-        let made = made.into_iter().find(|(other, _)| *other == uid).map(|(uid, row)| object(uid, &row));
+        let made = txn.view().mailbox(txn.account(), uid).map_err(Fault::Whole)?;
         // All that the client does not know: what it did not say, and the name where its form changed.
-        let mut told = made.unwrap_or_default();
+        let mut told = made.map(|row| object(uid, &row)).unwrap_or_default();
         told.retain(|property, value| properties.get(property) != Some(value));
         self.named.push(uid);
         self.done.created(self.arguments, name, told);
@@ -127,25 +126,20 @@ impl Work<'_> {
 
     fn update(&mut self, txn: &mut Txn<'_>, id: &str, patch: &Value) -> Result<(), Fault> {
         let uid = known(id)?;
-        let all = txn.view().mailboxes(txn.account()).map_err(Fault::Whole)?;
-        let (_, old) = all.into_iter().find(|(other, _)| *other == uid).ok_or(SetError::NotFound)?;
-        let patch = Patch::read(patch)?;
+        let old = txn.view().mailbox(txn.account(), uid).map_err(Fault::Whole)?.ok_or(SetError::NotFound)?;
         let before = object(uid, &old);
-        let mut wished = before.clone();
-        patch.apply(&mut wished)?;
         let (mut row, mut also) = (old.clone(), Map::new());
-        for property in patch.properties() {
-            let value = wished.get(property).unwrap_or(&Value::Null);
+        for (property, value) in Patch::wishes(patch, &before)? {
             // What the server says may be said again (RFC 8620 §5.3).
-            if before.get(property) != Some(value) {
-                self.apply(&mut row, property, value)?;
+            if before.get(&property) != Some(&value) {
+                self.apply(&mut row, &property, &value)?;
+            }
+            if property == "name" && value.as_str().is_some_and(|name| name != row.name) {
+                also.insert("name".into(), row.name.clone().into());
             }
         }
         if old.role == Some(Role::Inbox) && row.role != old.role {
             return Err(SetError::property("role", "the inbox stays it: mail arrives there").into());
-        }
-        if wished.get("name").and_then(Value::as_str).is_some_and(|name| name != row.name) {
-            also.insert("name".into(), row.name.clone().into());
         }
         txn.update_mailbox(uid, |now| *now = row).map_err(|error| fault(error, uid))?;
         self.named.push(uid);

@@ -28,11 +28,8 @@ impl Asked {
     /// `invalidArguments`; `cannotCalculateChanges` for a state that was never given.
     pub(in crate::jmap) fn read(context: &Context, arguments: &Args<'_>) -> Result<Self, MethodError> {
         let old = arguments.text("sinceState")?;
-        let most = match arguments.number("maxChanges")? {
-            None => limits::CHANGES,
-            Some(0) => return Err(MethodError::InvalidArguments("maxChanges: more than 0 is wanted".into())),
-            Some(most) => usize::try_from(most).map_or(limits::CHANGES, |most| most.min(limits::CHANGES)),
-        };
+        let most = arguments.max_changes()?.and_then(|most| usize::try_from(most).ok());
+        let most = most.map_or(limits::CHANGES, |most| most.min(limits::CHANGES));
         let since = state::since(&context.store, &old).ok_or(MethodError::CannotCalculateChanges)?;
         Ok(Self { old, since, most })
     }

@@ -14,5 +14,5 @@ pub(super) use changes::{Asked, changes};
 pub(super) use created::Created;
 pub(super) use get::Get;
 pub(super) use query::{Order, Tree, query_changes, section, sort};
-pub(super) use set::{Done, Set, Stand, refused};
+pub(super) use set::{Done, Fault, Outcome, Set, Stand, refused};
 pub(super) use state::{newest, since, state};

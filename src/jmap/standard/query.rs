@@ -177,10 +177,7 @@ pub(in crate::jmap) fn query_changes(
     results: &[String],
     moved: &BTreeSet<String>,
 ) -> Result<Value, MethodError> {
-    let most = arguments.number("maxChanges")?;
-    if most == Some(0) {
-        return Err(MethodError::InvalidArguments("maxChanges: more than 0 is wanted".into()));
-    }
+    let most = arguments.max_changes()?;
     let added: Vec<Value> = results
         .iter()
         .enumerate()

@@ -3,9 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::state::state;
-use crate::jmap::context::{Account, Args, Context, Named};
-use crate::model::{ModSeq, limits};
-use crate::store::Error;
+use crate::jmap::context::{Account, Args, Context, Named, fail};
+use crate::model::{DataType, ModSeq, limits};
+use crate::store::{Error, Txn};
+use crate::wire::jmap::json::{members, or_null};
 use crate::wire::jmap::{MethodError, SetError};
 
 /// What a /set asks for.
@@ -58,6 +59,33 @@ impl Set {
         Ok(Self { if_in_state: arguments.maybe_text("ifInState")?, create, update, destroy, done })
     }
 
+    /// Does it in one commit, whose answer tells all that it changed; waits for the disk.
+    ///
+    /// # Errors
+    /// `stateMismatch`, and those of the commit.
+    pub(in crate::jmap) fn commit<T>(
+        &self,
+        context: &Context,
+        account: &Account,
+        data: DataType,
+        change: impl FnOnce(&mut Txn<'_>, &mut Done) -> Result<T, Error>,
+    ) -> Result<(Value, T), MethodError> {
+        let committed = context.store.commit(account.id, |txn| {
+            let before = txn.state().state(data);
+            if !self.is_in_state(context, before) {
+                return Ok(None);
+            }
+            let (mut done, mut stand) = (self.done.clone(), Stand::new(before));
+            let made = change(txn, &mut done)?;
+            stand.after(txn.state().state(data), true);
+            Ok(Some((done, stand, made)))
+        });
+        let (result, ticket) = committed.map_err(|error| fail(&error))?;
+        ticket.wait_blocking().map_err(|error| fail(&error))?;
+        let (done, stand, made) = result.ok_or(MethodError::StateMismatch)?;
+        Ok((done.answer(context, account, stand), made))
+    }
+
     /// Whether the state of the type is the one that the change was made for. To be asked in the commit that changes it.
     pub(in crate::jmap) fn is_in_state(&self, context: &Context, now: ModSeq) -> bool {
         self.if_in_state.as_ref().is_none_or(|wanted| *wanted == state(&context.store, now))
@@ -76,6 +104,35 @@ pub(in crate::jmap) struct Done {
 }
 
 impl Done {
+    /// One was made, or not.
+    pub(in crate::jmap) fn create(
+        &mut self,
+        arguments: &Args<'_>,
+        name: &str,
+        made: Result<Map<String, Value>, SetError>,
+    ) {
+        match made {
+            Ok(object) => self.created(arguments, name, object),
+            Err(error) => self.not_created(name, &error),
+        }
+    }
+
+    /// One was changed, or not.
+    pub(in crate::jmap) fn update(&mut self, id: &str, changed: Result<Map<String, Value>, SetError>) {
+        match changed {
+            Ok(also) => self.updated(id, also),
+            Err(error) => self.not_updated(id, &error),
+        }
+    }
+
+    /// One is gone, or not.
+    pub(in crate::jmap) fn destroy(&mut self, id: &str, gone: Result<(), SetError>) {
+        match gone {
+            Ok(()) => self.destroyed(id),
+            Err(error) => self.not_destroyed(id, &error),
+        }
+    }
+
     /// One was made; `object` is its `id` and all that the client does not know of it.
     pub(in crate::jmap) fn created(&mut self, arguments: &Args<'_>, name: &str, object: Map<String, Value>) {
         if let Some(id) = object.get("id").and_then(Value::as_str) {
@@ -109,17 +166,23 @@ impl Done {
         self.not_destroyed.insert(id.into(), error.object());
     }
 
-    /// The answer. What nothing became of is null, as RFC 8620 §5.3 has it.
-    pub(in crate::jmap) fn answer(self, context: &Context, account: &Account, stand: Stand) -> Value {
-        let map = |map: Map<String, Value>| if map.is_empty() { Value::Null } else { Value::Object(map) };
+    /// What became of all, without account and states. What nothing became of is null, as RFC 8620 §5.3 has it.
+    pub(in crate::jmap) fn outcomes(self) -> Map<String, Value> {
         let destroyed = if self.destroyed.is_empty() { Value::Null } else { Value::Array(self.destroyed) };
-        json!({
-            "accountId": account.id.to_string(),
-            "oldState": state(&context.store, stand.old), "newState": state(&context.store, stand.new),
-            "created": map(self.created), "updated": map(self.updated), "destroyed": destroyed,
-            "notCreated": map(self.not_created), "notUpdated": map(self.not_updated),
-            "notDestroyed": map(self.not_destroyed),
-        })
+        members(json!({
+            "created": or_null(self.created), "updated": or_null(self.updated), "destroyed": destroyed,
+            "notCreated": or_null(self.not_created), "notUpdated": or_null(self.not_updated),
+            "notDestroyed": or_null(self.not_destroyed),
+        }))
+    }
+
+    /// The answer.
+    pub(in crate::jmap) fn answer(self, context: &Context, account: &Account, stand: Stand) -> Value {
+        let mut answer = self.outcomes();
+        answer.insert("accountId".into(), account.id.to_string().into());
+        answer.insert("oldState".into(), state(&context.store, stand.old).into());
+        answer.insert("newState".into(), state(&context.store, stand.new).into());
+        Value::Object(answer)
     }
 }
 
@@ -154,6 +217,44 @@ impl Stand {
         }
     }
 }
+
+/// Why an object is not made, changed or destroyed; or why the whole call is not answered.
+#[derive(Debug)]
+pub(in crate::jmap) enum Fault {
+    /// The object is refused.
+    One(SetError),
+    /// The call cannot be done.
+    Whole(MethodError),
+}
+
+impl From<SetError> for Fault {
+    fn from(error: SetError) -> Self {
+        Self::One(error)
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        refused(error).map_or_else(|error| Self::Whole(fail(&error)), Self::One)
+    }
+}
+
+impl Fault {
+    /// Tells the object's own error from that of the whole call.
+    ///
+    /// # Errors
+    /// That of the whole call.
+    pub(in crate::jmap) fn of_one<T>(done: Result<T, Self>) -> Result<Result<T, SetError>, MethodError> {
+        match done {
+            Ok(made) => Ok(Ok(made)),
+            Err(Self::One(error)) => Ok(Err(error)),
+            Err(Self::Whole(error)) => Err(error),
+        }
+    }
+}
+
+/// What became of one object within a commit; an error of the store ends the whole.
+pub(in crate::jmap) type Outcome<T> = Result<Result<T, SetError>, Error>;
 
 /// A store's error as that of one object.
 ///

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::context::date;
 use crate::model::{BlobId, EmailId, EmailSubmission, EnvelopeAddress, ObjectId};
+use crate::wire::jmap::json::members;
 
 /// The properties.
 const PROPERTIES: [&str; 10] = [
@@ -40,18 +41,14 @@ fn object(id: ObjectId, submission: &EmailSubmission) -> Map<String, Value> {
     });
     let blobs =
         |emails: &[EmailId]| -> Vec<String> { emails.iter().map(|id| BlobId::email(*id).to_string()).collect() };
-    let whole = json!({
+    members(json!({
         "id": id.to_string(), "identityId": submission.identity.to_string(), "emailId": submission.email.to_string(),
         "threadId": submission.thread.to_string(),
         "envelope": {"mailFrom": path(&submission.mail_from), "rcptTo": rcpt_to},
         "sendAt": date(Some(submission.send_at)), "undoStatus": submission.undo.name(),
         "deliveryStatus": statuses.collect::<Map<String, Value>>(),
         "dsnBlobIds": blobs(&submission.dsn), "mdnBlobIds": blobs(&submission.mdn),
-    });
-    match whole {
-        Value::Object(whole) => whole,
-        _ => Map::new(),
-    }
+    }))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::object;
 use crate::jmap::context::{Account, Args, Context, fail};
 use crate::jmap::dispatch::Next;
 use crate::jmap::identity::{self, Me};
-use crate::jmap::standard::{Set, Stand, refused};
+use crate::jmap::standard::{Fault, Outcome, Set, refused};
 use crate::message::header;
 use crate::model::{
     Address, BlobHash, DataType, EmailContent, EmailId, EmailSubmission, EnvelopeAddress, ObjectId, SenderIdentity,
@@ -32,55 +32,38 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<(V
     // What needs reading is read before the account is locked.
     let mut parcels = Vec::with_capacity(set.create.len());
     for (name, properties) in &set.create {
-        parcels.push((name, prepare(context, &account, &me, arguments, properties)?));
+        let parcel = prepare(context, &account, &me, arguments, properties);
+        parcels.push((name, Fault::of_one(parcel)?));
     }
     // Of which emails the submissions are that were made, changed or removed.
     let mut emails: BTreeMap<String, EmailId> = BTreeMap::new();
-    let committed = context.store.commit(account.id, |txn| {
-        let before = txn.state().state(DataType::EmailSubmission);
-        if !set.is_in_state(context, before) {
-            return Ok(None);
-        }
-        let (mut done, mut stand) = (set.done.clone(), Stand::new(before));
+    let (answer, ()) = set.commit(context, &account, DataType::EmailSubmission, |txn, done| {
         for (name, parcel) in parcels {
-            match parcel {
-                Ok(parcel) => match parcel.send(txn)? {
-                    Ok((id, submission)) => {
-                        emails.insert(format!("#{name}"), submission.email);
-                        emails.insert(id.to_string(), submission.email);
-                        done.created(arguments, name, told(id, &submission));
-                    }
-                    Err(error) => done.not_created(name, &error),
-                },
-                Err(error) => done.not_created(name, &error),
-            }
+            let sent = match parcel {
+                Ok(parcel) => parcel.send(txn)?,
+                Err(error) => Err(error),
+            };
+            let made = sent.map(|(id, submission)| {
+                emails.insert(format!("#{name}"), submission.email);
+                emails.insert(id.to_string(), submission.email);
+                told(id, &submission)
+            });
+            done.create(arguments, name, made);
         }
         for (id, patch) in &set.update {
-            match update(txn, id, patch)? {
-                Ok(email) => {
-                    emails.insert(id.clone(), email);
-                    done.updated(id, Map::new());
-                }
-                Err(error) => done.not_updated(id, &error),
-            }
+            let email = update(txn, id, patch)?;
+            emails.extend(email.iter().map(|email| (id.clone(), *email)));
+            done.update(id, email.map(|_| Map::new()));
         }
         for id in &set.destroy {
-            match destroy(txn, id)? {
-                Ok(email) => {
-                    emails.insert(id.clone(), email);
-                    done.destroyed(id);
-                }
-                Err(error) => done.not_destroyed(id, &error),
-            }
+            let email = destroy(txn, id)?;
+            emails.extend(email.iter().map(|email| (id.clone(), *email)));
+            done.destroy(id, email.map(drop));
         }
-        stand.after(txn.state().state(DataType::EmailSubmission), true);
-        Ok(Some((done, stand)))
-    });
-    let (result, ticket) = committed.map_err(|error| fail(&error))?;
-    ticket.wait_blocking().map_err(|error| fail(&error))?;
-    let (done, stand) = result.ok_or(MethodError::StateMismatch)?;
+        Ok(())
+    })?;
     let next = follow.next(&account, arguments, &emails);
-    Ok((done.answer(context, &account, stand), next))
+    Ok((answer, next))
 }
 
 /// What the client does not know of a submission that was made.
@@ -103,7 +86,7 @@ struct Parcel {
 type Made = (ObjectId, EmailSubmission);
 
 impl Parcel {
-    fn send(self, txn: &mut Txn<'_>) -> Result<Result<Made, SetError>, Error> {
+    fn send(self, txn: &mut Txn<'_>) -> Outcome<Made> {
         let Self { submission, order, message_id, blob, octets } = self;
         if txn.view().email(txn.account(), submission.email)?.is_none() {
             return Ok(Err(SetError::property("emailId", "there is no such email")));
@@ -126,70 +109,49 @@ fn prepare(
     me: &Me,
     arguments: &Args<'_>,
     properties: &Map<String, Value>,
-) -> Result<Result<Parcel, SetError>, MethodError> {
+) -> Result<Parcel, Fault> {
     let unknown = |name: &&String| !matches!(name.as_str(), "identityId" | "emailId" | "envelope" | "undoStatus");
     if let Some(name) = properties.keys().find(unknown) {
-        return Ok(Err(SetError::property(name, "it cannot be set")));
+        return Err(SetError::property(name, "it cannot be set").into());
     }
     if properties.get("undoStatus").is_some_and(|status| status != UndoStatus::Pending.name()) {
-        return Ok(Err(SetError::property("undoStatus", "pending is what it begins with")));
+        return Err(SetError::property("undoStatus", "pending is what it begins with").into());
     }
     let id = |name: &str| {
         let id = properties.get(name).and_then(Value::as_str);
         let id = id.and_then(|id| arguments.created().resolve(id));
         id.ok_or_else(|| SetError::property(name, "an id of what is there is wanted"))
     };
+    let whole = |error: Error| Fault::Whole(fail(&error));
     let view = context.store.view();
-    let identity_id = match id("identityId") {
-        Ok(id) => id.parse::<ObjectId>().ok(),
-        Err(error) => return Ok(Err(error)),
-    };
-    let identity = match identity_id {
-        Some(id) => view.object::<SenderIdentity>(account.id, id).map_err(|error| fail(&error))?,
-        None => None,
-    };
-    let (Some(identity_id), Some(identity)) = (identity_id, identity) else {
-        return Ok(Err(SetError::property("identityId", "there is no such identity")));
-    };
-    let email = match id("emailId") {
-        Ok(id) => id.parse::<EmailId>().ok(),
-        Err(error) => return Ok(Err(error)),
-    };
+    let no_identity = || SetError::property("identityId", "there is no such identity");
+    let identity_id = id("identityId")?.parse::<ObjectId>().map_err(|_| no_identity())?;
+    let identity = view.object::<SenderIdentity>(account.id, identity_id).map_err(whole)?.ok_or_else(no_identity)?;
     let no_email = || SetError::property("emailId", "there is no such email");
-    let Some(email) = email else { return Ok(Err(no_email())) };
-    let found = view.email(account.id, email).map_err(|error| fail(&error))?;
-    let content = view.content(account.id, email).map_err(|error| fail(&error))?;
-    let (Some(metadata), Some((_, content))) = (found, content) else { return Ok(Err(no_email())) };
-    let envelope = match prove(me, &identity, &content, properties.get("envelope")) {
-        Ok(envelope) => envelope,
-        Err(error) => return Ok(Err(error)),
-    };
-    let (mail_from, rcpt_to) = envelope;
+    let email = id("emailId")?.parse::<EmailId>().map_err(|_| no_email())?;
+    let metadata = view.email(account.id, email).map_err(whole)?.ok_or_else(no_email)?;
+    let (_, content) = view.content(account.id, email).map_err(whole)?.ok_or_else(no_email)?;
+    let (mail_from, rcpt_to) = prove(me, &identity, &content, properties.get("envelope"))?;
     let now = context.store.clock().now();
-    let order = match order(&mail_from, &rcpt_to, now, limits::RECIPIENTS, limits::DELAYED_SEND) {
-        Ok(order) => order,
-        Err(error) => return Ok(Err(bad(error))),
-    };
+    let order = order(&mail_from, &rcpt_to, now, limits::RECIPIENTS, limits::DELAYED_SEND).map_err(bad)?;
     // RFC 8621 §7.5: Bcc is not sent.
-    let raw = view.received(&metadata.blob).map_err(|error| fail(&error))?.unwrap_or_default();
+    let raw = view.received(&metadata.blob).map_err(whole)?.unwrap_or_default();
     let (blob, octets) = match header::without(&raw, &["Bcc"]) {
         Cow::Borrowed(_) => (metadata.blob, None),
         Cow::Owned(octets) => (BlobHash(*blake3::hash(&octets).as_bytes()), Some(octets)),
     };
+    let rcpt_to = rcpt_to.into_iter().map(|path| SubmissionRecipient { path, ..SubmissionRecipient::default() });
     let submission = EmailSubmission {
         identity: identity_id,
         email,
         thread: metadata.thread,
         mail_from,
-        rcpt_to: rcpt_to
-            .into_iter()
-            .map(|path| SubmissionRecipient { path, ..SubmissionRecipient::default() })
-            .collect(),
+        rcpt_to: rcpt_to.collect(),
         send_at: order.send_at,
         ..EmailSubmission::default()
     };
     let message_id = content.message_id.first().cloned().unwrap_or_default();
-    Ok(Ok(Parcel { submission, order, message_id, blob, octets }))
+    Ok(Parcel { submission, order, message_id, blob, octets })
 }
 
 type Envelope = (EnvelopeAddress, Vec<EnvelopeAddress>);
@@ -270,29 +232,24 @@ fn bad(error: BadEnvelope) -> SetError {
     }
 }
 
-type Outcome = Result<Result<EmailId, SetError>, Error>;
-
 /// All that can be changed is that it is taken back.
-fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> Outcome {
+fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> Outcome<EmailId> {
     let Ok(known) = id.parse::<ObjectId>() else { return Ok(Err(SetError::NotFound)) };
     let found = txn.view().object::<EmailSubmission>(txn.account(), known)?;
     let Some(submission) = found else { return Ok(Err(SetError::NotFound)) };
     let before = object(known, &submission);
-    let mut wished = before.clone();
-    let read = Patch::read(patch).and_then(|patch| patch.apply(&mut wished).map(|()| patch));
-    let patch = match read {
-        Ok(patch) => patch,
+    let wishes = match Patch::wishes(patch, &before) {
+        Ok(wishes) => wishes,
         Err(error) => return Ok(Err(error)),
     };
-    for property in patch.properties() {
-        let value = wished.get(property);
-        if before.get(property) == value {
+    for (property, value) in wishes {
+        if before.get(&property) == Some(&value) {
             continue;
         }
         if property != "undoStatus" {
-            return Ok(Err(SetError::property(property, "it cannot be changed")));
+            return Ok(Err(SetError::property(&property, "it cannot be changed")));
         }
-        if value.and_then(Value::as_str) != Some(UndoStatus::Canceled.name()) {
+        if value.as_str() != Some(UndoStatus::Canceled.name()) {
             return Ok(Err(SetError::property("undoStatus", "it can only be canceled")));
         }
         if !txn.cancel_submission(known)? {
@@ -303,7 +260,7 @@ fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> Outcome {
 }
 
 /// Only the record goes: what is on its way goes on (RFC 8621 §7.5).
-fn destroy(txn: &mut Txn<'_>, id: &str) -> Outcome {
+fn destroy(txn: &mut Txn<'_>, id: &str) -> Outcome<EmailId> {
     let Ok(known) = id.parse::<ObjectId>() else { return Ok(Err(SetError::NotFound)) };
     match txn.destroy_object::<EmailSubmission>(known) {
         Ok(submission) => Ok(Ok(submission.email)),

@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 use crate::jmap::context::date;
 use crate::model::address::{domain_is_well_formed, fold_domain};
 use crate::model::{Address, Audience, Circle, Days, EmailAddress, Except, UtcMillis, VacationResponse, Variant};
+use crate::wire::jmap::json::members;
 
 /// Those of RFC 8621 §8.
 pub(super) const STANDARD: [&str; 7] = ["id", "isEnabled", "fromDate", "toDate", "subject", "textBody", "htmlBody"];
@@ -71,7 +72,7 @@ pub(super) fn object(response: &VacationResponse, id: &str) -> Map<String, Value
             "textBody": variant.text_body, "htmlBody": variant.html_body,
         })
     };
-    let object = json!({
+    members(json!({
         "id": id, "isEnabled": response.enabled, "fromDate": date(response.from_date), "toDate": date(response.to_date),
         "subject": response.subject, "textBody": response.text_body, "htmlBody": response.html_body,
         "from": person(&response.from), "replyTo": person(&response.reply_to),
@@ -80,11 +81,7 @@ pub(super) fn object(response: &VacationResponse, id: &str) -> Map<String, Value
         "variants": response.variants.iter().map(variant).collect::<Vec<Value>>(), "days": texts(&response.days),
         "copies": response.copies, "report": response.report, "began": date(response.absence.began),
         "ended": date(response.absence.ended), "reported": response.absence.reported,
-    });
-    match object {
-        Value::Object(object) => object,
-        _ => Map::new(),
-    }
+    }))
 }
 
 fn texts(all: &[impl ToString]) -> Vec<String> {

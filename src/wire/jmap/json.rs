@@ -45,16 +45,28 @@ pub fn read(text: &[u8]) -> Result<Value, Unread> {
 /// Writes I-JSON: what mail may hold and JSON between machines may not becomes U+FFFD.
 #[must_use]
 pub fn write(value: &Value) -> Vec<u8> {
-    without_noncharacters(value.to_string().into_bytes())
+    let text = value.to_string();
+    // Every noncharacter begins with one of these octets; most texts have none of them.
+    let is_suspect = text.bytes().any(|octet| octet >= 0xef);
+    if is_suspect && text.contains(is_noncharacter) {
+        return text.replace(is_noncharacter, "\u{fffd}").into_bytes();
+    }
+    text.into_bytes()
 }
 
-fn without_noncharacters(text: Vec<u8>) -> Vec<u8> {
-    let Ok(known) = std::str::from_utf8(&text) else { return text };
-    // Every noncharacter begins with one of these octets; most texts have none of them.
-    if !text.iter().any(|octet| *octet == 0xef || *octet >= 0xf0) || !known.contains(is_noncharacter) {
-        return text;
+/// The members of an object; none of any other value.
+#[must_use]
+pub fn members(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(members) => members,
+        _ => Map::new(),
     }
-    known.replace(is_noncharacter, "\u{fffd}").into_bytes()
+}
+
+/// An object, or null where it has no members: so RFC 8620 §5.3 says that there is nothing to say.
+#[must_use]
+pub fn or_null(members: Map<String, Value>) -> Value {
+    if members.is_empty() { Value::Null } else { Value::Object(members) }
 }
 
 /// Unicode §23.7: 66 code points that are no characters.

@@ -33,6 +33,17 @@ impl<'p> Patch<'p> {
         Ok(Self(all))
     }
 
+    /// The properties of an object that a patch touches, with the values that they then have; null for one that is gone.
+    ///
+    /// # Errors
+    /// `invalidPatch`.
+    pub fn wishes(patch: &'p Value, object: &Map<String, Value>) -> Result<Vec<(String, Value)>, SetError> {
+        let (read, mut wished) = (Self::read(patch)?, object.clone());
+        read.apply(&mut wished)?;
+        let touched = read.properties().map(|name| (name.to_owned(), wished.get(name).cloned().unwrap_or_default()));
+        Ok(touched.collect())
+    }
+
     /// The properties that are touched, in order, each once.
     pub fn properties(&self) -> impl Iterator<Item = &str> {
         let mut last = None;
