@@ -111,7 +111,7 @@ fn names(raw: &[u8]) -> Vec<String> {
 
 /// What we send: CRLF lines of no more than 998 octets, no NUL, and ASCII (RFC 5322 §2.1.1, §2.3) but for addresses that
 /// are not (RFC 6532 §3.2).
-fn check_sent(message: &[u8], addresses: &str) {
+pub(super) fn check_sent(message: &[u8], addresses: &str) {
     assert!(message.is_ascii() || !addresses.is_ascii(), "not ASCII, though every address is");
     for line in message.split_inclusive(|octet| *octet == b'\n') {
         let text = line.strip_suffix(b"\r\n").unwrap_or(line);

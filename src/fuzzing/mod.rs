@@ -6,6 +6,7 @@
 //! in it is thrown with dice whose seed is the input.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a body speaks by panicking")]
 
+mod bodies;
 mod emails;
 mod http;
 mod mail;
@@ -17,6 +18,7 @@ mod text;
 mod transfer;
 mod truth;
 
+pub use bodies::{decode, report};
 pub use emails::{draft, structure};
 pub use http::http;
 pub use mail::{message, reply, results, search, sign};
@@ -38,6 +40,7 @@ pub const BODIES: &[(&str, Body)] = &[
     ("config", config),
     ("damage", damage),
     ("date", date),
+    ("decode", decode),
     ("dot", dot),
     ("draft", draft),
     ("filter", filter),
@@ -50,6 +53,7 @@ pub const BODIES: &[(&str, Body)] = &[
     ("mbox", mbox),
     ("message", message),
     ("reply", reply),
+    ("report", report),
     ("request", request),
     ("results", results),
     ("row", row),

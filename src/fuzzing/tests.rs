@@ -142,6 +142,7 @@ replays! {
     config: 200,
     damage: 100,
     date: 200,
+    decode: 300,
     dot: 100,
     draft: 100,
     filter: 100,
@@ -154,6 +155,7 @@ replays! {
     mbox: 200,
     message: 200,
     reply: 200,
+    report: 300,
     request: 40,
     results: 200,
     row: 300,
@@ -176,7 +178,7 @@ fn the_shared_corpus() {
         for file in files(&entry).into_iter().filter(|file| file.extension().is_some_and(|kind| kind == "eml")) {
             let raw = fs::read(&file).unwrap();
             for (name, body) in BODIES.iter().filter(|(name, _)| {
-                ["message", "reply", "results", "search", "dot", "mbox", "structure"].contains(name)
+                ["decode", "message", "reply", "report", "results", "search", "dot", "mbox", "structure"].contains(name)
             }) {
                 run(&format!("{name} ({})", file.display()), *body, &raw);
             }

@@ -4,14 +4,14 @@ use serde_json::{Map, Value};
 
 use super::context::{Args, Context};
 use super::standard::Created;
-use super::{admin, blob, email, identity, mailbox, quota, submission, subscription, thread, vacation};
+use super::{admin, blob, email, identity, mailbox, mdn, quota, submission, subscription, thread, vacation};
 use crate::wire::jmap::{
-    ADMIN, BLOB, CORE, Invocation, MAIL, MethodError, QUOTA, Request, Response, SUBMISSION, VACATION, WEBSOCKET,
+    ADMIN, BLOB, CORE, Invocation, MAIL, MDN, MethodError, QUOTA, Request, Response, SUBMISSION, VACATION, WEBSOCKET,
     reference,
 };
 
 /// The capabilities that are known here.
-pub const CAPABILITIES: &[&str] = &[CORE, MAIL, SUBMISSION, VACATION, QUOTA, BLOB, WEBSOCKET, ADMIN];
+pub const CAPABILITIES: &[&str] = &[CORE, MAIL, SUBMISSION, VACATION, MDN, QUOTA, BLOB, WEBSOCKET, ADMIN];
 
 pub(super) type Method = fn(&Context, &Args<'_>) -> Result<Value, MethodError>;
 
@@ -66,6 +66,8 @@ const METHODS: &[(&str, &str, Kind)] = &[
     ("EmailSubmission/queryChanges", SUBMISSION, Kind::Alone(submission::query_changes)),
     ("EmailSubmission/set", SUBMISSION, Kind::Followed(submission::set)),
     ("SearchSnippet/get", MAIL, Kind::Alone(email::snippets)),
+    ("MDN/send", MDN, Kind::Followed(mdn::send)),
+    ("MDN/parse", MDN, Kind::Alone(mdn::parse)),
     ("VacationResponse/get", VACATION, Kind::Alone(vacation::get)),
     ("VacationResponse/set", VACATION, Kind::Alone(vacation::set)),
     ("Quota/get", QUOTA, Kind::Alone(quota::get)),
@@ -73,6 +75,9 @@ const METHODS: &[(&str, &str, Kind)] = &[
     ("Quota/query", QUOTA, Kind::Alone(quota::query)),
     ("Quota/queryChanges", QUOTA, Kind::Alone(quota::query_changes)),
 ];
+
+/// What a method wants in `using` beside its own capability (RFC 9007 §2.1).
+const ALSO: &[(&str, &str)] = &[("MDN/send", MAIL)];
 
 fn find(name: &str) -> Option<(&'static str, Kind)> {
     let ours = admin::METHODS.iter().map(|(name, method)| (*name, ADMIN, Kind::Alone(*method)));
@@ -96,7 +101,8 @@ pub fn run(context: &Context, request: Request) -> Response {
         let mut is_asked = true;
         while let Some((name, arguments)) = next.take() {
             let is_used = |capability: &str| request.using.iter().any(|used| used == capability);
-            let usable = find(&name).filter(|(capability, _)| !is_asked || is_used(capability));
+            let also = || ALSO.iter().filter(|(known, _)| *known == name).all(|(_, capability)| is_used(capability));
+            let usable = find(&name).filter(|(capability, _)| !is_asked || (is_used(capability) && also()));
             is_asked = false;
             let answer = match (usable, arguments) {
                 (None, _) => Err(MethodError::UnknownMethod),

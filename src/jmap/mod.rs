@@ -11,6 +11,7 @@ pub mod email;
 mod identity;
 mod jobs;
 mod mailbox;
+mod mdn;
 mod push;
 mod quota;
 mod session;

@@ -15,6 +15,7 @@ use mail_builder::headers::text::Text;
 use mail_builder::mime::MimePart;
 
 use super::entity::entity;
+use super::header::body_offset;
 use crate::model::{EmailAddress, UtcMillis};
 
 /// A message to be built.
@@ -103,8 +104,8 @@ fn is_tag(tag: &str) -> bool {
 pub struct Report {
     /// From.
     pub from: EmailAddress,
-    /// To.
-    pub to: EmailAddress,
+    /// To; at least one.
+    pub to: Vec<EmailAddress>,
     /// Subject.
     pub subject: String,
     /// Date.
@@ -117,8 +118,20 @@ pub struct Report {
     pub kind: ReportKind,
     /// The part that programs read, CRLF lines, its values one line each.
     pub status: String,
-    /// The original's header.
-    pub original_header: String,
+    /// How much of the original comes back.
+    pub original: Original,
+}
+
+/// How much of the original comes back with a report.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Original {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Its header.
+    Header(String),
+    /// All of it, octet for octet.
+    Whole(Vec<u8>),
 }
 
 /// What a report is about.
@@ -131,7 +144,7 @@ pub enum ReportKind {
     Disposition,
 }
 
-/// The report's octets: `multipart/report` of text, status and the original's header.
+/// The report's octets: `multipart/report` of text, status and what comes back of the original.
 #[must_use]
 pub fn report(report: &Report) -> Vec<u8> {
     // RFC 6533 §3 and 4: what is not ASCII has types of its own, which may be encoded, so that it passes where 8BITMIME is
@@ -148,19 +161,34 @@ pub fn report(report: &Report) -> Vec<u8> {
     } else {
         MimePart::new(global, status)
     };
-    let header = lines(&report.original_header);
-    let header_kind = if header.is_ascii() { "text/rfc822-headers" } else { "message/global-headers" };
-    let parts =
-        vec![MimePart::new("text/plain", lines(&report.text)), status, MimePart::new(header_kind, header.into_bytes())];
+    let mut parts = vec![MimePart::new("text/plain", lines(&report.text)), status];
+    let mut encoding = "7bit";
+    match &report.original {
+        Original::Nothing => {}
+        Original::Header(header) => {
+            let header = lines(header);
+            let kind = if header.is_ascii() { "text/rfc822-headers" } else { "message/global-headers" };
+            parts.push(MimePart::new(kind, header.into_bytes()));
+        }
+        // Only what has no raw octets in its header can be `message/rfc822`, which is never encoded (RFC 2046 §5.2.1); the
+        // other may be (RFC 6532 §3.7).
+        Original::Whole(raw) if raw.get(..body_offset(raw)).is_some_and(<[u8]>::is_ascii) => {
+            encoding = if raw.is_ascii() { "7bit" } else { "8bit" };
+            parts.push(MimePart::new("message/rfc822", raw.clone()).transfer_encoding(encoding));
+        }
+        Original::Whole(raw) => parts.push(MimePart::new("message/global", raw.clone())),
+    }
     let kind = ContentType::new("multipart/report").attribute("report-type", name);
+    let whole = MimePart::new(kind, parts);
+    let whole = if encoding == "8bit" { whole.transfer_encoding(encoding) } else { whole };
     let builder = MessageBuilder::new()
         .header("Date", HeaderType::Date(Date::new(report.date.0.div_euclid(1000))))
         .header("Message-ID", MessageId::new(clean_id(&report.message_id)))
         .from(person(&report.from))
-        .to(person(&report.to))
+        .to(Address::new_list(report.to.iter().map(person).collect()))
         .header("Subject", Text::new(cut(&one_line(&report.subject), SUBJECT)))
         .header("Auto-Submitted", Raw::new("auto-replied"))
-        .body(MimePart::new(kind, parts));
+        .body(whole);
     builder.write_to_vec().unwrap_or_default()
 }
 

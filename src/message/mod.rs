@@ -16,6 +16,7 @@ pub mod header;
 pub mod language;
 pub mod parse;
 pub mod refs;
+pub mod report;
 mod rows;
 pub mod seven;
 pub mod subject;

@@ -108,7 +108,7 @@ pub enum ActionKind {
     Notify,
     /// A refusal that a person reads (RFC 5429 §2.1, RFC 8098).
     Reject,
-    /// A delivery status notification (RFC 3464): of a delivery, of a refusal, of a failure.
+    /// A report: of a delivery, of a refusal, of a failure (RFC 3464), or that the owner saw a message (RFC 9007).
     Report,
     /// What the owner sends (RFC 8621 §7).
     Submission,

@@ -49,5 +49,8 @@ pub use object::ObjectKind;
 pub use push::{PushKeys, PushSubscription};
 pub use secret::Secrets;
 pub use sender::SenderIdentity;
-pub use submission::{Delivered, DeliveryStatus, EmailSubmission, EnvelopeAddress, SubmissionRecipient, UndoStatus};
+pub use submission::{
+    Delivered, DeliveryStatus, EmailSubmission, EnvelopeAddress, Returned, ReturnedKind, ReturnedRecipient,
+    SubmissionRecipient, UndoStatus,
+};
 pub use vacation::{Except, VacationResponse};

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::address::Address;
 use super::clock::UtcMillis;
 use super::id::{ActionId, EmailId, ObjectId, ThreadId};
 
@@ -86,6 +87,39 @@ pub enum Delivered {
     No,
     /// It was handed on, and nothing more is known.
     Unknown,
+}
+
+/// What a report that came back says of a submission (RFC 8621 §7). Strangers write it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Returned {
+    /// Which kind of report it is.
+    pub kind: ReturnedKind,
+    /// The Message-ID of what was sent, without angle brackets.
+    pub message_id: Option<String>,
+    /// Its ENVID (RFC 3464 §2.2.1).
+    pub envid: Option<String>,
+    /// The recipients that it speaks of.
+    pub recipients: Vec<ReturnedRecipient>,
+}
+
+/// The kinds of reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReturnedKind {
+    /// A delivery status notification (RFC 3464).
+    Delivery,
+    /// A message disposition notification (RFC 8098).
+    Disposition,
+}
+
+/// What a report says of one recipient.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReturnedRecipient {
+    /// What he is called: first and last.
+    pub addresses: Vec<Address>,
+    /// That it got there, or will not, and the reply that says so.
+    pub delivered: Option<(Delivered, String)>,
+    /// Whether it was displayed there.
+    pub displayed: bool,
 }
 
 impl UndoStatus {

@@ -4,9 +4,9 @@
 //! They go from `<>` to the sender, and so never to `<>`: without a sender there is none to be made.
 
 use super::kind::Queued;
-use super::report::{Reporter, head, queued, recipient};
+use super::report::{Reporter, head, original, queued, typed};
 use super::schedule::is_unasked;
-use crate::message::compose::{Report, ReportKind, one_line};
+use crate::message::compose::{Original, Report, ReportKind, one_line};
 use crate::model::{
     Action, ActionKind, Address, EmailAddress, EmailId, Envelope, Fate, OriginalRecipient, Recipient, Target,
 };
@@ -111,7 +111,10 @@ fn notice(
         let address = one_line(&row.address.to_string());
         let [class, about, detail] = row.status;
         status.push_str("\r\n");
-        status.push_str(&recipient(row.original, row.address));
+        if let Some(first) = row.original {
+            status.push_str(&format!("Original-Recipient: {}\r\n", original(first)));
+        }
+        status.push_str(&format!("Final-Recipient: {}\r\n", typed(row.address)));
         status.push_str(&format!("Action: {}\r\nStatus: {class}.{about}.{detail}\r\n", row.action));
         text.push_str(&format!("    {address}\n"));
         if let Some(said) = row.diagnostic {
@@ -123,14 +126,14 @@ fn notice(
     text.push_str(&format!("\n{after}\n"));
     let made = Report {
         from: EmailAddress { name: Some("Mail Delivery".into()), email: format!("postmaster@{hostname}") },
-        to: EmailAddress { name: None, email: to.to_string() },
+        to: vec![EmailAddress { name: None, email: to.to_string() }],
         subject: subject.into(),
         date: now,
         message_id: message_id.to_owned(),
         text,
         kind: ReportKind::Delivery,
         status,
-        original_header: String::from_utf8_lossy(head(raw)).into_owned(),
+        original: Original::Header(String::from_utf8_lossy(head(raw)).into_owned()),
     };
     Some(queued(ActionKind::Report, to, email, reporter, &made))
 }

@@ -102,6 +102,19 @@ pub struct Notice {
     pub about: Option<Vec<u8>>,
 }
 
+/// A disposition notification that the owner lets go (RFC 9007): from `<>`, to whom the sender of the email named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// To whom; at least one.
+    pub recipients: Vec<Address>,
+    /// The email that it is about.
+    pub email: EmailId,
+    /// Its Message-ID, without angle brackets.
+    pub message_id: String,
+    /// Its octets in the store.
+    pub blob: BlobHash,
+}
+
 /// What the owner sends (RFC 8621 §7).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submission {
@@ -186,6 +199,16 @@ impl Notice {
         let same = about.map(|about| same(self.kind, None, std::slice::from_ref(&self.recipient), about));
         let action = plain(self.kind, vec![Target::unreported(self.recipient)], self.message_id, now);
         Queued { action: Action { email: self.email, same, ..action }, octets: self.message }
+    }
+}
+
+impl Receipt {
+    /// As it is queued; nobody hears of it if it does not arrive (RFC 8098 §3).
+    #[must_use]
+    pub fn queue(self, now: UtcMillis) -> Action {
+        let recipients = self.recipients.into_iter().map(Target::unreported).collect();
+        let action = plain(ActionKind::Report, recipients, self.message_id, now);
+        Action { email: Some(self.email), blob: Some(self.blob), ..action }
     }
 }
 

@@ -1,11 +1,167 @@
-//! The refusal that a person reads: a message disposition notification (RFC 8098) of "deleted", as Sieve's `reject` sends
-//! it where the message was taken already (RFC 5429 §2.2). From `<>` to the envelope sender, and never to `<>`.
+//! Message disposition notifications (RFC 8098): what a recipient, or what acts for him, did with a message.
+//!
+//! They go from `<>`, and so never to `<>`. `Request` is what the sender of a message asked for, and whether it may be answered;
+//! `notification` writes one that the owner lets go (RFC 9007). `rejected` is the refusal that a person reads: one of
+//! "deleted", as Sieve's `reject` sends it where the message was taken already (RFC 5429 §2.2).
 
 use super::kind::Queued;
-use super::report::{Reporter, head, queued, recipient as named};
-use crate::message::compose::{Report, ReportKind, one_line};
-use crate::message::header::fields;
+use super::report::{Reporter, head, original, queued, typed};
+use crate::message::auto::Facts;
+use crate::message::compose::{Original, Report, ReportKind, one_line, report};
+use crate::message::header::{Field, fields};
+use crate::message::parse::addresses;
+use crate::message::report::{ActionMode, Disposition, DispositionType, SendingMode};
+use crate::model::address::fold_domain;
 use crate::model::{ActionKind, Address, EmailAddress, EmailId, Envelope, Recipient};
+
+/// People who are told of one message; more were not asked for by who wants to know.
+const TOLD: usize = 10;
+
+/// What a message asks for (RFC 8098 §2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Disposition-Notification-To: who wants to hear, each once; at least one.
+    pub to: Vec<EmailAddress>,
+    /// Original-Recipient: type, semicolon, address.
+    pub original_recipient: Option<String>,
+    /// Message-ID, in its angle brackets.
+    pub message_id: Option<String>,
+    /// Subject, decoded.
+    pub subject: Option<String>,
+    /// Every Return-Path; `None` is `<>`, or none that can be read.
+    return_paths: Vec<Option<Address>>,
+    /// What must be understood, and is not: attributes of Disposition-Notification-Options.
+    required: Vec<String>,
+    facts: Facts,
+}
+
+impl Request {
+    /// What the header of a message asks for, its trace fields included. `None` where it asks for nothing, or names nobody
+    /// who can be told.
+    #[must_use]
+    pub fn of(raw: &[u8]) -> Option<Self> {
+        let all = |name: &'static str| fields(raw).filter(move |field| field.is(name));
+        let mut to: Vec<EmailAddress> = Vec::new();
+        let mut known: Vec<Address> = Vec::new();
+        for person in all("Disposition-Notification-To").flat_map(|field| addresses(field.value)) {
+            let Ok(address) = Address::parse(&person.email) else { continue };
+            if known.len() <= TOLD && !known.iter().any(|one| is_same(one, &address)) {
+                known.push(address);
+                to.push(person);
+            }
+        }
+        if to.is_empty() {
+            return None;
+        }
+        let facts = Facts::of(raw);
+        Some(Self {
+            to,
+            original_recipient: all("Original-Recipient").next().and_then(|field| recipient(&field)),
+            message_id: facts.message_id.as_ref().map(|id| format!("<{id}>")),
+            subject: facts.subject.clone(),
+            return_paths: all("Return-Path").map(|field| path(&field)).collect(),
+            required: all("Disposition-Notification-Options").flat_map(|field| required(&field)).collect(),
+            facts,
+        })
+    }
+
+    /// To whom the message says that it goes.
+    #[must_use]
+    pub fn destinations(&self) -> &[Address] {
+        &self.facts.destinations
+    }
+
+    /// Why it is not answered; `sending` says whether the owner was asked.
+    ///
+    /// A report is never answered, nor a request that wants what is not understood (RFC 8098 §2.1, §2.2). Where the owner
+    /// was not asked, only who is the envelope's sender is told, and him alone; and mail of lists and machines is not
+    /// answered, as with any other automatic answer (RFC 3834 §2).
+    #[must_use]
+    pub fn refused(&self, sending: SendingMode) -> Option<String> {
+        if self.facts.report.is_some() {
+            return Some("a report is not answered (RFC 8098 §2.1)".into());
+        }
+        if let Some(attribute) = self.required.first() {
+            return Some(format!("it wants {attribute}, which is not known here (RFC 8098 §2.2)"));
+        }
+        if self.to.len() > TOLD {
+            return Some(format!("more than {TOLD} people are to be told"));
+        }
+        if sending == SendingMode::Manual {
+            return None;
+        }
+        if self.facts.is_automatic() {
+            return Some("mail of lists and machines is not answered unasked (RFC 3834 §2)".into());
+        }
+        let told = |to: &EmailAddress, path: &Address| Address::parse(&to.email).is_ok_and(|to| is_same(&to, path));
+        match (self.return_paths.as_slice(), self.to.as_slice()) {
+            ([Some(path)], [to]) if told(to, path) => None,
+            _ => Some("who is to be told is not who sent it: the owner must be asked (RFC 8098 §2.1)".into()),
+        }
+    }
+}
+
+/// RFC 8098 §2.1: the case of the local part counts.
+fn is_same(one: &Address, other: &Address) -> bool {
+    one.local() == other.local() && fold_domain(one.domain()) == fold_domain(other.domain())
+}
+
+fn path(field: &Field<'_>) -> Option<Address> {
+    let path = field.without_comments();
+    let path = path.strip_prefix('<').and_then(|path| path.strip_suffix('>')).unwrap_or(&path);
+    Address::parse(path).ok()
+}
+
+/// RFC 8098 §2.3.
+fn recipient(field: &Field<'_>) -> Option<String> {
+    let said = one_line(&field.without_comments());
+    let (kind, address) = said.split_once(';')?;
+    let (kind, address) = (kind.trim(), address.trim());
+    (!kind.is_empty() && !address.is_empty()).then(|| format!("{kind}; {address}"))
+}
+
+/// The attributes that say `required`: `attribute = importance, value, ...; ...` (RFC 8098 §2.2).
+fn required(field: &Field<'_>) -> Vec<String> {
+    let said = one_line(&field.without_comments());
+    let parameters = said.split(';').filter_map(|parameter| parameter.split_once('='));
+    let wanted = parameters.filter(|(_, value)| {
+        value.split(',').next().is_some_and(|importance| importance.trim().eq_ignore_ascii_case("required"))
+    });
+    wanted.map(|(attribute, _)| attribute.trim().chars().take(80).collect()).collect()
+}
+
+/// A notification that the owner lets go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notification {
+    /// Whose it is.
+    pub from: EmailAddress,
+    /// Who wants to hear.
+    pub to: Vec<EmailAddress>,
+    /// Its subject.
+    pub subject: String,
+    /// What people read.
+    pub text: String,
+    /// What programs read.
+    pub disposition: Disposition,
+    /// The original, if it goes back with it.
+    pub original: Option<Vec<u8>>,
+}
+
+/// Its octets.
+#[must_use]
+pub fn notification(made: Notification, reporter: &Reporter<'_>) -> Vec<u8> {
+    report(&Report {
+        from: made.from,
+        to: made.to,
+        subject: made.subject,
+        date: reporter.now,
+        message_id: reporter.message_id.to_owned(),
+        text: made.text,
+        kind: ReportKind::Disposition,
+        status: made.disposition.write(),
+        original: made.original.map_or(Original::Nothing, Original::Whole),
+    })
+}
 
 /// The refusal of a message for one recipient; `own` is who he is to its sender.
 #[must_use]
@@ -19,58 +175,32 @@ pub fn rejected(
     reporter: &Reporter<'_>,
 ) -> Option<Queued> {
     let to = envelope.sender.as_ref()?;
-    let Reporter { hostname, message_id, now } = *reporter;
     let head = head(raw);
-    let original_id = fields(head).find(|field| field.is("Message-ID")).map(|field| one_line(&field.unfolded()));
-    let address = one_line(&recipient.address.to_string());
-    let mut status = format!("Reporting-UA: {}; Restante\r\n", one_line(hostname));
-    status.push_str(&named(recipient.original.as_ref(), &recipient.address));
-    if let Some(id) = original_id {
-        status.push_str(&format!("Original-Message-ID: {id}\r\n"));
-    }
-    status.push_str("Disposition: automatic-action/MDN-sent-automatically; deleted\r\n");
+    let status = Disposition {
+        reporting_ua: Some(format!("{}; Restante", one_line(reporter.hostname))),
+        gateway: None,
+        original_recipient: recipient.original.as_ref().map(original),
+        final_recipient: typed(&recipient.address),
+        original_message_id: fields(head).find(|field| field.is("Message-ID")).map(|field| field.unfolded()),
+        action: ActionMode::Automatic,
+        sending: SendingMode::Automatic,
+        kind: DispositionType::Deleted,
+        errors: Vec::new(),
+        extensions: Vec::new(),
+    };
     let made = Report {
         from: EmailAddress { name: None, email: own.to_string() },
-        to: EmailAddress { name: None, email: to.to_string() },
+        to: vec![EmailAddress { name: None, email: to.to_string() }],
         subject: "Rejected: your message was not taken".into(),
-        date: now,
-        message_id: message_id.to_owned(),
-        text: format!("Your message was refused by {address}:\n\n{reason}\n"),
+        date: reporter.now,
+        message_id: reporter.message_id.to_owned(),
+        text: format!("Your message was refused by {}:\n\n{reason}\n", one_line(&recipient.address.to_string())),
         kind: ReportKind::Disposition,
-        status,
-        original_header: String::from_utf8_lossy(head).into_owned(),
+        status: status.write(),
+        original: Original::Header(String::from_utf8_lossy(head).into_owned()),
     };
     Some(queued(ActionKind::Reject, to, email, reporter, &made))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::message::auto::Facts;
-    use crate::model::UtcMillis;
-
-    #[test]
-    fn a_rejection_is_a_disposition_notification() {
-        let envelope = Envelope { sender: Some(Address::from_parts("bob", "example.net")), ..Envelope::default() };
-        let ann = Recipient::plain(Address::from_parts("ann", "example.org"));
-        let raw = b"Subject: x\r\nMessage-ID: <1@x>\r\n\r\nsecret\r\n";
-        let reporter = Reporter { hostname: "mx.example", message_id: "r1@mx.example", now: UtcMillis(0) };
-        let own = Address::from_parts("ann", "example.org");
-        let made = rejected(&envelope, &ann, &own, "I take no\nlunches.", raw, Some(EmailId(1)), &reporter).unwrap();
-        let text = String::from_utf8(made.octets.clone()).unwrap();
-        for line in [
-            "Disposition: automatic-action/MDN-sent-automatically; deleted",
-            "Final-Recipient: rfc822; ann@example.org",
-            "Original-Message-ID: <1@x>",
-            "lunches.",
-            "From: <ann@example.org>",
-        ] {
-            assert!(text.lines().any(|known| known == line), "{line}\n---\n{text}");
-        }
-        assert!(text.contains("disposition-notification") && !text.contains("secret"), "{text}");
-        let facts = Facts::of(&made.octets);
-        assert!(facts.report.is_some() && facts.auto_submitted.is_some());
-        let nobody = Envelope { sender: None, ..envelope };
-        assert_eq!(rejected(&nobody, &ann, &own, "no", raw, None, &reporter), None);
-    }
-}
+mod tests;

@@ -24,9 +24,9 @@ pub mod submission;
 
 pub use coalesce::same;
 pub use destination::{Destinations, Digest, May, Trouble};
-pub use kind::{Notice, Queued, Redirect, Reply, Rules, Submission, rules};
+pub use kind::{Notice, Queued, Receipt, Redirect, Reply, Rules, Submission, rules};
 pub use refusal::{Answer, Stage, judge};
-pub use report::Reporter;
+pub use report::{Reporter, typed};
 pub use schedule::{
     Lost, NO_SMTPUTF8, NOT_SENT, Next, Outcome, Pace, Scope, Step, follow, is_unasked, recover, too_late,
 };

@@ -25,14 +25,17 @@ pub(super) fn head(raw: &[u8]) -> &[u8] {
     raw.get(..header::body_offset(raw).min(HEADER)).unwrap_or_default()
 }
 
-/// Original-Recipient, where one is known, and Final-Recipient (RFC 3464 §2.3.1, §2.3.2; RFC 6533 §3).
-pub(super) fn recipient(original: Option<&OriginalRecipient>, address: &Address) -> String {
-    let original = original.map(|original| {
-        format!("Original-Recipient: {}; {}\r\n", one_line(&original.kind), one_line(&original.address))
-    });
+/// A recipient as he was called first: type and address (RFC 3464 §2.3.1).
+pub(super) fn original(original: &OriginalRecipient) -> String {
+    format!("{}; {}", one_line(&original.kind), one_line(&original.address))
+}
+
+/// A recipient as we call him, with the type of his address (RFC 3464 §2.3.2, RFC 6533 §3).
+#[must_use]
+pub fn typed(address: &Address) -> String {
     let address = one_line(&address.to_string());
     let kind = if address.is_ascii() { "rfc822" } else { "utf-8" };
-    format!("{}Final-Recipient: {kind}; {address}\r\n", original.unwrap_or_default())
+    format!("{kind}; {address}")
 }
 
 /// A report on its way.

@@ -125,10 +125,10 @@ pub(super) fn message(
     if octets > limits::MESSAGE_OCTETS {
         return Err(too_large());
     }
-    let (id, seed) = words().map_err(Fault::Whole)?;
+    let (id, seed) = message_id(account).map_err(Fault::Whole)?;
     let Header { names, mut fields } = header;
     let added = [
-        ("Message-ID", build::Value::MessageIds(vec![format!("{id}@{}", domain(account))])),
+        ("Message-ID", build::Value::MessageIds(vec![id])),
         ("Date", build::Value::Date(SentAt { at: now, offset_minutes: 0 })),
     ];
     for (name, value) in added {
@@ -146,13 +146,13 @@ fn is_of_body(name: &str) -> bool {
     name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("Content-"))
 }
 
-/// Two words that nobody can guess.
-fn words() -> Result<(String, String), MethodError> {
+/// A new Message-ID of an account's, and a word beside; nobody can guess either.
+pub(in crate::jmap) fn message_id(account: &Account) -> Result<(String, String), MethodError> {
     let mut random = [0u8; 32];
     getrandom::fill(&mut random).map_err(|error| MethodError::ServerUnavailable(format!("no randomness: {error}")))?;
     let hex: String = random.iter().map(|octet| format!("{octet:02x}")).collect();
     let (id, seed) = hex.split_at(32);
-    Ok((id.to_owned(), seed.to_owned()))
+    Ok((format!("{id}@{}", domain(account)), seed.to_owned()))
 }
 
 /// The account's own domain, which is where an id is unique (RFC 5322 §3.6.4).

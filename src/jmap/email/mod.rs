@@ -19,6 +19,7 @@ pub mod sort;
 pub mod window;
 
 pub(super) use copy::copy;
+pub(super) use create::message_id;
 pub(super) use get::get;
 pub(super) use import::import;
 pub(super) use parse::parse;

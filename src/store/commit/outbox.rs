@@ -4,7 +4,7 @@
 //! octets, holds and the mark of its deed come and go with it.
 
 use super::Txn;
-use crate::model::{AccountId, Action, ActionId, ActionKind, ActionState, DataType, UtcMillis, limits};
+use crate::model::{AccountId, Action, ActionId, ActionKind, ActionState, BlobHash, DataType, UtcMillis, limits};
 use crate::store::engine::{Read as _, Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts, Wake};
@@ -60,6 +60,16 @@ impl Txn<'_> {
         }
         self.state.queued += 1;
         self.write_action(&action);
+        Ok(id)
+    }
+
+    /// Queues an action whose message no email holds: it is put beside, and its hash is the action's `blob`.
+    ///
+    /// # Errors
+    /// Those of `queue_action`.
+    pub fn queue_message(&mut self, action: Action, hash: &BlobHash, raw: &[u8]) -> Result<ActionId, Error> {
+        let id = self.queue_action(Action { blob: Some(*hash), ..action }, b"")?;
+        self.put_octets(hash, raw);
         Ok(id)
     }
 

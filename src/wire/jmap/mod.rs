@@ -23,6 +23,8 @@ pub const MAIL: &str = "urn:ietf:params:jmap:mail";
 pub const SUBMISSION: &str = "urn:ietf:params:jmap:submission";
 /// Vacation responses (RFC 8621 §1.3.3).
 pub const VACATION: &str = "urn:ietf:params:jmap:vacationresponse";
+/// Disposition notifications (RFC 9007 §1.3).
+pub const MDN: &str = "urn:ietf:params:jmap:mdn";
 /// Quotas (RFC 9425 §2).
 pub const QUOTA: &str = "urn:ietf:params:jmap:quota";
 /// Blob management (RFC 9404).

@@ -9,10 +9,9 @@ use crate::model::limits;
 /// Capabilities of IANA's registry that a client may name though they may not be offered: there are clients that name all
 /// that they know in every request, without a look at the session. Of any other it is said that it is not known
 /// (RFC 8620 §3.6.1).
-const PASSED_OVER: [&str; 7] = [
+const PASSED_OVER: [&str; 6] = [
     "urn:ietf:params:jmap:calendars",
     "urn:ietf:params:jmap:contacts",
-    "urn:ietf:params:jmap:mdn",
     "urn:ietf:params:jmap:principals",
     "urn:ietf:params:jmap:principals:owner",
     "urn:ietf:params:jmap:sieve",

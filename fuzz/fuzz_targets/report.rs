@@ -1,0 +1,8 @@
+//! The body is `restante::fuzzing::report`.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    restante::fuzzing::report(data);
+});

@@ -1,0 +1,162 @@
+//! Bodies of parts: their transfer encodings and charsets; and the reports that some of them are.
+
+use super::mail::check_sent;
+use super::{Choices, Dice, bounded};
+use crate::message::decode::Decoder;
+use crate::message::report::{self, About, Report, SendingMode};
+use crate::message::{BodyValue, Message};
+use crate::model::{EmailAddress, UtcMillis, limits};
+use crate::outbox::Reporter;
+use crate::outbox::mdn::{Notification, Request, notification};
+
+/// How a part says that it is encoded; their places are the numbers that `Decoder` knows.
+const ENCODINGS: [&str; 4] = ["8bit", "quoted-printable", "base64", "x-odd"];
+const CHARSETS: [&str; 16] = [
+    "us-ascii",
+    "utf-8",
+    "iso-8859-1",
+    "iso-8859-15",
+    "windows-1252",
+    "koi8-r",
+    "iso-2022-jp",
+    "shift_jis",
+    "euc-kr",
+    "gb18030",
+    "big5",
+    "utf-16",
+    "utf-16le",
+    "utf-7",
+    "x-unknown",
+    "",
+];
+const TYPES: [&str; 4] = ["text/plain", "text/html", "text/x-odd", "application/octet-stream"];
+
+/// A body: whatever it is it is decoded, in pieces as whole, to no more than it has; its text is bounded, and cut where it
+/// is said to be.
+pub fn decode(data: &[u8]) {
+    let mut choices = Choices(bounded(data));
+    let (encoding, charset, kind) =
+        (choices.below(ENCODINGS.len()), choices.below(CHARSETS.len()), choices.below(TYPES.len()));
+    let body = choices.0;
+    let number = if encoding < 3 { encoding } else { 0 };
+    let decoder = || Decoder::new(u8::try_from(number).unwrap());
+    let in_pieces = |pieces: &[&[u8]]| {
+        let (mut decoder, mut out) = (decoder(), Vec::new());
+        let mut fed = 0;
+        for piece in pieces {
+            decoder.feed(piece, &mut out);
+            fed += piece.len();
+            assert!(out.len() <= fed, "{} octets of {fed}", out.len());
+        }
+        decoder.finish(&mut out);
+        assert!(out.len() <= fed, "{} octets of {fed}", out.len());
+        out
+    };
+    let whole = in_pieces(&[body]);
+    let mut dice = Dice::of(data);
+    let about = 1 + dice.upto(40);
+    assert_eq!(in_pieces(&dice.pieces(body, about)), whole, "in pieces");
+    if number == 0 {
+        assert_eq!(whole, body);
+    }
+
+    let (said, charset, kind) = (ENCODINGS[encoding], CHARSETS[charset], TYPES[kind]);
+    let header = format!(
+        "Content-Type: {kind}; charset=\"{charset}\"\r\nContent-Transfer-Encoding: {said}\r\nSubject: x\r\n\r\n"
+    );
+    let raw = [header.as_bytes(), body].concat();
+    let message = Message::parse(&raw);
+    let parts = message.parts();
+    assert_eq!(parts.len(), 1);
+    assert_eq!((parts[0].body as usize, parts[0].end as usize), (header.len(), raw.len()));
+    assert_eq!(usize::from(parts[0].encoding), number);
+    assert_eq!(message.decoded(0).as_deref(), Some(whole.as_slice()), "as the parser has it");
+    let structure = message.structure();
+    assert_eq!(structure.root.size, whole.len());
+    let Some(BodyValue { value, is_encoding_problem, is_truncated }) = message.body_value(0, 0) else {
+        assert!(!kind.starts_with("text/"));
+        return;
+    };
+    assert!(kind.starts_with("text/") && !is_truncated);
+    assert!(value.len() <= 4 * whole.len() + 16, "{} octets of text of {}", value.len(), whole.len());
+    assert!(!value.contains("\r\n"));
+    if charset == "utf-8" && number == 0 && !is_encoding_problem {
+        assert!(std::str::from_utf8(body).is_ok(), "broken UTF-8 is no problem");
+    }
+    let most = 1 + dice.upto(value.len());
+    let cut = message.body_value(0, most).unwrap();
+    assert!(cut.value.len() <= most && value.starts_with(&cut.value));
+    assert_eq!(cut.is_truncated, value.len() > most);
+    assert_eq!(cut.is_encoding_problem, is_encoding_problem);
+    if kind != "text/html" && cut.is_truncated {
+        assert!(cut.value.len() + 4 > most, "cut short: {} of {most}", cut.value.len());
+    }
+    assert!(message.texts(most).iter().map(String::len).sum::<usize>() <= 8 * most + 64);
+    assert!(message.preview().chars().count() <= limits::PREVIEW_CHARS);
+}
+
+/// A report, whatever it is: what is taken from it is bounded and one line each; one of a disposition can be written, and is
+/// read as it was. And what a message asks for.
+pub fn report(data: &[u8]) {
+    let data = bounded(data);
+    asks(data);
+    let Some(found) = report::report(&Message::parse(data)) else { return };
+    assert!(report::claims(data), "a report that does not claim to be one");
+    let Report { text, original_id, about, .. } = &found;
+    assert!(text.as_ref().is_none_or(|text| text.len() <= 64 * 1024));
+    let returned = found.returned();
+    for id in [original_id, &returned.message_id].into_iter().flatten() {
+        assert!(id.len() <= limits::MESSAGE_ID_OCTETS && !id.chars().any(char::is_control));
+    }
+    assert!(!returned.recipients.is_empty() && returned.recipients.len() <= limits::RECIPIENTS);
+    for one in &returned.recipients {
+        assert!(one.addresses.len() <= 2);
+        let reply = one.delivered.as_ref().map_or("250 ", |(_, reply)| reply);
+        assert!(reply.len() <= report::VALUE + 40 && !reply.chars().any(char::is_control));
+        assert!(reply.get(..3).is_some_and(|code| code.bytes().all(|octet| octet.is_ascii_digit())), "{reply}");
+    }
+    let About::Disposition(disposition) = about else { return };
+    let person = |email: &str| EmailAddress { name: None, email: email.into() };
+    let made = Notification {
+        from: person("ann@example.org"),
+        to: vec![person("bob@example.net")],
+        subject: String::from_utf8_lossy(data).into_owned(),
+        text: text.clone().unwrap_or_default(),
+        disposition: disposition.clone(),
+        original: None,
+    };
+    let reporter = Reporter { hostname: "mx.example", message_id: "d.1@mx.example", now: UtcMillis(0) };
+    let raw = notification(made, &reporter);
+    check_sent(&raw, "");
+    let again = report::report(&Message::parse(&raw)).expect("a report");
+    assert_eq!(again.about, *about);
+    let whole = Notification { original: Some(data.to_vec()), ..rebuilt(&again) };
+    let raw = notification(whole, &reporter);
+    assert!(report::report(&Message::parse(&raw)).is_some_and(|back| back.about == *about));
+}
+
+fn rebuilt(found: &Report) -> Notification {
+    let About::Disposition(disposition) = &found.about else { panic!("a disposition") };
+    let person = EmailAddress { name: None, email: "ann@example.org".into() };
+    let (from, to) = (person.clone(), vec![person]);
+    Notification {
+        from,
+        to,
+        subject: String::new(),
+        text: String::new(),
+        disposition: disposition.clone(),
+        original: None,
+    }
+}
+
+fn asks(data: &[u8]) {
+    let Some(request) = Request::of(data) else { return };
+    assert!((1..=11).contains(&request.to.len()));
+    // Who is told unasked could be told when asked.
+    let (asked, unasked) = (request.refused(SendingMode::Manual), request.refused(SendingMode::Automatic));
+    assert!(asked.is_none() || unasked.is_some());
+    assert!(unasked.is_some() || request.to.len() == 1);
+    for line in [&request.original_recipient, &request.message_id].into_iter().flatten() {
+        assert!(!line.chars().any(char::is_control));
+    }
+}

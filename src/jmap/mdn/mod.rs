@@ -1,0 +1,31 @@
+//! MDN (RFC 9007): the owner lets a message's sender know what became of it, and reads what others let him know.
+//!
+//! `wish` is an MDN as a client asks for it, `send` puts it into the outbox, `parse` shows one that came. What a request for a
+//! notification is, and when it must not be answered, is `outbox::mdn`'s.
+
+mod parse;
+mod send;
+mod wish;
+
+pub(super) use parse::parse;
+pub(super) use send::send;
+
+use serde_json::{Value, json};
+
+use super::context::{Account, Args, Context};
+use crate::message::report::Disposition;
+use crate::wire::jmap::MethodError;
+
+/// The account; one that is not there is a wrong argument (RFC 9007 §2.1, §2.2).
+fn open(context: &Context, arguments: &Args<'_>) -> Result<Account, MethodError> {
+    let missing = MethodError::InvalidArguments("accountId: there is no such account".into());
+    context.open_other(arguments, "accountId", missing)
+}
+
+/// What was done, as JSON (RFC 9007 §2).
+fn disposition(of: &Disposition) -> Value {
+    json!({"actionMode": of.action.name(), "sendingMode": of.sending.name(), "type": of.kind.name()})
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! MDN/parse (RFC 9007 §2.2): a message as an MDN, without keeping it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use super::disposition;
+use crate::jmap::context::{Account, Args, Context, fail};
+use crate::jmap::email;
+use crate::message::header::first;
+use crate::message::refs::message_ids;
+use crate::message::report::{About, Report, report};
+use crate::message::{Message, guarded};
+use crate::model::{BlobId, EmailId, limits};
+use crate::query::{self, Condition, Filter, Query, Results, Window};
+use crate::wire::jmap::MethodError;
+use crate::wire::jmap::json::or_null;
+
+/// Originals that one call looks for; beyond them it is not said which they are (RFC 9007 §2.2).
+const SOUGHT: usize = 100;
+/// Emails with the id in their Message-ID field that are looked at.
+const LIKELY: usize = 4;
+
+pub(in crate::jmap) fn parse(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let account = super::open(context, arguments)?;
+    if arguments.get("blobIds").is_none() {
+        return Err(MethodError::InvalidArguments("blobIds: an array of ids is wanted".into()));
+    }
+    let ids: BTreeSet<String> = arguments.texts("blobIds")?.into_iter().collect();
+    if ids.len() > limits::OBJECTS_IN_GET {
+        return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
+    }
+    let mut originals = Originals { context, account: &account, known: BTreeMap::new() };
+    let mut readable = limits::READ_OCTETS;
+    let (mut parsed, mut not_parsable, mut not_found) = (Map::new(), Vec::new(), Vec::new());
+    for id in ids {
+        let blob = id.parse::<BlobId>().ok();
+        let raw = blob.map(|blob| context.blob_octets(account.id, &blob, u64::MAX)).transpose();
+        let Some(raw) = raw.map_err(|error| fail(&error))?.flatten() else {
+            not_found.push(id);
+            continue;
+        };
+        readable = readable
+            .checked_sub(raw.len() as u64)
+            .ok_or(MethodError::RequestTooLarge("they are too large together"))?;
+        match guarded("a report", || report(&Message::parse(&raw))).flatten() {
+            Some(found) if matches!(found.about, About::Disposition(_)) => {
+                parsed.insert(id, originals.object(&raw, &found)?);
+            }
+            _ => not_parsable.push(id),
+        }
+    }
+    let some = |ids: Vec<String>| if ids.is_empty() { Value::Null } else { json!(ids) };
+    Ok(json!({
+        "accountId": account.id.to_string(), "parsed": or_null(parsed),
+        "notParsable": some(not_parsable), "notFound": some(not_found),
+    }))
+}
+
+/// The emails that MDNs are about.
+struct Originals<'a> {
+    context: &'a Context,
+    account: &'a Account,
+    /// By Message-ID.
+    known: BTreeMap<String, Option<EmailId>>,
+}
+
+impl Originals<'_> {
+    fn object(&mut self, raw: &[u8], found: &Report) -> Result<Value, MethodError> {
+        let About::Disposition(about) = &found.about else { return Ok(Value::Null) };
+        let id = about.original_message_id.as_deref().and_then(|id| message_ids(id.as_bytes()).into_iter().next());
+        let email = id.map(|id| self.find(id)).transpose()?.flatten();
+        let extensions: Map<String, Value> =
+            about.extensions.iter().map(|(name, text)| (name.clone(), text.clone().into())).collect();
+        Ok(json!({
+            "forEmailId": email.map(|id| id.to_string()), "subject": first(raw, "Subject").map(|field| field.decoded()),
+            "textBody": found.text, "includeOriginalMessage": found.has_original, "reportingUA": about.reporting_ua,
+            "disposition": disposition(about), "mdnGateway": about.gateway,
+            "originalRecipient": about.original_recipient, "finalRecipient": about.final_recipient,
+            "originalMessageId": about.original_message_id,
+            "error": Some(&about.errors).filter(|errors| !errors.is_empty()), "extensionFields": or_null(extensions),
+        }))
+    }
+
+    /// The one email of that Message-ID; of several none is meant more than the others.
+    fn find(&mut self, id: String) -> Result<Option<EmailId>, MethodError> {
+        if let Some(known) = self.known.get(&id) {
+            return Ok(*known);
+        }
+        if self.known.len() >= SOUGHT || id.len() > limits::FILTER_TEXT_OCTETS {
+            return Ok(None);
+        }
+        let account = self.account.id;
+        let filter = Filter::Is(Condition::Header { name: "Message-ID".into(), text: Some(id.clone()) });
+        let query = Query {
+            results: Results { account, filter, ..Results::default() },
+            window: Window { limit: Some(LIKELY), ..Window::default() },
+            total: false,
+        };
+        let view = self.context.store.view();
+        let likely = query::query(&view, self.context.store.secrets(), &query).map_err(email::refused)?.answer.ids;
+        let mut same = Vec::new();
+        for email in &likely {
+            let content = view.content(account, *email).map_err(|error| fail(&error))?;
+            if content.is_some_and(|(_, content)| content.message_id.contains(&id)) {
+                same.push(*email);
+            }
+        }
+        let found = same.first().copied().filter(|_| same.len() == 1 && likely.len() < LIKELY);
+        self.known.insert(id, found);
+        Ok(found)
+    }
+}

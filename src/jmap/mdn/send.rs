@@ -1,0 +1,288 @@
+//! MDN/send (RFC 9007 §2.1).
+//!
+//! That a notification is queued and that its email has the keyword `$mdnsent` is one commit: of one message nobody is told
+//! twice, whoever asks at the same time and whatever ends between. What else is to be changed of the email is the Email/set
+//! that follows.
+
+use serde_json::{Map, Value, json};
+
+use super::wish::Wish;
+use crate::jmap::context::{Account, Args, Context, Named, fail};
+use crate::jmap::dispatch::Next;
+use crate::jmap::email;
+use crate::jmap::identity::{self, Me};
+use crate::jmap::standard::{Fault, refused};
+use crate::message::guarded;
+use crate::message::report::{Disposition, DispositionType, SendingMode, address};
+use crate::model::{
+    Address, BlobHash, EmailAddress, EmailId, EmailMetadata, ObjectId, SenderIdentity, keyword, limits,
+};
+use crate::outbox::mdn::{Notification, Request, notification};
+use crate::outbox::{Receipt, Reporter, typed};
+use crate::store::Error;
+use crate::wire::jmap::json::or_null;
+use crate::wire::jmap::{MethodError, SetError};
+
+/// Octets of a message in which its header is sought.
+const HEADER: u64 = 256 * 1024;
+
+pub(in crate::jmap) fn send(context: &Context, arguments: &Args<'_>) -> Result<(Value, Option<Next>), MethodError> {
+    let account = super::open(context, arguments)?;
+    if account.read_only {
+        return Err(MethodError::AccountReadOnly);
+    }
+    if arguments.get("send").is_none() {
+        return Err(MethodError::InvalidArguments("send: an object of objects is wanted".into()));
+    }
+    let (wishes, patches) = (arguments.objects("send")?, arguments.objects("onSuccessUpdateEmail")?);
+    if wishes.len() > limits::OBJECTS_IN_SET || patches.len() > limits::OBJECTS_IN_SET {
+        return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
+    }
+    identity::refresh(context, &account)?;
+    let identity = identity(context, &account, arguments)?;
+    marks(&wishes, &patches)?;
+    let me = Me::of(context, &account)?;
+    let mut desk = Desk { context, account: &account, arguments, me, identity, room: limits::FILED_OCTETS };
+    let (mut sent, mut not_sent, mut update) = (Map::new(), Map::new(), Map::new());
+    for (name, wish) in &wishes {
+        match Fault::of_one(desk.send(wish))? {
+            Ok((email, told)) => {
+                let patch = patches.iter().find(|(of, _)| of.strip_prefix('#') == Some(name));
+                update.extend(patch.map(|(_, patch)| (email.to_string(), Value::Object(patch.clone()))));
+                sent.insert(name.clone(), Value::Object(told));
+            }
+            Err(error) => drop(not_sent.insert(name.clone(), error.object())),
+        }
+    }
+    let id = account.id.to_string();
+    let answer = json!({"accountId": id, "sent": or_null(sent), "notSent": or_null(not_sent)});
+    let next = (!update.is_empty()).then(|| {
+        let mut call = Map::new();
+        call.insert("accountId".into(), id.into());
+        call.insert("update".into(), Value::Object(update));
+        Next { name: "Email/set", arguments: call }
+    });
+    Ok((answer, next))
+}
+
+/// The identity; one that is not there is a wrong argument.
+fn identity(context: &Context, account: &Account, arguments: &Args<'_>) -> Result<SenderIdentity, MethodError> {
+    let id = arguments.text("identityId")?;
+    let id = arguments.created().resolve(&id).and_then(|id| id.parse::<ObjectId>().ok());
+    let view = context.store.view();
+    let found = id.map(|id| view.object::<SenderIdentity>(account.id, id)).transpose().map_err(|error| fail(&error))?;
+    found.flatten().ok_or_else(|| MethodError::InvalidArguments("identityId: there is no such identity".into()))
+}
+
+/// Every email must get the keyword: each MDN has its patch, by a reference to its creation id, that sets it (RFC 9007 §2.1).
+fn marks(wishes: &Named, patches: &Named) -> Result<(), MethodError> {
+    let bad = |what: String| MethodError::InvalidArguments(format!("onSuccessUpdateEmail: {what}"));
+    let is_asked = |of: &str| of.strip_prefix('#').is_some_and(|of| wishes.iter().any(|(name, _)| name == of));
+    if let Some((other, _)) = patches.iter().find(|(of, _)| !is_asked(of)) {
+        return Err(bad(format!("{other} is no reference to what is to be sent")));
+    }
+    let sets = |patch: &Map<String, Value>| {
+        let within = patch.get("keywords").and_then(|keywords| keywords.get(keyword::MDN_SENT));
+        let alone = patch.get(&format!("keywords/{}", keyword::MDN_SENT));
+        within.or(alone) == Some(&Value::Bool(true))
+    };
+    let is_marked = |name: &String| patches.iter().any(|(of, patch)| of.strip_prefix('#') == Some(name) && sets(patch));
+    match wishes.iter().find(|(name, _)| !is_marked(name)) {
+        Some((name, _)) => Err(bad(format!("#{name} must set keywords/{}", keyword::MDN_SENT))),
+        None => Ok(()),
+    }
+}
+
+/// Who sends, and what he may still send in this call.
+struct Desk<'a> {
+    context: &'a Context,
+    account: &'a Account,
+    arguments: &'a Args<'a>,
+    me: Me,
+    identity: SenderIdentity,
+    room: u64,
+}
+
+impl Desk<'_> {
+    /// Sends one; gives its email, and what the client does not know of it.
+    fn send(&mut self, given: &Map<String, Value>) -> Result<(EmailId, Map<String, Value>), Fault> {
+        let wish = Wish::read(given)?;
+        let id = self.arguments.created().resolve(&wish.email).and_then(|id| id.parse::<EmailId>().ok());
+        let id = id.ok_or(SetError::NotFound)?;
+        let (email, request) = self.asked(id)?;
+        if email.keywords.contains(keyword::MDN_SENT) {
+            return Err(already_sent().into());
+        }
+        if let Some(why) = request.refused(wish.sending) {
+            return Err(SetError::Forbidden(why).into());
+        }
+        let person = self.person(&wish, &request)?;
+        let original = if wish.with_original { Some(self.original(&email)?) } else { None };
+        let made = made(&wish, &request, &self.identity, &person, original);
+        let told = told(given, &wish, &made, &request);
+        self.queue(id, made)?;
+        Ok((id, told))
+    }
+
+    /// The email, and what its sender asked for. One that asks for nothing is not there (RFC 9007 §2.1).
+    fn asked(&self, id: EmailId) -> Result<(EmailMetadata, Request), Fault> {
+        let view = self.context.store.view();
+        let email = view.email(self.account.id, id)?.ok_or(SetError::NotFound)?;
+        let head = view.message_part(self.account.id, id, 0..HEADER)?.ok_or(SetError::NotFound)?;
+        let request = guarded("a header", || Request::of(&head)).flatten();
+        let nobody = || SetError::Of("notFound", note("it has no valid Disposition-Notification-To field"));
+        Ok((email, request.ok_or_else(nobody)?))
+    }
+
+    /// For whom it is sent: who the client says, if he is the account; else the identity, and of one that stands for a
+    /// domain the address there to which the message came.
+    fn person(&self, wish: &Wish, request: &Request) -> Result<Address, SetError> {
+        if let Some(given) = &wish.final_recipient {
+            let found = if given.contains(';') { address(given) } else { Address::parse(given).ok() };
+            let found = found.ok_or_else(|| SetError::property("finalRecipient", "rfc822; user@domain is wanted"))?;
+            let is_own = self.me.may_be(&found);
+            let foreign = || SetError::of("forbiddenFrom", &format!("{found} is none of the account's addresses"));
+            return if is_own { Ok(found) } else { Err(foreign()) };
+        }
+        let Some(domain) = self.identity.email.strip_prefix("*@") else {
+            let broken = |_| SetError::property("finalRecipient", "the identity has no address: say for whom");
+            return Address::parse(&self.identity.email).map_err(broken);
+        };
+        let is_there = |to: &&Address| to.folded().domain() == domain.to_lowercase() && self.me.may_be(to);
+        let found = request.destinations().iter().find(is_there).cloned();
+        found.ok_or_else(|| SetError::property("finalRecipient", "the identity is a whole domain: say for whom"))
+    }
+
+    /// The message as it was received.
+    fn original(&mut self, email: &EmailMetadata) -> Result<Vec<u8>, Fault> {
+        if email.size > limits::MESSAGE_OCTETS {
+            return Err(too_large().into());
+        }
+        self.take(email.size)?;
+        let raw = self.context.store.view().received(&email.blob)?;
+        Ok(raw.ok_or(SetError::NotFound)?)
+    }
+
+    fn take(&mut self, octets: u64) -> Result<(), SetError> {
+        let full = || SetError::RateLimit(format!("one call sends {} octets at most", limits::FILED_OCTETS));
+        self.room = self.room.checked_sub(octets).ok_or_else(full)?;
+        Ok(())
+    }
+
+    /// The notification and the keyword, in one commit.
+    fn queue(&mut self, id: EmailId, made: Notification) -> Result<(), Fault> {
+        let Self { context, account, .. } = *self;
+        let (message_id, _) = email::message_id(account).map_err(Fault::Whole)?;
+        let recipients = made.to.iter().filter_map(|to| Address::parse(&to.email).ok()).collect();
+        let now = context.store.clock().now();
+        let raw = notification(made, &Reporter { hostname: "", message_id: &message_id, now });
+        if raw.len() as u64 > limits::MESSAGE_OCTETS {
+            return Err(too_large().into());
+        }
+        self.take(raw.len() as u64)?;
+        let blob = BlobHash(*blake3::hash(&raw).as_bytes());
+        let action = Receipt { recipients, email: id, message_id, blob }.queue(now);
+        let committed = context.store.commit(account.id, |txn| {
+            let Some(email) = txn.view().email(account.id, id)? else { return Ok(Err(SetError::NotFound)) };
+            if email.keywords.contains(keyword::MDN_SENT) {
+                return Ok(Err(already_sent()));
+            }
+            match txn.queue_message(action, &blob, &raw) {
+                Ok(_) => {}
+                Err(error @ Error::QueueFull(_)) => return Ok(Err(SetError::OverQuota(error.to_string()))),
+                Err(error) => return refused(error).map(Err),
+            }
+            let mut keywords = email.keywords;
+            keywords.insert(keyword::MDN_SENT.into());
+            txn.update_email(id, email.mailboxes, keywords)?;
+            Ok(Ok(()))
+        });
+        let (done, ticket) = committed?;
+        done?;
+        Ok(ticket.wait_blocking()?)
+    }
+}
+
+fn note(description: &str) -> Map<String, Value> {
+    let mut more = Map::new();
+    more.insert("description".into(), description.into());
+    more
+}
+
+fn already_sent() -> SetError {
+    SetError::of("mdnAlreadySent", "the email has the keyword $mdnsent")
+}
+
+fn too_large() -> SetError {
+    SetError::TooLarge(format!("a message of more than {} octets", limits::MESSAGE_OCTETS))
+}
+
+/// The notification that is wished for.
+fn made(
+    wish: &Wish,
+    request: &Request,
+    identity: &SenderIdentity,
+    person: &Address,
+    original: Option<Vec<u8>>,
+) -> Notification {
+    let disposition = Disposition {
+        reporting_ua: wish.reporting_ua.clone(),
+        gateway: None,
+        original_recipient: request.original_recipient.clone(),
+        final_recipient: typed(person),
+        original_message_id: request.message_id.clone(),
+        action: wish.action,
+        sending: wish.sending,
+        kind: wish.kind,
+        errors: Vec::new(),
+        extensions: wish.extensions.clone(),
+    };
+    let (title, said) = words(wish.kind);
+    let about = request.subject.as_deref().unwrap_or("(no subject)");
+    let text = || {
+        let by =
+            if wish.sending == SendingMode::Automatic { "\r\nNobody was asked for this notification.\r\n" } else { "" };
+        format!("The message to {person} with the subject \"{about}\" {said}.\r\n{GUARANTEE}\r\n{by}")
+    };
+    let name = Some(identity.name.clone()).filter(|name| !name.is_empty());
+    let email = if identity.email.starts_with('*') { person.to_string() } else { identity.email.clone() };
+    Notification {
+        from: EmailAddress { name, email },
+        to: request.to.clone(),
+        subject: wish.subject.clone().unwrap_or_else(|| format!("{title}: {about}")),
+        text: wish.text.clone().unwrap_or_else(text),
+        disposition,
+        original,
+    }
+}
+
+/// RFC 8098 §2.1: what it does not say.
+const GUARANTEE: &str = "This is no guarantee that it has been read or understood.";
+
+/// What people read of what was done.
+fn words(kind: DispositionType) -> (&'static str, &'static str) {
+    match kind {
+        DispositionType::Deleted => ("Deleted", "has been deleted"),
+        DispositionType::Dispatched => ("Passed on", "has been passed on"),
+        DispositionType::Displayed => ("Displayed", "has been displayed"),
+        DispositionType::Processed => ("Processed", "has been processed"),
+    }
+}
+
+/// What the client did not say of it.
+fn told(given: &Map<String, Value>, wish: &Wish, made: &Notification, request: &Request) -> Map<String, Value> {
+    let extensions: Map<String, Value> =
+        wish.extensions.iter().map(|(name, text)| (name.clone(), text.clone().into())).collect();
+    let whole = json!({
+        "subject": made.subject, "textBody": made.text, "includeOriginalMessage": wish.with_original,
+        "reportingUA": wish.reporting_ua, "mdnGateway": null, "originalRecipient": request.original_recipient,
+        "finalRecipient": made.disposition.final_recipient, "originalMessageId": request.message_id, "error": null,
+        "extensionFields": or_null(extensions),
+    });
+    let mut told = match whole {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    };
+    told.retain(|name, value| given.get(name) != Some(value));
+    told
+}

@@ -1,0 +1,194 @@
+//! Reports about a message (RFC 6522): what became of it on its way (RFC 3464), and what a recipient did with it (RFC 8098).
+//!
+//! A report is a `multipart/report` with a part that programs read, also in the forms of RFC 6533. Strangers write it:
+//! nothing in it is believed here, every list and every text is bounded, and values come out as one line without controls.
+//! What lacks a field that its RFC wants, or says a word that this does not have, is no report. Foreign address types stay
+//! text.
+
+mod delivery;
+mod disposition;
+
+pub use delivery::{Delivery, DeliveryAction, DeliveryRecipient};
+pub use disposition::{ActionMode, Disposition, DispositionType, SendingMode, is_extension};
+
+use super::compose::one_line;
+use super::decode::Decoder;
+use super::header::{Field, fields, first};
+use super::parse::{Message, Part};
+use super::refs::message_ids;
+use crate::model::{Address, Returned, limits};
+
+/// Octets of the part that programs read, before it is decoded: more than so many recipients need.
+const STATUS: usize = 512 * 1024;
+/// Octets of the returned original that are looked at, for its header.
+const ORIGINAL: usize = 64 * 1024;
+/// Octets of the text that people read.
+const TEXT: usize = 64 * 1024;
+/// Octets of a value.
+pub const VALUE: usize = 900;
+/// Fields of a group that are looked at.
+const FIELDS: usize = 200;
+
+/// A report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// What people read.
+    pub text: Option<String>,
+    /// Whether the original came back whole, and not its header alone.
+    pub has_original: bool,
+    /// The Message-ID of the original that came back, without angle brackets.
+    pub original_id: Option<String>,
+    /// What programs read.
+    pub about: About,
+}
+
+/// What programs read of a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum About {
+    /// What became of a message on its way (RFC 3464).
+    Delivery(Delivery),
+    /// What a recipient did with it (RFC 8098).
+    Disposition(Disposition),
+}
+
+/// Whether a header says that it is one, without a look at what it has.
+#[must_use]
+pub fn claims(raw: &[u8]) -> bool {
+    let said = first(raw, "Content-Type").map(|field| field.without_comments().to_ascii_lowercase());
+    said.is_some_and(|said| said.split(';').next().is_some_and(|kind| kind.trim() == "multipart/report"))
+}
+
+/// The report that a message is.
+#[must_use]
+pub fn report(message: &Message<'_>) -> Option<Report> {
+    if !claims(message.raw()) {
+        return None;
+    }
+    let structure = message.structure();
+    let root = &structure.root;
+    if !root.is_multipart || root.media_type != "multipart/report" {
+        return None;
+    }
+    let content = |part: &Part<'_>, most: usize| content(message, part, most);
+    let about = root.children.iter().find_map(|part| match part.media_type.as_str() {
+        "message/delivery-status" | "message/global-delivery-status" => {
+            delivery::read(&content(part, STATUS)).map(About::Delivery)
+        }
+        "message/disposition-notification" | "message/global-disposition-notification" => {
+            disposition::read(&content(part, STATUS)).map(About::Disposition)
+        }
+        _ => None,
+    })?;
+    let original = root.children.iter().skip(1).find_map(|part| match part.media_type.as_str() {
+        "message/rfc822" | "message/global" => Some((part, true)),
+        "text/rfc822-headers" | "message/rfc822-headers" | "message/global-headers" => Some((part, false)),
+        _ => None,
+    });
+    let header = original.map(|(part, _)| content(part, ORIGINAL));
+    let id = header.as_deref().and_then(|header| first(header, "Message-ID"));
+    Some(Report {
+        text: root.children.first().and_then(|part| text(message, &structure.text, part)),
+        has_original: original.is_some_and(|(_, whole)| whole),
+        original_id: id.and_then(|field| message_ids(field.value).into_iter().next()),
+        about,
+    })
+}
+
+impl Report {
+    /// What it says to the submission that it is about (RFC 8621 §7).
+    #[must_use]
+    pub fn returned(&self) -> Returned {
+        let id = self.original_id.clone();
+        match &self.about {
+            About::Delivery(delivery) => delivery.returned(id),
+            About::Disposition(disposition) => disposition.returned(id),
+        }
+    }
+}
+
+/// The decoded content of a part, of which so many octets are read.
+fn content(message: &Message<'_>, part: &Part<'_>, most: usize) -> Vec<u8> {
+    let place = |at: u32| usize::try_from(at).unwrap_or(usize::MAX);
+    let parts = message.parts();
+    let found = usize::try_from(part.number).ok().and_then(|number| parts.get(number));
+    let Some(found) = found else { return Vec::new() };
+    let octets = message.raw().get(place(found.body)..place(found.end)).unwrap_or_default();
+    let (mut decoder, mut out) = (Decoder::new(found.encoding), Vec::new());
+    decoder.feed(octets.get(..most).unwrap_or(octets), &mut out);
+    decoder.finish(&mut out);
+    out
+}
+
+/// The text that people read, of the first part: its plain text, else what its HTML says.
+fn text(message: &Message<'_>, shown: &[u32], part: &Part<'_>) -> Option<String> {
+    let within = part.flat();
+    if let Some(plain) = within.iter().find(|part| part.media_type == "text/plain") {
+        return message.body_value(plain.number, TEXT).map(|body| body.value);
+    }
+    let is_shown = shown.first().is_some_and(|first| within.iter().any(|part| part.number == *first));
+    message.texts(TEXT).into_iter().next().filter(|_| is_shown)
+}
+
+/// The groups of fields: empty lines stand between them (RFC 3464 §2.1).
+fn groups(octets: &[u8]) -> Vec<Vec<Field<'_>>> {
+    let (mut groups, mut rest, mut start) = (Vec::new(), octets, octets);
+    loop {
+        let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at.saturating_add(1));
+        let (line, after) = rest.split_at_checked(end).unwrap_or((rest, &[]));
+        if line.trim_ascii().is_empty() {
+            let group = start.get(..start.len().saturating_sub(rest.len())).unwrap_or_default();
+            let found: Vec<Field<'_>> = fields(group).take(FIELDS).collect();
+            if !found.is_empty() {
+                groups.push(found);
+            }
+            start = after;
+        }
+        // That of the message, and those of recipients.
+        if rest.is_empty() || groups.len() > limits::RECIPIENTS {
+            return groups;
+        }
+        rest = after;
+    }
+}
+
+/// The first field of a name in a group.
+fn named<'g, 'a>(group: &'g [Field<'a>], name: &str) -> Option<&'g Field<'a>> {
+    group.iter().find(|field| field.is(name))
+}
+
+/// A value as one line, cut to `VALUE`; none where it is empty.
+fn value(text: &str) -> Option<String> {
+    let line = one_line(text);
+    let kept = line.get(..line.floor_char_boundary(VALUE)).unwrap_or_default().trim_end();
+    (!kept.is_empty()).then(|| kept.to_owned())
+}
+
+/// The mail address that `type; address` is, of the types that are mail (RFC 3464 §2.3.1, RFC 6533 §3).
+#[must_use]
+pub fn address(typed: &str) -> Option<Address> {
+    let (kind, address) = typed.split_once(';')?;
+    let address = address.trim();
+    let address = address.strip_prefix('<').and_then(|inner| inner.strip_suffix('>')).unwrap_or(address);
+    match kind.trim().to_ascii_lowercase().as_str() {
+        "rfc822" => Address::parse(address).ok(),
+        "utf-8" => Address::parse(&unitext(address)?).ok(),
+        _ => None,
+    }
+}
+
+/// `\x{3A9}` stands for the character of that number (RFC 6533 §3, utf-8-addr-unitext).
+fn unitext(text: &str) -> Option<String> {
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((before, after)) = rest.split_once("\\x{") {
+        let (digits, behind) = after.split_once('}')?;
+        let number = (digits.len() <= 6).then(|| u32::from_str_radix(digits, 16).ok()).flatten()?;
+        out.push_str(before);
+        out.push(char::from_u32(number)?);
+        rest = behind;
+    }
+    out.push_str(rest);
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+use super::*;
+use crate::model::{Delivered, ReturnedKind};
+
+fn read(text: &str) -> Option<Report> {
+    report(&Message::parse(text.replace('\n', "\r\n").as_bytes()))
+}
+
+fn disposition(text: &str) -> Disposition {
+    match read(text).unwrap().about {
+        About::Disposition(disposition) => disposition,
+        About::Delivery(other) => panic!("{other:?}"),
+    }
+}
+
+/// The example of RFC 8098 §9, in another case.
+const READ: &str = "From: Joe Recipient <Joe_Recipient@example.com>
+Subject: Re: First draft of report
+MIME-Version: 1.0
+Content-Type: multipart/report; report-type=disposition-notification;
+ boundary=\"RAA14128.773615765/example.com\"
+
+--RAA14128.773615765/example.com
+
+The message sent to Joe has been displayed.
+This is no guarantee that it has been read.
+
+--RAA14128.773615765/example.com
+Content-Type: Message/Disposition-Notification
+
+Reporting-UA: joes-pc.cs.example.com; Foomail 97.1
+MDN-Gateway: dns; gate.example
+Original-Recipient: rfc822;
+ Joe_Recipient@example.com (as he was called)
+Final-Recipient: RFC822;Joe_Recipient@example.com
+Original-Message-ID: <199509192301.23456@example.org>
+Disposition: Manual-Action/MDN-Sent-Manually; Displayed/error,x
+Error: one
+error: two
+X-Odd: 1
+x-odd: 2
+
+--RAA14128.773615765/example.com
+Content-Type: message/rfc822
+
+Message-ID: <inner@example.org>
+Subject: First draft
+
+text
+--RAA14128.773615765/example.com--
+";
+
+#[test]
+fn a_disposition_is_read_by_its_grammar() {
+    let whole = read(READ).unwrap();
+    assert!(whole.text.unwrap().starts_with("The message sent to Joe has been displayed.\nThis"));
+    assert!(whole.has_original && claims(READ.as_bytes()));
+    assert_eq!(whole.original_id.as_deref(), Some("inner@example.org"));
+    let found = disposition(READ);
+    assert_eq!(found.reporting_ua.as_deref(), Some("joes-pc.cs.example.com; Foomail 97.1"));
+    assert_eq!(found.gateway.as_deref(), Some("dns; gate.example"));
+    assert_eq!(found.original_recipient.as_deref(), Some("rfc822; Joe_Recipient@example.com"));
+    assert_eq!(found.final_recipient, "RFC822; Joe_Recipient@example.com");
+    assert_eq!(found.original_message_id.as_deref(), Some("<199509192301.23456@example.org>"));
+    assert_eq!(
+        (found.action, found.sending, found.kind),
+        (ActionMode::Manual, SendingMode::Manual, DispositionType::Displayed)
+    );
+    assert_eq!(found.errors, ["one", "two"]);
+    assert_eq!(found.extensions, [("X-Odd".to_owned(), "1".to_owned())]);
+    // What is written is read as it was.
+    let written = found.write();
+    assert_eq!(disposition::read(written.as_bytes()), Some(found));
+    assert!(written.contains("Disposition: manual-action/MDN-sent-manually; displayed/error\r\n"), "{written}");
+}
+
+#[test]
+fn what_lacks_a_field_or_says_other_words_is_none() {
+    for (from, to) in [
+        ("Final-Recipient: RFC822;", "Final-Recipient: "),
+        ("Final-Recipient:", "X-Recipient:"),
+        ("Disposition: Manual", "X-Disposition: Manual"),
+        ("Manual-Action", "manual"),
+        ("MDN-Sent-Manually", "MDN-sent"),
+        ("Displayed/error", "denied"),
+        ("Message/Disposition-Notification", "text/plain"),
+        ("multipart/report", "multipart/mixed"),
+    ] {
+        assert!(READ.contains(from), "{from}");
+        assert_eq!(read(&READ.replacen(from, to, 1)), None, "{from} -> {to}");
+    }
+    assert_eq!(report(&Message::parse(b"")), None);
+    assert!(
+        !claims(b"Content-Type: text/plain\r\n\r\n") && claims(b"content-type: Multipart/REPORT (x) ; a=b\r\n\r\n")
+    );
+}
+
+#[test]
+fn a_value_is_one_line_and_none_is_a_field_of_its_own() {
+    let evil = Disposition {
+        reporting_ua: Some("x\r\nError: forged".into()),
+        extensions: vec![("Disposition".into(), "x".into()), ("A B".into(), "x".into()), ("X-Y".into(), "é\n".into())],
+        ..disposition(READ)
+    };
+    let written = evil.write();
+    assert!(written.contains("Reporting-UA: x Error: forged\r\n") && written.contains("X-Y: é\r\n"), "{written}");
+    assert_eq!(written.matches("Disposition:").count(), 1);
+    assert!(!written.contains("A B"));
+    let long = Disposition { reporting_ua: Some("é".repeat(2000)), ..disposition(READ) };
+    assert!(long.write().lines().all(|line| line.len() <= 998));
+}
+
+const BOUNCE: &str = "From: MAILER-DAEMON@mx.example
+Content-Type: multipart/report; report-type=delivery-status; boundary=b
+
+--b
+
+I'm sorry.
+--b
+Content-Type: message/delivery-status
+
+Reporting-MTA: dns; mx.example
+Original-Envelope-Id: QQ 1
+
+Original-Recipient: rfc822;team@example.net
+Final-Recipient: rfc822; Bob@Example.net
+Action: failed
+Status: 5.1.1 (bad)
+Diagnostic-Code: smtp; 550 5.1.1 <bob@example.net>: unknown
+ (really)
+
+Final-Recipient: utf-8; j\\x{FC}@example.net
+Action: delivered
+Status: 2.0.0
+
+Final-Recipient: rfc822; slow@example.net
+Action: delayed
+Status: 4.4.1
+
+Final-Recipient: x400; /C=de
+Action: Failed
+Status: 5.0.0
+Diagnostic-Code: x-odd; no
+
+Final-Recipient: rfc822; odd@example.net
+Action: lost
+Status: 5.0.0
+--b
+Content-Type: text/rfc822-headers
+
+Message-ID: <1@example.org>
+--b--
+";
+
+#[test]
+fn a_delivery_is_read_for_each_recipient() {
+    let found = read(BOUNCE).unwrap();
+    assert!(!found.has_original);
+    let returned = found.returned();
+    assert_eq!((returned.kind, returned.message_id.as_deref()), (ReturnedKind::Delivery, Some("1@example.org")));
+    assert_eq!(returned.envid.as_deref(), Some("QQ 1"));
+    let said: Vec<_> = returned
+        .recipients
+        .iter()
+        .map(|one| (one.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "), one.delivered.clone()))
+        .collect();
+    let text = |text: &str| text.to_owned();
+    assert_eq!(
+        said,
+        [
+            (
+                text("team@example.net Bob@Example.net"),
+                Some((Delivered::No, text("550 5.1.1 <bob@example.net>: unknown (really)")))
+            ),
+            (text("jü@example.net"), Some((Delivered::Yes, text("250 2.0.0 delivered")))),
+            (text("slow@example.net"), None),
+            (text(""), Some((Delivered::No, text("550 5.0.0 failed")))),
+        ]
+    );
+    for (from, to) in
+        [("Status: 2.0.0", "Status: 3.0.0"), ("Status: 2.0.0", "Status: 2.0"), ("Action: delivered", "X: y")]
+    {
+        let About::Delivery(fewer) = read(&BOUNCE.replacen(from, to, 1)).unwrap().about else { panic!() };
+        assert_eq!(fewer.recipients.len(), 3, "{to}");
+    }
+}
+
+#[test]
+fn what_a_notification_says_to_a_submission() {
+    let returned = read(READ).unwrap().returned();
+    assert_eq!(returned.message_id.as_deref(), Some("199509192301.23456@example.org"));
+    assert!(returned.recipients[0].displayed && returned.recipients[0].delivered.is_none());
+    assert_eq!(returned.recipients[0].addresses.len(), 2);
+    let deleted =
+        read(&READ.replace("Displayed", "deleted").replace("Original-Message-ID", "X-Id")).unwrap().returned();
+    assert!(!deleted.recipients[0].displayed);
+    assert_eq!(deleted.message_id.as_deref(), Some("inner@example.org"), "of the original that came back");
+}
+
+#[test]
+fn a_flood_of_recipients_is_cut() {
+    let one = "\nFinal-Recipient: rfc822; x@example.net\nAction: failed\nStatus: 5.0.0\n";
+    let many = BOUNCE.replacen("--b\nContent-Type: text", &format!("{}\n--b\nContent-Type: text", one.repeat(5000)), 1);
+    let About::Delivery(found) = read(&many).unwrap().about else { panic!() };
+    assert!(found.recipients.len() <= limits::RECIPIENTS);
+}

@@ -1,0 +1,137 @@
+use super::*;
+use crate::message::Message;
+use crate::message::report::{About, report as read};
+use crate::message::seven::seven_bit;
+use crate::model::UtcMillis;
+
+fn reporter() -> Reporter<'static> {
+    Reporter { hostname: "mx.example", message_id: "r1@mx.example", now: UtcMillis(0) }
+}
+
+#[test]
+fn a_rejection_is_a_disposition_notification() {
+    let envelope = Envelope { sender: Some(Address::from_parts("bob", "example.net")), ..Envelope::default() };
+    let ann = Recipient::plain(Address::from_parts("ann", "example.org"));
+    let raw = b"Subject: x\r\nMessage-ID: <1@x>\r\n\r\nsecret\r\n";
+    let own = Address::from_parts("ann", "example.org");
+    let made = rejected(&envelope, &ann, &own, "I take no\nlunches.", raw, Some(EmailId(1)), &reporter()).unwrap();
+    let text = String::from_utf8(made.octets.clone()).unwrap();
+    for line in [
+        "Disposition: automatic-action/MDN-sent-automatically; deleted",
+        "Final-Recipient: rfc822; ann@example.org",
+        "Original-Message-ID: <1@x>",
+        "lunches.",
+        "From: <ann@example.org>",
+    ] {
+        assert!(text.lines().any(|known| known == line), "{line}\n---\n{text}");
+    }
+    assert!(text.contains("disposition-notification") && !text.contains("secret"), "{text}");
+    let facts = Facts::of(&made.octets);
+    assert!(facts.report.is_some() && facts.auto_submitted.is_some());
+    let nobody = Envelope { sender: None, ..envelope };
+    assert_eq!(rejected(&nobody, &ann, &own, "no", raw, None, &reporter()), None);
+}
+
+fn request(more: &str) -> Option<Request> {
+    Request::of(format!("{more}\r\n\r\nbody\r\n").replace("\r\n", "\n").replace('\n', "\r\n").as_bytes())
+}
+
+/// RFC 8098 §2.1: who is told, and of what the owner must be asked.
+#[test]
+fn who_is_told_unasked_is_who_sent_it() {
+    let manual = |header: &str| request(header).map(|request| request.refused(SendingMode::Manual).is_none());
+    let unasked = |header: &str| request(header).map(|request| request.refused(SendingMode::Automatic).is_none());
+    assert_eq!(manual("Subject: x"), None);
+    assert_eq!(manual("Disposition-Notification-To: <>"), None);
+    assert_eq!(manual("Disposition-Notification-To: nobody"), None);
+    let both = "Return-Path: <Bob@example.net>\nDisposition-Notification-To: Bob <Bob@EXAMPLE.net>";
+    assert_eq!((manual(both), unasked(both)), (Some(true), Some(true)));
+    for (from, to) in [
+        ("<Bob@example.net>\n", "<bob@example.net>\n"),
+        ("<Bob@example.net>\n", "<>\n"),
+        ("Return-Path", "X-Path"),
+        ("<Bob@example.net>\n", "<Bob@example.net>\nReturn-Path: <Bob@example.net>\n"),
+        ("<Bob@EXAMPLE.net>", "<Bob@EXAMPLE.net>, eve@example.net"),
+        ("Return-Path", "List-Id: <l.example>\nReturn-Path"),
+        ("Return-Path", "Precedence: bulk\nReturn-Path"),
+        ("Return-Path", "Auto-Submitted: auto-generated\nReturn-Path"),
+    ] {
+        let header = both.replacen(from, to, 1);
+        assert_ne!(header, both, "{from}");
+        assert_eq!((manual(&header), unasked(&header)), (Some(true), Some(false)), "{header}");
+    }
+    for never in [
+        "Content-Type: multipart/report; boundary=x",
+        "Disposition-Notification-Options: signed-receipt-protocol = optional, x; Odd=Required,y",
+    ] {
+        assert_eq!(manual(&format!("{both}\n{never}")), Some(false), "{never}");
+    }
+    assert_eq!(manual(&format!("{both}\nDisposition-Notification-Options: a=optional,required")), Some(true));
+    let many: Vec<String> = (0..300).map(|n| format!("{n}@example.net")).collect();
+    let flood = request(&format!("Disposition-Notification-To: {}", many.join(", "))).unwrap();
+    assert!(flood.refused(SendingMode::Manual).is_some() && flood.to.len() <= TOLD + 1);
+}
+
+#[test]
+fn what_is_said_of_the_original_is_taken_from_it() {
+    let request = request(
+        "Disposition-Notification-To: b@x.example, B <b@X.example>\nOriginal-Recipient: rfc822;team@example.org (us)\n\
+         Message-ID: <1@x>\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=",
+    )
+    .unwrap();
+    assert_eq!(request.to.len(), 1, "the same person once");
+    assert_eq!(request.original_recipient.as_deref(), Some("rfc822; team@example.org"));
+    assert_eq!((request.message_id.as_deref(), request.subject.as_deref()), (Some("<1@x>"), Some("Gr\u{fc}\u{df}e")));
+}
+
+/// RFC 2046 §5.2.1, RFC 6532 §3.7: a message within is not encoded, unless it is one of those that may be.
+#[test]
+fn the_original_goes_back_as_it_came() {
+    let disposition = Disposition {
+        reporting_ua: None,
+        gateway: None,
+        original_recipient: None,
+        final_recipient: "rfc822; ann@example.org".into(),
+        original_message_id: Some("<1@x>".into()),
+        action: ActionMode::Manual,
+        sending: SendingMode::Manual,
+        kind: DispositionType::Displayed,
+        errors: Vec::new(),
+        extensions: vec![("X-Y".into(), "z".into())],
+    };
+    let person = |email: &str| EmailAddress { name: None, email: email.into() };
+    let made = |original: Option<&str>| Notification {
+        from: person("ann@example.org"),
+        to: vec![person("bob@example.net"), person("cy@example.net")],
+        subject: "Read: x\r\nBcc: eve@example.net".into(),
+        text: "Gr\u{fc}\u{df}e".into(),
+        disposition: disposition.clone(),
+        original: original.map(|text| text.as_bytes().to_vec()),
+    };
+    let octets = |original| notification(made(original), &reporter());
+    for (original, kind) in [
+        ("Subject: x\r\n\r\nplain\r\n", Some("message/rfc822")),
+        ("Subject: x\r\n\r\nGr\u{fc}\u{df}e\r\n", Some("message/rfc822")),
+        ("Subject: Gr\u{fc}\u{df}e\r\n\r\nGr\u{fc}\u{df}e\r\n", Some("message/global")),
+    ] {
+        let raw = octets(Some(original));
+        let message = Message::parse(&raw);
+        let whole = read(&message).unwrap();
+        assert_eq!(whole.about, About::Disposition(disposition.clone()));
+        assert_eq!(whole.text.as_deref().map(str::trim), Some("Gr\u{fc}\u{df}e"));
+        assert!(whole.has_original);
+        let structure = message.structure();
+        let third = structure.root.children.get(2).unwrap();
+        assert_eq!(Some(third.media_type.as_str()), kind);
+        assert_eq!(message.decoded(third.number).unwrap().as_ref(), original.as_bytes());
+        // It passes where only seven-bit text is taken.
+        let seven = seven_bit(&raw).unwrap();
+        assert!(seven.is_ascii() && read(&Message::parse(&seven)).is_some());
+        let names: Vec<String> = fields(&raw).map(|field| String::from_utf8_lossy(field.name).into_owned()).collect();
+        assert!(!names.contains(&"Bcc".to_owned()) && !names.iter().any(|name| name.starts_with("Disposition-")));
+        assert_eq!(Facts::of(&raw).destinations.len(), 2);
+        assert!(Request::of(&raw).is_none(), "no notification asks for one (RFC 8098 §2.1)");
+    }
+    let none = octets(None);
+    assert!(!read(&Message::parse(&none)).unwrap().has_original && none.is_ascii());
+}
