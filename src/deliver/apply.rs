@@ -8,11 +8,11 @@ use super::outcome::{self, Decided, Filed};
 use super::plan::{Answering, Plan};
 use super::{Deliver, Session, Settings, copy};
 use crate::account::Resolved;
-use crate::message::{auto::Facts, guarded, rows_or_bare, trace};
+use crate::message::{Message, auto::Facts, guarded, report, rows_or_bare, trace};
 use crate::model::clock::Stopwatch;
 use crate::model::{
-    AccountId, Action, Address, Decision, EmailId, Envelope, MailboxUid, Recall, Recipient, Role, ThreadKey, UtcMillis,
-    limits,
+    AccountId, Action, Address, Decision, EmailId, Envelope, MailboxUid, ObjectId, Recall, Recipient, Returned, Role,
+    ThreadKey, UtcMillis, limits,
 };
 use crate::outbox::dsn::delivered;
 use crate::outbox::{self, Queued, Reporter};
@@ -44,6 +44,8 @@ pub(super) struct Whole<'a> {
     pub(super) thread_keys: &'a [ThreadKey],
     pub(super) hash: &'a [u8; 32],
     pub(super) now: UtcMillis,
+    /// What it says of something that was sent from here, if it is a report.
+    returned: Option<Returned>,
 }
 
 impl Whole<'_> {
@@ -62,6 +64,8 @@ struct Job {
     mailbox: Option<MailboxUid>,
     plan: Plan,
     notification: Option<Queued>,
+    /// The submission that the message is a report about.
+    submission: Option<ObjectId>,
 }
 
 impl Deliver {
@@ -87,7 +91,8 @@ impl Deliver {
         let encoded = EncodedMessage::new(&rows);
         let now = self.store.clock().now();
         let (settings, facts, thread_keys) = (&*settings, OnceCell::new(), rows.thread_keys.as_slice());
-        let whole = Whole { settings, session, envelope, raw, facts, thread_keys, hash: &hash, now };
+        let returned = returned(raw);
+        let whole = Whole { settings, session, envelope, raw, facts, thread_keys, hash: &hash, now, returned };
         let mut jobs: BTreeMap<AccountId, Result<Job, Error>> = BTreeMap::new();
         for (recipient, target) in envelope.recipients.iter().zip(&session.targets) {
             match jobs.get_mut(&target.account) {
@@ -101,7 +106,7 @@ impl Deliver {
             jobs.iter().filter(|(_, job)| job.is_ok()).map(|(account, _)| *account).collect();
         let (results, ticket) =
             self.store.commit_message(&accounts, &encoded, raw, |txn| match jobs.get(&txn.account()) {
-                Some(Ok(job)) => file(txn, job, envelope, &encoded, &hash),
+                Some(Ok(job)) => file(txn, job, &whole, &encoded),
                 _ => Err(Error::NotFound("account")),
             });
         let results: BTreeMap<AccountId, Result<Filed, Error>> = results.into_iter().collect();
@@ -139,7 +144,11 @@ impl Deliver {
         } else {
             Plan::Silent { reason: Reason::Disabled, detail: String::new() }
         };
-        Ok(Job { recipients: vec![recipient.address.clone()], prefix, mailbox, plan, notification: None })
+        let submission = match &whole.returned {
+            Some(returned) => view.submission_meant(account, returned)?,
+            None => None,
+        };
+        Ok(Job { recipients: vec![recipient.address.clone()], prefix, mailbox, plan, notification: None, submission })
     }
 
     /// Waits for the disk, and answers.
@@ -185,6 +194,12 @@ impl Deliver {
     }
 }
 
+/// What a report says to who sent what it is about (RFC 8621 §7).
+fn returned(raw: &[u8]) -> Option<Returned> {
+    let found = || report::claims(raw).then(|| report::report(&Message::parse(raw))).flatten();
+    guarded("a report", found).flatten().map(|report| report.returned())
+}
+
 /// NOTIFY=SUCCESS is ours to honour (RFC 3461 §4.1): one notification an account, in the commit of its delivery.
 fn notify(whole: &Whole<'_>, jobs: &mut BTreeMap<AccountId, Result<Job, Error>>) {
     let envelope = whole.envelope;
@@ -205,13 +220,8 @@ fn notify(whole: &Whole<'_>, jobs: &mut BTreeMap<AccountId, Result<Job, Error>>)
 }
 
 /// One account's rows.
-fn file(
-    txn: &mut Txn<'_>,
-    job: &Job,
-    envelope: &Envelope,
-    message: &EncodedMessage,
-    hash: &[u8; 32],
-) -> Result<Filed, Error> {
+fn file(txn: &mut Txn<'_>, job: &Job, whole: &Whole<'_>, message: &EncodedMessage) -> Result<Filed, Error> {
+    let Whole { envelope, hash, .. } = *whole;
     if let Some(known) = txn.delivery(hash)? {
         txn.remember_delivery(hash, known.email, &job.recipients)?;
         return Ok(Filed::Again(known.email));
@@ -227,6 +237,9 @@ fn file(
     txn.remember_delivery(hash, Some(email), &job.recipients)?;
     if let Some(Queued { action, octets }) = &job.notification {
         txn.queue_action(Action { email: Some(email), ..action.clone() }, octets)?;
+    }
+    if let (Some(submission), Some(returned)) = (job.submission, &whole.returned) {
+        txn.report_submission(submission, returned, email)?;
     }
     let decision = answer(txn, &job.plan, email)?;
     let verdict = decision.verdict();

@@ -156,6 +156,7 @@ fn script(engine: Arc<Memory>) {
                 identity,
                 email: emails[1].0,
                 thread: emails[1].1.thread,
+                message_id: "1@example.org".into(),
                 mail_from: EnvelopeAddress { email: "ann@example.org".into(), parameters: None },
                 rcpt_to: vec![SubmissionRecipient {
                     path: EnvelopeAddress { email: "eve@example.net".into(), parameters },

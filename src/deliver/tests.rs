@@ -8,6 +8,7 @@ use crate::model::{AccountId, Address, Clock as _, UtcMillis, VacationResponse, 
 use crate::store::engine::memory::Memory;
 use crate::store::{self, EncodedMessage, NewEmail, NewMailbox, Options};
 
+mod reports;
 mod vacation;
 
 struct Bed {

@@ -82,6 +82,8 @@ pub const IDENTITIES: usize = 250;
 pub const GIVEN_IDENTITIES: usize = 100;
 /// Submissions of an account that are still remembered (RFC 8621 §7).
 pub const SUBMISSIONS: usize = 5000;
+/// Reports of each kind that a submission remembers (RFC 8621 §7 dsnBlobIds, mdnBlobIds), the first that came.
+pub const REPORTS: usize = 100;
 /// How long a submission is remembered after it was settled.
 pub const SUBMISSIONS_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How long a message may be held before it is sent (RFC 8621 §1.3.2 maxDelayedSend, RFC 4865 §4).

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::address::Address;
 use super::clock::UtcMillis;
 use super::id::{ActionId, EmailId, ObjectId, ThreadId};
+use super::limits;
 
 /// A submission.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -16,6 +17,8 @@ pub struct EmailSubmission {
     pub email: EmailId,
     /// Its thread.
     pub thread: ThreadId,
+    /// The Message-ID of what was sent, without angle brackets; empty where it has none.
+    pub message_id: String,
     /// MAIL FROM.
     pub mail_from: EnvelopeAddress,
     /// RCPT TO, in order, with what became of each.
@@ -122,6 +125,58 @@ pub struct ReturnedRecipient {
     pub displayed: bool,
 }
 
+impl EmailSubmission {
+    /// Whether a report is about this: it names the message, or the envelope, and one of the recipients. An envelope that
+    /// the client gave no ENVID has that of the message (`outbox::submission`).
+    #[must_use]
+    pub fn is_meant(&self, report: &Returned) -> bool {
+        let own = Some(self.message_id.as_str()).filter(|id| !id.is_empty());
+        let parameters = self.mail_from.parameters.iter().flatten();
+        let given = parameters.filter(|(name, _)| name.eq_ignore_ascii_case("ENVID")).find_map(|(_, id)| id.as_deref());
+        let envid = given.or(own);
+        let names = |said: &Option<String>, known: Option<&str>| known.is_some() && said.as_deref() == known;
+        (names(&report.message_id, own) || names(&report.envid, envid))
+            && report.recipients.iter().any(|said| self.rcpt_to.iter().any(|to| to.is_meant(said)))
+    }
+
+    /// Takes what a report says that came as this email (RFC 8621 §7). What is still on its way with us it says nothing of,
+    /// nor of what was taken back.
+    pub fn take(&mut self, report: &Returned, email: EmailId) {
+        if self.undo == UndoStatus::Canceled {
+            return;
+        }
+        for to in &mut self.rcpt_to {
+            let meant: Vec<&ReturnedRecipient> = report.recipients.iter().filter(|said| to.is_meant(said)).collect();
+            let status = &mut to.status;
+            for said in meant {
+                if let (Some((delivered, reply)), false) = (&said.delivered, status.delivered == Delivered::Queued) {
+                    (status.delivered, status.smtp_reply) = (*delivered, reply.clone());
+                }
+                status.displayed |= said.displayed;
+            }
+        }
+        let known = match report.kind {
+            ReturnedKind::Delivery => &mut self.dsn,
+            ReturnedKind::Disposition => &mut self.mdn,
+        };
+        if known.len() < limits::REPORTS && !known.contains(&email) {
+            known.push(email);
+        }
+    }
+}
+
+impl SubmissionRecipient {
+    /// Whether a report speaks of him: by the path, or as the client said that he is called (ORCPT, RFC 3461 §4.2).
+    fn is_meant(&self, said: &ReturnedRecipient) -> bool {
+        let parameters = self.path.parameters.iter().flatten();
+        let original = parameters.filter(|(name, _)| name.eq_ignore_ascii_case("ORCPT"));
+        let original = original.filter_map(|(_, typed)| typed.as_deref()?.split_once(';').map(|(_, address)| address));
+        let own = original.chain([self.path.email.as_str()]).filter_map(|text| Address::parse(text).ok());
+        let own: Vec<Address> = own.map(|address| address.folded()).collect();
+        said.addresses.iter().any(|address| own.contains(&address.folded()))
+    }
+}
+
 impl UndoStatus {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Pending, Self::Final, Self::Canceled];
@@ -150,5 +205,93 @@ impl Delivered {
             Self::No => "no",
             Self::Unknown => "unknown",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(email: &str, parameters: &[(&str, &str)]) -> EnvelopeAddress {
+        let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned())));
+        EnvelopeAddress { email: email.into(), parameters: Some(parameters.collect()) }
+    }
+
+    fn submission(envid: Option<&str>) -> EmailSubmission {
+        let rcpt_to = [path("Bob@example.net", &[]), path("cy@example.net", &[("orcpt", "rfc822;team@example.net")])];
+        let status = DeliveryStatus { delivered: Delivered::Unknown, ..DeliveryStatus::default() };
+        let envid: Vec<_> = envid.map(|id| ("Envid", id)).into_iter().collect();
+        EmailSubmission {
+            message_id: "1@example.org".into(),
+            mail_from: path("ann@example.org", &envid),
+            rcpt_to: rcpt_to.map(|path| SubmissionRecipient { path, status: status.clone() }).into(),
+            undo: UndoStatus::Final,
+            ..EmailSubmission::default()
+        }
+    }
+
+    fn report(id: Option<&str>, envid: Option<&str>, to: &str) -> Returned {
+        Returned {
+            kind: ReturnedKind::Delivery,
+            message_id: id.map(str::to_owned),
+            envid: envid.map(str::to_owned),
+            recipients: vec![ReturnedRecipient {
+                addresses: vec![Address::parse(to).unwrap()],
+                delivered: Some((Delivered::Yes, "250 2.0.0 delivered".into())),
+                displayed: false,
+            }],
+        }
+    }
+
+    /// A stranger must know the message and whom it went to.
+    #[test]
+    fn a_report_names_message_and_recipient() {
+        let (id, bob) = (Some("1@example.org"), "bob@EXAMPLE.net");
+        for (envid, report, is_meant) in [
+            (None, report(id, None, bob), true),
+            (None, report(id, None, "team@example.net"), true),
+            (None, report(id, None, "eve@example.net"), false),
+            (None, report(Some("2@example.org"), None, bob), false),
+            (None, report(None, None, bob), false),
+            (None, report(None, id, bob), true),
+            (Some("q1"), report(None, id, bob), false),
+            (Some("q1"), report(None, Some("q1"), bob), true),
+            (Some("q1"), report(id, Some("q2"), bob), true),
+        ] {
+            assert_eq!(submission(envid).is_meant(&report), is_meant, "{envid:?} {report:?}");
+        }
+        let nameless = EmailSubmission { message_id: String::new(), ..submission(None) };
+        assert!(!nameless.is_meant(&report(None, None, bob)) && !nameless.is_meant(&report(Some(""), Some(""), bob)));
+    }
+
+    #[test]
+    fn what_a_report_says_is_taken_within_bounds() {
+        let said = report(Some("1@example.org"), None, "bob@example.net");
+        let mut one = submission(None);
+        one.take(&said, EmailId(1));
+        assert_eq!(
+            (one.rcpt_to[0].status.delivered, one.rcpt_to[1].status.delivered),
+            (Delivered::Yes, Delivered::Unknown)
+        );
+        assert_eq!(one.rcpt_to[0].status.smtp_reply, "250 2.0.0 delivered");
+        for id in 0..2 * limits::REPORTS as u64 {
+            one.take(&said, EmailId(id));
+        }
+        assert_eq!((one.dsn.len(), one.dsn[0], one.mdn.len()), (limits::REPORTS, EmailId(1), 0));
+        let mut read = said.clone();
+        read.kind = ReturnedKind::Disposition;
+        (read.recipients[0].delivered, read.recipients[0].displayed) = (None, true);
+        one.take(&read, EmailId(7));
+        assert_eq!((one.rcpt_to[0].status.displayed, one.rcpt_to[1].status.displayed), (true, false));
+        assert_eq!((one.rcpt_to[0].status.delivered, one.mdn.as_slice()), (Delivered::Yes, [EmailId(7)].as_slice()));
+        // On its way with us; and taken back.
+        let mut queued = submission(None);
+        queued.rcpt_to[0].status.delivered = Delivered::Queued;
+        queued.take(&said, EmailId(1));
+        assert_eq!((queued.rcpt_to[0].status.delivered, queued.dsn.len()), (Delivered::Queued, 1));
+        let mut canceled = EmailSubmission { undo: UndoStatus::Canceled, ..submission(None) };
+        let before = canceled.clone();
+        canceled.take(&said, EmailId(1));
+        assert_eq!(canceled, before);
     }
 }

@@ -2,8 +2,10 @@
 //!
 //! Parameters are those of the extensions that we speak: DSN (RFC 3461), FUTURERELEASE (RFC 4865), 8BITMIME, SIZE and
 //! SMTPUTF8, the last three of which the way out sees to by itself. Names are alike in any case; values come without xtext.
-//! Whose address the sender is, and what may be sent as whom, is not asked here. Reports that come back for a submission are
-//! mail like any other: `dsnBlobIds` and `mdnBlobIds` stay empty.
+//! Whose address the sender is, and what may be sent as whom, is not asked here.
+//!
+//! Where the client gave no ENVID, the Message-ID is it: a report that brings nothing of the message back still says which one
+//! it is about (`model::EmailSubmission::is_meant`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -117,6 +119,8 @@ impl Order {
     #[must_use]
     pub fn queue(self, email: EmailId, message: BlobHash, message_id: String, now: UtcMillis) -> Queued {
         let Self { sender, recipients, ret, envid, send_at } = self;
+        let fits = is_printable(&message_id) && (1..=ENVID).contains(&message_id.len());
+        let envid = envid.or_else(|| fits.then(|| message_id.clone()));
         let submission = Submission {
             sender,
             recipients,

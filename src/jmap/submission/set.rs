@@ -141,16 +141,17 @@ fn prepare(
         Cow::Owned(octets) => (BlobHash(*blake3::hash(&octets).as_bytes()), Some(octets)),
     };
     let rcpt_to = rcpt_to.into_iter().map(|path| SubmissionRecipient { path, ..SubmissionRecipient::default() });
+    let message_id = content.message_id.first().cloned().unwrap_or_default();
     let submission = EmailSubmission {
         identity: identity_id,
         email,
         thread: metadata.thread,
+        message_id: message_id.clone(),
         mail_from,
         rcpt_to: rcpt_to.collect(),
         send_at: order.send_at,
         ..EmailSubmission::default()
     };
-    let message_id = content.message_id.first().cloned().unwrap_or_default();
     Ok(Parcel { submission, order, message_id, blob, octets })
 }
 

@@ -2,12 +2,13 @@
 //! the commit that writes the action, whoever changes it, so that the two never say different things.
 //!
 //! What must hold: a submission that is pending has an action that is still to be done. One that was destroyed changes
-//! nothing of its action. It is final once somebody has the message, or nobody will; it is never pending again.
+//! nothing of its action. It is final once somebody has the message, or nobody will; it is never pending again. What reports say
+//! that come back stays, whatever becomes of the action, until it is tried again.
 
 use super::Txn;
 use crate::model::{
-    Action, ActionId, ActionState, Address, BlobHash, Delivered, DeliveryStatus, EmailSubmission, Fate, ObjectId,
-    Target, UndoStatus,
+    Action, ActionId, ActionState, Address, BlobHash, Delivered, DeliveryStatus, EmailId, EmailSubmission, Fate,
+    ObjectId, Returned, Target, UndoStatus,
 };
 use crate::store::error::Error;
 
@@ -67,6 +68,22 @@ impl Txn<'_> {
         Ok(true)
     }
 
+    /// Writes into a submission what a report says that came as this email, if it is about it. Says whether that was news.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn report_submission(&mut self, id: ObjectId, report: &Returned, email: EmailId) -> Result<bool, Error> {
+        let told = self.update_object(id, |submission: &mut EmailSubmission| {
+            if submission.is_meant(report) {
+                submission.take(report, email);
+            }
+        });
+        match told {
+            Err(Error::NotFound(_)) => Ok(false),
+            told => told,
+        }
+    }
+
     /// Writes into an action's submission what became of it; `is_gone` where the action is being removed.
     pub(super) fn tell_submission(&mut self, action: &Action, is_gone: bool) -> Result<(), Error> {
         let Some(id) = action.submission else { return Ok(()) };
@@ -92,6 +109,11 @@ fn follow(submission: &mut EmailSubmission, action: &Action, is_gone: bool) {
         let Ok(address) = Address::parse(&to.path.email) else { continue };
         let folded = address.folded();
         if let Some(target) = action.recipients.iter().find(|target| target.address.folded() == folded) {
+            // What a report said of what we handed on is more than that we did.
+            let is_reported = matches!(to.status.delivered, Delivered::Yes | Delivered::No);
+            if is_reported && matches!(target.fate, Fate::Sent(_)) {
+                continue;
+            }
             to.status = DeliveryStatus { displayed: to.status.displayed, ..status(target, action, is_gone) };
         }
     }

@@ -1,7 +1,7 @@
 //! Small objects: all of a kind, one, and what changed.
 
 use super::{Changes, Since, View};
-use crate::model::{AccountId, ObjectId};
+use crate::model::{AccountId, EmailSubmission, ObjectId, Returned};
 use crate::store::engine::Table;
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
@@ -29,6 +29,22 @@ impl View<'_> {
     /// Those of reading.
     pub fn object<T: Object>(&self, account: AccountId, id: ObjectId) -> Result<Option<T>, Error> {
         Ok(self.row::<Stored<T>>(&key::object(account, T::KIND, id))?.and_then(|row| row.object))
+    }
+
+    /// The newest submission that a report is about. It reads all that the account remembers (`limits::SUBMISSIONS`), one
+    /// after the other.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn submission_meant(&self, account: AccountId, report: &Returned) -> Result<Option<ObjectId>, Error> {
+        let mut found = None;
+        self.rows::<Stored<EmailSubmission>>(&key::objects(account, EmailSubmission::KIND), |key, row| {
+            if row.object.is_some_and(|submission| submission.is_meant(report)) {
+                found = Some(ObjectId(Parts::of(Table::Objects, key).u64()?));
+            }
+            Ok(true)
+        })?;
+        Ok(found)
     }
 
     /// What changed of them, as `email_changes` has it. Kinds without a state have no changes.

@@ -136,6 +136,7 @@ impl Object for EmailSubmission {
         out.num(self.identity.0);
         out.num(self.email.0);
         out.num(self.thread.0);
+        out.text(&self.message_id);
         write_path(out, &self.mail_from);
         out.list(self.rcpt_to.iter(), |out, to| {
             write_path(out, &to.path);
@@ -158,6 +159,7 @@ impl Object for EmailSubmission {
             identity: ObjectId(input.num()?),
             email: EmailId(input.num()?),
             thread: ThreadId(input.num()?),
+            message_id: input.text()?,
             mail_from: read_path(input)?,
             rcpt_to: input.list(|input| {
                 let path = read_path(input)?;
