@@ -1,6 +1,7 @@
 //! The one place that knows mail-parser: what the rest of the room wants of it, in our own words.
 
 mod structure;
+mod titles;
 mod value;
 
 use mail_parser::{MessageParser, MessagePart, MessageRef};
@@ -69,6 +70,22 @@ impl<'a> Message<'a> {
                 };
                 left = left.saturating_sub(text.len());
                 out.push(text);
+            }
+        }
+        out
+    }
+
+    /// What the HTML of it says beside its text, part by part; `most` octets in all.
+    #[must_use]
+    pub fn titles(&self, most: usize) -> Vec<String> {
+        let (mut out, mut left) = (Vec::new(), most);
+        for part in self.listed(|root| Box::new(root.text_body()), |structure| structure.text) {
+            if part.is_content_type("text", "html")
+                && let Some(html) = part.text_prefix_bytes(most)
+            {
+                let said = titles::titles(&html, left);
+                left = left.saturating_sub(said.iter().map(String::len).sum());
+                out.extend(said);
             }
         }
         out

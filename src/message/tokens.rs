@@ -132,6 +132,9 @@ pub fn each_token(message: &Message<'_>, content: &EmailContent, each: impl FnMu
     for text in message.texts(limits::INDEXED_OCTETS) {
         all.words(&text, BODY);
     }
+    for text in message.titles(limits::INDEXED_OCTETS) {
+        all.words(&text, BODY);
+    }
 }
 
 /// The band of a field's ids, if it is one that has ids.

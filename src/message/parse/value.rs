@@ -215,6 +215,23 @@ mod tests {
         assert_eq!(one(" A B"), pair("A B", ""));
     }
 
+    /// The example of RFC 8621 §4.1.2.3 and §4.1.2.4.
+    #[test]
+    fn the_addresses_of_the_example() {
+        let value = b" \"  James Smythe\" <james@example.com>, Friends:\r\n  jane@example.com, =?UTF-8?Q?John_Sm=C3=AEth?=\r\n  \
+            <john@example.com>;\r\n";
+        let person =
+            |name: Option<&str>, email: &str| EmailAddress { name: name.map(str::to_owned), email: email.into() };
+        let james = person(Some("James Smythe"), "james@example.com");
+        let friends = [person(None, "jane@example.com"), person(Some("John Sm\u{ee}th"), "john@example.com")];
+        assert_eq!(addresses(value), [std::slice::from_ref(&james), &friends[..]].concat());
+        let wanted = [
+            Group { name: None, addresses: vec![james] },
+            Group { name: Some("Friends".into()), addresses: friends.to_vec() },
+        ];
+        assert_eq!(groups(value), wanted);
+    }
+
     #[test]
     fn groups_are_kept() {
         let value = b" a@x, b@x, Team: c@x, D <d@x>;, nobody:;, e@x\r\n";

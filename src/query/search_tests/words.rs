@@ -64,13 +64,17 @@ fn scripts_without_spaces_are_found_by_any_part_of_a_text() {
 #[test]
 fn html_is_searched_as_its_text() {
     let html = "<html><head><style>.hidden {color: red}</style></head><body><p class=\"frame\">Gr&uuml;&szlig;e aus \
-                <b>K&ouml;ln</b></p><!-- secret --><p>Lunch&nbsp;at<br>noon</p></body></html>";
+                <b>K&ouml;ln</b></p><!-- secret --><p>Lunch&nbsp;at<br>noon</p><img src=cid:x alt='The cathedral' \
+                title=\"by night\"></body></html>";
     let asked: Vec<(Filter, &[usize])> = [
         ("Grüße", &[0][..]),
         ("grusse", &[0]),
         ("'aus Köln'", &[0]),
         ("'lunch at noon'", &[0]),
         ("uuml", &[]),
+        ("cathedral", &[0]),
+        ("'by night' lunch", &[0]),
+        ("cid", &[]),
         ("frame", &[]),
         ("secret", &[]),
     ]
