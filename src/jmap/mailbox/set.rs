@@ -2,8 +2,9 @@
 //!
 //! Objects of one call may need one another: a mailbox is made under one that the same call makes, takes the name or the
 //! role that another gives up, or can go only after what is under it. So what cannot be done yet is tried again after the
-//! rest, as long as anything was done. All is one commit, but for mailboxes that go with their emails: those go in
-//! steps, after it.
+//! rest, as long as anything was done; then what may be so only together, as two that exchange their names, is done
+//! together. All is one commit, but for mailboxes that go with their emails: those go in steps, after it, and what they
+//! meet is said of them alone.
 
 use serde_json::{Map, Value};
 use unicode_normalization::UnicodeNormalization as _;
@@ -11,7 +12,7 @@ use unicode_normalization::UnicodeNormalization as _;
 use super::object;
 use crate::jmap::context::{Account, Args, Context, fail};
 use crate::jmap::standard::value::{flag, text, unsigned};
-use crate::jmap::standard::{Done, Set, Stand, refused};
+use crate::jmap::standard::{Done, Set, Stand, Wrong, refused};
 use crate::model::{DataType, Mailbox, MailboxUid, ModSeq, Role};
 use crate::store::{Error, MailboxFault, NewMailbox, Txn};
 use crate::wire::jmap::{MethodError, Patch, SetError};
@@ -37,7 +38,7 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Va
     let (result, ticket) = committed.map_err(|error| fail(&error))?;
     ticket.wait_blocking().map_err(|error| fail(&error))?;
     let (mut work, mut stand, left) = result.ok_or(MethodError::StateMismatch)?;
-    remove_with_emails(context, &account, left, &mut work, &mut stand)?;
+    remove_with_emails(context, &account, left, &mut work, &mut stand);
     Ok(work.done.answer(context, &account, stand))
 }
 
@@ -72,11 +73,17 @@ impl Work<'_> {
                     Ok(()) => {}
                     Err(Fault::Whole(error)) => return Err(error),
                     Err(Fault::Full(uid)) if with_emails => later.push(uid),
-                    Err(Fault::Full(_)) => left.push((wish, SetError::of("mailboxHasEmail", "it has emails in it"))),
+                    Err(Fault::Full(_)) => left.push((wish, full())),
                     Err(Fault::One(error)) => left.push((wish, error)),
                 }
             }
+            if left.len() == before {
+                left = self.together(txn, left)?;
+            }
             if left.is_empty() || left.len() == before {
+                if with_emails {
+                    after_their_children(&txn.view().mailboxes(txn.account())?, &mut left, &mut later);
+                }
                 for (wish, error) in left {
                     match wish {
                         Wish::Create(name, _) => self.done.not_created(name, &error),
@@ -90,12 +97,49 @@ impl Work<'_> {
         }
     }
 
+    /// Does those changes together that may be only so; gives what is left.
+    fn together<'s>(
+        &mut self,
+        txn: &mut Txn<'_>,
+        mut left: Vec<(Wish<'s>, SetError)>,
+    ) -> Result<Vec<(Wish<'s>, SetError)>, Error> {
+        let mut changes = Vec::new();
+        for (wish, _) in &left {
+            let Wish::Update(id, patch) = wish else { continue };
+            match self.wanted(txn, id, patch) {
+                Ok((uid, row, also)) => changes.push((*id, uid, row, also)),
+                Err(Fault::Whole(error)) => return Err(error),
+                Err(_) => {}
+            }
+        }
+        while changes.len() > 1 {
+            let rows: Vec<_> = changes.iter().map(|(_, uid, row, _)| (*uid, row.clone())).collect();
+            match txn.update_mailboxes(&rows) {
+                Ok(()) => {
+                    left.retain(|(wish, _)| {
+                        !changes.iter().any(|(id, ..)| matches!(wish, Wish::Update(own, _) if own == id))
+                    });
+                    for (id, uid, _, also) in changes {
+                        self.named.push(uid);
+                        self.done.updated(id, also);
+                    }
+                    return Ok(left);
+                }
+                Err((uid, error)) => match fault(error, uid) {
+                    Fault::Whole(error) => return Err(error),
+                    _ => changes.retain(|(_, other, ..)| *other != uid),
+                },
+            }
+        }
+        Ok(left)
+    }
+
     fn one(&mut self, txn: &mut Txn<'_>, wish: Wish<'_>) -> Result<(), Fault> {
         match wish {
             Wish::Create(name, properties) => self.create(txn, name, properties),
             Wish::Update(id, patch) => self.update(txn, id, patch),
             Wish::Destroy(id) => {
-                let uid = known(id)?;
+                let uid = self.known(id)?;
                 txn.destroy_mailbox(uid).map_err(|error| fault(error, uid))?;
                 self.done.destroyed(id);
                 Ok(())
@@ -104,13 +148,16 @@ impl Work<'_> {
     }
 
     fn create(&mut self, txn: &mut Txn<'_>, name: &str, properties: &Map<String, Value>) -> Result<(), Fault> {
-        let mut row = Mailbox { subscribed: false, ..Mailbox::default() };
+        // Who makes one wants to see it (RFC 8621 §2 isSubscribed).
+        let mut row = Mailbox { subscribed: true, ..Mailbox::default() };
+        let mut wrong = Wrong::default();
         for (property, value) in properties {
-            self.apply(&mut row, property, value)?;
+            wrong.note(self.apply(&mut row, property, value))?;
         }
         if !properties.contains_key("name") {
-            return Err(SetError::property("name", "a mailbox has a name").into());
+            wrong.add("name", "a mailbox has a name");
         }
+        wrong.finish()?;
         let Mailbox { name: label, parent, role, sort_order, subscribed, .. } = row;
         let new = NewMailbox { name: label.clone(), parent, role, sort_order };
         let uid = txn.create_mailbox(&new).map_err(|error| fault(error, MailboxUid::ALL))?;
@@ -125,26 +172,43 @@ impl Work<'_> {
     }
 
     fn update(&mut self, txn: &mut Txn<'_>, id: &str, patch: &Value) -> Result<(), Fault> {
-        let uid = known(id)?;
+        let (uid, row, also) = self.wanted(txn, id, patch)?;
+        txn.update_mailbox(uid, |now| *now = row).map_err(|error| fault(error, uid))?;
+        self.named.push(uid);
+        self.done.updated(id, also);
+        Ok(())
+    }
+
+    /// What a mailbox is to be, and what of it changes otherwise than was asked.
+    fn wanted(
+        &self,
+        txn: &Txn<'_>,
+        id: &str,
+        patch: &Value,
+    ) -> Result<(MailboxUid, Mailbox, Map<String, Value>), Fault> {
+        let uid = self.known(id)?;
         let old = txn.view().mailbox(txn.account(), uid).map_err(Fault::Whole)?.ok_or(SetError::NotFound)?;
         let before = object(uid, &old);
-        let (mut row, mut also) = (old.clone(), Map::new());
+        let (mut row, mut also, mut wrong) = (old.clone(), Map::new(), Wrong::default());
         for (property, value) in Patch::wishes(patch, &before)? {
             // What the server says may be said again (RFC 8620 §5.3).
             if before.get(&property) != Some(&value) {
-                self.apply(&mut row, &property, &value)?;
+                wrong.note(self.apply(&mut row, &property, &value))?;
             }
             if property == "name" && value.as_str().is_some_and(|name| name != row.name) {
                 also.insert("name".into(), row.name.clone().into());
             }
         }
         if old.role == Some(Role::Inbox) && row.role != old.role {
-            return Err(SetError::property("role", "the inbox stays it: mail arrives there").into());
+            wrong.add("role", "the inbox stays it: mail arrives there");
         }
-        txn.update_mailbox(uid, |now| *now = row).map_err(|error| fault(error, uid))?;
-        self.named.push(uid);
-        self.done.updated(id, also);
-        Ok(())
+        wrong.finish()?;
+        Ok((uid, row, also))
+    }
+
+    /// The mailbox that an id or a creation id, of this call too, stands for.
+    fn known(&self, id: &str) -> Result<MailboxUid, SetError> {
+        self.arguments.created().resolve(id).and_then(|id| id.parse().ok()).ok_or(SetError::NotFound)
     }
 
     fn apply(&self, row: &mut Mailbox, property: &str, value: &Value) -> Result<(), SetError> {
@@ -163,6 +227,8 @@ impl Work<'_> {
                 let role = Role::from_name(text("role", value).map_err(bad)?);
                 row.role = Some(role.ok_or_else(|| SetError::property("role", "there is no such role"))?);
             }
+            // Its default (RFC 8620 §5.3).
+            "sortOrder" if value.is_null() => row.sort_order = 0,
             "sortOrder" => {
                 let order = unsigned("sortOrder", value).map_err(bad)?;
                 // RFC 8621 §2: in the range 0 <= sortOrder < 2^31.
@@ -198,8 +264,27 @@ impl From<SetError> for Fault {
     }
 }
 
-fn known(id: &str) -> Result<MailboxUid, SetError> {
-    id.parse().map_err(|_| SetError::NotFound)
+fn full() -> SetError {
+    SetError::of("mailboxHasEmail", "it has emails in it")
+}
+
+/// Moves what stays for what is under it, where all of that goes, behind what goes with its emails.
+fn after_their_children(
+    all: &[(MailboxUid, Mailbox)],
+    left: &mut Vec<(Wish<'_>, SetError)>,
+    later: &mut Vec<MailboxUid>,
+) {
+    let goes = |wish: &Wish<'_>, later: &[MailboxUid]| match wish {
+        Wish::Destroy(id) => id.parse::<MailboxUid>().ok().filter(|uid| {
+            let mut under = all.iter().filter(|(_, one)| one.parent == Some(*uid)).peekable();
+            under.peek().is_some() && under.all(|(uid, _)| later.contains(uid))
+        }),
+        _ => None,
+    };
+    while let Some((at, uid)) = left.iter().enumerate().find_map(|(at, (wish, _))| Some((at, goes(wish, later)?))) {
+        left.remove(at);
+        later.push(uid);
+    }
 }
 
 fn description(error: MethodError) -> String {
@@ -238,11 +323,16 @@ fn remove_with_emails(
     uids: Vec<MailboxUid>,
     work: &mut Work<'_>,
     stand: &mut Stand,
-) -> Result<(), MethodError> {
+) {
     for uid in uids {
-        loop {
+        let gone = loop {
             let step = context.store.commit(account.id, |txn| {
                 stand.before(txn.state().state(DataType::Mailbox));
+                // What is not to go loses no email either.
+                let all = txn.view().mailboxes(account.id)?;
+                if let Some((_, above)) = all.iter().find(|(_, one)| one.parent == Some(uid)) {
+                    return Err(Error::Mailbox { name: above.name.clone(), fault: MailboxFault::HasChildren });
+                }
                 let left = txn.empty_mailbox(uid, AT_ONCE)?;
                 if !left {
                     txn.destroy_mailbox(uid)?;
@@ -251,21 +341,18 @@ fn remove_with_emails(
                 stand.after(txn.state().state(DataType::Mailbox), false);
                 Ok(left)
             });
-            match step {
-                Ok((left, ticket)) => {
-                    ticket.wait_blocking().map_err(|error| fail(&error))?;
-                    if !left {
-                        work.done.destroyed(&uid.to_string());
-                        break;
-                    }
-                }
+            match step.and_then(|(left, ticket)| ticket.wait_blocking().map(|()| left)) {
+                Ok(true) => {}
+                Ok(false) => break Ok(()),
                 Err(error) => {
-                    let Fault::One(error) = fault(error.clone(), uid) else { return Err(fail(&error)) };
-                    work.done.not_destroyed(&uid.to_string(), &error);
-                    break;
+                    break Err(match fault(error, uid) {
+                        Fault::One(error) => error,
+                        Fault::Full(_) => full(),
+                        Fault::Whole(error) => SetError::ServerFail(error.to_string()),
+                    });
                 }
             }
-        }
+        };
+        work.done.destroy(&uid.to_string(), gone);
     }
-    Ok(())
 }

@@ -82,7 +82,7 @@ fn a_whole_tree_is_made_renamed_and_destroyed_in_one_call() {
         &account,
         json!({"create": {
             "a": {"name": "Leaf", "parentId": "#b"}, "b": {"name": "Branch", "parentId": "#c", "sortOrder": 7},
-            "c": {"name": "Cafe\u{301}", "isSubscribed": true},
+            "c": {"name": "Cafe\u{301}", "isSubscribed": false},
         }}),
     );
     assert_eq!(answer["notCreated"], Value::Null, "{answer}");
@@ -93,7 +93,8 @@ fn a_whole_tree_is_made_renamed_and_destroyed_in_one_call() {
     assert_eq!(answer["created"]["a"]["totalEmails"], 0);
     let all = get(&context, &account);
     assert_eq!(all["Leaf"]["parentId"], json!(id("b")));
-    assert_eq!((&all["Leaf"]["isSubscribed"], &all["Caf\u{e9}"]["isSubscribed"]), (&json!(false), &json!(true)));
+    // Who makes a mailbox is subscribed to it, unless he says otherwise (RFC 8621 §2).
+    assert_eq!((&all["Leaf"]["isSubscribed"], &all["Caf\u{e9}"]["isSubscribed"]), (&json!(true), &json!(false)));
 
     // The parent's destruction waits for its child's; a name that one gives up another takes.
     let answer = set(
@@ -241,7 +242,7 @@ fn mailboxes_are_sorted_and_filtered_as_lists_and_as_trees() {
         &account,
         json!({"create": {
             "b": {"name": "b", "sortOrder": 2}, "a": {"name": "a", "sortOrder": 3}, "ax": {"name": "x", "parentId": "#a", "sortOrder": 1},
-            "bx": {"name": "X", "parentId": "#b", "sortOrder": 9, "isSubscribed": true}, "bxy": {"name": "by", "parentId": "#bx"},
+            "bx": {"name": "X", "parentId": "#b", "sortOrder": 9, "isSubscribed": false}, "bxy": {"name": "by", "parentId": "#bx"},
         }}),
     );
     let names: BTreeMap<String, String> = ["a", "b", "ax", "bx", "bxy"]
@@ -266,14 +267,14 @@ fn mailboxes_are_sorted_and_filtered_as_lists_and_as_trees() {
     assert_eq!(query(json!({"sort": by("name"), "filter": {"name": "x"}})), "ax bx");
     assert_eq!(query(json!({"sort": by("name"), "filter": {"name": "B"}})), "b bxy");
     assert_eq!(query(json!({"sort": by("name"), "filter": {"name": "b"}, "filterAsTree": true})), "b");
-    assert_eq!(query(json!({"filter": {"isSubscribed": true, "hasAnyRole": false}})), "bx");
+    assert_eq!(query(json!({"filter": {"isSubscribed": false, "hasAnyRole": false}})), "bx");
     assert_eq!(query(json!({"sort": by("name"), "filter": {"parentId": null, "role": null}})), "a b");
     let not = json!({"operator": "NOT", "conditions": [{"parentId": null}, {"name": "y"}]});
     assert_eq!(query(json!({"sort": by("name"), "filter": not})), "ax bx");
     for (arguments, wanted) in [
         (json!({"filter": {"colour": "red"}}), "unsupportedFilter"),
         (json!({"filter": []}), "invalidArguments"),
-        (json!({"filter": {"operator": "XOR", "conditions": []}}), "unsupportedFilter"),
+        (json!({"filter": {"operator": "XOR", "conditions": []}}), "invalidArguments"),
         (json!({"sort": by("colour")}), "unsupportedSort"),
         (json!({"sort": [{"property": "name", "collation": "i;none"}]}), "unsupportedSort"),
         (json!({"anchor": "none"}), "anchorNotFound"),
@@ -298,6 +299,17 @@ fn mailboxes_are_sorted_and_filtered_as_lists_and_as_trees() {
     assert_eq!(names_of(json!({"anchor": ax, "anchorOffset": -1, "limit": 2, "position": 7})), "bxy ax");
     assert_eq!(names_of(json!({"anchor": ax, "anchorOffset": -9, "limit": 1})), "a");
     assert_eq!(names_of(json!({"limit": 0})), "");
+    // What the server limits by itself it says; the total where it is asked for.
+    let said = |mut arguments: Value| {
+        arguments["accountId"] = account.clone().into();
+        let (_, answer) = call(&context, "Mailbox/query", &arguments);
+        (answer.get("limit").cloned(), answer.get("total").is_some())
+    };
+    assert_eq!(said(json!({})), (Some(json!(10_000)), false));
+    assert_eq!(said(json!({"limit": 10_001, "calculateTotal": true})), (Some(json!(10_000)), true));
+    assert_eq!(said(json!({"limit": 5, "calculateTotal": false})), (None, false));
+    let asked = json!({"accountId": account, "limit": 10_001});
+    assert_eq!(call(&context, "Email/query", &asked).1["limit"], 10_000);
 }
 
 /// Applies /queryChanges to an old list (RFC 8620 §5.6) and compares with a new one, over changes of every kind.
@@ -357,4 +369,109 @@ fn query_changes_lead_from_the_old_list_to_the_new() {
     let first =
         with(&questions[0], json!({"sinceQueryState": format!("{:x}-0", context.store.epoch()), "maxChanges": 1}));
     assert_eq!(error(&context, "Mailbox/queryChanges", &first), "tooManyChanges");
+    // None at all may be all that a client takes.
+    let (_, now) = call(&context, "Mailbox/query", &with(&questions[0], json!({})));
+    let none = with(&questions[0], json!({"sinceQueryState": now["queryState"], "maxChanges": 0}));
+    assert_eq!(call(&context, "Mailbox/queryChanges", &none).1["removed"], json!([]));
+}
+
+/// RFC 8620 §5.3: what is valid in the end is allowed, though no order of steps is.
+#[test]
+fn names_and_roles_are_exchanged_in_one_call() {
+    let (context, account) = made();
+    let answer = set(
+        &context,
+        &account,
+        json!({"create": {"a": {"name": "A"}, "b": {"name": "B", "role": "important"}, "c": {"name": "C"}, "x": {"name": "X"}}}),
+    );
+    let id = |name: &str| answer["created"][name]["id"].as_str().unwrap().to_owned();
+    let all = get(&context, &account);
+    let trash = all["Trash"]["id"].as_str().unwrap();
+    let answer = set(
+        &context,
+        &account,
+        json!({"update": {
+            id("a"): {"name": "B"}, id("b"): {"name": "C", "role": "trash"}, id("c"): {"name": "A"},
+            trash: {"role": "important"}, id("x"): {"name": "Inbox"},
+        }}),
+    );
+    let updated = answer["updated"].as_object().unwrap();
+    assert_eq!((updated.len(), &answer["notUpdated"][id("x")]["properties"]), (4, &json!(["name"])), "{answer}");
+    let all = get(&context, &account);
+    let at = |name: &str| all[name]["id"].as_str().unwrap().to_owned();
+    assert_eq!([at("B"), at("C"), at("A"), at("X")], [id("a"), id("b"), id("c"), id("x")]);
+    assert_eq!((&all["C"]["role"], &all["Trash"]["role"]), (&json!("trash"), &json!("important")));
+    assert!(context.store.check().unwrap().is_empty());
+}
+
+/// RFC 8620 §5.3: an error lists all the properties that are wrong; null is the default of a property.
+#[test]
+fn all_that_is_wrong_is_told_and_null_is_the_default() {
+    let (context, account) = made();
+    let wrong = json!({"role": "none", "parentId": "#none", "sortOrder": -1, "myRights": {}, "isSubscribed": 1});
+    let answer = set(&context, &account, json!({"create": {"x": wrong, "y": {"name": "Y", "sortOrder": 7}}}));
+    let mut named: Vec<&str> =
+        answer["notCreated"]["x"]["properties"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    named.sort_unstable();
+    assert_eq!(named, ["isSubscribed", "myRights", "name", "parentId", "role", "sortOrder"]);
+    let y = answer["created"]["y"]["id"].as_str().unwrap();
+    let answer = set(&context, &account, json!({"update": {y: {"sortOrder": null, "role": null}}}));
+    assert_eq!(answer["updated"], json!({y: null}), "{answer}");
+    assert_eq!(get(&context, &account)["Y"]["sortOrder"], 0);
+    let answer = set(&context, &account, json!({"update": {y: {"role": "none", "totalEmails": 5}}}));
+    assert_eq!(answer["notUpdated"][y]["properties"], json!(["role", "totalEmails"]));
+}
+
+/// RFC 8621 §1.3.1: no deeper than maxMailboxDepth, by moving a whole branch either.
+#[test]
+fn a_tree_is_no_deeper_than_may_be() {
+    let (context, account) = made();
+    let chain = |name: &str, length: usize| {
+        let mut create = serde_json::Map::new();
+        for n in 0..length {
+            let parent = if n == 0 { Value::Null } else { format!("#{name}{}", n - 1).into() };
+            create.insert(format!("{name}{n}"), json!({"name": format!("{name}{n}"), "parentId": parent}));
+        }
+        set(&context, &account, json!({"create": create}))
+    };
+    let (long, short) = (chain("l", 17), chain("s", 3));
+    assert_eq!(long["notCreated"].as_object().unwrap().keys().collect::<Vec<_>>(), ["l16"], "{long}");
+    let (top, at) = (&short["created"]["s0"]["id"], |n: usize| long["created"][format!("l{n}")]["id"].clone());
+    let top = top.as_str().unwrap();
+    let answer = set(&context, &account, json!({"update": {top: {"parentId": at(13)}}}));
+    assert_eq!(answer["notUpdated"][top]["properties"], json!(["parentId"]));
+    let answer = set(&context, &account, json!({"update": {top: {"parentId": at(12)}}}));
+    assert_eq!(answer["updated"], json!({top: null}));
+}
+
+/// RFC 8621 §2.5: a whole branch goes with its emails; what stays loses none.
+#[test]
+fn a_branch_goes_with_its_emails_and_what_stays_keeps_them() {
+    let context = context();
+    let account = letters(&context, 3);
+    let made = set(
+        &context,
+        &account,
+        json!({"create": {
+            "a": {"name": "A"}, "b": {"name": "B", "parentId": "#a"}, "c": {"name": "C", "parentId": "#b"},
+            "k": {"name": "K"}, "l": {"name": "L", "parentId": "#k"},
+        }}),
+    );
+    let id = |name: &str| made["created"][name]["id"].as_str().unwrap().to_owned();
+    let (_, found) = call(&context, "Email/query", &json!({"accountId": account}));
+    let ids = found["ids"].as_array().unwrap().clone();
+    for (email, mailbox) in [(&ids[0], "a"), (&ids[1], "c"), (&ids[2], "k")] {
+        let patch =
+            json!({"accountId": account, "update": {email.as_str().unwrap(): {"mailboxIds": {id(mailbox): true}}}});
+        assert!(call(&context, "Email/set", &patch).1["notUpdated"].is_null());
+    }
+    let all = json!({"destroy": [id("a"), id("b"), id("c"), id("k")], "onDestroyRemoveEmails": true});
+    let answer = set(&context, &account, all);
+    let gone: std::collections::BTreeSet<&str> =
+        answer["destroyed"].as_array().unwrap().iter().map(|id| id.as_str().unwrap()).collect();
+    assert_eq!(gone, [id("a"), id("b"), id("c")].iter().map(String::as_str).collect(), "{answer}");
+    assert_eq!(answer["notDestroyed"][id("k")]["type"], "mailboxHasChild");
+    let (_, left) = call(&context, "Email/query", &json!({"accountId": account}));
+    assert_eq!(left["ids"], json!([ids[2]]));
+    assert!(context.store.check().unwrap().is_empty());
 }

@@ -9,6 +9,7 @@ mod query;
 mod set;
 mod state;
 pub(super) mod value;
+mod wrong;
 
 pub(super) use changes::{Asked, changes};
 pub(super) use created::Created;
@@ -16,3 +17,4 @@ pub(super) use get::Get;
 pub(super) use query::{Order, Tree, query_changes, section, sort};
 pub(super) use set::{Done, Fault, Outcome, Set, Stand, refused};
 pub(super) use state::{newest, since, state};
+pub(super) use wrong::Wrong;

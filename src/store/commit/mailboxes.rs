@@ -67,22 +67,46 @@ impl Txn<'_> {
         let old = self.live_mailbox(uid)?;
         let mut wish = old.clone();
         change(&mut wish);
-        let mut new = Mailbox {
-            name: wish.name,
-            parent: wish.parent,
-            role: wish.role,
-            sort_order: wish.sort_order,
-            rights: wish.rights,
-            subscribed: wish.subscribed,
-            attributes: wish.attributes,
-            shares: wish.shares,
-            ..old.clone()
-        };
+        let new = wished(&old, wish);
         if new == old {
             return Ok(false);
         }
-        self.prove_mailbox(Some(uid), &new)?;
+        self.prove_mailbox(Some((uid, &old)), &new)?;
         self.prove_shares(Some(&old), &new)?;
+        self.write_mailbox(uid, &old, new)?;
+        Ok(true)
+    }
+
+    /// Changes several mailboxes, each to what stands beside it, where they may be so all together but not one after
+    /// another: two that exchange their names (RFC 8620 §5.3). All change, or none.
+    ///
+    /// # Errors
+    /// As `update_mailbox`, with the mailbox that cannot be so.
+    pub fn update_mailboxes(&mut self, wishes: &[(MailboxUid, Mailbox)]) -> Result<(), (MailboxUid, Error)> {
+        let mut changes = Vec::with_capacity(wishes.len());
+        for (uid, wish) in wishes {
+            let old = self.live_mailbox(*uid).map_err(|error| (*uid, error))?;
+            let new = wished(&old, wish.clone());
+            changes.push((*uid, old, new));
+        }
+        let Some((first, ..)) = wishes.first() else { return Ok(()) };
+        let known = self.view().mailboxes(self.account).map_err(|error| (*first, error))?;
+        let mut all: BTreeMap<MailboxUid, Mailbox> = known.into_iter().collect();
+        all.extend(changes.iter().map(|(uid, _, new)| (*uid, new.clone())));
+        for (uid, old, new) in &changes {
+            let proved = prove_among(Some((*uid, old)), new, &all).and_then(|()| self.prove_shares(Some(old), new));
+            proved.map_err(|error| (*uid, error))?;
+        }
+        for (uid, old, new) in changes {
+            if new != old {
+                self.write_mailbox(uid, &old, new).map_err(|error| (uid, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what was proved.
+    fn write_mailbox(&mut self, uid: MailboxUid, old: &Mailbox, mut new: Mailbox) -> Result<(), Error> {
         self.note_shares(uid, &old.shares, &new.shares)?;
         let modseq = self.next_modseq();
         new.updated = modseq;
@@ -94,11 +118,14 @@ impl Txn<'_> {
                 self.state.inbox = MailboxUid(0);
             }
             self.note_role(uid, new.role);
-            if (old.role == Some(Role::Trash)) != (new.role == Some(Role::Trash)) {
-                self.set_trash(if new.role == Some(Role::Trash) { uid } else { MailboxUid(0) })?;
+            // Of two that exchange it the other may be the Trash by now.
+            if new.role == Some(Role::Trash) {
+                self.set_trash(uid)?;
+            } else if self.state.trash == uid {
+                self.set_trash(MailboxUid(0))?;
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Takes up to `most` emails out of a mailbox; those that are in no other are destroyed. Says whether any is left.
@@ -164,46 +191,8 @@ impl Txn<'_> {
     }
 
     /// Whether a mailbox may be so.
-    fn prove_mailbox(&self, uid: Option<MailboxUid>, row: &Mailbox) -> Result<(), Error> {
-        let faulty = |fault| Err(Error::Mailbox { name: row.name.clone(), fault });
-        if row.name.is_empty() || row.name.len() > limits::MAILBOX_NAME_OCTETS || row.name.chars().any(char::is_control)
-        {
-            return faulty(MailboxFault::Name);
-        }
-        for (name, value) in &row.attributes {
-            if let Err(wanted) = mailbox::prove_attribute(name, value) {
-                return faulty(MailboxFault::Attribute(wanted));
-            }
-        }
-        let octets: usize = row.attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
-        if row.attributes.len() > limits::ATTRIBUTES || octets > limits::ATTRIBUTES_OCTETS {
-            return faulty(MailboxFault::Attribute("there are 16 of 1,024 octets in all, and no more"));
-        }
-        let all: BTreeMap<MailboxUid, Mailbox> = self.view().mailboxes(self.account)?.into_iter().collect();
-        if uid.is_none() && all.len() >= limits::MAILBOXES {
-            return faulty(MailboxFault::TooMany);
-        }
-        for (other, known) in all.iter().filter(|(other, _)| Some(**other) != uid) {
-            if known.parent == row.parent && known.name == row.name {
-                return faulty(MailboxFault::NameTaken);
-            }
-            if row.role.is_some() && known.role == row.role {
-                return faulty(MailboxFault::RoleTaken(*other));
-            }
-        }
-        let (mut above, mut depth) = (row.parent, 1);
-        while let Some(parent) = above {
-            if Some(parent) == uid {
-                return faulty(MailboxFault::UnderItself);
-            }
-            if depth >= limits::MAILBOX_DEPTH {
-                return faulty(MailboxFault::TooDeep);
-            }
-            let Some(known) = all.get(&parent) else { return faulty(MailboxFault::NoParent) };
-            above = known.parent;
-            depth += 1;
-        }
-        Ok(())
+    fn prove_mailbox(&self, old: Option<(MailboxUid, &Mailbox)>, row: &Mailbox) -> Result<(), Error> {
+        prove_among(old, row, &self.view().mailboxes(self.account)?.into_iter().collect())
     }
 
     fn note_role(&mut self, uid: MailboxUid, role: Option<Role>) {
@@ -252,4 +241,79 @@ impl Txn<'_> {
         }
         Ok(())
     }
+}
+
+/// A mailbox with what may be changed of it.
+fn wished(old: &Mailbox, wish: Mailbox) -> Mailbox {
+    Mailbox {
+        name: wish.name,
+        parent: wish.parent,
+        role: wish.role,
+        sort_order: wish.sort_order,
+        rights: wish.rights,
+        subscribed: wish.subscribed,
+        attributes: wish.attributes,
+        shares: wish.shares,
+        ..old.clone()
+    }
+}
+
+/// Whether a mailbox may be so among all mailboxes of its account; `old` is what it was.
+fn prove_among(
+    old: Option<(MailboxUid, &Mailbox)>,
+    row: &Mailbox,
+    all: &BTreeMap<MailboxUid, Mailbox>,
+) -> Result<(), Error> {
+    let uid = old.map(|(uid, _)| uid);
+    let faulty = |fault| Err(Error::Mailbox { name: row.name.clone(), fault });
+    if row.name.is_empty() || row.name.len() > limits::MAILBOX_NAME_OCTETS || row.name.chars().any(char::is_control) {
+        return faulty(MailboxFault::Name);
+    }
+    for (name, value) in &row.attributes {
+        if let Err(wanted) = mailbox::prove_attribute(name, value) {
+            return faulty(MailboxFault::Attribute(wanted));
+        }
+    }
+    let octets: usize = row.attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if row.attributes.len() > limits::ATTRIBUTES || octets > limits::ATTRIBUTES_OCTETS {
+        return faulty(MailboxFault::Attribute("there are 16 of 1,024 octets in all, and no more"));
+    }
+    if uid.is_none() && all.len() >= limits::MAILBOXES {
+        return faulty(MailboxFault::TooMany);
+    }
+    for (other, known) in all.iter().filter(|(other, _)| Some(**other) != uid) {
+        if known.parent == row.parent && known.name == row.name {
+            return faulty(MailboxFault::NameTaken);
+        }
+        if row.role.is_some() && known.role == row.role {
+            return faulty(MailboxFault::RoleTaken(*other));
+        }
+    }
+    let (mut above, mut depth) = (row.parent, 1);
+    while let Some(parent) = above {
+        if Some(parent) == uid {
+            return faulty(MailboxFault::UnderItself);
+        }
+        if depth >= limits::MAILBOX_DEPTH {
+            return faulty(MailboxFault::TooDeep);
+        }
+        let Some(known) = all.get(&parent) else { return faulty(MailboxFault::NoParent) };
+        above = known.parent;
+        depth += 1;
+    }
+    // What is under it moves with it.
+    let moves = old.filter(|(_, old)| old.parent != row.parent);
+    if moves.is_some_and(|(uid, _)| depth + height(uid, all) > limits::MAILBOX_DEPTH) {
+        return faulty(MailboxFault::TooDeep);
+    }
+    Ok(())
+}
+
+/// How many mailboxes lie under one another below this one, no more than may.
+fn height(uid: MailboxUid, all: &BTreeMap<MailboxUid, Mailbox>) -> usize {
+    let below = |mailbox: &Mailbox| {
+        let up = std::iter::successors(mailbox.parent, |at| all.get(at)?.parent);
+        up.take(limits::MAILBOX_DEPTH).position(|at| at == uid).map(|steps| steps + 1)
+    };
+    all.values().filter_map(below).max().unwrap_or_default()
 }
