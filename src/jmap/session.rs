@@ -108,7 +108,7 @@ fn of_account(name: &'static str) -> Option<Capability> {
             "maxMailboxesPerEmail": null,
             "maxMailboxDepth": limits::MAILBOX_DEPTH,
             "maxSizeMailboxName": limits::MAILBOX_NAME_OCTETS,
-            "maxSizeAttachmentsPerEmail": limits::MESSAGE_OCTETS,
+            "maxSizeAttachmentsPerEmail": limits::ATTACHMENTS_OCTETS,
             "emailQuerySortOptions": SORT_OPTIONS,
             "mayCreateTopLevelMailbox": true,
         }),

@@ -6,7 +6,7 @@ mod properties;
 use serde_json::{Map, Value};
 
 use super::context::{Account, Args, Context, fail};
-use super::standard::{Get, Set, newest};
+use super::standard::{Get, Set, Wrong, newest};
 use crate::model::{DataType, VacationResponse};
 use crate::wire::jmap::{MethodError, Patch, SetError};
 use properties::{ALL, STANDARD};
@@ -75,17 +75,20 @@ fn set_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&
 
 fn patched(old: &VacationResponse, patch: &Value, known: &[&str]) -> Result<VacationResponse, SetError> {
     let before = properties::object(old, ID);
-    let mut response = old.clone();
+    let (mut response, mut wrong) = (old.clone(), Wrong::default());
     for (property, value) in Patch::wishes(patch, &before)? {
-        let refused = |description: String| SetError::property(&property, description);
         if !known.contains(&property.as_str()) {
-            return Err(refused(properties::UNKNOWN.into()));
+            wrong.add(property, properties::UNKNOWN);
+            continue;
         }
         // What the server says may be said again (RFC 8620 §5.3).
-        if before.get(&property) != Some(&value) {
-            properties::apply(&mut response, &property, &value).map_err(refused)?;
+        if before.get(&property) != Some(&value)
+            && let Err(why) = properties::apply(&mut response, &property, &value)
+        {
+            wrong.add(property, &why);
         }
     }
+    wrong.finish()?;
     if let (Some(from), Some(to)) = (response.from_date, response.to_date)
         && from >= to
     {

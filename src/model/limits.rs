@@ -18,6 +18,9 @@ pub const IDLE: Duration = Duration::from_secs(300);
 pub const SESSION: Duration = Duration::from_secs(6 * 3600);
 /// Largest message, in octets.
 pub const MESSAGE_OCTETS: u64 = 50 * 1024 * 1024;
+/// Octets of all attachments of an email that is made (RFC 8621 §1.3.1 maxSizeAttachmentsPerEmail): as many as in base64,
+/// its line ends with it, leave room for a text in the largest message.
+pub const ATTACHMENTS_OCTETS: u64 = 36 * 1024 * 1024;
 /// Bodies up to this many octets are collected in memory; larger ones in a file.
 pub const BODY_IN_MEMORY: usize = 256 * 1024;
 /// Octets of messages under way, over all connections.

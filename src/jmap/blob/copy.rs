@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::jmap::context::{Args, Context, fail};
+use crate::jmap::context::{Args, Context};
 use crate::jmap::standard::refused;
 use crate::model::{AccountId, BlobBase, BlobId, limits};
 use crate::store::Error;
@@ -36,7 +36,8 @@ pub(in crate::jmap) fn copy(context: &Context, arguments: &Args<'_>) -> Result<V
         match done {
             Ok(new) => drop(copied.insert(id, new.to_string().into())),
             Err(error) => {
-                let error = refused(error).map_err(|error| fail(&error))?;
+                // Others may have been copied: it is this one's error alone (RFC 8620 §3.6.2).
+                let error = refused(error).unwrap_or_else(|error| SetError::ServerFail(error.to_string()));
                 not_copied.insert(id, error.object());
             }
         }

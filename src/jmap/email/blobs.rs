@@ -15,3 +15,14 @@ pub(super) fn octets(context: &Context, account: &Account, id: &str) -> Result<O
         Err(_) => Ok(None),
     }
 }
+
+/// Whether there is such a blob for the caller.
+///
+/// # Errors
+/// Those of reading.
+pub(super) fn is_there(context: &Context, account: &Account, id: &str) -> Result<bool, MethodError> {
+    match id.parse::<BlobId>() {
+        Ok(id) => context.blob(account.id, &id).map(|blob| blob.is_some()).map_err(|error| fail(&error)),
+        Err(_) => Ok(false),
+    }
+}

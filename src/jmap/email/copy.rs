@@ -6,7 +6,7 @@ use super::filing::{self, Filing};
 use super::keep::{Commits, Kept, Message, keep};
 use crate::jmap::context::{Account, Args, Context, fail};
 use crate::jmap::dispatch::Next;
-use crate::jmap::standard::{Done, Fault, newest, state};
+use crate::jmap::standard::{Done, Fault, Wrong, newest, state};
 use crate::model::{DataType, EmailId, ModSeq, limits};
 use crate::wire::jmap::{MethodError, SetError};
 
@@ -38,13 +38,13 @@ pub(in crate::jmap) fn copy(context: &Context, arguments: &Args<'_>) -> Result<(
     let is_right = |now| wanted.as_ref().is_none_or(|wanted| *wanted == state(&context.store, now));
     let (mut commits, mut done, mut copied) = (Commits::default(), Done::default(), Vec::new());
     for (name, object) in &create {
-        match one(context, (&from, &account), arguments, &mut commits, is_right, object) {
+        let made = one(context, (&from, &account), arguments, &mut commits, is_right, object);
+        match commits.of_one(made)? {
             Ok((original, kept)) => {
                 done.created(arguments, name, kept.object());
                 copied.push(Value::from(original.to_string()));
             }
-            Err(Fault::One(error)) => done.not_created(name, &error),
-            Err(Fault::Whole(error)) => return Err(error),
+            Err(error) => done.not_created(name, &error),
         }
     }
     let stand = commits.stand(&context.store.view(), &account, is_right)?;
@@ -69,11 +69,16 @@ fn one(
     is_right: impl FnOnce(ModSeq) -> bool,
     object: &Map<String, Value>,
 ) -> Result<(EmailId, Kept), Fault> {
-    if let Some(unknown) = object.keys().find(|name| *name != "id" && !filing::NAMES.contains(&name.as_str())) {
-        return Err(SetError::property(unknown, "a copy cannot have another").into());
+    let mut wrong = Wrong::default();
+    for unknown in object.keys().filter(|name| *name != "id" && !filing::NAMES.contains(&name.as_str())) {
+        wrong.add(unknown, "a copy cannot have another");
     }
-    let id = object.get("id").and_then(Value::as_str).ok_or_else(|| SetError::property("id", "an id is wanted"))?;
-    let filing = Filing::read(arguments, object)?;
+    let id = object.get("id").and_then(Value::as_str).unwrap_or_default();
+    if id.is_empty() {
+        wrong.add("id", "an id is wanted");
+    }
+    let filing = Filing::read(arguments, object, &mut wrong)?;
+    wrong.finish()?;
     commits.take(0)?;
     let id = arguments.created().resolve(id).and_then(|id| id.parse::<EmailId>().ok()).ok_or(SetError::NotFound)?;
     let (email, prefix, raw) = {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::filing;
 use crate::jmap::context::{Account, Context};
-use crate::jmap::standard::Fault;
+use crate::jmap::standard::{Fault, Wrong};
 use crate::message::build::{self, BadValue, Mail};
 use crate::message::forms::{Form, HeaderProperty};
 use crate::model::{SentAt, UtcMillis, limits};
@@ -32,30 +32,6 @@ const FIELDS: [(&str, &str, Form); 11] = [
 ];
 /// Properties that are about the body.
 const BODY: [&str; 5] = ["bodyStructure", "bodyValues", "textBody", "htmlBody", "attachments"];
-
-/// What is wrong, property by property.
-#[derive(Debug, Default)]
-struct Wrong {
-    properties: Vec<String>,
-    why: Option<String>,
-}
-
-impl Wrong {
-    fn add(&mut self, property: impl Into<String>, why: &str) {
-        let property = property.into();
-        self.why.get_or_insert_with(|| format!("{property}: {why}"));
-        if !self.properties.contains(&property) {
-            self.properties.push(property);
-        }
-    }
-
-    fn finish(self) -> Result<(), SetError> {
-        match self.why {
-            Some(why) => Err(SetError::InvalidProperties(self.properties, why)),
-            None => Ok(()),
-        }
-    }
-}
 
 /// The header fields that an object has set: none twice (RFC 8621 §4.6).
 #[derive(Debug, Default)]
@@ -86,7 +62,7 @@ impl Header {
     }
 }
 
-/// The message, built of an object of Email/set's `create`.
+/// The message, built of an object of Email/set's `create`, of which so much is known to be wrong.
 ///
 /// # Errors
 /// `invalidProperties`, `blobNotFound`, `tooLarge`; what concerns the whole call.
@@ -95,8 +71,9 @@ pub(super) fn message(
     account: &Account,
     object: &Map<String, Value>,
     now: UtcMillis,
+    mut wrong: Wrong,
 ) -> Result<Vec<u8>, Fault> {
-    let (mut wrong, mut header) = (Wrong::default(), Header::default());
+    let mut header = Header::default();
     for (name, value) in object.iter().filter(|(_, value)| !value.is_null()) {
         if filing::NAMES.contains(&name.as_str()) || BODY.contains(&name.as_str()) {
             continue;
@@ -116,12 +93,17 @@ pub(super) fn message(
     }
     let mut parts = Parts::new(context, account, object, &header, &mut wrong);
     let body = parts.body().map_err(Fault::Whole)?;
-    let (missing, octets) = (std::mem::take(&mut parts.missing), parts.octets);
-    wrong.finish()?;
+    let (missing, octets, attached) = (std::mem::take(&mut parts.missing), parts.octets, parts.attached);
+    // Where there is an error of its own for it, it is that and not `invalidProperties` (RFC 8620 §5.3).
     if !missing.is_empty() {
         return Err(SetError::BlobNotFound(missing).into());
     }
+    wrong.finish()?;
     let too_large = || Fault::One(SetError::TooLarge(format!("more than {} octets", limits::MESSAGE_OCTETS)));
+    if attached > limits::ATTACHMENTS_OCTETS {
+        let most = limits::ATTACHMENTS_OCTETS;
+        return Err(SetError::TooLarge(format!("more than {most} octets of attachments")).into());
+    }
     if octets > limits::MESSAGE_OCTETS {
         return Err(too_large());
     }

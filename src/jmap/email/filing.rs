@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::jmap::context::Args;
+use crate::jmap::standard::Wrong;
 use crate::jmap::standard::value::utc_date;
 use crate::model::{AccountId, MailboxUid, UtcMillis, keyword, limits};
 use crate::store::{Error, View};
@@ -26,18 +27,21 @@ pub(super) struct Filing {
 }
 
 impl Filing {
-    /// Reads the properties of an object that has others, too.
+    /// Reads the properties of an object that has others, too. What is read is of use where nothing is wrong.
     ///
     /// # Errors
-    /// `invalidProperties`, `tooManyKeywords`.
-    pub(super) fn read(arguments: &Args<'_>, object: &Map<String, Value>) -> Result<Self, SetError> {
+    /// `tooManyKeywords`.
+    pub(super) fn read(arguments: &Args<'_>, object: &Map<String, Value>, wrong: &mut Wrong) -> Result<Self, SetError> {
         let given = |name: &str| object.get(name).filter(|value| !value.is_null());
+        let mailboxes = mailboxes(arguments, given("mailboxIds").unwrap_or(&Value::Null));
         let received_at = given("receivedAt").map(|value| utc_date("receivedAt", value)).transpose();
+        if received_at.is_err() {
+            wrong.add("receivedAt", "a UTCDate such as 2026-12-24T09:00:00Z is wanted");
+        }
         Ok(Self {
-            mailboxes: mailboxes(arguments, given("mailboxIds").unwrap_or(&Value::Null))?,
-            keywords: given("keywords").map(keywords).transpose()?,
-            received_at: received_at
-                .map_err(|_| SetError::property("receivedAt", "a UTCDate such as 2026-12-24T09:00:00Z is wanted"))?,
+            mailboxes: wrong.note(mailboxes)?.unwrap_or_default(),
+            keywords: wrong.note(given("keywords").map(keywords).transpose())?.flatten(),
+            received_at: received_at.ok().flatten(),
         })
     }
 }

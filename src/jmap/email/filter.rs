@@ -37,7 +37,8 @@ fn node(value: &Value, depth: usize) -> Result<Filter, MethodError> {
         "AND" => Filter::And,
         "OR" => Filter::Or,
         "NOT" => Filter::Not,
-        other => return Err(MethodError::UnsupportedFilter(format!("no operator {}", short(other)))),
+        // There are no others (RFC 8620 §5.5).
+        _ => return Err(wanted("operator", "AND, OR or NOT")),
     };
     if let Some(other) = members.keys().find(|name| !matches!(name.as_str(), "operator" | "conditions")) {
         return Err(MethodError::InvalidArguments(format!("{} beside an operator", short(other))));

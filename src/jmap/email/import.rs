@@ -9,7 +9,7 @@ use super::filing::{self, Filing};
 use super::keep::{Commits, Kept, Message, keep};
 use super::parse::is_message;
 use crate::jmap::context::{Account, Args, Context};
-use crate::jmap::standard::{Done, Fault, state};
+use crate::jmap::standard::{Done, Fault, Wrong, state};
 use crate::message::header::first;
 use crate::message::parse::date;
 use crate::model::{UtcMillis, limits};
@@ -31,7 +31,8 @@ pub(in crate::jmap) fn import(context: &Context, arguments: &Args<'_>) -> Result
     let is_right = |now| wanted.as_ref().is_none_or(|wanted| *wanted == state(&context.store, now));
     let (mut commits, mut done) = (Commits::default(), Done::default());
     for (name, object) in &emails {
-        let kept = Fault::of_one(one(context, &account, arguments, &mut commits, is_right, object))?;
+        let kept = one(context, &account, arguments, &mut commits, is_right, object);
+        let kept = commits.of_one(kept)?;
         done.create(arguments, name, kept.map(|kept| kept.object()));
     }
     let stand = commits.stand(&context.store.view(), &account, is_right)?;
@@ -50,15 +51,21 @@ fn one(
     is_right: impl FnOnce(crate::model::ModSeq) -> bool,
     object: &Map<String, Value>,
 ) -> Result<Kept, Fault> {
-    if let Some(unknown) = object.keys().find(|name| *name != "blobId" && !filing::NAMES.contains(&name.as_str())) {
-        return Err(SetError::property(unknown, "no such property").into());
+    let mut wrong = Wrong::default();
+    for unknown in object.keys().filter(|name| *name != "blobId" && !filing::NAMES.contains(&name.as_str())) {
+        wrong.add(unknown, "no such property");
     }
-    let blob = object.get("blobId").and_then(Value::as_str);
-    let blob = blob.ok_or_else(|| SetError::property("blobId", "an id is wanted"))?;
-    let filing = Filing::read(arguments, object)?;
+    let blob = object.get("blobId").and_then(Value::as_str).unwrap_or_default();
+    if blob.is_empty() {
+        wrong.add("blobId", "an id is wanted");
+    }
+    let filing = Filing::read(arguments, object, &mut wrong)?;
+    wrong.finish()?;
     commits.take(0)?;
-    let raw = octets(context, account, blob).map_err(Fault::Whole)?;
-    let raw = raw.ok_or_else(|| SetError::BlobNotFound(vec![blob.to_owned()]))?;
+    let blob = arguments.created().resolve(blob).unwrap_or_default();
+    let raw = octets(context, account, &blob).map_err(Fault::Whole)?;
+    // RFC 8621 §4.8: an id that is not found is invalid as any other value.
+    let raw = raw.ok_or_else(|| SetError::property("blobId", "there is no such blob"))?;
     if raw.len() as u64 > limits::MESSAGE_OCTETS {
         return Err(SetError::TooLarge(format!("more than {} octets", limits::MESSAGE_OCTETS)).into());
     }

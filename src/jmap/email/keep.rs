@@ -105,11 +105,22 @@ impl Commits {
         account: &Account,
         is_right: impl FnOnce(ModSeq) -> bool,
     ) -> Result<Stand, MethodError> {
+        if let Some(stand) = self.stand {
+            return Ok(stand);
+        }
         let now = view.state(account.id, DataType::Email).map_err(|error| fail(&error))?;
-        match self.stand {
-            Some(stand) => Ok(stand),
-            None if is_right(now) => Ok(Stand::new(now)),
-            None => Err(MethodError::StateMismatch),
+        if is_right(now) { Ok(Stand::new(now)) } else { Err(MethodError::StateMismatch) }
+    }
+
+    /// Tells an object's own error from that of the whole call. Once something was done there is none of the whole call:
+    /// such an error would say that nothing was (RFC 8620 §3.6.2).
+    ///
+    /// # Errors
+    /// That of the whole call.
+    pub(super) fn of_one<T>(&self, done: Result<T, Fault>) -> Result<Result<T, SetError>, MethodError> {
+        match Fault::of_one(done) {
+            Err(error) if self.stand.is_some() => Ok(Err(SetError::ServerFail(error.description()))),
+            other => other,
         }
     }
 }

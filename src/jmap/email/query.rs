@@ -49,7 +49,7 @@ pub(in crate::jmap) fn query(context: &Context, arguments: &Args<'_>) -> Result<
     }
     // Said where it is not the client's own (RFC 8620 §5.5).
     let asked = arguments.number("limit")?;
-    if asked.map_or(answer.ids.len() >= limits::RESULTS, |asked| asked > limits::RESULTS as u64) {
+    if asked.is_none_or(|asked| asked > limits::RESULTS as u64) {
         object.insert("limit".into(), limits::RESULTS.into());
     }
     Ok(Value::Object(object))
@@ -58,7 +58,7 @@ pub(in crate::jmap) fn query(context: &Context, arguments: &Args<'_>) -> Result<
 pub(in crate::jmap) fn query_changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open(arguments)?;
     let old = arguments.text("sinceQueryState")?;
-    let max_changes = arguments.max_changes()?.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+    let max_changes = arguments.number("maxChanges")?.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
     let asked = QueryChanges {
         results: results(&account, arguments)?,
         since: since(&context.store, &old).ok_or(MethodError::CannotCalculateChanges)?.mark,

@@ -12,7 +12,7 @@ use super::get::object;
 use super::keep::{Commits, Kept, Message, keep};
 use super::property::Wanted;
 use crate::jmap::context::{Account, Args, Context};
-use crate::jmap::standard::{Fault, Outcome, Set, refused};
+use crate::jmap::standard::{Fault, Outcome, Set, Wrong, refused};
 use crate::message::content::content;
 use crate::message::{Message as Parsed, guarded};
 use crate::model::{DataType, EmailId, MailboxUid, ModSeq};
@@ -30,7 +30,7 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Va
     let is_right = |now: ModSeq| set.is_in_state(context, now);
     for (name, given) in &set.create {
         let made = made(context, &account, arguments, &mut commits, is_right, given);
-        done.create(arguments, name, Fault::of_one(made)?);
+        done.create(arguments, name, commits.of_one(made)?);
     }
     // What was just made may be changed in the same call.
     let updates: Vec<(String, &Value)> =
@@ -64,10 +64,11 @@ fn made(
     is_right: impl FnOnce(ModSeq) -> bool,
     given: &Map<String, Value>,
 ) -> Result<Map<String, Value>, Fault> {
-    let filing = Filing::read(arguments, given)?;
+    let mut wrong = Wrong::default();
+    let filing = Filing::read(arguments, given, &mut wrong)?;
     commits.take(0)?;
     let now = context.store.clock().now();
-    let raw = create::message(context, account, given, now)?;
+    let raw = create::message(context, account, given, now, wrong)?;
     let message =
         Message { raw: &raw, prefix: &[], filing: &filing, keywords: BTreeSet::new(), received_at: now, once: false };
     let kept: Kept = keep(context, account, commits, is_right, &message)?;

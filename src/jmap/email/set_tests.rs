@@ -4,9 +4,10 @@ use serde_json::{Value, json};
 
 use crate::jmap::email::keep::Commits;
 use crate::jmap::email::read_tests::filed;
+use crate::jmap::standard::Fault;
 use crate::jmap::tests::{account_of, call, context, error};
 use crate::jmap::{CAPABILITIES, Context, run};
-use crate::wire::jmap::parse;
+use crate::wire::jmap::{MethodError, parse};
 
 fn mailbox(context: &Context, account: &str, name: &str) -> String {
     let (_, answer) = call(context, "Mailbox/set", &json!({"accountId": account, "create": {"m": {"name": name}}}));
@@ -143,9 +144,13 @@ fn a_blob_is_imported_once() {
     let kind = |name: &str| done["notCreated"][name]["type"].clone();
     assert_eq!(
         [kind("text"), kind("gone"), kind("nowhere"), kind("odd")],
-        ["invalidEmail", "blobNotFound", "invalidProperties", "invalidProperties"]
+        ["invalidEmail", "invalidProperties", "invalidProperties", "invalidProperties"]
     );
-    assert_eq!(done["notCreated"]["gone"]["notFound"], json!(["o0000000000000"]));
+    assert_eq!(done["notCreated"]["gone"]["properties"], json!(["blobId"]));
+    let all = import(json!({"a": {"keywords": {"a b": true}, "receivedAt": "today", "colour": "red"}}));
+    let mut named = all["notCreated"]["a"]["properties"].as_array().unwrap().clone();
+    named.sort_by_key(ToString::to_string);
+    assert_eq!(named, ["blobId", "colour", "keywords", "mailboxIds", "receivedAt"]);
     assert_ne!(done["oldState"], done["newState"]);
     let again = import(json!({"a": {"blobId": blob, "mailboxIds": inbox}}));
     assert_eq!(again["notCreated"]["a"], json!({"type": "alreadyExists", "existingId": made}));
@@ -209,6 +214,18 @@ fn an_email_is_copied_and_the_original_goes() {
     ] {
         assert_eq!(copy(more.clone())[0][1]["type"], wanted, "{more}");
     }
+    // The originals go in one state of theirs alone; the copies stay.
+    let third = filed(&context, b"Subject: w\r\n\r\ny");
+    let moved = copy(json!({
+        "create": {"k": {"id": third, "mailboxIds": {&inbox: true}}}, "onSuccessDestroyOriginal": true,
+        "destroyFromIfInState": "0-0",
+    }));
+    assert!(moved[0][1]["created"]["k"]["id"].is_string(), "{moved}");
+    assert_eq!(
+        (&moved[1][0], &moved[1][1]["type"], &moved[1][2]),
+        (&json!("error"), &json!("stateMismatch"), &json!("c"))
+    );
+    assert_eq!(get(&context, &ann, &third, "subject"), "w");
     assert!(context.store.check().unwrap().is_empty());
 }
 
@@ -218,5 +235,70 @@ fn what_one_call_files_is_bounded() {
     assert_eq!((commits.take(0), commits.take(7)), (Ok(()), Ok(())));
     for octets in [4, 3, 0] {
         assert_eq!(commits.take(octets).unwrap_err().object()["type"], "rateLimit");
+    }
+}
+
+/// RFC 8620 §3.6.2: an error of a method says that nothing was changed.
+#[test]
+fn once_something_was_done_no_error_is_of_the_whole_call() {
+    let context = context();
+    let (ann, _) = context.directory.find("ann@example.org").unwrap().unwrap();
+    let unread = || Err::<(), _>(Fault::Whole(MethodError::ServerFail("it cannot be read".into())));
+    let mut commits = Commits::with(10);
+    assert_eq!(commits.of_one(unread()).unwrap_err(), MethodError::ServerFail("it cannot be read".into()));
+    let done = commits.run(
+        |_| true,
+        |enter| {
+            context.store.commit(ann, |txn| {
+                enter(txn)?;
+                txn.update_mailbox(txn.state().inbox, |row| row.sort_order = 9).map(drop)
+            })
+        },
+    );
+    assert_eq!(done, Ok(Ok(())));
+    let one = commits.of_one(unread()).unwrap().unwrap_err();
+    assert_eq!(one.object(), json!({"type": "serverFail", "description": "it cannot be read"}));
+}
+
+/// RFC 8620 §6: a blob may be used by the very call that destroys what it is part of.
+#[test]
+fn a_blob_outlives_its_email_within_a_call() {
+    let context = context();
+    let (account, id) = (account_of(&context), filed(&context, b"Subject: x\r\n\r\nthe text"));
+    let inbox = get(&context, &account, &id, "mailboxIds");
+    let email =
+        json!({"mailboxIds": inbox, "attachments": [{"blobId": format!("o{}-0", &id[1..]), "type": "text/plain"}]});
+    let done = set(&context, &account, json!({"create": {"k": email}, "destroy": [id]}));
+    assert_eq!((&done["destroyed"], &done["notCreated"]), (&json!([id]), &Value::Null));
+    let made = done["created"]["k"]["id"].as_str().unwrap();
+    assert_eq!(get(&context, &account, made, "attachments")[0]["size"], 8);
+    let again = set(&context, &account, json!({"create": {"k": email}}));
+    assert_eq!(again["notCreated"]["k"]["type"], "blobNotFound");
+}
+
+/// RFC 8621 §4.8, §4.9: messages whose headers are in UTF-8 (RFC 6532).
+#[test]
+fn headers_in_utf_8_are_imported_and_parsed() {
+    let context = context();
+    let account = account_of(&context);
+    let raw = "From: J\u{fc}rgen <j\u{fc}rgen@b\u{fc}cher.example>\r\nTo: \u{7528}\u{6237}@\u{4f8b}\u{5b50}.example\r\n\
+        Subject: Gr\u{fc}\u{df}e \u{1f600}\r\nX-\u{dc}: no name\r\nMessage-ID: <1@b\u{fc}cher.example>\r\n\r\nhi\r\n";
+    let upload = context.keep_upload(account.parse().unwrap(), raw.as_bytes(), "message/rfc822").unwrap().to_string();
+    let names = ["from", "to", "subject", "messageId", "header:Subject"];
+    let wanted = json!({
+        "from": [{"name": "J\u{fc}rgen", "email": "j\u{fc}rgen@b\u{fc}cher.example"}],
+        "to": [{"name": null, "email": "\u{7528}\u{6237}@\u{4f8b}\u{5b50}.example"}],
+        "subject": "Gr\u{fc}\u{df}e \u{1f600}", "messageId": ["1@b\u{fc}cher.example"],
+        "header:Subject": " Gr\u{fc}\u{df}e \u{1f600}",
+    });
+    let (_, parsed) =
+        call(&context, "Email/parse", &json!({"accountId": account, "blobIds": [upload], "properties": names}));
+    assert_eq!(parsed["parsed"][&upload], wanted, "{parsed}");
+    let (_, boxes) = call(&context, "Mailbox/query", &json!({"accountId": account, "filter": {"role": "inbox"}}));
+    let emails = json!({"k": {"blobId": upload, "mailboxIds": {boxes["ids"][0].as_str().unwrap(): true}}});
+    let (_, made) = call(&context, "Email/import", &json!({"accountId": account, "emails": emails}));
+    let id = made["created"]["k"]["id"].as_str().unwrap();
+    for name in names {
+        assert_eq!(get(&context, &account, id, name), wanted[name], "{name}");
     }
 }

@@ -98,6 +98,8 @@ fn filters_that_are_none_say_so() {
         json!({"header": ["ä"]}),
         json!({"operator": "AND"}),
         json!({"operator": 1, "conditions": []}),
+        json!({"operator": "XOR", "conditions": []}),
+        json!({"operator": "and", "conditions": []}),
         json!({"operator": "AND", "conditions": {}}),
         json!({"operator": "AND", "conditions": [], "text": "x"}),
         json!({"operator": "AND", "conditions": [null]}),
@@ -113,8 +115,6 @@ fn filters_that_are_none_say_so() {
     for unknown in [
         json!({"colour": "red"}),
         json!({"Text": "x"}),
-        json!({"operator": "XOR", "conditions": []}),
-        json!({"operator": "and", "conditions": []}),
         json!({"hasKeyword": "a b"}),
         json!({"hasKeyword": ""}),
         json!({"text": "x".repeat(limits::FILTER_TEXT_OCTETS + 1)}),

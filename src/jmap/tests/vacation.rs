@@ -32,6 +32,8 @@ fn a_vacation_is_set_by_patch_and_read_back() {
     for (patch, property) in [
         (json!({"isEnabled": 1}), "isEnabled"),
         (json!({"fromDate": "2026-01-01"}), "fromDate"),
+        (json!({"fromDate": "2026-01-01t00:00:00Z"}), "fromDate"),
+        (json!({"fromDate": "2026-01-01T00:00:00+00:00"}), "fromDate"),
         (json!({"fromDate": "2028-01-01T00:00:00Z"}), "fromDate"),
         (json!({"colour": "red"}), "colour"),
         // The standard object has what RFC 8621 §8 has, and no more.

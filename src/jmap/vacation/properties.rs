@@ -17,6 +17,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::jmap::context::date;
+use crate::jmap::standard::value::utc_date;
 use crate::model::address::{domain_is_well_formed, fold_domain};
 use crate::model::{Address, Audience, Circle, Days, EmailAddress, Except, UtcMillis, VacationResponse, Variant};
 use crate::wire::jmap::json::members;
@@ -184,13 +185,8 @@ fn variants(value: &Value) -> Result<Vec<Variant>, String> {
 }
 
 fn instant(value: &Value) -> Result<Option<UtcMillis>, String> {
-    match value {
-        Value::Null => Ok(None),
-        Value::String(text) if text.ends_with('Z') => {
-            UtcMillis::parse_rfc3339(text).map(Some).ok_or_else(|| "a UTCDate is wanted".into())
-        }
-        _ => Err("a UTCDate such as 2026-12-24T09:00:00Z is wanted".into()),
-    }
+    let wanted = |_| "a UTCDate such as 2026-12-24T09:00:00Z is wanted".to_owned();
+    if value.is_null() { Ok(None) } else { utc_date("", value).map(Some).map_err(wanted) }
 }
 
 fn text(value: &Value) -> Result<Option<String>, String> {

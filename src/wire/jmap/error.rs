@@ -116,6 +116,16 @@ impl MethodError {
     }
 }
 
+impl MethodError {
+    /// What is said of it; where that is nothing, its type.
+    #[must_use]
+    pub fn description(&self) -> String {
+        let said = self.arguments();
+        let text = said.get("description").or_else(|| said.get("type")).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
+    }
+}
+
 /// One object of a /set is refused (RFC 8620 §5.3, §5.4; RFC 8621).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SetError {

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{Header, Wrong, is_of_body};
+use super::{Header, is_of_body};
 use crate::jmap::context::{Account, Context};
 use crate::jmap::email::blobs;
+use crate::jmap::standard::Wrong;
 use crate::message::build::{Content, Part};
 use crate::message::forms::{Form, HeaderProperty};
 use crate::message::parse::media;
@@ -32,6 +33,8 @@ pub(super) struct Parts<'a> {
     pub(super) missing: Vec<String>,
     /// Octets of all contents.
     pub(super) octets: u64,
+    /// Octets of those that are blobs.
+    pub(super) attached: u64,
 }
 
 impl<'a> Parts<'a> {
@@ -43,8 +46,18 @@ impl<'a> Parts<'a> {
         wrong: &'a mut Wrong,
     ) -> Self {
         let values = BTreeMap::new();
-        let mut parts =
-            Self { context, account, object, header, wrong, values, count: 0, missing: Vec::new(), octets: 0 };
+        let mut parts = Self {
+            context,
+            account,
+            object,
+            header,
+            wrong,
+            values,
+            count: 0,
+            missing: Vec::new(),
+            octets: 0,
+            attached: 0,
+        };
         parts.read_values();
         parts
     }
@@ -180,6 +193,12 @@ impl<'a> Parts<'a> {
         Ok(part)
     }
 
+    fn lacks(&mut self, blob: &str) {
+        if !self.missing.iter().any(|known| known == blob) {
+            self.missing.push(blob.to_owned());
+        }
+    }
+
     fn text(&mut self, value: &Value, path: &str) -> Option<String> {
         if !value.is_string() {
             self.wrong.add(path, "a text is wanted");
@@ -239,17 +258,19 @@ impl<'a> Parts<'a> {
                     self.wrong.add(format!("{path}/blobId"), "an id is wanted");
                     return Ok(empty);
                 };
-                // What is beyond measure is not collected any further.
-                if self.octets > limits::MESSAGE_OCTETS {
-                    return Ok(empty);
+                // Of what is beyond measure, or wrong already, it is only asked what is not there.
+                if self.attached > limits::ATTACHMENTS_OCTETS || !self.wrong.is_empty() {
+                    if !blobs::is_there(self.context, self.account, id)? {
+                        self.lacks(id);
+                    }
+                    return Ok(Content::Octets(Vec::new()));
                 }
                 let Some(octets) = blobs::octets(self.context, self.account, id)? else {
-                    if !self.missing.iter().any(|known| known == id) {
-                        self.missing.push(id.to_owned());
-                    }
+                    self.lacks(id);
                     return Ok(Content::Octets(Vec::new()));
                 };
                 self.octets += octets.len() as u64;
+                self.attached += octets.len() as u64;
                 Ok(Content::Octets(octets))
             }
             // A multipart of no parts.

@@ -284,8 +284,14 @@ fn what_breaks_a_rule_is_refused_by_name() {
         assert_eq!(bed.refused(&email), wanted, "{email}");
     }
     let missing = json!({"attachments": [{"blobId": "o0000000000000"}, {"blobId": "x"}, {"blobId": "x"}]});
-    let error = bed.create(missing).unwrap_err();
+    let error = bed.create(missing.clone()).unwrap_err();
     assert_eq!(error, json!({"type": "blobNotFound", "notFound": ["o0000000000000", "x"]}));
+    // It goes before what is wrong otherwise; and of that all is told (RFC 8620 §5.3).
+    let mut both = missing;
+    both["subject"] = json!(1);
+    assert_eq!(bed.create(both).unwrap_err(), error);
+    let all = json!({"mailboxIds": {}, "receivedAt": 1, "subject": 1, "textBody": [{"partId": "2"}]});
+    assert_eq!(bed.refused(&all), "mailboxIds receivedAt subject textBody/0/partId");
     let many: Map<String, Value> = (0..101).map(|n| (format!("k{n}"), json!(true))).collect();
     assert_eq!(bed.create(json!({"keywords": many})).unwrap_err()["type"], "tooManyKeywords");
     // Nesting has a bound, and nothing was made of all that.
@@ -295,6 +301,24 @@ fn what_breaks_a_rule_is_refused_by_name() {
     }
     assert!(bed.create(json!({"bodyStructure": deep})).is_ok());
     assert_eq!(bed.call("Email/get", json!({"ids": null, "properties": ["id"]}))["list"].as_array().unwrap().len(), 1);
+}
+
+/// RFC 8621 §1.3.1: as large as is told they fit, in base64, into the largest message; no more of them is taken.
+#[test]
+fn attachments_have_room_in_a_message() {
+    use crate::model::limits::{ATTACHMENTS_OCTETS, MESSAGE_OCTETS};
+    let lines = ATTACHMENTS_OCTETS.div_ceil(57) * 78;
+    assert!(lines + 512 * 1024 < MESSAGE_OCTETS);
+    let bed = Bed::new();
+    let account = bed.account.parse().unwrap();
+    let octets = vec![7; usize::try_from(ATTACHMENTS_OCTETS / 2 + 1).unwrap()];
+    let blob = bed.context.keep_upload(account, &octets, "application/x").unwrap().to_string();
+    let with = |count: usize| json!({"attachments": vec![json!({"blobId": blob, "type": "application/x"}); count]});
+    assert_eq!(bed.create(with(2)).unwrap_err()["type"], "tooLarge");
+    // What is not there is told of, though it is too much already.
+    let mut lacking = with(2);
+    lacking["attachments"].as_array_mut().unwrap().push(json!({"blobId": "o0000000000000"}));
+    assert_eq!(bed.create(lacking).unwrap_err()["notFound"], json!(["o0000000000000"]));
 }
 
 #[test]
