@@ -4,7 +4,9 @@ use serde_json::{Map, Value};
 
 use super::context::{Args, Context};
 use super::standard::Created;
-use super::{admin, blob, email, identity, mailbox, mdn, quota, submission, subscription, thread, vacation};
+use super::{
+    admin, arguments, blob, email, identity, mailbox, mdn, quota, submission, subscription, thread, vacation,
+};
 use crate::wire::jmap::{
     ADMIN, BLOB, CORE, Invocation, MAIL, MDN, MethodError, QUOTA, Request, Response, SUBMISSION, VACATION, WEBSOCKET,
     reference,
@@ -31,6 +33,15 @@ pub(super) struct Next {
 enum Kind {
     Alone(Method),
     Followed(Followed),
+}
+
+impl Kind {
+    fn run(self, context: &Context, arguments: &Args<'_>) -> Result<(Value, Option<Next>), MethodError> {
+        match self {
+            Self::Alone(method) => method(context, arguments).map(|answer| (answer, None)),
+            Self::Followed(method) => method(context, arguments),
+        }
+    }
 }
 
 /// Every method with its capability, but for the vendor's (`admin`).
@@ -107,10 +118,10 @@ pub fn run(context: &Context, request: Request) -> Response {
             let answer = match (usable, arguments) {
                 (None, _) => Err(MethodError::UnknownMethod),
                 (_, Err(astray)) => Err(astray),
-                (Some((_, Kind::Alone(method))), Ok(arguments)) => {
-                    method(context, &Args(&arguments, &created)).map(|answer| (answer, None))
+                (Some((capability, kind)), Ok(arguments)) => {
+                    let proved = if capability == ADMIN { Ok(()) } else { arguments::prove(&name, &arguments) };
+                    proved.and_then(|()| kind.run(context, &Args(&arguments, &created)))
                 }
-                (Some((_, Kind::Followed(method))), Ok(arguments)) => method(context, &Args(&arguments, &created)),
             };
             let (name, arguments) = match answer {
                 Ok((arguments, follows)) => {

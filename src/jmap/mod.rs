@@ -4,6 +4,7 @@
 //! common. Then each type has a module of its own.
 
 pub mod admin;
+mod arguments;
 mod blob;
 mod context;
 mod dispatch;
@@ -27,6 +28,7 @@ pub use dispatch::{CAPABILITIES, run};
 pub use jobs::{Jobs, Pace};
 pub use push::Known;
 pub use session::{Reached, session};
+pub use subscription::Made;
 
 #[cfg(test)]
 mod tests;

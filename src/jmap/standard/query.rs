@@ -58,7 +58,8 @@ impl<C> Tree<C> {
             "AND" => Self::And,
             "OR" => Self::Or,
             "NOT" => Self::Not,
-            _ => return Err(beyond("has an operator that is not known")),
+            // There are no others (RFC 8620 §5.5).
+            _ => return Err(wanted("operator", "AND, OR or NOT")),
         };
         let parts = members.get("conditions").and_then(Value::as_array);
         let parts = parts.ok_or_else(|| wanted("conditions", "an array"))?;
@@ -148,8 +149,9 @@ pub(in crate::jmap) fn section(
         }
     };
     let from = usize::try_from(start).unwrap_or(usize::MAX);
-    let most = asked.map_or(limits::RESULTS, |asked| usize::try_from(asked).unwrap_or(usize::MAX));
-    let limit = most.min(limits::RESULTS);
+    let limit = asked.map_or(limits::RESULTS, |asked| {
+        usize::try_from(asked).map_or(limits::RESULTS, |asked| asked.min(limits::RESULTS))
+    });
     let ids: Vec<&String> = results.iter().skip(from).take(limit).collect();
     let mut answer = json!({
         "accountId": account.to_string(), "queryState": state, "canCalculateChanges": true, "position": from, "ids": ids,
@@ -159,7 +161,8 @@ pub(in crate::jmap) fn section(
         if arguments.flag("calculateTotal")? {
             members.insert("total".into(), results.len().into());
         }
-        if (asked.is_none() && results.len().saturating_sub(from) > limit) || limit < most && asked.is_some() {
+        // The client's own is not said again.
+        if asked.is_none_or(|asked| asked > limits::RESULTS as u64) {
             members.insert("limit".into(), limit.into());
         }
     }
@@ -177,7 +180,7 @@ pub(in crate::jmap) fn query_changes(
     results: &[String],
     moved: &BTreeSet<String>,
 ) -> Result<Value, MethodError> {
-    let most = arguments.max_changes()?;
+    let most = arguments.number("maxChanges")?;
     let added: Vec<Value> = results
         .iter()
         .enumerate()

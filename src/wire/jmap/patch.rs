@@ -77,7 +77,7 @@ impl<'p> Patch<'p> {
 }
 
 /// A reference token without its escapes (RFC 6901 §3, §4).
-fn step(token: &str) -> Option<String> {
+pub(super) fn step(token: &str) -> Option<String> {
     let mut out = String::with_capacity(token.len());
     let mut rest = token.chars();
     while let Some(c) = rest.next() {

@@ -6,6 +6,7 @@
 use serde_json::{Map, Value};
 
 use super::error::MethodError;
+use super::patch::step;
 use super::request::Invocation;
 use crate::model::limits;
 
@@ -18,7 +19,7 @@ pub fn resolve(arguments: &mut Map<String, Value>, answers: &[Invocation]) -> Re
     let references: Vec<String> = arguments.keys().filter(|key| key.starts_with('#')).cloned().collect();
     let mut room = limits::REFERENCED_OCTETS;
     for key in references {
-        let name = key.trim_start_matches('#').to_owned();
+        let name = key.strip_prefix('#').unwrap_or_default().to_owned();
         if arguments.contains_key(&name) {
             return Err(MethodError::InvalidArguments(format!("both {name} and {key}")));
         }
@@ -41,7 +42,7 @@ fn follow(reference: &Value, answers: &[Invocation], room: &mut usize) -> Result
     let mut answered = answers.iter().filter(|answer| answer.id == result_of);
     let answer = answered.next().filter(|answer| answer.name == name).ok_or(NOWHERE)?;
     let steps: Vec<String> = match path.strip_prefix('/') {
-        Some(path) => path.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect(),
+        Some(path) => path.split('/').map(step).collect::<Option<_>>().ok_or(NOWHERE)?,
         None if path.is_empty() => Vec::new(),
         None => return Err(NOWHERE),
     };
@@ -127,7 +128,7 @@ mod tests {
         assert_eq!(reference("/list/*/to"), Ok(json!(["x", "y"])));
         assert_eq!(reference("/list/1/id"), Ok(json!("b")));
         assert_eq!(reference("/a~1b"), Ok(json!(1)));
-        for path in ["/list/2/id", "/list/01/id", "/nothing", "list", "/list/*/no"] {
+        for path in ["/list/2/id", "/list/01/id", "/nothing", "list", "/list/*/no", "/a~2b", "/list/-"] {
             assert!(matches!(reference(path), Err(MethodError::InvalidResultReference(_))), "{path}");
         }
         assert_eq!(reference(""), Ok(Value::Object(answers[0].arguments.clone())));
@@ -135,7 +136,12 @@ mod tests {
         both.insert("#a".into(), json!({}));
         both.insert("a".into(), json!(1));
         assert!(matches!(resolve(&mut both, &answers), Err(MethodError::InvalidArguments(_))));
+        // One sign alone is the reference's: what follows is the name.
+        let mut twice = Map::new();
+        twice.insert("##a".into(), json!({"resultOf": "0", "name": "Foo/get", "path": "/a~1b"}));
+        assert_eq!((resolve(&mut twice, &answers), twice.get("#a")), (Ok(()), Some(&json!(1))));
     }
+
     #[test]
     fn what_a_call_refers_to_is_bounded() {
         let mut answers = Vec::<Invocation>::new();
