@@ -4,7 +4,8 @@
 use serde_json::{Map, Value, json};
 
 use super::context::{Account, Args, Context, fail};
-use super::standard::{self, Asked, Get, Outcome, Set, newest, people, refused};
+use super::standard::{self, Asked, Get, Outcome, Set, Wrong, newest, people, refused};
+use crate::model::address::fold_domain;
 use crate::model::sender::steps;
 use crate::model::{Address, DataType, Identity, ObjectId, SenderIdentity, limits};
 use crate::store::Txn;
@@ -91,6 +92,19 @@ impl Me {
         self.identity.is_me(address) || self.whole.contains(&domain(&self.identity.canonical(address)))
     }
 
+    /// Whether an address is the one that an identity stands for, its sub-addresses and those in an alias domain included;
+    /// of `*@domain` any in that domain (RFC 8621 §6).
+    pub(super) fn is_of(&self, identity: &SenderIdentity, address: &Address) -> bool {
+        let address = self.identity.canonical(address);
+        if let Some(domain) = identity.email.strip_prefix("*@") {
+            return address.domain() == fold_domain(domain);
+        }
+        let Ok(own) = Address::parse(&identity.email) else { return false };
+        let own = self.identity.canonical(&own);
+        let base = |delimiter| address.split_detail(delimiter).0 == own;
+        own == address || self.identity.delimiter.is_some_and(base)
+    }
+
     /// Whether an identity may have this address: `*@domain` where the whole domain is the account's.
     fn may_have(&self, email: &str) -> bool {
         match email.strip_prefix("*@") {
@@ -126,21 +140,19 @@ fn create(txn: &mut Txn<'_>, me: &Me, properties: &Map<String, Value>) -> Outcom
 
 /// An identity that the account may have.
 fn read(me: &Me, properties: &Map<String, Value>) -> Result<SenderIdentity, SetError> {
-    let mut identity = SenderIdentity::default();
-    for (property, value) in properties {
-        if property == "email" {
-            let email = value.as_str().ok_or_else(|| SetError::property("email", "a text is wanted"))?;
-            email.clone_into(&mut identity.email);
-        } else {
-            apply(&mut identity, property, value)?;
-        }
-    }
-    if identity.email.is_empty() {
-        return Err(SetError::property("email", "an identity has an address"));
-    }
-    if !me.may_have(&identity.email) {
+    let (mut identity, mut wrong) = (SenderIdentity::default(), Wrong::default());
+    properties.get("email").and_then(Value::as_str).unwrap_or_default().clone_into(&mut identity.email);
+    // Where there is an error of its own for it, it is that and not `invalidProperties` (RFC 8620 §5.3).
+    if !identity.email.is_empty() && !me.may_have(&identity.email) {
         return Err(SetError::of("forbiddenFrom", "the address is none of the account's"));
     }
+    if identity.email.is_empty() {
+        wrong.add("email", "an identity has an address");
+    }
+    for (property, value) in properties.iter().filter(|(property, _)| *property != "email") {
+        wrong.note(apply(&mut identity, property, value))?;
+    }
+    wrong.finish()?;
     Ok(identity)
 }
 
@@ -160,12 +172,13 @@ fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> Outcome<Map<String, Val
 
 fn patched(id: ObjectId, old: &SenderIdentity, patch: &Value) -> Result<SenderIdentity, SetError> {
     let before = object(id, old);
-    let mut new = old.clone();
+    let (mut new, mut wrong) = (old.clone(), Wrong::default());
     for (property, value) in Patch::wishes(patch, &before)? {
         if before.get(&property) != Some(&value) {
-            apply(&mut new, &property, &value)?;
+            wrong.note(apply(&mut new, &property, &value))?;
         }
     }
+    wrong.finish()?;
     Ok(new)
 }
 
@@ -236,7 +249,14 @@ mod tests {
                 "w": {"email": "Ann+work@example.org", "name": "Ann at work", "bcc": [{"email": "log@example.org"}], "replyTo": null},
                 "x": {"email": "eve@example.org"}, "y": {"name": "nobody"}, "z": {"email": "*@example.org"},
                 "v": {"email": "ann@example.org", "mayDelete": true}, "u": {"email": "ann@example.org", "replyTo": [{"name": "x"}]},
+                "t": {"email": "eve@example.org", "colour": "red"}, "s": {"name": "a\n", "bcc": 1},
             }}),
+        );
+        let mut named = made["notCreated"]["s"]["properties"].as_array().unwrap().clone();
+        named.sort_by_key(ToString::to_string);
+        assert_eq!(
+            (named, &made["notCreated"]["t"]["type"]),
+            (vec![json!("bcc"), json!("email"), json!("name")], &json!("forbiddenFrom"))
         );
         let w = made["created"]["w"]["id"].as_str().unwrap();
         assert_eq!(made["created"]["w"]["mayDelete"], true);

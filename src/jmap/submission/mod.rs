@@ -1,5 +1,6 @@
 //! ``EmailSubmission`` (RFC 8621 §7): what the owner sends, over the outbox.
 
+mod envelope;
 mod get;
 mod query;
 mod set;

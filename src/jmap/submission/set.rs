@@ -9,17 +9,17 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::envelope::{bad, prove, prove_size};
 use super::object;
 use crate::jmap::context::{Account, Args, Context, fail};
 use crate::jmap::dispatch::Next;
 use crate::jmap::identity::{self, Me};
-use crate::jmap::standard::{Fault, Outcome, Set, refused};
+use crate::jmap::standard::{Fault, Outcome, Set, Wrong, refused};
 use crate::message::header;
 use crate::model::{
-    Address, BlobHash, DataType, EmailContent, EmailId, EmailSubmission, EnvelopeAddress, ObjectId, SenderIdentity,
-    SubmissionRecipient, UndoStatus, limits,
+    BlobHash, DataType, EmailId, EmailSubmission, ObjectId, SenderIdentity, SubmissionRecipient, UndoStatus, limits,
 };
-use crate::outbox::submission::{BadEnvelope, Order, derived, order};
+use crate::outbox::submission::{Order, order};
 use crate::store::{Error, Txn};
 use crate::wire::jmap::{MethodError, Patch, SetError};
 
@@ -110,32 +110,37 @@ fn prepare(
     arguments: &Args<'_>,
     properties: &Map<String, Value>,
 ) -> Result<Parcel, Fault> {
-    let unknown = |name: &&String| !matches!(name.as_str(), "identityId" | "emailId" | "envelope" | "undoStatus");
-    if let Some(name) = properties.keys().find(unknown) {
-        return Err(SetError::property(name, "it cannot be set").into());
+    let mut wrong = Wrong::default();
+    let settable = |name: &str| matches!(name, "identityId" | "emailId" | "envelope" | "undoStatus");
+    for name in properties.keys().filter(|name| !settable(name)) {
+        wrong.add(name, "it cannot be set");
     }
     if properties.get("undoStatus").is_some_and(|status| status != UndoStatus::Pending.name()) {
-        return Err(SetError::property("undoStatus", "pending is what it begins with").into());
+        wrong.add("undoStatus", "pending is what it begins with");
     }
-    let id = |name: &str| {
-        let id = properties.get(name).and_then(Value::as_str);
-        let id = id.and_then(|id| arguments.created().resolve(id));
-        id.ok_or_else(|| SetError::property(name, "an id of what is there is wanted"))
-    };
+    let id = |name: &str| properties.get(name)?.as_str().and_then(|id| arguments.created().resolve(id));
     let whole = |error: Error| Fault::Whole(fail(&error));
     let view = context.store.view();
-    let no_identity = || SetError::property("identityId", "there is no such identity");
-    let identity_id = id("identityId")?.parse::<ObjectId>().map_err(|_| no_identity())?;
-    let identity = view.object::<SenderIdentity>(account.id, identity_id).map_err(whole)?.ok_or_else(no_identity)?;
-    let no_email = || SetError::property("emailId", "there is no such email");
-    let email = id("emailId")?.parse::<EmailId>().map_err(|_| no_email())?;
-    let metadata = view.email(account.id, email).map_err(whole)?.ok_or_else(no_email)?;
-    let (_, content) = view.content(account.id, email).map_err(whole)?.ok_or_else(no_email)?;
-    let (mail_from, rcpt_to) = prove(me, &identity, &content, properties.get("envelope"))?;
+    let identity_id = id("identityId").and_then(|id| id.parse::<ObjectId>().ok()).unwrap_or_default();
+    let identity = view.object::<SenderIdentity>(account.id, identity_id).map_err(whole)?;
+    let email = id("emailId").and_then(|id| id.parse::<EmailId>().ok()).unwrap_or_default();
+    let metadata = view.email(account.id, email).map_err(whole)?;
+    let content = view.content(account.id, email).map_err(whole)?;
+    for (name, missing) in [("identityId", identity.is_none()), ("emailId", metadata.is_none() || content.is_none())] {
+        if missing {
+            wrong.add(name, "the id of what is there is wanted");
+        }
+    }
+    let (Some(identity), Some((metadata, (_, content)))) = (&identity, metadata.zip(content)) else {
+        return Err(wrong.finish().err().unwrap_or(SetError::NotFound).into());
+    };
+    prove_size(metadata.size, limits::MESSAGE_OCTETS)?;
+    let raw = view.received(&metadata.blob).map_err(whole)?.unwrap_or_default();
+    let (mail_from, rcpt_to) = prove(me, identity, (&raw, &content), properties.get("envelope"))?;
+    wrong.finish()?;
     let now = context.store.clock().now();
     let order = order(&mail_from, &rcpt_to, now, limits::RECIPIENTS, limits::DELAYED_SEND).map_err(bad)?;
     // RFC 8621 §7.5: Bcc is not sent.
-    let raw = view.received(&metadata.blob).map_err(whole)?.unwrap_or_default();
     let (blob, octets) = match header::without(&raw, &["Bcc"]) {
         Cow::Borrowed(_) => (metadata.blob, None),
         Cow::Owned(octets) => (BlobHash(*blake3::hash(&octets).as_bytes()), Some(octets)),
@@ -153,84 +158,6 @@ fn prepare(
         ..EmailSubmission::default()
     };
     Ok(Parcel { submission, order, message_id, blob, octets })
-}
-
-type Envelope = (EnvelopeAddress, Vec<EnvelopeAddress>);
-
-/// The envelope, if the account may send this message with it.
-fn prove(
-    me: &Me,
-    identity: &SenderIdentity,
-    content: &EmailContent,
-    given: Option<&Value>,
-) -> Result<Envelope, SetError> {
-    if content.from.is_empty() || content.sent_at.is_none() {
-        let missing = if content.from.is_empty() { "from" } else { "sentAt" };
-        let mut more = Map::new();
-        more.insert("properties".into(), vec![missing].into());
-        more.insert("description".into(), "RFC 5322 §3.6 wants From and Date".into());
-        return Err(SetError::Of("invalidEmail", more));
-    }
-    let may_be = |email: &str| Address::parse(email).is_ok_and(|address| me.may_be(&address));
-    if let Some(other) = content.from.iter().find(|from| !may_be(&from.email)) {
-        return Err(SetError::of("forbiddenFrom", &format!("{} is none of the account's addresses", other.email)));
-    }
-    let Some(given) = given.filter(|given| !given.is_null()) else {
-        let (mut from, to) = derived(content).map_err(bad)?;
-        if !may_be(&from.email) {
-            from.email.clone_from(&identity.email);
-        }
-        return Ok((from, to));
-    };
-    let (from, to) = read(given)?;
-    if !from.email.is_empty() && !may_be(&from.email) {
-        return Err(SetError::of("forbiddenMailFrom", "the sender is none of the account's addresses"));
-    }
-    Ok((from, to))
-}
-
-/// An envelope from JSON (RFC 8621 §7).
-fn read(value: &Value) -> Result<Envelope, SetError> {
-    let wanted = |path: &str, what: &str| SetError::property(path, format!("{what} is wanted"));
-    let members = value.as_object().ok_or_else(|| wanted("envelope", "an object"))?;
-    if let Some(other) = members.keys().find(|name| !matches!(name.as_str(), "mailFrom" | "rcptTo")) {
-        return Err(SetError::property(&format!("envelope/{other}"), "there is no such property"));
-    }
-    let from = members.get("mailFrom").ok_or_else(|| wanted("envelope/mailFrom", "an address"))?;
-    let from = path(from).ok_or_else(|| wanted("envelope/mailFrom", "an object with email and parameters"))?;
-    let to = members.get("rcptTo").and_then(Value::as_array);
-    let to = to.ok_or_else(|| wanted("envelope/rcptTo", "an array of addresses"))?;
-    let to: Option<Vec<EnvelopeAddress>> = to.iter().map(path).collect();
-    let to = to.ok_or_else(|| wanted("envelope/rcptTo", "an array of objects with email and parameters"))?;
-    Ok((from, to))
-}
-
-fn path(value: &Value) -> Option<EnvelopeAddress> {
-    let members = value.as_object()?;
-    let email = members.get("email")?.as_str()?.to_owned();
-    let one = |(name, value): (&String, &Value)| match value {
-        Value::Null => Some((name.clone(), None)),
-        value => Some((name.clone(), Some(value.as_str()?.to_owned()))),
-    };
-    let parameters = match members.get("parameters") {
-        None | Some(Value::Null) => None,
-        Some(value) => Some(value.as_object()?.iter().map(one).collect::<Option<_>>()?),
-    };
-    members.keys().all(|name| name == "email" || name == "parameters").then_some(EnvelopeAddress { email, parameters })
-}
-
-fn bad(error: BadEnvelope) -> SetError {
-    let with = |kind, name: &str, value: Value| {
-        let mut more = Map::new();
-        more.insert(name.into(), value);
-        SetError::Of(kind, more)
-    };
-    match error {
-        BadEnvelope::Property(path, why) => SetError::property(&path, why),
-        BadEnvelope::NoRecipients => SetError::of("noRecipients", "it has nobody to go to"),
-        BadEnvelope::TooMany(most) => with("tooManyRecipients", "maxRecipients", most.into()),
-        BadEnvelope::Recipients(wrong) => with("invalidRecipients", "invalidRecipients", wrong.into()),
-    }
 }
 
 /// All that can be changed is that it is taken back.

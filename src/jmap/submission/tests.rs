@@ -135,9 +135,88 @@ fn who_may_send_what() {
     let undated = desk.write("From: ann@example.org\nTo: bob@example.net\n\nhi\n");
     let error = desk.refused(&undated, &json!({}));
     assert_eq!((&error["type"], &error["properties"]), (&json!("invalidEmail"), &json!(["sentAt"])));
+    // What stands twice, and who is to be named beside several.
+    for (raw, wanted) in [
+        (DRAFT.replace("Subject: lunch", "Subject: lunch\nSUBJECT: dinner"), json!(["subject"])),
+        (DRAFT.replace("From: Ann <ann@example.org>", "From: ann@example.org, a@example.org"), json!(["sender"])),
+        (
+            DRAFT.replace("To: bob", "Sender: ann@example.org, a@example.org\nReply-To: x\nTo: bob"),
+            json!(["replyTo", "sender"]),
+        ),
+        (DRAFT.replace("Date: ", "Date: yesterday\nDate: "), json!(["sentAt"])),
+    ] {
+        let error = desk.refused(&desk.write(&raw), &json!({}));
+        assert_eq!((&error["type"], &error["properties"]), (&json!("invalidEmail"), &wanted), "{error}");
+    }
+    let odd = desk.write(&DRAFT.replace("To: bob@example.net", "To: <bob>"));
+    let error = desk.refused(&odd, &json!({}));
+    assert_eq!((&error["type"], &error["invalidRecipients"]), (&json!("invalidRecipients"), &json!(["bob"])));
+    let error = desk.refused(&odd, &with(path("ann@example.org"), &to_bob));
+    assert_eq!((&error["type"], &error["properties"]), (&json!("invalidEmail"), &json!(["to"])));
     let nobody = desk.write("From: ann@example.org\nDate: Sat, 21 Nov 2026 10:00:00 +0000\n\nhi\n");
     assert_eq!(desk.refused(&nobody, &json!({}))["type"], "noRecipients");
     assert!(desk.context.store.view().outbox(desk.id()).unwrap().is_empty());
+}
+
+/// RFC 8621 §7, §9.6: the From is the identity's; so is the sender of an envelope that nobody gave.
+#[test]
+fn the_identity_says_from_whom_it_is() {
+    let desk = Desk::new();
+    let ann = &desk.account;
+    call(&desk.context, "Account/alias", &json!({"account": ann, "address": "desk@example.org"}));
+    call(&desk.context, "Account/alias", &json!({"account": ann, "address": "@example.com"}));
+    let made = desk.ask("Identity/set", json!({"create": {"all": {"email": "*@example.com"}}}));
+    let all = made["created"]["all"]["id"].clone();
+    let list = desk.ask("Identity/get", json!({}))["list"].as_array().unwrap().clone();
+    let of = |email: &str| list.iter().find(|one| one["email"] == email).unwrap()["id"].clone();
+    let (own, other) = (of("ann@example.org"), of("desk@example.org"));
+    let sender = |from: &str, more: &str, identity: &Value| {
+        let raw = DRAFT.replace("From: Ann <ann@example.org>", &format!("From: {from}\n{more}X-More: 1"));
+        let answer = desk.send(&desk.write(&raw), &json!({"identityId": identity}));
+        let made = answer["created"]["s"]["envelope"]["mailFrom"]["email"].as_str().map(str::to_owned);
+        made.unwrap_or_else(|| answer["notCreated"]["s"]["type"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(sender("ANN@example.org", "", &own), "ANN@example.org");
+    assert_eq!(sender("ann@example.org", "Sender: desk@example.org\n", &own), "ann@example.org");
+    assert_eq!(sender("desk@example.org", "", &own), "forbiddenFrom");
+    assert_eq!(sender("desk@example.org", "", &other), "desk@example.org");
+    assert_eq!(sender("any@example.com", "", &all), "any@example.com");
+    assert_eq!(sender("any@example.com", "Sender: desk@example.org\n", &all), "any@example.com");
+    assert_eq!(sender("ann@example.org", "", &all), "forbiddenFrom");
+    assert_eq!(sender("ann@example.org, any@example.com", "Sender: any@example.com\n", &all), "any@example.com");
+    assert_eq!(sender("ann@example.org, eve@example.net", "Sender: ann@example.org\n", &own), "forbiddenFrom");
+}
+
+/// RFC 8621 §7.5.
+#[test]
+fn a_message_that_is_too_large_is_refused_with_the_largest() {
+    assert_eq!(super::envelope::prove_size(10, 10), Ok(()));
+    let error = super::envelope::prove_size(11, 10).unwrap_err().object();
+    assert_eq!((&error["type"], &error["maxSize"]), (&json!("tooLarge"), &json!(10)));
+}
+
+/// RFC 8621 §7.5: neither the email's destruction nor that of the submission keeps the message from going.
+#[test]
+fn what_is_on_its_way_goes_on_whatever_is_destroyed() {
+    let desk = Desk::new();
+    let email = desk.write(DRAFT);
+    let made = desk.send(&email, &json!({}))["created"]["s"].clone();
+    let id = made["id"].as_str().unwrap();
+    desk.ask("Email/set", json!({"destroy": [email]}));
+    assert_eq!(desk.ask("Email/get", json!({"ids": [email]}))["notFound"], json!([email]));
+    let got = desk.ask("EmailSubmission/get", json!({"ids": [id]}))["list"][0].clone();
+    assert_eq!(
+        (&got["emailId"], &got["threadId"], &got["undoStatus"]),
+        (&json!(email), &made["threadId"], &json!("pending"))
+    );
+    assert_eq!(desk.ask("EmailSubmission/set", json!({"destroy": [id]}))["destroyed"], json!([id]));
+    assert_eq!(desk.ask("EmailSubmission/get", json!({"ids": [id]}))["notFound"], json!([id]));
+    let view = desk.context.store.view();
+    let action = view.outbox(desk.id()).unwrap().pop().unwrap();
+    assert_eq!((action.state, action.recipients.len()), (ActionState::Waiting, 4));
+    let sent = String::from_utf8(view.action_message(desk.id(), &action).unwrap()).unwrap();
+    assert!(sent.ends_with("Subject: lunch\r\n\r\nAt noon?\r\n"), "{sent}");
+    assert!(desk.context.store.check().unwrap().is_empty());
 }
 
 #[test]
