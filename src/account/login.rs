@@ -111,6 +111,16 @@ pub struct Login {
 }
 
 impl Directory {
+    /// When the time of a password or token of that name is over; `None` where it never is, or there is no such.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub fn expires(&self, account: AccountId, credential: &str) -> Result<Option<UtcMillis>, Error> {
+        let Some((_, row)) = self.find(&account.to_string())? else { return Ok(None) };
+        let token = row.tokens.iter().find(|token| of_token(&token.hash) == credential);
+        Ok(token.and_then(|token| token.expires))
+    }
+
     /// Whether an account has a password or token of that name now.
     ///
     /// # Errors

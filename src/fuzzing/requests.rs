@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Dice, bounded};
 use crate::account::{Directory, NewAccount, Settings};
-use crate::jmap::{CAPABILITIES, Caller, Context, Jobs, run};
+use crate::jmap::{CAPABILITIES, Caller, Context, Jobs, Made, run};
 use crate::message::rows;
 use crate::model::clock::Fixed;
 use crate::model::{AccountId, Address, Live, UtcMillis, limits};
@@ -136,6 +136,7 @@ pub(super) fn empty() -> (Context, AccountId) {
             recipients.into_iter().map(|one| (one, Reply::new(250, [2, 0, 0], "filed"))).collect()
         }),
         jobs: Jobs::default(),
+        pushes: Made::default(),
         relay: Live::default(),
         caller: Caller { account: Some(account), ..Caller::default() },
     };

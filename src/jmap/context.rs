@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::jobs::Jobs;
 use super::standard::Created;
+use super::subscription::Made;
 use crate::account::Directory;
 use crate::model::{AccountId, AccountRow, Address, Live, RelayTrouble, UtcMillis};
 use crate::store::{Error, Store};
@@ -46,6 +47,8 @@ pub struct Context {
     pub deliver: Arc<Taken>,
     /// Long work.
     pub jobs: Jobs,
+    /// Push subscriptions that were made of late.
+    pub pushes: Made,
     /// Why nothing is sent, while the relay is out of order.
     pub relay: Live<Option<RelayTrouble>>,
     /// Who asks.
@@ -212,7 +215,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// `maxChanges` (RFC 8620 §5.2, §5.6).
+    /// `maxChanges` of /changes (RFC 8620 §5.2): at least one.
     pub(super) fn max_changes(&self) -> Result<Option<u64>, MethodError> {
         match self.number("maxChanges")? {
             Some(0) => Err(Self::bad("maxChanges", "more than 0")),

@@ -1,16 +1,21 @@
 //! `PushSubscription` (RFC 8620 §7.2): where a client wants to hear of changes. It is no account's and has no state: it is the
 //! user's, and of the very password or token that he made it with; it is gone when that is.
 //!
-//! Nothing but a code is sent to a URL before the client gave that code back: so nobody can have others flooded.
+//! Nothing but a code is sent to a URL before the client gave that code back, and few are made in an hour: so nobody can
+//! have others flooded (§8.6).
 
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{URL_SAFE, URL_SAFE_NO_PAD};
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::context::{Args, Context, fail};
-use super::standard::{Done, Get, Outcome, refused};
+use super::standard::value::utc_date;
+use super::standard::{Done, Get, Outcome, Wrong, refused};
 use crate::model::{AccountId, ObjectId, PushKeys, PushSubscription, UtcMillis, limits};
 use crate::store::{Error, Txn};
 use crate::wire::jmap::json::members;
@@ -18,12 +23,41 @@ use crate::wire::jmap::{MethodError, Patch, SetError};
 
 /// What /get gives; `url` and `keys` are never given back (RFC 8620 §7.2.1).
 const PROPERTIES: [&str; 5] = ["id", "deviceClientId", "verificationCode", "expires", "types"];
-/// The longest that a subscription lives without being renewed (§7.2: at least 48 hours).
+/// The longest that a subscription lives without being renewed (§7.2: at least 48 hours, and better a week). One that was
+/// made by a token that ends lives as long as that.
 const LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How many a user makes in an hour.
+const MADE: usize = 60;
+const HOUR: Duration = Duration::from_secs(3600);
 /// Octets of a URL, of an id of a device, and types that are named.
 const URL: usize = 2048;
 const DEVICE: usize = 255;
 const TYPES: usize = 64;
+
+/// When each user's subscriptions of the last hour were made, those that are gone too. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Made(Arc<Mutex<BTreeMap<AccountId, VecDeque<UtcMillis>>>>);
+
+impl Made {
+    /// Takes note of one more.
+    ///
+    /// # Errors
+    /// `rateLimit` where there are as many as may be.
+    fn take(&self, account: AccountId, now: UtcMillis) -> Result<(), SetError> {
+        let mut all = self.0.lock();
+        let of_late = |at: &UtcMillis| now.since(*at) < HOUR;
+        all.retain(|_, made| made.back().is_some_and(of_late));
+        let made = all.entry(account).or_default();
+        while made.front().is_some_and(|at| !of_late(at)) {
+            made.pop_front();
+        }
+        if made.len() >= MADE {
+            return Err(SetError::RateLimit(format!("{MADE} subscriptions may be made in an hour")));
+        }
+        made.push_back(now);
+        Ok(())
+    }
+}
 
 /// Whose subscriptions they are: the account that logged in, or the first that is mapped to who asks; and by what.
 fn mine(context: &Context) -> Result<(AccountId, Option<String>), MethodError> {
@@ -69,18 +103,19 @@ pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     }
     let resolve = |id: &str| arguments.created().resolve(id).and_then(|id| id.parse::<ObjectId>().ok());
     let now = context.store.clock().now();
+    let expires = credential.as_ref().map(|credential| context.directory.expires(account, credential)).transpose();
+    let most = expires.map_err(|error| fail(&error))?.flatten().unwrap_or_else(|| now.after(LIFE));
     let codes: Result<Vec<String>, MethodError> = create.iter().map(|_| code().map_err(|error| fail(&error))).collect();
     let codes = codes?;
     let committed = context.store.commit(account, |txn| {
         let mut done = Done::default();
         for ((name, properties), code) in create.iter().zip(&codes) {
-            let made = made(properties, now).map(|one| PushSubscription {
-                code: code.clone(),
-                credential: credential.clone(),
-                ..one
+            let made = made(properties, now, most).and_then(|one| {
+                context.pushes.take(account, now)?;
+                Ok(PushSubscription { code: code.clone(), credential: credential.clone(), ..one })
             });
             let made = match made.map(|one| (txn.create_object(&one), one)) {
-                Ok((Ok(id), one)) => Ok(told(id, &one)),
+                Ok((Ok(id), one)) => Ok(told(id, &one, properties)),
                 Ok((Err(error), _)) => Err(refused(error)?),
                 Err(error) => Err(error),
             };
@@ -88,7 +123,8 @@ pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
         }
         for (name, patch) in &update {
             let patch = Value::Object(patch.clone());
-            done.update(name, changed(txn, account, resolve(name), credential.as_ref(), &patch, now)?);
+            let found = found(txn, account, resolve(name), credential.as_ref(), now)?;
+            done.update(name, changed(txn, found, &patch, (now, most))?);
         }
         for name in &destroy {
             let gone = match found(txn, account, resolve(name), credential.as_ref(), now)? {
@@ -105,10 +141,10 @@ pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
 }
 
 /// What the client does not know of one that it made.
-fn told(id: ObjectId, one: &PushSubscription) -> Map<String, Value> {
+fn told(id: ObjectId, one: &PushSubscription, given: &Map<String, Value>) -> Map<String, Value> {
     let mut told = members(json!({"id": id.to_string(), "expires": one.expires.rfc3339()}));
-    if one.keys.is_none() {
-        told.insert("keys".into(), Value::Null);
+    for name in ["keys", "types"].into_iter().filter(|name| !given.contains_key(*name)) {
+        told.insert(name.into(), Value::Null);
     }
     told
 }
@@ -133,73 +169,74 @@ fn found(
     Ok(one.filter(|one| one.credential.as_ref() == credential && now < one.expires).map(|one| (id, one)))
 }
 
-fn made(properties: &Map<String, Value>, now: UtcMillis) -> Result<PushSubscription, SetError> {
-    let mut one = PushSubscription { expires: now.after(LIFE), ..PushSubscription::default() };
+fn made(properties: &Map<String, Value>, now: UtcMillis, most: UtcMillis) -> Result<PushSubscription, SetError> {
+    let (mut one, mut wrong) = (PushSubscription { expires: most, ..PushSubscription::default() }, Wrong::default());
     for (name, value) in properties {
         match name.as_str() {
             "deviceClientId" => {
                 let text = value.as_str().filter(|text| !text.is_empty() && text.len() <= DEVICE);
-                text.ok_or_else(|| SetError::property(name, "a text of 1 to 255 octets is wanted"))?
-                    .clone_into(&mut one.device_client_id);
+                match text {
+                    Some(text) => text.clone_into(&mut one.device_client_id),
+                    None => wrong.add(name, "a text of 1 to 255 octets is wanted"),
+                }
             }
-            "url" => one.url = url(value)?,
-            "keys" => one.keys = keys(value)?,
+            "url" => one.url = wrong.note(url(value))?.unwrap_or_default(),
+            "keys" => one.keys = wrong.note(keys(value))?.flatten(),
             "verificationCode" if value.is_null() => {}
-            "verificationCode" => return Err(SetError::property(name, "it is sent to the URL first")),
-            "expires" => one.expires = expires(value, now)?,
-            "types" => one.types = types(value)?,
-            _ => return Err(SetError::property(name, "no such property")),
+            "verificationCode" => wrong.add(name, "it is sent to the URL first"),
+            "expires" => one.expires = wrong.note(expires(value, now, most))?.unwrap_or_default(),
+            "types" => one.types = wrong.note(types(value))?.flatten(),
+            _ => wrong.add(name, "no such property"),
         }
     }
-    for (name, lacks) in [("deviceClientId", one.device_client_id.is_empty()), ("url", one.url.is_empty())] {
-        if lacks {
-            return Err(SetError::property(name, "it is wanted"));
-        }
+    for name in ["deviceClientId", "url"].into_iter().filter(|name| !properties.contains_key(*name)) {
+        wrong.add(name, "it is wanted");
     }
+    wrong.finish()?;
     Ok(one)
 }
 
 fn changed(
     txn: &mut Txn<'_>,
-    account: AccountId,
-    id: Option<ObjectId>,
-    credential: Option<&String>,
+    found: Option<(ObjectId, PushSubscription)>,
     patch: &Value,
-    now: UtcMillis,
+    times: (UtcMillis, UtcMillis),
 ) -> Outcome<Map<String, Value>> {
-    let Some((id, old)) = found(txn, account, id, credential, now)? else { return Ok(Err(SetError::NotFound)) };
-    let new = match patched(id, &old, patch, now) {
+    let Some((id, old)) = found else { return Ok(Err(SetError::NotFound)) };
+    let new = match patched(id, &old, patch, times) {
         Ok(new) => new,
         Err(error) => return Ok(Err(error)),
     };
     let asked = patch.get("expires").and_then(Value::as_str).and_then(UtcMillis::parse_rfc3339);
-    let other = patch.get("expires").is_some() && asked != Some(new.expires);
     let mut also = Map::new();
-    if other {
+    if patch.get("expires").is_some() && asked != Some(new.expires) {
         also.insert("expires".into(), new.expires.rfc3339().into());
     }
     txn.update_object::<PushSubscription>(id, |one| *one = new)?;
     Ok(Ok(also))
 }
 
-fn patched(id: ObjectId, old: &PushSubscription, patch: &Value, now: UtcMillis) -> Result<PushSubscription, SetError> {
+fn patched(
+    id: ObjectId,
+    old: &PushSubscription,
+    patch: &Value,
+    (now, most): (UtcMillis, UtcMillis),
+) -> Result<PushSubscription, SetError> {
     let before = object(id, old);
-    let mut one = old.clone();
+    let (mut one, mut wrong) = (old.clone(), Wrong::default());
     for (name, value) in Patch::wishes(patch, &before)? {
         match name.as_str() {
-            "verificationCode" => {
-                if value.as_str() != Some(&old.code) {
-                    return Err(SetError::property(&name, "not the code that was sent"));
-                }
-                one.is_verified = true;
-            }
-            "expires" => one.expires = expires(&value, now)?,
-            "types" => one.types = types(&value)?,
-            "id" | "deviceClientId" if before.get(&name) == Some(&value) => {}
-            "id" | "deviceClientId" | "url" | "keys" => return Err(SetError::property(&name, "it cannot be changed")),
-            _ => return Err(SetError::property(&name, "no such property")),
+            "expires" => one.expires = wrong.note(expires(&value, now, most))?.unwrap_or_default(),
+            // The whole may be sent back as it is (RFC 8620 §5.3).
+            _ if before.get(&name) == Some(&value) => {}
+            "verificationCode" if value.as_str() == Some(&old.code) => one.is_verified = true,
+            "verificationCode" => wrong.add(name, "not the code that was sent"),
+            "types" => one.types = wrong.note(types(&value))?.flatten(),
+            "id" | "deviceClientId" | "url" | "keys" => wrong.add(name, "it cannot be changed"),
+            _ => wrong.add(name, "no such property"),
         }
     }
+    wrong.finish()?;
     Ok(one)
 }
 
@@ -231,16 +268,13 @@ fn keys(value: &Value) -> Result<Option<PushKeys>, SetError> {
 }
 
 /// A date to come; one that is too far away is brought nearer (§7.2).
-fn expires(value: &Value, now: UtcMillis) -> Result<UtcMillis, SetError> {
-    let wrong = || SetError::property("expires", "a UTC date that is to come is wanted");
-    match value {
-        Value::Null => Ok(now.after(LIFE)),
-        Value::String(text) if text.ends_with('Z') => {
-            let at = UtcMillis::parse_rfc3339(text).filter(|at| *at > now).ok_or_else(wrong)?;
-            Ok(at.min(now.after(LIFE)))
-        }
-        _ => Err(wrong()),
+fn expires(value: &Value, now: UtcMillis, most: UtcMillis) -> Result<UtcMillis, SetError> {
+    if value.is_null() {
+        return Ok(most);
     }
+    let at = utc_date("expires", value).ok().filter(|at| *at > now);
+    let at = at.ok_or_else(|| SetError::property("expires", "a UTC date that is to come is wanted"))?;
+    Ok(at.min(most))
 }
 
 fn types(value: &Value) -> Result<Option<Vec<String>>, SetError> {
@@ -289,6 +323,7 @@ mod tests {
         for name in ["http", "user", "code", "past", "keys", "none"] {
             assert_eq!(made["notCreated"][name]["type"], "invalidProperties", "{name}: {made}");
         }
+        assert_eq!(made["notCreated"]["none"]["properties"], json!(["deviceClientId"]), "{made}");
         assert_eq!(made["created"]["far"]["expires"], "2026-11-28T09:00:00Z");
         let id = made["created"]["good"]["id"].as_str().unwrap().to_owned();
         assert_eq!(
@@ -299,6 +334,10 @@ mod tests {
         );
         assert_eq!(error(&context, "PushSubscription/get", &json!({"properties": ["url"]})), "forbidden");
         assert_eq!(error(&context, "PushSubscription/get", &json!({"properties": ["nothing"]})), "invalidArguments");
+
+        // The whole may be sent back, before it is verified too.
+        let whole = get(&context, json!({"ids": [id]}))["list"][0].clone();
+        assert_eq!(set(&context, json!({"update": {id.clone(): whole}}))["updated"], json!({id.clone(): null}));
 
         // The code that was sent, and no other.
         let key: ObjectId = id.parse().unwrap();
@@ -320,5 +359,56 @@ mod tests {
         assert_eq!(set(&other, json!({"destroy": [id]}))["notDestroyed"][&id]["type"], "notFound");
         assert_eq!(set(&context, json!({"destroy": [id]}))["destroyed"], json!([id]));
         assert_eq!(get(&context, json!({"ids": null}))["list"].as_array().unwrap().len(), 1);
+    }
+
+    /// RFC 8620 §8.6: how many there are is bounded, and how many are made in a time.
+    #[test]
+    fn subscriptions_are_few_and_are_not_made_fast() {
+        let mut context = context();
+        let ann = context.directory.find("ann@example.org").unwrap().unwrap().0;
+        context.caller = Caller { account: Some(ann), credential: Some("one".into()), ..Caller::default() };
+        let one = json!({"deviceClientId": "a", "url": "https://push.example.com/x"});
+        let create = |count: usize| {
+            let all: Map<String, Value> = (0..count).map(|n| (format!("s{n:02}"), one.clone())).collect();
+            call(&context, "PushSubscription/set", &json!({"create": all})).1
+        };
+        let made = create(limits::PUSH_SUBSCRIPTIONS + 1);
+        assert_eq!(made["created"]["s00"]["types"], Value::Null);
+        let kinds = |answer: &Value| -> Vec<String> {
+            let refused = answer["notCreated"].as_object().into_iter().flatten();
+            refused.map(|(_, error)| error["type"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(kinds(&made), ["overQuota"]);
+        let ids: Vec<Value> = made["created"].as_object().unwrap().values().map(|one| one["id"].clone()).collect();
+        call(&context, "PushSubscription/set", &json!({"destroy": ids}));
+        let again = create(MADE - limits::PUSH_SUBSCRIPTIONS);
+        assert_eq!(kinds(&again), ["rateLimit"]);
+        let (made, now) = (Made::default(), UtcMillis(1_000_000_000));
+        assert!((0..MADE).all(|_| made.take(ann, now).is_ok()) && made.take(ann, now).is_err());
+        assert!(made.take(AccountId(99), now).is_ok());
+        assert!(made.take(ann, now.after(HOUR)).is_ok());
+    }
+
+    /// RFC 8620 §7.2: of credentials that end by themselves the subscription lives as long, and no shorter.
+    #[test]
+    fn a_subscription_lives_as_long_as_the_token_that_made_it() {
+        let mut context = context();
+        let ann = context.directory.find("ann@example.org").unwrap().unwrap().0;
+        let (_, added) = call(
+            &context,
+            "Account/tokenAdd",
+            &json!({"account": "ann@example.org", "name": "phone", "expires": "2027-06-01T00:00:00Z"}),
+        );
+        let login = crate::account::Logins::new(context.directory.clone(), Arc::clone(context.store.clock())).unwrap();
+        let login = login.of_token(added["token"].as_str().unwrap_or_else(|| panic!("{added}"))).unwrap().unwrap();
+        context.caller = Caller { account: Some(ann), credential: Some(login.credential), ..Caller::default() };
+        let of = |expires: Value| {
+            let one = json!({"deviceClientId": "a", "url": "https://push.example.com/x", "expires": expires});
+            let (_, made) = call(&context, "PushSubscription/set", &json!({"create": {"s": one}}));
+            made["created"]["s"]["expires"].clone()
+        };
+        assert_eq!(of(Value::Null), "2027-06-01T00:00:00Z");
+        assert_eq!(of(json!("2027-01-01T00:00:00Z")), "2027-01-01T00:00:00Z");
+        assert_eq!(of(json!("2028-01-01T00:00:00Z")), "2027-06-01T00:00:00Z");
     }
 }

@@ -33,6 +33,7 @@ pub(super) fn context() -> Context {
             recipients.into_iter().map(|one| (one, Reply::new(250, [2, 0, 0], "filed"))).collect()
         }),
         jobs: Jobs::default(),
+        pushes: Made::default(),
         relay: crate::model::Live::default(),
         caller: Caller { user: Some("root".into()), admin: true, ..Caller::default() },
     }

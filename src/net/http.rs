@@ -51,7 +51,7 @@ pub use taken::taken;
 pub use crate::wire::http::Network;
 
 use crate::account::{Directory, Logins};
-use crate::jmap::{Caller, Context, Jobs, Taken};
+use crate::jmap::{Caller, Context, Jobs, Made, Taken};
 use crate::model::{Live, RelayTrouble, limits};
 use crate::net::stop::Stop;
 use crate::store::{Error, Store};
@@ -91,6 +91,8 @@ pub struct Backend {
     pub http: Live<HttpSettings>,
     /// Long work.
     pub jobs: Jobs,
+    /// Push subscriptions that were made of late.
+    pushes: Made,
     /// Why nothing is sent, while the relay is out of order.
     pub relay: Live<Option<RelayTrouble>>,
     logins: Logins,
@@ -157,6 +159,7 @@ impl Backend {
             settings,
             http,
             jobs: Jobs::default(),
+            pushes: Made::default(),
             relay: Live::default(),
             logins,
             hashing: Semaphore::new(std::thread::available_parallelism().map_or(2, |cores| cores.get().div_ceil(2))),
@@ -188,6 +191,7 @@ impl Backend {
             restore: settings.restore,
             deliver: Arc::clone(&self.deliver),
             jobs: self.jobs.clone(),
+            pushes: self.pushes.clone(),
             relay: self.relay.clone(),
             caller,
         }

@@ -109,6 +109,7 @@ fn the_code_comes_first_and_changes_when_it_was_given_back() {
     let id = made["created"]["s"]["id"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned();
     let (head, body) = pushed.recv_timeout(SOON).unwrap();
     assert!(head.starts_with("POST /push?for=ann HTTP/1.1\r\n") && head.to_lowercase().contains("ttl: "), "{head}");
+    assert!(head.to_lowercase().contains("content-type: application/json"), "{head}");
     let code: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!((&code["@type"], &code["pushSubscriptionId"]), (&json!("PushVerification"), &json!(id)));
     // Nothing else before the code is given back.
@@ -144,6 +145,7 @@ fn with_keys_it_is_encrypted_and_to_the_inside_nothing_goes() {
     assert!(set(&bed, &one)["created"]["s"]["id"].is_string());
     let (head, body) = pushed.recv_timeout(SOON).unwrap();
     assert!(head.to_lowercase().contains("content-encoding: aes128gcm"), "{head}");
+    assert!(head.to_lowercase().contains("content-type: application/json"), "{head}");
     // The header of RFC 8188 §2.1, and nothing that could be read.
     assert!(body[16..21] == [0, 0, 16, 0, 65] && !String::from_utf8_lossy(&body).contains("PushVerification"));
 

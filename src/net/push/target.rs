@@ -59,7 +59,8 @@ async fn sent(url: &str, body: Vec<u8>, encrypted: bool, private: bool) -> Resul
     let authority = uri.authority().map_or(host.as_str(), |authority| authority.as_str());
     let mut request = Request::post(place)
         .header("host", authority)
-        .header("content-type", if encrypted { "application/octet-stream" } else { "application/json" })
+        // Whatever it is encoded as (RFC 8620 §7.2).
+        .header("content-type", "application/json")
         .header("ttl", "86400");
     if encrypted {
         request = request.header("content-encoding", "aes128gcm");
