@@ -1,12 +1,14 @@
 //! What a client is told of changes (RFC 8620 §7): which types of which account have another state, and which.
 //!
 //! All types of an account share one order of changes, so that a client's knowledge of an account is one number: what
-//! changed since is told at once, however many changes there were. `EmailDelivery` is one of the types (RFC 8621 §1.5).
+//! changed since is told at once, however many changes there were. `EmailDelivery` is one of the types (RFC 8621 §1.5),
+//! and `Quota` is told of with the emails that use it (RFC 9425 §5).
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use super::quota;
 use super::standard::state;
 use crate::model::{AccountId, DataType, ModSeq};
 use crate::store::{Error, Store};
@@ -87,7 +89,11 @@ impl Known {
             let wanted = |name: &str| types.is_none_or(|types| types.iter().any(|known| known == name));
             let newer = TYPES.iter().filter(|(name, data)| now.state(*data) > since && wanted(name));
             let states = newer.map(|(name, data)| ((*name).to_owned(), state(store, now.state(*data)).into()));
-            let states: Map<String, Value> = states.collect();
+            let mut states: Map<String, Value> = states.collect();
+            if now.state(DataType::Email) > since && wanted("Quota") {
+                let full = view.account(*account)?.and_then(|row| quota::state(&now, &row));
+                states.extend(full.map(|state| ("Quota".to_owned(), state.into())));
+            }
             if !states.is_empty() {
                 changed.insert(account.to_string(), states.into());
             }

@@ -11,7 +11,9 @@ use serde_json::{Map, Value, json};
 use super::context::{Account, Args, Context, fail};
 use super::standard::value::text;
 use super::standard::{Get, Tree, query_changes as answer_changes, section, sort};
+use crate::model::AccountRow;
 use crate::query::Collation;
+use crate::store::State;
 use crate::wire::jmap::MethodError;
 use crate::wire::jmap::json::members;
 
@@ -46,13 +48,17 @@ struct Now(Vec<Quota>);
 impl Now {
     fn of(context: &Context, account: &Account) -> Result<Self, MethodError> {
         let state = context.store.view().account_state(account.id).map_err(|error| fail(&error))?;
+        Ok(Self::with(&state, &account.row))
+    }
+
+    fn with(state: &State, row: &AccountRow) -> Self {
         let quota =
             |id, resource, name, used, most: Option<u64>| most.map(|most| Quota { id, resource, name, used, most });
         let all = [
-            quota("emails", "count", "Emails", state.emails, account.row.quota_emails),
-            quota("octets", "octets", "Storage", state.octets, account.row.quota_octets),
+            quota("emails", "count", "Emails", state.emails, row.quota_emails),
+            quota("octets", "octets", "Storage", state.octets, row.quota_octets),
         ];
-        Ok(Self(all.into_iter().flatten().collect()))
+        Self(all.into_iter().flatten().collect())
     }
 
     /// `emails.used.most` of each.
@@ -75,6 +81,12 @@ impl Now {
         };
         state.strip_prefix('q')?.split('-').skip(1).map(read).collect()
     }
+}
+
+/// The state of an account's quotas, where it has any: to be told of when its emails changed.
+pub(super) fn state(state: &State, row: &AccountRow) -> Option<String> {
+    let now = Now::with(state, row);
+    (!now.0.is_empty()).then(|| now.state())
 }
 
 pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
@@ -190,6 +202,7 @@ pub(super) fn query_changes(context: &Context, arguments: &Args<'_>) -> Result<V
 mod tests {
     use serde_json::json;
 
+    use crate::jmap::Known;
     use crate::jmap::tests::{call, context, error, letters};
 
     /// RFC 9425 §4.
@@ -241,5 +254,22 @@ mod tests {
             let asked = json!({"accountId": account, "sinceState": state});
             assert_eq!(error(&context, "Quota/changes", &asked), "cannotCalculateChanges", "{state}");
         }
+    }
+
+    /// RFC 9425 §5.
+    #[test]
+    fn a_quota_is_told_of_when_it_fills() {
+        let context = context();
+        let account = letters(&context, 1);
+        let mut known = Known::now(&context.store, &[account.parse().unwrap()]).unwrap();
+        let mut told = || {
+            letters(&context, 1);
+            let change = known.catch_up(&context.store, Some(&["Quota".into()])).unwrap();
+            change.map(|change| change["changed"][&account]["Quota"].clone())
+        };
+        assert_eq!(told(), None);
+        call(&context, "Account/set", &json!({"account": account, "quotaOctets": 100_000}));
+        let now = told().unwrap();
+        assert_eq!(now, call(&context, "Quota/get", &json!({"accountId": account, "ids": null})).1["state"]);
     }
 }
