@@ -4,9 +4,7 @@ use serde_json::{Map, Value};
 
 use super::context::{Args, Context};
 use super::standard::Created;
-use super::{
-    admin, arguments, blob, email, identity, mailbox, mdn, quota, submission, subscription, thread, vacation,
-};
+use super::{admin, arguments, blob, email, identity, mailbox, mdn, quota, submission, subscription, thread, vacation};
 use crate::wire::jmap::{
     ADMIN, BLOB, CORE, Invocation, MAIL, MDN, MethodError, QUOTA, Request, Response, SUBMISSION, VACATION, WEBSOCKET,
     reference,

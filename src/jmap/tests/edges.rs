@@ -66,3 +66,91 @@ fn the_accounts_of_others_are_not_there() {
         assert_eq!(error(&context, method, &json!({"address": "x@example.org"})), "forbidden", "{method}");
     }
 }
+
+/// RFC 8620 §5.3: created, updated and destroyed count together.
+#[test]
+fn more_than_may_be_set_at_once_is_too_large() {
+    let context = context();
+    let account = account_of(&context);
+    let ids = |from: usize, to: usize| (from..to).map(|n| format!("x{n}")).collect::<Vec<String>>();
+    let patches = |count: usize| ids(0, count).into_iter().map(|id| (id, json!({}))).collect::<serde_json::Map<_, _>>();
+    for method in ["Mailbox/set", "Email/set", "Identity/set", "EmailSubmission/set", "VacationResponse/set"] {
+        let set = |create: usize, update: usize, destroy: usize| {
+            json!({
+                "accountId": account, "create": patches(create), "update": patches(update),
+                "destroy": ids(update, update + destroy),
+            })
+        };
+        assert_eq!(error(&context, method, &set(1, 500, 500)), "requestTooLarge", "{method}");
+        assert_eq!(call(&context, method, &set(0, 500, 500)).0, method);
+    }
+}
+
+/// RFC 8621 §1.3, §1.4; RFC 9404 §3.1; RFC 9425 §2.
+#[test]
+fn the_session_says_what_may_be_done_with_an_account() {
+    let mut context = context();
+    let ann = account_of(&context);
+    context.caller = crate::jmap::Caller { account: Some(ann.parse().unwrap()), ..crate::jmap::Caller::default() };
+    let reached = crate::jmap::Reached { base: "https://mail.example.org", max_upload: 7 };
+    let session = crate::jmap::session(&context, reached).unwrap().json();
+    let of =
+        |name: &str| session["accounts"][&ann]["accountCapabilities"][format!("urn:ietf:params:jmap:{name}")].clone();
+    let fields = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
+    assert_eq!(
+        fields(&of("mail")),
+        "emailQuerySortOptions maxMailboxDepth maxMailboxesPerEmail maxSizeAttachmentsPerEmail maxSizeMailboxName \
+            mayCreateTopLevelMailbox"
+    );
+    assert!(of("mail")["maxSizeMailboxName"].as_u64().unwrap() >= 100);
+    assert_eq!(fields(&of("submission")), "maxDelayedSend submissionExtensions");
+    assert!(of("submission")["submissionExtensions"]["FUTURERELEASE"].is_array());
+    assert_eq!((of("vacationresponse"), of("quota")), (json!({}), json!({})));
+    assert_eq!(fields(&of("blob")), "maxDataSources maxSizeBlobSet supportedDigestAlgorithms supportedTypeNames");
+    assert!(of("blob")["maxDataSources"].as_u64().unwrap() >= 64);
+    for name in ["mail", "submission", "vacationresponse", "quota", "blob"] {
+        assert_eq!(session["capabilities"][format!("urn:ietf:params:jmap:{name}")], json!({}), "{name}");
+        assert_eq!(session["primaryAccounts"][format!("urn:ietf:params:jmap:{name}")], ann.as_str(), "{name}");
+    }
+    assert_eq!((of("core"), of("websocket")), (Value::Null, Value::Null));
+    assert_eq!(session["primaryAccounts"].get("urn:ietf:params:jmap:core"), None);
+    let core = &session["capabilities"]["urn:ietf:params:jmap:core"];
+    assert_eq!((core.as_object().unwrap().len(), &core["maxSizeUpload"]), (8, &json!(7)));
+}
+
+/// RFC 8621 §1.5: another state of `EmailDelivery` whenever an email is added, and at nothing else.
+#[test]
+fn whatever_adds_an_email_is_a_delivery() {
+    let context = context();
+    let account = letters(&context, 1);
+    let (ann, store) = (account.parse().unwrap(), &context.store);
+    let state = || store.view().state(ann, crate::model::DataType::EmailDelivery).unwrap();
+    let ask = |name: &str, mut arguments: Value| {
+        arguments["accountId"] = account.clone().into();
+        let (kind, answer) = call(&context, name, &arguments);
+        assert_eq!(kind, name, "{answer}");
+        answer
+    };
+    let inbox = ask("Mailbox/query", json!({"filter": {"role": "inbox"}}))["ids"][0].as_str().unwrap().to_owned();
+    let first = ask("Email/query", json!({}))["ids"][0].as_str().unwrap().to_owned();
+    let mut last = state();
+    let mut moves = |what: &str, wanted: bool| {
+        let now = state();
+        assert_eq!(now != std::mem::replace(&mut last, now), wanted, "{what}");
+    };
+    let made = ask("Email/set", json!({"create": {"k": {"mailboxIds": {&inbox: true}, "subject": "x"}}}));
+    moves("made", true);
+    let made = made["created"]["k"]["id"].as_str().unwrap();
+    ask("Email/set", json!({"update": {made: {"keywords/$seen": true}}}));
+    moves("read", false);
+    ask("Email/set", json!({"destroy": [first]}));
+    moves("destroyed", false);
+    let blob = context.keep_upload(ann, b"Subject: y\r\n\r\nz", "message/rfc822").unwrap().to_string();
+    moves("uploaded", false);
+    ask("Email/import", json!({"emails": {"k": {"blobId": blob, "mailboxIds": {&inbox: true}}}}));
+    moves("imported", true);
+    ask("Mailbox/set", json!({"update": {&inbox: {"sortOrder": 3}}}));
+    moves("a mailbox changed", false);
+    letters(&context, 1);
+    moves("delivered", true);
+}
