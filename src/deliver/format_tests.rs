@@ -12,9 +12,9 @@ use super::*;
 use crate::account::{NewAccount, Settings as Addresses};
 use crate::model::clock::Fixed;
 use crate::model::{
-    ActionId, Address, BlobHash, Circle, Clock as _, Days, Delivered, DeliveryStatus, EmailAddress, EmailSubmission,
-    EnvelopeAddress, Except, Listing, MailboxUid, PushKeys, PushSubscription, Recall, SenderIdentity, Shape,
-    SubmissionRecipient, ToldKey, UndoStatus, UtcMillis, VacationResponse, Variant, View,
+    ActionId, Address, BlobHash, ChangedBy, Circle, Clock as _, Days, Delivered, DeliveryStatus, EmailAddress,
+    EmailSubmission, EnvelopeAddress, Except, Listing, MailboxUid, PushKeys, PushSubscription, Recall, SenderIdentity,
+    Shape, ShareNotification, SubmissionRecipient, ToldKey, UndoStatus, UtcMillis, VacationResponse, Variant, View,
 };
 use crate::store::engine::memory::Memory;
 use crate::store::engine::{Batch, Engine, Put, Table};
@@ -185,6 +185,15 @@ fn script(engine: Arc<Memory>) {
             })?;
             let short_lived = txn.create_object(&SenderIdentity::default())?;
             txn.destroy_object::<SenderIdentity>(short_lived)?;
+            txn.tell_share(&ShareNotification {
+                created: START,
+                by: ChangedBy { name: "Bob".into(), email: Some("bob@example.org".into()), account: Some(bob) },
+                account: bob,
+                mailbox: MailboxUid(1),
+                name: "Inbox".into(),
+                old: 0,
+                new: 3,
+            })?;
             txn.put_upload(bob, &BlobHash(*blake3::hash(b"uploaded").as_bytes()), b"uploaded", "text/plain", 99)?;
             txn.destroy_email(emails[3].0)
         })
@@ -245,10 +254,12 @@ fn a_store_of_format_1_is_read_and_written_on() {
     assert_eq!(view.outbox(ann).unwrap().len(), 1);
     let bob = view.accounts().unwrap().into_iter().find(|(id, _)| *id != ann).unwrap().0;
     assert_eq!(
-        (view.shared_with(bob).unwrap(), view.rights(ann, bob).unwrap()),
-        (vec![ann], [(MailboxUid(1), 3)].into())
+        (view.shared_with(bob).unwrap(), view.mailbox(ann, MailboxUid(1)).unwrap().unwrap().rights_of(ann, bob)),
+        (vec![ann], 3)
     );
     assert_eq!(view.objects::<SenderIdentity>(ann).unwrap().len(), 2);
+    let told = view.objects::<ShareNotification>(ann).unwrap().remove(0).1;
+    assert_eq!((told.by.account, told.name.as_str(), told.new), (Some(bob), "Inbox", 3));
     let sent = view.objects::<EmailSubmission>(ann).unwrap().remove(0).1;
     assert_eq!((sent.undo, sent.rcpt_to[0].status.delivered), (UndoStatus::Final, Delivered::Unknown));
     assert_eq!(view.objects::<PushSubscription>(ann).unwrap()[0].1.keys.as_ref().unwrap().auth, [1; 16]);

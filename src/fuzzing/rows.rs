@@ -6,7 +6,7 @@ use super::{Choices, bounded};
 use crate::model::{
     AccountId, AccountRow, Action, ActionId, AddressRow, BlobHash, Decision, EmailId, EmailMetadata, EmailSubmission,
     Listing, Mailbox, MailboxUid, MessageRows, ModSeq, ObjectId, ObjectKind, PushSubscription, SenderIdentity, Shape,
-    ThreadId, ThreadKey, Token, ToldKey, UtcMillis, VacationResponse, View,
+    ShareNotification, ThreadId, ThreadKey, Token, ToldKey, UtcMillis, VacationResponse, View,
 };
 use crate::store::engine::Table;
 use crate::store::row::block::{Blocks, Posting, read_block};
@@ -32,6 +32,7 @@ pub fn row(data: &[u8]) {
     again::<row::Sweep>(data);
     again::<row::Upload>(data);
     again::<row::Stored<SenderIdentity>>(data);
+    again::<row::Stored<ShareNotification>>(data);
     again::<row::Stored<EmailSubmission>>(data);
     again::<row::Stored<PushSubscription>>(data);
     again::<Folds>(data);

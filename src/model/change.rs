@@ -25,11 +25,13 @@ pub enum DataType {
     Identity = 8,
     /// RFC 8621 §7.
     EmailSubmission = 9,
+    /// RFC 9670 §3.
+    ShareNotification = 10,
 }
 
 impl DataType {
     /// All of them, in stored order.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Email,
         Self::EmailDelivery,
         Self::Thread,
@@ -40,6 +42,7 @@ impl DataType {
         Self::Outbox,
         Self::Identity,
         Self::EmailSubmission,
+        Self::ShareNotification,
     ];
 }
 

@@ -91,6 +91,8 @@ pub const REPORTS: usize = 100;
 pub const SUBMISSIONS_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How long a message may be held before it is sent (RFC 8621 §1.3.2 maxDelayedSend, RFC 4865 §4).
 pub const DELAYED_SEND: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Share notifications of an account that were not dismissed.
+pub const SHARE_NOTIFICATIONS: usize = 500;
 /// Push subscriptions of a user (RFC 8620 §7.2).
 pub const PUSH_SUBSCRIPTIONS: usize = 32;
 /// Octets of an identity, a submission or a push subscription, as they are stored.

@@ -17,7 +17,7 @@ pub struct Mailbox {
     pub role: Option<Role>,
     /// RFC 8621 §2 sortOrder.
     pub sort_order: u32,
-    /// The owner's rights, one bit each in the order of RFC 8621 §2 (mayReadItems is bit 0).
+    /// The owner's rights, one bit each (`Right::bit`).
     pub rights: u16,
     /// RFC 8621 §2 isSubscribed, of the owner. Of others it stands in rows of their own.
     pub subscribed: bool,
@@ -33,6 +33,8 @@ pub struct Mailbox {
     pub updated: ModSeq,
     /// When anything but the counts changed last.
     pub updated_not_counts: ModSeq,
+    /// When it was last shared with somebody, otherwise, or no longer.
+    pub updated_shares: ModSeq,
     /// Whether it is a tombstone.
     pub deleted: bool,
     /// The views of it that are kept as listings.
@@ -41,6 +43,67 @@ pub struct Mailbox {
 
 /// Every right of RFC 8621 §2.
 pub const ALL_RIGHTS: u16 = (1 << 9) - 1;
+
+/// A right in a mailbox (RFC 8621 §2 `MailboxRights`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Right {
+    /// To read the emails in it.
+    ReadItems,
+    /// To file emails in it.
+    AddItems,
+    /// To take emails out of it.
+    RemoveItems,
+    /// To change `$seen` of the emails in it.
+    SetSeen,
+    /// To change all other keywords.
+    SetKeywords,
+    /// To make a mailbox under it.
+    CreateChild,
+    /// To rename it, and to put it elsewhere.
+    Rename,
+    /// To destroy it.
+    Delete,
+    /// To submit mail to it.
+    Submit,
+}
+
+/// The rights with their names on the wire, in the order of their bits.
+const RIGHTS: [(Right, &str); 9] = [
+    (Right::ReadItems, "mayReadItems"),
+    (Right::AddItems, "mayAddItems"),
+    (Right::RemoveItems, "mayRemoveItems"),
+    (Right::SetSeen, "maySetSeen"),
+    (Right::SetKeywords, "maySetKeywords"),
+    (Right::CreateChild, "mayCreateChild"),
+    (Right::Rename, "mayRename"),
+    (Right::Delete, "mayDelete"),
+    (Right::Submit, "maySubmit"),
+];
+
+impl Right {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        RIGHTS.iter().map(|(right, _)| *right)
+    }
+
+    /// Its bit in a set of rights.
+    #[must_use]
+    pub const fn bit(self) -> u16 {
+        1 << self as u16
+    }
+
+    /// Its name in JMAP.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        RIGHTS.iter().find(|(right, _)| *right == self).map_or("", |(_, name)| name)
+    }
+
+    /// The right of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        RIGHTS.iter().find(|(_, known)| *known == name).map(|(right, _)| *right)
+    }
+}
 
 impl Mailbox {
     /// The rights of a user in this mailbox of an account; none where it is gone.
@@ -163,5 +226,20 @@ impl Role {
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         ROLES.get(usize::from(number)).map(|(role, _)| *role)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_right_has_its_bit_and_its_name() {
+        let bits = Right::all().fold(0, |bits, right| {
+            assert_eq!(bits & right.bit(), 0, "{right:?}");
+            assert_eq!(Right::from_name(right.name()), Some(right));
+            bits | right.bit()
+        });
+        assert_eq!((bits, Right::from_name("mayFly")), (ALL_RIGHTS, None));
     }
 }

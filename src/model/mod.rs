@@ -25,7 +25,8 @@ pub mod object;
 pub mod push;
 pub mod secret;
 pub mod sender;
-pub mod submission;
+pub mod share;
+mod submission;
 pub mod vacation;
 
 pub use absence::{Absence, Audience, BadDays, Circle, Days, Recall, Variant};
@@ -49,6 +50,7 @@ pub use object::ObjectKind;
 pub use push::{PushKeys, PushSubscription};
 pub use secret::Secrets;
 pub use sender::SenderIdentity;
+pub use share::{ChangedBy, ShareNotification};
 pub use submission::{
     Delivered, DeliveryStatus, EmailSubmission, EnvelopeAddress, Returned, ReturnedKind, ReturnedRecipient,
     SubmissionRecipient, UndoStatus,

@@ -1,5 +1,5 @@
-//! Small objects of an account that its owner makes: identities, submissions, push subscriptions. One mechanism keeps them
-//! all (`store::commit::objects`); what they hold stands in `sender`, `submission` and `push`.
+//! Small objects of an account: identities, submissions, push subscriptions, share notifications. One mechanism keeps them
+//! all (`store::commit::objects`); what they hold stands in `sender`, `submission`, `push` and `share`.
 
 use super::change::DataType;
 
@@ -12,11 +12,13 @@ pub enum ObjectKind {
     EmailSubmission = 2,
     /// RFC 8620 §7.2.
     PushSubscription = 3,
+    /// RFC 9670 §3.
+    ShareNotification = 4,
 }
 
 impl ObjectKind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Identity, Self::EmailSubmission, Self::PushSubscription];
+    pub const ALL: [Self; 4] = [Self::Identity, Self::EmailSubmission, Self::PushSubscription, Self::ShareNotification];
 
     /// The kind with this number.
     #[must_use]
@@ -31,6 +33,7 @@ impl ObjectKind {
             Self::Identity => Some(DataType::Identity),
             Self::EmailSubmission => Some(DataType::EmailSubmission),
             Self::PushSubscription => None,
+            Self::ShareNotification => Some(DataType::ShareNotification),
         }
     }
 }

@@ -111,6 +111,10 @@ impl Txn<'_> {
         let modseq = self.next_modseq();
         new.updated = modseq;
         new.updated_not_counts = modseq;
+        if new.shares != old.shares {
+            new.updated_shares = modseq;
+            self.touch_shared();
+        }
         self.put_row(key::mailbox(self.account, uid), &new);
         self.touch(DataType::Mailbox);
         if old.role != new.role {
@@ -126,6 +130,12 @@ impl Txn<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Which emails and threads there are changed, for some: their states say so to all.
+    fn touch_shared(&mut self) {
+        self.touch(DataType::Email);
+        self.touch(DataType::Thread);
     }
 
     /// Takes up to `most` emails out of a mailbox; those that are in no other are destroyed. Says whether any is left.
@@ -174,6 +184,10 @@ impl Txn<'_> {
         row.kept.clear();
         let shares = std::mem::take(&mut row.shares);
         self.note_shares(uid, &shares, &row.shares)?;
+        if !shares.is_empty() {
+            row.updated_shares = modseq;
+            self.touch_shared();
+        }
         row.updated = modseq;
         row.updated_not_counts = modseq;
         row.deleted = true;

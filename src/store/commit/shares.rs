@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Txn;
-use crate::model::{AccountId, Mailbox, MailboxUid, limits, mailbox};
+use crate::model::{AccountId, Mailbox, MailboxUid, ObjectId, ShareNotification, limits, mailbox};
 use crate::store::engine::Table;
 use crate::store::error::{Error, MailboxFault};
 use crate::store::key;
@@ -52,6 +52,34 @@ impl Txn<'_> {
             self.put(Table::Shared, key::shared(*with, self.account), vec![1]);
         }
         Ok(())
+    }
+
+    /// Tells this account that its rights in a mailbox of another changed. What it was told of the same mailbox and did not
+    /// dismiss is one with it; where there are too many, the oldest goes (RFC 9670 §3.1).
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn tell_share(&mut self, told: &ShareNotification) -> Result<(), Error> {
+        if self.view().account(self.account)?.is_none() {
+            return Ok(());
+        }
+        let mut told = told.clone();
+        let mut all = self.view().objects::<ShareNotification>(self.account)?;
+        let same = |one: &ShareNotification| (one.account, one.mailbox) == (told.account, told.mailbox);
+        let before: Vec<(ObjectId, u16)> =
+            all.iter().filter(|(_, one)| same(one)).map(|(id, one)| (*id, one.old)).collect();
+        for (id, old) in before {
+            told.old = old;
+            self.destroy_object::<ShareNotification>(id)?;
+            all.retain(|(known, _)| *known != id);
+        }
+        if told.old == told.new {
+            return Ok(());
+        }
+        for (id, _) in all.iter().take((all.len() + 1).saturating_sub(limits::SHARE_NOTIFICATIONS)) {
+            self.destroy_object::<ShareNotification>(*id)?;
+        }
+        self.create_object(&told).map(drop)
     }
 
     /// Shares nothing any more with these, in up to `most` mailboxes. Says whether more may be left.

@@ -1,9 +1,7 @@
 //! What is shared with whom.
 
-use std::collections::BTreeMap;
-
 use super::View;
-use crate::model::{AccountId, MailboxUid};
+use crate::model::{AccountId, DataType, Mailbox, ModSeq};
 use crate::store::engine::{Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
@@ -23,12 +21,28 @@ impl View<'_> {
         Ok(out)
     }
 
-    /// The mailboxes of an account in which a user has any right, with his rights (`Mailbox::rights`).
+    /// Whether the mailboxes of an account are shared as they were at a state.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn rights(&self, account: AccountId, user: AccountId) -> Result<BTreeMap<MailboxUid, u16>, Error> {
-        let all = self.mailboxes(account)?.into_iter();
-        Ok(all.map(|(uid, row)| (uid, row.rights_of(account, user))).filter(|(_, rights)| *rights != 0).collect())
+    pub fn is_shared_as_at(&self, account: AccountId, since: ModSeq) -> Result<bool, Error> {
+        if since < self.account_state(account)?.purged(DataType::Mailbox) {
+            return Ok(false);
+        }
+        let mut is_same = true;
+        // Those that are gone, too.
+        self.rows::<Mailbox>(&key::account(account), |_, row| {
+            is_same = row.updated_shares <= since;
+            Ok(is_same)
+        })?;
+        Ok(is_same)
+    }
+
+    /// Whether an account shares something with a user.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn is_shared(&self, user: AccountId, account: AccountId) -> Result<bool, Error> {
+        Ok(self.read.get(Table::Shared, &key::shared(user, account))?.is_some())
     }
 }

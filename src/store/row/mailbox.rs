@@ -28,7 +28,7 @@ impl Row for Mailbox {
         for count in [counts.total_emails, counts.unread_emails, counts.total_threads, counts.unread_threads] {
             out.num(count);
         }
-        for mark in [self.created, self.updated, self.updated_not_counts] {
+        for mark in [self.created, self.updated, self.updated_not_counts, self.updated_shares] {
             out.num(mark.0);
         }
         out.bool(self.deleted);
@@ -60,6 +60,7 @@ impl Row for Mailbox {
             created: ModSeq(input.num()?),
             updated: ModSeq(input.num()?),
             updated_not_counts: ModSeq(input.num()?),
+            updated_shares: ModSeq(input.num()?),
             deleted: input.bool()?,
             kept: read_kept(input)?,
         })

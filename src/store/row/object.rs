@@ -6,8 +6,9 @@ use super::action::{at_place, place};
 use super::content::{read_people, write_people};
 use super::{Bad, Reader, Row, Writer};
 use crate::model::{
-    ActionId, Delivered, DeliveryStatus, EmailId, EmailSubmission, EnvelopeAddress, ModSeq, ObjectId, ObjectKind,
-    PushKeys, PushSubscription, SenderIdentity, SubmissionRecipient, ThreadId, UndoStatus, UtcMillis, limits,
+    AccountId, ActionId, ChangedBy, Delivered, DeliveryStatus, EmailId, EmailSubmission, EnvelopeAddress, MailboxUid,
+    ModSeq, ObjectId, ObjectKind, PushKeys, PushSubscription, SenderIdentity, ShareNotification, SubmissionRecipient,
+    ThreadId, UndoStatus, UtcMillis, limits,
 };
 use crate::store::engine::Table;
 use crate::store::error::Error;
@@ -79,6 +80,7 @@ pub fn object_marks(kind: ObjectKind, key: &[u8], row: &[u8]) -> Result<Stored<(
         ObjectKind::Identity => marks::<SenderIdentity>(key, row),
         ObjectKind::EmailSubmission => marks::<EmailSubmission>(key, row),
         ObjectKind::PushSubscription => marks::<PushSubscription>(key, row),
+        ObjectKind::ShareNotification => marks::<ShareNotification>(key, row),
     }
 }
 
@@ -209,6 +211,40 @@ impl Object for PushSubscription {
             expires: UtcMillis(input.signed()?),
             types: input.option(|input| input.list(Reader::text))?,
             credential: input.option(Reader::text)?,
+        })
+    }
+}
+
+impl Object for ShareNotification {
+    const KIND: ObjectKind = ObjectKind::ShareNotification;
+    const MOST: usize = limits::SHARE_NOTIFICATIONS;
+
+    fn write(&self, out: &mut Writer) {
+        out.signed(self.created.0);
+        out.text(&self.by.name);
+        out.maybe_text(self.by.email.as_ref());
+        out.option(self.by.account.as_ref(), |out, id| out.num(id.0));
+        out.num(self.account.0);
+        out.num(self.mailbox.0);
+        out.text(&self.name);
+        out.num(self.old);
+        out.num(self.new);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, Bad> {
+        let rights = |input: &mut Reader<'_>| u16::try_from(input.num()?).map_err(|_| Bad("unknown rights"));
+        Ok(Self {
+            created: UtcMillis(input.signed()?),
+            by: ChangedBy {
+                name: input.text()?,
+                email: input.option(Reader::text)?,
+                account: input.option(|input| Ok(AccountId(input.num32()?)))?,
+            },
+            account: AccountId(input.num32()?),
+            mailbox: MailboxUid(input.num32()?),
+            name: input.text()?,
+            old: rights(input)?,
+            new: rights(input)?,
         })
     }
 }
