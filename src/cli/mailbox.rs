@@ -1,4 +1,4 @@
-//! `mailbox list|create|rename|move|remove|role|set|subscribe`.
+//! `mailbox list|create|rename|move|remove|role|set|subscribe|share`.
 
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -87,6 +87,19 @@ pub enum MailboxCommand {
         /// Its value; "" takes the attribute away.
         value: String,
     },
+    /// Open a mailbox to somebody else, or close it again.
+    Share {
+        /// Whose.
+        #[command(flatten)]
+        whose: Whose,
+        /// Which.
+        mailbox: String,
+        /// To whom: the name, an address or the id of an account.
+        with: String,
+        /// What he may do there: "read", "write" (read, add, remove, seen, keywords), "all", "none", or any of read, add,
+        /// remove, seen, keywords, child, rename, delete and submit between commas. What he may do otherwise ends.
+        rights: String,
+    },
     /// Subscribe to a mailbox.
     Subscribe {
         /// Whose.
@@ -99,6 +112,19 @@ pub enum MailboxCommand {
         off: bool,
     },
 }
+
+/// Rights, as they are written here and in JMAP (RFC 8621 §2).
+const RIGHTS: [(&str, &str); 9] = [
+    ("read", "mayReadItems"),
+    ("add", "mayAddItems"),
+    ("remove", "mayRemoveItems"),
+    ("seen", "maySetSeen"),
+    ("keywords", "maySetKeywords"),
+    ("child", "mayCreateChild"),
+    ("rename", "mayRename"),
+    ("delete", "mayDelete"),
+    ("submit", "maySubmit"),
+];
 
 pub(super) async fn run(command: MailboxCommand, context: &Context) -> Result<(), Failure> {
     match command {
@@ -120,6 +146,14 @@ pub(super) async fn run(command: MailboxCommand, context: &Context) -> Result<()
             let value = if value.is_empty() { Value::Null } else { value.into() };
             let attributes = Value::Object([(name, value)].into_iter().collect());
             change(context, &whose, json!({"mailbox": mailbox, "attributes": attributes}), "changed").await
+        }
+        MailboxCommand::Share { whose, mailbox, with, rights } => {
+            let rights = read_rights(&rights).map_err(|error| Failure::new(exit::USAGE, error))?;
+            let done = if rights.is_empty() { "is closed" } else { "is open" };
+            let given = if rights.is_empty() { Value::Null } else { rights.join(",").into() };
+            let shares = Value::Object([(with.clone(), given)].into_iter().collect());
+            change(context, &whose, json!({"mailbox": mailbox, "shareWith": shares}), &format!("{done} to {with}"))
+                .await
         }
         MailboxCommand::Subscribe { whose, mailbox, off } => {
             let done = if off { "no longer subscribed" } else { "subscribed" };
@@ -143,6 +177,24 @@ pub(super) async fn run(command: MailboxCommand, context: &Context) -> Result<()
     }
 }
 
+/// The names of rights that are meant by a word, or by words between commas.
+fn read_rights(text: &str) -> Result<Vec<&'static str>, String> {
+    let mut rights = Vec::new();
+    for word in text.split(',').map(str::trim) {
+        let one = RIGHTS.iter().filter(|(short, _)| match word {
+            "all" => true,
+            "write" => ["read", "add", "remove", "seen", "keywords"].contains(short),
+            word => *short == word,
+        });
+        let before = rights.len();
+        rights.extend(one.map(|(_, name)| *name));
+        if rights.len() == before && !(word == "none" && text.trim() == "none") {
+            return Err(format!("no right `{word}`: see `restante mailbox share --help`"));
+        }
+    }
+    Ok(rights)
+}
+
 async fn list(who: &Whose, context: &Context) -> Result<(), Failure> {
     let account = whose::account(&who.account, context).await?;
     let answer = context.client.call(methods::MAILBOX_LIST, json!({"accountId": account.id})).await?;
@@ -157,11 +209,26 @@ async fn list(who: &Whose, context: &Context) -> Result<(), Failure> {
         cells.extend(counts.iter().map(|key| text(&row[*key])));
         let attributes = row["attributes"].as_object().into_iter().flatten();
         cells.push(attributes.map(|(name, value)| format!("{name}={}", text(value))).collect::<Vec<_>>().join(" "));
+        let shared = row["shareWith"].as_object().into_iter().flatten();
+        cells.push(shared.map(|(name, rights)| format!("{name}={}", short(rights))).collect::<Vec<_>>().join(" "));
         cells
     };
     let rows = answer["list"].as_array().into_iter().flatten().map(row).collect();
-    output::table(&["ID", "PATH", "ROLE", "SUBSCRIBED", "EMAILS", "UNREAD", "THREADS", "UNREAD", "ATTRIBUTES"], rows);
+    output::table(
+        &["ID", "PATH", "ROLE", "SUBSCRIBED", "EMAILS", "UNREAD", "THREADS", "UNREAD", "ATTRIBUTES", "SHARED"],
+        rows,
+    );
     Ok(())
+}
+
+/// Names of rights, as `read_rights` takes them.
+fn short(rights: &Value) -> String {
+    let names: Vec<&str> = rights.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    if names.len() == RIGHTS.len() {
+        return "all".into();
+    }
+    let words = RIGHTS.iter().filter(|(_, name)| names.contains(name)).map(|(short, _)| *short);
+    words.collect::<Vec<_>>().join(",")
 }
 
 async fn change(context: &Context, who: &Whose, arguments: Value, done: &str) -> Result<(), Failure> {
@@ -176,4 +243,27 @@ async fn one(context: &Context, who: &Whose, method: &str, arguments: Value, don
         output::line(&format!("{} {} {done}", text(&answer["id"]), text(&answer["path"])));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_for_rights() {
+        assert_eq!(read_rights("read"), Ok(vec!["mayReadItems"]));
+        assert_eq!(read_rights("read, child"), Ok(vec!["mayReadItems", "mayCreateChild"]));
+        assert_eq!(
+            (read_rights("write").map(|all| all.len()), read_rights("all").map(|all| all.len())),
+            (Ok(5), Ok(9))
+        );
+        assert_eq!(read_rights("none"), Ok(vec![]));
+        for wrong in ["", "fly", "read,fly", "read,none", "none,none"] {
+            assert!(read_rights(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(
+            (short(&json!(["mayReadItems", "maySubmit"])), short(&json!(RIGHTS.map(|(_, name)| name)))),
+            ("read,submit".into(), "all".into())
+        );
+    }
 }

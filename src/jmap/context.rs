@@ -83,18 +83,29 @@ impl Context {
         self.owned(&name)
     }
 
-    /// The account that a standard method names by `accountId` (RFC 8620 §5).
+    /// The account that a standard method names by `accountId` (RFC 8620 §5): one of the caller's own. For what there is
+    /// nothing to share of.
     ///
     /// # Errors
-    /// `invalidArguments` where it names none, `accountNotFound` where it is not there for the caller.
+    /// `invalidArguments` where it names none, `accountNotFound` where it is not there for the caller,
+    /// `accountNotSupportedByMethod` where he is but a guest in it.
     pub(super) fn open(&self, arguments: &Args<'_>) -> Result<Account, MethodError> {
+        let account = self.open_shared(arguments)?;
+        if account.guest.is_some() { Err(MethodError::AccountNotSupportedByMethod) } else { Ok(account) }
+    }
+
+    /// The same, or one in which something was opened to the caller: what he may do in it, `rights` knows.
+    ///
+    /// # Errors
+    /// As `open`, but for the last.
+    pub(super) fn open_shared(&self, arguments: &Args<'_>) -> Result<Account, MethodError> {
         self.open_other(arguments, "accountId", MethodError::AccountNotFound)
     }
 
-    /// The account that another argument names.
+    /// The account that another argument names, which he may be a guest in.
     ///
     /// # Errors
-    /// As `open`; `missing` where it is not there for the caller.
+    /// As `open_shared`; `missing` where it is not there for the caller.
     pub(super) fn open_other(
         &self,
         arguments: &Args<'_>,
@@ -102,11 +113,67 @@ impl Context {
         missing: MethodError,
     ) -> Result<Account, MethodError> {
         let Ok(id) = arguments.text(key)?.parse::<AccountId>() else { return Err(missing) };
-        match self.owned(&id.to_string()) {
-            Ok((id, row)) => Ok(Account { id, row, read_only: false }),
-            Err(MethodError::Forbidden(_) | MethodError::AccountNotFound) => Err(missing),
-            Err(error) => Err(error),
+        match self.reach(id) {
+            Err(MethodError::AccountNotFound) => Err(missing),
+            reached => reached,
         }
+    }
+
+    /// An account of that id: the caller's own, or one in which something was opened to him.
+    ///
+    /// # Errors
+    /// `AccountNotFound`, and those of reading.
+    pub fn reach(&self, id: AccountId) -> Result<Account, MethodError> {
+        match self.owned(&id.to_string()) {
+            Ok((id, row)) => return Ok(Account { id, row, guest: None }),
+            Err(MethodError::Forbidden(_) | MethodError::AccountNotFound) => {}
+            Err(error) => return Err(error),
+        }
+        for (user, _) in self.accounts()? {
+            if self.store.view().is_shared(user, id).map_err(|error| fail(&error))? {
+                let found = self.directory.find(&id.to_string()).map_err(|error| fail(&error))?;
+                return found
+                    .map(|(id, row)| Account { id, row, guest: Some(user) })
+                    .ok_or(MethodError::AccountNotFound);
+            }
+        }
+        Err(MethodError::AccountNotFound)
+    }
+
+    /// The accounts that are the caller's own.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn accounts(&self) -> Result<Vec<(AccountId, AccountRow)>, MethodError> {
+        let found = match (&self.caller.account, &self.caller.user) {
+            (Some(id), _) => self.directory.find(&id.to_string()).map(|found| found.into_iter().collect()),
+            (None, Some(user)) => self.directory.of_unix_user(user),
+            (None, None) => Ok(Vec::new()),
+        };
+        let mut found: Vec<_> = found.map_err(|error| fail(&error))?;
+        found.sort_by_key(|(id, _)| *id);
+        Ok(found)
+    }
+
+    /// All accounts that he may reach but as an administrator: his own, then those in which something was opened to him.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn reachable(&self) -> Result<Vec<Account>, MethodError> {
+        let own = self.accounts()?;
+        let mut all: Vec<Account> =
+            own.iter().map(|(id, row)| Account { id: *id, row: row.clone(), guest: None }).collect();
+        let view = self.store.view();
+        for (user, _) in &own {
+            for id in view.shared_with(*user).map_err(|error| fail(&error))? {
+                if all.iter().any(|known| known.id == id) {
+                    continue;
+                }
+                let found = self.directory.find(&id.to_string()).map_err(|error| fail(&error))?;
+                all.extend(found.map(|(id, row)| Account { id, row, guest: Some(*user) }));
+            }
+        }
+        Ok(all)
     }
 
     /// The one account that the caller logged in to, or that is mapped to him.
@@ -153,13 +220,13 @@ impl Context {
 
 /// The account that a standard method works with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Account {
+pub struct Account {
     /// Its id.
-    pub(super) id: AccountId,
+    pub id: AccountId,
     /// Its row.
-    pub(super) row: AccountRow,
-    /// Whether the caller may change nothing in it (RFC 8620 §2 isReadOnly).
-    pub(super) read_only: bool,
+    pub row: AccountRow,
+    /// As which account the caller is a guest in it: to that one its owner opened mailboxes. `None` where it is his own.
+    pub guest: Option<AccountId>,
 }
 
 /// Objects by name, in order of the names.
@@ -167,9 +234,19 @@ pub(super) type Named = Vec<(String, Map<String, Value>)>;
 
 /// The arguments of a call.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Args<'a>(pub(super) &'a Map<String, Value>, pub(super) &'a Created);
+pub(super) struct Args<'a>(
+    pub(super) &'a Map<String, Value>,
+    pub(super) &'a Created,
+    /// The capabilities that the request uses.
+    pub(super) &'a [String],
+);
 
 impl<'a> Args<'a> {
+    /// Whether the request uses a capability: of what belongs to one that it does not it knows nothing (RFC 8620 §3.3).
+    pub(super) fn uses(&self, capability: &str) -> bool {
+        self.2.iter().any(|used| used == capability)
+    }
+
     /// What creation ids stand for.
     pub(super) fn created(&self) -> &'a Created {
         self.1
@@ -256,7 +333,8 @@ pub(super) fn date(at: Option<UtcMillis>) -> Value {
 }
 
 /// A store's error as a method's.
-pub(super) fn fail(error: &Error) -> MethodError {
+#[must_use]
+pub fn fail(error: &Error) -> MethodError {
     match error {
         Error::NotFound("account") => MethodError::AccountNotFound,
         Error::NotFound(what) => MethodError::NotFound(format!("no such {what}")),

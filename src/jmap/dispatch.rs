@@ -4,14 +4,17 @@ use serde_json::{Map, Value};
 
 use super::context::{Args, Context};
 use super::standard::Created;
-use super::{admin, arguments, blob, email, identity, mailbox, mdn, quota, submission, subscription, thread, vacation};
+use super::{
+    admin, arguments, blob, email, identity, mailbox, mdn, principal, quota, share, submission, subscription, thread,
+    vacation,
+};
 use crate::wire::jmap::{
-    ADMIN, BLOB, CORE, Invocation, MAIL, MDN, MethodError, QUOTA, Request, Response, SUBMISSION, VACATION, WEBSOCKET,
-    reference,
+    ADMIN, BLOB, CORE, Invocation, MAIL, MDN, MethodError, PRINCIPALS, QUOTA, Request, Response, SUBMISSION, VACATION,
+    WEBSOCKET, reference,
 };
 
 /// The capabilities that are known here.
-pub const CAPABILITIES: &[&str] = &[CORE, MAIL, SUBMISSION, VACATION, MDN, QUOTA, BLOB, WEBSOCKET, ADMIN];
+pub const CAPABILITIES: &[&str] = &[CORE, MAIL, SUBMISSION, VACATION, MDN, QUOTA, BLOB, PRINCIPALS, WEBSOCKET, ADMIN];
 
 pub(super) type Method = fn(&Context, &Args<'_>) -> Result<Value, MethodError>;
 
@@ -79,6 +82,16 @@ const METHODS: &[(&str, &str, Kind)] = &[
     ("MDN/parse", MDN, Kind::Alone(mdn::parse)),
     ("VacationResponse/get", VACATION, Kind::Alone(vacation::get)),
     ("VacationResponse/set", VACATION, Kind::Alone(vacation::set)),
+    ("ShareNotification/get", PRINCIPALS, Kind::Alone(share::get)),
+    ("ShareNotification/changes", PRINCIPALS, Kind::Alone(share::changed)),
+    ("ShareNotification/set", PRINCIPALS, Kind::Alone(share::set)),
+    ("ShareNotification/query", PRINCIPALS, Kind::Alone(share::query)),
+    ("ShareNotification/queryChanges", PRINCIPALS, Kind::Alone(share::query_changes)),
+    ("Principal/get", PRINCIPALS, Kind::Alone(principal::get)),
+    ("Principal/changes", PRINCIPALS, Kind::Alone(principal::changes)),
+    ("Principal/set", PRINCIPALS, Kind::Alone(principal::set)),
+    ("Principal/query", PRINCIPALS, Kind::Alone(principal::query)),
+    ("Principal/queryChanges", PRINCIPALS, Kind::Alone(principal::query_changes)),
     ("Quota/get", QUOTA, Kind::Alone(quota::get)),
     ("Quota/changes", QUOTA, Kind::Alone(quota::changes)),
     ("Quota/query", QUOTA, Kind::Alone(quota::query)),
@@ -118,7 +131,7 @@ pub fn run(context: &Context, request: Request) -> Response {
                 (_, Err(astray)) => Err(astray),
                 (Some((capability, kind)), Ok(arguments)) => {
                     let proved = if capability == ADMIN { Ok(()) } else { arguments::prove(&name, &arguments) };
-                    proved.and_then(|()| kind.run(context, &Args(&arguments, &created)))
+                    proved.and_then(|()| kind.run(context, &Args(&arguments, &created, &request.using)))
                 }
             };
             let (name, arguments) = match answer {

@@ -53,7 +53,7 @@ pub(super) fn refresh(context: &Context, account: &Account) -> Result<(), Method
 
 pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open(arguments)?;
-    let set = Set::read(&account, arguments)?;
+    let set = Set::read(arguments)?;
     refresh(context, &account)?;
     let me = Me::of(context, &account)?;
     let (answer, ()) = set.commit(context, &account, DataType::Identity, |txn, done| {

@@ -8,13 +8,15 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use super::context::Account;
+use super::guest::threads_follow;
 use super::quota;
 use super::standard::state;
 use crate::model::{AccountId, DataType, ModSeq};
 use crate::store::{Error, Store};
 
 /// The types that a client may be told of.
-const TYPES: [(&str, DataType); 7] = [
+const TYPES: [(&str, DataType); 8] = [
     ("Email", DataType::Email),
     ("EmailDelivery", DataType::EmailDelivery),
     ("Thread", DataType::Thread),
@@ -22,13 +24,41 @@ const TYPES: [(&str, DataType); 7] = [
     ("VacationResponse", DataType::VacationResponse),
     ("Identity", DataType::Identity),
     ("EmailSubmission", DataType::EmailSubmission),
+    ("ShareNotification", DataType::ShareNotification),
 ];
+
+/// Of these a guest is told, in an account in which something was opened to him. That something changed he learns of all
+/// mailboxes, what it was only of his: the account has one order of changes.
+const SHARED: [DataType; 3] = [DataType::Email, DataType::Thread, DataType::Mailbox];
+
+/// An account whose changes are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Followed {
+    /// Which.
+    pub account: AccountId,
+    /// Whether by a guest.
+    pub shared: bool,
+}
+
+impl Followed {
+    /// By its owner.
+    #[must_use]
+    pub fn own(account: AccountId) -> Self {
+        Self { account, shared: false }
+    }
+}
+
+impl From<&Account> for Followed {
+    fn from(account: &Account) -> Self {
+        Self { account: account.id, shared: account.guest.is_some() }
+    }
+}
 
 /// What a client knows: of each account the newest change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
     epoch: u64,
-    marks: BTreeMap<AccountId, ModSeq>,
+    marks: BTreeMap<Followed, ModSeq>,
 }
 
 impl Known {
@@ -36,16 +66,16 @@ impl Known {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn now(store: &Store, accounts: &[AccountId]) -> Result<Self, Error> {
+    pub fn now(store: &Store, accounts: &[Followed]) -> Result<Self, Error> {
         let view = store.view();
-        let mark = |id: &AccountId| view.account_state(*id).map(|state| (*id, state.modseq));
+        let mark = |one: &Followed| view.account_state(one.account).map(|state| (*one, state.modseq));
         Ok(Self { epoch: store.epoch(), marks: accounts.iter().map(mark).collect::<Result<_, Error>>()? })
     }
 
     /// What a client said that it knows (`text`), of these accounts. Of one that it does not name, and where it is from
     /// another store or another time of it: nothing.
     #[must_use]
-    pub fn of(text: &str, store: &Store, accounts: &[AccountId]) -> Option<Self> {
+    pub fn of(text: &str, store: &Store, accounts: &[Followed]) -> Option<Self> {
         let mut parts = text.split('.');
         let epoch = u64::from_str_radix(parts.next()?, 16).ok()?;
         let mut said = BTreeMap::new();
@@ -53,16 +83,22 @@ impl Known {
             let (account, mark) = part.split_once('-')?;
             said.insert(account.parse::<AccountId>().ok()?, ModSeq(u64::from_str_radix(mark, 16).ok()?));
         }
-        let known = |id: &AccountId| {
-            let mark = said.get(id).copied().filter(|_| epoch == store.epoch());
-            (*id, mark.unwrap_or_default())
+        let known = |one: &Followed| {
+            let mark = said.get(&one.account).copied().filter(|_| epoch == store.epoch());
+            (*one, mark.unwrap_or_default())
         };
         Some(Self { epoch: store.epoch(), marks: accounts.iter().map(known).collect() })
     }
 
+    /// From now on of these accounts. Of one that was not among them nothing is known: its states are told.
+    pub fn follow(&mut self, accounts: &[Followed]) {
+        let mark = |one: &Followed| (*one, self.marks.get(one).copied().unwrap_or_default());
+        self.marks = accounts.iter().map(mark).collect();
+    }
+
     /// Forgets a change of an account, and what came after it.
     pub fn forget_from(&mut self, account: AccountId, change: ModSeq) {
-        if let Some(mark) = self.marks.get_mut(&account) {
+        for (_, mark) in self.marks.iter_mut().filter(|(one, _)| one.account == account) {
             *mark = ModSeq(change.0.saturating_sub(1)).min(*mark);
         }
     }
@@ -70,7 +106,7 @@ impl Known {
     /// As a text, for `Last-Event-ID` and `pushState`.
     #[must_use]
     pub fn text(&self) -> String {
-        let marks = self.marks.iter().map(|(account, mark)| format!(".{account}-{:x}", mark.0));
+        let marks = self.marks.iter().map(|(one, mark)| format!(".{}-{:x}", one.account, mark.0));
         format!("{:x}{}", self.epoch, marks.collect::<String>())
     }
 
@@ -82,15 +118,17 @@ impl Known {
     pub fn catch_up(&mut self, store: &Store, types: Option<&[String]>) -> Result<Option<Value>, Error> {
         let view = store.view();
         let mut changed = Map::new();
-        for (account, mark) in &mut self.marks {
+        for (Followed { account, shared }, mark) in &mut self.marks {
             let now = view.account_state(*account)?;
             // Of a store that was restored: what it knows never happened.
             let since = if *mark > now.modseq { ModSeq(0) } else { *mark };
             let wanted = |name: &str| types.is_none_or(|types| types.iter().any(|known| known == name));
-            let newer = TYPES.iter().filter(|(name, data)| now.state(*data) > since && wanted(name));
-            let states = newer.map(|(name, data)| ((*name).to_owned(), state(store, now.state(*data)).into()));
+            let told = |data: DataType| !shared || SHARED.contains(&data);
+            let of = |data| if data == DataType::Thread { threads_follow(*shared) } else { data };
+            let newer = TYPES.iter().filter(|(name, data)| now.state(of(*data)) > since && wanted(name) && told(*data));
+            let states = newer.map(|(name, data)| ((*name).to_owned(), state(store, now.state(of(*data))).into()));
             let mut states: Map<String, Value> = states.collect();
-            if now.state(DataType::Email) > since && wanted("Quota") {
+            if !*shared && now.state(DataType::Email) > since && wanted("Quota") {
                 let full = view.account(*account)?.and_then(|row| quota::state(&now, &row));
                 states.extend(full.map(|state| ("Quota".to_owned(), state.into())));
             }
@@ -113,7 +151,7 @@ mod tests {
         let context = context();
         let ann: AccountId = letters(&context, 1).parse().unwrap();
         let store = &context.store;
-        let mut known = Known::now(store, &[ann]).unwrap();
+        let mut known = Known::now(store, &[Followed::own(ann)]).unwrap();
         assert_eq!(known.catch_up(store, None).unwrap(), None);
         let before = known.text();
         letters(&context, 1);
@@ -126,9 +164,9 @@ mod tests {
         assert!(states.get("EmailDelivery").is_some() && states.get("VacationResponse").is_none(), "{change}");
         assert_eq!(known.catch_up(store, None).unwrap(), None);
         // Whoever comes back with what he knew is told the same; of other types nothing.
-        let mut back = Known::of(&before, store, &[ann]).unwrap();
+        let mut back = Known::of(&before, store, &[Followed::own(ann)]).unwrap();
         assert_eq!(back.catch_up(store, None).unwrap(), Some(change));
-        let mut back = Known::of(&before, store, &[ann]).unwrap();
+        let mut back = Known::of(&before, store, &[Followed::own(ann)]).unwrap();
         assert_eq!(back.catch_up(store, Some(&["VacationResponse".into()])).unwrap(), None);
     }
 
@@ -138,11 +176,11 @@ mod tests {
         let ann: AccountId = letters(&context, 1).parse().unwrap();
         let store = &context.store;
         for text in ["", "x", "1.", "1.a", "1.zz-1", "1.a-", "-1"] {
-            assert_eq!(Known::of(text, store, &[ann]), None, "{text}");
+            assert_eq!(Known::of(text, store, &[Followed::own(ann)]), None, "{text}");
         }
         // From another store, or from a time that never was: everything is new.
         for text in [format!("{:x}.{ann}-ff", store.epoch() ^ 1), format!("{:x}.{ann}-ffffff", store.epoch())] {
-            let mut known = Known::of(&text, store, &[ann]).unwrap();
+            let mut known = Known::of(&text, store, &[Followed::own(ann)]).unwrap();
             assert!(known.catch_up(store, None).unwrap().is_some(), "{text}");
         }
     }

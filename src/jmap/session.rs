@@ -3,15 +3,17 @@
 //!
 //! Every capability of `dispatch` stands in it; one of which there is nothing more to say is an empty object.
 
+use std::sync::LazyLock;
+
 use serde_json::{Value, json};
 
 use super::blob;
-use super::context::{Context, fail};
+use super::context::{Account, Context};
 use super::dispatch::CAPABILITIES;
-use crate::model::{AccountId, AccountRow, limits};
+use crate::model::limits;
 use crate::query::Collation;
 use crate::wire::jmap::session::{Capability, Session, SessionAccount, path};
-use crate::wire::jmap::{BLOB, CORE, MAIL, MethodError, SUBMISSION, WEBSOCKET};
+use crate::wire::jmap::{BLOB, CORE, MAIL, MethodError, PRINCIPALS, PRINCIPALS_OWNER, SUBMISSION, WEBSOCKET};
 
 /// How the service is reached, and what it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,40 +29,28 @@ pub struct Reached<'a> {
 /// # Errors
 /// Those of reading.
 pub fn session(context: &Context, reached: Reached<'_>) -> Result<Session, MethodError> {
-    let accounts = context.accounts()?;
+    let accounts = context.reachable()?;
     let username = match (&context.caller.account, &context.caller.user) {
-        (Some(_), _) => accounts.first().map(|(_, row)| row.name.clone()).unwrap_or_default(),
+        (Some(_), _) => accounts.first().map(|account| account.row.name.clone()).unwrap_or_default(),
         (None, user) => user.clone().unwrap_or_default(),
     };
-    let accounts = accounts.into_iter().map(|(id, row)| SessionAccount {
-        id: id.to_string(),
-        name: row.name,
-        is_personal: true,
-        is_read_only: false,
-        capabilities: CAPABILITIES.iter().filter_map(|name| of_account(name)).collect(),
-    });
     Ok(Session {
-        accounts: accounts.collect(),
+        accounts: accounts.iter().map(entry).collect(),
         capabilities: CAPABILITIES.iter().map(|name| of_server(name, reached)).collect(),
         username,
         base: reached.base.to_owned(),
     })
 }
 
-impl Context {
-    /// The accounts that are the caller's own.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn accounts(&self) -> Result<Vec<(AccountId, AccountRow)>, MethodError> {
-        let found = match (&self.caller.account, &self.caller.user) {
-            (Some(id), _) => self.directory.find(&id.to_string()).map(|found| found.into_iter().collect()),
-            (None, Some(user)) => self.directory.of_unix_user(user),
-            (None, None) => Ok(Vec::new()),
-        };
-        let mut found: Vec<_> = found.map_err(|error| fail(&error))?;
-        found.sort_by_key(|(id, _)| *id);
-        Ok(found)
+/// An account as the session has it. In one that is shared, a guest may always choose what he is subscribed to, so it is not
+/// read-only; what else he may not do in it is said of each mailbox.
+pub(super) fn entry(account: &Account) -> SessionAccount {
+    SessionAccount {
+        id: account.id.to_string(),
+        name: account.row.name.clone(),
+        is_personal: account.guest.is_none(),
+        is_read_only: false,
+        capabilities: ACCOUNT_CAPABILITIES.iter().filter_map(|name| of_account(name, account)).collect(),
     }
 }
 
@@ -100,17 +90,29 @@ const SORT_OPTIONS: [&str; 9] = [
     "someInThreadHaveKeyword",
 ];
 
+/// What accounts can have: what the server can, and whose they are.
+static ACCOUNT_CAPABILITIES: LazyLock<Vec<&'static str>> =
+    LazyLock::new(|| CAPABILITIES.iter().copied().chain([PRINCIPALS_OWNER]).collect());
+/// What a guest may use in an account.
+const SHARED: [&str; 3] = [MAIL, BLOB, PRINCIPALS_OWNER];
+
 /// What is said of a capability for one account; none for what is not of accounts.
-fn of_account(name: &'static str) -> Option<Capability> {
+fn of_account(name: &'static str, account: &Account) -> Option<Capability> {
+    let user = account.guest.unwrap_or(account.id);
     let value: Value = match name {
         CORE | WEBSOCKET => return None,
+        // To a guest there is nothing else in an account than mail.
+        _ if account.guest.is_some() && !SHARED.contains(&name) => return None,
+        // RFC 9670 §1.5: whom there is stands in each user's own account.
+        PRINCIPALS => json!({"currentUserPrincipalId": account.id.to_string()}),
+        PRINCIPALS_OWNER => json!({"accountIdForPrincipal": user.to_string(), "principalId": account.id.to_string()}),
         MAIL => json!({
             "maxMailboxesPerEmail": null,
             "maxMailboxDepth": limits::MAILBOX_DEPTH,
             "maxSizeMailboxName": limits::MAILBOX_NAME_OCTETS,
             "maxSizeAttachmentsPerEmail": limits::ATTACHMENTS_OCTETS,
             "emailQuerySortOptions": SORT_OPTIONS,
-            "mayCreateTopLevelMailbox": true,
+            "mayCreateTopLevelMailbox": account.guest.is_none(),
         }),
         SUBMISSION => json!({
             "maxDelayedSend": limits::DELAYED_SEND.as_secs(),

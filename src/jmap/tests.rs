@@ -14,6 +14,7 @@ use crate::wire::smtp::Reply;
 
 mod client;
 mod edges;
+mod sharing;
 mod vacation;
 
 pub(super) fn context() -> Context {

@@ -36,7 +36,7 @@ pub(super) fn set_whole(context: &Context, arguments: &Args<'_>) -> Result<Value
 /// The account, by whatever names one to the command line.
 fn named(context: &Context, arguments: &Args<'_>) -> Result<Account, MethodError> {
     let (id, row) = context.account(arguments)?;
-    Ok(Account { id, row, read_only: false })
+    Ok(Account { id, row, guest: None })
 }
 
 fn get_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&str]) -> Result<Value, MethodError> {
@@ -50,7 +50,7 @@ fn get_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&
 }
 
 fn set_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&str]) -> Result<Value, MethodError> {
-    let set = Set::read(account, arguments)?;
+    let set = Set::read(arguments)?;
     // What it was is read in the commit that changes it: of two who set at once neither loses what the other set.
     let (answer, ()) = set.commit(context, account, DataType::VacationResponse, |txn, done| {
         for (name, _) in &set.create {

@@ -17,6 +17,7 @@ mod control;
 mod cors;
 mod download;
 mod events;
+mod follow;
 mod hub;
 mod origin;
 mod patience;

@@ -1,9 +1,13 @@
 //! The mailboxes of an account: listed, made, changed, destroyed. A mailbox is named by its path (names with `/` between
 //! them), its role or its id.
 
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
 
 use crate::jmap::context::{Args, Context, fail};
+use crate::jmap::{principal, share};
+use crate::model::mailbox::Right;
 use crate::model::{AccountId, Mailbox, MailboxUid, Role};
 use crate::store::{Error, NewMailbox, Txn};
 use crate::wire::jmap::MethodError;
@@ -27,8 +31,10 @@ fn known(context: &Context, account: AccountId, uid: MailboxUid) -> Result<(Mail
 pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let (account, _) = context.account(arguments)?;
     let all = context.store.view().mailboxes(account).map_err(|error| fail(&error))?;
-    let mut list: Vec<(String, Value)> =
-        all.iter().map(|(uid, mailbox)| (path(&all, mailbox), describe(&all, *uid, mailbox))).collect();
+    let mut list = Vec::with_capacity(all.len());
+    for (uid, mailbox) in &all {
+        list.push((path(&all, mailbox), describe(context, &all, *uid, mailbox)?));
+    }
     list.sort_by(|(one, _), (other, _)| one.cmp(other));
     Ok(json!({ "list": list.into_iter().map(|(_, row)| row).collect::<Vec<Value>>() }))
 }
@@ -44,16 +50,30 @@ fn path(all: &[(MailboxUid, Mailbox)], mailbox: &Mailbox) -> String {
     path
 }
 
-fn describe(all: &[(MailboxUid, Mailbox)], uid: MailboxUid, mailbox: &Mailbox) -> Value {
+/// With whom it is shared is told by names of accounts, and of rights.
+fn describe(
+    context: &Context,
+    all: &[(MailboxUid, Mailbox)],
+    uid: MailboxUid,
+    mailbox: &Mailbox,
+) -> Result<Value, MethodError> {
     let counts = mailbox.counts;
-    json!({
+    let mut shared = Map::new();
+    for (with, bits) in &mailbox.shares {
+        let found = context.directory.find(&with.to_string()).map_err(|error| fail(&error))?;
+        let name = found.map_or_else(|| with.to_string(), |(_, row)| row.name);
+        let rights = Right::all().filter(|right| bits & right.bit() != 0).map(|right| Value::from(right.name()));
+        shared.insert(name, rights.collect());
+    }
+    Ok(json!({
         "id": uid.to_string(), "path": path(all, mailbox), "name": mailbox.name,
         "parentId": mailbox.parent.map(|uid| uid.to_string()), "role": mailbox.role.map(Role::name),
         "sortOrder": mailbox.sort_order, "isSubscribed": mailbox.subscribed,
         "attributes": mailbox.attributes,
+        "shareWith": shared,
         "totalEmails": counts.total_emails, "unreadEmails": counts.unread_emails,
         "totalThreads": counts.total_threads, "unreadThreads": counts.unread_threads,
-    })
+    }))
 }
 
 /// A commit, and the mailbox after it.
@@ -66,7 +86,7 @@ fn done(
     ticket.wait_blocking().map_err(|error| fail(&error))?;
     let all = context.store.view().mailboxes(account).map_err(|error| fail(&error))?;
     let (_, mailbox) = known(context, account, uid)?;
-    Ok(describe(&all, uid, &mailbox))
+    describe(context, &all, uid, &mailbox)
 }
 
 /// A role by its name; "" is none.
@@ -104,7 +124,8 @@ pub(super) fn add(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
 
 pub(super) fn change(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let (account, _) = context.account(arguments)?;
-    let (uid, _) = named(context, account, &arguments.text("mailbox")?)?;
+    let (uid, old) = named(context, account, &arguments.text("mailbox")?)?;
+    let shares = shares(context, account, &old, arguments)?;
     let name = arguments.maybe_text("name")?;
     if name.as_ref().is_some_and(|name| name.contains('/')) {
         return Err(MethodError::InvalidArguments("name: the last part of a path alone; parent moves it".into()));
@@ -117,9 +138,13 @@ pub(super) fn change(context: &Context, arguments: &Args<'_>) -> Result<Value, M
     let (role, sort_order) = (role(arguments)?, sort_order(arguments)?);
     let subscribed = arguments.get("isSubscribed").map(|_| arguments.flag("isSubscribed")).transpose()?;
     let attributes = arguments.patch("attributes")?;
-    done(context, account, |txn| {
+    let opened = share::changes(uid, Some(&old), Some(&Mailbox { shares: shares.clone(), ..old.clone() }));
+    let answer = done(context, account, |txn| {
         txn.update_mailbox(uid, |row| {
             patch(row, attributes);
+            if !opened.is_empty() {
+                row.shares = shares;
+            }
             if let Some(name) = name {
                 row.name = name;
             }
@@ -129,7 +154,39 @@ pub(super) fn change(context: &Context, arguments: &Args<'_>) -> Result<Value, M
             row.subscribed = subscribed.unwrap_or(row.subscribed);
         })?;
         Ok(uid)
-    })
+    })?;
+    share::tell(context, account, opened);
+    Ok(answer)
+}
+
+/// With whom a mailbox is to be shared: as it is, but for the accounts that `shareWith` names, each with the names of its
+/// rights between commas, or null.
+fn shares(
+    context: &Context,
+    account: AccountId,
+    mailbox: &Mailbox,
+    arguments: &Args<'_>,
+) -> Result<BTreeMap<AccountId, u16>, MethodError> {
+    let bad = |what: String| MethodError::InvalidArguments(format!("shareWith: {what}"));
+    let mut shares = mailbox.shares.clone();
+    for (name, rights) in arguments.patch("shareWith")? {
+        let found = context.directory.find(&name).map_err(|error| fail(&error))?;
+        let known = found.map(|(id, _)| id);
+        // Who may not see all accounts is told of one that he may not know as of one that is not there.
+        let may = |id: &AccountId| {
+            *id != account && (shares.contains_key(id) || principal::may_know(context, account, *id).unwrap_or(false))
+        };
+        let with = known.filter(may).ok_or_else(|| bad(format!("no account {name} to share with")))?;
+        let mut bits = 0;
+        for name in rights.iter().flat_map(|rights| rights.split(',')).filter(|name| !name.is_empty()) {
+            bits |= Right::from_name(name).ok_or_else(|| bad(format!("no right {name}")))?.bit();
+        }
+        match bits {
+            0 => shares.remove(&with),
+            bits => shares.insert(with, bits),
+        };
+    }
+    Ok(shares)
 }
 
 fn patch(row: &mut Mailbox, attributes: Vec<(String, Option<String>)>) {
@@ -165,5 +222,6 @@ pub(super) fn remove(context: &Context, arguments: &Args<'_>) -> Result<Value, M
     }
     let ((), ticket) = context.store.commit(account, |txn| txn.destroy_mailbox(uid)).map_err(|error| fail(&error))?;
     ticket.wait_blocking().map_err(|error| fail(&error))?;
+    share::tell(context, account, share::changes(uid, Some(&mailbox), None));
     Ok(json!({ "emails": emails }))
 }

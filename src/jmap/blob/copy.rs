@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::jmap::context::{Args, Context};
+use crate::jmap::context::{Account, Args, Context};
 use crate::jmap::standard::refused;
 use crate::model::{AccountId, BlobBase, BlobId, limits};
 use crate::store::Error;
@@ -15,10 +15,7 @@ pub(super) const OCTETS: &str = "application/octet-stream";
 /// Blob/copy.
 pub(in crate::jmap) fn copy(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let from = context.open_other(arguments, "fromAccountId", MethodError::FromAccountNotFound)?;
-    let to = context.open(arguments)?;
-    if to.read_only {
-        return Err(MethodError::AccountReadOnly);
-    }
+    let to = context.open_shared(arguments)?;
     if arguments.get("blobIds").is_none() {
         return Err(MethodError::InvalidArguments("blobIds: an array of ids is wanted".into()));
     }
@@ -30,7 +27,7 @@ pub(in crate::jmap) fn copy(context: &Context, arguments: &Args<'_>) -> Result<V
     for id in ids {
         let known = arguments.created().resolve(&id).unwrap_or_else(|| id.clone()).parse::<BlobId>().ok();
         let done = match known {
-            Some(known) => one(context, from.id, to.id, &known),
+            Some(known) => one(context, &from, to.id, &known),
             None => Err(Error::NotFound("blob")),
         };
         match done {
@@ -48,7 +45,7 @@ pub(in crate::jmap) fn copy(context: &Context, arguments: &Args<'_>) -> Result<V
     }))
 }
 
-fn one(context: &Context, from: AccountId, to: AccountId, id: &BlobId) -> Result<BlobId, Error> {
+fn one(context: &Context, from: &Account, to: AccountId, id: &BlobId) -> Result<BlobId, Error> {
     let missing = || Error::NotFound("blob");
     let blob = context.blob(from, id)?.ok_or_else(missing)?;
     let media_type = blob.media_type().unwrap_or(OCTETS).to_owned();

@@ -8,9 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::copy::{OCTETS, not_found};
-use crate::jmap::context::{Args, Context, fail};
+use crate::jmap::context::{Account, Args, Context, fail};
+use crate::jmap::rights::Rights;
 use crate::jmap::standard::{Done, Fault};
-use crate::model::{AccountId, BlobBase, BlobId, EmailId, UtcMillis, limits};
+use crate::model::{BlobBase, BlobId, EmailId, UtcMillis, limits};
 use crate::store::Error;
 use crate::wire::http::media_type;
 use crate::wire::jmap::json::members;
@@ -29,10 +30,7 @@ const EMAILS: usize = 1000;
 
 /// Blob/upload (RFC 9404 §4.1).
 pub(in crate::jmap) fn upload(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
-    if account.read_only {
-        return Err(MethodError::AccountReadOnly);
-    }
+    let account = context.open_shared(arguments)?;
     let mut waiting = arguments.objects("create")?;
     if waiting.len() > limits::OBJECTS_IN_SET {
         return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
@@ -45,7 +43,7 @@ pub(in crate::jmap) fn upload(context: &Context, arguments: &Args<'_>) -> Result
             waiting.into_iter().partition(|(name, object)| !refers(object, &names, name));
         let stuck = ready.is_empty();
         for (name, object) in if stuck { rest.clone() } else { ready } {
-            done.create(arguments, &name, Fault::of_one(made(context, arguments, account.id, &object))?);
+            done.create(arguments, &name, Fault::of_one(made(context, arguments, &account, &object))?);
         }
         if stuck || rest.is_empty() {
             break;
@@ -68,7 +66,7 @@ fn refers(object: &Map<String, Value>, names: &BTreeSet<String>, own: &str) -> b
 fn made(
     context: &Context,
     arguments: &Args<'_>,
-    account: AccountId,
+    account: &Account,
     object: &Map<String, Value>,
 ) -> Result<Map<String, Value>, Fault> {
     let wrong = |name: &str, what: &str| SetError::property(name, what);
@@ -94,7 +92,7 @@ fn made(
             return Err(SetError::TooLarge("larger than maxSizeBlobSet".into()).into());
         }
     }
-    let id = context.keep_upload(account, &octets, kind.unwrap_or(OCTETS))?;
+    let id = context.keep_upload(account.id, &octets, kind.unwrap_or(OCTETS))?;
     Ok(members(json!({"id": id.to_string(), "type": kind, "size": octets.len()})))
 }
 
@@ -102,7 +100,7 @@ fn made(
 fn append(
     context: &Context,
     arguments: &Args<'_>,
-    account: AccountId,
+    account: &Account,
     source: &Value,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
@@ -143,7 +141,7 @@ fn append(
 
 /// Blob/get (RFC 9404 §4.2).
 pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
+    let account = context.open_shared(arguments)?;
     let ids = ids(arguments)?;
     let properties = match arguments.get("properties") {
         None => vec!["data".to_owned(), "size".to_owned()],
@@ -160,7 +158,7 @@ pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Va
     let (mut list, mut missing, mut room) = (Vec::new(), Vec::new(), GIVEN);
     for id in ids {
         let resolved = arguments.created().resolve(&id).unwrap_or_else(|| id.clone());
-        let found = resolved.parse::<BlobId>().ok().map(|known| context.blob(account.id, &known)).transpose();
+        let found = resolved.parse::<BlobId>().ok().map(|known| context.blob(&account, &known)).transpose();
         let Some(blob) = found.map_err(|error| fail(&error))?.flatten() else {
             missing.push(Value::from(id));
             continue;
@@ -227,7 +225,7 @@ fn digest(algorithm: &str, octets: &[u8]) -> String {
 
 /// Blob/lookup (RFC 9404 §4.3).
 pub(in crate::jmap) fn lookup(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
+    let account = context.open_shared(arguments)?;
     let types = arguments.texts("typeNames")?;
     if let Some(unknown) = types.iter().find(|name| !LOOKED_UP.contains(&name.as_str())) {
         return Err(MethodError::UnknownDataType(unknown.clone()));
@@ -239,12 +237,12 @@ pub(in crate::jmap) fn lookup(context: &Context, arguments: &Args<'_>) -> Result
             missing.push(Value::from(id));
             continue;
         };
-        let held = context.blob(account.id, &known).map_err(|error| fail(&error))?.is_some();
+        let held = context.blob(&account, &known).map_err(|error| fail(&error))?.is_some();
         if !held {
             missing.push(Value::from(id));
             continue;
         }
-        let matched = holders(context, account.id, &known).map_err(|error| fail(&error))?;
+        let matched = holders(context, &account, &known).map_err(|error| fail(&error))?;
         let of = |name: &String| {
             let ids = match name.as_str() {
                 "Email" => &matched.emails,
@@ -266,15 +264,16 @@ struct Holders {
     mailboxes: BTreeSet<String>,
 }
 
-fn holders(context: &Context, account: AccountId, id: &BlobId) -> Result<Holders, Error> {
+fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders, Error> {
     let view = context.store.view();
+    let rights = Rights::of(&view, account)?;
     let emails: Vec<EmailId> = match id.base {
         BlobBase::Email(email) => vec![email],
-        BlobBase::Upload(hash) => view.emails_of_blob(account, &hash, UtcMillis(0), UtcMillis(i64::MAX))?,
+        BlobBase::Upload(hash) => view.emails_of_blob(account.id, &hash, UtcMillis(0), UtcMillis(i64::MAX))?,
     };
     let mut holders = Holders::default();
     for id in emails.into_iter().take(EMAILS) {
-        if let Some(email) = view.email(account, id)? {
+        if let Some(email) = view.email(account.id, id)?.and_then(|email| rights.seen(email)) {
             holders.emails.insert(id.to_string());
             holders.threads.insert(email.thread.to_string());
             holders.mailboxes.extend(email.mailboxes.iter().map(ToString::to_string));

@@ -5,7 +5,8 @@
 //! only a part of a message within a part, and of an upload, needs that message in memory, which is no larger than one that
 //! could have arrived.
 //!
-//! What must hold: a blob is found only through an account that holds it; an upload only by its uploader.
+//! What must hold: a blob is found only through an account that holds it, by who may read an email that holds it there; an
+//! upload only by its uploader.
 
 mod copy;
 mod management;
@@ -21,7 +22,8 @@ use crate::message::decode::Decoder;
 use crate::model::{AccountId, BlobBase, BlobHash, BlobId, EmailId, PartOffsets, limits};
 use crate::store::{Error, Store};
 
-use super::context::Context;
+use super::context::{Account, Context};
+use super::rights::Rights;
 
 /// Octets that are read from the store at once: one frame of a message.
 const PIECE: u64 = 128 * 1024;
@@ -59,15 +61,15 @@ impl Context {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn blob(&self, account: AccountId, id: &BlobId) -> Result<Option<Blob>, Error> {
-        Blob::find(&self.store, account, self.uploader(account), id)
+    pub fn blob(&self, account: &Account, id: &BlobId) -> Result<Option<Blob>, Error> {
+        Blob::find(&self.store, account, self.uploader(account.id), id)
     }
 
     /// All octets of a blob, of `most` at most. `None` where there is none, or it is larger.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn blob_octets(&self, account: AccountId, id: &BlobId, most: u64) -> Result<Option<Vec<u8>>, Error> {
+    pub fn blob_octets(&self, account: &Account, id: &BlobId, most: u64) -> Result<Option<Vec<u8>>, Error> {
         match self.blob(account, id)? {
             Some(blob) => blob.whole(&self.store, most),
             None => Ok(None),
@@ -89,11 +91,13 @@ impl Context {
 }
 
 impl Blob {
-    fn find(store: &Store, account: AccountId, user: AccountId, id: &BlobId) -> Result<Option<Self>, Error> {
-        let view = store.view();
+    fn find(store: &Store, of: &Account, user: AccountId, id: &BlobId) -> Result<Option<Self>, Error> {
+        let (view, account) = (store.view(), of.id);
         let (at, size, media_type, steps) = match id.base {
             BlobBase::Email(email) => {
-                let Some(row) = view.email(account, email)? else { return Ok(None) };
+                let row = view.email(account, email)?;
+                let rights = Rights::of(&view, of)?;
+                let Some(row) = row.filter(|row| rights.sees(row)) else { return Ok(None) };
                 let at = Stored::Email(email);
                 let Some((first, rest)) = id.parts.split_first() else {
                     return Ok(Some(Self::stored(account, at, 0..row.size, 0)));

@@ -32,7 +32,7 @@ fn file(context: &Context, account: AccountId, raw: &[u8]) -> EmailId {
 }
 
 fn octets(context: &Context, account: AccountId, id: &BlobId) -> Option<Vec<u8>> {
-    context.blob_octets(account, id, u64::MAX).unwrap()
+    context.blob_octets(&context.reach(account).unwrap(), id, u64::MAX).unwrap()
 }
 
 #[test]
@@ -45,11 +45,11 @@ fn an_email_its_parts_and_parts_of_its_parts() {
     assert_eq!(octets(&context, ann, &whole.part(1).unwrap()).unwrap(), "café!".as_bytes());
     assert_eq!(octets(&context, ann, &whole.part(2).unwrap()).unwrap(), [0, 1, 2, 255]);
     assert_eq!(octets(&context, ann, &whole.part(3).unwrap()), None);
-    let part = context.blob(ann, &whole.part(2).unwrap()).unwrap().unwrap();
+    let part = context.blob(&context.reach(ann).unwrap(), &whole.part(2).unwrap()).unwrap().unwrap();
     assert_eq!((part.size(&context.store).unwrap(), part.whole(&context.store, 3).unwrap()), (4, None));
     // Each range, of an encoded part and of the whole.
     for (id, all) in [(whole.part(1).unwrap(), "café!".as_bytes().to_vec()), (whole.clone(), message)] {
-        let blob = context.blob(ann, &id).unwrap().unwrap();
+        let blob = context.blob(&context.reach(ann).unwrap(), &id).unwrap().unwrap();
         for (start, end) in [(0, 1), (1, 4), (2, 2), (3, 1000), (6, 7), (1000, 2000)] {
             let (mut reader, mut got) = (blob.clone().reader(start..end), Vec::new());
             while let Some(piece) = reader.next(&context.store).unwrap() {
@@ -83,7 +83,7 @@ fn a_large_part_comes_in_pieces() {
         text.as_bytes().chunks(76).map(|line| format!("{}\r\n", std::str::from_utf8(line).unwrap())).collect();
     let raw = MESSAGE.replace("AAEC/w==\r\n", &lines);
     let id = BlobId::email(file(&context, ann, raw.as_bytes())).part(2).unwrap();
-    let blob = context.blob(ann, &id).unwrap().unwrap();
+    let blob = context.blob(&context.reach(ann).unwrap(), &id).unwrap().unwrap();
     assert_eq!(blob.size(&context.store).unwrap(), 3_000_000);
     let (mut reader, mut all) = (blob.reader(0..u64::MAX), Vec::new());
     while let Some(piece) = reader.next(&context.store).unwrap() {
@@ -100,7 +100,14 @@ fn an_upload_is_its_uploaders_alone() {
     context.caller = crate::jmap::Caller { account: Some(ann), ..Default::default() };
     let id = context.keep_upload(ann, b"hello", "text/plain").unwrap();
     assert_eq!(octets(&context, ann, &id).unwrap(), b"hello");
-    context.caller = crate::jmap::Caller { account: Some(AccountId(99)), ..Default::default() };
+    // Another, to whom something in the account was opened.
+    let bob = context.directory.find("bob@example.org").unwrap().unwrap().0;
+    let open = |txn: &mut crate::store::Txn<'_>| {
+        let inbox = txn.state().inbox;
+        txn.update_mailbox(inbox, |row| row.shares = [(bob, 1)].into())
+    };
+    context.store.commit(ann, open).unwrap().1.wait_blocking().unwrap();
+    context.caller = crate::jmap::Caller { account: Some(bob), ..Default::default() };
     assert_eq!(octets(&context, ann, &id), None);
 }
 

@@ -11,7 +11,7 @@ use crate::wire::jmap::MethodError;
 pub(super) fn octets(context: &Context, account: &Account, id: &str) -> Result<Option<Vec<u8>>, MethodError> {
     match id.parse::<BlobId>() {
         // How large it may be is said where it is put to use.
-        Ok(id) => context.blob_octets(account.id, &id, u64::MAX).map_err(|error| fail(&error)),
+        Ok(id) => context.blob_octets(account, &id, u64::MAX).map_err(|error| fail(&error)),
         Err(_) => Ok(None),
     }
 }

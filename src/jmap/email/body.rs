@@ -225,7 +225,7 @@ mod tests {
     fn the_texts_of_one_call_are_bounded() {
         let arguments = json!({"fetchAllBodyValues": true});
         let created = Created::default();
-        let bodies = Bodies::read(&Args(arguments.as_object().unwrap(), &created)).unwrap();
+        let bodies = Bodies::read(&Args(arguments.as_object().unwrap(), &created, &[])).unwrap();
         bodies.room.set(10);
         let wanted = Wanted::read(&["bodyValues".to_owned()]).unwrap();
         let blob = BlobId::email(EmailId(1));

@@ -6,18 +6,16 @@ use super::filing::{self, Filing};
 use super::keep::{Commits, Kept, Message, keep};
 use crate::jmap::context::{Account, Args, Context, fail};
 use crate::jmap::dispatch::Next;
+use crate::jmap::rights::Rights;
 use crate::jmap::standard::{Done, Fault, Wrong, newest, state};
 use crate::model::{DataType, EmailId, ModSeq, limits};
 use crate::wire::jmap::{MethodError, SetError};
 
 pub(in crate::jmap) fn copy(context: &Context, arguments: &Args<'_>) -> Result<(Value, Option<Next>), MethodError> {
     let from = context.open_other(arguments, "fromAccountId", MethodError::FromAccountNotFound)?;
-    let account = context.open(arguments)?;
+    let account = context.open_shared(arguments)?;
     if from.id == account.id {
         return Err(MethodError::InvalidArguments("accountId: it must not be that of fromAccountId".into()));
-    }
-    if account.read_only {
-        return Err(MethodError::AccountReadOnly);
     }
     if arguments.get("create").is_none() {
         return Err(MethodError::InvalidArguments("create: an object is wanted".into()));
@@ -84,7 +82,9 @@ fn one(
     let (email, prefix, raw) = {
         let view = context.store.view();
         let whole = |error| Fault::Whole(fail(&error));
-        let email = view.email(from.id, id).map_err(whole)?.ok_or(SetError::NotFound)?;
+        let rights = Rights::of(&view, from).map_err(whole)?;
+        let email = view.email(from.id, id).map_err(whole)?.filter(|email| rights.sees(email));
+        let email = email.ok_or(SetError::NotFound)?;
         let (prefix, _) = view.content(from.id, id).map_err(whole)?.ok_or(SetError::NotFound)?;
         let raw = view.received(&email.blob).map_err(whole)?.ok_or(SetError::NotFound)?;
         (email, prefix, raw)

@@ -6,28 +6,32 @@ use serde_json::{Map, Value};
 use super::body::{Bodies, Whole};
 use super::property::{CONTENT, METADATA, USUAL_BODY, Wanted};
 use crate::jmap::context::{Account, Args, Context, fail};
+use crate::jmap::rights::Rights;
 use crate::jmap::standard::{Get, newest};
 use crate::model::{BlobId, DataType, EmailId, limits};
 use crate::store::View;
 use crate::wire::jmap::MethodError;
 
 pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
+    let account = context.open_shared(arguments)?;
     let mut get = Get::read(arguments)?;
     let usual = || METADATA.iter().chain(&CONTENT).chain(&USUAL_BODY).map(|name| (*name).to_owned()).collect();
     let names = get.properties.take().unwrap_or_else(usual);
     let (wanted, bodies) = (Wanted::read(&names)?, Bodies::read(arguments)?);
     get.properties = Some(names);
     let view = context.store.view();
+    let rights = Rights::of(&view, &account).map_err(|error| fail(&error))?;
     let mut all = Vec::new();
     if get.ids.is_none() {
         all = view.emails(account.id, None, limits::OBJECTS_IN_GET + 1).map_err(|error| fail(&error))?;
+        // Of a guest, too: all that there is must fit, for he could not tell what is left out.
         get.prove_all(all.len() as u64)?;
+        all.retain(|(_, email)| rights.sees(email));
     }
     let state = newest(&context.store, &view, account.id, DataType::Email)?;
     let all = || all.iter().map(|(id, _)| id.to_string()).collect();
     get.answer(account.id, &state, all, |id| match id.parse() {
-        Ok(id) => object(&view, &account, id, &wanted, &bodies),
+        Ok(id) => object(&view, (&account, &rights), id, &wanted, &bodies),
         Err(_) => Ok(None),
     })
 }
@@ -35,12 +39,13 @@ pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Va
 /// The properties of one email.
 pub(super) fn object(
     view: &View<'_>,
-    account: &Account,
+    (account, rights): (&Account, &Rights),
     id: EmailId,
     wanted: &Wanted,
     bodies: &Bodies,
 ) -> Result<Option<Map<String, Value>>, MethodError> {
-    let Some(email) = view.email(account.id, id).map_err(|error| fail(&error))? else { return Ok(None) };
+    let email = view.email(account.id, id).map_err(|error| fail(&error))?;
+    let Some(email) = email.and_then(|email| rights.seen(email)) else { return Ok(None) };
     let blob = BlobId::email(id);
     let mut object = Map::new();
     wanted.of_metadata(&id.to_string(), &blob.to_string(), &email, &mut object);

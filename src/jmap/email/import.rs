@@ -16,10 +16,7 @@ use crate::model::{UtcMillis, limits};
 use crate::wire::jmap::{MethodError, SetError};
 
 pub(in crate::jmap) fn import(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
-    if account.read_only {
-        return Err(MethodError::AccountReadOnly);
-    }
+    let account = context.open_shared(arguments)?;
     if arguments.get("emails").is_none() {
         return Err(MethodError::InvalidArguments("emails: an object is wanted".into()));
     }

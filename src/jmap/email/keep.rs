@@ -7,8 +7,10 @@ use serde_json::{Map, Value};
 
 use super::filing::{self, Filing};
 use crate::jmap::context::{Account, Context, date, fail};
+use crate::jmap::rights::Rights;
 use crate::jmap::standard::{Fault, Stand, refused};
 use crate::message::rows_or_bare;
+use crate::model::mailbox::Right;
 use crate::model::{BlobId, DataType, EmailId, ModSeq, ThreadId, UtcMillis, limits};
 use crate::store::{EncodedMessage, Error, NewEmail, Ticket, Txn, View};
 use crate::wire::jmap::{MethodError, SetError};
@@ -223,10 +225,14 @@ fn one(
     if let Err(missing) = filing::prove(&txn.view(), account.id, &new.mailboxes)? {
         return Ok(Err(missing));
     }
+    let rights = Rights::of(&txn.view(), account)?;
+    if let Err(error) = rights.prove(&new.mailboxes, Right::AddItems) {
+        return Ok(Err(error));
+    }
     if once {
         let view = txn.view();
         for id in view.emails_of_blob(account.id, &new.message.blob, UtcMillis(0), UtcMillis(i64::MAX))? {
-            if view.email(account.id, id)?.is_some() {
+            if view.email(account.id, id)?.is_some_and(|email| rights.sees(&email)) {
                 return Ok(Err(SetError::AlreadyExists(id.to_string())));
             }
         }

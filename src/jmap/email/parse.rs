@@ -29,7 +29,7 @@ const USUAL: [&str; 10] = [
 ];
 
 pub(in crate::jmap) fn parse(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
+    let account = context.open_shared(arguments)?;
     if arguments.get("blobIds").is_none() {
         return Err(MethodError::InvalidArguments("blobIds: an array of ids is wanted".into()));
     }

@@ -7,34 +7,41 @@ use super::sort::sort;
 use super::window::window;
 use super::{listings, refused};
 use crate::jmap::context::{Account, Args, Context, fail};
+use crate::jmap::guest;
+use crate::jmap::rights::{Rights, unchanged_since};
 use crate::jmap::standard::{self, Asked, since, state};
 use crate::model::limits;
 use crate::query::{self as questions, Query, QueryChanges, Results};
 use crate::wire::jmap::MethodError;
 
 pub(in crate::jmap) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
+    let account = context.open_shared(arguments)?;
     let asked = Asked::read(context, arguments)?;
-    let found = context.store.view().email_changes(account.id, asked.since, asked.most);
+    let view = context.store.view();
+    let found = match account.guest {
+        None => view.email_changes(account.id, asked.since, asked.most),
+        Some(_) => guest::email_changes(&view, &account, &asked),
+    };
     let found = found.map_err(|error| fail(&error))?;
     standard::changes(context, account.id, &asked, found).map(Value::Object)
 }
 
-fn results(account: &Account, arguments: &Args<'_>) -> Result<Results, MethodError> {
+fn results(rights: &Rights, account: &Account, arguments: &Args<'_>) -> Result<Results, MethodError> {
     let get = |name: &str| arguments.get(name).unwrap_or(&Value::Null);
     Ok(Results {
         account: account.id,
-        filter: filter(get("filter"))?,
+        filter: rights.limit(filter(get("filter"))?),
         sort: sort(get("sort"))?,
         collapse: arguments.flag("collapseThreads")?,
     })
 }
 
 pub(in crate::jmap) fn query(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
-    let results = results(&account, arguments)?;
-    let (window, total) = (window(arguments.0, limits::RESULTS)?, arguments.flag("calculateTotal")?);
+    let account = context.open_shared(arguments)?;
     let view = context.store.view();
+    let rights = Rights::of(&view, &account).map_err(|error| fail(&error))?;
+    let results = results(&rights, &account, arguments)?;
+    let (window, total) = (window(arguments.0, limits::RESULTS)?, arguments.flag("calculateTotal")?);
     let found = questions::query(&view, context.store.secrets(), &Query { results, window, total }).map_err(refused)?;
     listings::follow(&context.store, account.id, &found.plan);
     let answer = found.answer;
@@ -56,18 +63,22 @@ pub(in crate::jmap) fn query(context: &Context, arguments: &Args<'_>) -> Result<
 }
 
 pub(in crate::jmap) fn query_changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
+    let account = context.open_shared(arguments)?;
+    let view = context.store.view();
+    let rights = Rights::of(&view, &account).map_err(|error| fail(&error))?;
     let old = arguments.text("sinceQueryState")?;
     let max_changes = arguments.number("maxChanges")?.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
     let asked = QueryChanges {
-        results: results(&account, arguments)?,
+        results: results(&rights, &account, arguments)?,
         since: since(&context.store, &old).ok_or(MethodError::CannotCalculateChanges)?.mark,
         // An id that can be no email's is not in the results: it bounds nothing.
         up_to: arguments.maybe_text("upToId")?.and_then(|id| id.parse().ok()),
         max_changes,
         total: arguments.flag("calculateTotal")?,
     };
-    let view = context.store.view();
+    if !unchanged_since(&view, &account, asked.since).map_err(|error| fail(&error))? {
+        return Err(MethodError::CannotCalculateChanges);
+    }
     let found = questions::changes(&view, context.store.secrets(), &asked).map_err(refused)?;
     listings::follow(&context.store, account.id, &found.plan);
     let answer = found.answer;

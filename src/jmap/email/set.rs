@@ -12,9 +12,11 @@ use super::get::object;
 use super::keep::{Commits, Kept, Message, keep};
 use super::property::Wanted;
 use crate::jmap::context::{Account, Args, Context};
+use crate::jmap::rights::Rights;
 use crate::jmap::standard::{Fault, Outcome, Set, Wrong, refused};
 use crate::message::content::content;
 use crate::message::{Message as Parsed, guarded};
+use crate::model::mailbox::Right;
 use crate::model::{DataType, EmailId, MailboxUid, ModSeq};
 use crate::store::{Error, Txn, View};
 use crate::wire::jmap::{MethodError, Patch, SetError};
@@ -23,8 +25,8 @@ use crate::wire::jmap::{MethodError, Patch, SetError};
 const AT_ONCE: usize = 64;
 
 pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
-    let mut set = Set::read(&account, arguments)?;
+    let account = context.open_shared(arguments)?;
+    let mut set = Set::read(arguments)?;
     let mut done = std::mem::take(&mut set.done);
     let mut commits = Commits::default();
     let is_right = |now: ModSeq| set.is_in_state(context, now);
@@ -44,7 +46,7 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Va
         &mut |txn, (id, patch)| work.update(txn, id, patch),
         &mut |(id, _), outcome| done.update(id, outcome),
     )?;
-    work.each(&mut commits, &is_right, &destroys, &mut |txn, id| destroy(txn, id), &mut |id, outcome| {
+    work.each(&mut commits, &is_right, &destroys, &mut |txn, id| work.destroy(txn, id), &mut |id, outcome| {
         done.destroy(id, outcome);
     })?;
     let stand = commits.stand(&context.store.view(), &account, is_right)?;
@@ -81,14 +83,6 @@ fn made(
         object.insert("keywords".into(), Value::Object(Map::new()));
     }
     Ok(object)
-}
-
-fn destroy(txn: &mut Txn<'_>, id: &str) -> Outcome<()> {
-    let Ok(id) = id.parse::<EmailId>() else { return Ok(Err(SetError::NotFound)) };
-    match txn.destroy_email(id) {
-        Ok(()) => Ok(Ok(())),
-        Err(error) => refused(error).map(Err),
-    }
 }
 
 struct Work<'a> {
@@ -130,19 +124,42 @@ impl Work<'_> {
         Ok(())
     }
 
+    /// Destroys one.
+    fn destroy(&self, txn: &mut Txn<'_>, id: &str) -> Outcome<()> {
+        let Ok(id) = id.parse::<EmailId>() else { return Ok(Err(SetError::NotFound)) };
+        let rights = Rights::of(&txn.view(), self.account)?;
+        if rights != Rights::Owner {
+            let email = txn.view().email(self.account.id, id)?.filter(|email| rights.sees(email));
+            let Some(email) = email else { return Ok(Err(SetError::NotFound)) };
+            if let Err(error) = rights.prove(&email.mailboxes, Right::RemoveItems) {
+                return Ok(Err(error));
+            }
+        }
+        match txn.destroy_email(id) {
+            Ok(()) => Ok(Ok(())),
+            Err(error) => refused(error).map(Err),
+        }
+    }
+
     /// Changes one; gives what else changed of it than was asked.
     fn update(&self, txn: &mut Txn<'_>, id: &str, patch: &Value) -> Outcome<Map<String, Value>> {
         let Ok(id) = id.parse::<EmailId>() else { return Ok(Err(SetError::NotFound)) };
-        let Some(email) = txn.view().email(self.account.id, id)? else { return Ok(Err(SetError::NotFound)) };
+        let rights = Rights::of(&txn.view(), self.account)?;
+        let email = txn.view().email(self.account.id, id)?.filter(|email| rights.sees(email));
+        let Some(email) = email else { return Ok(Err(SetError::NotFound)) };
         let patch = self.with_ids(patch);
-        let wish = match self.wish(&txn.view(), id, &patch) {
+        let mut wish = match self.wish(&txn.view(), &rights, id, &patch) {
             Ok(wish) => wish,
             Err(error) => return Ok(Err(error)),
         };
+        wish.mailboxes.extend(rights.unknown(&email));
         if wish.mailboxes != email.mailboxes
             && let Err(missing) = filing::prove(&txn.view(), self.account.id, &wish.mailboxes)?
         {
             return Ok(Err(missing));
+        }
+        if let Err(error) = rights.prove_change(&email, &wish.mailboxes, &wish.keywords) {
+            return Ok(Err(error));
         }
         match txn.update_email(id, wish.mailboxes, wish.keywords) {
             Ok(_) => Ok(Ok(wish.also)),
@@ -161,7 +178,7 @@ impl Work<'_> {
     }
 
     /// What the email is to be. What cannot change may be named, and must be as it is (RFC 8620 §5.3).
-    fn wish(&self, view: &View<'_>, id: EmailId, patch: &Value) -> Result<Wish, SetError> {
+    fn wish(&self, view: &View<'_>, rights: &Rights, id: EmailId, patch: &Value) -> Result<Wish, SetError> {
         let patch = Patch::read(patch)?;
         let mut names: Vec<String> = patch.properties().map(str::to_owned).collect();
         names.extend(["mailboxIds", "keywords"].map(str::to_owned));
@@ -171,8 +188,9 @@ impl Work<'_> {
         }
         let wrong = |_: MethodError| SetError::ServerFail("the email cannot be read".into());
         let wanted = Wanted::read(&names).map_err(wrong)?;
-        let now =
-            object(view, self.account, id, &wanted, &Bodies::usual()).map_err(wrong)?.ok_or(SetError::NotFound)?;
+        let now = object(view, (self.account, rights), id, &wanted, &Bodies::usual())
+            .map_err(wrong)?
+            .ok_or(SetError::NotFound)?;
         let mut new = now.clone();
         patch.apply(&mut new)?;
         let fixed = |name: &&String| name.as_str() != "mailboxIds" && name.as_str() != "keywords";

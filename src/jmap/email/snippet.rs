@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 
 use super::filter::filter;
 use super::refused;
-use crate::jmap::context::{Args, Context};
+use crate::jmap::context::{Args, Context, fail};
+use crate::jmap::rights::Rights;
 use crate::model::limits;
 use crate::query::{Finder, Results, explain};
 use crate::wire::jmap::MethodError;
 
 pub(in crate::jmap) fn snippets(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
+    let account = context.open_shared(arguments)?;
     if arguments.get("emailIds").is_none() {
         return Err(MethodError::InvalidArguments("emailIds: an array of ids is wanted".into()));
     }
@@ -21,11 +22,16 @@ pub(in crate::jmap) fn snippets(context: &Context, arguments: &Args<'_>) -> Resu
         return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
     }
     let view = context.store.view();
-    let filter = filter(arguments.get("filter").unwrap_or(&Value::Null))?;
+    let rights = Rights::of(&view, &account).map_err(|error| fail(&error))?;
+    let filter = rights.limit(filter(arguments.get("filter").unwrap_or(&Value::Null))?);
     let results = Results { account: account.id, filter, sort: Vec::new(), collapse: false };
     // What cannot be answered as a query has no snippets either.
     explain(&view, &results).map_err(refused)?;
     let finder = Finder::new(&results.filter, context.store.secrets());
+    let is_seen = |id| match view.email(account.id, id) {
+        Ok(email) => Ok(email.is_some_and(|email| rights.sees(&email))),
+        Err(error) => Err(fail(&error)),
+    };
     let (mut list, mut not_found, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
     for id in ids {
         let id = arguments.created().resolve(&id).unwrap_or(id);
@@ -33,8 +39,8 @@ pub(in crate::jmap) fn snippets(context: &Context, arguments: &Args<'_>) -> Resu
             continue;
         }
         let found = match id.parse() {
-            Ok(email) => finder.snippet(&view, account.id, email).map_err(refused)?,
-            Err(_) => None,
+            Ok(email) if is_seen(email)? => finder.snippet(&view, account.id, email).map_err(refused)?,
+            _ => None,
         };
         match found {
             Some(found) => list.push(json!({"emailId": id, "subject": found.subject, "preview": found.preview})),

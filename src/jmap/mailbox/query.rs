@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::Seen;
 use crate::jmap::context::{Account, Args, Context, fail};
+use crate::jmap::rights::unchanged_since;
 use crate::jmap::standard::value::{flag, text};
 use crate::jmap::standard::{self, Order, Tree, newest, section, since, sort};
 use crate::model::{DataType, Mailbox, MailboxUid, Role};
@@ -31,7 +32,7 @@ enum Property {
 }
 
 pub(in crate::jmap) fn query(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
+    let account = context.open_shared(arguments)?;
     let view = context.store.view();
     let state = newest(&context.store, &view, account.id, DataType::Mailbox)?;
     let results = results(&Seen::of(&view, &account)?, arguments)?;
@@ -40,10 +41,13 @@ pub(in crate::jmap) fn query(context: &Context, arguments: &Args<'_>) -> Result<
 
 /// A mailbox is where it was, among those that stayed, unless it changed or one above it did.
 pub(in crate::jmap) fn query_changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
+    let account = context.open_shared(arguments)?;
     let from = since(&context.store, &arguments.text("sinceQueryState")?).ok_or(MethodError::CannotCalculateChanges)?;
     let view = context.store.view();
     let state = newest(&context.store, &view, account.id, DataType::Mailbox)?;
+    if !unchanged_since(&view, &account, from.mark).map_err(|error| fail(&error))? {
+        return Err(MethodError::CannotCalculateChanges);
+    }
     let seen = Seen::of(&view, &account)?;
     let results = results(&seen, arguments)?;
     let moved = moved(&view, &account, &seen, from.mark)?;

@@ -5,31 +5,38 @@
 //! rest, as long as anything was done; then what may be so only together, as two that exchange their names, is done
 //! together. All is one commit, but for mailboxes that go with their emails: those go in steps, after it, and what they
 //! meet is said of them alone.
+//!
+//! A guest may do what his rights in the mailboxes let him, and choose for himself what he is subscribed to. What he makes
+//! under a mailbox is open to the same people as that one.
 
 use serde_json::{Map, Value};
 use unicode_normalization::UnicodeNormalization as _;
 
-use super::object;
+use super::{SHARE_WITH, Seen, object};
 use crate::jmap::context::{Account, Args, Context, fail};
+use crate::jmap::share::{self, Change};
 use crate::jmap::standard::value::{flag, text, unsigned};
 use crate::jmap::standard::{Done, Set, Stand, Wrong, refused};
-use crate::model::{DataType, Mailbox, MailboxUid, ModSeq, Role};
+use crate::model::mailbox::Right;
+use crate::model::{AccountId, DataType, Mailbox, MailboxUid, ModSeq, Role};
 use crate::store::{Error, MailboxFault, NewMailbox, Txn};
-use crate::wire::jmap::{MethodError, Patch, SetError};
+use crate::wire::jmap::{MethodError, PRINCIPALS, Patch, SetError};
 
 /// Emails that are taken out of a mailbox in one commit.
 const AT_ONCE: usize = 64;
 
 pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
-    let set = Set::read(&account, arguments)?;
+    let account = context.open_shared(arguments)?;
+    let set = Set::read(arguments)?;
     let with_emails = arguments.flag("onDestroyRemoveEmails")?;
     let committed = context.store.commit(account.id, |txn| {
         let before = txn.state().state(DataType::Mailbox);
         if !set.is_in_state(context, before) {
             return Ok(None);
         }
-        let (mut work, mut stand) = (Work { arguments, done: set.done.clone(), named: Vec::new() }, Stand::new(before));
+        let done = set.done.clone();
+        let work = Work { context, account: &account, arguments, done, named: Vec::new(), shared: Vec::new() };
+        let (mut work, mut stand) = (work, Stand::new(before));
         let left = work.all(txn, &set, with_emails)?;
         let told = work.tells_all(txn, before)?;
         stand.after(txn.state().state(DataType::Mailbox), told);
@@ -39,6 +46,7 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Va
     ticket.wait_blocking().map_err(|error| fail(&error))?;
     let (mut work, mut stand, left) = result.ok_or(MethodError::StateMismatch)?;
     remove_with_emails(context, &account, left, &mut work, &mut stand);
+    share::tell(context, account.id, std::mem::take(&mut work.shared));
     Ok(work.done.answer(context, &account, stand))
 }
 
@@ -50,11 +58,26 @@ enum Wish<'s> {
     Destroy(&'s str),
 }
 
-struct Work<'a> {
-    arguments: &'a Args<'a>,
+pub(super) struct Work<'a> {
+    pub(super) context: &'a Context,
+    pub(super) account: &'a Account,
+    pub(super) arguments: &'a Args<'a>,
     done: Done,
     /// What was made or changed.
     named: Vec<MailboxUid>,
+    /// What is shared otherwise now.
+    shared: Vec<Change>,
+}
+
+/// What a mailbox is to be.
+struct Wanted {
+    uid: MailboxUid,
+    row: Mailbox,
+    /// A guest's own subscription.
+    subscribed: Option<(AccountId, bool)>,
+    /// What changes otherwise than was asked.
+    also: Map<String, Value>,
+    shared: Vec<Change>,
 }
 
 impl Work<'_> {
@@ -107,27 +130,26 @@ impl Work<'_> {
         for (wish, _) in &left {
             let Wish::Update(id, patch) = wish else { continue };
             match self.wanted(txn, id, patch) {
-                Ok((uid, row, also)) => changes.push((*id, uid, row, also)),
+                Ok(wanted) => changes.push((*id, wanted)),
                 Err(Fault::Whole(error)) => return Err(error),
                 Err(_) => {}
             }
         }
         while changes.len() > 1 {
-            let rows: Vec<_> = changes.iter().map(|(_, uid, row, _)| (*uid, row.clone())).collect();
+            let rows: Vec<_> = changes.iter().map(|(_, wanted)| (wanted.uid, wanted.row.clone())).collect();
             match txn.update_mailboxes(&rows) {
                 Ok(()) => {
                     left.retain(|(wish, _)| {
                         !changes.iter().any(|(id, ..)| matches!(wish, Wish::Update(own, _) if own == id))
                     });
-                    for (id, uid, _, also) in changes {
-                        self.named.push(uid);
-                        self.done.updated(id, also);
+                    for (id, wanted) in changes {
+                        self.changed(txn, id, wanted)?;
                     }
                     return Ok(left);
                 }
                 Err((uid, error)) => match fault(error, uid) {
                     Fault::Whole(error) => return Err(error),
-                    _ => changes.retain(|(_, other, ..)| *other != uid),
+                    _ => changes.retain(|(_, wanted)| wanted.uid != uid),
                 },
             }
         }
@@ -140,7 +162,12 @@ impl Work<'_> {
             Wish::Update(id, patch) => self.update(txn, id, patch),
             Wish::Destroy(id) => {
                 let uid = self.known(id)?;
+                if self.account.guest.is_some() {
+                    self.prove_destroy(txn, uid)?;
+                }
+                let old = txn.view().mailbox(self.account.id, uid).map_err(Fault::Whole)?;
                 txn.destroy_mailbox(uid).map_err(|error| fault(error, uid))?;
+                self.shared.extend(share::changes(uid, old.as_ref(), None));
                 self.done.destroyed(id);
                 Ok(())
             }
@@ -149,61 +176,92 @@ impl Work<'_> {
 
     fn create(&mut self, txn: &mut Txn<'_>, name: &str, properties: &Map<String, Value>) -> Result<(), Fault> {
         // Who makes one wants to see it (RFC 8621 §2 isSubscribed).
-        let mut row = Mailbox { subscribed: true, ..Mailbox::default() };
+        let mut row = Mailbox { subscribed: true, rights: Right::Rename.bit(), ..Mailbox::default() };
         let mut wrong = Wrong::default();
         for (property, value) in properties {
+            self.prove_property(&row, property)?;
             wrong.note(self.apply(&mut row, property, value))?;
         }
         if !properties.contains_key("name") {
             wrong.add("name", "a mailbox has a name");
         }
         wrong.finish()?;
-        let Mailbox { name: label, parent, role, sort_order, subscribed, .. } = row;
+        if self.account.guest.is_some() {
+            row.shares = self.prove_parent(txn, row.parent)?.shares;
+        }
+        let Mailbox { name: label, parent, role, sort_order, subscribed, shares, .. } = row;
         let new = NewMailbox { name: label.clone(), parent, role, sort_order };
         let uid = txn.create_mailbox(&new).map_err(|error| fault(error, MailboxUid::ALL))?;
-        txn.update_mailbox(uid, |row| row.subscribed = subscribed).map_err(|error| fault(error, uid))?;
-        let made = txn.view().mailbox(txn.account(), uid).map_err(Fault::Whole)?;
+        let user = self.account.guest.unwrap_or(self.account.id);
+        // It is made: what fails now fails the whole.
+        txn.update_mailbox(uid, |row| row.shares = shares).map_err(Fault::Whole)?;
+        txn.subscribe(uid, user, subscribed).map_err(Fault::Whole)?;
+        let whole = txn.view().mailbox(self.account.id, uid).map_err(Fault::Whole)?;
+        self.shared.extend(share::changes(uid, None, whole.as_ref()));
+        let made = Seen::one(&txn.view(), self.account, uid).map_err(Fault::Whole)?;
         // All that the client does not know: what it did not say, and the name where its form changed.
         let mut told = made.map(|row| object(uid, &row)).unwrap_or_default();
         told.retain(|property, value| properties.get(property) != Some(value));
+        if !self.arguments.uses(PRINCIPALS) {
+            told.remove(SHARE_WITH);
+        }
         self.named.push(uid);
         self.done.created(self.arguments, name, told);
         Ok(())
     }
 
     fn update(&mut self, txn: &mut Txn<'_>, id: &str, patch: &Value) -> Result<(), Fault> {
-        let (uid, row, also) = self.wanted(txn, id, patch)?;
+        let wanted = self.wanted(txn, id, patch)?;
+        let (uid, row) = (wanted.uid, wanted.row.clone());
         txn.update_mailbox(uid, |now| *now = row).map_err(|error| fault(error, uid))?;
-        self.named.push(uid);
-        self.done.updated(id, also);
+        self.changed(txn, id, wanted).map_err(Fault::Whole)
+    }
+
+    /// Notes what was done.
+    fn changed(&mut self, txn: &mut Txn<'_>, id: &str, wanted: Wanted) -> Result<(), Error> {
+        if let Some((guest, on)) = wanted.subscribed {
+            txn.subscribe(wanted.uid, guest, on)?;
+        }
+        self.shared.extend(wanted.shared);
+        self.named.push(wanted.uid);
+        self.done.updated(id, wanted.also);
         Ok(())
     }
 
-    /// What a mailbox is to be, and what of it changes otherwise than was asked.
-    fn wanted(
-        &self,
-        txn: &Txn<'_>,
-        id: &str,
-        patch: &Value,
-    ) -> Result<(MailboxUid, Mailbox, Map<String, Value>), Fault> {
+    fn wanted(&self, txn: &Txn<'_>, id: &str, patch: &Value) -> Result<Wanted, Fault> {
         let uid = self.known(id)?;
-        let old = txn.view().mailbox(txn.account(), uid).map_err(Fault::Whole)?.ok_or(SetError::NotFound)?;
+        let whole = txn.view().mailbox(self.account.id, uid).map_err(Fault::Whole)?.ok_or(SetError::NotFound)?;
+        let old = Seen::one(&txn.view(), self.account, uid).map_err(Fault::Whole)?.ok_or(SetError::NotFound)?;
         let before = object(uid, &old);
         let (mut row, mut also, mut wrong) = (old.clone(), Map::new(), Wrong::default());
         for (property, value) in Patch::wishes(patch, &before)? {
             // What the server says may be said again (RFC 8620 §5.3).
             if before.get(&property) != Some(&value) {
+                self.prove_property(&old, &property)?;
                 wrong.note(self.apply(&mut row, &property, &value))?;
             }
             if property == "name" && value.as_str().is_some_and(|name| name != row.name) {
                 also.insert("name".into(), row.name.clone().into());
+            }
+            let shared = object(uid, &row).remove(SHARE_WITH).unwrap_or_default();
+            if property == SHARE_WITH && value != shared {
+                also.insert(SHARE_WITH.into(), shared);
             }
         }
         if old.role == Some(Role::Inbox) && row.role != old.role {
             wrong.add("role", "the inbox stays it: mail arrives there");
         }
         wrong.finish()?;
-        Ok((uid, row, also))
+        let Some(guest) = self.account.guest else {
+            let shared = share::changes(uid, Some(&whole), Some(&row));
+            return Ok(Wanted { uid, row, subscribed: None, also, shared });
+        };
+        if row.parent != old.parent {
+            self.prove_parent(txn, row.parent)?;
+        }
+        let subscribed = Some((guest, row.subscribed));
+        let row = Mailbox { name: row.name, parent: row.parent, ..whole };
+        Ok(Wanted { uid, row, subscribed, also, shared: Vec::new() })
     }
 
     /// The mailbox that an id or a creation id, of this call too, stands for.
@@ -236,6 +294,7 @@ impl Work<'_> {
                 row.sort_order = order.ok_or_else(|| SetError::property("sortOrder", "less than 2^31 is wanted"))?;
             }
             "isSubscribed" => row.subscribed = flag("isSubscribed", value).map_err(bad)?,
+            SHARE_WITH if self.arguments.uses(PRINCIPALS) => row.shares = self.shares(row, value)?,
             _ => return Err(SetError::property(property, "it cannot be set")),
         }
         Ok(())
@@ -249,7 +308,7 @@ impl Work<'_> {
 }
 
 /// What hinders.
-enum Fault {
+pub(super) enum Fault {
     /// One object.
     One(SetError),
     /// A mailbox is to go that has emails in it.
@@ -334,16 +393,22 @@ fn remove_with_emails(
                     return Err(Error::Mailbox { name: above.name.clone(), fault: MailboxFault::HasChildren });
                 }
                 let left = txn.empty_mailbox(uid, AT_ONCE)?;
+                let mut closed = Vec::new();
                 if !left {
+                    let old = txn.view().mailbox(account.id, uid)?;
                     txn.destroy_mailbox(uid)?;
+                    closed = share::changes(uid, old.as_ref(), None);
                 }
                 // Threads of these emails may count elsewhere otherwise now: that is for /changes to say.
                 stand.after(txn.state().state(DataType::Mailbox), false);
-                Ok(left)
+                Ok((left, closed))
             });
             match step.and_then(|(left, ticket)| ticket.wait_blocking().map(|()| left)) {
-                Ok(true) => {}
-                Ok(false) => break Ok(()),
+                Ok((true, _)) => {}
+                Ok((false, closed)) => {
+                    work.shared.extend(closed);
+                    break Ok(());
+                }
                 Err(error) => {
                     break Err(match fault(error, uid) {
                         Fault::One(error) => error,

@@ -40,6 +40,7 @@ fn a_mailbox_has_all_its_properties() {
         "name",
         "parentId",
         "role",
+        "shareWith",
         "sortOrder",
         "totalEmails",
         "totalThreads",

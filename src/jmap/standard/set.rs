@@ -27,11 +27,8 @@ impl Set {
     /// Reads the arguments.
     ///
     /// # Errors
-    /// `invalidArguments`, `requestTooLarge`, `accountReadOnly`.
-    pub(in crate::jmap) fn read(account: &Account, arguments: &Args<'_>) -> Result<Self, MethodError> {
-        if account.read_only {
-            return Err(MethodError::AccountReadOnly);
-        }
+    /// `invalidArguments`, `requestTooLarge`.
+    pub(in crate::jmap) fn read(arguments: &Args<'_>) -> Result<Self, MethodError> {
         let create = arguments.objects("create")?;
         let mut update = arguments.objects("update")?;
         let mut destroy = Vec::new();
@@ -88,7 +85,12 @@ impl Set {
 
     /// Whether the state of the type is the one that the change was made for. To be asked in the commit that changes it.
     pub(in crate::jmap) fn is_in_state(&self, context: &Context, now: ModSeq) -> bool {
-        self.if_in_state.as_ref().is_none_or(|wanted| *wanted == state(&context.store, now))
+        self.is_in(&state(&context.store, now))
+    }
+
+    /// The same of a state that is no change number.
+    pub(in crate::jmap) fn is_in(&self, state: &str) -> bool {
+        self.if_in_state.as_ref().is_none_or(|wanted| wanted == state)
     }
 }
 

@@ -25,7 +25,7 @@ use crate::wire::jmap::{MethodError, Patch, SetError};
 
 pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<(Value, Option<Next>), MethodError> {
     let account = context.open(arguments)?;
-    let set = Set::read(&account, arguments)?;
+    let set = Set::read(arguments)?;
     let follow = Follow::read(arguments)?;
     identity::refresh(context, &account)?;
     let me = Me::of(context, &account)?;

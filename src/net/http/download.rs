@@ -60,7 +60,7 @@ async fn given(
 
     let context = backend.context(&backend.settings.get(), who.caller.clone());
     let found = tokio::task::spawn_blocking(move || {
-        let blob = context.blob(account, &id)?.ok_or(Error::NotFound("blob"))?;
+        let blob = context.blob(&account, &id)?.ok_or(Error::NotFound("blob"))?;
         let size = blob.size(&context.store)?;
         Ok::<_, Error>((blob, size))
     });

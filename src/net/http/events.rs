@@ -14,11 +14,10 @@ use axum::response::{IntoResponse as _, Response};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, sleep_until};
 
 use super::Backend;
-use super::hub::Watch;
+use super::follow::Follow;
 use super::pieces::{Pieces, pieces};
 use super::problem::Problem;
 use super::who::Who;
-use crate::jmap::Known;
 use crate::net::stop::Stop;
 use crate::wire::query;
 
@@ -87,18 +86,11 @@ fn opened(backend: &Arc<Backend>, who: Who, uri: &Uri, headers: &HeaderMap) -> R
     let wish = Wish::of(uri)?;
     let counted = backend.streams.enter(who.key());
     let counted = counted.ok_or_else(|| Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many streams at once"))?;
-    let context = backend.context(&backend.settings.get(), who.caller.clone());
-    let accounts: Vec<_> = context.accounts()?.into_iter().map(|(id, _)| id).collect();
-    // Before it is looked what there is, so that nothing falls between.
-    let watch = backend.hub.watch(accounts.clone());
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let known = match last.and_then(|last| Known::of(last, &backend.store, &accounts)) {
-        Some(known) => known,
-        None => Known::now(&backend.store, &accounts)?,
-    };
+    let follow = Follow::begin(backend, &who, last)?;
     let (into, body) = pieces(counted);
     let (stop, backend) = (backend.stop.clone(), Arc::clone(backend));
-    tokio::spawn(Stream { backend, who, wish, known, watch, into }.run(stop));
+    tokio::spawn(Stream { backend, who, wish, follow, into }.run(stop));
     let mut response = Response::new(body);
     for (name, value) in
         [("content-type", "text/event-stream"), ("cache-control", "no-store"), ("x-accel-buffering", "no")]
@@ -112,8 +104,7 @@ struct Stream {
     backend: Arc<Backend>,
     who: Who,
     wish: Wish,
-    known: Known,
-    watch: Watch,
+    follow: Follow,
     into: Pieces,
 }
 
@@ -124,22 +115,22 @@ impl Stream {
         let mut tick = interval_at(Instant::now() + every, every);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            match self.known.catch_up(&self.backend.store, self.wish.types.as_deref()) {
+            match self.follow.catch_up(self.wish.types.as_deref()) {
                 Ok(None) => {}
                 Ok(Some(change)) => {
-                    let event = format!("event: state\nid: {}\ndata: {change}\n\n", self.known.text());
+                    let event = format!("event: state\nid: {}\ndata: {change}\n\n", self.follow.text());
                     if !self.into.push(event).await || self.wish.once {
                         return;
                     }
                     sleep(GAP).await;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "an event stream ends");
+                    tracing::warn!(?error, "an event stream ends");
                     return;
                 }
             }
             tokio::select! {
-                () = self.watch.changed() => {}
+                () = self.follow.changed() => {}
                 () = self.into.closed() => return,
                 () = stop.pulled() => return,
                 () = sleep_until(end) => return,

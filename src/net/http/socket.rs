@@ -17,13 +17,14 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 use super::events::{GAP, LOOK};
+use super::follow::Follow;
 use super::origin::Connection;
 use super::problem::Problem;
 use super::tally::Counted;
 use super::who::Who;
 use super::{Backend, api};
-use crate::jmap::{CAPABILITIES, Known};
-use crate::model::{AccountId, limits};
+use crate::jmap::CAPABILITIES;
+use crate::model::limits;
 use crate::wire::jmap::socket::{Message as Asked, PROTOCOL, change, read, refusal, response};
 use crate::wire::jmap::{Request, json};
 
@@ -66,8 +67,7 @@ struct Talk {
 /// What a client hears of.
 struct Push {
     types: Option<Vec<String>>,
-    known: Known,
-    watch: super::hub::Watch,
+    follow: Follow,
 }
 
 /// Why a conversation ends.
@@ -128,18 +128,9 @@ impl Talk {
                 Ok(())
             }
             Ok(Asked::PushEnable(types, state)) => {
-                let failed = |_| End::Close(close_code::ERROR, "changes cannot be read");
-                let context = self.backend.context(&self.backend.settings.get(), self.who.caller.clone());
-                let accounts = context.accounts().map_err(failed)?;
-                let accounts: Vec<AccountId> = accounts.into_iter().map(|(id, _)| id).collect();
-                let watch = self.backend.hub.watch(accounts.clone());
-                let store = &self.backend.store;
                 let unread = |_| End::Close(close_code::ERROR, "changes cannot be read");
-                let known = match state.and_then(|state| Known::of(&state, store, &accounts)) {
-                    Some(known) => known,
-                    None => Known::now(store, &accounts).map_err(unread)?,
-                };
-                self.push = Some(Push { types, known, watch });
+                let follow = Follow::begin(&self.backend, &self.who, state.as_deref()).map_err(unread)?;
+                self.push = Some(Push { types, follow });
                 Ok(())
             }
             Ok(Asked::PushDisable) => {
@@ -153,16 +144,16 @@ impl Talk {
     /// Tells what changed, where that is wanted.
     async fn tell(&mut self) -> Result<(), End> {
         let Some(push) = &mut self.push else { return Ok(()) };
-        match push.known.catch_up(&self.backend.store, push.types.as_deref()) {
+        match push.follow.catch_up(push.types.as_deref()) {
             Ok(None) => Ok(()),
             Ok(Some(changed)) => {
-                let told = change(changed, &push.known.text());
+                let told = change(changed, &push.follow.text());
                 self.say(&told).await?;
                 sleep(GAP).await;
                 Ok(())
             }
             Err(error) => {
-                tracing::warn!(%error, "changes cannot be read");
+                tracing::warn!(?error, "changes cannot be read");
                 Err(End::Close(close_code::ERROR, "changes cannot be read"))
             }
         }
@@ -183,7 +174,7 @@ impl Talk {
 
 async fn changed(push: Option<&Push>) {
     match push {
-        Some(push) => push.watch.changed().await,
+        Some(push) => push.follow.changed().await,
         None => std::future::pending().await,
     }
 }

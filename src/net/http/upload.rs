@@ -19,6 +19,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::problem::Problem;
 use super::who::Who;
 use super::{Backend, PATIENCE, answer};
+use crate::jmap::Account;
 use crate::model::{AccountId, limits};
 use crate::store::Error;
 use crate::wire::http::media_type;
@@ -40,19 +41,18 @@ pub(super) async fn take(
     }
 }
 
-/// The account that a path names.
+/// The account that a path names: his own, or one in which something was opened to him.
 ///
 /// # Errors
 /// 404 where it is not there for who asks.
-pub(super) fn account(backend: &Backend, who: &Who, named: &str) -> Result<AccountId, Problem> {
+pub(super) fn account(backend: &Backend, who: &Who, named: &str) -> Result<Account, Problem> {
     let missing = || Problem::new(StatusCode::NOT_FOUND, "no such account");
     let id = named.parse::<AccountId>().map_err(|_| missing())?;
     let context = backend.context(&backend.settings.get(), who.caller.clone());
-    match context.owned(&id.to_string()) {
-        Ok((id, _)) => Ok(id),
-        Err(MethodError::Forbidden(_) | MethodError::AccountNotFound) => Err(missing()),
-        Err(error) => Err(error.into()),
-    }
+    context.reach(id).map_err(|error| match error {
+        MethodError::AccountNotFound => missing(),
+        error => error.into(),
+    })
 }
 
 async fn taken(
@@ -63,7 +63,7 @@ async fn taken(
     mut body: Body,
 ) -> Result<Value, Problem> {
     let bad = |detail: &str| Problem::new(StatusCode::BAD_REQUEST, detail);
-    let account = account(backend, &who, named)?;
+    let account = account(backend, &who, named)?.id;
     if let Some(field) = headers.get("x-jmap-accountid")
         && field.to_str().ok().and_then(|text| text.trim().parse::<AccountId>().ok()) != Some(account)
     {

@@ -10,7 +10,7 @@
 mod encrypt;
 mod target;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use tokio::time::{sleep, timeout};
 use super::http::HttpSettings;
 use super::stop::Stop;
 use crate::account::Directory;
-use crate::jmap::Known;
+use crate::jmap::{Followed, Known};
 use crate::model::{AccountId, Live, ModSeq, ObjectId, PushSubscription};
 use crate::store::{Error, Store};
 use target::{Sent, send};
@@ -70,22 +70,23 @@ pub async fn run(store: Store, directory: Directory, settings: Live<HttpSettings
             Some(Ok(ended)) = tasks.join_next() => drop(woken.remove(&ended)),
         }
         let accounts = std::mem::take(&mut *changed.accounts.lock());
-        for (account, first) in accounts {
-            let all = match store.view().objects::<PushSubscription>(account) {
+        for (changed, first) in accounts {
+            let all = match subscriptions(&store, changed) {
                 Ok(all) => all,
                 // Of an account that is being repaired nothing is known; the next change wakes us.
                 Err(error) => {
-                    tracing::debug!(%account, %error, "push subscriptions cannot be read");
+                    tracing::debug!(account = %changed, %error, "push subscriptions cannot be read");
                     continue;
                 }
             };
-            for (id, _) in all {
+            for (account, id) in all {
                 if let Some(waiting) = woken.get(&(account, id)) {
                     waiting.notify_one();
                     continue;
                 }
-                let Ok(mut known) = Known::now(&store, &[account]) else { continue };
-                known.forget_from(account, first);
+                let known = followed(&store, account).and_then(|followed| Known::now(&store, &followed));
+                let Ok(mut known) = known else { continue };
+                known.forget_from(changed, first);
                 let waking = Arc::new(Notify::new());
                 woken.insert((account, id), Arc::clone(&waking));
                 let one = Subscription {
@@ -102,6 +103,24 @@ pub async fn run(store: Store, directory: Directory, settings: Live<HttpSettings
             }
         }
     }
+}
+
+/// The subscriptions of who hears of an account: its owner, and those to whom something in it was opened.
+fn subscriptions(store: &Store, account: AccountId) -> Result<Vec<(AccountId, ObjectId)>, Error> {
+    let view = store.view();
+    let mut users = BTreeSet::from([account]);
+    users.extend(view.mailboxes(account)?.iter().flat_map(|(_, row)| row.shares.keys().copied()));
+    let mut all = Vec::new();
+    for user in users {
+        all.extend(view.objects::<PushSubscription>(user)?.into_iter().map(|(id, _)| (user, id)));
+    }
+    Ok(all)
+}
+
+/// What the subscriptions of an account are about: it, and those in which something was opened to it.
+fn followed(store: &Store, account: AccountId) -> Result<Vec<Followed>, Error> {
+    let shared = store.view().shared_with(account)?.into_iter().map(|account| Followed { account, shared: true });
+    Ok([Followed::own(account)].into_iter().chain(shared).collect())
 }
 
 /// One subscription.
@@ -153,6 +172,10 @@ impl Subscription {
             .is_none_or(|credential| self.directory.holds(self.account, credential, now).unwrap_or(true));
         if !holds {
             return self.destroy().await;
+        }
+        match followed(&self.store, self.account) {
+            Ok(followed) => self.known.follow(&followed),
+            Err(_) => return Next::Again(FIRST),
         }
         let before = self.known.clone();
         let message = if one.is_verified {

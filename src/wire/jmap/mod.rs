@@ -31,6 +31,10 @@ pub const QUOTA: &str = "urn:ietf:params:jmap:quota";
 pub const BLOB: &str = "urn:ietf:params:jmap:blob";
 /// The WebSocket (RFC 8887).
 pub const WEBSOCKET: &str = "urn:ietf:params:jmap:websocket";
+/// Who else there is, and what is shared with whom (RFC 9670 §1.5.1).
+pub const PRINCIPALS: &str = "urn:ietf:params:jmap:principals";
+/// Whose an account is, among the principals; a capability of accounts alone (RFC 9670 §1.5.2).
+pub const PRINCIPALS_OWNER: &str = "urn:ietf:params:jmap:principals:owner";
 /// What the command line and administrators use: accounts, queue, decisions, store.
 pub const ADMIN: &str = "urn:restante:jmap:admin";
 

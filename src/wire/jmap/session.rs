@@ -38,6 +38,21 @@ pub struct SessionAccount {
     pub capabilities: Vec<Capability>,
 }
 
+impl SessionAccount {
+    /// As JSON (RFC 8620 §2 `Account`).
+    #[must_use]
+    pub fn json(&self) -> Value {
+        json!({
+            "name": self.name, "isPersonal": self.is_personal, "isReadOnly": self.is_read_only,
+            "accountCapabilities": objects(&self.capabilities),
+        })
+    }
+}
+
+fn objects(all: &[Capability]) -> Map<String, Value> {
+    all.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+}
+
 /// A session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Session {
@@ -54,16 +69,7 @@ pub struct Session {
 impl Session {
     /// All but `state`.
     fn rest(&self) -> Map<String, Value> {
-        let objects = |all: &[Capability]| -> Map<String, Value> {
-            all.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
-        };
-        let accounts = self.accounts.iter().map(|account| {
-            let object = json!({
-                "name": account.name, "isPersonal": account.is_personal, "isReadOnly": account.is_read_only,
-                "accountCapabilities": objects(&account.capabilities),
-            });
-            (account.id.clone(), object)
-        });
+        let accounts = self.accounts.iter().map(|account| (account.id.clone(), account.json()));
         let mut primary = Map::new();
         for account in self.accounts.iter().filter(|account| account.is_personal) {
             for (name, _) in &account.capabilities {

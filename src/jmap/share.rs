@@ -1,0 +1,205 @@
+//! `ShareNotification` (RFC 9670 §3): what users are told of mailboxes that were opened to them, and closed.
+//!
+//! One is made in the account of each whom a change concerns, after the change is durable: what a stop comes between is not
+//! told. Of the same mailbox there is one: a later change takes the place of the one before, and both together that come to
+//! nothing leave none.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use super::context::{Account, Args, Context, date, fail};
+use super::mailbox::rights;
+use super::standard::value::{text, utc_date};
+use super::standard::{self, Asked, Get, Outcome, Set, Tree, newest, section, since, sort};
+use crate::model::{AccountId, ChangedBy, DataType, Mailbox, MailboxUid, ObjectId, ShareNotification, UtcMillis};
+use crate::store::{Error, Txn, View};
+use crate::wire::jmap::json::members;
+use crate::wire::jmap::{MethodError, SetError};
+
+const PROPERTIES: [&str; 9] =
+    ["id", "created", "changedBy", "objectType", "objectAccountId", "objectId", "oldRights", "newRights", "name"];
+
+/// A mailbox that is shared otherwise now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Change {
+    with: AccountId,
+    mailbox: MailboxUid,
+    name: String,
+    old: u16,
+    new: u16,
+}
+
+/// Whom a change of a mailbox concerns, and how; either may not be there.
+pub(super) fn changes(uid: MailboxUid, old: Option<&Mailbox>, new: Option<&Mailbox>) -> Vec<Change> {
+    let of = |row: Option<&Mailbox>| row.map(|row| row.shares.clone()).unwrap_or_default();
+    let (before, after) = (of(old), of(new));
+    let concerned: BTreeSet<AccountId> = before.keys().chain(after.keys()).copied().collect();
+    let name = new.or(old).map(|row| row.name.clone()).unwrap_or_default();
+    let rights = |of: &BTreeMap<AccountId, u16>, with: AccountId| of.get(&with).copied().unwrap_or_default();
+    let change = |with: AccountId| {
+        let (old, new) = (rights(&before, with), rights(&after, with));
+        Change { with, mailbox: uid, name: name.clone(), old, new }
+    };
+    concerned.into_iter().map(change).filter(|change| change.old != change.new).collect()
+}
+
+/// Tells those whom changes of mailboxes of an account concern, but who made them.
+pub(super) fn tell(context: &Context, account: AccountId, changes: Vec<Change>) {
+    let by = changed_by(context);
+    for change in changes {
+        if context.caller.account == Some(change.with) {
+            continue;
+        }
+        let told = ShareNotification {
+            created: context.store.clock().now(),
+            by: by.clone(),
+            account,
+            mailbox: change.mailbox,
+            name: change.name,
+            old: change.old,
+            new: change.new,
+        };
+        let done = context.store.commit(change.with, |txn| txn.tell_share(&told));
+        if let Err(error) = done.and_then(|(_, ticket)| ticket.wait_blocking()) {
+            tracing::warn!(account = %change.with, %error, "what was shared with it was not told");
+        }
+    }
+}
+
+fn changed_by(context: &Context) -> ChangedBy {
+    let own = context.caller.account.and_then(|id| context.directory.find(&id.to_string()).ok().flatten());
+    match own {
+        Some((id, row)) => ChangedBy {
+            name: row.display_name.unwrap_or(row.name),
+            email: Some(row.primary.to_string()),
+            account: Some(id),
+        },
+        None => ChangedBy { name: context.caller.user.clone().unwrap_or_default(), email: None, account: None },
+    }
+}
+
+fn object(id: ObjectId, told: &ShareNotification) -> Map<String, Value> {
+    let maybe = |bits| if bits == 0 { Value::Null } else { rights(bits).into() };
+    members(json!({
+        "id": id.to_string(), "created": date(Some(told.created)),
+        "changedBy": {
+            "name": told.by.name, "email": told.by.email, "principalId": told.by.account.map(|id| id.to_string()),
+        },
+        "objectType": "Mailbox", "objectAccountId": told.account.to_string(), "objectId": told.mailbox.to_string(),
+        "oldRights": maybe(told.old), "newRights": maybe(told.new), "name": told.name,
+    }))
+}
+
+pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let account = context.open(arguments)?;
+    let get = Get::of(arguments, &PROPERTIES)?;
+    let view = context.store.view();
+    let all = view.objects::<ShareNotification>(account.id).map_err(|error| fail(&error))?;
+    get.prove_all(all.len() as u64)?;
+    let state = newest(&context.store, &view, account.id, DataType::ShareNotification)?;
+    let ids = || all.iter().map(|(id, _)| id.to_string()).collect();
+    get.answer(account.id, &state, ids, |id| {
+        Ok(all.iter().find(|(known, _)| known.to_string() == id).map(|(id, told)| object(*id, told)))
+    })
+}
+
+pub(super) fn changed(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let account = context.open(arguments)?;
+    let asked = Asked::read(context, arguments)?;
+    let found = context.store.view().object_changes::<ShareNotification>(account.id, asked.since, asked.most);
+    let found = found.map_err(|error| fail(&error))?;
+    standard::changes(context, account.id, &asked, found).map(Value::Object)
+}
+
+/// They can be dismissed, and nothing else (RFC 9670 §3.5).
+pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let account = context.open(arguments)?;
+    let set = Set::read(arguments)?;
+    let no = || SetError::Forbidden("the service makes them, and they do not change".into());
+    let (answer, ()) = set.commit(context, &account, DataType::ShareNotification, |txn, done| {
+        set.create.iter().for_each(|(name, _)| done.not_created(name, &no()));
+        for (id, _) in &set.update {
+            let found = known(&txn.view(), account.id, id)?;
+            done.not_updated(id, &found.map_or(SetError::NotFound, |_| no()));
+        }
+        for id in &set.destroy {
+            done.destroy(id, destroy(txn, id)?);
+        }
+        Ok(())
+    })?;
+    Ok(answer)
+}
+
+fn known(view: &View<'_>, account: AccountId, id: &str) -> Result<Option<ShareNotification>, Error> {
+    match id.parse::<ObjectId>() {
+        Ok(id) => view.object(account, id),
+        Err(_) => Ok(None),
+    }
+}
+
+fn destroy(txn: &mut Txn<'_>, id: &str) -> Outcome<()> {
+    let Ok(known) = id.parse::<ObjectId>() else { return Ok(Err(SetError::NotFound)) };
+    match txn.destroy_object::<ShareNotification>(known) {
+        Ok(_) => Ok(Ok(())),
+        Err(error) => standard::refused(error).map(Err),
+    }
+}
+
+/// A condition (RFC 9670 §3.6.1).
+enum Is {
+    After(UtcMillis),
+    Before(UtcMillis),
+    Type(String),
+    Account(String),
+}
+
+pub(super) fn query(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let account = context.open(arguments)?;
+    let view = context.store.view();
+    let state = newest(&context.store, &view, account.id, DataType::ShareNotification)?;
+    section(arguments, account.id, &state, &results(&view, &account, arguments)?)
+}
+
+pub(super) fn query_changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let account = context.open(arguments)?;
+    let from = since(&context.store, &arguments.text("sinceQueryState")?).ok_or(MethodError::CannotCalculateChanges)?;
+    let view = context.store.view();
+    let state = newest(&context.store, &view, account.id, DataType::ShareNotification)?;
+    let changes = view.object_changes::<ShareNotification>(account.id, from, usize::MAX);
+    let changes = changes.map_err(|error| fail(&error))?.ok_or(MethodError::CannotCalculateChanges)?;
+    let moved = [changes.created, changes.updated, changes.destroyed].concat();
+    let moved: BTreeSet<String> = moved.iter().map(ToString::to_string).collect();
+    let results = results(&view, &account, arguments)?;
+    standard::query_changes(arguments, account.id, &state, &results, &moved)
+}
+
+fn results(view: &View<'_>, account: &Account, arguments: &Args<'_>) -> Result<Vec<String>, MethodError> {
+    let filter = Tree::read(arguments, |name, value| {
+        Ok(match name {
+            // Without a date they hold of all.
+            "after" if value.is_null() => Is::After(UtcMillis(i64::MIN)),
+            "before" if value.is_null() => Is::Before(UtcMillis(i64::MAX)),
+            "after" => Is::After(utc_date(name, value)?),
+            "before" => Is::Before(utc_date(name, value)?),
+            "objectType" => Is::Type(text(name, value)?.to_owned()),
+            "objectAccountId" => Is::Account(text(name, value)?.to_owned()),
+            _ => return Err(MethodError::UnsupportedFilter("no such condition of share notifications".into())),
+        })
+    })?;
+    let order = sort(arguments, |name| (name == "created").then_some(()))?;
+    let holds = |told: &ShareNotification, is: &Is| match is {
+        Is::After(at) => told.created >= *at,
+        Is::Before(at) => told.created < *at,
+        Is::Type(kind) => kind == "Mailbox",
+        Is::Account(id) => *id == told.account.to_string(),
+    };
+    let all = view.objects::<ShareNotification>(account.id).map_err(|error| fail(&error))?;
+    let mut found: Vec<&(ObjectId, ShareNotification)> =
+        all.iter().filter(|(_, told)| filter.holds(&|is| holds(told, is))).collect();
+    found.sort_by(|(one_id, one), (other_id, other)| {
+        let by = order.iter().map(|order| order.compare(|(), _| one.created.cmp(&other.created)));
+        by.into_iter().find(|order| order.is_ne()).unwrap_or_else(|| one_id.cmp(other_id))
+    });
+    Ok(found.iter().map(|(id, _)| id.to_string()).collect())
+}

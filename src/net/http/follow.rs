@@ -1,0 +1,71 @@
+//! What one connection follows: the changes of the accounts that its user may reach. Which those are is asked each time, for
+//! what is opened to him, and what is closed again, changes while he listens.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Backend;
+use super::hub::Watch;
+use super::who::Who;
+use crate::jmap::{Followed, Known};
+use crate::wire::jmap::MethodError;
+
+/// A connection's changes.
+pub(super) struct Follow {
+    backend: Arc<Backend>,
+    who: Who,
+    accounts: Vec<Followed>,
+    known: Known,
+    watch: Watch,
+}
+
+impl Follow {
+    /// From what the client says that it knows (`Known::text`), or from now on.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub(super) fn begin(backend: &Arc<Backend>, who: &Who, said: Option<&str>) -> Result<Self, MethodError> {
+        let accounts = accounts(backend, who)?;
+        // Before it is looked what there is, so that nothing falls between.
+        let watch = watch(backend, &accounts);
+        let known = match said.and_then(|said| Known::of(said, &backend.store, &accounts)) {
+            Some(known) => known,
+            None => Known::now(&backend.store, &accounts).map_err(|error| crate::jmap::fail(&error))?,
+        };
+        Ok(Self { backend: Arc::clone(backend), who: who.clone(), accounts, known, watch })
+    }
+
+    /// What changed since the last time, as a `StateChange`; of these types alone, if any are named.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub(super) fn catch_up(&mut self, types: Option<&[String]>) -> Result<Option<Value>, MethodError> {
+        let accounts = accounts(&self.backend, &self.who)?;
+        if accounts != self.accounts {
+            self.watch = watch(&self.backend, &accounts);
+            self.known.follow(&accounts);
+            self.accounts = accounts;
+        }
+        self.known.catch_up(&self.backend.store, types).map_err(|error| crate::jmap::fail(&error))
+    }
+
+    /// What the client knows then, to come back with.
+    pub(super) fn text(&self) -> String {
+        self.known.text()
+    }
+
+    /// Until something changed, since the last time or since the beginning.
+    pub(super) async fn changed(&self) {
+        self.watch.changed().await;
+    }
+}
+
+fn accounts(backend: &Backend, who: &Who) -> Result<Vec<Followed>, MethodError> {
+    let context = backend.context(&backend.settings.get(), who.caller.clone());
+    Ok(context.reachable()?.iter().map(Followed::from).collect())
+}
+
+fn watch(backend: &Backend, accounts: &[Followed]) -> Watch {
+    backend.hub.watch(accounts.iter().map(|one| one.account).collect())
+}
