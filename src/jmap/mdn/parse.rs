@@ -35,7 +35,7 @@ pub(in crate::jmap) fn parse(context: &Context, arguments: &Args<'_>) -> Result<
     let (mut parsed, mut not_parsable, mut not_found) = (Map::new(), Vec::new(), Vec::new());
     for id in ids {
         let blob = id.parse::<BlobId>().ok();
-        let raw = blob.map(|blob| context.blob_octets(account.id, &blob, u64::MAX)).transpose();
+        let raw = blob.map(|blob| context.blob_octets(&account, &blob, u64::MAX)).transpose();
         let Some(raw) = raw.map_err(|error| fail(&error))?.flatten() else {
             not_found.push(id);
             continue;

@@ -28,9 +28,6 @@ const HEADER: u64 = 256 * 1024;
 
 pub(in crate::jmap) fn send(context: &Context, arguments: &Args<'_>) -> Result<(Value, Option<Next>), MethodError> {
     let account = super::open(context, arguments)?;
-    if account.read_only {
-        return Err(MethodError::AccountReadOnly);
-    }
     if arguments.get("send").is_none() {
         return Err(MethodError::InvalidArguments("send: an object of objects is wanted".into()));
     }
