@@ -90,7 +90,15 @@ impl Context {
     /// `invalidArguments` where it names none, `accountNotFound` where it is not there for the caller,
     /// `accountNotSupportedByMethod` where he is but a guest in it.
     pub(super) fn open(&self, arguments: &Args<'_>) -> Result<Account, MethodError> {
-        let account = self.open_shared(arguments)?;
+        self.open_or(arguments, MethodError::AccountNotFound)
+    }
+
+    /// The same where a method has another word for an account that is not there.
+    ///
+    /// # Errors
+    /// As `open`; `missing` where it is not there for the caller.
+    pub(super) fn open_or(&self, arguments: &Args<'_>, missing: MethodError) -> Result<Account, MethodError> {
+        let account = self.open_other(arguments, "accountId", missing)?;
         if account.guest.is_some() { Err(MethodError::AccountNotSupportedByMethod) } else { Ok(account) }
     }
 

@@ -19,7 +19,7 @@ use crate::wire::jmap::MethodError;
 /// The account; one that is not there is a wrong argument (RFC 9007 §2.1, §2.2).
 fn open(context: &Context, arguments: &Args<'_>) -> Result<Account, MethodError> {
     let missing = MethodError::InvalidArguments("accountId: there is no such account".into());
-    context.open_other(arguments, "accountId", missing)
+    context.open_or(arguments, missing)
 }
 
 /// What was done, as JSON (RFC 9007 §2).

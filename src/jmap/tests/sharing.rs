@@ -124,7 +124,15 @@ fn what_is_opened_stands_in_the_guests_session() {
     let primary: Vec<&Value> = after["primaryAccounts"].as_object().unwrap().values().collect();
     assert!(primary.iter().all(|id| **id == json!(bed.bob)), "{primary:?}");
     // There is nothing of these for a guest.
-    for method in ["Identity/get", "EmailSubmission/get", "VacationResponse/get", "Quota/get", "Principal/get"] {
+    for method in [
+        "Identity/get",
+        "EmailSubmission/get",
+        "VacationResponse/get",
+        "Quota/get",
+        "MDN/send",
+        "MDN/parse",
+        "Principal/get",
+    ] {
         assert_eq!(bed.bob_fails(method, json!({})), "accountNotSupportedByMethod", "{method}");
     }
     for method in ["Account/get", "Mail/list", "Mailbox/list"] {
