@@ -261,7 +261,7 @@ mod tests {
     fn a_quota_is_told_of_when_it_fills() {
         let context = context();
         let account = letters(&context, 1);
-        let mut known = Known::now(&context.store, &[account.parse().unwrap()]).unwrap();
+        let mut known = Known::now(&context.store, &[crate::jmap::Followed::own(account.parse().unwrap())]).unwrap();
         let mut told = || {
             letters(&context, 1);
             let change = known.catch_up(&context.store, Some(&["Quota".into()])).unwrap();

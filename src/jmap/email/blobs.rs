@@ -22,7 +22,7 @@ pub(super) fn octets(context: &Context, account: &Account, id: &str) -> Result<O
 /// Those of reading.
 pub(super) fn is_there(context: &Context, account: &Account, id: &str) -> Result<bool, MethodError> {
     match id.parse::<BlobId>() {
-        Ok(id) => context.blob(account.id, &id).map(|blob| blob.is_some()).map_err(|error| fail(&error)),
+        Ok(id) => context.blob(account, &id).map(|blob| blob.is_some()).map_err(|error| fail(&error)),
         Err(_) => Ok(false),
     }
 }

@@ -208,8 +208,10 @@ fn a_guest_sees_what_is_open_to_him_and_nothing_else() {
         call(&bed.context, "Email/get", &of).1["list"][0]["blobId"].as_str().unwrap().to_owned()
     };
     let blobs = [blob(alone), blob(planned)];
-    for method in ["Blob/get", "Blob/lookup"] {
-        let answer = bed.bob(method, json!({"ids": blobs, "typeNames": ["Mailbox", "Email"]}));
+    let get = json!({"ids": blobs});
+    let lookup = json!({"ids": blobs, "typeNames": ["Mailbox", "Email"]});
+    for (method, arguments) in [("Blob/get", get), ("Blob/lookup", lookup)] {
+        let answer = bed.bob(method, arguments);
         assert_eq!((ids(&answer), &answer["notFound"]), (vec![blobs[1].clone()], &json!([blobs[0]])), "{method}");
     }
     let parsed = bed.bob("Email/parse", json!({"blobIds": blobs}));
