@@ -2,10 +2,13 @@
 #![cfg(feature = "rocksdb")]
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::{Duration, Instant};
 
 use crate::bed::Bed;
+use crate::crash::Dice;
 use crate::mail::{Client, letter};
+use crate::mta::{Postfix, free_port, is_here};
 use crate::sink::Sink;
 
 const ANN: &str = "ann@example.org";
@@ -74,6 +77,76 @@ fn killed_while_it_drains_it_repeats_no_reply() {
     let lost = REPLIES - all.len();
     println!("{kills} kills, {} replies, {lost} lost in sending", all.len());
     assert!(kills > 0 && lost <= kills * CONCURRENCY, "{lost} lost by {kills} kills");
+    bed.finish();
+}
+
+/// The same into a real Postfix, which hands the replies back to us over LMTP: each sender has his in his own Inbox.
+#[test]
+fn killed_while_it_drains_into_postfix_it_repeats_no_reply() {
+    const SENDERS: usize = 40;
+    if !is_here() {
+        return;
+    }
+    let port = free_port();
+    let mut bed = Bed::new(&relay(port));
+    bed.start();
+    bed.account(ANN, &[]);
+    let senders: Vec<String> = (0..SENDERS).map(|n| format!("u{n}@example.net")).collect();
+    for sender in &senders {
+        bed.account(sender, &[]);
+    }
+    bed.ok(&["vacation", "set", ANN, "--text", "Away."]);
+    let mut client = Client::lmtp(&bed.lmtp()).unwrap();
+    for sender in &senders {
+        let message = letter(sender, ANN, "hello", "hello");
+        assert!(client.deliver(sender, &[ANN], &message).unwrap().iter().all(crate::mail::Reply::ok));
+    }
+    assert_eq!(bed.rows(&["queue", "list"]).len(), SENDERS);
+    drop(client);
+    bed.stop();
+    // It asks nobody whether a recipient is there: we, whom it would ask, are being killed.
+    let plain = "smtpd_recipient_restrictions = reject_unauth_destination\n";
+    let postfix = Postfix::start(&bed.dir, port, &bed.lmtp(), plain);
+    // Postfix says which replies it took: one line with the Message-ID for each.
+    let taken = || {
+        let log = postfix.log();
+        let ids = log.lines().filter_map(|line| line.split_once("message-id=<")).map(|(_, id)| id.to_owned());
+        ids.collect::<Vec<String>>()
+    };
+    let mut dice = Dice(getrandom::u64().unwrap() | 1);
+    println!("dice {}", dice.0);
+    // Killed at some instant after it began to send, until it sends nothing any more: what was lost by kills is not left.
+    let mut kills = 0;
+    loop {
+        let before = taken().len();
+        bed.spawn();
+        let until = Instant::now() + Duration::from_secs(15);
+        while taken().len() == before && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let sends = taken().len() > before;
+        std::thread::sleep(Duration::from_micros(dice.below(40_000) as u64));
+        bed.kill();
+        kills += 1;
+        if !sends || kills == 30 {
+            break;
+        }
+    }
+    bed.start();
+    std::fs::set_permissions(bed.lmtp(), std::fs::Permissions::from_mode(0o666)).unwrap();
+    bed.eventually("the queue is empty", Duration::from_secs(120), || bed.rows(&["queue", "list"]).is_empty());
+    bed.eventually("Postfix has delivered", Duration::from_secs(120), || postfix.is_idle());
+    let mut all = taken();
+    let count = all.len();
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), count, "the same reply was sent twice");
+    let answered: Vec<usize> = senders.iter().map(|sender| bed.mail(sender).len()).collect();
+    assert!(answered.iter().all(|replies| *replies <= 1), "answered twice: {answered:?}");
+    let lost = SENDERS - answered.iter().sum::<usize>();
+    println!("{kills} kills, {count} replies through Postfix, {lost} lost in sending");
+    assert!(kills > 0 && lost <= kills * 4, "{lost} lost by {kills} kills");
+    drop(postfix);
     bed.finish();
 }
 
