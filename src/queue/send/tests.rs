@@ -37,6 +37,8 @@ fn answers_are_read_at_any_split() {
             answers.iter().map(|one| (one.code, one.status)).collect::<Vec<_>>(),
             [(250, [2, 1, 0]), (550, [5, 1, 1])]
         );
+        // RFC 8621 §7: lines are joined, without what begins each of them.
+        assert_eq!(answers[0].line(), "250 2.1.0 one two");
         assert!(answers[1].text.contains("no such user"));
     }
     let (answers, done) = understood(text, 0, 3);
