@@ -111,9 +111,9 @@ struct Stream {
 impl Stream {
     async fn run(mut self, mut stop: Stop) {
         let end = Instant::now() + LIFE;
-        let every = self.wish.ping.unwrap_or(LOOK);
-        let mut tick = interval_at(Instant::now() + every, every);
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut look = interval_at(Instant::now() + LOOK, LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut told = Instant::now();
         loop {
             match self.follow.catch_up(self.wish.types.as_deref()) {
                 Ok(None) => {}
@@ -122,6 +122,7 @@ impl Stream {
                     if !self.into.push(event).await || self.wish.once {
                         return;
                     }
+                    told = Instant::now();
                     sleep(GAP).await;
                 }
                 Err(error) => {
@@ -134,19 +135,31 @@ impl Stream {
                 () = self.into.closed() => return,
                 () = stop.pulled() => return,
                 () = sleep_until(end) => return,
-                _ = tick.tick() => {
-                    if !self.backend.may_stay(&self.who) {
+                ping = silence(self.wish.ping, told) => {
+                    let event = format!("event: ping\ndata: {{\"interval\":{}}}\n\n", ping.as_secs());
+                    if !self.backend.may_stay(&self.who) || !self.into.push(event).await {
                         return;
                     }
-                    if let Some(ping) = self.wish.ping {
-                        let event = format!("event: ping\ndata: {{\"interval\":{}}}\n\n", ping.as_secs());
-                        if !self.into.push(event).await {
-                            return;
-                        }
+                    told = Instant::now();
+                }
+                _ = look.tick() => {
+                    if !self.backend.may_stay(&self.who) {
+                        return;
                     }
                 }
             }
         }
+    }
+}
+
+/// Waits until a ping is due: so long after what was told last (RFC 8620 §7.3).
+async fn silence(ping: Option<Duration>, told: Instant) -> Duration {
+    match ping {
+        Some(ping) => {
+            sleep_until(told + ping).await;
+            ping
+        }
+        None => std::future::pending().await,
     }
 }
 
@@ -176,5 +189,13 @@ mod tests {
             assert_eq!(wish(wrong), None, "{wrong}");
         }
         assert_eq!(wish(&format!("types={}", vec!["x"; TYPES + 1].join(","))), None);
+    }
+
+    #[tokio::test]
+    async fn a_ping_comes_so_long_after_what_was_told_last() {
+        let (told, ping) = (Instant::now(), Duration::from_millis(40));
+        assert_eq!(silence(Some(ping), told).await, ping);
+        assert!(told.elapsed() >= ping);
+        assert!(tokio::time::timeout(ping, silence(None, told)).await.is_err());
     }
 }
