@@ -36,6 +36,7 @@ pub(in crate::jmap) fn upload(context: &Context, arguments: &Args<'_>) -> Result
         return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
     }
     let mut done = Done::default();
+    let mut is_begun = false;
     // One may be made of another of the same call: whatever order they stand in, those that wait for none come first.
     loop {
         let names: BTreeSet<String> = waiting.iter().map(|(name, _)| name.clone()).collect();
@@ -43,7 +44,13 @@ pub(in crate::jmap) fn upload(context: &Context, arguments: &Args<'_>) -> Result
             waiting.into_iter().partition(|(name, object)| !refers(object, &names, name));
         let stuck = ready.is_empty();
         for (name, object) in if stuck { rest.clone() } else { ready } {
-            done.create(arguments, &name, Fault::of_one(made(context, arguments, &account, &object))?);
+            let made = match Fault::of_one(made(context, arguments, &account, &object)) {
+                // Once something was kept, no error is of the whole call (RFC 8620 §3.6.2).
+                Err(error) if is_begun => Err(SetError::ServerFail(error.description())),
+                made => made?,
+            };
+            is_begun |= made.is_ok();
+            done.create(arguments, &name, made);
         }
         if stuck || rest.is_empty() {
             break;
