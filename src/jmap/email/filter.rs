@@ -13,9 +13,29 @@
 use serde_json::{Map, Value};
 
 use super::{flag, id, text, unsigned, utc_date, wanted};
+use crate::jmap::context::Args;
 use crate::model::{MailboxUid, keyword, limits};
 use crate::query::{Condition, Filter};
-use crate::wire::jmap::MethodError;
+use crate::wire::jmap::{ADMIN, MethodError};
+
+/// The filter of a call. Conditions of our own are known to who uses our capability (RFC 8620 §1.8).
+///
+/// # Errors
+/// `invalidArguments`, `unsupportedFilter`.
+pub(super) fn of(arguments: &Args<'_>) -> Result<Filter, MethodError> {
+    let filter = filter(arguments.get("filter").unwrap_or(&Value::Null))?;
+    if has_our_own(&filter) && !arguments.uses(ADMIN) {
+        return Err(MethodError::UnsupportedFilter(format!("attachmentName and attachmentType belong to {ADMIN}")));
+    }
+    Ok(filter)
+}
+
+fn has_our_own(filter: &Filter) -> bool {
+    match filter {
+        Filter::And(parts) | Filter::Or(parts) | Filter::Not(parts) => parts.iter().any(has_our_own),
+        Filter::Is(condition) => matches!(condition, Condition::AttachmentName(_) | Condition::AttachmentType(_)),
+    }
+}
 
 /// Reads a filter.
 ///

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::filter::filter;
+use super::filter;
 use super::sort::sort;
 use super::window::window;
 use super::{listings, refused};
@@ -30,7 +30,7 @@ fn results(rights: &Rights, account: &Account, arguments: &Args<'_>) -> Result<R
     let get = |name: &str| arguments.get(name).unwrap_or(&Value::Null);
     Ok(Results {
         account: account.id,
-        filter: rights.limit(filter(get("filter"))?),
+        filter: rights.limit(filter::of(arguments)?),
         sort: sort(get("sort"))?,
         collapse: arguments.flag("collapseThreads")?,
     })

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::filter::filter;
+use super::filter;
 use super::refused;
 use crate::jmap::context::{Args, Context, fail};
 use crate::jmap::rights::Rights;
@@ -23,7 +23,7 @@ pub(in crate::jmap) fn snippets(context: &Context, arguments: &Args<'_>) -> Resu
     }
     let view = context.store.view();
     let rights = Rights::of(&view, &account).map_err(|error| fail(&error))?;
-    let filter = rights.limit(filter(arguments.get("filter").unwrap_or(&Value::Null))?);
+    let filter = rights.limit(filter::of(arguments)?);
     let results = Results { account: account.id, filter, sort: Vec::new(), collapse: false };
     // What cannot be answered as a query has no snippets either.
     explain(&view, &results).map_err(refused)?;

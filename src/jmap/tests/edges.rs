@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{account_of, call, context, error, letters};
+use crate::jmap::{CAPABILITIES, run};
+use crate::wire::jmap::{CORE, MAIL, parse};
 
 /// RFC 8621 §3.
 #[test]
@@ -153,4 +155,21 @@ fn whatever_adds_an_email_is_a_delivery() {
     moves("a mailbox changed", false);
     letters(&context, 1);
     moves("delivered", true);
+}
+
+/// RFC 8620 §1.8: who does not name our capability sees nothing that is ours.
+#[test]
+fn our_own_conditions_belong_to_our_capability() {
+    let context = context();
+    let account = letters(&context, 1);
+    for (method, more) in [("Email/query", json!({})), ("SearchSnippet/get", json!({"emailIds": []}))] {
+        for (using, wanted) in [(CAPABILITIES, method), (&[CORE, MAIL][..], "error")] {
+            let mut arguments =
+                json!({"accountId": account, "filter": {"operator": "NOT", "conditions": [{"attachmentName": "x"}]}});
+            arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let request = json!({"using": using, "methodCalls": [[method, arguments, "0"]]});
+            let answer = run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).json();
+            assert_eq!(answer["methodResponses"][0][0], wanted, "{answer}");
+        }
+    }
 }
