@@ -45,7 +45,7 @@ const BODY: [&str; 5] =
     ["bodyProperties", "fetchTextBodyValues", "fetchHTMLBodyValues", "fetchAllBodyValues", "maxBodyValueBytes"];
 
 /// Methods that are not standard though their names end so, and those of names of their own: all that they take.
-const WHOLE: [(&str, &[&str]); 12] = [
+const WHOLE: [(&str, &[&str]); 11] = [
     ("PushSubscription/get", &["ids", "properties"]),
     ("PushSubscription/set", &["create", "update", "destroy"]),
     ("Blob/copy", &["fromAccountId", "accountId", "blobIds"]),
@@ -69,7 +69,6 @@ const WHOLE: [(&str, &[&str]); 12] = [
         ],
     ),
     ("SearchSnippet/get", &["accountId", "filter", "emailIds"]),
-    ("MDN/parse", &["accountId", "blobIds"]),
 ];
 
 /// Looks for arguments that a method does not take.
