@@ -102,7 +102,7 @@ impl Rights {
         if !self.sees(&email) {
             return None;
         }
-        let mailboxes = email.mailboxes.iter().copied().filter(|uid| self.knows(*uid)).collect();
+        let mailboxes = email.mailboxes.iter().copied().filter(|uid| self.reads(*uid)).collect();
         Some(EmailMetadata { mailboxes, ..email })
     }
 
@@ -161,9 +161,9 @@ impl Rights {
         Ok(())
     }
 
-    /// The mailboxes of an email that he knows nothing of: what he says of the others leaves them as they are.
-    pub(super) fn unknown(&self, email: &EmailMetadata) -> BTreeSet<MailboxUid> {
-        email.mailboxes.iter().copied().filter(|uid| !self.knows(*uid)).collect()
+    /// The mailboxes of an email that he does not read: what he says of the others leaves them as they are.
+    pub(super) fn unread(&self, email: &EmailMetadata) -> BTreeSet<MailboxUid> {
+        email.mailboxes.iter().copied().filter(|uid| !self.reads(*uid)).collect()
     }
 }
 

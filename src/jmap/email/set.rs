@@ -152,7 +152,7 @@ impl Work<'_> {
             Ok(wish) => wish,
             Err(error) => return Ok(Err(error)),
         };
-        wish.mailboxes.extend(rights.unknown(&email));
+        wish.mailboxes.extend(rights.unread(&email));
         if wish.mailboxes != email.mailboxes
             && let Err(missing) = filing::prove(&txn.view(), self.account.id, &wish.mailboxes)?
         {

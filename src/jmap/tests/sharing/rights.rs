@@ -115,6 +115,9 @@ fn what_an_email_needs_it_needs_in_all_its_mailboxes() {
         bed.bob("Email/set", json!({"update": {twofold: {"keywords/$seen": true}}}))["updated"],
         json!({twofold: null})
     );
+    // RFC 8621 §2 mayReadItems: of what it is in, what he may not read is not told.
+    let seen = bed.bob("Email/get", json!({"ids": [twofold], "properties": ["mailboxIds"]}));
+    assert_eq!(seen["list"][0]["mailboxIds"], json!({&bed.plans: true}));
 }
 
 #[test]
