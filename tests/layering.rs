@@ -49,6 +49,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("jiff", &["model::clock", "cli"]),
     ("axum", &["net"]),
     ("tower_http", &["net"]),
+    ("zstd_safe", &["net"]),
     ("rustls_native_certs", &["net::push"]),
     ("hyper", &["net", "cli"]),
     ("hyper_util", &["net", "cli"]),

@@ -241,9 +241,16 @@ fn long_answers_are_compressed_for_who_takes_that() {
     };
     let plain = ask("identity");
     assert!(plain.field("content-encoding").is_none() && plain.json()["username"] == "ann@example.org");
-    for (coding, magic) in [("gzip", &[0x1f, 0x8b][..]), ("br", &[])] {
-        let answer = ask(coding);
-        assert_eq!(answer.field("content-encoding").as_deref(), Some(coding));
+    let zstd = [0x28, 0xb5, 0x2f, 0xfd];
+    for (accepted, coding, magic) in [
+        ("gzip", "gzip", &[0x1f, 0x8b][..]),
+        ("br", "br", &[]),
+        ("zstd", "zstd", &zstd),
+        ("gzip, deflate, br, zstd", "zstd", &zstd),
+        ("gzip, zstd;q=0.5", "gzip", &[0x1f, 0x8b]),
+    ] {
+        let answer = ask(accepted);
+        assert_eq!(answer.field("content-encoding").as_deref(), Some(coding), "{accepted}");
         assert!(answer.body.len() < plain.body.len() && answer.body.starts_with(magic), "{coding}");
     }
     bed.finish();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::http::Request;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use hyper::body::Incoming;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -86,6 +86,7 @@ pub async fn serve_public(listener: Bound, backend: Arc<Backend>, ceiling: Ceili
     let router = routes()
         .route_layer(from_fn_with_state(Arc::clone(&backend), auth::known))
         .layer(from_fn_with_state(Arc::clone(&backend), cors::guard))
+        .layer(from_fn(compress::zstd))
         .layer(compress::layer())
         .with_state(Arc::clone(&backend));
     loop {

@@ -1,0 +1,65 @@
+//! Which coding of a body a client takes best (RFC 9110 §12.5.3).
+
+/// Codings of a field that are looked at.
+const CODINGS: usize = 32;
+
+/// Whether a client that says this in Accept-Encoding takes a coding as readily as any other that it names. What is not
+/// named is not taken, whatever `*` says.
+#[must_use]
+pub fn prefers(accepted: &str, coding: &str) -> bool {
+    let named = accepted.split(',').take(CODINGS).map(|one| {
+        let mut pieces = one.split(';');
+        let name = pieces.next().unwrap_or_default().trim();
+        let weight = pieces.find_map(|piece| {
+            let (name, value) = piece.split_once('=')?;
+            name.trim().eq_ignore_ascii_case("q").then(|| weight(value.trim()))
+        });
+        (name, weight.unwrap_or(Some(1000)).unwrap_or(0))
+    });
+    let named: Vec<(&str, u32)> = named.collect();
+    let own = named.iter().filter(|(name, _)| name.eq_ignore_ascii_case(coding)).map(|(_, weight)| *weight).max();
+    own.is_some_and(|own| own > 0 && named.iter().all(|(_, weight)| *weight <= own))
+}
+
+/// A weight in thousandths (RFC 9110 §12.4.2).
+fn weight(text: &str) -> Option<u32> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let is_short = part.len() <= 3 && part.bytes().all(|octet| octet.is_ascii_digit());
+    let part = format!("{part:0<3}").parse::<u32>().ok().filter(|_| is_short)?;
+    match (whole, part) {
+        ("0", part) => Some(part),
+        ("1", 0) => Some(1000),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_by_weight() {
+        for (accepted, wanted) in [
+            ("zstd", true),
+            ("gzip, deflate, br, zstd", true),
+            ("gzip;q=0.5, ZSTD ; Q=0.5", true),
+            ("zstd;q=0.9, *;q=0.1", true),
+            ("zstd;q=1.000", true),
+            ("", false),
+            ("*", false),
+            ("gzip, br", false),
+            ("br, zstd;q=0.9", false),
+            ("identity, zstd;q=0.999", false),
+            ("zstd;q=0", false),
+            ("zstd;q=0.000", false),
+            ("zstd;q=2", false),
+            ("zstd;q=0.1234", false),
+            ("zstd;q=x, gzip;q=0", false),
+            ("zstdx", false),
+        ] {
+            assert_eq!(prefers(accepted, "zstd"), wanted, "{accepted}");
+        }
+        let flood = format!("{}zstd", "gzip;q=0,".repeat(10_000));
+        assert!(!prefers(&flood, "zstd"));
+    }
+}
