@@ -42,7 +42,12 @@ pub(in crate::jmap) fn send(context: &Context, arguments: &Args<'_>) -> Result<(
     let mut desk = Desk { context, account: &account, arguments, me, identity, room: limits::FILED_OCTETS };
     let (mut sent, mut not_sent, mut update) = (Map::new(), Map::new(), Map::new());
     for (name, wish) in &wishes {
-        match Fault::of_one(desk.send(wish))? {
+        let done = match Fault::of_one(desk.send(wish)) {
+            // An error of the whole call says that nothing was done (RFC 8620 §3.6.2).
+            Err(error) if !sent.is_empty() => Err(SetError::ServerFail(error.description())),
+            done => done?,
+        };
+        match done {
             Ok((email, told)) => {
                 let patch = patches.iter().find(|(of, _)| of.strip_prefix('#') == Some(name));
                 update.extend(patch.map(|(_, patch)| (email.to_string(), Value::Object(patch.clone()))));

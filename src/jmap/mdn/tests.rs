@@ -204,6 +204,18 @@ fn what_is_not_sent_and_why() {
         (wish(json!({"forEmailId": null})), "invalidProperties", json!(["forEmailId"])),
         (wish(json!({"originalMessageId": "<x@y>"})), "invalidProperties", json!(["originalMessageId"])),
         (wish(json!({"colour": "red"})), "invalidProperties", json!(["colour"])),
+        (
+            wish(json!({"disposition": {"type": "seen"}, "subject": 1, "forEmailId": 2, "extensionFields": []})),
+            "invalidProperties",
+            json!([
+                "forEmailId",
+                "disposition/actionMode",
+                "disposition/sendingMode",
+                "disposition/type",
+                "subject",
+                "extensionFields"
+            ]),
+        ),
         (wish(json!({"disposition": null})), "invalidProperties", json!(["disposition"])),
         (wish(json!({"subject": "a\r\nBcc: x@y"})), "invalidProperties", json!(["subject"])),
         (wish(json!({"includeOriginalMessage": "yes"})), "invalidProperties", json!(["includeOriginalMessage"])),

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::jmap::standard::Wrong;
 use crate::message::report::{ActionMode, DispositionType, SendingMode, VALUE, is_extension};
 use crate::model::limits;
 use crate::wire::jmap::SetError;
@@ -31,15 +32,15 @@ impl Wish {
     /// Reads it.
     ///
     /// # Errors
-    /// `invalidProperties`, `tooLarge`.
+    /// `invalidProperties` with all that is wrong, `tooLarge`.
     pub(super) fn read(object: &Map<String, Value>) -> Result<Self, SetError> {
+        let mut wrong = Wrong::default();
         let given = |name: &str| object.get(name).filter(|value| !value.is_null());
         for name in object.keys() {
             if FIXED.contains(&name.as_str()) && given(name).is_some() {
-                return Err(SetError::property(name, "the server sets it"));
-            }
-            if !FIXED.contains(&name.as_str()) && !KNOWN.contains(&name.as_str()) {
-                return Err(SetError::property(name, "an MDN has no such property"));
+                wrong.add(name, "the server sets it");
+            } else if !FIXED.contains(&name.as_str()) && !KNOWN.contains(&name.as_str()) {
+                wrong.add(name, "an MDN has no such property");
             }
         }
         let text = |name: &str| match given(name) {
@@ -50,30 +51,50 @@ impl Wish {
             Some(line) if !is_line(&line) => Err(wanted(name, "one line of up to 900 octets")),
             line => Ok(line),
         };
-        let email = text("forEmailId")?.ok_or_else(|| wanted("forEmailId", "the id of an email"))?;
-        let text_body = text("textBody")?;
+        let email = wrong.note(text("forEmailId"))?.flatten();
+        if email.is_none() {
+            wrong.add("forEmailId", "the id of an email is wanted");
+        }
+        let text_body = wrong.note(text("textBody"))?.flatten();
         if text_body.as_ref().is_some_and(|text| text.len() as u64 > limits::MESSAGE_OCTETS) {
             return Err(SetError::TooLarge(format!("more than {} octets", limits::MESSAGE_OCTETS)));
         }
         let with_original = given("includeOriginalMessage").map_or(Some(false), Value::as_bool);
-        let disposition = given("disposition").and_then(Value::as_object);
-        let disposition = disposition.ok_or_else(|| wanted("disposition", "an object"))?;
-        if let Some(other) =
-            disposition.keys().find(|name| !["actionMode", "sendingMode", "type"].contains(&name.as_str()))
-        {
-            return Err(SetError::property(&format!("disposition/{other}"), "there is no such property"));
+        if with_original.is_none() {
+            wrong.add("includeOriginalMessage", "true or false is wanted");
         }
+        let empty = Map::new();
+        let disposition = given("disposition").and_then(Value::as_object);
+        if disposition.is_none() {
+            wrong.add("disposition", "an object is wanted");
+        }
+        let modes = disposition.unwrap_or(&empty);
+        for other in modes.keys().filter(|name| !["actionMode", "sendingMode", "type"].contains(&name.as_str())) {
+            wrong.add(format!("disposition/{other}"), "there is no such property");
+        }
+        let action = word(modes, "actionMode", &ActionMode::ALL, ActionMode::name);
+        let sending = word(modes, "sendingMode", &SendingMode::ALL, SendingMode::name);
+        let kind = word(modes, "type", &DispositionType::ALL, DispositionType::name);
+        if disposition.is_some() {
+            wrong.note(action.clone())?;
+            wrong.note(sending.clone())?;
+            wrong.note(kind.clone())?;
+        }
+        let (subject, reporting_ua) = (wrong.note(line("subject"))?, wrong.note(line("reportingUA"))?);
+        let final_recipient = wrong.note(line("finalRecipient"))?;
+        let extensions = wrong.note(extensions(given("extensionFields")))?;
+        wrong.finish()?;
         Ok(Self {
-            email,
-            subject: line("subject")?,
+            email: email.unwrap_or_default(),
+            subject: subject.flatten(),
             text: text_body,
-            with_original: with_original.ok_or_else(|| wanted("includeOriginalMessage", "true or false"))?,
-            reporting_ua: line("reportingUA")?,
-            action: word(disposition, "actionMode", &ActionMode::ALL, ActionMode::name)?,
-            sending: word(disposition, "sendingMode", &SendingMode::ALL, SendingMode::name)?,
-            kind: word(disposition, "type", &DispositionType::ALL, DispositionType::name)?,
-            final_recipient: line("finalRecipient")?,
-            extensions: extensions(given("extensionFields"))?,
+            with_original: with_original.unwrap_or_default(),
+            reporting_ua: reporting_ua.flatten(),
+            action: action?,
+            sending: sending?,
+            kind: kind?,
+            final_recipient: final_recipient.flatten(),
+            extensions: extensions.unwrap_or_default(),
         })
     }
 }
