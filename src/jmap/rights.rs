@@ -185,6 +185,20 @@ impl Opened {
     }
 }
 
+/// Whether since a state nothing of the mailboxes changed for the caller but their counts: of the tree that he sees it is not
+/// kept how it was. Of an account of his own it is.
+///
+/// # Errors
+/// Those of reading.
+pub(super) fn same_tree_since(view: &View<'_>, account: &Account, since: ModSeq) -> Result<bool, Error> {
+    if account.guest.is_none() {
+        return Ok(true);
+    }
+    let Some(found) = view.mailbox_changes(account.id, since)? else { return Ok(false) };
+    let changes = &found.changes;
+    Ok(changes.created.is_empty() && changes.destroyed.is_empty() && (found.only_counts || changes.updated.is_empty()))
+}
+
 /// Whether the same was open to the caller at a state: then what changed since can be told from what changed of the objects
 /// alone. Of an account of his own it always can.
 ///

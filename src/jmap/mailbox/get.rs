@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{COUNTS, PROPERTIES, Seen, object};
 use crate::jmap::context::{Args, Context, fail};
-use crate::jmap::rights::{Rights, unchanged_since};
+use crate::jmap::rights::{Rights, same_tree_since};
 use crate::jmap::standard::{self, Asked, Get, newest};
 use crate::model::DataType;
 use crate::wire::jmap::{MethodError, PRINCIPALS};
@@ -29,7 +29,7 @@ pub(in crate::jmap) fn changes(context: &Context, arguments: &Args<'_>) -> Resul
     let account = context.open_shared(arguments)?;
     let asked = Asked::read(context, arguments)?;
     let view = context.store.view();
-    if !unchanged_since(&view, &account, asked.since.mark).map_err(|error| fail(&error))? {
+    if !same_tree_since(&view, &account, asked.since.mark).map_err(|error| fail(&error))? {
         return Err(MethodError::CannotCalculateChanges);
     }
     let found = view.mailbox_changes(account.id, asked.since.mark).map_err(|error| fail(&error))?;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Seen;
 use crate::jmap::context::{Account, Args, Context, fail};
-use crate::jmap::rights::unchanged_since;
+use crate::jmap::rights::same_tree_since;
 use crate::jmap::standard::value::{flag, text};
 use crate::jmap::standard::{self, Order, Tree, newest, section, since, sort};
 use crate::model::{DataType, Mailbox, MailboxUid, Role};
@@ -45,7 +45,7 @@ pub(in crate::jmap) fn query_changes(context: &Context, arguments: &Args<'_>) ->
     let from = since(&context.store, &arguments.text("sinceQueryState")?).ok_or(MethodError::CannotCalculateChanges)?;
     let view = context.store.view();
     let state = newest(&context.store, &view, account.id, DataType::Mailbox)?;
-    if !unchanged_since(&view, &account, from.mark).map_err(|error| fail(&error))? {
+    if !same_tree_since(&view, &account, from.mark).map_err(|error| fail(&error))? {
         return Err(MethodError::CannotCalculateChanges);
     }
     let seen = Seen::of(&view, &account)?;
