@@ -1,5 +1,6 @@
 //! Requests of JMAP against a whole small service: whatever is asked, the answer is well-formed, it is one to each call at
 //! least, and the store is in order afterwards. What the client did wrong is never a `serverFail` (RFC 8620 §3.6.2).
+//! Each is made by a guest, too: what was not opened to him he neither sees nor changes.
 
 use std::sync::Arc;
 
@@ -10,9 +11,10 @@ use crate::account::{Directory, NewAccount, Settings};
 use crate::jmap::{CAPABILITIES, Caller, Context, Jobs, Made, run};
 use crate::message::rows;
 use crate::model::clock::Fixed;
-use crate::model::{AccountId, Address, Live, UtcMillis, limits};
+use crate::model::mailbox::{ALL_RIGHTS, Right};
+use crate::model::{AccountId, Address, EmailId, EmailMetadata, Live, MailboxUid, UtcMillis, limits};
 use crate::store::engine::memory::Memory;
-use crate::store::{EncodedMessage, NewEmail, Options, Store};
+use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options, Store};
 use crate::wire::jmap::{json as i_json, parse};
 use crate::wire::smtp::Reply;
 
@@ -22,8 +24,8 @@ const VARIANTS: usize = 6;
 /// A request, and others that differ from it in a value or two.
 pub fn request(data: &[u8]) {
     let data = bounded(data);
-    let context = service();
-    answered(&context, data);
+    let house = House::new();
+    house.asked(data);
     let mut dice = Dice::of(data);
     if let Ok(whole) = i_json::read(data) {
         for _ in 0..VARIANTS {
@@ -32,18 +34,55 @@ pub fn request(data: &[u8]) {
                 let mut which = dice.upto(count(&other) - 1);
                 alter(&mut other, &mut which, &mut dice);
             }
-            answered(&context, &i_json::write(&other));
+            house.asked(&i_json::write(&other));
         }
     }
-    assert_eq!(context.store.check().expect("a check"), []);
+    assert_eq!(house.ann.store.check().expect("a check"), []);
 }
 
-fn answered(context: &Context, data: &[u8]) {
+/// A service as its users see it.
+struct House {
+    ann: Context,
+    account: AccountId,
+    /// To whom one of Ann's mailboxes is open.
+    bob: Context,
+    /// An email in another.
+    hidden: EmailId,
+}
+
+impl House {
+    fn asked(&self, data: &[u8]) {
+        let hidden = || self.ann.store.view().email(self.account, self.hidden).expect("a view");
+        let before = hidden().filter(|email| !self.is_open(email));
+        let answer = answered(&self.bob, data);
+        if let Some(before) = before {
+            assert_eq!(hidden(), Some(before), "changed by a guest: {}", data.escape_ascii());
+            for secret in [self.hidden.to_string(), SECRET.to_owned()] {
+                let said = data.windows(secret.len()).any(|part| part == secret.as_bytes());
+                assert!(said || !answer.contains(&secret), "told to a guest: {}", data.escape_ascii());
+            }
+        }
+        answered(&self.ann, data);
+    }
+
+    /// Whether Bob may read an email, as it is now.
+    fn is_open(&self, email: &EmailMetadata) -> bool {
+        let view = self.ann.store.view();
+        let bob = self.bob.caller.account.unwrap_or_default();
+        email.mailboxes.iter().any(|uid| {
+            let row = view.mailbox(self.account, *uid).expect("a view");
+            row.is_some_and(|row| row.rights_of(self.account, bob) & Right::ReadItems.bit() != 0)
+        })
+    }
+}
+
+/// The answer, as it is written.
+fn answered(context: &Context, data: &[u8]) -> String {
     let request = match parse(data, CAPABILITIES) {
         Ok(request) => request,
         Err(error) => {
             assert_eq!(error.problem().get("status").and_then(Value::as_u64), Some(400));
-            return;
+            return String::new();
         }
     };
     let ids: Vec<String> = request.calls.iter().map(|call| call.id.clone()).collect();
@@ -59,6 +98,7 @@ fn answered(context: &Context, data: &[u8]) {
     assert_eq!(answered, asked);
     let failed = responses.iter().find(|one| one.pointer("/1/type").is_some_and(|kind| kind == "serverFail"));
     assert_eq!(failed, None, "{}", data.escape_ascii());
+    String::from_utf8(written).expect("a text")
 }
 
 /// Values of a document, those within others too.
@@ -143,29 +183,52 @@ pub(super) fn empty() -> (Context, AccountId) {
     (context, account)
 }
 
-/// The same with three emails.
-fn service() -> Context {
-    let (context, account) = empty();
-    for n in 0..3 {
-        let raw = format!(
-            "From: Ann <ann@example.org>\r\nTo: bob@example.net\r\nSubject: lunch {n}\r\nMessage-ID: <{n}@example.org>\r\n\
+/// In the email that is in no open mailbox, and nowhere else.
+const SECRET: &str = "Xyzzy";
+
+impl House {
+    /// The same with three emails: one in the Inbox, one in a mailbox that is open to Bob, one in both.
+    fn new() -> Self {
+        let (ann, account) = empty();
+        let bob = ann.directory.add(&NewAccount::at(Address::from_parts("bob", "example.org"))).expect("an account");
+        let open = ann.store.commit(account, |txn| {
+            let new = NewMailbox { name: "Open".into(), parent: None, role: None, sort_order: 0 };
+            let uid = txn.create_mailbox(&new)?;
+            txn.update_mailbox(uid, |row| row.shares = [(bob, ALL_RIGHTS)].into())?;
+            Ok(uid)
+        });
+        let (open, ticket) = open.expect("a mailbox");
+        ticket.wait_blocking().expect("a mailbox");
+        let filed = [false, true, true].into_iter().zip([true, false, true]).zip(0..);
+        let mut ids = filed.map(|((is_open, in_inbox), n)| file(&ann, account, open, (is_open, in_inbox), n));
+        let hidden = ids.next().expect("an email");
+        ids.for_each(drop);
+        let bob = Context { caller: Caller { account: Some(bob), ..Caller::default() }, ..ann.clone() };
+        Self { ann, account, bob, hidden }
+    }
+}
+
+fn file(context: &Context, account: AccountId, open: MailboxUid, at: (bool, bool), n: i64) -> EmailId {
+    let subject = if at.0 { "lunch" } else { SECRET };
+    let raw = format!(
+        "From: Ann <ann@example.org>\r\nTo: bob@example.net\r\nSubject: {subject} {n}\r\nMessage-ID: <{n}@example.org>\r\n\
              Date: Sat, 21 Nov 2026 10:00:00 +0000\r\nMIME-Version: 1.0\r\n\
              Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nAt noon?\r\n\
              --b\r\nContent-Type: text/html\r\nContent-Disposition: attachment; filename=x.html\r\n\r\n<p>hi\r\n--b--\r\n"
-        );
-        let message = EncodedMessage::new(&rows(raw.as_bytes(), context.store.secrets()));
-        let (mut made, ticket) = context.store.commit_message(&[account], &message, raw.as_bytes(), |txn| {
-            let (mailboxes, received_at) = ([txn.state().inbox].into(), UtcMillis(1_795_000_000_000 + n));
-            txn.create_email(&NewEmail {
-                message: &message,
-                prefix: b"X: y\r\n",
-                mailboxes,
-                keywords: [].into(),
-                received_at,
-            })
-        });
-        ticket.wait_blocking().expect("an email");
-        made.pop().expect("an email").1.expect("an email");
-    }
-    context
+    );
+    let message = EncodedMessage::new(&rows(raw.as_bytes(), context.store.secrets()));
+    let (mut made, ticket) = context.store.commit_message(&[account], &message, raw.as_bytes(), |txn| {
+        let inbox = txn.state().inbox;
+        let mailboxes = [(at.0, open), (at.1, inbox)].into_iter().filter(|(is_in, _)| *is_in);
+        let (mailboxes, received_at) = (mailboxes.map(|(_, uid)| uid).collect(), UtcMillis(1_795_000_000_000 + n));
+        txn.create_email(&NewEmail {
+            message: &message,
+            prefix: b"X: y\r\n",
+            mailboxes,
+            keywords: [].into(),
+            received_at,
+        })
+    });
+    ticket.wait_blocking().expect("an email");
+    made.pop().expect("an email").1.expect("an email").0
 }
