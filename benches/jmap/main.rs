@@ -24,7 +24,7 @@ mod words;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use client::Client;
 use service::Service;
@@ -94,6 +94,8 @@ struct Start {
     inbox: Value,
     calls: Value,
     octets: usize,
+    /// Ten changes of emails ago.
+    state: Value,
 }
 
 impl Start {
@@ -113,7 +115,13 @@ impl Start {
         let answer = client.ask(&request(&calls));
         assert_eq!(answer["methodResponses"][4][0], "Email/get", "{answer}");
         let octets = answer.to_string().len();
-        Self { account: account.to_owned(), inbox, calls, octets }
+        let emails = &answer["methodResponses"][4][1];
+        let keyword = |email: &Value| (email["id"].as_str().unwrap().to_owned(), json!({"keywords/bench": true}));
+        let update: Map<String, Value> = emails["list"].as_array().unwrap().iter().take(10).map(keyword).collect();
+        let set = json!([["Email/set", {"accountId": account, "update": update}, "0"]]);
+        let set = client.ask(&request(&set));
+        assert_eq!(set["methodResponses"][0][1]["updated"].as_object().map(Map::len), Some(10), "{set}");
+        Self { account: account.to_owned(), inbox, calls, octets, state: emails["state"].clone() }
     }
 
     /// Each alone, and the whole first.
@@ -137,13 +145,8 @@ impl Start {
                 "Email/query and 50 with bodies",
                 json!({"accountId": account, "properties": ["bodyStructure", "bodyValues"], "fetchTextBodyValues": true}),
             ),
-            one("Email/changes", json!({"accountId": account, "sinceState": self.state()})),
+            one("Email/changes, 10 of them", json!({"accountId": account, "sinceState": self.state})),
         ]
-    }
-
-    fn state(&self) -> Value {
-        // Any state that is no error: what changed since costs the changes.
-        json!("0-0")
     }
 }
 

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::jmap::context::Args;
+use crate::jmap::context::{Account, Args};
+use crate::jmap::rights::Rights;
 use crate::jmap::standard::Wrong;
 use crate::jmap::standard::value::utc_date;
-use crate::model::{AccountId, MailboxUid, UtcMillis, keyword, limits};
+use crate::model::{MailboxUid, UtcMillis, keyword, limits};
 use crate::store::{Error, View};
 use crate::wire::jmap::SetError;
 
@@ -75,17 +76,17 @@ pub(super) fn keywords(value: &Value) -> Result<BTreeSet<String>, SetError> {
     Ok(found)
 }
 
-/// Whether mailboxes are there.
+/// Whether mailboxes are there for the caller.
 ///
 /// # Errors
 /// Those of reading; `invalidProperties` within.
 pub(super) fn prove(
     view: &View<'_>,
-    account: AccountId,
+    (account, rights): (&Account, &Rights),
     mailboxes: &BTreeSet<MailboxUid>,
 ) -> Result<Result<(), SetError>, Error> {
     for uid in mailboxes {
-        if view.mailbox(account, *uid)?.is_none() {
+        if !rights.knows(*uid) || view.mailbox(account.id, *uid)?.is_none() {
             return Ok(Err(SetError::property("mailboxIds", format!("{uid}: no such mailbox"))));
         }
     }

@@ -222,10 +222,10 @@ fn one(
     new: &NewEmail<'_>,
     once: bool,
 ) -> Result<Result<(EmailId, ThreadId), SetError>, Error> {
-    if let Err(missing) = filing::prove(&txn.view(), account.id, &new.mailboxes)? {
+    let rights = Rights::of(&txn.view(), account)?;
+    if let Err(missing) = filing::prove(&txn.view(), (account, &rights), &new.mailboxes)? {
         return Ok(Err(missing));
     }
-    let rights = Rights::of(&txn.view(), account)?;
     if let Err(error) = rights.prove(&new.mailboxes, Right::AddItems) {
         return Ok(Err(error));
     }

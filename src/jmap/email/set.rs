@@ -152,12 +152,13 @@ impl Work<'_> {
             Ok(wish) => wish,
             Err(error) => return Ok(Err(error)),
         };
-        wish.mailboxes.extend(rights.unread(&email));
-        if wish.mailboxes != email.mailboxes
-            && let Err(missing) = filing::prove(&txn.view(), self.account.id, &wish.mailboxes)?
+        let seen: BTreeSet<MailboxUid> = email.mailboxes.difference(&rights.unread(&email)).copied().collect();
+        if !wish.mailboxes.is_subset(&seen)
+            && let Err(missing) = filing::prove(&txn.view(), (self.account, &rights), &wish.mailboxes)?
         {
             return Ok(Err(missing));
         }
+        wish.mailboxes.extend(rights.unread(&email));
         if let Err(error) = rights.prove_change(&email, &wish.mailboxes, &wish.keywords) {
             return Ok(Err(error));
         }
