@@ -7,7 +7,7 @@ use std::path::Path;
 use base64::Engine as _;
 use serde_json::Value;
 
-use crate::fill::{PASSWORD, USER};
+use crate::fill::PASSWORD;
 
 pub(crate) struct Client {
     stream: BufReader<UnixStream>,
@@ -15,9 +15,9 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(socket: &Path) -> Self {
+    pub(crate) fn new(socket: &Path, user: &str) -> Self {
         let stream = BufReader::new(UnixStream::connect(socket).expect("the service"));
-        let login = base64::engine::general_purpose::STANDARD.encode(format!("{USER}:{PASSWORD}"));
+        let login = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{PASSWORD}"));
         Self { stream, login }
     }
 

@@ -13,7 +13,7 @@ use restante::store::{EncodedMessage, NewEmail, Options, Store, Ticket};
 
 use crate::words::Words;
 
-pub(crate) const USER: &str = "reader@bench.example";
+pub(crate) const USERS: [&str; 2] = ["reader@bench.example", "other@bench.example"];
 pub(crate) const PASSWORD: &str = "a password of the bench";
 /// Octets of a message.
 const SIZE: usize = 2000;
@@ -21,14 +21,18 @@ const BEGIN: i64 = 1_700_000_000_000;
 /// Commits on their way at once.
 const UNDER_WAY: usize = 64;
 
-/// Makes the account where it is not there, and fills it.
-pub(crate) fn account(dir: &Path, size: u64) {
+/// Makes the accounts where they are not there, and fills them.
+pub(crate) fn accounts(dir: &Path, size: u64) {
     let store = Store::open(dir, &Options::default(), Arc::new(System)).expect("the store");
+    USERS.iter().for_each(|user| account(&store, user, size));
+}
+
+fn account(store: &Store, user: &str, size: u64) {
     let directory = Directory::new(store.clone(), Settings::default());
-    let id = match directory.find(USER).expect("the directory") {
+    let id = match directory.find(user).expect("the directory") {
         Some((id, _)) => id,
         None => {
-            let id = directory.add(&NewAccount::at(Address::parse(USER).expect("an address"))).expect("an account");
+            let id = directory.add(&NewAccount::at(Address::parse(user).expect("an address"))).expect("an account");
             let phc = hash_password(PASSWORD).expect("a password");
             directory.update(id, |row| row.passwords.push(("bench".into(), phc.clone()))).expect("a password");
             id
@@ -38,7 +42,7 @@ pub(crate) fn account(dir: &Path, size: u64) {
     let (begin, mut words) = (Instant::now(), Words::new(size + there));
     let mut under_way: VecDeque<Ticket> = VecDeque::new();
     for number in there..size {
-        let mut raw = words.message(number, USER, SIZE);
+        let mut raw = words.message(number, user, SIZE);
         if number % 3 == 2 {
             let head = format!("References: <thread-{}@bench.example>\r\n", number / 30 * 10 + number % 10);
             raw.splice(0..0, head.into_bytes());

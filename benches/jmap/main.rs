@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use client::Client;
+use fill::USERS;
 use service::Service;
 
 struct Options {
@@ -58,24 +59,23 @@ fn main() {
         drop(std::fs::remove_dir_all(&dir));
     }
     std::fs::create_dir_all(&dir).expect("a directory for the store");
-    fill::account(&dir.join("data"), options.size);
+    // Where the service has its store below `store.path`.
+    fill::accounts(&dir.join("data/store"), options.size);
     let service = Service::start(&dir);
-    let mut client = Client::new(&service.socket);
-    let session = client.session();
-    let account = session["primaryAccounts"]["urn:ietf:params:jmap:mail"].as_str().expect("an account").to_owned();
-
-    let start = Start::of(&mut client, &account);
+    let [start, other] = USERS.map(|user| Start::of(&mut Client::new(&service.socket, user)));
     println!("{} emails; {} octets of an answer to the start", options.size, start.octets);
     println!("{:<34} {:>9} {:>9} {:>9} {:>11}", "", "p50 us", "p99 us", "per s", "CPU us each");
     for (name, calls) in start.questions() {
         let request = request(&calls);
+        let mut client = Client::new(&service.socket, USERS[0]);
         for _ in 0..10 {
             client.ask(&request);
         }
-        measure(&name, &service, 1, options.rounds, || Client::new(&service.socket), &request);
+        measure(&name, &service, 1, options.rounds, &[(USERS[0], request)]);
     }
-    let request = request(&start.calls);
-    measure("the start, 16 connections", &service, MANY, options.rounds, || Client::new(&service.socket), &request);
+    // One account has no more than maxConcurrentRequests.
+    let both = [(USERS[0], request(&start.calls)), (USERS[1], request(&other.calls))];
+    measure("the start, 16 connections", &service, MANY, options.rounds, &both);
     println!("resident: {} MiB", service.resident() / 1024 / 1024);
     service.stop();
     if !options.keep {
@@ -99,7 +99,9 @@ struct Start {
 }
 
 impl Start {
-    fn of(client: &mut Client, account: &str) -> Self {
+    fn of(client: &mut Client) -> Self {
+        let session = client.session();
+        let account = session["primaryAccounts"]["urn:ietf:params:jmap:mail"].as_str().expect("an account");
         let roles = json!([["Mailbox/query", {"accountId": account, "filter": {"role": "inbox"}}, "0"]]);
         let inbox = client.ask(&request(&roles))["methodResponses"][0][1]["ids"][0].clone();
         let reference = |of: &str, name: &str, path: &str| json!({"resultOf": of, "name": name, "path": path});
@@ -171,18 +173,12 @@ fn query(account: &str, inbox: &Value) -> Value {
     })
 }
 
-fn measure(
-    name: &str,
-    service: &Service,
-    connections: usize,
-    rounds: usize,
-    connect: impl Fn() -> Client + Sync,
-    request: &[u8],
-) {
+/// The requests go to the connections in turn.
+fn measure(name: &str, service: &Service, connections: usize, rounds: usize, requests: &[(&str, Vec<u8>)]) {
     let (before, begin) = (service.cpu(), Instant::now());
     let mut times: Vec<Duration> = std::thread::scope(|scope| {
-        let one = || {
-            let mut client = connect();
+        let one = |(user, request): &(&str, Vec<u8>)| {
+            let mut client = Client::new(&service.socket, user);
             let timed = |_| {
                 let begin = Instant::now();
                 client.exchange(request);
@@ -190,7 +186,8 @@ fn measure(
             };
             (0..rounds).map(timed).collect::<Vec<_>>()
         };
-        let threads: Vec<_> = (0..connections).map(|_| scope.spawn(one)).collect();
+        let threads: Vec<_> =
+            requests.iter().cycle().take(connections).map(|request| scope.spawn(move || one(request))).collect();
         threads.into_iter().flat_map(|thread| thread.join().expect("a client")).collect()
     });
     let (took, cpu) = (begin.elapsed(), service.cpu() - before);
