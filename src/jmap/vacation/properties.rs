@@ -1,18 +1,6 @@
 //! The properties of a response: those of RFC 8621 §8, and ours.
 //!
-//! | property | |
-//! |---|---|
-//! | from, replyTo | {name, email} |
-//! | addresses | texts: more addresses that are the owner's |
-//! | except | texts: addresses or domains that are never answered |
-//! | audience | `everyone`, `known` (people whom the owner has written to) or `organisation` |
-//! | organisation | texts: domains of the organisation beside those of the account's addresses |
-//! | language | the language of subject, textBody and htmlBody; null |
-//! | variants | objects: language, circle (`organisation`, `outside` or null), subject, textBody, htmlBody |
-//! | days | texts: the days on which it is given, `friday`, `15` or `24-31`; empty: every day |
-//! | copies | whether a copy of each reply is filed in Sent |
-//! | report | whether a report is filed in the Inbox when it is over |
-//! | began, ended, reported | the last absence; cannot be set |
+//! Ours are described in `docs/admin-api.md`.
 
 use serde_json::{Map, Value, json};
 
