@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::context::{Account, Args, Context, fail};
-use super::standard::{self, Asked, Get, Outcome, Set, Wrong, newest, people, refused};
+use super::standard::{Outcome, Set, Wrong, objects, people, refused};
 use crate::model::address::fold_domain;
 use crate::model::sender::steps;
 use crate::model::{Address, DataType, Identity, ObjectId, SenderIdentity, limits};
@@ -18,24 +18,14 @@ const NAME: usize = 1024;
 
 pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open(arguments)?;
-    let get = Get::of(arguments, &PROPERTIES)?;
     refresh(context, &account)?;
-    let view = context.store.view();
-    let all = view.objects::<SenderIdentity>(account.id).map_err(|error| fail(&error))?;
-    let state = newest(&context.store, &view, account.id, DataType::Identity)?;
-    let ids = || all.iter().map(|(id, _)| id.to_string()).collect();
-    get.answer(account.id, &state, ids, |id| {
-        Ok(all.iter().find(|(known, _)| known.to_string() == id).map(|(id, identity)| object(*id, identity)))
-    })
+    objects::get(context, &account, arguments, &PROPERTIES, object)
 }
 
 pub(super) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open(arguments)?;
-    let asked = Asked::read(context, arguments)?;
     refresh(context, &account)?;
-    let found = context.store.view().object_changes::<SenderIdentity>(account.id, asked.since, asked.most);
-    let found = found.map_err(|error| fail(&error))?;
-    standard::changes(context, account.id, &asked, found).map(Value::Object)
+    objects::changes::<SenderIdentity>(context, &account, arguments)
 }
 
 /// Brings the identities that the account has by itself up to date.

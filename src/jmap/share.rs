@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::context::{Account, Args, Context, date, fail};
 use super::mailbox::rights;
 use super::standard::value::{text, utc_date};
-use super::standard::{self, Asked, Get, Outcome, Set, Tree, newest, section, since, sort};
+use super::standard::{self, Outcome, Set, Tree, objects, sort};
 use crate::model::{AccountId, ChangedBy, DataType, Mailbox, MailboxUid, ObjectId, ShareNotification, UtcMillis};
 use crate::store::{Error, Txn, View};
 use crate::wire::jmap::json::members;
@@ -92,24 +92,11 @@ fn object(id: ObjectId, told: &ShareNotification) -> Map<String, Value> {
 }
 
 pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
-    let get = Get::of(arguments, &PROPERTIES)?;
-    let view = context.store.view();
-    let all = view.objects::<ShareNotification>(account.id).map_err(|error| fail(&error))?;
-    get.prove_all(all.len() as u64)?;
-    let state = newest(&context.store, &view, account.id, DataType::ShareNotification)?;
-    let ids = || all.iter().map(|(id, _)| id.to_string()).collect();
-    get.answer(account.id, &state, ids, |id| {
-        Ok(all.iter().find(|(known, _)| known.to_string() == id).map(|(id, told)| object(*id, told)))
-    })
+    objects::get(context, &context.open(arguments)?, arguments, &PROPERTIES, object)
 }
 
 pub(super) fn changed(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
-    let asked = Asked::read(context, arguments)?;
-    let found = context.store.view().object_changes::<ShareNotification>(account.id, asked.since, asked.most);
-    let found = found.map_err(|error| fail(&error))?;
-    standard::changes(context, account.id, &asked, found).map(Value::Object)
+    objects::changes::<ShareNotification>(context, &context.open(arguments)?, arguments)
 }
 
 /// They can be dismissed, and nothing else (RFC 9670 §3.5).
@@ -156,22 +143,12 @@ enum Is {
 
 pub(super) fn query(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open(arguments)?;
-    let view = context.store.view();
-    let state = newest(&context.store, &view, account.id, DataType::ShareNotification)?;
-    section(arguments, account.id, &state, &results(&view, &account, arguments)?)
+    objects::query::<ShareNotification>(context, &account, arguments, |view| results(view, &account, arguments))
 }
 
 pub(super) fn query_changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open(arguments)?;
-    let from = since(&context.store, &arguments.text("sinceQueryState")?).ok_or(MethodError::CannotCalculateChanges)?;
-    let view = context.store.view();
-    let state = newest(&context.store, &view, account.id, DataType::ShareNotification)?;
-    let changes = view.object_changes::<ShareNotification>(account.id, from, usize::MAX);
-    let changes = changes.map_err(|error| fail(&error))?.ok_or(MethodError::CannotCalculateChanges)?;
-    let moved = [changes.created, changes.updated, changes.destroyed].concat();
-    let moved: BTreeSet<String> = moved.iter().map(ToString::to_string).collect();
-    let results = results(&view, &account, arguments)?;
-    standard::query_changes(arguments, account.id, &state, &results, &moved)
+    objects::queried::<ShareNotification>(context, &account, arguments, |view| results(view, &account, arguments))
 }
 
 fn results(view: &View<'_>, account: &Account, arguments: &Args<'_>) -> Result<Vec<String>, MethodError> {

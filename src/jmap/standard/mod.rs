@@ -4,6 +4,7 @@
 mod changes;
 mod created;
 mod get;
+pub(super) mod objects;
 pub(super) mod people;
 mod query;
 mod set;

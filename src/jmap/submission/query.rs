@@ -1,13 +1,11 @@
 //! `EmailSubmission`/query and /queryChanges (RFC 8621 §7.3, §7.4).
 
-use std::collections::BTreeSet;
-
 use serde_json::Value;
 
 use crate::jmap::context::{Account, Args, Context, fail};
 use crate::jmap::standard::value::{text, utc_date, wanted};
-use crate::jmap::standard::{self, Tree, newest, section, since, sort};
-use crate::model::{DataType, EmailSubmission, ObjectId, UtcMillis};
+use crate::jmap::standard::{Tree, objects, sort};
+use crate::model::{EmailSubmission, ObjectId, UtcMillis};
 use crate::store::View;
 use crate::wire::jmap::MethodError;
 
@@ -30,22 +28,12 @@ enum Property {
 
 pub(in crate::jmap) fn query(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open(arguments)?;
-    let view = context.store.view();
-    let state = newest(&context.store, &view, account.id, DataType::EmailSubmission)?;
-    section(arguments, account.id, &state, &results(&view, &account, arguments)?)
+    objects::query::<EmailSubmission>(context, &account, arguments, |view| results(view, &account, arguments))
 }
 
 pub(in crate::jmap) fn query_changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open(arguments)?;
-    let from = since(&context.store, &arguments.text("sinceQueryState")?).ok_or(MethodError::CannotCalculateChanges)?;
-    let view = context.store.view();
-    let state = newest(&context.store, &view, account.id, DataType::EmailSubmission)?;
-    let changes = view.object_changes::<EmailSubmission>(account.id, from, usize::MAX);
-    let changes = changes.map_err(|error| fail(&error))?.ok_or(MethodError::CannotCalculateChanges)?;
-    let moved = [changes.created, changes.updated, changes.destroyed].concat();
-    let moved: BTreeSet<String> = moved.iter().map(ToString::to_string).collect();
-    let results = results(&view, &account, arguments)?;
-    standard::query_changes(arguments, account.id, &state, &results, &moved)
+    objects::queried::<EmailSubmission>(context, &account, arguments, |view| results(view, &account, arguments))
 }
 
 fn results(view: &View<'_>, account: &Account, arguments: &Args<'_>) -> Result<Vec<String>, MethodError> {
