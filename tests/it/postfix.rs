@@ -73,6 +73,52 @@ fn from_smtpd_to_the_store_to_the_reply_and_back() {
     bed.finish();
 }
 
+/// Postfix takes nothing in the clear here (RFC 3207), and one whose certificate does not hold gets nothing.
+#[test]
+fn a_reply_goes_out_encrypted_to_the_postfix_whose_certificate_holds() {
+    if !is_here() {
+        return;
+    }
+    let port = free_port();
+    let pem = |name: &str, kind: &str| crate::root().join("tests/tls").join(format!("{name}.{kind}.pem"));
+    let believing = |name: &str| {
+        format!(
+            "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"required\"\nrelay.tls-ca = {:?}\n\
+             relay.tls-name = \"mda.test.example\"\nrelay.pause = \"100ms\"\n",
+            pem(name, "cert")
+        )
+    };
+    let mut bed = Bed::new(&believing("two"));
+    bed.start();
+    fs::set_permissions(bed.lmtp(), fs::Permissions::from_mode(0o666)).unwrap();
+    bed.account("bob@example.org", &[]);
+    bed.account("alice@example.net", &[]);
+    bed.ok(&["vacation", "set", "-a", "bob@example.org", "--text", "Back on Monday."]);
+    let tls = format!(
+        "smtpd_tls_security_level = encrypt\nsmtpd_tls_cert_file = {}\nsmtpd_tls_key_file = {}\nsmtpd_tls_loglevel = 1\n",
+        pem("one", "cert").display(),
+        pem("one", "key").display()
+    );
+    let postfix = Postfix::start(&bed.dir, port, &bed.lmtp(), &tls);
+    let hello = letter("alice@example.net", "bob@example.org", "hello", "Are you there?");
+    let taken = Client::lmtp(&bed.lmtp()).unwrap().deliver("alice@example.net", &["bob@example.org"], &hello);
+    assert!(taken.unwrap()[0].ok());
+    let most = Duration::from_secs(60);
+    bed.eventually("it is said why it waits", most, || {
+        let said = String::from_utf8_lossy(&bed.run(&["queue", "list"]).stderr).to_lowercase();
+        said.contains("certificate")
+    });
+    assert!(!postfix.log().contains("message-id="), "nothing was sent: {}", postfix.log());
+    bed.stop();
+    bed.configure(&believing("one"));
+    bed.start();
+    fs::set_permissions(bed.lmtp(), fs::Permissions::from_mode(0o666)).unwrap();
+    bed.eventually("the reply has come", most, || bed.mail("alice@example.net").len() == 1);
+    assert!(postfix.log().contains("TLS connection established from"), "{}", postfix.log());
+    drop(postfix);
+    bed.finish();
+}
+
 #[test]
 fn by_pipe_as_the_readme_has_it() {
     if !is_here() {
