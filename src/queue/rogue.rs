@@ -100,6 +100,8 @@ impl Rogue {
         let rogue = self.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
+                // It answers each of several commands by itself: without this the second waits for the other side's ACK.
+                drop(stream.set_nodelay(true));
                 tokio::spawn(rogue.clone().talk(stream));
             }
         })
