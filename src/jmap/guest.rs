@@ -30,13 +30,8 @@ pub(super) fn email_changes(
 ) -> Result<Option<Changes<EmailId>>, Error> {
     let Some(sight) = Sight::since(view, account, asked.since)? else { return Ok(None) };
     let mut changes = none(view, account, asked.since)?;
-    for (id, (_, was, is)) in sight.0 {
-        match (was, is) {
-            (false, true) => changes.created.push(id),
-            (true, true) => changes.updated.push(id),
-            (true, false) => changes.destroyed.push(id),
-            (false, false) => {}
-        }
+    for (id, (_, was, is)) in sight.emails {
+        note(&mut changes, id, was, is);
     }
     Ok(Some(changes).filter(|all| count(all) <= asked.most))
 }
@@ -52,26 +47,20 @@ pub(super) fn thread_changes(
 ) -> Result<Option<Changes<ThreadId>>, Error> {
     let Some(sight) = Sight::since(view, account, asked.since)? else { return Ok(None) };
     let mut changes = none(view, account, asked.since)?;
-    let moved = sight.0.iter().filter(|(_, (_, was, is))| was != is);
+    let moved = sight.emails.iter().filter(|(_, (_, was, is))| was != is);
     let threads: BTreeSet<ThreadId> = moved.map(|(_, (thread, ..))| *thread).collect();
-    let rights = Rights::of(view, account)?;
     for thread in threads {
         let (mut was, mut is) = (false, false);
         for id in view.thread_emails(account.id, thread)? {
-            let seen = || Ok::<_, Error>(view.email(account.id, id)?.is_some_and(|email| rights.sees(&email)));
-            let (before, now) = match sight.0.get(&id) {
+            let seen = || Ok::<_, Error>(view.email(account.id, id)?.is_some_and(|email| sight.rights.sees(&email)));
+            let (before, now) = match sight.emails.get(&id) {
                 Some((_, was, is)) => (*was, *is),
                 None => seen().map(|seen| (seen, seen))?,
             };
             (was, is) = (was || before, is || now);
         }
-        was |= sight.0.values().any(|(of, before, _)| *of == thread && *before);
-        match (was, is) {
-            (false, true) => changes.created.push(thread),
-            (true, true) => changes.updated.push(thread),
-            (true, false) => changes.destroyed.push(thread),
-            (false, false) => {}
-        }
+        was |= sight.emails.values().any(|(of, before, _)| *of == thread && *before);
+        note(&mut changes, thread, was, is);
     }
     Ok(Some(changes).filter(|all| count(all) <= asked.most))
 }
@@ -81,12 +70,26 @@ fn none<Id>(view: &View<'_>, account: &Account, since: Since) -> Result<Changes<
     Ok(Changes { created: Vec::new(), updated: Vec::new(), destroyed: Vec::new(), state, more: false })
 }
 
+/// What became of one that was in sight, or is.
+fn note<Id>(changes: &mut Changes<Id>, id: Id, was: bool, is: bool) {
+    match (was, is) {
+        (false, true) => changes.created.push(id),
+        (true, true) => changes.updated.push(id),
+        (true, false) => changes.destroyed.push(id),
+        (false, false) => {}
+    }
+}
+
 fn count<Id>(changes: &Changes<Id>) -> usize {
     changes.created.len() + changes.updated.len() + changes.destroyed.len()
 }
 
-/// The emails that changed, each with its thread, whether it was in sight, and whether it is.
-struct Sight(BTreeMap<EmailId, (ThreadId, bool, bool)>);
+/// What a guest sees, and what changed of it.
+struct Sight {
+    rights: Rights,
+    /// The emails that changed, each with its thread, whether it was in sight, and whether it is.
+    emails: BTreeMap<EmailId, (ThreadId, bool, bool)>,
+}
 
 impl Sight {
     fn since(view: &View<'_>, account: &Account, since: Since) -> Result<Option<Self>, Error> {
@@ -108,14 +111,14 @@ impl Sight {
             gone.extend(moves.gone.into_iter().map(|(id, _)| id));
         }
         let Some(changed) = view.emails_since(account.id, mark, limits::CHANGES)? else { return Ok(None) };
-        let mut sight = BTreeMap::new();
+        let mut emails = BTreeMap::new();
         for (_, id) in changed {
             let Some(email) = view.email_or_tombstone(account.id, id)? else { continue };
             let is_live = email.deleted.is_none();
             let stayed = |uid: &MailboxUid| rights.reads(*uid) && !came.contains(&(id, *uid));
             let was = gone.contains(&id) || is_live && email.mailboxes.iter().any(stayed);
-            sight.insert(id, (email.thread, was, is_live && rights.sees(&email)));
+            emails.insert(id, (email.thread, was, is_live && rights.sees(&email)));
         }
-        Ok(Some(Self(sight)))
+        Ok(Some(Self { rights, emails }))
     }
 }

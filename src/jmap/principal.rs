@@ -13,7 +13,7 @@ use super::context::{Account, Args, Context, fail};
 use super::session::entry;
 use super::standard::value::text;
 use super::standard::{Done, Get, Set, Tree, section, sort};
-use crate::model::{AccountId, AccountRow, Address};
+use crate::model::{AccountId, AccountRow, Address, Identity};
 use crate::store::Error;
 use crate::wire::jmap::json::{members, or_null};
 use crate::wire::jmap::{MethodError, SetError};
@@ -140,11 +140,11 @@ impl Known {
         let reachable = context.reachable()?;
         let everyone = context.directory.list().map_err(|error| fail(&error))?;
         let mine = everyone.iter().find(|(id, ..)| *id == account.id);
-        let domains = mine.map(|(_, row, addresses)| domains(row, addresses)).unwrap_or_default();
+        let domains = mine.map(|(_, row, addresses)| domains(&row.primary, addresses)).unwrap_or_default();
         let known = |id: AccountId, row: &AccountRow, addresses: &[Address]| {
             context.caller.admin
                 || reachable.iter().any(|account| account.id == id)
-                || self::domains(row, addresses).intersection(&domains).next().is_some()
+                || self::domains(&row.primary, addresses).intersection(&domains).next().is_some()
         };
         let all = everyone.into_iter().filter(|(id, row, addresses)| known(*id, row, addresses));
         Ok(Self { all: all.map(|(id, row, _)| Principal { id, row }).collect(), reachable })
@@ -187,8 +187,8 @@ impl Known {
 }
 
 /// The domains of an account's addresses.
-fn domains(row: &AccountRow, addresses: &[Address]) -> BTreeSet<String> {
-    addresses.iter().chain([&row.primary]).map(|address| address.folded().domain().to_owned()).collect()
+fn domains(primary: &Address, addresses: &[Address]) -> BTreeSet<String> {
+    addresses.iter().chain([primary]).map(|address| address.folded().domain().to_owned()).collect()
 }
 
 /// Whether the caller, for an account of his, may know of another: so that he can share with it.
@@ -198,9 +198,7 @@ fn domains(row: &AccountRow, addresses: &[Address]) -> BTreeSet<String> {
 pub(in crate::jmap) fn may_know(context: &Context, own: AccountId, other: AccountId) -> Result<bool, Error> {
     let Ok(them) = context.directory.identity(other) else { return Ok(false) };
     let us = context.directory.identity(own)?;
-    let of = |one: &crate::model::Identity| -> BTreeSet<String> {
-        one.addresses.iter().chain([&one.primary]).map(|address| address.folded().domain().to_owned()).collect()
-    };
+    let of = |one: &Identity| domains(&one.primary, &one.addresses);
     Ok(context.caller.admin
         || of(&us).intersection(&of(&them)).next().is_some()
         || context.store.view().is_shared(own, other)?)
