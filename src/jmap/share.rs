@@ -4,48 +4,22 @@
 //! told. Of the same mailbox there is one: a later change takes the place of the one before, and both together that come to
 //! nothing leave none.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde_json::{Map, Value, json};
 
 use super::context::{Account, Args, Context, date, fail};
 use super::mailbox::rights;
 use super::standard::value::{text, utc_date};
 use super::standard::{self, Outcome, Set, Tree, objects, sort};
-use crate::model::{AccountId, ChangedBy, DataType, Mailbox, MailboxUid, ObjectId, ShareNotification, UtcMillis};
-use crate::store::{Error, Txn, View};
+use crate::model::{AccountId, ChangedBy, DataType, ObjectId, ShareNotification, UtcMillis};
+use crate::store::{Error, ShareChange, Txn, View};
 use crate::wire::jmap::json::members;
 use crate::wire::jmap::{MethodError, SetError};
 
 const PROPERTIES: [&str; 9] =
     ["id", "created", "changedBy", "objectType", "objectAccountId", "objectId", "oldRights", "newRights", "name"];
 
-/// A mailbox that is shared otherwise now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Change {
-    with: AccountId,
-    mailbox: MailboxUid,
-    name: String,
-    old: u16,
-    new: u16,
-}
-
-/// Whom a change of a mailbox concerns, and how; either may not be there.
-pub(super) fn changes(uid: MailboxUid, old: Option<&Mailbox>, new: Option<&Mailbox>) -> Vec<Change> {
-    let of = |row: Option<&Mailbox>| row.map(|row| row.shares.clone()).unwrap_or_default();
-    let (before, after) = (of(old), of(new));
-    let concerned: BTreeSet<AccountId> = before.keys().chain(after.keys()).copied().collect();
-    let name = new.or(old).map(|row| row.name.clone()).unwrap_or_default();
-    let rights = |of: &BTreeMap<AccountId, u16>, with: AccountId| of.get(&with).copied().unwrap_or_default();
-    let change = |with: AccountId| {
-        let (old, new) = (rights(&before, with), rights(&after, with));
-        Change { with, mailbox: uid, name: name.clone(), old, new }
-    };
-    concerned.into_iter().map(change).filter(|change| change.old != change.new).collect()
-}
-
 /// Tells those whom changes of mailboxes of an account concern, but who made them.
-pub(super) fn tell(context: &Context, account: AccountId, changes: Vec<Change>) {
+pub(super) fn tell(context: &Context, account: AccountId, changes: Vec<ShareChange>) {
     let by = changed_by(context);
     for change in changes {
         if context.caller.account == Some(change.with) {

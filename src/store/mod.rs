@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use commit::{Collected, Copied, NewEmail, NewMailbox, Purged, Results, Ticket, Txn};
+pub use commit::{Collected, Copied, NewEmail, NewMailbox, Purged, Results, ShareChange, Ticket, Txn};
 pub use engine::{Statistics, Usage};
 pub use error::{Error, MailboxFault};
 pub use key::{FoldId, Wake};

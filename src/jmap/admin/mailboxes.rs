@@ -76,14 +76,16 @@ fn describe(
     }))
 }
 
-/// A commit, and the mailbox after it.
+/// A commit, and the mailbox after it. Who has other rights in it now is told.
 fn done(
     context: &Context,
     account: AccountId,
     change: impl FnOnce(&mut Txn<'_>) -> Result<MailboxUid, Error>,
 ) -> Result<Value, MethodError> {
-    let (uid, ticket) = context.store.commit(account, change).map_err(|error| fail(&error))?;
+    let done = context.store.commit(account, |txn| change(txn).map(|uid| (uid, txn.take_shared())));
+    let ((uid, shared), ticket) = done.map_err(|error| fail(&error))?;
     ticket.wait_blocking().map_err(|error| fail(&error))?;
+    share::tell(context, account, shared);
     let all = context.store.view().mailboxes(account).map_err(|error| fail(&error))?;
     let (_, mailbox) = known(context, account, uid)?;
     describe(context, &all, uid, &mailbox)
@@ -138,12 +140,15 @@ pub(super) fn change(context: &Context, arguments: &Args<'_>) -> Result<Value, M
     let (role, sort_order) = (role(arguments)?, sort_order(arguments)?);
     let subscribed = arguments.get("isSubscribed").map(|_| arguments.flag("isSubscribed")).transpose()?;
     let attributes = arguments.patch("attributes")?;
-    let opened = share::changes(uid, Some(&old), Some(&Mailbox { shares: shares.clone(), ..old.clone() }));
-    let answer = done(context, account, |txn| {
+    done(context, account, |txn| {
         txn.update_mailbox(uid, |row| {
             patch(row, attributes);
-            if !opened.is_empty() {
-                row.shares = shares;
+            for (with, rights) in shares {
+                if rights == 0 {
+                    row.shares.remove(&with);
+                } else {
+                    row.shares.insert(with, rights);
+                }
             }
             if let Some(name) = name {
                 row.name = name;
@@ -154,13 +159,11 @@ pub(super) fn change(context: &Context, arguments: &Args<'_>) -> Result<Value, M
             row.subscribed = subscribed.unwrap_or(row.subscribed);
         })?;
         Ok(uid)
-    })?;
-    share::tell(context, account, opened);
-    Ok(answer)
+    })
 }
 
-/// With whom a mailbox is to be shared: as it is, but for the accounts that `shareWith` names, each with the names of its
-/// rights between commas, or null.
+/// With whom else a mailbox is to be shared, and with which rights, 0 for none: the accounts that `shareWith` names, each with
+/// the names of its rights between commas, or null.
 fn shares(
     context: &Context,
     account: AccountId,
@@ -168,23 +171,22 @@ fn shares(
     arguments: &Args<'_>,
 ) -> Result<BTreeMap<AccountId, u16>, MethodError> {
     let bad = |what: String| MethodError::InvalidArguments(format!("shareWith: {what}"));
-    let mut shares = mailbox.shares.clone();
+    let mut shares = BTreeMap::new();
     for (name, rights) in arguments.patch("shareWith")? {
         let found = context.directory.find(&name).map_err(|error| fail(&error))?;
-        let known = found.map(|(id, _)| id);
         // Who may not see all accounts is told of one that he may not know as of one that is not there.
-        let may = |id: &AccountId| {
-            *id != account && (shares.contains_key(id) || principal::may_know(context, account, *id).unwrap_or(false))
-        };
-        let with = known.filter(may).ok_or_else(|| bad(format!("no account {name} to share with")))?;
+        let stranger = || bad(format!("no account {name} to share with"));
+        let (with, _) = found.filter(|(id, _)| *id != account).ok_or_else(stranger)?;
+        let may = mailbox.shares.contains_key(&with)
+            || principal::may_know(context, account, with).map_err(|error| fail(&error))?;
+        if !may {
+            return Err(stranger());
+        }
         let mut bits = 0;
         for name in rights.iter().flat_map(|rights| rights.split(',')).filter(|name| !name.is_empty()) {
             bits |= Right::from_name(name).ok_or_else(|| bad(format!("no right {name}")))?.bit();
         }
-        match bits {
-            0 => shares.remove(&with),
-            bits => shares.insert(with, bits),
-        };
+        shares.insert(with, bits);
     }
     Ok(shares)
 }
@@ -220,8 +222,9 @@ pub(super) fn remove(context: &Context, arguments: &Args<'_>) -> Result<Value, M
             }
         }
     }
-    let ((), ticket) = context.store.commit(account, |txn| txn.destroy_mailbox(uid)).map_err(|error| fail(&error))?;
+    let done = context.store.commit(account, |txn| txn.destroy_mailbox(uid).map(|()| txn.take_shared()));
+    let (shared, ticket) = done.map_err(|error| fail(&error))?;
     ticket.wait_blocking().map_err(|error| fail(&error))?;
-    share::tell(context, account, share::changes(uid, Some(&mailbox), None));
+    share::tell(context, account, shared);
     Ok(json!({ "emails": emails }))
 }

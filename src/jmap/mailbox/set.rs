@@ -14,12 +14,12 @@ use unicode_normalization::UnicodeNormalization as _;
 
 use super::{SHARE_WITH, Seen, object};
 use crate::jmap::context::{Account, Args, Context, fail};
-use crate::jmap::share::{self, Change};
+use crate::jmap::share;
 use crate::jmap::standard::value::{flag, text, unsigned};
 use crate::jmap::standard::{Done, Set, Stand, Wrong, refused};
 use crate::model::mailbox::Right;
 use crate::model::{AccountId, DataType, Mailbox, MailboxUid, ModSeq, Role};
-use crate::store::{Error, MailboxFault, NewMailbox, Txn};
+use crate::store::{Error, MailboxFault, NewMailbox, ShareChange, Txn};
 use crate::wire::jmap::{MethodError, PRINCIPALS, Patch, SetError};
 
 /// Emails that are taken out of a mailbox in one commit.
@@ -34,19 +34,18 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Va
         if !set.is_in_state(context, before) {
             return Ok(None);
         }
-        let done = set.done.clone();
-        let work = Work { context, account: &account, arguments, done, named: Vec::new(), shared: Vec::new() };
+        let work = Work { context, account: &account, arguments, done: set.done.clone(), named: Vec::new() };
         let (mut work, mut stand) = (work, Stand::new(before));
         let left = work.all(txn, &set, with_emails)?;
         let told = work.tells_all(txn, before)?;
         stand.after(txn.state().state(DataType::Mailbox), told);
-        Ok(Some((work, stand, left)))
+        Ok(Some((work, stand, left, txn.take_shared())))
     });
     let (result, ticket) = committed.map_err(|error| fail(&error))?;
     ticket.wait_blocking().map_err(|error| fail(&error))?;
-    let (mut work, mut stand, left) = result.ok_or(MethodError::StateMismatch)?;
-    remove_with_emails(context, &account, left, &mut work, &mut stand);
-    share::tell(context, account.id, std::mem::take(&mut work.shared));
+    let (mut work, mut stand, left, mut shared) = result.ok_or(MethodError::StateMismatch)?;
+    shared.extend(remove_with_emails(context, &account, left, &mut work, &mut stand));
+    share::tell(context, account.id, shared);
     Ok(work.done.answer(context, &account, stand))
 }
 
@@ -65,8 +64,6 @@ pub(super) struct Work<'a> {
     done: Done,
     /// What was made or changed.
     named: Vec<MailboxUid>,
-    /// What is shared otherwise now.
-    shared: Vec<Change>,
 }
 
 /// What a mailbox is to be.
@@ -77,7 +74,6 @@ struct Wanted {
     subscribed: Option<(AccountId, bool)>,
     /// What changes otherwise than was asked.
     also: Map<String, Value>,
-    shared: Vec<Change>,
 }
 
 impl Work<'_> {
@@ -165,9 +161,7 @@ impl Work<'_> {
                 if self.account.guest.is_some() {
                     self.prove_destroy(txn, uid)?;
                 }
-                let old = txn.view().mailbox(self.account.id, uid).map_err(Fault::Whole)?;
                 txn.destroy_mailbox(uid).map_err(|error| fault(error, uid))?;
-                self.shared.extend(share::changes(uid, old.as_ref(), None));
                 self.done.destroyed(id);
                 Ok(())
             }
@@ -196,8 +190,6 @@ impl Work<'_> {
         // It is made: what fails now fails the whole.
         txn.update_mailbox(uid, |row| row.shares = shares).map_err(Fault::Whole)?;
         txn.subscribe(uid, user, subscribed).map_err(Fault::Whole)?;
-        let whole = txn.view().mailbox(self.account.id, uid).map_err(Fault::Whole)?;
-        self.shared.extend(share::changes(uid, None, whole.as_ref()));
         let made = Seen::one(&txn.view(), self.account, uid).map_err(Fault::Whole)?;
         // All that the client does not know: what it did not say, and the name where its form changed.
         let mut told = made.map(|row| object(uid, &row)).unwrap_or_default();
@@ -222,7 +214,6 @@ impl Work<'_> {
         if let Some((guest, on)) = wanted.subscribed {
             txn.subscribe(wanted.uid, guest, on)?;
         }
-        self.shared.extend(wanted.shared);
         self.named.push(wanted.uid);
         self.done.updated(id, wanted.also);
         Ok(())
@@ -230,7 +221,6 @@ impl Work<'_> {
 
     fn wanted(&self, txn: &Txn<'_>, id: &str, patch: &Value) -> Result<Wanted, Fault> {
         let uid = self.known(id)?;
-        let whole = txn.view().mailbox(self.account.id, uid).map_err(Fault::Whole)?.ok_or(SetError::NotFound)?;
         let old = Seen::one(&txn.view(), self.account, uid).map_err(Fault::Whole)?.ok_or(SetError::NotFound)?;
         let before = object(uid, &old);
         let (mut row, mut also, mut wrong) = (old.clone(), Map::new(), Wrong::default());
@@ -243,9 +233,11 @@ impl Work<'_> {
             if property == "name" && value.as_str().is_some_and(|name| name != row.name) {
                 also.insert("name".into(), row.name.clone().into());
             }
-            let shared = object(uid, &row).remove(SHARE_WITH).unwrap_or_default();
-            if property == SHARE_WITH && value != shared {
-                also.insert(SHARE_WITH.into(), shared);
+            if property == SHARE_WITH {
+                let shared = object(uid, &row).remove(SHARE_WITH).unwrap_or_default();
+                if value != shared {
+                    also.insert(property, shared);
+                }
             }
         }
         if old.role == Some(Role::Inbox) && row.role != old.role {
@@ -253,15 +245,15 @@ impl Work<'_> {
         }
         wrong.finish()?;
         let Some(guest) = self.account.guest else {
-            let shared = share::changes(uid, Some(&whole), Some(&row));
-            return Ok(Wanted { uid, row, subscribed: None, also, shared });
+            return Ok(Wanted { uid, row, subscribed: None, also });
         };
         if row.parent != old.parent {
             self.prove_parent(txn, row.parent)?;
         }
         let subscribed = Some((guest, row.subscribed));
+        let whole = txn.view().mailbox(self.account.id, uid).map_err(Fault::Whole)?.ok_or(SetError::NotFound)?;
         let row = Mailbox { name: row.name, parent: row.parent, ..whole };
-        Ok(Wanted { uid, row, subscribed, also, shared: Vec::new() })
+        Ok(Wanted { uid, row, subscribed, also })
     }
 
     /// The mailbox that an id or a creation id, of this call too, stands for.
@@ -375,14 +367,15 @@ fn fault(error: Error, uid: MailboxUid) -> Fault {
 }
 
 /// What `onDestroyRemoveEmails` asks for: emails that are in no other mailbox are destroyed. A stop in between leaves a
-/// mailbox that holds fewer.
+/// mailbox that holds fewer. Gives what is no longer shared.
 fn remove_with_emails(
     context: &Context,
     account: &Account,
     uids: Vec<MailboxUid>,
     work: &mut Work<'_>,
     stand: &mut Stand,
-) {
+) -> Vec<ShareChange> {
+    let mut shared = Vec::new();
     for uid in uids {
         let gone = loop {
             let step = context.store.commit(account.id, |txn| {
@@ -393,20 +386,17 @@ fn remove_with_emails(
                     return Err(Error::Mailbox { name: above.name.clone(), fault: MailboxFault::HasChildren });
                 }
                 let left = txn.empty_mailbox(uid, AT_ONCE)?;
-                let mut closed = Vec::new();
                 if !left {
-                    let old = txn.view().mailbox(account.id, uid)?;
                     txn.destroy_mailbox(uid)?;
-                    closed = share::changes(uid, old.as_ref(), None);
                 }
                 // Threads of these emails may count elsewhere otherwise now: that is for /changes to say.
                 stand.after(txn.state().state(DataType::Mailbox), false);
-                Ok((left, closed))
+                Ok((left, txn.take_shared()))
             });
             match step.and_then(|(left, ticket)| ticket.wait_blocking().map(|()| left)) {
                 Ok((true, _)) => {}
                 Ok((false, closed)) => {
-                    work.shared.extend(closed);
+                    shared.extend(closed);
                     break Ok(());
                 }
                 Err(error) => {
@@ -420,4 +410,5 @@ fn remove_with_emails(
         };
         work.done.destroy(&uid.to_string(), gone);
     }
+    shared
 }

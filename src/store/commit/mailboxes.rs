@@ -107,7 +107,7 @@ impl Txn<'_> {
 
     /// Writes what was proved.
     fn write_mailbox(&mut self, uid: MailboxUid, old: &Mailbox, mut new: Mailbox) -> Result<(), Error> {
-        self.note_shares(uid, &old.shares, &new.shares)?;
+        self.note_shares(uid, &new.name, &old.shares, &new.shares)?;
         let modseq = self.next_modseq();
         new.updated = modseq;
         new.updated_not_counts = modseq;
@@ -183,7 +183,7 @@ impl Txn<'_> {
         let modseq = self.next_modseq();
         row.kept.clear();
         let shares = std::mem::take(&mut row.shares);
-        self.note_shares(uid, &shares, &row.shares)?;
+        self.note_shares(uid, &row.name, &shares, &row.shares)?;
         if !shares.is_empty() {
             row.updated_shares = modseq;
             self.touch_shared();

@@ -38,6 +38,7 @@ pub use email::NewEmail;
 pub use mailboxes::NewMailbox;
 pub use purge::Purged;
 pub use restore::Copied;
+pub use shares::ShareChange;
 pub(super) use sweep::THREAD_REFS;
 pub(super) use threads::{is_reference, reference};
 
@@ -62,6 +63,8 @@ pub struct Txn<'s> {
     state_before: Option<Vec<u8>>,
     /// Whether a view was begun that is not whole yet.
     begun: bool,
+    /// What is shared otherwise by it.
+    shared: Vec<ShareChange>,
 }
 
 impl std::fmt::Debug for Txn<'_> {
@@ -93,6 +96,7 @@ impl<'s> Txn<'s> {
             state: State::fresh(),
             state_before: None,
             begun: false,
+            shared: Vec::new(),
         };
         let key = key::account(account);
         txn.state_before = txn.get(Table::AccountState, &key)?;

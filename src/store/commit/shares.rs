@@ -11,7 +11,27 @@ use crate::store::engine::Table;
 use crate::store::error::{Error, MailboxFault};
 use crate::store::key;
 
+/// A change of somebody's rights in a mailbox (`Right::bit`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShareChange {
+    /// Whose.
+    pub with: AccountId,
+    /// In which mailbox.
+    pub mailbox: MailboxUid,
+    /// Its name.
+    pub name: String,
+    /// His rights before; 0 is none.
+    pub old: u16,
+    /// And since.
+    pub new: u16,
+}
+
 impl Txn<'_> {
+    /// Takes out what is shared otherwise by this commit so far, for those to be told whom it concerns.
+    pub fn take_shared(&mut self) -> Vec<ShareChange> {
+        std::mem::take(&mut self.shared)
+    }
+
     /// Whether a mailbox may be shared so. Who is there already is not asked for.
     pub(super) fn prove_shares(&self, old: Option<&Mailbox>, row: &Mailbox) -> Result<(), Error> {
         let faulty = |what| Err(Error::Mailbox { name: row.name.clone(), fault: MailboxFault::Share(what) });
@@ -37,6 +57,7 @@ impl Txn<'_> {
     pub(super) fn note_shares(
         &mut self,
         uid: MailboxUid,
+        name: &str,
         old: &BTreeMap<AccountId, u16>,
         new: &BTreeMap<AccountId, u16>,
     ) -> Result<(), Error> {
@@ -51,6 +72,17 @@ impl Txn<'_> {
         for with in new.keys().filter(|with| !old.contains_key(with)) {
             self.put(Table::Shared, key::shared(*with, self.account), vec![1]);
         }
+        let of = |shares: &BTreeMap<AccountId, u16>, with| shares.get(&with).copied().unwrap_or_default();
+        let concerned: BTreeSet<AccountId> = old.keys().chain(new.keys()).copied().collect();
+        let changes = concerned.into_iter().map(|with| (with, of(old, with), of(new, with)));
+        let changes = changes.filter(|(_, old, new)| old != new);
+        self.shared.extend(changes.map(|(with, old, new)| ShareChange {
+            with,
+            mailbox: uid,
+            name: name.into(),
+            old,
+            new,
+        }));
         Ok(())
     }
 
