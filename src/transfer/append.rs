@@ -12,8 +12,8 @@ use crate::message::rows_or_bare;
 use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, MailboxUid, ThreadId, UtcMillis};
 use crate::store::{EncodedMessage, Error, NewEmail, Store, Ticket, Txn, View};
 
-/// A millisecond that is full moves an email on to a later one: by so many at most, where a million came at once.
-const MOVED_MS: i64 = 16;
+/// A millisecond that is full moves an email on to a later one: by so many at most, where millions came at once.
+const MOVED_MS: i64 = 64;
 
 /// What is to be filed.
 #[derive(Debug, Clone)]

@@ -10,6 +10,10 @@ use crate::store::error::Error;
 use crate::store::key;
 use crate::store::row::{EncodedMessage, content_value};
 
+/// Ids of one millisecond that are tried for an email. Change numbers follow each other, and so do the ids of emails of one
+/// time: where these are taken, the millisecond is full or nearly so.
+const TRIES: u16 = 64;
+
 /// What a way in hands over.
 #[derive(Debug, Clone)]
 pub struct NewEmail<'a> {
@@ -185,13 +189,17 @@ impl Txn<'_> {
         let start = modseq.0 as u16;
         let mut at = EmailId::new(at, 0).received_at();
         loop {
-            for step in 0..=u16::MAX {
+            for step in 0..TRIES {
                 let id = EmailId::new(at, start.wrapping_add(step));
                 if self.get_raw(Table::EmailMetadata, &key::email(self.account, id))?.is_none() {
                     return Ok(id);
                 }
             }
-            at = UtcMillis(at.0 + 1);
+            let next = EmailId::new(UtcMillis(at.0.saturating_add(1)), 0).received_at();
+            if next == at {
+                return Err(Error::Conflict("the end of time is full: give it another date".into()));
+            }
+            at = next;
         }
     }
 }
