@@ -21,6 +21,7 @@ pub mod repair;
 pub mod row;
 mod version;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -164,7 +165,9 @@ impl Store {
     /// One consistent state to read. Of accounts that are being repaired nothing is seen but `Rebuilding`.
     #[must_use]
     pub fn view(&self) -> View<'_> {
-        let (closed, read) = (self.0.committer.marked(), self.0.engine.snapshot());
+        // Together: of a repair that began or ended in between, the state might hold a part.
+        let look = |closed: &BTreeSet<AccountId>| (closed.clone(), self.0.engine.snapshot());
+        let (closed, read) = self.0.committer.beside_repairs(look);
         View::of(if closed.is_empty() { read } else { Box::new(read::Guard { read, closed }) })
     }
 

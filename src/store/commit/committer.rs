@@ -167,9 +167,9 @@ impl Committer {
         self.shared.poison.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// The accounts that are being repaired.
-    pub(in crate::store) fn marked(&self) -> BTreeSet<AccountId> {
-        self.shared.marked.read().clone()
+    /// What `look` sees while no repair begins or ends; it is told which accounts are being repaired.
+    pub(in crate::store) fn beside_repairs<T>(&self, look: impl FnOnce(&BTreeSet<AccountId>) -> T) -> T {
+        look(&self.shared.marked.read())
     }
 
     /// The repair of an account is done: whoever wants may write it.

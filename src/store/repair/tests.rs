@@ -16,6 +16,7 @@ use crate::store::row::Row as _;
 use crate::store::tests::action;
 use crate::store::{EncodedMessage, FoldSizes, NewEmail, NewMailbox, Options, Since, State, key};
 
+mod beside;
 mod lost;
 mod refs;
 
