@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::email::{Candidate, Source};
 use super::evaluate::{Matcher, Moment};
 use super::filter::Depends;
-use super::generic::list;
+use super::generic::{Wanted, list};
 use super::sort::{self, Entry};
 use super::supply::Supply;
 use super::{Changes, Error, QueryChanges};
@@ -34,7 +34,7 @@ pub(super) fn changes(
         return Ok(Changes { state: high, removed: Vec::new(), added: Vec::new(), total: None });
     }
     let touched = touched(view, asked)?;
-    let new = list(view, secrets, results, supply, None)?;
+    let new = list(view, secrets, results, supply, Wanted::ALL)?.first;
     let matcher = Matcher::new(&results.filter, secrets);
     let mut source = Source::new(view, results.account, &matcher);
     let mut removed = Vec::new();

@@ -1,8 +1,9 @@
 //! The way that always serves: a supply of emails, newest first, against the filter; then sorted, collapsed and cut. Of
 //! all emails, or of a listing that holds every match.
 //!
-//! Where the order asked for is that of the walk and nothing behind the section is asked for, the walk ends with it. What
-//! the search index rules out is passed over, where the plan says so (`Matcher::next`).
+//! Where the order asked for is that of the walk and nothing behind the section is asked for, the walk ends with it. In
+//! another order all is walked, but no more is kept than the section and what comes before it: memory follows the section,
+//! not the mailbox. What the search index rules out is passed over, where the plan says so (`Matcher::next`).
 
 use std::collections::HashSet;
 
@@ -11,19 +12,22 @@ use super::evaluate::{Matcher, Moment};
 use super::sort::{self, Entry};
 use super::supply::Supply;
 use super::{Answer, Error, Query, Results, Start, Window};
-use crate::model::{DataType, EmailId, Secrets};
+use crate::model::{DataType, EmailId, Secrets, ThreadId};
 use crate::store::View;
+
+/// Results beyond those wanted that are kept before they are sorted and let go; few in tests, which have few.
+const SPARE: usize = if cfg!(test) { 2 } else { 1024 };
 
 /// Answers Email/query (RFC 8620 §5.5, RFC 8621 §4.4).
 pub(super) fn query(view: &View<'_>, secrets: &Secrets, query: &Query, supply: Supply<'_>) -> Result<Answer, Error> {
-    let most = if query.total { None } else { query.window.reach() };
-    let list = list(view, secrets, &query.results, supply, most)?;
-    let ids: Vec<EmailId> = list.iter().map(|entry| entry.id).collect();
+    let wanted = Wanted { most: query.window.reach().unwrap_or(usize::MAX), total: query.total };
+    let found = list(view, secrets, &query.results, supply, wanted)?;
+    let ids: Vec<EmailId> = found.first.iter().map(|entry| entry.id).collect();
     let (position, section) = query.window.cut(&ids).ok_or(Error::AnchorNotFound)?;
     Ok(Answer {
         ids: section.to_vec(),
         position,
-        total: query.total.then_some(ids.len()),
+        total: query.total.then_some(found.total),
         state: view.state(query.results.account, DataType::Email)?,
         can_calculate: true,
     })
@@ -54,22 +58,40 @@ impl Window {
     }
 }
 
-/// The complete list, or its first `most` where they can be had without the rest.
+/// What is wanted of the complete list.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    /// So many of its first.
+    pub(super) most: usize,
+    /// Its length.
+    pub(super) total: bool,
+}
+
+impl Wanted {
+    /// All of it.
+    pub(super) const ALL: Self = Self { most: usize::MAX, total: false };
+}
+
+/// The beginning of the complete list, and its length where that is wanted.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pub(super) first: Vec<Entry>,
+    pub(super) total: usize,
+}
+
+/// The complete list, as far as it is wanted.
 pub(super) fn list(
     view: &View<'_>,
     secrets: &Secrets,
     results: &Results,
     mut supply: Supply<'_>,
-    most: Option<usize>,
-) -> Result<Vec<Entry>, Error> {
+    wanted: Wanted,
+) -> Result<Listed, Error> {
     let matcher = Matcher::new(&results.filter, secrets);
     let mut source = Source::new(view, results.account, &matcher);
-    let natural = sort::is_natural(&results.sort);
-    let most = most.filter(|_| natural).unwrap_or(usize::MAX);
-    let mut found: Vec<Entry> = Vec::new();
-    let mut threads = HashSet::new();
+    let mut found = Gathered::new(results, wanted);
     let mut from = EmailId(0);
-    while found.len() < most {
+    while !found.is_enough() {
         if supply.is_sought() {
             let Some(at) = matcher.next(&mut source, from)? else { break };
             supply.skip_to(at);
@@ -77,22 +99,74 @@ pub(super) fn list(
         let Some((id, metadata)) = supply.next_email()? else { break };
         from = EmailId(id.0.saturating_add(1));
         let mut email = Candidate::new(&mut source, id, &metadata);
-        // What its thread shows already needs no deciding.
-        if natural && results.collapse && threads.contains(&metadata.thread) {
-            continue;
-        }
-        if matcher.matches(&mut email, Moment::Now)? {
-            if natural && results.collapse {
-                threads.insert(metadata.thread);
-            }
-            found.extend(Entry::of(&results.sort, &mut email)?);
+        if !found.shows(metadata.thread)
+            && matcher.matches(&mut email, Moment::Now)?
+            && let Some(entry) = Entry::of(&results.sort, &mut email)?
+        {
+            found.push(entry);
         }
     }
-    if !natural {
-        found.sort_unstable_by(|one, other| one.compare(other, &results.sort));
+    Ok(found.end())
+}
+
+/// What was found so far.
+struct Gathered<'q> {
+    results: &'q Results,
+    wanted: Wanted,
+    /// The walk is in the order asked for.
+    natural: bool,
+    first: Vec<Entry>,
+    /// Threads that have a result, where that must be known.
+    threads: HashSet<ThreadId>,
+    total: usize,
+}
+
+impl<'q> Gathered<'q> {
+    fn new(results: &'q Results, wanted: Wanted) -> Self {
+        let natural = sort::is_natural(&results.sort);
+        Self { results, wanted, natural, first: Vec::new(), threads: HashSet::new(), total: 0 }
+    }
+
+    /// Nothing that follows is wanted.
+    fn is_enough(&self) -> bool {
+        self.natural && !self.wanted.total && self.first.len() >= self.wanted.most
+    }
+
+    /// Whether what its thread shows is known already: then it needs no deciding.
+    fn shows(&self, thread: ThreadId) -> bool {
+        self.natural && self.results.collapse && self.threads.contains(&thread)
+    }
+
+    fn push(&mut self, entry: Entry) {
+        let is_first =
+            !self.results.collapse || !(self.natural || self.wanted.total) || self.threads.insert(entry.thread);
+        self.total = self.total.saturating_add(usize::from(is_first));
+        if self.natural && self.first.len() >= self.wanted.most {
+            return;
+        }
+        self.first.push(entry);
+        // As many again, so that sorting costs each result but a few comparisons more.
+        let room = self.wanted.most.saturating_mul(2).max(self.wanted.most.saturating_add(SPARE));
+        if !self.natural && self.first.len() >= room {
+            self.settle();
+        }
+    }
+
+    /// Puts in order what was found, of each thread its first, and lets go of what is not wanted. What goes is behind as many
+    /// as are wanted, whatever follows.
+    fn settle(&mut self) {
+        let (results, mut threads) = (self.results, HashSet::new());
+        self.first.sort_unstable_by(|one, other| one.compare(other, &results.sort));
         if results.collapse {
-            found.retain(|entry| threads.insert(entry.thread));
+            self.first.retain(|entry| threads.insert(entry.thread));
         }
+        self.first.truncate(self.wanted.most);
     }
-    Ok(found)
+
+    fn end(mut self) -> Listed {
+        if !self.natural {
+            self.settle();
+        }
+        Listed { first: self.first, total: self.total }
+    }
 }
