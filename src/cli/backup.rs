@@ -57,8 +57,11 @@ pub(super) async fn back_up(args: &Backup, context: &Context) -> Result<(), Fail
         job::follow(context, methods::BACKUP, json!({"dir": path, "keep": args.keep}), &mut meter).await?
     } else {
         let store = job::open(context)?;
-        let made = store.backup(&dir, args.keep, &mut |_| true).map_err(|error| job::failed(&error))?;
-        words::backed_up(&made)
+        let made = store.backup(&dir, args.keep, &mut |octets| {
+            meter.show(&json!({ "octets": octets }));
+            true
+        });
+        words::backed_up(&made.map_err(|error| job::failed(&error))?)
     };
     drop(meter);
     if context.json {
@@ -104,7 +107,10 @@ fn list(dir: &Path, verify: bool, context: &Context) -> Result<(), Failure> {
 pub(super) fn restore(args: &Restore, context: &Context) -> Result<(), Failure> {
     let mut meter = Meter::new("restore");
     let to = args.to.join(service::STORE);
-    if args.to.is_dir() && std::fs::read_dir(&args.to).is_ok_and(|mut all| all.next().is_some()) {
+    // What a restore that was killed left behind is made anew.
+    let half = backup::half_made(&to);
+    let in_use = |mut all: std::fs::ReadDir| all.any(|entry| entry.map_or(true, |entry| entry.path() != half));
+    if std::fs::read_dir(&args.to).is_ok_and(in_use) {
         return Err(bad(&args.to, "it is not empty: name a directory of its own"));
     }
     let made = backup::restore(&args.dir, args.id, &to).map_err(|error| job::failed(&error))?;

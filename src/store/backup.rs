@@ -158,8 +158,7 @@ pub fn restore(dir: &Path, id: Option<u32>, to: &Path) -> Result<Backup, Error> 
     }
     verify(dir, backup.id)?;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&parent).map_err(failed)?;
-    let name = to.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let half = parent.join(format!("{name}.restoring"));
+    let half = half_made(to);
     if half.try_exists().map_err(failed)? {
         // Of an earlier attempt that was killed.
         fs::remove_dir_all(&half).map_err(failed)?;
@@ -172,6 +171,13 @@ pub fn restore(dir: &Path, id: Option<u32>, to: &Path) -> Result<Backup, Error> 
     fs::rename(&half, to).map_err(failed)?;
     fs::File::open(&parent).and_then(|parent| parent.sync_all()).map_err(failed)?;
     Ok(backup)
+}
+
+/// Where a store of a backup is made before it is whole: what lies there is of a restore that was killed.
+#[must_use]
+pub fn half_made(to: &Path) -> PathBuf {
+    let name = to.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    to.with_file_name(format!("{name}.restoring"))
 }
 
 fn marked(dir: &Path) -> Result<(), Error> {
