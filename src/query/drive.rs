@@ -6,17 +6,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use proptest::prelude::*;
-
-use super::naive::{self, BODY, Draft, FILES, KEYWORDS, MARKS, Mail, PEOPLE, SUBJECTS};
+use super::naive::{self, Draft, Mail};
+pub(super) use super::ops::{Filed, Op, ops};
 use crate::message::rows;
 use crate::model::clock::Fixed;
 use crate::model::{
-    AccountId, AccountRow, Address, Clock as _, DataType, EmailId, MailboxUid, ModSeq, Role, UtcMillis, View,
+    AccountId, AccountRow, Address, Clock as _, DataType, EmailId, MailboxUid, ModSeq, Role, UtcMillis,
 };
 use crate::store::engine::Engine;
 use crate::store::engine::memory::Memory;
-use crate::store::{Copied, EncodedMessage, Error, FoldSizes, NewEmail, NewMailbox, Options, Store, Txn};
+use crate::store::{Copied, EncodedMessage, Error, FoldSizes, NewEmail, NewMailbox, Options, Store, Ticket, Txn};
 
 /// Whose account it is.
 pub(super) const ACCOUNT: AccountId = AccountId(1);
@@ -28,129 +27,12 @@ pub(super) const TIMES: i64 = 6;
 const GRACE: u32 = 4;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// One change. `which` counts the live emails round.
-#[derive(Debug, Clone)]
-pub(super) enum Op {
-    Create {
-        draft: Draft,
-        mailboxes: BTreeSet<MailboxUid>,
-        keywords: BTreeSet<String>,
-        at: UtcMillis,
-    },
-    Update {
-        which: usize,
-        mailboxes: BTreeSet<MailboxUid>,
-        keywords: BTreeSet<String>,
-    },
-    Destroy {
-        which: usize,
-    },
-    /// A second email of the same octets, elsewhere; by the way for other accounts, or within the account.
-    Copy {
-        which: usize,
-        mailboxes: BTreeSet<MailboxUid>,
-        keywords: BTreeSet<String>,
-        at: UtcMillis,
-        far: bool,
-    },
-    /// `which` counts what was destroyed and has its tombstone.
-    Restore {
-        which: usize,
-    },
-    /// Days go by.
-    Wait {
-        days: u32,
-    },
-    /// A step of making a view, of so many emails.
-    Make {
-        uid: MailboxUid,
-        view: View,
-        most: usize,
-    },
-    /// A step of dropping one, of so many rows.
-    Drop {
-        uid: MailboxUid,
-        view: View,
-        most: usize,
-    },
-    /// Upkeep, of what the bits say: emails, history, threads, messages; in steps of so many rows.
-    Keep {
-        what: u8,
-        most: usize,
-    },
-    /// Steps of folding the search index: no answer changes.
-    Fold {
-        steps: usize,
-        rows: usize,
-    },
-}
-
 /// A destroyed email.
 #[derive(Debug, Clone)]
 struct Dead {
     mail: Mail,
     at: UtcMillis,
     restored: bool,
-}
-
-/// Up to `most` changes.
-pub(super) fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
-    let op = prop_oneof![
-        4 => (draft(), mailboxes(), keywords(), 0..TIMES)
-            .prop_map(|(draft, mailboxes, keywords, at)| {
-                Op::Create { draft, mailboxes, keywords, at: UtcMillis(EPOCH + at) }
-            }),
-        4 => (0usize..12, mailboxes(), keywords())
-            .prop_map(|(which, mailboxes, keywords)| Op::Update { which, mailboxes, keywords }),
-        2 => (0usize..12).prop_map(|which| Op::Destroy { which }),
-        1 => (0usize..12, mailboxes(), keywords(), 0..TIMES, any::<bool>())
-            .prop_map(|(which, mailboxes, keywords, at, far)| {
-                Op::Copy { which, mailboxes, keywords, at: UtcMillis(EPOCH + at), far }
-            }),
-        1 => (0usize..6).prop_map(|which| Op::Restore { which }),
-        1 => (1u32..6).prop_map(|days| Op::Wait { days }),
-        1 => (1u8..16, 1usize..4).prop_map(|(what, most)| Op::Keep { what, most }),
-        3 => (views(), proptest::sample::select(vec![1, 2, 100]))
-            .prop_map(|((uid, view), most)| Op::Make { uid, view, most }),
-        1 => (views(), 1usize..20).prop_map(|((uid, view), most)| Op::Drop { uid, view, most }),
-        2 => (1usize..6, 1usize..4).prop_map(|(steps, rows)| Op::Fold { steps, rows }),
-    ];
-    proptest::collection::vec(op, 1..most)
-}
-
-fn views() -> impl Strategy<Value = (MailboxUid, View)> {
-    ((0u32..4).prop_map(MailboxUid), proptest::sample::select(View::ALL.to_vec()))
-}
-
-fn mailboxes() -> impl Strategy<Value = BTreeSet<MailboxUid>> {
-    proptest::collection::btree_set((1u32..4).prop_map(MailboxUid), 1..3)
-}
-
-fn keywords() -> impl Strategy<Value = BTreeSet<String>> {
-    proptest::collection::btree_set(proptest::sample::select(&KEYWORDS[..]).prop_map(str::to_owned), 0..3)
-}
-
-fn draft() -> impl Strategy<Value = Draft> {
-    use proptest::option;
-    let person = || 0..PEOPLE.len();
-    let people = (option::weighted(0.9, person()), proptest::collection::vec(person(), 0..3), option::of(person()));
-    let texts = (
-        option::weighted(0.9, 0..SUBJECTS.len()),
-        proptest::collection::vec(0..BODY.len(), 0..4),
-        option::weighted(0.3, 0..FILES.len()),
-        option::weighted(0.3, 0..MARKS.len()),
-    );
-    let rest = (
-        option::weighted(0.2, person()),
-        option::weighted(0.8, 0u8..4),
-        option::weighted(0.9, 0u8..4),
-        proptest::collection::vec(0u8..4, 0..3),
-        any::<bool>(),
-    );
-    (people, texts, rest).prop_map(|((from, to, cc), (subject, body, file, mark), rest)| {
-        let (bcc, sent, message_id, references, traced) = rest;
-        Draft { from, to, cc, bcc, subject, body, sent, file, mark, message_id, references, traced }
-    })
 }
 
 /// A store and the naive account beside it.
@@ -165,8 +47,20 @@ pub(super) struct Drive {
     pub(super) low: ModSeq,
     /// Whether history of listings may have been purged.
     history_cut: bool,
+    options: Options,
     clock: Arc<Fixed>,
     dead: Vec<Dead>,
+    /// Opens the store anew; after `store`, for it may hold the directory that it lies in.
+    opens: Box<Opens>,
+}
+
+/// Opens a store, or again what the one before it left; that is still there then, and does nothing more.
+type Opens = dyn FnMut(&Options, Arc<Fixed>) -> Store;
+
+impl std::fmt::Debug for Drive {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Drive").field("now", &self.now).finish_non_exhaustive()
+    }
 }
 
 impl Drive {
@@ -177,9 +71,36 @@ impl Drive {
 
     /// Over an empty engine; listings of more emails than `ranked_above` have ranks.
     pub(super) fn over(engine: Arc<dyn Engine>, ranked_above: Option<u64>) -> Self {
+        let opens =
+            move |options: &Options, clock: Arc<Fixed>| Store::over(Arc::clone(&engine), options, clock).unwrap();
+        Self::begin(Box::new(opens), ranked_above)
+    }
+
+    /// On a disk. Opened anew it is what a copy of the files holds that was made while the store was open: nothing was
+    /// flushed or closed.
+    #[cfg(feature = "rocksdb")]
+    pub(super) fn on_disk(ranked_above: Option<u64>) -> Self {
+        let mut dirs = vec![tempfile::tempdir().unwrap()];
+        let mut used = false;
+        let opens = move |options: &Options, clock: Arc<Fixed>| {
+            if std::mem::replace(&mut used, true) {
+                let copy = tempfile::tempdir().unwrap();
+                for file in std::fs::read_dir(dirs.last().unwrap().path()).unwrap().map(Result::unwrap) {
+                    if file.file_type().unwrap().is_file() && file.file_name() != "LOCK" {
+                        std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+                    }
+                }
+                dirs.push(copy);
+            }
+            Store::open(dirs.last().unwrap().path(), options, clock).unwrap()
+        };
+        Self::begin(Box::new(opens), ranked_above)
+    }
+
+    fn begin(mut opens: Box<Opens>, ranked_above: Option<u64>) -> Self {
         let clock = Arc::new(Fixed::at(UtcMillis(EPOCH)));
         let options = Options { ranked_above, ..Options::small() };
-        let store = Store::over(engine, &options, clock.clone()).unwrap();
+        let store = opens(&options, Arc::clone(&clock));
         let row = AccountRow::new("me", Address::from_parts("me", "a.example"), UtcMillis(0));
         let made = store.commit(ACCOUNT, |txn| {
             txn.set_account(&row);
@@ -190,7 +111,8 @@ impl Drive {
         });
         made.unwrap().1.wait_blocking().unwrap();
         let (now, past, ids, dead) = (naive::Account::default(), Vec::new(), Vec::new(), Vec::new());
-        let mut drive = Self { store, now, past, ids, low: ModSeq(0), history_cut: false, clock, dead };
+        let (low, history_cut) = (ModSeq(0), false);
+        let mut drive = Self { store, now, past, ids, low, history_cut, options, clock, dead, opens };
         drive.past.push((drive.state(), naive::Account::default()));
         drive
     }
@@ -208,8 +130,12 @@ impl Drive {
 
     /// Does one change to both; a change of nothing takes no change number, any other exactly one.
     pub(super) fn apply(&mut self, op: &Op) {
+        if let Op::Several { acts, queued } = op {
+            return self.several(acts, *queued);
+        }
         let before = self.modseq();
         let changed = match op {
+            Op::Several { .. } => None,
             Op::Create { draft, mailboxes, keywords, at } => Some(self.create(draft, mailboxes, keywords, *at)),
             Op::Update { which, mailboxes, keywords } => self.at(*which).and_then(|at| {
                 let mail = &mut self.now.mails[at];
@@ -258,6 +184,10 @@ impl Drive {
                 );
                 None
             }
+            Op::Reopen => {
+                self.store = (self.opens)(&self.options, Arc::clone(&self.clock));
+                None
+            }
         };
         assert_eq!(self.modseq().0, before.0 + u64::from(changed.is_some()));
         if let Some(id) = changed {
@@ -265,6 +195,40 @@ impl Drive {
             assert_eq!(self.state(), self.modseq());
             self.past.push((self.modseq(), self.now.clone()));
         }
+    }
+
+    fn several(&mut self, acts: &[(usize, Option<Filed>)], queued: bool) {
+        let (mut modseq, mut wishes) = (self.modseq(), Vec::new());
+        for (which, filed) in acts {
+            let Some(at) = self.at(*which) else { continue };
+            let id = self.now.mails[at].id;
+            wishes.push((id, filed.clone()));
+            if let Some((mailboxes, keywords)) = filed {
+                let mail = &mut self.now.mails[at];
+                if mail.mailboxes == *mailboxes && mail.keywords == *keywords {
+                    continue;
+                }
+                (mail.mailboxes, mail.keywords) = (mailboxes.clone(), keywords.clone());
+            } else {
+                let mail = self.now.mails.remove(at);
+                self.dead.push(Dead { mail, at: self.clock.now(), restored: false });
+            }
+            modseq = modseq.next();
+            self.now.changed.insert(id, modseq);
+            self.past.push((modseq, self.now.clone()));
+        }
+        let one = |txn: &mut Txn<'_>, (id, filed): &(EmailId, Option<Filed>)| match filed.clone() {
+            Some((mailboxes, keywords)) => txn.update_email(*id, mailboxes, keywords).map(drop),
+            None => txn.destroy_email(*id),
+        };
+        if queued {
+            let commits = wishes.iter().map(|wish| self.store.commit(ACCOUNT, |txn| one(txn, wish)).unwrap().1);
+            let tickets: Vec<Ticket> = commits.collect();
+            tickets.into_iter().for_each(|ticket| ticket.wait_blocking().unwrap());
+        } else {
+            self.done(ACCOUNT, |txn| wishes.iter().try_for_each(|wish| one(txn, wish))).unwrap();
+        }
+        assert_eq!(self.modseq(), modseq);
     }
 
     fn create(

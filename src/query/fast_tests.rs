@@ -9,14 +9,16 @@ use proptest::prelude::*;
 use super::drive::{ACCOUNT, Drive, EPOCH, Op, TIMES, ops};
 use super::naive::Draft;
 use super::plan::ways;
-use super::tests::{Begin, check_changes, check_query, comparator, condition, config, keyword, window};
+use super::tests::{
+    Begin, check_catching_up, check_changes, check_facts, check_query, comparator, condition, config, keyword, window,
+};
 use super::*;
 use crate::model::{Listing, MailboxUid, Shape, UtcMillis, VacationResponse, View as Shows};
 use crate::store::engine::memory::Memory;
 
 /// A question that a view may answer.
 #[derive(Debug, Clone)]
-struct Question {
+pub(super) struct Question {
     uid: Option<MailboxUid>,
     view: Shows,
     spelling: u8,
@@ -47,7 +49,7 @@ fn shows(view: Shows, spelling: u8) -> Filter {
 }
 
 impl Question {
-    fn results(&self) -> Results {
+    pub(super) fn results(&self) -> Results {
         let at = |at: i64| UtcMillis(EPOCH + at);
         let mut parts = vec![shows(self.view, self.spelling)];
         parts.extend(self.uid.map(|uid| Filter::Is(Condition::InMailbox(uid))));
@@ -75,7 +77,7 @@ impl Question {
     }
 }
 
-fn question() -> impl Strategy<Value = Question> {
+pub(super) fn question() -> impl Strategy<Value = Question> {
     let newest_first =
         Comparator { property: Property::ReceivedAt, ascending: false, collation: Collation::UnicodeCasemap };
     let sort = prop_oneof![6 => Just(None), 2 => Just(Some(newest_first)), 1 => comparator().prop_map(Some)];
@@ -103,7 +105,7 @@ fn question() -> impl Strategy<Value = Question> {
 }
 
 /// Where a listing answers whole it is what is taken, and where none does nothing says so.
-fn check_way(drive: &Drive, question: &Question) {
+pub(super) fn check_way(drive: &Drive, question: &Question) {
     let view = drive.store.view();
     let plan = explain(&view, &question.results()).unwrap();
     match question.listing() {
@@ -170,17 +172,29 @@ fn create(draft: Draft, uids: &[u32], at: i64) -> Op {
     Op::Create { draft, mailboxes, keywords: BTreeSet::new(), at: UtcMillis(EPOCH + at) }
 }
 
-/// All histories of up to three changes of two emails, in one thread or in two, either one the newer; of more by
-/// `RESTANTE_EXHAUSTIVE`.
+/// All histories of up to three changes of two emails, in one thread or in two, either one the newer, in the Inbox, in the
+/// Trash, or in both; of more by `RESTANTE_EXHAUSTIVE`. Every list from every state, counts, threads and changes.
 #[test]
-fn every_short_history_of_two_emails() {
-    /// Where an email is and with which keyword; nothing: it is destroyed.
-    type Act = (usize, Option<(u32, &'static str)>);
+fn every_short_history_of_two_emails_in_one_thread() {
+    every_short_history(true, 0);
+}
+
+#[test]
+fn every_short_history_of_two_emails_in_one_thread_the_second_newer() {
+    every_short_history(true, 1);
+}
+
+#[test]
+fn every_short_history_of_two_emails_in_two_threads() {
+    every_short_history(false, 0);
+}
+
+fn every_short_history(same_thread: bool, newer: usize) {
     let mut acts: Vec<Act> = Vec::new();
     for email in 0..2 {
         acts.push((email, None));
-        acts.extend(["", "$seen", "$flagged"].map(|word| (email, Some((1, word)))));
-        acts.push((email, Some((2, ""))));
+        acts.extend(["", "$seen", "$flagged"].map(|word| (email, Some((INBOX, word)))));
+        acts.extend([&[2][..], &[1, 2]].map(|uids| (email, Some((uids, "")))));
     }
     let mut histories: Vec<Vec<Act>> = vec![Vec::new()];
     let mut checked = 0;
@@ -189,33 +203,37 @@ fn every_short_history_of_two_emails() {
         let longer = histories.iter().flat_map(|history| acts.iter().map(|act| [&history[..], &[*act]].concat()));
         histories = longer.filter(|history| is_possible(history)).collect();
         for history in &histories {
-            for (same_thread, newer) in [(true, 0), (true, 1), (false, 0)] {
-                let mut drive = Drive::over(Arc::new(Memory::new()), Some(0));
-                for uid in 0..2 {
-                    Shows::ALL.into_iter().for_each(|view| keep(&mut drive, MailboxUid(uid), view));
-                }
-                let mut ids: [Option<EmailId>; 2] = [None; 2];
-                for (email, to) in history {
-                    live(&mut drive, &mut ids, *email, *to, same_thread, newer);
-                }
-                for uid in 0..2 {
-                    for (view, collapse) in Shows::ALL.into_iter().flat_map(|view| [(view, false), (view, true)]) {
-                        let question = mailbox(uid, view, collapse);
-                        if question.listing().is_some() {
-                            check_way(&drive, &question);
-                            check_least(&drive, &question.results());
-                            checked += 1;
-                        }
+            let mut drive = Drive::over(Arc::new(Memory::new()), Some(0));
+            for uid in 0..3 {
+                Shows::ALL.into_iter().for_each(|view| keep(&mut drive, MailboxUid(uid), view));
+            }
+            let mut ids: [Option<EmailId>; 2] = [None; 2];
+            for (email, to) in history {
+                live(&mut drive, &mut ids, *email, *to, same_thread, newer);
+            }
+            check_facts(&drive);
+            check_catching_up(&drive, 1);
+            for uid in 0..3 {
+                for (view, collapse) in Shows::ALL.into_iter().flat_map(|view| [(view, false), (view, true)]) {
+                    let question = mailbox(uid, view, collapse);
+                    if question.listing().is_some() {
+                        check_least(&drive, &question.results());
+                        checked += 1;
                     }
                 }
             }
         }
     }
-    assert!(checked > 10_000, "{checked}");
+    assert!(checked > 5_000, "{checked}");
 }
 
+/// In which mailboxes an email is and with which keyword; nothing: it is destroyed.
+type Act = (usize, Option<(&'static [u32], &'static str)>);
+
+const INBOX: &[u32] = &[1];
+
 /// Whether each act finds its email as it must be: not the same as before, and destroyed only once it is there.
-fn is_possible(history: &[(usize, Option<(u32, &'static str)>)]) -> bool {
+fn is_possible(history: &[Act]) -> bool {
     let Some(((email, to), before)) = history.split_last() else { return true };
     let known = before.iter().rev().find(|(other, _)| other == email).map(|(_, to)| *to);
     // Whoever comes first is the first; and none comes back.
@@ -227,25 +245,25 @@ fn live(
     drive: &mut Drive,
     ids: &mut [Option<EmailId>; 2],
     email: usize,
-    to: Option<(u32, &str)>,
+    to: Option<(&[u32], &str)>,
     same_thread: bool,
     newer: usize,
 ) {
     let at = |id: EmailId, drive: &Drive| drive.now.mails.iter().position(|mail| mail.id == id).unwrap();
     match (ids[email], to) {
-        (None, Some((uid, word))) => {
+        (None, Some((uids, word))) => {
             let message_id = Some(if same_thread { 0 } else { u8::try_from(email).unwrap() });
             let draft = Draft { message_id, subject: Some(0), ..Draft::default() };
-            let mut op = create(draft, &[uid], i64::from(email == newer));
+            let mut op = create(draft, uids, i64::from(email == newer));
             if let Op::Create { keywords, .. } = &mut op {
                 keywords.extend((!word.is_empty()).then(|| word.to_owned()));
             }
             drive.apply(&op);
             ids[email] = drive.ids.last().copied();
         }
-        (Some(id), Some((uid, word))) => drive.apply(&Op::Update {
+        (Some(id), Some((uids, word))) => drive.apply(&Op::Update {
             which: at(id, drive),
-            mailboxes: [MailboxUid(uid)].into(),
+            mailboxes: uids.iter().copied().map(MailboxUid).collect(),
             keywords: (!word.is_empty()).then(|| word.to_owned()).into_iter().collect(),
         }),
         (Some(id), None) => drive.apply(&Op::Destroy { which: at(id, drive) }),

@@ -26,12 +26,16 @@ mod supply;
 mod text;
 mod threads;
 
+#[cfg(all(test, feature = "rocksdb"))]
+mod disk_tests;
 #[cfg(test)]
 mod drive;
 #[cfg(test)]
 mod fast_tests;
 #[cfg(test)]
 mod naive;
+#[cfg(test)]
+mod ops;
 #[cfg(test)]
 mod repair_tests;
 #[cfg(test)]

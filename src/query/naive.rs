@@ -134,7 +134,7 @@ pub(super) struct Mail {
 }
 
 impl Mail {
-    fn size(&self) -> u64 {
+    pub(super) fn size(&self) -> u64 {
         (self.draft.prefix().len() + self.draft.raw().len()) as u64
     }
 

@@ -1,6 +1,6 @@
 //! Queries against the naive account, over random histories. `RESTANTE_CASES` sets how many.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ use super::naive::{self, Draft, KEYWORDS, splice};
 use super::plan::ways;
 use super::*;
 use crate::message::rows_or_bare;
-use crate::model::{DataType, MailboxUid, UtcMillis};
+use crate::model::{DataType, MailboxUid, ThreadId, UtcMillis};
 use crate::store::Since;
 
 pub(super) fn config() -> ProptestConfig {
@@ -293,48 +293,167 @@ proptest! {
     fn counts_states_and_the_checker_agree_with_the_naive_account(ops in ops(40)) {
         let mut drive = Drive::new();
         drive.run(&ops);
-        let view = drive.store.view();
-        for (uid, mailbox) in view.mailboxes(ACCOUNT).unwrap() {
-            prop_assert_eq!(mailbox.counts, drive.now.counts(uid));
-        }
-        prop_assert_eq!(view.account_state(ACCOUNT).unwrap().purged(DataType::Email), drive.low);
-        for (since, _) in &drive.past {
-            let mut wanted: Vec<_> = drive.now.changed.iter().map(|(id, at)| (*at, *id)).collect();
-            wanted.retain(|(at, _)| at > since);
-            wanted.sort_unstable();
-            prop_assert_eq!(view.emails_since(ACCOUNT, *since, wanted.len()).unwrap(), Some(wanted));
-        }
-        for mail in &drive.now.mails {
-            let found = view.email(ACCOUNT, mail.id).unwrap().unwrap();
-            prop_assert_eq!((&found.mailboxes, &found.keywords), (&mail.mailboxes, &mail.keywords));
-        }
-        let remake = |raw: &[u8]| rows_or_bare(raw, drive.store.secrets());
-        let found = drive.store.check_deep(Some(&remake), &mut |_| true).unwrap();
-        prop_assert_eq!(found.breaches, Vec::new());
+        check_account(&drive);
     }
 }
 
-/// Catches up from a state in steps of `most`, as a client does: what it was told of puts its old set right, nothing that
-/// it does not have is called updated or destroyed, and nothing that it has is called created.
-fn catch_up<Id: Ord + Copy + std::fmt::Debug>(
-    old: BTreeSet<Id>,
+/// What is there and what it comes to; and the checker agrees.
+pub(super) fn check_account(drive: &Drive) {
+    check_facts(drive);
+    let remake = |raw: &[u8]| rows_or_bare(raw, drive.store.secrets());
+    let found = drive.store.check_deep(Some(&remake), &mut |_| true).unwrap();
+    assert_eq!(found.breaches, Vec::new());
+}
+
+/// Counts, marks, emails with their octets, threads, quota.
+pub(super) fn check_facts(drive: &Drive) {
+    let view = drive.store.view();
+    let boxes = view.mailboxes(ACCOUNT).unwrap();
+    assert_eq!(boxes.len(), 3);
+    for (uid, mailbox) in boxes {
+        assert_eq!(mailbox.counts, drive.now.counts(uid), "{uid}");
+    }
+    let marks = view.account_state(ACCOUNT).unwrap();
+    assert_eq!(marks.purged(DataType::Email), drive.low);
+    for (since, _) in &drive.past {
+        let mut wanted: Vec<_> = drive.now.changed.iter().map(|(id, at)| (*at, *id)).collect();
+        wanted.retain(|(at, _)| at > since);
+        wanted.sort_unstable();
+        assert_eq!(view.emails_since(ACCOUNT, *since, wanted.len()).unwrap(), Some(wanted));
+    }
+    let mut threads: BTreeMap<ThreadId, Vec<&naive::Mail>> = BTreeMap::new();
+    for mail in &drive.now.mails {
+        let found = view.email(ACCOUNT, mail.id).unwrap().unwrap();
+        assert_eq!((&found.mailboxes, &found.keywords), (&mail.mailboxes, &mail.keywords));
+        assert_eq!((found.thread, found.size, found.received_at), (mail.thread, mail.size(), mail.received_at));
+        let octets = [mail.draft.prefix().as_bytes(), mail.draft.raw().as_bytes()].concat();
+        assert_eq!(view.message(ACCOUNT, mail.id).unwrap().as_ref(), Some(&octets));
+        let (seam, end) = (mail.draft.prefix().len(), octets.len());
+        for (from, to) in
+            [(0, 3), (seam.saturating_sub(1), seam + 1), (seam, seam), (end - 2, end + 9), (end + 1, end + 9)]
+        {
+            let part = view.message_part(ACCOUNT, mail.id, from as u64..to as u64).unwrap();
+            assert_eq!(
+                part.as_deref(),
+                Some(octets.get(from..to.min(end)).unwrap_or_default()),
+                "{from}..{to} of {end}"
+            );
+        }
+        threads.entry(mail.thread).or_default().push(mail);
+    }
+    for id in drive.ids.iter().filter(|id| !drive.now.mails.iter().any(|mail| mail.id == **id)) {
+        assert_eq!((view.email(ACCOUNT, *id), view.message(ACCOUNT, *id)), (Ok(None), Ok(None)));
+    }
+    let octets: u64 = drive.now.mails.iter().map(naive::Mail::size).sum();
+    assert_eq!((marks.emails, marks.octets), (drive.now.mails.len() as u64, octets));
+    assert_eq!(view.threads(ACCOUNT, 1000).unwrap(), threads.keys().copied().collect::<Vec<_>>());
+    for (thread, mut mails) in threads {
+        mails.sort_by_key(|mail| mail.id);
+        let ids: Vec<EmailId> = mails.iter().map(|mail| mail.id).collect();
+        assert_eq!(view.thread_emails(ACCOUNT, thread).unwrap(), ids);
+        let row = view.thread(ACCOUNT, thread).unwrap().unwrap();
+        let unseen = mails.iter().filter(|mail| !mail.keywords.contains("$seen")).count();
+        assert_eq!((row.emails as usize, row.unseen as usize, row.latest), (ids.len(), unseen, ids[0]));
+        for uid in (1..4).map(MailboxUid) {
+            let here = mails.iter().filter(|mail| mail.mailboxes.contains(&uid)).map(|mail| mail.id);
+            assert_eq!(view.thread_in(ACCOUNT, uid, thread).unwrap(), here.collect::<Vec<_>>());
+        }
+    }
+}
+
+/// What clients know of an object, by its id.
+type Known<Id, What> = BTreeMap<Id, What>;
+
+fn emails_of(account: &naive::Account) -> Known<EmailId, (BTreeSet<MailboxUid>, BTreeSet<String>)> {
+    account.mails.iter().map(|mail| (mail.id, (mail.mailboxes.clone(), mail.keywords.clone()))).collect()
+}
+
+fn threads_of(account: &naive::Account) -> Known<ThreadId, BTreeSet<EmailId>> {
+    let mut out: Known<ThreadId, BTreeSet<EmailId>> = BTreeMap::new();
+    for mail in &account.mails {
+        out.entry(mail.thread).or_default().insert(mail.id);
+    }
+    out
+}
+
+/// A client that takes an answer and reads what it names, as it is now. Nothing that it does not have is called updated,
+/// nothing that it was told of as updated or destroyed before is called created, and nothing that was destroyed comes back
+/// (RFC 8620 §5.2).
+#[derive(Debug)]
+struct Follower<Id, What> {
+    known: Known<Id, What>,
+    state: Since,
+    /// Since it was last up to date: what was said of an object, and whether that was its end.
+    said: BTreeMap<Id, (bool, bool)>,
+}
+
+impl<Id: Ord + Copy + std::fmt::Debug, What: Clone + PartialEq + std::fmt::Debug> Follower<Id, What> {
+    fn new(known: Known<Id, What>, since: ModSeq) -> Self {
+        Self { known, state: Since::at(since), said: BTreeMap::new() }
+    }
+
+    /// Takes one answer of `most` objects at most; says whether there is more.
+    fn take(&mut self, told: &store::Changes<Id>, most: usize, now: &Known<Id, What>) -> bool {
+        let count = told.created.len() + told.updated.len() + told.destroyed.len();
+        assert!(count <= most && (count > 0 || !told.more || told.state.mark > self.state.mark), "{told:?} {self:?}");
+        for id in &told.created {
+            let before = self.said.insert(*id, (true, false));
+            assert!(before.is_none_or(|(created, over)| created && !over), "{id:?} of {told:?} {self:?}");
+        }
+        for id in &told.updated {
+            assert!(self.known.contains_key(id), "{id:?} of {told:?} {self:?}");
+            let before = self.said.insert(*id, (false, false));
+            assert!(before.is_none_or(|(_, over)| !over), "{id:?} of {told:?} {self:?}");
+        }
+        for id in &told.destroyed {
+            self.said.insert(*id, (false, true));
+            self.known.remove(id);
+        }
+        for id in told.created.iter().chain(&told.updated) {
+            self.known.insert(*id, now[id].clone());
+        }
+        self.state = told.state;
+        if !told.more {
+            // What it was told of puts right all that it had.
+            assert_eq!(&self.known, now, "{told:?}");
+            self.said.clear();
+        }
+        told.more
+    }
+}
+
+/// Catches up from a state in steps of `most`; whether that could be told.
+fn catch_up<Id: Ord + Copy + std::fmt::Debug, What: Clone + PartialEq + std::fmt::Debug>(
+    old: Known<Id, What>,
     since: ModSeq,
     most: usize,
+    now: &Known<Id, What>,
     ask: impl Fn(Since, usize) -> Option<store::Changes<Id>>,
-) -> Option<BTreeSet<Id>> {
-    let (mut known, mut state) = (old, Since::at(since));
+) -> bool {
+    let mut client = Follower::new(old, since);
     loop {
-        let told = ask(state, most)?;
-        let count = told.created.len() + told.updated.len() + told.destroyed.len();
-        assert!(count <= most && (count > 0 || !told.more || told.state.mark > state.mark), "{told:?} since {state:?}");
-        // Created in an earlier step and changed again before it was told of: by the base it is created still.
-        assert!(told.updated.iter().all(|id| known.contains(id)), "{told:?} since {state:?}");
-        known.extend(told.created);
-        known.retain(|id| !told.destroyed.contains(id));
-        state = told.state;
-        if !told.more {
-            return Some(known);
+        let Some(told) = ask(client.state, most) else { return false };
+        if !client.take(&told, most, now) {
+            return true;
         }
+    }
+}
+
+/// From every state that there was.
+pub(super) fn check_catching_up(drive: &Drive, most: usize) {
+    let view = drive.store.view();
+    let marks = view.account_state(ACCOUNT).unwrap();
+    assert!(marks.purged(DataType::Thread) <= marks.purged(DataType::Email));
+    let (emails, threads) = (emails_of(&drive.now), threads_of(&drive.now));
+    for (since, past) in &drive.past {
+        let told = catch_up(emails_of(past), *since, most, &emails, |since, most| {
+            view.email_changes(ACCOUNT, since, most).unwrap()
+        });
+        assert_eq!(told, *since >= drive.low, "emails since {since}");
+        let told = catch_up(threads_of(past), *since, most, &threads, |since, most| {
+            view.thread_changes(ACCOUNT, since, most).unwrap()
+        });
+        assert_eq!(told, *since >= marks.purged(DataType::Thread), "threads since {since}");
     }
 }
 
@@ -345,22 +464,43 @@ proptest! {
     fn changes_from_every_past_state_are_told_or_refused_and_never_wrong(ops in ops(40), most in 1usize..5) {
         let mut drive = Drive::new();
         drive.run(&ops);
-        let view = drive.store.view();
-        let threads = |account: &naive::Account| account.mails.iter().map(|mail| mail.thread).collect();
-        let emails = |account: &naive::Account| account.mails.iter().map(|mail| mail.id).collect();
-        let marks = view.account_state(ACCOUNT).unwrap();
-        prop_assert!(marks.purged(DataType::Thread) <= marks.purged(DataType::Email));
-        for (since, past) in &drive.past {
-            let found = catch_up(emails(past), *since, most, |since, most| {
-                view.email_changes(ACCOUNT, since, most).unwrap()
-            });
-            prop_assert_eq!(found, (*since >= drive.low).then(|| emails(&drive.now)), "emails since {}", since);
-            let found = catch_up(threads(past), *since, most, |since, most| {
-                view.thread_changes(ACCOUNT, since, most).unwrap()
-            });
-            let told = *since >= marks.purged(DataType::Thread);
-            prop_assert_eq!(found, told.then(|| threads(&drive.now)), "threads since {}", since);
+        check_catching_up(&drive, most);
+    }
+
+    #[test]
+    fn clients_catch_up_in_small_steps_while_the_account_goes_on(
+        ops in ops(40),
+        steps in proptest::collection::vec((any::<bool>(), 1usize..4), 40),
+    ) {
+        let mut drive = Drive::new();
+        let first = drive.state();
+        let mut of_emails = Follower::new(emails_of(&drive.now), first);
+        let mut of_threads = Follower::new(threads_of(&drive.now), first);
+        let follow = |drive: &Drive, of_emails: &mut Follower<_, _>, of_threads: &mut Follower<_, _>, most| {
+            let view = drive.store.view();
+            let (emails, threads) = (emails_of(&drive.now), threads_of(&drive.now));
+            let more = match view.email_changes(ACCOUNT, of_emails.state, most).unwrap() {
+                Some(told) => of_emails.take(&told, most, &emails),
+                None => {
+                    *of_emails = Follower::new(emails, drive.state());
+                    false
+                }
+            };
+            more | match view.thread_changes(ACCOUNT, of_threads.state, most).unwrap() {
+                Some(told) => of_threads.take(&told, most, &threads),
+                None => {
+                    *of_threads = Follower::new(threads, view.state(ACCOUNT, DataType::Thread).unwrap());
+                    false
+                }
+            }
+        };
+        for (op, (asks, most)) in ops.iter().zip(steps) {
+            drive.apply(op);
+            if asks {
+                follow(&drive, &mut of_emails, &mut of_threads, most);
+            }
         }
+        while follow(&drive, &mut of_emails, &mut of_threads, 2) {}
     }
 }
 

@@ -13,8 +13,10 @@ use crate::model::{
     Role, Shape, Target, ThreadKey, ToldKey, UtcMillis, VacationResponse, View as Filter,
 };
 
+mod actors;
 mod committer;
 mod expiry;
+mod ids;
 mod life;
 mod listings;
 mod mailboxes;
@@ -23,6 +25,7 @@ mod shares;
 mod submissions;
 #[cfg(feature = "rocksdb")]
 mod torn;
+mod trees;
 mod uploads;
 
 const ACCOUNT: AccountId = AccountId(1);

@@ -1,0 +1,44 @@
+//! The same on a disk: random histories over RocksDB, opened anew in the middle as a crash left it, with every question, every
+//! change from every past state, and the checker. A tenth as many cases, for each opens some databases.
+
+use proptest::prelude::*;
+
+use super::drive::{Drive, ops};
+use super::fast_tests::{check_way, question};
+use super::tests::{check_account, check_catching_up, check_changes, check_query, config, results, window};
+
+fn few() -> ProptestConfig {
+    ProptestConfig { cases: (config().cases / 20).max(8), max_shrink_iters: 200, ..config() }
+}
+
+proptest! {
+    #![proptest_config(few())]
+
+    #[test]
+    fn every_answer_on_a_disk_is_the_naive_one(
+        ops in ops(40),
+        asked in proptest::collection::vec((results(), window(), any::<bool>()), 1..6),
+        listed in proptest::collection::vec((question(), window(), any::<bool>()), 1..6),
+        ranked in proptest::option::of(0u64..3),
+    ) {
+        let mut drive = Drive::on_disk(ranked);
+        for chunk in ops.chunks(8) {
+            drive.run(chunk);
+            for (results, window, total) in &asked {
+                check_query(&drive, results, window, *total);
+            }
+            for (question, window, total) in &listed {
+                check_way(&drive, question);
+                check_query(&drive, &question.results(), window, *total);
+            }
+        }
+        check_account(&drive);
+        check_catching_up(&drive, 2);
+        for (results, ..) in &asked {
+            check_changes(&drive, results);
+        }
+        for (question, ..) in &listed {
+            check_changes(&drive, &question.results());
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Many at once in one account: who delivers, moves, flags, destroys and restores, upkeep that purges, folds, makes and drops
+//! lists, and readers. At every state that any of them sees all invariants hold, what a client is told puts right what it
+//! knew, and a list's history replays; also while the disk refuses writes every now and then.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Scope;
+
+use super::super::engine::fault::Fault;
+use super::*;
+use crate::model::{DataType, ModSeq};
+
+/// Dice that can be thrown again.
+struct Dice(u64);
+
+impl Dice {
+    fn of(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    fn below(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % sides as u64).unwrap()
+    }
+
+    fn boxes(&mut self) -> BTreeSet<MailboxUid> {
+        (0..=self.below(2)).map(|_| MailboxUid(1 + u32::try_from(self.below(3)).unwrap())).collect()
+    }
+
+    fn keywords(&mut self) -> BTreeSet<String> {
+        let words = ["$seen", "$flagged", "$draft"];
+        (0..self.below(3)).map(|_| words[self.below(3)].to_owned()).collect()
+    }
+}
+
+/// What may befall anybody where others are at work or the disk is full; everything else is wrong.
+fn may_fail<T>(done: Result<T, Error>) -> Option<T> {
+    match done {
+        Ok(value) => Some(value),
+        Err(Error::NotFound(_) | Error::Conflict(_) | Error::Full | Error::Overtaken(_)) => None,
+        Err(other) => panic!("{other}"),
+    }
+}
+
+fn on<T>(store: &Store, account: AccountId, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>) -> Option<T> {
+    let done = store.commit(account, change);
+    may_fail(done.and_then(|(value, ticket)| ticket.wait_blocking().map(|()| value)))
+}
+
+fn pick(store: &Store, dice: &mut Dice) -> Option<EmailId> {
+    let all = store.view().emails(ACCOUNT, None, 1000).unwrap();
+    let at = dice.below(all.len().max(1));
+    all.get(at).map(|(id, _)| *id)
+}
+
+fn delivers(store: &Store, who: u32, times: u32) {
+    let mut dice = Dice::of(who.into());
+    for n in 0..times {
+        let keys: Vec<u8> = (0..dice.below(3)).map(|_| u8::try_from(dice.below(5)).unwrap()).collect();
+        let at = i64::try_from(dice.below(6)).unwrap();
+        may_fail(deliver_to(store, ACCOUNT, who * 10_000 + n, &keys, at));
+    }
+}
+
+fn changes(store: &Store, who: u64, times: u32) {
+    let mut dice = Dice::of(who);
+    for _ in 0..times {
+        let what = dice.below(10);
+        if what == 0 {
+            let dead = store.view().destroyed(ACCOUNT, UtcMillis(0), 20).unwrap();
+            if let Some(one) = dead.get(dice.below(dead.len().max(1))) {
+                let size = one.email.size - b"Delivered-To: ann@example.org\r\n".len() as u64;
+                let message =
+                    EncodedMessage::new(&MessageRows { blob: one.email.blob, size, ..MessageRows::default() });
+                on(store, ACCOUNT, |txn| txn.restore_email(one.id, &message, Duration::from_secs(99)));
+            }
+            continue;
+        }
+        let Some(id) = pick(store, &mut dice) else { continue };
+        let (boxes, keywords) = (dice.boxes(), dice.keywords());
+        match what {
+            1 | 2 => drop(on(store, ACCOUNT, |txn| txn.destroy_email(id))),
+            // A move and a flag, two emails in one commit, there and back.
+            3 => {
+                let other = pick(store, &mut dice).unwrap_or(id);
+                on(store, ACCOUNT, |txn| {
+                    txn.update_email(id, boxes.clone(), keywords.clone())?;
+                    txn.update_email(other, boxes, BTreeSet::new())?;
+                    txn.update_email(id, BTreeSet::from([MailboxUid(1)]), keywords)
+                });
+            }
+            _ => drop(on(store, ACCOUNT, |txn| txn.update_email(id, boxes, keywords))),
+        }
+    }
+}
+
+fn keeps(store: &Store, times: u32) {
+    let mut dice = Dice::of(77);
+    for _ in 0..times {
+        let (uid, view) = (MailboxUid(u32::try_from(dice.below(4)).unwrap()), Filter::ALL[dice.below(6)]);
+        let most = 1 + dice.below(5);
+        match dice.below(12) {
+            0 if !view.is_usual(uid) => drop(on(store, ACCOUNT, |txn| txn.drop_view(uid, view, most))),
+            1 => drop(on(store, ACCOUNT, |txn| txn.purge_emails(txn.now(), most))),
+            2 => {
+                on(store, ACCOUNT, |txn| {
+                    txn.note_history(Duration::ZERO)?;
+                    txn.purge_history(txn.now(), most)
+                });
+            }
+            3 => drop(on(store, ACCOUNT, |txn| txn.sweep_thread_refs(UtcMillis(0), Duration::ZERO, most))),
+            4 => drop(on(store, AccountId::SITE, |txn| txn.collect_blobs(txn.now(), most))),
+            5 => drop(on(store, AccountId::SITE, |txn| txn.sweep_blobs(Duration::ZERO, most))),
+            _ => drop(on(store, ACCOUNT, |txn| txn.keep(uid, view, most))),
+        }
+    }
+}
+
+fn folds(store: &Store, times: u32) {
+    let sizes = FoldSizes { rows: 3, row_octets: 1 << 20, block: 200, fan: 2, piece: 300, last_level: 2 };
+    for _ in 0..times {
+        match store.view().next_fold_piece(ACCOUNT, &sizes).unwrap() {
+            Some(piece) => drop(on(store, ACCOUNT, |txn| txn.write_folds(piece))),
+            None => std::thread::yield_now(),
+        }
+    }
+}
+
+type Facts = BTreeMap<EmailId, (BTreeSet<MailboxUid>, BTreeSet<String>)>;
+
+fn facts(view: &View<'_>) -> Facts {
+    let all = view.emails(ACCOUNT, None, 1000).unwrap();
+    all.into_iter().map(|(id, email)| (id, (email.mailboxes, email.keywords))).collect()
+}
+
+/// A client that follows Email/changes in small steps, and reads what it is told of.
+struct Client {
+    known: Facts,
+    since: Since,
+}
+
+impl Client {
+    fn new(view: &View<'_>) -> Self {
+        Self { known: facts(view), since: Since::at(view.state(ACCOUNT, DataType::Email).unwrap()) }
+    }
+
+    /// One answer; says whether there is more.
+    fn step(&mut self, view: &View<'_>, most: usize) -> bool {
+        let Some(told) = view.email_changes(ACCOUNT, self.since, most).unwrap() else {
+            *self = Self::new(view);
+            return false;
+        };
+        let now = facts(view);
+        assert!(told.updated.iter().all(|id| self.known.contains_key(id)), "{told:?}");
+        for id in told.created.iter().chain(&told.updated) {
+            self.known.insert(*id, now[id].clone());
+        }
+        self.known.retain(|id, _| !told.destroyed.contains(id));
+        self.since = told.state;
+        if !told.more {
+            assert_eq!(self.known, now);
+        }
+        told.more
+    }
+}
+
+/// What each kept list showed, and at which state.
+type Lists = BTreeMap<Listing, (ModSeq, BTreeSet<EmailId>)>;
+
+fn replays(view: &View<'_>, lists: &mut Lists) {
+    let state = view.state(ACCOUNT, DataType::Email).unwrap();
+    for uid in (0..4).map(MailboxUid) {
+        for filter in Filter::ALL {
+            let kept = view.kept(ACCOUNT, uid, filter).unwrap();
+            for shape in [Shape::Emails, Shape::Threads] {
+                let listing = Listing { uid, view: filter, shape };
+                let before = lists.remove(&listing);
+                let Some(kept) = kept.filter(|kept| kept.shapes().contains(&shape)) else { continue };
+                let shown = view.listing(ACCOUNT, listing, None, 1000).unwrap();
+                assert_eq!(kept.tally(shape).total, shown.len() as u64, "{listing:?}");
+                let shown: BTreeSet<EmailId> = shown.into_iter().map(|(id, _)| id).collect();
+                if let Some((since, mut old)) = before.filter(|(since, _)| *since >= kept.tally(shape).low) {
+                    let moves = view.moves(ACCOUNT, listing, since, 10_000).unwrap().unwrap();
+                    for (id, _) in &moves.gone {
+                        assert!(old.remove(id), "{listing:?} since {since}");
+                    }
+                    old.extend(moves.came.iter().map(|(id, _)| *id));
+                    assert_eq!(old, shown, "{listing:?} since {since}");
+                }
+                lists.insert(listing, (state, shown));
+            }
+        }
+    }
+}
+
+/// Does a step over and over until all is over.
+fn until<'s>(scope: &'s Scope<'s, '_>, over: &'s AtomicBool, mut step: impl FnMut() + Send + 's) {
+    scope.spawn(move || {
+        while !over.load(Ordering::Relaxed) {
+            step();
+        }
+    });
+}
+
+/// All of them at once.
+fn bustle(store: &Store, disk: Option<&Fault<Memory>>) {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        until(scope, &over, || assert_clean(store));
+        let (mut lists, mut client) = (Lists::new(), Client::new(&store.view()));
+        until(scope, &over, move || replays(&store.view(), &mut lists));
+        until(scope, &over, move || {
+            client.step(&store.view(), 3);
+        });
+        if let Some(disk) = disk {
+            let mut dice = Dice::of(5);
+            until(scope, &over, move || {
+                disk.fail_after(i64::try_from(dice.below(4)).unwrap(), Error::Full);
+                std::thread::sleep(Duration::from_millis(1));
+                disk.heal();
+                std::thread::sleep(Duration::from_millis(4));
+            });
+        }
+        let mut writers = Vec::new();
+        for who in 1..3 {
+            writers.push(scope.spawn(move || delivers(store, who, 60)));
+            writers.push(scope.spawn(move || changes(store, u64::from(who), 90)));
+        }
+        writers.push(scope.spawn(|| keeps(store, 90)));
+        writers.push(scope.spawn(|| folds(store, 60)));
+        let ended: Vec<_> = writers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        over.store(true, Ordering::Relaxed);
+        assert!(ended.iter().all(Result::is_ok), "somebody panicked");
+    });
+    if let Some(disk) = disk {
+        disk.heal();
+    }
+    assert_clean(store);
+    assert!(store.health().is_ok());
+    let mut client = Client::new(&store.view());
+    delivers(store, 9, 3);
+    while client.step(&store.view(), 2) {}
+}
+
+#[test]
+fn whoever_works_beside_others_every_state_is_in_order() {
+    bustle(&store_over(Arc::new(Memory::new())), None);
+}
+
+#[test]
+fn the_same_while_the_disk_refuses_writes() {
+    let engine = Arc::new(Fault::new(Memory::new()));
+    let store = store_over(engine.clone());
+    bustle(&store, Some(&engine));
+    drop(store);
+    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+    assert_clean(&Store::over(engine, &Options::small(), clock).unwrap());
+}
+
+#[test]
+#[cfg(feature = "rocksdb")]
+fn the_same_on_a_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+    let options = Options { ranked_above: Some(2), ..Options::small() };
+    let open = || Store::open(dir.path(), &options, clock.clone()).unwrap();
+    let store = open();
+    make_account(&store, ACCOUNT);
+    bustle(&store, None);
+    let before = facts(&store.view());
+    drop(store);
+    let store = open();
+    assert_eq!(facts(&store.view()), before);
+    assert_clean(&store);
+}

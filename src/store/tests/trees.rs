@@ -1,0 +1,334 @@
+//! Mailboxes beside a naive tree of them: what may be and what is refused, counts by the words of RFC 8621 §2 whichever
+//! mailbox is the Trash, and Mailbox/changes from every past state, before and after what is over was purged.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::model::{Counts, DataType, ModSeq, ThreadId};
+
+/// What the owner says of a mailbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Wish {
+    name: &'static str,
+    parent: Option<MailboxUid>,
+    role: Option<Role>,
+    sort_order: u32,
+    subscribed: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    Create { name: &'static str, parent: Option<usize>, role: Option<Role> },
+    Rename { which: usize, name: &'static str },
+    Move { which: usize, parent: Option<usize> },
+    Role { which: usize, role: Option<Role> },
+    Sort { which: usize, order: u32, subscribed: bool },
+    Remove { which: usize },
+    Deliver { keys: Vec<u8>, boxes: u8, seen: bool },
+    Update { which: usize, boxes: u8, keywords: u8 },
+    Destroy { which: usize },
+    Purge { most: usize },
+}
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let name = || proptest::sample::select(&NAMES[..]);
+    let parent = || proptest::option::of(0usize..7);
+    let role = || proptest::sample::select(vec![None, Some(Role::Trash), Some(Role::Archive), Some(Role::Inbox)]);
+    let act = prop_oneof![
+        3 => (name(), parent(), role()).prop_map(|(name, parent, role)| Act::Create { name, parent, role }),
+        2 => (0usize..7, name()).prop_map(|(which, name)| Act::Rename { which, name }),
+        2 => (0usize..7, parent()).prop_map(|(which, parent)| Act::Move { which, parent }),
+        3 => (0usize..7, role()).prop_map(|(which, role)| Act::Role { which, role }),
+        1 => (0usize..7, 0u32..2, any::<bool>())
+            .prop_map(|(which, order, subscribed)| Act::Sort { which, order, subscribed }),
+        2 => (0usize..7).prop_map(|which| Act::Remove { which }),
+        4 => (proptest::collection::vec(0u8..3, 0..2), 1u8..32, any::<bool>())
+            .prop_map(|(keys, boxes, seen)| Act::Deliver { keys, boxes, seen }),
+        4 => (0usize..9, 1u8..32, 0u8..4).prop_map(|(which, boxes, keywords)| Act::Update { which, boxes, keywords }),
+        2 => (0usize..9).prop_map(|which| Act::Destroy { which }),
+        1 => (1usize..5).prop_map(|most| Act::Purge { most }),
+    ];
+    proptest::collection::vec(act, 1..40)
+}
+
+#[derive(Debug, Clone)]
+struct Mail {
+    thread: ThreadId,
+    boxes: BTreeSet<MailboxUid>,
+    unread: bool,
+}
+
+type Shown = BTreeMap<MailboxUid, (Wish, Counts)>;
+
+struct World {
+    store: Store,
+    boxes: BTreeMap<MailboxUid, Wish>,
+    mails: BTreeMap<EmailId, Mail>,
+    delivered: u32,
+    past: Vec<(ModSeq, Shown)>,
+    /// When which mailbox changed, and whether more of it than counts.
+    changed: Vec<(ModSeq, MailboxUid, bool)>,
+    /// When another mailbox became the Trash: counts were made anew then, and may have come out the same.
+    recounted: Vec<ModSeq>,
+    /// When the mailboxes that are not purged yet were destroyed.
+    ended: Vec<ModSeq>,
+    low: ModSeq,
+}
+
+fn done<T>(store: &Store, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {
+    let (value, ticket) = store.commit(ACCOUNT, change)?;
+    ticket.wait_blocking()?;
+    Ok(value)
+}
+
+impl World {
+    fn new(store: Store) -> Self {
+        let row = AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0));
+        done(&store, |txn| {
+            txn.set_account(&row);
+            Ok(())
+        })
+        .unwrap();
+        let low = ModSeq(0);
+        let (boxes, mails, past) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let (changed, recounted, ended) = (Vec::new(), Vec::new(), Vec::new());
+        let mut world = Self { store, boxes, mails, delivered: 0, past, changed, recounted, ended, low };
+        world.past.push((world.modseq(), Shown::new()));
+        world
+    }
+
+    fn modseq(&self) -> ModSeq {
+        self.store.view().account_state(ACCOUNT).unwrap().modseq
+    }
+
+    fn at(&self, which: usize) -> Option<MailboxUid> {
+        self.boxes.keys().nth(which).copied()
+    }
+
+    fn trash(&self) -> Option<MailboxUid> {
+        self.boxes.iter().find(|(_, one)| one.role == Some(Role::Trash)).map(|(uid, _)| *uid)
+    }
+
+    /// Whether a mailbox may be so.
+    fn may(&self, uid: Option<MailboxUid>, wish: &Wish) -> bool {
+        let mut others = self.boxes.iter().filter(|(other, _)| Some(**other) != uid);
+        if others.any(|(_, one)| {
+            (one.name == wish.name && one.parent == wish.parent) || (wish.role.is_some() && one.role == wish.role)
+        }) {
+            return false;
+        }
+        let mut above = wish.parent;
+        while let Some(at) = above {
+            if Some(at) == uid || !self.boxes.contains_key(&at) {
+                return false;
+            }
+            above = self.boxes[&at].parent;
+        }
+        true
+    }
+
+    /// A change of one mailbox, to be refused where it may not be.
+    fn change(&mut self, which: usize, change: impl Fn(&mut Wish)) {
+        let Some(uid) = self.at(which) else { return };
+        let mut wish = self.boxes[&uid].clone();
+        change(&mut wish);
+        let made = done(&self.store, |txn| {
+            let wish = wish.clone();
+            txn.update_mailbox(uid, |row| {
+                (row.name, row.parent, row.role) = (wish.name.into(), wish.parent, wish.role);
+                (row.sort_order, row.subscribed) = (wish.sort_order, wish.subscribed);
+            })
+        });
+        if self.may(Some(uid), &wish) {
+            assert_eq!(made, Ok(wish != self.boxes[&uid]));
+            if (self.trash() == Some(uid)) != (wish.role == Some(Role::Trash)) {
+                self.recounted.push(self.modseq());
+            }
+            self.boxes.insert(uid, wish);
+        } else {
+            assert!(matches!(made, Err(Error::Mailbox { .. })), "{made:?} for {wish:?} among {:?}", self.boxes);
+        }
+    }
+
+    /// Some of the mailboxes, by bits.
+    fn some(&self, bits: u8) -> BTreeSet<MailboxUid> {
+        self.boxes.keys().enumerate().filter(|(at, _)| bits >> (at % 5) & 1 == 1).map(|(_, uid)| *uid).collect()
+    }
+
+    fn act(&mut self, act: &Act) {
+        match act {
+            Act::Create { name, parent, role } if self.boxes.len() < 6 => {
+                // The last is one that there never was.
+                let parent = parent.map(|at| self.at(at).unwrap_or(MailboxUid(999)));
+                let wish = Wish { name, parent, role: *role, sort_order: 0, subscribed: true };
+                let new = NewMailbox { name: (*name).into(), parent, role: *role, sort_order: 0 };
+                let made = done(&self.store, |txn| txn.create_mailbox(&new));
+                if self.may(None, &wish) {
+                    assert_eq!(self.boxes.insert(made.unwrap(), wish), None, "a uid is given once");
+                } else {
+                    assert!(matches!(made, Err(Error::Mailbox { .. })), "{made:?} {wish:?}");
+                }
+            }
+            Act::Rename { which, name } => self.change(*which, |wish| wish.name = *name),
+            Act::Move { which, parent } => {
+                let parent = parent.map(|at| self.at(at).unwrap_or(MailboxUid(999)));
+                self.change(*which, |wish| wish.parent = parent);
+            }
+            Act::Role { which, role } => self.change(*which, |wish| wish.role = *role),
+            Act::Sort { which, order, subscribed } => {
+                self.change(*which, |wish| (wish.sort_order, wish.subscribed) = (*order, *subscribed));
+            }
+            Act::Remove { which } => {
+                let Some(uid) = self.at(*which) else { return };
+                let made = done(&self.store, |txn| txn.destroy_mailbox(uid));
+                let is_held = self.mails.values().any(|mail| mail.boxes.contains(&uid))
+                    || self.boxes.values().any(|one| one.parent == Some(uid));
+                if is_held || self.boxes[&uid].role == Some(Role::Inbox) {
+                    assert!(matches!(made, Err(Error::Mailbox { .. })), "{made:?}");
+                } else {
+                    made.unwrap();
+                    self.boxes.remove(&uid);
+                    self.ended.push(self.modseq());
+                }
+            }
+            Act::Deliver { keys, boxes, seen } => {
+                let boxes = self.some(*boxes);
+                if boxes.is_empty() || self.mails.len() > 8 {
+                    return;
+                }
+                self.delivered += 1;
+                let (message, blob) = message(self.delivered, keys);
+                let keywords: BTreeSet<String> = seen.then(|| "$seen".to_owned()).into_iter().collect();
+                let (mut results, ticket) = self.store.commit_many(&[ACCOUNT], blob, |txn| {
+                    txn.create_email(&NewEmail {
+                        message: &message,
+                        prefix: b"",
+                        mailboxes: boxes.clone(),
+                        keywords: keywords.clone(),
+                        received_at: UtcMillis(i64::from(self.delivered % 4)),
+                    })
+                });
+                let (id, thread) = results.pop().unwrap().1.unwrap();
+                ticket.wait_blocking().unwrap();
+                self.mails.insert(id, Mail { thread, boxes, unread: !seen });
+            }
+            Act::Update { which, boxes, keywords } => {
+                let (boxes, Some(id)) = (self.some(*boxes), self.mails.keys().nth(*which).copied()) else { return };
+                if boxes.is_empty() {
+                    return;
+                }
+                let words = ["$seen", "$draft"].iter().enumerate().filter(|(bit, _)| keywords >> bit & 1 == 1);
+                let words = words.map(|(_, word)| (*word).to_owned()).collect();
+                done(&self.store, |txn| txn.update_email(id, boxes.clone(), words)).unwrap();
+                let mail = self.mails.get_mut(&id).unwrap();
+                (mail.boxes, mail.unread) = (boxes, *keywords == 0);
+            }
+            Act::Destroy { which } => {
+                let Some(id) = self.mails.keys().nth(*which).copied() else { return };
+                done(&self.store, |txn| txn.destroy_email(id)).unwrap();
+                self.mails.remove(&id);
+            }
+            Act::Purge { most } => {
+                done(&self.store, |txn| txn.note_history(Duration::ZERO)).unwrap();
+                while done(&self.store, |txn| txn.purge_history(txn.now(), *most)).unwrap() {
+                    assert_clean(&self.store);
+                }
+                self.low = self.ended.drain(..).max().unwrap_or(self.low);
+            }
+            Act::Create { .. } => {}
+        }
+    }
+
+    /// RFC 8621 §2: an email that is only in the Trash does not make its thread unread elsewhere, and in the Trash only what
+    /// is there counts.
+    fn counts(&self, uid: MailboxUid) -> Counts {
+        let trash = self.trash();
+        let here: Vec<&Mail> = self.mails.values().filter(|mail| mail.boxes.contains(&uid)).collect();
+        let threads: BTreeSet<ThreadId> = here.iter().map(|mail| mail.thread).collect();
+        let weighs = |mail: &&Mail| match trash {
+            Some(trash) if trash == uid => mail.boxes.contains(&trash),
+            Some(trash) => mail.boxes != BTreeSet::from([trash]),
+            None => true,
+        };
+        let is_unread = |thread: &&ThreadId| {
+            self.mails.values().filter(|mail| mail.thread == **thread).filter(weighs).any(|mail| mail.unread)
+        };
+        Counts {
+            total_emails: here.len() as u64,
+            unread_emails: here.iter().filter(|mail| mail.unread).count() as u64,
+            total_threads: threads.len() as u64,
+            unread_threads: threads.iter().filter(is_unread).count() as u64,
+        }
+    }
+
+    fn compare(&mut self) {
+        let now: Shown = self.boxes.iter().map(|(uid, wish)| (*uid, (wish.clone(), self.counts(*uid)))).collect();
+        let (modseq, before) = (self.modseq(), &self.past.last().unwrap().1);
+        for (uid, (wish, counts)) in &now {
+            if let Some((old, then)) = before.get(uid)
+                && (old, then) != (wish, counts)
+            {
+                self.changed.push((modseq, *uid, old != wish));
+            }
+        }
+        let view = self.store.view();
+        let found = view.mailboxes(ACCOUNT).unwrap();
+        assert_eq!(found.len(), now.len());
+        for (uid, row) in found {
+            let (wish, counts) = &now[&uid];
+            assert_eq!((row.name.as_str(), row.parent, row.role), (wish.name, wish.parent, wish.role));
+            assert_eq!(
+                (row.sort_order, row.subscribed, row.counts),
+                (wish.sort_order, wish.subscribed, *counts),
+                "{uid}"
+            );
+        }
+        assert_eq!(view.account_state(ACCOUNT).unwrap().purged(DataType::Mailbox), self.low);
+        self.past.push((modseq, now));
+        let new = &self.past.last().unwrap().1;
+        for (since, old) in &self.past {
+            let told = view.mailbox_changes(ACCOUNT, *since).unwrap();
+            let Some(told) = told else {
+                assert!(*since < self.low, "{since} is not from before {}", self.low);
+                continue;
+            };
+            assert!(*since >= self.low);
+            let stayed = |uid: &MailboxUid| old.contains_key(uid) && new.contains_key(uid);
+            let later = || self.changed.iter().filter(|(at, uid, _)| at > since && stayed(uid));
+            let uids = |some: Vec<MailboxUid>| some.into_iter().collect::<BTreeSet<MailboxUid>>();
+            let updated: BTreeSet<MailboxUid> = later().map(|(_, uid, _)| *uid).collect();
+            let (only_counts, told) = (told.only_counts, told.changes);
+            let not_in = |other: &Shown| {
+                let other = other.clone();
+                move |uid: &MailboxUid| !other.contains_key(uid)
+            };
+            assert_eq!(uids(told.created), new.keys().copied().filter(not_in(old)).collect::<BTreeSet<_>>());
+            assert_eq!(uids(told.destroyed), old.keys().copied().filter(not_in(new)).collect::<BTreeSet<_>>());
+            let said = uids(told.updated);
+            if self.recounted.iter().any(|at| at > since) {
+                assert!(said.is_superset(&updated), "{said:?} and not {updated:?} since {since}");
+            } else {
+                assert_eq!(said, updated, "since {since}");
+            }
+            assert_eq!(only_counts, !said.is_empty() && !later().any(|(_, _, more)| *more), "since {since}");
+        }
+        assert_clean(&self.store);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(120), ..ProptestConfig::default() })]
+
+    #[test]
+    fn mailboxes_are_what_a_naive_tree_says(acts in acts()) {
+        let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+        let store = Store::over(Arc::new(Memory::new()), &Options::small(), clock).unwrap();
+        let mut world = World::new(store);
+        for act in &acts {
+            world.act(act);
+            world.compare();
+        }
+    }
+}
