@@ -106,6 +106,28 @@ fn killed_in_a_backup_the_whole_ones_stay_whole() {
     bed.finish();
 }
 
+#[test]
+fn a_restore_that_was_killed_is_made_again_and_nothing_else_is_overwritten() {
+    let mut bed = Bed::new("");
+    bed.start();
+    bed.account(ANN, &[]);
+    deliver(&bed, 0, 3);
+    let (backups, data) = (bed.dir.join("backups"), bed.dir.join("again"));
+    let (backups, to) = (backups.to_str().unwrap(), data.to_str().unwrap());
+    bed.ok(&["backup", backups]);
+    // As one leaves it that was killed while it copied.
+    fs::create_dir_all(data.join("store.restoring")).unwrap();
+    fs::write(data.join("store.restoring").join("CURRENT"), "half").unwrap();
+    fs::write(data.join("letter"), "somebody's").unwrap();
+    assert!(!bed.run(&["restore", backups, "--to", to]).status.success());
+    assert!(data.join("letter").is_file() && data.join("store.restoring").is_dir());
+    fs::remove_file(data.join("letter")).unwrap();
+    bed.ok(&["restore", backups, "--to", to]);
+    assert!(data.join("store").is_dir() && !data.join("store.restoring").exists());
+    assert!(!bed.run(&["restore", backups, "--to", to]).status.success(), "it is there now");
+    bed.finish();
+}
+
 fn folders(dir: &Path) -> usize {
     fs::read_dir(dir).unwrap().filter(|entry| entry.as_ref().unwrap().path().is_dir()).count()
 }
