@@ -273,7 +273,7 @@ impl Part {
     fn refers_to(&self, blob: &[u8]) -> bool {
         let end = after(blob);
         let rows = self.rows.as_ref();
-        let refers = |batch: &Batch, table| batch.range(table, blob, &end).any(|put| put.value.is_some());
+        let refers = |batch: &Batch, table| batch.range(table, blob, &end).iter().any(|put| put.value.is_some());
         rows.is_some_and(|(batch, _)| refers(batch, Table::BlobRefs) || refers(batch, Table::OutboxBlobs))
     }
 }

@@ -17,6 +17,7 @@ mod mailboxes;
 mod mend;
 mod objects;
 mod outbox;
+mod overlay;
 mod purge;
 pub(in crate::store) mod rank;
 mod restore;
@@ -28,7 +29,6 @@ mod threads;
 mod uploads;
 mod vacation;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use blobs::Collected;
@@ -48,6 +48,7 @@ use super::key;
 use super::read::View;
 use super::row::{Row, State};
 use crate::model::{AccountId, Change, DataType, ModSeq, UtcMillis};
+use overlay::{Overlay, Stage};
 use rank::Ranking;
 
 /// One account's change, under its lock.
@@ -57,7 +58,7 @@ pub struct Txn<'s> {
     engine: &'s dyn Engine,
     ranking: Ranking,
     pending: Vec<Arc<Batch>>,
-    stage: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
+    stage: Stage,
     asserts: Vec<Put>,
     state: State,
     state_before: Option<Vec<u8>>,
@@ -91,7 +92,7 @@ impl<'s> Txn<'s> {
             engine,
             ranking,
             pending,
-            stage: BTreeMap::new(),
+            stage: Stage::new(),
             asserts: Vec::new(),
             state: State::fresh(),
             state_before: None,
@@ -220,25 +221,13 @@ impl Read for Txn<'_> {
         if from >= to {
             return Ok(());
         }
-        let mut over: BTreeMap<&[u8], Option<&[u8]>> = BTreeMap::new();
-        for batch in &self.pending {
-            over.extend(batch.range(table, from, to).map(|put| (put.key.as_slice(), put.value.as_deref())));
-        }
-        let staged = self.stage.range((table, from.to_vec())..(table, to.to_vec()));
-        over.extend(staged.map(|((_, key), value)| (key.as_slice(), value.as_deref())));
+        let mut over = Overlay::of(&self.pending, &self.stage, table, [from, to], reverse);
         if over.is_empty() {
             return self.engine.scan(table, from, to, reverse, each);
         }
-        let mut over: Vec<_> = over.into_iter().collect();
-        if !reverse {
-            over.reverse(); // the next one is at the end
-        }
         let mut open = true;
         self.engine.scan(table, from, to, reverse, &mut |key, value| {
-            while let Some((next, row)) = over.last().copied()
-                && (next == key || (next < key) != reverse)
-            {
-                over.pop();
+            while let Some((next, row)) = over.take_upto(key) {
                 if let Some(row) = row {
                     open = each(next, row)?;
                 }
@@ -252,7 +241,7 @@ impl Read for Txn<'_> {
             open = each(key, value)?;
             Ok(open)
         })?;
-        while open && let Some((key, row)) = over.pop() {
+        while open && let Some((key, row)) = over.take() {
             if let Some(row) = row {
                 open = each(key, row)?;
             }

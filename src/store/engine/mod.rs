@@ -154,10 +154,10 @@ impl Batch {
         found.ok().and_then(|at| self.puts.get(at)).map(|put| put.value.as_deref())
     }
 
-    /// The rows of a table with `from <= key < to`.
-    pub fn range<'a>(&'a self, table: Table, from: &'a [u8], to: &'a [u8]) -> impl Iterator<Item = &'a Put> {
-        let start = self.puts.partition_point(|put| (put.table, put.key.as_slice()) < (table, from));
-        self.puts.iter().skip(start).take_while(move |put| put.table == table && put.key.as_slice() < to)
+    /// The rows of a table with `from <= key < to`, in order.
+    pub fn range(&self, table: Table, from: &[u8], to: &[u8]) -> &[Put] {
+        let behind = |key: &[u8]| self.puts.partition_point(|put| (put.table, put.key.as_slice()) < (table, key));
+        self.puts.get(behind(from)..behind(to)).unwrap_or_default()
     }
 }
 
