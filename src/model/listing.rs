@@ -91,10 +91,18 @@ impl View {
 pub struct Tally {
     /// Its emails.
     pub total: u64,
-    /// Whether it has rank rows.
-    pub ranked: bool,
+    /// Where its ranks begin, if it has any: no rank row counts what stands before this email, and none is of one.
+    pub front: Option<EmailId>,
     /// The earliest state from which its changes can be told.
     pub low: ModSeq,
+}
+
+impl Tally {
+    /// Whether it has rank rows.
+    #[must_use]
+    pub fn is_ranked(&self) -> bool {
+        self.front.is_some()
+    }
 }
 
 /// How far a kept view has come.

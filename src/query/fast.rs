@@ -13,12 +13,10 @@ use super::plan::Plan;
 use super::supply::{Range, Supply};
 use super::{Answer, Changes, Error, Query, QueryChanges, Start};
 use crate::model::{AccountId, DataType, EmailId, Kept, Listing, limits};
-use crate::store::{Seek, View};
+use crate::store::{RANK_COST, Seek, View};
 
 /// Emails read at once.
 const STEP: usize = 256;
-/// What a position by rank costs, in rows of a walk.
-const RANK: u64 = 64;
 
 /// A listing, or the span of it that a filter names.
 pub(super) struct Shown<'v> {
@@ -131,8 +129,8 @@ impl<'v> Shown<'v> {
             return Ok(vec![(start, *first)]);
         }
         let tally = self.kept.tally(self.listing.shape);
-        let span = if tally.ranked { self.index_of(*last)?.saturating_sub(start) } else { 0 };
-        if span > u64::try_from(ids.len()).unwrap_or(u64::MAX).saturating_mul(RANK) {
+        let span = if tally.is_ranked() { self.index_of(*last)?.saturating_sub(start) } else { 0 };
+        if span > u64::try_from(ids.len()).unwrap_or(u64::MAX).saturating_mul(RANK_COST) {
             return ids.iter().map(|id| Ok((self.index_of(*id)?, *id))).collect();
         }
         let wanted: BTreeSet<EmailId> = ids.iter().copied().collect();

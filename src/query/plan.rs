@@ -218,7 +218,14 @@ pub(super) fn ways(view: &View<'_>, results: &Results) -> Result<Ways, Error> {
     let of_listing = |listing: Listing, kept: &Kept, way: fn(Listing) -> Way| {
         let tally = kept.tally(listing.shape);
         let served = (!listing.view.is_usual(listing.uid)).then_some((listing.uid, listing.view));
-        Plan { way: way(listing), length: tally.total, ranked: tally.ranked, served, kept: Some(*kept), ..base.clone() }
+        Plan {
+            way: way(listing),
+            length: tally.total,
+            ranked: tally.is_ranked(),
+            served,
+            kept: Some(*kept),
+            ..base.clone()
+        }
     };
     let mut ways = Ways { candidates: Vec::new(), wants: None, others: Vec::new(), emails };
     match exact(results, &asked) {

@@ -155,13 +155,16 @@ impl Checker<'_> {
             self.listing(listing, &shown, tables)?;
             let tally = entry.tally_mut(*shape);
             tally.total = shown.len() as u64;
-            if self.depth.anew {
-                tally.ranked = tally.total > self.ranking.above || (tally.ranked && tally.total >= self.ranking.below);
-            }
+            let ranked = match (self.depth.anew, tally.is_ranked()) {
+                (true, was) => tally.total > self.ranking.above || (was && tally.total >= self.ranking.below),
+                (false, is) => is,
+            };
             let mut rows = BTreeMap::new();
-            if tally.ranked {
+            tally.front = None;
+            if ranked {
                 let ids: Vec<EmailId> =
                     shown.iter().filter_map(|at| self.census.mail(*at)).map(|mail| mail.id).collect();
+                tally.front = Some(rank::front_of(self.ranking, &ids));
                 rows = rank::rows_of(self.ranking, account, listing, &ids);
             }
             let rows = rows.into_iter().map(|(key, count)| (key, rank_value(count)));

@@ -3,9 +3,9 @@
 //! A counted skip list whose shape depends on nothing but the ids in the listing. An id is a boundary of level k if its
 //! keyed hash ends in k zero digits to the base 16. The row of level k at boundary b counts the ids from b up to the next
 //! boundary of that level. The ids themselves are level 0: the index rows. What stands before the first boundary of a level
-//! is counted by no row of it: new mail arrives there, and as a rule writes no row. So sums are taken from the end, and the
-//! total of the listing makes positions of them. As the shape is a function of the set, `check` builds it anew and compares,
-//! and nothing is ever rebalanced.
+//! is counted by no row of it: new mail arrives there, and as a rule neither writes nor reads a row, for the tally says
+//! where the first boundary stands. So sums are taken from the end, and the total of the listing makes positions of them.
+//! As the shape is a function of the set, `check` builds it anew and compares, and nothing is ever rebalanced.
 //!
 //! Only listings of more than `RANKED_ABOVE` emails have these rows: below that a walk costs less than to write them.
 
@@ -25,6 +25,8 @@ use crate::store::row::{decode_rank, rank_value};
 pub(in crate::store) const RANKED_ABOVE: u64 = 4096;
 /// One that shrinks below this loses them again.
 const RANKED_BELOW: u64 = 1024;
+/// Behind every email: where ranks begin that have no boundary yet.
+const NOWHERE: EmailId = EmailId(u64::MAX);
 /// Binary digits of a level.
 const FANOUT_BITS: u32 = 4;
 
@@ -52,12 +54,13 @@ impl Ranking {
 
 /// An id whose index row has just been written.
 pub(super) fn entered(txn: &mut Txn<'_>, listing: Listing, tally: &mut Tally, id: EmailId) -> Result<(), Error> {
-    if tally.ranked {
-        return insert(txn, listing, id);
+    if let Some(front) = &mut tally.front {
+        return insert(txn, listing, front, id);
     }
     if tally.total > txn.ranking.above {
-        tally.ranked = true;
-        for (row, count) in rows(txn, txn.ranking, txn.account, listing)? {
+        let ids = ids(txn, txn.account, listing)?;
+        tally.front = Some(front_of(txn.ranking, &ids));
+        for (row, count) in rows_of(txn.ranking, txn.account, listing, &ids) {
             txn.put(Table::MailboxRank, row, rank_value(count));
         }
     }
@@ -66,11 +69,9 @@ pub(super) fn entered(txn: &mut Txn<'_>, listing: Listing, tally: &mut Tally, id
 
 /// An id whose index row has just been deleted.
 pub(super) fn left(txn: &mut Txn<'_>, listing: Listing, tally: &mut Tally, id: EmailId) -> Result<(), Error> {
-    if !tally.ranked {
-        return Ok(());
-    }
+    let Some(front) = &mut tally.front else { return Ok(()) };
     if tally.total < txn.ranking.below {
-        tally.ranked = false;
+        tally.front = None;
         let prefix = key::listing(txn.account, listing);
         let mut gone = Vec::new();
         txn.scan(Table::MailboxRank, &prefix, &after(&prefix), false, &mut |row, _| {
@@ -80,23 +81,23 @@ pub(super) fn left(txn: &mut Txn<'_>, listing: Listing, tally: &mut Tally, id: E
         gone.into_iter().for_each(|row| txn.delete(Table::MailboxRank, row));
         return Ok(());
     }
-    remove(txn, listing, id)
+    remove(txn, listing, front, id)
 }
 
-/// The rank rows of a listing, made from its index.
-pub(in crate::store) fn rows(
-    read: &dyn Read,
-    ranking: Ranking,
-    account: AccountId,
-    listing: Listing,
-) -> Result<BTreeMap<Vec<u8>, u64>, Error> {
+/// The emails of a listing, newest first.
+fn ids(read: &dyn Read, account: AccountId, listing: Listing) -> Result<Vec<EmailId>, Error> {
     let mut ids = Vec::new();
     let prefix = key::listing(account, listing);
     read.scan(Table::MailboxEmailIndex, &prefix, &after(&prefix), false, &mut |row, _| {
         ids.push(EmailId(Parts::of(Table::MailboxEmailIndex, row).u64()?));
         Ok(true)
     })?;
-    Ok(rows_of(ranking, account, listing, &ids))
+    Ok(ids)
+}
+
+/// Where the ranks of a listing begin that holds these emails, newest first.
+pub(in crate::store) fn front_of(ranking: Ranking, ids: &[EmailId]) -> EmailId {
+    ids.iter().copied().find(|id| ranking.level(*id) > 0).unwrap_or(NOWHERE)
 }
 
 /// The rank rows of a listing that holds these emails, newest first.
@@ -122,8 +123,16 @@ pub(in crate::store) fn rows_of(
     out
 }
 
-fn insert(txn: &mut Txn<'_>, listing: Listing, id: EmailId) -> Result<(), Error> {
+fn insert(txn: &mut Txn<'_>, listing: Listing, front: &mut EmailId, id: EmailId) -> Result<(), Error> {
     let own = txn.ranking.level(id);
+    if id < *front {
+        for level in 1..=own {
+            let mine = stretch(txn, listing, level, id)?;
+            set(txn, listing, level, id, mine);
+            *front = id;
+        }
+        return Ok(());
+    }
     for level in 1..=u8::MAX {
         let before = last_before(txn, listing, level, id)?;
         if level <= own {
@@ -142,8 +151,16 @@ fn insert(txn: &mut Txn<'_>, listing: Listing, id: EmailId) -> Result<(), Error>
     Ok(())
 }
 
-fn remove(txn: &mut Txn<'_>, listing: Listing, id: EmailId) -> Result<(), Error> {
+fn remove(txn: &mut Txn<'_>, listing: Listing, front: &mut EmailId, id: EmailId) -> Result<(), Error> {
+    if id < *front {
+        return Ok(());
+    }
     let own = txn.ranking.level(id);
+    if id == *front {
+        (1..=own).for_each(|level| txn.delete(Table::MailboxRank, key::rank(txn.account, listing, level, id)));
+        *front = next_after(txn, listing, 1, id)?.unwrap_or(NOWHERE);
+        return Ok(());
+    }
     for level in 1..=u8::MAX {
         let before = last_before(txn, listing, level, id)?;
         if level <= own {
@@ -190,20 +207,21 @@ fn last_before(txn: &Txn<'_>, listing: Listing, level: u8, id: EmailId) -> Resul
     Ok(found)
 }
 
+/// The first boundary of a level behind an id.
+fn next_after(txn: &Txn<'_>, listing: Listing, level: u8, id: EmailId) -> Result<Option<EmailId>, Error> {
+    let from = key::rank(txn.account, listing, level, EmailId(id.0.saturating_add(1)));
+    let (to, mut next) = (after(&key::rank_level(txn.account, listing, level)), None);
+    txn.scan(Table::MailboxRank, &from, &to, false, &mut |row, _| {
+        next = Some(EmailId(Parts::of(Table::MailboxRank, row).u64()?));
+        Ok(false)
+    })?;
+    Ok(next)
+}
+
 /// Ids from a boundary up to the next of its level, or the end, by the rows of the level below, which are up to date.
 fn stretch(txn: &Txn<'_>, listing: Listing, level: u8, id: EmailId) -> Result<u64, Error> {
     let row = |level, id| key::rank(txn.account, listing, level, id);
-    let (from, mut next) = (row(level, EmailId(id.0.saturating_add(1))), None);
-    txn.scan(
-        Table::MailboxRank,
-        &from,
-        &after(&key::rank_level(txn.account, listing, level)),
-        false,
-        &mut |row, _| {
-            next = Some(EmailId(Parts::of(Table::MailboxRank, row).u64()?));
-            Ok(false)
-        },
-    )?;
+    let next = next_after(txn, listing, level, id)?;
     let mut count = 0;
     if level == 1 {
         let end =

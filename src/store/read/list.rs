@@ -8,6 +8,9 @@ use crate::store::error::Error;
 use crate::store::key::{self, Parts};
 use crate::store::row::{decode_index, decode_list, decode_rank};
 
+/// What finding a position by rank costs, in rows of a walk.
+pub const RANK_COST: u64 = 64;
+
 /// Where a page begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seek {
@@ -59,6 +62,14 @@ impl View<'_> {
         Ok(row.filter(|mailbox| !mailbox.deleted).map(|mailbox| mailbox.kept))
     }
 
+    /// Whether an email is in a kept listing.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn lists(&self, account: AccountId, listing: Listing, id: EmailId) -> Result<bool, Error> {
+        Ok(self.read.get(Table::MailboxEmailIndex, &key::index(account, listing, id))?.is_some())
+    }
+
     /// A page of a kept listing; `None` where the anchor is not in it.
     ///
     /// # Errors
@@ -77,7 +88,7 @@ impl View<'_> {
             Seek::Position(at) if at < 0 => total.saturating_sub(at.unsigned_abs()),
             Seek::Position(at) => at.unsigned_abs(),
             Seek::Anchor(id, offset) => {
-                if self.read.get(Table::MailboxEmailIndex, &key::index(account, listing, id))?.is_none() {
+                if !self.lists(account, listing, id)? {
                     return Ok(None);
                 }
                 self.index_of(account, listing, tally, id)?.saturating_add_signed(offset)
@@ -85,8 +96,9 @@ impl View<'_> {
         };
         let mut emails = Vec::new();
         if position < total && limit > 0 {
+            let walked = !tally.is_ranked() || position <= RANK_COST;
             let (boundary, mut skip) =
-                if tally.ranked { self.find(account, listing, total, position)? } else { (EmailId(0), position) };
+                if walked { (EmailId(0), position) } else { self.find(account, listing, total, position)? };
             let from = key::index(account, listing, boundary);
             self.keys(Table::MailboxEmailIndex, &from, &after(&key::listing(account, listing)), |key, value| {
                 if skip > 0 {
@@ -108,7 +120,7 @@ impl View<'_> {
     pub fn index_of(&self, account: AccountId, listing: Listing, tally: Tally, id: EmailId) -> Result<u64, Error> {
         let index = |id| key::index(account, listing, id);
         let mut counted = 0;
-        if !tally.ranked {
+        if !tally.is_ranked() {
             self.keys(Table::MailboxEmailIndex, &index(EmailId(0)), &index(id), |_, _| {
                 counted += 1;
                 Ok(true)

@@ -81,15 +81,23 @@ pub(super) fn write_kept(out: &mut Writer, kept: &[Kept]) {
         out.signed(kept.asked.0);
         for tally in [kept.emails, kept.threads] {
             out.num(tally.total);
-            out.bool(tally.ranked);
+            out.bool(tally.is_ranked());
+            out.num(tally.front.unwrap_or(EmailId(0)).0);
             out.num(tally.low.0);
         }
     });
 }
 
 pub(super) fn read_kept(input: &mut Reader<'_>) -> Result<Vec<Kept>, Bad> {
-    let tally =
-        |input: &mut Reader<'_>| Ok(Tally { total: input.num()?, ranked: input.bool()?, low: ModSeq(input.num()?) });
+    let tally = |input: &mut Reader<'_>| {
+        let (total, ranked, front) = (input.num()?, input.bool()?, EmailId(input.num()?));
+        let front = match (ranked, front) {
+            (true, front) => Some(front),
+            (false, EmailId(0)) => None,
+            (false, _) => return Err(Bad("ranks that begin and are none")),
+        };
+        Ok(Tally { total, front, low: ModSeq(input.num()?) })
+    };
     input.list(|input| {
         Ok(Kept {
             view: u8::try_from(input.num()?).ok().and_then(View::from_number).ok_or(Bad("unknown view"))?,
