@@ -94,7 +94,7 @@ pub(super) fn list(
     while !found.is_enough() {
         if supply.is_sought() {
             let Some(at) = matcher.next(&mut source, from)? else { break };
-            supply.skip_to(at);
+            supply.skip_to(at)?;
         }
         let Some((id, metadata)) = supply.next_email()? else { break };
         from = EmailId(id.0.saturating_add(1));

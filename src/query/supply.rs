@@ -77,17 +77,23 @@ impl<'v> Supply<'v> {
     }
 
     /// Passes over what is newer than this.
-    pub(super) fn skip_to(&mut self, id: EmailId) {
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub(super) fn skip_to(&mut self, id: EmailId) -> Result<(), Error> {
         while self.read.front().is_some_and(|(known, _)| *known < id) {
             self.read.pop_front();
         }
         let before = id.0.checked_sub(1).map(EmailId);
-        if self.read.is_empty()
-            && let Some(upto) = self.upto.as_mut().filter(|upto| **upto < before)
-        {
-            // One that lies apart; where more of them follow each other, more are read.
-            (*upto, self.step) = (before, 1);
+        if self.read.is_empty() && self.upto.is_some_and(|upto| upto < before) {
+            // One that lies apart is looked up by itself, which costs less than a walk that begins anew; where more of them
+            // follow each other, more are read.
+            let supplies = self.listing.map_or(Ok(true), |listing| self.view.lists(self.account, listing, id))?;
+            let email = if supplies { self.view.email(self.account, id)? } else { None };
+            self.read.extend(email.map(|metadata| (id, Some(metadata))));
+            (self.upto, self.step) = (Some(Some(id)), 1);
         }
+        Ok(())
     }
 
     /// The next email.
