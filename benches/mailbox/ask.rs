@@ -74,6 +74,17 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
     searches(store, accounts, options);
 }
 
+/// The first page once more, when the newest of the largest account were destroyed.
+pub(crate) fn again(store: &Store, accounts: &[Account], options: &Options) {
+    for (name, collapse) in
+        [("first page behind the destroyed", false), ("first page behind the destroyed, collapsed", true)]
+    {
+        measure(options, accounts, name, |account, _| {
+            assert_eq!(page(store, inbox(account, collapse, &[]), Start::Position(0), false).len(), PAGE);
+        });
+    }
+}
+
 fn searches(store: &Store, accounts: &[Account], options: &Options) {
     for (name, text) in [
         ("search: 50 newest with a frequent word", "harbour"),

@@ -18,7 +18,8 @@ pub(crate) const TRASH: MailboxUid = MailboxUid(3);
 pub(crate) const RARE: &str = "quicksilver";
 pub(crate) const PHRASE: &str = "'quicksilver lantern'";
 const BEGIN: i64 = 1_700_000_000_000;
-const EVERY: i64 = 60_000;
+/// Milliseconds between two emails.
+pub(crate) const EVERY: i64 = 60_000;
 /// Commits on their way at once.
 const UNDER_WAY: usize = 64;
 

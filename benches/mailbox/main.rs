@@ -78,6 +78,7 @@ fn main() {
     ask::all(&store, &accounts, &options);
     change::all(&store, &accounts, &options);
     beside::all(&store, &accounts, &options);
+    ask::again(&store, &accounts, &options);
     report::disk(&store, &dir);
     drop(store);
     if !options.keep {
