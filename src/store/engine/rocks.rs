@@ -399,14 +399,4 @@ impl Drop for Rocks {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_figure_of_the_report_is_read_in_octets() {
-        let report = "Flush(GB): cumulative 1.500, interval 0.000\nCumulative compaction: 0.25 GB write, 1.0 MB/s";
-        assert_eq!(octets_after(report, "Flush(GB): cumulative "), 3 << 29);
-        assert_eq!(octets_after(report, "Cumulative compaction: "), 1 << 28);
-        assert_eq!(octets_after(report, "AddFile(GB): cumulative "), 0);
-    }
-}
+mod tests;
