@@ -198,9 +198,11 @@ impl<'a> Run<'a> {
 }
 
 impl Pace for Run<'_> {
+    /// One that is looked at again, as a repair does in rounds, is still the same one.
     fn enter(&self, account: AccountId) {
         let at = self.at.get();
-        self.at.set(Progress { number: at.number.saturating_add(1), account, ..at });
+        let more = usize::from(at.account != account);
+        self.at.set(Progress { number: at.number.saturating_add(more), account, ..at });
     }
 
     fn step(&self, table: Table) -> Result<(), Error> {
