@@ -22,7 +22,9 @@ const REST: Duration = Duration::from_millis(5);
 /// While others write it looks so often whether they are done.
 const LOOK: Duration = Duration::from_millis(2);
 /// But for no longer than this before each step: under a load that never ends it goes on nevertheless.
-const GIVES_WAY: Duration = Duration::from_millis(200);
+const GIVES_WAY: Duration = Duration::from_millis(50);
+/// Steps of what does not wait, between two steps of a round: accounts into which mail comes without end keep it from none.
+const HURRIED: usize = 4;
 
 #[derive(Debug, Default)]
 struct Wish {
@@ -53,7 +55,7 @@ enum Next {
 }
 
 #[derive(Debug, Default)]
-struct Bell {
+pub(super) struct Bell {
     wish: Mutex<Wish>,
     rung: Condvar,
 }
@@ -87,7 +89,9 @@ impl Bell {
         {
             self.rung.wait_for(&mut wish, left);
         }
-        match (wish.stop, wish.now, wish.due.is_empty()) {
+        // A round that is due is not put off by what does not wait for it.
+        let due = watch.elapsed() >= time;
+        match (wish.stop, wish.now || due, wish.due.is_empty()) {
             (true, _, _) => Next::Stop,
             (_, false, false) => Next::Hurry,
             _ => {
@@ -95,6 +99,11 @@ impl Bell {
                 Next::Round
             }
         }
+    }
+
+    /// These accounts have something that does not wait for the next round.
+    pub(super) fn want(&self, accounts: impl IntoIterator<Item = AccountId>) {
+        self.ring(|wish| wish.due.extend(accounts));
     }
 
     fn due(&self) -> BTreeSet<AccountId> {
@@ -138,27 +147,36 @@ impl Upkeep {
                 }
             }
             if due {
-                bell.ring(|wish| wish.due.extend([change.account]));
+                bell.want([change.account]);
             }
         });
     }
 
-    /// Does what does not wait for the next round; says whether to go on.
-    fn hurried(&self, bell: &Bell) -> bool {
-        loop {
+    /// Does what does not wait for the next round, so many steps of it at most; says whether to go on.
+    pub(super) fn hurried(&self, bell: &Bell, most: usize) -> bool {
+        let mut steps = 0;
+        while steps < most {
             let due = bell.due();
             if due.is_empty() {
-                return bell.rest(Duration::ZERO);
+                break;
             }
-            match self.hurry(due, |took| bell.rest(took * RESTS) && self.gives_way(bell)) {
+            let go_on = |took| {
+                steps += 1;
+                bell.rest(took * RESTS) && self.gives_way(bell) && steps < most
+            };
+            match self.hurry(due.clone(), go_on) {
                 Ok(report) if report.complete => {
                     let (accounts, steps, made) = (report.accounts, report.steps, report.made);
                     tracing::debug!(accounts, steps, made, failed = report.failed, "upkeep in between");
                 }
-                Ok(_) => return false,
+                Ok(_) => bell.want(due),
                 Err(error) => tracing::warn!(%error, "upkeep ended early; tried again next time"),
             }
+            if !bell.rest(Duration::ZERO) {
+                return false;
+            }
         }
+        bell.rest(Duration::ZERO)
     }
 
     /// Deliveries go first.
@@ -173,7 +191,7 @@ impl Upkeep {
             let done = self.round(|took| {
                 tired += took * RESTS;
                 let rest = if tired < REST { Duration::ZERO } else { std::mem::take(&mut tired) };
-                bell.rest(rest) && self.hurried(bell) && self.gives_way(bell)
+                bell.rest(rest) && self.hurried(bell, HURRIED) && self.gives_way(bell)
             });
             match done {
                 Ok(report) => tracing::info!(
@@ -197,7 +215,7 @@ impl Upkeep {
             loop {
                 match bell.wait(every.saturating_sub(watch.elapsed())) {
                     Next::Round => break,
-                    Next::Hurry if self.hurried(bell) => {}
+                    Next::Hurry if self.hurried(bell, HURRIED) => {}
                     Next::Hurry | Next::Stop => return,
                 }
             }
@@ -235,6 +253,14 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+
+    #[test]
+    fn a_round_that_is_due_is_not_put_off_by_what_is_in_a_hurry() {
+        let bell = Bell::default();
+        bell.want([AccountId(1)]);
+        assert!(matches!(bell.wait(Duration::from_secs(60)), Next::Hurry));
+        assert!(matches!(bell.wait(Duration::ZERO), Next::Round));
+    }
 
     #[test]
     fn it_gives_way_to_who_writes_and_never_starves() {

@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::run::Bell;
 use super::*;
 use crate::model::clock::Fixed;
 use crate::model::{
@@ -117,6 +118,26 @@ fn what_was_begun_for_somebody_is_made() {
         assert_eq!(kept.threads.total, total);
     }
     assert_eq!(bed.round().made, 0);
+    bed.clean();
+}
+
+#[test]
+fn what_does_not_wait_leaves_room_for_the_round_and_is_done_in_the_end() {
+    let bed = bed(2);
+    for n in 0..600 {
+        bed.deliver(1, n);
+    }
+    let begin = bed.store.commit(AccountId(1), |txn| txn.keep(MailboxUid(1), Filter::Flagged, 100));
+    assert!(!begin.unwrap().0);
+    let (upkeep, bell) = (bed.upkeep(), Bell::default());
+    bell.want([AccountId(1)]);
+    let made = || bed.store.view().kept(AccountId(1), MailboxUid(1), Filter::Flagged).unwrap().is_some();
+    let mut turns = 0;
+    while !made() {
+        turns += 1;
+        assert!(turns < 50 && upkeep.hurried(&bell, 1), "{turns}");
+    }
+    assert!(turns > 5, "a step at a time: {turns}");
     bed.clean();
 }
 

@@ -10,13 +10,12 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use rocksdb::statistics::{StatsLevel, Ticker};
 use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBAccess,
-    DBCompressionType, DBRawIteratorWithThreadMode, DBRecoveryMode, FlushOptions, ReadOptions, WriteBatch,
-    WriteOptions, checkpoint::Checkpoint,
+    DBCompressionType, DBRawIteratorWithThreadMode, DBRecoveryMode, ReadOptions, WriteBatch, WriteOptions,
+    checkpoint::Checkpoint,
 };
 
 use super::{Batch, Each, Engine, Put, Read, Statistics, Table, Usage};
@@ -28,7 +27,6 @@ use crate::store::error::Error;
 pub struct Rocks {
     db: DB,
     options: rocksdb::Options,
-    remains: Remains,
     /// Keeps writers out while the store is only looked at: RocksDB takes no lock then.
     _lock: Option<File>,
 }
@@ -40,29 +38,11 @@ impl std::fmt::Debug for Rocks {
 }
 
 const MIB: usize = 1 << 20;
-/// Tables whose rows go in the order in which they are read, so that who looks for the first, or for the one before a row
-/// that goes, would walk over the remains of all that are gone: what comes and is done with, oldest first; and what is read
-/// newest first, for of what is destroyed at once the rows lie side by side.
-const WALKED: &[Table] = &[
-    Table::EmailTokens,
-    Table::DeliveryByTime,
-    Table::ToldByTime,
-    Table::Decisions,
-    Table::EmailPurge,
-    Table::BlobPurge,
-    Table::Outbox,
-    Table::OutboxMessages,
-    Table::OutboxDue,
-    Table::EmailMetadata,
-    Table::MailboxEmailIndex,
-    Table::MailboxThreadIndex,
-    Table::MailboxRank,
-];
-/// So many remains in memory are flushed: the file is compacted then, since most of it are remains.
-const MANY_REMAINS: u32 = 8192;
-
-/// How many rows of the tables in `WALKED` were deleted since each was flushed for it.
-type Remains = [AtomicU32; WALKED.len()];
+/// Read from the newest email on. Of what is destroyed at once the rows lie side by side, and the first page would walk
+/// over the remains of all that stood before it.
+const NEWEST_FIRST: &[Table] = &[Table::MailboxEmailIndex, Table::MailboxThreadIndex, Table::EmailMetadata];
+/// A scan that walks over so many remains in memory has them flushed. (The binding has no function for it.)
+const REMAINS_FLUSHED: (&str, &str) = ("memtable_op_scan_flush_trigger", "1024");
 
 impl Rocks {
     /// Opens the directory, making what is missing.
@@ -74,7 +54,12 @@ impl Rocks {
         options.create_if_missing(true);
         options.create_missing_column_families(true);
         let db = DB::open_cf_descriptors(&options, dir, families).map_err(|error| open_error(dir, &error))?;
-        Ok(Self { db, options, remains: Remains::default(), _lock: None })
+        let rocks = Self { db, options, _lock: None };
+        for table in NEWEST_FIRST {
+            let family = rocks.family(*table)?;
+            rocks.db.set_options_cf(family, &[REMAINS_FLUSHED]).map_err(|error| open_error(dir, &error))?;
+        }
+        Ok(rocks)
     }
 
     /// Opens the directory to read it, and neither makes nor changes a file in it. What the log holds is read into memory.
@@ -95,7 +80,7 @@ impl Rocks {
         let (options, families) = Self::options(settings);
         let db = DB::open_cf_descriptors_read_only(&options, dir, families, false)
             .map_err(|error| open_error(dir, &error))?;
-        Ok(Self { db, options, remains: Remains::default(), _lock: lock })
+        Ok(Self { db, options, _lock: lock })
     }
 
     fn options(settings: &Options) -> (rocksdb::Options, Vec<ColumnFamilyDescriptor>) {
@@ -153,8 +138,24 @@ fn family(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Options {
         options.set_memtable_prefix_bloom_ratio(0.02);
         options.set_memtable_whole_key_filtering(true);
     }
-    if WALKED.contains(&table) {
+    if matches!(
+        table,
+        Table::EmailTokens
+            | Table::DeliveryByTime
+            | Table::ToldByTime
+            | Table::Decisions
+            | Table::EmailPurge
+            | Table::BlobPurge
+            | Table::Outbox
+            | Table::OutboxMessages
+            | Table::OutboxDue
+    ) {
+        // Rows go in the order in which they came: who looks for the first would walk over all that are gone.
         options.add_compact_on_deletion_collector_factory(1024, 512, 0.5);
+    }
+    if NEWEST_FIRST.contains(&table) {
+        // Where nearly nothing but remains lie side by side: every reply leaves some, and is no reason to write a file anew.
+        options.add_compact_on_deletion_collector_factory(4096, 3900, 0.0);
     }
     if table == Table::EmailTokens {
         // Hashes: nothing to compress, and the folds will replace them.
@@ -291,9 +292,7 @@ impl Engine for Rocks {
         }
         let mut options = WriteOptions::default();
         options.set_sync(true);
-        self.db.write_opt(all, &options).map_err(|error| io(&error))?;
-        self.flush_remains(&puts);
-        Ok(())
+        self.db.write_opt(all, &options).map_err(|error| io(&error))
     }
 
     fn checkpoint(&self, dir: &Path) -> Result<(), Error> {
@@ -333,29 +332,6 @@ impl Engine for Rocks {
             octets: tables.saturating_add(blobs),
             flushed: octets_after(&report, "Flush(GB): cumulative "),
             written: octets_after(&report, "Cumulative compaction: "),
-        }
-    }
-}
-
-impl Rocks {
-    /// Has tables flushed of which these writes, with those before them, deleted many rows. Nothing hangs on it: where it
-    /// fails, reads take longer.
-    fn flush_remains(&self, puts: &[(usize, &Put)]) {
-        for (table, remains) in WALKED.iter().zip(&self.remains) {
-            let start = puts.partition_point(|(_, put)| put.table < *table);
-            let own = puts.iter().skip(start).take_while(|(_, put)| put.table == *table);
-            let deleted = u32::try_from(own.filter(|(_, put)| put.value.is_none()).count()).unwrap_or(u32::MAX);
-            if deleted == 0 || remains.fetch_add(deleted, Ordering::Relaxed).saturating_add(deleted) < MANY_REMAINS {
-                continue;
-            }
-            remains.store(0, Ordering::Relaxed);
-            let mut options = FlushOptions::default();
-            options.set_wait(false);
-            let flushed =
-                self.family(*table).map(|family| self.db.flush_cf_opt(family, &options).map_err(|error| io(&error)));
-            if let Err(error) = flushed.and_then(|flushed| flushed) {
-                tracing::debug!(table = table.name(), %error, "remains were not flushed");
-            }
         }
     }
 }
