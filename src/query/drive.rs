@@ -63,6 +63,22 @@ impl std::fmt::Debug for Drive {
     }
 }
 
+/// A copy of a store's files; nothing where RocksDB deleted one meanwhile, for then others of them may be of before.
+#[cfg(feature = "rocksdb")]
+fn copied(dir: &std::path::Path) -> Option<tempfile::TempDir> {
+    let copy = tempfile::tempdir().unwrap();
+    for file in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        if file.file_name() == "LOCK" || file.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        match std::fs::copy(file.path(), copy.path().join(file.file_name())) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+            octets => drop(octets.unwrap()),
+        }
+    }
+    Some(copy)
+}
+
 impl Drive {
     /// Over the memory engine.
     pub(super) fn new() -> Self {
@@ -84,13 +100,8 @@ impl Drive {
         let mut used = false;
         let opens = move |options: &Options, clock: Arc<Fixed>| {
             if std::mem::replace(&mut used, true) {
-                let copy = tempfile::tempdir().unwrap();
-                for file in std::fs::read_dir(dirs.last().unwrap().path()).unwrap().map(Result::unwrap) {
-                    if file.file_type().unwrap().is_file() && file.file_name() != "LOCK" {
-                        std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
-                    }
-                }
-                dirs.push(copy);
+                let copies = (0..100).find_map(|_| copied(dirs.last().unwrap().path()));
+                dirs.push(copies.expect("files that stay while they are copied"));
             }
             Store::open(dirs.last().unwrap().path(), options, clock).unwrap()
         };
