@@ -63,20 +63,25 @@ impl std::fmt::Debug for Drive {
     }
 }
 
-/// A copy of a store's files; nothing where RocksDB deleted one meanwhile, for then others of them may be of before.
+/// A copy of a store's files as they were at one moment; nothing where RocksDB made, changed or deleted one meanwhile.
 #[cfg(feature = "rocksdb")]
 fn copied(dir: &std::path::Path) -> Option<tempfile::TempDir> {
-    let copy = tempfile::tempdir().unwrap();
-    for file in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
-        if file.file_name() == "LOCK" || file.file_type().is_ok_and(|kind| kind.is_dir()) {
-            continue;
+    let files = || -> Option<Vec<_>> {
+        let mut all = Vec::new();
+        for file in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
+            let facts = file.metadata().ok()?;
+            if facts.is_file() && file.file_name() != "LOCK" {
+                all.push((file.path(), facts.len(), facts.modified().unwrap()));
+            }
         }
-        match std::fs::copy(file.path(), copy.path().join(file.file_name())) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
-            octets => drop(octets.unwrap()),
-        }
+        all.sort();
+        Some(all)
+    };
+    let (before, copy) = (files()?, tempfile::tempdir().unwrap());
+    for (path, _, _) in &before {
+        std::fs::copy(path, copy.path().join(path.file_name().unwrap())).ok()?;
     }
-    Some(copy)
+    (files()? == before).then_some(copy)
 }
 
 impl Drive {
@@ -100,8 +105,8 @@ impl Drive {
         let mut used = false;
         let opens = move |options: &Options, clock: Arc<Fixed>| {
             if std::mem::replace(&mut used, true) {
-                let copies = (0..100).find_map(|_| copied(dirs.last().unwrap().path()));
-                dirs.push(copies.expect("files that stay while they are copied"));
+                let copy = (0..1000).find_map(|_| copied(dirs.last().unwrap().path()));
+                dirs.push(copy.expect("files that stay while they are copied"));
             }
             Store::open(dirs.last().unwrap().path(), options, clock).unwrap()
         };
