@@ -1,11 +1,12 @@
 //! The same on a disk: random histories over RocksDB, opened anew in the middle as a crash left it, with every question, every
-//! change from every past state, and the checker. A tenth as many cases, for each opens some databases.
+//! change from every past state, and the checker. A twentieth as many cases, for each opens some databases.
 
 use proptest::prelude::*;
 
+use super::client_tests::check_catching_up;
 use super::drive::{Drive, ops};
 use super::fast_tests::{check_way, question};
-use super::tests::{check_account, check_catching_up, check_changes, check_query, config, results, window};
+use super::tests::{check_account, check_changes, check_query, config, results, window};
 
 fn few() -> ProptestConfig {
     ProptestConfig { cases: (config().cases / 20).max(8), max_shrink_iters: 200, ..config() }

@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use super::client_tests::check_catching_up;
 use super::drive::{ACCOUNT, Drive, EPOCH, Op, TIMES, ops};
 use super::naive::Draft;
 use super::plan::ways;
-use super::tests::{
-    Begin, check_catching_up, check_changes, check_facts, check_query, comparator, condition, config, keyword, window,
-};
+use super::tests::{Begin, check_changes, check_facts, check_query, comparator, condition, config, keyword, window};
 use super::*;
 use crate::model::{Listing, MailboxUid, Shape, UtcMillis, VacationResponse, View as Shows};
 use crate::store::engine::memory::Memory;

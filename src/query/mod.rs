@@ -26,6 +26,8 @@ mod supply;
 mod text;
 mod threads;
 
+#[cfg(test)]
+mod client_tests;
 #[cfg(all(test, feature = "rocksdb"))]
 mod disk_tests;
 #[cfg(test)]

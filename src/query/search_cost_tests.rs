@@ -1,82 +1,21 @@
 //! What a search reads, in rows: what it finds, and not what there is.
 
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::plan::{Way, explain};
 use super::search_tests::{ask, file, prepare, step};
 use super::{Condition, Filter, Results};
 use crate::model::clock::Fixed;
 use crate::model::{AccountId, Listing, MailboxUid, Shape, UtcMillis, View};
-use crate::store::engine::memory::Memory;
-use crate::store::engine::{Batch, Each, Engine, Read, Statistics, Table, Usage};
-use crate::store::{Error, FoldSizes, NewMailbox, Options, Store};
-
-/// Counts the rows that are read.
-#[derive(Debug, Default)]
-struct Counted {
-    inner: Memory,
-    rows: AtomicUsize,
-}
-
-struct Counting<'a> {
-    inner: Box<dyn Read + 'a>,
-    rows: &'a AtomicUsize,
-}
-
-impl Read for Counting<'_> {
-    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        self.rows.fetch_add(1, Ordering::Relaxed);
-        self.inner.get(table, key)
-    }
-
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
-        self.inner.scan(table, from, to, reverse, &mut |key, value| {
-            self.rows.fetch_add(1, Ordering::Relaxed);
-            each(key, value)
-        })
-    }
-}
-
-impl Read for Counted {
-    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        self.inner.get(table, key)
-    }
-
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
-        self.inner.scan(table, from, to, reverse, each)
-    }
-}
-
-impl Engine for Counted {
-    fn snapshot(&self) -> Box<dyn Read + '_> {
-        Box::new(Counting { inner: self.inner.snapshot(), rows: &self.rows })
-    }
-
-    fn write(&self, batches: &[Arc<Batch>]) -> Result<(), Error> {
-        self.inner.write(batches)
-    }
-
-    fn checkpoint(&self, dir: &Path) -> Result<(), Error> {
-        self.inner.checkpoint(dir)
-    }
-
-    fn statistics(&self) -> Statistics {
-        self.inner.statistics()
-    }
-
-    fn usage(&self, table: Table) -> Usage {
-        self.inner.usage(table)
-    }
-}
+use crate::store::engine::watched::Watched;
+use crate::store::{FoldSizes, NewMailbox, Options, Store};
 
 const SIZES: FoldSizes =
     FoldSizes { rows: 32, row_octets: 1 << 20, block: 1024, fan: 4, piece: 8 << 10, last_level: 2 };
 
 /// So many emails, folded: each has "lunch" and "dinner", each 400th "rare" before "dinner".
-fn bed(emails: i64) -> (Arc<Counted>, Store) {
-    let engine = Arc::new(Counted::default());
+fn bed(emails: i64) -> (Arc<Watched>, Store) {
+    let engine = Arc::new(Watched::default());
     let store = Store::over(engine.clone(), &Options::small(), Arc::new(Fixed::at(UtcMillis(0)))).unwrap();
     prepare(&store);
     for n in 0..emails {
@@ -98,9 +37,9 @@ fn a_search_reads_what_it_finds_and_a_phrase_what_its_rarest_word_leaves() {
     let read = |emails: i64| {
         let (engine, store) = bed(emails);
         let rows = |filter: Filter, limit, wanted: i64| {
-            engine.rows.store(0, Ordering::Relaxed);
+            engine.read();
             assert_eq!(i64::try_from(ask(&store, filter, limit).len()).unwrap(), wanted);
-            engine.rows.load(Ordering::Relaxed)
+            engine.read()
         };
         let newest = rows(body("lunch"), Some(5), 5);
         let none = rows(body("nowhere"), None, 0);
@@ -140,9 +79,10 @@ fn a_text_is_sought_by_the_index_and_within_a_small_mailbox() {
     let listing = Listing { uid: small, view: View::Every, shape: Shape::Emails };
     let sought = within(small, body("lunch"));
     assert_eq!(plan(&sought).way, Way::Search(Some(listing)));
-    engine.rows.store(0, Ordering::Relaxed);
+    engine.read();
     assert_eq!(ask(&store, sought, None).len(), 3);
-    assert!(engine.rows.load(Ordering::Relaxed) < 60, "{engine:?}");
+    let read = engine.read();
+    assert!(read < 60, "{read} rows");
     for filter in
         [Filter::Not(vec![body("lunch")]), body("--"), Filter::Or(vec![body("lunch"), within(small, body(""))])]
     {

@@ -1,6 +1,6 @@
 //! Queries against the naive account, over random histories. `RESTANTE_CASES` sets how many.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
@@ -10,7 +10,6 @@ use super::plan::ways;
 use super::*;
 use crate::message::rows_or_bare;
 use crate::model::{DataType, MailboxUid, ThreadId, UtcMillis};
-use crate::store::Since;
 
 pub(super) fn config() -> ProptestConfig {
     let cases = std::env::var("RESTANTE_CASES").ok().and_then(|cases| cases.parse().ok());
@@ -358,149 +357,6 @@ pub(super) fn check_facts(drive: &Drive) {
             let here = mails.iter().filter(|mail| mail.mailboxes.contains(&uid)).map(|mail| mail.id);
             assert_eq!(view.thread_in(ACCOUNT, uid, thread).unwrap(), here.collect::<Vec<_>>());
         }
-    }
-}
-
-/// What clients know of an object, by its id.
-type Known<Id, What> = BTreeMap<Id, What>;
-
-fn emails_of(account: &naive::Account) -> Known<EmailId, (BTreeSet<MailboxUid>, BTreeSet<String>)> {
-    account.mails.iter().map(|mail| (mail.id, (mail.mailboxes.clone(), mail.keywords.clone()))).collect()
-}
-
-fn threads_of(account: &naive::Account) -> Known<ThreadId, BTreeSet<EmailId>> {
-    let mut out: Known<ThreadId, BTreeSet<EmailId>> = BTreeMap::new();
-    for mail in &account.mails {
-        out.entry(mail.thread).or_default().insert(mail.id);
-    }
-    out
-}
-
-/// A client that takes an answer and reads what it names, as it is now. Nothing that it does not have is called updated,
-/// nothing that it was told of as updated or destroyed before is called created, and nothing that was destroyed comes back
-/// (RFC 8620 §5.2).
-#[derive(Debug)]
-struct Follower<Id, What> {
-    known: Known<Id, What>,
-    state: Since,
-    /// Since it was last up to date: what was said of an object, and whether that was its end.
-    said: BTreeMap<Id, (bool, bool)>,
-}
-
-impl<Id: Ord + Copy + std::fmt::Debug, What: Clone + PartialEq + std::fmt::Debug> Follower<Id, What> {
-    fn new(known: Known<Id, What>, since: ModSeq) -> Self {
-        Self { known, state: Since::at(since), said: BTreeMap::new() }
-    }
-
-    /// Takes one answer of `most` objects at most; says whether there is more.
-    fn take(&mut self, told: &store::Changes<Id>, most: usize, now: &Known<Id, What>) -> bool {
-        let count = told.created.len() + told.updated.len() + told.destroyed.len();
-        assert!(count <= most && (count > 0 || !told.more || told.state.mark > self.state.mark), "{told:?} {self:?}");
-        for id in &told.created {
-            let before = self.said.insert(*id, (true, false));
-            assert!(before.is_none_or(|(created, over)| created && !over), "{id:?} of {told:?} {self:?}");
-        }
-        for id in &told.updated {
-            assert!(self.known.contains_key(id), "{id:?} of {told:?} {self:?}");
-            let before = self.said.insert(*id, (false, false));
-            assert!(before.is_none_or(|(_, over)| !over), "{id:?} of {told:?} {self:?}");
-        }
-        for id in &told.destroyed {
-            self.said.insert(*id, (false, true));
-            self.known.remove(id);
-        }
-        for id in told.created.iter().chain(&told.updated) {
-            self.known.insert(*id, now[id].clone());
-        }
-        self.state = told.state;
-        if !told.more {
-            // What it was told of puts right all that it had.
-            assert_eq!(&self.known, now, "{told:?}");
-            self.said.clear();
-        }
-        told.more
-    }
-}
-
-/// Catches up from a state in steps of `most`; whether that could be told.
-fn catch_up<Id: Ord + Copy + std::fmt::Debug, What: Clone + PartialEq + std::fmt::Debug>(
-    old: Known<Id, What>,
-    since: ModSeq,
-    most: usize,
-    now: &Known<Id, What>,
-    ask: impl Fn(Since, usize) -> Option<store::Changes<Id>>,
-) -> bool {
-    let mut client = Follower::new(old, since);
-    loop {
-        let Some(told) = ask(client.state, most) else { return false };
-        if !client.take(&told, most, now) {
-            return true;
-        }
-    }
-}
-
-/// From every state that there was.
-pub(super) fn check_catching_up(drive: &Drive, most: usize) {
-    let view = drive.store.view();
-    let marks = view.account_state(ACCOUNT).unwrap();
-    assert!(marks.purged(DataType::Thread) <= marks.purged(DataType::Email));
-    let (emails, threads) = (emails_of(&drive.now), threads_of(&drive.now));
-    for (since, past) in &drive.past {
-        let told = catch_up(emails_of(past), *since, most, &emails, |since, most| {
-            view.email_changes(ACCOUNT, since, most).unwrap()
-        });
-        assert_eq!(told, *since >= drive.low, "emails since {since}");
-        let told = catch_up(threads_of(past), *since, most, &threads, |since, most| {
-            view.thread_changes(ACCOUNT, since, most).unwrap()
-        });
-        assert_eq!(told, *since >= marks.purged(DataType::Thread), "threads since {since}");
-    }
-}
-
-proptest! {
-    #![proptest_config(config())]
-
-    #[test]
-    fn changes_from_every_past_state_are_told_or_refused_and_never_wrong(ops in ops(40), most in 1usize..5) {
-        let mut drive = Drive::new();
-        drive.run(&ops);
-        check_catching_up(&drive, most);
-    }
-
-    #[test]
-    fn clients_catch_up_in_small_steps_while_the_account_goes_on(
-        ops in ops(40),
-        steps in proptest::collection::vec((any::<bool>(), 1usize..4), 40),
-    ) {
-        let mut drive = Drive::new();
-        let first = drive.state();
-        let mut of_emails = Follower::new(emails_of(&drive.now), first);
-        let mut of_threads = Follower::new(threads_of(&drive.now), first);
-        let follow = |drive: &Drive, of_emails: &mut Follower<_, _>, of_threads: &mut Follower<_, _>, most| {
-            let view = drive.store.view();
-            let (emails, threads) = (emails_of(&drive.now), threads_of(&drive.now));
-            let more = match view.email_changes(ACCOUNT, of_emails.state, most).unwrap() {
-                Some(told) => of_emails.take(&told, most, &emails),
-                None => {
-                    *of_emails = Follower::new(emails, drive.state());
-                    false
-                }
-            };
-            more | match view.thread_changes(ACCOUNT, of_threads.state, most).unwrap() {
-                Some(told) => of_threads.take(&told, most, &threads),
-                None => {
-                    *of_threads = Follower::new(threads, view.state(ACCOUNT, DataType::Thread).unwrap());
-                    false
-                }
-            }
-        };
-        for (op, (asks, most)) in ops.iter().zip(steps) {
-            drive.apply(op);
-            if asks {
-                follow(&drive, &mut of_emails, &mut of_threads, most);
-            }
-        }
-        while follow(&drive, &mut of_emails, &mut of_threads, 2) {}
     }
 }
 

@@ -12,6 +12,8 @@ pub mod memory;
 #[cfg(feature = "rocksdb")]
 pub mod rocks;
 pub mod suite;
+#[cfg(test)]
+pub mod watched;
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};

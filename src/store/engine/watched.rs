@@ -1,0 +1,107 @@
+//! An engine in memory that tells what is read of it. For tests of what the store and its queries cost, and of who looks
+//! at what at which moment.
+
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use super::memory::Memory;
+use super::{Batch, Each, Engine, Read, Statistics, Table, Usage};
+use crate::store::error::Error;
+
+type Deed = Box<dyn FnOnce() + Send>;
+
+/// Counts the rows that are read, of itself and of its snapshots.
+#[derive(Default)]
+pub struct Watched {
+    inner: Memory,
+    read: AtomicUsize,
+    before_snapshot: Mutex<Option<Deed>>,
+}
+
+impl Watched {
+    /// The rows that were read since this was last asked; a row that is not there counts where it was asked for by its key.
+    pub fn read(&self) -> usize {
+        self.read.swap(0, Ordering::Relaxed)
+    }
+
+    /// Does something before the next snapshot is made.
+    pub fn before_snapshot(&self, deed: impl FnOnce() + Send + 'static) {
+        *self.before_snapshot.lock() = Some(Box::new(deed));
+    }
+
+    /// The engine beneath.
+    pub fn inner(&self) -> &Memory {
+        &self.inner
+    }
+}
+
+impl std::fmt::Debug for Watched {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Watched").field("read", &self.read).finish_non_exhaustive()
+    }
+}
+
+struct Counting<'a, R> {
+    inner: R,
+    read: &'a AtomicUsize,
+}
+
+impl<R: Deref<Target: Read>> Read for Counting<'_, R> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.read.fetch_add(1, Ordering::Relaxed);
+        self.inner.get(table, key)
+    }
+
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
+        self.inner.scan(table, from, to, reverse, &mut |key, value| {
+            self.read.fetch_add(1, Ordering::Relaxed);
+            each(key, value)
+        })
+    }
+}
+
+impl Watched {
+    fn counting(&self) -> Counting<'_, &Memory> {
+        Counting { inner: &self.inner, read: &self.read }
+    }
+}
+
+impl Read for Watched {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.counting().get(table, key)
+    }
+
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
+        self.counting().scan(table, from, to, reverse, each)
+    }
+}
+
+impl Engine for Watched {
+    fn snapshot(&self) -> Box<dyn Read + '_> {
+        let deed = self.before_snapshot.lock().take();
+        if let Some(deed) = deed {
+            deed();
+        }
+        Box::new(Counting { inner: self.inner.snapshot(), read: &self.read })
+    }
+
+    fn write(&self, batches: &[Arc<Batch>]) -> Result<(), Error> {
+        self.inner.write(batches)
+    }
+
+    fn checkpoint(&self, dir: &Path) -> Result<(), Error> {
+        self.inner.checkpoint(dir)
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.inner.statistics()
+    }
+
+    fn usage(&self, table: Table) -> Usage {
+        self.inner.usage(table)
+    }
+}
