@@ -19,7 +19,7 @@ mod fold_tests;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
@@ -142,9 +142,9 @@ impl Upkeep {
     }
 
     /// What of these accounts does not wait for the next round: mail to be folded, and lists that were begun for somebody.
-    fn hurry(&self, accounts: BTreeSet<AccountId>, mut go_on: impl FnMut(Duration) -> bool) -> Result<Report, Error> {
+    fn hurry(&self, accounts: &[AccountId], mut go_on: impl FnMut(Duration) -> bool) -> Result<Report, Error> {
         let mut report = Report { accounts: accounts.len(), ..Report::default() };
-        let turns = accounts.into_iter().map(|account| Turn { account, tasks: steps::OF_HURRY }).collect();
+        let turns = accounts.iter().map(|account| Turn { account: *account, tasks: steps::OF_HURRY }).collect();
         report.complete = self.take(turns, &mut report, &mut go_on)?;
         Ok(report)
     }

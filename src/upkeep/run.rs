@@ -4,6 +4,7 @@
 //! not folded row by row. Nor does a list that was begun for somebody: until it is made, each answer costs the mailbox.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -32,6 +33,8 @@ struct Wish {
     now: bool,
     /// Accounts that have enough to fold, or a list that was begun.
     due: BTreeSet<AccountId>,
+    /// The account of these that was served last.
+    served: AccountId,
 }
 
 /// Gives way to who writes just now, `in_flight` by what the store says, up to a bound; `rest` rests, and says whether to
@@ -106,8 +109,15 @@ impl Bell {
         self.ring(|wish| wish.due.extend(accounts));
     }
 
-    fn due(&self) -> BTreeSet<AccountId> {
-        std::mem::take(&mut self.wish.lock().due)
+    /// Takes the accounts that do not wait, each in its turn: those behind the one that was served last come first.
+    fn due(&self) -> Vec<AccountId> {
+        let mut wish = self.wish.lock();
+        let (due, served) = (std::mem::take(&mut wish.due), wish.served);
+        due.range((Bound::Excluded(served), Bound::Unbounded)).chain(due.range(..=served)).copied().collect()
+    }
+
+    fn serve(&self, account: AccountId) {
+        self.wish.lock().served = account;
     }
 }
 
@@ -160,11 +170,14 @@ impl Upkeep {
             if due.is_empty() {
                 break;
             }
+            let mut turns = due.iter();
             let go_on = |took| {
                 steps += 1;
+                // They take turns; once each had one, the order is theirs again.
+                turns.next().into_iter().for_each(|account| bell.serve(*account));
                 bell.rest(took * RESTS) && self.gives_way(bell) && steps < most
             };
-            match self.hurry(due.clone(), go_on) {
+            match self.hurry(&due, go_on) {
                 Ok(report) if report.complete => {
                     let (accounts, steps, made) = (report.accounts, report.steps, report.made);
                     tracing::debug!(accounts, steps, made, failed = report.failed, "upkeep in between");
@@ -253,6 +266,17 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+
+    #[test]
+    fn who_does_not_wait_has_a_turn_before_another_has_a_second() {
+        let (bell, accounts) = (Bell::default(), |ids: &[u32]| ids.iter().copied().map(AccountId).collect::<Vec<_>>());
+        for (served, due) in [(2, [3, 5, 1, 2]), (3, [5, 1, 2, 3]), (5, [1, 2, 3, 5]), (9, [1, 2, 3, 5])] {
+            bell.serve(AccountId(served));
+            bell.want(accounts(&[1, 2, 3, 5]));
+            assert_eq!(bell.due(), accounts(&due));
+            assert_eq!(bell.due(), []);
+        }
+    }
 
     #[test]
     fn a_round_that_is_due_is_not_put_off_by_what_is_in_a_hurry() {
