@@ -164,14 +164,21 @@ fn a_large_attachment_is_downloaded_in_flat_memory() {
     // What is read fills the store's cache, which has a bound of its own: the first time is not counted, nor the peak of
     // taking it in, which lies behind.
     assert_eq!(get(&bed, &path, &ann()).status, 200);
-    std::fs::write(format!("/proc/{}/clear_refs", bed.pid()), "5").ok();
-    let before = resident(bed.pid()).0;
-    let answer = get(&bed, &path, &ann());
-    assert_eq!((answer.status, answer.field("content-length").as_deref()), (200, Some("30000000")), "{}", answer.head);
-    assert!(answer.body == content);
-    let after = resident(bed.pid());
-    println!("30 MB downloaded: {before} KiB resident before, {} at most, {} after", after.1, after.0);
-    assert!(after.1.max(after.0) < before + 16 * 1024, "{before} {after:?}");
+    let mut after = (0, 0);
+    let mut grown = || {
+        std::fs::write(format!("/proc/{}/clear_refs", bed.pid()), "5").ok();
+        let before = resident(bed.pid()).0;
+        let answer = get(&bed, &path, &ann());
+        let length = answer.field("content-length");
+        assert_eq!((answer.status, length.as_deref()), (200, Some("30000000")), "{}", answer.head);
+        assert!(answer.body == content);
+        after = resident(bed.pid());
+        println!("30 MB downloaded: {before} KiB resident before, {} at most, {} after", after.1, after.0);
+        after.1.max(after.0).saturating_sub(before)
+    };
+    // The store may write out, beside one download, what was delivered; a download that takes memory takes it each time.
+    let least = (0..3).map(|_| grown()).min().unwrap();
+    assert!(least < 16 * 1024, "{least} KiB");
 
     // Who does not read holds next to nothing.
     let held: Vec<_> = (0..8)
