@@ -185,17 +185,6 @@ fn set(txn: &mut Txn<'_>, listing: Listing, level: u8, boundary: EmailId, count:
     txn.put(Table::MailboxRank, row, rank_value(count));
 }
 
-/// The highest level that has rows.
-pub(in crate::store) fn height(read: &dyn Read, account: AccountId, listing: Listing) -> Result<u8, Error> {
-    let prefix = key::listing(account, listing);
-    let mut height = 0;
-    read.scan(Table::MailboxRank, &prefix, &after(&prefix), true, &mut |row, _| {
-        height = row.get(prefix.len()).copied().unwrap_or(0);
-        Ok(false)
-    })?;
-    Ok(height)
-}
-
 /// The last boundary of a level before an id, and its count.
 fn last_before(txn: &Txn<'_>, listing: Listing, level: u8, id: EmailId) -> Result<Option<(EmailId, u64)>, Error> {
     let (from, to) = (key::rank_level(txn.account, listing, level), key::rank(txn.account, listing, level, id));

@@ -166,6 +166,24 @@ impl Batch {
 /// What a scan calls for each row: key, value; `false` ends it.
 pub type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<bool, Error> + 'a;
 
+/// Where a walk goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Go {
+    /// To the first row at this key or behind it.
+    At(Vec<u8>),
+    /// To the last row before this key.
+    Before(Vec<u8>),
+    /// To the row behind the one where it stands; where it stands at none it ends.
+    Next,
+    /// To the row before the one where it stands; where it stands at none it ends.
+    Prev,
+    /// Nowhere.
+    End,
+}
+
+/// What a walk asks at each row.
+pub type Guide<'a> = dyn FnMut(Option<(&[u8], &[u8])>) -> Result<Go, Error> + 'a;
+
 /// Reading: the newest state of an engine, one snapshot of it, or a transaction's own view.
 pub trait Read {
     /// One row.
@@ -179,6 +197,32 @@ pub trait Read {
     /// # Errors
     /// Those of the engine, and what `each` returns.
     fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error>;
+
+    /// A walk to and fro over the rows with `from <= key < to`: `each` is shown the row where it stands, or none where there
+    /// is none, and says where to go. It finds what a scan for each step would; an engine that pays for the beginning of a
+    /// scan pays here but once.
+    ///
+    /// # Errors
+    /// Those of the engine, and what `each` returns.
+    fn walk(&self, table: Table, from: &[u8], to: &[u8], first: Go, each: &mut Guide<'_>) -> Result<(), Error> {
+        let (mut go, mut at) = (first, None::<Vec<u8>>);
+        loop {
+            let (from, to, reverse) = match (go, at) {
+                (Go::At(key), _) => (key.max(from.to_vec()), to.to_vec(), false),
+                (Go::Before(key), _) => (from.to_vec(), key.min(to.to_vec()), true),
+                (Go::Next, Some(at)) => ([at.as_slice(), &[0]].concat(), to.to_vec(), false),
+                (Go::Prev, Some(at)) => (from.to_vec(), at, true),
+                (Go::Next | Go::Prev, None) | (Go::End, _) => return Ok(()),
+            };
+            let mut found = None;
+            self.scan(table, &from, &to, reverse, &mut |key, value| {
+                found = Some((key.to_vec(), value.to_vec()));
+                Ok(false)
+            })?;
+            go = each(found.as_ref().map(|(key, value)| (key.as_slice(), value.as_slice())))?;
+            at = found.map(|(key, _)| key);
+        }
+    }
 }
 
 /// What an engine has done since it was opened, for benches and metrics.

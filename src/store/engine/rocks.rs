@@ -14,11 +14,11 @@ use std::sync::Arc;
 use rocksdb::statistics::{StatsLevel, Ticker};
 use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBAccess,
-    DBCompressionType, DBRawIteratorWithThreadMode, DBRecoveryMode, ReadOptions, WriteBatch, WriteOptions,
-    checkpoint::Checkpoint,
+    DBCompressionType, DBRawIterator, DBRawIteratorWithThreadMode, DBRecoveryMode, ReadOptions, WriteBatch,
+    WriteOptions, checkpoint::Checkpoint,
 };
 
-use super::{Batch, Each, Engine, Put, Read, Statistics, Table, Usage};
+use super::{Batch, Each, Engine, Go, Guide, Put, Read, Statistics, Table, Usage};
 use crate::store::Options;
 use crate::store::backup::Backup;
 use crate::store::error::Error;
@@ -206,30 +206,44 @@ fn read_options(from: &[u8], to: &[u8]) -> ReadOptions {
     options
 }
 
-/// Rows one after another. No row is gone on from before `each` asks for the next: behind the last that is wanted may lie
+/// From row to row as `each` says. No row is gone on from before it asks for the next: behind the last that is wanted may lie
 /// the remains of thousands that were deleted, and an iterator walks over all of them.
 fn walk<D: DBAccess>(
     mut rows: DBRawIteratorWithThreadMode<'_, D>,
+    first: Go,
+    each: &mut Guide<'_>,
+) -> Result<(), Error> {
+    let mut go = first;
+    loop {
+        match go {
+            Go::At(key) => rows.seek(key),
+            Go::Before(key) => {
+                rows.seek_for_prev(&key);
+                if rows.key() == Some(&key) {
+                    rows.prev();
+                }
+            }
+            Go::Next if rows.valid() => rows.next(),
+            Go::Prev if rows.valid() => rows.prev(),
+            Go::Next | Go::Prev | Go::End => return Ok(()),
+        }
+        rows.status().map_err(|error| io(&error))?;
+        go = each(rows.item())?;
+    }
+}
+
+/// From end to end, or until `each` has enough.
+fn scan<D: DBAccess>(
+    rows: DBRawIteratorWithThreadMode<'_, D>,
     [from, to]: [&[u8]; 2],
     reverse: bool,
     each: &mut Each<'_>,
 ) -> Result<(), Error> {
-    if reverse {
-        rows.seek_for_prev(to);
-    } else {
-        rows.seek(from);
-    }
-    while let Some((key, value)) = rows.item() {
-        if !each(key, value)? {
-            return Ok(());
-        }
-        if reverse {
-            rows.prev();
-        } else {
-            rows.next();
-        }
-    }
-    rows.status().map_err(|error| io(&error))
+    let (first, on) = if reverse { (Go::Before(to.to_vec()), Go::Prev) } else { (Go::At(from.to_vec()), Go::Next) };
+    walk(rows, first, &mut |row| match row {
+        Some((key, value)) if each(key, value)? => Ok(on.clone()),
+        _ => Ok(Go::End),
+    })
 }
 
 impl Read for Rocks {
@@ -241,14 +255,29 @@ impl Read for Rocks {
         if from >= to {
             return Ok(());
         }
-        let rows = self.db.raw_iterator_cf_opt(self.family(table)?, read_options(from, to));
-        walk(rows, [from, to], reverse, each)
+        scan(self.rows(table, from, to)?, [from, to], reverse, each)
+    }
+
+    fn walk(&self, table: Table, from: &[u8], to: &[u8], first: Go, each: &mut Guide<'_>) -> Result<(), Error> {
+        walk(self.rows(table, from, to)?, first, each)
+    }
+}
+
+impl Rocks {
+    fn rows(&self, table: Table, from: &[u8], to: &[u8]) -> Result<DBRawIterator<'_>, Error> {
+        Ok(self.db.raw_iterator_cf_opt(self.family(table)?, read_options(from, to)))
     }
 }
 
 struct Snapshot<'a> {
     engine: &'a Rocks,
     snapshot: rocksdb::Snapshot<'a>,
+}
+
+impl Snapshot<'_> {
+    fn rows(&self, table: Table, from: &[u8], to: &[u8]) -> Result<DBRawIterator<'_>, Error> {
+        Ok(self.snapshot.raw_iterator_cf_opt(self.engine.family(table)?, read_options(from, to)))
+    }
 }
 
 impl Read for Snapshot<'_> {
@@ -260,8 +289,11 @@ impl Read for Snapshot<'_> {
         if from >= to {
             return Ok(());
         }
-        let rows = self.snapshot.raw_iterator_cf_opt(self.engine.family(table)?, read_options(from, to));
-        walk(rows, [from, to], reverse, each)
+        scan(self.rows(table, from, to)?, [from, to], reverse, each)
+    }
+
+    fn walk(&self, table: Table, from: &[u8], to: &[u8], first: Go, each: &mut Guide<'_>) -> Result<(), Error> {
+        walk(self.rows(table, from, to)?, first, each)
     }
 }
 

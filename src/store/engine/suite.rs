@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Batch, Engine, Put, Read, Table, after};
+use super::{Batch, Engine, Go, Put, Read, Table, after};
 use crate::store::error::Error;
 
 fn put(table: Table, key: &[u8], value: Option<&[u8]>) -> Put {
@@ -19,6 +19,18 @@ fn keys(read: &dyn Read, table: Table, from: &[u8], to: &[u8], reverse: bool, li
     read.scan(table, from, to, reverse, &mut |key, _| {
         out.push(key.to_vec());
         Ok(out.len() < limit)
+    })
+    .unwrap();
+    out
+}
+
+/// Where a walk stands after each of these steps, up to the one that ends it.
+pub(super) fn walked(read: &dyn Read, table: Table, [from, to]: [&[u8]; 2], steps: &[Go]) -> Vec<Option<Vec<u8>>> {
+    let (mut out, mut steps) = (Vec::new(), steps.iter().cloned());
+    let first = steps.next().unwrap_or(Go::End);
+    read.walk(table, from, to, first, &mut |row| {
+        out.push(row.map(|(key, value)| [key, b"=", value].concat()));
+        Ok(steps.next().unwrap_or(Go::End))
     })
     .unwrap();
     out
@@ -43,6 +55,19 @@ pub fn run(engine: &dyn Engine) {
     assert_eq!(keys(engine, table, b"a2", b"zz", true, 1), [b"b1"]);
     assert!(keys(engine, table, b"x", b"a", false, 9).is_empty());
     assert_eq!(keys(engine, table, b"", &after(&[0xff]), false, 9).len(), 3);
+
+    let (at, before) = (|key: &[u8]| Go::At(key.to_vec()), |key: &[u8]| Go::Before(key.to_vec()));
+    let steps = [before(b"zz"), Go::Prev, Go::Next, at(b"a"), Go::Next, before(b"a2"), Go::Prev, at(b"a2"), Go::Prev];
+    let row = |text: &str| Some(text.as_bytes().to_vec());
+    let rows = [row("b1=three"), row("a2=two"), row("b1=three"), row("a1=one"), row("a2=two"), row("a1=one"), None];
+    let wanted = [&rows[..], &[row("a2=two"), row("a1=one")]].concat();
+    assert_eq!(walked(engine, table, [b"", b"z"], &steps), wanted);
+    assert_eq!(walked(&*engine.snapshot(), table, [b"", b"z"], &steps), wanted);
+    // What lies outside is not there, and where it stands at nothing a step ends it.
+    let steps = [at(b""), Go::Next, Go::Next, before(b"zz"), at(b"b1"), Go::Prev, at(b"a")];
+    assert_eq!(walked(engine, table, [b"a2", b"b1"], &steps), [row("a2=two"), None]);
+    assert_eq!(walked(engine, table, [b"a2", b"b1"], &steps[3..]), [row("a2=two"), None]);
+    assert_eq!(walked(engine, table, [b"a2", b"a2"], &[at(b"a"), before(b"z")]), [None, None]);
 
     let before = engine.snapshot();
     engine.write(&[batch(vec![put(table, b"a1", None), put(table, b"a3", Some(b""))])]).unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::model::AccountId;
-use crate::store::engine::{Each, Read, Table};
+use crate::store::engine::{Each, Go, Guide, Read, Table};
 use crate::store::error::Error;
 
 /// Reads all but the rows of these accounts. Who they are and what they hold in all stays to be seen.
@@ -46,5 +46,10 @@ impl Read for Guard<'_> {
     fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
         self.prove(table, from)?;
         self.read.scan(table, from, to, reverse, each)
+    }
+
+    fn walk(&self, table: Table, from: &[u8], to: &[u8], first: Go, each: &mut Guide<'_>) -> Result<(), Error> {
+        self.prove(table, from)?;
+        self.read.walk(table, from, to, first, each)
     }
 }

@@ -2,8 +2,7 @@
 
 use super::View;
 use crate::model::{AccountId, EmailId, Kept, Listing, Mailbox, MailboxUid, ModSeq, Tally, ThreadId, View as Filter};
-use crate::store::commit::rank;
-use crate::store::engine::{Table, after};
+use crate::store::engine::{Go, Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
 use crate::store::row::{decode_index, decode_list, decode_rank};
@@ -38,6 +37,47 @@ pub struct Moves {
     pub came: Vec<(EmailId, ThreadId)>,
     /// Shown at the state, and left since.
     pub gone: Vec<(EmailId, ThreadId)>,
+}
+
+/// The rank rows of a listing: level above level, and each from its newest boundary to its oldest.
+#[derive(Clone, Copy)]
+struct Levels {
+    account: AccountId,
+    listing: Listing,
+}
+
+impl Levels {
+    fn all(self) -> Vec<u8> {
+        key::listing(self.account, self.listing)
+    }
+
+    /// The oldest boundary of the highest level that has any.
+    fn top(self) -> Go {
+        Go::Before(after(&self.all()))
+    }
+
+    fn level(self, row: &[u8]) -> Option<u8> {
+        row.get(self.all().len()).copied()
+    }
+
+    fn id(self, row: &[u8]) -> Result<EmailId, Error> {
+        Ok(EmailId(Parts::of(Table::MailboxRank, row).u64()?))
+    }
+
+    fn row(self, level: u8, boundary: EmailId) -> Vec<u8> {
+        key::rank(self.account, self.listing, level, boundary)
+    }
+
+    /// What follows the boundaries of a level that stand before this one, or all of them.
+    fn end(self, level: u8, boundary: Option<EmailId>) -> Vec<u8> {
+        let end = || after(&key::rank_level(self.account, self.listing, level));
+        boundary.map_or_else(end, |boundary| self.row(level, boundary))
+    }
+}
+
+/// The level below, if that has rows.
+fn below(level: u8) -> Option<u8> {
+    level.checked_sub(1).filter(|level| *level > 0)
 }
 
 impl View<'_> {
@@ -128,19 +168,21 @@ impl View<'_> {
             return Ok(counted);
         }
         // What stands from it to the end: of each level the stretches behind it, up to those that the level above counts.
-        let mut end = None;
-        for level in (1..=rank::height(&*self.read, account, listing)?).rev() {
-            let (row, mut first) = (|id| key::rank(account, listing, level, id), None);
-            let to = end.map_or_else(|| after(&key::rank_level(account, listing, level)), row);
-            self.keys(Table::MailboxRank, &row(id), &to, |key, value| {
-                if first.is_none() {
-                    first = Some(EmailId(Parts::of(Table::MailboxRank, key).u64()?));
-                }
+        let rows = Levels { account, listing };
+        let (mut level, mut end, mut first) = (None::<(u8, Vec<u8>)>, None, None);
+        self.read.walk(Table::MailboxRank, &rows.all(), &after(&rows.all()), rows.top(), &mut |row| {
+            if let (Some((_, to)), Some((key, value))) = (&level, row)
+                && key < to.as_slice()
+            {
                 counted += decode_rank(key, value)?;
-                Ok(true)
-            })?;
-            end = first.or(end);
-        }
+                first = first.or(Some(rows.id(key)?));
+                return Ok(Go::Next);
+            }
+            end = first.take().or(end);
+            let next = level.take().map_or_else(|| row.and_then(|(key, _)| rows.level(key)), |(level, _)| below(level));
+            level = next.map(|level| (level, rows.end(level, end)));
+            Ok(next.map_or(Go::End, |level| Go::At(rows.row(level, id))))
+        })?;
         let to = end.map_or_else(|| after(&key::listing(account, listing)), index);
         self.keys(Table::MailboxEmailIndex, &index(id), &to, |_, _| {
             counted += 1;
@@ -153,22 +195,29 @@ impl View<'_> {
     fn find(&self, account: AccountId, listing: Listing, total: u64, position: u64) -> Result<(EmailId, u64), Error> {
         // From the end: it is the one with so many from it on.
         let (mut left, mut boundary, mut end) = (total.saturating_sub(position), None, None);
-        let mut skip = position;
-        for level in (1..=rank::height(&*self.read, account, listing)?).rev() {
-            let row = |id| key::rank(account, listing, level, id);
-            let from = row(boundary.unwrap_or(EmailId(0)));
-            let to = end.map_or_else(|| after(&key::rank_level(account, listing, level)), row);
-            self.read.scan(Table::MailboxRank, &from, &to, true, &mut |key, value| {
-                let (id, count) = (EmailId(Parts::of(Table::MailboxRank, key).u64()?), decode_rank(key, value)?);
-                if left <= count {
-                    (boundary, skip) = (Some(id), count.saturating_sub(left));
-                    return Ok(false);
+        let (mut skip, mut level) = (position, None::<(u8, Vec<u8>)>);
+        let rows = Levels { account, listing };
+        self.read.walk(Table::MailboxRank, &rows.all(), &after(&rows.all()), rows.top(), &mut |row| {
+            if level.is_none() {
+                let top = row.and_then(|(key, _)| rows.level(key));
+                level = top.map(|level| (level, rows.row(level, EmailId(0))));
+            }
+            let Some((own, from)) = &level else { return Ok(Go::End) };
+            if let Some((key, value)) = row
+                && key >= from.as_slice()
+            {
+                let (id, count) = (rows.id(key)?, decode_rank(key, value)?);
+                if left > count {
+                    left -= count;
+                    end = Some(id);
+                    return Ok(Go::Prev);
                 }
-                left -= count;
-                end = Some(id);
-                Ok(true)
-            })?;
-        }
+                (boundary, skip) = (Some(id), count.saturating_sub(left));
+            }
+            let next = below(*own);
+            level = next.map(|level| (level, rows.row(level, boundary.unwrap_or(EmailId(0)))));
+            Ok(next.map_or(Go::End, |level| Go::Before(rows.end(level, end))))
+        })?;
         Ok((boundary.unwrap_or(EmailId(0)), skip))
     }
 

@@ -1,5 +1,8 @@
 use std::time::Duration;
 
+use proptest::prelude::*;
+
+use super::super::suite::walked;
 use super::*;
 
 fn batch(rows: u32, value: Option<&[u8]>) -> Arc<Batch> {
@@ -42,6 +45,46 @@ fn remains_that_a_scan_walks_over_are_flushed() {
     });
     assert!(flushed);
     assert_eq!(first(), last);
+}
+
+/// Walks by scans, as an engine does that has no walk of its own.
+struct Scans<'a>(&'a Rocks);
+
+impl Read for Scans<'_> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.0.get(table, key)
+    }
+
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
+        self.0.scan(table, from, to, reverse, each)
+    }
+}
+
+#[test]
+fn a_walk_is_what_scans_would_find() {
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = Rocks::open(dir.path(), &Options::default()).unwrap();
+    rocks.write(&[batch(60, Some(b"old"))]).unwrap();
+    rocks.db.flush_cf(rocks.family(Table::MailboxEmailIndex).unwrap()).unwrap();
+    rocks.write(&[batch(7, None)]).unwrap();
+    rocks.write(&[batch(3, Some(b"new"))]).unwrap();
+    let key = || (0u32..70).prop_map(|number| number.to_be_bytes().to_vec());
+    let go = prop_oneof![
+        2 => key().prop_map(Go::At),
+        2 => key().prop_map(Go::Before),
+        3 => Just(Go::Next),
+        3 => Just(Go::Prev),
+    ];
+    let mut runner = proptest::test_runner::TestRunner::default();
+    let walks = (key(), key(), proptest::collection::vec(go, 1..20));
+    let table = Table::MailboxEmailIndex;
+    let run = runner.run(&walks, |(from, to, steps)| {
+        let wanted = walked(&Scans(&rocks), table, [&from, &to], &steps);
+        prop_assert_eq!(&walked(&rocks, table, [&from, &to], &steps), &wanted);
+        prop_assert_eq!(&walked(&*rocks.snapshot(), table, [&from, &to], &steps), &wanted);
+        Ok(())
+    });
+    run.unwrap();
 }
 
 #[test]
