@@ -271,6 +271,8 @@ impl Rocks {
 
 struct Snapshot<'a> {
     engine: &'a Rocks,
+    /// Of the state that `snapshot` holds.
+    options: ReadOptions,
     snapshot: rocksdb::Snapshot<'a>,
 }
 
@@ -282,7 +284,14 @@ impl Snapshot<'_> {
 
 impl Read for Snapshot<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        self.snapshot.get_cf(self.engine.family(table)?, key).map_err(|error| io(&error))
+        let found = self.engine.db.get_pinned_cf_opt(self.engine.family(table)?, key, &self.options);
+        Ok(found.map_err(|error| io(&error))?.map(|value| value.to_vec()))
+    }
+
+    fn get_many(&self, table: Table, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        let family = self.engine.family(table)?;
+        let found = self.engine.db.batched_multi_get_cf_opt(family, keys, keys.is_sorted(), &self.options);
+        found.into_iter().map(|row| Ok(row.map_err(|error| io(&error))?.map(|value| value.to_vec()))).collect()
     }
 
     fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
@@ -299,7 +308,9 @@ impl Read for Snapshot<'_> {
 
 impl Engine for Rocks {
     fn snapshot(&self) -> Box<dyn Read + '_> {
-        Box::new(Snapshot { engine: self, snapshot: self.db.snapshot() })
+        let (mut options, snapshot) = (ReadOptions::default(), self.db.snapshot());
+        options.set_snapshot(&snapshot);
+        Box::new(Snapshot { engine: self, options, snapshot })
     }
 
     fn write(&self, batches: &[Arc<Batch>]) -> Result<(), Error> {

@@ -68,12 +68,29 @@ pub(in crate::store) fn append(
     range: Range<u64>,
     out: &mut Vec<u8>,
 ) -> Result<bool, Error> {
-    let key = key::blob(hash);
-    let Some(row) = read.get(Table::Blobs, &key)? else { return Ok(false) };
-    let length = match Blob::decode(&key, &row)?.octets {
+    let Some(row) = read.get(Table::Blobs, &key::blob(hash))? else { return Ok(false) };
+    octets_of(read, hash, &row, range, out)?;
+    Ok(true)
+}
+
+/// The octets of a blob, by its row.
+pub(super) fn whole(read: &dyn Read, hash: &BlobHash, mut row: Vec<u8>) -> Result<Vec<u8>, Error> {
+    if let Octets::Here(raw) = Blob::decode(&key::blob(hash), &row)?.octets {
+        // They are the row's last.
+        row.drain(..row.len().saturating_sub(raw.len()));
+        return Ok(row);
+    }
+    let mut out = Vec::new();
+    octets_of(read, hash, &row, 0..u64::MAX, &mut out)?;
+    Ok(out)
+}
+
+/// Appends the octets of a blob, by its row, that lie in a range.
+fn octets_of(read: &dyn Read, hash: &BlobHash, row: &[u8], range: Range<u64>, out: &mut Vec<u8>) -> Result<(), Error> {
+    let length = match Blob::decode(&key::blob(hash), row)?.octets {
         Octets::Here(raw) => {
             out.extend_from_slice(part(raw, &range));
-            return Ok(true);
+            return Ok(());
         }
         Octets::Framed(length) => length,
     };
@@ -93,7 +110,7 @@ pub(in crate::store) fn append(
         out.extend_from_slice(part(frame, &(at - begin..end - begin)));
         at = begin + FRAME as u64;
     }
-    Ok(true)
+    Ok(())
 }
 
 fn part<'a>(octets: &'a [u8], range: &Range<u64>) -> &'a [u8] {

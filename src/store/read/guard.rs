@@ -43,6 +43,11 @@ impl Read for Guard<'_> {
         self.read.get(table, key)
     }
 
+    fn get_many(&self, table: Table, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        keys.iter().try_for_each(|key| self.prove(table, key))?;
+        self.read.get_many(table, keys)
+    }
+
     fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
         self.prove(table, from)?;
         self.read.scan(table, from, to, reverse, each)

@@ -8,6 +8,7 @@ mod folding;
 mod guard;
 mod history;
 mod list;
+mod many;
 mod merging;
 mod naming;
 mod objects;

@@ -7,13 +7,13 @@ use crate::model::{AccountId, Token};
 use crate::store::engine::{Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, FoldId};
-use crate::store::row::block::{Posting, read_block};
+use crate::store::row::block::{Posting, Reading};
 
 impl View<'_> {
     /// The postings of a token in a fold, to be walked.
     #[must_use]
     pub fn postings(&self, account: AccountId, fold: FoldId, token: Token) -> Postings<'_> {
-        Postings { view: self, account, fold, token, block: None, found: Vec::new(), at: 0 }
+        Postings { view: self, account, fold, token, block: None, open: true, at: None, ahead: None }
     }
 }
 
@@ -24,10 +24,14 @@ pub struct Postings<'v> {
     account: AccountId,
     fold: FoldId,
     token: Token,
-    /// The key of the block that was read last.
-    block: Option<Vec<u8>>,
-    found: Vec<Posting>,
-    at: usize,
+    /// The key of the block that is read, and how far it was.
+    block: Option<(Vec<u8>, Reading<Vec<u8>>)>,
+    /// The token may go on behind what was read.
+    open: bool,
+    /// Where the walk stands.
+    at: Option<Posting>,
+    /// What was read behind that.
+    ahead: Option<Posting>,
 }
 
 impl Postings<'_> {
@@ -36,29 +40,93 @@ impl Postings<'_> {
     /// # Errors
     /// Those of reading.
     pub fn seek(&mut self, ordinal: u32) -> Result<Option<&Posting>, Error> {
-        loop {
-            while self.found.get(self.at).is_some_and(|posting| posting.ordinal < ordinal) {
-                self.at += 1;
-            }
-            if self.at < self.found.len() || !self.load(ordinal)? {
-                return Ok(self.found.get(self.at));
+        while self.at.as_ref().is_none_or(|posting| posting.ordinal < ordinal) {
+            self.at = match self.ahead.take() {
+                Some(posting) => Some(posting),
+                None => self.pull(ordinal)?,
+            };
+            if self.at.is_some() {
+                self.complete()?;
+            } else if !self.load(ordinal)? {
+                return Ok(None);
             }
         }
+        Ok(self.at.as_ref())
     }
 
     /// The posting that `seek` gave last.
     #[must_use]
     pub fn current(&self) -> Option<&Posting> {
-        self.found.get(self.at)
+        self.at.as_ref()
+    }
+
+    /// The token's next posting of the block, from an ordinal on.
+    fn pull(&mut self, ordinal: u32) -> Result<Option<Posting>, Error> {
+        let Some((key, block)) = &mut self.block else { return Ok(None) };
+        block.next_of(key, |token, at| match token.cmp(&self.token) {
+            std::cmp::Ordering::Less => Some(false),
+            std::cmp::Ordering::Equal => Some(at >= ordinal),
+            std::cmp::Ordering::Greater => {
+                self.open = false;
+                None
+            }
+        })
+    }
+
+    /// Puts together a posting that goes on, be it in the blocks that follow.
+    fn complete(&mut self) -> Result<(), Error> {
+        let Some(ordinal) = self.at.as_ref().map(|posting| posting.ordinal) else { return Ok(()) };
+        loop {
+            match self.pull(ordinal)? {
+                Some(more) if more.ordinal == ordinal => {
+                    self.at.iter_mut().for_each(|posting| posting.positions.extend_from_slice(&more.positions));
+                }
+                None if self.next_block()? => {}
+                more => {
+                    self.ahead = more;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Goes on to the block that follows, if that begins with the token.
+    fn next_block(&mut self) -> Result<bool, Error> {
+        let own = key::fold_token(self.account, self.fold, &self.token);
+        let start = self.block.as_ref().map(|(key, _)| after_key(key)).filter(|_| self.open);
+        self.open = match start {
+            Some(start) => self.load_first(&start, &after(&own))?,
+            None => false,
+        };
+        Ok(self.open)
+    }
+
+    fn load_first(&mut self, start: &[u8], end: &[u8]) -> Result<bool, Error> {
+        let mut next = None;
+        self.view.keys(Table::SearchFolds, start, end, |key, value| {
+            next = Some((key.to_vec(), value.to_vec()));
+            Ok(false)
+        })?;
+        self.enter(next)
+    }
+
+    fn enter(&mut self, row: Option<(Vec<u8>, Vec<u8>)>) -> Result<bool, Error> {
+        let Some((key, value)) = row else { return Ok(false) };
+        let reading = Reading::new(&key, value)?;
+        self.block = Some((key, reading));
+        Ok(true)
     }
 
     /// Reads the next block that may hold the token at `ordinal` or after; false at the end.
     fn load(&mut self, ordinal: u32) -> Result<bool, Error> {
+        if !self.open {
+            return Ok(false);
+        }
         let own = key::fold_token(self.account, self.fold, &self.token);
         let target = key::fold_block(self.account, self.fold, &self.token, ordinal, 0);
         // The last block that begins no later than the target, if it is not read yet, else the one that follows.
         let start = match &self.block {
-            Some(block) => after_key(block),
+            Some((block, _)) => after_key(block),
             None => key::fold_blocks(self.account, self.fold),
         };
         let end = after_key(&target);
@@ -69,70 +137,8 @@ impl Postings<'_> {
                 Ok(false)
             })?;
         }
-        if let Some((key, value)) = found {
-            self.take(key, &value, ordinal)?;
-            if !self.found.is_empty() {
-                return Ok(true);
-            }
-        }
-        let start = self.block.as_ref().map_or(end.clone(), |block| after_key(block)).max(end);
-        let mut next = None;
-        self.view.keys(Table::SearchFolds, &start, &after(&own), |key, value| {
-            next = Some((key.to_vec(), value.to_vec()));
-            Ok(false)
-        })?;
-        match next {
-            Some((key, value)) => {
-                self.take(key, &value, ordinal)?;
-                Ok(true)
-            }
-            None => Ok(false),
-        }
-    }
-
-    /// Takes the token's postings of a block; one that goes on in the next block is completed from there.
-    fn take(&mut self, key: Vec<u8>, value: &[u8], ordinal: u32) -> Result<(), Error> {
-        let (found, mut open) = self.read(&key, value, ordinal)?;
-        (self.found, self.at, self.block) = (found, 0, Some(key));
-        let own = after(&key::fold_token(self.account, self.fold, &self.token));
-        while open && let Some((last, block)) = self.found.last().zip(self.block.as_ref()) {
-            let (last, mut next) = (last.ordinal, None);
-            self.view.keys(Table::SearchFolds, &after_key(block), &own, |key, value| {
-                next = Some((key.to_vec(), value.to_vec()));
-                Ok(false)
-            })?;
-            let Some((key, value)) = next else { break };
-            let (more, goes_on) = self.read(&key, &value, last)?;
-            if more.first().is_none_or(|posting| posting.ordinal != last) {
-                break;
-            }
-            more.into_iter().for_each(|posting| push(&mut self.found, posting));
-            (open, self.block) = (goes_on, Some(key));
-        }
-        Ok(())
-    }
-
-    /// The token's postings of a block from an ordinal on, and whether they reach the block's end.
-    fn read(&self, key: &[u8], value: &[u8], ordinal: u32) -> Result<(Vec<Posting>, bool), Error> {
-        let (mut found, mut open) = (Vec::new(), true);
-        let wanted = |token: &Token, at: u32| match token.cmp(&self.token) {
-            std::cmp::Ordering::Less => Some(false),
-            std::cmp::Ordering::Equal => Some(at >= ordinal),
-            std::cmp::Ordering::Greater => {
-                open = false;
-                None
-            }
-        };
-        read_block(key, value, wanted, |posting| push(&mut found, posting))?;
-        Ok((found, open))
-    }
-}
-
-/// Adds a posting; one that goes on is one.
-fn push(found: &mut Vec<Posting>, posting: Posting) {
-    match found.last_mut() {
-        Some(last) if last.ordinal == posting.ordinal => last.positions.extend(posting.positions),
-        _ => found.push(posting),
+        self.open = self.enter(found)? || self.load_first(&start.max(end), &after(&own))?;
+        Ok(self.open)
     }
 }
 

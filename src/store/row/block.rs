@@ -172,39 +172,81 @@ pub fn read_block(
     mut wanted: impl FnMut(&Token, u32) -> Option<bool>,
     mut each: impl FnMut(Posting),
 ) -> Result<(), Error> {
-    decode_with(Table::SearchFolds, key, bytes, 1, |input, _| {
-        let kind = input.byte()?;
-        let mut token = match kind {
-            1 => Token::Word(0),
-            2 => Token::Text(String::new()),
-            _ => return Err(Bad("a block of neither words nor texts")),
-        };
-        let (mut first, mut ordinal) = (true, 0u32);
-        while !input.0.is_empty() {
-            let same = read_token(input, &mut token)? && !first;
-            let step = input.num32()?;
-            let before = if same { ordinal } else { 0 };
-            ordinal = before.checked_add(step).ok_or(Bad("ordinal too large"))?;
-            let fields = u16::try_from(input.num()?).map_err(|_| Bad("unknown fields"))?;
-            first = false;
-            match wanted(&token, ordinal) {
-                Some(true) => {
-                    let positions = read_positions(input)?;
-                    each(Posting { token: token.clone(), ordinal, fields, positions });
-                }
-                Some(false) => {
-                    for _ in 0..input.num()? {
-                        input.num()?;
+    let mut block = Reading::new(key, bytes)?;
+    while let Some(posting) = block.next_of(key, &mut wanted)? {
+        each(posting);
+    }
+    Ok(())
+}
+
+/// A block that is read posting by posting.
+#[derive(Debug)]
+pub struct Reading<B> {
+    bytes: B,
+    /// Octets that were read.
+    at: usize,
+    token: Token,
+    ordinal: u32,
+    first: bool,
+}
+
+impl<B: AsRef<[u8]>> Reading<B> {
+    /// From its beginning.
+    ///
+    /// # Errors
+    /// `Corrupt`: it is no block.
+    pub fn new(key: &[u8], bytes: B) -> Result<Self, Error> {
+        let token = decode_with(Table::SearchFolds, key, bytes.as_ref(), 1, |input, _| {
+            let kind = input.byte()?;
+            input.0 = &[];
+            match kind {
+                1 => Ok(Token::Word(0)),
+                2 => Ok(Token::Text(String::new())),
+                _ => Err(Bad("a block of neither words nor texts")),
+            }
+        })?;
+        Ok(Self { bytes, at: 2, token, ordinal: 0, first: true })
+    }
+
+    /// The next posting that is wanted, as of `read_block`; nothing at the end, or where `wanted` ends it.
+    ///
+    /// # Errors
+    /// `Corrupt`, also where they are not in order.
+    pub fn next_of(
+        &mut self,
+        key: &[u8],
+        mut wanted: impl FnMut(&Token, u32) -> Option<bool>,
+    ) -> Result<Option<Posting>, Error> {
+        let octets = self.bytes.as_ref();
+        let mut input = Reader(octets.get(self.at..).unwrap_or_default());
+        let (token, ordinal, first) = (&mut self.token, &mut self.ordinal, &mut self.first);
+        let mut next = || -> Result<Option<Posting>, Bad> {
+            while !input.0.is_empty() {
+                let same = read_token(&mut input, token)? && !*first;
+                let step = input.num32()?;
+                let before = if same { *ordinal } else { 0 };
+                *ordinal = before.checked_add(step).ok_or(Bad("ordinal too large"))?;
+                let fields = u16::try_from(input.num()?).map_err(|_| Bad("unknown fields"))?;
+                *first = false;
+                match wanted(token, *ordinal) {
+                    Some(true) => {
+                        let positions = read_positions(&mut input)?;
+                        return Ok(Some(Posting { token: token.clone(), ordinal: *ordinal, fields, positions }));
                     }
-                }
-                None => {
-                    input.0 = &[];
-                    return Ok(());
+                    Some(false) => {
+                        for _ in 0..input.num()? {
+                            input.num()?;
+                        }
+                    }
+                    None => input.0 = &[],
                 }
             }
-        }
-        Ok(())
-    })
+            Ok(None)
+        };
+        let found = next();
+        self.at = octets.len().saturating_sub(input.0.len());
+        found.map_err(|bad| bad.of(Table::SearchFolds, key))
+    }
 }
 
 /// Reads a token into the one before it; says whether it is the same.

@@ -77,19 +77,25 @@ pub(super) fn decode_with<T>(
     newest: u8,
     read: impl FnOnce(&mut Reader<'_>, u8) -> Result<T, Bad>,
 ) -> Result<T, Error> {
-    let corrupt = |what: &str| Error::Corrupt { table: table.name(), key: hex(key), what: what.into() };
+    let corrupt = |what: &'static str| Bad(what).of(table, key);
     let (version, rest) = bytes.split_first().ok_or_else(|| corrupt("empty row"))?;
     if *version > newest {
         return Err(corrupt("written by a newer version of Restante"));
     }
     let mut input = Reader(rest);
-    let row = read(&mut input, *version).map_err(|Bad(what)| corrupt(what))?;
+    let row = read(&mut input, *version).map_err(|bad| bad.of(table, key))?;
     if input.0.is_empty() { Ok(row) } else { Err(corrupt("octets after the last field")) }
 }
 
 /// What is wrong with a row's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bad(pub &'static str);
+
+impl Bad {
+    fn of(self, table: Table, key: &[u8]) -> Error {
+        Error::Corrupt { table: table.name(), key: hex(key), what: self.0.into() }
+    }
+}
 
 /// Writes fields.
 #[derive(Debug, Clone)]

@@ -1,0 +1,47 @@
+//! Many rows at once: what each of them would cost by itself they share.
+
+use super::View;
+use super::blob::whole;
+use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, Listing};
+use crate::store::engine::Table;
+use crate::store::error::Error;
+use crate::store::key;
+use crate::store::row::Row as _;
+
+impl View<'_> {
+    /// The facts of these emails; none of one that is destroyed or not there.
+    ///
+    /// # Errors
+    /// Those of reading; so for every function here.
+    pub fn emails_at(&self, account: AccountId, ids: &[EmailId]) -> Result<Vec<Option<EmailMetadata>>, Error> {
+        let keys: Vec<Vec<u8>> = ids.iter().map(|id| key::email(account, *id)).collect();
+        let rows = self.read.get_many(Table::EmailMetadata, &keys)?;
+        let email = |(key, row): (&Vec<u8>, Option<Vec<u8>>)| {
+            let email = row.map(|row| EmailMetadata::decode(key, &row)).transpose()?;
+            Ok(email.filter(|email| email.deleted.is_none()))
+        };
+        keys.iter().zip(rows).map(email).collect()
+    }
+
+    /// Which of these emails are in a kept listing.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn listed(&self, account: AccountId, listing: Listing, ids: &[EmailId]) -> Result<Vec<bool>, Error> {
+        let keys: Vec<Vec<u8>> = ids.iter().map(|id| key::index(account, listing, *id)).collect();
+        let rows = self.read.get_many(Table::MailboxEmailIndex, &keys)?;
+        Ok(rows.into_iter().map(|row| row.is_some()).collect())
+    }
+
+    /// These messages as they were received; none of one that is not there.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn received_all(&self, blobs: &[BlobHash]) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        let keys: Vec<Vec<u8>> = blobs.iter().map(key::blob).collect();
+        let rows = self.read.get_many(Table::Blobs, &keys)?;
+        let octets =
+            |(blob, row): (&BlobHash, Option<Vec<u8>>)| row.map(|row| whole(&*self.read, blob, row)).transpose();
+        blobs.iter().zip(rows).map(octets).collect()
+    }
+}
