@@ -10,9 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::email::{Candidate, Source};
 use super::evaluate::{Matcher, Moment};
 use super::filter::Depends;
-use super::generic::{Wanted, list};
+use super::generic::{Walk, Wanted, list};
 use super::sort::{self, Entry};
-use super::supply::Supply;
 use super::{Changes, Error, QueryChanges};
 use crate::model::{DataType, EmailId, EmailMetadata, Secrets, limits};
 use crate::store::View;
@@ -22,7 +21,7 @@ pub(super) fn changes(
     view: &View<'_>,
     secrets: &Secrets,
     asked: &QueryChanges,
-    supply: Supply<'_>,
+    walk: Walk<'_>,
 ) -> Result<Changes, Error> {
     let results = &asked.results;
     let marks = view.account_state(results.account)?;
@@ -34,7 +33,7 @@ pub(super) fn changes(
         return Ok(Changes { state: high, removed: Vec::new(), added: Vec::new(), total: None });
     }
     let touched = touched(view, asked)?;
-    let new = list(view, secrets, results, supply, Wanted::ALL)?.first;
+    let new = list(view, secrets, results, walk, Wanted::ALL)?.first;
     let matcher = Matcher::new(&results.filter, secrets);
     let mut source = Source::new(view, results.account, &matcher);
     let mut removed = Vec::new();

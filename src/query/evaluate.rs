@@ -70,6 +70,11 @@ impl Matcher {
         self.node.is_sought()
     }
 
+    /// Whether the email matches, as far as that is known without reading its message where it may not.
+    pub(super) fn foresees(&self, email: &mut Candidate<'_, '_>) -> Result<Option<bool>, Error> {
+        self.node.decide(email, Moment::Now, &self.needles)
+    }
+
     /// Whether the email matches, or (`Moment::Ever`) may have matched once.
     pub(super) fn matches(&self, email: &mut Candidate<'_, '_>, moment: Moment) -> Result<bool, Error> {
         let known = self.node.decide(email, moment, &self.needles)?;

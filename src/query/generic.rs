@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use super::email::{Candidate, Source};
 use super::evaluate::{Matcher, Moment};
 use super::sort::{self, Entry};
+use super::sought::{Hit, Sought};
 use super::supply::Supply;
 use super::{Answer, Error, Query, Results, Start, Window};
 use crate::model::{DataType, EmailId, Secrets, ThreadId};
@@ -19,9 +20,9 @@ use crate::store::View;
 const SPARE: usize = if cfg!(test) { 2 } else { 1024 };
 
 /// Answers Email/query (RFC 8620 §5.5, RFC 8621 §4.4).
-pub(super) fn query(view: &View<'_>, secrets: &Secrets, query: &Query, supply: Supply<'_>) -> Result<Answer, Error> {
+pub(super) fn query(view: &View<'_>, secrets: &Secrets, query: &Query, walk: Walk<'_>) -> Result<Answer, Error> {
     let wanted = Wanted { most: query.window.reach().unwrap_or(usize::MAX), total: query.total };
-    let found = list(view, secrets, &query.results, supply, wanted)?;
+    let found = list(view, secrets, &query.results, walk, wanted)?;
     let ids: Vec<EmailId> = found.first.iter().map(|entry| entry.id).collect();
     let (position, section) = query.window.cut(&ids).ok_or(Error::AnchorNotFound)?;
     Ok(Answer {
@@ -58,6 +59,15 @@ impl Window {
     }
 }
 
+/// Where the emails come from.
+#[derive(Debug)]
+pub(super) enum Walk<'v> {
+    /// Every email is decided.
+    Each(Supply<'v>),
+    /// Only what the search index leaves.
+    Sought(Sought<'v>),
+}
+
 /// What is wanted of the complete list.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
@@ -84,26 +94,28 @@ pub(super) fn list(
     view: &View<'_>,
     secrets: &Secrets,
     results: &Results,
-    mut supply: Supply<'_>,
+    walk: Walk<'_>,
     wanted: Wanted,
 ) -> Result<Listed, Error> {
     let matcher = Matcher::new(&results.filter, secrets);
     let mut source = Source::new(view, results.account, &matcher);
     let mut found = Gathered::new(results, wanted);
-    let mut from = EmailId(0);
-    while !found.is_enough() {
-        if supply.is_sought() {
-            let Some(at) = matcher.next(&mut source, from)? else { break };
-            supply.skip_to(at)?;
+    match walk {
+        Walk::Each(mut supply) => {
+            while !found.is_enough()
+                && let Some((id, metadata)) = supply.next_email()?
+            {
+                found.take(&matcher, Candidate::new(&mut source, id, &metadata))?;
+            }
         }
-        let Some((id, metadata)) = supply.next_email()? else { break };
-        from = EmailId(id.0.saturating_add(1));
-        let mut email = Candidate::new(&mut source, id, &metadata);
-        if !found.shows(metadata.thread)
-            && matcher.matches(&mut email, Moment::Now)?
-            && let Some(entry) = Entry::of(&results.sort, &mut email)?
-        {
-            found.push(entry);
+        Walk::Sought(mut sought) => {
+            while !found.is_enough()
+                && let Some(hits) = sought.hits(&matcher, &mut source, found.room(), |thread| found.shows(thread))?
+            {
+                for Hit { id, metadata, facts } in hits {
+                    found.take(&matcher, Candidate::new(&mut source, id, &metadata).knowing(facts))?;
+                }
+            }
         }
     }
     Ok(found.end())
@@ -130,6 +142,24 @@ impl<'q> Gathered<'q> {
     /// Nothing that follows is wanted.
     fn is_enough(&self) -> bool {
         self.natural && !self.wanted.total && self.first.len() >= self.wanted.most
+    }
+
+    /// How many more are wanted.
+    fn room(&self) -> usize {
+        let is_all = self.wanted.total || !self.natural;
+        if is_all { usize::MAX } else { self.wanted.most.saturating_sub(self.first.len()) }
+    }
+
+    /// Decides an email, where that can change anything.
+    fn take(&mut self, matcher: &Matcher, mut email: Candidate<'_, '_>) -> Result<(), Error> {
+        if !self.is_enough()
+            && !self.shows(email.metadata.thread)
+            && matcher.matches(&mut email, Moment::Now)?
+            && let Some(entry) = Entry::of(&self.results.sort, &mut email)?
+        {
+            self.push(entry);
+        }
+        Ok(())
     }
 
     /// Whether what its thread shows is known already: then it needs no deciding.

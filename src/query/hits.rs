@@ -6,11 +6,16 @@
 //! - Every source is walked only as far as it is asked: a fold whose emails are all older than what is wanted, or all
 //!   newer, is not opened, and of a word's postings only those blocks are read that the other words leave, so that a
 //!   phrase costs what its rarest word does.
-//! - A fold may name emails that are gone, and an id that came again after a purge: `may_have` asks when the email was made.
+//! - A fold may name emails that are gone, and an id that came again after a purge: `told` says up to when an email must have been made.
+
+use std::collections::{BTreeSet, VecDeque};
 
 use super::text::{Needle, Piece};
 use crate::model::{AccountId, EmailId, ModSeq, Token};
 use crate::store::{Error, Fold, Ordinals, Postings, View};
+
+/// Hits among the token rows that are read at once.
+const MOST: usize = 64;
 
 /// A walk over the emails that may have a needle.
 #[derive(Debug)]
@@ -20,78 +25,97 @@ pub(super) struct Hits<'v> {
     needle: Needle,
     /// None before the first question.
     sources: Option<Vec<Source<'v>>>,
+    /// Where each source stands, by its number; one where there is no more is not here. Of two at one place the hit is first:
+    /// the other need not be looked into to know of the email.
+    ahead: BTreeSet<(EmailId, Stand, usize)>,
     /// The last question; what comes before it is not known any more.
     asked: EmailId,
 }
 
+/// What is known of where a source stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stand {
+    /// Its next hit is there.
+    Hit,
+    /// Its next hit is not before.
+    Before,
+}
+
 impl<'v> Hits<'v> {
     pub(super) fn new(view: &'v View<'v>, account: AccountId, needle: &Needle) -> Self {
-        Self { view, account, needle: needle.clone(), sources: None, asked: EmailId(0) }
+        Self { view, account, needle: needle.clone(), sources: None, ahead: BTreeSet::new(), asked: EmailId(0) }
     }
 
     /// The first hit not before an email. Questions run from newer to older emails, else the walk begins again.
     pub(super) fn seek(&mut self, from: EmailId) -> Result<Option<EmailId>, Error> {
         self.open(from)?;
-        let sources = self.sources.as_deref_mut().unwrap_or_default();
-        loop {
-            let ahead = sources.iter_mut().filter_map(|source| source.bound(from).map(|bound| (bound, source)));
-            // Of two at one place the hit: the other need not be looked into.
-            let Some((bound, source)) = ahead.min_by_key(|(bound, source)| (*bound, !source.is_hit)) else {
-                return Ok(None);
-            };
-            if source.is_at(bound) {
-                return Ok(Some(bound));
+        while let Some((at, stand, _)) = self.ahead.first() {
+            if *stand == Stand::Hit && *at >= from {
+                return Ok(Some(*at));
             }
-            source.advance(self.view, self.account, &self.needle, bound)?;
+            self.advance(from)?;
         }
+        Ok(None)
     }
 
-    /// Whether a live email that was made at `created` may have the needle.
-    pub(super) fn may_have(&mut self, id: EmailId, created: ModSeq) -> Result<bool, Error> {
+    /// Whether an email may have the needle: then the change after which none that is meant was made.
+    pub(super) fn told(&mut self, id: EmailId) -> Result<Option<ModSeq>, Error> {
         self.open(id)?;
-        for source in self.sources.as_deref_mut().unwrap_or_default() {
-            if source.bound(id) == Some(id) && !source.is_at(id) {
-                source.advance(self.view, self.account, &self.needle, id)?;
-            }
-            if source.is_at(id) && source.made() >= created {
-                return Ok(true);
-            }
+        // All that stand before it, or at it and are not looked into.
+        while self.ahead.first().is_some_and(|(at, ..)| *at < id) {
+            self.advance(id)?;
         }
-        Ok(false)
+        let unsure = self.ahead.range((id, Stand::Before, 0)..=(id, Stand::Before, usize::MAX));
+        for place in unsure.copied().collect::<Vec<_>>() {
+            self.advance_one(place, id)?;
+        }
+        let hits = self.ahead.range((id, Stand::Hit, 0)..=(id, Stand::Hit, usize::MAX));
+        let sources = self.sources.as_deref().unwrap_or_default();
+        Ok(hits.filter_map(|(.., number)| sources.get(*number)).map(Source::made).max())
     }
 
     fn open(&mut self, from: EmailId) -> Result<(), Error> {
         if self.sources.is_none() || from < self.asked {
-            let folds = self.view.folds(self.account)?.live.into_iter().map(|fold| Source {
-                from: Some(fold.newest),
-                is_hit: false,
-                kind: Kind::Fold { fold, walk: None },
-            });
+            let folds = self.view.folds(self.account)?.live;
             let left = self.view.account_state(self.account)?.unfolded;
-            let rows = Source { from: Some(EmailId(0)), is_hit: false, kind: Kind::Rows { left } };
+            self.ahead.clear();
+            self.ahead.insert((EmailId(0), Stand::Before, 0));
+            self.ahead.extend((1..).zip(&folds).map(|(number, fold)| (fold.newest, Stand::Before, number)));
+            let rows = Source::Rows { left, ahead: VecDeque::new(), most: 1 };
+            let folds = folds.into_iter().map(|fold| Source::Fold { fold, walk: None });
             self.sources = Some(std::iter::once(rows).chain(folds).collect());
         }
         self.asked = from;
+        Ok(())
+    }
+
+    /// Looks into the source that is next, for its first hit not before an email.
+    fn advance(&mut self, from: EmailId) -> Result<(), Error> {
+        self.ahead.first().copied().map_or(Ok(()), |place| self.advance_one(place, from))
+    }
+
+    fn advance_one(&mut self, place: (EmailId, Stand, usize), from: EmailId) -> Result<(), Error> {
+        let (at, _, number) = place;
+        self.ahead.remove(&place);
+        let source = self.sources.as_deref_mut().and_then(|sources| sources.get_mut(number));
+        let found =
+            source.map_or(Ok(None), |source| source.seek(self.view, self.account, &self.needle, at.max(from)))?;
+        self.ahead.extend(found.map(|id| (id, Stand::Hit, number)));
         Ok(())
     }
 }
 
 /// Where emails are found.
 #[derive(Debug)]
-struct Source<'v> {
-    /// The next hit is not before this email; none where there is no more.
-    from: Option<EmailId>,
-    /// It is this email.
-    is_hit: bool,
-    kind: Kind<'v>,
-}
-
-#[derive(Debug)]
-enum Kind<'v> {
+enum Source<'v> {
     /// No more than `left` of them are still to be read: behind the last an engine may have the remains of thousands that
     /// were folded, and would walk over them for nothing.
     Rows {
         left: u64,
+        /// Hits that were read already: a scan for each would cost more than what it reads.
+        ahead: VecDeque<EmailId>,
+        /// So many at once.
+        most: usize,
     },
     Fold {
         fold: Fold,
@@ -100,46 +124,50 @@ enum Kind<'v> {
 }
 
 impl<'v> Source<'v> {
-    /// Its next hit from an email on is not before this one; none where there is no more.
-    fn bound(&self, from: EmailId) -> Option<EmailId> {
-        self.from.map(|known| known.max(from))
-    }
-
-    fn is_at(&self, id: EmailId) -> bool {
-        self.is_hit && self.from == Some(id)
-    }
-
     /// No email that it tells of is younger.
     fn made(&self) -> ModSeq {
-        match &self.kind {
-            Kind::Rows { .. } => ModSeq(u64::MAX),
-            Kind::Fold { fold, .. } => fold.made,
+        match self {
+            Self::Rows { .. } => ModSeq(u64::MAX),
+            Self::Fold { fold, .. } => fold.made,
         }
     }
 
-    /// Finds the next hit from an email on.
-    fn advance(&mut self, view: &'v View<'v>, account: AccountId, needle: &Needle, from: EmailId) -> Result<(), Error> {
-        let mut found = None;
-        match &mut self.kind {
-            Kind::Rows { left: 0 } => {}
-            Kind::Rows { left } => view.unfolded(account, from, |id, tokens| {
-                *left = left.saturating_sub(1);
-                found = needle.matches(&tokens).then_some(id);
-                Ok(found.is_none() && *left > 0)
-            })?,
-            Kind::Fold { fold, .. } if from > fold.oldest => {}
-            Kind::Fold { fold, walk } => {
+    /// The first hit not before an email.
+    fn seek(
+        &mut self,
+        view: &'v View<'v>,
+        account: AccountId,
+        needle: &Needle,
+        from: EmailId,
+    ) -> Result<Option<EmailId>, Error> {
+        match self {
+            Self::Rows { left, ahead, most } => {
+                ahead.retain(|id| *id >= from);
+                if ahead.is_empty() && *left > 0 {
+                    view.unfolded(account, from, |id, tokens| {
+                        *left = left.saturating_sub(1);
+                        ahead.extend(needle.matches(&tokens).then_some(id));
+                        Ok(ahead.len() < *most && *left > 0)
+                    })?;
+                    if ahead.len() < *most {
+                        *left = 0;
+                    }
+                    *most = most.saturating_mul(4).min(MOST);
+                }
+                Ok(ahead.front().copied())
+            }
+            Self::Fold { fold, .. } if from > fold.oldest => Ok(None),
+            Self::Fold { fold, walk } => {
                 let (walk, emails) = walk.get_or_insert_with(|| {
                     (Walk::new(view, account, *fold, needle), view.fold_ordinals(account, *fold))
                 });
                 let first = if from <= fold.newest { Some(0) } else { emails.seek(from)? };
-                if let Some(ordinal) = first.map_or(Ok(None), |first| walk.seek(first))? {
-                    found = emails.email(ordinal)?;
+                match first.map_or(Ok(None), |first| walk.seek(first))? {
+                    Some(ordinal) => Ok(emails.email(ordinal)?),
+                    None => Ok(None),
                 }
             }
         }
-        (self.from, self.is_hit) = (found, found.is_some());
-        Ok(())
     }
 }
 

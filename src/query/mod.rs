@@ -22,6 +22,7 @@ mod hits;
 mod plan;
 mod snippet;
 mod sort;
+mod sought;
 mod supply;
 mod text;
 mod threads;
@@ -93,7 +94,7 @@ fn query_by(view: &View<'_>, secrets: &Secrets, query: &Query, plan: &Plan) -> R
     match (plan.way, fast::Shown::of(view, account, plan)) {
         (Way::Listing(_), Some(shown)) => shown.query(query),
         (Way::AllMail, _) => fast::all_mail(view, query),
-        _ => generic::query(view, secrets, query, plan.supply(view, account)),
+        _ => generic::query(view, secrets, query, plan.walk(view, account)),
     }
 }
 
@@ -114,7 +115,7 @@ fn changes_by(
         (Way::AllMail, _) => return Ok(Found { answer: fast::all_mail_changes(view, asked)?, plan }),
         _ => {}
     }
-    let answer = changes::changes(view, secrets, asked, plan.supply(view, account))?;
+    let answer = changes::changes(view, secrets, asked, plan.walk(view, account))?;
     Ok(Found { answer, plan })
 }
 

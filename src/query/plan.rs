@@ -19,7 +19,9 @@ use std::fmt;
 
 use super::conjuncts::{Asked, asked};
 use super::evaluate::Matcher;
+use super::generic::Walk;
 use super::sort::is_natural;
+use super::sought::Sought;
 use super::supply::{Range, Supply};
 use super::{Error, Results};
 use crate::model::{AccountId, Kept, Listing, MailboxUid, Secrets, Shape, Stage, UtcMillis, View as Filter};
@@ -90,9 +92,12 @@ pub struct Plan {
 
 impl Plan {
     /// Where to take the emails for a walk.
-    pub(super) fn supply<'v>(&self, view: &'v View<'v>, account: AccountId) -> Supply<'v> {
-        let supply = Supply::new(view, account, self.way.listing(), self.range);
-        if matches!(self.way, Way::Search(_)) { supply.sought() } else { supply }
+    pub(super) fn walk<'v>(&self, view: &'v View<'v>, account: AccountId) -> Walk<'v> {
+        let listing = self.way.listing();
+        match self.way {
+            Way::Search(_) => Walk::Sought(Sought::new(view, account, listing, self.range)),
+            _ => Walk::Each(Supply::new(view, account, listing, self.range)),
+        }
     }
 
     /// The view made on demand that served, where it is time to note that.

@@ -45,7 +45,9 @@ fn a_search_reads_what_it_finds_and_a_phrase_what_its_rarest_word_leaves() {
         let none = rows(body("nowhere"), None, 0);
         let rare = rows(body("'rare dinner'"), None, emails / 400);
         let two = rows(Filter::And(vec![body("dinner"), body("rare")]), None, emails / 400);
-        [newest, none, rare, two]
+        let inbox = Filter::Is(Condition::InMailbox(MailboxUid(1)));
+        let within = rows(Filter::And(vec![inbox, body("rare")]), None, emails / 400);
+        [newest, none, rare, two, within]
     };
     let (few, many) = (read(400), read(1600));
     assert!(many[0] <= few[0] + 8, "newest: {few:?} {many:?}");

@@ -51,49 +51,17 @@ pub(super) struct Supply<'v> {
     /// Of all mail where there is none.
     listing: Option<Listing>,
     range: Range,
-    read: VecDeque<(EmailId, Option<EmailMetadata>)>,
+    read: VecDeque<(EmailId, EmailMetadata)>,
     /// What was read, up to here; nothing where that was all.
     upto: Option<Option<EmailId>>,
     step: usize,
-    /// Who walks skips what the search index rules out.
-    sought: bool,
 }
 
 impl<'v> Supply<'v> {
     /// Over all mail, or over a listing that is whole.
     pub(super) fn new(view: &'v View<'v>, account: AccountId, listing: Option<Listing>, range: Range) -> Self {
         let upto = (range.first <= range.last).then(|| range.first.0.checked_sub(1).map(EmailId));
-        Self { view, account, listing, range, read: VecDeque::new(), upto, step: FIRST, sought: false }
-    }
-
-    /// Of which only what the search index leaves is looked at.
-    pub(super) fn sought(self) -> Self {
-        Self { sought: true, ..self }
-    }
-
-    /// Whether only what the search index leaves is worth a look.
-    pub(super) fn is_sought(&self) -> bool {
-        self.sought
-    }
-
-    /// Passes over what is newer than this.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub(super) fn skip_to(&mut self, id: EmailId) -> Result<(), Error> {
-        while self.read.front().is_some_and(|(known, _)| *known < id) {
-            self.read.pop_front();
-        }
-        let before = id.0.checked_sub(1).map(EmailId);
-        if self.read.is_empty() && self.upto.is_some_and(|upto| upto < before) {
-            // One that lies apart is looked up by itself, which costs less than a walk that begins anew; where more of them
-            // follow each other, more are read.
-            let supplies = self.listing.map_or(Ok(true), |listing| self.view.lists(self.account, listing, id))?;
-            let email = if supplies { self.view.email(self.account, id)? } else { None };
-            self.read.extend(email.map(|metadata| (id, Some(metadata))));
-            (self.upto, self.step) = (Some(Some(id)), 1);
-        }
-        Ok(())
+        Self { view, account, listing, range, read: VecDeque::new(), upto, step: FIRST }
     }
 
     /// The next email.
@@ -107,12 +75,7 @@ impl<'v> Supply<'v> {
                     self.read.clear();
                     self.upto = None;
                 }
-                Some((id, Some(metadata))) => return Ok(Some((id, metadata))),
-                Some((id, None)) => {
-                    if let Some(metadata) = self.view.email(self.account, id)? {
-                        return Ok(Some((id, metadata)));
-                    }
-                }
+                Some(email) => return Ok(Some(email)),
                 None if self.upto.is_none() => return Ok(None),
                 None => self.read_on()?,
             }
@@ -121,19 +84,20 @@ impl<'v> Supply<'v> {
 
     fn read_on(&mut self) -> Result<(), Error> {
         let Some(upto) = self.upto.take() else { return Ok(()) };
-        self.read = match self.listing {
+        let last = match self.listing {
             Some(listing) => {
                 let page = self.view.listing(self.account, listing, upto, self.step)?;
-                page.into_iter().map(|(id, _)| (id, None)).collect()
+                let ids: Vec<EmailId> = page.into_iter().map(|(id, _)| id).collect();
+                let emails = self.view.emails_at(self.account, &ids)?;
+                self.read = ids.iter().zip(emails).filter_map(|(id, email)| email.map(|email| (*id, email))).collect();
+                ids.get(self.step.saturating_sub(1)).copied()
             }
             None => {
-                let page = self.view.emails(self.account, upto, self.step)?;
-                page.into_iter().map(|(id, metadata)| (id, Some(metadata))).collect()
+                self.read = self.view.emails(self.account, upto, self.step)?.into();
+                self.read.get(self.step.saturating_sub(1)).map(|(id, _)| *id)
             }
         };
-        if self.read.len() >= self.step {
-            self.upto = self.read.back().map(|(id, _)| Some(*id));
-        }
+        self.upto = last.map(Some);
         self.step = self.step.saturating_mul(4).min(STEP);
         Ok(())
     }

@@ -183,17 +183,19 @@ impl Needle {
     /// Whether a message whose tokens match has it: where the words stand in the octets as they are, that is no chance.
     #[must_use]
     pub fn confirms(&self, raw: &[u8]) -> bool {
-        let mut lower = raw.get(..raw.len().min(QUICK)).unwrap_or_default().to_vec();
-        lower.make_ascii_lowercase();
+        let (begin, mut lower) = (raw.get(..raw.len().min(QUICK)).unwrap_or_default(), None);
+        let is_edge = |octet: Option<&u8>| octet.is_none_or(|octet| octet.is_ascii() && !octet.is_ascii_alphanumeric());
+        let is_in = |octets: &[u8], word: &[u8]| {
+            memchr::memmem::find_iter(octets, word).any(|at| {
+                let before = at.checked_sub(1).and_then(|at| octets.get(at));
+                is_edge(before) && is_edge(octets.get(at + word.len()))
+            })
+        };
+        // As most words stand, and only then in capitals.
         let whole = |sought: &Sought| {
             let word = sought.word.as_bytes();
-            let is_edge =
-                |octet: Option<&u8>| octet.is_none_or(|octet| octet.is_ascii() && !octet.is_ascii_alphanumeric());
             word.is_ascii()
-                && memchr::memmem::find_iter(&lower, word).any(|at| {
-                    let before = at.checked_sub(1).and_then(|at| lower.get(at));
-                    is_edge(before) && is_edge(lower.get(at + word.len()))
-                })
+                && (is_in(begin, word) || is_in(lower.get_or_insert_with(|| begin.to_ascii_lowercase()), word))
         };
         self.pieces.iter().all(|piece| piece.texts.is_empty()) && self.words().all(whole) || self.stands(raw)
     }

@@ -1,0 +1,164 @@
+//! The walk over what the search index leaves, newest first, each email once. What many of them ask of the store is asked
+//! at once, for a look-up costs less in company.
+
+use super::Error;
+use super::email::{Candidate, Facts, Source};
+use super::evaluate::Matcher;
+use super::supply::Range;
+use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, Listing, ModSeq, ThreadId};
+use crate::store::View;
+
+/// Hits looked at together, where as many results are wanted; few in tests, which have few.
+const FIRST: usize = if cfg!(test) { 2 } else { 64 };
+/// And where many hits are no results.
+const MOST: usize = 256;
+/// Octets of messages that are read before they are asked for.
+const AHEAD: u64 = if cfg!(test) { 256 } else { 1 << 20 };
+
+/// A walk.
+#[derive(Debug)]
+pub(super) struct Sought<'v> {
+    view: &'v View<'v>,
+    account: AccountId,
+    /// Of all mail where there is none.
+    listing: Option<Listing>,
+    range: Range,
+    /// Where to go on; nothing at the end.
+    from: Option<EmailId>,
+    step: usize,
+    /// The listing leads, and the index follows: whichever has fewer emails should, and which that is shows as they meet.
+    by_listing: bool,
+}
+
+/// An email, and what the index says of it, as `Source::told` has it.
+type Told = (EmailId, Vec<Option<ModSeq>>);
+
+/// The first that may come behind an email.
+fn behind(id: EmailId) -> Option<EmailId> {
+    id.0.checked_add(1).map(EmailId)
+}
+
+/// An email that may match, and what is known of it.
+#[derive(Debug)]
+pub(super) struct Hit {
+    pub(super) id: EmailId,
+    pub(super) metadata: EmailMetadata,
+    pub(super) facts: Facts,
+}
+
+impl<'v> Sought<'v> {
+    /// Over all mail, or over a listing that is whole.
+    pub(super) fn new(view: &'v View<'v>, account: AccountId, listing: Option<Listing>, range: Range) -> Self {
+        Self { view, account, listing, range, from: Some(range.first), step: 1, by_listing: true }
+    }
+
+    /// The next emails, of which `room` are wanted and none of a thread that `is_shown`: those that do not match by what is
+    /// known without their message are left out. Nothing at the end.
+    pub(super) fn hits(
+        &mut self,
+        matcher: &Matcher,
+        source: &mut Source<'v>,
+        room: usize,
+        is_shown: impl Fn(ThreadId) -> bool,
+    ) -> Result<Option<Vec<Hit>>, Error> {
+        let Some(from) = self.from.filter(|from| *from <= self.range.last) else { return Ok(None) };
+        let most = room.min(FIRST).max(self.step);
+        self.step = self.step.saturating_mul(2).min(MOST);
+        let told = match self.listing {
+            Some(listing) if self.by_listing => self.of_listing(listing, matcher, source, from, most)?,
+            listing => self.of_index(listing, matcher, source, from, most)?,
+        };
+        let ids: Vec<EmailId> = told.iter().map(|(id, _)| *id).collect();
+        let (mut hits, mut unsure) = (Vec::new(), Vec::new());
+        for ((id, told), metadata) in told.into_iter().zip(self.view.emails_at(self.account, &ids)?) {
+            let Some(metadata) = metadata.filter(|email| !is_shown(email.thread)) else { continue };
+            let mut email = Candidate::new(source, id, &metadata).knowing(Facts::of(told)).unread();
+            let known = matcher.foresees(&mut email)?;
+            let facts = email.into_facts();
+            if known.is_none() {
+                unsure.push(hits.len());
+            }
+            if known != Some(false) {
+                hits.push(Hit { id, metadata, facts });
+            }
+        }
+        self.read(&mut hits, &unsure)?;
+        Ok(Some(hits))
+    }
+
+    /// Hits from an email on, of which those count that are in the listing.
+    fn of_index(
+        &mut self,
+        listing: Option<Listing>,
+        matcher: &Matcher,
+        source: &mut Source<'v>,
+        from: EmailId,
+        most: usize,
+    ) -> Result<Vec<Told>, Error> {
+        let mut told = Vec::new();
+        let mut next = Some(from);
+        while let Some(from) = next
+            && told.len() < most
+        {
+            let hit = matcher.next(source, from)?.filter(|at| *at <= self.range.last);
+            if let Some(id) = hit {
+                told.push((id, source.told(id)?));
+            }
+            next = hit.and_then(behind);
+        }
+        self.from = next;
+        if let Some(listing) = listing {
+            let (ids, all): (Vec<EmailId>, usize) = (told.iter().map(|(id, _)| *id).collect(), told.len());
+            let mut listed = self.view.listed(self.account, listing, &ids)?.into_iter();
+            told.retain(|_| listed.next().unwrap_or(false));
+            self.by_listing = told.len() < all / 4;
+        }
+        Ok(told)
+    }
+
+    /// Emails of the listing from one on, of which the hits count.
+    fn of_listing(
+        &mut self,
+        listing: Listing,
+        matcher: &Matcher,
+        source: &mut Source<'v>,
+        from: EmailId,
+        most: usize,
+    ) -> Result<Vec<Told>, Error> {
+        let mut told = Vec::new();
+        let page = self.view.listing(self.account, listing, from.0.checked_sub(1).map(EmailId), most)?;
+        let last = page.last().filter(|_| page.len() == most).and_then(|(id, _)| behind(*id));
+        let mut next = Some(from);
+        for (id, _) in &page {
+            if next.is_none_or(|next| next > *id) || *id > self.range.last {
+                continue;
+            }
+            next = matcher.next(source, *id)?;
+            if next == Some(*id) {
+                told.push((*id, source.told(*id)?));
+            }
+        }
+        self.by_listing = told.len() >= page.len() / 4;
+        self.from = next.zip(last).map(|(next, last)| next.max(last));
+        Ok(told)
+    }
+
+    /// Reads messages that will be asked for.
+    fn read(&self, hits: &mut [Hit], unsure: &[usize]) -> Result<(), Error> {
+        let (mut left, mut blobs): (u64, Vec<(usize, BlobHash)>) = (AHEAD, Vec::new());
+        for at in unsure {
+            let Some(hit) = hits.get(*at) else { continue };
+            if let Some(rest) = left.checked_sub(hit.metadata.size) {
+                left = rest;
+                blobs.push((*at, hit.metadata.blob));
+            }
+        }
+        let hashes: Vec<BlobHash> = blobs.iter().map(|(_, blob)| *blob).collect();
+        for ((at, _), raw) in blobs.iter().zip(self.view.received_all(&hashes)?) {
+            if let Some(hit) = hits.get_mut(*at) {
+                hit.facts.received = Some(raw);
+            }
+        }
+        Ok(())
+    }
+}
