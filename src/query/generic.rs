@@ -105,15 +105,15 @@ pub(super) fn list(
             while !found.is_enough()
                 && let Some((id, metadata)) = supply.next_email()?
             {
-                found.take(&matcher, Candidate::new(&mut source, id, &metadata))?;
+                found.take(&matcher, Candidate::new(&mut source, id, &metadata), false)?;
             }
         }
         Walk::Sought(mut sought) => {
             while !found.is_enough()
-                && let Some(hits) = sought.hits(&matcher, &mut source, found.room(), |thread| found.shows(thread))?
+                && let Some(hits) = sought.hits(&matcher, &mut source, found.room(), found.shown())?
             {
-                for Hit { id, metadata, facts } in hits {
-                    found.take(&matcher, Candidate::new(&mut source, id, &metadata).knowing(facts))?;
+                for Hit { id, metadata, facts, sure } in hits {
+                    found.take(&matcher, Candidate::new(&mut source, id, &metadata).knowing(facts), sure)?;
                 }
             }
         }
@@ -150,11 +150,11 @@ impl<'q> Gathered<'q> {
         if is_all { usize::MAX } else { self.wanted.most.saturating_sub(self.first.len()) }
     }
 
-    /// Decides an email, where that can change anything.
-    fn take(&mut self, matcher: &Matcher, mut email: Candidate<'_, '_>) -> Result<(), Error> {
+    /// Decides an email, where that can change anything and it is not `sure` to match.
+    fn take(&mut self, matcher: &Matcher, mut email: Candidate<'_, '_>, sure: bool) -> Result<(), Error> {
         if !self.is_enough()
-            && !self.shows(email.metadata.thread)
-            && matcher.matches(&mut email, Moment::Now)?
+            && !self.shown().is_some_and(|shown| shown.contains(&email.metadata.thread))
+            && (sure || matcher.matches(&mut email, Moment::Now)?)
             && let Some(entry) = Entry::of(&self.results.sort, &mut email)?
         {
             self.push(entry);
@@ -162,9 +162,9 @@ impl<'q> Gathered<'q> {
         Ok(())
     }
 
-    /// Whether what its thread shows is known already: then it needs no deciding.
-    fn shows(&self, thread: ThreadId) -> bool {
-        self.natural && self.results.collapse && self.threads.contains(&thread)
+    /// The threads that show what they do already, where one email of each is enough: no other of theirs needs deciding.
+    fn shown(&self) -> Option<&HashSet<ThreadId>> {
+        (self.natural && self.results.collapse).then_some(&self.threads)
     }
 
     fn push(&mut self, entry: Entry) {

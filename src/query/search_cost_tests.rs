@@ -14,7 +14,7 @@ const SIZES: FoldSizes =
     FoldSizes { rows: 32, row_octets: 1 << 20, block: 1024, fan: 4, piece: 8 << 10, last_level: 2 };
 
 /// So many emails, folded: each has "lunch" and "dinner", each 400th "rare" before "dinner".
-fn bed(emails: i64) -> (Arc<Watched>, Store) {
+fn bed(emails: i64, sizes: &FoldSizes) -> (Arc<Watched>, Store) {
     let engine = Arc::new(Watched::default());
     let store = Store::over(engine.clone(), &Options::small(), Arc::new(Fixed::at(UtcMillis(0)))).unwrap();
     prepare(&store);
@@ -22,7 +22,7 @@ fn bed(emails: i64) -> (Arc<Watched>, Store) {
         let rare = if n % 400 == 200 { "rare" } else { "usual" };
         file(&store, format!("Subject: s\r\n\r\nlunch w{n} {rare} dinner\r\n").as_bytes(), n);
         if n % 32 == 31 {
-            while step(&store, &SIZES).unwrap() {}
+            while step(&store, sizes).unwrap() {}
         }
     }
     (engine, store)
@@ -35,7 +35,7 @@ fn body(text: &str) -> Filter {
 #[test]
 fn a_search_reads_what_it_finds_and_a_phrase_what_its_rarest_word_leaves() {
     let read = |emails: i64| {
-        let (engine, store) = bed(emails);
+        let (engine, store) = bed(emails, &SIZES);
         let rows = |filter: Filter, limit, wanted: i64| {
             engine.read();
             assert_eq!(i64::try_from(ask(&store, filter, limit).len()).unwrap(), wanted);
@@ -58,8 +58,20 @@ fn a_search_reads_what_it_finds_and_a_phrase_what_its_rarest_word_leaves() {
 }
 
 #[test]
+fn blocks_of_a_word_that_others_rule_out_are_not_read() {
+    // Dozens of blocks a fold for each word that is in every email.
+    let (engine, store) = bed(1600, &FoldSizes { block: 64, ..SIZES });
+    for filter in [Filter::And(vec![body("dinner"), body("rare")]), body("'rare dinner'"), body("'lunch w600'")] {
+        engine.read();
+        assert!(!ask(&store, filter.clone(), None).is_empty());
+        let read = engine.read();
+        assert!(read < 150, "{read} rows for {filter:?}");
+    }
+}
+
+#[test]
 fn a_text_is_sought_by_the_index_and_within_a_small_mailbox() {
-    let (engine, store) = bed(100);
+    let (engine, store) = bed(100, &SIZES);
     let made = store.commit(AccountId(1), |txn| {
         let small = NewMailbox { name: "Small".into(), parent: None, role: None, sort_order: 0 };
         let uid = txn.create_mailbox(&small)?;

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::hits::Hits;
-use super::text::{Needle, WORDS};
+use super::email::{Candidate, Facts, Source};
+use super::evaluate::Matcher;
+use super::text::WORDS;
 use super::{Condition, Filter, Query, Results, Start, Window, query};
 use crate::message::{rows, tokens};
 use crate::model::clock::Fixed;
-use crate::model::{AccountId, AccountRow, Address, EmailId, ModSeq, Role, UtcMillis};
+use crate::model::{AccountId, AccountRow, Address, EmailId, EmailMetadata, ModSeq, Role, UtcMillis};
 use crate::store::engine::fault::Fault;
 use crate::store::engine::memory::Memory;
 use crate::store::{EncodedMessage, Error, FoldSizes, NewEmail, NewMailbox, Options, Store};
@@ -402,13 +403,19 @@ fn a_fold_tells_nothing_of_an_email_that_is_younger_than_it() {
     let id = file(&store, b"Subject: s\r\n\r\nlunch\r\n", 1);
     while step(&store, &FoldSizes { rows: 1, ..FoldSizes::default() }).unwrap() {}
     let view = store.view();
-    let (created, made) =
-        (view.email(ACCOUNT, id).unwrap().unwrap().created, view.folds(ACCOUNT).unwrap().live[0].made);
+    let email = view.email(ACCOUNT, id).unwrap().unwrap();
+    let (created, made) = (email.created, view.folds(ACCOUNT).unwrap().live[0].made);
     assert!(view.holds(ACCOUNT, made, id).unwrap());
     assert!(!view.holds(ACCOUNT, ModSeq(created.0 - 1), id).unwrap());
-    let needle = Needle::new("lunch", WORDS, store.secrets());
-    let may_have = |created| Hits::new(&view, ACCOUNT, &needle).told(id).unwrap().is_some_and(|made| made >= created);
-    assert!(may_have(created) && !may_have(made.next()));
+    let matcher = Matcher::new(&Filter::Is(Condition::Body("lunch".into())), store.secrets());
+    let mut source = Source::new(&view, ACCOUNT, &matcher);
+    let told = source.told(id).unwrap();
+    for (created, wanted) in [(created, true), (made, true), (made.next(), false)] {
+        let email = EmailMetadata { created, ..email.clone() };
+        assert_eq!(Candidate::new(&mut source, id, &email).may_have(0).unwrap(), Some(wanted));
+        let mut known = Candidate::new(&mut source, id, &email).knowing(Facts::of(told.clone()));
+        assert_eq!(known.may_have(0).unwrap(), Some(wanted));
+    }
 }
 
 #[test]

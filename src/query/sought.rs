@@ -1,6 +1,8 @@
 //! The walk over what the search index leaves, newest first, each email once. What many of them ask of the store is asked
 //! at once, for a look-up costs less in company.
 
+use std::collections::HashSet;
+
 use super::Error;
 use super::email::{Candidate, Facts, Source};
 use super::evaluate::Matcher;
@@ -26,12 +28,18 @@ pub(super) struct Sought<'v> {
     /// Where to go on; nothing at the end.
     from: Option<EmailId>,
     step: usize,
-    /// The listing leads, and the index follows: whichever has fewer emails should, and which that is shows as they meet.
-    by_listing: bool,
+    /// In a listing: how many of 1,000 emails of the one that led last were in the other, where the listing led and where the
+    /// index did. The one that met more leads: it has fewer to be passed over.
+    met: [usize; 2],
 }
 
 /// An email, and what the index says of it, as `Source::told` has it.
 type Told = (EmailId, Vec<Option<ModSeq>>);
+
+/// So many of 1,000.
+fn met(some: usize, all: usize) -> usize {
+    some.saturating_mul(1000).checked_div(all).unwrap_or(0)
+}
 
 /// The first that may come behind an email.
 fn behind(id: EmailId) -> Option<EmailId> {
@@ -44,43 +52,52 @@ pub(super) struct Hit {
     pub(super) id: EmailId,
     pub(super) metadata: EmailMetadata,
     pub(super) facts: Facts,
+    /// That it matches is known.
+    pub(super) sure: bool,
 }
 
 impl<'v> Sought<'v> {
     /// Over all mail, or over a listing that is whole.
     pub(super) fn new(view: &'v View<'v>, account: AccountId, listing: Option<Listing>, range: Range) -> Self {
-        Self { view, account, listing, range, from: Some(range.first), step: 1, by_listing: true }
+        Self { view, account, listing, range, from: Some(range.first), step: 1, met: [1000; 2] }
     }
 
-    /// The next emails, of which `room` are wanted and none of a thread that `is_shown`: those that do not match by what is
-    /// known without their message are left out. Nothing at the end.
+    /// The next emails, of which `room` are wanted, and where threads are `shown` one of each other thread: those that do not
+    /// match by what is known without their message are left out. Nothing at the end.
     pub(super) fn hits(
         &mut self,
         matcher: &Matcher,
         source: &mut Source<'v>,
         room: usize,
-        is_shown: impl Fn(ThreadId) -> bool,
+        shown: Option<&HashSet<ThreadId>>,
     ) -> Result<Option<Vec<Hit>>, Error> {
         let Some(from) = self.from.filter(|from| *from <= self.range.last) else { return Ok(None) };
         let most = room.min(FIRST).max(self.step);
         self.step = self.step.saturating_mul(2).min(MOST);
         let told = match self.listing {
-            Some(listing) if self.by_listing => self.of_listing(listing, matcher, source, from, most)?,
+            Some(listing) if self.met.is_sorted_by(|listing, index| listing >= index) => {
+                self.of_listing(listing, matcher, source, from, most)?
+            }
             listing => self.of_index(listing, matcher, source, from, most)?,
         };
         let ids: Vec<EmailId> = told.iter().map(|(id, _)| *id).collect();
-        let (mut hits, mut unsure) = (Vec::new(), Vec::new());
+        let (mut hits, mut unsure, mut begun) = (Vec::new(), Vec::new(), HashSet::new());
         for ((id, told), metadata) in told.into_iter().zip(self.view.emails_at(self.account, &ids)?) {
-            let Some(metadata) = metadata.filter(|email| !is_shown(email.thread)) else { continue };
+            let Some(metadata) = metadata.filter(|email| !shown.is_some_and(|shown| shown.contains(&email.thread)))
+            else {
+                continue;
+            };
             let mut email = Candidate::new(source, id, &metadata).knowing(Facts::of(told)).unread();
             let known = matcher.foresees(&mut email)?;
             let facts = email.into_facts();
-            if known.is_none() {
+            if known == Some(false) {
+                continue;
+            }
+            // Where one of a thread is enough, the first may be that one: the others are read if it is not.
+            if (shown.is_none() || begun.insert(metadata.thread)) && known.is_none() {
                 unsure.push(hits.len());
             }
-            if known != Some(false) {
-                hits.push(Hit { id, metadata, facts });
-            }
+            hits.push(Hit { id, metadata, facts, sure: known == Some(true) });
         }
         self.read(&mut hits, &unsure)?;
         Ok(Some(hits))
@@ -111,7 +128,7 @@ impl<'v> Sought<'v> {
             let (ids, all): (Vec<EmailId>, usize) = (told.iter().map(|(id, _)| *id).collect(), told.len());
             let mut listed = self.view.listed(self.account, listing, &ids)?.into_iter();
             told.retain(|_| listed.next().unwrap_or(false));
-            self.by_listing = told.len() < all / 4;
+            self.met[1] = met(told.len(), all);
         }
         Ok(told)
     }
@@ -138,7 +155,7 @@ impl<'v> Sought<'v> {
                 told.push((*id, source.told(*id)?));
             }
         }
-        self.by_listing = told.len() >= page.len() / 4;
+        self.met[0] = met(told.len(), page.len());
         self.from = next.zip(last).map(|(next, last)| next.max(last));
         Ok(told)
     }

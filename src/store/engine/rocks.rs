@@ -227,8 +227,11 @@ fn walk<D: DBAccess>(
             Go::Prev if rows.valid() => rows.prev(),
             Go::Next | Go::Prev | Go::End => return Ok(()),
         }
-        rows.status().map_err(|error| io(&error))?;
-        go = each(rows.item())?;
+        let row = rows.item();
+        if row.is_none() {
+            rows.status().map_err(|error| io(&error))?;
+        }
+        go = each(row)?;
     }
 }
 

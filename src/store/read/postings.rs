@@ -41,7 +41,7 @@ impl Postings<'_> {
     /// Those of reading.
     pub fn seek(&mut self, ordinal: u32) -> Result<Option<&Posting>, Error> {
         while self.at.as_ref().is_none_or(|posting| posting.ordinal < ordinal) {
-            self.at = match self.ahead.take() {
+            self.at = match self.ahead.take().filter(|posting| posting.ordinal >= ordinal) {
                 Some(posting) => Some(posting),
                 None => self.pull(ordinal)?,
             };
