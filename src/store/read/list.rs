@@ -194,29 +194,31 @@ impl View<'_> {
     /// Where to begin a walk for a position: at which email, and how many to skip from there.
     fn find(&self, account: AccountId, listing: Listing, total: u64, position: u64) -> Result<(EmailId, u64), Error> {
         // From the end: it is the one with so many from it on.
-        let (mut left, mut boundary, mut end) = (total.saturating_sub(position), None, None);
-        let (mut skip, mut level) = (position, None::<(u8, Vec<u8>)>);
+        let left = total.saturating_sub(position);
+        let (mut boundary, mut skip) = (None, position);
+        // Of the level that is read: its number, what follows the section that counts, and how many emails stand from there on.
+        let (mut level, mut end, mut behind) = (None::<(u8, Vec<u8>)>, None, 0);
+        // Read forwards, for going back costs an engine more, and summed from the end.
+        let mut section: Vec<(EmailId, u64)> = Vec::new();
         let rows = Levels { account, listing };
         self.read.walk(Table::MailboxRank, &rows.all(), &after(&rows.all()), rows.top(), &mut |row| {
-            if level.is_none() {
-                let top = row.and_then(|(key, _)| rows.level(key));
-                level = top.map(|level| (level, rows.row(level, EmailId(0))));
-            }
-            let Some((own, from)) = &level else { return Ok(Go::End) };
-            if let Some((key, value)) = row
-                && key >= from.as_slice()
+            if let (Some((_, to)), Some((key, value))) = (&level, row)
+                && key < to.as_slice()
             {
-                let (id, count) = (rows.id(key)?, decode_rank(key, value)?);
-                if left > count {
-                    left -= count;
-                    end = Some(id);
-                    return Ok(Go::Prev);
-                }
-                (boundary, skip) = (Some(id), count.saturating_sub(left));
+                section.push((rows.id(key)?, decode_rank(key, value)?));
+                return Ok(Go::Next);
             }
-            let next = below(*own);
-            level = next.map(|level| (level, rows.row(level, boundary.unwrap_or(EmailId(0)))));
-            Ok(next.map_or(Go::End, |level| Go::Before(rows.end(level, end))))
+            for (id, count) in section.drain(..).rev() {
+                let from_it = count.saturating_add(behind);
+                if from_it >= left {
+                    (boundary, skip) = (Some(id), from_it.saturating_sub(left));
+                    break;
+                }
+                (end, behind) = (Some(id), from_it);
+            }
+            let next = level.take().map_or_else(|| row.and_then(|(key, _)| rows.level(key)), |(level, _)| below(level));
+            level = next.map(|level| (level, rows.end(level, end)));
+            Ok(next.map_or(Go::End, |level| Go::At(rows.row(level, boundary.unwrap_or(EmailId(0))))))
         })?;
         Ok((boundary.unwrap_or(EmailId(0)), skip))
     }
