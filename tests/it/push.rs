@@ -157,7 +157,8 @@ fn a_thousand_idle_streams_need_little_memory() {
     let mut held: Vec<Events> = (0..20).map(open).collect();
     let before = resident(bed.pid());
     held.extend((20..1000).map(open));
-    let each = (resident(bed.pid()) - before) * 1024 / 980;
+    // A service that gave memory back meanwhile needed none.
+    let each = resident(bed.pid()).saturating_sub(before) * 1024 / 980;
     println!("an idle stream: {each} octets");
     assert!(each < 64 * 1024, "{each}");
     assert_eq!(get(&bed, "/jmap/session", &ann()).status, 200);
