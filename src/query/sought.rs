@@ -28,9 +28,10 @@ pub(super) struct Sought<'v> {
     /// Where to go on; nothing at the end.
     from: Option<EmailId>,
     step: usize,
-    /// In a listing: how many of 1,000 emails of the one that led last were in the other, where the listing led and where the
-    /// index did. The one that met more leads: it has fewer to be passed over.
-    met: [usize; 2],
+    /// How many of 1,000 emails of the listing, when it led last, were hits, and how many hits were in it when the index did.
+    /// Whichever met more of the other leads: it has fewer to be passed over.
+    listing_met: usize,
+    index_met: usize,
 }
 
 /// An email, and what the index says of it, as `Source::told` has it.
@@ -59,7 +60,7 @@ pub(super) struct Hit {
 impl<'v> Sought<'v> {
     /// Over all mail, or over a listing that is whole.
     pub(super) fn new(view: &'v View<'v>, account: AccountId, listing: Option<Listing>, range: Range) -> Self {
-        Self { view, account, listing, range, from: Some(range.first), step: 1, met: [1000; 2] }
+        Self { view, account, listing, range, from: Some(range.first), step: 1, listing_met: 1000, index_met: 1000 }
     }
 
     /// The next emails, of which `room` are wanted, and where threads are `shown` one of each other thread: those that do not
@@ -75,7 +76,7 @@ impl<'v> Sought<'v> {
         let most = room.min(FIRST).max(self.step);
         self.step = self.step.saturating_mul(2).min(MOST);
         let told = match self.listing {
-            Some(listing) if self.met.is_sorted_by(|listing, index| listing >= index) => {
+            Some(listing) if self.listing_met >= self.index_met => {
                 self.of_listing(listing, matcher, source, from, most)?
             }
             listing => self.of_index(listing, matcher, source, from, most)?,
@@ -128,7 +129,7 @@ impl<'v> Sought<'v> {
             let (ids, all): (Vec<EmailId>, usize) = (told.iter().map(|(id, _)| *id).collect(), told.len());
             let mut listed = self.view.listed(self.account, listing, &ids)?.into_iter();
             told.retain(|_| listed.next().unwrap_or(false));
-            self.met[1] = met(told.len(), all);
+            self.index_met = met(told.len(), all);
         }
         Ok(told)
     }
@@ -155,7 +156,7 @@ impl<'v> Sought<'v> {
                 told.push((*id, source.told(*id)?));
             }
         }
-        self.met[0] = met(told.len(), page.len());
+        self.listing_met = met(told.len(), page.len());
         self.from = next.zip(last).map(|(next, last)| next.max(last));
         Ok(told)
     }
