@@ -7,7 +7,7 @@ use restante::store::{Since, Store};
 use crate::Options;
 use crate::change::flag;
 use crate::grow::{Account, INBOX, PHRASE, RARE};
-use crate::report::{measure, measure_after};
+use crate::report::{measure, measure_after, measure_against};
 
 const PAGE: usize = 50;
 
@@ -71,6 +71,10 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
             assert_eq!(found.updated.len(), 10);
         },
     );
+    measure(options, accounts, "first page of what is larger than an octet", |account, _| {
+        let larger = [Condition::MinSize(2)];
+        assert_eq!(page(store, inbox(account, false, &larger), Start::Position(0), false).len(), PAGE);
+    });
     searches(store, accounts, options);
 }
 
@@ -98,9 +102,13 @@ fn searches(store: &Store, accounts: &[Account], options: &Options) {
             filter: Filter::Is(Condition::Text(text.into())),
             ..Results::default()
         };
-        measure(options, accounts, name, |account, _| {
-            page(store, results(account), Start::Position(0), false);
-        });
+        measure_against(
+            options,
+            accounts,
+            (name, "a first page asked before each"),
+            |account| drop(page(store, inbox(account, false, &[]), Start::Position(0), false)),
+            |account| drop(page(store, results(account), Start::Position(0), false)),
+        );
     }
 }
 

@@ -29,28 +29,62 @@ pub(crate) fn measure_after<P>(
     mut before: impl FnMut(&Account, u64) -> P,
     mut ask: impl FnMut(&Account, u64, P),
 ) {
-    if !options.wants(name) {
-        return;
+    if options.wants(name) {
+        let medians = medians(options, accounts, |account, round| {
+            let prepared = before(account, round);
+            let start = Instant::now();
+            ask(account, round, prepared);
+            [start.elapsed()]
+        });
+        line(name, &medians.concat());
     }
-    let mut times: Vec<Vec<Duration>> = vec![Vec::new(); accounts.len()];
+}
+
+/// The same, and how many times as long it takes as another question, which is asked before each: a machine that is
+/// slow for a while is so for both.
+pub(crate) fn measure_against(
+    options: &Options,
+    accounts: &[Account],
+    (name, other): (&str, &str),
+    mut asked: impl FnMut(&Account),
+    mut ask: impl FnMut(&Account),
+) {
+    if options.wants(name) {
+        let medians = medians(options, accounts, |account, _| {
+            let start = Instant::now();
+            asked(account);
+            let between = Instant::now();
+            ask(account);
+            [between.duration_since(start), between.elapsed()]
+        });
+        let each = |of: fn(&[f64; 2]) -> f64| medians.iter().map(of).collect::<Vec<f64>>();
+        line(name, &each(|[_, taken]| *taken));
+        line(&format!("  times {other}"), &each(|[base, taken]| taken / base));
+    }
+}
+
+/// The medians of what `round` measures, in microseconds, by account.
+fn medians<const N: usize>(
+    options: &Options,
+    accounts: &[Account],
+    mut ask: impl FnMut(&Account, u64) -> [Duration; N],
+) -> Vec<[f64; N]> {
+    let mut times: Vec<[Vec<Duration>; N]> = accounts.iter().map(|_| std::array::from_fn(|_| Vec::new())).collect();
     let budget = Duration::from_secs(30);
     let begun = Instant::now();
     // The first two rounds warm what is cached.
     for round in 0..options.rounds as u64 + 2 {
-        for (at, account) in accounts.iter().enumerate() {
-            let prepared = before(account, round);
-            let start = Instant::now();
-            ask(account, round, prepared);
+        for (times, account) in times.iter_mut().zip(accounts) {
+            let taken = ask(account, round);
             if round >= 2 {
-                times[at].push(start.elapsed());
+                times.iter_mut().zip(taken).for_each(|(times, taken)| times.push(taken));
             }
         }
         if begun.elapsed() > budget && round >= 5 {
             break;
         }
     }
-    let medians: Vec<f64> = times.iter_mut().map(|times| median(times)).collect();
-    line(name, &medians);
+    times.into_iter().map(|times| times.map(|mut times| median(&mut times))).collect()
 }
 
 pub(crate) fn line(name: &str, numbers: &[f64]) {
