@@ -118,6 +118,9 @@ impl View<'_> {
     }
 }
 
+/// As many emails as most rows of a fold have.
+const NEAR: u32 = 1024;
+
 /// The emails of a fold by ordinal; the row that was read last is kept.
 #[derive(Debug)]
 pub struct Ordinals<'v> {
@@ -135,7 +138,13 @@ impl Ordinals<'_> {
     /// Those of reading.
     pub fn email(&mut self, ordinal: u32) -> Result<Option<EmailId>, Error> {
         if self.known(ordinal).is_none() && ordinal < self.fold.emails {
-            self.load(ordinal)?;
+            // In most walks it is in the row that follows; else the row that has it is looked for.
+            if ordinal.checked_sub(self.end()).is_some_and(|gap| gap < NEAR) {
+                self.load_next()?;
+            }
+            if self.known(ordinal).is_none() {
+                self.load(ordinal)?;
+            }
         }
         Ok(self.known(ordinal))
     }
@@ -150,8 +159,8 @@ impl Ordinals<'_> {
             if next >= self.fold.emails {
                 return Ok(None);
             }
-            self.load(next)?;
-            if self.end() <= next {
+            self.load_next()?;
+            if self.ids.is_empty() {
                 return Ok(None);
             }
         }
@@ -162,6 +171,15 @@ impl Ordinals<'_> {
     /// The ordinal behind those of the row that was read last.
     fn end(&self) -> u32 {
         self.first.saturating_add(u32::try_from(self.ids.len()).unwrap_or(u32::MAX))
+    }
+
+    /// Reads the row that follows: each begins where the one before it ends.
+    fn load_next(&mut self) -> Result<(), Error> {
+        self.first = self.end();
+        let key = key::fold_ids(self.account, self.fold.id, self.first);
+        let row = self.view.read.get(Table::SearchFolds, &key)?;
+        self.ids = row.map_or(Ok(Vec::new()), |row| read_fold_emails(&key, &row))?;
+        Ok(())
     }
 
     /// Reads the row that has an ordinal.
