@@ -14,8 +14,8 @@ use std::sync::Arc;
 use rocksdb::statistics::{StatsLevel, Ticker};
 use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBAccess,
-    DBCompressionType, DBRawIterator, DBRawIteratorWithThreadMode, DBRecoveryMode, ReadOptions, WriteBatch,
-    WriteOptions, checkpoint::Checkpoint,
+    DBCompressionType, DBRawIterator, DBRawIteratorWithThreadMode, DBRecoveryMode, DataBlockIndexType, ReadOptions,
+    WriteBatch, WriteOptions, checkpoint::Checkpoint,
 };
 
 use super::{Batch, Each, Engine, Go, Guide, Put, Read, Statistics, Table, Usage};
@@ -120,6 +120,14 @@ fn family(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Options {
     blocks.set_pin_top_level_index_and_filter(true);
     blocks.set_cache_index_and_filter_blocks(true);
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    if table == Table::Blobs {
+        // Whole small messages: on the way to one no other is to be walked over.
+        blocks.set_block_restart_interval(1);
+    }
+    if matches!(table, Table::Blobs | Table::EmailMetadata) {
+        // Asked for by key, many at a time.
+        blocks.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
+    }
     let mut options = rocksdb::Options::default();
     options.set_block_based_table_factory(&blocks);
     options.set_write_buffer_size(settings.memtable_octets);
