@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 use super::plan::Plan;
 use super::supply::{Range, Supply};
 use super::{Answer, Changes, Error, Query, QueryChanges, Start};
-use crate::model::{AccountId, DataType, EmailId, Kept, Listing, limits};
-use crate::store::{RANK_COST, Seek, View};
+use crate::model::{AccountId, DataType, EmailId, Kept, Listing, Tally, limits};
+use crate::store::{RANK_COST, View};
 
 /// Emails read at once.
 const STEP: usize = 256;
@@ -38,25 +38,23 @@ impl<'v> Shown<'v> {
     pub(super) fn query(&self, query: &Query) -> Result<Answer, Error> {
         let (low, high) = self.ends()?;
         let length = high.saturating_sub(low);
+        let mut near = (self.range.first, low);
         let start = match query.window.start {
             Start::Position(at) if at < 0 => length.saturating_sub(at.unsigned_abs()),
             Start::Position(at) => at.unsigned_abs(),
             Start::Anchor { id, offset } => {
-                let at = if self.range.holds(id) { self.page(Seek::Anchor(id, 0), 0)? } else { None };
-                let (_, at) = at.ok_or(Error::AnchorNotFound)?;
-                at.saturating_sub(low).saturating_add_signed(offset)
+                if !self.has(id)? {
+                    return Err(Error::AnchorNotFound);
+                }
+                near = (id, self.index_of(id)?);
+                near.1.saturating_sub(low).saturating_add_signed(offset)
             }
         };
         let left = usize::try_from(length.saturating_sub(start)).unwrap_or(usize::MAX);
         let limit = query.window.limit.map_or(left, |limit| limit.min(left));
-        let ids = if limit == 0 {
-            Vec::new()
-        } else {
-            let at = i64::try_from(low.saturating_add(start)).unwrap_or(i64::MAX);
-            self.page(Seek::Position(at), limit)?.map(|(ids, _)| ids).unwrap_or_default()
-        };
+        let page = self.view.page(self.account, self.listing, self.tally(), low.saturating_add(start), near, limit)?;
         Ok(Answer {
-            ids,
+            ids: page.into_iter().map(|(id, _)| id).collect(),
             position: whole(start),
             total: query.total.then_some(whole(length)),
             state: self.view.state(self.account, DataType::Email)?,
@@ -70,7 +68,7 @@ impl<'v> Shown<'v> {
         if asked.since > state {
             return Err(Error::CannotCalculateChanges);
         }
-        if asked.since < self.kept.tally(self.listing.shape).low {
+        if asked.since < self.tally().low {
             return Ok(None);
         }
         let moves = self.view.moves(self.account, self.listing, asked.since, most)?;
@@ -82,7 +80,7 @@ impl<'v> Shown<'v> {
         let mut removed: Vec<EmailId> = gone.difference(&came).copied().collect();
         let mut added: Vec<EmailId> = came.difference(&gone).copied().collect();
         if let Some(up_to) = asked.up_to.filter(|id| self.range.holds(*id)) {
-            let is_there = self.page(Seek::Anchor(up_to, 0), 0)?.is_some();
+            let is_there = self.has(up_to)?;
             if gone.contains(&up_to) || is_there && !came.contains(&up_to) {
                 removed.retain(|id| *id <= up_to);
             }
@@ -96,15 +94,18 @@ impl<'v> Shown<'v> {
         Ok(Some(Changes { state, removed, added, total: asked.total.then_some(whole(high.saturating_sub(low))) }))
     }
 
-    /// Emails from there, and the position of the first; nothing where the anchor is not in the listing.
-    fn page(&self, seek: Seek, limit: usize) -> Result<Option<(Vec<EmailId>, u64)>, Error> {
-        let page = self.view.page(self.account, self.listing, &self.kept, seek, limit)?;
-        Ok(page.map(|page| (page.emails.into_iter().map(|(id, _)| id).collect(), page.position)))
+    fn tally(&self) -> Tally {
+        self.kept.tally(self.listing.shape)
+    }
+
+    /// Whether an email is shown.
+    fn has(&self, id: EmailId) -> Result<bool, Error> {
+        Ok(self.range.holds(id) && self.view.lists(self.account, self.listing, id)?)
     }
 
     /// The positions of the range's first email and of the one behind its last.
     fn ends(&self) -> Result<(u64, u64), Error> {
-        let tally = self.kept.tally(self.listing.shape);
+        let tally = self.tally();
         if self.range.first > self.range.last {
             return Ok((0, 0));
         }
@@ -117,7 +118,7 @@ impl<'v> Shown<'v> {
     }
 
     fn index_of(&self, id: EmailId) -> Result<u64, Error> {
-        Ok(self.view.index_of(self.account, self.listing, self.kept.tally(self.listing.shape), id)?)
+        Ok(self.view.index_of(self.account, self.listing, self.tally(), id)?)
     }
 
     /// The positions of emails that are in the listing, newest first: each by rank, or all by one walk where that is
@@ -128,7 +129,7 @@ impl<'v> Shown<'v> {
         if ids.len() == 1 {
             return Ok(vec![(start, *first)]);
         }
-        let tally = self.kept.tally(self.listing.shape);
+        let tally = self.tally();
         let span = if tally.is_ranked() { self.index_of(*last)?.saturating_sub(start) } else { 0 };
         if span > u64::try_from(ids.len()).unwrap_or(u64::MAX).saturating_mul(RANK_COST) {
             return ids.iter().map(|id| Ok((self.index_of(*id)?, *id))).collect();

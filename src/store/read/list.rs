@@ -7,28 +7,8 @@ use crate::store::error::Error;
 use crate::store::key::{self, Parts};
 use crate::store::row::{decode_index, decode_list, decode_rank};
 
-/// What finding a position by rank costs, in rows of a walk.
-pub const RANK_COST: u64 = 64;
-
-/// Where a page begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seek {
-    /// At this index; a negative one counts from the end.
-    Position(i64),
-    /// So many behind this email, or before it where negative.
-    Anchor(EmailId, i64),
-}
-
-/// A section of a listing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page {
-    /// The emails, newest first, with their threads.
-    pub emails: Vec<(EmailId, ThreadId)>,
-    /// The index of the first, or the one that was asked for.
-    pub position: u64,
-    /// The length of the listing.
-    pub total: u64,
-}
+/// What finding a position by rank costs, in rows of a walk; little in tests, which have few.
+pub const RANK_COST: u64 = if cfg!(test) { 2 } else { 64 };
 
 /// What came to a listing and what left it since a state: an email that is in both has merely been away.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -110,7 +90,8 @@ impl View<'_> {
         Ok(self.read.get(Table::MailboxEmailIndex, &key::index(account, listing, id))?.is_some())
     }
 
-    /// A page of a kept listing; `None` where the anchor is not in it.
+    /// A page of a kept listing, newest first: the emails from a position on, with their threads. `near` is an email, which
+    /// need not be in the listing, and how many stand before it: to a position that is not far the way is shorter from there.
     ///
     /// # Errors
     /// Those of reading.
@@ -118,39 +99,45 @@ impl View<'_> {
         &self,
         account: AccountId,
         listing: Listing,
-        kept: &Kept,
-        seek: Seek,
+        tally: Tally,
+        position: u64,
+        near: (EmailId, u64),
         limit: usize,
-    ) -> Result<Option<Page>, Error> {
-        let tally = kept.tally(listing.shape);
-        let total = tally.total;
-        let position = match seek {
-            Seek::Position(at) if at < 0 => total.saturating_sub(at.unsigned_abs()),
-            Seek::Position(at) => at.unsigned_abs(),
-            Seek::Anchor(id, offset) => {
-                if !self.lists(account, listing, id)? {
-                    return Ok(None);
-                }
-                self.index_of(account, listing, tally, id)?.saturating_add_signed(offset)
-            }
-        };
+    ) -> Result<Vec<(EmailId, ThreadId)>, Error> {
         let mut emails = Vec::new();
-        if position < total && limit > 0 {
-            let walked = !tally.is_ranked() || position <= RANK_COST;
-            let (boundary, mut skip) =
-                if walked { (EmailId(0), position) } else { self.find(account, listing, total, position)? };
-            let from = key::index(account, listing, boundary);
-            self.keys(Table::MailboxEmailIndex, &from, &after(&key::listing(account, listing)), |key, value| {
-                if skip > 0 {
-                    skip -= 1;
-                    return Ok(true);
-                }
-                let (_, thread) = decode_index(key, value)?;
-                emails.push((EmailId(Parts::of(Table::MailboxEmailIndex, key).u64()?), thread));
-                Ok(emails.len() < limit)
-            })?;
+        if position >= tally.total || limit == 0 {
+            return Ok(emails);
         }
-        Ok(Some(Page { emails, position, total }))
+        let is_short = |rows: u64| rows <= RANK_COST || !tally.is_ranked();
+        let (start, mut skip) = match (position.checked_sub(near.1), near.1.saturating_sub(position)) {
+            (Some(skip), _) if is_short(skip) => (near.0, skip),
+            (None, back) if is_short(back) => (self.back(account, listing, near.0, back)?, 0),
+            _ if is_short(position) => (EmailId(0), position),
+            _ => self.find(account, listing, tally.total, position)?,
+        };
+        let from = key::index(account, listing, start);
+        self.keys(Table::MailboxEmailIndex, &from, &after(&key::listing(account, listing)), |key, value| {
+            if skip > 0 {
+                skip -= 1;
+                return Ok(true);
+            }
+            let (_, thread) = decode_index(key, value)?;
+            emails.push((EmailId(Parts::of(Table::MailboxEmailIndex, key).u64()?), thread));
+            Ok(emails.len() < limit)
+        })?;
+        Ok(emails)
+    }
+
+    /// The email of a listing that stands so many before this one; the first where there are fewer.
+    fn back(&self, account: AccountId, listing: Listing, id: EmailId, mut rows: u64) -> Result<EmailId, Error> {
+        let mut found = EmailId(0);
+        let (from, end) = (key::index(account, listing, found), key::index(account, listing, id));
+        self.read.scan(Table::MailboxEmailIndex, &from, &end, true, &mut |key, _| {
+            rows = rows.saturating_sub(1);
+            found = EmailId(Parts::of(Table::MailboxEmailIndex, key).u64()?);
+            Ok(rows > 0)
+        })?;
+        Ok(found)
     }
 
     /// How many emails of a listing stand before this one, which need not be in it.

@@ -21,7 +21,7 @@ pub use changes::{Changes, MailboxChanges, Since};
 pub use folding::{FoldPiece, FoldSizes};
 pub(super) use guard::Guard;
 pub use history::Destroyed;
-pub use list::{Moves, Page, RANK_COST, Seek};
+pub use list::{Moves, RANK_COST};
 pub use outbox::{QueueAudit, Wakeup};
 pub use postings::Postings;
 pub use tokens::Ordinals;

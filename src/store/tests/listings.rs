@@ -231,26 +231,21 @@ fn compare(world: &World, histories: &mut Histories) {
 }
 
 fn pages(view: &View<'_>, listing: Listing, kept: &Kept, wanted: &[EmailId]) {
-    let ids = |page: Page| page.emails.into_iter().map(|(id, _)| id).collect::<Vec<_>>();
-    let total = wanted.len();
-    for at in 0..=total {
-        let seek = Seek::Position(i64::try_from(at).unwrap());
-        let page = view.page(ACCOUNT, listing, kept, seek, 2).unwrap().unwrap();
-        assert_eq!(page.total, total as u64, "{listing:?}");
-        assert_eq!(ids(page), wanted[at..].iter().copied().take(2).collect::<Vec<_>>(), "{listing:?} at {at}");
-        let seek = Seek::Position(-i64::try_from(at).unwrap());
-        let page = view.page(ACCOUNT, listing, kept, seek, 1).unwrap().unwrap();
-        assert_eq!(page.position, if at == 0 { 0 } else { (total - at) as u64 });
-    }
-    for (at, id) in wanted.iter().enumerate() {
-        for offset in [-2i64, 0, 1] {
-            let page = view.page(ACCOUNT, listing, kept, Seek::Anchor(*id, offset), 3).unwrap().unwrap();
-            let start = at.saturating_add_signed(isize::try_from(offset).unwrap());
-            assert_eq!(page.position, start as u64, "{listing:?}");
-            assert_eq!(ids(page), wanted.iter().copied().skip(start).take(3).collect::<Vec<_>>());
+    let tally = kept.tally(listing.shape);
+    assert_eq!(tally.total, wanted.len() as u64, "{listing:?}");
+    // Every way to every position: from each email, from between two, and from the ends.
+    let before = |id: EmailId| wanted.partition_point(|other| *other < id) as u64;
+    let between = wanted.iter().map(|id| EmailId(id.0 + 1));
+    let ends = [EmailId(0), EmailId(u64::MAX)];
+    for id in wanted.iter().copied().chain(between).chain(ends) {
+        assert_eq!(view.index_of(ACCOUNT, listing, tally, id).unwrap(), before(id), "{listing:?} {id:?}");
+        for at in 0..=wanted.len() {
+            let page = view.page(ACCOUNT, listing, tally, at as u64, (id, before(id)), 2).unwrap();
+            let ids: Vec<EmailId> = page.into_iter().map(|(id, _)| id).collect();
+            assert_eq!(ids, wanted[at..].iter().copied().take(2).collect::<Vec<_>>(), "{listing:?} at {at} by {id:?}");
         }
+        assert_eq!(view.lists(ACCOUNT, listing, id).unwrap(), wanted.contains(&id));
     }
-    assert_eq!(view.page(ACCOUNT, listing, kept, Seek::Anchor(EmailId(u64::MAX), 0), 1).unwrap(), None);
 }
 
 /// What moved, put to the old list, gives the new list; and nothing is named that did not move.
