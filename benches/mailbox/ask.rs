@@ -23,20 +23,23 @@ fn page(store: &Store, results: Results, start: Start, total: bool) -> Vec<Email
 
 pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
     let unseen = [Condition::NotKeyword("$seen".into())];
-    for (name, collapse, more) in
-        [("", false, [].as_slice()), (", collapsed", true, &[]), (", unseen", false, unseen.as_slice())]
+    // One email in ten is unseen.
+    for (name, collapse, more, one_in) in
+        [("", false, [].as_slice(), 1), (", collapsed", true, &[], 1), (", unseen", false, unseen.as_slice(), 10)]
     {
         let results = |account: &Account| inbox(account, collapse, more);
-        let middle = |account: &Account| i64::try_from(account.size / 20).unwrap();
+        let part = |account: &Account, of: u64| Start::Position(i64::try_from(account.size / one_in / of).unwrap());
         measure(options, accounts, &format!("first page{name}"), |account, _| {
             assert_eq!(page(store, results(account), Start::Position(0), false).len(), PAGE);
         });
         measure(options, accounts, &format!("first page with total{name}"), |account, _| {
             assert_eq!(page(store, results(account), Start::Position(0), true).len(), PAGE);
         });
-        measure(options, accounts, &format!("page in the middle{name}"), |account, _| {
-            assert_eq!(page(store, results(account), Start::Position(middle(account)), false).len(), PAGE);
-        });
+        for (place, of) in [("behind the newest twentieth", 20), ("in the middle", 2)] {
+            measure(options, accounts, &format!("page {place}{name}"), |account, _| {
+                assert_eq!(page(store, results(account), part(account, of), false).len(), PAGE);
+            });
+        }
         measure(options, accounts, &format!("last page{name}"), |account, _| {
             let ids = page(store, results(account), Start::Position(-i64::try_from(PAGE).unwrap()), false);
             assert_eq!(ids.len(), PAGE);
@@ -45,7 +48,7 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
             options,
             accounts,
             &format!("page by anchor{name}"),
-            |account, _| *page(store, results(account), Start::Position(middle(account)), false).first().unwrap(),
+            |account, _| *page(store, results(account), part(account, 20), false).first().unwrap(),
             |account, _, id| {
                 assert_eq!(page(store, results(account), Start::Anchor { id, offset: -10 }, false).len(), PAGE);
             },

@@ -19,6 +19,7 @@ use crate::model::{AccountId, EmailId, Listing, Tally};
 use crate::store::engine::{Read, Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
+use crate::store::read::FANOUT_BITS;
 use crate::store::row::{decode_rank, rank_value};
 
 /// A listing that grows beyond this gets rank rows.
@@ -27,8 +28,6 @@ pub(in crate::store) const RANKED_ABOVE: u64 = 4096;
 const RANKED_BELOW: u64 = 1024;
 /// Behind every email: where ranks begin that have no boundary yet.
 const NOWHERE: EmailId = EmailId(u64::MAX);
-/// Binary digits of a level.
-const FANOUT_BITS: u32 = 4;
 
 /// When listings get ranks, and by which key; tests rank from the first email.
 #[derive(Debug, Clone, Copy)]

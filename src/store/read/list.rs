@@ -10,6 +10,9 @@ use crate::store::row::{decode_index, decode_list, decode_rank};
 /// What finding a position by rank costs, in rows of a walk; little in tests, which have few.
 pub const RANK_COST: u64 = if cfg!(test) { 2 } else { 64 };
 
+/// Binary digits of a level of the ranks: of so many ids about one is a boundary of the level above.
+pub(in crate::store) const FANOUT_BITS: u32 = 4;
+
 /// What came to a listing and what left it since a state: an email that is in both has merely been away.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Moves {
@@ -31,13 +34,10 @@ impl Levels {
         key::listing(self.account, self.listing)
     }
 
-    /// The oldest boundary of the highest level that has any.
-    fn top(self) -> Go {
-        Go::Before(after(&self.all()))
-    }
-
-    fn level(self, row: &[u8]) -> Option<u8> {
-        row.get(self.all().len()).copied()
+    /// The level to begin with in a listing of so many: it has a handful of boundaries, and what is above it tells no more.
+    fn top(total: u64) -> u8 {
+        let digits = total.checked_ilog2().unwrap_or(0);
+        u8::try_from(digits / FANOUT_BITS).unwrap_or(u8::MAX).max(1)
     }
 
     fn id(self, row: &[u8]) -> Result<EmailId, Error> {
@@ -156,19 +156,19 @@ impl View<'_> {
         }
         // What stands from it to the end: of each level the stretches behind it, up to those that the level above counts.
         let rows = Levels { account, listing };
-        let (mut level, mut end, mut first) = (None::<(u8, Vec<u8>)>, None, None);
-        self.read.walk(Table::MailboxRank, &rows.all(), &after(&rows.all()), rows.top(), &mut |row| {
-            if let (Some((_, to)), Some((key, value))) = (&level, row)
-                && key < to.as_slice()
-            {
+        let (mut level, mut end, mut first) = (Levels::top(tally.total), None, None);
+        let mut to = rows.end(level, end);
+        let start = Go::At(rows.row(level, id));
+        self.read.walk(Table::MailboxRank, &rows.all(), &after(&rows.all()), start, &mut |row| {
+            if let Some((key, value)) = row.filter(|(key, _)| *key < to.as_slice()) {
                 counted += decode_rank(key, value)?;
                 first = first.or(Some(rows.id(key)?));
                 return Ok(Go::Next);
             }
             end = first.take().or(end);
-            let next = level.take().map_or_else(|| row.and_then(|(key, _)| rows.level(key)), |(level, _)| below(level));
-            level = next.map(|level| (level, rows.end(level, end)));
-            Ok(next.map_or(Go::End, |level| Go::At(rows.row(level, id))))
+            let Some(below) = below(level) else { return Ok(Go::End) };
+            (level, to) = (below, rows.end(below, end));
+            Ok(Go::At(rows.row(level, id)))
         })?;
         let to = end.map_or_else(|| after(&key::listing(account, listing)), index);
         self.keys(Table::MailboxEmailIndex, &index(id), &to, |_, _| {
@@ -180,34 +180,47 @@ impl View<'_> {
 
     /// Where to begin a walk for a position: at which email, and how many to skip from there.
     fn find(&self, account: AccountId, listing: Listing, total: u64, position: u64) -> Result<(EmailId, u64), Error> {
-        // From the end: it is the one with so many from it on.
-        let left = total.saturating_sub(position);
-        let (mut boundary, mut skip) = (None, position);
-        // Of the level that is read: its number, what follows the section that counts, and how many emails stand from there on.
-        let (mut level, mut end, mut behind) = (None::<(u8, Vec<u8>)>, None, 0);
-        // Read forwards, for going back costs an engine more, and summed from the end.
-        let mut section: Vec<(EmailId, u64)> = Vec::new();
         let rows = Levels { account, listing };
-        self.read.walk(Table::MailboxRank, &rows.all(), &after(&rows.all()), rows.top(), &mut |row| {
-            if let (Some((_, to)), Some((key, value))) = (&level, row)
-                && key < to.as_slice()
-            {
-                section.push((rows.id(key)?, decode_rank(key, value)?));
-                return Ok(Go::Next);
+        let mut level = Levels::top(total);
+        // A boundary that is not behind the position, and how many stand before it. From there on stretches are added up to
+        // the one that has the position.
+        let mut known: Option<(EmailId, u64)> = None;
+        let mut upto = 0;
+        // How many stand before the first boundary of a level is told only by those from there to the end: until a boundary is
+        // known, sections are read whole, and summed from their end, of which this is known.
+        let (mut end, mut behind, mut section) = (None, 0, Vec::new());
+        let mut to = rows.end(level, end);
+        let start = Go::At(rows.row(level, EmailId(0)));
+        self.read.walk(Table::MailboxRank, &rows.all(), &after(&rows.all()), start, &mut |row| {
+            if let Some((key, value)) = row.filter(|(key, _)| *key < to.as_slice()) {
+                let (id, count) = (rows.id(key)?, decode_rank(key, value)?);
+                if known.is_none() {
+                    section.push((id, count));
+                    return Ok(Go::Next);
+                }
+                known = Some((id, upto));
+                if upto.saturating_add(count) <= position {
+                    upto = upto.saturating_add(count);
+                    return Ok(Go::Next);
+                }
             }
             for (id, count) in section.drain(..).rev() {
-                let from_it = count.saturating_add(behind);
-                if from_it >= left {
-                    (boundary, skip) = (Some(id), from_it.saturating_sub(left));
+                behind = count.saturating_add(behind);
+                let before = total.saturating_sub(behind);
+                if before <= position {
+                    known = Some((id, before));
                     break;
                 }
-                (end, behind) = (Some(id), from_it);
+                end = Some(id);
             }
-            let next = level.take().map_or_else(|| row.and_then(|(key, _)| rows.level(key)), |(level, _)| below(level));
-            level = next.map(|level| (level, rows.end(level, end)));
-            Ok(next.map_or(Go::End, |level| Go::At(rows.row(level, boundary.unwrap_or(EmailId(0))))))
+            let Some(below) = below(level) else { return Ok(Go::End) };
+            (level, to) = (below, rows.end(below, end));
+            let (id, before) = known.unwrap_or((EmailId(0), 0));
+            upto = before;
+            Ok(Go::At(rows.row(level, id)))
         })?;
-        Ok((boundary.unwrap_or(EmailId(0)), skip))
+        let (id, before) = known.unwrap_or((EmailId(0), 0));
+        Ok((id, position.saturating_sub(before)))
     }
 
     /// What moved in a listing since a state, or `None` where more than `most` rows tell of it. Whether the state is within

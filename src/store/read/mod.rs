@@ -21,6 +21,7 @@ pub use changes::{Changes, MailboxChanges, Since};
 pub use folding::{FoldPiece, FoldSizes};
 pub(super) use guard::Guard;
 pub use history::Destroyed;
+pub(super) use list::FANOUT_BITS;
 pub use list::{Moves, RANK_COST};
 pub use outbox::{QueueAudit, Wakeup};
 pub use postings::Postings;

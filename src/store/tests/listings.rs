@@ -282,6 +282,74 @@ proptest! {
     }
 }
 
+/// Every 23rd position and email of the Inbox, against its emails one after the other; and the checker counts all rows.
+fn check_ranks(store: &Store) {
+    let view = store.view();
+    let (inbox, listing) = (MailboxUid(1), Listing { uid: MailboxUid(1), view: Filter::Every, shape: Shape::Emails });
+    let tally = view.kept(ACCOUNT, inbox, Filter::Every).unwrap().unwrap().tally(Shape::Emails);
+    let all: Vec<EmailId> =
+        view.listing(ACCOUNT, listing, None, usize::MAX).unwrap().into_iter().map(|(id, _)| id).collect();
+    assert_eq!(tally.total, all.len() as u64);
+    for (at, id) in all.iter().enumerate().step_by(23) {
+        assert_eq!(view.index_of(ACCOUNT, listing, tally, *id).unwrap(), at as u64);
+        for near in [(EmailId(0), 0), (EmailId(u64::MAX), tally.total)] {
+            let page = view.page(ACCOUNT, listing, tally, at as u64, near, 1).unwrap();
+            assert_eq!(page.first().map(|(id, _)| *id), Some(*id), "at {at}");
+        }
+    }
+    drop(view);
+    assert_clean(store);
+}
+
+#[test]
+fn positions_hold_where_ranks_have_levels_above_levels() {
+    let engine = Arc::new(Memory::new());
+    let options = Options { ranked_above: Some(0), ..Options::small() };
+    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+    let store = Store::over(engine.clone(), &options, clock).unwrap();
+    make_account(&store, ACCOUNT);
+    let row = AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0));
+    done(&store, |txn| {
+        txn.set_account(&row);
+        Ok(())
+    })
+    .unwrap();
+    let (message, blob) = message(0, &[]);
+    let second_level =
+        key::rank_level(ACCOUNT, Listing { uid: MailboxUid(1), view: Filter::Every, shape: Shape::Emails }, 2);
+    let mut times = (0i64..).map(|n| n * 7919 % 10_007);
+    // By chance one of 256 is a boundary of the second level.
+    while !engine.rows(Table::MailboxRank).iter().any(|(key, _)| key.starts_with(&second_level)) {
+        let (mut results, ticket) = store.commit_many(&[ACCOUNT], blob.clone(), |txn| {
+            for at in times.by_ref().take(400) {
+                txn.create_email(&NewEmail {
+                    message: &message,
+                    prefix: b"",
+                    mailboxes: BTreeSet::from([MailboxUid(1)]),
+                    keywords: BTreeSet::new(),
+                    received_at: UtcMillis(at),
+                })?;
+            }
+            Ok(())
+        });
+        results.pop().unwrap().1.unwrap();
+        ticket.wait_blocking().unwrap();
+        check_ranks(&store);
+    }
+    // Out and in again, neither in the order of time.
+    let all: Vec<EmailId> = store.view().emails(ACCOUNT, None, usize::MAX).unwrap().iter().map(|(id, _)| *id).collect();
+    for (uid, step) in [(3, 7), (1, 5), (3, 3)] {
+        done(&store, |txn| {
+            (0..all.len()).step_by(step).try_for_each(|at| {
+                let id = all[at * 101 % all.len()];
+                txn.update_email(id, BTreeSet::from([MailboxUid(uid)]), BTreeSet::new()).map(drop)
+            })
+        })
+        .unwrap();
+        check_ranks(&store);
+    }
+}
+
 #[test]
 fn the_frontier_divides_what_is_followed_from_what_is_taken_up() {
     // An exemplar beyond the frontier is displaced by a newer one within it, and the other way round.
