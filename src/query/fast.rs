@@ -38,15 +38,18 @@ impl<'v> Shown<'v> {
     pub(super) fn query(&self, query: &Query) -> Result<Answer, Error> {
         let (low, high) = self.ends()?;
         let length = high.saturating_sub(low);
-        let mut near = (self.range.first, low);
+        let mut near = (Some(self.range.first), low);
         let start = match query.window.start {
-            Start::Position(at) if at < 0 => length.saturating_sub(at.unsigned_abs()),
+            Start::Position(at) if at < 0 => {
+                near = (self.range.last.0.checked_add(1).map(EmailId), high);
+                length.saturating_sub(at.unsigned_abs())
+            }
             Start::Position(at) => at.unsigned_abs(),
             Start::Anchor { id, offset } => {
                 if !self.has(id)? {
                     return Err(Error::AnchorNotFound);
                 }
-                near = (id, self.index_of(id)?);
+                near = (Some(id), self.index_of(id)?);
                 near.1.saturating_sub(low).saturating_add_signed(offset)
             }
         };

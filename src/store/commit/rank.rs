@@ -228,3 +228,45 @@ fn stretch(txn: &Txn<'_>, listing: Listing, level: u8, id: EmailId) -> Result<u6
     }
     Ok(count)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::{MailboxUid, ModSeq, Shape, ThreadId, View as Filter};
+    use crate::store::engine::memory::Memory;
+    use crate::store::engine::{Batch, Engine, Put};
+    use crate::store::read::View;
+    use crate::store::row::index_value;
+
+    #[test]
+    fn every_position_of_a_long_list_is_found_and_every_email_has_its_index() {
+        let ranking = Ranking { key: [7; 16], above: 0, below: 0 };
+        let (account, listing) =
+            (AccountId(1), Listing { uid: MailboxUid(1), view: Filter::Every, shape: Shape::Emails });
+        for (emails, levels) in [(1, 0), (15, 0), (60, 1), (700, 1), (2500, 2), (9000, 3)] {
+            let ids: Vec<EmailId> = (1..=emails).map(|n: u64| EmailId(n * n * 5 + n)).collect();
+            let ranks = rows_of(ranking, account, listing, &ids);
+            let highest = ranks.keys().filter_map(|key| key.get(key::listing(account, listing).len())).max();
+            assert!(highest.copied().unwrap_or(0) >= levels, "{emails} emails have {highest:?}");
+            let index = ids.iter().map(|id| {
+                (Table::MailboxEmailIndex, key::index(account, listing, *id), index_value(ModSeq(1), ThreadId(id.0)))
+            });
+            let rows = index.chain(ranks.into_iter().map(|(key, count)| (Table::MailboxRank, key, rank_value(count))));
+            let puts = rows.map(|(table, key, value)| Put { table, key, value: Some(value) }).collect();
+            let engine = Memory::new();
+            engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+            let view = View::of(engine.snapshot());
+            let tally = Tally { total: emails, front: Some(front_of(ranking, &ids)), low: ModSeq(0) };
+            // All where the first boundaries are, and some all over.
+            for (at, id) in ids.iter().enumerate().filter(|(at, _)| *at < 200 || at % 37 == 0 || at + 20 > ids.len()) {
+                assert_eq!(view.index_of(account, listing, tally, *id).unwrap(), at as u64, "of {emails}");
+                let between = EmailId(id.0 + 1);
+                assert_eq!(view.index_of(account, listing, tally, between).unwrap(), at as u64 + 1, "of {emails}");
+                let found = view.page(account, listing, tally, at as u64, (Some(EmailId(0)), 0), 1).unwrap();
+                assert_eq!(found, [(*id, ThreadId(id.0))], "{at} of {emails}");
+            }
+        }
+    }
+}

@@ -10,7 +10,7 @@ use crate::store::row::{decode_index, decode_list, decode_rank};
 /// What finding a position by rank costs, in rows of a walk; little in tests, which have few.
 pub const RANK_COST: u64 = if cfg!(test) { 2 } else { 64 };
 
-/// Binary digits of a level of the ranks: of so many ids about one is a boundary of the level above.
+/// Binary digits of a level of the ranks: of 2 to the power of this many boundaries about one is of the next level, too.
 pub(in crate::store) const FANOUT_BITS: u32 = 4;
 
 /// What came to a listing and what left it since a state: an email that is in both has merely been away.
@@ -91,7 +91,8 @@ impl View<'_> {
     }
 
     /// A page of a kept listing, newest first: the emails from a position on, with their threads. `near` is an email, which
-    /// need not be in the listing, and how many stand before it: to a position that is not far the way is shorter from there.
+    /// need not be in the listing, or the end, and how many stand before it: from there the way to a position that is not
+    /// far is shorter.
     ///
     /// # Errors
     /// Those of reading.
@@ -101,7 +102,7 @@ impl View<'_> {
         listing: Listing,
         tally: Tally,
         position: u64,
-        near: (EmailId, u64),
+        near: (Option<EmailId>, u64),
         limit: usize,
     ) -> Result<Vec<(EmailId, ThreadId)>, Error> {
         let mut emails = Vec::new();
@@ -109,9 +110,10 @@ impl View<'_> {
             return Ok(emails);
         }
         let is_short = |rows: u64| rows <= RANK_COST || !tally.is_ranked();
-        let (start, mut skip) = match (position.checked_sub(near.1), near.1.saturating_sub(position)) {
-            (Some(skip), _) if is_short(skip) => (near.0, skip),
-            (None, back) if is_short(back) => (self.back(account, listing, near.0, back)?, 0),
+        let (back, on) = (near.1.saturating_sub(position), position.checked_sub(near.1));
+        let (start, mut skip) = match on.and_then(|on| Some((near.0?, on))) {
+            Some((id, on)) if is_short(on) => (id, on),
+            _ if back > 0 && back < position && is_short(back) => (self.back(account, listing, near.0, back)?, 0),
             _ if is_short(position) => (EmailId(0), position),
             _ => self.find(account, listing, tally.total, position)?,
         };
@@ -128,10 +130,10 @@ impl View<'_> {
         Ok(emails)
     }
 
-    /// The email of a listing that stands so many before this one; the first where there are fewer.
-    fn back(&self, account: AccountId, listing: Listing, id: EmailId, mut rows: u64) -> Result<EmailId, Error> {
-        let mut found = EmailId(0);
-        let (from, end) = (key::index(account, listing, found), key::index(account, listing, id));
+    /// The email of a listing that stands so many before this one, or before the end; the first where there are fewer.
+    fn back(&self, account: AccountId, listing: Listing, id: Option<EmailId>, mut rows: u64) -> Result<EmailId, Error> {
+        let (mut found, from) = (EmailId(0), key::listing(account, listing));
+        let end = id.map_or_else(|| after(&from), |id| key::index(account, listing, id));
         self.read.scan(Table::MailboxEmailIndex, &from, &end, true, &mut |key, _| {
             rows = rows.saturating_sub(1);
             found = EmailId(Parts::of(Table::MailboxEmailIndex, key).u64()?);

@@ -237,14 +237,21 @@ fn pages(view: &View<'_>, listing: Listing, kept: &Kept, wanted: &[EmailId]) {
     let before = |id: EmailId| wanted.partition_point(|other| *other < id) as u64;
     let between = wanted.iter().map(|id| EmailId(id.0 + 1));
     let ends = [EmailId(0), EmailId(u64::MAX)];
-    for id in wanted.iter().copied().chain(between).chain(ends) {
+    let places = wanted.iter().copied().chain(between).chain(ends);
+    for id in places.clone() {
         assert_eq!(view.index_of(ACCOUNT, listing, tally, id).unwrap(), before(id), "{listing:?} {id:?}");
-        for at in 0..=wanted.len() {
-            let page = view.page(ACCOUNT, listing, tally, at as u64, (id, before(id)), 2).unwrap();
-            let ids: Vec<EmailId> = page.into_iter().map(|(id, _)| id).collect();
-            assert_eq!(ids, wanted[at..].iter().copied().take(2).collect::<Vec<_>>(), "{listing:?} at {at} by {id:?}");
-        }
         assert_eq!(view.lists(ACCOUNT, listing, id).unwrap(), wanted.contains(&id));
+    }
+    for near in places.map(|id| (Some(id), before(id))).chain([(None, tally.total)]) {
+        for at in 0..=wanted.len() {
+            let page = view.page(ACCOUNT, listing, tally, at as u64, near, 2).unwrap();
+            let ids: Vec<EmailId> = page.into_iter().map(|(id, _)| id).collect();
+            assert_eq!(
+                ids,
+                wanted[at..].iter().copied().take(2).collect::<Vec<_>>(),
+                "{listing:?} at {at} by {near:?}"
+            );
+        }
     }
 }
 
@@ -292,7 +299,7 @@ fn check_ranks(store: &Store) {
     assert_eq!(tally.total, all.len() as u64);
     for (at, id) in all.iter().enumerate().step_by(23) {
         assert_eq!(view.index_of(ACCOUNT, listing, tally, *id).unwrap(), at as u64);
-        for near in [(EmailId(0), 0), (EmailId(u64::MAX), tally.total)] {
+        for near in [(Some(EmailId(0)), 0), (None, tally.total)] {
             let page = view.page(ACCOUNT, listing, tally, at as u64, near, 1).unwrap();
             assert_eq!(page.first().map(|(id, _)| *id), Some(*id), "at {at}");
         }
