@@ -88,7 +88,7 @@ impl<'v> Supply<'v> {
             Some(listing) => {
                 let page = self.view.listing(self.account, listing, upto, self.step)?;
                 let ids: Vec<EmailId> = page.into_iter().map(|(id, _)| id).collect();
-                let emails = self.view.emails_along(self.account, &ids)?;
+                let emails = self.view.emails_at(self.account, &ids)?;
                 self.read = ids.iter().zip(emails).filter_map(|(id, email)| email.map(|email| (*id, email))).collect();
                 ids.get(self.step.saturating_sub(1)).copied()
             }

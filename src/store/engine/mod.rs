@@ -166,6 +166,9 @@ impl Batch {
 /// What a scan calls for each row: key, value; `false` ends it.
 pub type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<bool, Error> + 'a;
 
+/// What is called for each key that was asked for: key, and its row.
+pub type EachKey<'a> = dyn FnMut(&[u8], Option<&[u8]>) -> Result<(), Error> + 'a;
+
 /// Where a walk goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Go {
@@ -195,9 +198,9 @@ pub trait Read {
     /// The rows of all these keys, in their order: what as many calls of `get` give, which may cost less in company.
     ///
     /// # Errors
-    /// As for `get`.
-    fn get_many(&self, table: Table, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, Error> {
-        keys.iter().map(|key| self.get(table, key)).collect()
+    /// As for `get`, and what `each` returns.
+    fn get_many(&self, table: Table, keys: &[Vec<u8>], each: &mut EachKey<'_>) -> Result<(), Error> {
+        keys.iter().try_for_each(|key| each(key, self.get(table, key)?.as_deref()))
     }
 
     /// Rows with `from <= key < to`, ascending, or descending if `reverse`.

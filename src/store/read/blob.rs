@@ -74,14 +74,9 @@ pub(in crate::store) fn append(
 }
 
 /// The octets of a blob, by its row.
-pub(super) fn whole(read: &dyn Read, hash: &BlobHash, mut row: Vec<u8>) -> Result<Vec<u8>, Error> {
-    if let Octets::Here(raw) = Blob::decode(&key::blob(hash), &row)?.octets {
-        // They are the row's last.
-        row.drain(..row.len().saturating_sub(raw.len()));
-        return Ok(row);
-    }
+pub(super) fn whole(read: &dyn Read, hash: &BlobHash, row: &[u8]) -> Result<Vec<u8>, Error> {
     let mut out = Vec::new();
-    octets_of(read, hash, &row, 0..u64::MAX, &mut out)?;
+    octets_of(read, hash, row, 0..u64::MAX, &mut out)?;
     Ok(out)
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::model::AccountId;
-use crate::store::engine::{Each, Go, Guide, Read, Table};
+use crate::store::engine::{Each, EachKey, Go, Guide, Read, Table};
 use crate::store::error::Error;
 
 /// Reads all but the rows of these accounts. Who they are and what they hold in all stays to be seen.
@@ -43,9 +43,9 @@ impl Read for Guard<'_> {
         self.read.get(table, key)
     }
 
-    fn get_many(&self, table: Table, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, Error> {
+    fn get_many(&self, table: Table, keys: &[Vec<u8>], each: &mut EachKey<'_>) -> Result<(), Error> {
         keys.iter().try_for_each(|key| self.prove(table, key))?;
-        self.read.get_many(table, keys)
+        self.read.get_many(table, keys, each)
     }
 
     fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {

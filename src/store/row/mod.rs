@@ -193,19 +193,20 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// Too short or too large.
     pub fn num(&mut self) -> Result<u64, Bad> {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
+        let (mut value, mut shift, mut rest) = (0u64, 0u32, self.0.iter());
+        for byte in rest.by_ref() {
             let bits = u64::from(byte & 0x7f);
-            if shift == 63 && bits > 1 {
-                break;
+            if shift > 63 || shift == 63 && bits > 1 {
+                return Err(Bad("number too large"));
             }
             value |= bits << shift;
             if byte & 0x80 == 0 {
+                self.0 = rest.as_slice();
                 return Ok(value);
             }
+            shift = shift.saturating_add(7);
         }
-        Err(Bad("number too large"))
+        Err(Bad("too short"))
     }
 
     /// An unsigned number of 32 bits.
