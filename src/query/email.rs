@@ -1,5 +1,7 @@
 //! One email under examination: its facts, and what must be fetched to decide a condition, each at most once.
 
+use smallvec::SmallVec;
+
 use super::Error;
 use super::evaluate::Matcher;
 use super::hits::Hits;
@@ -14,25 +16,60 @@ pub(super) struct Source<'v> {
     pub(super) account: AccountId,
     pub(super) threads: Threads<'v>,
     /// What the search index says, by the number of the matcher's needle.
-    hits: Vec<Hits<'v>>,
+    hits: Vec<Asked<'v>>,
+    /// Of each alternative of the matcher: from where it was sought last, and where it may match next.
+    ahead: Vec<Option<(EmailId, Option<EmailId>)>>,
+}
+
+/// What the search index says of an email, as `Source::told` has it.
+pub(super) type Told = SmallVec<[Option<ModSeq>; 2]>;
+
+/// Two walks over the hits of a needle. Where several needles must meet, the one that leads goes far beyond an email that
+/// another alternative names: what is said of that is said by the one that follows. Of emails that are asked for from newer to
+/// older neither begins again.
+#[derive(Debug)]
+struct Asked<'v> {
+    leads: Hits<'v>,
+    follows: Option<Hits<'v>>,
 }
 
 impl<'v> Source<'v> {
     /// For a matcher.
     pub(super) fn new(view: &'v View<'v>, account: AccountId, matcher: &Matcher) -> Self {
-        let hits = matcher.needles().iter().map(|needle| Hits::new(view, account, needle)).collect();
-        Self { view, account, threads: Threads::new(view, account), hits }
+        let asked = |needle| Asked { leads: Hits::new(view, account, needle), follows: None };
+        let hits = matcher.needles().iter().map(asked).collect();
+        Self { view, account, threads: Threads::new(view, account), hits, ahead: vec![None; matcher.alternatives()] }
     }
 
     /// What the search index says of an email, by the number of the needle: whether it may have it, and then that no email
     /// made later is meant.
-    pub(super) fn told(&mut self, id: EmailId) -> Result<Vec<Option<ModSeq>>, Error> {
-        self.hits.iter_mut().map(|hits| Ok(hits.told(id)?)).collect()
+    pub(super) fn told(&mut self, id: EmailId) -> Result<Told, Error> {
+        (0..self.hits.len()).map(|needle| self.told_of(needle, id)).collect()
+    }
+
+    /// The same of one needle.
+    fn told_of(&mut self, needle: usize, id: EmailId) -> Result<Option<ModSeq>, Error> {
+        let Some(Asked { leads, follows }) = self.hits.get_mut(needle) else { return Ok(None) };
+        let walk = if leads.is_beyond(id) { follows.get_or_insert_with(|| leads.anew()) } else { leads };
+        Ok(walk.told(id)?)
     }
 
     /// The first email not before `from` that may have a needle of the matcher.
     pub(super) fn next_hit(&mut self, needle: usize, from: EmailId) -> Result<Option<EmailId>, Error> {
-        Ok(self.hits.get_mut(needle).map_or(Ok(Some(from)), |hits| hits.seek(from))?)
+        Ok(self.hits.get_mut(needle).map_or(Ok(Some(from)), |hits| hits.leads.seek(from))?)
+    }
+
+    /// The first email not before `from` at which an alternative may match, where that is known.
+    pub(super) fn ahead(&self, alternative: usize, from: EmailId) -> Option<Option<EmailId>> {
+        let (asked, found) = self.ahead.get(alternative).copied().flatten()?;
+        (asked <= from && found.is_none_or(|found| found >= from)).then_some(found)
+    }
+
+    /// Takes note of it.
+    pub(super) fn set_ahead(&mut self, alternative: usize, from: EmailId, found: Option<EmailId>) {
+        if let Some(ahead) = self.ahead.get_mut(alternative) {
+            *ahead = Some((from, found));
+        }
     }
 }
 
@@ -44,12 +81,12 @@ pub(super) struct Facts {
     pub(super) received: Option<Option<Vec<u8>>>,
     message: Option<Option<Vec<u8>>>,
     /// As `Source::told` has it.
-    told: Option<Vec<Option<ModSeq>>>,
+    told: Option<Told>,
 }
 
 impl Facts {
     /// Of which the search index told this.
-    pub(super) fn of(told: Vec<Option<ModSeq>>) -> Self {
+    pub(super) fn of(told: Told) -> Self {
         Self { told: Some(told), ..Self::default() }
     }
 }
@@ -104,7 +141,7 @@ impl<'s, 'v> Candidate<'s, 'v> {
         }
         let told = match &self.facts.told {
             Some(told) => told.get(needle).copied().flatten(),
-            None => self.source.hits.get_mut(needle).map_or(Ok(None), |hits| hits.told(self.id))?,
+            None => self.source.told_of(needle, self.id)?,
         };
         Ok(Some(told.is_some_and(|made| made >= self.metadata.created)))
     }

@@ -28,14 +28,23 @@ pub(super) enum Moment {
 #[derive(Debug)]
 pub(super) struct Matcher {
     node: Node,
-    /// What is looked for in the search index, by number.
+    numbered: Numbered,
+}
+
+/// What the nodes of a filter name by number.
+#[derive(Debug, Default)]
+struct Numbered {
+    /// What is looked for in the search index.
     needles: Vec<Needle>,
+    /// How many alternatives there are.
+    alternatives: usize,
 }
 
 #[derive(Debug)]
 enum Node {
     And(Vec<Self>),
-    Or(Vec<Self>),
+    /// The first is the alternative of this number.
+    Or(Vec<Self>, usize),
     Not(Vec<Self>),
     Is(Condition),
     /// A needle, by its number.
@@ -51,13 +60,18 @@ enum Node {
 impl Matcher {
     /// Of a filter that was validated.
     pub(super) fn new(filter: &Filter, secrets: &Secrets) -> Self {
-        let mut needles = Vec::new();
-        Self { node: Node::of(filter, secrets, &mut needles), needles }
+        let mut numbered = Numbered::default();
+        Self { node: Node::of(filter, secrets, &mut numbered), numbered }
     }
 
     /// What is looked for in the search index.
     pub(super) fn needles(&self) -> &[Needle] {
-        &self.needles
+        &self.numbered.needles
+    }
+
+    /// How many alternatives it has.
+    pub(super) fn alternatives(&self) -> usize {
+        self.numbered.alternatives
     }
 
     /// The first email not before `from` that may match, by the search index.
@@ -72,28 +86,33 @@ impl Matcher {
 
     /// Whether the email matches, as far as that is known without reading its message where it may not.
     pub(super) fn foresees(&self, email: &mut Candidate<'_, '_>) -> Result<Option<bool>, Error> {
-        self.node.decide(email, Moment::Now, &self.needles)
+        self.node.decide(email, Moment::Now, self.needles())
     }
 
     /// Whether the email matches, or (`Moment::Ever`) may have matched once.
     pub(super) fn matches(&self, email: &mut Candidate<'_, '_>, moment: Moment) -> Result<bool, Error> {
-        let known = self.node.decide(email, moment, &self.needles)?;
+        let known = self.node.decide(email, moment, self.needles())?;
         Ok(known.unwrap_or(moment == Moment::Ever))
     }
 }
 
 impl Node {
-    fn of(filter: &Filter, secrets: &Secrets, needles: &mut Vec<Needle>) -> Self {
+    fn of(filter: &Filter, secrets: &Secrets, numbered: &mut Numbered) -> Self {
         let mut all = |parts: &[Filter]| {
-            let mut nodes: Vec<Self> = parts.iter().map(|part| Self::of(part, secrets, needles)).collect();
+            let mut nodes: Vec<Self> = parts.iter().map(|part| Self::of(part, secrets, numbered)).collect();
             nodes.sort_by_key(Self::cost);
             nodes
         };
         match filter {
             Filter::And(parts) => Self::And(all(parts)),
-            Filter::Or(parts) => Self::Or(all(parts)),
+            Filter::Or(parts) => {
+                let parts = all(parts);
+                let first = numbered.alternatives;
+                numbered.alternatives += parts.len();
+                Self::Or(parts, first)
+            }
             Filter::Not(parts) => Self::Not(all(parts)),
-            Filter::Is(condition) => Self::of_condition(condition, secrets, needles),
+            Filter::Is(condition) => Self::of_condition(condition, secrets, &mut numbered.needles),
         }
     }
 
@@ -133,7 +152,7 @@ impl Node {
     fn is_sought(&self) -> bool {
         match self {
             Self::And(parts) => parts.iter().any(Self::is_sought),
-            Self::Or(parts) => parts.iter().all(Self::is_sought),
+            Self::Or(parts, _) => parts.iter().all(Self::is_sought),
             Self::Text(_) => true,
             Self::Header { needles, .. } => !needles.is_empty(),
             Self::Not(_) | Self::Is(_) => false,
@@ -143,10 +162,18 @@ impl Node {
     fn next(&self, source: &mut Source<'_>, from: EmailId) -> Result<Option<EmailId>, Error> {
         match self {
             Self::And(parts) => meet(parts, from, |part, from| part.next(source, from)),
-            Self::Or(parts) => {
+            Self::Or(parts, number) => {
                 let mut first: Option<EmailId> = None;
-                for part in parts {
-                    let found = part.next(source, from)?;
+                for (number, part) in (*number..).zip(parts) {
+                    // One that was looked for and lies ahead is not looked for again.
+                    let found = match source.ahead(number, from) {
+                        Some(found) => found,
+                        None => {
+                            let found = part.next(source, from)?;
+                            source.set_ahead(number, from, found);
+                            found
+                        }
+                    };
                     if found == Some(from) {
                         return Ok(found);
                     }
@@ -163,7 +190,7 @@ impl Node {
     /// By what must be fetched: nothing, the thread, the content, the tokens, the message.
     fn cost(&self) -> u8 {
         match self {
-            Self::And(parts) | Self::Or(parts) | Self::Not(parts) => parts.iter().map(Self::cost).max().unwrap_or(0),
+            Self::And(parts) | Self::Or(parts, _) | Self::Not(parts) => parts.iter().map(Self::cost).max().unwrap_or(0),
             Self::Is(
                 Condition::AllInThreadHaveKeyword(_)
                 | Condition::SomeInThreadHaveKeyword(_)
@@ -191,7 +218,7 @@ impl Node {
         match self {
             Self::And(parts) => all(parts, true),
             // Any of these: not all of them false. None of these: all of them false.
-            Self::Or(parts) => Ok(all(parts, false)?.map(|none| !none)),
+            Self::Or(parts, _) => Ok(all(parts, false)?.map(|none| !none)),
             Self::Not(parts) => all(parts, false),
             Self::Is(condition) => is(condition, email, moment),
             // By the index, which is of hashes, and then by the message itself.

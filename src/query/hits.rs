@@ -46,6 +46,16 @@ impl<'v> Hits<'v> {
         Self { view, account, needle: needle.clone(), sources: None, ahead: BTreeSet::new(), asked: EmailId(0) }
     }
 
+    /// The same walk from its beginning.
+    pub(super) fn anew(&self) -> Self {
+        Self::new(self.view, self.account, &self.needle)
+    }
+
+    /// Whether it was asked for what lies behind an email: to ask for that, it would have to begin again.
+    pub(super) fn is_beyond(&self, id: EmailId) -> bool {
+        self.sources.is_some() && id < self.asked
+    }
+
     /// The first hit not before an email. Questions run from newer to older emails, else the walk begins again.
     pub(super) fn seek(&mut self, from: EmailId) -> Result<Option<EmailId>, Error> {
         self.open(from)?;
@@ -75,7 +85,7 @@ impl<'v> Hits<'v> {
     }
 
     fn open(&mut self, from: EmailId) -> Result<(), Error> {
-        if self.sources.is_none() || from < self.asked {
+        if self.sources.is_none() || self.is_beyond(from) {
             let folds = self.view.folds(self.account)?.live;
             let left = self.view.account_state(self.account)?.unfolded;
             self.ahead.clear();

@@ -7,7 +7,7 @@ use super::search_tests::{ask, file, prepare, step};
 use super::{Condition, Filter, Results};
 use crate::message::tokens::WordHash;
 use crate::model::clock::Fixed;
-use crate::model::{AccountId, Listing, MailboxUid, Shape, Token, UtcMillis, View};
+use crate::model::{AccountId, EmailId, Listing, MailboxUid, Shape, Token, UtcMillis, View};
 use crate::store::engine::watched::Watched;
 use crate::store::{FoldSizes, NewMailbox, Options, Store};
 
@@ -55,6 +55,45 @@ fn a_search_reads_what_it_finds_and_a_phrase_what_its_rarest_word_leaves() {
     // A block or two a fold, and for each that is found its message and where it stands.
     for (few, many) in few.iter().zip(&many).skip(1) {
         assert!(*many < 120 && *many <= few * 6, "{few:?} {many:?}");
+    }
+}
+
+#[test]
+fn an_alternative_that_looks_far_ahead_does_not_look_again() {
+    let (engine, store) = bed(400, &SIZES);
+    let rows = |filter: Filter| {
+        engine.read();
+        assert_eq!(ask(&store, filter, None).len(), 400);
+        engine.read()
+    };
+    let one = Filter::And(vec![body("dinner"), body("rare")]);
+    let other = Filter::And(vec![body("lunch"), body("usual")]);
+    let (alone, either) = (rows(body("lunch")), rows(Filter::Or(vec![one, other])));
+    assert!(either < alone + alone / 2, "{either} rows, {alone} of one word");
+}
+
+#[test]
+fn an_email_of_a_fold_is_found_in_a_few_of_its_rows() {
+    // Eight of a row.
+    let (engine, store) = bed(1600, &FoldSizes { block: 64, ..SIZES });
+    let view = store.view();
+    let fold = *view.folds(AccountId(1)).unwrap().live.iter().max_by_key(|fold| fold.emails).unwrap();
+    let ids = view.fold_emails(AccountId(1), fold.id).unwrap();
+    let (behind, rows) = (|id: EmailId| EmailId(id.0 + 1), ids.len() / 8);
+    assert!(rows >= 50 && ids.is_sorted());
+    for at in 0..ids.len() {
+        let index = |id| u32::try_from(ids.partition_point(|known| *known < id)).ok().filter(|at| *at < fold.emails);
+        let mut fresh = view.fold_ordinals(AccountId(1), fold);
+        engine.read();
+        let later = ids.get(at + 5).copied();
+        for id in
+            [ids[at], behind(ids[at])].into_iter().chain(later).chain(ids.last().copied().filter(|_| later.is_some()))
+        {
+            assert_eq!(fresh.seek(id).unwrap(), index(id), "{at}");
+        }
+        let read = engine.read();
+        assert!(read < 30, "{read} rows of {rows}");
+        assert_eq!(fresh.seek(EmailId(u64::MAX)).unwrap(), None);
     }
 }
 

@@ -4,10 +4,10 @@
 use std::collections::HashSet;
 
 use super::Error;
-use super::email::{Candidate, Facts, Source};
+use super::email::{Candidate, Facts, Source, Told};
 use super::evaluate::Matcher;
 use super::supply::Range;
-use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, Listing, ModSeq, ThreadId};
+use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, Listing, ThreadId};
 use crate::store::View;
 
 /// Hits looked at together, where as many results are wanted; few in tests, which have few.
@@ -33,9 +33,6 @@ pub(super) struct Sought<'v> {
     listing_met: usize,
     index_met: usize,
 }
-
-/// An email, and what the index says of it, as `Source::told` has it.
-type Told = (EmailId, Vec<Option<ModSeq>>);
 
 /// So many of 1,000.
 fn met(some: usize, all: usize) -> usize {
@@ -82,7 +79,7 @@ impl<'v> Sought<'v> {
             listing => self.of_index(listing, matcher, source, from, most)?,
         };
         let ids: Vec<EmailId> = told.iter().map(|(id, _)| *id).collect();
-        let (mut hits, mut unsure, mut begun) = (Vec::new(), Vec::new(), HashSet::new());
+        let (mut hits, mut unsure, mut begun) = (Vec::with_capacity(ids.len()), Vec::new(), HashSet::new());
         for ((id, told), metadata) in told.into_iter().zip(self.view.emails_at(self.account, &ids)?) {
             let Some(metadata) = metadata.filter(|email| !shown.is_some_and(|shown| shown.contains(&email.thread)))
             else {
@@ -112,7 +109,7 @@ impl<'v> Sought<'v> {
         source: &mut Source<'v>,
         from: EmailId,
         most: usize,
-    ) -> Result<Vec<Told>, Error> {
+    ) -> Result<Vec<(EmailId, Told)>, Error> {
         let mut told = Vec::new();
         let mut next = Some(from);
         while let Some(from) = next
@@ -142,7 +139,7 @@ impl<'v> Sought<'v> {
         source: &mut Source<'v>,
         from: EmailId,
         most: usize,
-    ) -> Result<Vec<Told>, Error> {
+    ) -> Result<Vec<(EmailId, Told)>, Error> {
         let mut told = Vec::new();
         let page = self.view.listing(self.account, listing, from.0.checked_sub(1).map(EmailId), most)?;
         let last = page.last().filter(|_| page.len() == most).and_then(|(id, _)| behind(*id));

@@ -121,6 +121,9 @@ impl View<'_> {
 /// As many emails as most rows of a fold have.
 const NEAR: u32 = 1024;
 
+/// Rows that are read one after the other before one is looked for.
+const STEPS: usize = if cfg!(test) { 2 } else { 8 };
+
 /// The emails of a fold by ordinal; the row that was read last is kept.
 #[derive(Debug)]
 pub struct Ordinals<'v> {
@@ -154,18 +157,41 @@ impl Ordinals<'_> {
     /// # Errors
     /// Those of reading.
     pub fn seek(&mut self, id: EmailId) -> Result<Option<u32>, Error> {
-        while self.ids.last().is_none_or(|last| *last < id) {
-            let next = self.end();
-            if next >= self.fold.emails {
-                return Ok(None);
+        for _ in 0..STEPS {
+            if self.reaches(id) || self.end() >= self.fold.emails {
+                break;
             }
             self.load_next()?;
-            if self.ids.is_empty() {
-                return Ok(None);
-            }
+        }
+        if !self.reaches(id) {
+            self.load_by_halves(id)?;
         }
         let at = self.ids.partition_point(|known| *known < id);
-        Ok(u32::try_from(at).ok().and_then(|at| self.first.checked_add(at)))
+        let ordinal = u32::try_from(at).ok().and_then(|at| self.first.checked_add(at));
+        Ok(ordinal.filter(|_| self.reaches(id)))
+    }
+
+    /// Whether the row that was read last has an email that is not before `id`.
+    fn reaches(&self, id: EmailId) -> bool {
+        self.ids.last().is_some_and(|last| *last >= id)
+    }
+
+    /// Reads the row of the first email that is not before `id`, if there is one; it is behind the row that was read last.
+    fn load_by_halves(&mut self, id: EmailId) -> Result<(), Error> {
+        // What stands before `low` is before the email, and what stands from `high` on is not.
+        let (mut low, mut high) = (self.end(), self.fold.emails);
+        while low < high {
+            let middle = low.midpoint(high);
+            self.load(middle)?;
+            if !self.reaches(id) {
+                low = self.end().max(middle.saturating_add(1));
+            } else if self.first <= low || self.ids.first().is_some_and(|first| *first < id) {
+                return Ok(());
+            } else {
+                high = self.first;
+            }
+        }
+        if low < self.fold.emails { self.load(low) } else { Ok(()) }
     }
 
     /// The ordinal behind those of the row that was read last.
