@@ -121,8 +121,8 @@ fn family(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Options {
     blocks.set_cache_index_and_filter_blocks(true);
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
     if table == Table::Blobs {
-        // Small messages lie in the blocks, twenty in each: on the way to one few others are to be walked over.
-        blocks.set_block_restart_interval(4);
+        // Small messages lie in the blocks, twenty in each: on the way to one but one other is walked over.
+        blocks.set_block_restart_interval(2);
     }
     if matches!(table, Table::Blobs | Table::EmailMetadata) {
         // Asked for by key, many at a time.
