@@ -38,3 +38,7 @@ pub mod cli;
 
 #[doc(hidden)]
 pub mod fuzzing;
+
+#[cfg(test)]
+#[path = "../tests/it/needs.rs"]
+mod needs;

@@ -168,13 +168,9 @@ replays! {
 /// Mail that none of us wrote: every body that takes a message takes these.
 #[test]
 fn the_shared_corpus() {
-    let folder = std::env::var_os("RESTANTE_CORPUS").map_or_else(|| root().join("../shared/corpus"), PathBuf::from);
-    let Ok(entries) = fs::read_dir(&folder) else {
-        eprintln!("SKIPPED: no corpus in {}; set RESTANTE_CORPUS", folder.display());
-        return;
-    };
+    let Some(folder) = crate::needs::corpus() else { return };
     let mut count = 0;
-    for entry in entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
+    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
         for file in files(&entry).into_iter().filter(|file| file.extension().is_some_and(|kind| kind == "eml")) {
             let raw = fs::read(&file).unwrap();
             for (name, body) in BODIES.iter().filter(|(name, _)| {

@@ -1,21 +1,11 @@
-//! The corpus of mail that none of us wrote, beside the checkout: what is read from it against what is expected. Where it is
-//! not there, this says so aloud.
+//! Reads the corpus of real mail and compares what is found with what its table expects.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 
 use super::{Message, auto, content, rows};
 use crate::model::Secrets;
-
-pub(super) fn corpus() -> Option<PathBuf> {
-    let dir = std::env::var_os("RESTANTE_CORPUS").map(PathBuf::from);
-    let dir = dir.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus"));
-    if dir.join("expect.tsv").exists() {
-        return Some(dir);
-    }
-    eprintln!("SKIPPED: no corpus in {}; set RESTANTE_CORPUS", dir.display());
-    None
-}
+use crate::needs::corpus;
 
 /// Every message of it.
 pub(super) fn files(dir: &std::path::Path) -> Vec<PathBuf> {

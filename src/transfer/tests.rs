@@ -141,13 +141,9 @@ fn unix_files_are_read_as_mail() {
 /// Mail that none of us wrote goes through every name and every file, and comes back.
 #[test]
 fn the_corpus_comes_back_from_a_mailbox_file() {
-    let dir = std::env::var_os("RESTANTE_CORPUS").map(std::path::PathBuf::from);
-    let dir = dir.unwrap_or_else(|| std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus"));
-    let Ok(folders) = std::fs::read_dir(&dir) else {
-        eprintln!("SKIPPED: no corpus in {}; set RESTANTE_CORPUS", dir.display());
-        return;
-    };
-    let files = folders.filter_map(|folder| std::fs::read_dir(folder.unwrap().path()).ok()).flatten();
+    let Some(dir) = crate::needs::corpus() else { return };
+    let files =
+        std::fs::read_dir(dir).unwrap().filter_map(|folder| std::fs::read_dir(folder.unwrap().path()).ok()).flatten();
     let files =
         files.map(|file| file.unwrap().path()).filter(|file| file.extension().is_some_and(|kind| kind == "eml"));
     let mut messages: Vec<Vec<u8>> = files.map(|file| std::fs::read(file).unwrap()).collect();

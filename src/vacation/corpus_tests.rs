@@ -1,7 +1,5 @@
-//! The decisions over the corpus of mail that none of us wrote, against its column `vacation_reply`: supposing that the
-//! recipient is named, that nobody was told before, and that the owner is away. Where it is not there, this says so aloud.
-
-use std::path::PathBuf;
+//! Decides over the corpus of real mail and compares with its column `vacation_reply`: supposing that the recipient is
+//! named, that nobody was told before, and that the owner is away.
 
 use super::{Input, Notice, Outcome, Settings, decide};
 use crate::message::auto::Facts;
@@ -22,12 +20,8 @@ fn envelope_sender(cell: &str) -> Option<Address> {
 
 #[test]
 fn decisions_agree_with_the_table() {
-    let dir = std::env::var_os("RESTANTE_CORPUS").map(PathBuf::from);
-    let dir = dir.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus"));
-    let Ok(table) = std::fs::read_to_string(dir.join("expect.tsv")) else {
-        eprintln!("SKIPPED: no corpus in {}; set RESTANTE_CORPUS", dir.display());
-        return;
-    };
+    let Some(dir) = crate::needs::corpus() else { return };
+    let table = std::fs::read_to_string(dir.join("expect.tsv")).unwrap();
     let mut lines = table.lines();
     let names: Vec<&str> = lines.next().unwrap().split('\t').collect();
     let (mut wrong, mut looked) = (Vec::new(), 0);

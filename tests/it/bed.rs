@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -262,11 +262,4 @@ pub(crate) fn feed(command: &mut Command, input: &[u8]) -> Output {
         _ => {}
     }
     child.wait_with_output().unwrap()
-}
-
-/// Where the corpus is, if it is.
-pub(crate) fn corpus() -> Option<PathBuf> {
-    let folder = std::env::var_os("RESTANTE_CORPUS")
-        .map_or_else(|| crate::root().join("../shared/corpus"), |named| Path::new(&named).to_path_buf());
-    folder.join("expect.tsv").is_file().then_some(folder)
 }

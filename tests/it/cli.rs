@@ -6,9 +6,9 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
 use crate::bed::{Bed, PROGRAM, feed};
+use crate::lacking;
 use crate::mail::{Client, letter};
 use crate::systemd::folder_mode;
-use crate::{lacking, lacking_right};
 
 #[test]
 fn an_account_from_first_to_last() {
@@ -160,7 +160,7 @@ fn pipe_transport_reads_the_exit_code() {
 #[test]
 fn a_unix_user_manages_his_own_account_and_no_other() {
     if !rustix::process::getuid().is_root() {
-        return lacking_right("to become another Unix user");
+        return lacking("the right to become another Unix user");
     }
     let passwd = fs::read_to_string("/etc/passwd").unwrap();
     let nobody = passwd.lines().find_map(|line| line.strip_prefix("nobody:")?.split(':').nth(1)?.parse::<u32>().ok());

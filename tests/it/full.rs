@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::bed::Bed;
-use crate::lacking_right;
+use crate::lacking;
 use crate::mail::{Client, letter};
 
 const MIB: u64 = 1 << 20;
@@ -49,7 +49,7 @@ impl Drop for Small {
 fn a_full_disk_puts_mail_off_and_heals_when_space_returns() {
     let mut bed = Bed::new("");
     let Some(small) = Small::mount(&bed.dir.join("data"), 256 * MIB) else {
-        return lacking_right("to mount a small filesystem");
+        return lacking("the right to mount a small filesystem");
     };
     bed.start();
     bed.account("ann@example.org", &[]);

@@ -1,7 +1,7 @@
 //! The one integration binary: the real program, real sockets, a real Postfix where there is one.
 //!
-//! One binary, because each further one links RocksDB again. Tests that need what a machine may lack say so aloud and
-//! pass; under `CI` they fail instead (see [`lacking`]).
+//! One binary, because each further one links RocksDB again. Tests that need what a machine may lack report it by
+//! [`needs::lacking`].
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -37,6 +37,7 @@ mod loops;
 mod mail;
 mod metrics;
 mod mta;
+mod needs;
 mod owner;
 mod postfix;
 mod proof;
@@ -54,6 +55,8 @@ mod webpush;
 
 use std::path::{Path, PathBuf};
 
+use needs::lacking;
+
 /// The checkout.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -63,15 +66,4 @@ fn root() -> &'static Path {
 fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default();
     path.split(':').chain(["/usr/sbin", "/sbin"]).map(|folder| Path::new(folder).join(name)).find(|file| file.is_file())
-}
-
-/// Says aloud that a test cannot run here; where `CI` is set that is a failure.
-fn lacking(what: &str) {
-    assert!(std::env::var_os("CI").is_none(), "lacking here: {what}; `.ci/setup test` installs it");
-    println!("NOT RUN: lacking {what}");
-}
-
-/// Says aloud that a test may not do here what it needs; no installation would help.
-fn lacking_right(what: &str) {
-    println!("NOT RUN: no right {what}");
 }

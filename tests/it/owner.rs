@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::bed::{Bed, PROGRAM, feed};
 use crate::mail::{Client, crlf};
 use crate::sink::Sink;
-use crate::{lacking, lacking_right, program};
+use crate::{lacking, program};
 
 const ANN: &str = "ann@example.org";
 
@@ -190,7 +190,7 @@ fn user(name: &str) -> Option<(u32, u32)> {
 #[test]
 fn a_vacation_is_its_owners_and_the_administrators_affair() {
     if !rustix::process::getuid().is_root() {
-        return lacking_right("to become another Unix user");
+        return lacking("the right to become another Unix user");
     }
     let (Some(owner), Some(stranger), Some(manager)) = (user("nobody"), user("daemon"), user("bin")) else {
         return lacking("the Unix users nobody, daemon and bin");

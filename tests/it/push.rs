@@ -145,7 +145,7 @@ fn a_thousand_idle_streams_need_little_memory() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
     if getrlimit(Resource::Nofile).current.is_some_and(|most| most < 3000) {
-        return crate::lacking_right("to 3,000 open files");
+        return crate::lacking("the right to 3,000 open files");
     }
     let bed = bed("");
     for n in 0..10 {

@@ -68,13 +68,8 @@ fn mail() -> Mail {
 }
 
 fn corpus() -> Vec<Vec<u8>> {
-    let dir = std::env::var_os("RESTANTE_CORPUS").map(PathBuf::from);
-    let dir = dir.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus"));
-    let Ok(folders) = fs::read_dir(&dir) else {
-        eprintln!("SKIPPED: no corpus in {}; set RESTANTE_CORPUS", dir.display());
-        return Vec::new();
-    };
-    let files = folders.filter_map(|folder| fs::read_dir(folder.unwrap().path()).ok()).flatten();
+    let Some(dir) = crate::needs::corpus() else { return Vec::new() };
+    let files = fs::read_dir(dir).unwrap().filter_map(|folder| fs::read_dir(folder.unwrap().path()).ok()).flatten();
     let files =
         files.map(|file| file.unwrap().path()).filter(|file| file.extension().is_some_and(|kind| kind == "eml"));
     let messages: Vec<Vec<u8>> = files.map(|file| fs::read(file).unwrap()).collect();

@@ -1,7 +1,6 @@
 //! Snippets of ordinary, hostile and real mail (RFC 8621 §5).
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use unicode_normalization::UnicodeNormalization as _;
@@ -172,12 +171,8 @@ proptest! {
 /// Mail that none of us wrote: a word of it is found where the filter finds it, and shown.
 #[test]
 fn the_shared_corpus() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = std::env::var_os("RESTANTE_CORPUS").map_or_else(|| root.join("../shared/corpus"), PathBuf::from);
-    let Ok(entries) = fs::read_dir(&folder) else {
-        eprintln!("SKIPPED: no corpus in {}; set RESTANTE_CORPUS", folder.display());
-        return;
-    };
+    let Some(folder) = crate::needs::corpus() else { return };
+    let entries = fs::read_dir(folder).unwrap();
     let (mut subjects, mut previews) = (0, 0);
     for folder in entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
         let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());

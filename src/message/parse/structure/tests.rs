@@ -1,6 +1,7 @@
 use super::super::Message;
 use super::*;
-use crate::message::corpus_tests::{corpus, files};
+use crate::message::corpus_tests::files;
+use crate::needs::corpus;
 
 fn lists(structure: &Structure<'_>) -> String {
     let name = |number: &u32| {
