@@ -29,3 +29,5 @@ pub use rows::{bare_rows, guarded, rows, rows_of, rows_or_bare};
 
 #[cfg(test)]
 mod corpus_tests;
+#[cfg(test)]
+pub(crate) mod strict_addresses;

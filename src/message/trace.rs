@@ -1,5 +1,6 @@
 //! The trace fields that a final delivery puts on top (RFC 5321 §4.4), and what is read from those that are there.
 
+use super::compose::without_controls;
 use super::header::fields;
 use crate::model::{Address, Envelope, Recipient, UtcMillis};
 
@@ -36,8 +37,13 @@ pub fn prefix(
     .into_bytes()
 }
 
+/// Characters of an address: the longest, with every character of its local part quoted, and room for the field's name in
+/// a line (RFC 5322 §2.1.1).
+const ADDRESS: usize = 900;
+
 fn text(value: &str) -> String {
-    value.chars().filter(|c| !c.is_control()).take(400).collect()
+    let kept = without_controls(value);
+    kept.get(..kept.floor_char_boundary(ADDRESS)).unwrap_or_default().to_owned()
 }
 
 /// One word for a trace field: no blanks, brackets or comments of its own making.
@@ -81,6 +87,19 @@ mod tests {
         let made = prefix(&envelope, &recipient, &recipient.address, "mx.example", "i", UtcMillis(0));
         let names: Vec<String> = fields(&made).map(|field| String::from_utf8_lossy(field.name).into_owned()).collect();
         assert_eq!(names, ["Return-Path", "Delivered-To", "Received"]);
+    }
+
+    #[test]
+    fn long_and_quoted_addresses_stay_whole() {
+        for local in ["a  b".to_owned(), "\"".repeat(256), "x".repeat(256)] {
+            let address = Address::from_parts(local, format!("{}.example", "y.".repeat(120).trim_end_matches('.')));
+            let envelope = Envelope { sender: Some(address.clone()), ..Envelope::default() };
+            let made = prefix(&envelope, &Recipient::plain(address.clone()), &address, "mx", "i", UtcMillis(0));
+            let said = |name: &str| fields(&made).find(|field| field.is(name)).unwrap().unfolded();
+            assert_eq!(said("Delivered-To"), address.to_string());
+            assert_eq!(said("Return-Path"), format!("<{address}>"));
+            assert!(made.split(|octet| *octet == b'\n').all(|line| line.len() <= 999));
+        }
     }
 
     #[test]

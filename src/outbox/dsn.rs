@@ -6,7 +6,7 @@
 use super::kind::Queued;
 use super::report::{Reporter, head, original, queued, typed};
 use super::schedule::is_unasked;
-use crate::message::compose::{Original, Report, ReportKind, one_line};
+use crate::message::compose::{Original, Report, ReportKind, one_line, without_controls};
 use crate::model::{
     Action, ActionKind, Address, EmailAddress, EmailId, Envelope, Fate, OriginalRecipient, Recipient, Target,
 };
@@ -108,7 +108,7 @@ fn notice(
     status.push_str(&format!("Arrival-Date: {}\r\n", now.rfc5322()));
     let mut text = format!("{before}\n\n");
     for row in rows {
-        let address = one_line(&row.address.to_string());
+        let address = without_controls(&row.address.to_string());
         let [class, about, detail] = row.status;
         status.push_str("\r\n");
         if let Some(first) = row.original {

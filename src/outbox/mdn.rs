@@ -7,7 +7,7 @@
 use super::kind::Queued;
 use super::report::{Reporter, head, original, queued, typed};
 use crate::message::auto::Facts;
-use crate::message::compose::{Original, Report, ReportKind, one_line, report};
+use crate::message::compose::{Original, Report, ReportKind, one_line, report, without_controls};
 use crate::message::header::{Field, fields};
 use crate::message::parse::addresses;
 use crate::message::report::{ActionMode, Disposition, DispositionType, SendingMode};
@@ -194,7 +194,10 @@ pub fn rejected(
         subject: "Rejected: your message was not taken".into(),
         date: reporter.now,
         message_id: reporter.message_id.to_owned(),
-        text: format!("Your message was refused by {}:\n\n{reason}\n", one_line(&recipient.address.to_string())),
+        text: format!(
+            "Your message was refused by {}:\n\n{reason}\n",
+            without_controls(&recipient.address.to_string())
+        ),
         kind: ReportKind::Disposition,
         status: status.write(),
         original: Original::Header(String::from_utf8_lossy(head).into_owned()),

@@ -2,7 +2,7 @@
 //! back, and that each is queued from `<>` to one person.
 
 use super::kind::{Notice, Queued};
-use crate::message::compose::{Report, one_line, report};
+use crate::message::compose::{Report, one_line, report, without_controls};
 use crate::message::header;
 use crate::model::{ActionKind, Address, EmailId, OriginalRecipient, UtcMillis};
 
@@ -27,13 +27,13 @@ pub(super) fn head(raw: &[u8]) -> &[u8] {
 
 /// A recipient as he was called first: type and address (RFC 3464 §2.3.1).
 pub(super) fn original(original: &OriginalRecipient) -> String {
-    format!("{}; {}", one_line(&original.kind), one_line(&original.address))
+    format!("{}; {}", one_line(&original.kind), without_controls(&original.address))
 }
 
 /// A recipient as we call him, with the type of his address (RFC 3464 §2.3.2, RFC 6533 §3).
 #[must_use]
 pub fn typed(address: &Address) -> String {
-    let address = one_line(&address.to_string());
+    let address = without_controls(&address.to_string());
     let kind = if address.is_ascii() { "rfc822" } else { "utf-8" };
     format!("{kind}; {address}")
 }
@@ -55,4 +55,22 @@ pub(super) fn queued(
         about: None,
     };
     notice.queue(reporter.now)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_recipient_is_named_unchanged(local in "[ -~]{1,60}", kind in "[a-z0-9]{1,8}") {
+            let address = Address::from_parts(local, "example.org");
+            let named = typed(&address);
+            prop_assert_eq!(named.strip_prefix("rfc822; ").map(Address::parse), Some(Ok(address.clone())));
+            let first = OriginalRecipient { kind: kind.clone(), address: address.to_string() };
+            prop_assert_eq!(original(&first), format!("{kind}; {address}"));
+        }
+    }
 }

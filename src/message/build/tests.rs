@@ -5,7 +5,8 @@ use crate::message::Message;
 use crate::message::forms::{Form, FormValue};
 use crate::message::header::fields;
 use crate::message::parse::Group;
-use crate::model::{EmailAddress, SentAt, UtcMillis};
+use crate::message::strict_addresses::strict_addresses;
+use crate::model::{Address, EmailAddress, SentAt, UtcMillis};
 
 fn person(name: Option<&str>, email: &str) -> EmailAddress {
     EmailAddress { name: name.map(str::to_owned), email: email.to_owned() }
@@ -213,6 +214,23 @@ proptest! {
         let wanted: String = value.chars().filter(|c| *c == '\t' || !c.is_control()).nfc().collect();
         if wanted == value {
             prop_assert_eq!(text(&value), value);
+        }
+    }
+
+    /// What cannot be written unchanged is refused.
+    #[test]
+    fn any_address_is_written_unchanged(
+        local in "[ -~]{1,40}|[a-z. ]{1,40}",
+        name in "[ -~\u{c0}-\u{17f}]{0,40}",
+        count in 1..4usize,
+    ) {
+        let address = Address::from_parts(local, "x.example");
+        let one = person(Some(name.trim()).filter(|name| !name.is_empty()), &address.to_string());
+        let written = Field::new("To", &Value::Addresses(vec![one; count]));
+        prop_assume!(written.is_ok() || address.to_string().contains(['<', '>']));
+        if let Ok(field) = written {
+            let raw = [field.octets(), b"\r\n"].concat();
+            prop_assert_eq!(strict_addresses(&raw, "To"), vec![address; count]);
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a recipient, or what acts for him, did with a message (RFC 8098 §3): read, and written.
 
 use super::{Field, VALUE, address, groups, value};
-use crate::message::compose::one_line;
+use crate::message::compose::{one_line, without_controls};
 use crate::message::refs::message_ids;
 use crate::model::{Delivered, Returned, ReturnedKind, ReturnedRecipient};
 
@@ -182,7 +182,9 @@ impl Disposition {
     pub fn write(&self) -> String {
         let mut out = String::new();
         let mut field = |name: &str, text: &str| {
-            let text = one_line(text);
+            // In an address every blank counts.
+            let is_address = name.ends_with("-Recipient");
+            let text = if is_address { without_controls(text) } else { one_line(text) };
             let kept = text.get(..text.floor_char_boundary(VALUE)).unwrap_or_default();
             out.push_str(&format!("{name}: {kept}\r\n"));
         };
