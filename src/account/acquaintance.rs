@@ -6,9 +6,10 @@
 //! addresses. So nobody becomes known by what he sends himself, under whatever name; nor by the replies that were given in
 //! the owner's name. Bounded: of the mail that names an address, so much is looked at.
 
+use super::OwnAddresses;
 use crate::model::{AccountId, Address, EmailAddress, Identity, Recall, Role, ToldKey, UtcMillis, field, keyword};
 use crate::store::{Error, View};
-use crate::vacation::{World, is_own_id, plain_sender};
+use crate::vacation::{World, is_own_id, plain_in_domain};
 
 /// Emails that name an address and are looked at.
 const LOOK: usize = 1000;
@@ -22,6 +23,8 @@ pub struct Remembered<'a> {
     pub account: AccountId,
     /// Who that is.
     pub identity: &'a Identity,
+    /// The addresses that the directory leads to it.
+    pub own: &'a OwnAddresses,
     /// Now.
     pub now: UtcMillis,
     /// The key of our own ids.
@@ -31,12 +34,18 @@ pub struct Remembered<'a> {
 impl World for Remembered<'_> {
     type Error = Error;
 
+    fn is_own(&self, address: &Address) -> bool {
+        self.own.has(address)
+    }
+
     fn told(&self, who: &ToldKey, memory: &Recall) -> Result<Option<UtcMillis>, Error> {
         self.view.told_at(self.account, who, memory, self.now)
     }
 
+    /// A tag that leaves the sender its domain (BATV, VERP) does not hide whom the owner knows. An address that stands within
+    /// one in another domain (SRS) was written by whoever sends, and makes nobody known.
     fn knows(&self, sender: &Address) -> Result<bool, Error> {
-        let (folded, plain) = (sender.folded(), plain_sender(sender));
+        let (folded, plain) = (sender.folded(), plain_in_domain(sender));
         Ok(self.has_written_to(&plain)? || (folded != plain && self.has_written_to(&folded)?))
     }
 }

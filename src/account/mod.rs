@@ -69,6 +69,14 @@ pub struct Resolved {
     pub detail: Option<String>,
 }
 
+/// The addresses that lead to one account, as the directory had them at one moment: those that it may send from.
+#[derive(Debug, Clone)]
+pub struct OwnAddresses {
+    account: AccountId,
+    known: Arc<Known>,
+    settings: Arc<Settings>,
+}
+
 /// The accounts and addresses of a site.
 #[derive(Debug, Clone)]
 pub struct Directory(Arc<Inner>);
@@ -159,36 +167,18 @@ impl Directory {
     /// # Errors
     /// Those of reading the store.
     pub fn resolve(&self, address: &Address) -> Result<Option<Resolved>, Error> {
-        let known = self.known()?;
-        let settings = self.0.settings.get();
-        let address = match address.domain() {
-            "" if address.local().eq_ignore_ascii_case("postmaster") => match settings.postmaster.as_ref() {
-                Some(address) => address,
-                None => return Ok(None),
-            },
-            _ => address,
-        };
-        let real = known.in_real_domain(settings.form(address));
-        let found = |key: &str, address: &Address, detail: Option<&str>| {
-            let account = match known.addresses.get(key)? {
-                AddressRow::Primary(account) | AddressRow::Alias(account) | AddressRow::CatchAll(account) => *account,
-                AddressRow::AliasDomain(_) => return None,
-            };
-            let row = known.accounts.get(&account)?.clone();
-            Some(Resolved { account, row, address: address.clone(), detail: detail.map(str::to_owned) })
-        };
-        if let Some(exact) = found(&real.to_string(), &real, None) {
-            return Ok(Some(exact));
-        }
-        if let Some(delimiter) = settings.delimiter {
-            let (base, detail) = real.split_detail(delimiter);
-            if detail.is_some()
-                && let Some(found) = found(&base.to_string(), &base, detail)
-            {
-                return Ok(Some(found));
-            }
-        }
-        Ok(found(&format!("@{}", real.domain()), &real, None))
+        let (known, settings) = (self.known()?, self.0.settings.get());
+        let Some((account, address, detail)) = known.lookup(&settings, address) else { return Ok(None) };
+        let row = known.accounts.get(&account).cloned();
+        Ok(row.map(|row| Resolved { account, row, address, detail }))
+    }
+
+    /// The addresses that lead to an account, as the directory has them now.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub fn own_addresses(&self, account: AccountId) -> Result<OwnAddresses, Error> {
+        Ok(OwnAddresses { account, known: self.known()?, settings: self.0.settings.get() })
     }
 
     /// The accounts that are mapped to a Unix user.
@@ -260,7 +250,41 @@ impl Directory {
     }
 }
 
+impl OwnAddresses {
+    /// Whether the directory leads mail for `address` to the account: an address of its own, a detail of one, either in an
+    /// alias domain, or anything else in a domain that it takes whole and in which nobody else has that address.
+    #[must_use]
+    pub fn has(&self, address: &Address) -> bool {
+        self.known.lookup(&self.settings, address).is_some_and(|(account, ..)| account == self.account)
+    }
+}
+
 impl Known {
+    /// The account that an address leads to, the address that led there, and the detail.
+    fn lookup(&self, settings: &Settings, address: &Address) -> Option<(AccountId, Address, Option<String>)> {
+        let address = match address.domain() {
+            "" if address.local().eq_ignore_ascii_case("postmaster") => settings.postmaster.as_ref()?,
+            _ => address,
+        };
+        let real = self.in_real_domain(settings.form(address));
+        let account = |key: &str| match self.addresses.get(key)? {
+            AddressRow::Primary(account) | AddressRow::Alias(account) | AddressRow::CatchAll(account) => {
+                self.accounts.contains_key(account).then_some(*account)
+            }
+            AddressRow::AliasDomain(_) => None,
+        };
+        if let Some(exact) = account(&real.to_string()) {
+            return Some((exact, real, None));
+        }
+        if let Some(delimiter) = settings.delimiter
+            && let (base, Some(detail)) = real.split_detail(delimiter)
+            && let Some(found) = account(&base.to_string())
+        {
+            return Some((found, base, Some(detail.to_owned())));
+        }
+        account(&format!("@{}", real.domain())).map(|found| (found, real, None))
+    }
+
     fn in_real_domain(&self, address: Address) -> Address {
         match self.alias_domains.iter().find(|(alias, _)| alias == address.domain()) {
             Some((_, real)) => Address::from_parts(address.local(), real),

@@ -48,6 +48,31 @@ fn addresses_lead_where_they_should() {
 }
 
 #[test]
+fn own_addresses_are_those_that_lead_to_the_account() {
+    let directory = directory(Settings::default());
+    let ann = directory.add(&NewAccount::at(address("ann@example.org"))).unwrap();
+    let bob = directory.add(&NewAccount::at(address("bob@example.org"))).unwrap();
+    directory.add_catch_all(ann, "shop.example").unwrap();
+    directory.add_alias(bob, &address("boss@shop.example")).unwrap();
+    directory.add_alias(bob, &address("ann+bob@example.org")).unwrap();
+    directory.add_alias_domain("example.net", "example.org").unwrap();
+    let own = directory.own_addresses(ann).unwrap();
+    for (text, is_own) in [
+        ("Ann@EXAMPLE.org", true),
+        ("ann+x@example.net", true),
+        ("any@Shop.example", true),
+        ("boss@shop.example", false),
+        ("boss+x@shop.example", false),
+        ("ann+bob@example.net", false),
+        ("bob@example.org", false),
+        ("nobody@example.org", false),
+        ("ann@sub.example.org", false),
+    ] {
+        assert_eq!(own.has(&address(text)), is_own, "{text}");
+    }
+}
+
+#[test]
 fn postmaster_without_a_domain_goes_where_the_settings_say() {
     let settings = Settings { postmaster: Some(address("ann@example.org")), ..Settings::default() };
     let directory = directory(settings);

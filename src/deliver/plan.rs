@@ -3,9 +3,9 @@
 
 use super::Deliver;
 use super::apply::Whole;
-use crate::account::{Remembered, Resolved};
+use crate::account::{OwnAddresses, Remembered, Resolved};
 use crate::message::rows_or_bare;
-use crate::model::{AccountId, Address, OriginalRecipient, Recall, Recipient, ThreadKey, ToldKey, VacationResponse};
+use crate::model::{Address, OriginalRecipient, Recall, Recipient, ThreadKey, ToldKey, VacationResponse};
 use crate::store::{EncodedMessage, Error};
 use crate::vacation::{Answer, Case, Notice, Reason, Reply, consider};
 
@@ -39,8 +39,9 @@ impl Deliver {
     ) -> Result<Plan, Error> {
         let (view, secrets, account) = (self.store.view(), self.store.secrets(), target.account);
         let identity = self.directory.identity(account)?;
-        let sender = whole.envelope.sender.as_ref();
-        let known_as = self.known_as(recipient.original.as_ref(), account)?;
+        let (sender, limits) = (whole.envelope.sender.as_ref(), &whole.settings.vacation.rate);
+        let own = self.directory.own_addresses(account)?;
+        let known_as = known_as(recipient.original.as_ref(), &own);
         let notice = Notice::of_response(response, &identity, sender, whole.facts(), whole.now);
         let case = Case {
             now: whole.now,
@@ -55,7 +56,8 @@ impl Deliver {
             settings: &whole.settings.vacation,
             nonce: super::apply::nonce(whole.hash, account),
         };
-        let world = Remembered { view: &view, account, identity: &identity, now: whole.now, secret: &secrets.told };
+        let world =
+            Remembered { view: &view, account, identity: &identity, own: &own, now: whole.now, secret: &secrets.told };
         let (reply, told, memory) = match consider(&case, &notice, &world)? {
             Answer::Reply { reply, told, memory } => (*reply, told, memory),
             Answer::Silent(reason, detail) => return Ok(Plan::Silent { reason, detail }),
@@ -63,22 +65,12 @@ impl Deliver {
         // A retry is answered as it was; it takes nothing of the rate.
         if view.delivery(account, whole.hash)?.is_none()
             && let Some(sender) = sender
-            && let Err(detail) =
-                self.rate.lock().take(whole.now, account, sender.domain(), &whole.settings.vacation.rate)
+            && let Err(detail) = self.rate.lock().take(whole.now, account, sender.domain(), limits)
         {
             return Ok(Plan::Silent { reason: Reason::RateLimit, detail });
         }
         let copy = reply.fcc.as_ref().map(|_| self.copy_of(&reply, whole.thread_keys));
         Ok(Plan::Answer(Box::new(Answering { reply, told, memory, copy })))
-    }
-
-    /// The address to which the sender wrote (RFC 3461 §4.2), if the directory gives it to this account: the client that
-    /// says so may be anybody's.
-    fn known_as(&self, original: Option<&OriginalRecipient>, account: AccountId) -> Result<Option<Address>, Error> {
-        let usual = original.filter(|original| ["rfc822", "utf-8"].contains(&original.kind.as_str()));
-        let Some(address) = usual.and_then(|original| Address::parse(&original.address).ok()) else { return Ok(None) };
-        let leads = self.directory.resolve(&address)?;
-        Ok(leads.filter(|found| found.account == account).map(|_| address))
     }
 
     fn copy_of(&self, reply: &Reply, original: &[ThreadKey]) -> EncodedMessage {
@@ -90,4 +82,11 @@ impl Deliver {
         }
         EncodedMessage::new(&rows)
     }
+}
+
+/// The address to which the sender wrote (RFC 3461 §4.2), if the directory gives it to this account: the client that says so
+/// may be anybody's.
+fn known_as(original: Option<&OriginalRecipient>, own: &OwnAddresses) -> Option<Address> {
+    let usual = original.filter(|original| ["rfc822", "utf-8"].contains(&original.kind.as_str()))?;
+    Address::parse(&usual.address).ok().filter(|address| own.has(address))
 }

@@ -170,6 +170,7 @@ pub fn reply(data: &[u8]) {
         sender: Some(&sender),
         recipient: &ann,
         known_as: None,
+        from_self: identity.is_me(&sender),
         identity: &identity,
         notice: &notice,
         facts: &facts,
@@ -194,7 +195,7 @@ pub fn reply(data: &[u8]) {
         secret: &SECRETS.told,
         nonce: 7,
     };
-    let made = vacation::reply(&occasion);
+    let made = vacation::reply(&occasion, |_| true);
     let people = [&response.from, &response.reply_to].into_iter().flatten().map(|person| person.email.as_str());
     check_sent(&made.message, &people.chain([sender.to_string().as_str()]).collect::<String>());
     // A script's MIME entity, whatever it is (RFC 5230 §4.8).
@@ -204,12 +205,14 @@ pub fn reply(data: &[u8]) {
         reason: String::from_utf8_lossy(body).into_owned(),
         ..vacation::Script::default()
     };
-    let entity = vacation::reply(&vacation::Occasion { notice: &vacation::Notice::of_script(&script), ..occasion });
+    let of_script = vacation::Notice::of_script(&script);
+    let entity = vacation::reply(&vacation::Occasion { notice: &of_script, ..occasion }, |_| true);
     check_entity(&entity.message);
     assert!(vacation::is_own_id(&made.message_id, &SECRETS.told));
     let seen = Facts::of(&made.message);
     assert_eq!(seen.message_id.as_deref(), Some(made.message_id.as_str()));
-    let back = vacation::decide(&vacation::Input { sender: Some(&ann), recipient: &sender, facts: &seen, ..input });
+    let back = vacation::Input { sender: Some(&ann), recipient: &sender, from_self: false, facts: &seen, ..input };
+    let back = vacation::decide(&back);
     assert!(matches!(back, vacation::Outcome::Silent(..)), "a reply is answered");
     let most = 64 * 1024 + 16 * data.len();
     assert!(made.message.len() <= most, "a reply of {} octets to {}", made.message.len(), data.len());

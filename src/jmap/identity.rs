@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::context::{Account, Args, Context, fail};
 use super::standard::{Outcome, Set, Wrong, objects, people, refused};
+use crate::account::OwnAddresses;
 use crate::model::address::fold_domain;
 use crate::model::sender::steps;
 use crate::model::{Address, DataType, Identity, ObjectId, SenderIdentity, limits};
@@ -61,25 +62,33 @@ pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     Ok(answer)
 }
 
-/// As whom an account may send: its addresses, and all of a domain that it takes whole.
+/// As whom an account may send: any address that the directory leads to it, and no other.
 pub(super) struct Me {
     identity: Identity,
-    /// As `@domain`.
+    own: OwnAddresses,
+    /// The domains that the account takes whole, as `@domain`.
     whole: Vec<String>,
 }
 
 impl Me {
     pub(super) fn of(context: &Context, account: &Account) -> Result<Self, MethodError> {
+        let directory = &context.directory;
         Ok(Self {
-            identity: context.directory.identity(account.id).map_err(|error| fail(&error))?,
-            whole: context.directory.catch_alls(account.id).map_err(|error| fail(&error))?,
+            identity: directory.identity(account.id).map_err(|error| fail(&error))?,
+            own: directory.own_addresses(account.id).map_err(|error| fail(&error))?,
+            whole: directory.catch_alls(account.id).map_err(|error| fail(&error))?,
         })
     }
 
-    /// Whether mail may come from an address.
+    /// Whether mail may come from an address. In a domain that the account takes whole, an address that the directory gives
+    /// to another account is not among them.
     pub(super) fn may_be(&self, address: &Address) -> bool {
-        let domain = |address: &Address| format!("@{}", address.folded().domain());
-        self.identity.is_me(address) || self.whole.contains(&domain(&self.identity.canonical(address)))
+        self.own.has(address)
+    }
+
+    /// Whether an identity still stands for addresses of the account: those may have changed since it was made.
+    pub(super) fn may_use(&self, identity: &SenderIdentity) -> bool {
+        self.may_have(&identity.email)
     }
 
     /// Whether an address is the one that an identity stands for, its sub-addresses and those in an alias domain included;
@@ -98,7 +107,7 @@ impl Me {
     /// Whether an identity may have this address: `*@domain` where the whole domain is the account's.
     fn may_have(&self, email: &str) -> bool {
         match email.strip_prefix("*@") {
-            Some(domain) => self.whole.contains(&format!("@{}", domain.to_lowercase())),
+            Some(domain) => self.whole.contains(&format!("@{}", fold_domain(domain))),
             None => Address::parse(email).is_ok_and(|address| self.may_be(&address)),
         }
     }
@@ -282,5 +291,12 @@ mod tests {
         let made =
             ask("Identity/set", json!({"create": {"z": {"email": "*@example.com"}, "q": {"email": "q@example.com"}}}));
         assert_eq!(made["created"].as_object().unwrap().len(), 2, "{made}");
+        // But not the addresses in it that the directory gives to somebody else.
+        let bob = call(&context, "Account/get", &json!({"account": "bob@example.org"})).1["id"].clone();
+        call(&context, "Account/alias", &json!({"account": bob, "address": "boss@example.com"}));
+        for email in ["boss@example.com", "Boss+x@Example.com", "bob@example.org"] {
+            let made = ask("Identity/set", json!({"create": {"b": {"email": email}}}));
+            assert_eq!(made["notCreated"]["b"]["type"], "forbiddenFrom", "{email}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::context::{Account, Args, Context, fail};
 use super::standard::{Get, Set, Wrong, newest};
+use crate::account::OwnAddresses;
 use crate::model::{DataType, VacationResponse};
 use crate::wire::jmap::{MethodError, Patch, SetError};
 use properties::{ALL, STANDARD};
@@ -51,6 +52,7 @@ fn get_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&
 
 fn set_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&str]) -> Result<Value, MethodError> {
     let set = Set::read(arguments)?;
+    let own = context.directory.own_addresses(account.id).map_err(|error| fail(&error))?;
     // What it was is read in the commit that changes it: of two who set at once neither loses what the other set.
     let (answer, ()) = set.commit(context, account, DataType::VacationResponse, |txn, done| {
         for (name, _) in &set.create {
@@ -61,7 +63,7 @@ fn set_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&
         }
         let mut response = txn.view().vacation(account.id)?;
         for (id, patch) in &set.update {
-            let patched = if id == ID { patched(&response, patch, known) } else { Err(SetError::NotFound) };
+            let patched = if id == ID { patched(&response, patch, (known, &own)) } else { Err(SetError::NotFound) };
             let changed = patched.map(|new| {
                 response = new;
                 Map::new()
@@ -73,7 +75,11 @@ fn set_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&
     Ok(answer)
 }
 
-fn patched(old: &VacationResponse, patch: &Value, known: &[&str]) -> Result<VacationResponse, SetError> {
+fn patched(
+    old: &VacationResponse,
+    patch: &Value,
+    (known, own): (&[&str], &OwnAddresses),
+) -> Result<VacationResponse, SetError> {
     let before = properties::object(old, ID);
     let (mut response, mut wrong) = (old.clone(), Wrong::default());
     for (property, value) in Patch::wishes(patch, &before)? {
@@ -83,7 +89,7 @@ fn patched(old: &VacationResponse, patch: &Value, known: &[&str]) -> Result<Vaca
         }
         // What the server says may be said again (RFC 8620 §5.3).
         if before.get(&property) != Some(&value)
-            && let Err(why) = properties::apply(&mut response, &property, &value)
+            && let Err(why) = properties::apply(&mut response, &property, &value, own)
         {
             wrong.add(property, &why);
         }

@@ -4,7 +4,9 @@
 //! it; the octets themselves are kept as they are. Every list taken from a message is bounded (`model::limits`).
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
+mod aggregate;
 pub mod auto;
+mod away_subject;
 pub mod build;
 pub mod compose;
 pub mod content;

@@ -4,6 +4,7 @@
 //! reaches a stranger, nor the other way round. Of these the first in a language that he reads (RFC 4647 §3.4), else the
 //! first of all.
 
+use super::sender::layers;
 use crate::model::address::fold_domain;
 use crate::model::{Address, Circle, Identity, VacationResponse};
 
@@ -22,16 +23,21 @@ pub(super) struct Words<'a> {
 
 /// Where a sender stands: in the organisation are the domains of the account's own addresses, those that stand for them,
 /// and those that the response names; not those below them.
+///
+/// The reply goes to the sender's own domain, so it must be one of these; and where the sender is a forwarder's address
+/// (SRS), so must be the domain of whom the forwarder sends it on to.
 #[must_use]
 pub fn circle(sender: &Address, identity: &Identity, response: &VacationResponse) -> Circle {
-    let domain = fold_domain(sender.domain());
-    let own =
-        identity.addresses.iter().chain([&identity.primary]).any(|address| fold_domain(address.domain()) == domain);
-    let stands_for = |(alias, real): &(String, String)| {
-        *alias == domain && identity.addresses.iter().any(|address| address.domain() == real)
+    let is_inside = |domain: &str| {
+        let mut addresses = identity.addresses.iter().chain([&identity.primary]);
+        let stands_for = |(alias, real): &(String, String)| {
+            alias == domain && identity.addresses.iter().any(|address| address.domain() == real)
+        };
+        addresses.any(|address| fold_domain(address.domain()) == domain)
+            || identity.alias_domains.iter().any(stands_for)
+            || response.organisation.iter().any(|known| known == domain)
     };
-    let inside = own || identity.alias_domains.iter().any(stands_for) || response.organisation.contains(&domain);
-    if inside { Circle::Organisation } else { Circle::Outside }
+    if layers(sender).all(|one| is_inside(one.domain())) { Circle::Organisation } else { Circle::Outside }
 }
 
 /// The words for somebody of a circle who reads these languages, the best first.

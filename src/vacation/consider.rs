@@ -5,7 +5,7 @@ use super::decide::{Input, Outcome, Settings, decide_asking};
 use super::notice::Notice;
 use super::reason::Reason;
 use super::reply::{Occasion, Reply, reply};
-use super::sender::told_key;
+use super::sender::{layers, told_key};
 use crate::message::auto::Facts;
 use crate::model::{Address, Identity, Recall, ToldKey, UtcMillis};
 
@@ -13,6 +13,9 @@ use crate::model::{Address, Identity, Recall, ToldKey, UtcMillis};
 pub trait World {
     /// Why it could not be read.
     type Error;
+
+    /// Whether the directory leads mail for an address to this account.
+    fn is_own(&self, address: &Address) -> bool;
 
     /// When a sender was told, if that still counts.
     ///
@@ -85,6 +88,7 @@ pub fn consider<W: World>(case: &Case<'_>, notice: &Notice<'_>, world: &W) -> Re
         sender: case.sender,
         recipient,
         known_as,
+        from_self: case.sender.is_some_and(|sender| layers(sender).any(|one| world.is_own(&one))),
         identity,
         notice,
         facts,
@@ -100,7 +104,8 @@ pub fn consider<W: World>(case: &Case<'_>, notice: &Notice<'_>, world: &W) -> Re
         (Outcome::Answer, Some(sender), Some(told)) => {
             let occasion =
                 Occasion { notice, identity, facts, sender, recipient, known_as, now, secret, nonce: case.nonce };
-            Answer::Reply { reply: Box::new(reply(&occasion)), told, memory: notice.memory }
+            let reply = Box::new(reply(&occasion, |address| world.is_own(address)));
+            Answer::Reply { reply, told, memory: notice.memory }
         }
         (Outcome::Silent(reason, detail), ..) => Answer::Silent(reason, detail),
         (Outcome::Answer, ..) => Answer::Silent(Reason::NullSender, String::new()),

@@ -7,7 +7,7 @@
 use super::notice::Notice;
 use super::reason::Reason;
 use super::reply::is_own_id;
-use super::sender::{plain_sender, system_sender};
+use super::sender::{layers, system_sender};
 use crate::message::auto::Facts;
 use crate::model::{Address, Audience, Circle, Identity, UtcMillis};
 
@@ -37,6 +37,8 @@ pub struct Input<'a> {
     pub recipient: &'a Address,
     /// By which address the sender knew the account, where that is proven.
     pub known_as: Option<&'a Address>,
+    /// Whether the directory leads the sender's address to this account.
+    pub from_self: bool,
     /// Who the account is.
     pub identity: &'a Identity,
     /// What is to be told, and when.
@@ -98,13 +100,16 @@ fn sender(input: &Input<'_>) -> Objection {
     if sender.domain().is_empty() || Address::parse(&sender.to_string()).is_err() {
         return Some((Reason::BadSender, sender.to_string()));
     }
-    // Under a daily tag it is who it is without.
-    let plain = plain_sender(sender);
-    let both = || [sender, &plain].into_iter();
-    if both().any(|sender| input.notice.is_me(input.identity, sender)) {
+    // What stands within a tag was written by whoever sends, and is heeded only here, where it silences the reply to them.
+    let all: Vec<Address> = layers(sender).collect();
+    let (identity, own) = (input.identity, [Some(input.recipient), input.known_as]);
+    let is_recipient =
+        |one: &Address| own.iter().flatten().any(|own| identity.canonical(own) == identity.canonical(one));
+    let is_named = |one: &Address| input.notice.names(identity, one);
+    if input.from_self || all.iter().any(|one| is_recipient(one) || is_named(one)) {
         return Some((Reason::OwnAddress, sender.to_string()));
     }
-    let system = both().find_map(|sender| system_sender(sender.local(), &input.settings.system_senders));
+    let system = all.iter().find_map(|one| system_sender(one, &input.settings.system_senders));
     system.map(|why| (Reason::SystemSender, why))
 }
 
@@ -140,9 +145,8 @@ fn addressed(input: &Input<'_>) -> Objection {
 
 fn audience(input: &Input<'_>) -> Objection {
     let (sender, terms) = (input.sender?, input.notice.terms.as_ref()?);
-    let plain = plain_sender(sender);
-    let covered = |address: &Address| terms.except.iter().find(|except| except.covers(address));
-    if let Some(except) = covered(sender).or_else(|| covered(&plain)) {
+    let covered = |address: Address| terms.except.iter().find(|except| except.covers(&address));
+    if let Some(except) = layers(sender).find_map(covered) {
         return Some((Reason::NotInAudience, format!("excepted: {except}")));
     }
     let why = match terms.audience {

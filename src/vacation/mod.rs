@@ -25,7 +25,7 @@ pub use rate::{Limits, Rate};
 pub use reason::Reason;
 pub use reply::{Occasion, Reply, is_own_id, reply};
 pub use report::{Arrival, Correspondent, Report, Topic};
-pub use sender::{plain_sender, sender_key, told_key};
+pub use sender::{plain_in_domain, sender_key, told_key};
 pub use window::{Away, away};
 
 #[cfg(test)]

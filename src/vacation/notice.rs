@@ -169,7 +169,7 @@ impl<'a> Notice<'a> {
         now: UtcMillis,
     ) -> Self {
         let away = away(response, identity.zone.as_deref(), now);
-        let circle = sender.map_or(Circle::Outside, |sender| circle(&super::plain_sender(sender), identity, response));
+        let circle = sender.map_or(Circle::Outside, |sender| circle(sender, identity, response));
         let Words { language, subject, text, html } = words(response, circle, &facts.languages);
         let Away { since, until } = away.clone().unwrap_or_default();
         // Only where its days come again do those who were told before it began count as not told.
@@ -213,11 +213,18 @@ impl<'a> Notice<'a> {
         }
     }
 
-    /// Whether an address is the owner's: one of the account's, or one that he named.
+    /// Whether an address is the owner's: one of the account's, or one that the owner named.
     #[must_use]
     pub fn is_me(&self, identity: &Identity, address: &Address) -> bool {
+        identity.is_me(address) || self.names(identity, address)
+    }
+
+    /// Whether an address is one that the owner named beside those of the account. Mail to it is for the owner, but the
+    /// directory does not know it: no reply is from it.
+    #[must_use]
+    pub fn names(&self, identity: &Identity, address: &Address) -> bool {
         let folded = identity.canonical(address);
-        identity.is_me(address) || self.addresses.iter().any(|own| own.folded() == folded)
+        self.addresses.iter().any(|own| own.folded() == folded)
     }
 }
 

@@ -4,7 +4,7 @@
 //! original's body is never repeated (RFC 3834 §3.2), and what is repeated of its header is data: see `message::compose`.
 
 use super::notice::{Body, Fcc, Notice};
-use super::sender::plain_sender;
+use super::sender::plain_in_domain;
 use crate::message::auto::Facts;
 use crate::message::compose::{Draft, build, one_line};
 use crate::model::{Address, EmailAddress, Identity, UtcMillis};
@@ -56,11 +56,12 @@ const SUBJECT: usize = 200;
 /// The text where the owner set none (RFC 8621 §8).
 const DEFAULT_TEXT: &str = "I am away at the moment and will read your message when I am back.\n";
 
-/// Composes the reply to a message.
+/// Composes the reply to a message. `is_own` says whether the directory leads an address to the account: no other is the
+/// reply's From.
 #[must_use]
-pub fn reply(occasion: &Occasion<'_>) -> Reply {
+pub fn reply(occasion: &Occasion<'_>, is_own: impl Fn(&Address) -> bool) -> Reply {
     let Occasion { notice, identity, facts, sender, now, secret, nonce, .. } = *occasion;
-    let from = from(occasion);
+    let from = from(occasion, &is_own);
     let domain =
         Address::parse(&from.email).map_or_else(|_| identity.primary.domain().to_owned(), |a| a.domain().to_owned());
     let message_id = own_id(nonce, crate::model::address::fold_domain(&domain).as_str(), secret);
@@ -106,32 +107,29 @@ pub fn reply(occasion: &Occasion<'_>) -> Reply {
     Reply { recipient: sender.clone(), message_id, message, fcc: notice.fcc.clone(), until: notice.until }
 }
 
-/// The reply's From: what the owner set; a script may name only addresses that are his (RFC 5230 §5.1).
-fn from(occasion: &Occasion<'_>) -> EmailAddress {
-    let Occasion { notice, identity, .. } = *occasion;
-    let own = |from: &&EmailAddress| {
-        notice.terms.is_some() || Address::parse(&from.email).is_ok_and(|address| notice.is_me(identity, &address))
-    };
-    notice.from.as_ref().filter(own).cloned().unwrap_or_else(|| own_address(occasion))
+/// The reply's From: what the owner or the script set (RFC 3834 §3.1.1, RFC 5230 §5.1), where the directory still leads
+/// that to the account; else an own address.
+fn from(occasion: &Occasion<'_>, is_own: &impl Fn(&Address) -> bool) -> EmailAddress {
+    let is_ours = |from: &&EmailAddress| Address::parse(&from.email).is_ok_and(|address| is_own(&address));
+    occasion.notice.from.as_ref().filter(is_ours).cloned().unwrap_or_else(|| own_address(occasion, is_own))
 }
 
-/// The own address that the sender used: the first in To, Cc or their kin, else the one by which he knew the account where
-/// that is proven, else the account's. The directory says which are its own: a stranger must not choose our From.
-fn own_address(occasion: &Occasion<'_>) -> EmailAddress {
+/// The own address that the sender used: the first in To, Cc or their kin, else the one by which the sender knew the account
+/// where that is proven, else the account's. The directory says which are its own: a stranger must not choose our From.
+fn own_address(occasion: &Occasion<'_>, is_own: &impl Fn(&Address) -> bool) -> EmailAddress {
     let Occasion { identity, facts, recipient, known_as, .. } = *occasion;
     let canonical = |address: &Address| identity.canonical(address);
     let meant: Vec<Address> = [recipient].into_iter().chain(known_as).map(canonical).collect();
-    let used = facts.destinations.iter().find(|to| identity.is_me(to) || meant.contains(&canonical(to)));
+    let is_used = |to: &&Address| (identity.is_me(to) || meant.contains(&canonical(to))) && is_own(to);
+    let used = facts.destinations.iter().find(is_used);
     let address = used.or(known_as).unwrap_or(&identity.primary);
     EmailAddress { name: identity.name.clone(), email: address.to_string() }
 }
 
-/// How the sender calls himself, where From has his address.
+/// The sender's name, where From has the sender's address.
 fn name_of(sender: &Address, facts: &Facts) -> Option<String> {
-    let plain = plain_sender(sender);
-    let same = |person: &&EmailAddress| {
-        Address::parse(&person.email).is_ok_and(|address| [sender.folded(), plain.clone()].contains(&address.folded()))
-    };
+    let same_as = [sender.folded(), plain_in_domain(sender)];
+    let same = |person: &&EmailAddress| Address::parse(&person.email).is_ok_and(|one| same_as.contains(&one.folded()));
     facts.from.iter().find(same).and_then(|person| person.name.clone())
 }
 

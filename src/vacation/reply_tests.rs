@@ -59,7 +59,8 @@ fn sent_by(notice: &Notice<'_>, header: &[u8], sender: &str, (recipient, known_a
         secret: &SECRET,
         nonce: 7,
     };
-    let reply = reply(&occasion);
+    // The directory leads all of shop.example to the account, and nothing else that it does not have by itself.
+    let reply = reply(&occasion, |address| identity.is_me(address) || address.domain() == "shop.example");
     let text = String::from_utf8(reply.message.clone()).unwrap();
     assert!(!text.replace("\r\n", "").contains(['\r', '\n', '\0']), "{text}");
     assert!(text.lines().all(|line| line.len() <= 998), "{text}");
@@ -183,9 +184,12 @@ fn from_the_address_that_the_sender_knows() {
     assert_eq!(from("Subject: x", "ann@example.org", Some("old@shop.example")), "old@shop.example");
     // What a stranger wrote into To is no address of ours.
     assert_eq!(from("To: boss@example.net", "ann@example.org", None), "ann@example.org");
+    // What the owner set; but not once the directory does not lead that address to the account any more.
     let mut set = away();
-    set.from = Some(EmailAddress { name: Some("Desk".into()), email: "desk@example.net".into() });
-    assert_eq!(sent(&set, "To: a.lee@example.org", "bob@example.net").from(), "desk@example.net");
+    for (from, wanted) in [("desk@shop.example", "desk@shop.example"), ("desk@example.net", "a.lee@example.org")] {
+        set.from = Some(EmailAddress { name: Some("Desk".into()), email: from.into() });
+        assert_eq!(sent(&set, "To: a.lee@example.org", "bob@example.net").from(), wanted);
+    }
 }
 
 #[test]
@@ -195,6 +199,8 @@ fn to_the_envelope_sender_by_the_name_that_he_gives_himself() {
         ("bob@example.net", "\"Bob B.\" <bob@example.net>"),
         ("prvs=0123456789=bob@example.net", "\"Bob B.\" <prvs=0123456789=bob@example.net>"),
         ("other@example.net", "<other@example.net>"),
+        // An address that stands within a tag of another domain is not the sender's.
+        ("SRS0=ab12=XY=example.net=bob@attacker.example", "<SRS0=ab12=XY=example.net=bob@attacker.example>"),
         ("bob@b\u{fc}cher.example", "<bob@xn--bcher-kva.example>"),
     ] {
         let reply = sent(&away(), header, sender);
@@ -220,6 +226,20 @@ fn words_by_circle_and_language() {
     assert_eq!((reply.says().trim_end(), reply.field("Content-Language").as_deref()), ("Weg.", Some("de")));
     let reply = sent(&response, "Accept-Language: de\r\nSubject: x", "bob@example.com");
     assert!(reply.says().starts_with("In Rome") && reply.field("Content-Language").is_none());
+    // The reply goes to the outermost domain, whatever stands within a tag (RFC 3834 §6); and of a forwarder's address, on
+    // to the one within it.
+    for (sender, is_inside) in [
+        ("prvs=0123456789=bob@example.org", true),
+        ("SRS0=ab12=XY=example.com=bob@example.org", true),
+        ("SRS0=ab12=XY=example.org=boss@attacker.example", false),
+        ("SRS0=ab12=XY=attacker.example=boss@example.org", false),
+        ("SRS1=zz=example.org==ab12=XY=example.org=boss@attacker.example", false),
+        ("SRS0=ab12=XY=example.org=prvs=0123=boss@attacker.example", false),
+        ("prvs=0123456789=boss=example.org@attacker.example", false),
+        ("boss+example.org=x@attacker.example", false),
+    ] {
+        assert_eq!(sent(&response, "Subject: x", sender).says().starts_with("In Rome"), is_inside, "{sender}");
+    }
     assert_eq!(sent(&response, "Subject: x", "bob@example.net").field("Content-Language").as_deref(), Some("en"));
 }
 
@@ -270,7 +290,7 @@ fn a_script_says_what_it_says() {
     assert_eq!(from("no address"), "ann@example.org");
     let mut named = script("Away");
     (named.from, named.addresses) = (Some("old@example.net".into()), vec!["old@example.net".into(), "nonsense".into()]);
-    assert_eq!(reply(&named).from(), "old@example.net");
+    assert_eq!(reply(&named).from(), "ann@example.org", "`:addresses` makes nothing an address of the account");
     // `:mime` (RFC 5230 §4.8).
     let mime = Script {
         mime: true,

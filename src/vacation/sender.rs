@@ -1,29 +1,41 @@
 //! Who a sender is: the same person under daily tags, or a machine.
 
 use super::notice::Handle;
+use crate::model::address::fold_domain;
 use crate::model::{Address, ToldKey};
 
 /// Tags within one another that are taken off: a forwarder's, a list's, and the sender's own.
 const TAGS: usize = 4;
 
-/// The form in which senders are the same, as text.
+/// The form in which senders are the same, as text: who a sender is without tags, and the domain that the reply goes to
+/// where that is another one. So no sender can use up the reply to somebody else.
 #[must_use]
 pub fn sender_key(sender: &Address) -> String {
-    plain_sender(sender).to_string()
+    let (plain, outer) = (plain_sender(sender), fold_domain(sender.domain()));
+    // No address has a blank in its domain: no two senders have one key.
+    if plain.domain() == outer { plain.to_string() } else { format!("{plain} by {outer}") }
 }
 
-/// Who a sender is: lower case, A-labels, and without the tags that would make one person look new every day: BATV
-/// (`prvs=tag=user`), SRS (`SRS0=hash=time=domain=user` and the SRS1 around it), VERP (`user+...=...`).
+/// The sender, folded, and what stands within its tags, one after the other: those that would make one person look new
+/// every day. They are BATV (`prvs=tag=user`), SRS (`SRS0=hash=time=domain=user` and the SRS1 around it), and VERP
+/// (`user+...=...`).
+///
+/// What stands within a tag was written by whoever sends. It may give a reason for silence, but never one for an answer, nor
+/// for more than a stranger is told.
+pub(super) fn layers(sender: &Address) -> impl Iterator<Item = Address> {
+    std::iter::successors(Some(sender.folded()), untagged).take(TAGS.saturating_add(1))
+}
+
+/// The sender without any tag: lower case, A-labels.
+fn plain_sender(sender: &Address) -> Address {
+    layers(sender).last().unwrap_or_else(|| sender.folded())
+}
+
+/// The sender without the tags within which its domain is the one that the reply goes to.
 #[must_use]
-pub fn plain_sender(sender: &Address) -> Address {
-    let mut plain = sender.folded();
-    for _ in 0..TAGS {
-        match untagged(&plain) {
-            Some(inner) => plain = inner,
-            None => break,
-        }
-    }
-    plain
+pub fn plain_in_domain(sender: &Address) -> Address {
+    let outer = sender.folded();
+    layers(sender).take_while(|inner| inner.domain() == outer.domain()).last().unwrap_or(outer)
 }
 
 /// Without its outermost tag, if there is one and what is left is an address.
@@ -86,7 +98,7 @@ pub fn told_key(secret: &[u8; 32], handle: &Handle<'_>, sender: &Address) -> Tol
 }
 
 /// Local parts that are machines; `postmaster` is not: people read and write there (RFC 5230 §4.6).
-const EXACT: [&str; 19] = [
+const EXACT: [&str; 22] = [
     "mailer-daemon",
     "listserv",
     "majordomo",
@@ -95,6 +107,7 @@ const EXACT: [&str; 19] = [
     "nobody",
     "www-data",
     "apache",
+    "httpd",
     "nginx",
     "cron",
     "mdaemon",
@@ -106,29 +119,60 @@ const EXACT: [&str; 19] = [
     "autoreply",
     "auto-reply",
     "autoresponder",
+    "dev-null",
+    "devnull",
 ];
+const STARTS: [&str; 2] = ["owner-", "bouncer-"];
 const ENDS: [&str; 9] =
     ["-request", "-owner", "-bounces", "-bounce", "-errors", "-relay", "-outgoing", "-confirm", "-return"];
 
 /// Words that say that no answer is wanted.
 const DEAF: [&str; 6] = ["noreply", "donotreply", "dontreply", "donotrespond", "nepasrepondre", "noresponse"];
 
-/// Which rule says that a local part is no person's, if any does. `more` are the site's own, in lower case.
-pub(super) fn system_sender(local: &str, more: &[String]) -> Option<String> {
-    let local = local.to_lowercase();
+/// What list managers put behind a plus, alone (`list+owner`) or, of those that are `true`, with a tail behind a hyphen
+/// (`list+confsub-0123abcd`, `list+bounces-77-ann=example.org`): mlmmj's control addresses.
+const BEHIND_PLUS: [(&str, bool); 7] = [
+    ("bounces", true),
+    ("bounce", true),
+    ("owner", false),
+    ("help", false),
+    ("moderate", true),
+    ("confsub", true),
+    ("confunsub", true),
+];
+
+/// Labels of domains that only take bounces.
+const BOUNCE_LABELS: [&str; 3] = ["bounce", "bounces", "bounced"];
+
+/// Which rule says that a sender is no person, if any does. `more` are local parts that the site adds, in lower case.
+pub(super) fn system_sender(sender: &Address, more: &[String]) -> Option<String> {
+    let sender = sender.folded();
+    let local = sender.local();
+    if sender.domain().split('.').any(|label| BOUNCE_LABELS.contains(&label)) {
+        return Some(format!("envelope sender in {}", sender.domain()));
+    }
     // A VERP tail hides what kind of address it is: `list-bounces+ann=example.org`.
-    let base = local.split_once('+').map_or(local.as_str(), |(base, _)| base);
+    let (base, detail) = local.split_once('+').unwrap_or((local, ""));
     let bounce_tail = ["bounces", "bounce"].iter().any(|word| {
         let tail = base.strip_prefix(word).unwrap_or_default();
         tail.starts_with(|c: char| "-.=_".contains(c) || c.is_ascii_digit())
     });
     let system = EXACT.contains(&base)
         || more.iter().any(|word| word == base)
-        || base.starts_with("owner-")
+        || STARTS.iter().any(|start| base.starts_with(start))
         || ENDS.iter().any(|end| base.ends_with(end) || has_tail(base, end))
         || bounce_tail
-        || is_deaf(base);
+        || is_deaf(base)
+        || detail.split('+').any(is_list_detail);
     system.then(|| format!("envelope sender {local}@"))
+}
+
+/// Whether what stands behind a plus is a list manager's word.
+fn is_list_detail(detail: &str) -> bool {
+    BEHIND_PLUS.iter().any(|(word, with_tail)| {
+        let tail = detail.strip_prefix(word);
+        tail.is_some_and(|tail| tail.is_empty() || (*with_tail && tail.starts_with(['-', '='])))
+    })
 }
 
 /// Whether `end` stands there with a tail that a list makes for each recipient or message: `-return-77-ann=example.org`.
@@ -155,7 +199,7 @@ mod tests {
 
     #[test]
     fn the_same_person_under_daily_tags() {
-        let key = |text: &str| sender_key(&Address::parse(text).unwrap());
+        let key = |text: &str| plain_sender(&Address::parse(text).unwrap()).to_string();
         assert_eq!(key("Bob@Example.NET"), "bob@example.net");
         assert_eq!(key("prvs=0123abcd=bob@example.net"), "bob@example.net");
         assert_eq!(key("SRS0=ab12=XY=example.net=bob@forwarder.example"), "bob@example.net");
@@ -176,6 +220,12 @@ mod tests {
         let told = |handle, sender: &str| told_key(&[7; 32], &handle, &Address::parse(sender).unwrap());
         let named = Handle::Named;
         assert_eq!(told(named("a"), "bob@example.net"), told(named("a"), "prvs=1=bob@example.net"));
+        // One who forwards is told once for each person; nobody uses up the reply to somebody else.
+        let forwarded = "SRS0=ab12=XY=example.net=bob@forwarder.example";
+        assert_eq!(told(named("a"), forwarded), told(named("a"), &forwarded.replace("ab12=XY", "cd34=ZZ")));
+        for other in ["bob@example.net", "bob@forwarder.example", "SRS0=ab12=XY=example.net=bob@second.example"] {
+            assert_ne!(told(named("a"), forwarded), told(named("a"), other), "{other}");
+        }
         let handles = [named("a"), named("b"), named(""), Handle::Response, Handle::Arguments([0; 32])];
         for (at, one) in handles.iter().enumerate() {
             for other in handles.iter().skip(at + 1) {
@@ -186,6 +236,7 @@ mod tests {
 
     #[test]
     fn machines_and_people() {
+        let at = |local: &str| Address::from_parts(local, "example.net");
         for local in [
             "MAILER-DAEMON",
             "owner-list",
@@ -204,11 +255,11 @@ mod tests {
             "www-data",
             "LISTSERV",
         ] {
-            assert!(system_sender(local, &[]).is_some(), "{local}");
+            assert!(system_sender(&at(local), &[]).is_some(), "{local}");
         }
         for local in ["postmaster", "ann", "bouncer", "request", "owner", "rooter", "reply", "ann-relays"] {
-            assert!(system_sender(local, &[]).is_none(), "{local}");
+            assert!(system_sender(&at(local), &[]).is_none(), "{local}");
         }
-        assert!(system_sender("robot", &["robot".into()]).is_some());
+        assert!(system_sender(&at("robot"), &["robot".into()]).is_some());
     }
 }

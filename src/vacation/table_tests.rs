@@ -27,6 +27,19 @@ struct Case {
     known: bool,
     told: Option<UtcMillis>,
     forged: Option<String>,
+    /// Domains that the account takes whole.
+    whole: Vec<String>,
+    /// Addresses that the directory gives to somebody else.
+    taken: Vec<String>,
+}
+
+impl Case {
+    /// Whether the directory leads an address to the account.
+    fn is_own(&self, identity: &Identity, address: &Address) -> bool {
+        let real = identity.canonical(address);
+        !self.taken.contains(&real.to_string())
+            && (identity.is_me(&real) || self.whole.iter().any(|domain| domain == real.domain()))
+    }
 }
 
 fn unescaped(text: &str, own: &str) -> String {
@@ -62,6 +75,8 @@ fn case(line: &str, own: &str) -> Case {
         known: false,
         told: None,
         forged: None,
+        whole: Vec::new(),
+        taken: Vec::new(),
     };
     while let Some((option, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
         rest = after;
@@ -81,6 +96,8 @@ fn case(line: &str, own: &str) -> Case {
             "audience" => response.audience = Audience::from_name(value).unwrap(),
             "organisation" => response.organisation.push(value.into()),
             "day" => response.days.push(value.parse().unwrap()),
+            "catch-all" => case.whole.push(value.into()),
+            "taken" => case.taken.push(value.into()),
             "forged" => case.forged = Some(value.into()),
             "except" => response.except.push(value.parse().unwrap()),
             "address" => response.addresses.push(Address::parse(value).unwrap()),
@@ -97,10 +114,12 @@ fn case(line: &str, own: &str) -> Case {
 
 fn decided(case: &Case, identity: &Identity) -> Outcome {
     let (sender, facts) = (case.sender.as_ref(), Facts::of(case.raw.as_bytes()));
+    let from_self = sender.is_some_and(|sender| sender::layers(sender).any(|one| case.is_own(identity, &one)));
     decide(&Input {
         sender,
         recipient: &case.recipient,
         known_as: None,
+        from_self,
         identity,
         notice: &Notice::of_response(&case.response, identity, sender, &facts, NOW),
         facts: &facts,
@@ -138,7 +157,7 @@ fn every_case_is_decided_as_the_table_has_it() {
         secret: &SECRET,
         nonce: 7,
     };
-    let own = reply(&occasion).message_id;
+    let own = reply(&occasion, |address| identity.is_me(address)).message_id;
     let (mut wrong, mut seen) = (Vec::new(), BTreeMap::<String, usize>::new());
     let lines = TABLE.lines().zip(1..).filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
     for (line, number) in lines {

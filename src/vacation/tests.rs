@@ -44,6 +44,7 @@ fn outcome(
         sender: sender.as_ref(),
         recipient: &recipient,
         known_as: None,
+        from_self: sender.as_ref().is_some_and(|sender| identity.is_me(sender)),
         identity: &identity,
         notice: &Notice::of_response(&response, &identity, sender.as_ref(), &facts, NOW),
         facts: &facts,
@@ -100,7 +101,7 @@ fn said(notice: &Notice<'_>, identity: &Identity, facts: &Facts, known_as: Optio
     let (bob, recipient) = (Address::from_parts("bob", "example.net"), &identity.primary);
     let occasion =
         Occasion { notice, identity, facts, sender: &bob, recipient, known_as, now: NOW, secret: &SECRET, nonce: 7 };
-    let reply = reply(&occasion);
+    let reply = reply(&occasion, |address| identity.is_me(address));
     let text = String::from_utf8(reply.message.clone()).unwrap();
     (reply, text)
 }
@@ -160,11 +161,11 @@ fn html_alone_gets_its_text_and_nothing_gets_a_default() {
     let (_, none) = made("To: ann@example.org", |response| response.text_body = None);
     assert!(none.contains("I am away"));
     let (_, set) = made("To: ann@example.org", |response| {
-        response.from = Some(EmailAddress { name: Some("Desk".into()), email: "desk@example.org".into() });
+        response.from = Some(EmailAddress { name: Some("Desk".into()), email: "a.lee+desk@example.org".into() });
         response.reply_to = Some(EmailAddress { name: None, email: "help@example.org".into() });
         response.subject = Some("Out".into());
     });
-    assert!(set.contains("From: \"Desk\" <desk@example.org>") && set.contains("Reply-To: <help@example.org>"));
+    assert!(set.contains("From: \"Desk\" <a.lee+desk@example.org>") && set.contains("Reply-To: <help@example.org>"));
     assert!(set.contains("\r\nSubject: Out\r\n"));
 }
 

@@ -130,6 +130,9 @@ fn known_is_whom_the_owner_has_written_to() {
     assert_eq!(bed.ask("max@example.net", 4), "answered", "from an address of hers, wherever it lies");
     assert_eq!(bed.ask("prvs=0123456789=bob@example.net", 5), "answered");
     assert_eq!(bed.ask("bob@example.net", 6), "already-told");
+    // Whoever sends writes what stands within a tag of another domain.
+    assert_eq!(bed.ask("SRS0=ab12=XY=example.net=bob@attacker.example", 10), "not-in-audience");
+    assert_eq!(bed.ask("SRS0=ab12=XY=example.net=zoe@example.net", 11), "not-in-audience");
     // The copy of a reply makes nobody known.
     bed.respond(|response| (response.audience, response.copies) = (Audience::Everyone, true));
     assert_eq!(bed.ask("new@example.net", 7), "answered");

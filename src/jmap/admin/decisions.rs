@@ -148,8 +148,9 @@ pub(super) fn test(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
     let view = context.store.view();
     let response = view.vacation(account).map_err(|error| fail(&error))?;
     let identity = context.directory.identity(account).map_err(|error| fail(&error))?;
+    let own = context.directory.own_addresses(account).map_err(|error| fail(&error))?;
     let (now, secret) = (context.store.clock().now(), &context.store.secrets().told);
-    let recipient = facts.destinations.iter().find(|address| identity.is_me(address)).unwrap_or(&row.primary);
+    let recipient = facts.destinations.iter().find(|address| own.has(address)).unwrap_or(&row.primary);
     let notice = Notice::of_response(&response, &identity, sender.as_ref(), &facts, now);
     let case = Case {
         now,
@@ -164,7 +165,7 @@ pub(super) fn test(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
         settings: &context.vacation,
         nonce: 0,
     };
-    let world = Remembered { view: &view, account, identity: &identity, now, secret };
+    let world = Remembered { view: &view, account, identity: &identity, own: &own, now, secret };
     Ok(match consider(&case, &notice, &world).map_err(|error| fail(&error))? {
         Answer::Reply { reply, .. } => json!({
             "reason": null, "recipient": reply.recipient.to_string(), "reply": String::from_utf8_lossy(&reply.message),

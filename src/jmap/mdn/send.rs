@@ -139,6 +139,10 @@ impl Desk<'_> {
     /// For whom it is sent: who the client says, if he is the account; else the identity, and of one that stands for a
     /// domain the address there to which the message came.
     fn person(&self, wish: &Wish, request: &Request) -> Result<Address, SetError> {
+        if !self.me.may_use(&self.identity) {
+            let gone = format!("{} is no more the account's address", self.identity.email);
+            return Err(SetError::of("forbiddenFrom", &gone));
+        }
         if let Some(given) = &wish.final_recipient {
             let found = if given.contains(';') { address(given) } else { Address::parse(given).ok() };
             let found = found.ok_or_else(|| SetError::property("finalRecipient", "rfc822; user@domain is wanted"))?;

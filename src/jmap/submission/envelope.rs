@@ -54,10 +54,14 @@ pub(super) fn prove(
     sendable(raw, content, given.is_some())?;
     let address = |email: &str| Address::parse(email).ok();
     let may_be = |email: &str| address(email).is_some_and(|address| me.may_be(&address));
-    if let Some(other) = content.from.iter().find(|from| !may_be(&from.email)) {
+    if let Some(other) = content.from.iter().chain(&content.sender).find(|from| !may_be(&from.email)) {
         return Err(SetError::of("forbiddenFrom", &format!("{} is none of the account's addresses", other.email)));
     }
-    let is_own = |email: &str| address(email).is_some_and(|address| me.is_of(identity, &address));
+    if !me.may_use(identity) {
+        return Err(SetError::of("forbiddenFrom", &format!("{} is no more the account's address", identity.email)));
+    }
+    let is_own =
+        |email: &str| address(email).is_some_and(|address| me.may_be(&address) && me.is_of(identity, &address));
     let Some(own) = content.from.iter().find(|from| is_own(&from.email)) else {
         return Err(SetError::of("forbiddenFrom", &format!("it is not from {}, as the identity is", identity.email)));
     };

@@ -187,6 +187,47 @@ fn the_identity_says_from_whom_it_is() {
     assert_eq!(sender("ann@example.org, eve@example.net", "Sender: ann@example.org\n", &own), "forbiddenFrom");
 }
 
+/// What an account takes whole has addresses of other accounts in it, and gets more of them after an identity was made.
+#[test]
+fn nobody_sends_from_an_address_that_the_directory_gives_to_somebody_else() {
+    let desk = Desk::new();
+    let alias = |account: &Value, address: &str, remove: bool| {
+        call(&desk.context, "Account/alias", &json!({"account": account, "address": address, "remove": remove}))
+    };
+    let (ann, bob) = (json!(desk.account), json!("bob@example.org"));
+    alias(&ann, "@example.com", false);
+    let create = json!({"all": {"email": "*@example.com"}, "sales": {"email": "sales@example.com"}});
+    let made = desk.ask("Identity/set", json!({ "create": create }))["created"].clone();
+    let outcome = |identity: &Value, from: &str, more: &str, envelope: Option<&str>| {
+        let raw = DRAFT.replace("From: Ann <ann@example.org>", &format!("From: {from}\n{more}X-More: 1"));
+        let mut object = json!({ "identityId": identity });
+        if let Some(sender) = envelope {
+            object["envelope"] = json!({"mailFrom": {"email": sender}, "rcptTo": [{"email": "x@example.net"}]});
+        }
+        let answer = desk.send(&desk.write(&raw), &object);
+        let refused = answer["notCreated"]["s"]["type"].as_str().map(str::to_owned);
+        refused.unwrap_or_else(|| answer["created"]["s"]["envelope"]["mailFrom"]["email"].as_str().unwrap().to_owned())
+    };
+    let (own, all, sales) = (&json!(desk.identity), &made["all"]["id"], &made["sales"]["id"]);
+    assert_eq!(outcome(all, "boss@example.com", "", None), "boss@example.com");
+    assert_eq!(outcome(sales, "sales@example.com", "", None), "sales@example.com");
+    alias(&bob, "boss@example.com", false);
+    alias(&bob, "sales@example.com", false);
+    assert_eq!(outcome(all, "boss@example.com", "", None), "forbiddenFrom");
+    assert_eq!(outcome(all, "boss+x@example.com", "", None), "forbiddenFrom");
+    assert_eq!(outcome(all, "any@example.com", "Sender: boss@example.com\n", None), "forbiddenFrom");
+    assert_eq!(outcome(all, "any@example.com, boss@example.com", "Sender: any@example.com\n", None), "forbiddenFrom");
+    assert_eq!(outcome(all, "any@example.com", "", Some("boss@example.com")), "forbiddenMailFrom");
+    assert_eq!(outcome(own, "ann@example.org", "", Some("boss@example.com")), "forbiddenMailFrom");
+    assert_eq!(outcome(all, "any@example.com", "", Some("any@example.com")), "any@example.com");
+    // The identity was made when the address was still the account's.
+    assert_eq!(outcome(sales, "sales@example.com", "", None), "forbiddenFrom");
+    assert_eq!(outcome(sales, "any@example.com", "", None), "forbiddenFrom");
+    alias(&ann, "@example.com", true);
+    assert_eq!(outcome(all, "any@example.com", "", None), "forbiddenFrom");
+    assert_eq!(outcome(own, "ann@example.org", "", None), "ann@example.org");
+}
+
 /// RFC 8621 §7.5.
 #[test]
 fn a_message_that_is_too_large_is_refused_with_the_largest() {

@@ -135,6 +135,37 @@ fn the_standard_response_is_exactly_that_and_the_vendors_has_more() {
 }
 
 #[test]
+fn a_response_is_from_an_address_of_the_account_only() {
+    let context = context();
+    let ann = account_of(&context);
+    let alias = |account: &str, address: &str| {
+        call(&context, "Account/alias", &json!({"account": account, "address": address}));
+    };
+    let set = |email: &str| {
+        let patch = json!({"isEnabled": true, "from": {"email": email}});
+        call(&context, "Vacation/set", &json!({"accountId": ann, "update": {"singleton": patch}})).1
+    };
+    let from = || {
+        let message = octets(b"From: x@example.net\r\nTo: ann@example.org\r\nSubject: hi\r\n\r\nhi\r\n");
+        let would = call(&context, "Vacation/test", &json!({"accountId": ann, "message": message})).1;
+        let reply = would["reply"].as_str().unwrap().to_owned();
+        reply.lines().find_map(|line| line.strip_prefix("From: ")).unwrap().to_owned()
+    };
+    alias(&ann, "@example.com");
+    for email in ["bob@example.org", "eve@example.net", "x"] {
+        let refused = &set(email)["notUpdated"]["singleton"];
+        assert_eq!((&refused["type"], &refused["properties"][0]), (&json!("invalidProperties"), &json!("from")));
+    }
+    assert_eq!(set("desk@example.com")["updated"], json!({"singleton": null}));
+    assert_eq!(from(), "<desk@example.com>");
+    // Once the directory gives it to somebody else, the reply comes from the account's own; and it cannot be set again.
+    alias("bob@example.org", "desk@example.com");
+    assert_eq!(from(), "<ann@example.org>");
+    assert_eq!(set("Desk@example.com")["notUpdated"]["singleton"]["properties"][0], "from");
+    assert_eq!(set("ann+holiday@example.org")["updated"], json!({"singleton": null}));
+}
+
+#[test]
 fn the_log_is_filtered_and_a_report_made_of_it() {
     let context = context();
     let (ann, ids) = filed(&context, &["one", "two", "three"]);

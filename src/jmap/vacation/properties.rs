@@ -4,6 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::account::OwnAddresses;
 use crate::jmap::context::date;
 use crate::jmap::standard::value::utc_date;
 use crate::model::address::{domain_is_well_formed, fold_domain};
@@ -77,8 +78,13 @@ fn texts(all: &[impl ToString]) -> Vec<String> {
     all.iter().map(ToString::to_string).collect()
 }
 
-/// Sets one property.
-pub(super) fn apply(response: &mut VacationResponse, property: &str, value: &Value) -> Result<(), String> {
+/// Sets one property. The reply's From is one of the account's `own` addresses, or none.
+pub(super) fn apply(
+    response: &mut VacationResponse,
+    property: &str,
+    value: &Value,
+    own: &OwnAddresses,
+) -> Result<(), String> {
     match property {
         "isEnabled" => response.enabled = flag(value)?,
         "fromDate" => response.from_date = instant(value)?,
@@ -86,7 +92,14 @@ pub(super) fn apply(response: &mut VacationResponse, property: &str, value: &Val
         "subject" => response.subject = text(value)?,
         "textBody" => response.text_body = text(value)?,
         "htmlBody" => response.html_body = text(value)?,
-        "from" => response.from = person(value)?,
+        "from" => {
+            let from = person(value)?;
+            let is_own = |from: &EmailAddress| Address::parse(&from.email).is_ok_and(|address| own.has(&address));
+            if let Some(other) = from.as_ref().filter(|from| !is_own(from)) {
+                return Err(format!("{} is none of the account's addresses", other.email));
+            }
+            response.from = from;
+        }
         "replyTo" => response.reply_to = person(value)?,
         "addresses" => response.addresses = all(value, MOST, Address::parse)?,
         "except" => response.except = all(value, MOST, str::parse::<Except>)?,

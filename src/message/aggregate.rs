@@ -1,0 +1,174 @@
+//! Aggregate reports that machines send about the mail of a domain, told by their attachment: of DMARC (RFC 7489 §7.2.1.1)
+//! and of SMTP TLS (RFC 8460 §5). Neither has to be a `multipart/report`: many come as `multipart/mixed`, or are nothing but
+//! the attachment.
+//!
+//! Both RFCs give the file a name of parts with `!` between them: who reports, about which domain, from and until when in
+//! seconds. That name counts together with a type in which such files travel. Only the parts at the top are looked at: in a
+//! message that somebody passes on, whole or in an answer, the report is not what it says itself.
+
+use super::header::{Field, body_offset, first};
+use super::parse::media;
+use super::subject::base_subject;
+use crate::model::limits;
+
+/// Types in which files of that name travel.
+const TYPES: [&str; 10] = [
+    "application/gzip",
+    "application/x-gzip",
+    "application/gzip-compressed",
+    "application/zip",
+    "application/x-zip",
+    "application/x-zip-compressed",
+    "application/octet-stream",
+    "application/xml",
+    "text/xml",
+    "application/json",
+];
+/// Types that nothing but a report has (RFC 8460 §6.4 and 6.5).
+const TLS_TYPES: [&str; 2] = ["application/tlsrpt+gzip", "application/tlsrpt+json"];
+const ENDINGS: [&str; 7] = [".xml", ".xml.gz", ".xml.zip", ".zip", ".gz", ".json", ".json.gz"];
+
+/// Why a message is such a report, if it is: the attachment's name, or its type.
+pub(super) fn evidence(raw: &[u8]) -> Option<String> {
+    let header = Header::of(raw)?;
+    let found = match header.boundary() {
+        None => header.evidence(),
+        Some(boundary) => {
+            let body = raw.get(body_offset(raw)..).unwrap_or_default();
+            let body = body.get(..limits::REPORT_SEARCH_BYTES).unwrap_or(body);
+            parts(body, &boundary).filter_map(Header::of).find_map(|part| part.evidence())
+        }
+    };
+    found.filter(|_| !is_passed_on(raw))
+}
+
+/// Whether the message answers another one or passes it on: then a person sent it.
+fn is_passed_on(raw: &[u8]) -> bool {
+    let subject = first(raw, "Subject").map(|field| field.decoded()).unwrap_or_default();
+    let plain: String = subject.split_whitespace().collect::<Vec<_>>().join(" ");
+    let is_told = |name| first(raw, name).is_some_and(|field| !field.unfolded().is_empty());
+    is_told("In-Reply-To") || is_told("References") || base_subject(&subject).len() < plain.len()
+}
+
+/// What the header of a message or part says of its body.
+struct Header {
+    kind: String,
+    said: Vec<(String, String)>,
+}
+
+impl Header {
+    fn of(raw: &[u8]) -> Option<Self> {
+        let read = |field: Field<'_>| media(field.value);
+        let (kind, mut said) = first(raw, "Content-Type").and_then(read)?;
+        said.extend(first(raw, "Content-Disposition").and_then(read).into_iter().flat_map(|(_, said)| said));
+        Some(Self { kind, said })
+    }
+
+    /// The boundary of its parts, where it is a `multipart/mixed`.
+    fn boundary(&self) -> Option<String> {
+        let said = self.said.iter().find(|(name, value)| name.eq_ignore_ascii_case("boundary") && !value.is_empty());
+        said.filter(|_| self.kind == "multipart/mixed").map(|(_, value)| value.clone())
+    }
+
+    fn evidence(&self) -> Option<String> {
+        let is_name = |name: &str| name.eq_ignore_ascii_case("name") || name.eq_ignore_ascii_case("filename");
+        let name = self.said.iter().find(|(name, value)| is_name(name) && is_report_name(value));
+        let (kind, is_tls) = (self.kind.as_str(), TLS_TYPES.contains(&self.kind.as_str()));
+        match name {
+            Some((_, name)) if is_tls || TYPES.contains(&kind) => Some(name.chars().take(120).collect()),
+            _ => is_tls.then(|| self.kind.clone()),
+        }
+    }
+}
+
+/// `reporter!domain!begin!end`, perhaps `!unique`, and an ending.
+fn is_report_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let Some(stem) = ENDINGS.iter().filter_map(|ending| name.strip_suffix(ending)).min_by_key(|stem| stem.len()) else {
+        return false;
+    };
+    let pieces: Vec<&str> = stem.split('!').collect();
+    let is_domain = |text: &str| text.contains('.') && !text.contains(char::is_whitespace);
+    let is_time = |text: &str| text.len() >= 9 && text.bytes().all(|octet| octet.is_ascii_digit());
+    match pieces.as_slice() {
+        [reporter, domain, begin, end] | [reporter, domain, begin, end, _] => {
+            is_domain(reporter) && is_domain(domain) && is_time(begin) && is_time(end)
+        }
+        _ => false,
+    }
+}
+
+/// The parts of a body, each from its header on, as many as are looked at.
+fn parts<'a>(body: &'a [u8], boundary: &str) -> impl Iterator<Item = &'a [u8]> {
+    let line = format!("--{boundary}").into_bytes();
+    let starts: Vec<usize> = memchr::memmem::find_iter(body, &line)
+        .filter(|at| *at == 0 || body.get(at.saturating_sub(1)) == Some(&b'\n'))
+        .filter_map(|at| {
+            let after = body.get(at.saturating_add(line.len())..)?;
+            let end = memchr::memchr(b'\n', after)?;
+            // The last boundary has two hyphens behind it.
+            let is_inner = after.get(..end)?.trim_ascii().is_empty();
+            is_inner.then(|| body.len().saturating_sub(after.len()).saturating_add(end).saturating_add(1))
+        })
+        .take(limits::REPORT_PARTS)
+        .collect();
+    starts.into_iter().map(|start| body.get(start..).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mixed(header: &str, part: &str) -> String {
+        format!(
+            "{header}Content-Type: multipart/mixed; boundary=\"b=_1\"\r\n\r\nprolog\r\n--b=_1\r\n\
+             Content-Type: text/plain\r\n\r\nhello\r\n--b=_1  \r\n{part}\r\n\r\nAAAA\r\n--b=_1--\r\n"
+        )
+    }
+
+    #[test]
+    fn a_report_is_known_by_its_attachment() {
+        let dmarc =
+            "Content-Type: application/gzip; name=\"receiver.example!example.org!1795132800!1795219199.xml.gz\"";
+        let tls = "Content-Type: application/tlsrpt+gzip\r\nContent-Disposition: attachment;\r\n \
+                   filename=\"a.example!example.org!1795132800!1795219199!001.json.gz\"";
+        for part in [
+            dmarc,
+            tls,
+            "Content-Type: application/tlsrpt+json",
+            "content-type: APPLICATION/ZIP\r\nContent-Disposition: attachment; \
+             filename=receiver.example!example.org!1795132800!1795219199.zip",
+            "Content-Type: text/xml; name*=utf-8''r.example%21example.org%211795132800%211795219199%21x.xml",
+        ] {
+            assert!(evidence(mixed("", part).as_bytes()).is_some(), "{part}");
+            assert!(evidence(format!("{part}\r\n\r\nAAAA").as_bytes()).is_some(), "{part}");
+        }
+        assert!(evidence(mixed("", dmarc).replace("\r\n", "\n").as_bytes()).is_some());
+        for part in [
+            "Content-Type: application/zip; name=report.zip",
+            "Content-Type: application/zip; name=a!b!c!d.zip",
+            "Content-Type: application/zip; name=\"well! example.org! 1795132800! 1795219199.zip\"",
+            "Content-Type: image/png; name=receiver.example!example.org!1795132800!1795219199.xml",
+            "Content-Type: application/gzip; name=receiver.example!example.org!1795132800!1795219199.tar",
+            "Content-Type: message/rfc822\r\n\r\nContent-Type: application/tlsrpt+json",
+            "Content-Type: text/plain\r\n\r\nContent-Type: application/tlsrpt+json",
+        ] {
+            assert_eq!(evidence(mixed("", part).as_bytes()), None, "{part}");
+        }
+        for header in
+            ["Subject: Fwd: Report domain: example.org\r\n", "In-Reply-To: <1@x>\r\n", "References: <1@x>\r\n"]
+        {
+            assert_eq!(evidence(mixed(header, dmarc).as_bytes()), None, "{header}");
+        }
+        assert!(evidence(mixed("Subject: Report Domain: example.org Submitter: x\r\n", dmarc).as_bytes()).is_some());
+    }
+
+    #[test]
+    fn only_the_beginning_of_a_body_is_searched() {
+        let part = "Content-Type: application/tlsrpt+json";
+        let long = mixed("", part).replace("hello", &"x".repeat(limits::REPORT_SEARCH_BYTES));
+        assert_eq!(evidence(long.as_bytes()), None);
+        let many = mixed("", part).replace("hello", &"\r\n--b=_1\r\n\r\n".repeat(limits::REPORT_PARTS));
+        assert_eq!(evidence(many.as_bytes()), None);
+    }
+}

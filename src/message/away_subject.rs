@@ -1,0 +1,145 @@
+//! Out-of-office replies that only their subject tells.
+//!
+//! Exchange writes a phrase and a colon before the subject of what it answers, in the language of the mailbox; older versions
+//! have other phrases. Gmail writes the owner's own subject, ` Re: ` and that subject; Notes `AUTO: `, who is away, and when
+//! they return. Only the beginning of a subject counts, so that a subject that mentions the words is a person's; and the
+//! caller asks only of a message that answers another.
+
+use super::header::folded;
+
+/// What stands before the colon, in the form of [`folded`].
+const PHRASES: [&str; 67] = [
+    // Exchange and Outlook, as they are today.
+    "automatic reply",
+    "automatische antwort",
+    "réponse automatique",
+    "respuesta automática",
+    "risposta automatica",
+    "automatisch antwoord",
+    "resposta automática",
+    "resposta automàtica",
+    "automatiskt svar",
+    "automatisk svar",
+    "autosvar",
+    "automaattinen vastaus",
+    "odpowiedź automatyczna",
+    "automatyczna odpowiedź",
+    "automatická odpověď",
+    "automatická odpoveď",
+    "automatikus válasz",
+    "răspuns automat",
+    "samodejni odgovor",
+    "automatski odgovor",
+    "автоматический ответ",
+    "автоответ",
+    "автоматична відповідь",
+    "автоматичен отговор",
+    "αυτόματη απάντηση",
+    "otomatik yanıt",
+    "automaatvastus",
+    "automātiskā atbilde",
+    "automatinis atsakymas",
+    "balasan otomatis",
+    "trả lời tự động",
+    "自動応答",
+    "自動返信",
+    "自动答复",
+    "自动回复",
+    "自動回覆",
+    "자동 회신",
+    "자동 응답",
+    "رد تلقائي",
+    "תשובה אוטומטית",
+    // As they were before Exchange 2010, and what owners and other programs write.
+    "out of office",
+    "out of the office",
+    "out of office autoreply",
+    "out of office reply",
+    "auto reply",
+    "auto-reply",
+    "autoreply",
+    "auto response",
+    "auto-response",
+    "autoresponse",
+    "automatic response",
+    "automated reply",
+    "abwesenheitsnotiz",
+    "abwesend",
+    "abwesenheit",
+    "absence du bureau",
+    "absent du bureau",
+    "absent(e) du bureau",
+    "fuera de oficina",
+    "fuera de la oficina",
+    "fuori ufficio",
+    "fuori sede",
+    "niet aanwezig",
+    "afwezig",
+    "afwezigheidsbericht",
+    "frånvaro",
+    "poissa",
+];
+
+/// What Notes says between the name and the day of return.
+const NOTES: [&str; 6] = [
+    "is out of the office",
+    "ist ausser haus",
+    "est absent",
+    "está fuera de la oficina",
+    "è fuori ufficio",
+    "is niet aanwezig",
+];
+
+/// Whether a subject is one that an out-of-office reply begins with.
+pub(super) fn is_away(subject: &str) -> bool {
+    let subject = subject.trim_start();
+    let said = folded(subject);
+    if subject.starts_with("AUTO:") && NOTES.iter().any(|words| said.contains(words)) {
+        return true;
+    }
+    let rest = PHRASES.iter().filter_map(|phrase| said.strip_prefix(phrase));
+    rest.into_iter().any(|rest| rest.trim_start().starts_with(':') || rest.starts_with(" re:"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phrases_are_in_the_form_in_which_they_are_compared() {
+        for phrase in PHRASES.iter().chain(&NOTES) {
+            assert_eq!(folded(phrase), **phrase);
+        }
+    }
+
+    #[test]
+    fn only_the_beginning_counts() {
+        for subject in [
+            "Automatic reply: Lunch?",
+            "AUTOMATIC REPLY:",
+            "R\u{e9}ponse automatique\u{a0}: D\u{e9}jeuner",
+            "Re\u{301}ponse automatique : x",
+            "自动答复：午餐",
+            "Abwesenheitsnotiz: Mittagessen",
+            "Out of Office AutoReply: Lunch?",
+            "Out of office Re: Lunch?",
+            "AUTO: Bob Smith is out of the office (returning 12/24/2026)",
+            "AUTO: Bob Schmidt ist außer Haus (Rückkehr am 24.12.2026)",
+        ] {
+            assert!(is_away(subject), "{subject}");
+        }
+        for subject in [
+            "Re: Automatic reply: Lunch?",
+            "Automatic reply settings: how?",
+            "Automatic replying: a proposal",
+            "Out of office party: who comes?",
+            "Abwesenheitsnotizen: eine Frage",
+            "AUTO: Angebot (Baujahr 2019)",
+            "Auto: Bob is out of the office",
+            "Lunch? (Automatic reply: away)",
+            "",
+        ] {
+            assert!(!is_away(subject), "{subject}");
+        }
+    }
+}
