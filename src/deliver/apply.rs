@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::outcome::{self, Decided, Filed};
 use super::plan::{Answering, Plan};
+use super::rates::Spent;
 use super::{Deliver, Session, Settings, copy};
 use crate::account::Resolved;
 use crate::message::{Message, auto::Facts, guarded, report, rows_or_bare, trace};
@@ -18,7 +19,7 @@ use crate::outbox::dsn::delivered;
 use crate::outbox::{self, Queued, Reporter};
 use crate::store::{EncodedMessage, Error, NewEmail, Ticket, Txn};
 use crate::trace::count::{self, Delivered};
-use crate::vacation::Reason;
+use crate::vacation::{Counted, Reason};
 use crate::wire::smtp::Reply;
 
 /// A commit on its way to the disk, and what to answer when it is there.
@@ -28,6 +29,8 @@ pub(super) struct Prepared {
     accounts: Vec<AccountId>,
     refusal: Option<Reply>,
     ticket: Option<Ticket>,
+    /// What the commit takes of the rates.
+    spent: Spent,
     queue_id: Option<String>,
     watch: Stopwatch,
     settings: Arc<Settings>,
@@ -63,7 +66,8 @@ struct Job {
     prefix: Vec<u8>,
     mailbox: Option<MailboxUid>,
     plan: Plan,
-    notification: Option<Queued>,
+    /// What tells the sender of the delivery, and what it took of the rate.
+    notification: Option<(Queued, Counted)>,
     /// The submission that the message is a report about.
     submission: Option<ObjectId>,
 }
@@ -78,6 +82,7 @@ impl Deliver {
             accounts: session.targets.iter().map(|target| target.account).collect(),
             refusal: None,
             ticket: None,
+            spent: Spent::default(),
             queue_id: trace::queue_id(raw, envelope),
             watch,
             settings: Arc::clone(&settings),
@@ -101,7 +106,7 @@ impl Deliver {
                 None => drop(jobs.insert(target.account, self.job(&whole, recipient, target))),
             }
         }
-        notify(&whole, &mut jobs);
+        self.notify(&whole, &mut jobs);
         let accounts: Vec<AccountId> =
             jobs.iter().filter(|(_, job)| job.is_ok()).map(|(account, _)| *account).collect();
         let (results, ticket) =
@@ -110,6 +115,9 @@ impl Deliver {
                 _ => Err(Error::NotFound("account")),
             });
         let results: BTreeMap<AccountId, Result<Filed, Error>> = results.into_iter().collect();
+        let (kept, unused) = spent(jobs.iter().map(|(account, job)| (job, results.get(account))));
+        self.rates.lock().give_back(&unused);
+        prepared.spent = kept;
         prepared.outcomes = session
             .targets
             .iter()
@@ -138,17 +146,51 @@ impl Deliver {
         };
         let junk = mailbox.as_ref().is_some_and(|(_, mailbox)| mailbox.role == Some(Role::Junk));
         let mailbox = mailbox.map(|(uid, _)| uid);
+        let submission = match &whole.returned {
+            Some(returned) => view.submission_meant(account, returned)?,
+            None => None,
+        };
         let response = view.vacation(account)?;
+        // Last, for it takes of the rate: after it nothing may fail.
         let plan = if response.enabled {
             self.considered(whole, (recipient, target), &response, junk)?
         } else {
             Plan::Silent { reason: Reason::Disabled, detail: String::new() }
         };
-        let submission = match &whole.returned {
-            Some(returned) => view.submission_meant(account, returned)?,
-            None => None,
-        };
         Ok(Job { recipients: vec![recipient.address.clone()], prefix, mailbox, plan, notification: None, submission })
+    }
+
+    /// NOTIFY=SUCCESS is ours to honour (RFC 3461 §4.1): one notification an account, in the commit of its delivery. It goes to
+    /// the envelope sender, which anybody can write: not to one that was found to be forged, and not to more an hour than get
+    /// replies.
+    fn notify(&self, whole: &Whole<'_>, jobs: &mut BTreeMap<AccountId, Result<Job, Error>>) {
+        let Some(sender) = &whole.envelope.sender else { return };
+        for (account, job) in jobs.iter_mut().filter_map(|(account, job)| job.as_mut().ok().map(|job| (*account, job)))
+        {
+            let asked = whole.envelope.recipients.iter().zip(&whole.session.targets);
+            let asked = asked.filter(|(recipient, target)| recipient.notify.success && target.account == account);
+            let asked: Vec<&Recipient> = asked.map(|(recipient, _)| recipient).collect();
+            if asked.is_empty() {
+                continue;
+            }
+            if let Some(why) = &whole.envelope.forged {
+                tracing::info!(%account, %sender, why, "no notification of the delivery: the sender is forged");
+                continue;
+            }
+            let limits = &whole.settings.vacation.rate;
+            let counted = match self.rates.lock().notifications.take(whole.now, account, sender.domain(), limits) {
+                Ok(counted) => counted,
+                Err(why) => {
+                    tracing::info!(%account, %sender, why, "no notification of the delivery: too many in an hour");
+                    continue;
+                }
+            };
+            let host = &whole.settings.hostname;
+            let id = format!("d.{:016x}@{host}", nonce(whole.hash, account));
+            let reporter = Reporter { hostname: host, message_id: &id, now: whole.now };
+            let made = delivered(whole.envelope, &asked, whole.raw, None, &reporter);
+            job.notification = made.map(|made| (made, counted));
+        }
     }
 
     /// Waits for the disk, and answers.
@@ -160,6 +202,9 @@ impl Deliver {
             Some(ticket) => ticket.wait().await,
             None => Ok(()),
         };
+        if durable.is_err() {
+            self.rates.lock().give_back(&prepared.spent);
+        }
         let queue_id = prepared.queue_id.as_deref().unwrap_or("-");
         let took = prepared.watch.elapsed();
         count::delivery_took(took);
@@ -200,23 +245,25 @@ fn returned(raw: &[u8]) -> Option<Returned> {
     guarded("a report", found).flatten().map(|report| report.returned())
 }
 
-/// NOTIFY=SUCCESS is ours to honour (RFC 3461 §4.1): one notification an account, in the commit of its delivery.
-fn notify(whole: &Whole<'_>, jobs: &mut BTreeMap<AccountId, Result<Job, Error>>) {
-    let envelope = whole.envelope;
-    if envelope.sender.is_none() || !envelope.recipients.iter().any(|recipient| recipient.notify.success) {
-        return;
-    }
-    for (account, job) in jobs.iter_mut().filter_map(|(account, job)| job.as_mut().ok().map(|job| (*account, job))) {
-        let asked = envelope.recipients.iter().zip(&whole.session.targets);
-        let asked = asked.filter(|(recipient, target)| recipient.notify.success && target.account == account);
-        let asked: Vec<&Recipient> = asked.map(|(recipient, _)| recipient).collect();
-        if !asked.is_empty() {
-            let host = &whole.settings.hostname;
-            let id = format!("d.{:016x}@{host}", nonce(whole.hash, account));
-            let reporter = Reporter { hostname: host, message_id: &id, now: whole.now };
-            job.notification = delivered(envelope, &asked, whole.raw, None, &reporter);
+/// What the jobs took of the rates: for what was sent, and for what was not.
+fn spent<'a>(jobs: impl Iterator<Item = (&'a Result<Job, Error>, Option<&'a Result<Filed, Error>>)>) -> (Spent, Spent) {
+    let (mut kept, mut unused) = (Spent::default(), Spent::default());
+    for (job, result) in jobs.filter_map(|(job, result)| job.as_ref().ok().map(|job| (job, result))) {
+        let decision = match result {
+            Some(Ok(Filed::New { decision, .. })) => Some(decision),
+            _ => None,
+        };
+        if let Plan::Answer(answering) = &job.plan
+            && let Some(counted) = &answering.counted
+        {
+            let is_sent = matches!(decision, Some(Decided::Answered(_)));
+            if is_sent { &mut kept } else { &mut unused }.replies.push(counted.clone());
+        }
+        if let Some((_, counted)) = &job.notification {
+            if decision.is_some() { &mut kept } else { &mut unused }.notifications.push(counted.clone());
         }
     }
+    (kept, unused)
 }
 
 /// One account's rows.
@@ -235,7 +282,7 @@ fn file(txn: &mut Txn<'_>, job: &Job, whole: &Whole<'_>, message: &EncodedMessag
         received_at: txn.now(),
     })?;
     txn.remember_delivery(hash, Some(email), &job.recipients)?;
-    if let Some(Queued { action, octets }) = &job.notification {
+    if let Some((Queued { action, octets }, _)) = &job.notification {
         txn.queue_action(Action { email: Some(email), ..action.clone() }, octets)?;
     }
     if let (Some(submission), Some(returned)) = (job.submission, &whole.returned) {
@@ -254,7 +301,7 @@ fn answer(txn: &mut Txn<'_>, plan: &Plan, email: EmailId) -> Result<Decided, Err
         Plan::Answer(answering) => answering,
         Plan::Silent { reason, detail } => return Ok(Decided::Silent(*reason, detail.clone())),
     };
-    let Answering { reply, told, memory, copy: rows } = &**answering;
+    let Answering { reply, told, memory, counted: _, copy: rows } = &**answering;
     let (account, now) = (txn.account(), txn.now());
     if let Recall::Response { generation, .. } = memory
         && txn.view().vacation(account)?.generation != *generation

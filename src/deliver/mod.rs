@@ -9,6 +9,7 @@ mod apply;
 mod copy;
 mod outcome;
 mod plan;
+mod rates;
 mod reports;
 
 use std::future::Future;
@@ -20,8 +21,9 @@ use crate::account::{Directory, Resolved};
 use crate::message::{auto::Facts, guarded};
 use crate::model::{Envelope, Live, Recipient};
 use crate::store::Store;
-use crate::vacation::{self, Rate};
+use crate::vacation;
 use crate::wire::smtp::Reply;
+use rates::Rates;
 
 /// What a driver of a protocol needs of deliveries.
 pub trait Delivery: Send + Sync + 'static {
@@ -31,7 +33,7 @@ pub trait Delivery: Send + Sync + 'static {
     /// Whether a recipient is taken: a positive reply accepts it.
     fn admit(&self, session: &mut Self::Session, envelope: &Envelope, recipient: &Recipient) -> Reply;
 
-    /// Whether somebody may be answered, so that it is worth while to find out who sent the message.
+    /// Whether somebody may be answered, or told of the delivery, so that it is worth while to find out who sent the message.
     fn may_answer(&self, session: &Self::Session, envelope: &Envelope, body: &[u8]) -> bool;
 
     /// Delivers a message to the accepted recipients: one reply for each, in order.
@@ -66,7 +68,7 @@ pub struct Deliver {
     store: Store,
     directory: Directory,
     settings: Live<Settings>,
-    rate: Mutex<Rate>,
+    rates: Mutex<Rates>,
 }
 
 /// What a transaction's accepted recipients lead to, and the settings that held when it began.
@@ -80,7 +82,7 @@ impl Deliver {
     /// Deliveries into a store, for the accounts of a directory. A transaction keeps the settings that it began with.
     #[must_use]
     pub fn new(store: Store, directory: Directory, settings: Live<Settings>) -> Self {
-        Self { store, directory, settings, rate: Mutex::default() }
+        Self { store, directory, settings, rates: Mutex::default() }
     }
 }
 
@@ -91,14 +93,15 @@ impl Delivery for Deliver {
         self.admit_one(session, envelope, recipient)
     }
 
-    /// A response is on, and nothing in the header forbids an answer (RFC 3834 §2): lists and machines cost no questions.
+    /// A response is on, and nothing in the header forbids an answer (RFC 3834 §2): lists and machines cost no questions,
+    /// unless they asked for a notification of the delivery.
     /// Scripts will answer, too (RFC 5230): then an account with one counts as one with a response.
     fn may_answer(&self, session: &Session, envelope: &Envelope, body: &[u8]) -> bool {
         let view = self.store.view();
         let on = |target: &Resolved| view.vacation(target.account).is_ok_and(|response| response.enabled);
-        envelope.sender.is_some()
-            && session.targets.iter().any(on)
-            && guarded("a header", || Facts::of(body)).is_some_and(|facts| !facts.is_automatic())
+        let is_person = || guarded("a header", || Facts::of(body)).is_some_and(|facts| !facts.is_automatic());
+        let is_asked = || envelope.recipients.iter().any(|recipient| recipient.notify.success);
+        envelope.sender.is_some() && (is_asked() || (session.targets.iter().any(on) && is_person()))
     }
 
     async fn deliver(self: Arc<Self>, session: Session, envelope: Envelope, body: Vec<u8>) -> Vec<Reply> {

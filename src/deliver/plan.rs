@@ -7,7 +7,7 @@ use crate::account::{OwnAddresses, Remembered, Resolved};
 use crate::message::rows_or_bare;
 use crate::model::{Address, OriginalRecipient, Recall, Recipient, ThreadKey, ToldKey, VacationResponse};
 use crate::store::{EncodedMessage, Error};
-use crate::vacation::{Answer, Case, Notice, Reason, Reply, consider};
+use crate::vacation::{Answer, Case, Counted, Notice, Reason, Reply, consider};
 
 /// What is to be done.
 #[derive(Debug, Clone)]
@@ -24,6 +24,8 @@ pub(super) struct Answering {
     pub(super) reply: Reply,
     pub(super) told: ToldKey,
     pub(super) memory: Recall,
+    /// What it took of the rate; nothing where it was sent before.
+    pub(super) counted: Option<Counted>,
     /// The rows of the reply's copy, where one is filed; it joins the original's thread whatever its subject.
     pub(super) copy: Option<EncodedMessage>,
 }
@@ -63,14 +65,16 @@ impl Deliver {
             Answer::Silent(reason, detail) => return Ok(Plan::Silent { reason, detail }),
         };
         // A retry is answered as it was; it takes nothing of the rate.
-        if view.delivery(account, whole.hash)?.is_none()
-            && let Some(sender) = sender
-            && let Err(detail) = self.rate.lock().take(whole.now, account, sender.domain(), limits)
-        {
-            return Ok(Plan::Silent { reason: Reason::RateLimit, detail });
-        }
+        let is_new = view.delivery(account, whole.hash)?.is_none();
+        let counted = match sender.filter(|_| is_new) {
+            Some(sender) => match self.rates.lock().replies.take(whole.now, account, sender.domain(), limits) {
+                Ok(counted) => Some(counted),
+                Err(detail) => return Ok(Plan::Silent { reason: Reason::RateLimit, detail }),
+            },
+            None => None,
+        };
         let copy = reply.fcc.as_ref().map(|_| self.copy_of(&reply, whole.thread_keys));
-        Ok(Plan::Answer(Box::new(Answering { reply, told, memory, copy })))
+        Ok(Plan::Answer(Box::new(Answering { reply, told, memory, counted, copy })))
     }
 
     fn copy_of(&self, reply: &Reply, original: &[ThreadKey]) -> EncodedMessage {

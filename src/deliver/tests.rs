@@ -13,6 +13,7 @@ mod vacation;
 
 struct Bed {
     clock: Arc<Fixed>,
+    settings: Live<Settings>,
     store: Store,
     directory: Directory,
     deliver: Arc<Deliver>,
@@ -29,8 +30,9 @@ fn bed() -> Bed {
             ..NewAccount::at(Address::parse("ann@example.org").unwrap())
         })
         .unwrap();
-    let deliver = Arc::new(Deliver::new(store.clone(), directory.clone(), Live::default()));
-    Bed { clock, store, directory, deliver, ann }
+    let settings: Live<Settings> = Live::default();
+    let deliver = Arc::new(Deliver::new(store.clone(), directory.clone(), settings.clone()));
+    Bed { clock, settings, store, directory, deliver, ann }
 }
 
 impl Bed {
@@ -299,6 +301,131 @@ fn a_success_notice_is_queued_once_where_it_was_asked_for() {
     assert_eq!((actions.len(), actions[0].kind), (1, crate::model::ActionKind::Report));
     let text = String::from_utf8(bed.store.view().action_message(bed.ann, &actions[0]).unwrap()).unwrap();
     assert!(text.contains("Final-Recipient: rfc822; ann@example.org") && !text.contains("lee@"), "{text}");
+    bed.clean();
+}
+
+impl Bed {
+    /// Delivers a message whose sender wants to be told of it.
+    fn ask_for_notice(&self, sender: &str, forged: Option<&str>, body: &str) -> Vec<Reply> {
+        let mut envelope = Envelope {
+            sender: Address::parse(sender).ok(),
+            lhlo: "mx".into(),
+            forged: forged.map(str::to_owned),
+            ..Envelope::default()
+        };
+        let notify = crate::model::Notify { success: true, ..crate::model::Notify::default() };
+        let recipient = Recipient { notify, ..Recipient::plain(Address::parse("ann@example.org").unwrap()) };
+        let mut session = Session::default();
+        assert!(self.deliver.admit(&mut session, &envelope, &recipient).is_positive());
+        envelope.recipients.push(recipient);
+        let body = body.replace('\n', "\r\n").into_bytes();
+        assert!(self.deliver.may_answer(&session, &envelope, &body), "who sent it must be found out first");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(Arc::clone(&self.deliver).deliver(session, envelope, body))
+    }
+
+    /// To whom actions of ann's go.
+    fn queued(&self) -> Vec<String> {
+        self.store.view().outbox(self.ann).unwrap().iter().map(crate::model::Action::to_line).collect()
+    }
+
+    fn limit(&self, account: u32) {
+        let mut settings = (*self.settings.get()).clone();
+        settings.vacation.rate.account = account;
+        self.settings.set(settings);
+    }
+}
+
+#[test]
+fn a_success_notice_goes_to_no_forged_sender_and_not_to_more_than_get_replies() {
+    let bed = bed();
+    bed.limit(2);
+    // Also where the header is one of a machine: it is the notification that is asked for.
+    let message = |n: u32| format!("Auto-Submitted: auto-generated\n{HELLO}{n}\n");
+    let forged = bed.ask_for_notice("eve@example.net", Some("spf=fail"), &message(0));
+    assert_eq!((forged[0].code, bed.queued()), (250, Vec::<String>::new()));
+    // What is refused was not sent: it is not counted.
+    bed.directory.update(bed.ann, |row| row.quota_octets = Some(400)).unwrap();
+    for n in 1..5 {
+        let long = message(n) + &"x".repeat(4000);
+        assert_eq!(bed.ask_for_notice("zoe@example.net", None, &long)[0].code, 452);
+    }
+    bed.directory.update(bed.ann, |row| row.quota_octets = None).unwrap();
+    for n in 10..14 {
+        let again = message(n);
+        for _ in 0..2 {
+            assert_eq!(bed.ask_for_notice(&format!("bob{n}@example.net"), None, &again)[0].code, 250);
+        }
+    }
+    assert_eq!(bed.queued(), ["bob10@example.net", "bob11@example.net"]);
+    // Replies have a count of their own.
+    bed.away("Away");
+    bed.send("max@example.net", &["ann@example.org"], HELLO);
+    assert_eq!(bed.queued().last().map(String::as_str), Some("max@example.net"));
+    bed.clock.advance(Duration::from_secs(2 * 3600));
+    bed.ask_for_notice("tom@example.net", None, &message(20));
+    assert_eq!(bed.queued().len(), 4);
+    bed.clean();
+}
+
+#[test]
+fn a_delivery_that_is_refused_takes_nothing_of_the_rate() {
+    let bed = bed();
+    bed.limit(2);
+    bed.away("Away");
+    bed.directory.update(bed.ann, |row| row.quota_octets = Some(400)).unwrap();
+    let long = format!("{HELLO}{}", "x".repeat(4000));
+    for n in 0..5 {
+        let sender = format!("zoe{n}@example.net");
+        assert_eq!(bed.send(&sender, &["ann@example.org"], &long), ["452 the mailbox is full"]);
+    }
+    bed.directory.update(bed.ann, |row| row.quota_octets = None).unwrap();
+    let mut reasons = Vec::new();
+    for n in 0..3 {
+        bed.clock.advance(Duration::from_millis(1));
+        bed.send(&format!("bob{n}@example.net"), &["ann@example.org"], HELLO);
+        reasons.push(bed.last_reason());
+    }
+    assert_eq!(reasons, ["answered", "answered", "rate-limit"]);
+    bed.clean();
+}
+
+#[test]
+fn a_reply_is_from_no_address_that_the_directory_gives_to_somebody_else() {
+    let bed = bed();
+    let address = |text: &str| Address::parse(text).unwrap();
+    bed.directory.add_catch_all(bed.ann, "shop.example").unwrap();
+    let bob = bed.directory.add(&NewAccount::at(address("bob@example.org"))).unwrap();
+    bed.directory.add_alias(bob, &address("ann+bob@example.org")).unwrap();
+    let from = |sender: &str, header: &str| {
+        bed.clock.advance(Duration::from_millis(1));
+        let message = format!("From: {sender}\nTo: ann@example.org\n{header}\n\nHi\n");
+        bed.send(sender, &["ann@example.org"], &message);
+        let reply = bed.sent(bed.store.view().outbox(bed.ann).unwrap().last().unwrap());
+        crate::message::header::first(&reply, "From").unwrap().unfolded()
+    };
+    bed.away("Away");
+    assert_eq!(from("a@example.net", "Subject: x"), "<ann@example.org>");
+    let message = "From: b@example.net\nTo: ann+bob@example.org\nBcc: ann@example.org\n\nHi\n";
+    bed.send("b@example.net", &["ann@example.org"], message);
+    let reply = bed.sent(bed.store.view().outbox(bed.ann).unwrap().last().unwrap());
+    assert!(String::from_utf8(reply).unwrap().contains("\r\nFrom: <ann@example.org>\r\n"));
+    // What the owner set holds until the directory gives it to somebody else.
+    let response = VacationResponse {
+        enabled: true,
+        from: Some(crate::model::EmailAddress { name: None, email: "boss@shop.example".into() }),
+        ..VacationResponse::default()
+    };
+    bed.store.commit(bed.ann, |txn| txn.set_vacation(&response)).unwrap().1.wait_blocking().unwrap();
+    assert_eq!(from("c@example.net", "Subject: x"), "<boss@shop.example>");
+    bed.directory.add_alias(bob, &address("boss@shop.example")).unwrap();
+    assert_eq!(from("d@example.net", "Subject: x"), "<ann@example.org>");
+    // Mail from any address that leads to the account is its own; mail from one that does not is not.
+    for (sender, reason) in [("any@shop.example", "own-address"), ("boss@shop.example", "answered")] {
+        bed.clock.advance(Duration::from_millis(1));
+        bed.send(sender, &["ann@example.org"], HELLO);
+        assert_eq!(bed.last_reason(), reason, "{sender}");
+    }
     bed.clean();
 }
 

@@ -21,7 +21,7 @@ pub use audience::circle;
 pub use consider::{Answer, Case, World, consider};
 pub use decide::{Input, Outcome, Settings, decide, decide_asking};
 pub use notice::{Body, Fcc, Handle, Notice, Period, Script, Terms, Unexpanded};
-pub use rate::{Limits, Rate};
+pub use rate::{Counted, Limits, Rate};
 pub use reason::Reason;
 pub use reply::{Occasion, Reply, is_own_id, reply};
 pub use report::{Arrival, Correspondent, Report, Topic};

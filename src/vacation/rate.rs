@@ -1,7 +1,11 @@
 //! How many replies an hour: for an account, to a domain, for the site. Counted in memory, in two half-hour buckets a key.
+//!
+//! A reply is counted before it is committed, so that no two replies take the last place. What is not sent after all is given
+//! back: a delivery that is refused later must not use up the replies to those who write next.
 
 use std::collections::HashMap;
 
+use crate::model::address::fold_domain;
 use crate::model::{AccountId, UtcMillis};
 
 const HALF_HOUR: i64 = 30 * 60 * 1000;
@@ -14,6 +18,13 @@ pub struct Rate {
     slot: i64,
     now: HashMap<Key, u32>,
     before: HashMap<Key, u32>,
+}
+
+/// A reply that was counted: whoever sends none after all gives it back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counted {
+    slot: i64,
+    keys: [Key; 3],
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -41,29 +52,49 @@ impl Default for Limits {
 }
 
 impl Rate {
-    /// Counts a reply if it is within the limits; else says which is reached.
-    pub fn take(&mut self, now: UtcMillis, account: AccountId, domain: &str, limits: &Limits) -> Result<(), String> {
+    /// Counts a reply.
+    ///
+    /// # Errors
+    /// Which of the limits is reached; then nothing is counted.
+    pub fn take(
+        &mut self,
+        now: UtcMillis,
+        account: AccountId,
+        domain: &str,
+        limits: &Limits,
+    ) -> Result<Counted, String> {
         let slot = now.0.div_euclid(HALF_HOUR);
         if slot != self.slot || self.now.len() > KEYS {
             let old = std::mem::take(&mut self.now);
             self.before = if slot == self.slot + 1 { old } else { HashMap::new() };
             self.slot = slot;
         }
-        let keys = [
-            (Key::Account(account), limits.account, "the account"),
-            (Key::Domain(domain.to_lowercase()), limits.domain, "the sender's domain"),
-            (Key::Site, limits.site, "the site"),
-        ];
-        for (key, most, whose) in &keys {
+        let keys = [Key::Account(account), Key::Domain(fold_domain(domain)), Key::Site];
+        let most = [(limits.account, "the account"), (limits.domain, "the sender's domain"), (limits.site, "the site")];
+        for (key, (most, whose)) in keys.iter().zip(most) {
             let count = |of: &HashMap<Key, u32>| of.get(key).copied().unwrap_or(0);
-            if count(&self.now) + count(&self.before) >= *most {
+            if count(&self.now) + count(&self.before) >= most {
                 return Err(format!("{most} replies an hour for {whose}"));
             }
         }
-        for (key, ..) in keys {
-            *self.now.entry(key).or_default() += 1;
+        for key in &keys {
+            *self.now.entry(key.clone()).or_default() += 1;
         }
-        Ok(())
+        Ok(Counted { slot, keys })
+    }
+
+    /// Counts a reply no more that is not sent after all.
+    pub fn give_back(&mut self, counted: &Counted) {
+        let bucket = match self.slot.saturating_sub(counted.slot) {
+            0 => &mut self.now,
+            1 => &mut self.before,
+            _ => return,
+        };
+        for key in &counted.keys {
+            if let Some(count) = bucket.get_mut(key) {
+                *count = count.saturating_sub(1);
+            }
+        }
     }
 }
 
@@ -86,5 +117,27 @@ mod tests {
         assert!(!take(6, 4, "c.example"));
         assert!(!take(40, 1, "c.example"));
         assert!(take(95, 1, "c.example"));
+    }
+
+    #[test]
+    fn a_reply_that_is_given_back_is_not_counted() {
+        let mut rate = Rate::default();
+        let limits = Limits { account: 1, domain: 9, site: 9 };
+        let at = |minute: i64| UtcMillis(minute * 60_000);
+        let mut counted = Vec::new();
+        for minute in [0, 1, 2] {
+            counted = vec![rate.take(at(minute), AccountId(1), "a.example", &limits).unwrap()];
+            rate.give_back(&counted[0]);
+        }
+        // Once more than it was taken: nothing is below none.
+        rate.give_back(&counted[0]);
+        let last = rate.take(at(29), AccountId(1), "a.example", &limits).unwrap();
+        assert!(rate.take(at(31), AccountId(1), "a.example", &limits).is_err());
+        rate.give_back(&last);
+        let late = rate.take(at(32), AccountId(1), "a.example", &limits).unwrap();
+        // Long after, it is forgotten anyway.
+        assert!(rate.take(at(200), AccountId(1), "a.example", &limits).is_ok());
+        rate.give_back(&late);
+        assert!(rate.take(at(201), AccountId(1), "a.example", &limits).is_err());
     }
 }
