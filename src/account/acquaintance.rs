@@ -42,8 +42,9 @@ impl World for Remembered<'_> {
         self.view.told_at(self.account, who, memory, self.now)
     }
 
-    /// A tag that leaves the sender its domain (BATV, VERP) does not hide whom the owner knows. An address that stands within
-    /// one in another domain (SRS) was written by whoever sends, and makes nobody known.
+    /// A tag that leaves the sender its domain (BATV, VERP) does not hide whom the owner knows. An
+    /// address that stands within one in another domain (SRS) was written by whoever sends, and
+    /// makes nobody known.
     fn knows(&self, sender: &Address) -> Result<bool, Error> {
         let (folded, plain) = (sender.folded(), plain_in_domain(sender));
         Ok(self.has_written_to(&plain)? || (folded != plain && self.has_written_to(&folded)?))

@@ -69,7 +69,8 @@ pub struct Resolved {
     pub detail: Option<String>,
 }
 
-/// The addresses that lead to one account, as the directory had them at one moment: those that it may send from.
+/// The addresses that lead to one account, as the directory had them at one moment: those that it
+/// may send from.
 #[derive(Debug, Clone)]
 pub struct OwnAddresses {
     account: AccountId,
@@ -251,8 +252,9 @@ impl Directory {
 }
 
 impl OwnAddresses {
-    /// Whether the directory leads mail for `address` to the account: an address of its own, a detail of one, either in an
-    /// alias domain, or anything else in a domain that it takes whole and in which nobody else has that address.
+    /// Whether the directory leads mail for `address` to the account: an address of its own, a
+    /// detail of one, either in an alias domain, or anything else in a domain that it takes whole
+    /// and in which nobody else has that address.
     #[must_use]
     pub fn has(&self, address: &Address) -> bool {
         self.known.lookup(&self.settings, address).is_some_and(|(account, ..)| account == self.account)

@@ -160,9 +160,9 @@ impl Deliver {
         Ok(Job { recipients: vec![recipient.address.clone()], prefix, mailbox, plan, notification: None, submission })
     }
 
-    /// NOTIFY=SUCCESS is ours to honour (RFC 3461 §4.1): one notification an account, in the commit of its delivery. It goes to
-    /// the envelope sender, which anybody can write: not to one that was found to be forged, and not to more an hour than get
-    /// replies.
+    /// NOTIFY=SUCCESS is ours to honour (RFC 3461 §4.1): one notification an account, in the commit
+    /// of its delivery. It goes to the envelope sender, which anybody can write: not to one that
+    /// was found to be forged, and not to more an hour than get replies.
     fn notify(&self, whole: &Whole<'_>, jobs: &mut BTreeMap<AccountId, Result<Job, Error>>) {
         let Some(sender) = &whole.envelope.sender else { return };
         for (account, job) in jobs.iter_mut().filter_map(|(account, job)| job.as_mut().ok().map(|job| (*account, job)))

@@ -33,7 +33,8 @@ pub trait Delivery: Send + Sync + 'static {
     /// Whether a recipient is taken: a positive reply accepts it.
     fn admit(&self, session: &mut Self::Session, envelope: &Envelope, recipient: &Recipient) -> Reply;
 
-    /// Whether somebody may be answered, or told of the delivery, so that it is worth while to find out who sent the message.
+    /// Whether somebody may be answered, or told of the delivery, so that it is worth while to find
+    /// out who sent the message.
     fn may_answer(&self, session: &Self::Session, envelope: &Envelope, body: &[u8]) -> bool;
 
     /// Delivers a message to the accepted recipients: one reply for each, in order.
@@ -93,9 +94,9 @@ impl Delivery for Deliver {
         self.admit_one(session, envelope, recipient)
     }
 
-    /// A response is on, and nothing in the header forbids an answer (RFC 3834 §2): lists and machines cost no questions,
-    /// unless they asked for a notification of the delivery.
-    /// Scripts will answer, too (RFC 5230): then an account with one counts as one with a response.
+    /// A response is on, and nothing in the header forbids an answer (RFC 3834 §2): lists and
+    /// machines cost no questions, unless they asked for a notification of the delivery. Scripts
+    /// will answer, too (RFC 5230): then an account with one counts as one with a response.
     fn may_answer(&self, session: &Session, envelope: &Envelope, body: &[u8]) -> bool {
         let view = self.store.view();
         let on = |target: &Resolved| view.vacation(target.account).is_ok_and(|response| response.enabled);

@@ -88,8 +88,8 @@ impl Deliver {
     }
 }
 
-/// The address to which the sender wrote (RFC 3461 §4.2), if the directory gives it to this account: the client that says so
-/// may be anybody's.
+/// The address to which the sender wrote (RFC 3461 §4.2), if the directory gives it to this
+/// account: the client that says so may be anybody's.
 fn known_as(original: Option<&OriginalRecipient>, own: &OwnAddresses) -> Option<Address> {
     let usual = original.filter(|original| ["rfc822", "utf-8"].contains(&original.kind.as_str()))?;
     Address::parse(&usual.address).ok().filter(|address| own.has(address))

@@ -1,8 +1,8 @@
 //! What deliveries may send an hour: replies, and notifications of success (RFC 3461 §4.1).
 //!
-//! Both go to an envelope sender that anybody can write. They have the same limits, counted apart: who asks for many
-//! notifications keeps nobody from getting a reply. Both are counted before the commit, and given back where it does not
-//! happen.
+//! Both go to an envelope sender that anybody can write. They have the same limits, counted apart:
+//! who asks for many notifications keeps nobody from getting a reply. Both are counted before the
+//! commit, and given back where it does not happen.
 
 use crate::vacation::{Counted, Rate};
 

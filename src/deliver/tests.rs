@@ -420,7 +420,8 @@ fn a_reply_is_from_no_address_that_the_directory_gives_to_somebody_else() {
     assert_eq!(from("c@example.net", "Subject: x"), "<boss@shop.example>");
     bed.directory.add_alias(bob, &address("boss@shop.example")).unwrap();
     assert_eq!(from("d@example.net", "Subject: x"), "<ann@example.org>");
-    // Mail from any address that leads to the account is its own; mail from one that does not is not.
+    // Mail from any address that leads to the account is its own; mail from one that does not is
+    // not.
     for (sender, reason) in [("any@shop.example", "own-address"), ("boss@shop.example", "answered")] {
         bed.clock.advance(Duration::from_millis(1));
         bed.send(sender, &["ann@example.org"], HELLO);

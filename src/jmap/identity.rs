@@ -80,13 +80,14 @@ impl Me {
         })
     }
 
-    /// Whether mail may come from an address. In a domain that the account takes whole, an address that the directory gives
-    /// to another account is not among them.
+    /// Whether mail may come from an address. In a domain that the account takes whole, an address
+    /// that the directory gives to another account is not among them.
     pub(super) fn may_be(&self, address: &Address) -> bool {
         self.own.has(address)
     }
 
-    /// Whether an identity still stands for addresses of the account: those may have changed since it was made.
+    /// Whether an identity still stands for addresses of the account: those may have changed since
+    /// it was made.
     pub(super) fn may_use(&self, identity: &SenderIdentity) -> bool {
         self.may_have(&identity.email)
     }

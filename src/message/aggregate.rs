@@ -1,10 +1,11 @@
-//! Aggregate reports that machines send about the mail of a domain, told by their attachment: of DMARC (RFC 7489 §7.2.1.1)
-//! and of SMTP TLS (RFC 8460 §5). Neither has to be a `multipart/report`: many come as `multipart/mixed`, or are nothing but
-//! the attachment.
+//! Aggregate reports that machines send about the mail of a domain, told by their attachment: of
+//! DMARC (RFC 7489 §7.2.1.1) and of SMTP TLS (RFC 8460 §5). Neither has to be a `multipart/report`:
+//! many come as `multipart/mixed`, or are nothing but the attachment.
 //!
-//! Both RFCs give the file a name of parts with `!` between them: who reports, about which domain, from and until when in
-//! seconds. That name counts together with a type in which such files travel. Only the parts at the top are looked at: in a
-//! message that somebody passes on, whole or in an answer, the report is not what it says itself.
+//! Both RFCs give the file a name of parts with `!` between them: who reports, about which domain,
+//! from and until when in seconds. That name counts together with a type in which such files
+//! travel. Only the parts at the top are looked at: in a message that somebody passes on, whole or
+//! in an answer, the report is not what it says itself.
 
 use super::header::{Field, body_offset, first};
 use super::parse::media;

@@ -1,9 +1,10 @@
 //! Out-of-office replies that only their subject tells.
 //!
-//! Exchange writes a phrase and a colon before the subject of what it answers, in the language of the mailbox; older versions
-//! have other phrases. Gmail writes the owner's own subject, ` Re: ` and that subject; Notes `AUTO: `, who is away, and when
-//! they return. Only the beginning of a subject counts, so that a subject that mentions the words is a person's; and the
-//! caller asks only of a message that answers another.
+//! Exchange writes a phrase and a colon before the subject of what it answers, in the language of
+//! the mailbox; older versions have other phrases. Gmail writes the owner's own subject, ` Re: `
+//! and that subject; Notes `AUTO: `, who is away, and when they return. Only the beginning of a
+//! subject counts, so that a subject that mentions the words is a person's; and the caller asks
+//! only of a message that answers another.
 
 use super::header::folded;
 

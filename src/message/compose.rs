@@ -198,8 +198,9 @@ fn person(person: &EmailAddress) -> Address<'static> {
     Address::new_address(name, addr_spec(&person.email))
 }
 
-/// An address as it stands between angle brackets: what is one comes back unchanged through a parser, the blanks of a quoted
-/// local part among it. What is none loses whatever could be taken for more than one word.
+/// An address as it stands between angle brackets: what is one comes back unchanged through a
+/// parser, the blanks of a quoted local part among it. What is none loses whatever could be taken
+/// for more than one word.
 fn addr_spec(email: &str) -> String {
     match model::Address::parse(email) {
         Ok(address) => address.to_string(),
@@ -214,7 +215,8 @@ pub fn one_line(value: &str) -> String {
     spaced.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Without controls, for a value in which every blank counts, as in an address: `"a  b"@example.org`.
+/// Without controls, for a value in which every blank counts, as in an address: `"a
+/// b"@example.org`.
 #[must_use]
 pub fn without_controls(value: &str) -> String {
     value.chars().filter(|c| !c.is_control()).collect()

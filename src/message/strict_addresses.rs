@@ -1,9 +1,11 @@
-//! The addresses of a field, read strictly by RFC 5322 §3.4: for tests of what writes them, beside our tolerant parser.
+//! The addresses of a field, read strictly by RFC 5322 §3.4: for tests of what writes them, beside
+//! our tolerant parser.
 
 use super::header::first;
 use crate::model::Address;
 
-/// The addresses of the first field of that name: what stands in angle brackets, else the whole item.
+/// The addresses of the first field of that name: what stands in angle brackets, else the whole
+/// item.
 pub(crate) fn strict_addresses(raw: &[u8], name: &str) -> Vec<Address> {
     let value = first(raw, name).unwrap().unfolded();
     let (mut items, mut item, mut angled) = (Vec::new(), String::new(), None::<String>);

@@ -37,8 +37,8 @@ pub fn prefix(
     .into_bytes()
 }
 
-/// Characters of an address: the longest, with every character of its local part quoted, and room for the field's name in
-/// a line (RFC 5322 §2.1.1).
+/// Characters of an address: the longest, with every character of its local part quoted, and room
+/// for the field's name in a line (RFC 5322 §2.1.1).
 const ADDRESS: usize = 900;
 
 fn text(value: &str) -> String {

@@ -50,7 +50,8 @@ pub const WORDS: usize = 50_000;
 pub const INDEXED_OCTETS: usize = 4 * 1024 * 1024;
 /// MIME parts whose place is remembered.
 pub const PARTS: usize = 1000;
-/// Bytes of a body in which the attachment of an aggregate report (DMARC, SMTP TLS) is sought: it follows a short text.
+/// Bytes of a body in which the attachment of an aggregate report (DMARC, SMTP TLS) is sought: it
+/// follows a short text.
 pub const REPORT_SEARCH_BYTES: usize = 64 * 1024;
 /// Parts among which it is sought.
 pub const REPORT_PARTS: usize = 16;

@@ -24,8 +24,8 @@ pub(super) struct Words<'a> {
 /// Where a sender stands: in the organisation are the domains of the account's own addresses, those that stand for them,
 /// and those that the response names; not those below them.
 ///
-/// The reply goes to the sender's own domain, so it must be one of these; and where the sender is a forwarder's address
-/// (SRS), so must be the domain of whom the forwarder sends it on to.
+/// The reply goes to the sender's own domain, so it must be one of these; and where the sender is a
+/// forwarder's address (SRS), so must be the domain of whom the forwarder sends it on to.
 #[must_use]
 pub fn circle(sender: &Address, identity: &Identity, response: &VacationResponse) -> Circle {
     let is_inside = |domain: &str| {

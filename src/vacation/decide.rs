@@ -100,7 +100,8 @@ fn sender(input: &Input<'_>) -> Objection {
     if sender.domain().is_empty() || Address::parse(&sender.to_string()).is_err() {
         return Some((Reason::BadSender, sender.to_string()));
     }
-    // What stands within a tag was written by whoever sends, and is heeded only here, where it silences the reply to them.
+    // What stands within a tag was written by whoever sends, and is heeded only here, where it
+    // silences the reply to them.
     let all: Vec<Address> = layers(sender).collect();
     let (identity, own) = (input.identity, [Some(input.recipient), input.known_as]);
     let is_recipient =

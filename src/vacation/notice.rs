@@ -219,8 +219,8 @@ impl<'a> Notice<'a> {
         identity.is_me(address) || self.names(identity, address)
     }
 
-    /// Whether an address is one that the owner named beside those of the account. Mail to it is for the owner, but the
-    /// directory does not know it: no reply is from it.
+    /// Whether an address is one that the owner named beside those of the account. Mail to it is
+    /// for the owner, but the directory does not know it: no reply is from it.
     #[must_use]
     pub fn names(&self, identity: &Identity, address: &Address) -> bool {
         let folded = identity.canonical(address);

@@ -1,7 +1,8 @@
 //! How many replies an hour: for an account, to a domain, for the site. Counted in memory, in two half-hour buckets a key.
 //!
-//! A reply is counted before it is committed, so that no two replies take the last place. What is not sent after all is given
-//! back: a delivery that is refused later must not use up the replies to those who write next.
+//! A reply is counted before it is committed, so that no two replies take the last place. What is
+//! not sent after all is given back: a delivery that is refused later must not use up the replies
+//! to those who write next.
 
 use std::collections::HashMap;
 

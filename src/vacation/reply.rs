@@ -56,8 +56,8 @@ const SUBJECT: usize = 200;
 /// The text where the owner set none (RFC 8621 §8).
 const DEFAULT_TEXT: &str = "I am away at the moment and will read your message when I am back.\n";
 
-/// Composes the reply to a message. `is_own` says whether the directory leads an address to the account: no other is the
-/// reply's From.
+/// Composes the reply to a message. `is_own` says whether the directory leads an address to the
+/// account: no other is the reply's From.
 #[must_use]
 pub fn reply(occasion: &Occasion<'_>, is_own: impl Fn(&Address) -> bool) -> Reply {
     let Occasion { notice, identity, facts, sender, now, secret, nonce, .. } = *occasion;
@@ -107,15 +107,16 @@ pub fn reply(occasion: &Occasion<'_>, is_own: impl Fn(&Address) -> bool) -> Repl
     Reply { recipient: sender.clone(), message_id, message, fcc: notice.fcc.clone(), until: notice.until }
 }
 
-/// The reply's From: what the owner or the script set (RFC 3834 §3.1.1, RFC 5230 §5.1), where the directory still leads
-/// that to the account; else an own address.
+/// The reply's From: what the owner or the script set (RFC 3834 §3.1.1, RFC 5230 §5.1), where the
+/// directory still leads that to the account; else an own address.
 fn from(occasion: &Occasion<'_>, is_own: &impl Fn(&Address) -> bool) -> EmailAddress {
     let is_ours = |from: &&EmailAddress| Address::parse(&from.email).is_ok_and(|address| is_own(&address));
     occasion.notice.from.as_ref().filter(is_ours).cloned().unwrap_or_else(|| own_address(occasion, is_own))
 }
 
-/// The own address that the sender used: the first in To, Cc or their kin, else the one by which the sender knew the account
-/// where that is proven, else the account's. The directory says which are its own: a stranger must not choose our From.
+/// The own address that the sender used: the first in To, Cc or their kin, else the one by which
+/// the sender knew the account where that is proven, else the account's. The directory says which
+/// are its own: a stranger must not choose our From.
 fn own_address(occasion: &Occasion<'_>, is_own: &impl Fn(&Address) -> bool) -> EmailAddress {
     let Occasion { identity, facts, recipient, known_as, .. } = *occasion;
     let canonical = |address: &Address| identity.canonical(address);

@@ -59,7 +59,8 @@ fn sent_by(notice: &Notice<'_>, header: &[u8], sender: &str, (recipient, known_a
         secret: &SECRET,
         nonce: 7,
     };
-    // The directory leads all of shop.example to the account, and nothing else that it does not have by itself.
+    // The directory leads all of shop.example to the account, and nothing else that it does not
+    // have by itself.
     let reply = reply(&occasion, |address| identity.is_me(address) || address.domain() == "shop.example");
     let text = String::from_utf8(reply.message.clone()).unwrap();
     assert!(!text.replace("\r\n", "").contains(['\r', '\n', '\0']), "{text}");
@@ -184,7 +185,8 @@ fn from_the_address_that_the_sender_knows() {
     assert_eq!(from("Subject: x", "ann@example.org", Some("old@shop.example")), "old@shop.example");
     // What a stranger wrote into To is no address of ours.
     assert_eq!(from("To: boss@example.net", "ann@example.org", None), "ann@example.org");
-    // What the owner set; but not once the directory does not lead that address to the account any more.
+    // What the owner set; but not once the directory does not lead that address to the account any
+    // more.
     let mut set = away();
     for (from, wanted) in [("desk@shop.example", "desk@shop.example"), ("desk@example.net", "a.lee@example.org")] {
         set.from = Some(EmailAddress { name: Some("Desk".into()), email: from.into() });
@@ -226,8 +228,8 @@ fn words_by_circle_and_language() {
     assert_eq!((reply.says().trim_end(), reply.field("Content-Language").as_deref()), ("Weg.", Some("de")));
     let reply = sent(&response, "Accept-Language: de\r\nSubject: x", "bob@example.com");
     assert!(reply.says().starts_with("In Rome") && reply.field("Content-Language").is_none());
-    // The reply goes to the outermost domain, whatever stands within a tag (RFC 3834 §6); and of a forwarder's address, on
-    // to the one within it.
+    // The reply goes to the outermost domain, whatever stands within a tag (RFC 3834 §6); and of a
+    // forwarder's address, on to the one within it.
     for (sender, is_inside) in [
         ("prvs=0123456789=bob@example.org", true),
         ("SRS0=ab12=XY=example.com=bob@example.org", true),

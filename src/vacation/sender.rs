@@ -7,8 +7,9 @@ use crate::model::{Address, ToldKey};
 /// Tags within one another that are taken off: a forwarder's, a list's, and the sender's own.
 const TAGS: usize = 4;
 
-/// The form in which senders are the same, as text: who a sender is without tags, and the domain that the reply goes to
-/// where that is another one. So no sender can use up the reply to somebody else.
+/// The form in which senders are the same, as text: who a sender is without tags, and the domain
+/// that the reply goes to where that is another one. So no sender can use up the reply to somebody
+/// else.
 #[must_use]
 pub fn sender_key(sender: &Address) -> String {
     let (plain, outer) = (plain_sender(sender), fold_domain(sender.domain()));
@@ -16,12 +17,12 @@ pub fn sender_key(sender: &Address) -> String {
     if plain.domain() == outer { plain.to_string() } else { format!("{plain} by {outer}") }
 }
 
-/// The sender, folded, and what stands within its tags, one after the other: those that would make one person look new
-/// every day. They are BATV (`prvs=tag=user`), SRS (`SRS0=hash=time=domain=user` and the SRS1 around it), and VERP
-/// (`user+...=...`).
+/// The sender, folded, and what stands within its tags, one after the other: those that would make
+/// one person look new every day. They are BATV (`prvs=tag=user`), SRS
+/// (`SRS0=hash=time=domain=user` and the SRS1 around it), and VERP (`user+...=...`).
 ///
-/// What stands within a tag was written by whoever sends. It may give a reason for silence, but never one for an answer, nor
-/// for more than a stranger is told.
+/// What stands within a tag was written by whoever sends. It may give a reason for silence, but
+/// never one for an answer, nor for more than a stranger is told.
 pub(super) fn layers(sender: &Address) -> impl Iterator<Item = Address> {
     std::iter::successors(Some(sender.folded()), untagged).take(TAGS.saturating_add(1))
 }
@@ -129,8 +130,9 @@ const ENDS: [&str; 9] =
 /// Words that say that no answer is wanted.
 const DEAF: [&str; 6] = ["noreply", "donotreply", "dontreply", "donotrespond", "nepasrepondre", "noresponse"];
 
-/// What list managers put behind a plus, alone (`list+owner`) or, of those that are `true`, with a tail behind a hyphen
-/// (`list+confsub-0123abcd`, `list+bounces-77-ann=example.org`): mlmmj's control addresses.
+/// What list managers put behind a plus, alone (`list+owner`) or, of those that are `true`, with a
+/// tail behind a hyphen (`list+confsub-0123abcd`, `list+bounces-77-ann=example.org`): mlmmj's
+/// control addresses.
 const BEHIND_PLUS: [(&str, bool); 7] = [
     ("bounces", true),
     ("bounce", true),
@@ -144,7 +146,8 @@ const BEHIND_PLUS: [(&str, bool); 7] = [
 /// Labels of domains that only take bounces.
 const BOUNCE_LABELS: [&str; 3] = ["bounce", "bounces", "bounced"];
 
-/// Which rule says that a sender is no person, if any does. `more` are local parts that the site adds, in lower case.
+/// Which rule says that a sender is no person, if any does. `more` are local parts that the site
+/// adds, in lower case.
 pub(super) fn system_sender(sender: &Address, more: &[String]) -> Option<String> {
     let sender = sender.folded();
     let local = sender.local();

@@ -187,7 +187,8 @@ fn the_identity_says_from_whom_it_is() {
     assert_eq!(sender("ann@example.org, eve@example.net", "Sender: ann@example.org\n", &own), "forbiddenFrom");
 }
 
-/// What an account takes whole has addresses of other accounts in it, and gets more of them after an identity was made.
+/// What an account takes whole has addresses of other accounts in it, and gets more of them after
+/// an identity was made.
 #[test]
 fn nobody_sends_from_an_address_that_the_directory_gives_to_somebody_else() {
     let desk = Desk::new();

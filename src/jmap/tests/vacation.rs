@@ -158,7 +158,8 @@ fn a_response_is_from_an_address_of_the_account_only() {
     }
     assert_eq!(set("desk@example.com")["updated"], json!({"singleton": null}));
     assert_eq!(from(), "<desk@example.com>");
-    // Once the directory gives it to somebody else, the reply comes from the account's own; and it cannot be set again.
+    // Once the directory gives it to somebody else, the reply comes from the account's own; and it
+    // cannot be set again.
     alias("bob@example.org", "desk@example.com");
     assert_eq!(from(), "<ann@example.org>");
     assert_eq!(set("Desk@example.com")["notUpdated"]["singleton"]["properties"][0], "from");
