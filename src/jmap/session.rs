@@ -8,12 +8,13 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 
 use super::blob;
-use super::context::{Account, Context};
+use super::context::{Account, Context, fail};
 use super::dispatch::CAPABILITIES;
-use crate::model::limits;
+use crate::model::{AccountId, limits};
 use crate::query::Collation;
+use crate::store::{Error, View};
 use crate::wire::jmap::session::{Capability, Session, SessionAccount, path};
-use crate::wire::jmap::{BLOB, CORE, MAIL, MethodError, PRINCIPALS, PRINCIPALS_OWNER, SUBMISSION, WEBSOCKET};
+use crate::wire::jmap::{ADMIN, BLOB, CORE, MAIL, MethodError, PRINCIPALS, PRINCIPALS_OWNER, SUBMISSION, WEBSOCKET};
 
 /// How the service is reached, and what it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,11 +36,31 @@ pub fn session(context: &Context, reached: Reached<'_>) -> Result<Session, Metho
         (None, user) => user.clone().unwrap_or_default(),
     };
     Ok(Session {
-        accounts: accounts.iter().map(entry).collect(),
+        accounts: accounts.iter().map(|account| counted(context, account)).collect::<Result<_, _>>()?,
         capabilities: CAPABILITIES.iter().map(|name| of_server(name, reached)).collect(),
         username,
         base: reached.base.to_owned(),
     })
+}
+
+/// An account with the unread totals of its inbox, where it is the caller's own.
+fn counted(context: &Context, account: &Account) -> Result<SessionAccount, MethodError> {
+    let mut entry = entry(account);
+    if account.guest.is_none() {
+        let unread = unread(&context.store.view(), account.id).map_err(|error| fail(&error))?;
+        entry.passing = Some((ADMIN, unread));
+    }
+    Ok(entry)
+}
+
+/// How much is unread in the inbox of an account: what a client shows beside the account's name.
+///
+/// # Errors
+/// Those of reading.
+pub(super) fn unread(view: &View<'_>, account: AccountId) -> Result<Value, Error> {
+    let inbox = view.account_state(account)?.inbox;
+    let counts = view.mailbox(account, inbox)?.unwrap_or_default().counts;
+    Ok(json!({"inboxUnreadEmails": counts.unread_emails, "inboxUnreadThreads": counts.unread_threads}))
 }
 
 /// An account as the session has it. In one that is shared, a guest may always choose what he is subscribed to, so it is not
@@ -51,6 +72,7 @@ pub(super) fn entry(account: &Account) -> SessionAccount {
         is_personal: account.guest.is_none(),
         is_read_only: false,
         capabilities: ACCOUNT_CAPABILITIES.iter().filter_map(|name| of_account(name, account)).collect(),
+        passing: None,
     }
 }
 

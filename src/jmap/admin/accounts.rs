@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::account::{NewAccount, hash_password, new_token};
 use crate::jmap::context::{Args, Context, address, date as date_of, fail};
+use crate::jmap::session;
 use crate::model::address::domain_is_well_formed;
 use crate::model::{AccessToken, AccountId, AccountRow, Address, UtcMillis, clock, limits};
 use crate::wire::jmap::MethodError;
@@ -57,11 +58,13 @@ fn describe(context: &Context, id: AccountId, row: &AccountRow, addresses: &[Add
     let texts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let catch_alls = context.directory.catch_alls(id).map_err(|error| fail(&error))?;
     let passwords: Vec<&String> = row.passwords.iter().map(|(name, _)| name).collect();
+    let unread = session::unread(&context.store.view(), id).map_err(|error| fail(&error))?;
     Ok(json!({
         "id": id.to_string(), "name": row.name, "address": row.primary.to_string(), "addresses": texts,
         "catchAlls": catch_alls, "displayName": row.display_name, "active": row.active, "zone": row.zone, "unixUser": row.unix_user,
         "detailFiles": row.detail_files, "quotaOctets": row.quota_octets, "quotaEmails": row.quota_emails,
-        "octets": state.octets, "emails": state.emails, "created": row.created.rfc3339(), "passwords": passwords,
+        "octets": state.octets, "emails": state.emails, "inboxUnreadEmails": unread["inboxUnreadEmails"],
+        "inboxUnreadThreads": unread["inboxUnreadThreads"], "created": row.created.rfc3339(), "passwords": passwords,
     }))
 }
 

@@ -36,6 +36,9 @@ pub struct SessionAccount {
     pub is_read_only: bool,
     /// What can be done with it.
     pub capabilities: Vec<Capability>,
+    /// More members of one of its capabilities, which change as mail comes: they are as they were when the session was
+    /// asked for, and no part of its state.
+    pub passing: Option<Capability>,
 }
 
 impl SessionAccount {
@@ -104,6 +107,14 @@ impl Session {
         let mut whole = self.rest();
         let state = state_of(&whole);
         whole.insert("state".into(), state.into());
+        for account in &self.accounts {
+            let Some((name, Value::Object(passing))) = &account.passing else { continue };
+            let known = whole.get_mut("accounts").and_then(|accounts| accounts.get_mut(&account.id));
+            let known = known.and_then(|account| account.get_mut("accountCapabilities")?.get_mut(*name));
+            if let Some(Value::Object(members)) = known {
+                members.extend(passing.clone());
+            }
+        }
         Value::Object(whole)
     }
 }
@@ -125,6 +136,7 @@ mod tests {
             is_personal,
             is_read_only: false,
             capabilities: vec![(name, json!({"a": 1}))],
+            passing: None,
         };
         let session = Session {
             capabilities: vec![("urn:x", json!({"most": 3}))],
@@ -150,5 +162,16 @@ mod tests {
         assert_eq!(whole["state"], session.state());
         let other = Session { username: "bob".into(), ..session.clone() };
         assert_ne!(other.state(), session.state());
+        // What passes is told, of the capability that it belongs to, and changes no state.
+        let mut counted = session.clone();
+        counted.accounts[1].passing = Some(("urn:x", json!({"unread": 2})));
+        counted.accounts[2].passing = Some(("urn:x", json!({"unread": 2})));
+        let told = counted.json();
+        assert_eq!(told["accounts"]["a"]["accountCapabilities"], json!({"urn:x": {"a": 1, "unread": 2}}));
+        assert_eq!(
+            (&told["accounts"]["b"], &told["accounts"]["c"]),
+            (&whole["accounts"]["b"], &whole["accounts"]["c"])
+        );
+        assert_eq!(told["state"], whole["state"]);
     }
 }
