@@ -64,10 +64,10 @@ async fn show(args: &Demo) -> Result<(), Failure> {
     let list =
         |threads: bool| json!({"accountId": ann.id, "mailbox": "Inbox", "collapseThreads": threads, "limit": 50});
     let threads = context.client.call(methods::MAIL_LIST, list(true)).await?;
-    table(&mail::HEAD, mail::rows(&threads["list"], &ann.zone));
+    table(mail::head(true), mail::rows(&threads["list"], &ann.zone));
     title("... and each message: equal THREAD, one conversation");
     let all = context.client.call(methods::MAIL_LIST, list(false)).await?;
-    table(&mail::HEAD, mail::rows(&all["list"], &ann.zone));
+    table(mail::head(false), mail::rows(&all["list"], &ann.zone));
 
     title("Who was answered, and why not");
     let log = context.client.call(methods::VACATION_LOG, json!({"accountId": ann.id, "limit": 50})).await?;

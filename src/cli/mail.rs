@@ -19,7 +19,7 @@ pub(super) async fn run(command: MailCommand, context: &Context) -> Result<(), F
             if context.json {
                 output::json(&answer["list"]);
             } else {
-                output::table(&HEAD, rows(&answer["list"], &account.zone));
+                output::table(head(threads), rows(&answer["list"], &account.zone));
             }
         }
         MailCommand::Query(query) => super::query::run(*query, context).await?,
@@ -45,21 +45,29 @@ pub(super) async fn run(command: MailCommand, context: &Context) -> Result<(), F
     Ok(())
 }
 
-/// Head of a list of mail.
-pub(super) const HEAD: [&str; 6] = ["ID", "THREAD", "RECEIVED", "FROM", "SUBJECT", "SIZE"];
+/// The head of a list of mail: of emails, or of threads.
+pub(super) fn head(threads: bool) -> &'static [&'static str] {
+    const HEAD: [&str; 9] = ["ID", "THREAD", "RECEIVED", "FROM", "SUBJECT", "SIZE", "EMAILS", "UNREAD", "LATEST"];
+    if threads { &HEAD } else { &HEAD[..6] }
+}
 
-/// Rows of a list of mail.
+/// The rows of a list of mail.
 pub(super) fn rows(list: &Value, zone: &TimeZone) -> Vec<Vec<String>> {
     let row = |row: &Value| {
         let clip = if row["hasAttachment"] == true { " [attachment]" } else { "" };
-        vec![
+        let mut cells = vec![
             text(&row["id"]),
             text(&row["threadId"]),
             when(&row["receivedAt"], zone),
             short(&from(&row["from"]), 32),
             format!("{}{clip}", short(&text(&row["subject"]), 60)),
             size(&row["size"]),
-        ]
+        ];
+        if let Some(thread) = row.get("thread") {
+            let latest = when(&thread["latestReceivedAt"], zone);
+            cells.extend([text(&thread["emails"]), text(&thread["unreadEmails"]), latest]);
+        }
+        cells
     };
     list.as_array().into_iter().flatten().map(row).collect()
 }

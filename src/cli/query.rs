@@ -110,7 +110,7 @@ pub(super) async fn run(query: MailQuery, context: &Context) -> Result<(), Failu
     } else if query.explain {
         text(&answer["plan"]["text"]).lines().for_each(output::line);
     } else {
-        output::table(&mail::HEAD, mail::rows(&answer["list"], &account.zone));
+        output::table(mail::head(query.threads), mail::rows(&answer["list"], &account.zone));
         if query.snippets {
             snippets(&answer["list"]);
         }

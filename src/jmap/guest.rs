@@ -1,22 +1,43 @@
-//! What changed for a guest (RFC 8620 §5.2): which emails and threads came into his sight since a state, changed within it, and
-//! left it.
+//! What changed for a guest (RFC 8620 §5.2): which emails and threads came into the guest's sight since a state, changed
+//! within it, and left it; and which mailboxes may have other counts.
 //!
-//! The account knows what changed of its emails, and each mailbox what came to it and what left it. An email was in his sight
-//! if it was in a mailbox that he could read; as long as the same is open to him, that is one that he can read now. All is
-//! told at once: what is more than was asked for cannot be calculated.
+//! - All is told from what the guest could see then or can see now (`query::Scope`), never from rows that count all mail.
+//! - It can be told as long as the same mailboxes are open to the guest.
+//! - Emails and threads are told all at once: what is more than was asked for cannot be calculated.
+//! - To a guest threads and mailboxes change as emails do: the states of all three move with those of emails.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::context::Account;
+use super::context::{Account, Context, fail};
 use super::rights::{Rights, unchanged_since};
-use super::standard::Asked;
-use crate::model::{DataType, EmailId, Listing, MailboxUid, Shape, ThreadId, View as Filter, limits};
-use crate::store::{Changes, Error, Since, View};
+use super::standard::{Asked, state};
+use crate::model::{DataType, EmailId, MailboxUid, ModSeq, ThreadId, limits};
+use crate::query::{Scope, ScopedChanges};
+use crate::store::{Changes, Error, Since, State, View};
+use crate::wire::jmap::MethodError;
 
-/// Whose state is that of threads: to a guest a thread changes as its emails come into his sight and leave it, which to the
-/// account is a change of the emails alone.
-pub(super) fn threads_follow(guest: bool) -> DataType {
-    if guest { DataType::Email } else { DataType::Thread }
+/// The newest change of a type, for the owner or for a guest. To a guest a thread changes as its emails come into sight and
+/// leave it, and the unread threads of a mailbox with emails elsewhere: to the account both are changes of emails alone.
+pub(super) fn mark(state: &State, is_guest: bool, data: DataType) -> ModSeq {
+    match data {
+        DataType::Thread if is_guest => state.state(DataType::Email),
+        DataType::Mailbox if is_guest => state.state(DataType::Email).max(state.state(DataType::Mailbox)),
+        _ => state.state(data),
+    }
+}
+
+/// The newest state of a type, as a state string.
+///
+/// # Errors
+/// Those of reading.
+pub(super) fn newest(
+    context: &Context,
+    view: &View<'_>,
+    account: &Account,
+    data: DataType,
+) -> Result<String, MethodError> {
+    let now = view.account_state(account.id).map_err(|error| fail(&error))?;
+    Ok(state(&context.store, mark(&now, account.guest.is_some(), data)))
 }
 
 /// Email/changes; `None` where they cannot be told.
@@ -28,12 +49,12 @@ pub(super) fn email_changes(
     account: &Account,
     asked: &Asked,
 ) -> Result<Option<Changes<EmailId>>, Error> {
-    let Some(sight) = Sight::since(view, account, asked.since)? else { return Ok(None) };
+    let Some((_, changed)) = since(view, account, asked.since)? else { return Ok(None) };
     let mut changes = none(view, account, asked.since)?;
-    for (id, (_, was, is)) in sight.emails {
-        note(&mut changes, id, was, is);
+    for (id, email) in changed {
+        note(&mut changes, id, email.was, email.is);
     }
-    Ok(Some(changes).filter(|all| count(all) <= asked.most))
+    Ok(Some(changes).filter(|all| asked.since.base == asked.since.mark && count(all) <= asked.most))
 }
 
 /// Thread/changes; `None` where they cannot be told.
@@ -45,24 +66,69 @@ pub(super) fn thread_changes(
     account: &Account,
     asked: &Asked,
 ) -> Result<Option<Changes<ThreadId>>, Error> {
-    let Some(sight) = Sight::since(view, account, asked.since)? else { return Ok(None) };
+    let Some((scope, changed)) = since(view, account, asked.since)? else { return Ok(None) };
     let mut changes = none(view, account, asked.since)?;
-    let moved = sight.emails.iter().filter(|(_, (_, was, is))| was != is);
-    let threads: BTreeSet<ThreadId> = moved.map(|(_, (thread, ..))| *thread).collect();
+    let moved = changed.values().filter(|email| email.was != email.is);
+    let threads: BTreeSet<ThreadId> = moved.map(|email| email.thread).collect();
     for thread in threads {
         let (mut was, mut is) = (false, false);
         for id in view.thread_emails(account.id, thread)? {
-            let seen = || Ok::<_, Error>(view.email(account.id, id)?.is_some_and(|email| sight.rights.sees(&email)));
-            let (before, now) = match sight.emails.get(&id) {
-                Some((_, was, is)) => (*was, *is),
-                None => seen().map(|seen| (seen, seen))?,
+            let (before, now) = match changed.get(&id) {
+                Some(email) => (email.was, email.is),
+                None => {
+                    let seen = view.email(account.id, id)?.is_some_and(|email| scope.sees(&email));
+                    (seen, seen)
+                }
             };
             (was, is) = (was || before, is || now);
         }
-        was |= sight.emails.values().any(|(of, before, _)| *of == thread && *before);
+        was |= changed.values().any(|email| email.thread == thread && email.was);
         note(&mut changes, thread, was, is);
     }
-    Ok(Some(changes).filter(|all| count(all) <= asked.most))
+    Ok(Some(changes).filter(|all| asked.since.base == asked.since.mark && count(all) <= asked.most))
+}
+
+/// Mailbox/changes, of a tree that did not change; `None` where they cannot be told. A mailbox is told of where an email
+/// that the guest sees or saw in it changed, or one in a thread of which the guest sees an email in it: its counts may be
+/// others.
+///
+/// # Errors
+/// Those of reading.
+pub(super) fn mailbox_changes(
+    view: &View<'_>,
+    account: &Account,
+    asked: &Asked,
+) -> Result<Option<Changes<MailboxUid>>, Error> {
+    let from = asked.since;
+    let Some((scope, changed)) = since(view, account, from)? else { return Ok(None) };
+    let mut touched: BTreeMap<MailboxUid, ModSeq> = BTreeMap::new();
+    let mut threads: BTreeMap<ThreadId, ModSeq> = BTreeMap::new();
+    for email in changed.values() {
+        let latest = threads.entry(email.thread).or_default();
+        *latest = email.at.max(*latest);
+        for uid in &email.mailboxes {
+            let latest = touched.entry(*uid).or_default();
+            *latest = email.at.max(*latest);
+        }
+    }
+    for (thread, at) in threads {
+        let Some(row) = view.thread(account.id, thread)? else { continue };
+        for uid in row.members.keys().filter(|uid| scope.mailboxes().contains(uid)) {
+            let latest = touched.entry(*uid).or_default();
+            *latest = at.max(*latest);
+        }
+    }
+    let mut told: Vec<(ModSeq, MailboxUid)> = touched.into_iter().map(|(uid, at)| (at, uid)).collect();
+    told.retain(|(at, uid)| from.is_before(*at, uid.0));
+    told.sort_unstable();
+    let more = told.len() > asked.most;
+    told.truncate(asked.most);
+    let state = match told.last().filter(|_| more) {
+        Some((at, uid)) => Since { mark: *at, base: from.base, last: uid.0 },
+        None => Since::at(mark(&view.account_state(account.id)?, true, DataType::Mailbox).max(from.mark)),
+    };
+    let updated = told.into_iter().map(|(_, uid)| uid).collect();
+    Ok(Some(Changes { created: Vec::new(), updated, destroyed: Vec::new(), state, more }))
 }
 
 fn none<Id>(view: &View<'_>, account: &Account, since: Since) -> Result<Changes<Id>, Error> {
@@ -84,41 +150,14 @@ fn count<Id>(changes: &Changes<Id>) -> usize {
     changes.created.len() + changes.updated.len() + changes.destroyed.len()
 }
 
-/// What a guest sees, and what changed of it.
-struct Sight {
-    rights: Rights,
-    /// The emails that changed, each with its thread, whether it was in sight, and whether it is.
-    emails: BTreeMap<EmailId, (ThreadId, bool, bool)>,
-}
-
-impl Sight {
-    fn since(view: &View<'_>, account: &Account, since: Since) -> Result<Option<Self>, Error> {
-        let (state, mark) = (view.account_state(account.id)?, since.mark);
-        let is_known = mark <= state.modseq && mark >= state.purged(DataType::Email) && since.base == mark;
-        if !is_known || !unchanged_since(view, account, mark)? {
-            return Ok(None);
-        }
-        let rights = Rights::of(view, account)?;
-        let mut came: BTreeSet<(EmailId, MailboxUid)> = BTreeSet::new();
-        let mut gone: BTreeSet<EmailId> = BTreeSet::new();
-        for uid in rights.readable() {
-            let listing = Listing { uid, view: Filter::Every, shape: Shape::Emails };
-            let kept = view.kept(account.id, uid, Filter::Every)?;
-            let is_known = kept.is_some_and(|kept| kept.tally(Shape::Emails).low <= mark);
-            let moves = if is_known { view.moves(account.id, listing, mark, limits::CHANGES)? } else { None };
-            let Some(moves) = moves else { return Ok(None) };
-            came.extend(moves.came.into_iter().map(|(id, _)| (id, uid)));
-            gone.extend(moves.gone.into_iter().map(|(id, _)| id));
-        }
-        let Some(changed) = view.emails_since(account.id, mark, limits::CHANGES)? else { return Ok(None) };
-        let mut emails = BTreeMap::new();
-        for (_, id) in changed {
-            let Some(email) = view.email_or_tombstone(account.id, id)? else { continue };
-            let is_live = email.deleted.is_none();
-            let stayed = |uid: &MailboxUid| rights.reads(*uid) && !came.contains(&(id, *uid));
-            let was = gone.contains(&id) || is_live && email.mailboxes.iter().any(stayed);
-            emails.insert(id, (email.thread, was, is_live && rights.sees(&email)));
-        }
-        Ok(Some(Self { rights, emails }))
+/// What the guest sees, and what changed of it since the guest began to catch up.
+fn since(view: &View<'_>, account: &Account, since: Since) -> Result<Option<(Scope, ScopedChanges)>, Error> {
+    let state = view.account_state(account.id)?;
+    let is_known = since.mark <= state.modseq && since.base >= state.purged(DataType::Email);
+    if !is_known || since.base > since.mark || !unchanged_since(view, account, since.base)? {
+        return Ok(None);
     }
+    let Some(scope) = Rights::of(view, account)?.scope() else { return Ok(None) };
+    let changed = scope.changes(view, account.id, since.base, limits::CHANGES)?;
+    Ok(changed.map(|changed| (scope, changed)))
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::context::Account;
-use super::guest::threads_follow;
+use super::guest::mark as newest;
 use super::quota;
 use super::standard::state;
 use crate::model::{AccountId, DataType, ModSeq};
@@ -124,9 +124,9 @@ impl Known {
             let since = if *mark > now.modseq { ModSeq(0) } else { *mark };
             let wanted = |name: &str| types.is_none_or(|types| types.iter().any(|known| known == name));
             let told = |data: DataType| !shared || SHARED.contains(&data);
-            let of = |data| if data == DataType::Thread { threads_follow(*shared) } else { data };
-            let newer = TYPES.iter().filter(|(name, data)| now.state(of(*data)) > since && wanted(name) && told(*data));
-            let states = newer.map(|(name, data)| ((*name).to_owned(), state(store, now.state(of(*data))).into()));
+            let of = |data| newest(&now, *shared, data);
+            let newer = TYPES.iter().filter(|(name, data)| of(*data) > since && wanted(name) && told(*data));
+            let states = newer.map(|(name, data)| ((*name).to_owned(), state(store, of(*data)).into()));
             let mut states: Map<String, Value> = states.collect();
             if !*shared && now.state(DataType::Email) > since && wanted("Quota") {
                 let full = view.account(*account)?.and_then(|row| quota::state(&now, &row));

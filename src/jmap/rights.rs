@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::context::Account;
 use crate::model::mailbox::Right;
 use crate::model::{EmailMetadata, MailboxUid, ModSeq};
-use crate::query::{Condition, Filter};
+use crate::query::Scope;
 use crate::store::{Error, View};
 use crate::wire::jmap::SetError;
 
@@ -34,8 +34,6 @@ pub(super) enum Rights {
 pub(super) struct Opened {
     /// Those in which he has any right.
     rights: BTreeMap<MailboxUid, u16>,
-    /// Those that he may not read.
-    closed: BTreeSet<MailboxUid>,
 }
 
 impl Rights {
@@ -45,14 +43,11 @@ impl Rights {
     /// Those of reading.
     pub(super) fn of(view: &View<'_>, account: &Account) -> Result<Self, Error> {
         let Some(guest) = account.guest else { return Ok(Self::Owner) };
-        let mut opened = Opened { rights: BTreeMap::new(), closed: BTreeSet::new() };
+        let mut opened = Opened { rights: BTreeMap::new() };
         for (uid, row) in view.mailboxes(account.id)? {
             let rights = row.rights_of(account.id, guest);
             if rights != 0 {
                 opened.rights.insert(uid, rights);
-            }
-            if rights & Right::ReadItems.bit() == 0 {
-                opened.closed.insert(uid);
             }
         }
         Ok(Self::Guest(opened))
@@ -71,14 +66,10 @@ impl Rights {
         self.may(uid, Right::ReadItems)
     }
 
-    /// The mailboxes that a guest may read.
-    pub(super) fn readable(&self) -> impl Iterator<Item = MailboxUid> {
-        let opened = match self {
-            Self::Owner => None,
-            Self::Guest(opened) => Some(opened),
-        };
-        let all = opened.into_iter().flat_map(|opened| opened.rights.keys().copied());
-        all.filter(|uid| self.reads(*uid))
+    /// What a guest may see of the account; `None` for the owner, who sees all of it.
+    pub(super) fn scope(&self) -> Option<Scope> {
+        let Self::Guest(opened) = self else { return None };
+        Some(opened.rights.keys().copied().filter(|uid| self.reads(*uid)).collect())
     }
 
     /// Whether he has any right in a mailbox, and so knows of it.
@@ -104,23 +95,6 @@ impl Rights {
         }
         let mailboxes = email.mailboxes.iter().copied().filter(|uid| self.reads(*uid)).collect();
         Some(EmailMetadata { mailboxes, ..email })
-    }
-
-    /// A filter that finds of what it asks for only what he sees.
-    pub(super) fn limit(&self, filter: Filter) -> Filter {
-        let Self::Guest(opened) = self else { return filter };
-        let filter = opened.within(filter);
-        let is_open = |filter: &Filter| matches!(filter, Filter::Is(Condition::InMailbox(_)));
-        let bounded = match &filter {
-            Filter::And(parts) => parts.iter().any(is_open),
-            one => is_open(one),
-        };
-        // What asks for one open mailbox finds nothing else.
-        if bounded {
-            return filter;
-        }
-        let closed = opened.closed.iter().copied().collect();
-        Filter::And(vec![Filter::Is(Condition::InMailboxOtherThan(closed)), filter])
     }
 
     /// Whether he has a right in all of these mailboxes.
@@ -165,38 +139,6 @@ impl Rights {
     pub(super) fn unread(&self, email: &EmailMetadata) -> BTreeSet<MailboxUid> {
         email.mailboxes.iter().copied().filter(|uid| !self.reads(*uid)).collect()
     }
-}
-
-impl Opened {
-    /// The filter, with mailboxes that he may not read as if they were not there.
-    fn within(&self, filter: Filter) -> Filter {
-        let each = |parts: Vec<Filter>| parts.into_iter().map(|part| self.within(part)).collect();
-        match filter {
-            Filter::And(parts) => Filter::And(each(parts)),
-            Filter::Or(parts) => Filter::Or(each(parts)),
-            Filter::Not(parts) => Filter::Not(each(parts)),
-            Filter::Is(Condition::InMailbox(uid)) if self.closed.contains(&uid) => Filter::Or(Vec::new()),
-            Filter::Is(Condition::InMailboxOtherThan(mut uids)) => {
-                uids.extend(self.closed.iter().filter(|uid| !uids.contains(uid)).copied().collect::<Vec<_>>());
-                Filter::Is(Condition::InMailboxOtherThan(uids))
-            }
-            other => other,
-        }
-    }
-}
-
-/// Whether since a state nothing of the mailboxes changed for the caller but their counts: of the tree that he sees it is not
-/// kept how it was. Of an account of his own it is.
-///
-/// # Errors
-/// Those of reading.
-pub(super) fn same_tree_since(view: &View<'_>, account: &Account, since: ModSeq) -> Result<bool, Error> {
-    if account.guest.is_none() {
-        return Ok(true);
-    }
-    let Some(found) = view.mailbox_changes(account.id, since)? else { return Ok(false) };
-    let changes = &found.changes;
-    Ok(changes.created.is_empty() && changes.destroyed.is_empty() && (found.only_counts || changes.updated.is_empty()))
 }
 
 /// Whether the same was open to the caller at a state: then what changed since can be told from what changed of the objects

@@ -2,30 +2,51 @@
 
 use serde_json::{Map, Value, json};
 
-use super::context::{Account, Args, Context, fail};
-use super::guest::{self, threads_follow};
+use super::context::{Account, Args, Context, date, fail};
+use super::email::newest_emails;
+use super::guest::{self, newest};
 use super::rights::Rights;
-use super::standard::{self, Asked, Get, newest};
-use crate::model::{EmailId, ThreadId, limits};
-use crate::store::View;
-use crate::wire::jmap::MethodError;
+use super::standard::{self, Asked, Get};
+use crate::model::{AccountId, DataType, EmailId, ThreadId, limits};
+use crate::store::{Error, View};
+use crate::wire::jmap::json::members;
+use crate::wire::jmap::{ADMIN, MethodError};
+
+/// The properties; those behind the first `STANDARD` are our own, for requests that use our capability.
+const PROPERTIES: [&str; 5] = ["id", "emailIds", "unreadEmails", "latestEmailId", "latestReceivedAt"];
+const STANDARD: usize = 2;
+
+/// What is told of a thread where threads are listed: how many of these emails, newest first, are unread, and the newest.
+///
+/// # Errors
+/// Those of reading.
+pub(super) fn summary(view: &View<'_>, account: AccountId, emails: &[EmailId]) -> Result<Map<String, Value>, Error> {
+    let all = view.emails_at(account, emails)?;
+    let unread = all.iter().flatten().filter(|email| email.is_unread()).count();
+    let latest = emails.first().zip(all.first().and_then(Option::as_ref));
+    Ok(members(json!({
+        "unreadEmails": unread, "latestEmailId": latest.map(|(id, _)| id.to_string()),
+        "latestReceivedAt": date(latest.map(|(_, email)| email.received_at)),
+    })))
+}
 
 pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open_shared(arguments)?;
-    let get = Get::of(arguments, &["id", "emailIds"])?;
+    let known = if arguments.uses(ADMIN) { &PROPERTIES[..] } else { &PROPERTIES[..STANDARD] };
+    let mut get = Get::of(arguments, known)?;
+    let names = get.properties.get_or_insert_with(|| known.iter().map(|name| (*name).to_owned()).collect());
+    let is_summed = names.iter().any(|name| !PROPERTIES[..STANDARD].contains(&name.as_str()));
     let view = context.store.view();
     let rights = Rights::of(&view, &account).map_err(|error| fail(&error))?;
     let mut all = Vec::new();
     if get.ids.is_none() {
-        all = view.threads(account.id, limits::OBJECTS_IN_GET + 1).map_err(|error| fail(&error))?;
+        all = match rights {
+            Rights::Owner => view.threads(account.id, limits::OBJECTS_IN_GET + 1).map_err(|error| fail(&error))?,
+            Rights::Guest(_) => seen_threads(context, &view, (&account, &rights))?,
+        };
         get.prove_all(all.len() as u64)?;
-        if rights != Rights::Owner {
-            let found: Result<Vec<_>, _> = all.iter().map(|thread| emails(&view, &account, &rights, *thread)).collect();
-            let mut found = found?.into_iter();
-            all.retain(|_| found.next().is_some_and(|emails| !emails.is_empty()));
-        }
     }
-    let state = newest(&context.store, &view, account.id, threads_follow(account.guest.is_some()))?;
+    let state = newest(context, &view, &account, DataType::Thread)?;
     let all = || all.iter().map(ToString::to_string).collect();
     get.answer(account.id, &state, all, |id| {
         let Ok(thread) = id.parse::<ThreadId>() else { return Ok(None) };
@@ -38,8 +59,24 @@ pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
         let mut object = Map::new();
         object.insert("id".into(), id.into());
         object.insert("emailIds".into(), json!(ids));
+        if is_summed {
+            object.extend(summary(&view, account.id, &emails).map_err(|error| fail(&error))?);
+        }
         Ok(Some(object))
     })
+}
+
+/// The threads of which a guest sees an email, in order of making: one more than a /get may give, if there are so many.
+fn seen_threads(
+    context: &Context,
+    view: &View<'_>,
+    (account, rights): (&Account, &Rights),
+) -> Result<Vec<ThreadId>, MethodError> {
+    let newest = newest_emails(context, view, (account, rights), true)?;
+    let emails = view.emails_at(account.id, &newest).map_err(|error| fail(&error))?;
+    let mut threads: Vec<ThreadId> = emails.into_iter().flatten().map(|email| email.thread).collect();
+    threads.sort_unstable();
+    Ok(threads)
 }
 
 /// The emails of a thread that the caller may read, newest first.

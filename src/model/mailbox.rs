@@ -142,6 +142,19 @@ pub fn prove_attribute(name: &str, value: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// Whether a mailbox may have these attributes together.
+///
+/// # Errors
+/// What is wanted.
+pub fn prove_attributes(attributes: &BTreeMap<String, String>) -> Result<(), &'static str> {
+    attributes.iter().try_for_each(|(name, value)| prove_attribute(name, value))?;
+    let octets: usize = attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if attributes.len() > limits::ATTRIBUTES || octets > limits::ATTRIBUTES_OCTETS {
+        return Err("there are 16 of 1,024 octets in all, and no more");
+    }
+    Ok(())
+}
+
 /// The counts of RFC 8621 §2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {

@@ -4,6 +4,9 @@
 //! matched then if it does now, by the same keys. So: `removed` is every touched email that was there and may have matched
 //! (by what of it never changes), `added` every touched email that matches now. It names more than the least; old list
 //! minus `removed`, with `added` put in at its places, is the new list all the same.
+//!
+//! Within a scope an email was there only if it was in the scope at the state: nothing else is named, for that would tell
+//! a guest about mail that was never shared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +15,7 @@ use super::evaluate::{Matcher, Moment};
 use super::filter::Depends;
 use super::generic::{Walk, Wanted, list};
 use super::sort::{self, Entry};
-use super::{Changes, Error, QueryChanges};
+use super::{Changes, Error, QueryChanges, Scope};
 use crate::model::{DataType, EmailId, EmailMetadata, Secrets, limits};
 use crate::store::View;
 
@@ -32,12 +35,15 @@ pub(super) fn changes(
     if asked.since == high && !asked.total {
         return Ok(Changes { state: high, removed: Vec::new(), added: Vec::new(), total: None });
     }
-    let touched = touched(view, asked)?;
+    let touched = match &results.scope {
+        None => touched(view, asked)?,
+        Some(scope) => touched_within(scope, view, asked)?,
+    };
     let new = list(view, secrets, results, walk, Wanted::ALL)?.first;
     let matcher = Matcher::new(&results.filter, secrets);
-    let mut source = Source::new(view, results.account, &matcher);
+    let mut source = Source::new(view, results, &matcher);
     let mut removed = Vec::new();
-    for (id, metadata) in touched.iter().filter(|(_, metadata)| metadata.created <= asked.since) {
+    for (id, Touched { metadata, .. }) in touched.iter().filter(|(_, touched)| touched.was) {
         let mut email = Candidate::new(&mut source, *id, metadata);
         if matcher.matches(&mut email, Moment::Ever)? {
             removed.push(*id);
@@ -54,7 +60,7 @@ pub(super) fn changes(
         if let Some(last) = new.get(last).filter(|_| !touched.contains_key(&up_to)) {
             let mut kept = Vec::with_capacity(removed.len());
             for id in removed {
-                let Some(metadata) = touched.get(&id) else { continue };
+                let Some(Touched { metadata, .. }) = touched.get(&id) else { continue };
                 let entry = Entry::of(&results.sort, &mut Candidate::new(&mut source, id, metadata))?;
                 if entry.is_none_or(|entry| entry.compare(last, &results.sort).is_le()) {
                     kept.push(id);
@@ -69,11 +75,21 @@ pub(super) fn changes(
     Ok(Changes { state: high, removed, added, total: asked.total.then_some(new.len()) })
 }
 
-/// The emails, destroyed ones among them, whose place in the results may be another than it was.
-fn touched(view: &View<'_>, asked: &QueryChanges) -> Result<BTreeMap<EmailId, EmailMetadata>, Error> {
-    let (account, since) = (asked.results.account, asked.since);
+/// An email whose place in the results may be another than it was.
+struct Touched {
+    metadata: EmailMetadata,
+    /// Whether it was there at the state.
+    was: bool,
+}
+
+fn depends(asked: &QueryChanges) -> Depends {
     let depends = asked.results.filter.depends().and(sort::depends(&asked.results.sort));
-    let depends = depends.and(Depends { mutable: false, threads: asked.results.collapse });
+    depends.and(Depends { mutable: false, threads: asked.results.collapse })
+}
+
+/// The emails, destroyed ones among them, whose place in the results may be another than it was.
+fn touched(view: &View<'_>, asked: &QueryChanges) -> Result<BTreeMap<EmailId, Touched>, Error> {
+    let (account, since, depends) = (asked.results.account, asked.since, depends(asked));
     let (mut touched, mut threads) = (BTreeMap::new(), BTreeSet::new());
     let changed = view.emails_since(account, since, limits::QUERY_EVENTS)?.ok_or(Error::CannotCalculateChanges)?;
     for (_, id) in changed {
@@ -86,12 +102,35 @@ fn touched(view: &View<'_>, asked: &QueryChanges) -> Result<BTreeMap<EmailId, Em
         if depends.threads {
             threads.insert(email.thread);
         }
-        touched.insert(id, email);
+        touched.insert(id, Touched { was: !came, metadata: email });
     }
     for thread in threads {
         for id in view.thread_emails(account, thread)? {
             if let Some(email) = view.email(account, id)? {
-                touched.entry(id).or_insert(email);
+                touched.entry(id).or_insert(Touched { was: email.created <= since, metadata: email });
+            }
+        }
+    }
+    Ok(touched)
+}
+
+/// The same within a scope: an email comes and goes as it enters the scope and leaves it.
+fn touched_within(scope: &Scope, view: &View<'_>, asked: &QueryChanges) -> Result<BTreeMap<EmailId, Touched>, Error> {
+    let (account, depends) = (asked.results.account, depends(asked));
+    let changed = scope.changes(view, account, asked.since, limits::QUERY_EVENTS)?;
+    let mut changed = changed.ok_or(Error::CannotCalculateChanges)?;
+    changed.retain(|_, email| email.was != email.is || email.was && depends.mutable);
+    let mut threads = BTreeSet::new();
+    if depends.threads {
+        threads.extend(changed.values().map(|email| email.thread));
+    }
+    let each = changed.into_iter().map(|(id, email)| (id, Touched { was: email.was, metadata: email.email }));
+    let mut touched: BTreeMap<EmailId, Touched> = each.collect();
+    for thread in threads {
+        for id in view.thread_emails(account, thread)? {
+            if let Some(email) = view.email(account, id)?.filter(|email| scope.sees(email)) {
+                // It did not come or go since: it was there.
+                touched.entry(id).or_insert(Touched { was: true, metadata: email });
             }
         }
     }

@@ -28,6 +28,14 @@ pub(super) fn asked(filter: &Filter) -> Asked {
 }
 
 impl Asked {
+    /// The same where no view of threads may answer: conditions on threads are decided thread by thread.
+    pub(super) fn without_thread_views(mut self) -> Self {
+        let before = self.views.len();
+        self.views.retain(|view| view.is_of_emails());
+        self.thread_wide += before - self.views.len();
+        self
+    }
+
     /// Takes what must hold for `filter` to be as `wanted`. Its depth is bounded by `Filter::validate`.
     fn take(&mut self, filter: &Filter, wanted: bool) {
         match (filter, wanted) {

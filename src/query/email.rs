@@ -2,10 +2,10 @@
 
 use smallvec::SmallVec;
 
-use super::Error;
 use super::evaluate::Matcher;
 use super::hits::Hits;
 use super::threads::{Share, Threads};
+use super::{Error, Results};
 use crate::model::{AccountId, EmailContent, EmailId, EmailMetadata, ModSeq};
 use crate::store::View;
 
@@ -34,11 +34,18 @@ struct Asked<'v> {
 }
 
 impl<'v> Source<'v> {
-    /// For a matcher.
-    pub(super) fn new(view: &'v View<'v>, account: AccountId, matcher: &Matcher) -> Self {
+    /// For a matcher of these results.
+    pub(super) fn new(view: &'v View<'v>, results: &'v Results, matcher: &Matcher) -> Self {
+        let account = results.account;
         let asked = |needle| Asked { leads: Hits::new(view, account, needle), follows: None };
         let hits = matcher.needles().iter().map(asked).collect();
-        Self { view, account, threads: Threads::new(view, account), hits, ahead: vec![None; matcher.alternatives()] }
+        Self {
+            view,
+            account,
+            threads: Threads::new(view, account, results.scope.as_ref()),
+            hits,
+            ahead: vec![None; matcher.alternatives()],
+        }
     }
 
     /// What the search index says of an email, by the number of the needle: whether it may have it, and then that no email

@@ -61,7 +61,8 @@ impl Question {
         } else {
             Filter::And(parts)
         };
-        Results { account: ACCOUNT, filter, sort: self.sort.iter().cloned().collect(), collapse: self.collapse }
+        let sort = self.sort.iter().cloned().collect();
+        Results { account: ACCOUNT, filter, sort, collapse: self.collapse, scope: None }
     }
 
     /// The listing that answers it whole, if it is kept.

@@ -98,7 +98,7 @@ pub(super) fn list(
     wanted: Wanted,
 ) -> Result<Listed, Error> {
     let matcher = Matcher::new(&results.filter, secrets);
-    let mut source = Source::new(view, results.account, &matcher);
+    let mut source = Source::new(view, results, &matcher);
     let mut found = Gathered::new(results, wanted);
     match walk {
         Walk::Each(mut supply) => {

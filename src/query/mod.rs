@@ -20,6 +20,7 @@ mod filter;
 mod generic;
 mod hits;
 mod plan;
+mod scope;
 mod snippet;
 mod sort;
 mod sought;
@@ -42,6 +43,8 @@ mod ops;
 #[cfg(test)]
 mod repair_tests;
 #[cfg(test)]
+mod scope_tests;
+#[cfg(test)]
 mod search_cost_tests;
 #[cfg(test)]
 mod search_tests;
@@ -50,7 +53,8 @@ mod tests;
 
 pub use collation::Collation;
 pub use filter::{Condition, Depends, Filter};
-pub use plan::{Plan, Way, explain};
+pub use plan::{Plan, Way};
+pub use scope::{Scope, ScopedChange, ScopedChanges};
 pub use snippet::{Finder, Snippet};
 pub use sort::{Comparator, Property};
 pub use text::{Needle, WORDS, pieces};
@@ -72,7 +76,9 @@ pub struct Found<T> {
 /// # Errors
 /// `Unsupported`, `AnchorNotFound`, and those of reading.
 pub fn query(view: &View<'_>, secrets: &Secrets, query: &Query) -> Result<Found<Answer>, Error> {
-    let mut plan = explain(view, &query.results)?;
+    query.results.validate()?;
+    let query = &Query { results: query.results.within_scope(), ..query.clone() };
+    let mut plan = plan::plan(view, &query.results)?;
     if plan.way == Way::AllMail && query.window.is_deep() && plan.length > DEEP {
         plan.wants = Some((MailboxUid::ALL, model::View::Every));
     }
@@ -84,9 +90,22 @@ pub fn query(view: &View<'_>, secrets: &Secrets, query: &Query) -> Result<Found<
 ///
 /// # Errors
 /// `Unsupported`, `CannotCalculateChanges`, `TooManyChanges`, and those of reading.
+///
+/// Of results within a scope it is the caller's to ask whether the scope was the same at the state.
 pub fn changes(view: &View<'_>, secrets: &Secrets, asked: &QueryChanges) -> Result<Found<Changes>, Error> {
-    let plan = explain(view, &asked.results)?;
+    asked.results.validate()?;
+    let asked = &QueryChanges { results: asked.results.within_scope(), ..asked.clone() };
+    let plan = plan::plan(view, &asked.results)?;
     changes_by(view, secrets, asked, plan, limits::QUERY_EVENTS)
+}
+
+/// Says how a query would be answered.
+///
+/// # Errors
+/// `Unsupported`, and those of reading.
+pub fn explain(view: &View<'_>, results: &Results) -> Result<Plan, Error> {
+    results.validate()?;
+    plan::plan(view, &results.within_scope())
 }
 
 fn query_by(view: &View<'_>, secrets: &Secrets, query: &Query, plan: &Plan) -> Result<Answer, Error> {
@@ -133,9 +152,20 @@ pub struct Results {
     pub sort: Vec<Comparator>,
     /// `collapseThreads`: only the first of each thread (RFC 8621 §4.4.3).
     pub collapse: bool,
+    /// What of the account may be seen; `None` is all of it.
+    pub scope: Option<Scope>,
 }
 
 impl Results {
+    /// With a filter that finds nothing outside the scope.
+    fn within_scope(&self) -> Self {
+        let filter = match &self.scope {
+            Some(scope) => scope.limit(&self.filter),
+            None => self.filter.clone(),
+        };
+        Self { filter, ..self.clone() }
+    }
+
     /// Whether filter and sort keep their bounds.
     ///
     /// # Errors

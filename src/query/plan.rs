@@ -148,12 +148,11 @@ fn words(listing: Listing) -> String {
     format!("{mailbox}, {}{collapsed}", listing.view.name())
 }
 
-/// How a query would be answered.
+/// The cheapest way to answer a query whose filter is limited to its scope.
 ///
 /// # Errors
-/// `Unsupported`, and those of reading.
-pub fn explain(view: &View<'_>, results: &Results) -> Result<Plan, Error> {
-    results.validate()?;
+/// Those of reading.
+pub(super) fn plan(view: &View<'_>, results: &Results) -> Result<Plan, Error> {
     let mut ways = ways(view, results)?;
     // The generic way is the last, and never dear.
     let first = ways.candidates.iter().position(|plan| !ways.is_dear(plan)).unwrap_or_default();
@@ -208,6 +207,8 @@ impl Shelf {
 pub(super) fn ways(view: &View<'_>, results: &Results) -> Result<Ways, Error> {
     let account = results.account;
     let asked = asked(&results.filter);
+    // What is kept of threads counts all of their emails.
+    let asked = if results.scope.is_some() { asked.without_thread_views() } else { asked };
     let emails = view.account_state(account)?.emails;
     let shelf = Shelf::read(view, account, &asked)?;
     let base = Plan {

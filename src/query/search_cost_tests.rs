@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::plan::{Way, explain};
+use super::plan::Way;
 use super::search_tests::{ask, file, prepare, step};
-use super::{Condition, Filter, Results};
+use super::{Condition, Filter, Results, explain};
 use crate::message::tokens::WordHash;
 use crate::model::clock::Fixed;
 use crate::model::{AccountId, EmailId, Listing, MailboxUid, Shape, Token, UtcMillis, View};

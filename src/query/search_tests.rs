@@ -408,7 +408,8 @@ fn a_fold_tells_nothing_of_an_email_that_is_younger_than_it() {
     assert!(view.holds(ACCOUNT, made, id).unwrap());
     assert!(!view.holds(ACCOUNT, ModSeq(created.0 - 1), id).unwrap());
     let matcher = Matcher::new(&Filter::Is(Condition::Body("lunch".into())), store.secrets());
-    let mut source = Source::new(&view, ACCOUNT, &matcher);
+    let results = Results { account: ACCOUNT, ..Results::default() };
+    let mut source = Source::new(&view, &results, &matcher);
     let told = source.told(id).unwrap();
     for (created, wanted) in [(created, true), (made, true), (made.next(), false)] {
         let email = EmailMetadata { created, ..email.clone() };

@@ -3,9 +3,8 @@
 
 use std::collections::VecDeque;
 
-use super::Error;
 use crate::model::{AccountId, EmailId, EmailMetadata, Listing, UtcMillis};
-use crate::store::View;
+use crate::store::{Error, View};
 
 /// Emails read at once: a first page is short.
 const FIRST: usize = 64;

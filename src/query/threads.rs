@@ -1,9 +1,9 @@
 //! How many emails of a thread have a keyword: from the thread's row where that tells, else from its emails, each thread
-//! asked once.
+//! asked once. Within a scope only the emails that may be seen count, so the row tells nothing.
 
 use std::collections::HashMap;
 
-use super::Error;
+use super::{Error, Scope};
 use crate::model::{AccountId, ThreadId, keyword};
 use crate::store::View;
 
@@ -36,17 +36,18 @@ impl Share {
 pub(super) struct Threads<'v> {
     view: &'v View<'v>,
     account: AccountId,
+    scope: Option<&'v Scope>,
     /// By keyword; there are few.
     known: Vec<(String, HashMap<ThreadId, Share>)>,
 }
 
 impl<'v> Threads<'v> {
-    pub(super) fn new(view: &'v View<'v>, account: AccountId) -> Self {
-        Self { view, account, known: Vec::new() }
+    pub(super) fn new(view: &'v View<'v>, account: AccountId, scope: Option<&'v Scope>) -> Self {
+        Self { view, account, scope, known: Vec::new() }
     }
 
     pub(super) fn share(&mut self, thread: ThreadId, word: &str) -> Result<Share, Error> {
-        if word == keyword::SEEN || word == keyword::FLAGGED {
+        if self.scope.is_none() && (word == keyword::SEEN || word == keyword::FLAGGED) {
             let row = self.view.thread(self.account, thread)?.unwrap_or_default();
             let with = if word == keyword::FLAGGED { row.flagged } else { row.emails.saturating_sub(row.unseen) };
             return Ok(Share::of(with, row.emails));
@@ -57,7 +58,9 @@ impl<'v> Threads<'v> {
         }
         let (mut with, mut all) = (0, 0);
         for id in self.view.thread_emails(self.account, thread)? {
-            if let Some(email) = self.view.email(self.account, id)? {
+            if let Some(email) = self.view.email(self.account, id)?
+                && self.scope.is_none_or(|scope| scope.sees(&email))
+            {
                 all += 1;
                 with += u32::from(email.has(word));
             }

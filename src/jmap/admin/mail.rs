@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::jmap::context::{Args, Context, address, date, fail};
+use crate::jmap::thread::summary;
 use crate::message::Message;
 use crate::model::{
     AccountId, Address, EmailAddress, EmailContent, EmailId, EmailMetadata, Listing, Shape, ThreadId, View, limits,
@@ -22,8 +23,11 @@ pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
     let after = after.map_err(|_| MethodError::InvalidArguments("after: an email id is wanted".into()))?;
     let listing = Listing { uid, view: View::Every, shape };
     let page = view.listing(account, listing, after, limit).map_err(|error| fail(&error))?;
-    let rows: Result<Vec<Value>, MethodError> =
-        page.into_iter().map(|(email, thread)| describe(&view, account, email, thread)).collect();
+    let row = |(email, thread)| {
+        let row = describe(&view, account, email, thread)?;
+        if shape == Shape::Threads { with_thread(&view, account, thread, row) } else { Ok(row) }
+    };
+    let rows: Result<Vec<Value>, MethodError> = page.into_iter().map(row).collect();
     let counts = mailbox.counts;
     Ok(json!({
         "mailbox": {
@@ -56,6 +60,20 @@ pub(super) fn describe(
         return Err(MethodError::ServerFail(format!("{id} is listed and not there: run `restante check`")));
     };
     Ok(facts(id, thread, &email, &content))
+}
+
+/// A row of a list of threads: what is said of the email that stands for the thread, and what of the thread.
+pub(super) fn with_thread(
+    view: &State<'_>,
+    account: AccountId,
+    thread: ThreadId,
+    mut row: Value,
+) -> Result<Value, MethodError> {
+    let emails = view.thread_emails(account, thread).map_err(|error| fail(&error))?;
+    let mut told = summary(view, account, &emails).map_err(|error| fail(&error))?;
+    told.insert("emails".into(), emails.len().into());
+    row["thread"] = Value::Object(told);
+    Ok(row)
 }
 
 /// What is said of an email, live or not.

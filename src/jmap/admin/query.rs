@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::mail::describe;
+use super::mail::{describe, with_thread};
 use crate::jmap::context::{Args, Context, fail};
 use crate::jmap::email::filter::filter;
 use crate::jmap::email::sort::sort;
@@ -31,7 +31,7 @@ pub(super) fn run(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
         filter = if filter == Filter::default() { inside } else { Filter::And(vec![inside, filter]) };
     }
     let collapse = arguments.flag("collapseThreads")?;
-    let results = Results { account, filter, sort: sort(get("sort"))?, collapse };
+    let results = Results { account, filter, sort: sort(get("sort"))?, collapse, scope: None };
     if arguments.flag("explain")? {
         return Ok(json!({ "plan": in_json(&explain(&view, &results).map_err(refused)?) }));
     }
@@ -44,7 +44,7 @@ pub(super) fn run(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     listings::follow(&context.store, account, &found.plan);
     let answer = found.answer;
     let list: Result<Vec<Value>, MethodError> =
-        answer.ids.iter().map(|id| row(&view, account, *id, finder.as_ref())).collect();
+        answer.ids.iter().map(|id| row(&view, account, (*id, collapse), finder.as_ref())).collect();
     Ok(json!({
         "queryState": state(&context.store, answer.state),
         "canCalculateChanges": answer.can_calculate, "position": answer.position, "total": answer.total,
@@ -53,10 +53,19 @@ pub(super) fn run(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     }))
 }
 
-/// What a list shows of an email, and what was found in it.
-fn row(view: &State<'_>, account: AccountId, id: EmailId, finder: Option<&Finder>) -> Result<Value, MethodError> {
+/// What a list shows of an email, and of its thread where threads are listed, and what was found in the email.
+fn row(
+    view: &State<'_>,
+    account: AccountId,
+    (id, collapse): (EmailId, bool),
+    finder: Option<&Finder>,
+) -> Result<Value, MethodError> {
     let email = view.email(account, id).map_err(|error| fail(&error))?;
-    let mut row = describe(view, account, id, email.map(|email| email.thread).unwrap_or_default())?;
+    let thread = email.map(|email| email.thread).unwrap_or_default();
+    let mut row = describe(view, account, id, thread)?;
+    if collapse {
+        row = with_thread(view, account, thread, row)?;
+    }
     if let (Some(finder), Some(members)) = (finder, row.as_object_mut()) {
         let snippet = finder.snippet(view, account, id).map_err(refused)?.unwrap_or_default();
         members.insert("snippet".into(), json!({"subject": snippet.subject, "preview": snippet.preview}));

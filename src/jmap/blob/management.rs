@@ -279,7 +279,10 @@ fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders,
         BlobBase::Upload(hash) => view.emails_of_blob(account.id, &hash, UtcMillis(0), UtcMillis(i64::MAX))?,
     };
     let mut holders = Holders::default();
-    for id in emails.into_iter().take(EMAILS) {
+    for id in emails {
+        if holders.emails.len() >= EMAILS {
+            break;
+        }
         if let Some(email) = view.email(account.id, id)?.and_then(|email| rights.seen(email)) {
             holders.emails.insert(id.to_string());
             holders.threads.insert(email.thread.to_string());

@@ -5,10 +5,12 @@ use serde_json::{Map, Value};
 
 use super::body::{Bodies, Whole};
 use super::property::{CONTENT, METADATA, USUAL_BODY, Wanted};
+use super::refused;
 use crate::jmap::context::{Account, Args, Context, fail};
 use crate::jmap::rights::Rights;
 use crate::jmap::standard::{Get, newest};
 use crate::model::{BlobId, DataType, EmailId, limits};
+use crate::query::{Query, Results, Window, query};
 use crate::store::View;
 use crate::wire::jmap::MethodError;
 
@@ -23,17 +25,31 @@ pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Va
     let rights = Rights::of(&view, &account).map_err(|error| fail(&error))?;
     let mut all = Vec::new();
     if get.ids.is_none() {
-        all = view.emails(account.id, None, limits::OBJECTS_IN_GET + 1).map_err(|error| fail(&error))?;
-        // Of a guest, too: all that there is must fit, for he could not tell what is left out.
+        all = newest_emails(context, &view, (&account, &rights), false)?;
         get.prove_all(all.len() as u64)?;
-        all.retain(|(_, email)| rights.sees(email));
     }
     let state = newest(&context.store, &view, account.id, DataType::Email)?;
-    let all = || all.iter().map(|(id, _)| id.to_string()).collect();
+    let all = || all.iter().map(ToString::to_string).collect();
     get.answer(account.id, &state, all, |id| match id.parse() {
         Ok(id) => object(&view, (&account, &rights), id, &wanted, &bodies),
         Err(_) => Ok(None),
     })
+}
+
+/// The newest emails that the caller sees, or the newest of each thread: one more than a /get may give, if there are so many.
+///
+/// # Errors
+/// Those of reading.
+pub(in crate::jmap) fn newest_emails(
+    context: &Context,
+    view: &View<'_>,
+    (account, rights): (&Account, &Rights),
+    collapse: bool,
+) -> Result<Vec<EmailId>, MethodError> {
+    let results = Results { account: account.id, collapse, scope: rights.scope(), ..Results::default() };
+    let window = Window { limit: Some(limits::OBJECTS_IN_GET + 1), ..Window::default() };
+    let found = query(view, context.store.secrets(), &Query { results, window, total: false });
+    Ok(found.map_err(refused)?.answer.ids)
 }
 
 /// The properties of one email.

@@ -12,6 +12,7 @@ use crate::jmap::standard::{Fault, Stand, refused};
 use crate::message::rows_or_bare;
 use crate::model::mailbox::Right;
 use crate::model::{BlobId, DataType, EmailId, ModSeq, ThreadId, UtcMillis, limits};
+use crate::query::Scope;
 use crate::store::{EncodedMessage, Error, NewEmail, Ticket, Txn, View};
 use crate::wire::jmap::{MethodError, SetError};
 
@@ -237,7 +238,8 @@ fn one(
             }
         }
     }
-    match txn.create_email(new) {
+    let scope = rights.scope();
+    match txn.create_email_within(new, scope.as_ref().map(Scope::mailboxes)) {
         Ok(made) => Ok(Ok(made)),
         Err(error) => refused(error).map(Err),
     }

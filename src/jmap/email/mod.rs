@@ -20,7 +20,7 @@ pub mod window;
 
 pub(super) use copy::copy;
 pub(super) use create::message_id;
-pub(super) use get::get;
+pub(super) use get::{get, newest_emails};
 pub(super) use import::import;
 pub(super) use parse::parse;
 pub(super) use query::{changes, query, query_changes};

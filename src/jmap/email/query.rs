@@ -30,9 +30,10 @@ fn results(rights: &Rights, account: &Account, arguments: &Args<'_>) -> Result<R
     let get = |name: &str| arguments.get(name).unwrap_or(&Value::Null);
     Ok(Results {
         account: account.id,
-        filter: rights.limit(filter::of(arguments)?),
+        filter: filter::of(arguments)?,
         sort: sort(get("sort"))?,
         collapse: arguments.flag("collapseThreads")?,
+        scope: rights.scope(),
     })
 }
 

@@ -23,8 +23,8 @@ pub(in crate::jmap) fn snippets(context: &Context, arguments: &Args<'_>) -> Resu
     }
     let view = context.store.view();
     let rights = Rights::of(&view, &account).map_err(|error| fail(&error))?;
-    let filter = rights.limit(filter::of(arguments)?);
-    let results = Results { account: account.id, filter, sort: Vec::new(), collapse: false };
+    let results =
+        Results { account: account.id, filter: filter::of(arguments)?, scope: rights.scope(), ..Results::default() };
     // What cannot be answered as a query has no snippets either.
     explain(&view, &results).map_err(refused)?;
     let finder = Finder::new(&results.filter, context.store.secrets());

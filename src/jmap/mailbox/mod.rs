@@ -13,15 +13,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::context::{Account, fail};
+use super::context::{Account, Args, fail};
+use super::rights::unchanged_since;
 use crate::model::mailbox::Right;
-use crate::model::{AccountId, Counts, Mailbox, MailboxUid, Role};
+use crate::model::{AccountId, Counts, Mailbox, MailboxUid, ModSeq, Role};
+use crate::query::Scope;
 use crate::store::{Error, View};
-use crate::wire::jmap::MethodError;
 use crate::wire::jmap::json::{members, or_null};
+use crate::wire::jmap::{ADMIN, MethodError, PRINCIPALS};
 
-/// The properties. The last is there for those alone who use `PRINCIPALS` (RFC 9670 §4).
-const PROPERTIES: [&str; 12] = [
+/// The properties.
+const PROPERTIES: [&str; 13] = [
     "id",
     "name",
     "parentId",
@@ -34,8 +36,22 @@ const PROPERTIES: [&str; 12] = [
     "myRights",
     "isSubscribed",
     SHARE_WITH,
+    ATTRIBUTES,
 ];
+/// Only for requests that use `PRINCIPALS` (RFC 9670 §4).
 const SHARE_WITH: &str = "shareWith";
+/// What the owner chose for a mailbox, such as its color, by name: only for requests that use `ADMIN`, and not for guests.
+const ATTRIBUTES: &str = "attributes";
+/// The properties that a request may ask for.
+fn properties(arguments: &Args<'_>) -> Vec<&'static str> {
+    let is_used = |name: &&str| match *name {
+        SHARE_WITH => arguments.uses(PRINCIPALS),
+        ATTRIBUTES => arguments.uses(ADMIN),
+        _ => true,
+    };
+    PROPERTIES.into_iter().filter(is_used).collect()
+}
+
 /// Those that change with every email.
 const COUNTS: [&str; 4] = ["totalEmails", "unreadEmails", "totalThreads", "unreadThreads"];
 
@@ -49,10 +65,24 @@ impl Seen {
 
     fn read(view: &View<'_>, account: &Account) -> Result<Self, Error> {
         let all: BTreeMap<MailboxUid, Mailbox> = view.mailboxes(account.id)?.into_iter().collect();
-        match account.guest {
-            None => Ok(Self(all)),
-            Some(guest) => Ok(Self(opened(all, account.id, guest, &view.subscribed(account.id, guest)?))),
+        let Some(guest) = account.guest else { return Ok(Self(all)) };
+        let mut seen = opened(all, account.id, guest, &view.subscribed(account.id, guest)?);
+        let open = |(uid, row): (&MailboxUid, &Mailbox)| (row.rights & Right::ReadItems.bit() != 0).then_some(*uid);
+        let scope: Scope = seen.iter().filter_map(open).collect();
+        // A thread may be unread by an email that the guest does not see.
+        for (uid, unread) in scope.unread_threads(view, account.id)? {
+            if let Some(row) = seen.get_mut(&uid) {
+                row.counts.unread_threads = unread;
+            }
         }
+        Ok(Self(seen))
+    }
+
+    /// Whether since a state nothing of these mailboxes changed for the caller but their counts. How the tree was that a
+    /// guest saw is not kept: it was this one if nothing of it changed and the same was open. For the owner it always is.
+    fn is_same_since(&self, view: &View<'_>, account: &Account, since: ModSeq) -> Result<bool, Error> {
+        let is_same = account.guest.is_none() || self.0.values().all(|row| row.updated_not_counts <= since);
+        Ok(is_same && unchanged_since(view, account, since)?)
     }
 
     /// One mailbox as the caller sees it.
@@ -97,7 +127,8 @@ fn opened(
         let counts = if rights & Right::ReadItems.bit() == 0 { Counts::default() } else { row.counts };
         let role = row.role.filter(|_| rights != 0);
         let subscribed = subscribed.contains(&uid);
-        (uid, Mailbox { rights, role, counts, subscribed, shares: BTreeMap::new(), ..row })
+        let (shares, attributes) = (BTreeMap::new(), BTreeMap::new());
+        (uid, Mailbox { rights, role, counts, subscribed, shares, attributes, ..row })
     };
     all.into_iter().filter(|(uid, _)| shown.contains(uid)).map(seen).collect()
 }
@@ -113,6 +144,7 @@ fn object(uid: MailboxUid, mailbox: &Mailbox) -> Map<String, Value> {
         "totalEmails": counts.total_emails, "unreadEmails": counts.unread_emails,
         "totalThreads": counts.total_threads, "unreadThreads": counts.unread_threads,
         "myRights": rights(mine(mailbox)), "isSubscribed": mailbox.subscribed, SHARE_WITH: or_null(shares),
+        ATTRIBUTES: mailbox.attributes,
     }))
 }
 

@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::Seen;
 use crate::jmap::context::{Account, Args, Context, fail};
-use crate::jmap::rights::same_tree_since;
+use crate::jmap::guest::newest;
 use crate::jmap::standard::value::{flag, text};
-use crate::jmap::standard::{self, Order, Tree, newest, section, since, sort};
-use crate::model::{DataType, Mailbox, MailboxUid, Role};
+use crate::jmap::standard::{self, Order, Tree, section, since, sort};
+use crate::model::{DataType, Mailbox, MailboxUid, ModSeq, Role};
 use crate::query::Collation;
-use crate::store::View;
+use crate::store::{Since, View};
 use crate::wire::jmap::MethodError;
 
 /// A condition (RFC 8621 §2.3).
@@ -34,7 +34,7 @@ enum Property {
 pub(in crate::jmap) fn query(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open_shared(arguments)?;
     let view = context.store.view();
-    let state = newest(&context.store, &view, account.id, DataType::Mailbox)?;
+    let state = newest(context, &view, &account, DataType::Mailbox)?;
     let results = results(&Seen::of(&view, &account)?, arguments)?;
     section(arguments, account.id, &state, &results)
 }
@@ -44,24 +44,21 @@ pub(in crate::jmap) fn query_changes(context: &Context, arguments: &Args<'_>) ->
     let account = context.open_shared(arguments)?;
     let from = since(&context.store, &arguments.text("sinceQueryState")?).ok_or(MethodError::CannotCalculateChanges)?;
     let view = context.store.view();
-    let state = newest(&context.store, &view, account.id, DataType::Mailbox)?;
-    if !same_tree_since(&view, &account, from.mark).map_err(|error| fail(&error))? {
+    let state = newest(context, &view, &account, DataType::Mailbox)?;
+    let seen = Seen::of(&view, &account)?;
+    if !seen.is_same_since(&view, &account, from.mark).map_err(|error| fail(&error))? {
         return Err(MethodError::CannotCalculateChanges);
     }
-    let seen = Seen::of(&view, &account)?;
     let results = results(&seen, arguments)?;
     let moved = moved(&view, &account, &seen, from.mark)?;
     standard::query_changes(arguments, account.id, &state, &results, &moved)
 }
 
-fn moved(
-    view: &View<'_>,
-    account: &Account,
-    seen: &Seen,
-    since: crate::model::ModSeq,
-) -> Result<BTreeSet<String>, MethodError> {
-    let found = view.mailbox_changes(account.id, since).map_err(|error| fail(&error))?;
-    let gone = found.ok_or(MethodError::CannotCalculateChanges)?.changes.destroyed;
+fn moved(view: &View<'_>, account: &Account, seen: &Seen, since: ModSeq) -> Result<BTreeSet<String>, MethodError> {
+    let found = view.mailbox_changes(account.id, Since::at(since), usize::MAX).map_err(|error| fail(&error))?;
+    let mut gone = found.ok_or(MethodError::CannotCalculateChanges)?.changes.destroyed;
+    // Of what a guest saw nothing is gone: the same is open as then.
+    gone.retain(|_| account.guest.is_none());
     let mut moved: BTreeSet<String> = gone.iter().map(ToString::to_string).collect();
     let changed = |mailbox: &Mailbox| mailbox.updated_not_counts > since;
     let all = seen.0.iter().filter(|(_, one)| changed(one) || seen.above(one).any(|(_, above)| changed(above)));

@@ -9,18 +9,21 @@
 //! A guest may do what his rights in the mailboxes let him, and choose for himself what he is subscribed to. What he makes
 //! under a mailbox is open to the same people as that one.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 use unicode_normalization::UnicodeNormalization as _;
 
-use super::{SHARE_WITH, Seen, object};
+use super::{ATTRIBUTES, SHARE_WITH, Seen, object};
 use crate::jmap::context::{Account, Args, Context, fail};
+use crate::jmap::guest::mark;
 use crate::jmap::share;
 use crate::jmap::standard::value::{flag, text, unsigned};
 use crate::jmap::standard::{Done, Set, Stand, Wrong, refused};
-use crate::model::mailbox::Right;
+use crate::model::mailbox::{Right, prove_attributes};
 use crate::model::{AccountId, DataType, Mailbox, MailboxUid, ModSeq, Role};
 use crate::store::{Error, MailboxFault, NewMailbox, ShareChange, Txn};
-use crate::wire::jmap::{MethodError, PRINCIPALS, Patch, SetError};
+use crate::wire::jmap::{ADMIN, MethodError, PRINCIPALS, Patch, SetError};
 
 /// Emails that are taken out of a mailbox in one commit.
 const AT_ONCE: usize = 64;
@@ -30,7 +33,7 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Va
     let set = Set::read(arguments)?;
     let with_emails = arguments.flag("onDestroyRemoveEmails")?;
     let committed = context.store.commit(account.id, |txn| {
-        let before = txn.state().state(DataType::Mailbox);
+        let before = mark(txn.state(), account.guest.is_some(), DataType::Mailbox);
         if !set.is_in_state(context, before) {
             return Ok(None);
         }
@@ -38,7 +41,7 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Va
         let (mut work, mut stand) = (work, Stand::new(before));
         let left = work.all(txn, &set, with_emails)?;
         let told = work.tells_all(txn, before)?;
-        stand.after(txn.state().state(DataType::Mailbox), told);
+        stand.after(mark(txn.state(), account.guest.is_some(), DataType::Mailbox), told);
         Ok(Some((work, stand, left, txn.take_shared())))
     });
     let (result, ticket) = committed.map_err(|error| fail(&error))?;
@@ -183,20 +186,19 @@ impl Work<'_> {
         if self.account.guest.is_some() {
             row.shares = self.prove_parent(txn, row.parent)?.shares;
         }
-        let Mailbox { name: label, parent, role, sort_order, subscribed, shares, .. } = row;
+        let Mailbox { name: label, parent, role, sort_order, subscribed, shares, attributes, .. } = row;
         let new = NewMailbox { name: label.clone(), parent, role, sort_order };
         let uid = txn.create_mailbox(&new).map_err(|error| fault(error, MailboxUid::ALL))?;
         let user = self.account.guest.unwrap_or(self.account.id);
         // It is made: what fails now fails the whole.
-        txn.update_mailbox(uid, |row| row.shares = shares).map_err(Fault::Whole)?;
+        txn.update_mailbox(uid, |row| (row.shares, row.attributes) = (shares, attributes)).map_err(Fault::Whole)?;
         txn.subscribe(uid, user, subscribed).map_err(Fault::Whole)?;
         let made = Seen::one(&txn.view(), self.account, uid).map_err(Fault::Whole)?;
         // All that the client does not know: what it did not say, and the name where its form changed.
         let mut told = made.map(|row| object(uid, &row)).unwrap_or_default();
         told.retain(|property, value| properties.get(property) != Some(value));
-        if !self.arguments.uses(PRINCIPALS) {
-            told.remove(SHARE_WITH);
-        }
+        let shown = super::properties(self.arguments);
+        told.retain(|property, _| shown.contains(&property.as_str()));
         self.named.push(uid);
         self.done.created(self.arguments, name, told);
         Ok(())
@@ -286,6 +288,7 @@ impl Work<'_> {
                 row.sort_order = order.ok_or_else(|| SetError::property("sortOrder", "less than 2^31 is wanted"))?;
             }
             "isSubscribed" => row.subscribed = flag("isSubscribed", value).map_err(bad)?,
+            ATTRIBUTES if self.arguments.uses(ADMIN) => row.attributes = attributes(value)?,
             SHARE_WITH if self.arguments.uses(PRINCIPALS) => row.shares = self.shares(row, value)?,
             _ => return Err(SetError::property(property, "it cannot be set")),
         }
@@ -338,6 +341,19 @@ fn after_their_children(
     }
 }
 
+/// Attributes of a mailbox: texts by name; null stands for none.
+fn attributes(value: &Value) -> Result<BTreeMap<String, String>, SetError> {
+    let wanted = || SetError::property(ATTRIBUTES, "an object of texts is wanted");
+    if value.is_null() {
+        return Ok(BTreeMap::new());
+    }
+    let one = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
+    let found: BTreeMap<String, String> =
+        value.as_object().and_then(|all| all.iter().map(one).collect()).ok_or_else(wanted)?;
+    prove_attributes(&found).map_err(|what| SetError::property(ATTRIBUTES, what))?;
+    Ok(found)
+}
+
 fn description(error: MethodError) -> String {
     match error {
         MethodError::InvalidArguments(what) => what,
@@ -379,7 +395,7 @@ fn remove_with_emails(
     for uid in uids {
         let gone = loop {
             let step = context.store.commit(account.id, |txn| {
-                stand.before(txn.state().state(DataType::Mailbox));
+                stand.before(mark(txn.state(), account.guest.is_some(), DataType::Mailbox));
                 // What is not to go loses no email either.
                 let all = txn.view().mailboxes(account.id)?;
                 if let Some((_, above)) = all.iter().find(|(_, one)| one.parent == Some(uid)) {
@@ -390,7 +406,7 @@ fn remove_with_emails(
                     txn.destroy_mailbox(uid)?;
                 }
                 // Threads of these emails may count elsewhere otherwise now: that is for /changes to say.
-                stand.after(txn.state().state(DataType::Mailbox), false);
+                stand.after(mark(txn.state(), account.guest.is_some(), DataType::Mailbox), false);
                 Ok((left, txn.take_shared()))
             });
             match step.and_then(|(left, ticket)| ticket.wait_blocking().map(|()| left)) {

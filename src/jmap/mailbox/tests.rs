@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::jmap::tests::{account_of, call, context, error, letters};
+use crate::jmap::{CAPABILITIES, run};
+use crate::wire::jmap::{ADMIN, CORE, MAIL, parse};
 
 /// A made account with an Inbox and nothing else by name.
 fn made() -> (crate::jmap::Context, String) {
@@ -34,6 +36,7 @@ fn a_mailbox_has_all_its_properties() {
     let mut names: Vec<&String> = inbox.as_object().unwrap().keys().collect();
     names.sort();
     let wanted = [
+        "attributes",
         "id",
         "isSubscribed",
         "myRights",
@@ -227,12 +230,103 @@ fn changes_say_whether_only_counts_changed() {
         (json!("x"), json!(null), "cannotCalculateChanges"),
         (json!("ffff-0"), json!(null), "cannotCalculateChanges"),
         (before.clone(), json!(0), "invalidArguments"),
-        (before.clone(), json!(1), "cannotCalculateChanges"),
         (json!(1), json!(null), "invalidArguments"),
     ] {
         let arguments = json!({"accountId": account, "sinceState": since, "maxChanges": most});
         assert_eq!(error(&context, "Mailbox/changes", &arguments), wanted, "{arguments}");
     }
+}
+
+/// RFC 8620 §5.2: an intermediate state where there are more changes than `maxChanges`.
+#[test]
+fn mailbox_changes_come_in_steps_of_max_changes() {
+    let context = context();
+    let account = letters(&context, 2);
+    let state = |name: &str| call(&context, name, &json!({"accountId": account, "ids": []})).1["state"].clone();
+    let made = set(&context, &account, json!({"create": {"x": {"name": "X"}, "y": {"name": "Y"}}}));
+    let id = |name: &str| made["created"][name]["id"].as_str().unwrap().to_owned();
+    let (x, y) = (id("x"), id("y"));
+    let before = state("Mailbox/get");
+    // One change of an email changes three mailboxes at once.
+    let emails = call(&context, "Email/query", &json!({"accountId": account})).1["ids"].clone();
+    let update = json!({emails[0].as_str().unwrap(): {"mailboxIds": {&x: true, &y: true}}});
+    call(&context, "Email/set", &json!({"accountId": account, "update": update}));
+    let (mut at, mut told, mut steps) = (before.clone(), Vec::new(), 0);
+    loop {
+        let asked = json!({"accountId": account, "sinceState": at, "maxChanges": 1});
+        let (name, step) = call(&context, "Mailbox/changes", &asked);
+        assert_eq!(name, "Mailbox/changes", "{step}");
+        assert_eq!(step["updated"].as_array().unwrap().len(), 1, "{step}");
+        assert_eq!(step["updatedProperties"].as_array().unwrap().len(), 4);
+        assert_ne!(step["newState"], step["oldState"]);
+        told.extend(step["updated"].as_array().unwrap().clone());
+        (at, steps) = (step["newState"].clone(), steps + 1);
+        if step["hasMoreChanges"] == false {
+            break;
+        }
+        // A state between is one that a client may hold: what changes meanwhile is told after it.
+        if steps == 1 {
+            set(&context, &account, json!({"update": {&y: {"sortOrder": 3}}}));
+            set(&context, &account, json!({"update": {&y: {"sortOrder": 0}}}));
+        }
+        if steps > 1 {
+            break;
+        }
+    }
+    let rest = call(&context, "Mailbox/changes", &json!({"accountId": account, "sinceState": at})).1;
+    told.extend(rest["updated"].as_array().unwrap().clone());
+    let told: Vec<&str> = told.iter().map(|id| id.as_str().unwrap()).collect();
+    assert!(told.contains(&x.as_str()) && told.contains(&y.as_str()), "{told:?}");
+    assert_eq!((told.len(), &rest["updatedProperties"]), (3, &Value::Null), "more than counts changed of one of them");
+    assert_eq!(rest["newState"], state("Mailbox/get"));
+    for wrong in ["-1", "-1-1-1-1", "-1-1-x", "-1-1-100000000"] {
+        let epoch = before.as_str().unwrap().split('-').next().unwrap();
+        let asked = json!({"accountId": account, "sinceState": format!("{epoch}{wrong}")});
+        if wrong != "-1" {
+            assert_eq!(error(&context, "Mailbox/changes", &asked), "cannotCalculateChanges", "{wrong}");
+        }
+    }
+}
+
+#[test]
+fn attributes_of_mailboxes_belong_to_our_capability() {
+    let (context, account) = made();
+    let ask = |using: &[&str], name: &str, mut arguments: Value| {
+        arguments["accountId"] = account.clone().into();
+        let request = json!({"using": using, "methodCalls": [[name, arguments, "0"]]});
+        let request = parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
+        run(&context, request).json()["methodResponses"][0][1].clone()
+    };
+    let (plain, ours) = (&[CORE, MAIL][..], &[CORE, MAIL, ADMIN][..]);
+    let inbox = get(&context, &account)["Inbox"]["id"].as_str().unwrap().to_owned();
+    let color = json!({&inbox: {"attributes": {"color": "#ff0000"}}});
+    let refused = ask(plain, "Mailbox/set", json!({"update": color}));
+    assert_eq!(refused["notUpdated"][&inbox]["properties"], json!(["attributes"]), "{refused}");
+    assert_eq!(ask(ours, "Mailbox/set", json!({"update": color}))["updated"], json!({&inbox: null}));
+    let patch = json!({&inbox: {"attributes/note": "first"}});
+    assert_eq!(ask(ours, "Mailbox/set", json!({"update": patch}))["updated"], json!({&inbox: null}));
+    let told = ask(ours, "Mailbox/get", json!({"ids": [inbox]}))["list"][0]["attributes"].clone();
+    assert_eq!(told, json!({"color": "#ff0000", "note": "first"}));
+    assert!(ask(plain, "Mailbox/get", json!({"ids": [inbox]}))["list"][0].get("attributes").is_none());
+    let named = json!({"ids": [inbox], "properties": ["attributes"]});
+    assert_eq!(ask(plain, "Mailbox/get", named.clone())["type"], "invalidArguments");
+    assert_eq!(ask(ours, "Mailbox/get", named)["list"][0], json!({"id": inbox, "attributes": told}));
+    for wrong in [json!({"color": "red"}), json!({"Color": "#ff0000"}), json!({"note": 1}), json!([]), json!({"n": ""})]
+    {
+        let create = json!({"c": {"name": "C", "attributes": wrong}});
+        let update = json!({&inbox: {"attributes": wrong}});
+        let refused = ask(ours, "Mailbox/set", json!({"create": create, "update": update}));
+        for refused in [&refused["notCreated"]["c"], &refused["notUpdated"][&inbox]] {
+            assert_eq!(refused["properties"], json!(["attributes"]), "{wrong}: {refused}");
+        }
+    }
+    let made = ask(ours, "Mailbox/set", json!({"create": {"c": {"name": "C", "attributes": {"color": "#00ff00"}}}}));
+    let id = made["created"]["c"]["id"].clone();
+    assert!(made["created"]["c"].get("attributes").is_none(), "the client knows what it said: {made}");
+    assert_eq!(ask(ours, "Mailbox/get", json!({"ids": [id]}))["list"][0]["attributes"]["color"], "#00ff00");
+    assert!(
+        ask(plain, "Mailbox/set", json!({"create": {"d": {"name": "D"}}}))["created"]["d"].get("attributes").is_none()
+    );
 }
 
 #[test]

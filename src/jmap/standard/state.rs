@@ -1,7 +1,8 @@
 //! State strings (RFC 8620 §5.1): the store's epoch and the newest change of a type. A store that was restored from a
 //! backup has another epoch, so that nothing that a client knows of the lost time is taken for known.
 //!
-//! `epoch-mark`, in hexadecimal; of a client that is still catching up `epoch-mark-base` (`store::Since`).
+//! `epoch-mark`, in hexadecimal; of a client that is still catching up `epoch-mark-base`, and of one that was told only some
+//! of the mailboxes that one change changed `epoch-mark-base-last` (`store::Since`).
 
 use crate::jmap::context::fail;
 use crate::model::{AccountId, DataType, ModSeq};
@@ -15,10 +16,11 @@ pub(in crate::jmap) fn state(store: &Store, mark: ModSeq) -> String {
 
 /// How far a client has come, as a state.
 pub(in crate::jmap) fn at(store: &Store, since: Since) -> String {
-    if since.mark == since.base {
+    if since.mark == since.base && since.last == u32::MAX {
         return state(store, since.mark);
     }
-    format!("{:x}-{:x}-{:x}", store.epoch(), since.mark.0, since.base.0)
+    let told = if since.last == u32::MAX { String::new() } else { format!("-{:x}", since.last) };
+    format!("{:x}-{:x}-{:x}{told}", store.epoch(), since.mark.0, since.base.0)
 }
 
 /// The newest state of a type.
@@ -36,5 +38,6 @@ pub(in crate::jmap) fn since(store: &Store, text: &str) -> Option<Since> {
     let mut parts = text.split('-').map(|part| u64::from_str_radix(part, 16).ok().filter(|_| !part.starts_with('+')));
     let (epoch, mark) = (parts.next()??, ModSeq(parts.next()??));
     let base = parts.next().map_or(Some(mark), |base| base.map(ModSeq))?;
-    (epoch == store.epoch() && parts.next().is_none()).then_some(Since { mark, base })
+    let last = parts.next().map_or(Some(u32::MAX), |last| u32::try_from(last?).ok())?;
+    (epoch == store.epoch() && parts.next().is_none()).then_some(Since { mark, base, last })
 }

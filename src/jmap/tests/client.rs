@@ -163,8 +163,8 @@ impl Client {
         for (kind, properties) in KINDS {
             let (objects, state) = self.objects.get_mut(kind).unwrap();
             loop {
-                // Mailboxes come all at once.
-                let most = if kind == "Mailbox" { Value::Null } else { json!(most) };
+                // To a guest emails and threads come all at once.
+                let most = if kind == "Mailbox" && world.guest.is_some() { json!(1) } else { json!(most) };
                 let (name, changes) =
                     world.look(&format!("{kind}/changes"), json!({"sinceState": *state, "maxChanges": most}));
                 // How the tree of a guest was is not kept.

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{account_of, call, context, error, letters};
-use crate::jmap::{CAPABILITIES, run};
-use crate::wire::jmap::{CORE, MAIL, parse};
+use crate::jmap::{CAPABILITIES, Caller, Context, Reached, run, session};
+use crate::wire::jmap::{ADMIN, CORE, MAIL, parse};
 
 /// RFC 8621 §3.
 #[test]
@@ -55,7 +55,7 @@ fn the_accounts_of_others_are_not_there() {
     let mut context = context();
     let ann = account_of(&context);
     let (_, bob) = call(&context, "Account/get", &json!({"account": "bob@example.org"}));
-    context.caller = crate::jmap::Caller { account: Some(ann.parse().unwrap()), ..crate::jmap::Caller::default() };
+    context.caller = Caller { account: Some(ann.parse().unwrap()), ..Caller::default() };
     for method in
         ["Mailbox/get", "Email/query", "Identity/get", "VacationResponse/get", "Quota/get", "EmailSubmission/get"]
     {
@@ -93,9 +93,9 @@ fn more_than_may_be_set_at_once_is_too_large() {
 fn the_session_says_what_may_be_done_with_an_account() {
     let mut context = context();
     let ann = account_of(&context);
-    context.caller = crate::jmap::Caller { account: Some(ann.parse().unwrap()), ..crate::jmap::Caller::default() };
-    let reached = crate::jmap::Reached { base: "https://mail.example.org", max_upload: 7 };
-    let session = crate::jmap::session(&context, reached).unwrap().json();
+    context.caller = Caller { account: Some(ann.parse().unwrap()), ..Caller::default() };
+    let reached = Reached { base: "https://mail.example.org", max_upload: 7 };
+    let session = session(&context, reached).unwrap().json();
     let of =
         |name: &str| session["accounts"][&ann]["accountCapabilities"][format!("urn:ietf:params:jmap:{name}")].clone();
     let fields = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
@@ -172,4 +172,60 @@ fn our_own_conditions_belong_to_our_capability() {
             assert_eq!(answer["methodResponses"][0][0], wanted, "{answer}");
         }
     }
+}
+
+/// They are what a client shows beside an account's name, and so told before any mailbox is asked for.
+#[test]
+fn unread_totals_of_the_inbox_stand_in_the_session_and_in_the_account() {
+    let context = context();
+    let account = letters(&context, 3);
+    let ann =
+        Context { caller: Caller { account: Some(account.parse().unwrap()), ..Caller::default() }, ..context.clone() };
+    let session = || {
+        let reached = Reached { base: "https://mail.example.org", max_upload: 1000 };
+        session(&ann, reached).unwrap().json()
+    };
+    let told = |session: &Value| session["accounts"][&account]["accountCapabilities"][ADMIN].clone();
+    let before = session();
+    assert_eq!(told(&before), json!({"inboxUnreadEmails": 3, "inboxUnreadThreads": 3}));
+    let newest = call(&ann, "Email/query", &json!({"accountId": account, "limit": 1})).1["ids"][0].clone();
+    let update = json!({newest.as_str().unwrap(): {"keywords/$seen": true}});
+    call(&ann, "Email/set", &json!({"accountId": account, "update": update}));
+    let after = session();
+    assert_eq!(told(&after), json!({"inboxUnreadEmails": 2, "inboxUnreadThreads": 2}));
+    assert_eq!(after["state"], before["state"], "mail alone makes no client fetch the session again");
+    let shown = call(&context, "Account/get", &json!({"account": "ann@example.org"})).1;
+    assert_eq!((&shown["inboxUnreadEmails"], &shown["inboxUnreadThreads"]), (&json!(2), &json!(2)));
+}
+
+#[test]
+fn a_list_of_threads_tells_what_is_unread_in_each_and_which_email_is_the_latest() {
+    let context = context();
+    let account = letters(&context, 2);
+    let newest = call(&context, "Email/query", &json!({"accountId": account, "limit": 1})).1["ids"][0].clone();
+    for method in ["Mail/list", "Mail/query"] {
+        let list = |collapse: bool| {
+            let arguments = json!({"accountId": account, "mailbox": "inbox", "collapseThreads": collapse});
+            call(&context, method, &arguments).1["list"].clone()
+        };
+        let thread = list(true)[0]["thread"].clone();
+        let wanted = json!({
+            "emails": 1, "unreadEmails": 1, "latestEmailId": newest, "latestReceivedAt": list(true)[0]["receivedAt"],
+        });
+        assert_eq!(thread, wanted, "{method}");
+        assert!(list(false)[0].get("thread").is_none());
+    }
+    // Over JMAP it belongs to our capability.
+    let ask = |using: &[&str], arguments: Value| {
+        let request = json!({"using": using, "methodCalls": [["Thread/get", arguments, "0"]]});
+        run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).json()["methodResponses"][0][1]
+            .clone()
+    };
+    let plain = ask(&[CORE, MAIL], json!({"accountId": account, "ids": null}));
+    assert_eq!(plain["list"][1].as_object().unwrap().len(), 2, "{plain}");
+    let named = json!({"accountId": account, "ids": null, "properties": ["unreadEmails"]});
+    assert_eq!(ask(&[CORE, MAIL], named.clone())["type"], "invalidArguments");
+    assert_eq!(ask(&[CORE, MAIL, ADMIN], named)["list"][1]["unreadEmails"], 1);
+    let ours = ask(&[CORE, MAIL, ADMIN], json!({"accountId": account, "ids": null}));
+    assert_eq!(ours["list"][1]["latestEmailId"], newest, "{ours}");
 }

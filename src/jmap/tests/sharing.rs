@@ -21,6 +21,8 @@ const RIGHTS: [&str; 9] = [
 
 mod people;
 mod rights;
+mod threads;
+mod twin_tests;
 
 /// Ann, who opens mailboxes, Bob, to whom, and what is in them.
 struct Bed {

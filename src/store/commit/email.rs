@@ -35,6 +35,19 @@ impl Txn<'_> {
     /// # Errors
     /// `Quota` where the account would hold too much, `Conflict` where it is in no mailbox or one that is not there.
     pub fn create_email(&mut self, new: &NewEmail<'_>) -> Result<(EmailId, ThreadId), Error> {
+        self.create_email_within(new, None)
+    }
+
+    /// Files an email for a guest, who may read the mailboxes `open` and no others: it joins a thread only if one of its
+    /// emails is in them. Else the thread's id would tell the guest which Message-IDs the account holds.
+    ///
+    /// # Errors
+    /// As `create_email`.
+    pub fn create_email_within(
+        &mut self,
+        new: &NewEmail<'_>,
+        open: Option<&BTreeSet<MailboxUid>>,
+    ) -> Result<(EmailId, ThreadId), Error> {
         if new.mailboxes.is_empty() {
             return Err(Error::Conflict("an email must be in at least one mailbox".into()));
         }
@@ -45,7 +58,7 @@ impl Txn<'_> {
         self.room_for(size)?;
         let modseq = self.next_modseq();
         let id = self.free_email_id(new.received_at, modseq)?;
-        let thread = self.thread_for(&new.message.thread_keys)?;
+        let thread = self.thread_for(&new.message.thread_keys, open)?;
         let account = self.account;
         self.put(Table::EmailContent, key::email(account, id), content_value(new.prefix, &new.message.content));
         self.put(Table::EmailTokens, key::email(account, id), new.message.tokens.clone());

@@ -283,14 +283,8 @@ fn prove_among(
     if row.name.is_empty() || row.name.len() > limits::MAILBOX_NAME_OCTETS || row.name.chars().any(char::is_control) {
         return faulty(MailboxFault::Name);
     }
-    for (name, value) in &row.attributes {
-        if let Err(wanted) = mailbox::prove_attribute(name, value) {
-            return faulty(MailboxFault::Attribute(wanted));
-        }
-    }
-    let octets: usize = row.attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
-    if row.attributes.len() > limits::ATTRIBUTES || octets > limits::ATTRIBUTES_OCTETS {
-        return faulty(MailboxFault::Attribute("there are 16 of 1,024 octets in all, and no more"));
+    if let Err(wanted) = mailbox::prove_attributes(&row.attributes) {
+        return faulty(MailboxFault::Attribute(wanted));
     }
     if uid.is_none() && all.len() >= limits::MAILBOXES {
         return faulty(MailboxFault::TooMany);

@@ -1,9 +1,10 @@
 //! Threads: found by message id and stripped subject, counted, and dead for good after their last email.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Txn;
-use crate::model::{DataType, EmailId, EmailMetadata, ThreadId, ThreadKey, UtcMillis};
+use crate::model::{DataType, EmailId, EmailMetadata, MailboxUid, ThreadId, ThreadKey, UtcMillis};
 use crate::store::engine::{Read, Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
@@ -15,14 +16,26 @@ const SEEN_AGAIN: Duration = Duration::from_secs(24 * 3600);
 impl Txn<'_> {
     /// The thread for a message with these keys: the oldest live one that any of them names, else a new one. Keys that
     /// name no live thread name this one from now on; those that name another are left (threads are never merged).
-    pub(super) fn thread_for(&mut self, keys: &[ThreadKey]) -> Result<ThreadId, Error> {
+    ///
+    /// `open` are the mailboxes that whoever files the message may read, where these are not all: a thread without an email
+    /// in any of them is as if it were not there. Its keys name the new thread from now on, or the next message with the
+    /// same keys would tell that they named another.
+    pub(super) fn thread_for(
+        &mut self,
+        keys: &[ThreadKey],
+        open: Option<&BTreeSet<MailboxUid>>,
+    ) -> Result<ThreadId, Error> {
+        let is_there = |row: &Thread| {
+            let is_open = |open: &BTreeSet<MailboxUid>| row.members.keys().any(|uid| open.contains(uid));
+            !row.deleted && open.is_none_or(is_open)
+        };
         let mut known = Vec::with_capacity(keys.len());
         for thread_key in keys {
             let key = key::thread_ref(self.account, thread_key);
             let mut found = self.get_raw(Table::ThreadRefs, &key)?.as_deref().and_then(decode);
             if let Some((thread, _)) = found {
                 let row = self.row::<Thread>(&key::thread(self.account, thread))?;
-                found = found.filter(|_| row.is_some_and(|row| !row.deleted));
+                found = found.filter(|_| row.is_some_and(|row| is_there(&row)));
             }
             known.push((key, found));
         }

@@ -19,13 +19,21 @@ pub struct Since {
     pub mark: ModSeq,
     /// Where it stood when it began to catch up; below `mark` only while there is more.
     pub base: ModSeq,
+    /// Of several mailboxes that `mark` changed, the last that was told; `u32::MAX` where all were.
+    pub last: u32,
 }
 
 impl Since {
     /// Of a client that is catching up with nothing.
     #[must_use]
     pub fn at(mark: ModSeq) -> Self {
-        Self { mark, base: mark }
+        Self { mark, base: mark, last: u32::MAX }
+    }
+
+    /// Whether an object with this number, last changed at `at`, is still to be told.
+    #[must_use]
+    pub fn is_before(&self, at: ModSeq, number: u32) -> bool {
+        (self.mark, self.last) < (at, number)
     }
 }
 
@@ -122,7 +130,7 @@ impl View<'_> {
             Ok(true)
         })?;
         if out.more {
-            out.state = Since { mark, base: since.base };
+            out.state = Since { mark, base: since.base, last: u32::MAX };
         }
         Ok(Some(out))
     }
@@ -135,37 +143,47 @@ impl View<'_> {
             .then_some(high.max(since.mark)))
     }
 
-    /// Mailbox/changes. All at once: an account has few mailboxes, and a state in the middle could not tell which counts
-    /// have been told.
+    /// Mailbox/changes: `most` mailboxes at most, in the order of their last changes. One change of an email may change
+    /// several mailboxes: those it changed are told in the order of their uids.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn mailbox_changes(&self, account: AccountId, since: ModSeq) -> Result<Option<MailboxChanges>, Error> {
-        let Some(high) = self.within(account, DataType::Mailbox, Since::at(since))? else { return Ok(None) };
-        let mut changes = Changes {
-            created: Vec::new(),
-            updated: Vec::new(),
-            destroyed: Vec::new(),
-            state: Since::at(high),
-            more: false,
-        };
-        let mut only_counts = true;
+    pub fn mailbox_changes(
+        &self,
+        account: AccountId,
+        since: Since,
+        most: usize,
+    ) -> Result<Option<MailboxChanges>, Error> {
+        let Some(high) = self.within(account, DataType::Mailbox, since)? else { return Ok(None) };
+        let mut changed = Vec::new();
         self.rows::<Mailbox>(&key::account(account), |key, mailbox| {
             let uid = MailboxUid(Parts::of(<Mailbox as Row>::TABLE, key).u32()?);
-            if mailbox.updated <= since {
-                return Ok(true);
-            }
-            match (mailbox.deleted, mailbox.created > since) {
-                (true, true) => {}
-                (true, false) => changes.destroyed.push(uid),
-                (false, true) => changes.created.push(uid),
-                (false, false) => {
-                    only_counts &= mailbox.updated_not_counts <= since;
-                    changes.updated.push(uid);
-                }
+            if since.is_before(mailbox.updated, uid.0) {
+                changed.push((uid, mailbox));
             }
             Ok(true)
         })?;
+        changed.sort_unstable_by_key(|(uid, mailbox)| (mailbox.updated, *uid));
+        let more = changed.len() > most;
+        changed.truncate(most);
+        let state = match changed.last().filter(|_| more) {
+            Some((uid, mailbox)) => Since { mark: mailbox.updated, base: since.base, last: uid.0 },
+            None => Since::at(high),
+        };
+        let mut changes = Changes { created: Vec::new(), updated: Vec::new(), destroyed: Vec::new(), state, more };
+        let mut only_counts = true;
+        for (uid, mailbox) in changed {
+            match (mailbox.deleted, mailbox.created > since.base) {
+                (true, _) if mailbox.created <= since.mark => changes.destroyed.push(uid),
+                (true, _) => {}
+                (false, true) => changes.created.push(uid),
+                (false, false) => {
+                    // What was told between `base` and `mark` is not kept: only what is older than both is known.
+                    only_counts &= mailbox.updated_not_counts <= since.base;
+                    changes.updated.push(uid);
+                }
+            }
+        }
         Ok(Some(MailboxChanges { only_counts: only_counts && !changes.updated.is_empty(), changes }))
     }
 }

@@ -16,10 +16,12 @@ pub(in crate::store) const FANOUT_BITS: u32 = 4;
 /// What came to a listing and what left it since a state: an email that is in both has merely been away.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Moves {
-    /// Shown now, and since a later change than the state.
-    pub came: Vec<(EmailId, ThreadId)>,
-    /// Shown at the state, and left since.
-    pub gone: Vec<(EmailId, ThreadId)>,
+    /// Shown now, and since a later change than the state: since which.
+    pub came: Vec<(EmailId, ModSeq)>,
+    /// Shown at the state, and left since: by which change.
+    pub gone: Vec<(EmailId, ModSeq)>,
+    /// Came after the state and left again: by which change.
+    pub passed: Vec<(EmailId, ModSeq)>,
 }
 
 /// The rank rows of a listing: level above level, and each from its newest boundary to its oldest.
@@ -242,15 +244,17 @@ impl View<'_> {
         let row = |removed, added| key::list(account, listing, removed, added);
         self.keys(Table::MailboxEmailList, &row(ModSeq(0), since.next()), &row(ModSeq(1), ModSeq(0)), |key, value| {
             seen += 1;
-            moves.came.push(decode_list(key, value)?);
+            let added = ModSeq(Parts::of(Table::MailboxEmailList, key).u64()?);
+            moves.came.push((decode_list(key, value)?.0, added));
             Ok(seen <= most)
         })?;
         let end = after(&key::listing(account, listing));
         self.keys(Table::MailboxEmailList, &row(since.next(), ModSeq(0)), &end, |key, value| {
             seen += 1;
-            if Parts::of(Table::MailboxEmailList, key).u64()? <= since.0 {
-                moves.gone.push(decode_list(key, value)?);
-            }
+            let mut parts = Parts::of(Table::MailboxEmailList, key);
+            let (added, removed) = (ModSeq(parts.u64()?), ModSeq(parts.u64()?));
+            let left = if added <= since { &mut moves.gone } else { &mut moves.passed };
+            left.push((decode_list(key, value)?.0, removed));
             Ok(seen <= most)
         })?;
         Ok((seen <= most).then_some(moves))

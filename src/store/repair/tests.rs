@@ -325,7 +325,7 @@ fn what_searches_use_is_mended_without_a_word_to_clients_and_lists_with_one() {
     let view = store.view();
     assert_eq!(view.email_changes(ANN, Since::at(before.state(DataType::Email)), 99).unwrap(), None);
     assert_eq!(view.thread_changes(ANN, Since::at(before.state(DataType::Thread)), 99).unwrap(), None);
-    assert_eq!(view.mailbox_changes(ANN, before.state(DataType::Mailbox)).unwrap(), None);
+    assert_eq!(view.mailbox_changes(ANN, Since::at(before.state(DataType::Mailbox)), 99).unwrap(), None);
     let now = view.email_changes(ANN, Since::at(after.state(DataType::Email)), 99).unwrap().unwrap();
     assert!(now.created.is_empty() && now.updated.is_empty() && now.destroyed.is_empty());
     let kept = view.kept(ANN, MailboxUid(1), Filter::Every).unwrap().unwrap();

@@ -343,7 +343,7 @@ fn a_destroyed_mailbox_leaves_nothing_and_its_end_is_told_for_its_time() {
     while bed.done(|txn| txn.empty_mailbox(archive, 2)).unwrap() {}
     bed.done(|txn| txn.destroy_mailbox(archive)).unwrap();
     assert_clean(&bed.store);
-    let changes = |since| bed.store.view().mailbox_changes(ACCOUNT, since).unwrap();
+    let changes = |since| bed.store.view().mailbox_changes(ACCOUNT, Since::at(since), 99).unwrap();
     assert_eq!(changes(before).unwrap().changes.destroyed, [archive]);
     let under = |table: Table| {
         let rows = bed.engine.inner().rows(table);

@@ -35,7 +35,7 @@ fn what_is_shared_is_found_by_whom_it_is_shared_with() {
     assert_eq!((with(BOB), rights(BOB)), (vec![], BTreeMap::new()));
     let before = bed.store.view().state(ACCOUNT, DataType::Mailbox).unwrap();
     assert!(share(&bed, INBOX, &[(BOB, 1), (EVE, 3)]).unwrap());
-    let since = bed.store.view().mailbox_changes(ACCOUNT, before).unwrap().unwrap();
+    let since = bed.store.view().mailbox_changes(ACCOUNT, Since::at(before), 99).unwrap().unwrap();
     assert_eq!((since.changes.updated, since.only_counts), (vec![INBOX], false), "its users learn of it");
     assert!(share(&bed, ARCHIVE, &[(BOB, mailbox::ALL_RIGHTS)]).unwrap());
     assert!(!share(&bed, INBOX, &[(BOB, 1), (EVE, 3)]).unwrap(), "a change of nothing is none");

@@ -289,7 +289,7 @@ impl World {
         self.past.push((modseq, now));
         let new = &self.past.last().unwrap().1;
         for (since, old) in &self.past {
-            let told = view.mailbox_changes(ACCOUNT, *since).unwrap();
+            let told = view.mailbox_changes(ACCOUNT, Since::at(*since), usize::MAX).unwrap();
             let Some(told) = told else {
                 assert!(*since < self.low, "{since} is not from before {}", self.low);
                 continue;
@@ -300,6 +300,7 @@ impl World {
             let uids = |some: Vec<MailboxUid>| some.into_iter().collect::<BTreeSet<MailboxUid>>();
             let updated: BTreeSet<MailboxUid> = later().map(|(_, uid, _)| *uid).collect();
             let (only_counts, told) = (told.only_counts, told.changes);
+            let whole = told.clone();
             let not_in = |other: &Shown| {
                 let other = other.clone();
                 move |uid: &MailboxUid| !other.contains_key(uid)
@@ -313,9 +314,32 @@ impl World {
                 assert_eq!(said, updated, "since {since}");
             }
             assert_eq!(only_counts, !said.is_empty() && !later().any(|(_, _, more)| *more), "since {since}");
+            // Told a mailbox at a time it is the same, but for what was made and is gone, and nothing twice.
+            let (mut at, mut told) = (Since::at(*since), Vec::new());
+            loop {
+                let step = view.mailbox_changes(ACCOUNT, at, 1).unwrap().unwrap().changes;
+                assert!(step.created.len() + step.updated.len() + step.destroyed.len() <= 1);
+                assert!((step.state.mark, step.state.last) > (at.mark, at.last) || !step.more);
+                told.extend(step.created.iter().chain(&step.updated).chain(&step.destroyed).copied());
+                at = step.state;
+                if !step.more {
+                    break;
+                }
+            }
+            assert_eq!(at, Since::at(modseq_of_mailboxes(&view).max(*since)));
+            let count = told.len();
+            let told = uids(told);
+            assert_eq!(told.len(), count, "since {since}");
+            let known = |uid: &&MailboxUid| old.contains_key(uid) || new.contains_key(uid);
+            let wanted = uids(whole.created.into_iter().chain(whole.updated).chain(whole.destroyed).collect());
+            assert_eq!(told.iter().filter(known).copied().collect::<BTreeSet<_>>(), wanted, "since {since}");
         }
         assert_clean(&self.store);
     }
+}
+
+fn modseq_of_mailboxes(view: &View<'_>) -> ModSeq {
+    view.state(ACCOUNT, DataType::Mailbox).unwrap()
 }
 
 proptest! {

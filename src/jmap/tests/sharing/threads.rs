@@ -1,0 +1,137 @@
+//! What a guest may learn along a thread: only what stands in emails that are open to the guest.
+
+use serde_json::{Value, json};
+
+use super::Bed;
+use crate::jmap::tests::call;
+use crate::message::rows;
+use crate::model::UtcMillis;
+use crate::store::{EncodedMessage, NewEmail};
+
+/// Files a message into a mailbox of Ann's; gives the ids of the email and its thread.
+fn file(bed: &Bed, mailbox: &str, raw: &str, keywords: &[&str]) -> (String, String) {
+    let (store, account) = (&bed.context.store, bed.ann.parse().unwrap());
+    let message = EncodedMessage::new(&rows(raw.as_bytes(), store.secrets()));
+    let (mut made, ticket) = store.commit_message(&[account], &message, raw.as_bytes(), |txn| {
+        txn.create_email(&NewEmail {
+            message: &message,
+            prefix: b"",
+            mailboxes: [mailbox.parse().unwrap()].into(),
+            keywords: keywords.iter().map(|word| (*word).to_owned()).collect(),
+            received_at: UtcMillis(1_795_000_000_000),
+        })
+    });
+    ticket.wait_blocking().unwrap();
+    let (email, thread) = made.pop().unwrap().1.unwrap();
+    (email.to_string(), thread.to_string())
+}
+
+fn letter(id: &str, references: &str, subject: &str) -> String {
+    format!(
+        "From: x@example.net\r\nSubject: {subject}\r\nMessage-ID: <{id}@x>\r\nReferences: {references}\r\n\r\nhi\r\n"
+    )
+}
+
+#[test]
+fn thread_counts_and_conditions_tell_a_guest_nothing_of_unshared_mail() {
+    let bed = Bed::new();
+    bed.open(&bed.plans, &["mayReadItems"]);
+    let (shown, thread) = file(&bed, &bed.plans, &letter("a", "<r@x>", "talk"), &["$seen"]);
+    let (hidden, same) = file(&bed, &bed.inbox, &letter("b", "<a@x>", "Re: talk"), &["$seen"]);
+    assert_eq!(thread, same);
+    let tells = || {
+        let filter = |name: &str, word: &str| json!({"filter": {name: word}, "sort": null});
+        let mut told = Vec::new();
+        for word in ["$seen", "$flagged", "work"] {
+            for name in ["someInThreadHaveKeyword", "allInThreadHaveKeyword", "noneInThreadHaveKeyword"] {
+                told.push(bed.bob("Email/query", filter(name, word))["ids"].clone());
+                let mut collapsed = filter(name, word);
+                collapsed["collapseThreads"] = true.into();
+                told.push(bed.bob("Email/query", collapsed)["ids"].clone());
+            }
+            for name in ["someInThreadHaveKeyword", "allInThreadHaveKeyword"] {
+                let sort = json!([{"property": name, "keyword": word}]);
+                told.push(bed.bob("Email/query", json!({"sort": sort}))["ids"].clone());
+            }
+        }
+        let mut threads = bed.bob("Thread/get", json!({"ids": [thread]}));
+        let mut boxes = bed.bob("Mailbox/get", json!({}));
+        for answer in [&mut threads, &mut boxes] {
+            answer.as_object_mut().unwrap().remove("state");
+        }
+        told.extend([threads, boxes]);
+        told
+    };
+    let before = tells();
+    let threads = &before[before.len() - 2]["list"][0];
+    assert_eq!((&threads["emailIds"], &threads["unreadEmails"]), (&json!([shown]), &json!(0)));
+    assert_eq!(
+        (&threads["latestEmailId"], &threads["latestReceivedAt"]),
+        (&json!(shown), &json!("2026-11-18T11:06:40Z"))
+    );
+    let since = bed.bob("Mailbox/get", json!({}))["state"].clone();
+    for keywords in [json!({"$flagged": true, "work": true}), json!({}), json!({"$seen": true, "$flagged": true})] {
+        let update = json!({&hidden: {"keywords": keywords}});
+        call(&bed.context, "Email/set", &json!({"accountId": bed.ann, "update": update}));
+        assert_eq!(tells(), before, "{keywords}");
+        let changes = bed.bob("Mailbox/changes", json!({"sinceState": since}));
+        assert_eq!((&changes["updated"], &changes["updatedProperties"]), (&json!([]), &Value::Null), "{changes}");
+    }
+    // The owner is told of all of it; the guest, of what becomes unread in sight.
+    let all = call(&bed.context, "Thread/get", &json!({"accountId": bed.ann, "ids": [thread]})).1;
+    assert_eq!(all["list"][0]["emailIds"].as_array().unwrap().len(), 2);
+    let unread = |boxes: &Value| boxes["list"][1]["unreadThreads"].clone();
+    let was = unread(&before[before.len() - 1]).as_u64().unwrap();
+    let update = json!({&shown: {"keywords": {}}});
+    call(&bed.context, "Email/set", &json!({"accountId": bed.ann, "update": update}));
+    assert_eq!(unread(&bed.bob("Mailbox/get", json!({}))), json!(was + 1));
+    assert_eq!(bed.bob("Mailbox/changes", json!({"sinceState": since}))["updated"], json!([bed.plans]));
+    assert_eq!(bed.bob("Thread/get", json!({"ids": [thread]}))["list"][0]["unreadEmails"], 1);
+}
+
+/// Else the thread's id would tell which Message-IDs the account holds.
+#[test]
+fn what_a_guest_files_joins_no_thread_of_unshared_mail() {
+    let bed = Bed::new();
+    bed.open(&bed.plans, &["mayReadItems", "mayAddItems"]);
+    let (_, hidden) = file(&bed, &bed.inbox, &letter("p", "<q@x>", "talk"), &[]);
+    let (_, shown) = file(&bed, &bed.plans, &letter("s", "<t@x>", "talk"), &[]);
+    assert_ne!(hidden, shown);
+    let bob = bed.asks(&bed.bob);
+    let import = |raw: &str| {
+        let data = json!({"b": {"data": [{"data:asText": raw}]}});
+        let blob = bed.bob("Blob/upload", json!({"create": data}))["created"]["b"]["id"].clone();
+        let emails = json!({"i": {"blobId": blob, "mailboxIds": {&bed.plans: true}}});
+        bed.bob("Email/import", json!({"emails": emails}))["created"]["i"]["threadId"].as_str().unwrap().to_owned()
+    };
+    let set = |id: &str| {
+        let create = json!({"c": {"mailboxIds": {&bed.plans: true}, "subject": "Re: talk", "references": [id]}});
+        bed.bob("Email/set", json!({"create": create}))["created"]["c"]["threadId"].as_str().unwrap().to_owned()
+    };
+    let copy = |id: &str| {
+        let own = call(&bob, "Mailbox/query", &json!({"accountId": bed.bob, "filter": {"role": "inbox"}})).1;
+        let own = own["ids"][0].as_str().unwrap();
+        let create = json!({"c": {"mailboxIds": {own: true}, "subject": "Re: talk", "references": [id]}});
+        let made = call(&bob, "Email/set", &json!({"accountId": bed.bob, "create": create})).1;
+        let create = json!({"c": {"id": made["created"]["c"]["id"], "mailboxIds": {&bed.plans: true}}});
+        let arguments = json!({"fromAccountId": bed.bob, "accountId": bed.ann, "create": create});
+        let copied = call(&bob, "Email/copy", &arguments).1;
+        copied["created"]["c"]["threadId"].as_str().unwrap().to_owned()
+    };
+    // What is in sight is joined in every way.
+    assert_eq!(import(&letter("g1", "<s@x>", "Re: talk")), shown);
+    assert_eq!((set("s@x"), copy("s@x")), (shown.clone(), shown.clone()));
+    // What is not is as if it were not there: a new thread at first, and from then on that one, whichever id is guessed.
+    let (there, nowhere) =
+        (import(&letter("g2", "<p@x>", "Re: talk")), import(&letter("g3", "<nowhere@x>", "Re: talk")));
+    assert!(there != hidden && there != shown && there != nowhere, "{hidden} {shown} {there} {nowhere}");
+    assert_eq!((set("p@x"), set("nowhere@x")), (there.clone(), nowhere.clone()));
+    assert_eq!((copy("p@x"), copy("nowhere@x")), (there.clone(), nowhere));
+    assert_ne!(set("q@x"), there, "two ids of one hidden thread do not meet");
+    assert_eq!(bed.bob("Thread/get", json!({"ids": [hidden]}))["notFound"], json!([hidden]));
+    // What its owner files joins whatever there is.
+    let (_, joined) = file(&bed, &bed.inbox, &letter("own", "<s@x> <p@x>", "Re: talk"), &[]);
+    assert_eq!(joined, shown);
+    let remake = |raw: &[u8]| crate::message::rows_or_bare(raw, bed.context.store.secrets());
+    assert_eq!(bed.context.store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches, []);
+}

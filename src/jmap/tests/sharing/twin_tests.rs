@@ -1,0 +1,506 @@
+//! Two accounts that differ only in mail that is not shared: no answer that a guest may ask for tells them apart.
+//!
+//! Each history is done to two worlds: the same changes of mail that is shared, now or at some time, and between them other
+//! changes of mail that never is. A guest asks both the same questions. Ids are compared by what they name, and state
+//! strings not at all: `docs/decisions.md` says what those tell.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::Bed;
+use crate::jmap::tests::call;
+use crate::message::rows;
+use crate::model::{AccountId, BlobId, EmailId, MailboxUid, UtcMillis};
+use crate::store::{EncodedMessage, Error, NewEmail, Txn};
+
+const WORDS: [&str; 3] = ["alpha", "swordfish", "beta"];
+const PEOPLE: [&str; 2] = ["cam@example.net", "dee@example.com"];
+const KEYWORDS: [&str; 4] = ["$seen", "$flagged", "$draft", "work"];
+const TOPICS: usize = 2;
+const EPOCH: i64 = 1_795_000_000_000;
+
+/// What a message is made of.
+#[derive(Debug, Clone)]
+struct Letter {
+    word: usize,
+    from: usize,
+    long: bool,
+    keywords: BTreeSet<String>,
+    boxes: u8,
+}
+
+/// A change of mail that is shared, or may come to be. `which` counts round what there is.
+#[derive(Debug, Clone)]
+enum Change {
+    Create {
+        letter: Letter,
+        topic: Option<usize>,
+    },
+    /// By the guest, who guesses a Message-ID.
+    Draft {
+        topic: Option<usize>,
+        guess: usize,
+    },
+    Refile {
+        which: usize,
+        boxes: u8,
+    },
+    Mark {
+        which: usize,
+        keywords: BTreeSet<String>,
+    },
+    Destroy {
+        which: usize,
+    },
+}
+
+/// A change of mail that is never shared.
+#[derive(Debug, Clone)]
+enum Hidden {
+    /// Beside a topic, or as a reply to a shared email.
+    Create {
+        letter: Letter,
+        topic: Option<usize>,
+        reply_to: usize,
+    },
+    Refile {
+        which: usize,
+        boxes: u8,
+    },
+    Mark {
+        which: usize,
+        keywords: BTreeSet<String>,
+    },
+    Destroy {
+        which: usize,
+    },
+    Rename {
+        to: u8,
+    },
+}
+
+/// What a guest asks about emails.
+#[derive(Debug, Clone)]
+struct Question {
+    filter: Value,
+    sort: Value,
+    collapse: bool,
+    up_to: Option<usize>,
+}
+
+/// An account, its guest, and the names of all that the guest may ever see.
+struct World {
+    bed: Bed,
+    ann: AccountId,
+    /// Plans, Trash, Inbox, Hidden; the first `open` of them are open to the guest.
+    boxes: Vec<MailboxUid>,
+    open: usize,
+    /// Emails that were shared, or may be; those of them that are still there.
+    shared: Vec<EmailId>,
+    live: Vec<usize>,
+    hidden: Vec<EmailId>,
+    live_hidden: Vec<EmailId>,
+    names: BTreeMap<String, String>,
+    singles: Vec<usize>,
+    hour: i64,
+    states: Vec<[Value; 4]>,
+}
+
+impl World {
+    fn new(open: usize) -> Self {
+        let bed = Bed::new();
+        let ann: AccountId = bed.ann.parse().unwrap();
+        let made = json!({"accountId": bed.ann, "create": {"h": {"name": "Hidden"}}});
+        let made = call(&bed.context, "Mailbox/set", &made).1;
+        let hidden: MailboxUid = made["created"]["h"]["id"].as_str().unwrap().parse().unwrap();
+        let trash = bed.context.store.view().account_state(ann).unwrap().trash;
+        let boxes = vec![bed.plans.parse().unwrap(), trash, bed.inbox.parse().unwrap(), hidden];
+        bed.open(&bed.plans, &["mayReadItems", "mayAddItems"]);
+        if open > 1 {
+            bed.open(&trash.to_string(), &["mayReadItems"]);
+        }
+        let mut world = Self {
+            ann,
+            boxes,
+            open,
+            shared: Vec::new(),
+            live: Vec::new(),
+            hidden: vec![bed.emails[0].parse().unwrap()],
+            live_hidden: Vec::new(),
+            names: BTreeMap::new(),
+            singles: Vec::new(),
+            hour: 0,
+            states: Vec::new(),
+            bed,
+        };
+        for (email, name) in world.bed.emails.clone().iter().zip(["alone", "planned", "twofold"]).skip(1) {
+            world.names.insert(email.clone(), name.to_owned());
+            let id: EmailId = email.parse().unwrap();
+            world.names.insert(BlobId::email(id).to_string(), format!("blob of {name}"));
+            let thread = world.bed.context.store.view().email(ann, id).unwrap().unwrap().thread;
+            world.names.insert(thread.to_string(), format!("thread of {name}"));
+        }
+        // Every topic has an email that stays, so that its thread does.
+        for topic in 0..TOPICS {
+            let letter = Letter { word: 0, from: 0, long: false, keywords: [].into(), boxes: 1 };
+            world.change(&Change::Create { letter, topic: Some(topic) });
+            world.live.clear();
+        }
+        world
+    }
+
+    fn done<T>(&self, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>) -> T {
+        let (made, ticket) = self.bed.context.store.commit(self.ann, change).unwrap();
+        ticket.wait_blocking().unwrap();
+        made
+    }
+
+    /// The mailboxes that the bits name; the first of them where they name none.
+    fn mailboxes(of: &[MailboxUid], bits: u8) -> BTreeSet<MailboxUid> {
+        let named: BTreeSet<MailboxUid> =
+            of.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1).map(|(_, uid)| *uid).collect();
+        if named.is_empty() { of.iter().take(1).copied().collect() } else { named }
+    }
+
+    fn closed(&self, bits: u8) -> BTreeSet<MailboxUid> {
+        Self::mailboxes(&self.boxes[self.open..], bits)
+    }
+
+    fn file(&self, letter: &Letter, fields: &str, boxes: &BTreeSet<MailboxUid>, at: i64) -> EmailId {
+        let padding = if letter.long { "x".repeat(700) } else { String::new() };
+        let raw = format!(
+            "From: {}\r\nX-Mark: {}\r\n{fields}\r\nthe {} word {padding}\r\n",
+            PEOPLE[letter.from], WORDS[letter.word], WORDS[letter.word]
+        );
+        let message = EncodedMessage::new(&rows(raw.as_bytes(), self.bed.context.store.secrets()));
+        let (mut made, ticket) = self.bed.context.store.commit_message(&[self.ann], &message, raw.as_bytes(), |txn| {
+            let (mailboxes, keywords) = (boxes.clone(), letter.keywords.clone());
+            let received_at = UtcMillis(EPOCH + at);
+            txn.create_email(&NewEmail { message: &message, prefix: b"", mailboxes, keywords, received_at })
+        });
+        ticket.wait_blocking().unwrap();
+        made.pop().unwrap().1.unwrap().0
+    }
+
+    fn change(&mut self, change: &Change) {
+        self.hour += 1;
+        let at = |which: &usize| which.checked_rem(self.live.len());
+        match change {
+            Change::Create { letter, topic } => {
+                let number = self.shared.len();
+                let fields = match topic {
+                    Some(topic) => format!("Subject: topic {topic}\r\nReferences: <root{topic}@x>\r\n"),
+                    None => format!("Subject: single {number}\r\n"),
+                };
+                let fields = format!("{fields}Message-ID: <s{number}@x>\r\n");
+                let boxes = Self::mailboxes(&self.boxes[..3], letter.boxes);
+                let id = self.file(letter, &fields, &boxes, self.hour * 3_600_000);
+                self.name(id);
+                if topic.is_none() {
+                    self.singles.push(number);
+                }
+            }
+            Change::Draft { topic, guess } => {
+                let subject = topic.map_or("secret".to_owned(), |topic| format!("Re: topic {topic}"));
+                let root = topic.map(|topic| format!("root{topic}@x"));
+                let references: Vec<String> = root.into_iter().chain([format!("h{guess}@x")]).collect();
+                let create = json!({"d": {
+                    "mailboxIds": {&self.bed.plans: true}, "subject": subject, "references": references,
+                    "receivedAt": UtcMillis(EPOCH + self.hour * 3_600_000).rfc3339(), "keywords": {},
+                }});
+                let hidden = self.hidden_threads();
+                let made = self.bed.bob("Email/set", json!({"create": create}))["created"]["d"].clone();
+                let thread = made["threadId"].as_str().unwrap().to_owned();
+                assert!(!hidden.contains(&thread), "the guest's reply to h{guess} joined {thread}");
+                self.name(made["id"].as_str().unwrap().parse().unwrap());
+            }
+            Change::Refile { which, boxes } => {
+                let Some(at) = at(which) else { return };
+                let id = self.shared[self.live[at]];
+                let boxes = Self::mailboxes(&self.boxes, *boxes);
+                self.done(|txn| {
+                    let keywords = txn.view().email(self.ann, id)?.unwrap().keywords;
+                    txn.update_email(id, boxes, keywords)
+                });
+            }
+            Change::Mark { which, keywords } => {
+                let Some(at) = at(which) else { return };
+                let id = self.shared[self.live[at]];
+                self.done(|txn| {
+                    let boxes = txn.view().email(self.ann, id)?.unwrap().mailboxes;
+                    txn.update_email(id, boxes, keywords.clone())
+                });
+            }
+            Change::Destroy { which } => {
+                let Some(at) = at(which) else { return };
+                let id = self.shared[self.live.remove(at)];
+                self.done(|txn| txn.destroy_email(id));
+            }
+        }
+    }
+
+    /// Gives an email that is shared, or may come to be, a name that is the same in both worlds.
+    fn name(&mut self, id: EmailId) {
+        let number = self.shared.len();
+        let thread = self.bed.context.store.view().email(self.ann, id).unwrap().unwrap().thread;
+        self.names.insert(id.to_string(), format!("email {number}"));
+        self.names.insert(BlobId::email(id).to_string(), format!("blob of {number}"));
+        self.names.entry(thread.to_string()).or_insert(format!("thread of {number}"));
+        self.live.push(number);
+        self.shared.push(id);
+    }
+
+    /// The threads of which the guest sees nothing.
+    fn hidden_threads(&self) -> BTreeSet<String> {
+        let view = self.bed.context.store.view();
+        let threads = view.threads(self.ann, usize::MAX).unwrap();
+        let shown = self.bed.bob("Thread/get", json!({"ids": null}))["list"].clone();
+        let shown: BTreeSet<&str> = shown.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
+        threads.iter().map(ToString::to_string).filter(|id| !shown.contains(id.as_str())).collect()
+    }
+
+    fn hide(&mut self, change: &Hidden) {
+        let at = |which: &usize| which.checked_rem(self.live_hidden.len());
+        match change {
+            Hidden::Create { letter, topic, reply_to } => {
+                let number = self.hidden.len();
+                let single = reply_to.checked_rem(self.singles.len()).map(|at| self.singles[at]);
+                let fields = match (topic, single) {
+                    (Some(topic), _) => format!("Subject: Re: topic {topic}\r\nReferences: <root{topic}@x>\r\n"),
+                    (None, Some(single)) => {
+                        format!("Subject: Re: single {single}\r\nReferences: <s{single}@x>\r\n")
+                    }
+                    (None, None) => "Subject: secret\r\n".to_owned(),
+                };
+                let fields = format!("{fields}Message-ID: <h{number}@x>\r\n");
+                let at = self.hour * 3_600_000 + 1000 * i64::try_from(number).unwrap();
+                let id = self.file(letter, &fields, &self.closed(letter.boxes), at);
+                self.hidden.push(id);
+                self.live_hidden.push(id);
+            }
+            Hidden::Refile { which, boxes } => {
+                let Some(id) = at(which).map(|at| self.live_hidden[at]) else { return };
+                let boxes = self.closed(*boxes);
+                self.done(|txn| {
+                    let keywords = txn.view().email(self.ann, id)?.unwrap().keywords;
+                    txn.update_email(id, boxes, keywords)
+                });
+            }
+            Hidden::Mark { which, keywords } => {
+                let Some(id) = at(which).map(|at| self.live_hidden[at]) else { return };
+                self.done(|txn| {
+                    let boxes = txn.view().email(self.ann, id)?.unwrap().mailboxes;
+                    txn.update_email(id, boxes, keywords.clone())
+                });
+            }
+            Hidden::Destroy { which } => {
+                let Some(at) = at(which) else { return };
+                let id = self.live_hidden.remove(at);
+                self.done(|txn| txn.destroy_email(id));
+            }
+            Hidden::Rename { to } => {
+                let update = json!({self.boxes[3].to_string(): {"name": format!("Hidden {to}")}});
+                call(&self.bed.context, "Mailbox/set", &json!({"accountId": self.bed.ann, "update": update}));
+            }
+        }
+    }
+
+    /// Asked by the guest: the answer, in which nothing may be named that never was shared, with names for ids.
+    fn ask(&self, name: &str, mut arguments: Value) -> (Value, Value) {
+        arguments["accountId"] = self.bed.ann.clone().into();
+        let (kind, answer) = call(&self.bed.asks(&self.bed.bob), name, &arguments);
+        let text = answer.to_string();
+        for id in &self.hidden {
+            assert!(!text.contains(&id.to_string()), "{name} {arguments} names {id}: {text}");
+        }
+        let shown = if kind == "error" { json!({"error": answer["type"]}) } else { self.named(&answer) };
+        (shown, answer)
+    }
+
+    fn named(&self, value: &Value) -> Value {
+        let name = |id: &String| self.names.get(id).unwrap_or(id).clone();
+        match value {
+            Value::String(text) => name(text).into(),
+            Value::Array(all) => all.iter().map(|one| self.named(one)).collect(),
+            Value::Object(members) => {
+                let is_state = |name: &String| name == "state" || name.ends_with("State");
+                let all = members.iter().filter(|(name, _)| !is_state(name));
+                Value::Object(all.map(|(key, value)| (name(key), self.named(value))).collect::<Map<_, _>>())
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// Notes the states that a guest has by now.
+    fn look(&mut self) {
+        let state = |method: &str| self.ask(method, json!({"ids": []})).1["state"].clone();
+        let query = self.ask("Mailbox/query", json!({})).1["queryState"].clone();
+        let states = [state("Email/get"), state("Thread/get"), state("Mailbox/get"), query];
+        self.states.push(states);
+    }
+
+    /// All that a guest may ask.
+    fn tells(&self, questions: &[Question]) -> Vec<(String, Value)> {
+        let mut told = Vec::new();
+        let mut ask = |name: &str, arguments: Value| {
+            let shown = self.ask(name, arguments.clone()).0;
+            told.push((format!("{name} {}", self.named(&arguments)), shown));
+        };
+        let ids: Vec<String> = self.shared.iter().map(ToString::to_string).collect();
+        let properties = ["threadId", "mailboxIds", "keywords", "size", "receivedAt", "subject", "preview", "blobId"];
+        for method in ["Email/get", "Thread/get", "Mailbox/get"] {
+            ask(
+                method,
+                json!({"ids": null, "properties": if method == "Email/get" { json!(properties) } else { Value::Null }}),
+            );
+        }
+        ask("Email/get", json!({"ids": ids, "properties": properties}));
+        let blobs: Vec<String> = self.shared.iter().map(|id| BlobId::email(*id).to_string()).collect();
+        ask("Blob/lookup", json!({"ids": blobs, "typeNames": ["Email", "Thread", "Mailbox"]}));
+        ask("Mailbox/query", json!({"sort": [{"property": "name"}]}));
+        for question in questions {
+            let Question { filter, sort, collapse, up_to } = question;
+            let of = json!({"filter": filter, "sort": sort, "collapseThreads": collapse, "calculateTotal": true});
+            ask("Email/query", of.clone());
+            ask("SearchSnippet/get", json!({"filter": filter, "emailIds": ids}));
+            let up_to = up_to.and_then(|at| at.checked_rem(ids.len())).map(|at| &ids[at]);
+            for [since, ..] in &self.states {
+                let mut changes = of.clone();
+                changes["sinceQueryState"] = since.clone();
+                ask("Email/queryChanges", changes.clone());
+                changes["upToId"] = json!(up_to);
+                changes["maxChanges"] = 3.into();
+                ask("Email/queryChanges", changes);
+            }
+        }
+        for [emails, threads, mailboxes, query] in &self.states {
+            for most in [Value::Null, 1.into()] {
+                ask("Email/changes", json!({"sinceState": emails, "maxChanges": most}));
+                ask("Thread/changes", json!({"sinceState": threads, "maxChanges": most}));
+                ask("Mailbox/changes", json!({"sinceState": mailboxes, "maxChanges": most}));
+            }
+            ask("Mailbox/queryChanges", json!({"sinceQueryState": query, "calculateTotal": true}));
+        }
+        told
+    }
+}
+
+fn keywords() -> impl Strategy<Value = BTreeSet<String>> {
+    proptest::collection::btree_set(proptest::sample::select(&KEYWORDS[..]).prop_map(str::to_owned), 0..3)
+}
+
+fn letter() -> impl Strategy<Value = Letter> {
+    (0..WORDS.len(), 0..PEOPLE.len(), any::<bool>(), keywords(), 0u8..8)
+        .prop_map(|(word, from, long, keywords, boxes)| Letter { word, from, long, keywords, boxes })
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let which = || 0usize..6;
+    prop_oneof![
+        4 => (letter(), proptest::option::of(0..TOPICS)).prop_map(|(letter, topic)| Change::Create { letter, topic }),
+        2 => (proptest::option::of(0..TOPICS), 1usize..4).prop_map(|(topic, guess)| Change::Draft { topic, guess }),
+        3 => (which(), 0u8..16).prop_map(|(which, boxes)| Change::Refile { which, boxes }),
+        2 => (which(), keywords()).prop_map(|(which, keywords)| Change::Mark { which, keywords }),
+        1 => which().prop_map(|which| Change::Destroy { which }),
+    ]
+}
+
+fn hidden() -> impl Strategy<Value = Vec<Hidden>> {
+    let which = || 0usize..6;
+    let one = prop_oneof![
+        5 => (letter(), proptest::option::of(0..TOPICS), 0usize..6)
+            .prop_map(|(letter, topic, reply_to)| Hidden::Create { letter, topic, reply_to }),
+        2 => (which(), 0u8..8).prop_map(|(which, boxes)| Hidden::Refile { which, boxes }),
+        3 => (which(), keywords()).prop_map(|(which, keywords)| Hidden::Mark { which, keywords }),
+        2 => which().prop_map(|which| Hidden::Destroy { which }),
+        1 => any::<u8>().prop_map(|to| Hidden::Rename { to }),
+    ];
+    proptest::collection::vec(one, 0..4)
+}
+
+fn condition() -> impl Strategy<Value = Value> {
+    let word = || proptest::sample::select(&WORDS[..]);
+    let keyword = || proptest::sample::select(&KEYWORDS[..]);
+    let mailbox = || proptest::sample::select(vec!["plans", "inbox"]);
+    prop_oneof![
+        1 => Just(json!({})),
+        2 => word().prop_map(|word| json!({"text": word})),
+        1 => word().prop_map(|word| json!({"body": word})),
+        1 => Just(json!({"subject": "topic"})),
+        1 => proptest::sample::select(&PEOPLE[..]).prop_map(|from| json!({"from": from})),
+        1 => word().prop_map(|word| json!({"header": ["X-Mark", word]})),
+        1 => Just(json!({"minSize": 500})),
+        1 => mailbox().prop_map(|name| json!({"inMailbox": name})),
+        1 => mailbox().prop_map(|name| json!({"inMailboxOtherThan": [name]})),
+        1 => keyword().prop_map(|word| json!({"hasKeyword": word})),
+        2 => keyword().prop_map(|word| json!({"someInThreadHaveKeyword": word})),
+        1 => keyword().prop_map(|word| json!({"allInThreadHaveKeyword": word})),
+        1 => keyword().prop_map(|word| json!({"noneInThreadHaveKeyword": word})),
+    ]
+}
+
+fn question() -> impl Strategy<Value = Question> {
+    let filter = (proptest::collection::vec(condition(), 1..3), 0u8..4).prop_map(|(parts, of)| {
+        let operator = ["AND", "OR", "NOT"].get(usize::from(of));
+        match operator {
+            Some(operator) => json!({"operator": operator, "conditions": parts}),
+            None => parts[0].clone(),
+        }
+    });
+    let by = |property: &'static str| json!([{"property": property, "isAscending": true}]);
+    let along = |property: &'static str, word: &'static str| json!([{"property": property, "keyword": word}]);
+    let sort = proptest::sample::select(vec![
+        Value::Null,
+        Value::Null,
+        by("receivedAt"),
+        by("size"),
+        by("from"),
+        along("hasKeyword", "$flagged"),
+        along("someInThreadHaveKeyword", "$seen"),
+        along("allInThreadHaveKeyword", "$flagged"),
+    ]);
+    (filter, sort, any::<bool>(), proptest::option::of(0usize..8))
+        .prop_map(|(filter, sort, collapse, up_to)| Question { filter, sort, collapse, up_to })
+}
+
+/// Mailboxes of a filter by their ids, which are the same in both worlds.
+fn with_ids(value: &Value, bed: &Bed) -> Value {
+    match value {
+        Value::String(text) if text == "plans" => bed.plans.clone().into(),
+        Value::String(text) if text == "inbox" => bed.inbox.clone().into(),
+        Value::Array(all) => all.iter().map(|one| with_ids(one, bed)).collect(),
+        Value::Object(all) => {
+            Value::Object(all.iter().map(|(key, value)| (key.clone(), with_ids(value, bed))).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_answer_to_a_guest_tells_accounts_apart_that_differ_in_unshared_mail(
+        changes in proptest::collection::vec((change(), hidden(), hidden()), 1..12),
+        questions in proptest::collection::vec(question(), 1..6),
+        open in 1usize..3,
+    ) {
+        let (mut one, mut other) = (World::new(open), World::new(open));
+        let questions: Vec<Question> = questions
+            .into_iter()
+            .map(|question| Question { filter: with_ids(&question.filter, &one.bed), ..question })
+            .collect();
+        for (change, here, there) in &changes {
+            for (world, hidden) in [(&mut one, here), (&mut other, there)] {
+                world.look();
+                hidden.iter().for_each(|change| world.hide(change));
+                world.change(change);
+            }
+        }
+        for ((asked, one), (_, other)) in one.tells(&questions).into_iter().zip(other.tells(&questions)) {
+            prop_assert_eq!(one, other, "{}", asked);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What a guest may see of an account: the emails in the mailboxes that are open to the guest (RFC 8621 §2 mayReadItems).
+//!
+//! - An answer within a scope is the one that an account would give that had no other mail: of an email the other mailboxes
+//!   are not there, and of a thread the other emails.
+//! - What was in the scope at an earlier state is known from the history of its mailboxes, as long as the same mailboxes
+//!   were open then. Whether they were is the caller's to ask (`View::is_shared_as_at`).
+//! - Not hidden is how much changed in the account: states count all changes, and what lies too many of them back cannot be
+//!   told (`docs/decisions.md`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::filter::{Condition, Filter};
+use super::supply::{Range, Supply};
+use crate::model::{AccountId, EmailId, EmailMetadata, Listing, MailboxUid, ModSeq, Shape, ThreadId, View as Shows};
+use crate::store::{Error, View};
+
+/// The mailboxes whose emails may be seen.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Scope(BTreeSet<MailboxUid>);
+
+impl FromIterator<MailboxUid> for Scope {
+    fn from_iter<I: IntoIterator<Item = MailboxUid>>(uids: I) -> Self {
+        Self(uids.into_iter().collect())
+    }
+}
+
+/// An email that changed since a state, or came into the scope or left it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScopedChange {
+    /// Its last change; of one that left the scope, the change by which it did.
+    pub at: ModSeq,
+    /// Its thread.
+    pub thread: ThreadId,
+    /// Whether it was in the scope at the state.
+    pub was: bool,
+    /// Whether it is now.
+    pub is: bool,
+    /// The mailboxes of the scope that it is in, came to or left.
+    pub mailboxes: BTreeSet<MailboxUid>,
+    pub(super) email: EmailMetadata,
+}
+
+/// Such changes, by email.
+pub type ScopedChanges = BTreeMap<EmailId, ScopedChange>;
+
+impl Scope {
+    /// Its mailboxes.
+    #[must_use]
+    pub fn mailboxes(&self) -> &BTreeSet<MailboxUid> {
+        &self.0
+    }
+
+    /// Whether an email may be seen.
+    #[must_use]
+    pub fn sees(&self, email: &EmailMetadata) -> bool {
+        email.mailboxes.iter().any(|uid| self.0.contains(uid))
+    }
+
+    /// The filter, for what may be seen: every match is in a mailbox of the scope, and the others are not there.
+    pub(super) fn limit(&self, filter: &Filter) -> Filter {
+        let filter = self.within(filter);
+        let is_open = |filter: &Filter| matches!(filter, Filter::Is(Condition::InMailbox(_)));
+        let is_bounded = match &filter {
+            Filter::And(parts) => parts.iter().any(is_open),
+            one => is_open(one),
+        };
+        // What asks for one mailbox of the scope finds nothing else.
+        if is_bounded { filter } else { Filter::And(vec![self.among(&[]), filter]) }
+    }
+
+    fn within(&self, filter: &Filter) -> Filter {
+        let each = |parts: &[Filter]| parts.iter().map(|part| self.within(part)).collect();
+        match filter {
+            Filter::And(parts) => Filter::And(each(parts)),
+            Filter::Or(parts) => Filter::Or(each(parts)),
+            Filter::Not(parts) => Filter::Not(each(parts)),
+            Filter::Is(Condition::InMailbox(uid)) if !self.0.contains(uid) => Filter::Or(Vec::new()),
+            Filter::Is(Condition::InMailboxOtherThan(uids)) => self.among(uids),
+            Filter::Is(other) => Filter::Is(other.clone()),
+        }
+    }
+
+    /// What is in a mailbox of the scope that is none of these.
+    fn among(&self, without: &[MailboxUid]) -> Filter {
+        let open = self.0.iter().filter(|uid| !without.contains(uid));
+        let mut parts: Vec<Filter> = open.map(|uid| Filter::Is(Condition::InMailbox(*uid))).collect();
+        match (parts.pop(), parts.is_empty()) {
+            (Some(only), true) => only,
+            (last, _) => Filter::Or(parts.into_iter().chain(last).collect()),
+        }
+    }
+
+    /// What changed since a state; `None` where that is not known, or where more than `most` emails of the account or events
+    /// of a mailbox tell of it.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn changes(
+        &self,
+        view: &View<'_>,
+        account: AccountId,
+        since: ModSeq,
+        most: usize,
+    ) -> Result<Option<ScopedChanges>, Error> {
+        let mut moved: BTreeMap<EmailId, Moved> = BTreeMap::new();
+        for uid in &self.0 {
+            let listing = Listing { uid: *uid, view: Shows::Every, shape: Shape::Emails };
+            let kept = view.kept(account, *uid, Shows::Every)?;
+            let is_known = kept.is_some_and(|kept| kept.tally(Shape::Emails).low <= since);
+            let moves = if is_known { view.moves(account, listing, since, most)? } else { None };
+            let Some(moves) = moves else { return Ok(None) };
+            for (id, _) in moves.came {
+                moved.entry(id).or_default().came.insert(*uid);
+            }
+            for (id, left) in moves.gone {
+                let moved = moved.entry(id).or_default();
+                moved.was = true;
+                moved.leaves(*uid, left);
+            }
+            for (id, left) in moves.passed {
+                moved.entry(id).or_default().leaves(*uid, left);
+            }
+        }
+        let Some(changed) = view.emails_since(account, since, most)? else { return Ok(None) };
+        let mut out = BTreeMap::new();
+        for (at, id) in changed {
+            let Some(email) = view.email_or_tombstone(account, id)? else { continue };
+            let moved = moved.remove(&id).unwrap_or_default();
+            let is_live = email.deleted.is_none();
+            let here = email.mailboxes.iter().copied().filter(|uid| is_live && self.0.contains(uid));
+            let here: BTreeSet<MailboxUid> = here.collect();
+            let (was, is) = (moved.was || !here.is_subset(&moved.came), !here.is_empty());
+            let mailboxes: BTreeSet<MailboxUid> = here.union(&moved.left).copied().collect();
+            if !mailboxes.is_empty() {
+                let at = if is { at } else { moved.at };
+                out.insert(id, ScopedChange { at, thread: email.thread, was, is, mailboxes, email });
+            }
+        }
+        Ok(Some(out))
+    }
+
+    /// `unreadThreads` of each mailbox of the scope (RFC 8621 §2), counted from what may be seen: an email that is only in
+    /// the Trash does not make its thread unread elsewhere, and in the Trash only what is there counts.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn unread_threads(&self, view: &View<'_>, account: AccountId) -> Result<BTreeMap<MailboxUid, u64>, Error> {
+        let trash = view.account_state(account)?.trash;
+        // Of each thread with an unread email: whether it has one outside the Trash, and one in it.
+        let mut threads: BTreeMap<ThreadId, (bool, bool)> = BTreeMap::new();
+        for uid in &self.0 {
+            let Some(mailbox) = view.mailbox(account, *uid)? else { continue };
+            let shows = if view.kept(account, *uid, Shows::Unseen)?.is_some() { Shows::Unseen } else { Shows::Every };
+            let listing = Listing { uid: *uid, view: shows, shape: Shape::Emails };
+            let mut supply = Supply::new(view, account, Some(listing), Range::ALL);
+            let mut left = mailbox.counts.unread_emails;
+            while left > 0
+                && let Some((_, email)) = supply.next_email()?
+            {
+                if !email.is_unread() {
+                    continue;
+                }
+                left -= 1;
+                let unread = threads.entry(email.thread).or_default();
+                unread.0 |= email.mailboxes.iter().any(|uid| *uid != trash && self.0.contains(uid));
+                unread.1 |= *uid == trash;
+            }
+        }
+        let mut counts: BTreeMap<MailboxUid, u64> = self.0.iter().map(|uid| (*uid, 0)).collect();
+        for (thread, (outside, inside)) in threads {
+            let Some(row) = view.thread(account, thread)? else { continue };
+            for (uid, count) in &mut counts {
+                let is_unread = if *uid == trash { inside } else { outside };
+                *count += u64::from(is_unread && row.members.contains_key(uid));
+            }
+        }
+        Ok(counts)
+    }
+}
+
+/// How an email moved among the mailboxes of a scope.
+#[derive(Debug, Default)]
+struct Moved {
+    /// Whether it was in one at the state.
+    was: bool,
+    came: BTreeSet<MailboxUid>,
+    left: BTreeSet<MailboxUid>,
+    /// When it left one last.
+    at: ModSeq,
+}
+
+impl Moved {
+    fn leaves(&mut self, uid: MailboxUid, at: ModSeq) {
+        self.left.insert(uid);
+        self.at = self.at.max(at);
+    }
+}
