@@ -10,7 +10,8 @@
 //! | fail-only | who fails DMARC, or fails SPF without an aligned pass of DKIM |
 //! | strict | he too, and whoever has no pass: of aligned DKIM or DMARC, or of SPF |
 //!
-//! An error, temporary or for good, is no failure: nobody is called a forger because a name server was down.
+//! An error, temporary or for good, is no failure: nobody is called a forger because a name server was down. But it hides
+//! no failure of another method: only a signature that names the sender's organisation can do so (`dkim=temperror`).
 
 use super::domain::{same, same_organisation};
 use super::results::Verdict;
@@ -54,14 +55,19 @@ fn aligned_pass(one: &Verdict, sender: &Address) -> bool {
         "dmarc" => &["header.from"],
         _ => return false,
     };
-    let mut named = names.iter().flat_map(|name| one.values(name)).map(domain_of).peekable();
-    one.result == "pass" && named.peek().is_some() && named.all(|domain| same_organisation(domain, sender.domain()))
+    one.result == "pass" && names_organisation(one, names, sender)
 }
 
-/// A signature that may be the sender's, and could not be looked at.
+/// A signature of the sender's organisation that could not be verified for now. One that names no domain may be anybody's,
+/// and says nothing for the sender.
 fn open_signature(one: &Verdict, sender: &Address) -> bool {
-    let mut named = one.values("header.d").chain(one.values("header.i")).map(domain_of);
-    one.is("dkim", "temperror") && named.all(|domain| same_organisation(domain, sender.domain()))
+    one.is("dkim", "temperror") && names_organisation(one, &["header.d", "header.i"], sender)
+}
+
+/// Whether a verdict names the sender's organisation in these properties, and no other one beside it.
+fn names_organisation(one: &Verdict, properties: &[&str], sender: &Address) -> bool {
+    let mut named = properties.iter().flat_map(|name| one.values(name)).map(domain_of).peekable();
+    named.peek().is_some() && named.all(|domain| same_organisation(domain, sender.domain()))
 }
 
 /// `hardfail` is what RFC 5451 called it.

@@ -1,14 +1,18 @@
 //! Own verification: SPF (RFC 7208), DKIM (RFC 6376), DMARC (RFC 9989) and ARC (RFC 8617), by mail-auth and its resolver.
 //!
 //! What it finds has the form of Authentication-Results, so that `judge` decides about both alike. What must hold:
-//! - its time is bounded, whatever name servers do; what was not found in time is `temperror`, by which nobody is a forger;
+//! - its time is bounded, whatever name servers do: SPF and each signature of DKIM (`keys`) have half of it side by side,
+//!   then DMARC and ARC a quarter each. What was not found in its time is `temperror` of that method alone, and hides
+//!   nothing that another method found: who signs and who sends chooses the name servers that are asked;
 //! - its work is bounded, whatever the message is: a header that is too large, or that has more signatures than anybody
 //!   makes, counts as not signed (`policy`); and a fault of the library is no fault of the message;
-//! - without a client (`client`) nothing is said about SPF, and DMARC does not fail: the pass may have been SPF's.
+//! - without a client (`client`) nothing is said about SPF, and DMARC does not fail where a pass may have been SPF's.
 //!
 //! ARC is asked only where there is a failure to heal. A chain that holds (RFC 8617 §5.2) says that its last sealer had the
 //! message as it is, and no more: so all sealers from the one whose results are taken up to the last must be named as
 //! trusted, and those results must say what would do without ARC: a pass for the envelope sender, and no failure.
+
+mod keys;
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -26,7 +30,7 @@ use mail_auth::hickory_resolver::config::{
 use mail_auth::hickory_resolver::system_conf::read_system_conf;
 use mail_auth::spf::verify::SpfParameters;
 use mail_auth::{
-    ArcOutput, AuthenticatedMessage, DkimOutput, DkimResult, DmarcResult, MessageAuthenticator, SpfOutput,
+    AuthenticatedMessage, DkimOutput, DkimResult, DmarcResult, MessageAuthenticator, SpfOutput, SpfResult,
 };
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::timeout;
@@ -37,6 +41,7 @@ use super::judge::{Policy, judge};
 use super::results::{Payload, Verdict};
 use crate::message::header::{body_offset, fields};
 use crate::model::{Address, limits};
+use keys::Keys;
 
 /// Signatures and seals of a message that are looked at.
 const SIGNATURES: usize = 60;
@@ -46,6 +51,14 @@ const SIGNATURE_OCTETS: usize = 8 * 1024;
 const FIELDS: usize = 1000;
 /// Octets of such a header.
 const HEADER_OCTETS: usize = 256 * 1024;
+
+/// The part of a message's time that SPF has, and each key of DKIM beside it: half.
+const FIRST_SHARE: u32 = 2;
+/// The part that DMARC has, and ARC after it: a quarter.
+const SECOND_SHARE: u32 = 4;
+/// The part that one question to a name server has before it is asked again, twice: less than half in all, so that SPF
+/// goes on after a name that is not answered (RFC 7208 §5.5).
+const QUESTION_SHARE: u32 = 8;
 
 /// What a site sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,28 +107,11 @@ impl Verifier {
             Ok(asks) => asks,
             Err(error) => {
                 tracing::error!(error, "no verification: there is no resolver");
-                return judge(&undecided(), sender, policy);
+                return judge(&[], sender, policy);
             }
         };
-        let question = Question { asks, settings: &self.settings, raw, sender, client, policy };
-        let answer = timeout(self.settings.timeout, guarded(Box::pin(question.forged())));
-        match answer.await {
-            Ok(Some(forged)) => forged,
-            Ok(None) => {
-                tracing::error!("a message could not be verified: the library failed");
-                judge(&undecided(), sender, policy)
-            }
-            Err(_) => {
-                tracing::warn!(domain = sender.domain(), "a message could not be verified in time");
-                judge(&undecided(), sender, policy)
-            }
-        }
+        Question { asks, settings: &self.settings, raw, sender, client, policy }.forged().await
     }
-}
-
-/// What is said where nothing could be found.
-fn undecided() -> [Verdict; 3] {
-    ["spf", "dkim", "dmarc"].map(|method| Verdict::of(method, "temperror", &[]))
 }
 
 pub(super) fn asks(settings: &VerifySettings) -> Result<MessageAuthenticator, String> {
@@ -136,7 +132,7 @@ pub(super) fn asks(settings: &VerifySettings) -> Result<MessageAuthenticator, St
     options.use_hosts_file = ResolveHosts::Never;
     options.cache_size = settings.cache;
     options.attempts = 2;
-    options.timeout = settings.timeout / 3;
+    options.timeout = settings.timeout / QUESTION_SHARE;
     MessageAuthenticator::new(config, options).map_err(|error| error.to_string())
 }
 
@@ -152,50 +148,74 @@ struct Question<'a> {
 
 impl Question<'_> {
     async fn forged(&self) -> Option<String> {
-        let Some(message) = parsed(self.raw) else {
-            return judge(&[], self.sender, self.policy);
-        };
         let sender = self.sender.travelling();
+        let parsed = catch_unwind(|| parsed(self.raw)).map_err(|_| tracing::error!("a message could not be parsed"));
+        let message = parsed.as_ref().ok().and_then(Option::as_ref);
         let signed = !is_too_much(self.raw);
-        let spf = self.spf(&sender);
-        let dkim = async { if signed { Box::pin(self.asks.verify_dkim(&message)).await } else { Vec::new() } };
-        let (spf, mut dkim) = tokio::join!(spf, dkim);
-        // SHA-1 proves nothing any more (RFC 8301 §3.1).
-        dkim.retain(|one| one.signature().is_none_or(|signature| signature.a != Algorithm::RsaSha1));
-        let mut verdicts: Vec<Verdict> = dkim.iter().map(dkim_verdict).collect();
-        if !signed {
-            verdicts.push(Verdict::of("dkim", "policy", &[]));
-        }
+        let (spf, keys) = tokio::join!(self.spf(&sender), self.keys(message.filter(|_| signed)));
+        let mut verdicts = Vec::new();
         if let Some(spf) = &spf {
             verdicts.push(Verdict::of("spf", &spf.result().to_string(), &[("smtp.mailfrom", sender.domain())]));
         }
-        verdicts.push(self.dmarc(&message, &dkim, &sender, spf.as_ref()).await);
+        if !signed {
+            verdicts.push(Verdict::of("dkim", "policy", &[]));
+        }
+        if let Some(message) = message {
+            let found = match &keys {
+                Some(keys) => self.within("dkim", FIRST_SHARE, keys.verify(message, self.asks)).await,
+                None => None,
+            };
+            let signatures = trustworthy(found.as_deref().unwrap_or_default());
+            verdicts.extend(signatures.iter().map(dkim_verdict));
+            verdicts.push(self.dmarc(message, &signatures, &sender, spf).await);
+        }
+        if verdicts.iter().any(|one| one.result == "temperror") {
+            tracing::warn!(domain = sender.domain(), "a message could not be verified in time");
+        }
         let failure = judge(&verdicts, self.sender, self.policy)?;
         tracing::debug!(domain = sender.domain(), failure, "found by own verification");
-        if signed && self.is_healed(&message).await { None } else { Some(failure) }
+        let Some(message) = message.filter(|_| signed) else { return Some(failure) };
+        if self.is_healed(message).await { None } else { Some(failure) }
     }
 
+    /// What a method finds in its share of the time; `None` where the time was over, or the library panicked.
+    async fn within<T>(&self, method: &str, share: u32, work: impl Future<Output = T>) -> Option<T> {
+        let found = timeout(self.settings.timeout / share, guarded(Box::pin(work))).await.ok()?;
+        if found.is_none() {
+            tracing::error!(method, "a message could not be verified: the library failed");
+        }
+        found
+    }
+
+    /// SPF of the envelope sender; `None` without a client.
     async fn spf(&self, sender: &Address) -> Option<SpfOutput> {
         let client = self.client?;
-        let (sender, host) = (sender.to_string(), &self.settings.hostname);
-        let question = SpfParameters::mail_from(client.address, &client.helo, host, &sender);
-        Some(Box::pin(self.asks.verify_spf(question)).await)
+        let (address, host) = (sender.to_string(), &self.settings.hostname);
+        let question = SpfParameters::mail_from(client.address, &client.helo, host, &address);
+        let found = self.within("spf", FIRST_SHARE, self.asks.verify_spf(question)).await;
+        Some(found.unwrap_or_else(|| unknown_spf(sender)))
+    }
+
+    /// The keys of a message's signatures; `None` without a message, or where the library panicked.
+    async fn keys(&self, message: Option<&AuthenticatedMessage<'_>>) -> Option<Keys> {
+        let most = self.settings.timeout / FIRST_SHARE;
+        guarded(Box::pin(Keys::of(message?, self.asks, most))).await
     }
 
     async fn dmarc(
         &self,
         message: &AuthenticatedMessage<'_>,
-        dkim: &[DkimOutput<'_>],
+        signatures: &[DkimOutput<'_>],
         sender: &Address,
-        spf: Option<&SpfOutput>,
+        spf: Option<SpfOutput>,
     ) -> Verdict {
-        let unknown = SpfOutput::default();
-        let question = DmarcParameters::new(message, dkim, sender.domain(), spf.unwrap_or(&unknown));
-        let found = Box::pin(self.asks.verify_dmarc(question)).await;
+        let spf = spf.unwrap_or_else(|| unknown_spf(sender));
+        let question = DmarcParameters::new(message, signatures, sender.domain(), &spf);
+        let Some(found) = self.within("dmarc", SECOND_SHARE, self.asks.verify_dmarc(question)).await else {
+            return Verdict::of("dmarc", "temperror", &[]);
+        };
         let result = match found.result() {
             DmarcResult::Pass => "pass",
-            // The pass may have been SPF's.
-            DmarcResult::Fail(_) if spf.is_none() => "temperror",
             DmarcResult::Fail(_) => "fail",
             DmarcResult::TempError(_) => "temperror",
             DmarcResult::PermError(_) => "permerror",
@@ -210,7 +230,9 @@ impl Question<'_> {
         if self.settings.sealers.is_empty() {
             return false;
         }
-        let chain: ArcOutput<'_> = Box::pin(self.asks.verify_arc(message)).await;
+        let Some(chain) = self.within("arc", SECOND_SHARE, self.asks.verify_arc(message)).await else {
+            return false;
+        };
         if chain.result() != &DkimResult::Pass {
             return false;
         }
@@ -220,6 +242,22 @@ impl Question<'_> {
         tracing::debug!(healed, "a chain of ARC seals holds");
         healed
     }
+}
+
+/// What DMARC is told where SPF was not found out: a pass is possible.
+fn unknown_spf(sender: &Address) -> SpfOutput {
+    SpfOutput::new(sender.domain().into()).with_result(SpfResult::TempError)
+}
+
+/// The results that count: SHA-1 proves nothing any more (RFC 8301 §3.1), and a valid signature is one whatever a record
+/// of ATPS would say of another domain.
+fn trustworthy<'x>(found: &'x [DkimOutput<'x>]) -> Vec<DkimOutput<'x>> {
+    let strong = |one: &&DkimOutput<'_>| one.signature().is_none_or(|signature| signature.a != Algorithm::RsaSha1);
+    let valid = |one: &'x DkimOutput<'x>| match one.signature() {
+        Some(signature) if one.is_atps() => DkimOutput::from(DkimResult::Pass).with_signature(signature),
+        _ => one.clone(),
+    };
+    found.iter().filter(strong).map(valid).collect()
 }
 
 /// The results in an ARC-Authentication-Results field: `i=N; authserv-id; ...` (RFC 8617 §4.1.1).

@@ -2,9 +2,10 @@
 //! order where a test wants that.
 //!
 //! An answer that does not fit into 512 octets is cut off over UDP (the TC bit, RFC 1035 §4.2.1), and asked for anew over
-//! TCP. A name that begins with `servfail.` is answered by SERVFAIL, one that begins with `silent.` not at all.
+//! TCP. A name that begins with `servfail.` is answered by SERVFAIL, one that begins with `silent.` not at all, nor one
+//! that a test silences.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex};
@@ -21,6 +22,8 @@ type Table = BTreeMap<(String, u16), Vec<Vec<u8>>>;
 pub(crate) struct Dns {
     pub(crate) address: SocketAddr,
     table: Arc<Mutex<Table>>,
+    /// Names about which no question is answered.
+    silent: Arc<Mutex<BTreeSet<String>>>,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -34,7 +37,8 @@ impl Dns {
                 Some((udp, tcp))
             })
             .unwrap();
-        let dns = Self { address: udp.local_addr().unwrap(), table: Arc::default(), asked: Arc::default() };
+        let address = udp.local_addr().unwrap();
+        let dns = Self { address, table: Arc::default(), silent: Arc::default(), asked: Arc::default() };
         let (own, other) = (dns.clone(), dns.clone());
         std::thread::spawn(move || {
             let mut buffer = [0u8; 4096];
@@ -65,6 +69,12 @@ impl Dns {
 
     pub(crate) fn mx(&self, name: &str, exchange: &str) -> &Self {
         self.add(name, MX, [&[0, 10], &*encoded(exchange)].concat())
+    }
+
+    /// Answers no question about this name from now on.
+    pub(crate) fn silence(&self, name: &str) -> &Self {
+        self.silent.lock().unwrap().insert(name.to_lowercase());
+        self
     }
 
     /// The texts that it knows, by name.
@@ -113,6 +123,9 @@ impl Dns {
         let question = query.get(12..at + 4)?;
         let name = labels.join(".");
         self.asked.lock().unwrap().push(format!("{name} {kind}"));
+        if self.silent.lock().unwrap().contains(&name) {
+            return None;
+        }
         let table = self.table.lock().unwrap();
         let found = table.get(&(name.clone(), kind)).cloned().unwrap_or_default();
         let exists = table.keys().any(|(known, _)| *known == name || known.ends_with(&format!(".{name}")));

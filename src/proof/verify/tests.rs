@@ -171,6 +171,50 @@ async fn time_is_bounded_and_makes_nobody_a_forger() {
     assert_eq!(Mail::from("bob@x.example").judged(&nobody).await.map(|why| why.is_some()), UNPROVED);
 }
 
+/// A signature by `domain` under this selector, whose body hash is that of `Mail::from`. Its key is published.
+fn foreign_signature(zone: &Zone, domain: &str, selector: &str) -> Vec<u8> {
+    let mail = Mail::from(&format!("eve@{domain}"));
+    zone.signer(domain, selector).sign(&mail.raw).unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn a_key_that_is_never_answered_hides_no_failure() {
+    let zone = Zone::new();
+    zone.dns.txt("mail.example.net", "v=spf1 -all");
+    let silent = foreign_signature(&zone, "evil.example", "silent");
+    let forged = Mail::from("bob@example.net").below(&silent);
+    let why = forged.judged(&zone.settings()).await;
+    assert_eq!(why[0].as_deref(), Some("spf=fail smtp.mailfrom=mail.example.net, no aligned dkim=pass"));
+    // A true signature beneath many such is found all the same.
+    let keys = (0..20).map(|n| foreign_signature(&zone, &format!("evil{n}.example"), "silent"));
+    let keys: Vec<u8> = keys.flatten().collect();
+    let signer = zone.signer("example.net", "s");
+    assert_eq!(forger(&zone, &Mail::from("bob@example.net").signed(&signer).below(&keys)).await, NOBODY);
+    // Where it is the sender's own key that is not told, nobody knows.
+    let own = foreign_signature(&zone, "example.net", "silent");
+    assert_eq!(forger(&zone, &Mail::from("bob@example.net").below(&own)).await, UNPROVED);
+}
+
+#[tokio::test]
+async fn a_chain_of_seals_that_is_never_answered_hides_no_failure() {
+    let zone = Zone::new();
+    zone.dns.txt("mail.example.net", "v=spf1 -all");
+    let sealed = forwarded(&zone, Mail::from("bob@example.net"), "evil.example", "x\r\n").await;
+    let keys = zone.dns.texts();
+    let key = keys.keys().find(|name| name.ends_with("_domainkey.evil.example")).unwrap();
+    zone.dns.silence(key);
+    assert_eq!(forger(&zone, &sealed).await, FORGER);
+}
+
+#[tokio::test]
+async fn a_message_without_a_header_is_judged_by_spf() {
+    let zone = Zone::new();
+    zone.dns.txt("mail.example.net", "v=spf1 -all").txt("pass.example", "v=spf1 +all");
+    let bare = || Mail { raw: b"\r\nhello\r\n".to_vec(), ..Mail::from("bob@example.net") };
+    assert_eq!(forger(&zone, &bare()).await, FORGER);
+    assert_eq!(forger(&zone, &bare().by("bob@pass.example")).await, NOBODY);
+}
+
 #[tokio::test]
 async fn written_results_spare_the_questions() {
     let zone = Zone::new();
@@ -287,7 +331,4 @@ async fn a_fault_of_the_library_is_none_of_the_message() {
     }
     assert_eq!(guarded(fault()).await, None);
     assert_eq!(guarded(async { 7 }).await, Some(7));
-    let sender = Address::from_parts("bob", "example.net");
-    assert_eq!(judge(&undecided(), &sender, Policy::FailOnly), None);
-    assert!(judge(&undecided(), &sender, Policy::Strict).is_some());
 }
