@@ -23,7 +23,14 @@ pub struct Field<'a> {
 
 /// The fields of the top-level header, in order.
 pub fn fields(raw: &[u8]) -> impl Iterator<Item = Field<'_>> {
-    Fields { rest: raw }.take(FIELDS)
+    Fields { rest: raw, strict: false }.take(FIELDS)
+}
+
+/// The fields above the first line that is none, an mbox `From ` line at the beginning apart: no more than the header that
+/// the mail server saw which handed the message over. Such a line ends the header for it; for `fields` it does not.
+pub fn leading_fields(raw: &[u8]) -> impl Iterator<Item = Field<'_>> {
+    let rest = if raw.starts_with(b"From ") { split_line(raw).1 } else { raw };
+    Fields { rest, strict: true }.take(FIELDS)
 }
 
 /// Where the body begins: after the empty line, or at the end.
@@ -69,6 +76,8 @@ pub fn without<'a>(raw: &'a [u8], names: &[&str]) -> Cow<'a, [u8]> {
 
 struct Fields<'a> {
     rest: &'a [u8],
+    /// Whether a line that is no field ends the header.
+    strict: bool,
 }
 
 impl<'a> Iterator for Fields<'a> {
@@ -94,8 +103,9 @@ impl<'a> Iterator for Fields<'a> {
             }
             self.rest = after;
             let whole = start.get(..start.len().saturating_sub(after.len())).unwrap_or_default();
-            if let Some(field) = field(whole) {
-                return Some(field);
+            let found = if self.strict { strict_field(whole) } else { field(whole) };
+            if found.is_some() || self.strict {
+                return found;
             }
         }
     }
@@ -107,6 +117,14 @@ fn field(whole: &[u8]) -> Option<Field<'_>> {
     let name = name.trim_ascii_end();
     let named = !name.is_empty() && name.iter().all(|octet| matches!(octet, 33..=126));
     named.then(|| Field { name, value: value.get(1..).unwrap_or_default() })
+}
+
+/// A field as mail servers know it: between its name and the colon stand blanks and tabs, and no line end.
+fn strict_field(whole: &[u8]) -> Option<Field<'_>> {
+    let found = field(whole)?;
+    let colon = memchr::memchr(b':', whole)?;
+    let between = whole.get(found.name.len()..colon)?;
+    between.iter().all(|byte| matches!(byte, b' ' | b'\t')).then_some(found)
 }
 
 fn split_line(rest: &[u8]) -> (&[u8], &[u8]) {

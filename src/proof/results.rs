@@ -8,7 +8,14 @@
 //! A field counts if its authserv-id is one that the site names, and if it stands above the first Received field that is not
 //! the site's own: the topmost one is Postfix's, and further ones whose `by` is such a name. The site's border must strip
 //! our authserv-id from incoming mail (RFC 8601 §5); what stands further down is the sender's own writing and is not looked
-//! at. A field, and a method, of a version other than 1 says nothing (§2.2, §2.7). What cannot be read says nothing either,
+//! at.
+//!
+//! The border strips by a regular expression, which knows no comments, quoted strings, quoted pairs, or other spellings of
+//! a domain. So a field counts only if its authserv-id stands first and as it is configured, but for case: what the border
+//! leaves is then never believed. For the same reason nothing counts below a line that is no header field: the header
+//! ended there for the border.
+//!
+//! A field, and a method, of a version other than 1 says nothing (§2.2, §2.7). What cannot be read says nothing either,
 //! and spoils no more than itself: a clause goes to the next semicolon that no comment or quoted string holds; a comment or
 //! a quoted string without an end takes the rest of the field.
 //!
@@ -16,7 +23,7 @@
 //! a ptype (`action=none`); both are read, and mean nothing.
 
 use super::domain;
-use crate::message::header::{Field, fields};
+use crate::message::header::{Field, leading_fields};
 
 /// Clauses of one field that are read.
 const CLAUSES: usize = 100;
@@ -65,8 +72,11 @@ pub(super) fn trusted(raw: &[u8], ids: &[String]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for field in own_fields(raw, ids).filter(|field| field.is("Authentication-Results")) {
         let text = field.unfolded();
-        let payload =
-            Payload::read(&text).filter(|payload| ids.iter().any(|id| domain::same(id, &payload.authserv_id)));
+        let plain = |payload: &Payload| {
+            let named = |id: &&String| id.eq_ignore_ascii_case(&payload.authserv_id);
+            ids.iter().filter(named).any(|id| begins_with(field.value, id))
+        };
+        let payload = Payload::read(&text).filter(plain);
         verdicts.extend(payload.map(|payload| payload.verdicts).unwrap_or_default());
         if verdicts.len() >= VERDICTS {
             verdicts.truncate(VERDICTS);
@@ -76,10 +86,18 @@ pub(super) fn trusted(raw: &[u8], ids: &[String]) -> Vec<Verdict> {
     verdicts
 }
 
+/// Whether the value of a field, as it was sent, begins with this word, after no more than blanks and line ends.
+fn begins_with(value: &[u8], word: &str) -> bool {
+    let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+    let start = value.iter().position(|byte| !blank(byte)).and_then(|at| value.get(at..)).unwrap_or_default();
+    let (head, rest) = start.split_at_checked(word.len()).unwrap_or_default();
+    head.eq_ignore_ascii_case(word.as_bytes()) && rest.first().is_none_or(|next| blank(next) || b";(".contains(next))
+}
+
 /// The fields that stand above the first Received field which is not the site's own, and the site's Received fields.
 pub(super) fn own_fields<'a>(raw: &'a [u8], ids: &'a [String]) -> impl Iterator<Item = Field<'a>> {
     let mut topmost = true;
-    fields(raw).take_while(move |field| {
+    leading_fields(raw).take_while(move |field| {
         if !field.is("Received") {
             return true;
         }

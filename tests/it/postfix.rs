@@ -170,3 +170,111 @@ fn by_pipe_as_the_readme_has_it() {
     drop(postfix);
     bed.finish();
 }
+
+/// The rule of docs/operate.md by which Postfix removes our authserv-id from incoming mail.
+fn own_results_rule() -> String {
+    let guide = fs::read_to_string(crate::root().join("docs/operate.md")).unwrap();
+    let rules: Vec<&str> = guide.lines().filter(|line| line.starts_with("/^Authentication-Results")).collect();
+    assert_eq!(rules.len(), 1, "{rules:?}");
+    format!("{}\n", rules[0])
+}
+
+/// Nobody vouches for themselves: of what the rule of the documentation leaves nothing is believed.
+#[test]
+fn results_that_strangers_write_under_our_name_are_removed_or_not_believed() {
+    if !is_here() {
+        return;
+    }
+    let port = free_port();
+    let mut bed = Bed::new(&format!(
+        "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n[vacation]\ntrusted-authserv-ids =          [\"mx.example.org\"]\nauthentication = \"strict\"\n"
+    ));
+    bed.start();
+    fs::set_permissions(bed.lmtp(), fs::Permissions::from_mode(0o666)).unwrap();
+    bed.account("ann@example.org", &[]);
+    bed.account("zoe@example.net", &[]);
+    bed.ok(&["vacation", "set", "-a", "ann@example.org", "--text", "Back on Monday."]);
+    let rules = bed.dir.join("own-results");
+    // After the rule stands what a filter of the border would do: it adds a field, which is not looked at again.
+    let trusted = "/^Subject: found good/ PREPEND Authentication-Results: mx.example.org; spf=pass\n";
+    fs::write(&rules, own_results_rule() + trusted).unwrap();
+    let checks = format!("header_checks = regexp:{}\n", rules.display());
+    let postfix = Postfix::start(&bed.dir, port, &bed.lmtp(), &checks);
+
+    let blanks = |count: usize| " ".repeat(count);
+    let field = |value: &str| format!("Authentication-Results: {value}; spf=pass\r\n");
+    let named = |name: &str| format!("{name} mx.example.org; spf=pass\r\n");
+    let mut forms = vec![
+        field("mx.example.org"),
+        field("MX.example.ORG 1"),
+        field("mx.example.org (x) 1"),
+        field("(x) mx.example.org"),
+        field("(x)mx.example.org"),
+        field("(x (y) \\) z)\r\n\tmx.example.org"),
+        field("\"mx.example.org\""),
+        field("\"mx\\.example.org\""),
+        field("\"m\\x.example.org\""),
+        field("mx\\.example.org"),
+        field("\r\n mx.example.org"),
+        field("\r\n\t\r\n \r\n mx.example.org"),
+        field("mx.example.org\r\n "),
+        field("mx.example\r\n .org"),
+        field("mx.example.org."),
+        field("ｍx.example.org"),
+        field("\u{a0}mx.example.org"),
+        field("\rmx.example.org"),
+        field("mx.exa\rmple.org"),
+        field("\u{b}mx.example.org"),
+        field("\u{c}mx.example.org"),
+        field("\0mx.example.org"),
+        field("mx.example\0.org"),
+        named("AUTHENTICATION-RESULTS:"),
+        named("Authentication-Results :"),
+        named("Authentication-Results \t :"),
+        named("Authentication-Results:\t"),
+        named("Authentication-Results\u{c}:"),
+        named("Authentication-Results\r:"),
+        named("Authentication-Results\0:"),
+        named("Authentication-Results\r\n :"),
+        named("X: y\rAuthentication-Results:"),
+        named("X: y\nAuthentication-Results:"),
+        named("X: y\r\r\nAuthentication-Results:"),
+        // What is no header field ends the header for Postfix, and what follows is not looked at.
+        named("junk\r\nAuthentication-Results:"),
+        named(": x\r\nAuthentication-Results:"),
+        named("\u{fc}: x\r\nAuthentication-Results:"),
+        named(" \r\nAuthentication-Results:"),
+        named("\t\r\nAuthentication-Results:"),
+        named("\r\nAuthentication-Results:"),
+        named("From eve\r\nAuthentication-Results:"),
+        named(">From eve\r\nAuthentication-Results:"),
+        named("X: y\r\n \r\nAuthentication-Results:"),
+        named("Received: from x by mx.example.org; date\r\nAuthentication-Results:"),
+    ];
+    // Longer than a line of Postfix's, a line of the next hop, and a header field of Postfix's.
+    forms.extend([990, 2_040, 60_000, 110_000].map(|count| field(&format!("{}mx.example.org", blanks(count)))));
+    let send = |number: usize, above: &str, subject: &str| {
+        let sender = format!("sender{number}@example.net");
+        let message = letter(&sender, "ann@example.org", subject, "Are you there?");
+        let taken = postfix.send(&sender, "ann@example.org", &[above.as_bytes(), &message[..]].concat());
+        assert_eq!(taken.code, 250, "{number} {above:.80?}: {taken:?}");
+    };
+    for (number, form) in forms.iter().enumerate() {
+        send(number, form, "hello");
+    }
+    // What the border itself found counts.
+    send(forms.len(), "", "found good");
+    let most = Duration::from_secs(120);
+    let decisions = || bed.rows(&["vacation", "log", "-a", "ann@example.org", "--limit", "1000"]);
+    bed.eventually("all are judged", most, || decisions().len() == forms.len() + 1);
+    for row in decisions() {
+        let sender = row["sender"].as_str().unwrap();
+        let number: usize = sender.trim_start_matches("sender").split('@').next().unwrap().parse().unwrap();
+        match forms.get(number) {
+            Some(form) => assert_eq!(row["reason"], "unauthenticated", "believed: {form:.200?}"),
+            None => assert!(row["reason"].is_null(), "not answered: {row}"),
+        }
+    }
+    drop(postfix);
+    bed.finish();
+}

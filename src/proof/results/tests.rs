@@ -143,11 +143,28 @@ fn whose_word_it_is() {
     for (id, ours) in [
         ("mx.example.org", true),
         ("MX.Example.ORG", true),
-        ("\"mx.example.org\"", true),
-        ("mx.example.org.", true),
-        ("(of (the) border) mx.example.org (x) 1", true),
-        ("Bücher.example", true),
+        ("mx.example.org (x) 1", true),
+        ("mx.example.org(x)", true),
+        ("\r\n\t\r\n mx.example.org\r\n ", true),
         ("xn--bcher-kva.example", true),
+        // What a rule of the border does not find: comments, quoted strings, quoted pairs, other spellings.
+        ("(of (the) border) mx.example.org (x) 1", false),
+        ("()mx.example.org", false),
+        ("\"mx.example.org\"", false),
+        ("\"mx.example\\.org\"", false),
+        ("mx\\.example.org", false),
+        ("mx.exa\rmple.org", false),
+        ("mx.example\r\n .org", false),
+        ("\u{b}mx.example.org", false),
+        ("\u{c}mx.example.org", false),
+        ("\0mx.example.org", false),
+        ("\u{a0}mx.example.org", false),
+        ("mx.example.org\0", false),
+        ("mx.example.org\r.evil.example", false),
+        ("mx.example.org.", false),
+        ("ｍx.example.org", false),
+        ("mx。example.org", false),
+        ("Bücher.example", false),
         ("mx.example.org.evil.example", false),
         ("evil.mx.example.org", false),
         ("mx.example.com", false),
@@ -160,6 +177,16 @@ fn whose_word_it_is() {
     ] {
         assert_eq!(counts("", &format!("Authentication-Results: {id}; dmarc=fail")), ours, "{id}");
     }
+    // A line that is no field ended the header for the border.
+    for junk in ["x\r\n", "x y: z\r\n", ": x\r\n", "\u{fc}: x\r\n", " \r\n", "x\r\n : y\r\n", "\r\r\n", "From x\r\n"] {
+        let field = "Authentication-Results: mx.example.org; dmarc=fail";
+        assert!(!counts(&format!("X: y\r\n{junk}"), field) || junk == " \r\n", "{junk:?}");
+        assert_eq!(counts(junk, field), junk == "From x\r\n", "{junk:?}");
+    }
+    for name in ["Authentication-Results\r\n ", "Authentication-Results\u{c}", "Authentication-Results\r"] {
+        assert!(!counts("", &format!("{name}: mx.example.org; dmarc=fail")), "{name:?}");
+    }
+    assert!(counts("", "Authentication-Results \t: mx.example.org; dmarc=fail"));
     assert!(counts("", "AUTHENTICATION-RESULTS :\r\n\tmx.example.org;\r\n\tdmarc\r\n =\r\n fail"));
     assert!(!counts("", "X-Authentication-Results: mx.example.org; dmarc=fail"));
     assert!(!counts("", "ARC-Authentication-Results: i=1; mx.example.org; dmarc=fail"));
