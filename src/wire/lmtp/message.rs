@@ -109,9 +109,9 @@ impl Session {
     fn bdat_done(&mut self, last: bool, keep: bool) -> Step {
         self.mode = Mode::Command;
         if !keep {
-            // RFC 2033 §4.3: the last chunk of a message for nobody has nobody to answer for.
-            if last {
-                self.transaction = None;
+            // RFC 2033 §4.3: the last chunk of a transaction without a recipient has nobody to answer for. One without a
+            // transaction is a command out of order, and has a reply as any other.
+            if last && self.transaction.take().is_some() {
                 return Step::Reset;
             }
             return self.refuse(&Reply::new(503, [5, 5, 1], "no recipient was accepted"));
