@@ -3,8 +3,10 @@
 //!
 //! Hashing a password takes tens of milliseconds and 19 MiB on purpose, so [`Logins::verify`] is for a thread that may
 //! wait, and few at once; a password that was right is remembered for some minutes under a keyed hash ([`remembered`]).
-//! Failures are counted by source and by account ([`failures`]). What must hold: an unknown name costs what a wrong
-//! password costs; a password or token that is taken away opens nothing from the next look on.
+//! Failures are counted by source and by account ([`failures`]). What must hold:
+//! - a login that fails computes as many hashes whatever the name is: as many as the account with most passwords has. An
+//!   unknown name, an account without passwords, and one with many of them cannot be told apart by time;
+//! - a password or token that is taken away opens nothing from the next look on.
 //!
 //! An account that takes no mail (`active` is false) can still log in: to refuse mail is one thing, to be kept from one's
 //! own mail another. Whoever must be kept out loses his passwords and tokens.
@@ -12,6 +14,7 @@
 mod failures;
 mod remembered;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use argon2::Argon2;
@@ -144,6 +147,8 @@ struct Inner {
     clock: Arc<dyn Clock>,
     remembered: Remembered,
     failures: Failures,
+    /// Hashes of passwords that were computed.
+    hashes: AtomicU64,
 }
 
 impl Logins {
@@ -153,7 +158,13 @@ impl Logins {
     /// The machine has no randomness.
     pub fn new(directory: Directory, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let remembered = Remembered::new()?;
-        Ok(Self(Arc::new(Inner { directory, clock, remembered, failures: Failures::default() })))
+        Ok(Self(Arc::new(Inner {
+            directory,
+            clock,
+            remembered,
+            failures: Failures::default(),
+            hashes: AtomicU64::new(0),
+        })))
     }
 
     /// The account of a name (or one of its addresses) whose password this was within the last minutes. Costs little.
@@ -172,16 +183,28 @@ impl Logins {
     /// # Errors
     /// Those of reading the directory.
     pub fn verify(&self, name: &str, password: &str) -> Result<Option<Login>, Error> {
-        let (account, passwords) = match self.0.directory.find(name)? {
-            Some((id, row)) if !row.passwords.is_empty() => (Some(id), row.passwords),
-            // An account without passwords is as good as none.
-            _ => (None, vec![(String::new(), NOBODY.clone())]),
-        };
-        let fits = |(_, phc): &&(String, String)| verify_password(password, phc);
-        let found = passwords.iter().take(limits::PASSWORDS).find(fits);
-        let Some((id, (_, phc))) = account.zip(found) else { return Ok(None) };
+        let found = self.0.directory.find(name)?;
+        let passwords = found.as_ref().map_or(&[][..], |(_, row)| &row.passwords);
+        let rounds = self.0.directory.most_passwords()?.clamp(1, limits::PASSWORDS);
+        // Those that the account lacks are hashed all the same, and fit nobody.
+        let known = passwords.iter().take(limits::PASSWORDS).map(|(_, phc)| Some(phc));
+        let lacking = std::iter::repeat_n(None, rounds.saturating_sub(passwords.len()));
+        let right = known.chain(lacking).find(|phc| self.fits(password, *phc));
+        let Some((phc, (account, _))) = right.flatten().zip(found.as_ref()) else { return Ok(None) };
         self.0.remembered.put(phc, password, self.0.clock.now());
-        Ok(Some(Login { account: id, credential: of_password(phc) }))
+        Ok(Some(Login { account: *account, credential: of_password(phc) }))
+    }
+
+    /// Hashes a password as that of a PHC string is; whether it is the one. It is none where there is no such string.
+    fn fits(&self, password: &str, phc: Option<&String>) -> bool {
+        self.0.hashes.fetch_add(1, Ordering::Relaxed);
+        verify_password(password, phc.unwrap_or(&NOBODY)) && phc.is_some()
+    }
+
+    /// How many hashes of passwords were computed since the start.
+    #[must_use]
+    pub fn hashes(&self) -> u64 {
+        self.0.hashes.load(Ordering::Relaxed)
     }
 
     /// The account that a token of this text logs in to, unless its time is over.

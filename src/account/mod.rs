@@ -99,6 +99,8 @@ struct Known {
     alias_domains: Vec<(String, String)>,
     /// By the hash of a token.
     tokens: HashMap<[u8; 32], (AccountId, Option<UtcMillis>)>,
+    /// Passwords of the account that has most of them.
+    most_passwords: usize,
 }
 
 impl Directory {
@@ -150,6 +152,7 @@ impl Directory {
         for (id, row) in &known.accounts {
             known.tokens.extend(row.tokens.iter().map(|token| (token.hash, (*id, token.expires))));
         }
+        known.most_passwords = known.accounts.values().map(|row| row.passwords.len()).max().unwrap_or(0);
         let known = Arc::new(known);
         *slot = Some(Arc::clone(&known));
         Ok(known)
@@ -200,6 +203,14 @@ impl Directory {
         let known = self.known()?;
         let found = known.tokens.get(hash).filter(|(_, expires)| expires.is_none_or(|expires| now < expires));
         Ok(found.map(|(account, _)| *account))
+    }
+
+    /// How many passwords the account has that has most of them.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub fn most_passwords(&self) -> Result<usize, Error> {
+        Ok(self.known()?.most_passwords)
     }
 
     /// All addresses of an account.

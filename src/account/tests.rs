@@ -188,3 +188,78 @@ fn an_address_is_taken_from_its_own_account_alone() {
     assert_eq!(leads(&directory, "x@shop.example"), None);
     assert!(directory.catch_alls(bob).unwrap().is_empty());
 }
+
+#[test]
+fn a_refused_login_costs_the_same_work_whatever_the_account_has() {
+    let directory = directory(Settings::default());
+    let add = |name: &str, passwords: usize, active: bool| {
+        let account = directory.add(&NewAccount::at(address(&format!("{name}@example.org")))).unwrap();
+        let hashed = |n: usize| (n.to_string(), hash_password(&format!("{name} {n}")).unwrap());
+        let change = |row: &mut AccountRow| {
+            row.passwords = (0..passwords).map(hashed).collect();
+            row.active = active;
+        };
+        directory.update(account, change).unwrap();
+    };
+    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+    let logins = Logins::new(directory.clone(), clock).unwrap();
+    let work = |name: &str, password: &str| {
+        let before = logins.hashes();
+        assert_eq!(logins.verify(name, password).unwrap(), None, "{name}");
+        logins.hashes() - before
+    };
+    assert_eq!(work("nobody@example.org", "wrong"), 1);
+    add("none", 0, true);
+    add("one", 1, true);
+    assert_eq!((work("nobody@example.org", "wrong"), work("none@example.org", "wrong")), (1, 1));
+    add("many", 16, true);
+    add("inactive", 3, false);
+    for name in ["nobody", "none", "one", "many", "inactive"] {
+        assert_eq!(work(&format!("{name}@example.org"), "wrong"), 16, "{name}");
+    }
+    // What is hashed for a name without passwords lets nobody in.
+    assert_eq!(work("none@example.org", "nobody's"), 16);
+    assert_eq!(work("no address", "nobody's"), 16);
+    // Each of the passwords does.
+    for (name, password) in [("one", "one 0"), ("many", "many 15"), ("inactive", "inactive 1")] {
+        assert!(logins.verify(&format!("{name}@example.org"), password).unwrap().is_some(), "{password}");
+    }
+}
+
+#[test]
+fn the_owner_is_let_in_from_a_known_address_while_strangers_guess() {
+    let directory = directory(Settings::default());
+    for name in ["ann", "bob"] {
+        let account = directory.add(&NewAccount::at(address(&format!("{name}@example.org")))).unwrap();
+        let hash = hash_password(name).unwrap();
+        directory.update(account, |row| row.passwords = vec![("phone".into(), hash)]).unwrap();
+    }
+    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+    let logins = Logins::new(directory, clock.clone()).unwrap();
+    let from = |n: u32| Source::from(std::net::IpAddr::from(n.to_be_bytes()));
+    let (home, cafe) = (from(0xc000_0201), from(0xc000_0202));
+    let log_in = |source: Source, password: &str| {
+        let attempt = logins.attempt(source, "ann@example.org")?;
+        let found = logins.verify("ann@example.org", password).unwrap().is_some();
+        if found {
+            attempt.succeeded();
+        }
+        Ok::<bool, TooMany>(found)
+    };
+    assert_eq!(log_in(home, "ann"), Ok(true));
+    // Ten wrong ones a minute and more, from anywhere.
+    let guesses = (0..2000).filter(|n| logins.attempt(from(0x0a00_0000 + n), "ANN@example.org").is_ok()).count();
+    assert_eq!(guesses, 100, "guesses from many addresses are bounded");
+    assert!(log_in(from(0x0a00_ffff), "ann").is_err(), "an address from which nobody logged in");
+    assert_eq!(log_in(home, "ann"), Ok(true));
+    assert!(logins.attempt(cafe, "bob@example.org").is_ok(), "other accounts are not held up");
+    // A neighbour at the same address who guesses at others does not hold the owner up either.
+    while logins.attempt(home, "bob@example.org").is_ok() {}
+    assert_eq!(log_in(home, "ann"), Ok(true));
+    // Who guesses at the owner's own address has no more guesses than at any other.
+    let guesses = (0..100).filter(|_| logins.attempt(home, "ann@example.org").is_ok()).count();
+    assert_eq!(guesses, 20);
+    assert!(log_in(home, "ann").is_err());
+    clock.advance(std::time::Duration::from_secs(15));
+    assert_eq!(log_in(home, "ann"), Ok(true));
+}

@@ -1,8 +1,15 @@
 //! Logins that failed, by where they came from and by whom they were for: whoever guesses must wait longer and longer.
 //!
-//! Each failure costs a time that has to pass; who owes more than so many of them waits. A password that is remembered, or a
-//! token, is not held up by what others did: it is looked at before. What is held is bounded: beyond that
-//! newcomers are not counted, which the few threads that hash passwords still slow down.
+//! Each failure costs a time that has to pass; who owes more than so many of them waits. What must hold:
+//! - one source has few guesses, and all sources together have few guesses at one account;
+//! - no stranger locks an owner out: a source from which an account was logged in to before is counted for that account
+//!   by itself, and neither what other sources do, nor what that source does to other accounts, holds it up;
+//! - a password that is remembered, or a token, is not held up by what others did: it is looked at before;
+//! - what is held is bounded: beyond that newcomers are not counted, which the few threads that hash passwords still slow
+//!   down.
+//!
+//! While strangers guess at an account, a source from which nobody ever logged in to it waits, the owner at a new address
+//! among them: before the password was hashed nothing tells the two apart. A token helps there.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -41,14 +48,22 @@ pub struct TooMany(pub Duration);
 const BY_SOURCE: (i64, Duration) = (20, Duration::from_secs(15));
 /// The same of one account, whatever sources they come from.
 const BY_ACCOUNT: (i64, Duration) = (100, Duration::from_secs(6));
+/// The same of one account and a source from which it was logged in to before.
+const BY_OWN_SOURCE: (i64, Duration) = BY_SOURCE;
 /// Sources, and accounts, that are held.
 const MOST: usize = 65_536;
+/// Sources of one account that are known, those of late.
+const OWN_SOURCES: usize = 32;
+/// How long a source is known after the last login.
+const OWN_SOURCE_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Failures of late.
 #[derive(Debug, Default)]
 pub struct Failures {
     sources: Mutex<Owed<Source>>,
     accounts: Mutex<Owed<Whom>>,
+    own_sources: Mutex<Owed<(AccountId, Source)>>,
+    known: Mutex<HashMap<AccountId, Vec<(Source, UtcMillis)>>>,
 }
 
 /// Until when each has paid for his failures.
@@ -68,6 +83,9 @@ pub struct Attempt<'a> {
     of: &'a Failures,
     source: Source,
     whom: Whom,
+    /// Whether the source is known for the account.
+    own: bool,
+    now: UtcMillis,
 }
 
 impl Failures {
@@ -90,18 +108,49 @@ impl Failures {
             },
             Whom::Account,
         );
+        let attempt = |own| Attempt { of: self, source, whom, own, now };
+        if let Whom::Account(account) = whom
+            && self.knows(account, source, now)
+        {
+            charge(&mut self.own_sources.lock(), (account, source), BY_OWN_SOURCE, now)?;
+            return Ok(attempt(true));
+        }
         charge(&mut self.sources.lock(), source, BY_SOURCE, now)?;
-        let attempt = Attempt { of: self, source, whom };
         charge(&mut self.accounts.lock(), whom, BY_ACCOUNT, now)?;
-        Ok(attempt)
+        Ok(attempt(false))
+    }
+
+    /// Whether an account was logged in to from this source of late.
+    fn knows(&self, account: AccountId, source: Source, now: UtcMillis) -> bool {
+        let known = self.known.lock();
+        let sources = known.get(&account).map_or(&[][..], Vec::as_slice);
+        sources.iter().any(|(known, last)| *known == source && now < last.after(OWN_SOURCE_KEPT))
+    }
+
+    /// An account was logged in to from this source.
+    fn learn(&self, account: AccountId, source: Source, now: UtcMillis) {
+        let mut known = self.known.lock();
+        let sources = known.entry(account).or_default();
+        sources.retain(|(known, _)| *known != source);
+        if sources.len() >= OWN_SOURCES {
+            // The one that was used longest ago.
+            sources.remove(0);
+        }
+        sources.push((source, now));
     }
 }
 
 impl Attempt<'_> {
     /// It was none: what it cost is given back.
     pub fn succeeded(self) {
-        refund(&mut self.of.sources.lock(), &self.source, BY_SOURCE);
-        refund(&mut self.of.accounts.lock(), &self.whom, BY_ACCOUNT);
+        let Whom::Account(account) = self.whom else { return };
+        if self.own {
+            refund(&mut self.of.own_sources.lock(), &(account, self.source), BY_OWN_SOURCE);
+        } else {
+            refund(&mut self.of.sources.lock(), &self.source, BY_SOURCE);
+            refund(&mut self.of.accounts.lock(), &self.whom, BY_ACCOUNT);
+        }
+        self.of.learn(account, self.source, self.now);
     }
 }
 
@@ -151,7 +200,7 @@ mod tests {
             drop(failures.attempt(eve, None, &format!("name {n}"), NOW).unwrap());
         }
         assert_eq!(failures.attempt(eve, None, "ann", NOW).unwrap_err(), TooMany(Duration::from_secs(15)));
-        failures.attempt(from("192.0.2.10"), None, "ann", NOW).unwrap().succeeded();
+        failures.attempt(from("192.0.2.10"), Some(AccountId(1)), "ann", NOW).unwrap().succeeded();
         // One more after the time of one; and he is refused again.
         let later = NOW.after(Duration::from_secs(15));
         drop(failures.attempt(eve, None, "ann", later).unwrap());
@@ -178,6 +227,24 @@ mod tests {
         for _ in 0..1000 {
             failures.attempt(Source::LOCAL, Some(AccountId(1)), "ann", NOW).unwrap().succeeded();
         }
+    }
+
+    #[test]
+    fn so_many_sources_of_an_account_are_known_and_for_so_long() {
+        let failures = Failures::default();
+        let (ann, bob) = (AccountId(1), AccountId(2));
+        let source = |n: usize| Source::from(IpAddr::from(u32::try_from(n).unwrap().to_be_bytes()));
+        let log_in = |n: usize, now| failures.attempt(source(n), Some(ann), "ann", now).unwrap().succeeded();
+        (0..OWN_SOURCES).for_each(|n| log_in(n, NOW));
+        log_in(0, NOW);
+        log_in(OWN_SOURCES, NOW);
+        let known = |n: usize, now| failures.knows(ann, source(n), now);
+        assert!(known(0, NOW) && !known(1, NOW) && known(2, NOW) && known(OWN_SOURCES, NOW));
+        assert!(!failures.knows(bob, source(0), NOW), "another account's");
+        assert!(!known(0, NOW.after(OWN_SOURCE_KEPT)));
+        // A failure teaches nothing.
+        drop(failures.attempt(source(99), Some(bob), "bob", NOW).unwrap());
+        assert!(!failures.knows(bob, source(99), NOW));
     }
 
     #[test]
