@@ -44,6 +44,7 @@ mod proof;
 mod push;
 mod query;
 mod queue;
+mod quota;
 mod reload;
 mod sieve;
 #[cfg_attr(not(feature = "rocksdb"), allow(dead_code, reason = "the crash test wants RocksDB"))]

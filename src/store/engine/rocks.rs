@@ -200,11 +200,9 @@ fn open_error(dir: &Path, error: &dyn std::fmt::Display) -> Error {
 
 fn io(error: &rocksdb::Error) -> Error {
     let text = error.to_string();
-    if text.contains("No space left on device") || text.contains("Disk quota exceeded") {
-        Error::Full
-    } else {
-        Error::Io(text)
-    }
+    // RocksDB goes on by itself after ENOSPC. Every other failure of a write stops it until it is opened anew, a quota that
+    // was exceeded (EDQUOT) too: as `Io` it poisons the store, and the watchdog starts the service again.
+    if text.contains("No space left on device") { Error::Full } else { Error::Io(text) }
 }
 
 fn read_options(from: &[u8], to: &[u8]) -> ReadOptions {
