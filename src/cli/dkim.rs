@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::{Failure, exit, output};
 use crate::config::{DkimKey, load};
 use crate::model::address::domain_is_well_formed;
+use crate::net::listen::group_id;
 use crate::proof::{self, Key, generate};
 
 /// Where keys are made when nobody says otherwise.
@@ -151,7 +152,7 @@ fn lines(key: &Key, file: &Path) -> String {
 /// it did the latter.
 fn write(file: &Path, pem: &[u8]) -> std::io::Result<bool> {
     if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
+        reachable(folder)?;
     }
     let mut made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
     made.write_all(pem)?;
@@ -159,17 +160,22 @@ fn write(file: &Path, pem: &[u8]) -> std::io::Result<bool> {
     share(&made)
 }
 
+/// Makes a folder and those above it, each open to everybody whatever the umask: the keys in it are closed, and the
+/// service must reach them.
+fn reachable(folder: &Path) -> std::io::Result<()> {
+    let missing: Vec<&Path> = folder.ancestors().take_while(|above| !above.exists()).collect();
+    DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
+    missing
+        .into_iter()
+        .filter(|made| !made.as_os_str().is_empty())
+        .try_for_each(|made| std::fs::set_permissions(made, std::fs::Permissions::from_mode(0o755)))
+}
+
 fn share(file: &File) -> std::io::Result<bool> {
     if !rustix::process::geteuid().is_root() {
         return Ok(false);
     }
-    let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
-    let number = groups.lines().find_map(|line| {
-        let mut parts = line.split(':');
-        let named = parts.next() == Some(GROUP);
-        parts.nth(1).filter(|_| named)?.parse::<u32>().ok()
-    });
-    let Some(number) = number else { return Ok(false) };
+    let Some(number) = group_id(GROUP) else { return Ok(false) };
     fchown(file, None, Some(number))?;
     file.set_permissions(std::fs::Permissions::from_mode(0o640))?;
     Ok(true)

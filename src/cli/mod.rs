@@ -62,6 +62,9 @@ use args::Command;
 /// Runs the command that the arguments name.
 #[must_use]
 pub fn main() -> ExitCode {
+    // What is written here is mail, and keys: nobody else reads it, whatever the umask was. A file or socket that others
+    // may use has its permissions set on purpose.
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

@@ -3,6 +3,8 @@
 //! The order matters: the store first, the listeners last, so that nothing is taken before it can be kept; and the other
 //! way round at the end.
 
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,6 +126,17 @@ struct Rooms {
     upkeep: Live<upkeep::Settings>,
 }
 
+/// Makes a directory for the service's user alone, unless it is there; says so where it is there and open to others.
+fn private_directory(dir: &Path) -> std::io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    let mode = std::fs::metadata(dir)?.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        let (dir, mode) = (dir.display(), format!("{mode:04o}"));
+        tracing::warn!(%dir, mode, "other users may enter this directory, which holds mail: chmod 0700 it");
+    }
+    Ok(())
+}
+
 impl Service {
     /// Opens the store and the listeners, and begins to work.
     ///
@@ -132,8 +145,7 @@ impl Service {
     pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Self, ServiceError> {
         let lmtp_settings = config.lmtp_settings().map_err(ServiceError::Setting)?;
         for dir in [&config.store.path, &lmtp_settings.spill] {
-            std::fs::create_dir_all(dir)
-                .map_err(|error| ServiceError::Listen { place: dir.display().to_string(), error })?;
+            private_directory(dir).map_err(|error| ServiceError::Listen { place: dir.display().to_string(), error })?;
         }
         let opening = config.clone();
         let store = tokio::task::spawn_blocking(move || open_store(&opening, clock))
@@ -176,7 +188,7 @@ impl Service {
         let mut lmtp = Vec::new();
         for place in &places {
             let failed = |error| ServiceError::Listen { place: place.to_string(), error };
-            for listener in Bound::bind(place, 0o666).await.map_err(failed)? {
+            for listener in Bound::bind(place, &config.lmtp_access()).await.map_err(failed)? {
                 lmtp.push(match (place, listener.port()) {
                     (Listen::Tcp(host, _), Some(port)) => format!("{host}:{port}"),
                     (Listen::Unix(path), _) => path.display().to_string(),
@@ -192,12 +204,12 @@ impl Service {
         let mut metrics = Vec::new();
         if let Some(place) = config.metrics_place() {
             let failed = |error| ServiceError::Listen { place: format!("[metrics] listen {place}"), error };
-            metrics = Bound::bind(&place, 0o666).await.map_err(failed)?;
+            metrics = Bound::bind(&place, &config.metrics_access()).await.map_err(failed)?;
         }
         let mut public = Vec::new();
         for place in config.http_places() {
             let failed = |error| ServiceError::Listen { place: format!("[http] listen {place}"), error };
-            public.extend(Bound::bind(&place, 0o666).await.map_err(failed)?);
+            public.extend(Bound::bind(&place, &config.http_access()).await.map_err(failed)?);
         }
         let jobs = backend.jobs.clone();
         let mut tasks: Vec<JoinHandle<()>> = bound

@@ -12,11 +12,13 @@ use super::{Authentication, Config, Listener, LogFormat, Mailboxes, OverQuota, P
 use crate::model::{Address, limits};
 use crate::net::ceiling::Ceiling;
 use crate::net::http::ControlSettings;
-use crate::net::listen::Listen;
+use crate::net::listen::{Access, Listen};
 use crate::net::lmtp::LmtpSettings;
 use crate::{account, deliver, outbox, proof, queue, trace, upkeep, vacation};
 
 /// Where LMTP is served when the file does not say and systemd passes no socket: Postfix's chroot sees it.
+/// The group of Postfix's own processes, which may connect unless the site names another.
+const POSTFIX_GROUP: &str = "postfix";
 const LMTP_SOCKET: &str = "/var/spool/postfix/private/restante";
 
 impl Config {
@@ -87,6 +89,18 @@ impl Config {
             None if passed("lmtp") => vec![Listen::Fd("lmtp".into())],
             None => vec![Listen::Unix(LMTP_SOCKET.into())],
         }
+    }
+
+    /// Who may connect to LMTP by a Unix socket: Postfix, whose word about its clients is believed.
+    #[must_use]
+    pub fn lmtp_access(&self) -> Access {
+        Access::Group { name: self.lmtp.socket_group.clone(), usual: Some(POSTFIX_GROUP) }
+    }
+
+    /// Who may read metrics by a Unix socket.
+    #[must_use]
+    pub fn metrics_access(&self) -> Access {
+        Access::Group { name: self.metrics.socket_group.clone(), usual: None }
     }
 
     /// Where metrics are given out, beside the control socket.
@@ -244,9 +258,11 @@ impl Config {
         [
             (self.store != new.store, "[store]"),
             (self.lmtp.listen != new.lmtp.listen, "[lmtp] listen"),
+            (self.lmtp.socket_group != new.lmtp.socket_group, "[lmtp] socket-group"),
             (self.control.socket != new.control.socket, "[control] socket"),
             (self.http.listen != new.http.listen, "[http] listen"),
-            (self.metrics != new.metrics, "[metrics] listen"),
+            (self.http.socket_group != new.http.socket_group, "[http] socket-group"),
+            (self.metrics != new.metrics, "[metrics]"),
             (self.log.format != new.log.format, "[log] format"),
         ]
         .into_iter()
@@ -259,9 +275,17 @@ impl Config {
     pub fn reloaded(&self, new: Self) -> Self {
         Self {
             store: self.store.clone(),
-            lmtp: super::Lmtp { listen: self.lmtp.listen.clone(), ..new.lmtp },
+            lmtp: super::Lmtp {
+                listen: self.lmtp.listen.clone(),
+                socket_group: self.lmtp.socket_group.clone(),
+                ..new.lmtp
+            },
             control: super::Control { socket: self.control.socket.clone(), ..new.control },
-            http: super::Http { listen: self.http.listen.clone(), ..new.http },
+            http: super::Http {
+                listen: self.http.listen.clone(),
+                socket_group: self.http.socket_group.clone(),
+                ..new.http
+            },
             metrics: self.metrics.clone(),
             log: super::Log { format: self.log.format, ..new.log },
             ..new

@@ -10,7 +10,10 @@ use super::{Config, Listener, Octets};
 use crate::model::limits;
 use crate::net::ceiling::Ceiling;
 use crate::net::http::{HttpSettings, Network, Origins, Proxies};
-use crate::net::listen::Listen;
+use crate::net::listen::{Access, Listen};
+
+/// The group of proxies, unless the site names another. Not the service's own: who is in that one manages all accounts.
+const PROXY_GROUP: &str = "restante-http";
 
 /// `[http]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -18,6 +21,8 @@ use crate::net::listen::Listen;
 pub struct Http {
     /// Where to listen; nowhere if nothing is said.
     pub listen: Option<Vec<Listener>>,
+    /// The group that may connect to the Unix sockets among them.
+    pub socket_group: Option<String>,
     /// PEM certificate chain for TLS.
     pub tls_certificate: Option<PathBuf>,
     /// PEM private key for TLS.
@@ -44,6 +49,7 @@ impl Default for Http {
     fn default() -> Self {
         Self {
             listen: None,
+            socket_group: None,
             tls_certificate: None,
             tls_key: None,
             url: None,
@@ -74,6 +80,12 @@ impl Config {
     #[must_use]
     pub fn http_places(&self) -> Vec<Listen> {
         self.http.listen.iter().flatten().map(place).collect()
+    }
+
+    /// Who may connect there by a Unix socket: a proxy, whose word about its clients is believed.
+    #[must_use]
+    pub fn http_access(&self) -> Access {
+        Access::Group { name: self.http.socket_group.clone(), usual: Some(PROXY_GROUP) }
     }
 
     /// How it is served. Reads certificate and key, where they are named.

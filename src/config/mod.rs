@@ -81,6 +81,8 @@ impl Default for Store {
 pub struct Lmtp {
     /// Where to listen; `None` is systemd's socket, else Postfix's private directory.
     pub listen: Option<Vec<Listener>>,
+    /// The group that may connect to the Unix sockets among them.
+    pub socket_group: Option<String>,
     /// Our name; `None` is the machine's.
     pub hostname: Option<String>,
     /// Peers that may say XFORWARD and XCLIENT.
@@ -95,6 +97,7 @@ impl Default for Lmtp {
     fn default() -> Self {
         Self {
             listen: None,
+            socket_group: None,
             hostname: None,
             trusted: vec!["unix".into(), "127.0.0.1".into(), "::1".into()],
             tls_certificate: None,
@@ -456,6 +459,8 @@ impl Default for Limits {
 pub struct Metrics {
     /// Where to give them out; `None` is on the control socket alone.
     pub listen: Option<Listener>,
+    /// The group that may connect to it where it is a Unix socket.
+    pub socket_group: Option<String>,
 }
 
 /// `[log]`

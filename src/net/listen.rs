@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -47,6 +47,65 @@ impl fmt::Display for Listen {
     }
 }
 
+/// Who may connect to a Unix socket that the service makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Access {
+    /// Everybody on this machine: for a socket whose peers are known by their credentials.
+    Everybody,
+    /// The service's user, and the users of one group.
+    Group {
+        /// The group, by name or number; it is an error if the socket cannot be given to it.
+        name: Option<String>,
+        /// The group that is taken where none is named, if there is such a group.
+        usual: Option<&'static str>,
+    },
+}
+
+impl Access {
+    /// Gives a socket to its group, and sets its permissions.
+    fn apply(&self, socket: &Path) -> io::Result<()> {
+        let mode = match self {
+            Self::Everybody => 0o666,
+            Self::Group { name: Some(name), .. } => {
+                give(socket, name)?;
+                0o660
+            }
+            Self::Group { name: None, usual } => {
+                if let Some(name) = usual.filter(|name| group_id(name).is_some())
+                    && let Err(error) = give(socket, name)
+                {
+                    let socket = socket.display();
+                    tracing::warn!(%socket, %error, "only the service's own group can connect");
+                }
+                0o660
+            }
+        };
+        std::fs::set_permissions(socket, std::fs::Permissions::from_mode(mode))
+    }
+}
+
+fn give(socket: &Path, group: &str) -> io::Result<()> {
+    let none = || io::Error::new(io::ErrorKind::NotFound, format!("there is no group {group} in /etc/group"));
+    let id = group_id(group).ok_or_else(none)?;
+    chown(socket, None, Some(id)).map_err(|error| {
+        let why =
+            format!("cannot give the socket to the group {group}: {error}; put the service's user into that group");
+        io::Error::new(error.kind(), why)
+    })
+}
+
+/// The number of a Unix group, by its name in `/etc/group` or its number.
+#[must_use]
+pub fn group_id(group: &str) -> Option<u32> {
+    let lines = std::fs::read_to_string("/etc/group").unwrap_or_default();
+    let known = lines.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let named = fields.next() == Some(group);
+        fields.nth(1).filter(|_| named)?.parse().ok()
+    });
+    known.or_else(|| group.parse().ok())
+}
+
 /// A bound listener.
 #[derive(Debug)]
 pub enum Bound {
@@ -71,13 +130,13 @@ pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
 impl Bound {
-    /// Binds. A socket file that nobody answers at is a leftover, and is replaced; `mode` are its permissions.
+    /// Binds. A socket file that nobody answers at is a leftover, and is replaced.
     ///
     /// # Errors
     /// Those of the operating system, and that systemd passed no such socket.
-    pub async fn bind(listen: &Listen, mode: u32) -> io::Result<Vec<Self>> {
+    pub async fn bind(listen: &Listen, access: &Access) -> io::Result<Vec<Self>> {
         match listen {
-            Listen::Unix(path) => Ok(vec![Self::unix(path, mode).await?]),
+            Listen::Unix(path) => Ok(vec![Self::unix(path, access).await?]),
             Listen::Tcp(host, port) => {
                 let host = host.trim_start_matches('[').trim_end_matches(']');
                 Ok(vec![Self::Tcp(TcpListener::bind((host, *port)).await?)])
@@ -86,7 +145,7 @@ impl Bound {
         }
     }
 
-    async fn unix(path: &Path, mode: u32) -> io::Result<Self> {
+    async fn unix(path: &Path, access: &Access) -> io::Result<Self> {
         if let Ok(there) = std::fs::symlink_metadata(path)
             && there.file_type().is_socket()
         {
@@ -96,8 +155,9 @@ impl Bound {
             std::fs::remove_file(path)?;
         }
         let listener = UnixListener::bind(path)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
-        Ok(Self::Unix(listener, Some(OwnPath(path.to_owned()))))
+        let own = OwnPath(path.to_owned());
+        access.apply(path)?;
+        Ok(Self::Unix(listener, Some(own)))
     }
 
     /// The TCP port that it was given, where it is one.
@@ -166,6 +226,8 @@ fn passed(name: &str) -> io::Result<Vec<Bound>> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     #[test]
@@ -184,10 +246,37 @@ mod tests {
         let path = dir.path().join("s");
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         let listen = Listen::Unix(path.clone());
-        let bound = Bound::bind(&listen, 0o600).await.unwrap();
-        assert!(Bound::bind(&listen, 0o600).await.is_err());
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let bound = Bound::bind(&listen, &Access::Everybody).await.unwrap();
+        assert!(Bound::bind(&listen, &Access::Everybody).await.is_err());
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
         drop(bound);
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn a_socket_is_open_to_one_group() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let listen = Listen::Unix(path.clone());
+        let own = rustix::process::getegid().as_raw();
+        let named = |name: &str| Access::Group { name: Some(name.to_owned()), usual: None };
+        let usual = |usual| Access::Group { name: None, usual };
+        // Root may give a file to any group, another user to its own groups.
+        let other = if rustix::process::geteuid().is_root() { 1 } else { own };
+        for (access, group) in [
+            (named(&other.to_string()), other),
+            (usual(None), own),
+            (usual(Some("no-such-group")), own),
+            (usual(Some("root")), if other == 1 { 0 } else { own }),
+        ] {
+            let bound = Bound::bind(&listen, &access).await.unwrap();
+            let about = std::fs::metadata(&path).unwrap();
+            assert_eq!((about.permissions().mode() & 0o777, about.gid()), (0o660, group), "{access:?}");
+            drop(bound);
+        }
+        // It is not left behind, open or not, where the group cannot have it.
+        let refused = Bound::bind(&listen, &named("no-such-group")).await.unwrap_err();
+        assert!(refused.to_string().contains("no group no-such-group"), "{refused}");
         assert!(!path.exists());
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Bed {
     pub(crate) dir: PathBuf,
     /// Beside what the program has of ours.
     pub(crate) env: Vec<(&'static str, String)>,
+    /// The umask of the program, in octal, where it is not that of the test.
+    pub(crate) umask: Option<&'static str>,
     child: Option<Child>,
     finished: bool,
 }
@@ -39,7 +41,7 @@ impl Bed {
         let dir = tempfile::Builder::new().prefix("restante-").tempdir().unwrap().keep();
         // Postfix, which is not root, must reach the socket in it.
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
-        let bed = Self { dir, env: Vec::new(), child: None, finished: false };
+        let bed = Self { dir, env: Vec::new(), umask: None, child: None, finished: false };
         bed.configure(more);
         bed
     }
@@ -70,7 +72,10 @@ impl Bed {
 
     /// A command of the program on this bed's configuration.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(if self.umask.is_some() { "sh" } else { PROGRAM });
+        if let Some(umask) = self.umask {
+            command.args(["-c", "umask \"$0\" && exec \"$@\"", umask, PROGRAM]);
+        }
         command.arg("--config").arg(self.config()).args(arguments).env_remove("NOTIFY_SOCKET").env("TZ", "UTC");
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command

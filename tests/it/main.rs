@@ -36,6 +36,7 @@ mod life;
 mod loops;
 mod mail;
 mod metrics;
+mod modes;
 mod mta;
 mod needs;
 mod owner;

@@ -61,6 +61,8 @@ fn the_socket_stands_where_postfix_sees_it() {
 #[test]
 fn users_and_folders_are_as_the_service_wants_them() {
     assert!(unit("restante.sysusers").lines().any(|line| line.starts_with("u ") && line.contains("restante")));
+    // The service can give its socket to the group of proxies only as a member of it.
+    assert!(unit("restante.sysusers").lines().any(|line| line == "m     restante restante-http"));
     // The commands of every user read the configuration and find the socket; the mail is the service's alone.
     for (folder, mode) in [("/etc/restante", "0755"), ("/var/lib/restante", "0700"), ("/run/restante", "0755")] {
         assert_eq!(folder_mode(folder), mode, "{folder}");

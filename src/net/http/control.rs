@@ -19,7 +19,7 @@ use super::who::Who;
 use super::{Backend, routes, transfer};
 use crate::jmap::Caller;
 use crate::model::{ActionKind, ActionState};
-use crate::net::listen::{Bound, Listen};
+use crate::net::listen::{Access, Bound, Listen};
 use crate::net::stop::Stop;
 use crate::store::Store;
 use crate::trace::count;
@@ -39,7 +39,7 @@ impl Connected<IncomingStream<'_, UnixListener>> for Peer {
 /// # Errors
 /// Those of the operating system.
 pub async fn bind(path: &Path) -> std::io::Result<Bound> {
-    let mut bound = Bound::bind(&Listen::Unix(path.to_owned()), 0o666).await?;
+    let mut bound = Bound::bind(&Listen::Unix(path.to_owned()), &Access::Everybody).await?;
     bound.pop().ok_or_else(|| std::io::Error::other("no socket"))
 }
 

@@ -3,7 +3,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 use super::*;
 use crate::model::Recipient;
-use crate::net::listen::Listen;
+use crate::net::listen::{Access, Listen};
 use crate::net::stop::{Switch, switch};
 
 /// Takes everything and remembers it.
@@ -46,7 +46,7 @@ async fn server(edit: impl FnOnce(&mut LmtpSettings), ceiling: Ceiling) -> Serve
     let (settings, kept, (switch, stop)) = (Live::new(settings), Arc::new(Kept::default()), switch());
     let mut port = 0;
     for listen in [Listen::Unix(dir.path().join("s")), Listen::Tcp("127.0.0.1".into(), 0)] {
-        for bound in Bound::bind(&listen, 0o600).await.unwrap() {
+        for bound in Bound::bind(&listen, &Access::Everybody).await.unwrap() {
             port = bound.port().unwrap_or(port);
             tokio::spawn(serve(bound, settings.clone(), ceiling.clone(), kept.clone(), stop.clone()));
         }
