@@ -5,8 +5,10 @@ use crate::account::{NewAccount, Settings as Addresses};
 use crate::message::bare_rows;
 use crate::model::clock::Fixed;
 use crate::model::{AccountId, Address, Clock as _, UtcMillis, VacationResponse, Verdict};
+use crate::store::engine::Engine;
+use crate::store::engine::fault::Fault;
 use crate::store::engine::memory::Memory;
-use crate::store::{self, EncodedMessage, NewEmail, NewMailbox, Options};
+use crate::store::{self, EncodedMessage, Error, NewEmail, NewMailbox, Options};
 
 mod reports;
 mod vacation;
@@ -21,8 +23,12 @@ struct Bed {
 }
 
 fn bed() -> Bed {
+    bed_over(Arc::new(Memory::new()))
+}
+
+fn bed_over(engine: Arc<dyn Engine>) -> Bed {
     let clock = Arc::new(Fixed::at(UtcMillis(1_795_251_600_000)));
-    let store = Store::over(Arc::new(Memory::new()), &Options::small(), clock.clone()).unwrap();
+    let store = Store::over(engine, &Options::small(), clock.clone()).unwrap();
     let directory = Directory::new(store.clone(), Addresses::default());
     let ann = directory
         .add(&NewAccount {
@@ -387,6 +393,24 @@ fn a_delivery_that_is_refused_takes_nothing_of_the_rate() {
         reasons.push(bed.last_reason());
     }
     assert_eq!(reasons, ["answered", "answered", "rate-limit"]);
+    bed.clean();
+}
+
+#[test]
+fn a_commit_that_is_not_durable_takes_nothing_of_the_rate() {
+    let engine = Arc::new(Fault::new(Memory::new()));
+    let bed = bed_over(engine.clone());
+    bed.limit(1);
+    bed.away("Away");
+    engine.fail_after(0, Error::Full);
+    for n in 0..3 {
+        let replies = bed.ask_for_notice(&format!("zoe{n}@example.net"), None, HELLO);
+        assert!((400..500).contains(&replies[0].code), "{}", replies[0].code);
+    }
+    engine.heal();
+    assert_eq!(bed.ask_for_notice("bob@example.net", None, HELLO)[0].code, 250);
+    assert_eq!(bed.last_reason(), "answered");
+    assert_eq!(bed.queued(), ["bob@example.net", "bob@example.net"], "the notification and the reply");
     bed.clean();
 }
 
