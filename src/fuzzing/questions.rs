@@ -43,7 +43,10 @@ pub fn filter(data: &[u8]) {
         Some(other) => panic!("{other:?}"),
     };
     for collapse in [false, true] {
-        ask(&Results { account: ACCOUNT, filter: filter.clone(), sort: sort.clone(), collapse, scope: None }, window);
+        ask(
+            &Results { account: ACCOUNT, filter: filter.clone(), sort: sort.clone(), collapse, ..Results::default() },
+            window,
+        );
     }
     let finder = Finder::new(&filter, bed().secrets());
     let view = bed().view();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Dice, bounded};
 use crate::account::{Directory, NewAccount, Settings};
-use crate::jmap::{CAPABILITIES, Caller, Context, Jobs, Made, run};
+use crate::jmap::{Budget, CAPABILITIES, Caller, Context, Jobs, Made, run};
 use crate::message::rows;
 use crate::model::clock::Fixed;
 use crate::model::mailbox::{ALL_RIGHTS, Right};
@@ -179,6 +179,7 @@ pub(super) fn empty() -> (Context, AccountId) {
         pushes: Made::default(),
         relay: Live::default(),
         caller: Caller { account: Some(account), ..Caller::default() },
+        budget: Budget::default(),
     };
     (context, account)
 }

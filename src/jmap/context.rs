@@ -1,11 +1,13 @@
 //! Who asks, of which service, and what the arguments say.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::budget::Budget;
 use super::jobs::Jobs;
 use super::standard::Created;
 use super::subscription::Made;
@@ -53,6 +55,8 @@ pub struct Context {
     pub relay: Live<Option<RelayTrouble>>,
     /// Who asks.
     pub caller: Caller,
+    /// What the request may still do. `run` gives each request one of its own.
+    pub budget: Budget,
 }
 
 impl fmt::Debug for Context {
@@ -293,6 +297,11 @@ impl<'a> Args<'a> {
         texts.flatten().ok_or_else(|| Self::bad(key, "an array of texts"))
     }
 
+    /// The texts, each once, in the order given. A client can name one a hundred thousand times.
+    pub(super) fn distinct(&self, key: &str) -> Result<Vec<String>, MethodError> {
+        self.texts(key).map(distinct)
+    }
+
     pub(super) fn number(&self, key: &str) -> Result<Option<u64>, MethodError> {
         match self.get(key) {
             None => Ok(None),
@@ -330,6 +339,12 @@ impl<'a> Args<'a> {
         let text = self.text(key)?;
         address(&text)
     }
+}
+
+/// The first of each text, in order.
+pub(super) fn distinct(texts: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    texts.into_iter().filter(|text| seen.insert(text.clone())).collect()
 }
 
 pub(super) fn address(text: &str) -> Result<Address, MethodError> {

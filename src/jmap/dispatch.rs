@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::budget::Budget;
 use super::context::{Args, Context};
 use super::standard::Created;
 use super::{
@@ -111,9 +112,19 @@ fn echo(_: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     Ok(Value::Object(arguments.0.clone()))
 }
 
-/// Answers a request.
+/// The last words of the methods that change nothing: an answer of theirs that is too large is
+/// refused.
+const READING: [&str; 7] = ["get", "query", "queryChanges", "changes", "parse", "lookup", "echo"];
+
+/// Answers a request, within one budget for all its calls.
 #[must_use]
 pub fn run(context: &Context, request: Request) -> Response {
+    run_within(context, Budget::default(), request)
+}
+
+/// The same, within a given budget.
+pub(super) fn run_within(context: &Context, budget: Budget, request: Request) -> Response {
+    let context = &Context { budget, ..context.clone() };
     let mut responses: Vec<Invocation> = Vec::with_capacity(request.calls.len());
     let created = Created::new(request.created_ids.as_ref());
     for mut call in request.calls {
@@ -131,7 +142,13 @@ pub fn run(context: &Context, request: Request) -> Response {
                 (_, Err(astray)) => Err(astray),
                 (Some((capability, kind)), Ok(arguments)) => {
                     let proved = if capability == ADMIN { Ok(()) } else { arguments::prove(&name, &arguments) };
-                    proved.and_then(|()| kind.run(context, &Args(&arguments, &created, &request.using)))
+                    context.budget.begin_answer();
+                    let answered = proved.and_then(|()| kind.run(context, &Args(&arguments, &created, &request.using)));
+                    answered.and_then(|(answer, next)| {
+                        let only_reads = READING.contains(&name.rsplit('/').next().unwrap_or_default());
+                        context.budget.end_answer(&answer, only_reads)?;
+                        Ok((answer, next))
+                    })
                 }
             };
             let (name, arguments) = match answer {

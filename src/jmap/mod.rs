@@ -6,6 +6,7 @@
 pub mod admin;
 mod arguments;
 mod blob;
+mod budget;
 mod context;
 mod dispatch;
 pub mod email;
@@ -27,6 +28,7 @@ mod thread;
 mod vacation;
 
 pub use blob::{Blob, Reader};
+pub use budget::Budget;
 pub use context::{Account, Caller, Context, Taken, fail};
 pub use dispatch::{CAPABILITIES, run};
 pub use jobs::{Jobs, Pace};

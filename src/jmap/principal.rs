@@ -26,7 +26,7 @@ pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     let known = Known::of(context, &account)?;
     get.prove_all(known.all.len() as u64)?;
     let ids = || known.all.iter().map(|one| one.id.to_string()).collect();
-    get.answer(account.id, &known.state(), ids, |id| {
+    get.answer(context, account.id, &known.state(), ids, |id| {
         Ok(known.all.iter().find(|one| one.id.to_string() == id).map(|one| known.object(one)))
     })
 }

@@ -95,7 +95,7 @@ pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     let now = Now::of(context, &account)?;
     let all = || now.0.iter().map(|quota| quota.id.to_owned()).collect();
     let one = |id: &str| Ok(now.0.iter().find(|quota| quota.id == id).map(|quota| quota.object()));
-    get.answer(account.id, &now.state(), all, one)
+    get.answer(context, account.id, &now.state(), all, one)
 }
 
 /// What of the quotas was made, changed and removed since a state; and whether only `used` changed.

@@ -78,7 +78,7 @@ pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     let now = context.store.clock().now();
     let all: Vec<_> = all.into_iter().filter(|(_, one)| one.credential == credential && now < one.expires).collect();
     let ids = || all.iter().map(|(id, _)| id.to_string()).collect();
-    let answer = get.answer(account, "", ids, |id| {
+    let answer = get.answer(context, account, "", ids, |id| {
         Ok(all.iter().find(|(known, _)| known.to_string() == id).map(|(id, one)| object(*id, one)))
     })?;
     // It is neither an account's nor has it a state.

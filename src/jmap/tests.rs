@@ -12,6 +12,7 @@ use crate::store::{EncodedMessage, NewEmail, Options, Store};
 use crate::wire::jmap::parse;
 use crate::wire::smtp::Reply;
 
+mod budget;
 mod client;
 mod edges;
 mod sharing;
@@ -37,6 +38,7 @@ pub(super) fn context() -> Context {
         pushes: Made::default(),
         relay: crate::model::Live::default(),
         caller: Caller { user: Some("root".into()), admin: true, ..Caller::default() },
+        budget: Budget::default(),
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     }
     let state = newest(context, &view, &account, DataType::Thread)?;
     let all = || all.iter().map(ToString::to_string).collect();
-    get.answer(account.id, &state, all, |id| {
+    get.answer(context, account.id, &state, all, |id| {
         let Ok(thread) = id.parse::<ThreadId>() else { return Ok(None) };
         let emails = emails(&view, &account, &rights, thread)?;
         if emails.is_empty() {

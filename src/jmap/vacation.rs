@@ -47,7 +47,7 @@ fn get_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&
     let response = view.vacation(account.id).map_err(|error| fail(&error))?;
     let mut object = properties::object(&response, ID);
     object.retain(|name, _| known.contains(&name.as_str()));
-    get.answer(account.id, &state, || vec![ID.to_owned()], |id| Ok((id == ID).then(|| object.clone())))
+    get.answer(context, account.id, &state, || vec![ID.to_owned()], |id| Ok((id == ID).then(|| object.clone())))
 }
 
 fn set_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&str]) -> Result<Value, MethodError> {

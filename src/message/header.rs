@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 
 use super::parse;
+use crate::model::limits;
 
 /// Fields looked at; a message with more is read no further.
 const FIELDS: usize = 10_000;
@@ -45,6 +46,16 @@ pub fn body_offset(raw: &[u8]) -> usize {
         }
     }
     raw.len().saturating_sub(rest.len())
+}
+
+/// Whether the beginning of a message holds its whole header, or `limits::HEADER_BYTES`: more of it
+/// need not be read for header fields.
+#[must_use]
+pub fn ends(beginning: &[u8]) -> bool {
+    let start = beginning.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(beginning.len());
+    let header = beginning.get(start..).unwrap_or_default();
+    beginning.len() >= limits::HEADER_BYTES
+        || [&b"\n\r\n"[..], b"\n\n"].iter().any(|end| memchr::memmem::find(header, end).is_some())
 }
 
 /// The octets without all fields of the top-level header that have one of these names; as they are where there is none.

@@ -146,12 +146,25 @@ pub const JSON_VALUES: usize = 500_000;
 pub const OBJECTS_IN_GET: usize = 1000;
 /// Objects of one /set call, created, updated and destroyed together (maxObjectsInSet).
 pub const OBJECTS_IN_SET: usize = 1000;
-/// Octets of messages that one call reads to show them; beyond them it is refused likewise: ask for fewer.
-pub const READ_OCTETS: u64 = 1024 * 1024 * 1024;
-/// Octets of messages that one call files (RFC 8620 §5.3 rateLimit for those beyond).
-pub const FILED_OCTETS: u64 = 256 * 1024 * 1024;
-/// Octets of body values that one call gives; beyond them it is refused (RFC 8620 §5.1 requestTooLarge).
-pub const BODY_VALUES_OCTETS: usize = 64 * 1024 * 1024;
+/// Bytes of messages and uploads that all calls of one request read; a call beyond them is refused
+/// (RFC 8620 §5.1 requestTooLarge).
+pub const READ_BYTES: u64 = 1024 * 1024 * 1024;
+/// Bytes of messages that the searches of one request read beside these; a search beyond them is
+/// refused (RFC 8620 §5.5 unsupportedFilter).
+pub const SEARCHED_BYTES: u64 = 4 * 1024 * 1024 * 1024;
+/// Bytes of messages and uploads that one request stores (RFC 8620 §5.3 rateLimit for those
+/// beyond).
+pub const FILED_BYTES: u64 = 256 * 1024 * 1024;
+/// Bytes of memory that the answers to all calls of one request take, estimated; a call beyond them
+/// is refused (RFC 8620 §5.1 requestTooLarge). The text of the largest message fits.
+pub const ANSWER_BYTES: usize = 64 * 1024 * 1024;
+/// Bytes of a message in which its header is sought when only the header is wanted; fields beyond
+/// are not shown.
+pub const HEADER_BYTES: usize = 4 * 1024 * 1024;
+/// `header:` properties that one call asks for: each of them looks through the header.
+pub const HEADER_PROPERTIES: usize = 250;
+/// Wrong properties that one `SetError` names.
+pub const WRONG_PROPERTIES: usize = 100;
 /// Changes that one /changes call tells, where it asks for no fewer (RFC 8620 §5.2).
 pub const CHANGES: usize = 10_000;
 /// Results that one /query call gives, where it asks for no fewer (RFC 8620 §5.5).

@@ -52,7 +52,7 @@ pub use taken::taken;
 pub use crate::wire::http::Network;
 
 use crate::account::{Directory, Logins};
-use crate::jmap::{Caller, Context, Jobs, Made, Taken};
+use crate::jmap::{Budget, Caller, Context, Jobs, Made, Taken};
 use crate::model::{Live, RelayTrouble, limits};
 use crate::net::stop::Stop;
 use crate::store::{Error, Store};
@@ -195,6 +195,7 @@ impl Backend {
             pushes: self.pushes.clone(),
             relay: self.relay.clone(),
             caller,
+            budget: Budget::default(),
         }
     }
 }

@@ -5,7 +5,8 @@ use smallvec::SmallVec;
 use super::evaluate::Matcher;
 use super::hits::Hits;
 use super::threads::{Share, Threads};
-use super::{Error, Results};
+use super::{Allowance, Error, Results};
+use crate::message::header::ends;
 use crate::model::{AccountId, EmailContent, EmailId, EmailMetadata, ModSeq};
 use crate::store::View;
 
@@ -15,6 +16,8 @@ pub(super) struct Source<'v> {
     pub(super) view: &'v View<'v>,
     pub(super) account: AccountId,
     pub(super) threads: Threads<'v>,
+    /// What may be read of messages.
+    pub(super) reads: Allowance,
     /// What the search index says, by the number of the matcher's needle.
     hits: Vec<Asked<'v>>,
     /// Of each alternative of the matcher: from where it was sought last, and where it may match next.
@@ -43,6 +46,7 @@ impl<'v> Source<'v> {
             view,
             account,
             threads: Threads::new(view, account, results.scope.as_ref()),
+            reads: results.reads.clone(),
             hits,
             ahead: vec![None; matcher.alternatives()],
         }
@@ -86,7 +90,8 @@ pub(super) struct Facts {
     content: Option<Option<(Vec<u8>, EmailContent)>>,
     /// The message as it was received.
     pub(super) received: Option<Option<Vec<u8>>>,
-    message: Option<Option<Vec<u8>>>,
+    /// The beginning of the message, with its header.
+    header: Option<Option<Vec<u8>>>,
     /// As `Source::told` has it.
     told: Option<Told>,
 }
@@ -97,6 +102,9 @@ impl Facts {
         Self { told: Some(told), ..Self::default() }
     }
 }
+
+/// The trace fields of an email's delivery, and the beginning of its message with its own fields.
+type Header<'h> = (&'h [u8], &'h [u8]);
 
 /// An email, or the tombstone of one.
 #[derive(Debug)]
@@ -158,19 +166,32 @@ impl<'s, 'v> Candidate<'s, 'v> {
         if self.facts.received.is_none() && self.reads {
             let live = self.metadata.deleted.is_none();
             let view = self.source.view;
+            if live {
+                self.source.reads.take(self.metadata.size)?;
+            }
             self.facts.received = Some(if live { view.received(&self.metadata.blob)? } else { None });
         }
         Ok(self.facts.received.as_ref().and_then(Option::as_deref))
     }
 
-    /// Its octets, trace prefix included; none of what is destroyed.
-    pub(super) fn message(&mut self) -> Result<Option<&[u8]>, Error> {
-        if self.facts.message.is_none() && self.reads {
-            let prefix = self.wide_row()?.map(|(prefix, _)| prefix.clone());
-            let whole = prefix.zip(self.received()?).map(|(prefix, received)| [&prefix, received].concat());
-            self.facts.message = Some(whole);
+    /// Its header: the trace fields of its delivery, and the beginning of the message with its own
+    /// fields. None of what is destroyed.
+    pub(super) fn header(&mut self) -> Result<Option<Header<'_>>, Error> {
+        if self.facts.received.is_none() && self.facts.header.is_none() && self.reads {
+            let live = self.metadata.deleted.is_none();
+            let view = self.source.view;
+            let read = if live { view.received_until(&self.metadata.blob, &ends)? } else { None };
+            self.source.reads.take(read.as_ref().map_or(0, |read| read.len() as u64))?;
+            self.facts.header = Some(read);
         }
-        Ok(self.facts.message.as_ref().and_then(Option::as_deref))
+        if !self.reads && self.facts.received.is_none() && self.facts.header.is_none() {
+            return Ok(None);
+        }
+        self.wide_row()?;
+        let facts = &self.facts;
+        let prefix = facts.content.as_ref().and_then(Option::as_ref).map(|(prefix, _)| prefix.as_slice());
+        let beginning = facts.received.as_ref().or(facts.header.as_ref()).and_then(Option::as_deref);
+        Ok(prefix.zip(beginning))
     }
 
     /// Which emails of its thread have a keyword.

@@ -13,7 +13,7 @@ use super::text::{Needle, WORDS, pieces};
 use super::threads::Share;
 use crate::message::header::{fields, folded};
 use crate::message::tokens;
-use crate::model::{EmailId, Secrets};
+use crate::model::{EmailId, Secrets, limits};
 
 /// When an email should match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -232,7 +232,7 @@ impl Node {
                         return Ok(Some(false));
                     }
                 }
-                Ok(email.message()?.map(|raw| has_header(raw, name, pieces)))
+                Ok(email.header()?.map(|(trace, header)| has_header(trace, header, name, pieces)))
             }
         }
     }
@@ -294,8 +294,9 @@ fn is(condition: &Condition, email: &mut Candidate<'_, '_>, moment: Moment) -> R
 }
 
 /// Every piece must stand in the value of one field of that name.
-fn has_header(raw: &[u8], name: &str, pieces: &[String]) -> bool {
-    fields(raw).filter(|field| field.is(name)).any(|field| {
+fn has_header(trace: &[u8], header: &[u8], name: &str, pieces: &[String]) -> bool {
+    let header = header.get(..limits::HEADER_BYTES).unwrap_or(header);
+    fields(trace).chain(fields(header)).filter(|field| field.is(name)).any(|field| {
         pieces.is_empty() || {
             let value = folded(&field.decoded());
             pieces.iter().all(|piece| value.contains(piece.as_str()))

@@ -61,8 +61,13 @@ impl Question {
         } else {
             Filter::And(parts)
         };
-        let sort = self.sort.iter().cloned().collect();
-        Results { account: ACCOUNT, filter, sort, collapse: self.collapse, scope: None }
+        Results {
+            account: ACCOUNT,
+            filter,
+            sort: self.sort.iter().cloned().collect(),
+            collapse: self.collapse,
+            ..Results::default()
+        }
     }
 
     /// The listing that answers it whole, if it is kept.

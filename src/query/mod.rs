@@ -10,6 +10,7 @@
 //!
 //! JSON, ids on the wire and how many results a client may have at once are not known here.
 
+mod allowance;
 mod changes;
 mod collation;
 mod conjuncts;
@@ -51,6 +52,7 @@ mod search_tests;
 #[cfg(test)]
 mod tests;
 
+pub use allowance::Allowance;
 pub use collation::Collation;
 pub use filter::{Condition, Depends, Filter};
 pub use plan::{Plan, Way};
@@ -154,6 +156,8 @@ pub struct Results {
     pub collapse: bool,
     /// What of the account may be seen; `None` is all of it.
     pub scope: Option<Scope>,
+    /// How many bytes of messages may be read to find them.
+    pub reads: Allowance,
 }
 
 impl Results {

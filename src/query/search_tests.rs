@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::email::{Candidate, Facts, Source};
 use super::evaluate::Matcher;
 use super::text::WORDS;
-use super::{Condition, Filter, Query, Results, Start, Window, query};
+use super::{Allowance, Condition, Error as Refused, Filter, Query, Results, Start, Window, query};
 use crate::message::{rows, tokens};
 use crate::model::clock::Fixed;
 use crate::model::{AccountId, AccountRow, Address, EmailId, EmailMetadata, ModSeq, Role, UtcMillis};
@@ -434,4 +434,24 @@ fn words_of_one_hash_are_told_apart_by_the_message() {
     let id = file(&store, format!("Subject: s\r\n\r\n{one}\r\n").as_bytes(), 1);
     let found = |word: &String| ask(&store, Filter::Is(Condition::Body(word.clone())), None);
     assert_eq!((found(&one), found(&other)), (vec![id], vec![]));
+}
+
+#[test]
+fn searches_share_an_allowance_of_bytes_to_read() {
+    let store = open(&Arc::new(Fault::new(Memory::new())));
+    prepare(&store);
+    for n in 0..20 {
+        file(&store, format!("Subject: s\r\nX-A: b\r\n\r\n{}lunch\r\n", "x ".repeat(100)).as_bytes(), n);
+    }
+    let view = store.view();
+    let header = Condition::Header { name: "X-A".into(), text: Some("b".into()) };
+    for condition in [Condition::Body("lunch".into()), header] {
+        let reads = Allowance::of(20_000);
+        let results = Results { account: ACCOUNT, filter: Filter::Is(condition), reads, ..Results::default() };
+        let asked = Query { results, ..Query::default() };
+        let ask = || query(&view, store.secrets(), &asked).map(|found| found.answer.ids.len());
+        assert_eq!(ask(), Ok(20), "{asked:?}");
+        let refused = (0..10).map(|_| ask()).find(Result::is_err);
+        assert!(matches!(refused, Some(Err(Refused::Unsupported(_)))), "{asked:?}");
+    }
 }

@@ -60,6 +60,12 @@ impl Finder {
         Self { subject: pieces(tokens::SUBJECT), body: pieces(tokens::BODY) }
     }
 
+    /// Whether messages must be read: something is looked for in their texts.
+    #[must_use]
+    pub fn reads_text(&self) -> bool {
+        !self.body.is_empty()
+    }
+
     /// The snippet of an email; nothing where there is no such email.
     ///
     /// # Errors

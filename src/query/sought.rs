@@ -3,10 +3,10 @@
 
 use std::collections::HashSet;
 
-use super::Error;
 use super::email::{Candidate, Facts, Source, Told};
 use super::evaluate::Matcher;
 use super::supply::Range;
+use super::{Allowance, Error};
 use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, Listing, ThreadId};
 use crate::store::View;
 
@@ -97,7 +97,7 @@ impl<'v> Sought<'v> {
             }
             hits.push(Hit { id, metadata, facts, sure: known == Some(true) });
         }
-        self.read(&mut hits, &unsure)?;
+        self.read(&mut hits, &unsure, &source.reads)?;
         Ok(Some(hits))
     }
 
@@ -159,7 +159,7 @@ impl<'v> Sought<'v> {
     }
 
     /// Reads messages that will be asked for.
-    fn read(&self, hits: &mut [Hit], unsure: &[usize]) -> Result<(), Error> {
+    fn read(&self, hits: &mut [Hit], unsure: &[usize], reads: &Allowance) -> Result<(), Error> {
         let (mut left, mut blobs): (u64, Vec<(usize, BlobHash)>) = (AHEAD, Vec::new());
         for at in unsure {
             let Some(hit) = hits.get(*at) else { continue };
@@ -168,6 +168,7 @@ impl<'v> Sought<'v> {
                 blobs.push((*at, hit.metadata.blob));
             }
         }
+        reads.take(AHEAD.saturating_sub(left))?;
         let hashes: Vec<BlobHash> = blobs.iter().map(|(_, blob)| *blob).collect();
         for ((at, _), raw) in blobs.iter().zip(self.view.received_all(&hashes)?) {
             if let Some(hit) = hits.get_mut(*at) {

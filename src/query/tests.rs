@@ -127,7 +127,7 @@ pub(super) fn comparator() -> impl Strategy<Value = Comparator> {
 
 pub(super) fn results() -> impl Strategy<Value = Results> {
     (filter(), proptest::collection::vec(comparator(), 0..3), any::<bool>())
-        .prop_map(|(filter, sort, collapse)| Results { account: ACCOUNT, filter, sort, collapse, scope: None })
+        .prop_map(|(filter, sort, collapse)| Results { account: ACCOUNT, filter, sort, collapse, ..Results::default() })
 }
 
 /// Where a window begins, as long as there are no ids.

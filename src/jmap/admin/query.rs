@@ -31,7 +31,8 @@ pub(super) fn run(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
         filter = if filter == Filter::default() { inside } else { Filter::And(vec![inside, filter]) };
     }
     let collapse = arguments.flag("collapseThreads")?;
-    let results = Results { account, filter, sort: sort(get("sort"))?, collapse, scope: None };
+    let reads = context.budget.searched();
+    let results = Results { account, filter, sort: sort(get("sort"))?, collapse, reads, scope: None };
     if arguments.flag("explain")? {
         return Ok(json!({ "plan": in_json(&explain(&view, &results).map_err(refused)?) }));
     }
@@ -44,7 +45,7 @@ pub(super) fn run(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     listings::follow(&context.store, account, &found.plan);
     let answer = found.answer;
     let list: Result<Vec<Value>, MethodError> =
-        answer.ids.iter().map(|id| row(&view, account, (*id, collapse), finder.as_ref())).collect();
+        answer.ids.iter().map(|id| row(context, &view, account, (*id, collapse), finder.as_ref())).collect();
     Ok(json!({
         "queryState": state(&context.store, answer.state),
         "canCalculateChanges": answer.can_calculate, "position": answer.position, "total": answer.total,
@@ -55,18 +56,20 @@ pub(super) fn run(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
 
 /// What a list shows of an email, and of its thread where threads are listed, and what was found in the email.
 fn row(
+    context: &Context,
     view: &State<'_>,
     account: AccountId,
     (id, collapse): (EmailId, bool),
     finder: Option<&Finder>,
 ) -> Result<Value, MethodError> {
     let email = view.email(account, id).map_err(|error| fail(&error))?;
-    let thread = email.map(|email| email.thread).unwrap_or_default();
+    let (size, thread) = email.map(|email| (email.size, email.thread)).unwrap_or_default();
     let mut row = describe(view, account, id, thread)?;
     if collapse {
         row = with_thread(view, account, thread, row)?;
     }
     if let (Some(finder), Some(members)) = (finder, row.as_object_mut()) {
+        context.budget.read(if finder.reads_text() { size } else { 0 })?;
         let snippet = finder.snippet(view, account, id).map_err(refused)?.unwrap_or_default();
         members.insert("snippet".into(), json!({"subject": snippet.subject, "preview": snippet.preview}));
     }

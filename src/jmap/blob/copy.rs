@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::jmap::context::{Account, Args, Context};
-use crate::jmap::standard::refused;
+use crate::jmap::standard::Fault;
 use crate::model::{AccountId, BlobBase, BlobId, limits};
 use crate::store::Error;
 use crate::wire::jmap::json::or_null;
@@ -28,15 +28,12 @@ pub(in crate::jmap) fn copy(context: &Context, arguments: &Args<'_>) -> Result<V
         let known = arguments.created().resolve(&id).unwrap_or_else(|| id.clone()).parse::<BlobId>().ok();
         let done = match known {
             Some(known) => one(context, &from, to.id, &known),
-            None => Err(Error::NotFound("blob")),
+            None => Err(SetError::NotFound.into()),
         };
-        match done {
+        // Others may have been copied: it is this one's error alone (RFC 8620 §3.6.2).
+        match Fault::of_one(done).unwrap_or_else(|error| Err(SetError::ServerFail(error.description()))) {
             Ok(new) => drop(copied.insert(id, new.to_string().into())),
-            Err(error) => {
-                // Others may have been copied: it is this one's error alone (RFC 8620 §3.6.2).
-                let error = refused(error).unwrap_or_else(|error| SetError::ServerFail(error.to_string()));
-                not_copied.insert(id, error.object());
-            }
+            Err(error) => drop(not_copied.insert(id, error.object())),
         }
     }
     Ok(json!({
@@ -45,18 +42,17 @@ pub(in crate::jmap) fn copy(context: &Context, arguments: &Args<'_>) -> Result<V
     }))
 }
 
-fn one(context: &Context, from: &Account, to: AccountId, id: &BlobId) -> Result<BlobId, Error> {
-    let missing = || Error::NotFound("blob");
-    let blob = context.blob(from, id)?.ok_or_else(missing)?;
+fn one(context: &Context, from: &Account, to: AccountId, id: &BlobId) -> Result<BlobId, Fault> {
+    let blob = context.blob(from, id)?.ok_or(SetError::NotFound)?;
     let media_type = blob.media_type().unwrap_or(OCTETS).to_owned();
-    let BlobBase::Upload(hash) = id.base else {
-        let octets = blob.whole(&context.store, limits::MESSAGE_OCTETS * 2)?.ok_or_else(missing)?;
-        return context.keep_upload(to, &octets, &media_type);
+    let hash = match id.base {
+        BlobBase::Upload(hash) if id.parts.is_empty() => hash,
+        _ => {
+            let octets = context.blob_octets(from, id, limits::MESSAGE_OCTETS * 2)?.ok_or(SetError::NotFound)?;
+            context.budget.file(octets.len() as u64)?;
+            return Ok(context.keep_upload(to, &octets, &media_type)?);
+        }
     };
-    if !id.parts.is_empty() {
-        let octets = blob.whole(&context.store, limits::MESSAGE_OCTETS)?.ok_or_else(missing)?;
-        return context.keep_upload(to, &octets, &media_type);
-    }
     let user = context.uploader(to);
     // Its octets are there: they need not be read. What others do with the same octets meanwhile makes it try again.
     for _ in 0..3 {
@@ -64,10 +60,10 @@ fn one(context: &Context, from: &Account, to: AccountId, id: &BlobId) -> Result<
         let (_, ticket) = context.store.commit(to, |txn| txn.hold_upload(user, &hash, &media_type, room))?;
         match ticket.wait_blocking() {
             Err(Error::Conflict(_)) => {}
-            done => return done.map(|()| BlobId::upload(hash)),
+            done => return Ok(done.map(|()| BlobId::upload(hash))?),
         }
     }
-    Err(missing())
+    Err(SetError::NotFound.into())
 }
 
 /// The error of a blob that is not there.

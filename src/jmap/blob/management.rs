@@ -99,6 +99,7 @@ fn made(
             return Err(SetError::TooLarge("larger than maxSizeBlobSet".into()).into());
         }
     }
+    context.budget.file(octets.len() as u64)?;
     let id = context.keep_upload(account.id, &octets, kind.unwrap_or(OCTETS))?;
     Ok(members(json!({"id": id.to_string(), "type": kind, "size": octets.len()})))
 }
@@ -127,7 +128,7 @@ fn append(
             let id = arguments.created().resolve(named).and_then(|id| id.parse::<BlobId>().ok());
             let blob = id.map(|id| context.blob(account, &id)).transpose()?.flatten();
             let blob = blob.ok_or_else(|| not_found(named))?;
-            let size = blob.size(&context.store)?;
+            let size = context.blob_size(&blob)?;
             let offset = number("offset")?.unwrap_or(0);
             let end = number("length")?.map_or(Some(size), |length| offset.checked_add(length));
             // RFC 9404 §4.1: a range that is not all within the blob makes no upload.
@@ -136,10 +137,7 @@ fn append(
             if end - offset > limits::UPLOAD_OCTETS {
                 return Err(SetError::TooLarge("larger than maxSizeBlobSet".into()).into());
             }
-            let mut reader = blob.reader(offset..end);
-            while let Some(piece) = reader.next(&context.store)? {
-                out.extend_from_slice(&piece);
-            }
+            out.extend(context.blob_range(blob, offset..end)?);
         }
         _ => return Err(wrong("a source has one of data:asText, data:asBase64 and blobId, as a text").into()),
     }
@@ -152,7 +150,7 @@ pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Va
     let ids = ids(arguments)?;
     let properties = match arguments.get("properties") {
         None => vec!["data".to_owned(), "size".to_owned()],
-        Some(_) => arguments.texts("properties")?,
+        Some(_) => arguments.distinct("properties")?,
     };
     let known = |name: &str| {
         ["id", "data", "data:asText", "data:asBase64", "size"].contains(&name)
@@ -166,11 +164,11 @@ pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Va
     for id in ids {
         let resolved = arguments.created().resolve(&id).unwrap_or_else(|| id.clone());
         let found = resolved.parse::<BlobId>().ok().map(|known| context.blob(&account, &known)).transpose();
-        let Some(blob) = found.map_err(|error| fail(&error))?.flatten() else {
+        let Some(blob) = found?.flatten() else {
             missing.push(Value::from(id));
             continue;
         };
-        let size = blob.size(&context.store).map_err(|error| fail(&error))?;
+        let size = context.blob_size(&blob)?;
         let end = length.map_or(size, |length| offset.saturating_add(length));
         let mut object = json!({"id": resolved});
         if properties.iter().any(|name| name == "size") {
@@ -179,17 +177,14 @@ pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Va
         if properties.iter().any(|name| name.starts_with("data") || name.starts_with("digest:")) {
             let given = end.min(size).saturating_sub(offset);
             room = room.checked_sub(given).ok_or(MethodError::RequestTooLarge("more octets than one call gives"))?;
-            let mut octets = Vec::new();
-            let mut reader = blob.reader(offset..end.min(size).max(offset));
-            while let Some(piece) = reader.next(&context.store).map_err(|error| fail(&error))? {
-                octets.extend_from_slice(&piece);
-            }
+            let octets = context.blob_range(blob, offset..end.min(size).max(offset))?;
             shown(&mut object, &octets, &properties);
             // RFC 9404 §4.2: the range goes beyond the end.
             if end > size || offset > size {
                 object["isTruncated"] = true.into();
             }
         }
+        context.budget.tell(&object)?;
         list.push(object);
     }
     Ok(json!({"accountId": account.id.to_string(), "list": list, "notFound": missing}))
@@ -233,7 +228,7 @@ fn digest(algorithm: &str, octets: &[u8]) -> String {
 /// Blob/lookup (RFC 9404 §4.3).
 pub(in crate::jmap) fn lookup(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open_shared(arguments)?;
-    let types = arguments.texts("typeNames")?;
+    let types = arguments.distinct("typeNames")?;
     if let Some(unknown) = types.iter().find(|name| !LOOKED_UP.contains(&name.as_str())) {
         return Err(MethodError::UnknownDataType(unknown.clone()));
     }
@@ -244,7 +239,7 @@ pub(in crate::jmap) fn lookup(context: &Context, arguments: &Args<'_>) -> Result
             missing.push(Value::from(id));
             continue;
         };
-        let held = context.blob(&account, &known).map_err(|error| fail(&error))?.is_some();
+        let held = context.blob(&account, &known)?.is_some();
         if !held {
             missing.push(Value::from(id));
             continue;
@@ -297,9 +292,7 @@ fn ids(arguments: &Args<'_>) -> Result<Vec<String>, MethodError> {
     if arguments.get("ids").is_none() {
         return Err(MethodError::InvalidArguments("ids: an array of ids is wanted".into()));
     }
-    let mut ids = arguments.texts("ids")?;
-    let mut seen = BTreeSet::new();
-    ids.retain(|id| seen.insert(id.clone()));
+    let ids = arguments.distinct("ids")?;
     if ids.len() > limits::OBJECTS_IN_GET {
         return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
     }

@@ -1,9 +1,12 @@
 //! Blobs: octets that a client may read, by an id (RFC 8620 §6), and those that it puts here.
 //!
 //! A blob id says where the octets are (`model::BlobId`); here they are found, counted and read, a piece at a time, so
-//! that an attachment of any size needs little memory. A part of an email is read straight from its place in the message;
-//! only a part of a message within a part, and of an upload, needs that message in memory, which is no larger than one that
-//! could have arrived.
+//! that an attachment of any size needs little memory. A part is read straight from its place in
+//! the message. To find that place within an upload, or in a message within a message, the message
+//! is parsed once; only what lies within an encoded part is held in memory, and is no larger than a
+//! message that could have arrived.
+//!
+//! What a method reads is charged to its request (`budget`) before it is read.
 //!
 //! What must hold: a blob is found only through an account that holds it, by who may read an email that holds it there; an
 //! upload only by its uploader.
@@ -22,8 +25,9 @@ use crate::message::decode::Decoder;
 use crate::model::{AccountId, BlobBase, BlobHash, BlobId, EmailId, PartOffsets, limits};
 use crate::store::{Error, Store};
 
-use super::context::{Account, Context};
+use super::context::{Account, Context, fail};
 use super::rights::Rights;
+use crate::wire::jmap::MethodError;
 
 /// Octets that are read from the store at once: one frame of a message.
 const PIECE: u64 = 128 * 1024;
@@ -57,23 +61,51 @@ impl Context {
         self.caller.account.unwrap_or(account)
     }
 
-    /// Finds a blob in an account that the caller may read. `None` where there is none.
+    /// Finds a blob in an account that the caller may read. `None` where there is none. What must
+    /// be read to find it is charged to the request.
     ///
     /// # Errors
-    /// Those of reading.
-    pub fn blob(&self, account: &Account, id: &BlobId) -> Result<Option<Blob>, Error> {
-        Blob::find(&self.store, account, self.uploader(account.id), id)
+    /// Those of reading; `requestTooLarge` where the request may not read so much.
+    pub fn blob(&self, account: &Account, id: &BlobId) -> Result<Option<Blob>, MethodError> {
+        Blob::find(self, account, id)
     }
 
     /// All octets of a blob, of `most` at most. `None` where there is none, or it is larger.
     ///
     /// # Errors
-    /// Those of reading.
-    pub fn blob_octets(&self, account: &Account, id: &BlobId, most: u64) -> Result<Option<Vec<u8>>, Error> {
+    /// As `blob`.
+    pub fn blob_octets(&self, account: &Account, id: &BlobId, most: u64) -> Result<Option<Vec<u8>>, MethodError> {
         match self.blob(account, id)? {
-            Some(blob) => blob.whole(&self.store, most),
+            Some(blob) => {
+                self.budget.read(blob.cost(&(0..u64::MAX)).min(most))?;
+                blob.whole(&self.store, most).map_err(|error| fail(&error))
+            }
             None => Ok(None),
         }
+    }
+
+    /// The octets of a blob that lie in a range, charged to the request.
+    ///
+    /// # Errors
+    /// As `blob`.
+    pub(super) fn blob_range(&self, blob: Blob, wanted: Range<u64>) -> Result<Vec<u8>, MethodError> {
+        self.budget.read(blob.cost(&wanted))?;
+        let (mut reader, mut octets) = (blob.reader(wanted), Vec::new());
+        while let Some(piece) = reader.next(&self.store).map_err(|error| fail(&error))? {
+            octets.extend_from_slice(&piece);
+        }
+        Ok(octets)
+    }
+
+    /// How many octets a blob has; counting those of an encoded part is charged to the request.
+    ///
+    /// # Errors
+    /// As `blob`.
+    pub(super) fn blob_size(&self, blob: &Blob) -> Result<u64, MethodError> {
+        if blob.is_encoded() {
+            self.budget.read(blob.cost(&(0..u64::MAX)))?;
+        }
+        blob.size(&self.store).map_err(|error| fail(&error))
     }
 
     /// Keeps octets as an upload; the ticket is waited for. Not for an asynchronous task.
@@ -91,50 +123,85 @@ impl Context {
 }
 
 impl Blob {
-    fn find(store: &Store, of: &Account, user: AccountId, id: &BlobId) -> Result<Option<Self>, Error> {
-        let (view, account) = (store.view(), of.id);
-        let (at, size, media_type, steps) = match id.base {
+    fn find(context: &Context, of: &Account, id: &BlobId) -> Result<Option<Self>, MethodError> {
+        let steps = id.parts.as_slice();
+        let Some((found, rest)) = Self::base(context, of, &id.base, steps).map_err(|error| fail(&error))? else {
+            return Ok(None);
+        };
+        found.within(context, rest)
+    }
+
+    /// The blob that an id begins with, and the steps that lead on from it into parts.
+    fn base<'s>(
+        context: &Context,
+        of: &Account,
+        base: &BlobBase,
+        steps: &'s [u32],
+    ) -> Result<Option<(Self, &'s [u32])>, Error> {
+        let (view, account) = (context.store.view(), of.id);
+        match *base {
             BlobBase::Email(email) => {
                 let row = view.email(account, email)?;
                 let rights = Rights::of(&view, of)?;
                 let Some(row) = row.filter(|row| rights.sees(row)) else { return Ok(None) };
                 let at = Stored::Email(email);
-                let Some((first, rest)) = id.parts.split_first() else {
-                    return Ok(Some(Self::stored(account, at, 0..row.size, 0)));
+                let Some((first, rest)) = steps.split_first() else {
+                    return Ok(Some((Self::stored(account, at, 0..row.size, 0), steps)));
                 };
                 let Some((prefix, content)) = view.content(account, email)? else { return Ok(None) };
                 let found = usize::try_from(*first).ok().and_then(|number| content.parts.get(number));
                 let Some(part) = found else { return Ok(None) };
                 // Offsets count from the message as received; ours stands before it.
-                let shift = prefix.len() as u64;
-                let window = u64::from(part.body) + shift..(u64::from(part.end) + shift).min(row.size);
-                let blob = Self::stored(account, at, window, part.encoding);
-                return blob.within(store, rest);
+                let window = within_window(&(prefix.len() as u64..row.size), part);
+                Ok(Some((Self::stored(account, at, window, part.encoding), rest)))
             }
             BlobBase::Upload(hash) => {
+                let user = context.uploader(account);
                 let Some(row) = view.upload(account, user, &hash)? else { return Ok(None) };
-                (Stored::Upload(user, hash), row.size, row.media_type, id.parts.as_slice())
+                let blob = Self::stored(account, Stored::Upload(user, hash), 0..row.size, 0);
+                Ok(Some((Self { media_type: Some(row.media_type), ..blob }, steps)))
             }
-        };
-        drop(view);
-        let blob = Self { media_type: Some(media_type), ..Self::stored(account, at, 0..size, 0) };
-        blob.within(store, steps)
+        }
     }
 
     fn stored(account: AccountId, at: Stored, window: Range<u64>, encoding: u8) -> Self {
         Self { octets: Octets::Stored { account, at, window, encoding }, media_type: None }
     }
 
-    /// The part that these steps lead to, of a message.
-    fn within(self, store: &Store, steps: &[u32]) -> Result<Option<Self>, Error> {
+    /// The part that these steps lead to, of a message. Each message on the way is read and parsed,
+    /// and not held: a part is where it is stored. Only what lies in an encoded part must be held,
+    /// for it is stored nowhere as it is.
+    fn within(self, context: &Context, steps: &[u32]) -> Result<Option<Self>, MethodError> {
         let mut blob = self;
         for step in steps {
-            let Some(raw) = blob.whole(store, limits::MESSAGE_OCTETS)? else { return Ok(None) };
+            context.budget.read(blob.cost(&(0..u64::MAX)))?;
+            let raw = blob.whole(&context.store, limits::MESSAGE_OCTETS).map_err(|error| fail(&error))?;
+            let Some(raw) = raw else { return Ok(None) };
             let parts = Message::parse(&raw).parts();
             let Some(part) = usize::try_from(*step).ok().and_then(|step| parts.get(step)) else { return Ok(None) };
-            blob = Self { octets: Octets::Here(content(&raw, part)), media_type: None };
+            blob = match &blob.octets {
+                Octets::Stored { account, at, window, encoding: 0 } => {
+                    Self::stored(*account, *at, within_window(window, part), part.encoding)
+                }
+                _ => Self { octets: Octets::Here(content(&raw, part)), media_type: None },
+            };
         }
         Ok(Some(blob))
+    }
+
+    /// Octets that are read for a range of it.
+    fn cost(&self, wanted: &Range<u64>) -> u64 {
+        match &self.octets {
+            Octets::Here(_) => 0,
+            Octets::Stored { window, encoding: 0, .. } => {
+                wanted.end.min(window.end.saturating_sub(window.start)).saturating_sub(wanted.start)
+            }
+            Octets::Stored { window, .. } => window.end.saturating_sub(window.start),
+        }
+    }
+
+    fn is_encoded(&self) -> bool {
+        matches!(&self.octets, Octets::Stored { encoding, .. } if *encoding != 0)
     }
 
     /// What its uploader said it is.
@@ -190,6 +257,12 @@ impl Blob {
         let left = wanted.end.saturating_sub(wanted.start);
         Reader { octets: self.octets, decoder: Some(decoder), at, skip, left }
     }
+}
+
+/// Where the content of a part lies whose message lies in this window.
+fn within_window(message: &Range<u64>, part: &PartOffsets) -> Range<u64> {
+    let at = |offset: u32| message.start.saturating_add(offset.into()).min(message.end);
+    at(part.body)..at(part.end)
 }
 
 /// The decoded content of a part.

@@ -5,14 +5,15 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::property::{Wanted, all_fields, header, shown};
-use crate::jmap::context::Args;
+use super::property::{Wanted, all_fields, header, prove_headers, shown};
+use crate::jmap::budget::Budget;
+use crate::jmap::context::{Args, Context};
 use crate::message::forms::HeaderProperty;
 use crate::message::header::{Field, fields};
 use crate::message::{Message, Part, Structure, guarded};
 use crate::model::{BlobId, limits};
 use crate::wire::jmap::MethodError;
-use crate::wire::jmap::json::WHOLE;
+use crate::wire::jmap::json::{WHOLE, members, weight};
 
 /// What is given of a part where nothing is asked for (RFC 8621 §4.2).
 const USUAL: [&str; 10] =
@@ -27,10 +28,9 @@ pub(super) struct Bodies {
     html: bool,
     all: bool,
     most: usize,
-    /// Octets of texts that the call may still give.
-    room: Cell<usize>,
-    /// Octets of messages that it may still read.
-    readable: Cell<u64>,
+    /// Bytes of the object under construction that are charged when it is finished.
+    grown: Cell<usize>,
+    budget: Budget,
 }
 
 /// A message as it is shown: what was put before it, and itself.
@@ -49,9 +49,9 @@ impl Bodies {
     ///
     /// # Errors
     /// `invalidArguments`.
-    pub(super) fn read(arguments: &Args<'_>) -> Result<Self, MethodError> {
+    pub(super) fn read(context: &Context, arguments: &Args<'_>) -> Result<Self, MethodError> {
         let asked = match arguments.get("bodyProperties") {
-            Some(_) => arguments.texts("bodyProperties")?,
+            Some(_) => arguments.distinct("bodyProperties")?,
             None => USUAL.iter().map(|name| (*name).to_owned()).collect(),
         };
         let (mut names, mut headers) = (Vec::new(), Vec::new());
@@ -64,6 +64,7 @@ impl Bodies {
                 return Err(MethodError::InvalidArguments(format!("bodyProperties: {name} is no property")));
             }
         }
+        prove_headers(&headers)?;
         let most = arguments.number("maxBodyValueBytes")?.unwrap_or(0);
         if most > WHOLE {
             return Err(MethodError::InvalidArguments("maxBodyValueBytes: a whole number is wanted".into()));
@@ -75,33 +76,43 @@ impl Bodies {
             html: arguments.flag("fetchHTMLBodyValues")?,
             all: arguments.flag("fetchAllBodyValues")?,
             most: usize::try_from(most).unwrap_or(usize::MAX),
-            room: Cell::new(limits::BODY_VALUES_OCTETS),
-            readable: Cell::new(limits::READ_OCTETS),
+            grown: Cell::new(0),
+            budget: context.budget.clone(),
         })
     }
 
-    /// With nothing that is asked for.
-    pub(super) fn usual() -> Self {
+    /// What is given where nothing is asked for.
+    pub(super) fn usual(context: &Context) -> Self {
         let names = USUAL.iter().map(|name| (*name).to_owned()).collect();
-        let room = Cell::new(limits::BODY_VALUES_OCTETS);
-        let readable = Cell::new(limits::READ_OCTETS);
-        Self { names, headers: Vec::new(), text: false, html: false, all: false, most: 0, room, readable }
+        let budget = context.budget.clone();
+        Self { names, headers: Vec::new(), text: false, html: false, all: false, most: 0, grown: Cell::new(0), budget }
     }
 
-    /// To be asked before a message of so many octets is read.
+    /// Notes that the object under construction grew. The message may make it far larger than the
+    /// request was.
+    fn grow(&self, value: &Value) -> Result<(), MethodError> {
+        self.grown.set(self.grown.get().saturating_add(weight(value)));
+        self.budget.fits(self.grown.get())
+    }
+
+    /// What a message's header says of all that is wanted and in no row.
     ///
     /// # Errors
-    /// `requestTooLarge` where the messages of one call are beyond measure.
-    pub(super) fn charge(&self, octets: u64) -> Result<(), MethodError> {
-        let left = self.readable.get().checked_sub(octets);
-        self.readable.set(left.ok_or(MethodError::RequestTooLarge("messages of so many octets: ask for fewer"))?);
-        Ok(())
+    /// `requestTooLarge` where the answer has no room for it.
+    pub(super) fn of_header(
+        &self,
+        wanted: &Wanted,
+        whole: Whole<'_>,
+        object: &mut Map<String, Value>,
+    ) -> Result<(), MethodError> {
+        self.grown.set(0);
+        wanted.of_header(&Joined::new(whole.prefix, whole.raw), object, &|value| self.grow(value))
     }
 
     /// What a message says of all that is wanted and in no row.
     ///
     /// # Errors
-    /// `requestTooLarge` where the texts of one call are beyond measure.
+    /// `requestTooLarge` where the answer has no room for it.
     pub(super) fn of(
         &self,
         wanted: &Wanted,
@@ -109,19 +120,18 @@ impl Bodies {
         object: &mut Map<String, Value>,
     ) -> Result<(), MethodError> {
         let read = guarded("a message", || {
-            let header = Joined::new(whole.prefix, whole.raw);
-            wanted.of_header(&header, object);
+            self.of_header(wanted, whole, object)?;
             let message = Message::parse(whole.raw);
             let structure = message.structure();
             if wanted.has("bodyStructure") {
-                object.insert("bodyStructure".into(), self.part(&structure.root, whole, true));
+                object.insert("bodyStructure".into(), self.part(&structure.root, whole, true)?);
             }
             for (name, numbers) in
                 [("textBody", &structure.text), ("htmlBody", &structure.html), ("attachments", &structure.attachments)]
             {
                 if wanted.has(name) {
-                    let parts = listed(&structure, numbers);
-                    object.insert(name.into(), parts.map(|part| self.part(part, whole, false)).collect());
+                    let parts = listed(&structure, numbers).map(|part| self.part(part, whole, false));
+                    object.insert(name.into(), Value::Array(parts.collect::<Result<_, _>>()?));
                 }
             }
             if wanted.has("bodyValues") {
@@ -146,11 +156,10 @@ impl Bodies {
         let mut values = Map::new();
         for number in numbers {
             let Some(value) = message.body_value(number, self.most) else { continue };
-            let room = self.room.get().checked_sub(value.value.len());
-            self.room.set(room.ok_or(MethodError::RequestTooLarge("the texts of so many emails: ask for fewer"))?);
             let value = json!({
                 "value": value.value, "isEncodingProblem": value.is_encoding_problem, "isTruncated": value.is_truncated,
             });
+            self.grow(&value)?;
             values.insert(number.to_string(), value);
         }
         Ok(Value::Object(values))
@@ -158,11 +167,11 @@ impl Bodies {
 
     /// `EmailBodyPart`. Within bodyStructure a multipart shows its parts, whether that is asked for or not: without them
     /// it would be no structure.
-    fn part(&self, part: &Part<'_>, whole: Whole<'_>, deep: bool) -> Value {
+    fn part(&self, part: &Part<'_>, whole: Whole<'_>, deep: bool) -> Result<Value, MethodError> {
         let prefix = if part.number == 0 { whole.prefix } else { &[] };
         let header = Joined::new(prefix, part.header);
         let mut object = Map::new();
-        shown(&self.headers, &header, &mut object);
+        shown(&self.headers, &header, &mut object, &|value| self.grow(value))?;
         let leaf = |value: Value| if part.is_multipart { Value::Null } else { value };
         for name in &self.names {
             let value = match name.as_str() {
@@ -176,17 +185,20 @@ impl Bodies {
                 "cid" => json!(part.cid),
                 "language" => json!(part.language),
                 "location" => json!(part.location),
-                "headers" => all_fields(header.clone()),
+                "headers" => all_fields(header.clone(), &|value| self.grow(value))?,
                 // Below.
                 _ => Value::Null,
             };
             object.insert(name.clone(), value);
         }
+        let own = Value::Object(object);
+        self.grow(&own)?;
+        let mut object = members(own);
         if part.is_multipart && deep {
-            let parts = part.children.iter().map(|child| self.part(child, whole, true)).collect();
-            object.insert("subParts".into(), parts);
+            let parts = part.children.iter().map(|child| self.part(child, whole, true));
+            object.insert("subParts".into(), Value::Array(parts.collect::<Result<_, _>>()?));
         }
-        Value::Object(object)
+        Ok(Value::Object(object))
     }
 }
 
@@ -195,7 +207,7 @@ fn listed<'s, 'm>(structure: &'s Structure<'m>, numbers: &'s [u32]) -> impl Iter
     numbers.iter().filter_map(move |number| all.iter().find(|part| part.number == *number).copied())
 }
 
-/// The fields of two headers, one after the other.
+/// The fields of two headers, one after the other, the second within `limits::HEADER_BYTES`.
 #[derive(Clone)]
 pub(super) struct Joined<'m> {
     rest: std::vec::IntoIter<Field<'m>>,
@@ -203,6 +215,7 @@ pub(super) struct Joined<'m> {
 
 impl<'m> Joined<'m> {
     pub(super) fn new(prefix: &'m [u8], raw: &'m [u8]) -> Self {
+        let raw = raw.get(..limits::HEADER_BYTES).unwrap_or(raw);
         Self { rest: fields(prefix).chain(fields(raw)).collect::<Vec<_>>().into_iter() }
     }
 }
@@ -219,22 +232,23 @@ impl<'m> Iterator for Joined<'m> {
 mod tests {
     use super::*;
     use crate::jmap::standard::Created;
+    use crate::jmap::tests::context;
     use crate::model::EmailId;
 
     #[test]
-    fn the_texts_of_one_call_are_bounded() {
+    fn texts_fit_the_answer_or_the_call_is_refused() {
         let arguments = json!({"fetchAllBodyValues": true});
         let created = Created::default();
-        let bodies = Bodies::read(&Args(arguments.as_object().unwrap(), &created, &[])).unwrap();
-        bodies.room.set(10);
+        let mut context = context();
+        context.budget = Budget::with(0, 0, 1000);
+        let bodies = Bodies::read(&context, &Args(arguments.as_object().unwrap(), &created, &[])).unwrap();
         let wanted = Wanted::read(&["bodyValues".to_owned()]).unwrap();
         let blob = BlobId::email(EmailId(1));
         let of = |raw: &[u8]| bodies.of(&wanted, Whole { prefix: &[], raw, blob: &blob }, &mut Map::new());
         assert_eq!(of(b"Subject: x\r\n\r\n1234567"), Ok(()));
-        assert_eq!(bodies.charge(limits::READ_OCTETS), Ok(()));
-        assert!(matches!(bodies.charge(1), Err(MethodError::RequestTooLarge(_))));
-        // Of both together there are more.
-        assert!(matches!(of(b"Subject: x\r\n\r\n1234567"), Err(MethodError::RequestTooLarge(_))));
+        let long = format!("Subject: x\r\n\r\n{}", "x".repeat(1000));
+        assert!(matches!(of(long.as_bytes()), Err(MethodError::RequestTooLarge(_))));
+        // What was refused takes nothing.
         assert_eq!(of(b"Subject: x\r\n\r\n123"), Ok(()));
     }
 }

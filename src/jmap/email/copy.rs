@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::filing::{self, Filing};
-use super::keep::{Commits, Kept, Message, keep};
+use super::keep::{Commits, Message, keep};
 use crate::jmap::context::{Account, Args, Context, fail};
 use crate::jmap::dispatch::Next;
 use crate::jmap::rights::Rights;
@@ -39,7 +39,7 @@ pub(in crate::jmap) fn copy(context: &Context, arguments: &Args<'_>) -> Result<(
         let made = one(context, (&from, &account), arguments, &mut commits, is_right, object);
         match commits.of_one(made)? {
             Ok((original, kept)) => {
-                done.created(arguments, name, kept.object());
+                done.created(arguments, name, kept);
                 copied.push(Value::from(original.to_string()));
             }
             Err(error) => done.not_created(name, &error),
@@ -66,7 +66,7 @@ fn one(
     commits: &mut Commits,
     is_right: impl FnOnce(ModSeq) -> bool,
     object: &Map<String, Value>,
-) -> Result<(EmailId, Kept), Fault> {
+) -> Result<(EmailId, Map<String, Value>), Fault> {
     let mut wrong = Wrong::default();
     for unknown in object.keys().filter(|name| *name != "id" && !filing::NAMES.contains(&name.as_str())) {
         wrong.add(unknown, "a copy cannot have another");
@@ -77,7 +77,7 @@ fn one(
     }
     let filing = Filing::read(arguments, object, &mut wrong)?;
     wrong.finish()?;
-    commits.take(0)?;
+    context.budget.file(0)?;
     let id = arguments.created().resolve(id).and_then(|id| id.parse::<EmailId>().ok()).ok_or(SetError::NotFound)?;
     let (email, prefix, raw) = {
         let view = context.store.view();
@@ -86,6 +86,7 @@ fn one(
         let email = view.email(from.id, id).map_err(whole)?.filter(|email| rights.sees(email));
         let email = email.ok_or(SetError::NotFound)?;
         let (prefix, _) = view.content(from.id, id).map_err(whole)?.ok_or(SetError::NotFound)?;
+        context.budget.read(email.size)?;
         let raw = view.received(&email.blob).map_err(whole)?.ok_or(SetError::NotFound)?;
         (email, prefix, raw)
     };
@@ -97,5 +98,5 @@ fn one(
         received_at: email.received_at,
         once: true,
     };
-    Ok((id, keep(context, account, commits, is_right, &message)?))
+    Ok((id, keep(context, account, commits, is_right, &message)?.object_changed(&filing)))
 }

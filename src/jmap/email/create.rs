@@ -92,7 +92,7 @@ pub(super) fn message(
         }
     }
     let mut parts = Parts::new(context, account, object, &header, &mut wrong);
-    let body = parts.body().map_err(Fault::Whole)?;
+    let body = parts.body()?;
     let (missing, octets, attached) = (std::mem::take(&mut parts.missing), parts.octets, parts.attached);
     // Where there is an error of its own for it, it is that and not `invalidProperties` (RFC 8620 §5.3).
     if !missing.is_empty() {

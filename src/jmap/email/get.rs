@@ -9,7 +9,8 @@ use super::refused;
 use crate::jmap::context::{Account, Args, Context, fail};
 use crate::jmap::rights::Rights;
 use crate::jmap::standard::{Get, newest};
-use crate::model::{BlobId, DataType, EmailId, limits};
+use crate::message::header;
+use crate::model::{BlobHash, BlobId, DataType, EmailId, limits};
 use crate::query::{Query, Results, Window, query};
 use crate::store::View;
 use crate::wire::jmap::MethodError;
@@ -19,7 +20,7 @@ pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Va
     let mut get = Get::read(arguments)?;
     let usual = || METADATA.iter().chain(&CONTENT).chain(&USUAL_BODY).map(|name| (*name).to_owned()).collect();
     let names = get.properties.take().unwrap_or_else(usual);
-    let (wanted, bodies) = (Wanted::read(&names)?, Bodies::read(arguments)?);
+    let (wanted, bodies) = (Wanted::read(&names)?, Bodies::read(context, arguments)?);
     get.properties = Some(names);
     let view = context.store.view();
     let rights = Rights::of(&view, &account).map_err(|error| fail(&error))?;
@@ -30,8 +31,8 @@ pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Va
     }
     let state = newest(&context.store, &view, account.id, DataType::Email)?;
     let all = || all.iter().map(ToString::to_string).collect();
-    get.answer(account.id, &state, all, |id| match id.parse() {
-        Ok(id) => object(&view, (&account, &rights), id, &wanted, &bodies),
+    get.answer(context, account.id, &state, all, |id| match id.parse() {
+        Ok(id) => object(context, &view, (&account, &rights), id, (&wanted, &bodies)),
         Err(_) => Ok(None),
     })
 }
@@ -52,13 +53,28 @@ pub(in crate::jmap) fn newest_emails(
     Ok(found.map_err(refused)?.answer.ids)
 }
 
+/// The beginning of a message with its whole header, or the first `limits::HEADER_BYTES` of it.
+/// Charged to the request.
+///
+/// # Errors
+/// Those of reading; `requestTooLarge`.
+pub(in crate::jmap) fn head(
+    context: &Context,
+    view: &View<'_>,
+    blob: &BlobHash,
+) -> Result<Option<Vec<u8>>, MethodError> {
+    let head = view.received_until(blob, &header::ends).map_err(|error| fail(&error))?;
+    context.budget.read(head.as_ref().map_or(0, |head| head.len() as u64))?;
+    Ok(head)
+}
+
 /// The properties of one email.
 pub(super) fn object(
+    context: &Context,
     view: &View<'_>,
     (account, rights): (&Account, &Rights),
     id: EmailId,
-    wanted: &Wanted,
-    bodies: &Bodies,
+    (wanted, bodies): (&Wanted, &Bodies),
 ) -> Result<Option<Map<String, Value>>, MethodError> {
     let email = view.email(account.id, id).map_err(|error| fail(&error))?;
     let Some(email) = email.and_then(|email| rights.seen(email)) else { return Ok(None) };
@@ -71,10 +87,13 @@ pub(super) fn object(
     let lost = || MethodError::ServerFail(format!("{id} is not whole: run `restante check`"));
     let (prefix, content) = view.content(account.id, id).map_err(|error| fail(&error))?.ok_or_else(lost)?;
     wanted.of_content(&content, &mut object);
-    if wanted.message() {
-        bodies.charge(email.size)?;
+    if wanted.body() {
+        context.budget.read(email.size)?;
         let raw = view.received(&email.blob).map_err(|error| fail(&error))?.ok_or_else(lost)?;
         bodies.of(wanted, Whole { prefix: &prefix, raw: &raw, blob: &blob }, &mut object)?;
+    } else if wanted.message() {
+        let head = head(context, view, &email.blob)?.ok_or_else(lost)?;
+        bodies.of_header(wanted, Whole { prefix: &prefix, raw: &head, blob: &blob }, &mut object)?;
     }
     Ok(Some(object))
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::blobs::octets;
 use super::filing::{self, Filing};
-use super::keep::{Commits, Kept, Message, keep};
+use super::keep::{Commits, Message, keep};
 use super::parse::is_message;
 use crate::jmap::context::{Account, Args, Context};
 use crate::jmap::standard::{Done, Fault, Wrong, state};
@@ -30,7 +30,7 @@ pub(in crate::jmap) fn import(context: &Context, arguments: &Args<'_>) -> Result
     for (name, object) in &emails {
         let kept = one(context, &account, arguments, &mut commits, is_right, object);
         let kept = commits.of_one(kept)?;
-        done.create(arguments, name, kept.map(|kept| kept.object()));
+        done.create(arguments, name, kept);
     }
     let stand = commits.stand(&context.store.view(), &account, is_right)?;
     let answer = done.answer(context, &account, stand);
@@ -47,7 +47,7 @@ fn one(
     commits: &mut Commits,
     is_right: impl FnOnce(crate::model::ModSeq) -> bool,
     object: &Map<String, Value>,
-) -> Result<Kept, Fault> {
+) -> Result<Map<String, Value>, Fault> {
     let mut wrong = Wrong::default();
     for unknown in object.keys().filter(|name| *name != "blobId" && !filing::NAMES.contains(&name.as_str())) {
         wrong.add(unknown, "no such property");
@@ -58,9 +58,9 @@ fn one(
     }
     let filing = Filing::read(arguments, object, &mut wrong)?;
     wrong.finish()?;
-    commits.take(0)?;
+    context.budget.file(0)?;
     let blob = arguments.created().resolve(blob).unwrap_or_default();
-    let raw = octets(context, account, &blob).map_err(Fault::Whole)?;
+    let raw = octets(context, account, &blob)?;
     // RFC 8621 §4.8: an id that is not found is invalid as any other value.
     let raw = raw.ok_or_else(|| SetError::property("blobId", "there is no such blob"))?;
     if raw.len() as u64 > limits::MESSAGE_OCTETS {
@@ -72,7 +72,7 @@ fn one(
     let received_at = received(&raw).unwrap_or_else(|| context.store.clock().now());
     let message =
         Message { raw: &raw, prefix: &[], filing: &filing, keywords: BTreeSet::new(), received_at, once: true };
-    keep(context, account, commits, is_right, &message)
+    Ok(keep(context, account, commits, is_right, &message)?.object_changed(&filing))
 }
 
 /// When the topmost Received field says that it came.

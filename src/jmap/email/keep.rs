@@ -11,31 +11,18 @@ use crate::jmap::rights::Rights;
 use crate::jmap::standard::{Fault, Stand, refused};
 use crate::message::rows_or_bare;
 use crate::model::mailbox::Right;
-use crate::model::{BlobId, DataType, EmailId, ModSeq, ThreadId, UtcMillis, limits};
+use crate::model::{BlobId, DataType, EmailId, ModSeq, ThreadId, UtcMillis};
 use crate::query::Scope;
 use crate::store::{EncodedMessage, Error, NewEmail, Ticket, Txn, View};
 use crate::wire::jmap::{MethodError, SetError};
 
 /// The commits of a call: in which state the first may begin, and from which state to which they led.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Commits {
     stand: Option<Stand>,
-    /// Octets that the call may still file.
-    room: u64,
-}
-
-impl Default for Commits {
-    fn default() -> Self {
-        Self::with(limits::FILED_OCTETS)
-    }
 }
 
 impl Commits {
-    /// Of which so many octets may be filed.
-    pub(super) fn with(room: u64) -> Self {
-        Self { stand: None, room }
-    }
-
     /// Begins with what a client may take for known: nothing if `is_right` does not hold of the first commit's state.
     fn enter(&mut self, now: ModSeq, is_right: impl FnOnce(ModSeq) -> bool) -> bool {
         match &mut self.stand {
@@ -78,17 +65,6 @@ impl Commits {
                 Ok(Err(SetError::ServerFail(error.to_string())))
             }
         }
-    }
-
-    /// Takes room for a message. Once one had none, there is none for any other: what is refused costs nothing.
-    ///
-    /// # Errors
-    /// `rateLimit`.
-    pub(super) fn take(&mut self, octets: u64) -> Result<(), SetError> {
-        let left = self.room.checked_sub(octets).filter(|_| self.room > 0);
-        self.room = left.unwrap_or(0);
-        let full = || SetError::RateLimit(format!("one call files {} octets at most", limits::FILED_OCTETS));
-        left.map(drop).ok_or_else(full)
     }
 
     /// After a commit that is durable; `now` is the state that it left.
@@ -165,13 +141,22 @@ impl Kept {
         object
     }
 
-    /// The same with when it was received, where the client did not say that.
+    /// The same with when it was received, where that is not what the client said: the client said
+    /// nothing, or a time before 1970 or within a second, which is not kept.
     pub(super) fn object_dated(&self, filing: &Filing) -> Map<String, Value> {
         let mut object = self.object();
-        if filing.received_at.is_none() {
-            object.insert("receivedAt".into(), date(Some(self.received_at)));
+        let told = date(Some(self.received_at));
+        let kept = told.as_str().and_then(UtcMillis::parse_rfc3339);
+        if filing.received_at.is_none() || filing.received_at != kept {
+            object.insert("receivedAt".into(), told);
         }
         object
+    }
+
+    /// The same where RFC 8621 wants no `receivedAt` that the client did not say (§4.7, §4.8), but
+    /// for one that was changed.
+    pub(super) fn object_changed(&self, filing: &Filing) -> Map<String, Value> {
+        if filing.received_at.is_some() { self.object_dated(filing) } else { self.object() }
     }
 }
 
@@ -186,7 +171,7 @@ pub(super) fn keep(
     is_right: impl FnOnce(ModSeq) -> bool,
     message: &Message<'_>,
 ) -> Result<Kept, Fault> {
-    commits.take(message.raw.len() as u64)?;
+    context.budget.file(message.raw.len() as u64)?;
     let encoded = EncodedMessage::new(&rows_or_bare(message.raw, context.store.secrets()));
     let keywords = message.filing.keywords.clone().unwrap_or_else(|| message.keywords.clone());
     let received_at = message.filing.received_at.unwrap_or(message.received_at);

@@ -20,7 +20,7 @@ pub mod window;
 
 pub(super) use copy::copy;
 pub(super) use create::message_id;
-pub(super) use get::{get, newest_emails};
+pub(super) use get::{get, head, newest_emails};
 pub(super) use import::import;
 pub(super) use parse::parse;
 pub(super) use query::{changes, query, query_changes};
@@ -44,7 +44,7 @@ pub(super) fn refused(error: questions::Error) -> MethodError {
 }
 
 #[cfg(test)]
-mod read_tests;
+pub(in crate::jmap) mod read_tests;
 #[cfg(test)]
 mod set_tests;
 #[cfg(test)]

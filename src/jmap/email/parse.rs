@@ -38,10 +38,10 @@ pub(in crate::jmap) fn parse(context: &Context, arguments: &Args<'_>) -> Result<
         return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
     }
     let names = match arguments.get("properties") {
-        Some(_) => arguments.texts("properties")?,
+        Some(_) => arguments.distinct("properties")?,
         None => CONTENT.iter().chain(&USUAL_BODY).map(|name| (*name).to_owned()).collect(),
     };
-    let (wanted, bodies) = (Wanted::read(&names)?, Bodies::read(arguments)?);
+    let (wanted, bodies) = (Wanted::read(&names)?, Bodies::read(context, arguments)?);
     let (mut parsed, mut not_parsable, mut not_found) = (Map::new(), Vec::new(), Vec::new());
     for id in ids {
         let raw = octets(context, &account, &id)?;
@@ -49,7 +49,6 @@ pub(in crate::jmap) fn parse(context: &Context, arguments: &Args<'_>) -> Result<
             not_found.push(id);
             continue;
         };
-        bodies.charge(raw.len() as u64)?;
         if !is_message(&raw) {
             not_parsable.push(id);
             continue;
@@ -70,7 +69,9 @@ pub(in crate::jmap) fn parse(context: &Context, arguments: &Args<'_>) -> Result<
         if wanted.message() {
             bodies.of(&wanted, Whole { prefix: &[], raw: &raw, blob: &blob }, &mut object)?;
         }
-        parsed.insert(id, Value::Object(object));
+        let object = Value::Object(object);
+        context.budget.tell(&object)?;
+        parsed.insert(id, object);
     }
     let or_null = |ids: Vec<String>| if ids.is_empty() { Value::Null } else { json!(ids) };
     Ok(json!({

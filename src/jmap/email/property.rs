@@ -1,12 +1,14 @@
 //! The properties of an email by their names (RFC 8621 §4.1), and what those say that are read from a row or a header.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::jmap::context::date;
 use crate::message::forms::{FormValue, HeaderProperty, Shown, raw};
 use crate::message::header::Field;
 use crate::message::parse::Group;
-use crate::model::{EmailAddress, EmailContent, EmailMetadata};
+use crate::model::{EmailAddress, EmailContent, EmailMetadata, limits};
 use crate::wire::jmap::MethodError;
 
 /// What is said of the email as the server keeps it.
@@ -27,8 +29,10 @@ pub(super) const CONTENT: [&str; 13] = [
     "hasAttachment",
     "preview",
 ];
+/// The header, field by field.
+const HEADERS: &str = "headers";
 /// What is in the message alone.
-pub(super) const BODY: [&str; 6] = ["headers", "bodyStructure", "bodyValues", "textBody", "htmlBody", "attachments"];
+pub(super) const BODY: [&str; 6] = [HEADERS, "bodyStructure", "bodyValues", "textBody", "htmlBody", "attachments"];
 /// Of these, what is given where nothing is asked for (RFC 8621 §4.2, §4.9).
 pub(super) const USUAL_BODY: [&str; 4] = ["bodyValues", "textBody", "htmlBody", "attachments"];
 
@@ -45,8 +49,8 @@ impl Wanted {
     /// # Errors
     /// `invalidArguments` where one is no property, or a form is not for its field (RFC 8621 §4.1.3).
     pub(super) fn read(names: &[String]) -> Result<Self, MethodError> {
-        let mut wanted = Self::default();
-        for name in names {
+        let (mut wanted, mut seen) = (Self::default(), BTreeSet::new());
+        for name in names.iter().filter(|name| seen.insert(*name)) {
             if name.starts_with("header:") {
                 wanted.headers.push((name.clone(), header(name)?));
             } else if [&METADATA[..], &CONTENT, &BODY].iter().any(|known| known.contains(&name.as_str())) {
@@ -55,6 +59,7 @@ impl Wanted {
                 return Err(MethodError::InvalidArguments(format!("properties: {name} is no property")));
             }
         }
+        prove_headers(&wanted.headers)?;
         Ok(wanted)
     }
 
@@ -71,9 +76,14 @@ impl Wanted {
         self.any(&CONTENT)
     }
 
-    /// Whether the message must be read.
+    /// Whether the message or its header must be read.
     pub(super) fn message(&self) -> bool {
         self.any(&BODY) || !self.headers.is_empty()
+    }
+
+    /// Whether more of the message must be read than its header.
+    pub(super) fn body(&self) -> bool {
+        BODY.iter().any(|name| *name != HEADERS && self.has(name))
     }
 
     /// What the metadata says.
@@ -126,11 +136,13 @@ impl Wanted {
         &self,
         header: &(impl Iterator<Item = Field<'f>> + Clone),
         object: &mut Map<String, Value>,
-    ) {
-        shown(&self.headers, header, object);
-        if self.has("headers") {
-            object.insert("headers".into(), all_fields(header.clone()));
+        grow: &Grow<'_>,
+    ) -> Result<(), MethodError> {
+        shown(&self.headers, header, object, grow)?;
+        if self.has(HEADERS) {
+            object.insert(HEADERS.into(), all_fields(header.clone(), grow)?);
         }
+        Ok(())
     }
 }
 
@@ -142,24 +154,45 @@ pub(super) fn header(name: &str) -> Result<HeaderProperty, MethodError> {
     name.parse().map_err(|error| MethodError::InvalidArguments(format!("{name}: {error}")))
 }
 
+/// Refuses more `header:` properties than one call may ask for.
+///
+/// # Errors
+/// `requestTooLarge`.
+pub(super) fn prove_headers(headers: &[(String, HeaderProperty)]) -> Result<(), MethodError> {
+    if headers.len() > limits::HEADER_PROPERTIES {
+        return Err(MethodError::RequestTooLarge("more header: properties than one call may ask for"));
+    }
+    Ok(())
+}
+
+/// Told of each value before it becomes part of the answer; an error ends the call.
+pub(super) type Grow<'a> = dyn Fn(&Value) -> Result<(), MethodError> + 'a;
+
 /// What properties `header:…` show of a header.
 pub(super) fn shown<'f>(
     properties: &[(String, HeaderProperty)],
     header: &(impl Iterator<Item = Field<'f>> + Clone),
     object: &mut Map<String, Value>,
-) {
+    grow: &Grow<'_>,
+) -> Result<(), MethodError> {
     for (name, property) in properties {
         let value = match property.of(header.clone()) {
             Shown::Last(value) => value.as_ref().map_or(Value::Null, in_json),
             Shown::All(values) => values.iter().map(in_json).collect(),
         };
+        grow(&value)?;
         object.insert(name.clone(), value);
     }
+    Ok(())
 }
 
 /// `EmailHeader[]` (RFC 8621 §4.1.3).
-pub(super) fn all_fields<'f>(header: impl Iterator<Item = Field<'f>>) -> Value {
-    header.map(|field| json!({"name": String::from_utf8_lossy(field.name), "value": raw(&field)})).collect()
+pub(super) fn all_fields<'f>(header: impl Iterator<Item = Field<'f>>, grow: &Grow<'_>) -> Result<Value, MethodError> {
+    let all = header.map(|field| {
+        let field = json!({"name": String::from_utf8_lossy(field.name), "value": raw(&field)});
+        grow(&field).map(|()| field)
+    });
+    all.collect::<Result<_, _>>().map(Value::Array)
 }
 
 fn in_json(value: &FormValue) -> Value {

@@ -26,7 +26,12 @@ pub(in crate::jmap) fn changes(context: &Context, arguments: &Args<'_>) -> Resul
     standard::changes(context, account.id, &asked, found).map(Value::Object)
 }
 
-fn results(rights: &Rights, account: &Account, arguments: &Args<'_>) -> Result<Results, MethodError> {
+fn results(
+    context: &Context,
+    rights: &Rights,
+    account: &Account,
+    arguments: &Args<'_>,
+) -> Result<Results, MethodError> {
     let get = |name: &str| arguments.get(name).unwrap_or(&Value::Null);
     Ok(Results {
         account: account.id,
@@ -34,6 +39,7 @@ fn results(rights: &Rights, account: &Account, arguments: &Args<'_>) -> Result<R
         sort: sort(get("sort"))?,
         collapse: arguments.flag("collapseThreads")?,
         scope: rights.scope(),
+        reads: context.budget.searched(),
     })
 }
 
@@ -41,7 +47,7 @@ pub(in crate::jmap) fn query(context: &Context, arguments: &Args<'_>) -> Result<
     let account = context.open_shared(arguments)?;
     let view = context.store.view();
     let rights = Rights::of(&view, &account).map_err(|error| fail(&error))?;
-    let results = results(&rights, &account, arguments)?;
+    let results = results(context, &rights, &account, arguments)?;
     let (window, total) = (window(arguments.0, limits::RESULTS)?, arguments.flag("calculateTotal")?);
     let found = questions::query(&view, context.store.secrets(), &Query { results, window, total }).map_err(refused)?;
     listings::follow(&context.store, account.id, &found.plan);
@@ -70,7 +76,7 @@ pub(in crate::jmap) fn query_changes(context: &Context, arguments: &Args<'_>) ->
     let old = arguments.text("sinceQueryState")?;
     let max_changes = arguments.number("maxChanges")?.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
     let asked = QueryChanges {
-        results: results(&rights, &account, arguments)?,
+        results: results(context, &rights, &account, arguments)?,
         since: since(&context.store, &old).ok_or(MethodError::CannotCalculateChanges)?.mark,
         // An id that can be no email's is not in the results: it bounds nothing.
         up_to: arguments.maybe_text("upToId")?.and_then(|id| id.parse().ok()),

@@ -11,7 +11,7 @@ use crate::store::{EncodedMessage, NewEmail};
 const PREFIX: &[u8] = b"Return-Path: <bob@example.net>\r\n";
 
 /// Files a message in Ann's Inbox; gives its id.
-pub(super) fn filed(context: &Context, raw: &[u8]) -> String {
+pub(in crate::jmap) fn filed(context: &Context, raw: &[u8]) -> String {
     let (ann, _) = context.directory.find("ann@example.org").unwrap().unwrap();
     let message = EncodedMessage::new(&rows(raw, context.store.secrets()));
     let (mut made, ticket) = context.store.commit_message(&[ann], &message, raw, |txn| {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::body::Bodies;
 use super::create;
@@ -17,7 +17,7 @@ use crate::jmap::standard::{Fault, Outcome, Set, Wrong, refused};
 use crate::message::content::content;
 use crate::message::{Message as Parsed, guarded};
 use crate::model::mailbox::Right;
-use crate::model::{DataType, EmailId, MailboxUid, ModSeq};
+use crate::model::{DataType, EmailId, MailboxUid, ModSeq, SentAt};
 use crate::store::{Error, Txn, View};
 use crate::wire::jmap::{MethodError, Patch, SetError};
 
@@ -68,7 +68,7 @@ fn made(
 ) -> Result<Map<String, Value>, Fault> {
     let mut wrong = Wrong::default();
     let filing = Filing::read(arguments, given, &mut wrong)?;
-    commits.take(0)?;
+    context.budget.file(0)?;
     let now = context.store.clock().now();
     let raw = create::message(context, account, given, now, wrong)?;
     let message =
@@ -79,6 +79,11 @@ fn made(
     let wanted = ["hasAttachment", "preview", "messageId", "sentAt"].map(str::to_owned);
     let wanted: Vec<String> = wanted.into_iter().filter(|name| given.get(name).is_none_or(Value::is_null)).collect();
     Wanted::read(&wanted).map_err(Fault::Whole)?.of_content(&content, &mut object);
+    // A header field holds whole seconds.
+    let asked = given.get("sentAt").and_then(Value::as_str).and_then(SentAt::parse_rfc3339);
+    if asked.is_some() && asked != content.sent_at {
+        object.insert("sentAt".into(), json!(content.sent_at.map(SentAt::rfc3339)));
+    }
     if filing.keywords.is_none() {
         object.insert("keywords".into(), Value::Object(Map::new()));
     }
@@ -187,9 +192,13 @@ impl Work<'_> {
         for name in &names {
             Wanted::read(std::slice::from_ref(name)).map_err(|_| unknown(name))?;
         }
-        let wrong = |_: MethodError| SetError::ServerFail("the email cannot be read".into());
+        let wrong = |error: MethodError| match error {
+            MethodError::RequestTooLarge(why) => SetError::RateLimit(why.into()),
+            _ => SetError::ServerFail("the email cannot be read".into()),
+        };
         let wanted = Wanted::read(&names).map_err(wrong)?;
-        let now = object(view, (self.account, rights), id, &wanted, &Bodies::usual())
+        let bodies = Bodies::usual(self.context);
+        let now = object(self.context, view, (self.account, rights), id, (&wanted, &bodies))
             .map_err(wrong)?
             .ok_or(SetError::NotFound)?;
         let mut new = now.clone();

@@ -229,22 +229,13 @@ fn an_email_is_copied_and_the_original_goes() {
     assert!(context.store.check().unwrap().is_empty());
 }
 
-#[test]
-fn what_one_call_files_is_bounded() {
-    let mut commits = Commits::with(10);
-    assert_eq!((commits.take(0), commits.take(7)), (Ok(()), Ok(())));
-    for octets in [4, 3, 0] {
-        assert_eq!(commits.take(octets).unwrap_err().object()["type"], "rateLimit");
-    }
-}
-
 /// RFC 8620 §3.6.2: an error of a method says that nothing was changed.
 #[test]
 fn once_something_was_done_no_error_is_of_the_whole_call() {
     let context = context();
     let (ann, _) = context.directory.find("ann@example.org").unwrap().unwrap();
     let unread = || Err::<(), _>(Fault::Whole(MethodError::ServerFail("it cannot be read".into())));
-    let mut commits = Commits::with(10);
+    let mut commits = Commits::default();
     assert_eq!(commits.of_one(unread()).unwrap_err(), MethodError::ServerFail("it cannot be read".into()));
     let done = commits.run(
         |_| true,

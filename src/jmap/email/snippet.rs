@@ -29,7 +29,11 @@ pub(in crate::jmap) fn snippets(context: &Context, arguments: &Args<'_>) -> Resu
     explain(&view, &results).map_err(refused)?;
     let finder = Finder::new(&results.filter, context.store.secrets());
     let is_seen = |id| match view.email(account.id, id) {
-        Ok(email) => Ok(email.is_some_and(|email| rights.sees(&email))),
+        Ok(email) => {
+            let Some(email) = email.filter(|email| rights.sees(email)) else { return Ok(false) };
+            context.budget.read(if finder.reads_text() { email.size } else { 0 })?;
+            Ok(true)
+        }
         Err(error) => Err(fail(&error)),
     };
     let (mut list, mut not_found, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
@@ -43,7 +47,11 @@ pub(in crate::jmap) fn snippets(context: &Context, arguments: &Args<'_>) -> Resu
             _ => None,
         };
         match found {
-            Some(found) => list.push(json!({"emailId": id, "subject": found.subject, "preview": found.preview})),
+            Some(found) => {
+                let found = json!({"emailId": id, "subject": found.subject, "preview": found.preview});
+                context.budget.tell(&found)?;
+                list.push(found);
+            }
             None => not_found.push(id),
         }
     }

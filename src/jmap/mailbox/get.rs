@@ -19,7 +19,7 @@ pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Va
     get.prove_all(seen.0.len() as u64)?;
     let state = newest(context, &view, &account, DataType::Mailbox)?;
     let all = || seen.0.keys().map(ToString::to_string).collect();
-    get.answer(account.id, &state, all, |id| Ok(seen.get(id).map(|(uid, mailbox)| object(uid, mailbox))))
+    get.answer(context, account.id, &state, all, |id| Ok(seen.get(id).map(|(uid, mailbox)| object(uid, mailbox))))
 }
 
 pub(in crate::jmap) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {

@@ -31,21 +31,19 @@ pub(in crate::jmap) fn parse(context: &Context, arguments: &Args<'_>) -> Result<
         return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
     }
     let mut originals = Originals { context, account: &account, known: BTreeMap::new() };
-    let mut readable = limits::READ_OCTETS;
     let (mut parsed, mut not_parsable, mut not_found) = (Map::new(), Vec::new(), Vec::new());
     for id in ids {
         let blob = id.parse::<BlobId>().ok();
         let raw = blob.map(|blob| context.blob_octets(&account, &blob, u64::MAX)).transpose();
-        let Some(raw) = raw.map_err(|error| fail(&error))?.flatten() else {
+        let Some(raw) = raw?.flatten() else {
             not_found.push(id);
             continue;
         };
-        readable = readable
-            .checked_sub(raw.len() as u64)
-            .ok_or(MethodError::RequestTooLarge("they are too large together"))?;
         match guarded("a report", || report(&Message::parse(&raw))).flatten() {
             Some(found) if matches!(found.about, About::Disposition(_)) => {
-                parsed.insert(id, originals.object(&raw, &found)?);
+                let object = originals.object(&raw, &found)?;
+                context.budget.tell(&object)?;
+                parsed.insert(id, object);
             }
             _ => not_parsable.push(id),
         }
@@ -93,7 +91,7 @@ impl Originals<'_> {
         let account = self.account.id;
         let filter = Filter::Is(Condition::Header { name: "Message-ID".into(), text: Some(id.clone()) });
         let query = Query {
-            results: Results { account, filter, ..Results::default() },
+            results: Results { account, filter, reads: self.context.budget.searched(), ..Results::default() },
             window: Window { limit: Some(LIKELY), ..Window::default() },
             total: false,
         };

@@ -39,7 +39,7 @@ pub(in crate::jmap) fn send(context: &Context, arguments: &Args<'_>) -> Result<(
     let identity = identity(context, &account, arguments)?;
     marks(&wishes, &patches)?;
     let me = Me::of(context, &account)?;
-    let mut desk = Desk { context, account: &account, arguments, me, identity, room: limits::FILED_OCTETS };
+    let mut desk = Desk { context, account: &account, arguments, me, identity };
     let (mut sent, mut not_sent, mut update) = (Map::new(), Map::new(), Map::new());
     for (name, wish) in &wishes {
         let done = match Fault::of_one(desk.send(wish)) {
@@ -95,14 +95,13 @@ fn marks(wishes: &Named, patches: &Named) -> Result<(), MethodError> {
     }
 }
 
-/// Who sends, and what he may still send in this call.
+/// The account that sends, and by which identity.
 struct Desk<'a> {
     context: &'a Context,
     account: &'a Account,
     arguments: &'a Args<'a>,
     me: Me,
     identity: SenderIdentity,
-    room: u64,
 }
 
 impl Desk<'_> {
@@ -130,6 +129,7 @@ impl Desk<'_> {
     fn asked(&self, id: EmailId) -> Result<(EmailMetadata, Request), Fault> {
         let view = self.context.store.view();
         let email = view.email(self.account.id, id)?.ok_or(SetError::NotFound)?;
+        self.context.budget.read(HEADER.min(email.size))?;
         let head = view.message_part(self.account.id, id, 0..HEADER)?.ok_or(SetError::NotFound)?;
         let request = guarded("a header", || Request::of(&head)).flatten();
         let nobody = || SetError::Of("notFound", note("it has no valid Disposition-Notification-To field"));
@@ -164,15 +164,10 @@ impl Desk<'_> {
         if email.size > limits::MESSAGE_OCTETS {
             return Err(too_large().into());
         }
-        self.take(email.size)?;
+        self.context.budget.file(email.size)?;
+        self.context.budget.read(email.size)?;
         let raw = self.context.store.view().received(&email.blob)?;
         Ok(raw.ok_or(SetError::NotFound)?)
-    }
-
-    fn take(&mut self, octets: u64) -> Result<(), SetError> {
-        let full = || SetError::RateLimit(format!("one call sends {} octets at most", limits::FILED_OCTETS));
-        self.room = self.room.checked_sub(octets).ok_or_else(full)?;
-        Ok(())
     }
 
     /// The notification and the keyword, in one commit.
@@ -185,7 +180,7 @@ impl Desk<'_> {
         if raw.len() as u64 > limits::MESSAGE_OCTETS {
             return Err(too_large().into());
         }
-        self.take(raw.len() as u64)?;
+        context.budget.file(raw.len() as u64)?;
         let blob = BlobHash(*blake3::hash(&raw).as_bytes());
         let action = Receipt { recipients, email: id, message_id, blob }.queue(now);
         let committed = context.store.commit(account.id, |txn| {

@@ -1,10 +1,8 @@
 //! /get (RFC 8620 §5.1).
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Value, json};
 
-use crate::jmap::context::Args;
+use crate::jmap::context::{Args, Context, distinct};
 use crate::model::{AccountId, limits};
 use crate::wire::jmap::MethodError;
 
@@ -26,10 +24,8 @@ impl Get {
         let ids = match arguments.get("ids") {
             None => None,
             Some(_) => {
-                let mut seen = BTreeSet::new();
                 let ids = arguments.texts("ids")?.into_iter();
-                let ids = ids.map(|id| arguments.created().resolve(&id).unwrap_or(id));
-                Some(ids.filter(|id| seen.insert(id.clone())).collect::<Vec<String>>())
+                Some(distinct(ids.map(|id| arguments.created().resolve(&id).unwrap_or(id))))
             }
         };
         if ids.as_ref().is_some_and(|ids| ids.len() > limits::OBJECTS_IN_GET) {
@@ -37,7 +33,7 @@ impl Get {
         }
         let mut properties = match arguments.get("properties") {
             None => None,
-            Some(_) => Some(arguments.texts("properties")?),
+            Some(_) => Some(arguments.distinct("properties")?),
         };
         if let Some(properties) = properties.as_mut().filter(|names| !names.iter().any(|name| name == "id")) {
             properties.insert(0, "id".into());
@@ -71,9 +67,10 @@ impl Get {
     /// The answer: of each object what `object` gives, in the order asked; `all` are the ids where none were named.
     ///
     /// # Errors
-    /// Those of `object`.
+    /// Those of `object`; `requestTooLarge` where the request has no room for so large an answer.
     pub(in crate::jmap) fn answer(
         self,
+        context: &Context,
         account: AccountId,
         state: &str,
         all: impl FnOnce() -> Vec<String>,
@@ -82,7 +79,11 @@ impl Get {
         let (mut list, mut not_found) = (Vec::new(), Vec::new());
         for id in self.ids.unwrap_or_else(all) {
             match object(&id)? {
-                Some(found) => list.push(Value::Object(only(found, self.properties.as_deref()))),
+                Some(found) => {
+                    let object = Value::Object(only(found, self.properties.as_deref()));
+                    context.budget.tell(&object)?;
+                    list.push(object);
+                }
                 None => not_found.push(id),
             }
         }

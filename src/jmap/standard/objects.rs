@@ -36,7 +36,7 @@ pub(in crate::jmap) fn get<T: Object>(
     }
     let state = newest(&context.store, &view, account.id, data::<T>()?)?;
     let ids = || all.iter().map(|(id, _)| id.to_string()).collect();
-    get.answer(account.id, &state, ids, |id| {
+    get.answer(context, account.id, &state, ids, |id| {
         let Ok(known) = id.parse::<ObjectId>() else { return Ok(None) };
         let found = view.object::<T>(account.id, known).map_err(|error| fail(&error))?;
         Ok(found.map(|found| object(known, &found)))

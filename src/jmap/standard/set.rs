@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::state::state;
-use crate::jmap::context::{Account, Args, Context, Named, fail};
+use crate::jmap::context::{Account, Args, Context, Named, distinct, fail};
 use crate::model::{DataType, ModSeq, limits};
 use crate::store::{Error, Txn};
 use crate::wire::jmap::json::{members, or_null};
@@ -31,13 +31,8 @@ impl Set {
     pub(in crate::jmap) fn read(arguments: &Args<'_>) -> Result<Self, MethodError> {
         let create = arguments.objects("create")?;
         let mut update = arguments.objects("update")?;
-        let mut destroy = Vec::new();
-        for id in arguments.texts("destroy")? {
-            let id = arguments.created().resolve(&id).unwrap_or(id);
-            if !destroy.contains(&id) {
-                destroy.push(id);
-            }
-        }
+        let destroy = arguments.texts("destroy")?.into_iter();
+        let destroy = distinct(destroy.map(|id| arguments.created().resolve(&id).unwrap_or(id)));
         if create.len() + update.len() + destroy.len() > limits::OBJECTS_IN_SET {
             return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
         }
@@ -232,6 +227,16 @@ pub(in crate::jmap) enum Fault {
 impl From<SetError> for Fault {
     fn from(error: SetError) -> Self {
         Self::One(error)
+    }
+}
+
+impl From<MethodError> for Fault {
+    /// A request that reads too much refuses the object: what the call did before stays done.
+    fn from(error: MethodError) -> Self {
+        match error {
+            MethodError::RequestTooLarge(why) => Self::One(SetError::RateLimit(why.into())),
+            whole => Self::Whole(whole),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is wrong with an object, property by property: a client is told of all at once (RFC 8620 §5.3 `properties`).
 
+use crate::model::limits;
 use crate::wire::jmap::SetError;
 
 /// What is wrong.
@@ -10,11 +11,12 @@ pub(in crate::jmap) struct Wrong {
 }
 
 impl Wrong {
-    /// One more property, and what is wrong with it. What is said of the first is said of all.
+    /// One more property, and what is wrong with it. What is said of the first is said of all;
+    /// beyond `limits::WRONG_PROPERTIES` they are not named.
     pub(in crate::jmap) fn add(&mut self, property: impl Into<String>, why: &str) {
         let property = property.into();
         self.why.get_or_insert_with(|| format!("{property}: {why}"));
-        if !self.properties.contains(&property) {
+        if self.properties.len() < limits::WRONG_PROPERTIES && !self.properties.contains(&property) {
             self.properties.push(property);
         }
     }

@@ -13,6 +13,7 @@ use super::envelope::{bad, prove, prove_size};
 use super::object;
 use crate::jmap::context::{Account, Args, Context, fail};
 use crate::jmap::dispatch::Next;
+use crate::jmap::email;
 use crate::jmap::identity::{self, Me};
 use crate::jmap::standard::{Fault, Outcome, Set, Wrong, refused};
 use crate::message::header;
@@ -115,7 +116,11 @@ fn prepare(
     for name in properties.keys().filter(|name| !settable(name)) {
         wrong.add(name, "it cannot be set");
     }
-    if properties.get("undoStatus").is_some_and(|status| status != UndoStatus::Pending.name()) {
+    // It begins with pending, whatever the client says: meli says final. The answer tells what it
+    // is.
+    let statuses = [UndoStatus::Pending, UndoStatus::Final].map(UndoStatus::name);
+    let status = properties.get("undoStatus").filter(|status| !status.is_null());
+    if status.is_some_and(|status| !statuses.iter().any(|known| status == known)) {
         wrong.add("undoStatus", "pending is what it begins with");
     }
     let id = |name: &str| properties.get(name)?.as_str().and_then(|id| arguments.created().resolve(id));
@@ -135,15 +140,23 @@ fn prepare(
         return Err(wrong.finish().err().unwrap_or(SetError::NotFound).into());
     };
     prove_size(metadata.size, limits::MESSAGE_OCTETS)?;
-    let raw = view.received(&metadata.blob).map_err(whole)?.unwrap_or_default();
+    let mut raw = email::head(context, &view, &metadata.blob)?.unwrap_or_default();
+    let has_bcc = header::first(&raw, "Bcc").is_some();
+    // RFC 8621 §7.5: Bcc is not sent; without that field the message goes out as it is stored.
+    if has_bcc || raw.len() >= limits::HEADER_BYTES {
+        context.budget.read(metadata.size)?;
+        raw = view.received(&metadata.blob).map_err(whole)?.unwrap_or_default();
+    }
     let (mail_from, rcpt_to) = prove(me, identity, (&raw, &content), properties.get("envelope"))?;
     wrong.finish()?;
     let now = context.store.clock().now();
     let order = order(&mail_from, &rcpt_to, now, limits::RECIPIENTS, limits::DELAYED_SEND).map_err(bad)?;
-    // RFC 8621 §7.5: Bcc is not sent.
     let (blob, octets) = match header::without(&raw, &["Bcc"]) {
         Cow::Borrowed(_) => (metadata.blob, None),
-        Cow::Owned(octets) => (BlobHash(*blake3::hash(&octets).as_bytes()), Some(octets)),
+        Cow::Owned(octets) => {
+            context.budget.file(octets.len() as u64)?;
+            (BlobHash(*blake3::hash(&octets).as_bytes()), Some(octets))
+        }
     };
     let rcpt_to = rcpt_to.into_iter().map(|path| SubmissionRecipient { path, ..SubmissionRecipient::default() });
     let message_id = content.message_id.first().cloned().unwrap_or_default();

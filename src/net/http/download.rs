@@ -19,10 +19,11 @@ use super::problem::Problem;
 use super::upload::account;
 use super::who::Who;
 use super::{Backend, tally};
-use crate::jmap::{Blob, Reader};
+use crate::jmap::{self, Blob, Reader};
 use crate::model::BlobId;
-use crate::store::{Error, Store};
+use crate::store::Store;
 use crate::wire::http::{Asked, attachment, media_type, range, same_tag};
+use crate::wire::jmap::MethodError;
 use crate::wire::query;
 
 pub(super) async fn give(
@@ -60,13 +61,13 @@ async fn given(
 
     let context = backend.context(&backend.settings.get(), who.caller.clone());
     let found = tokio::task::spawn_blocking(move || {
-        let blob = context.blob(&account, &id)?.ok_or(Error::NotFound("blob"))?;
-        let size = blob.size(&context.store)?;
-        Ok::<_, Error>((blob, size))
+        let blob = context.blob(&account, &id)?.ok_or(MethodError::NotFound("blob".into()))?;
+        let size = blob.size(&context.store).map_err(|error| jmap::fail(&error))?;
+        Ok::<_, MethodError>((blob, size))
     });
     let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the download failed");
     let (found, size) = found.await.map_err(failed)?.map_err(|error| match error {
-        Error::NotFound(_) => missing(),
+        MethodError::NotFound(_) => missing(),
         error => error.into(),
     })?;
 

@@ -54,6 +54,41 @@ pub fn write(value: &Value) -> Vec<u8> {
     text.into_bytes()
 }
 
+/// Bytes of a node of a `serde_json::Map`, which has room for 11 members and is two thirds full as
+/// a rule.
+const NODE: usize = 11 * (size_of::<String>() + size_of::<Value>()) + 16;
+const NODE_MEMBERS: usize = 8;
+
+/// About how many bytes of memory a value takes.
+#[must_use]
+pub fn weight(value: &Value) -> usize {
+    weight_within(value, usize::MAX).unwrap_or(usize::MAX)
+}
+
+/// The same; `None` as soon as that is more than `most`.
+#[must_use]
+pub fn weight_within(value: &Value, most: usize) -> Option<usize> {
+    let mut left = most;
+    weigh(value, &mut left).map(|()| most.saturating_sub(left))
+}
+
+fn weigh(value: &Value, left: &mut usize) -> Option<()> {
+    let own = match value {
+        Value::String(text) => text.len(),
+        Value::Object(members) => {
+            let names: usize = members.keys().map(String::len).sum();
+            members.len().div_ceil(NODE_MEMBERS).saturating_mul(NODE).saturating_add(names)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => 0,
+    };
+    *left = left.checked_sub(own.saturating_add(size_of::<Value>()))?;
+    match value {
+        Value::Array(items) => items.iter().try_for_each(|item| weigh(item, left)),
+        Value::Object(members) => members.values().try_for_each(|value| weigh(value, left)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Some(()),
+    }
+}
+
 /// The members of an object; none of any other value.
 #[must_use]
 pub fn members(value: Value) -> Map<String, Value> {

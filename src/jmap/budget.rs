@@ -1,0 +1,171 @@
+//! Bounds the work and the memory of one request, over all its calls.
+//!
+//! - Each call is bounded by itself (objects, ids, texts), but a small request can hold
+//!   `limits::REQUEST_CALLS` of them. What multiplies is therefore counted here: bytes read, bytes
+//!   stored, and the size of the answers.
+//! - Reading is charged before it is done, so a refusal costs nothing.
+//! - The answer under construction is counted while it grows. `dispatch` sets that count back
+//!   before each call and charges the finished answer.
+//! - The methods share one `Budget`; clones are the same budget.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use serde_json::Value;
+
+use crate::model::limits;
+use crate::query::Allowance;
+use crate::wire::jmap::json::weight;
+use crate::wire::jmap::{MethodError, SetError};
+
+const TOO_MUCH_READ: &str = "the messages that the request reads are too large together: ask for fewer at a time";
+const TOO_MUCH_TOLD: &str = "the answers to the request are too large together: ask for less at a time";
+
+/// What a request may still do.
+#[derive(Debug, Clone)]
+pub struct Budget(Arc<Left>);
+
+#[derive(Debug)]
+struct Left {
+    /// Bytes of messages and uploads that may be read.
+    read: AtomicU64,
+    /// Bytes of messages and uploads that may be stored.
+    filed: AtomicU64,
+    /// Bytes that further answers may take.
+    answer: AtomicUsize,
+    /// Bytes of the answer under construction.
+    growing: AtomicUsize,
+    /// Bytes of messages that searches may read.
+    searched: Allowance,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::with(limits::READ_BYTES, limits::FILED_BYTES, limits::ANSWER_BYTES)
+    }
+}
+
+impl Budget {
+    /// A budget of so many bytes to be read, to be stored, and of answers.
+    pub(super) fn with(read: u64, filed: u64, answer: usize) -> Self {
+        Self(Arc::new(Left {
+            read: read.into(),
+            filed: filed.into(),
+            answer: answer.into(),
+            growing: 0.into(),
+            searched: Allowance::of(limits::SEARCHED_BYTES),
+        }))
+    }
+
+    /// Charges bytes that are about to be read.
+    ///
+    /// # Errors
+    /// `requestTooLarge` where the request would read more than it may.
+    pub(super) fn read(&self, bytes: u64) -> Result<(), MethodError> {
+        let left = self.0.read.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
+        left.map(drop).map_err(|_| MethodError::RequestTooLarge(TOO_MUCH_READ))
+    }
+
+    /// Charges bytes that are about to be stored. After one refusal everything is refused: a
+    /// message that is built in order to be refused costs as much as one that is stored.
+    ///
+    /// # Errors
+    /// `rateLimit` where the request would store more than it may.
+    pub(super) fn file(&self, bytes: u64) -> Result<(), SetError> {
+        let all = self.0.filed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            Some(if left == 0 { 0 } else { left.saturating_sub(bytes) })
+        });
+        let left = all.unwrap_or_else(|left| left);
+        if left > 0 && bytes <= left {
+            return Ok(());
+        }
+        Err(SetError::RateLimit(format!("one request stores {} bytes at most", limits::FILED_BYTES)))
+    }
+
+    /// Whether the answer under construction may grow by so many bytes.
+    ///
+    /// # Errors
+    /// `requestTooLarge` where it may not.
+    pub(super) fn fits(&self, bytes: usize) -> Result<(), MethodError> {
+        let grown = self.0.growing.load(Ordering::Relaxed).saturating_add(bytes);
+        if grown <= self.0.answer.load(Ordering::Relaxed) {
+            Ok(())
+        } else {
+            Err(MethodError::RequestTooLarge(TOO_MUCH_TOLD))
+        }
+    }
+
+    /// Counts an object that becomes part of the answer under construction.
+    ///
+    /// # Errors
+    /// `requestTooLarge` where the answer may not grow so much.
+    pub(super) fn tell(&self, object: &Value) -> Result<(), MethodError> {
+        let bytes = weight(object);
+        self.fits(bytes)?;
+        self.0.growing.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Begins an answer.
+    pub(super) fn begin_answer(&self) {
+        self.0.growing.store(0, Ordering::Relaxed);
+    }
+
+    /// Charges a finished answer. One that tells what was changed must be given whatever its size:
+    /// it takes what is left.
+    ///
+    /// # Errors
+    /// `requestTooLarge` where it is too large and may be left out.
+    pub(super) fn end_answer(&self, answer: &Value, may_be_refused: bool) -> Result<(), MethodError> {
+        let bytes = weight(answer);
+        let left = self.0.answer.load(Ordering::Relaxed);
+        if bytes > left && may_be_refused {
+            return Err(MethodError::RequestTooLarge(TOO_MUCH_TOLD));
+        }
+        self.0.answer.store(left.saturating_sub(bytes), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// What the searches of the request may read.
+    pub(super) fn searched(&self) -> Allowance {
+        self.0.searched.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn refused_read_costs_nothing_and_refused_storing_ends_it() {
+        let budget = Budget::with(10, 10, 10);
+        assert_eq!(budget.read(8), Ok(()));
+        assert!(matches!(budget.clone().read(3), Err(MethodError::RequestTooLarge(_))));
+        assert_eq!(budget.read(2), Ok(()));
+        assert_eq!(budget.file(8), Ok(()));
+        assert_eq!(budget.file(0), Ok(()));
+        assert!(matches!(budget.file(3), Err(SetError::RateLimit(_))));
+        assert!(matches!(budget.file(0), Err(SetError::RateLimit(_))));
+        let whole = Budget::with(0, 10, 0);
+        assert_eq!(whole.file(10), Ok(()));
+        assert!(matches!(whole.file(0), Err(SetError::RateLimit(_))));
+    }
+
+    #[test]
+    fn answers_share_one_bound() {
+        let text = json!("x".repeat(1000));
+        let budget = Budget::with(0, 0, 3 * weight(&text));
+        budget.begin_answer();
+        assert_eq!((budget.tell(&text), budget.tell(&text)), (Ok(()), Ok(())));
+        assert!(budget.tell(&json!([text, text])).is_err());
+        assert_eq!(budget.end_answer(&json!([text]), true), Ok(()));
+        // A refused answer takes nothing; one that must be given takes all that is left.
+        budget.begin_answer();
+        assert_eq!(budget.tell(&text), Ok(()));
+        assert!(budget.end_answer(&json!([text, text]), true).is_err());
+        assert_eq!(budget.end_answer(&json!([text, text]), false), Ok(()));
+        assert!(budget.fits(1).is_err());
+    }
+}
