@@ -93,9 +93,11 @@ impl UtcMillis {
         })
     }
 
-    /// Reads a `Date` as RFC 8620 §1.4 has it: RFC 3339 with `T`, and `Z` or an offset, in capitals, and no fraction of zero.
+    /// Reads a `Date` or `UTCDate` of RFC 8620 §1.4, and any date and time of RFC 3339 with `T` and
+    /// `Z` in capitals. A fraction of zero, which RFC 8620 does not want, is read as well: every
+    /// program in JavaScript writes it.
     #[must_use]
-    pub fn parse_date(text: &str) -> Option<Self> {
+    pub fn parse_rfc3339(text: &str) -> Option<Self> {
         let shape = |at: usize, octet: u8| text.as_bytes().get(at) == Some(&octet);
         let fits = text.len() <= 40
             && shape(4, b'-')
@@ -103,20 +105,13 @@ impl UtcMillis {
             && shape(10, b'T')
             && shape(13, b':')
             && shape(16, b':');
-        let (end, zero) = (text.get(19..)?, |c: char| c == '0');
-        let fraction = end.strip_prefix('.').map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
-        let zone = fraction.unwrap_or(end);
-        let digits = end.strip_suffix(zone).unwrap_or_default().trim_start_matches('.');
+        let end = text.get(19..)?;
+        let digits = end.strip_prefix('.').map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+        let zone = digits.unwrap_or(end);
         let zoned =
             zone == "Z" || (zone.len() == 6 && zone.starts_with(['+', '-']) && zone.as_bytes().get(3) == Some(&b':'));
-        let sound = fits && zoned && !(fraction.is_some() && digits.trim_matches(zero).is_empty());
-        if sound { Self::parse_rfc3339(text) } else { None }
-    }
-
-    /// Reads a `UTCDate` or any RFC 3339 instant.
-    #[must_use]
-    pub fn parse_rfc3339(text: &str) -> Option<Self> {
-        text.parse::<Timestamp>().ok().map(|at| Self(at.as_millisecond()))
+        let read = || text.parse::<Timestamp>().ok().map(|at| Self(at.as_millisecond()));
+        if fits && zoned { read() } else { None }
     }
 }
 

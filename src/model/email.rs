@@ -95,7 +95,7 @@ impl SentAt {
     /// Reads a `Date` of RFC 8620 §1.4.
     #[must_use]
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
-        let at = UtcMillis::parse_date(text)?;
+        let at = UtcMillis::parse_rfc3339(text)?;
         let zone = text.get(text.len().checked_sub(6)?..)?;
         let offset_minutes = match (text.ends_with('Z'), zone.split_at_checked(1)?) {
             (true, _) => 0,

@@ -43,7 +43,7 @@ pub(in crate::jmap) fn flag(name: &str, value: &Value) -> Result<bool, MethodErr
 
 /// `UTCDate` (RFC 8620 §1.4).
 pub(in crate::jmap) fn utc_date(name: &str, value: &Value) -> Result<UtcMillis, MethodError> {
-    let is_utc = |text: &&str| text.ends_with('Z') && text.as_bytes().get(10) == Some(&b'T');
+    let is_utc = |text: &&str| text.ends_with('Z');
     let at = value.as_str().filter(is_utc).and_then(UtcMillis::parse_rfc3339);
     at.ok_or_else(|| wanted(name, "a UTCDate such as 2026-12-24T09:00:00Z"))
 }
