@@ -64,6 +64,13 @@ const DATES: [&str; 2] = ["Date", "Resent-Date"];
 const URLS: [&str; 6] = ["List-Help", "List-Unsubscribe", "List-Subscribe", "List-Post", "List-Owner", "List-Archive"];
 const RAW_ONLY: [&str; 2] = ["Return-Path", "Received"];
 
+/// Whether a field of that name says something in every message that has it: its value cannot be
+/// empty (RFC 5322 §3.6).
+#[must_use]
+pub fn needs_value(name: &str) -> bool {
+    [&ADDRESSES[..], &IDS, &DATES, &URLS].iter().any(|names| names.iter().any(|one| one.eq_ignore_ascii_case(name)))
+}
+
 impl Form {
     /// Whether a field of that name may be asked for in this form.
     #[must_use]

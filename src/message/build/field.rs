@@ -58,6 +58,10 @@ impl Field {
             Value::Groups(groups) => word::listed(&self::groups(groups)?, ",", column),
             Value::MessageIds(ids) => word::listed(&angled(ids, &is_id, "not a message id")?, "", column),
             Value::Urls(urls) => word::listed(&angled(urls, &is_url, "not a URL")?, ",", column),
+            // It has four digits for the year, and readers take lesser ones for abbreviations.
+            Value::Date(date) if date.rfc3339().get(..4).is_none_or(|year| year < "1900") => {
+                return Err(BadValue("a date in a header field has no year before 1900 (RFC 5322 §3.3)"));
+            }
             Value::Date(date) => date.rfc5322(),
         };
         let octets = format!("{name}: {written}\r\n").into_bytes();
@@ -127,7 +131,8 @@ fn address(person: &EmailAddress) -> Result<String, BadValue> {
     if name.chars().any(|c| c.is_control() && c != '\t') || email.chars().any(char::is_control) {
         return Err(BadValue("a control character"));
     }
-    if email.is_empty() || email.len() > WORD || email.contains(['<', '>']) || email.trim() != email {
+    let has_name = !name.trim().is_empty();
+    if (email.is_empty() && !has_name) || email.len() > WORD || email.contains(['<', '>']) || email.trim() != email {
         return Err(BadValue("not an email address"));
     }
     let bare = email.contains('@')

@@ -42,7 +42,7 @@ pub struct Part {
 /// What a part holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// Text, lines ending in LF; written as UTF-8.
+    /// Text in UTF-8; of text and messages lines end in LF and are written with CRLF.
     Text(String),
     /// Octets.
     Octets(Vec<u8>),
@@ -76,6 +76,11 @@ impl Part {
             ("type", self.media_type.split_once('/').is_some_and(|(kind, rest)| token(kind) && token(rest))),
             ("type", params(&self.params)),
             ("type", multipart == matches!(self.content, Content::Parts(_))),
+            // RFC 2045 §6.4: it is never encoded, so it must be lines that can travel.
+            (
+                "partId",
+                !self.is_message() || !matches!(&self.content, Content::Text(text) if !fits_lines(&lines(text))),
+            ),
             ("name", self.name.as_deref().is_none_or(clean)),
             ("disposition", self.disposition.as_deref().is_none_or(token)),
             ("disposition", params(&self.disposition_params)),
@@ -94,12 +99,16 @@ impl Part {
         match &self.content {
             Content::Parts(parts) => parts.iter().any(Self::is_eight_bit),
             Content::Octets(octets) => self.is_message() && !octets.is_ascii() && fits_lines(octets),
-            Content::Text(_) => false,
+            Content::Text(text) => self.is_message() && !text.is_ascii(),
         }
     }
 
     fn is_message(&self) -> bool {
         self.media_type.starts_with("message/")
+    }
+
+    fn is_text(&self) -> bool {
+        self.media_type.starts_with("text/")
     }
 }
 
@@ -109,7 +118,8 @@ pub(super) fn write(part: &Part, seed: &str, out: &mut Vec<u8>) {
     for (name, value) in &part.params {
         head.push_str(&word::parameter(name, value));
     }
-    if matches!(part.content, Content::Text(_)) {
+    // Other types have no charset, or one of their own.
+    if part.is_text() && matches!(part.content, Content::Text(_)) {
         head.push_str(&word::parameter("charset", "utf-8"));
     }
     if let Some(name) = &part.name {
@@ -188,13 +198,22 @@ fn stands(part: &Part, boundary: &[u8]) -> bool {
 fn travelling(part: &Part) -> (&'static str, Vec<u8>) {
     match &part.content {
         Content::Parts(_) => (if part.is_eight_bit() { "8bit" } else { "7bit" }, Vec::new()),
-        Content::Text(text) => encoded(text.replace("\r\n", "\n").replace('\n', "\r\n").into_bytes()),
+        Content::Text(text) if part.is_text() => encoded(lines(text)),
+        Content::Text(text) if part.is_message() => (if text.is_ascii() { "7bit" } else { "8bit" }, lines(text)),
+        // Of another type the octets count, line ends with them.
+        Content::Text(text) if text.is_ascii() && fits_lines(text.as_bytes()) => ("7bit", text.clone().into_bytes()),
+        Content::Text(text) => ("base64", base64(text.as_bytes())),
         Content::Octets(octets) if part.media_type.starts_with("text/") => encoded(octets.clone()),
         Content::Octets(octets) if part.is_message() && fits_lines(octets) => {
             (if octets.is_ascii() { "7bit" } else { "8bit" }, octets.clone())
         }
         Content::Octets(octets) => ("base64", base64(octets)),
     }
+}
+
+/// A text as lines that end in CRLF.
+fn lines(text: &str) -> Vec<u8> {
+    text.replace("\r\n", "\n").replace('\n', "\r\n").into_bytes()
 }
 
 fn encoded(octets: Vec<u8>) -> (&'static str, Vec<u8>) {

@@ -3,6 +3,8 @@
 //! No value that comes out holds a control character, but for tabs in a text: none can begin a header field.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
 
 use mail_parser::{Charset, HeaderForm, Mailbox};
 use unicode_normalization::UnicodeNormalization;
@@ -30,12 +32,12 @@ pub fn groups(value: &[u8]) -> Vec<Group> {
     let value = unfold(value);
     let parsed = HeaderForm::Addresses.parse(&value);
     let Some(list) = parsed.value().as_address() else { return Vec::new() };
-    let mut left = limits::ADDRESSES;
+    let (mut left, bare) = (limits::ADDRESSES, BareWords::of(&value));
     let mut out = Vec::new();
     for (name, members) in list.groups() {
         let Some(rest) = left.checked_sub(1) else { break };
         left = rest;
-        let addresses: Vec<EmailAddress> = members.take(left).filter_map(|mailbox| person(&mailbox)).collect();
+        let addresses: Vec<EmailAddress> = members.take(left).filter_map(|mailbox| person(&mailbox, &bare)).collect();
         left = left.saturating_sub(addresses.len());
         let name = name.map(tidy);
         if name.is_some() || !addresses.is_empty() {
@@ -45,12 +47,33 @@ pub fn groups(value: &[u8]) -> Vec<Group> {
     out
 }
 
-fn person(mailbox: &Mailbox<'_>) -> Option<EmailAddress> {
+/// Items of a list of addresses that are one word and nothing else. The library takes them for
+/// names.
+struct BareWords<'v> {
+    value: &'v [u8],
+    found: OnceCell<BTreeSet<&'v [u8]>>,
+}
+
+impl<'v> BareWords<'v> {
+    fn of(value: &'v [u8]) -> Self {
+        Self { value, found: OnceCell::new() }
+    }
+
+    fn has(&self, word: &str) -> bool {
+        let items = || self.value.split(|byte| b",;:".contains(byte)).map(<[u8]>::trim_ascii);
+        self.found.get_or_init(|| items().take(limits::ADDRESSES.saturating_mul(2)).collect()).contains(word.as_bytes())
+            && !word.contains(char::is_whitespace)
+    }
+}
+
+fn person(mailbox: &Mailbox<'_>, bare: &BareWords<'_>) -> Option<EmailAddress> {
     let name = mailbox.name().map(tidy).filter(|name| !name.is_empty());
     let email = mailbox.address().map(tidy).unwrap_or_default();
     // A quoted local part (RFC 5322 §3.4.1) comes as a name before a bare domain.
     let (name, email) = match (name, email.strip_prefix('@')) {
         (Some(local), Some(domain)) => (None, Address::from_parts(local, domain).to_string()),
+        // Half an address, as a draft may have it.
+        (Some(word), None) if email.is_empty() && bare.has(&word) => (None, word),
         (name, _) => (name, email),
     };
     (!email.is_empty() || name.is_some()).then_some(EmailAddress { name, email })
@@ -213,6 +236,11 @@ mod tests {
         assert_eq!(one(" a@x (Ann B)"), pair("Ann B", "a@x"));
         assert_eq!(one(" =?utf-8?q?J=C3=BC?= =?utf-8?q?_B?= <a@x>"), pair("J\u{fc} B", "a@x"));
         assert_eq!(one(" A B"), pair("A B", ""));
+        // One word is half an address, unless it is written as a name.
+        assert_eq!(one(" Ann\r\n"), pair("", "Ann"));
+        for name in [" Ann <>", " \"Ann\"", " =?utf-8?q?Ann?="] {
+            assert_eq!(one(name), pair("Ann", ""), "{name}");
+        }
     }
 
     /// The example of RFC 8621 §4.1.2.3 and §4.1.2.4.

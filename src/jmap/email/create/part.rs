@@ -100,7 +100,9 @@ impl<'a> Parts<'a> {
                     self.wrong.add(name, "not together with bodyStructure");
                 }
             }
-            return self.part(structure, "bodyStructure", "", 0);
+            let mut root = self.part(structure, "bodyStructure", "", 0)?;
+            named(&mut root, "mixed", true);
+            return Ok(root);
         }
         let text = self.only("textBody", "text/plain")?;
         let html = self.only("htmlBody", "text/html")?;
@@ -109,9 +111,10 @@ impl<'a> Parts<'a> {
             for (at, json) in self.array(given, "attachments").iter().enumerate() {
                 let path = format!("attachments/{at}");
                 let mut file = self.part(json, &path, "", 1)?;
-                if json.get("disposition").is_none() && json.get("header:Content-Disposition").is_none() {
+                if file.disposition.is_none() && json.get("disposition").is_none() {
                     file.disposition = Some(if file.cid.is_some() { "inline" } else { "attachment" }.to_owned());
                 }
+                named(&mut file, "mixed", false);
                 files.push(file);
             }
         }
@@ -132,10 +135,11 @@ impl<'a> Parts<'a> {
             self.wrong.add(name, "it has exactly one part");
             return Ok(None);
         };
-        let part = self.part(json, &format!("{name}/0"), media_type, 1)?;
+        let mut part = self.part(json, &format!("{name}/0"), media_type, 1)?;
         if part.media_type != media_type {
             self.wrong.add(format!("{name}/0/type"), &format!("it must be {media_type}"));
         }
+        named(&mut part, "mixed", true);
         Ok(Some(part))
     }
 
@@ -318,12 +322,17 @@ impl Said {
         part.fields = self.header.fields;
         part.media_type = self.media_type.unwrap_or_else(|| usual.to_owned());
         part.params.extend(self.charset.map(|charset| ("charset".to_owned(), charset)));
+        // What a text is written in, is the server's choice: another charset would be a lie.
+        let lies = |charset: &str| !["utf-8", "us-ascii"].iter().any(|known| charset.eq_ignore_ascii_case(known));
         if let Some((kind, params)) = self.kind {
             part.media_type = kind;
-            let is_text = matches!(part.content, Content::Text(_));
+            let is_text = matches!(part.content, Content::Text(_)) && part.media_type.starts_with("text/");
             for (name, value) in params {
                 match name.as_str() {
                     "boundary" => {}
+                    "charset" if is_text && lies(&value) => {
+                        wrong.add(format!("{path}/header:Content-Type"), "the server writes it as utf-8");
+                    }
                     "charset" if is_text => {}
                     "name" => part.name = part.name.take().or(Some(value)),
                     _ => part.params.push((name, value)),
@@ -338,6 +347,28 @@ impl Said {
                     _ => part.disposition_params.push((name, value)),
                 }
             }
+        }
+    }
+}
+
+/// Gives a part with a name, and the parts within, a disposition where none is said: only that
+/// field tells the name to those who follow RFC 2183. It is the one that the part is read as
+/// without it (RFC 8621 §4.1.4).
+fn named(part: &mut Part, multipart: &str, first: bool) {
+    let kind = part.media_type.as_str();
+    let is_media = ["image/", "audio/", "video/"].iter().any(|known| kind.starts_with(known));
+    let shown = match kind {
+        "text/plain" | "text/html" => first,
+        _ => is_media && (first || multipart != "related"),
+    };
+    if part.name.is_some() && part.disposition.is_none() {
+        let inline = shown || part.cid.is_some();
+        part.disposition = Some(if inline { "inline" } else { "attachment" }.to_owned());
+    }
+    let within = part.media_type.strip_prefix("multipart/").unwrap_or_default().to_owned();
+    if let Content::Parts(parts) = &mut part.content {
+        for (at, child) in parts.iter_mut().enumerate() {
+            named(child, &within, at == 0);
         }
     }
 }

@@ -68,7 +68,7 @@ fn every_header_property_reads_back_as_it_was_set() {
         "messageId": ["m1@x.example"], "inReplyTo": ["a@x"], "references": ["a@x", "b@x"],
         "sender": [person(json!("J\u{fc}rgen"), "j@x.example")], "from": [person(json!("B, \"Bob\""), "b@x.example")],
         "to": [person(Value::Null, "a@x.example"), person(json!("Long name ".repeat(20).trim()), "l@x.example")],
-        "cc": [], "bcc": [person(json!("x"), "x@x.example")], "replyTo": [person(Value::Null, "r@x.example")],
+        "bcc": [person(json!("x"), "x@x.example")], "replyTo": [person(Value::Null, "r@x.example")],
         "subject": "Gr\u{fc}\u{df}e  an \u{1f600} alle", "sentAt": "2026-11-21T10:00:00+01:00",
         "header:X-Raw": " raw  value\r\n folded", "header:X-Text:asText": "=?utf-8?q?no?= \u{fc}",
         "header:X-Many:asText:all": ["one", "two"], "header:List-Post:asURLs": ["mailto:l@x", "https://x/y"],
@@ -165,7 +165,7 @@ fn a_body_structure_is_made_as_it_is_given() {
     let email = json!({
         "bodyStructure": {"type": "multipart/mixed", "header:X-Root:asText": "r", "subParts": [
             {"partId": "1", "type": "text/plain", "name": "a.txt", "disposition": "inline", "location": "http://x/", "cid": "c@d"},
-            {"partId": "2", "header:Content-Type": "text/calendar; method=REQUEST; charset=latin1; name=cal.ics"},
+            {"partId": "2", "header:Content-Type": "text/calendar; method=REQUEST; charset=us-ascii; name=cal.ics"},
             {"type": "multipart/alternative", "subParts": [{"partId": "1", "type": "text/html"}]},
             {"partId": "1", "header:Content-Disposition:asText": "attachment; filename=\"f g\"; size=9", "language": ["en"]},
         ]},
@@ -422,4 +422,165 @@ fn what_is_made_is_read_alike_by_python() {
         ],
     });
     assert_eq!(read, wanted, "{}", String::from_utf8_lossy(&raw));
+}
+
+impl Bed {
+    /// The message of an email that is made so.
+    fn raw(&self, email: Value) -> String {
+        let id = self.create(email).unwrap()["blobId"].as_str().unwrap().parse().unwrap();
+        let account = self.context.reach(self.account.parse().unwrap()).unwrap();
+        String::from_utf8(self.context.blob_octets(&account, &id, u64::MAX).unwrap().unwrap()).unwrap()
+    }
+}
+
+/// RFC 2045 §6.4: a message within is not encoded; only texts have a charset.
+#[test]
+fn texts_of_other_types_have_no_charset_and_messages_no_encoding() {
+    let bed = Bed::new();
+    let made = |kind: &str, value: &str| {
+        let part = json!({"partId": "1", "type": kind});
+        bed.raw(json!({"bodyStructure": {"type": "multipart/mixed", "subParts": [part]}, "bodyValues": {"1": {"value": value}}}))
+    };
+    let within = "Subject: Gr\u{fc}\u{df}e\n\nGr\u{fc}\u{df}e\n";
+    for (kind, value, encoding) in [
+        ("message/rfc822", within, "8bit"),
+        ("message/rfc822", "Subject: x\n\ny\n", "7bit"),
+        ("message/delivery-status", "Reporting-MTA: dns; x\n", "7bit"),
+        ("image/svg+xml", "<svg/>", "7bit"),
+        ("image/svg+xml", "<svg>\u{fc}</svg>", "base64"),
+        ("application/json", "{\n}", "base64"),
+        ("text/x-diff", "Gr\u{fc}\u{df}e: some plain text\n", "quoted-printable"),
+    ] {
+        let raw = made(kind, value);
+        let (_, part) = raw.split_once(&format!("Content-Type: {kind}")).unwrap();
+        let (head, rest) = part.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("Content-Transfer-Encoding: {encoding}")), "{kind}: {head}");
+        assert_eq!(head.contains("charset"), kind.starts_with("text/"), "{kind}: {head}");
+        let eight = raw.split_once("\r\n\r\n").unwrap().0.contains("Content-Transfer-Encoding: 8bit");
+        assert_eq!(eight, encoding == "8bit", "{raw}");
+        if kind.starts_with("message/") {
+            assert!(rest.starts_with(&value.replace('\n', "\r\n")), "{rest}");
+        }
+    }
+    let long = format!("Subject: x\n\n{}\n", "y".repeat(1000));
+    let part = json!({"partId": "1", "type": "message/rfc822"});
+    let refused = json!({"attachments": [part], "bodyValues": {"1": {"value": long}}});
+    assert_eq!(bed.refused(&refused), "attachments/0/partId");
+}
+
+/// RFC 5322 §3.6.
+#[test]
+fn lists_of_nobody_are_no_header_fields() {
+    let bed = Bed::new();
+    let email = json!({
+        "from": [{"email": "ann@example.org"}], "to": [], "cc": [], "bcc": [], "replyTo": [], "sender": [],
+        "references": [], "inReplyTo": [], "subject": "", "header:X-A:asAddresses": [], "keywords": {},
+        "header:X-B:asGroupedAddresses": [{"name": null, "addresses": []}], "header:X-C:asAddresses:all": [[]],
+        "header:Resent-To": " ", "header:X-D": "",
+    });
+    let raw = bed.raw(email);
+    let names: Vec<&str> =
+        raw.lines().take_while(|line| !line.is_empty()).filter_map(|line| Some(line.split_once(':')?.0)).collect();
+    let mut own: Vec<&str> = names.into_iter().filter(|name| !name.starts_with("Content-")).collect();
+    own.sort_unstable();
+    assert_eq!(own, ["Date", "From", "MIME-Version", "Message-ID", "Subject", "X-D"]);
+}
+
+/// RFC 8621 §4.1.2.3: a draft may be half complete.
+#[test]
+fn half_an_address_is_kept_as_it_is() {
+    let bed = Bed::new();
+    for one in [
+        json!({"name": "N", "email": ""}),
+        json!({"name": "Two Words", "email": ""}),
+        json!({"name": "J\u{fc}, x", "email": ""}),
+        json!({"name": null, "email": "ann"}),
+        json!({"name": "Ann", "email": "ann"}),
+        json!({"name": null, "email": "ann@"}),
+    ] {
+        let to = json!([one, {"name": null, "email": "bob@example.net"}]);
+        let shown = bed.shown(json!({"to": to}), &json!({"properties": ["to"]}));
+        assert_eq!(shown["to"], to);
+    }
+    let blob = filed(&bed.context, b"To: Ann, bob@example.net, A B, N <>\r\nSubject: x\r\n\r\n");
+    let read = bed.call("Email/get", json!({"ids": [blob], "properties": ["to"]}))["list"][0]["to"].clone();
+    assert_eq!(read[0], json!({"name": null, "email": "Ann"}));
+    assert_eq!(bed.shown(json!({"to": read}), &json!({"properties": ["to"]}))["to"], read);
+    assert_eq!(bed.refused(&json!({"to": [{"name": null, "email": ""}]})), "to");
+}
+
+#[test]
+fn dates_are_read_alike_and_what_changes_is_told() {
+    let bed = Bed::new();
+    for at in ["2026-12-24T09:00:00Z", "2026-12-24T09:00:00.000Z", "2026-12-24T09:00:00.000+01:00"] {
+        let created = bed.create(json!({"sentAt": at})).unwrap();
+        assert!(!created.contains_key("sentAt"), "{at}: {created:?}");
+    }
+    assert!(!bed.create(json!({"receivedAt": "2026-12-24T09:00:00.000Z"})).unwrap().contains_key("receivedAt"));
+    let cut = bed.create(json!({"sentAt": "2026-12-24T09:00:00.5Z", "receivedAt": "2026-12-24T09:00:00.5Z"})).unwrap();
+    assert_eq!((&cut["sentAt"], &cut["receivedAt"]), (&json!("2026-12-24T09:00:00Z"), &json!("2026-12-24T09:00:00Z")));
+    let old = bed.create(json!({"receivedAt": "1969-07-20T20:17:40Z"})).unwrap();
+    assert_eq!(old["receivedAt"], "1970-01-01T00:00:00Z");
+    for at in ["1899-12-31T23:59:59Z", "0099-01-01T00:00:00Z", "1900-01-01T00:30:00+01:00"] {
+        let created = bed.create(json!({"sentAt": at}));
+        assert_eq!(created.is_ok(), at.starts_with("1900"), "{at}");
+    }
+    for (shape, is_date) in
+        [("2026-12-24 09:00:00Z", false), ("2026-12-24T09:00Z", false), ("2026-12-24T09:00:00z", false)]
+    {
+        assert_eq!(bed.create(json!({"sentAt": shape})).is_ok(), is_date, "{shape}");
+        assert_eq!(bed.create(json!({"receivedAt": shape})).is_ok(), is_date, "{shape}");
+    }
+    // The same of what is imported.
+    let upload =
+        bed.context.keep_upload(bed.account.parse().unwrap(), b"From: a@x\r\n\r\ny", "message/rfc822").unwrap();
+    let import = json!({"emails": {"k": {
+        "blobId": upload.to_string(), "mailboxIds": {&bed.inbox: true}, "receivedAt": "1969-07-20T20:17:40Z",
+    }}});
+    assert_eq!(bed.call("Email/import", import)["created"]["k"]["receivedAt"], "1970-01-01T00:00:00Z");
+}
+
+/// RFC 2183: only Content-Disposition tells the name to those who follow it.
+#[test]
+fn named_part_without_disposition_gets_one_that_reads_alike() {
+    let bed = Bed::new();
+    let part = |kind: &str, name: &str| json!({"partId": "1", "type": kind, "name": name});
+    let structure = json!({"type": "multipart/mixed", "subParts": [
+        part("text/plain", "a.txt"), part("text/plain", "b.txt"), part("image/png", "c.png"), part("application/pdf", "d.pdf"),
+    ]});
+    let email = json!({"bodyStructure": structure, "bodyValues": {"1": {"value": "x"}}});
+    let raw = bed.raw(email.clone());
+    for (kind, name) in [("inline", "a.txt"), ("attachment", "b.txt"), ("inline", "c.png"), ("attachment", "d.pdf")] {
+        assert!(raw.contains(&format!("Content-Disposition: {kind};\r\n filename={name}\r\n")), "{name}: {raw}");
+    }
+    let shown = bed.shown(email, &json!({"properties": ["textBody", "attachments"], "bodyProperties": ["name"]}));
+    assert_eq!(shown["textBody"], json!([{"name": "a.txt"}, {"name": "c.png"}]));
+    assert_eq!(shown["attachments"], json!([{"name": "b.txt"}, {"name": "d.pdf"}]));
+    let text = json!({"textBody": [part("text/plain", "a.txt")], "bodyValues": {"1": {"value": "x"}}});
+    assert!(bed.raw(text).contains("Content-Disposition: inline;\r\n filename=a.txt\r\n"));
+}
+
+#[test]
+fn content_fields_of_a_part_are_taken_or_refused() {
+    let bed = Bed::new();
+    let with = |name: &str, value: &str| {
+        let part = json!({"partId": "1", "type": "application/x", name: value});
+        json!({"attachments": [part], "bodyValues": {"1": {"value": "x"}}})
+    };
+    for name in ["header:Content-Disposition", "header:content-disposition:asRaw", "header:Content-Disposition:asText"]
+    {
+        let raw = bed.raw(with(name, " inline; filename=a.txt; size=1"));
+        assert!(raw.contains("-Disposition: inline;\r\n size=1;\r\n filename=a.txt\r\n"), "{name}: {raw}");
+        assert_eq!(raw.matches("-Disposition:").count(), 1, "{raw}");
+    }
+    assert!(bed.raw(with("header:Content-Description", " what it is")).contains("Content-Description: what it is\r\n"));
+    assert_eq!(bed.refused(&with("header:Content-Disposition", "")), "attachments/0/header:Content-Disposition");
+    let transfer = bed.refused(&with("header:Content-Transfer-Encoding", " base64"));
+    assert_eq!(transfer, "attachments/0/header:Content-Transfer-Encoding");
+    let text = |charset: &str| {
+        let part = json!({"partId": "1", "header:Content-Type": format!(" text/plain; charset={charset}")});
+        json!({"textBody": [part], "bodyValues": {"1": {"value": "x"}}})
+    };
+    assert_eq!(bed.refused(&text("iso-8859-1")), "textBody/0/header:Content-Type");
+    assert!(bed.raw(text("utf-8")).contains("Content-Type: text/plain;\r\n charset=utf-8\r\n"));
 }

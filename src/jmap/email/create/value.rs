@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::message::build::{self, BadValue, Field};
-use crate::message::forms::{Form, HeaderProperty};
+use crate::message::forms::{self, Form, HeaderProperty};
 use crate::message::parse::Group;
 use crate::model::{EmailAddress, SentAt, limits};
 
@@ -20,7 +20,7 @@ pub(super) fn fields(property: &HeaderProperty, json: &Value) -> Result<Vec<Fiel
     Ok(made?.into_iter().flatten().collect())
 }
 
-/// An empty list of ids or URLs is no field: written, it would read as none (RFC 8621 §4.1.2.5).
+/// An empty list is no field: RFC 5322 §3.6 knows no field of addresses, ids or URLs without any.
 fn one(property: &HeaderProperty, json: &Value) -> Result<Option<Field>, BadValue> {
     let value = match property.form {
         Form::Raw => build::Value::Raw(text(json)?),
@@ -34,7 +34,13 @@ fn one(property: &HeaderProperty, json: &Value) -> Result<Option<Field>, BadValu
             build::Value::Date(date.ok_or(BadValue("a Date such as 2026-12-24T09:00:00+01:00 is wanted"))?)
         }
     };
-    let empty = matches!(&value, build::Value::MessageIds(all) | build::Value::Urls(all) if all.is_empty());
+    let empty = match &value {
+        build::Value::MessageIds(all) | build::Value::Urls(all) => all.is_empty(),
+        build::Value::Addresses(all) => all.is_empty(),
+        build::Value::Groups(all) => all.iter().all(|group| group.name.is_none() && group.addresses.is_empty()),
+        build::Value::Raw(text) => text.trim().is_empty() && forms::needs_value(&property.name),
+        build::Value::Text(_) | build::Value::Date(_) => false,
+    };
     if empty { Ok(None) } else { Field::new(&property.name, &value).map(Some) }
 }
 
