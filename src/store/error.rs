@@ -74,7 +74,7 @@ pub enum MailboxFault {
     Name,
     /// Another beside it has its name.
     #[error("there is one of that name")]
-    NameTaken,
+    NameTaken(MailboxUid),
     /// Another has its role.
     #[error("mailbox {0} has that role")]
     RoleTaken(MailboxUid),

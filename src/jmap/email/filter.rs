@@ -74,7 +74,8 @@ fn node(value: &Value, depth: usize) -> Result<Filter, MethodError> {
 
 fn condition(members: &Map<String, Value>) -> Result<Filter, MethodError> {
     let mut parts = Vec::with_capacity(members.len().min(limits::FILTER_CONDITIONS));
-    for (name, value) in members {
+    // A condition that is null is none: clients write all that they know.
+    for (name, value) in members.iter().filter(|(_, value)| !value.is_null()) {
         parts.push(property(name, value)?);
     }
     match <[Filter; 1]>::try_from(parts) {

@@ -29,7 +29,8 @@ pub fn sort(value: &Value) -> Result<Vec<Comparator>, MethodError> {
 fn comparator(value: &Value) -> Result<Comparator, MethodError> {
     let Value::Object(members) = value else { return Err(wanted("sort", "an array of comparators")) };
     let (mut property, mut ascending, mut collation, mut word) = (None, true, Collation::default(), None);
-    for (name, value) in members {
+    // meli writes null for what it leaves to the server.
+    for (name, value) in members.iter().filter(|(_, value)| !value.is_null()) {
         match name.as_str() {
             "property" => property = Some(text(name, value)?),
             "isAscending" => ascending = flag(name, value)?,

@@ -75,7 +75,6 @@ fn filters_that_are_none_say_so() {
         json!([]),
         json!(true),
         json!({"inMailbox": 3}),
-        json!({"inMailbox": null}),
         json!({"inMailbox": ""}),
         json!({"inMailbox": "a b"}),
         json!({"inMailbox": "x".repeat(256)}),
@@ -233,4 +232,24 @@ proptest! {
             prop_assert!(sort.len() <= limits::SORT_COMPARATORS);
         }
     }
+}
+
+/// meli writes null for what it leaves to the server.
+#[test]
+fn null_in_sort_and_filter_is_the_default() {
+    let plain = sort(&json!([{"property": "receivedAt"}]));
+    let nulls = json!([{"property": "receivedAt", "isAscending": null, "collation": null, "keyword": null}]);
+    assert_eq!(sort(&nulls), plain);
+    assert!(plain.is_ok());
+    assert_eq!(
+        filter(&json!({"inMailbox": null, "text": "lunch", "minSize": null})),
+        filter(&json!({"text": "lunch"}))
+    );
+    let context = crate::jmap::tests::context();
+    let query = |sort| {
+        let asked = json!({"accountId": crate::jmap::tests::account_of(&context), "sort": sort});
+        crate::jmap::tests::call(&context, "Mailbox/query", &asked)
+    };
+    let nulls = json!([{"property": "name", "isAscending": null, "collation": null}]);
+    assert_eq!(query(nulls), query(json!([{"property": "name"}])));
 }

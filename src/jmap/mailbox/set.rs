@@ -17,6 +17,7 @@ use unicode_normalization::UnicodeNormalization as _;
 use super::{ATTRIBUTES, SHARE_WITH, Seen, object};
 use crate::jmap::context::{Account, Args, Context, fail};
 use crate::jmap::guest::mark;
+use crate::jmap::rights::Rights;
 use crate::jmap::share;
 use crate::jmap::standard::value::{flag, text, unsigned};
 use crate::jmap::standard::{Done, Set, Stand, Wrong, refused};
@@ -146,7 +147,7 @@ impl Work<'_> {
                     }
                     return Ok(left);
                 }
-                Err((uid, error)) => match fault(error, uid) {
+                Err((uid, error)) => match fault(error, uid, |_| true) {
                     Fault::Whole(error) => return Err(error),
                     _ => changes.retain(|(_, wanted)| wanted.uid != uid),
                 },
@@ -164,7 +165,7 @@ impl Work<'_> {
                 if self.account.guest.is_some() {
                     self.prove_destroy(txn, uid)?;
                 }
-                txn.destroy_mailbox(uid).map_err(|error| fault(error, uid))?;
+                txn.destroy_mailbox(uid).map_err(|error| fault(error, uid, |_| true))?;
                 self.done.destroyed(id);
                 Ok(())
             }
@@ -188,7 +189,9 @@ impl Work<'_> {
         }
         let Mailbox { name: label, parent, role, sort_order, subscribed, shares, attributes, .. } = row;
         let new = NewMailbox { name: label.clone(), parent, role, sort_order };
-        let uid = txn.create_mailbox(&new).map_err(|error| fault(error, MailboxUid::ALL))?;
+        let rights = Rights::of(&txn.view(), self.account).map_err(Fault::Whole)?;
+        let made = txn.create_mailbox(&new);
+        let uid = made.map_err(|error| fault(error, MailboxUid::ALL, |other| rights.knows(other)))?;
         let user = self.account.guest.unwrap_or(self.account.id);
         // It is made: what fails now fails the whole.
         txn.update_mailbox(uid, |row| (row.shares, row.attributes) = (shares, attributes)).map_err(Fault::Whole)?;
@@ -207,7 +210,9 @@ impl Work<'_> {
     fn update(&mut self, txn: &mut Txn<'_>, id: &str, patch: &Value) -> Result<(), Fault> {
         let wanted = self.wanted(txn, id, patch)?;
         let (uid, row) = (wanted.uid, wanted.row.clone());
-        txn.update_mailbox(uid, |now| *now = row).map_err(|error| fault(error, uid))?;
+        let rights = Rights::of(&txn.view(), self.account).map_err(Fault::Whole)?;
+        let done = txn.update_mailbox(uid, |now| *now = row);
+        done.map_err(|error| fault(error, uid, |other| rights.knows(other)))?;
         self.changed(txn, id, wanted).map_err(Fault::Whole)
     }
 
@@ -361,7 +366,8 @@ fn description(error: MethodError) -> String {
     }
 }
 
-fn fault(error: Error, uid: MailboxUid) -> Fault {
+/// An error of the store about a mailbox; `knows` says of which others the caller may learn the id.
+fn fault(error: Error, uid: MailboxUid, knows: impl Fn(MailboxUid) -> bool) -> Fault {
     let Error::Mailbox { fault, .. } = error else {
         return match refused(error) {
             Ok(error) => Fault::One(error),
@@ -370,7 +376,8 @@ fn fault(error: Error, uid: MailboxUid) -> Fault {
     };
     let property = |name| SetError::property(name, fault.to_string());
     Fault::One(match fault {
-        MailboxFault::Name | MailboxFault::NameTaken => property("name"),
+        MailboxFault::NameTaken(other) if knows(other) => SetError::AlreadyExists(other.to_string()),
+        MailboxFault::Name | MailboxFault::NameTaken(_) => property("name"),
         MailboxFault::RoleTaken(_) => property("role"),
         MailboxFault::NoParent | MailboxFault::UnderItself | MailboxFault::TooDeep => property("parentId"),
         MailboxFault::Attribute(_) => property("attributes"),
@@ -416,7 +423,7 @@ fn remove_with_emails(
                     break Ok(());
                 }
                 Err(error) => {
-                    break Err(match fault(error, uid) {
+                    break Err(match fault(error, uid, |_| true) {
                         Fault::One(error) => error,
                         Fault::Full(_) => full(),
                         Fault::Whole(error) => SetError::ServerFail(error.to_string()),

@@ -131,7 +131,6 @@ fn what_a_mailbox_cannot_be() {
         (json!({}), "invalidProperties", "name"),
         (json!({"name": ""}), "invalidProperties", "name"),
         (json!({"name": "a\u{7}"}), "invalidProperties", "name"),
-        (json!({"name": "Inbox"}), "invalidProperties", "name"),
         (json!({"name": "x".repeat(256)}), "invalidProperties", "name"),
         (json!({"name": "x", "role": "inbox"}), "invalidProperties", "role"),
         (json!({"name": "x", "role": "Inbox"}), "invalidProperties", "role"),
@@ -491,7 +490,7 @@ fn names_and_roles_are_exchanged_in_one_call() {
         }}),
     );
     let updated = answer["updated"].as_object().unwrap();
-    assert_eq!((updated.len(), &answer["notUpdated"][id("x")]["properties"]), (4, &json!(["name"])), "{answer}");
+    assert_eq!((updated.len(), &answer["notUpdated"][id("x")]["type"]), (4, &json!("alreadyExists")), "{answer}");
     let all = get(&context, &account);
     let at = |name: &str| all[name]["id"].as_str().unwrap().to_owned();
     assert_eq!([at("B"), at("C"), at("A"), at("X")], [id("a"), id("b"), id("c"), id("x")]);
@@ -569,4 +568,22 @@ fn a_branch_goes_with_its_emails_and_what_stays_keeps_them() {
     let (_, left) = call(&context, "Email/query", &json!({"accountId": account}));
     assert_eq!(left["ids"], json!([ids[2]]));
     assert!(context.store.check().unwrap().is_empty());
+}
+
+/// RFC 8620 §5.4 knows the error; Cyrus, Stalwart and others give it for a name, and clients look
+/// for the id.
+#[test]
+fn duplicate_name_tells_the_mailbox_that_has_it() {
+    let context = context();
+    let ann = account_of(&context);
+    let (_, all) = call(&context, "Mailbox/get", &json!({"accountId": ann}));
+    let inbox = all["list"].as_array().unwrap().iter().find(|one| one["role"] == "inbox").unwrap().clone();
+    let again = json!({"accountId": ann, "create": {"x": {"name": inbox["name"]}}});
+    let error = call(&context, "Mailbox/set", &again).1["notCreated"]["x"].clone();
+    assert_eq!(error, json!({"type": "alreadyExists", "existingId": inbox["id"]}));
+    let other = json!({"accountId": ann, "create": {"x": {"name": "Other"}}});
+    let other = call(&context, "Mailbox/set", &other).1["created"]["x"]["id"].as_str().unwrap().to_owned();
+    let renamed = json!({"accountId": ann, "update": {&other: {"name": inbox["name"]}}});
+    let error = call(&context, "Mailbox/set", &renamed).1["notUpdated"][&other].clone();
+    assert_eq!(error, json!({"type": "alreadyExists", "existingId": inbox["id"]}));
 }

@@ -113,8 +113,10 @@ pub(in crate::jmap) fn sort<P>(
         let members = value.as_object().ok_or_else(|| wanted("sort", "an array of comparators"))?;
         let name = members.get("property").ok_or_else(|| wanted("property", "a text"))?;
         let property = known(text("property", name)?).ok_or_else(|| unsupported("no such property to sort by"))?;
-        let ascending = members.get("isAscending").map_or(Ok(true), |value| flag("isAscending", value))?;
-        let collation = match members.get("collation") {
+        // meli writes null for what it leaves to the server.
+        let said = |name: &str| members.get(name).filter(|value| !value.is_null());
+        let ascending = said("isAscending").map_or(Ok(true), |value| flag("isAscending", value))?;
+        let collation = match said("collation") {
             None => Collation::default(),
             Some(name) => {
                 Collation::from_name(text("collation", name)?).ok_or_else(|| unsupported("no such collation"))?

@@ -119,10 +119,16 @@ fn sendable(raw: &[u8], content: &EmailContent, has_envelope: bool) -> Result<()
 fn read(value: &Value) -> Result<Envelope, SetError> {
     let wanted = |path: &str, what: &str| SetError::property(path, format!("{what} is wanted"));
     let members = value.as_object().ok_or_else(|| wanted("envelope", "an object"))?;
-    if let Some(other) = members.keys().find(|name| !matches!(name.as_str(), "mailFrom" | "rcptTo")) {
+    // aerc writes mailfrom.
+    let known = |name: &str| matches!(name, "mailFrom" | "mailfrom" | "rcptTo");
+    let both = members.contains_key("mailFrom").then_some("mailfrom").filter(|name| members.contains_key(*name));
+    if let Some(other) = members.keys().map(String::as_str).find(|name| !known(name)).or(both) {
         return Err(SetError::property(&format!("envelope/{other}"), "there is no such property"));
     }
-    let from = members.get("mailFrom").ok_or_else(|| wanted("envelope/mailFrom", "an address"))?;
+    let from = members
+        .get("mailFrom")
+        .or_else(|| members.get("mailfrom"))
+        .ok_or_else(|| wanted("envelope/mailFrom", "an address"))?;
     let from = path(from).ok_or_else(|| wanted("envelope/mailFrom", "an object with email and parameters"))?;
     let to = members.get("rcptTo").and_then(Value::as_array);
     let to = to.ok_or_else(|| wanted("envelope/rcptTo", "an array of addresses"))?;

@@ -112,7 +112,7 @@ fn who_may_send_what() {
         (json!({"emailId": "e0000000000000"}), "invalidProperties", json!(["emailId"])),
         (json!({"emailId": "#none"}), "invalidProperties", json!(["emailId"])),
         (json!({"sendAt": "2027-01-01T00:00:00Z"}), "invalidProperties", json!(["sendAt"])),
-        (json!({"undoStatus": "final"}), "invalidProperties", json!(["undoStatus"])),
+        (json!({"undoStatus": "canceled"}), "invalidProperties", json!(["undoStatus"])),
         (json!({"envelope": {"rcptTo": []}}), "invalidProperties", json!(["envelope/mailFrom"])),
         (with(path("eve@example.org"), &to_bob), "forbiddenMailFrom", Value::Null),
         (with(path("x y"), &to_bob), "forbiddenMailFrom", Value::Null),
@@ -342,4 +342,19 @@ fn what_was_sent_is_filed_by_the_same_call() {
     let done = run(&desk.identity);
     assert_eq!((&done[1][0], &done[1][2]), (&json!("Email/set"), &json!("c")));
     assert_eq!(done[1][1]["updated"], json!({email.as_str(): null}), "{done}");
+}
+
+#[test]
+fn submissions_are_taken_as_meli_and_aerc_write_them() {
+    let desk = Desk::new();
+    let email = desk.write(DRAFT);
+    let meli = desk.send(&email, &json!({"undoStatus": "final", "envelope": null}));
+    assert_eq!(meli["created"]["s"]["undoStatus"], "pending", "{meli}");
+    let rcpt_to = json!([{"email": "bob@example.net", "parameters": null}]);
+    let aerc = json!({"envelope": {"mailfrom": {"email": "ann@example.org"}, "rcptTo": rcpt_to}});
+    let aerc = desk.send(&desk.write(&DRAFT.replace("1@", "2@")), &aerc);
+    assert_eq!(aerc["created"]["s"]["envelope"]["mailFrom"]["email"], "ann@example.org", "{aerc}");
+    let address = json!({"email": "ann@example.org"});
+    let both = json!({"envelope": {"mailfrom": address, "mailFrom": address, "rcptTo": rcpt_to}});
+    assert_eq!(desk.refused(&email, &both)["type"], "invalidProperties");
 }

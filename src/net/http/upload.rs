@@ -36,7 +36,8 @@ pub(super) async fn take(
     body: Body,
 ) -> Response {
     match taken(&backend, who, &account, &headers, body).await {
-        Ok(value) => answer(StatusCode::CREATED, "application/json", &value),
+        // RFC 8620 §6.1 names no status; aerc takes any but this one for a failure.
+        Ok(value) => answer(StatusCode::OK, "application/json", &value),
         Err(problem) => problem.into_response(),
     }
 }

@@ -291,7 +291,7 @@ fn prove_among(
     }
     for (other, known) in all.iter().filter(|(other, _)| Some(**other) != uid) {
         if known.parent == row.parent && known.name == row.name {
-            return faulty(MailboxFault::NameTaken);
+            return faulty(MailboxFault::NameTaken(*other));
         }
         if row.role.is_some() && known.role == row.role {
             return faulty(MailboxFault::RoleTaken(*other));
