@@ -13,7 +13,7 @@ const PAGE: usize = 50;
 
 fn inbox(account: &Account, collapse: bool, more: &[Condition]) -> Results {
     let parts = [Condition::InMailbox(INBOX)].iter().chain(more).cloned().map(Filter::Is).collect();
-    Results { account: account.id, filter: Filter::And(parts), sort: Vec::new(), collapse, scope: None }
+    Results { account: account.id, filter: Filter::And(parts), collapse, ..Results::default() }
 }
 
 fn page(store: &Store, results: Results, start: Start, total: bool) -> Vec<EmailId> {
