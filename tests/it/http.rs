@@ -206,7 +206,12 @@ fn whoever_guesses_must_wait_and_who_was_right_of_late_need_not() {
     let refused = (0..40).map(guess).find(|answer| answer.status != 401).expect("a wait");
     assert_eq!(refused.status, 429);
     assert!(refused.field("retry-after").unwrap().parse::<u32>().unwrap() > 0);
-    assert_eq!(get(&bed, "/jmap/session", &basic("ann@example.org", "guess")).status, 429);
+    assert_eq!(guess(40).status, 429);
+    // Ann logged in from here before: guesses at others do not hold her up, and those at her have a bound of their own.
+    let at_ann = |_| get(&bed, "/jmap/session", &basic("ann@example.org", "guess")).status;
+    let answers: Vec<u16> = (0..40).map(at_ann).collect();
+    assert_eq!(answers[0], 401);
+    assert_eq!(answers.iter().find(|status| **status != 401), Some(&429));
     assert_eq!(get(&bed, "/jmap/session", &right).status, 200);
     bed.finish();
 }
