@@ -10,8 +10,8 @@ use crate::outbox::Reporter;
 use crate::outbox::mdn::{Notification, Request, notification};
 
 /// How a part says that it is encoded; their places are the numbers that `Decoder` knows.
-const ENCODINGS: [&str; 4] = ["8bit", "quoted-printable", "base64", "x-odd"];
-const CHARSETS: [&str; 16] = [
+const ENCODINGS: [&str; 5] = ["8bit", "quoted-printable", "base64", "x-uuencode", "x-odd"];
+const CHARSETS: [&str; 22] = [
     "us-ascii",
     "utf-8",
     "iso-8859-1",
@@ -28,6 +28,12 @@ const CHARSETS: [&str; 16] = [
     "utf-7",
     "x-unknown",
     "",
+    "iso-2022-jp-2",
+    "iso-2022-kr",
+    "hz-gb-2312",
+    "johab",
+    "cp437",
+    "cp932",
 ];
 const TYPES: [&str; 4] = ["text/plain", "text/html", "text/x-odd", "application/octet-stream"];
 
@@ -38,7 +44,7 @@ pub fn decode(data: &[u8]) {
     let (encoding, charset, kind) =
         (choices.below(ENCODINGS.len()), choices.below(CHARSETS.len()), choices.below(TYPES.len()));
     let body = choices.0;
-    let number = if encoding < 3 { encoding } else { 0 };
+    let number = if encoding < 4 { encoding } else { 0 };
     let decoder = || Decoder::new(u8::try_from(number).unwrap());
     let in_pieces = |pieces: &[&[u8]]| {
         let (mut decoder, mut out) = (decoder(), Vec::new());

@@ -146,11 +146,11 @@ impl Facts {
                 self.spam = evidence();
             }
         } else if any(&DESTINATION) {
-            let people = parse::addresses(field.value);
+            let people = parse::addresses(field.readable().as_bytes());
             let found = people.iter().filter_map(|person| Address::parse(&person.email).ok());
             self.destinations.extend(found.take(DESTINATIONS.saturating_sub(self.destinations.len())));
         } else if field.is("From") {
-            self.from.extend(parse::addresses(field.value));
+            self.from.extend(parse::addresses(field.readable().as_bytes()));
             self.from.truncate(limits::ADDRESSES);
         } else if field.is("Subject") {
             self.subject.get_or_insert_with(|| field.decoded());
@@ -234,6 +234,17 @@ mod tests {
         assert!(of("Content-Type: Multipart/Report; report-type=x").report.is_some());
         assert!(of("Content-Type: multipart/mixed").report.is_none());
         assert!(of("X-Spam-Status: Yes, score=9").spam.is_some() && of("X-Spam-Flag: NO").spam.is_none());
+    }
+
+    /// What our own reply repeats.
+    #[test]
+    fn the_subject_is_read_in_any_charset() {
+        let of = |raw: &[u8]| Facts::of(raw).subject.unwrap_or_default();
+        let words = b"Subject: =?iso-2022-jp?B?GyRCJTkbKEI=?=\r\n =?iso-2022-jp?B?GyRCJVElYBsoQg==?=\r\n\r\n";
+        assert_eq!(of(words), "スパム");
+        assert_eq!(of(b"Subject: \xf0\xd2\xc9\r\nContent-Type: text/plain; charset=koi8-r\r\n\r\n"), "При");
+        assert_eq!(of(b"\r\nSubject: caf\xe9\r\nAuto-Submitted: auto-replied\r\n\r\n"), "café");
+        assert!(Facts::of(b" \r\nSubject: x\r\nAuto-Submitted: auto-replied\r\n\r\n").is_automatic());
     }
 
     #[test]

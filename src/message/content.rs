@@ -32,7 +32,7 @@ fn one(content: &mut EmailContent, field: &Field<'_>) {
     ];
     for (at, (name, list)) in people.into_iter().enumerate() {
         if field.is(name) {
-            *list = parse::addresses(field.value);
+            *list = parse::addresses(field.readable().as_bytes());
             let bit = 1u8 << at;
             content.blank = if list.is_empty() { content.blank | bit } else { content.blank & !bit };
             return;
@@ -51,7 +51,7 @@ fn one(content: &mut EmailContent, field: &Field<'_>) {
         }
     }
     if field.is("Subject") {
-        content.subject = Some(parse::text(field.value));
+        content.subject = Some(parse::text(field.readable().as_bytes()));
     } else if field.is("Date") {
         content.sent_at = parse::date(field.value);
     }

@@ -1,78 +1,289 @@
-//! The content of a part, decoded a piece at a time (RFC 2045 §6.7, §6.8), so that a large attachment needs little memory.
+//! The content of a part, decoded (RFC 2045 §6.7, §6.8; uuencode), whole or a piece at a time, so
+//! that a large attachment needs little memory.
 //!
-//! What must hold: in whatever pieces the octets come, what comes out is what the parser makes of the whole at once, of
-//! broken encodings too (octets outside the base64 alphabet are passed over, escapes that are none stay as written). A piece
-//! of quoted-printable is held until its line ends, as far as its last white space and escape: what they are depends on what
-//! follows. A part of nothing but white space without an end of line is held whole; all else in 64 KiB.
+//! - In whatever pieces the bytes come, what comes out is the same, and no more than went in.
+//! - Broken encodings are decoded as far as they go: bytes outside the base64 alphabet are passed
+//!   over, escapes that are none stay as written.
+//! - Base64 ends at its padding. Further lines count only as long as each is sound base64 itself,
+//!   for there are programs that encode line by line; what follows the first other line (a footer
+//!   of a mailing list) does not belong to the content.
+//! - A bare CR in quoted-printable is a line break.
+//! - Of a uuencoded content only what stands between `begin` and `end` counts; without `begin` it
+//!   is taken as it is.
+//!
+//! A piece of quoted-printable is held until its line ends, as far as its last white space and
+//! escape: what they are depends on what follows. A part of nothing but white space without an end
+//! of line is held whole; all else in 64 KiB.
+
+mod uu;
+
+use std::borrow::Cow;
 
 use encodify::{base64, qp};
 
-/// Octets of a line of quoted-printable that are held before a place to cut it is looked for.
+/// Bytes of a line of quoted-printable that are held before a place to cut it is looked for.
 const HELD: usize = 64 * 1024;
+/// Bytes of a line behind the padding of base64; a longer one is none of it.
+const TAIL: usize = 1000;
+/// Bytes that are decoded at once where only their number is asked for.
+const PIECE: usize = 64 * 1024;
+
+/// The numbers of the encodings, as `PartOffsets` has them.
+pub const QUOTED_PRINTABLE: u8 = 1;
+/// See `QUOTED_PRINTABLE`.
+pub const BASE64: u8 = 2;
+/// See `QUOTED_PRINTABLE`.
+pub const UUENCODE: u8 = 3;
+
+/// Decodes a whole content; says also whether something of it was broken.
+#[must_use]
+pub fn decode(encoding: u8, octets: &[u8]) -> (Cow<'_, [u8]>, bool) {
+    match encoding {
+        QUOTED_PRINTABLE if !has_bare_cr(octets) => match qp::BODY.strict().decode(octets) {
+            Ok(decoded) => (decoded, false),
+            Err(_) => (qp::BODY.decode(octets).unwrap_or(Cow::Borrowed(octets)), true),
+        },
+        QUOTED_PRINTABLE | BASE64 | UUENCODE => {
+            let (mut decoder, mut out) = (Decoder::new(encoding), Vec::with_capacity(octets.len()));
+            decoder.feed(octets, &mut out);
+            let is_broken = decoder.finish(&mut out);
+            (Cow::Owned(out), is_broken)
+        }
+        _ => (Cow::Borrowed(octets), false),
+    }
+}
+
+/// How many bytes a content has once it is decoded.
+#[must_use]
+pub fn decoded_len(encoding: u8, octets: &[u8]) -> usize {
+    let quick = match encoding {
+        QUOTED_PRINTABLE if !has_bare_cr(octets) => qp::BODY.decoded_len(octets).ok(),
+        BASE64 => {
+            let tail = memchr::memchr(b'=', octets).and_then(|at| octets.get(at..)).unwrap_or_default();
+            let is_plain = tail.iter().all(|byte| *byte == b'=' || byte.is_ascii_whitespace());
+            is_plain.then(|| base64::MIME.decoded_len(octets).ok()).flatten()
+        }
+        QUOTED_PRINTABLE | UUENCODE => None,
+        _ => Some(octets.len()),
+    };
+    quick.unwrap_or_else(|| {
+        let (mut decoder, mut out, mut size) = (Decoder::new(encoding), Vec::new(), 0usize);
+        for piece in octets.chunks(PIECE) {
+            decoder.feed(piece, &mut out);
+            size = size.saturating_add(out.len());
+            out.clear();
+        }
+        decoder.finish(&mut out);
+        size.saturating_add(out.len())
+    })
+}
+
+/// The beginning of a content: at least `most` bytes, if it has so many.
+#[must_use]
+pub fn decode_prefix(encoding: u8, octets: &[u8], most: usize) -> (Cow<'_, [u8]>, bool) {
+    if octets.len() <= PIECE {
+        return (decode(encoding, octets).0, true);
+    }
+    if !matches!(encoding, QUOTED_PRINTABLE | BASE64 | UUENCODE) {
+        return (Cow::Borrowed(octets.get(..most).unwrap_or(octets)), octets.len() <= most);
+    }
+    let (mut decoder, mut out) = (Decoder::new(encoding), Vec::new());
+    for piece in octets.chunks(PIECE) {
+        decoder.feed(piece, &mut out);
+        if out.len() > most {
+            return (Cow::Owned(out), false);
+        }
+    }
+    decoder.finish(&mut out);
+    (Cow::Owned(out), true)
+}
 
 /// Decodes one part.
 #[derive(Debug)]
-pub struct Decoder(State);
+pub struct Decoder {
+    state: State,
+    is_broken: bool,
+}
 
 #[derive(Debug)]
 enum State {
     Plain,
-    Quoted(Vec<u8>),
-    Base64(base64::Decoder),
+    Quoted(Quoted),
+    Base64(Base64),
+    Uu(uu::Uu),
+}
+
+/// What is held of quoted-printable.
+#[derive(Debug, Default)]
+struct Quoted {
+    line: Vec<u8>,
+    /// CRs of which it is not known yet whether LF follows them.
+    returns: usize,
+}
+
+#[derive(Debug)]
+struct Base64 {
+    symbols: base64::Decoder,
+    tail: Tail,
+}
+
+/// Where the content stands after padding.
+#[derive(Debug)]
+enum Tail {
+    /// There was none.
+    Before,
+    /// There was; the beginning of the line that follows it.
+    Line(Vec<u8>),
+    /// What follows is not base64.
+    Ended,
 }
 
 impl Decoder {
-    /// For an encoding as `PartOffsets` has it: 1 quoted-printable, 2 base64, else none.
+    /// For an encoding as `PartOffsets` has it.
     #[must_use]
     pub fn new(encoding: u8) -> Self {
-        Self(match encoding {
-            1 => State::Quoted(Vec::new()),
-            2 => State::Base64(base64::MIME.decoder()),
+        let state = match encoding {
+            QUOTED_PRINTABLE => State::Quoted(Quoted::default()),
+            BASE64 => State::Base64(Base64 { symbols: base64::MIME.decoder(), tail: Tail::Before }),
+            UUENCODE => State::Uu(uu::Uu::default()),
             _ => State::Plain,
-        })
+        };
+        Self { state, is_broken: false }
     }
 
     /// Takes a piece, and appends what it comes to.
     pub fn feed(&mut self, piece: &[u8], out: &mut Vec<u8>) {
-        match &mut self.0 {
+        match &mut self.state {
             State::Plain => out.extend_from_slice(piece),
-            State::Quoted(held) => {
-                held.extend_from_slice(piece);
-                let cut = cut(held);
-                decode_quoted(held.get(..cut).unwrap_or_default(), out);
-                held.drain(..cut);
+            State::Quoted(quoted) => {
+                quoted.take(piece);
+                let cut = cut(&quoted.line);
+                self.is_broken |= decode_quoted(quoted.line.get(..cut).unwrap_or_default(), out);
+                quoted.line.drain(..cut);
             }
-            State::Base64(decoder) => {
-                let mut rest = piece;
-                loop {
-                    let taken = decoder.decode_symbols(rest, out);
-                    match rest.get(taken..).and_then(<[u8]>::split_first) {
-                        None => break,
-                        Some((b'=', tail)) => {
-                            decoder.pad(out);
-                            rest = tail;
-                        }
-                        Some((_, tail)) => rest = tail,
-                    }
-                }
-            }
+            State::Base64(base64) => self.is_broken |= base64.feed(piece, out),
+            State::Uu(uu) => uu.feed(piece, out),
         }
     }
 
-    /// What is left when there are no more pieces.
-    pub fn finish(self, out: &mut Vec<u8>) {
-        match self.0 {
-            State::Plain => {}
-            State::Quoted(held) => decode_quoted(&held, out),
-            State::Base64(decoder) => decoder.finish(out),
-        }
+    /// What is left when there are no more pieces; says whether something was broken.
+    pub fn finish(self, out: &mut Vec<u8>) -> bool {
+        self.is_broken
+            | match self.state {
+                State::Plain => false,
+                State::Quoted(mut quoted) => {
+                    quoted.end_line();
+                    decode_quoted(&quoted.line, out)
+                }
+                State::Base64(base64) => base64.finish(out),
+                State::Uu(uu) => uu.finish(out),
+            }
     }
 }
 
-fn decode_quoted(octets: &[u8], out: &mut Vec<u8>) {
-    if !octets.is_empty() && qp::BODY.decode_append(octets, out).is_err() {
+impl Quoted {
+    /// Adds a piece; a CR that no LF follows becomes LF.
+    fn take(&mut self, piece: &[u8]) {
+        for line in piece.split_inclusive(|byte| *byte == b'\r') {
+            let (rest, is_return) = line.strip_suffix(b"\r").map_or((line, false), |rest| (rest, true));
+            if let Some(first) = rest.first() {
+                if *first == b'\n' {
+                    self.line.extend_from_slice(if self.returns > 0 { b"\r" } else { b"" });
+                    self.returns = 0;
+                } else {
+                    self.end_line();
+                }
+                self.line.extend_from_slice(rest);
+            }
+            self.returns = self.returns.saturating_add(usize::from(is_return));
+        }
+    }
+
+    fn end_line(&mut self) {
+        self.line.resize(self.line.len().saturating_add(self.returns), b'\n');
+        self.returns = 0;
+    }
+}
+
+impl Base64 {
+    /// Whether something that is not base64 was passed over.
+    fn feed(&mut self, piece: &[u8], out: &mut Vec<u8>) -> bool {
+        let (mut rest, mut is_broken) = (piece, false);
+        while !rest.is_empty() {
+            match &mut self.tail {
+                Tail::Before => {
+                    let taken = self.symbols.decode_symbols(rest, out);
+                    let Some((byte, after)) = rest.get(taken..).and_then(<[u8]>::split_first) else { break };
+                    rest = after;
+                    if *byte == b'=' && !self.symbols.is_aligned() {
+                        self.symbols.pad(out);
+                        self.tail = Tail::Line(Vec::new());
+                    } else {
+                        is_broken |= !byte.is_ascii_whitespace();
+                    }
+                }
+                Tail::Line(line) => {
+                    let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at.saturating_add(1));
+                    let (more, after) = rest.split_at_checked(end).unwrap_or((rest, &[]));
+                    rest = after;
+                    if line.len().saturating_add(more.len()) > TAIL {
+                        (self.tail, is_broken) = (Tail::Ended, true);
+                    } else {
+                        line.extend_from_slice(more);
+                        if more.ends_with(b"\n") {
+                            is_broken |= self.end_line(out);
+                        }
+                    }
+                }
+                Tail::Ended => break,
+            }
+        }
+        is_broken
+    }
+
+    /// Decodes a line behind padding if it is sound base64; says whether it is not.
+    fn end_line(&mut self, out: &mut Vec<u8>) -> bool {
+        let Tail::Line(line) = std::mem::replace(&mut self.tail, Tail::Line(Vec::new())) else { return false };
+        let line = line.trim_ascii();
+        let line = line.get(line.iter().take_while(|byte| **byte == b'=').count()..).unwrap_or_default();
+        let symbols = line.strip_suffix(b"==").or_else(|| line.strip_suffix(b"=")).unwrap_or(line);
+        let is_symbol = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+        if line.is_empty() {
+            return false;
+        }
+        if line.len() % 4 != 0 || !symbols.iter().all(is_symbol) {
+            self.tail = Tail::Ended;
+            return true;
+        }
+        self.symbols.decode_symbols(symbols, out);
+        if symbols.len() == line.len() {
+            self.tail = Tail::Before;
+        } else {
+            self.symbols.pad(out);
+        }
+        false
+    }
+
+    fn finish(mut self, out: &mut Vec<u8>) -> bool {
+        let is_broken = self.end_line(out);
+        self.symbols.finish(out);
+        is_broken
+    }
+}
+
+fn has_bare_cr(octets: &[u8]) -> bool {
+    memchr::memchr_iter(b'\r', octets).any(|at| octets.get(at.saturating_add(1)) != Some(&b'\n'))
+}
+
+/// Whether an escape of it is none.
+fn decode_quoted(octets: &[u8], out: &mut Vec<u8>) -> bool {
+    if octets.is_empty() || qp::BODY.strict().decode_append(octets, out).is_ok() {
+        return false;
+    }
+    if qp::BODY.decode_append(octets, out).is_err() {
         out.extend_from_slice(octets);
     }
+    true
 }
 
 /// How many of these octets mean the same whatever follows.
@@ -91,115 +302,4 @@ fn cut(held: &[u8]) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn whole(encoding: u8, octets: &[u8]) -> Vec<u8> {
-        in_pieces(encoding, &[octets])
-    }
-
-    fn in_pieces(encoding: u8, pieces: &[&[u8]]) -> Vec<u8> {
-        let (mut decoder, mut out) = (Decoder::new(encoding), Vec::new());
-        pieces.iter().for_each(|piece| decoder.feed(piece, &mut out));
-        decoder.finish(&mut out);
-        out
-    }
-
-    /// As `mail_parser` decodes it.
-    fn at_once(encoding: u8, octets: &[u8]) -> Vec<u8> {
-        let mut out = Vec::new();
-        match encoding {
-            1 => out = qp::BODY.decode(octets).map(std::borrow::Cow::into_owned).unwrap_or_else(|_| octets.to_vec()),
-            2 if base64::MIME.decode_append(octets, &mut out).is_ok() => {}
-            2 => return whole(2, octets),
-            _ => out = octets.to_vec(),
-        }
-        out
-    }
-
-    #[test]
-    fn what_is_broken_is_decoded_as_far_as_it_goes() {
-        for (encoding, octets, wanted) in [
-            (2, "SGVs\r\nbG8=", "Hello"),
-            (2, "SGVs-bG8=", "Hello"),
-            (2, "VGVzdA", "Test"),
-            (2, "SGVsbG8=\r\nSGVsbG8=", "HelloHello"),
-            (1, "soft=\r\nbreak =  \r\nnext \t\r\nend", "softbreak next\r\nend"),
-            (1, "caf=C3=A9 a=ZZb =4", "café a=ZZb =4"),
-            (0, "as is=", "as is="),
-        ] {
-            assert_eq!(String::from_utf8_lossy(&whole(encoding, octets.as_bytes())), wanted, "{octets}");
-            assert_eq!(whole(encoding, octets.as_bytes()), at_once(encoding, octets.as_bytes()), "{octets}");
-        }
-    }
-
-    #[test]
-    fn a_line_without_end_is_not_held_whole() {
-        let line = "abc=41 ".repeat(100_000);
-        let (mut decoder, mut out) = (Decoder::new(1), Vec::new());
-        for piece in line.as_bytes().chunks(1000) {
-            decoder.feed(piece, &mut out);
-            assert!(matches!(&decoder.0, State::Quoted(held) if held.len() < HELD.saturating_mul(2)));
-        }
-        decoder.finish(&mut out);
-        assert_eq!(out, at_once(1, line.as_bytes()));
-    }
-
-    #[test]
-    fn the_shared_corpus_in_pieces() {
-        let Some(folder) = crate::needs::corpus() else { return };
-        let mut files = Vec::new();
-        let mut folders: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-        while let Some(path) = folders.pop() {
-            if path.is_dir() {
-                folders.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
-            } else if path.metadata().unwrap().len() < 100_000 {
-                files.push(path);
-            }
-        }
-        let (mut parts, mut seen) = (0, 0_usize);
-        for file in &files {
-            let raw = std::fs::read(file).unwrap();
-            let message = crate::message::Message::parse(&raw);
-            for part in message.parts() {
-                let Some(body) = raw.get(part.body as usize..part.end as usize) else { continue };
-                let wanted = at_once(part.encoding, body);
-                // Few pieces where it is long, for the time that it takes; each split where it is short.
-                let splits: Vec<usize> = if body.len() < 200 {
-                    (0..=body.len()).collect()
-                } else {
-                    vec![1, body.len() / 3, body.len().saturating_sub(1)]
-                };
-                for split in splits {
-                    let (first, rest) = body.split_at(split);
-                    assert_eq!(in_pieces(part.encoding, &[first, rest]), wanted, "{} at {split}", file.display());
-                }
-                let octets: Vec<&[u8]> = body.chunks(1).collect();
-                assert_eq!(in_pieces(part.encoding, &octets), wanted, "{} octet by octet", file.display());
-                parts = usize::saturating_add(parts, usize::from(part.encoding > 0));
-                seen = seen.saturating_add(body.len());
-            }
-        }
-        assert!(parts > 100 && seen > 100_000, "{parts} encoded parts in {} files", files.len());
-    }
-
-    proptest! {
-        #[test]
-        fn any_split_gives_the_same(
-            encoding in 0..3_u8,
-            octets in proptest::collection::vec(prop_oneof![
-                4 => proptest::sample::select(b"=A4f \t\r\n+/".to_vec()), 1 => any::<u8>()
-            ], 0..60),
-            split in any::<proptest::sample::Index>(),
-        ) {
-            let wanted = at_once(encoding, &octets);
-            prop_assert_eq!(&whole(encoding, &octets), &wanted);
-            let (first, rest) = octets.split_at(split.index(octets.len().saturating_add(1)));
-            prop_assert_eq!(&in_pieces(encoding, &[first, rest]), &wanted);
-            let one: Vec<&[u8]> = octets.chunks(1).collect();
-            prop_assert_eq!(&in_pieces(encoding, &one), &wanted);
-        }
-    }
-}
+mod tests;

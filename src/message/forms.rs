@@ -93,9 +93,9 @@ impl Form {
         let some = |list: Vec<String>| Some(list).filter(|list| !list.is_empty());
         match self {
             Self::Raw => FormValue::Text(raw(field)),
-            Self::Text => FormValue::Text(parse::text(field.value)),
-            Self::Addresses => FormValue::Addresses(parse::addresses(field.value)),
-            Self::GroupedAddresses => FormValue::Groups(parse::groups(field.value)),
+            Self::Text => FormValue::Text(parse::text(field.readable().as_bytes())),
+            Self::Addresses => FormValue::Addresses(parse::addresses(field.readable().as_bytes())),
+            Self::GroupedAddresses => FormValue::Groups(parse::groups(field.readable().as_bytes())),
             Self::MessageIds => FormValue::Strings(some(refs::message_ids(field.value))),
             Self::Date => FormValue::Date(parse::date(field.value)),
             Self::Urls => FormValue::Strings(some(urls(field))),
@@ -129,7 +129,7 @@ pub fn raw(field: &Field<'_>) -> String {
 /// What stands in angle brackets, outside of comments and quoted strings (RFC 2369 §2); of a value without brackets, the
 /// whole, if it can be a URL.
 fn urls(field: &Field<'_>) -> Vec<String> {
-    let text = parse::text(field.value);
+    let text = parse::text(field.readable().as_bytes());
     let (mut out, mut open, mut depth) = (Vec::new(), None::<String>, 0usize);
     let mut bare = String::new();
     let mut chars = text.chars();

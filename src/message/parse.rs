@@ -1,16 +1,33 @@
 //! The one place that knows mail-parser: what the rest of the room wants of it, in our own words.
+//!
+//! The library finds the parts of a message and reads what decides what a part is. Header fields,
+//! transfer encodings, charsets and names are read here. It is given no more of a header than is
+//! read (`given`), and is told to parse no field beyond those of MIME.
 
+mod address;
+mod charset;
+mod encoded;
+mod given;
+mod params;
 mod structure;
 mod titles;
 mod value;
 
-use mail_parser::{MessageParser, MessagePart, MessageRef};
+use std::borrow::Cow;
+
+use mail_parser::{MessagePart, MessageRef};
 use unicode_normalization::UnicodeNormalization;
 
+use super::header::Field;
+use super::{decode, header};
 use crate::model::{PartOffsets, limits};
+use given::Given;
 
+pub use address::Group;
+pub(super) use charset::Coding;
 pub use structure::{BodyValue, Part, Structure};
-pub use value::{Group, addresses, date, groups, media, text};
+pub(super) use value::readable;
+pub use value::{addresses, date, groups, media, text};
 
 /// Octets of text in which a preview is sought first: more than it holds, for white space goes.
 const PREVIEW_OCTETS: usize = 4096;
@@ -21,7 +38,7 @@ const PREVIEW_OCTETS_HTML: usize = 128 * 1024;
 #[derive(Debug)]
 pub struct Message<'a> {
     raw: &'a [u8],
-    parsed: Option<mail_parser::Message<'a>>,
+    given: Given<'a>,
 }
 
 /// A part that is not the text to read (RFC 8621 §4.1.4 `attachments`).
@@ -39,8 +56,7 @@ impl<'a> Message<'a> {
     /// Parses a message.
     #[must_use]
     pub fn parse(raw: &'a [u8]) -> Self {
-        let parser = MessageParser::new().max_depth(limits::MIME_DEPTH);
-        Self { raw, parsed: parser.parse(raw) }
+        Self { raw, given: Given::parse(raw) }
     }
 
     /// The octets.
@@ -55,19 +71,14 @@ impl<'a> Message<'a> {
         let (mut out, mut left) = (Vec::new(), most);
         if self.is_bare() {
             let octets = self.raw.get(..most).unwrap_or(self.raw);
-            return vec![String::from_utf8_lossy(octets).into_owned()];
+            return vec![charset::guessed(octets).0.into_owned()];
         }
         for part in self.listed(|root| Box::new(root.text_body()), |structure| structure.text) {
             if left == 0 {
                 break;
             }
-            let text = part.text_prefix_bytes(left).or_else(|| structure::odd_text(&part, left));
-            if let Some(text) = text {
-                let text = if part.is_content_type("text", "html") {
-                    mail_parser::html_to_text(&text)
-                } else {
-                    text.into_owned()
-                };
+            if let Some(text) = self.text_prefix(&part, left) {
+                let text = if part.is_content_type("text", "html") { mail_parser::html_to_text(&text) } else { text };
                 left = left.saturating_sub(text.len());
                 out.push(text);
             }
@@ -81,7 +92,7 @@ impl<'a> Message<'a> {
         let (mut out, mut left) = (Vec::new(), most);
         for part in self.listed(|root| Box::new(root.text_body()), |structure| structure.text) {
             if part.is_content_type("text", "html")
-                && let Some(html) = part.text_prefix_bytes(most)
+                && let Some(html) = self.text_prefix(&part, most)
             {
                 let said = titles::titles(&html, left);
                 left = left.saturating_sub(said.iter().map(String::len).sum());
@@ -93,7 +104,7 @@ impl<'a> Message<'a> {
 
     /// Whether nothing of it is a header, nor its end: then all of it is text.
     fn is_bare(&self) -> bool {
-        self.parsed.as_ref().is_none_or(|message| message.root().parts().next().is_none())
+        self.given.parsed().is_none_or(|message| message.root().parts().next().is_none())
     }
 
     /// The parts of one of the lists of RFC 8621 §4.1.4. The library keeps them, and only of media types that are none does
@@ -103,7 +114,7 @@ impl<'a> Message<'a> {
         kept: impl Fn(MessageRef<'m>) -> Box<dyn Iterator<Item = MessagePart<'m>> + 'm>,
         made: impl Fn(Structure<'m>) -> Vec<u32>,
     ) -> Vec<MessagePart<'m>> {
-        let Some(message) = &self.parsed else { return Vec::new() };
+        let Some(message) = self.given.parsed() else { return Vec::new() };
         let root = message.root();
         let odd = |part: &MessagePart<'_>| {
             let kind = part.content_type();
@@ -150,9 +161,9 @@ impl<'a> Message<'a> {
         parts
             .iter()
             .map(|part| Attachment {
-                name: part.attachment_name().map(one_line),
+                name: name(part).map(|name| one_line(&name)),
                 media_type: structure::media_type(part),
-                size: part.decoded_len(),
+                size: decode::decoded_len(transfer_encoding(part), self.content(part)),
             })
             .collect()
     }
@@ -160,25 +171,101 @@ impl<'a> Message<'a> {
     /// Where the parts lie, the whole message first.
     #[must_use]
     pub fn parts(&self) -> Vec<PartOffsets> {
-        let Some(message) = self.parsed.as_ref().filter(|_| !self.is_bare()) else {
+        let Some(message) = self.given.parsed().filter(|_| !self.is_bare()) else {
             return vec![PartOffsets {
                 end: u32::try_from(self.raw.len()).unwrap_or(u32::MAX),
                 ..PartOffsets::default()
             }];
         };
+        let number = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         let parts = message.root().parts().take(limits::PARTS);
         parts
             .map(|part| {
-                let header = part.offset_header();
-                let body = part.offset_body().max(header);
-                let encoding = match part.encoding() {
-                    mail_parser::Encoding::None => 0,
-                    mail_parser::Encoding::QuotedPrintable => 1,
-                    mail_parser::Encoding::Base64 => 2,
-                };
-                PartOffsets { header, body, end: part.offset_end().max(body), encoding }
+                let (header, body, end) = self.given.place(&part);
+                let encoding = transfer_encoding(&part);
+                PartOffsets { header: number(header), body: number(body), end: number(end), encoding }
             })
             .collect()
+    }
+
+    /// The content of a part as it is written.
+    fn content(&self, part: &MessagePart<'_>) -> &'a [u8] {
+        let (_, body, end) = self.given.place(part);
+        self.raw.get(body..end).unwrap_or_default()
+    }
+
+    /// The beginning of the text of a part that is text, `most` bytes of it.
+    fn text_prefix(&self, part: &MessagePart<'_>, most: usize) -> Option<String> {
+        if !part.is_text() && !structure::media_type(part).starts_with("text/") {
+            return None;
+        }
+        // In UTF-16 each character of ASCII has two bytes.
+        let wanted = most.saturating_mul(2).saturating_add(64);
+        let (bytes, is_whole) = decode::decode_prefix(transfer_encoding(part), self.content(part), wanted);
+        let mut text = coding(part).0.decode(if is_whole { &bytes } else { whole_characters(&bytes) }).0.into_owned();
+        if !is_whole {
+            // A character that was cut.
+            text.truncate(text.trim_end_matches(char::REPLACEMENT_CHARACTER).len());
+        }
+        text.truncate(text.floor_char_boundary(most));
+        Some(text)
+    }
+}
+
+/// The charset of a text, and whether it is known.
+fn coding(part: &MessagePart<'_>) -> (Coding, bool) {
+    match part.content_type().and_then(|kind| kind.attribute("charset")).filter(|label| !label.trim().is_empty()) {
+        None => (Coding::Ascii, true),
+        Some(label) => Coding::of_label(label).map_or((Coding::Ascii, false), |coding| (coding, true)),
+    }
+}
+
+/// The charset that the value of a Content-Type field names.
+pub(super) fn charset_of(value: &[u8]) -> Option<Coding> {
+    Coding::of_label(&params::parameter(&readable(value, None), "charset")?)
+}
+
+/// How the content of a part is encoded, as `PartOffsets` has it.
+fn transfer_encoding(part: &MessagePart<'_>) -> u8 {
+    match part.encoding() {
+        mail_parser::Encoding::QuotedPrintable => decode::QUOTED_PRINTABLE,
+        mail_parser::Encoding::Base64 => decode::BASE64,
+        mail_parser::Encoding::None if part.has_known_transfer_encoding() => 0,
+        mail_parser::Encoding::None => {
+            let said = field(part, "Content-Transfer-Encoding").map(|field| field.without_comments());
+            let said = said.unwrap_or_default().to_ascii_lowercase();
+            if ["x-uuencode", "uuencode", "x-uue", "uue"].contains(&said.as_str()) { decode::UUENCODE } else { 0 }
+        }
+    }
+}
+
+/// The last field of a name in the header of a part, MIME fields alone of the whole message.
+fn field<'m>(part: &MessagePart<'m>, name: &str) -> Option<Field<'m>> {
+    header::fields(part.raw_headers()).filter(|field| field.is(name)).last()
+}
+
+/// The file name of a part: of Content-Disposition (RFC 2231), else of Content-Type (RFC 2047).
+fn name<'m>(part: &MessagePart<'m>) -> Option<Cow<'m, str>> {
+    let of = |name: &str, parameter: &str, read: Option<&'m str>| {
+        let field = field(part, name)?;
+        // What the library reads as it is meant.
+        let is_plain =
+            field.value.is_ascii() && !field.value.contains(&b'*') && !field.value.windows(2).any(|two| two == b"=?");
+        if is_plain {
+            return read.map(Cow::Borrowed);
+        }
+        params::parameter(&field.readable(), parameter).map(Cow::Owned)
+    };
+    let disposition = part.content_disposition().and_then(|disposition| disposition.attribute("filename"));
+    of("Content-Disposition", "filename", disposition)
+        .or_else(|| of("Content-Type", "name", part.content_type().and_then(|kind| kind.attribute("name"))))
+}
+
+/// Bytes without the beginning of a character of UTF-8 at their end.
+fn whole_characters(bytes: &[u8]) -> &[u8] {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => bytes.get(..error.valid_up_to()).unwrap_or(bytes),
+        _ => bytes,
     }
 }
 

@@ -6,23 +6,23 @@ use super::header::fields;
 use super::subject::thread_subject;
 use crate::model::{Secrets, ThreadKey, limits};
 
-/// The ids in a field's value, without angle brackets, in order; of more than `limits::ADDRESSES` the first and the last.
-/// What is no `<...>` is passed over; a value without any bracket that is one word is taken as an id.
+/// The ids in a field's value, without angle brackets, in order; of more than `limits::ADDRESSES`
+/// the first and the last, and those in the middle of a value that is longer than
+/// `limits::FIELD_OCTETS` are not read. What is no `<...>` is passed over; a value without any
+/// bracket that is one word is taken as an id. Blanks go, but for those in quotes.
 #[must_use]
 pub fn message_ids(value: &[u8]) -> Vec<String> {
-    let text = String::from_utf8_lossy(value);
     let mut found = Ends::new(limits::ADDRESSES);
-    let mut rest = text.as_ref();
-    while let Some((_, after)) = rest.split_once('<') {
-        let Some((id, behind)) = after.split_once('>') else { break };
-        rest = behind;
-        // A bracket that was never closed: the id begins at the last one.
-        let id = id.rsplit('<').next().unwrap_or(id);
-        let id: String = id.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect();
-        if !id.is_empty() && id.len() <= limits::MESSAGE_ID_OCTETS {
-            found.push(id);
-        }
+    let half = limits::FIELD_OCTETS / 2;
+    if value.len() > limits::FIELD_OCTETS {
+        let tail = value.get(value.len().saturating_sub(half)..).unwrap_or_default();
+        let tail = tail.get(memchr::memchr(b'<', tail).unwrap_or(tail.len())..).unwrap_or_default();
+        bracketed(&String::from_utf8_lossy(value.get(..half).unwrap_or_default()), &mut found);
+        bracketed(&String::from_utf8_lossy(tail), &mut found);
+        return found.finish();
     }
+    let text = String::from_utf8_lossy(value);
+    bracketed(&text, &mut found);
     let mut out = found.finish();
     let bare = text.trim();
     if out.is_empty() && !bare.is_empty() && bare.len() <= limits::MESSAGE_ID_OCTETS {
@@ -32,6 +32,49 @@ pub fn message_ids(value: &[u8]) -> Vec<String> {
         }
     }
     out
+}
+
+fn bracketed(text: &str, found: &mut Ends) {
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once('<') {
+        let Some((id, behind)) = quoted(after).or_else(|| plain(after)) else { break };
+        rest = behind;
+        if !id.is_empty() && id.len() <= limits::MESSAGE_ID_OCTETS {
+            found.push(id);
+        }
+    }
+}
+
+/// An id behind its opening bracket, and what follows it. Of brackets that were never closed the
+/// last one begins it.
+fn plain(text: &str) -> Option<(String, &str)> {
+    let (id, behind) = text.split_once('>')?;
+    let id = id.rsplit('<').next().unwrap_or(id);
+    Some((id.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect(), behind))
+}
+
+/// The same of an id with a quoted string (RFC 5322 §4.5.4 obs-id-left), which may hold blanks and
+/// brackets.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let near = text.get(..text.floor_char_boundary(2 * limits::MESSAGE_ID_OCTETS))?;
+    if !near.split('>').next()?.contains('"') {
+        return None;
+    }
+    let (mut id, mut is_quoted) = (String::new(), false);
+    let mut chars = near.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\\' if is_quoted => id.extend([c].into_iter().chain(chars.next().map(|(_, c)| c))),
+            '>' if !is_quoted => return Some((id, text.get(at.saturating_add(1)..)?)),
+            '<' if !is_quoted => id.clear(),
+            c if c.is_control() || c.is_whitespace() && !is_quoted => {}
+            c => {
+                is_quoted ^= c == '"';
+                id.push(c);
+            }
+        }
+    }
+    None
 }
 
 /// All ids of a message: Message-ID, In-Reply-To, References, each once; of a long list the first and the last. The work
@@ -123,6 +166,8 @@ mod tests {
             ("a@b", vec!["a@b"]),
             ("message of Tue from \"x\"", vec![]),
             ("<broken <a@b>", vec!["a@b"]),
+            ("<\"a b\"@x> <\"c>\\\"d\" @\r\n x> <e@x>", vec!["\"a b\"@x", "\"c>\\\"d\"@x", "e@x"]),
+            ("<\"open@x> <b@x>", vec!["\"open@x", "b@x"]),
             ("<>", vec![]),
             ("", vec![]),
         ] {
@@ -145,7 +190,11 @@ mod tests {
         let many: String = (0..300_000).map(|n| format!("<{n}>")).collect();
         let raw = format!("References: {many}\r\nReferences: {many}\r\n\r\n");
         assert_eq!(ids(raw.as_bytes()).len(), limits::THREAD_IDS);
-        assert_eq!(message_ids(many.as_bytes()).len(), limits::ADDRESSES);
+        let found = message_ids(many.as_bytes());
+        assert_eq!((found.len(), found.last().map(String::as_str)), (limits::ADDRESSES, Some("299999")));
+        for part in ["<", "<\"", "<\"a> ", "<a\\"] {
+            assert!(message_ids(part.repeat(100_000).as_bytes()).len() <= limits::ADDRESSES);
+        }
     }
 
     #[test]

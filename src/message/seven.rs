@@ -4,7 +4,7 @@
 //! What cannot be encoded without changing what it says is not: raw octets in a header (RFC 6532), and what lies under a
 //! signature (RFC 1847 §2.1).
 
-use super::header::{Field, body_offset, fields};
+use super::header::{Field, fields, part_body_offset, trimmed};
 use crate::model::limits;
 
 /// The message as seven-bit text; `None` where it cannot be.
@@ -14,7 +14,7 @@ pub fn seven_bit(raw: &[u8]) -> Option<Vec<u8>> {
         return Some(raw.to_vec());
     }
     let mut out = Vec::with_capacity(raw.len().saturating_add(raw.len() / 4));
-    entity(raw, 0, &mut out)?;
+    entity(trimmed(raw), 0, &mut out)?;
     Some(out)
 }
 
@@ -24,7 +24,7 @@ fn entity(raw: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<()> {
         out.extend_from_slice(raw);
         return Some(());
     }
-    let (header, body) = raw.split_at_checked(body_offset(raw))?;
+    let (header, body) = raw.split_at_checked(part_body_offset(raw))?;
     if !header.is_ascii() || depth > limits::MIME_DEPTH {
         return None;
     }
@@ -154,7 +154,7 @@ fn section(octets: &[u8], is_part: bool, depth: usize, out: &mut Vec<u8>) -> Opt
     }
     let own = octets.strip_suffix(b"\r\n").or_else(|| octets.strip_suffix(b"\n")).unwrap_or(octets);
     // An empty line that ends a header is the part's, also where nothing follows.
-    let own = if body_offset(own) == own.len() { octets } else { own };
+    let own = if part_body_offset(own) == own.len() { octets } else { own };
     entity(own, depth.saturating_add(1), out)?;
     out.extend_from_slice(octets.get(own.len()..)?);
     Some(())

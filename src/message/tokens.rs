@@ -122,7 +122,7 @@ pub fn each_token(message: &Message<'_>, content: &EmailContent, each: impl FnMu
     for field in fields(message.raw()) {
         all.ids(&field);
         if field.is("Delivered-To") {
-            for person in parse::addresses(field.value) {
+            for person in parse::addresses(field.readable().as_bytes()) {
                 if let Ok(address) = Address::parse(&person.email) {
                     all.text(&address.reversed_domain(), DELIVERED_TO);
                 }

@@ -122,7 +122,7 @@ pub struct PartOffsets {
     pub body: u32,
     /// End of its body.
     pub end: u32,
-    /// Content-Transfer-Encoding: 0 none, 1 quoted-printable, 2 base64.
+    /// Content-Transfer-Encoding: 0 none, 1 quoted-printable, 2 base64, 3 uuencode.
     pub encoding: u8,
 }
 

@@ -39,6 +39,19 @@ pub const MAILBOX_NAME_OCTETS: usize = 255;
 pub const THREAD_IDS: usize = 60;
 /// Octets of one message id; a longer one is none.
 pub const MESSAGE_ID_OCTETS: usize = 998;
+/// Bytes of a header that the parser of MIME is given whole; of a larger one it is given the fields
+/// of MIME alone. Servers take less: Postfix 100 kB.
+pub const PARSED_HEADER_OCTETS: usize = 1024 * 1024;
+/// Header fields that are looked at, lines that are none counted.
+pub const FIELDS: usize = 10_000;
+/// Bytes of the value of a header field that are parsed; those behind them are kept, and not read.
+pub const FIELD_OCTETS: usize = 256 * 1024;
+/// Bytes at the beginning of a message in which its header may begin: after a byte order mark,
+/// blank lines, or lines of a mailbox file.
+pub const PREAMBLE_OCTETS: usize = 4096;
+/// Lines of a message that look like header fields, its parts taken together; behind them no more
+/// parts are looked for.
+pub const PART_FIELDS: usize = 500_000;
 /// Addresses kept from one header field of an email.
 pub const ADDRESSES: usize = 1000;
 /// Characters of a preview (RFC 8621 §4.1.4).

@@ -43,7 +43,7 @@ impl Request {
         let all = |name: &'static str| fields(raw).filter(move |field| field.is(name));
         let mut to: Vec<EmailAddress> = Vec::new();
         let mut known: Vec<Address> = Vec::new();
-        for person in all("Disposition-Notification-To").flat_map(|field| addresses(field.value)) {
+        for person in all("Disposition-Notification-To").flat_map(|field| addresses(field.readable().as_bytes())) {
             let Ok(address) = Address::parse(&person.email) else { continue };
             if known.len() <= TOLD && !known.iter().any(|one| is_same(one, &address)) {
                 known.push(address);

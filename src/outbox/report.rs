@@ -22,6 +22,7 @@ pub struct Reporter<'a> {
 
 /// As much of the original's header as is returned.
 pub(super) fn head(raw: &[u8]) -> &[u8] {
+    let raw = header::trimmed(raw);
     raw.get(..header::body_offset(raw).min(HEADER)).unwrap_or_default()
 }
 

@@ -241,7 +241,7 @@ impl Signer {
     pub fn sign(&self, message: &[u8]) -> Result<Option<Vec<u8>>, SignError> {
         let mut from = fields(message).filter(|field| field.is("From"));
         let (Some(author), None) = (from.next(), from.next()) else { return Ok(None) };
-        let authors = addresses(author.value);
+        let authors = addresses(author.readable().as_bytes());
         let domains =
             authors.iter().filter_map(|author| author.email.rsplit_once('@').map(|(_, domain)| folded(domain)));
         let Some(keys) = domains.filter_map(|domain| self.keys.get(&domain)).next() else { return Ok(None) };

@@ -39,7 +39,7 @@ use super::client::Client;
 use super::domain;
 use super::judge::{Policy, judge};
 use super::results::{Payload, Verdict};
-use crate::message::header::{body_offset, fields};
+use crate::message::header::{body_offset, fields, trimmed};
 use crate::model::{Address, limits};
 use keys::Keys;
 
@@ -299,7 +299,7 @@ fn is_too_much(raw: &[u8]) -> bool {
 
 /// The message with the hashes of its body, which take their time where it is large.
 fn parsed(raw: &[u8]) -> Option<AuthenticatedMessage<'_>> {
-    let parse = || AuthenticatedMessage::parse(raw);
+    let parse = || AuthenticatedMessage::parse(trimmed(raw));
     let many = Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
     if many && raw.len() > limits::BODY_IN_MEMORY { tokio::task::block_in_place(parse) } else { parse() }
 }

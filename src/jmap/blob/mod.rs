@@ -298,7 +298,9 @@ impl Reader {
                     decoder.feed(&piece, &mut out);
                     self.decoder = Some(decoder);
                 }
-                None => decoder.finish(&mut out),
+                None => {
+                    decoder.finish(&mut out);
+                }
             }
             let skipped = self.skip.min(out.len() as u64);
             self.skip -= skipped;

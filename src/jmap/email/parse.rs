@@ -9,24 +9,10 @@ use super::body::{Bodies, Whole};
 use super::property::{CONTENT, USUAL_BODY, Wanted};
 use crate::jmap::context::{Args, Context};
 use crate::message::content::content;
-use crate::message::header::fields;
+use crate::message::header::is_message;
 use crate::message::{Message, guarded};
 use crate::model::{BlobId, limits};
 use crate::wire::jmap::MethodError;
-
-/// Fields of which a message has one at least.
-const USUAL: [&str; 10] = [
-    "From",
-    "Date",
-    "Subject",
-    "To",
-    "Message-ID",
-    "Received",
-    "Sender",
-    "Return-Path",
-    "MIME-Version",
-    "Content-Type",
-];
 
 pub(in crate::jmap) fn parse(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open_shared(arguments)?;
@@ -79,11 +65,4 @@ pub(in crate::jmap) fn parse(context: &Context, arguments: &Args<'_>) -> Result<
         "parsed": if parsed.is_empty() { Value::Null } else { Value::Object(parsed) },
         "notParsable": or_null(not_parsable), "notFound": or_null(not_found),
     }))
-}
-
-/// Whether it looks like a message: it begins with a header that has one of the usual fields.
-pub(super) fn is_message(raw: &[u8]) -> bool {
-    let begins =
-        raw.split(|octet| *octet == b'\n').next().is_some_and(|line| line.contains(&b':') && !line.contains(&0));
-    begins && fields(raw).any(|field| USUAL.iter().any(|name| field.is(name)))
 }

@@ -162,6 +162,35 @@ fn a_blob_is_imported_once() {
 }
 
 #[test]
+fn what_stands_before_a_header_is_passed_over_in_every_way_in() {
+    let context = context();
+    let account = account_of(&context);
+    let inner = "From: i@x.example\r\nSubject: inner\r\n\r\nnothing above";
+    for before in ["\r\n", "  \t\r\n", "\u{feff}", ">From i@x Sat Jan  1\r\n", "From i@x\r\n\r\n"] {
+        let odd = format!("{before}{inner}");
+        let raw = format!(
+            "Subject: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\ntext\r\n--b\r\nContent-Type: message/rfc822\r\n\r\n{odd}\r\n--b--\r\n"
+        );
+        let id = filed(&context, raw.as_bytes());
+        let blob = format!("o{}-2", &id[1..]);
+        let inbox = get(&context, &account, &id, "mailboxIds");
+        let emails = json!({"a": {"blobId": blob, "mailboxIds": inbox}});
+        let (_, done) = call(&context, "Email/import", &json!({"accountId": account, "emails": emails}));
+        let imported = done["created"]["a"]["id"].as_str().unwrap_or_else(|| panic!("{before:?}: {done}")).to_owned();
+        for id in [imported, filed(&context, format!("{odd}.").as_bytes())] {
+            assert_eq!(get(&context, &account, &id, "subject"), "inner", "{before:?}");
+            assert!(
+                get(&context, &account, &id, "preview").as_str().unwrap().starts_with("nothing above"),
+                "{before:?}"
+            );
+        }
+        let ask = json!({"accountId": account, "blobIds": [blob], "properties": ["subject", "preview"]});
+        let (_, parsed) = call(&context, "Email/parse", &ask);
+        assert_eq!(parsed["parsed"][&blob], json!({"subject": "inner", "preview": "nothing above"}), "{before:?}");
+    }
+}
+
+#[test]
 fn an_email_is_copied_and_the_original_goes() {
     let context = context();
     let (ann, id) = (account_of(&context), filed(&context, b"Subject: x\r\n\r\ny"));

@@ -10,8 +10,9 @@ use std::borrow::Cow;
 
 use mail_parser::{MessagePart, PartFlags};
 
-use super::Message;
-use crate::message::header::{Field, fields};
+use super::{Message, charset, coding, field, name, transfer_encoding};
+use crate::message::decode;
+use crate::message::header::Field;
 use crate::model::limits;
 
 /// A part (RFC 8621 §4.1.4 `EmailBodyPart`).
@@ -96,9 +97,9 @@ impl Message<'_> {
     pub fn structure(&self) -> Structure<'_> {
         let mut root = Part { media_type: "text/plain".into(), charset: Some("us-ascii".into()), ..Part::default() };
         root.size = self.raw.len();
-        if let Some(message) = self.parsed.as_ref().filter(|_| !self.is_bare()) {
+        if let Some(message) = self.given.parsed().filter(|_| !self.is_bare()) {
             let numbers = Numbers(message.root().parts().take(limits::PARTS).map(|part| part.id()).collect());
-            root = part(&message.root().root_part(), 0, &numbers);
+            root = self.part(&message.root().root_part(), 0, &numbers);
         }
         let mut lists = Lists::default();
         lists.add(std::slice::from_ref(&root), "mixed", false, Shown { text: true, html: true });
@@ -111,14 +112,11 @@ impl Message<'_> {
     pub fn body_value(&self, number: u32, most: usize) -> Option<BodyValue> {
         let bare = self.is_bare() && number == 0;
         let (media_type, (text, is_encoding_problem)) = if bare {
-            (String::new(), lossy(Cow::Borrowed(self.raw)))
+            (String::new(), charset::guessed(self.raw))
         } else {
             let part = self.leaf(number)?;
-            let text = match part.text_checked() {
-                Some((text, problems)) => (text, !problems.is_empty()),
-                None => lossy(part.decoded()),
-            };
-            (Some(media_type(&part)).filter(|kind| kind.starts_with("text/"))?, text)
+            let media_type = Some(media_type(&part)).filter(|kind| kind.starts_with("text/"))?;
+            (media_type, self.text(&part))
         };
         let value = lf_lines(&text);
         let end = if most == 0 { value.len() } else { value.floor_char_boundary(most) };
@@ -136,36 +134,30 @@ impl Message<'_> {
         if self.is_bare() && number == 0 {
             return Some(Cow::Borrowed(self.raw));
         }
-        self.leaf(number).map(|part| part.decoded())
+        self.leaf(number).map(|part| decode::decode(transfer_encoding(&part), self.content(&part)).0)
+    }
+
+    /// The whole text of a part, and whether its transfer encoding or charset is broken or not known.
+    fn text(&self, part: &MessagePart<'_>) -> (Cow<'_, str>, bool) {
+        let encoding = transfer_encoding(part);
+        let (coding, is_known) = coding(part);
+        let (octets, is_broken) = decode::decode(encoding, self.content(part));
+        let problem = is_broken || !is_known || encoding == 0 && !part.has_known_transfer_encoding();
+        match octets {
+            Cow::Borrowed(octets) => {
+                let (text, is_broken) = coding.decode(octets);
+                (text, problem || is_broken)
+            }
+            Cow::Owned(octets) => {
+                let (text, is_broken) = coding.decode(&octets);
+                (Cow::Owned(text.into_owned()), problem || is_broken)
+            }
+        }
     }
 
     fn leaf(&self, number: u32) -> Option<MessagePart<'_>> {
         let number = usize::try_from(number).ok().filter(|number| *number < limits::PARTS)?;
-        self.parsed.as_ref()?.root().parts().nth(number).filter(|part| !part.is_multipart())
-    }
-}
-
-/// The text of what is text, though the library does not know it: `most` octets of it.
-pub(super) fn odd_text<'m>(part: &MessagePart<'m>, most: usize) -> Option<Cow<'m, str>> {
-    if !media_type(part).starts_with("text/") {
-        return None;
-    }
-    let text = lossy(part.decoded()).0;
-    let end = text.floor_char_boundary(most);
-    Some(Cow::Owned(text.get(..end)?.to_owned()))
-}
-
-fn lossy(octets: Cow<'_, [u8]>) -> (Cow<'_, str>, bool) {
-    match octets {
-        Cow::Borrowed(octets) => {
-            let text = String::from_utf8_lossy(octets);
-            let broken = matches!(text, Cow::Owned(_));
-            (text, broken)
-        }
-        Cow::Owned(octets) => match String::from_utf8(octets) {
-            Ok(text) => (Cow::Owned(text), false),
-            Err(error) => (Cow::Owned(String::from_utf8_lossy(error.as_bytes()).into_owned()), true),
-        },
+        self.given.parsed()?.root().parts().nth(number).filter(|part| !part.is_multipart())
     }
 }
 
@@ -200,31 +192,34 @@ impl Numbers {
     }
 }
 
-/// As deep as the parser went, which has a bound.
-fn part<'a>(part: &MessagePart<'a>, number: u32, numbers: &Numbers) -> Part<'a> {
-    let media_type = media_type(part);
-    let said = part.content_type().and_then(|kind| kind.attribute("charset")).map(tidy);
-    let said = said.filter(|charset| !charset.is_empty());
-    let implicit = media_type.starts_with("text/").then(|| "us-ascii".to_owned());
-    let field = |name: &str| fields(part.raw_headers()).filter(|field| field.is(name)).last();
-    let is_multipart = part.is_multipart();
-    let children = part.children().filter_map(|child| Some(self::part(&child, numbers.of(&child)?, numbers)));
-    Part {
-        number,
-        is_multipart,
-        header: part.raw_headers(),
-        size: if is_multipart { 0 } else { part.decoded_len() },
-        name: part.attachment_name().map(tidy).filter(|name| !name.is_empty()),
-        charset: said.or(implicit),
-        media_type,
-        disposition: part
-            .content_disposition()
-            .map(|kind| tidy(kind.ctype()).to_lowercase())
-            .filter(|it| !it.is_empty()),
-        cid: field("Content-ID").and_then(|field| content_id(&field)),
-        language: field("Content-Language").and_then(|field| languages(&field)),
-        location: field("Content-Location").and_then(|field| location(&field)),
-        children: if is_multipart { children.collect() } else { Vec::new() },
+impl Message<'_> {
+    /// A part with those within it: as deep as the parser went, which has a bound.
+    fn part(&self, part: &MessagePart<'_>, number: u32, numbers: &Numbers) -> Part<'_> {
+        let media_type = media_type(part);
+        let said = part.content_type().and_then(|kind| kind.attribute("charset")).map(tidy);
+        let said = said.filter(|charset| !charset.is_empty());
+        let implicit = media_type.starts_with("text/").then(|| "us-ascii".to_owned());
+        let is_multipart = part.is_multipart();
+        let children = part.children().filter_map(|child| Some(self.part(&child, numbers.of(&child)?, numbers)));
+        let (header, body, _) = self.given.place(part);
+        let size = || decode::decoded_len(transfer_encoding(part), self.content(part));
+        Part {
+            number,
+            is_multipart,
+            header: self.raw.get(header..body).unwrap_or_default(),
+            size: if is_multipart { 0 } else { size() },
+            name: name(part).map(|name| tidy(&name)).filter(|name| !name.is_empty()),
+            charset: said.or(implicit),
+            media_type,
+            disposition: part
+                .content_disposition()
+                .map(|kind| tidy(kind.ctype()).to_lowercase())
+                .filter(|it| !it.is_empty()),
+            cid: field(part, "Content-ID").and_then(|field| content_id(&field)),
+            language: field(part, "Content-Language").and_then(|field| languages(&field)),
+            location: field(part, "Content-Location").and_then(|field| location(&field)),
+            children: if is_multipart { children.collect() } else { Vec::new() },
+        }
     }
 }
 

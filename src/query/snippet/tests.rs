@@ -206,5 +206,5 @@ fn the_shared_corpus() {
             }
         }
     }
-    assert!(subjects > 300 && previews > 300, "{subjects} subjects, {previews} previews");
+    assert!(subjects > 300 && previews > 290, "{subjects} subjects, {previews} previews");
 }

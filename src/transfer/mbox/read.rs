@@ -208,7 +208,7 @@ fn our_top(body: &[u8]) -> Option<(Mark, Marks, usize)> {
         at = at.saturating_add(line.len());
         let colon = memchr::memchr(b':', line)?;
         let (name, value) = line.split_at_checked(colon)?;
-        let field = Field { name, value: value.get(1..)? };
+        let field = Field::new(name, value.get(1..)?);
         if field.is(MARK) {
             return mark(&field).map(|mark| (mark, marks, at));
         }

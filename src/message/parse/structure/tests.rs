@@ -160,6 +160,167 @@ fn the_bounds_stand() {
     }
 }
 
+fn value(raw: &[u8]) -> (String, bool) {
+    let value = Message::parse(raw).body_value(0, 0).unwrap();
+    (value.value, value.is_encoding_problem)
+}
+
+#[test]
+fn texts_in_odd_charsets_are_shown_searched_and_previewed() {
+    for (charset, body, wanted) in [
+        ("us-ascii", "Grüße".as_bytes(), ("Grüße", true)),
+        ("ANSI_X3.4-1968", b"Gr\xfc\xdfe", ("Grüße", true)),
+        ("\"\"", b"Gr\xfc\xdfe", ("Grüße", true)),
+        ("klingon", "Grüße".as_bytes(), ("Grüße", true)),
+        ("klingon", b"plain", ("plain", true)),
+        ("us-ascii", b"plain", ("plain", false)),
+        ("hz-gb-2312", b"~{VPND~}", ("中文", false)),
+        ("iso-2022-kr", b"\x1b$)C\x0eGQ\x0f", ("한", false)),
+        ("iso-2022-jp", b"\x1b$B%9\x1b(B\x1b$B%Q%`\x1b(B", ("スパム", false)),
+        ("cp437", b"caf\x82", ("café", false)),
+    ] {
+        let raw = [b"Content-Type: text/plain; charset=", charset.as_bytes(), b"\r\n\r\n", body].concat();
+        assert_eq!(value(&raw), (wanted.0.to_owned(), wanted.1), "{charset}");
+        let message = Message::parse(&raw);
+        assert_eq!((message.texts(100).concat().as_str(), message.preview().as_str()), (wanted.0, wanted.0));
+    }
+    assert_eq!(value(b"Subject: x\r\n\r\nGr\xfc\xdfe"), ("Grüße".into(), true));
+    assert_eq!(value("Subject: x\r\n\r\nGrüße".as_bytes()), ("Grüße".into(), true));
+}
+
+/// What is read of the beginning of a long text is what it says whole: no character is cut, and none is misread.
+#[test]
+fn the_beginning_of_a_long_text_is_read_as_the_whole() {
+    for (charset, unit) in [
+        ("us-ascii", "Grüße ".as_bytes()),
+        ("utf-8", "日本語".as_bytes()),
+        ("utf-16le", b"a\0\xfc\0"),
+        ("iso-2022-jp", b"\x1b$B%9%Q%`\x1b(B"),
+        ("euc-jp", b"a\xa5\xb9"),
+    ] {
+        for encoding in ["8bit", "base64", "quoted-printable"] {
+            let text = unit.repeat(200_000 / unit.len());
+            let body = match encoding {
+                "base64" => encodify_base64(&text),
+                "quoted-printable" => {
+                    let mut out = Vec::new();
+                    crate::message::seven::quoted_printable(&text, &mut out);
+                    out
+                }
+                _ => text,
+            };
+            let head =
+                format!("Content-Type: text/plain; charset={charset}\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n");
+            let raw = [head.as_bytes(), &body].concat();
+            let message = Message::parse(&raw);
+            let whole = message.body_value(0, 0).unwrap().value;
+            for most in [1, 7, 100, 1001, 50_000] {
+                let text = message.texts(most).concat();
+                assert!(whole.starts_with(&text) && text.len() <= most, "{charset} {encoding} {most}");
+                assert!(text.len() + 3 >= most.min(whole.len()), "{charset} {encoding} {most}: {}", text.len());
+            }
+        }
+    }
+}
+
+fn encodify_base64(octets: &[u8]) -> Vec<u8> {
+    use base64::Engine as _;
+    let text = base64::engine::general_purpose::STANDARD.encode(octets);
+    text.as_bytes().chunks(76).collect::<Vec<_>>().join(&b"\r\n"[..])
+}
+
+#[test]
+fn encodings_are_read_as_far_as_they_go() {
+    let of = |encoding: &str, body: &str| {
+        let raw = format!("Content-Type: text/plain\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n{body}");
+        let message = Message::parse(raw.as_bytes());
+        assert_eq!(message.decoded(0).unwrap().len(), message.structure().root.size, "{raw}");
+        value(raw.as_bytes())
+    };
+    assert_eq!(of("base64", "SGVsbG8=\r\n____\r\nlist footer\r\n"), ("Hello".into(), true));
+    assert_eq!(of("quoted-printable", "one\rtwo\r\nthree"), ("one\ntwo\nthree".into(), false));
+    let coded = "begin 644 cat.txt\r\n#0V%T\r\n`\r\nend\r\n";
+    for encoding in ["x-uuencode", "UUENCODE (c)", "x-uue"] {
+        assert_eq!(of(encoding, coded), ("Cat".into(), false), "{encoding}");
+    }
+    // Within a plain text it is text.
+    assert_eq!(of("7bit", coded), (coded.replace('\r', ""), false));
+    assert_eq!(of("x-odd", "a"), ("a".into(), true));
+    let raw = b"Content-Transfer-Encoding: x-uuencode\r\n\r\nx";
+    assert_eq!(Message::parse(raw).parts()[0].encoding, decode::UUENCODE);
+}
+
+#[test]
+fn names_of_files_are_decoded() {
+    let of = |field: &[u8]| {
+        let raw = [field, b"\r\n\r\nx"].concat();
+        let message = Message::parse(&raw);
+        let name = message.structure().root.name;
+        let listed = message.attachments().first().and_then(|one| one.name.clone());
+        assert!(listed.is_none() || listed == name);
+        name.unwrap_or_default()
+    };
+    // RFC 2047 §6.2: blanks between encoded words go, in one line as in two.
+    assert_eq!(of(b"Content-Type: application/pdf; name=\"=?utf-8?q?J=C3=BC?= =?utf-8?q?rgen.pdf?=\""), "Jürgen.pdf");
+    assert_eq!(of(b"Content-Type: application/pdf;\r\n name=\"=?utf-8?q?J=C3=BC?=\r\n =?utf-8?q?r.pdf?=\""), "Jür.pdf");
+    let words = b"=?iso-2022-jp?B?GyRCJTkbKEI=?= =?iso-2022-jp?B?GyRCJVElYBsoQg==?=";
+    let field = [b"Content-Disposition: attachment; filename=\"", &words[..], b".txt\""].concat();
+    assert_eq!(of(&field), "スパム.txt");
+    assert_eq!(of(b"Content-Disposition: attachment; filename=\"caf\xe9.txt\""), "café.txt");
+    assert_eq!(of("Content-Disposition: attachment; filename=Grüße.txt".as_bytes()), "Grüße.txt");
+    assert_eq!(of(b"Content-Disposition: attachment; filename*=iso-2022-kr''%1B$)C%0EGQ%0F.txt"), "한.txt");
+}
+
+#[test]
+fn header_and_body_are_told_apart_whatever_stands_before_them() {
+    let multipart = "Subject: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nHello\r\n--b\r\n\
+                     Content-Type: text/html\r\n\r\n<p>you\r\n--b--\r\n";
+    for before in ["", "\u{feff}", "\r\n", "   \r\n", "From a@x Sat Jan  1\r\n", ">From a@x\n"] {
+        let raw = format!("{before}{multipart}");
+        let message = Message::parse(raw.as_bytes());
+        let structure = message.structure();
+        assert_eq!((structure.root.is_multipart, structure.root.flat().len()), (true, 3), "{before:?}");
+        assert_eq!(message.body_value(1, 0).unwrap().value, "Hello", "{before:?}");
+        assert_eq!(structure.root.header, &multipart.as_bytes()[..multipart.find("--b").unwrap()], "{before:?}");
+        for (part, place) in structure.root.flat().into_iter().zip(message.parts()) {
+            assert_eq!(part.header, &raw.as_bytes()[place.header as usize..place.body as usize], "{before:?}");
+        }
+        let plain = format!("{before}Subject: x\r\nContent-Type: text/html\r\n\r\n<p>body\r\n");
+        assert_eq!(Message::parse(plain.as_bytes()).preview(), "body", "{before:?}");
+    }
+}
+
+/// A header of 30 MB took 830 MB of memory.
+#[test]
+fn the_parser_is_given_no_more_of_a_header_than_is_read() {
+    let kind = "Content-Type: multipart/mixed; boundary=b\r\n";
+    let body = "--b\r\n\r\nHello\r\n--b--\r\n";
+    for part in ["g:;", "=?utf-8?q?a?= ", "<a@x> ", "(", "\r\nX: y", "\r\nX-Odd: y"] {
+        let many = part.repeat(3 * limits::PARSED_HEADER_OCTETS / part.len());
+        for name in ["To", "Subject", "References", "Received"] {
+            let raw = format!("{kind}{name}: {many}\r\n\r\n{body}");
+            let message = Message::parse(raw.as_bytes());
+            let parsed = message.given.parsed().unwrap();
+            assert!(parsed.root().root_part().headers().iter().count() <= 2, "{name} {part:?}");
+            let structure = message.structure();
+            assert_eq!(structure.root.flat().len(), 2, "{name} {part:?}");
+            assert_eq!(structure.root.header.len(), raw.len() - body.len(), "the header is kept");
+            assert_eq!(message.body_value(1, 0).unwrap().value, "Hello");
+            assert_eq!(message.preview(), "Hello");
+        }
+    }
+    // Nor of the headers of parts.
+    let fields = "a:\n".repeat(limits::PART_FIELDS + 1000);
+    let raw = format!("{kind}\r\n--b\n{fields}\n--b\n\nHello\n--b--\n");
+    let message = Message::parse(raw.as_bytes());
+    let headers = message.given.parsed().unwrap().root().parts().map(|part| part.headers().iter().count());
+    assert!(headers.sum::<usize>() <= limits::PART_FIELDS);
+    assert!(message.parts().iter().all(|part| part.end as usize <= raw.len()));
+    let plain = format!("{kind}\r\n--b\n\n{fields}end of it");
+    let text = Message::parse(plain.as_bytes()).body_value(1, 0).unwrap().value;
+    assert!(text.ends_with("end of it"), "what is not looked at belongs to the last part");
+}
+
 /// Of the corpus the lists that the library keeps are the same, where they are asked for; and a number says one part, here
 /// and in `parts`.
 #[test]
@@ -179,7 +340,7 @@ fn the_corpus_agrees() {
                 (!part.is_multipart).then_some(part.size)
             );
         }
-        let root = message.parsed.as_ref().unwrap().root();
+        let root = message.given.parsed().unwrap().root();
         let own: Vec<u32> = root.parts().map(|part| part.id()).collect();
         let numbers = |ids: Vec<u32>| -> Vec<u32> {
             ids.iter().map(|id| u32::try_from(own.binary_search(id).unwrap()).unwrap()).collect()

@@ -1,0 +1,164 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn whole(encoding: u8, octets: &[u8]) -> Vec<u8> {
+    in_pieces(encoding, &[octets])
+}
+
+fn in_pieces(encoding: u8, pieces: &[&[u8]]) -> Vec<u8> {
+    let (mut decoder, mut out) = (Decoder::new(encoding), Vec::new());
+    pieces.iter().for_each(|piece| decoder.feed(piece, &mut out));
+    decoder.finish(&mut out);
+    out
+}
+
+fn at_once(encoding: u8, octets: &[u8]) -> Vec<u8> {
+    let decoded = decode(encoding, octets).0.into_owned();
+    assert_eq!(decoded_len(encoding, octets), decoded.len(), "{}", octets.escape_ascii());
+    decoded
+}
+
+#[test]
+fn what_is_broken_is_decoded_as_far_as_it_goes() {
+    for (encoding, octets, wanted) in [
+        (2, "SGVs\r\nbG8=", "Hello"),
+        (2, "SGVs-bG8=", "Hello"),
+        (2, "VGVzdA", "Test"),
+        (2, "SGVsbG8=\r\nSGVsbG8=", "HelloHello"),
+        (1, "soft=\r\nbreak =  \r\nnext \t\r\nend", "softbreak next\r\nend"),
+        (1, "caf=C3=A9 a=ZZb =4", "café a=ZZb =4"),
+        (0, "as is=", "as is="),
+    ] {
+        assert_eq!(String::from_utf8_lossy(&whole(encoding, octets.as_bytes())), wanted, "{octets}");
+        assert_eq!(whole(encoding, octets.as_bytes()), at_once(encoding, octets.as_bytes()), "{octets}");
+    }
+}
+
+/// A footer of a mailing list became garbage in the text, and five bytes of a picture.
+#[test]
+fn base64_ends_at_its_padding() {
+    for (octets, wanted, is_broken) in [
+        ("SGVsbG8=\r\n_______________\r\nlist mailing list\r\nhttps://x.example/a\r\n", "Hello", true),
+        ("SGVsbG8=\n-- \nlistlist\n", "Hello", true),
+        ("SGVsbG8= \r\n\r\n  \r\n", "Hello", false),
+        ("VGVzdA==", "Test", false),
+        ("VGVzdA=\r\n=\r\n", "Test", false),
+        // Encoded line by line, or in pieces.
+        ("SGVsbG8=\r\nSGVsbG8=\r\nSGVs\r\nbG8=\r\n", "HelloHelloHello", false),
+        ("SGVsbG8=SGVsbG8=", "HelloHello", false),
+        // What pads nothing is no padding.
+        ("SGVs=\r\nbG8", "Hello", true),
+        ("SGVsbG8", "Hello", false),
+    ] {
+        let (decoded, was_broken) = decode(BASE64, octets.as_bytes());
+        assert_eq!((decoded.as_ref(), was_broken), (wanted.as_bytes(), is_broken), "{octets}");
+        assert_eq!(whole(2, octets.as_bytes()), at_once(2, octets.as_bytes()));
+    }
+    let long = format!("SGVsbG8=\n{}\n", "A".repeat(TAIL + 4));
+    assert_eq!(at_once(2, long.as_bytes()), b"Hello");
+}
+
+#[test]
+fn a_bare_cr_in_quoted_printable_is_a_line_break() {
+    for (octets, wanted) in [
+        ("one\rtwo=\r three=\r\n four\r\nfive\r\r\nsix\r\r", "one\ntwo three four\r\nfive\r\nsix\n\n"),
+        ("one \rtwo", "one\ntwo"),
+        ("=0D x", "\r x"),
+    ] {
+        assert_eq!(String::from_utf8_lossy(&whole(1, octets.as_bytes())), wanted, "{octets:?}");
+        assert_eq!(whole(1, octets.as_bytes()), at_once(1, octets.as_bytes()));
+    }
+}
+
+#[test]
+fn uuencode_is_decoded_between_its_marks() {
+    // Of Python's binascii.
+    let coded = "begin 644 a b.txt\n'1W+\\WV4@/`  \n`\nend\n";
+    for (octets, wanted, is_broken) in [
+        ("text\r\nbegin 644 x\r\n#0V%T\r\n`\r\nend\r\nfooter\r\n", &b"Cat"[..], false),
+        (coded, b"Gr\xfc\xdfe <", false),
+        ("begin 644 x\n#0V%T\n", b"Cat", true),
+        ("begin 644 x\nM0V%T\n`\nend\n", b"Cat", true),
+        ("no beginning\nat all", b"no beginning\nat all", true),
+        ("begin anew\n", b"begin anew\n", true),
+        ("begin 999 x\n", b"begin 999 x\n", true),
+    ] {
+        let (decoded, was_broken) = decode(UUENCODE, octets.as_bytes());
+        assert_eq!((decoded.as_ref(), was_broken), (wanted, is_broken), "{octets}");
+    }
+    let long = "x\n".repeat(200_000);
+    assert_eq!(whole(3, long.as_bytes()), long.as_bytes());
+}
+
+#[test]
+fn a_line_without_end_is_not_held_whole() {
+    let line = "abc=41 ".repeat(100_000);
+    let (mut decoder, mut out) = (Decoder::new(1), Vec::new());
+    for piece in line.as_bytes().chunks(1000) {
+        decoder.feed(piece, &mut out);
+        assert!(matches!(&decoder.state, State::Quoted(held) if held.line.len() < HELD.saturating_mul(2)));
+    }
+    decoder.finish(&mut out);
+    assert_eq!(out, at_once(1, line.as_bytes()));
+}
+
+#[test]
+fn the_shared_corpus_in_pieces() {
+    let Some(folder) = crate::needs::corpus() else { return };
+    let mut files = Vec::new();
+    let mut folders: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    while let Some(path) = folders.pop() {
+        if path.is_dir() {
+            folders.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if path.metadata().unwrap().len() < 100_000 {
+            files.push(path);
+        }
+    }
+    let (mut parts, mut seen) = (0, 0_usize);
+    for file in &files {
+        let raw = std::fs::read(file).unwrap();
+        let message = crate::message::Message::parse(&raw);
+        for part in message.parts() {
+            let Some(body) = raw.get(part.body as usize..part.end as usize) else { continue };
+            let wanted = at_once(part.encoding, body);
+            // Few pieces where it is long, for the time that it takes; each split where it is short.
+            let splits: Vec<usize> = if body.len() < 200 {
+                (0..=body.len()).collect()
+            } else {
+                vec![1, body.len() / 3, body.len().saturating_sub(1)]
+            };
+            for split in splits {
+                let (first, rest) = body.split_at(split);
+                assert_eq!(in_pieces(part.encoding, &[first, rest]), wanted, "{} at {split}", file.display());
+            }
+            let octets: Vec<&[u8]> = body.chunks(1).collect();
+            assert_eq!(in_pieces(part.encoding, &octets), wanted, "{} octet by octet", file.display());
+            parts = usize::saturating_add(parts, usize::from(part.encoding > 0));
+            seen = seen.saturating_add(body.len());
+        }
+    }
+    assert!(parts > 100 && seen > 100_000, "{parts} encoded parts in {} files", files.len());
+}
+
+proptest! {
+    #[test]
+    fn any_split_gives_the_same(
+        encoding in 0..4_u8,
+        octets in proptest::collection::vec(prop_oneof![
+            4 => proptest::sample::select(b"=A4f \t\r\n+/`#".to_vec()), 1 => any::<u8>()
+        ], 0..60),
+        split in any::<proptest::sample::Index>(),
+    ) {
+        let wanted = at_once(encoding, &octets);
+        prop_assert_eq!(&whole(encoding, &octets), &wanted);
+        let (first, rest) = octets.split_at(split.index(octets.len().saturating_add(1)));
+        prop_assert_eq!(&in_pieces(encoding, &[first, rest]), &wanted);
+        let one: Vec<&[u8]> = octets.chunks(1).collect();
+        prop_assert_eq!(&in_pieces(encoding, &one), &wanted);
+        prop_assert!(wanted.len() <= octets.len());
+        let begun = [b"begin 644 x\n", octets.as_slice()].concat();
+        let one: Vec<&[u8]> = begun.chunks(1).collect();
+        prop_assert_eq!(in_pieces(3, &one), at_once(3, &begun));
+    }
+}

@@ -1,0 +1,114 @@
+//! Uuencode, as `Content-Transfer-Encoding: x-uuencode` names it: lines between `begin 644 name`
+//! and `end`, each with the number of its bytes before it and four characters for each three of
+//! them.
+
+/// Bytes in which `begin` is looked for.
+const PREAMBLE: usize = 64 * 1024;
+/// Bytes of a line; what is longer is cut.
+const LINE: usize = 200;
+/// Bytes of one line once it is decoded.
+const DECODED: usize = 63;
+
+#[derive(Debug, Default)]
+pub(super) struct Uu {
+    stands: Stands,
+    /// What was fed and belongs to no whole line; before `begin`, all that was fed.
+    held: Vec<u8>,
+    is_broken: bool,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Stands {
+    #[default]
+    Before,
+    Inside,
+    After,
+    /// There is no `begin`: the content is taken as it is.
+    Plain,
+}
+
+impl Uu {
+    pub(super) fn feed(&mut self, piece: &[u8], out: &mut Vec<u8>) {
+        for line in piece.split_inclusive(|byte| *byte == b'\n') {
+            match self.stands {
+                Stands::Plain => out.extend_from_slice(line),
+                Stands::After => {}
+                Stands::Before => {
+                    self.held.extend_from_slice(line);
+                    if line.ends_with(b"\n") && begins(last_line(&self.held)) {
+                        self.stands = Stands::Inside;
+                        self.held.clear();
+                    } else if self.held.len() > PREAMBLE {
+                        self.stands = Stands::Plain;
+                        out.append(&mut self.held);
+                    }
+                }
+                Stands::Inside => {
+                    let room = LINE.saturating_sub(self.held.len()).min(line.len());
+                    self.held.extend_from_slice(line.get(..room).unwrap_or_default());
+                    if line.ends_with(b"\n") {
+                        self.line(out);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether it has no beginning or no end, or a line was not as long as it says.
+    pub(super) fn finish(mut self, out: &mut Vec<u8>) -> bool {
+        match self.stands {
+            Stands::Before => {
+                out.append(&mut self.held);
+                return true;
+            }
+            Stands::Inside => self.line(out),
+            Stands::After | Stands::Plain => {}
+        }
+        self.is_broken || self.stands != Stands::After
+    }
+
+    /// Decodes the line that is held.
+    fn line(&mut self, out: &mut Vec<u8>) {
+        let held = std::mem::take(&mut self.held);
+        let line = held.strip_suffix(b"\n").unwrap_or(&held);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.trim_ascii_end() == b"end" {
+            self.stands = Stands::After;
+            return;
+        }
+        let Some((count, symbols)) = line.split_first() else { return };
+        let wanted = usize::from(bits(*count));
+        let mut decoded = Vec::with_capacity(DECODED);
+        for four in symbols.chunks(4) {
+            let at = |place: usize| four.get(place).map_or(0, |symbol| bits(*symbol));
+            let (one, two, three, four_th) = (at(0), at(1), at(2), at(3));
+            decoded.extend([one << 2 | two >> 4, two << 4 | three >> 2, three << 6 | four_th]);
+        }
+        // As many as the characters that are there can stand for.
+        decoded.truncate(wanted.min(symbols.len().saturating_mul(3) / 4));
+        self.is_broken |= decoded.len() < wanted || !symbols.iter().all(|symbol| matches!(symbol, b' '..=b'`'));
+        out.append(&mut decoded);
+    }
+}
+
+/// The six bits of a character.
+fn bits(symbol: u8) -> u8 {
+    symbol.wrapping_sub(b' ') & 63
+}
+
+/// The last line of what ends in a line end.
+fn last_line(octets: &[u8]) -> &[u8] {
+    let line = octets.strip_suffix(b"\n").unwrap_or(octets);
+    let start = memchr::memrchr(b'\n', line).map_or(0, |at| at.saturating_add(1));
+    line.get(start..).unwrap_or_default().trim_ascii_end()
+}
+
+/// Whether a line is `begin`, a mode in octal, and a name.
+fn begins(line: &[u8]) -> bool {
+    let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+    words.next() == Some(b"begin")
+        && words
+            .next()
+            .is_some_and(|mode| matches!(mode.len(), 3 | 4) && mode.iter().all(|digit| matches!(digit, b'0'..=b'7')))
+        && words.next().is_some()
+}

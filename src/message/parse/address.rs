@@ -1,0 +1,342 @@
+//! Lists of addresses in header fields (RFC 5322 §3.4 and §4.4), as RFC 8621 §4.1.2.3 shows them.
+//!
+//! - The name is the phrase before the address, words apart as they are written; where there is
+//!   none, the comment directly behind the address.
+//! - Encoded words are decoded in names and comments, never in an address (RFC 2047 §5).
+//! - A source route (`<@relay:a@b>`), comments and blanks within an address go; a quoted local part
+//!   stays quoted where it must be, and is written as it must be.
+//! - Without angle brackets, a single word is an address though it has no `@`; several words are a
+//!   name.
+//!
+//! Nothing is refused. Quotes and brackets that do not close end with the value, an open `<` with
+//! its list item.
+
+use std::borrow::Cow;
+
+use super::encoded::{self, EncodedWord};
+use super::value::tidy;
+use crate::model::{Address, EmailAddress, limits};
+
+/// Bytes of an address literal.
+const LITERAL: usize = 255;
+
+/// A group of addresses (RFC 8621 §4.1.2.4), or a run of addresses outside of any group.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Group {
+    /// Its name; none of a run outside of groups.
+    pub name: Option<String>,
+    /// Its addresses.
+    pub addresses: Vec<EmailAddress>,
+}
+
+/// A piece of a list item.
+enum Piece<'v> {
+    Word(Cow<'v, str>),
+    Encoded(EncodedWord),
+    Quoted(String),
+    Angle(&'v str),
+    Comment(String),
+}
+
+/// Pieces of one list item, each with whether a blank or a comment stands before it.
+type Item<'v> = Vec<(Piece<'v>, bool)>;
+
+/// Reads a list in one pass.
+struct List<'v> {
+    rest: &'v str,
+    item: Item<'v>,
+    groups: Vec<Group>,
+    in_group: bool,
+    /// Addresses and groups that may still be taken.
+    left: usize,
+}
+
+/// The groups of a value that is unfolded and bounded.
+pub(super) fn groups(value: &str) -> Vec<Group> {
+    let mut list = List { rest: value, item: Vec::new(), groups: Vec::new(), in_group: false, left: limits::ADDRESSES };
+    while list.left > 0 && list.step() {}
+    list.end_item();
+    list.groups.retain(|group| group.name.is_some() || !group.addresses.is_empty());
+    list.groups
+}
+
+impl<'v> List<'v> {
+    /// Takes the next piece; `false` at the end.
+    fn step(&mut self) -> bool {
+        let text = self.rest.trim_start_matches(is_blank);
+        let is_apart = text.len() < self.rest.len();
+        self.rest = text;
+        let Some(first) = text.chars().next() else { return false };
+        let after = text.get(first.len_utf8()..).unwrap_or_default();
+        match first {
+            ',' => {
+                self.end_item();
+                self.rest = after;
+            }
+            ';' => {
+                self.end_item();
+                self.in_group = false;
+                self.rest = after;
+            }
+            ':' => {
+                let name = tidy(&phrase(&std::mem::take(&mut self.item)));
+                self.open(Some(name).filter(|name| !name.is_empty()));
+                self.in_group = true;
+                self.rest = after;
+            }
+            '"' => {
+                let (quoted, rest) = quoted(after);
+                self.rest = rest;
+                self.push(Piece::Quoted(quoted), is_apart);
+            }
+            '(' => {
+                let (comment, rest) = comment(after);
+                self.rest = rest;
+                self.push(Piece::Comment(comment), is_apart);
+            }
+            '<' => {
+                let (angle, rest) = angle(after);
+                self.rest = rest;
+                self.push(Piece::Angle(angle), is_apart);
+            }
+            // What closes nothing.
+            '>' | ')' => self.rest = after,
+            _ => self.word(text, is_apart),
+        }
+        true
+    }
+
+    fn word(&mut self, text: &'v str, is_apart: bool) {
+        let end_of = |text: &str| text.find(|c| is_blank(c) || ",;:\"(<>)".contains(c)).unwrap_or(text.len());
+        if let Some((word, length)) = EncodedWord::first(text) {
+            let rest = text.get(length..).unwrap_or_default();
+            // Within an address it is none (RFC 2047 §5).
+            if !rest.get(..end_of(rest)).is_some_and(|run| run.contains('@') && !run.starts_with("=?")) {
+                self.rest = rest;
+                return self.push(Piece::Encoded(word), is_apart);
+            }
+        }
+        let mut end = end_of(text);
+        // A literal in the place of a domain has colons (RFC 5321 §4.1.3).
+        let open = text.get(..end).and_then(|word| word.find("@[").or_else(|| word.starts_with('[').then_some(0)));
+        let literal = open.and_then(|open| text.get(open..text.floor_char_boundary(open.saturating_add(LITERAL))));
+        if let Some(close) = literal.and_then(|literal| literal.find(']')) {
+            end = end.max(open.unwrap_or(0).saturating_add(close).saturating_add(1));
+        }
+        let (word, rest) = text.split_at_checked(end).unwrap_or((text, ""));
+        self.rest = rest;
+        self.push(Piece::Word(Cow::Borrowed(word)), is_apart);
+    }
+
+    fn push(&mut self, piece: Piece<'v>, is_apart: bool) {
+        let is_apart = is_apart || matches!(self.item.last(), Some((Piece::Comment(_), _)));
+        self.item.push((piece, is_apart));
+    }
+
+    fn open(&mut self, name: Option<String>) {
+        self.left = self.left.saturating_sub(1);
+        self.groups.push(Group { name, addresses: Vec::new() });
+    }
+
+    fn end_item(&mut self) {
+        let item = std::mem::take(&mut self.item);
+        let Some(person) = person(item) else { return };
+        let is_open = self.groups.last().is_some_and(|group| self.in_group || group.name.is_none());
+        if !is_open {
+            self.open(None);
+        }
+        if self.left > 0
+            && let Some(group) = self.groups.last_mut()
+        {
+            group.addresses.push(person);
+            self.left = self.left.saturating_sub(1);
+        }
+    }
+}
+
+/// The mailbox that an item is.
+fn person(item: Item<'_>) -> Option<EmailAddress> {
+    let has_angle = item.iter().any(|(piece, _)| matches!(piece, Piece::Angle(_)));
+    let item = if has_angle { item } else { joined(item) };
+    let is_comment = |piece: &Piece<'_>| matches!(piece, Piece::Comment(_));
+    let is_alone = item.iter().filter(|(piece, _)| !is_comment(piece)).count() == 1;
+    let is_address = |piece: &Piece<'_>| match piece {
+        Piece::Angle(_) => true,
+        Piece::Word(word) => !has_angle && (word.contains('@') || is_alone),
+        _ => false,
+    };
+    let Some(at) = item.iter().position(|(piece, _)| is_address(piece)) else {
+        let name = tidy(&phrase(&item));
+        return (!name.is_empty()).then(|| EmailAddress { name: Some(name), email: String::new() });
+    };
+    let (before, from) = item.split_at_checked(at)?;
+    let ((address, _), behind) = from.split_first()?;
+    let email = match address {
+        Piece::Angle(text) => addr_spec(text),
+        Piece::Word(word) => addr_spec(word),
+        _ => String::new(),
+    };
+    let comment = match behind.first() {
+        Some((Piece::Comment(comment), _)) => tidy(comment),
+        _ => String::new(),
+    };
+    let names = [tidy(&phrase(before)), comment, tidy(&phrase(behind))];
+    let name = names.into_iter().find(|name| !name.is_empty());
+    (!email.is_empty() || name.is_some()).then_some(EmailAddress { name, email })
+}
+
+/// The pieces of an address without angle brackets put together: `"a b"@x`, `a @ x`, `a@x . y`.
+fn joined(item: Item<'_>) -> Item<'_> {
+    let mut out: Item<'_> = Vec::with_capacity(item.len());
+    for (piece, is_apart) in item {
+        let whole = match (out.last(), &piece) {
+            (Some((Piece::Quoted(local), _)), Piece::Word(next)) => next
+                .strip_prefix('@')
+                .filter(|domain| !domain.is_empty())
+                .map(|domain| Address::from_parts(local.as_str(), domain).to_string()),
+            (Some((Piece::Word(word), _)), Piece::Word(next)) if word.len() <= limits::MESSAGE_ID_OCTETS => {
+                let is_split = word.ends_with('@') || next.starts_with('@');
+                let has_domain = word.contains('@') && (word.ends_with('.') || next.starts_with('.'));
+                (is_split || has_domain).then(|| format!("{word}{next}"))
+            }
+            _ => None,
+        };
+        match (whole, out.last_mut()) {
+            (Some(whole), Some((last, _))) => *last = Piece::Word(Cow::Owned(whole)),
+            _ => out.push((piece, is_apart)),
+        }
+    }
+    out
+}
+
+/// The text of words, encoded words and quoted strings, with one blank where there is any between
+/// them.
+fn phrase(item: &[(Piece<'_>, bool)]) -> String {
+    let mut out = String::new();
+    let mut run: Vec<&EncodedWord> = Vec::new();
+    let mut begins_apart = false;
+    for (piece, is_apart) in item {
+        if let Piece::Encoded(word) = piece {
+            if run.is_empty() {
+                begins_apart = *is_apart;
+            }
+            run.push(word);
+            continue;
+        }
+        let text = match piece {
+            Piece::Word(word) => Cow::Borrowed(word.as_ref()),
+            Piece::Quoted(quoted) => encoded::anywhere(quoted),
+            _ => continue,
+        };
+        flush(&mut run, begins_apart, &mut out);
+        if *is_apart && !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(&text);
+    }
+    flush(&mut run, begins_apart, &mut out);
+    out
+}
+
+fn flush(run: &mut Vec<&EncodedWord>, is_apart: bool, out: &mut String) {
+    if run.is_empty() {
+        return;
+    }
+    if is_apart && !out.is_empty() {
+        out.push(' ');
+    }
+    encoded::append(run, out);
+    run.clear();
+}
+
+/// The address in what stands between angle brackets, or in a word.
+fn addr_spec(text: &str) -> String {
+    let text = text.trim_start_matches(|c| is_blank(c) || c == '<');
+    let text = if text.starts_with('@') { text.split_once(':').map_or(text, |(_, after)| after) } else { text };
+    let (mut out, mut rest, mut local) = (String::with_capacity(text.len()), text, None);
+    while let Some(first) = rest.chars().next() {
+        let after = rest.get(first.len_utf8()..).unwrap_or_default();
+        rest = after;
+        match first {
+            '(' => rest = comment(after).1,
+            '"' => {
+                let (inner, behind) = quoted(after);
+                rest = behind;
+                if out.is_empty() && behind.trim_start_matches(is_blank).starts_with('@') {
+                    local = Some(inner);
+                } else {
+                    out.push_str(&Address::from_parts(inner, "").to_string());
+                }
+            }
+            '<' | '>' => {}
+            c if c.is_control() || is_blank(c) => {}
+            c => out.push(c),
+        }
+    }
+    match (local, out.strip_prefix('@')) {
+        (Some(local), Some(domain)) => Address::from_parts(local, domain).to_string(),
+        _ => out,
+    }
+}
+
+/// A quoted string behind its opening quote, without its escapes; and what follows it.
+fn quoted(text: &str) -> (String, &str) {
+    let (mut out, mut chars) = (String::new(), text.chars());
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => out.extend(chars.next()),
+            '"' => break,
+            c => out.push(c),
+        }
+    }
+    (out, chars.as_str())
+}
+
+/// A comment behind its opening bracket, its encoded words decoded; and what follows it.
+fn comment(text: &str) -> (String, &str) {
+    let (mut out, mut chars, mut depth) = (String::new(), text.chars(), 1usize);
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => {
+                out.extend(chars.next());
+                continue;
+            }
+            '(' => depth = depth.saturating_add(1),
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            break;
+        }
+        out.push(c);
+    }
+    (encoded::words(&out).into_owned(), chars.as_str())
+}
+
+/// What stands in angle brackets, behind the opening one; and what follows. Where a bracket or the
+/// value's end comes before the closing one, the item's end closes it.
+fn angle(text: &str) -> (&str, &str) {
+    let text = text.trim_start_matches(|c| is_blank(c) || c == '<');
+    let (mut separator, mut is_quoted, mut is_escaped) = (None, false, false);
+    let split = |at: usize| text.split_at_checked(at).unwrap_or((text, ""));
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            '"' => is_quoted = !is_quoted,
+            _ if is_quoted => {}
+            '>' => return (split(at).0, split(at.saturating_add(1)).1),
+            '<' => return split(separator.unwrap_or(at)),
+            ',' | ';' => separator = separator.or(Some(at)),
+            _ => {}
+        }
+    }
+    split(separator.unwrap_or(text.len()))
+}
+
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t')
+}
+
+#[cfg(test)]
+mod tests;

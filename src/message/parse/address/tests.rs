@@ -1,0 +1,97 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::message::parse::addresses;
+
+fn shown(value: &str) -> String {
+    let one = |person: EmailAddress| match person.name {
+        Some(name) => format!("{name}|{}", person.email),
+        None => person.email,
+    };
+    addresses(value.as_bytes()).into_iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn a_phrase_keeps_the_blanks_between_its_words() {
+    for (value, wanted) in [
+        (" First \"M.\" Last <a@x>", "First M. Last|a@x"),
+        ("\"First\" \"Last\" <a@x>", "First Last|a@x"),
+        ("=?utf-8?q?J=C3=BC?= \"M.\" =?utf-8?q?L?= =?utf-8?q?ee?= <a@x>", "Jü M. Lee|a@x"),
+        ("John Q. Public <a@x>", "John Q. Public|a@x"),
+        ("=?utf-8?Q?Smith,_John?= <a@x>, b@x", "Smith, John|a@x; b@x"),
+        ("=?utf-8?q?Joe?=<a@x>", "Joe|a@x"),
+        ("\"=?utf-8?q?J=C3=BC?=, B\" <a@x>", "Jü, B|a@x"),
+        ("=?iso-2022-jp?B?GyRCJTkbKEI=?= =?iso-2022-jp?B?GyRCJVElYBsoQg==?= <a@x>", "スパム|a@x"),
+        ("A\t B   C <a@x>", "A B C|a@x"),
+    ] {
+        assert_eq!(shown(value), wanted, "{value}");
+    }
+}
+
+/// RFC 8621 §4.1.2.3.
+#[test]
+fn only_the_comment_behind_an_address_is_its_name_where_it_has_none() {
+    for (value, wanted) in [
+        ("Ann <a@x> (home)", "Ann|a@x"),
+        ("Ann (home) <a@x>", "Ann|a@x"),
+        ("(home) a@x", "a@x"),
+        ("(no) a@x (Ann (B) \\) =?utf-8?q?=C3=BC?=) (no)", "Ann (B) ) ü|a@x"),
+        ("<a@x> (Ann)", "Ann|a@x"),
+        ("root (Cron Daemon)", "Cron Daemon|root"),
+    ] {
+        assert_eq!(shown(value), wanted, "{value}");
+    }
+}
+
+#[test]
+fn an_address_is_taken_as_it_is_meant() {
+    for (value, wanted) in [
+        ("<@relay.example,@b.example:a@x>", "a@x"),
+        ("Ann <@relay.example:a@x>, b@x", "Ann|a@x; b@x"),
+        ("\"a\\\"b\"@x, c@x", "\"a\\\"b\"@x; c@x"),
+        ("B <\"a\\\\\\\"b\"@x>", "B|\"a\\\\\\\"b\"@x"),
+        ("\"a b\"@x, \"c\"@x, B <\"d e\"@x>, <\"f\"@x>", "\"a b\"@x; c@x; B|\"d e\"@x; f@x"),
+        ("<=?utf-8?q?a?=@x>, =?utf-8?q?b?=@x", "=?utf-8?q?a?=@x; =?utf-8?q?b?=@x"),
+        ("a@x>, Ann <<b@x>>", "a@x; Ann|b@x"),
+        ("< a(c)@ x >, a @ x . y", "a@x; a@x.y"),
+        ("a@[IPv6:2001:db8::1], b@[192.0.2.1]", "a@[IPv6:2001:db8::1]; b@[192.0.2.1]"),
+        ("Ann <a@x, Bob <b@x>, <c@x", "Ann|a@x; Bob|b@x; c@x"),
+        ("John Smith j@x", "John Smith|j@x"),
+        ("jürgen@bücher.example", "jürgen@bücher.example"),
+        ("draft, A B", "draft; A B|"),
+        ("\"draft\"", "draft|"),
+        ("a@x (open", "open|a@x"),
+    ] {
+        assert_eq!(shown(value), wanted, "{value}");
+    }
+}
+
+#[test]
+fn hostile_lists_cost_their_length() {
+    for part in ["<", "<,", "\"", "\\\"", "(", "a@", "@ ", ". a@", "<a,\"", "=?utf-8?q?a?= ", "[ ", "@[ ", "g:;", "(a)"]
+    {
+        let groups = groups(&part.repeat(limits::FIELD_OCTETS / part.len()));
+        assert!(groups.iter().map(|group| 1 + group.addresses.len()).sum::<usize>() <= limits::ADDRESSES + 1, "{part}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_it_is_it_has_addresses(value in "[a@<>\"(),:;\\\\ \\[\\].=?ü]{0,60}") {
+        for person in addresses(value.as_bytes()) {
+            prop_assert!(!person.email.is_empty() || person.name.as_deref().is_some_and(|name| !name.is_empty()));
+        }
+    }
+
+    /// An address that is written as a path comes back unchanged.
+    #[test]
+    fn an_address_comes_back(local in "[a-z .\"\\\\@<>()ü]{1,20}", name in "[a-z .\"\\\\@<>()ü]{0,20}") {
+        let address = Address::from_parts(local.trim(), "x.example").to_string();
+        prop_assume!(!local.trim().is_empty());
+        let name = name.trim();
+        let escaped = name.replace('\\', "\\\\").replace('"', "\\\"");
+        let wanted = EmailAddress { name: Some(name.to_owned()).filter(|name| !name.is_empty()), email: address.clone() };
+        prop_assert_eq!(addresses(format!("\"{escaped}\" <{address}>").as_bytes()), [wanted]);
+        prop_assert_eq!(addresses(address.as_bytes()), [EmailAddress { name: None, email: address.clone() }]);
+    }
+}

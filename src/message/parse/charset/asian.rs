@@ -1,0 +1,293 @@
+//! The charsets that switch between sets of characters by escapes (ISO 2022: RFC 1468, RFC 1554,
+//! RFC 1557, RFC 1922; HZ: RFC 1843), and Johab. Each pair of bytes is looked up in the EUC form of
+//! its set, which the library knows.
+
+use std::borrow::Cow;
+
+use mail_parser::Charset;
+
+const BROKEN: char = char::REPLACEMENT_CHARACTER;
+
+/// A set of characters that an escape chooses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Set {
+    Ascii,
+    /// JIS X 0201, its Latin half.
+    Roman,
+    /// JIS X 0201, its other half.
+    Katakana,
+    /// JIS X 0208.
+    Japanese,
+    /// JIS X 0212.
+    Supplement,
+    /// GB 2312.
+    Chinese,
+    /// KS X 1001.
+    Korean,
+    /// Pairs of a set that is not known here.
+    Unknown,
+    /// The upper half of ISO 8859-1 or 8859-7, for one character.
+    Latin,
+    Greek,
+}
+
+/// What follows an escape, and what it chooses; the longest first.
+const ESCAPES: [(&[u8], Slot, Set); 19] = [
+    (b"$(C", Slot::Usual, Set::Korean),
+    (b"$(D", Slot::Usual, Set::Supplement),
+    (b"$(A", Slot::Usual, Set::Chinese),
+    (b"$(B", Slot::Usual, Set::Japanese),
+    (b"$(@", Slot::Usual, Set::Japanese),
+    (b"$(O", Slot::Usual, Set::Japanese),
+    (b"$(Q", Slot::Usual, Set::Japanese),
+    (b"$(P", Slot::Usual, Set::Unknown),
+    (b"$)C", Slot::Shifted, Set::Korean),
+    (b"$)A", Slot::Shifted, Set::Chinese),
+    (b"$)G", Slot::Shifted, Set::Unknown),
+    (b"$B", Slot::Usual, Set::Japanese),
+    (b"$@", Slot::Usual, Set::Japanese),
+    (b"$A", Slot::Usual, Set::Chinese),
+    (b"(B", Slot::Usual, Set::Ascii),
+    (b"(J", Slot::Usual, Set::Roman),
+    (b"(I", Slot::Usual, Set::Katakana),
+    (b".A", Slot::Single, Set::Latin),
+    (b".F", Slot::Single, Set::Greek),
+];
+
+/// When a chosen set is used: from now on, between shift-out and shift-in, or for one character
+/// after `ESC N`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    Usual,
+    Shifted,
+    Single,
+}
+
+/// Text as it is put together, with the pairs of one set that are not decoded yet.
+struct Decoded {
+    text: String,
+    pairs: Vec<u8>,
+    set: Set,
+    is_broken: bool,
+}
+
+impl Decoded {
+    fn new(bytes: usize) -> Self {
+        Self { text: String::with_capacity(bytes), pairs: Vec::new(), set: Set::Ascii, is_broken: false }
+    }
+
+    fn push(&mut self, c: char) {
+        self.flush();
+        self.text.push(c);
+    }
+
+    fn broken(&mut self) {
+        self.push(BROKEN);
+        self.is_broken = true;
+    }
+
+    fn pair(&mut self, set: Set, first: u8, second: u8) {
+        if set != self.set {
+            self.flush();
+            self.set = set;
+        }
+        if set == Set::Supplement {
+            self.pairs.push(0x8f);
+        }
+        self.pairs.extend([first | 0x80, second | 0x80]);
+    }
+
+    fn flush(&mut self) {
+        if self.pairs.is_empty() {
+            return;
+        }
+        let charset = match self.set {
+            Set::Korean => Some(Charset::EucKr),
+            Set::Chinese => Some(Charset::Gbk),
+            Set::Japanese | Set::Supplement => Some(Charset::EucJp),
+            _ => None,
+        };
+        match charset {
+            Some(charset) => {
+                let (text, is_broken) = charset.decode_checked(&self.pairs);
+                self.text.push_str(&text);
+                self.is_broken |= is_broken;
+            }
+            None => {
+                self.text.extend(self.pairs.chunks(2).map(|_| BROKEN));
+                self.is_broken = true;
+            }
+        }
+        self.pairs.clear();
+    }
+
+    fn finish<'a>(mut self) -> (Cow<'a, str>, bool) {
+        self.flush();
+        (Cow::Owned(self.text), self.is_broken)
+    }
+}
+
+/// Any charset of the ISO-2022 family. Text begins in ASCII.
+pub(super) fn iso_2022(bytes: &[u8]) -> (Cow<'_, str>, bool) {
+    let mut out = Decoded::new(bytes.len());
+    let (mut usual, mut shifted, mut single, mut is_shifted) = (Set::Ascii, Set::Ascii, Set::Unknown, false);
+    let mut rest = bytes;
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        let set = if is_shifted { shifted } else { usual };
+        match (*byte, set) {
+            (0x1b, _) => {
+                if let Some((escape, slot, chosen)) = ESCAPES.iter().find(|(escape, ..)| after.starts_with(escape)) {
+                    rest = after.get(escape.len()..).unwrap_or_default();
+                    match slot {
+                        Slot::Usual => usual = *chosen,
+                        Slot::Shifted => shifted = *chosen,
+                        Slot::Single => single = *chosen,
+                    }
+                } else if let (Some(&[b'N', one]), Set::Latin | Set::Greek) = (after.first_chunk::<2>(), single) {
+                    rest = after.get(2..).unwrap_or_default();
+                    let charset = if single == Set::Latin { Charset::Windows1252 } else { Charset::Iso8859_7 };
+                    out.flush();
+                    out.text.push_str(&charset.decode(&[one | 0x80]));
+                } else {
+                    out.broken();
+                }
+            }
+            (0x0e, _) => is_shifted = true,
+            (0x0f, _) => is_shifted = false,
+            (0xa1..=0xdf, Set::Ascii | Set::Roman | Set::Katakana) => {
+                out.push(katakana(byte & 0x7f));
+                out.is_broken = true;
+            }
+            (0x80.., _) => out.broken(),
+            (0x21..=0x5f, Set::Katakana) => out.push(katakana(*byte)),
+            (b'\\', Set::Roman) => out.push('\u{a5}'),
+            (b'~', Set::Roman) => out.push('\u{203e}'),
+            // Controls and blanks stand in every set.
+            (0..=0x20, _) | (_, Set::Ascii | Set::Roman | Set::Katakana | Set::Latin | Set::Greek) => {
+                out.push(char::from(*byte));
+            }
+            (_, set) => match after.split_first() {
+                Some((second @ 0x21..=0x7e, after)) => {
+                    out.pair(set, *byte, *second);
+                    rest = after;
+                }
+                _ => out.broken(),
+            },
+        }
+    }
+    out.finish()
+}
+
+/// The half-width katakana of a byte of JIS X 0201, 21 to 5F.
+fn katakana(byte: u8) -> char {
+    char::from_u32(0xff40_u32.saturating_add(u32::from(byte))).unwrap_or(BROKEN)
+}
+
+/// HZ: `~{` begins pairs of GB 2312, `~}` and the end of a line end them.
+pub(super) fn hz(bytes: &[u8]) -> (Cow<'_, str>, bool) {
+    let (mut out, mut rest, mut in_pairs) = (Decoded::new(bytes.len()), bytes, false);
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        match (*byte, after.split_first()) {
+            (b'~', Some((next @ (b'{' | b'}'), after))) => {
+                in_pairs = *next == b'{';
+                rest = after;
+            }
+            (b'~', Some((b'~', after))) if !in_pairs => {
+                out.push('~');
+                rest = after;
+            }
+            (b'~', Some((b'\n', after))) if !in_pairs => rest = after,
+            (b'\n', _) => {
+                in_pairs = false;
+                out.push('\n');
+            }
+            (0..=0x20, _) => out.push(char::from(*byte)),
+            (0x21..=0x7e, Some((second @ 0x21..=0x7e, after))) if in_pairs => {
+                out.pair(Set::Chinese, *byte, *second);
+                rest = after;
+            }
+            (0..=0x7f, _) if !in_pairs => out.push(char::from(*byte)),
+            _ => out.broken(),
+        }
+    }
+    out.finish()
+}
+
+/// Of Johab's five bits for each part of a syllable: its place in Unicode's order plus one, 0 where
+/// there is none.
+const FIRST: [u8; 32] =
+    [0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+const MIDDLE: [u8; 32] =
+    [0, 0, 0, 1, 2, 3, 4, 5, 0, 0, 6, 7, 8, 9, 10, 11, 0, 0, 12, 13, 14, 15, 16, 17, 0, 0, 18, 19, 20, 21, 0, 0];
+const LAST: [u8; 32] =
+    [0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 0, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 0, 0];
+/// Single consonants in the order of `FIRST` and of `LAST`.
+const CONSONANTS: &str = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ";
+const FINALS: &str = "ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇㅈㅊㅋㅌㅍㅎ";
+
+/// Johab: syllables by their parts, all else by its place in KS X 1001.
+pub(super) fn johab(bytes: &[u8]) -> (Cow<'_, str>, bool) {
+    let (mut out, mut rest) = (Decoded::new(bytes.len()), bytes);
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        if byte.is_ascii() {
+            out.push(char::from(*byte));
+            continue;
+        }
+        let Some((second, after)) = after.split_first() else {
+            out.broken();
+            break;
+        };
+        if let Some(c) = syllable(*byte, *second) {
+            out.push(c);
+        } else if let Some((row, column)) = symbol(*byte, *second) {
+            out.pair(Set::Korean, row, column);
+        } else {
+            out.broken();
+            // An ASCII byte that cannot belong to the pair stands for itself.
+            if *second < 0x31 {
+                continue;
+            }
+        }
+        rest = after;
+    }
+    out.finish()
+}
+
+fn syllable(first: u8, second: u8) -> Option<char> {
+    if !(0x84..=0xd3).contains(&first) {
+        return None;
+    }
+    let both = u16::from_be_bytes([first, second]);
+    let part = |table: &[u8; 32], bits: u16| table.get(usize::from(bits & 31)).map_or(0, |place| u32::from(*place));
+    let parts = (part(&FIRST, both >> 10), part(&MIDDLE, both >> 5), part(&LAST, both));
+    let single = |letters: &str, place: u32| letters.chars().nth(usize::try_from(place).ok()?.checked_sub(1)?);
+    match parts {
+        (0, 0, last) => single(FINALS, last),
+        (first, 0, 0) => single(CONSONANTS, first),
+        (0, middle, 0) => char::from_u32(middle.saturating_add(0x314e)),
+        (0, ..) | (_, 0, _) => None,
+        (first, middle, last) => {
+            let at = first.checked_sub(1)?.checked_mul(21)?.checked_add(middle.checked_sub(1)?)?;
+            char::from_u32(at.checked_mul(28)?.checked_add(last)?.checked_add(0xac00)?)
+        }
+    }
+}
+
+/// Row and column in KS X 1001, each from 21 on.
+fn symbol(first: u8, second: u8) -> Option<(u8, u8)> {
+    let row = match first {
+        0xd9..=0xde => first.checked_sub(0xd9)?.checked_mul(2)?.checked_add(0x21)?,
+        0xe0..=0xf9 => first.checked_sub(0xe0)?.checked_mul(2)?.checked_add(0x4a)?,
+        _ => return None,
+    };
+    let place = match second {
+        0x31..=0x7e => second.checked_sub(0x31)?,
+        0x91..=0xfe => second.checked_sub(0x43)?,
+        _ => return None,
+    };
+    let column = (place % 94).checked_add(0x21)?;
+    Some((row.checked_add(place / 94)?, column))
+}

@@ -1,0 +1,161 @@
+//! Parameters of Content-Type and Content-Disposition (RFC 2045 §5.1), decoded: in sections and in
+//! any charset (RFC 2231 §3 and §4), and with encoded words, which no RFC allows here and many
+//! programs write.
+//!
+//! The library reads these fields too, and its reading decides what a part is. This one serves for
+//! the values of names and charsets that the library does not decode.
+
+use std::collections::BTreeMap;
+
+use super::charset::{self, Coding};
+use super::encoded::{anywhere, hex};
+
+/// Sections of one parameter, and parameters of one field.
+const SECTIONS: usize = 1000;
+
+/// A piece of a parameter's value.
+struct Section {
+    is_encoded: bool,
+    value: String,
+}
+
+/// The value of a parameter of a field, unfolded; the first where there are several.
+pub(super) fn parameter(field: &str, name: &str) -> Option<String> {
+    let mut sections: BTreeMap<usize, Section> = BTreeMap::new();
+    for (attribute, value) in Parameters::of(field).take(SECTIONS) {
+        let mut parts = attribute.split('*');
+        if !parts.next().is_some_and(|base| base.eq_ignore_ascii_case(name)) {
+            continue;
+        }
+        let (number, is_encoded) = match (parts.next(), parts.next()) {
+            (None, _) => return Some(anywhere(&value).into_owned()),
+            (Some(""), _) => (0, true),
+            (Some(number), last) => (number.parse().ok()?, last.is_some()),
+        };
+        sections.entry(number).or_insert(Section { is_encoded, value });
+    }
+    let mut coding = None;
+    let mut bytes: Vec<u8> = Vec::new();
+    for (wanted, (number, section)) in sections.iter().enumerate() {
+        if wanted != *number {
+            break;
+        }
+        let mut value = section.value.as_str();
+        if *number == 0 && section.is_encoded {
+            let mut parts = value.splitn(3, '\'');
+            if let (Some(label), Some(_language), Some(rest)) = (parts.next(), parts.next(), parts.next()) {
+                coding = Coding::of_label(label);
+                value = rest;
+            }
+        }
+        if section.is_encoded { percent(value, &mut bytes) } else { bytes.extend_from_slice(value.as_bytes()) }
+    }
+    if sections.is_empty() {
+        return None;
+    }
+    let text = coding.map_or_else(|| charset::guessed(&bytes).0, |coding| coding.decode(&bytes).0);
+    Some(text.into_owned())
+}
+
+fn percent(text: &str, out: &mut Vec<u8>) {
+    let mut rest = text.as_bytes();
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        match after.first_chunk::<2>().filter(|_| *byte == b'%').and_then(|digits| hex(*digits)) {
+            Some(byte) => {
+                out.push(byte);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => out.push(*byte),
+        }
+    }
+}
+
+/// The parameters of a field, as they are written but for quotes.
+struct Parameters<'f> {
+    rest: &'f str,
+}
+
+impl<'f> Parameters<'f> {
+    fn of(field: &'f str) -> Self {
+        Self { rest: field.split_once(';').map_or("", |(_, rest)| rest) }
+    }
+}
+
+impl Iterator for Parameters<'_> {
+    type Item = (String, String);
+
+    fn next(&mut self) -> Option<(String, String)> {
+        loop {
+            let text = self.rest.trim_start_matches([' ', '\t', ';']);
+            if text.is_empty() {
+                return None;
+            }
+            let end = text.find(['=', ';']).unwrap_or(text.len());
+            let (name, after) = text.split_at_checked(end)?;
+            let Some(value) = after.strip_prefix('=') else {
+                self.rest = after;
+                continue;
+            };
+            let value = value.trim_start_matches([' ', '\t']);
+            let (value, rest) = match value.strip_prefix('"') {
+                Some(quoted) => unquoted(quoted),
+                None => {
+                    let (value, rest) = value.split_at_checked(value.find(';').unwrap_or(value.len()))?;
+                    (value.trim_end().to_owned(), rest)
+                }
+            };
+            self.rest = rest;
+            return Some((name.trim().to_owned(), value));
+        }
+    }
+}
+
+/// What stands before the closing quote, without its escapes, and what follows up to the next
+/// semicolon.
+fn unquoted(text: &str) -> (String, &str) {
+    let (mut out, mut chars) = (String::new(), text.char_indices());
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\\' => out.extend(chars.next().map(|(_, c)| c)),
+            '"' => {
+                let rest = text.get(at..).unwrap_or_default();
+                return (out, rest.split_once(';').map_or("", |(_, rest)| rest));
+            }
+            c => out.push(c),
+        }
+    }
+    (out, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_every_form() {
+        let name = |field: &str| parameter(field, "name").unwrap_or_else(|| "none".into());
+        for (field, wanted) in [
+            ("a/b; name=x.pdf", "x.pdf"),
+            ("a/b; NAME = \"x \\\"y\\\".pdf\" ; z=1", "x \"y\".pdf"),
+            ("a/b; name=my file.pdf; x=y", "my file.pdf"),
+            // RFC 2047 §6.2.
+            ("a/b; name=\"=?utf-8?q?J=C3=BC?= =?utf-8?q?rgen.pdf?=\"", "Jürgen.pdf"),
+            ("a/b; name=\"=?utf-8?q?J?=  \t=?iso-8859-1?q?=FC.pdf?=\"", "Jü.pdf"),
+            ("a/b; name==?utf-8?q?J=C3=BC?=.pdf", "Jü.pdf"),
+            ("a/b; name=\"=?iso-2022-jp?B?GyRCJTkbKEI=?= =?iso-2022-jp?B?GyRCJVElYBsoQg==?=\"", "スパム"),
+            ("a/b; name*=utf-8'de'J%C3%BC.pdf", "Jü.pdf"),
+            ("a/b; name*=iso-2022-kr''%1B$)C%0EGQ%0F", "한"),
+            ("a/b; name*1=c; name*0*=latin1''a%FC; name*2=d; name*4=no", "aücd"),
+            ("a/b; name*=%FC", "ü"),
+            ("a/b; x; ; =; name=y", "y"),
+            ("a/b; name=\"open", "open"),
+            ("a/b; rename=no", "none"),
+            ("a/b", "none"),
+        ] {
+            assert_eq!(name(field), wanted, "{field}");
+        }
+        let many: String = (0..100_000).map(|n| format!("; name*{n}=x")).collect();
+        assert_eq!(name(&format!("a/b{many}")).len(), SECTIONS);
+    }
+}
