@@ -31,6 +31,15 @@ fn worded(line: &str) -> bool {
     line.starts_with("outbox ") || line.starts_with("outbox_messages ")
 }
 
+/// A row of format 1 as it is written now: another version of a row of content says that its
+/// message was read anew.
+fn as_now(line: &str) -> String {
+    match line.split(' ').collect::<Vec<_>>().as_slice() {
+        ["email_content", key, value] => format!("email_content {key} {}", value.replacen("01", "02", 1)),
+        _ => line.to_owned(),
+    }
+}
+
 fn hex(octets: &[u8]) -> String {
     octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }
@@ -224,7 +233,7 @@ fn this_version_writes_the_format_that_it_says() {
     let known: Vec<&str> = known.lines().collect();
     // How a reply is worded is not the format.
     for (ours, theirs) in written.iter().zip(&known).filter(|(ours, _)| !worded(ours)) {
-        assert_eq!(ours, theirs, "the format has changed");
+        assert_eq!(*ours, as_now(theirs), "the format has changed");
     }
     assert_eq!(written.len(), known.len());
     let kinds: std::collections::BTreeSet<&str> = known.iter().filter_map(|line| line.split(' ').next()).collect();
@@ -269,4 +278,29 @@ fn a_store_of_format_1_is_read_and_written_on() {
     store.commit(ann, |txn| txn.destroy_email(emails[0].0)).unwrap().1.wait_blocking().unwrap();
     assert_eq!(store.check().unwrap(), []);
     assert!(clock.now() > START);
+}
+
+/// What this version reads otherwise than the one that filed a message is no damage; after a
+/// rebuild it would be.
+#[test]
+fn rows_of_an_earlier_reading_are_not_called_wrong() {
+    let known = std::fs::read_to_string(file()).unwrap();
+    let clock = Arc::new(Fixed::at(START.after(Duration::from_secs(3600))));
+    let options = Options { ranked_above: Some(2), ..Options::small() };
+    let store = Store::over(engine(known.lines().map(str::to_owned)), &options, clock).unwrap();
+    let secrets = store.secrets().clone();
+    let remake = |raw: &[u8]| {
+        let mut rows = crate::message::rows(raw, &secrets);
+        rows.content.preview.push('!');
+        rows.tokens.texts.clear();
+        rows.thread_keys.truncate(1);
+        rows
+    };
+    let wrong = |remake: &crate::store::check::Remake<'_>| {
+        store.check_deep(Some(remake), &mut |_| true).unwrap().breaches.len()
+    };
+    assert_eq!(wrong(&remake), 0);
+    store.repair(crate::store::repair::Scope::Rebuild, None, &remake, &mut |_| true).unwrap();
+    assert_eq!(wrong(&remake), 0);
+    assert!(wrong(&|raw: &[u8]| crate::message::rows(raw, &secrets)) > 0);
 }

@@ -12,7 +12,7 @@ use crate::store::key::{self, FoldId, Parts};
 use crate::store::read::View;
 use crate::store::row::block::read_block;
 use crate::store::row::fold::{Fold, Folds, read_fold_emails};
-use crate::store::row::{Row, decode_tokens};
+use crate::store::row::{Row, decode_tokens, is_of_earlier_reading};
 
 impl Checker<'_> {
     pub(super) fn search(&mut self) -> Result<(), Error> {
@@ -171,12 +171,16 @@ impl Read for Borrowed<'_> {
     }
 }
 
-/// The live emails of which the index has other tokens than those that `again` makes of their messages.
+/// The live emails of which the index has other tokens than those that `again` makes of their
+/// messages, but for emails whose message was read by earlier rules.
 fn strange(view: &View<'_>, account: AccountId, mut again: impl FnMut(&[u8]) -> Tokens) -> Result<Vec<EmailId>, Error> {
     let (read, mut strange) = (view.reader(), Vec::new());
     let mut one = |id: EmailId, found: u64| -> Result<(), Error> {
         let key = key::email(account, id);
         let Some(row) = read.get(Table::EmailMetadata, &key)? else { return Ok(()) };
+        if read.get(Table::EmailContent, &key)?.is_some_and(|row| is_of_earlier_reading(&row)) {
+            return Ok(());
+        }
         let Some(raw) = view.received(&EmailMetadata::decode(&key, &row)?.blob)? else { return Ok(()) };
         if digest(&again(&raw)) != found {
             strange.push(id);

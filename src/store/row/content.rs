@@ -10,6 +10,12 @@ use crate::model::{
 use crate::store::engine::Table;
 use crate::store::error::Error;
 
+/// The version of an `email_content` row. It says by which rules its message was read, for the row
+/// and for the email's tokens: 1 the first; 2 those of issue 21 (charsets, addresses, transfer
+/// encodings, where a header begins). The layout is the same. What is made of a message by later
+/// rules may differ from what a row of an earlier version says.
+const CONTENT: u8 = 2;
+
 /// The finished rows of a message, encoded: the same bytes for each recipient.
 #[derive(Debug, Clone)]
 pub struct EncodedMessage {
@@ -46,7 +52,7 @@ impl EncodedMessage {
 /// The `email_content` row: version, this email's trace prefix, the shared part.
 #[must_use]
 pub fn content_value(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
-    let mut out = Writer::new(1);
+    let mut out = Writer::new(CONTENT);
     out.bytes(prefix);
     out.fixed(shared);
     out.0
@@ -57,13 +63,23 @@ pub fn content_value(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
 /// # Errors
 /// `Corrupt`.
 pub fn decode_content(key: &[u8], bytes: &[u8]) -> Result<(Vec<u8>, EmailContent), Error> {
-    decode_with(Table::EmailContent, key, bytes, 1, |input, _| Ok((input.bytes()?.to_vec(), read_content(input)?)))
+    decode_with(Table::EmailContent, key, bytes, CONTENT, |input, _| {
+        Ok((input.bytes()?.to_vec(), read_content(input)?))
+    })
 }
 
 /// The trace prefix of an `email_content` row of which the rest cannot be read.
 #[must_use]
 pub fn content_prefix(bytes: &[u8]) -> Option<Vec<u8>> {
-    Reader(bytes.strip_prefix(&[1])?).bytes().ok().map(<[u8]>::to_vec)
+    let (version, rest) = bytes.split_first()?;
+    Reader(rest).bytes().ok().filter(|_| (1..=CONTENT).contains(version)).map(<[u8]>::to_vec)
+}
+
+/// Whether the message of an `email_content` row was read by earlier rules than those of this
+/// version.
+#[must_use]
+pub fn is_of_earlier_reading(bytes: &[u8]) -> bool {
+    bytes.first().is_some_and(|version| (1..CONTENT).contains(version))
 }
 
 /// The tokens of an `email_tokens` row.

@@ -25,7 +25,9 @@ pub use action::{
     wake_of, wake_value,
 };
 pub use blob::{Blob, FRAME, Octets, blob_rows, decode_frame};
-pub use content::{EncodedMessage, content_prefix, content_value, decode_content, decode_tokens};
+pub use content::{
+    EncodedMessage, content_prefix, content_value, decode_content, decode_tokens, is_of_earlier_reading,
+};
 pub use email::Thread;
 pub use list::{decode_index, decode_list, decode_rank, index_value, list_value, rank_value};
 pub use object::{Object, Stored, is_live_object, object_marks};
