@@ -103,10 +103,9 @@ impl Config {
                 networks: http.trusted_proxies.iter().filter_map(|peer| peer.parse::<Network>().ok()).collect(),
                 standard: http.proxy_field == ProxyField::Forwarded,
             },
-            origins: if http.origins.iter().any(|origin| origin == "*") {
-                Origins::All
-            } else {
-                Origins::These(http.origins.clone())
+            origins: Origins {
+                all: http.origins.iter().any(|origin| origin == "*"),
+                named: http.origins.iter().filter(|origin| *origin != "*").cloned().collect(),
             },
             refused_types: http.refused_types.iter().map(|kind| kind.to_ascii_lowercase()).collect(),
             max_upload: http.max_upload.0,
@@ -156,8 +155,15 @@ pub(super) fn check(http: &Http, fault: &mut dyn FnMut(&str, &str, String, &str)
         fault("trusted-proxies", format!("`{peer}` is not an address"), remedy);
     }
     for origin in http.origins.iter().filter(|origin| *origin != "*") {
-        let rest = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
-        if !rest.is_some_and(|rest| !rest.is_empty() && !rest.contains(['/', ' ', ','])) {
+        // An extension of a browser, or an app, has a scheme of its own: `moz-extension://…`, `capacitor://localhost`.
+        let is_scheme = |scheme: &str| {
+            scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+                && scheme.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"+-.".contains(&octet))
+        };
+        let good = origin
+            .split_once("://")
+            .is_some_and(|(scheme, host)| is_scheme(scheme) && !host.is_empty() && !host.contains(['/', ' ', ',']));
+        if !good {
             fault("origins", format!("`{origin}` is no origin"), "write one such as \"https://webmail.example.org\"");
         }
     }

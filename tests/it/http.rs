@@ -280,7 +280,54 @@ fn scripts_of_named_pages_may_ask() {
     let other = ask("OPTIONS", "https://evil.example", ("Access-Control-Request-Method", "POST"));
     assert!(other.status != 204 && other.field("access-control-allow-origin").is_none(), "{other:?}");
     let other = ask("GET", "https://evil.example", ("Authorization", &ann));
-    assert_eq!((other.status, other.field("access-control-allow-origin")), (200, None));
+    assert_eq!((other.status, other.field("access-control-allow-origin")), (403, None));
+    bed.finish();
+}
+
+/// A browser adds the login that it remembers to what any page sends.
+#[test]
+fn what_pages_of_other_origins_send_is_refused() {
+    let bed = bed("http.origins = [\"https://webmail.example.org\"]\n");
+    let ann = basic("ann@example.org", "s3cret");
+    let account = bed.json(&["account", "show", "ann@example.org"])["id"].as_str().unwrap().to_owned();
+    let upload = format!("/jmap/upload/{account}/");
+    let echo = r#"{"using":["urn:ietf:params:jmap:core"],"methodCalls":[["Core/echo",{},"0"]]}"#;
+    let ask = |method: &str, path: &str, kind: &str, more: (&str, &str)| {
+        let fields = [("Authorization", ann.as_str()), ("Content-Type", kind), more];
+        let answer =
+            exchange(connect(&bed), method, path, &fields, if method == "POST" { echo.as_bytes() } else { b"" });
+        if answer.status >= 400 {
+            assert_eq!(answer.field("content-type").as_deref(), Some("application/problem+json"), "{answer:?}");
+        }
+        answer.status
+    };
+    let (evil, form) = (("Origin", "https://evil.example"), ("Sec-Fetch-Site", "cross-site"));
+    for path in [upload.as_str(), "/jmap"] {
+        let good = if path == "/jmap" { 200 } else { 201 };
+        for (kind, foreign) in
+            [("text/plain", evil), ("application/json", form), ("application/json", ("Origin", "null"))]
+        {
+            assert_eq!(ask("POST", path, kind, foreign), 403, "{path} {foreign:?}");
+        }
+        for own in [("Origin", "https://webmail.example.org"), ("Origin", "http://mail.example.org"), ("X-Y", "z")] {
+            assert_eq!(ask("POST", path, "application/json", own), good, "{path} {own:?}");
+        }
+    }
+    for kind in ["multipart/form-data; boundary=x", "application/x-www-form-urlencoded"] {
+        assert_eq!(ask("POST", &upload, kind, ("X-Y", "z")), 415, "{kind}");
+    }
+    for path in ["/jmap/events?types=*&closeafter=state&ping=0", "/jmap/session", "/jmap/download/a/b/c"] {
+        assert_eq!(ask("GET", path, "text/plain", evil), 403, "{path}");
+        assert_eq!(ask("GET", path, "text/plain", form), 403, "{path}");
+    }
+    // A link that somebody follows to a download.
+    let follow = [("Authorization", ann.as_str()), form, ("Sec-Fetch-Mode", "navigate")];
+    assert_eq!(exchange(connect(&bed), "GET", "/jmap/session", &follow, b"").status, 200);
+    // What a page sends with a token it was given the token for.
+    let token = bed.json(&["account", "token", "add", "ann@example.org", "--name", "page"]);
+    let bearer = format!("Bearer {}", token["token"].as_str().unwrap());
+    let fields = [("Authorization", bearer.as_str()), evil];
+    assert_eq!(exchange(connect(&bed), "GET", "/jmap/session", &fields, b"").status, 200);
     bed.finish();
 }
 

@@ -247,6 +247,11 @@ fn requests_and_changes_over_a_websocket() {
     assert_eq!(said, &json!({"url": "ws://mail.example.org/jmap/ws", "supportsPush": true}));
     assert!(Socket::open(&bed, "").unwrap_err().contains(" 400 "));
     assert!(Socket::open(&bed, "Sec-WebSocket-Protocol: chat\r\n").unwrap_err().contains(" 400 "));
+    let from = |origin: &str| Socket::open(&bed, &format!("Sec-WebSocket-Protocol: jmap\r\nOrigin: {origin}\r\n"));
+    for foreign in ["https://evil.example", "null", "http://mail.example.org.evil.example"] {
+        assert!(from(foreign).unwrap_err().contains(" 403 "), "{foreign}");
+    }
+    assert!(from("http://mail.example.org").is_ok());
     let mut socket = Socket::open(&bed, "Sec-WebSocket-Protocol: chat, jmap\r\n").unwrap();
     let echo = |id: &str| json!({"@type": "Request", "id": id, "using": ["urn:ietf:params:jmap:core"], "methodCalls": [["Core/echo", {"id": id}, "0"]]});
     for id in ["R1", "R2", "R3"] {

@@ -51,7 +51,7 @@ impl Default for HttpSettings {
             tls: None,
             url: None,
             proxies: Proxies::default(),
-            origins: Origins::These(Vec::new()),
+            origins: Origins::default(),
             refused_types: Vec::new(),
             max_upload: limits::UPLOAD_OCTETS,
             push_to_private: false,
@@ -59,13 +59,13 @@ impl Default for HttpSettings {
     }
 }
 
-/// Web pages, by their origins (RFC 6454).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origins {
-    /// Whatever they are.
-    All,
-    /// These alone.
-    These(Vec<String>),
+/// Web pages whose scripts may ask, by their origins (RFC 6454).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Origins {
+    /// Whether every page may ask; a WebSocket is still opened for `named` ones alone.
+    pub all: bool,
+    /// Origins that may ask, and open a WebSocket.
+    pub named: Vec<String>,
 }
 
 /// The longest handshake of TLS.

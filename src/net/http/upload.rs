@@ -74,6 +74,10 @@ async fn taken(
         None => "application/octet-stream",
         Some(kind) => kind.to_str().ok().and_then(media_type).ok_or_else(|| bad("Content-Type is no media type"))?,
     };
+    if is_form(kind) {
+        let detail = "a form is not taken: send the bytes themselves, under their own type";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+    }
     let settings = backend.http.get();
     if is_refused(&settings.refused_types, kind) {
         let detail = format!("{kind} is not taken here");
@@ -115,6 +119,13 @@ async fn taken(
         error => error.into(),
     })?;
     Ok(json!({"accountId": account.to_string(), "blobId": id.to_string(), "type": kind, "size": size}))
+}
+
+/// Whether a type is one that a form of a web page sends and no client names: a form goes out without asking first, with
+/// the login that the browser remembers.
+fn is_form(kind: &str) -> bool {
+    let essence = kind.split(';').next().unwrap_or_default().trim();
+    ["multipart/form-data", "application/x-www-form-urlencoded"].iter().any(|form| essence.eq_ignore_ascii_case(form))
 }
 
 /// Whether a type is among those that the site refuses; `video/*` is all of a kind.
