@@ -13,13 +13,34 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Failure, Service, exit};
 use crate::config::{Config, load};
-use crate::model::clock;
+use crate::model::{clock, limits};
 use crate::trace;
 
 pub(super) fn run(path: Option<PathBuf>) -> Result<(), Failure> {
     let config = load(path.as_deref()).map_err(|faults| Failure::new(exit::CONFIG, faults.to_string()))?;
     let log = trace::init(&config.trace_settings()).map_err(|error| Failure::new(exit::CONFIG, error.to_string()))?;
+    allow_open_files(&config);
     runtime()?.block_on(serve(config, path, log))
+}
+
+/// Open files that the service needs beside connections: the store's tables and logs, messages on their way.
+const FILES: usize = 1024;
+
+/// Lets the service have as many open files as the machine allows, and says where those are too few for the connections
+/// that may be: LMTP would wait when others have taken them.
+fn allow_open_files(config: &Config) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        tracing::warn!(%error, "the number of open files stays as it is");
+    }
+    let http = config.http.listen.as_ref().map_or(0, |_| config.http.connections);
+    let control = 2 * limits::CONTROL_CONNECTIONS + limits::METRICS_CONNECTIONS;
+    let needed = [config.limits.connections, http, control, FILES].into_iter().fold(0, usize::saturating_add);
+    let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    if u64::try_from(needed).unwrap_or(u64::MAX) > allowed {
+        tracing::warn!(allowed, needed, "too few open files for all connections: raise LimitNOFILE or ulimit -n");
+    }
 }
 
 /// As many workers as cores.

@@ -1,7 +1,7 @@
 //! From the file's values to each room's own settings.
 
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::ServerConfig;
@@ -123,7 +123,7 @@ impl Config {
             idle: self.limits.idle.0,
             session: self.limits.session.0,
             body_in_memory: usize::try_from(self.limits.body_in_memory.0).unwrap_or(usize::MAX),
-            spill: self.store.path.join("spill"),
+            spill: self.spill(),
             proof: self.proof_settings(),
             tls: tls("lmtp", self.lmtp.tls_certificate.as_deref(), self.lmtp.tls_key.as_deref(), &[])?,
         })
@@ -249,7 +249,14 @@ impl Config {
             administrators: self.control.administrators.clone(),
             max_request: usize::try_from(octets).unwrap_or(usize::MAX).saturating_add(limits::REQUEST_OCTETS),
             max_message: self.limits.message.0,
+            body_in_memory: usize::try_from(self.limits.body_in_memory.0).unwrap_or(usize::MAX),
+            spill: self.spill(),
         }
+    }
+
+    /// Where bodies are collected that are too large for memory.
+    fn spill(&self) -> PathBuf {
+        self.store.path.join("spill")
     }
 
     /// What of `new` can hold only after a restart: table and key of each that differs from `self`.

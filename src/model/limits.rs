@@ -144,6 +144,43 @@ pub const CONCURRENT_DOWNLOADS: usize = 16;
 pub const STREAMS: usize = 100;
 /// HTTP connections at once: idle ones and event streams count.
 pub const HTTP_CONNECTIONS: usize = 2000;
+/// The fraction of the HTTP connections that one address may have, unless it is a trusted proxy's.
+pub const HTTP_SHARE: usize = 4;
+/// HTTP connections that one address may have however few there may be in all: as many as several browsers open.
+pub const HTTP_CONNECTIONS_EACH: usize = 32;
+/// Connections to the control socket at once: of root and the service's own user, and of all other users together.
+pub const CONTROL_CONNECTIONS: usize = 512;
+/// Connections to the control socket of one Unix user at once.
+pub const CONTROL_CONNECTIONS_EACH: usize = 64;
+/// Connections to the listener for metrics at once.
+pub const METRICS_CONNECTIONS: usize = 64;
+/// Bytes that JMAP requests of all accounts may hold at once, beyond those that are free; administrators' requests may
+/// hold as much again.
+pub const REQUESTS_IN_FLIGHT: u64 = 256 * 1024 * 1024;
+/// Bytes of them that are one account's.
+pub const REQUESTS_IN_FLIGHT_EACH: u64 = 64 * 1024 * 1024;
+/// Bytes of each request that need no room, so that an ordinary one is not refused for others' large ones.
+pub const REQUEST_FREE_BYTES: u64 = 64 * 1024;
+/// The time in which a request must have come.
+pub const REQUEST_TIME: Duration = Duration::from_secs(300);
+/// The time in which an upload must have come.
+pub const UPLOAD_TIME: Duration = Duration::from_secs(3600);
+/// Accounts whose uploads, all that each may have at once, fit in at the same time.
+pub const UPLOADERS: u64 = 8;
+/// In each time of this length
+pub const PACE_WINDOW: Duration = Duration::from_secs(30);
+/// there must come so many bytes of a body, or it is given up.
+pub const PACE_BYTES: usize = 120 * 1024;
+/// How long an HTTP connection may be without a request; so long a request's head may take, too.
+pub const HTTP_IDLE: Duration = Duration::from_secs(60);
+/// How long a client may read nothing of what it is sent over HTTP.
+pub const HTTP_UNREAD: Duration = Duration::from_secs(60);
+/// How long the rest of a request that was answered early is read on.
+pub const READ_ON: Duration = Duration::from_secs(60);
+/// How long nothing may come of that rest.
+pub const READ_ON_IDLE: Duration = Duration::from_secs(5);
+/// Bytes of that rest.
+pub const READ_ON_BYTES: usize = 256 * 1024 * 1024;
 /// Method calls of a JMAP request (maxCallsInRequest).
 pub const REQUEST_CALLS: usize = 64;
 /// Octets that the result references of one call may bring in (RFC 8620 §3.7): each call may refer to the one before it

@@ -39,6 +39,12 @@ impl Ceiling {
         taken.is_ok().then(|| Place(Arc::clone(&self.0)))
     }
 
+    /// How many connections there may be.
+    #[must_use]
+    pub fn most_connections(&self) -> usize {
+        self.0.most_connections.load(Ordering::Acquire)
+    }
+
     /// An empty share of the octets.
     #[must_use]
     pub fn share(&self) -> Share {

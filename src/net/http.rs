@@ -2,6 +2,7 @@
 //!
 //! - `control` and `public` are the two doors; each says of a request `who` asks. Behind them are the same
 //!   `routes`.
+//! - `connection` serves the connections of both within bounds, `unread` lets a client that is refused see the answer.
 //! - `auth` and `origin` see to logins and to where a client is; `cors` lets the scripts of named web pages in.
 //! - `session`, `api`, `upload`, `download`, `events` answer RFC 8620 §2, §3, §6.1, §6.2 and §7.3, `socket` RFC 8887; `hub`
 //!   wakes who waits for changes.
@@ -12,7 +13,9 @@
 
 mod api;
 mod auth;
+mod budget;
 mod compress;
+mod connection;
 mod control;
 mod cors;
 mod download;
@@ -20,6 +23,7 @@ mod events;
 mod follow;
 mod hub;
 mod origin;
+mod pace;
 mod patience;
 mod pieces;
 mod problem;
@@ -29,9 +33,11 @@ mod socket;
 mod taken;
 mod tally;
 mod transfer;
+mod unread;
 mod upload;
 mod who;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +65,7 @@ use crate::store::{Error, Store};
 use crate::vacation;
 use crate::wire::jmap::json;
 use crate::wire::jmap::session::path;
+use budget::Budget;
 use hub::Hub;
 use tally::Tally;
 use who::Who;
@@ -76,6 +83,10 @@ pub struct ControlSettings {
     pub max_request: usize,
     /// Octets of a message that is appended.
     pub max_message: u64,
+    /// Bytes of a body that are collected in memory; more in a file.
+    pub body_in_memory: usize,
+    /// Where such files are.
+    pub spill: PathBuf,
 }
 
 /// What is served, by whichever door.
@@ -99,8 +110,12 @@ pub struct Backend {
     logins: Logins,
     /// Passwords that are hashed at once.
     hashing: Semaphore,
-    /// What requests under way may hold.
-    in_flight: Rooms,
+    /// What requests hold while they are read and answered.
+    held: Budget,
+    /// What uploads hold while they come in, mostly in files.
+    coming: Budget,
+    /// Memory for what came in whole and goes into the store: that takes as long as the disk does, whoever sent it.
+    storing: Rooms,
     /// Messages on their way out.
     out_flight: Rooms,
     /// Requests under way, by who asks.
@@ -131,11 +146,11 @@ impl Rooms {
 }
 
 const KIB: usize = 1024;
-/// KiB of requests that are read at once.
-const IN_FLIGHT_KIB: u32 = 256 * 1024;
+/// KiB of uploads and appended messages that are stored at once, their copies with them.
+const STORING_KIB: u32 = 256 * 1024;
 /// KiB of messages that are handed out at once.
 const OUT_FLIGHT_KIB: u32 = 128 * 1024;
-/// Longest wait for a place, and then for the request.
+/// The longest wait for such room.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Backend {
@@ -164,7 +179,9 @@ impl Backend {
             relay: Live::default(),
             logins,
             hashing: Semaphore::new(std::thread::available_parallelism().map_or(2, |cores| cores.get().div_ceil(2))),
-            in_flight: Rooms::new(IN_FLIGHT_KIB),
+            held: Budget::default(),
+            coming: Budget::default(),
+            storing: Rooms::new(STORING_KIB),
             out_flight: Rooms::new(OUT_FLIGHT_KIB),
             requests: Tally::new(limits::CONCURRENT_REQUESTS),
             uploads: Tally::new(limits::CONCURRENT_UPLOADS),

@@ -5,9 +5,13 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
+use tokio::time::sleep;
+
+use super::stop::Stop;
 
 /// Where to listen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,38 +173,93 @@ impl Bound {
         }
     }
 
-    /// The next connection, and who it is from, as text.
+    /// The next connection, and whom it is from. `None` once the service stops.
     ///
-    /// # Errors
-    /// Those of the operating system.
-    pub async fn accept(&self) -> io::Result<(Box<dyn Stream>, Peer)> {
+    /// What the operating system refuses is tried again: at once where one client went away, after a pause where the
+    /// service is out of descriptors or memory, which passes.
+    pub async fn next(&self, stop: &mut Stop) -> Option<(Box<dyn Stream>, Peer)> {
+        let mut failures = 0_u32;
+        loop {
+            let accepted = tokio::select! {
+                () = stop.pulled() => return None,
+                accepted = self.accept() => accepted,
+            };
+            match accepted {
+                Ok(connection) => {
+                    if failures > 0 {
+                        tracing::info!(failures, "accepts connections again");
+                    }
+                    return Some(connection);
+                }
+                Err(error) if is_of_the_client(&error) => {}
+                Err(error) => {
+                    // Once every ten seconds or so is enough for the log.
+                    if failures % 100 == 0 {
+                        tracing::warn!(%error, "cannot accept");
+                    }
+                    failures = failures.saturating_add(1);
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn accept(&self) -> io::Result<(Box<dyn Stream>, Peer)> {
         match self {
             Self::Unix(listener, _) => {
                 let (stream, _) = listener.accept().await?;
-                Ok((Box::new(stream), Peer::Unix))
+                let user = stream.peer_cred().ok().map(|peer| User { uid: peer.uid(), gid: peer.gid() });
+                Ok((Box::new(stream), Peer::Unix(user)))
             }
             Self::Tcp(listener) => {
                 let (stream, from) = listener.accept().await?;
-                stream.set_nodelay(true)?;
+                // Refused for a client that is gone already: the connection ends at its first read.
+                stream.set_nodelay(true).ok();
                 Ok((Box::new(stream), Peer::Tcp(from.ip())))
             }
         }
     }
 }
 
-/// Who a connection is from.
+/// The pause after the operating system refused to accept.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Whether accepting failed because of one client, which says nothing about the next (accept(2)).
+fn is_of_the_client(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}
+
+/// Whom a connection is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
-    /// Someone on this machine who may open the socket.
-    Unix,
+    /// Someone on this machine who may open the socket; as which user, where the kernel tells.
+    Unix(Option<User>),
     /// An address.
     Tcp(std::net::IpAddr),
+}
+
+/// The Unix user and group that a process had when it connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct User {
+    /// The user's number.
+    pub uid: u32,
+    /// The group's number.
+    pub gid: u32,
+}
+
+impl User {
+    /// Whether this is root, or the user that the service runs as.
+    #[must_use]
+    pub fn is_own(self) -> bool {
+        self.uid == 0 || self.uid == rustix::process::geteuid().as_raw()
+    }
 }
 
 impl fmt::Display for Peer {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unix => out.write_str("unix"),
+            Self::Unix(_) => out.write_str("unix"),
             Self::Tcp(address) => address.fmt(out),
         }
     }

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::ceiling::{Ceiling, Place, Share};
+use super::collect::Collected;
 use super::listen::{Bound, Peer, Stream};
 use super::stop::Stop;
 use crate::deliver::Delivery;
@@ -76,28 +77,15 @@ pub async fn serve<D: Delivery>(
     deliver: Arc<D>,
     mut stop: Stop,
 ) {
-    loop {
-        let accepted = tokio::select! {
-            () = stop.pulled() => return,
-            accepted = listener.accept() => accepted,
+    while let Some((stream, peer)) = listener.next(&mut stop).await {
+        let driver = Driver {
+            settings: settings.get(),
+            ceiling: ceiling.clone(),
+            deliver: Arc::clone(&deliver),
+            stop: stop.clone(),
+            peer,
         };
-        match accepted {
-            Ok((stream, peer)) => {
-                let driver = Driver {
-                    settings: settings.get(),
-                    ceiling: ceiling.clone(),
-                    deliver: Arc::clone(&deliver),
-                    stop: stop.clone(),
-                    peer,
-                };
-                tokio::spawn(driver.run(stream, ceiling.connection()));
-            }
-            Err(error) => {
-                // Out of file descriptors, mostly: it passes.
-                tracing::warn!(%error, "cannot accept");
-                sleep(Duration::from_millis(100)).await;
-            }
-        }
+        tokio::spawn(driver.run(stream, ceiling.connection()));
     }
 }
 
@@ -149,7 +137,7 @@ impl<D: Delivery> Driver<D> {
 
     fn grammar(&self) -> Grammar {
         let trusted = match self.peer {
-            Peer::Unix => self.settings.trust_unix,
+            Peer::Unix(_) => self.settings.trust_unix,
             Peer::Tcp(address) => self.settings.trusted.contains(&address),
         };
         Grammar {
@@ -164,7 +152,7 @@ impl<D: Delivery> Driver<D> {
 
     async fn talk(&mut self, stream: &mut (impl Stream + ?Sized), mut session: Session) -> io::Result<End> {
         let mut input = Buffer::new();
-        let mut body = Collected::new(self.ceiling.share(), &self.settings);
+        let mut body = Body::new(self.ceiling.share(), &self.settings);
         let mut transaction = D::Session::default();
         loop {
             let (taken, step) = session.step(input.left());
@@ -302,76 +290,36 @@ impl Buffer {
     }
 }
 
-/// A message's octets while they come in.
-struct Collected {
-    memory: Vec<u8>,
-    file: Option<std::fs::File>,
+/// The body of a message while it comes in, and its share of what all may hold.
+struct Body {
+    collected: Collected,
     share: Share,
-    most_in_memory: usize,
-    dir: PathBuf,
 }
 
-impl Collected {
+impl Body {
     fn new(share: Share, settings: &LmtpSettings) -> Self {
-        let (most_in_memory, dir) = (settings.body_in_memory, settings.spill.clone());
-        Self { memory: Vec::new(), file: None, share, most_in_memory, dir }
+        Self { collected: Collected::new(settings.body_in_memory, &settings.spill), share }
     }
 
     fn clear(&mut self) {
-        self.memory.clear();
-        self.memory.shrink_to(64 << 10);
-        self.file = None;
+        self.collected.clear();
         self.share.clear();
     }
 
     fn add(&mut self, octets: &[u8]) -> Result<(), Reply> {
-        use std::io::Write as _;
         if !self.share.grow(octets.len()) {
             return Err(Reply::new(452, [4, 3, 1], "too much mail at once: try again later"));
         }
-        if self.file.is_none() && self.memory.len() + octets.len() > self.most_in_memory {
-            let mut file = spill(&self.dir).map_err(|error| no_file(&error))?;
-            file.write_all(&self.memory).map_err(|error| no_file(&error))?;
-            self.memory = Vec::new();
-            self.file = Some(file);
-        }
-        match &mut self.file {
-            Some(file) => file.write_all(octets).map_err(|error| no_file(&error)),
-            None => {
-                self.memory.extend_from_slice(octets);
-                Ok(())
-            }
-        }
+        self.collected.add(octets).map_err(|error| no_file(&error))
     }
 
     fn finish(&mut self) -> Result<Vec<u8>, Reply> {
-        use std::io::{Read as _, Seek as _};
-        let octets = match &self.file {
-            Some(file) => {
-                usize::try_from(file.metadata().map_err(|error| no_file(&error))?.len()).unwrap_or(usize::MAX)
-            }
-            None => self.memory.len(),
-        };
         // On its way into the store it is there as a row, and in the batch that is written.
-        if !self.share.grow(octets.saturating_mul(limits::COPIES_IN_FLIGHT)) {
+        if !self.share.grow(self.collected.size().saturating_mul(limits::COPIES_IN_FLIGHT)) {
             return Err(Reply::new(452, [4, 3, 1], "too much mail at once: try again later"));
         }
-        match self.file.take() {
-            None => Ok(std::mem::take(&mut self.memory)),
-            Some(mut file) => {
-                let mut octets = Vec::with_capacity(octets);
-                file.rewind().and_then(|()| file.read_to_end(&mut octets)).map_err(|error| no_file(&error))?;
-                Ok(octets)
-            }
-        }
+        self.collected.finish().map_err(|error| no_file(&error))
     }
-}
-
-/// A file without a name: it is gone with its last handle, whatever happens to the process.
-fn spill(dir: &std::path::Path) -> io::Result<std::fs::File> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let flags = i32::try_from(rustix::fs::OFlags::TMPFILE.bits()).unwrap_or_default();
-    std::fs::OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(flags).open(dir)
 }
 
 fn no_file(error: &io::Error) -> Reply {

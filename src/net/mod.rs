@@ -4,6 +4,7 @@
 //! and decides nothing about mail. Every wait here is bounded.
 
 pub mod ceiling;
+pub mod collect;
 pub mod http;
 pub mod listen;
 pub mod lmtp;

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::body::{Body, HttpBody as _, to_bytes};
+use axum::body::{Body, HttpBody as _};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
-use tokio::time::timeout;
 
+use super::budget::Bounds;
+use super::pace::{Pace, Paced};
 use super::problem::Problem;
 use super::who::Who;
-use super::{Backend, PATIENCE, answer};
+use super::{Backend, answer};
 use crate::jmap::{self, CAPABILITIES, Reached};
 use crate::model::limits;
 use crate::wire::jmap::{Request, RequestError, parse};
@@ -38,20 +39,28 @@ async fn answered(backend: &Arc<Backend>, who: &Who, headers: &HeaderMap, body: 
         .transpose()?;
     let max_request = backend.settings.get().max_request;
     let most = if who.caller.admin { max_request } else { limits::REQUEST_OCTETS };
-    // Whoever may open the socket may send: all that is read at once has a bound, and so has the time.
     let announced = body.size_hint().upper().map(|octets| usize::try_from(octets).unwrap_or(usize::MAX));
     if announced.is_some_and(|octets| octets > most) {
         return Err(RequestError::Limit("maxSizeRequest").into());
     }
-    let room = backend.in_flight.take(announced.unwrap_or(most)).await;
-    let _room = room.ok_or_else(|| Problem::busy("too many requests at once"))?;
-    let body = match timeout(PATIENCE, to_bytes(body, most)).await {
-        Ok(Ok(body)) => body,
-        Ok(Err(_)) if announced.is_none() => return Err(RequestError::Limit("maxSizeRequest").into()),
-        Ok(Err(_)) => return Err(Problem::new(StatusCode::BAD_REQUEST, "the request broke off")),
-        Err(_) => return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the request is too slow")),
-    };
+    let mut room = backend.held.room(who.key(), bounds(who));
+    let mut paced = Paced::new(body, Pace::within(limits::REQUEST_TIME));
+    let mut body = Vec::new();
+    while let Some(piece) = paced.next().await? {
+        if body.len() + piece.len() > most {
+            return Err(RequestError::Limit("maxSizeRequest").into());
+        }
+        room.grow(piece.len())?;
+        body.extend_from_slice(&piece);
+    }
     run(backend, who, parse(&body, CAPABILITIES)?).await
+}
+
+/// What requests may hold. Other people's do not keep an administrator's out.
+pub(super) fn bounds(who: &Who) -> Bounds {
+    let (all, each) = (limits::REQUESTS_IN_FLIGHT, limits::REQUESTS_IN_FLIGHT_EACH);
+    let (all, each) = if who.caller.admin { (2 * all, all) } else { (all, each) };
+    Bounds { all, each, free: limits::REQUEST_FREE_BYTES }
 }
 
 /// Runs a request; the response as JSON.

@@ -5,34 +5,24 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use axum::extract::connect_info::{ConnectInfo, Connected};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::serve::IncomingStream;
 use axum::{Extension, Router};
-use tokio::net::UnixListener;
 
+use super::connection::{Listener, Place, Places, Times};
+use super::origin::Connection;
 use super::who::Who;
 use super::{Backend, routes, transfer};
 use crate::jmap::Caller;
-use crate::model::{ActionKind, ActionState};
-use crate::net::listen::{Access, Bound, Listen};
+use crate::model::{ActionKind, ActionState, limits};
+use crate::net::ceiling::Ceiling;
+use crate::net::listen::{Access, Bound, Listen, Peer, User};
 use crate::net::stop::Stop;
 use crate::store::Store;
 use crate::trace::count;
-
-/// Who is at the other end.
-#[derive(Debug, Clone, Copy)]
-struct Peer(Option<(u32, u32)>);
-
-impl Connected<IncomingStream<'_, UnixListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
-        Self(stream.io().peer_cred().ok().map(|peer| (peer.uid(), peer.gid())))
-    }
-}
 
 /// Binds the control socket.
 ///
@@ -43,9 +33,8 @@ pub async fn bind(path: &Path) -> std::io::Result<Bound> {
     bound.pop().ok_or_else(|| std::io::Error::other("no socket"))
 }
 
-/// Serves the control socket until the end.
-pub async fn serve(bound: Bound, backend: Arc<Backend>, mut stop: Stop) {
-    let Bound::Unix(listener, _own_path) = bound else { return };
+/// Serves the control socket until the end. Whatever other users do, root and the service's own user have places left.
+pub async fn serve(bound: Bound, backend: Arc<Backend>, stop: Stop) {
     let router = Router::new()
         .route("/append", post(transfer::take_in))
         .route("/octets", get(transfer::give_out))
@@ -54,38 +43,37 @@ pub async fn serve(bound: Bound, backend: Arc<Backend>, mut stop: Stop) {
         .merge(routes())
         .layer(from_fn_with_state(Arc::clone(&backend), known))
         .with_state(backend);
-    let served = axum::serve(listener, router.into_make_service_with_connect_info::<Peer>())
-        .with_graceful_shutdown(async move { stop.pulled().await });
-    if let Err(error) = served.await {
-        tracing::error!(%error, "the control socket failed");
+    let place = control_places(Places::new(Ceiling::new(limits::CONTROL_CONNECTIONS, 0)));
+    Listener { router, place, tls: |_| None, times: Times::default() }.serve(bound, stop).await;
+}
+
+/// The places on the control socket, by Unix user.
+pub(super) fn control_places(places: Places) -> impl Fn(Peer) -> Option<Place> {
+    move |peer| match peer {
+        Peer::Unix(Some(user)) if user.is_own() => places.apart("own".into(), limits::CONTROL_CONNECTIONS),
+        Peer::Unix(Some(user)) => places.one(user.uid.to_string(), limits::CONTROL_CONNECTIONS_EACH),
+        Peer::Unix(None) | Peer::Tcp(_) => places.one("nobody".into(), limits::CONTROL_CONNECTIONS_EACH),
     }
 }
 
 /// Says of each request who asks.
-async fn known(
-    State(backend): State<Arc<Backend>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let caller = caller(peer, &backend.settings.get().administrators);
+async fn known(State(backend): State<Arc<Backend>>, mut request: Request, next: Next) -> Response {
+    let user = match request.extensions().get::<Connection>().map(|connection| connection.peer) {
+        Some(Peer::Unix(user)) => user,
+        _ => None,
+    };
+    let caller = caller(user, &backend.settings.get().administrators);
     let base = backend.http.get().url.clone().unwrap_or_else(|| "http://localhost".into());
     request.extensions_mut().insert(Who { caller, base: base.into() });
     next.run(request).await
 }
 
 /// Serves what was counted, and nothing else, on a listener of its own: whoever can connect may read it.
-pub async fn serve_metrics(bound: Bound, store: Store, mut stop: Stop) {
+pub async fn serve_metrics(bound: Bound, store: Store, stop: Stop) {
     let router = Router::new().route("/metrics", get(|State(store): State<Store>| async move { counted(&store) }));
     let router = router.with_state(store);
-    let stopped = async move { stop.pulled().await };
-    let served = match bound {
-        Bound::Unix(listener, _own_path) => axum::serve(listener, router).with_graceful_shutdown(stopped).await,
-        Bound::Tcp(listener) => axum::serve(listener, router).with_graceful_shutdown(stopped).await,
-    };
-    if let Err(error) = served {
-        tracing::error!(%error, "the metrics listener failed");
-    }
+    let places = Places::new(Ceiling::new(limits::METRICS_CONNECTIONS, 0));
+    Listener { router, place: move |_| places.any(), tls: |_| None, times: Times::default() }.serve(bound, stop).await;
 }
 
 async fn health(State(backend): State<Arc<Backend>>) -> Response {
@@ -120,17 +108,17 @@ fn counted(store: &Store) -> Response {
     ([("content-type", "application/openmetrics-text; version=1.0.0; charset=utf-8")], count::text()).into_response()
 }
 
-fn caller(peer: Peer, administrators: &[String]) -> Caller {
-    let Peer(Some((uid, gid))) = peer else { return Caller::default() };
+fn caller(user: Option<User>, administrators: &[String]) -> Caller {
+    let Some(User { uid, gid }) = user else { return Caller::default() };
+    let is_own = User { uid, gid }.is_own();
     let user = user_name(uid);
-    let own = rustix::process::geteuid().as_raw();
     let grouped = administrators.iter().any(|name| name.starts_with('@'));
     let groups = if grouped { std::fs::read_to_string("/etc/group").ok() } else { None };
     let named = administrators.iter().any(|name| match name.strip_prefix('@') {
         Some(group) => groups.as_deref().is_some_and(|groups| is_member(groups, group, user.as_deref(), gid)),
         None => user.as_ref() == Some(name),
     });
-    Caller { admin: uid == 0 || uid == own || named, user, ..Caller::default() }
+    Caller { admin: is_own || named, user, ..Caller::default() }
 }
 
 /// Whether a user is in a Unix group, by the lines of `/etc/group`, or his process has it as its own.

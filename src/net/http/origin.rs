@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, StatusCode, Uri};
 
+use super::connection::{Place, UnderWay};
 use super::problem::Problem;
 use super::public::HttpSettings;
 use crate::account::Source;
-use crate::net::ceiling::Place;
 use crate::net::listen::Peer;
 use crate::wire::http::{Network, authority, client, forwarded, x_forwarded_for};
 
@@ -32,6 +32,18 @@ pub(super) struct Connection {
     pub(super) secured: bool,
     /// Its place among those that may be; a WebSocket keeps it.
     pub(super) _place: Arc<Place>,
+    /// The request that this stands with, which is under way as long as it is held; none outside of a request.
+    pub(super) _under_way: Option<Arc<UnderWay>>,
+}
+
+impl HttpSettings {
+    /// Whether a peer says whom it speaks for.
+    pub(super) fn trusts(&self, peer: Peer) -> bool {
+        match peer {
+            Peer::Unix(_) => self.proxies.unix,
+            Peer::Tcp(address) => self.proxies.networks.iter().any(|network| network.contains(address)),
+        }
+    }
 }
 
 /// Where a request is from.
@@ -56,11 +68,10 @@ pub(super) fn origin(
     headers: &HeaderMap,
 ) -> Result<Origin, Problem> {
     let peer = match connection.peer {
-        Peer::Unix => None,
+        Peer::Unix(_) => None,
         Peer::Tcp(address) => Some(address.to_canonical()),
     };
-    let proxies = &settings.proxies;
-    let trusted = peer.map_or(proxies.unix, |address| proxies.networks.iter().any(|network| network.contains(address)));
+    let (proxies, trusted) = (&settings.proxies, settings.trusts(connection.peer));
     if !connection.secured && !trusted && peer.is_some_and(|address| !address.is_loopback()) {
         let detail = "nothing is served in the clear over a network: use https, or a proxy that is trusted here";
         return Err(Problem::new(StatusCode::FORBIDDEN, detail));
@@ -91,7 +102,6 @@ pub(super) fn origin(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::ceiling::Ceiling;
 
     fn settings(url: Option<&str>, networks: &[&str], unix: bool) -> HttpSettings {
         let networks = networks.iter().map(|text| text.parse().unwrap()).collect();
@@ -105,17 +115,12 @@ mod tests {
         secured: bool,
         fields: &[(&'static str, &str)],
     ) -> Result<Origin, u16> {
-        let peer = peer.map_or(Peer::Unix, |text| Peer::Tcp(text.parse().unwrap()));
+        let peer = peer.map_or(Peer::Unix(None), |text| Peer::Tcp(text.parse().unwrap()));
         let headers = fields.iter().map(|(name, value)| {
             (axum::http::HeaderName::from_static(name), value.parse::<axum::http::HeaderValue>().unwrap())
         });
-        let found = origin(
-            settings,
-            &Connection { peer, secured, _place: Arc::new(Ceiling::new(1, 0).connection().unwrap()) },
-            &Uri::from_static("/jmap"),
-            &headers.collect(),
-        );
-        found.map_err(|problem| problem.status())
+        let found = origin(settings, &Connection::alone(peer, secured), &Uri::from_static("/jmap"), &headers.collect());
+        found.map_err(|problem| problem.status().as_u16())
     }
 
     #[test]

@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use super::answer;
+use super::pace::Broken;
 use crate::store::Error;
 use crate::wire::jmap::{MethodError, RequestError};
 
@@ -57,10 +58,22 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).after(Duration::from_secs(5))
     }
 
-    /// The status.
-    #[cfg(test)]
-    pub(super) fn status(&self) -> u16 {
-        self.status.as_u16()
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// What went wrong, in words.
+    pub(super) fn detail(&self) -> &str {
+        self.body.get("detail").and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
+impl From<Broken> for Problem {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::Slow => Self::new(StatusCode::REQUEST_TIMEOUT, "the request comes too slowly"),
+            Broken::Off => Self::new(StatusCode::BAD_REQUEST, "the request broke off"),
+        }
     }
 }
 

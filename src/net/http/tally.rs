@@ -26,12 +26,17 @@ impl Tally {
 
     /// One more of this key; `None` where there are as many as may be.
     pub(super) fn enter(&self, key: String) -> Option<Counted> {
+        self.enter_within(key, self.most)
+    }
+
+    /// One more of this key, of which there may be `most`.
+    pub(super) fn enter_within(&self, key: String, most: usize) -> Option<Counted> {
         let mut under_way = self.under_way.lock();
-        let count = under_way.entry(key.clone()).or_default();
-        if *count >= self.most {
+        let count = under_way.get(&key).copied().unwrap_or_default();
+        if count >= most {
             return None;
         }
-        *count += 1;
+        under_way.insert(key.clone(), count + 1);
         drop(under_way);
         Some(Counted { of: self.clone(), key })
     }

@@ -16,19 +16,20 @@ use std::sync::Arc;
 use std::task::{Context as Waker, Poll};
 
 use axum::Extension;
-use axum::body::{Body, HttpBody as _, to_bytes};
+use axum::body::{Body, HttpBody as _};
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use hyper::body::{Bytes, Frame, SizeHint};
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::timeout;
 
+use super::pace::{Pace, Paced};
+use super::problem::Problem;
 use super::who::Who;
-use super::{Backend, PATIENCE, answer};
+use super::{Backend, answer, upload};
 use crate::model::{AccountId, EmailId, MailboxUid, UtcMillis, keyword, limits};
-use crate::store::{Error, Store};
+use crate::store::Error;
 use crate::transfer::{Append, append};
 use crate::wire::jmap::MethodError;
 use crate::wire::query;
@@ -68,6 +69,18 @@ impl From<Error> for Refusal {
             Error::Corrupt { .. } | Error::Open(_) | Error::Io(_) => (StatusCode::INTERNAL_SERVER_ERROR, "serverFail"),
         };
         Self(status, kind, error.to_string())
+    }
+}
+
+impl From<Problem> for Refusal {
+    fn from(problem: Problem) -> Self {
+        let kind = match problem.status() {
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => "busy",
+            StatusCode::INSUFFICIENT_STORAGE => "full",
+            status if status.is_client_error() => "invalidArguments",
+            _ => "serverFail",
+        };
+        Self(problem.status(), kind, problem.detail().to_owned())
     }
 }
 
@@ -116,25 +129,16 @@ async fn taken_in(backend: &Backend, who: &Who, uri: &Uri, body: Body) -> Result
         let detail = format!("the message is larger than {max_message} octets");
         Refusal(StatusCode::PAYLOAD_TOO_LARGE, "tooLarge", detail)
     };
-    let announced = body.size_hint().upper().map_or(most, |octets| usize::try_from(octets).unwrap_or(usize::MAX));
-    if announced > most {
+    if body.size_hint().lower() > max_message {
         return Err(too_large());
     }
-    let room = backend.in_flight.take(announced.saturating_mul(1 + limits::COPIES_IN_FLIGHT)).await.ok_or_else(busy)?;
-    let raw = match timeout(PATIENCE, to_bytes(body, announced)).await {
-        Ok(Ok(raw)) => raw,
-        Ok(Err(_)) if announced == most => return Err(too_large()),
-        _ => return Err(Refusal::bad("the message is too slow, or broke off")),
-    };
-    let store = backend.store.clone();
-    let file =
-        move |store: &Store| append(store, account, &Append { raw: &raw, mailbox, keywords, received_at, known_as });
-    let (done, ticket) = if announced > limits::BODY_IN_MEMORY {
-        // Parsing megabytes takes long: others go on meanwhile.
-        tokio::task::spawn_blocking(move || file(&store)).await.map_err(|error| Error::Io(error.to_string()))??
-    } else {
-        file(&store)?
-    };
+    let paced = Paced::new(body, Pace::within(limits::UPLOAD_TIME));
+    let (collected, room) = upload::collect(backend, who, paced, most).await?.ok_or_else(too_large)?;
+    let into = backend.store.clone();
+    let appended = upload::store(backend, collected, move |raw| {
+        append(&into, account, &Append { raw: &raw, mailbox, keywords, received_at, known_as })
+    });
+    let (done, ticket) = appended.await??;
     ticket.wait().await?;
     drop(room);
     tracing::debug!(%account, email = %done.email, outcome = done.outcome.name(), "appended");

@@ -1,32 +1,32 @@
-//! `POST` of octets (RFC 8620 §6.1). They are collected in memory, within what all requests together may hold, and kept as an
-//! upload: their id is their hash, so the same octets again are the same blob.
+//! `POST` of octets (RFC 8620 §6.1). They are kept as an upload: their id is their hash, so the same octets again are the same
+//! blob.
+//!
+//! While they come they are in a file, of which each account has a share; memory is taken when they are all there, for no
+//! longer than the store needs. So a client that sends slowly keeps nobody waiting; one that sends next to nothing is left.
 //!
 //! Refused with: 400 (`X-JMAP-AccountId` names another account or none, or the type is none), 404 (no such account), 413
 //! (larger than maxSizeUpload), 415 (a type that the site refuses), 429 with Retry-After (maxConcurrentUpload).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Extension;
 use axum::body::{Body, HttpBody as _};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout, timeout_at};
 
+use super::budget::{Bounds, Room};
+use super::pace::{Pace, Paced};
 use super::problem::Problem;
 use super::who::Who;
-use super::{Backend, PATIENCE, answer};
+use super::{Backend, answer};
 use crate::jmap::Account;
 use crate::model::{AccountId, limits};
+use crate::net::collect::Collected;
 use crate::store::Error;
 use crate::wire::http::media_type;
 use crate::wire::jmap::MethodError;
-
-/// The longest upload.
-const WHOLE: Duration = Duration::from_secs(3600);
 
 pub(super) async fn take(
     State(backend): State<Arc<Backend>>,
@@ -61,7 +61,7 @@ async fn taken(
     who: Who,
     named: &str,
     headers: &HeaderMap,
-    mut body: Body,
+    body: Body,
 ) -> Result<Value, Problem> {
     let bad = |detail: &str| Problem::new(StatusCode::BAD_REQUEST, detail);
     let account = account(backend, &who, named)?.id;
@@ -86,39 +86,67 @@ async fn taken(
     let counted = backend.uploads.enter(who.key()).ok_or_else(|| Problem::limit("maxConcurrentUpload"))?;
     let most = usize::try_from(settings.max_upload).unwrap_or(usize::MAX);
     let too_large = || Problem::too_large("maxSizeUpload");
-    let announced = body.size_hint().upper().map_or(most, |octets| usize::try_from(octets).unwrap_or(usize::MAX));
-    if announced > most {
+    if body.size_hint().lower() > settings.max_upload {
         return Err(too_large());
     }
-    let room = backend.in_flight.take(announced.saturating_mul(1 + limits::COPIES_IN_FLIGHT)).await;
-    let room = room.ok_or_else(|| Problem::busy("too much at once"))?;
-    let mut octets = Vec::with_capacity(if announced == most { 0 } else { announced });
-    let until = Instant::now() + WHOLE;
-    loop {
-        let slow = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the upload is too slow");
-        let frame = timeout_at(until, timeout(PATIENCE, body.frame())).await.map_err(slow)?.map_err(slow)?;
-        let Some(frame) = frame else { break };
-        let frame = frame.map_err(|_| bad("the upload broke off"))?;
-        if let Some(piece) = frame.data_ref() {
-            if octets.len() + piece.len() > most {
-                return Err(too_large());
-            }
-            octets.extend_from_slice(piece);
-        }
-    }
+    let paced = Paced::new(body, Pace::within(limits::UPLOAD_TIME));
+    let (collected, room) = collect(backend, &who, paced, most).await?.ok_or_else(too_large)?;
+    let size = collected.size();
     let context = backend.context(&backend.settings.get(), who.caller);
-    let (size, kept_as) = (octets.len(), kind.to_owned());
-    let kept = tokio::task::spawn_blocking(move || {
-        let kept = context.keep_upload(account, &octets, &kept_as);
-        drop((octets, room, counted));
-        kept
-    });
-    let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the upload failed");
-    let id = kept.await.map_err(failed)?.map_err(|error| match error {
+    let kept_as = kind.to_owned();
+    let kept = store(backend, collected, move |octets| context.keep_upload(account, &octets, &kept_as)).await?;
+    drop((room, counted));
+    let id = kept.map_err(|error| match error {
         Error::Quota => too_large(),
         error => error.into(),
     })?;
     Ok(json!({"accountId": account.to_string(), "blobId": id.to_string(), "type": kind, "size": size}))
+}
+
+/// Collects a body as it comes, and takes room for it meanwhile; mostly it goes into a file. `None` where it is larger
+/// than `most`.
+pub(super) async fn collect(
+    backend: &Backend,
+    who: &Who,
+    mut body: Paced,
+    most: usize,
+) -> Result<Option<(Collected, Room)>, Problem> {
+    let settings = backend.settings.get();
+    let each = (most as u64).saturating_mul(limits::CONCURRENT_UPLOADS as u64);
+    let bounds = Bounds { all: each.saturating_mul(limits::UPLOADERS), each, free: 0 };
+    let mut room = backend.coming.room(who.key(), bounds);
+    let mut collected = Collected::new(settings.body_in_memory, &settings.spill);
+    while let Some(piece) = body.next().await? {
+        if collected.size() + piece.len() > most {
+            return Ok(None);
+        }
+        room.grow(piece.len())?;
+        collected.add(&piece).map_err(|error| {
+            tracing::warn!(%error, "cannot collect an upload");
+            Problem::new(StatusCode::INSUFFICIENT_STORAGE, "no space for an upload of this size: try again later")
+        })?;
+    }
+    Ok(Some((collected, room)))
+}
+
+/// Stores what came in whole, as soon as there is memory for it and for the copies that storing makes.
+pub(super) async fn store<T: Send + 'static>(
+    backend: &Backend,
+    mut collected: Collected,
+    kept: impl FnOnce(Vec<u8>) -> T + Send + 'static,
+) -> Result<T, Problem> {
+    let room = backend.storing.take(collected.size().saturating_mul(1 + limits::COPIES_IN_FLIGHT)).await;
+    let room = room.ok_or_else(|| Problem::busy("too much at once: try again"))?;
+    let done = tokio::task::spawn_blocking(move || {
+        let done = collected.finish().map(kept);
+        drop(room);
+        done
+    });
+    let failed = |error: &dyn std::fmt::Display| {
+        tracing::error!(%error, "an upload failed");
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the upload failed")
+    };
+    done.await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
 }
 
 /// Whether a type is one that a form of a web page sends and no client names: a form goes out without asking first, with

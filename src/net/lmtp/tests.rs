@@ -1,5 +1,6 @@
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::time::sleep;
 
 use super::*;
 use crate::model::Recipient;

@@ -1,0 +1,287 @@
+//! Serves the connections of one HTTP listener, whichever door it is, within bounds.
+//!
+//! - So many connections at once, and of one user or address only a share of them, so that nobody keeps the others out.
+//! - A connection on which no request is under way is closed after `Times::idle`: one that never says anything, one that
+//!   sends a head too slowly, and one of HTTP/2 that only answers pings. An event stream and a WebSocket are under way.
+//! - A client that does not read what it is sent, or does not answer pings, is left within a minute or so.
+//! - What of a request is still unread when it is answered is read on for a while (`unread`), so that the client sees the
+//!   answer.
+//!
+//! Who asks, and whether they may, is the business of the two doors (`control`, `public`).
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::AsyncWrite as _;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use super::origin::Connection;
+use super::patience::Patient;
+use super::tally::{Counted, Tally};
+use super::unread;
+use crate::model::limits;
+use crate::net::ceiling::{Ceiling, Place as CeilingPlace};
+use crate::net::listen::{Bound, Peer, Stream};
+use crate::net::stop::Stop;
+
+/// The longest handshake of TLS.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How often an HTTP/2 client is asked whether it is there, and how long it may take to say so.
+const PING: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(20));
+/// Bytes of a request's head.
+const HEAD_BYTES: usize = 32 * 1024;
+/// Requests of one HTTP/2 connection at once.
+const STREAMS: u32 = 64;
+
+/// How long a connection may do nothing.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    /// Without a request under way.
+    pub(super) idle: Duration,
+    /// Without reading what it is sent.
+    pub(super) unread: Duration,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self { idle: limits::HTTP_IDLE, unread: limits::HTTP_UNREAD }
+    }
+}
+
+/// A connection's place under the ceiling, and among those of its user or address.
+#[derive(Debug)]
+pub(super) struct Place {
+    _of_all: Option<CeilingPlace>,
+    _of_one: Option<Counted>,
+}
+
+/// How many connections there may be.
+#[derive(Debug, Clone)]
+pub(super) struct Places {
+    all: Ceiling,
+    each: Tally,
+}
+
+impl Places {
+    pub(super) fn new(all: Ceiling) -> Self {
+        Self { all, each: Tally::new(usize::MAX) }
+    }
+
+    /// A place for a connection of `whose`, who may have `most` of them.
+    pub(super) fn one(&self, whose: String, most: usize) -> Option<Place> {
+        let of_one = self.each.enter_within(whose, most)?;
+        Some(Place { _of_all: Some(self.all.connection()?), _of_one: Some(of_one) })
+    }
+
+    /// A place that only the ceiling bounds.
+    pub(super) fn any(&self) -> Option<Place> {
+        Some(Place { _of_all: Some(self.all.connection()?), _of_one: None })
+    }
+
+    /// A place that does not count among all: others cannot take it away. Of those, too, `whose` may have `most`.
+    pub(super) fn apart(&self, whose: String, most: usize) -> Option<Place> {
+        Some(Place { _of_all: None, _of_one: Some(self.each.enter_within(whose, most)?) })
+    }
+
+    /// How many there may be in all.
+    pub(super) fn most(&self) -> usize {
+        self.all.most_connections()
+    }
+}
+
+/// One listener: what is behind it and by which bounds.
+#[derive(Debug, Clone)]
+pub(super) struct Listener<F, G> {
+    pub(super) router: Router,
+    /// Gives a new connection its place.
+    pub(super) place: F,
+    /// What to speak TLS with to a peer.
+    pub(super) tls: G,
+    pub(super) times: Times,
+}
+
+impl<F, G> Listener<F, G>
+where
+    F: Fn(Peer) -> Option<Place>,
+    G: Fn(Peer) -> Option<Arc<rustls::ServerConfig>>,
+{
+    /// Serves until the end.
+    pub(super) async fn serve(self, bound: Bound, mut stop: Stop) {
+        while let Some((stream, peer)) = bound.next(&mut stop).await {
+            let tls = (self.tls)(peer);
+            let Some(place) = (self.place)(peer) else {
+                turn_away(stream, tls.is_some()).await;
+                continue;
+            };
+            let connection = Connection { peer, secured: tls.is_some(), _place: Arc::new(place), _under_way: None };
+            let spoken = Spoken { router: self.router.clone(), connection, times: self.times };
+            tokio::spawn(spoken.over(stream, tls, stop.clone()));
+        }
+    }
+}
+
+/// Says that there is no place, as far as that can be said at once: nobody is waited for.
+async fn turn_away(mut stream: Box<dyn Stream>, secured: bool) {
+    const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
+        content-type: application/problem+json\r\ncontent-length: 84\r\n\r\n\
+        {\"type\":\"about:blank\",\"status\":503,\"detail\":\"too many connections: try again later\"}";
+    if !secured {
+        std::future::poll_fn(|cx| Poll::Ready(drop(Pin::new(&mut stream).poll_write(cx, REFUSAL)))).await;
+    }
+}
+
+/// What is spoken on one connection.
+struct Spoken {
+    router: Router,
+    connection: Connection,
+    times: Times,
+}
+
+impl Spoken {
+    async fn over(self, stream: Box<dyn Stream>, tls: Option<Arc<rustls::ServerConfig>>, stop: Stop) {
+        let (stream, peer) = (Patient::new(stream, self.times.unread), self.connection.peer);
+        match tls {
+            None => self.speak(stream, stop).await,
+            Some(config) => match timeout(HANDSHAKE, TlsAcceptor::from(config).accept(stream)).await {
+                Ok(Ok(stream)) => self.speak(stream, stop).await,
+                Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS"),
+                Err(_) => tracing::debug!(%peer, "TLS took too long"),
+            },
+        }
+    }
+
+    async fn speak(self, stream: impl Stream + 'static, mut stop: Stop) {
+        let Self { router, connection, times } = self;
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(times.idle).max_buf_size(HEAD_BYTES);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .keep_alive_interval(PING.0)
+            .keep_alive_timeout(PING.1)
+            .max_concurrent_streams(STREAMS)
+            .max_header_list_size(u32::try_from(HEAD_BYTES).unwrap_or(u32::MAX))
+            .enable_connect_protocol();
+        let peer = connection.peer;
+        let activity = Arc::new(Activity::default());
+        let begun = Arc::clone(&activity);
+        let service = service_fn(move |request: Request<Incoming>| {
+            let under_way = Arc::new(UnderWay::begin(&begun));
+            let connection = Connection { _under_way: Some(Arc::clone(&under_way)), ..connection.clone() };
+            let router = TowerToHyperService::new(router.clone());
+            async move {
+                let (mut request, rest) = unread::kept(request);
+                request.extensions_mut().insert(connection);
+                let response = router.call(request).await?;
+                rest.read_on(Arc::clone(&under_way));
+                Ok::<_, Infallible>(response.map(|body| Body::new(Sending { body, _under_way: under_way })))
+            }
+        });
+        let served = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+        tokio::pin!(served);
+        let look = times.idle / 4;
+        let mut look = interval_at(Instant::now() + look, look);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut active, mut requests) = (Instant::now(), 0);
+        let (mut stopping, mut ending) = (false, false);
+        let done = loop {
+            tokio::select! {
+                done = served.as_mut() => break done,
+                () = stop.pulled(), if !stopping => {
+                    stopping = true;
+                    served.as_mut().graceful_shutdown();
+                }
+                now = look.tick() => {
+                    let begun = activity.requests.load(Ordering::Acquire);
+                    if activity.under_way.load(Ordering::Acquire) > 0 || begun != requests {
+                        (active, requests) = (now, begun);
+                    } else if now.duration_since(active) >= times.idle {
+                        if ending {
+                            return;
+                        }
+                        // It has as long again to go by itself.
+                        (active, ending) = (now, true);
+                        served.as_mut().graceful_shutdown();
+                    }
+                }
+            }
+        };
+        if let Err(error) = done {
+            tracing::debug!(%peer, %error, "connection lost");
+        }
+    }
+}
+
+/// What happens on a connection.
+#[derive(Debug, Default)]
+struct Activity {
+    /// Requests since its beginning.
+    requests: AtomicU64,
+    /// Those that are not answered to the end.
+    under_way: AtomicUsize,
+}
+
+/// One request that is under way, until it is dropped.
+#[derive(Debug)]
+pub(super) struct UnderWay(Arc<Activity>);
+
+impl UnderWay {
+    fn begin(of: &Arc<Activity>) -> Self {
+        of.requests.fetch_add(1, Ordering::AcqRel);
+        of.under_way.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(of))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The body of an answer, whose request is under way until it is sent.
+struct Sending {
+    body: Body,
+    _under_way: Arc<UnderWay>,
+}
+
+impl HttpBody for Sending {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+impl Connection {
+    /// One that counts nowhere.
+    pub(super) fn alone(peer: Peer, secured: bool) -> Self {
+        Self { peer, secured, _place: Arc::new(Place { _of_all: None, _of_one: None }), _under_way: None }
+    }
+}
+
+#[cfg(test)]
+mod tests;
