@@ -51,6 +51,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("tower_http", &["net"]),
     ("zstd_safe", &["net"]),
     ("rustls_native_certs", &["net::push"]),
+    ("tokio_tungstenite", &["net::http::websocket"]),
     ("hyper", &["net", "cli"]),
     ("hyper_util", &["net", "cli"]),
     ("toml", &["config"]),

@@ -4,7 +4,7 @@
 //!   `routes`.
 //! - `connection` serves the connections of both within bounds, `unread` lets a client that is refused see the answer.
 //! - `auth` and `origin` see to logins and to where a client is; `cors` lets the scripts of named web pages in.
-//! - `session`, `api`, `upload`, `download`, `events` answer RFC 8620 §2, §3, §6.1, §6.2 and §7.3, `socket` RFC 8887; `hub`
+//! - `session`, `api`, `upload`, `download`, `events` answer RFC 8620 §2, §3, §6.1, §6.2 and §7.3, `socket` RFC 8887 over `websocket`; `hub`
 //!   wakes who waits for changes.
 //! - `transfer` takes in and gives out messages for the command line.
 //!
@@ -35,6 +35,7 @@ mod tally;
 mod transfer;
 mod unread;
 mod upload;
+mod websocket;
 mod who;
 
 use std::path::PathBuf;

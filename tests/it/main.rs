@@ -20,6 +20,7 @@ mod backup;
 #[cfg_attr(not(feature = "rocksdb"), allow(dead_code, reason = "the crash test wants RocksDB"))]
 mod bed;
 mod blobs;
+mod bounds;
 mod check;
 mod cli;
 mod clients;

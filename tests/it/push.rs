@@ -168,10 +168,14 @@ fn a_thousand_idle_streams_need_little_memory() {
 
 /// A WebSocket of a client (RFC 6455), by hand: text frames of any length, masked with zeros.
 #[derive(Debug)]
-struct Socket(UnixStream);
+pub(crate) struct Socket {
+    stream: UnixStream,
+    /// What was read to see whether anything came.
+    seen: Option<u8>,
+}
 
 impl Socket {
-    fn open(bed: &Bed, protocol: &str) -> Result<Self, String> {
+    pub(crate) fn open(bed: &Bed, protocol: &str) -> Result<Self, String> {
         let mut stream = connect(bed);
         let head = format!(
             "GET /jmap/ws HTTP/1.1\r\nHost: mail.example.org\r\nAuthorization: {}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -189,49 +193,75 @@ impl Socket {
         let good = head.contains(" 101 ")
             && head.contains("s3pplmbitxaq9kygzzhzrbk+xoo=")
             && head.contains("sec-websocket-protocol: jmap");
-        if good { Ok(Self(stream)) } else { Err(head) }
+        if good { Ok(Self { stream, seen: None }) } else { Err(head) }
     }
 
     fn say(&mut self, value: &Value) {
         self.frame(0x81, value.to_string().as_bytes());
     }
 
-    fn frame(&mut self, first: u8, octets: &[u8]) {
+    pub(crate) fn frame(&mut self, first: u8, octets: &[u8]) {
+        self.begin(first, octets.len(), octets);
+    }
+
+    /// The beginning of a frame of that length.
+    pub(crate) fn begin(&mut self, first: u8, length: usize, octets: &[u8]) {
         let mut frame = vec![first];
-        match octets.len() {
+        match length {
             short @ 0..=125 => frame.push(0x80 | short as u8),
-            long => {
+            long @ 126..=0xffff => {
                 frame.push(0x80 | 126);
                 frame.extend((long as u16).to_be_bytes());
+            }
+            longer => {
+                frame.push(0x80 | 127);
+                frame.extend((longer as u64).to_be_bytes());
             }
         }
         frame.extend([0; 4]);
         frame.extend(octets);
-        self.0.write_all(&frame).unwrap();
+        self.stream.write_all(&frame).unwrap();
+    }
+
+    /// Whether anything comes within two seconds; it is left to be read.
+    pub(crate) fn is_told(&mut self) -> bool {
+        let mut first = [0];
+        self.stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        self.seen = self.stream.read_exact(&mut first).is_ok().then_some(first[0]);
+        self.stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        self.seen.is_some()
+    }
+
+    fn read(&mut self, into: &mut [u8]) {
+        let seen = usize::from(self.seen.is_some());
+        if let Some(seen) = self.seen.take() {
+            into[0] = seen;
+        }
+        self.stream.read_exact(&mut into[seen..]).unwrap();
     }
 
     /// The next frame that is no ping: its opcode and its octets.
-    fn next(&mut self) -> (u8, Vec<u8>) {
+    pub(crate) fn next(&mut self) -> (u8, Vec<u8>) {
         loop {
             let mut head = [0; 2];
-            self.0.read_exact(&mut head).unwrap();
+            self.read(&mut head);
             let length = match head[1] {
                 126 => {
                     let mut length = [0; 2];
-                    self.0.read_exact(&mut length).unwrap();
+                    self.read(&mut length);
                     u16::from_be_bytes(length) as usize
                 }
                 short => short as usize,
             };
             let mut octets = vec![0; length];
-            self.0.read_exact(&mut octets).unwrap();
+            self.stream.read_exact(&mut octets).unwrap();
             if head[0] & 15 != 9 {
                 return (head[0] & 15, octets);
             }
         }
     }
 
-    fn heard(&mut self) -> Value {
+    pub(crate) fn heard(&mut self) -> Value {
         let (opcode, octets) = self.next();
         assert_eq!(opcode, 1);
         serde_json::from_slice(&octets).unwrap()

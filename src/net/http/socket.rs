@@ -2,63 +2,72 @@
 //! are asked for.
 //!
 //! It logs in as every request does, and is closed when what it logged in with is taken away. Of a client that sends
-//! faster than it is answered no more is read; one that does not read is left.
+//! faster than it is answered no more is read; one that does not read is left. A message that is too large, or for which
+//! there is no room, is answered with `limit` and ends the connection, as does one that comes too slowly.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Extension;
-use axum::extract::State;
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
+use axum::extract::{Request as HttpRequest, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 
+use super::budget::Room;
 use super::events::{GAP, LOOK};
 use super::follow::Follow;
 use super::origin::Connection;
+use super::pace::Pace;
 use super::problem::Problem;
 use super::tally::Counted;
+use super::websocket::{Handshake, Heard, Socket, Unheard};
 use super::who::Who;
 use super::{Backend, api};
 use crate::jmap::CAPABILITIES;
 use crate::model::limits;
 use crate::wire::jmap::socket::{Message as Asked, PROTOCOL, change, read, refusal, response};
-use crate::wire::jmap::{Request, json};
+use crate::wire::jmap::{Request, RequestError, json};
 
-/// The longest wait for a client to read.
-const UNREAD: Duration = Duration::from_secs(60);
+/// Why a connection is closed (RFC 6455 §7.4.1 and its registry).
+mod code {
+    pub(super) const AWAY: u16 = 1001;
+    pub(super) const UNSUPPORTED: u16 = 1003;
+    pub(super) const POLICY: u16 = 1008;
+    pub(super) const TOO_LARGE: u16 = 1009;
+    pub(super) const ERROR: u16 = 1011;
+    pub(super) const TRY_AGAIN_LATER: u16 = 1013;
+}
 
 pub(super) async fn open(
     State(backend): State<Arc<Backend>>,
     Extension(who): Extension<Who>,
-    connection: Option<Extension<Connection>>,
-    upgrade: WebSocketUpgrade,
+    mut request: HttpRequest,
 ) -> Response {
-    let offered = upgrade.requested_protocols().any(|name| name.as_bytes() == PROTOCOL.as_bytes());
-    if !offered {
+    let handshake = match Handshake::of(&mut request) {
+        Ok(handshake) => handshake,
+        Err(problem) => return problem.into_response(),
+    };
+    if !handshake.offers(PROTOCOL) {
         // RFC 8887 §4.1: both must speak of JMAP.
         return Problem::new(StatusCode::BAD_REQUEST, "the subprotocol is jmap").into_response();
     }
     let Some(counted) = backend.streams.enter(who.key()) else {
         return Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many streams at once").into_response();
     };
-    upgrade
-        .protocols([PROTOCOL])
-        .max_message_size(limits::REQUEST_OCTETS)
-        .max_frame_size(limits::REQUEST_OCTETS)
-        .on_upgrade(move |socket| async move {
-            let _place = connection;
-            Talk { backend, who, socket, under_way: JoinSet::new(), push: None, _counted: counted }.run().await;
-        })
+    let connection = request.extensions_mut().remove::<Connection>();
+    let room = backend.held.room(who.key(), api::bounds(&who));
+    handshake.agree(PROTOCOL, room, move |socket| async move {
+        let _connection = connection;
+        Talk { backend, who, socket, under_way: JoinSet::new(), push: None, _counted: counted }.run().await;
+    })
 }
 
 struct Talk {
     backend: Arc<Backend>,
     who: Who,
-    socket: WebSocket,
+    socket: Socket,
     under_way: JoinSet<Value>,
     push: Option<Push>,
     _counted: Counted,
@@ -81,54 +90,80 @@ enum End {
 impl Talk {
     async fn run(mut self) {
         if let Err(End::Close(code, reason)) = self.talk().await {
-            let frame = CloseFrame { code, reason: Utf8Bytes::from_static(reason) };
-            drop(timeout(UNREAD, self.socket.send(Message::Close(Some(frame)))).await);
+            self.socket.close(code, reason, &self.backend.stop).await;
         }
     }
 
     async fn talk(&mut self) -> Result<(), End> {
         let mut stop = self.backend.stop.clone();
+        let pace = Pace::within(limits::REQUEST_TIME);
         let mut tick = interval_at(Instant::now() + LOOK, LOOK);
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut look = interval_at(Instant::now() + pace.window / 4, pace.window / 4);
+        for interval in [&mut tick, &mut look] {
+            interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        }
         loop {
             self.tell().await?;
             let has_room = self.under_way.len() < limits::CONCURRENT_REQUESTS;
             tokio::select! {
-                () = stop.pulled() => return Err(End::Close(close_code::AWAY, "the service stops")),
+                () = stop.pulled() => return Err(End::Close(code::AWAY, "the service stops")),
                 Some(done) = self.under_way.join_next() => if let Ok(answer) = done {
                     self.say(&answer).await?;
                 },
                 () = changed(self.push.as_ref()) => {}
                 _ = tick.tick() => {
                     if !self.backend.may_stay(&self.who) {
-                        return Err(End::Close(close_code::POLICY, "log in again"));
+                        return Err(End::Close(code::POLICY, "log in again"));
                     }
-                    self.send(Message::Ping(Vec::new().into())).await?;
+                    if !self.socket.ping().await {
+                        return Err(End::Gone);
+                    }
                 }
-                message = self.socket.recv(), if has_room => match message {
-                    Some(Ok(Message::Text(text))) => self.heard(text.as_bytes()).await?,
-                    Some(Ok(Message::Binary(_))) => {
-                        return Err(End::Close(close_code::UNSUPPORTED, "messages are texts"));
-                    }
-                    Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-                    Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(End::Gone),
+                _ = look.tick() => if self.socket.is_slow(pace, has_room) {
+                    return Err(End::Close(code::POLICY, "the message comes too slowly"));
+                },
+                heard = self.socket.hear(), if has_room => match heard {
+                    Ok(Heard::Text(text, room)) => self.heard(text.as_bytes(), room).await?,
+                    Ok(Heard::Bytes) => return Err(End::Close(code::UNSUPPORTED, "messages are texts")),
+                    Ok(Heard::Control) => {}
+                    Err(unheard) => return Err(self.refuse(unheard).await?),
                 },
             }
         }
     }
 
-    async fn heard(&mut self, text: &[u8]) -> Result<(), End> {
+    /// Says why a message is refused that was not heard to its end. Nothing can follow it.
+    async fn refuse(&mut self, unheard: Unheard) -> Result<End, End> {
+        let (problem, end) = match unheard {
+            Unheard::Gone => return Err(End::Gone),
+            Unheard::TooLarge => {
+                let problem = RequestError::Limit("maxSizeRequest").problem();
+                (problem, End::Close(code::TOO_LARGE, "the message is too large"))
+            }
+            Unheard::Full(full) => {
+                (Problem::from(full).body().clone(), End::Close(code::TRY_AGAIN_LATER, "too much at once"))
+            }
+        };
+        // Which request it was is not known: its id was in it.
+        self.say(&refusal(&problem, None)).await?;
+        Ok(end)
+    }
+
+    async fn heard(&mut self, text: &[u8], room: Room) -> Result<(), End> {
         if !self.backend.may_stay(&self.who) {
-            return Err(End::Close(close_code::POLICY, "log in again"));
+            return Err(End::Close(code::POLICY, "log in again"));
         }
         match read(text, CAPABILITIES) {
             Ok(Asked::Request(request, id)) => {
                 let (backend, who) = (Arc::clone(&self.backend), self.who.clone());
-                self.under_way.spawn(async move { answered(&backend, &who, request, id).await });
+                self.under_way.spawn(async move {
+                    let _room = room;
+                    answered(&backend, &who, request, id).await
+                });
                 Ok(())
             }
             Ok(Asked::PushEnable(types, state)) => {
-                let unread = |_| End::Close(close_code::ERROR, "changes cannot be read");
+                let unread = |_| End::Close(code::ERROR, "changes cannot be read");
                 let follow = Follow::begin(&self.backend, &self.who, state.as_deref()).map_err(unread)?;
                 self.push = Some(Push { types, follow });
                 Ok(())
@@ -154,21 +189,14 @@ impl Talk {
             }
             Err(error) => {
                 tracing::warn!(?error, "changes cannot be read");
-                Err(End::Close(close_code::ERROR, "changes cannot be read"))
+                Err(End::Close(code::ERROR, "changes cannot be read"))
             }
         }
     }
 
     async fn say(&mut self, value: &Value) -> Result<(), End> {
         let text = String::from_utf8(json::write(value)).unwrap_or_default();
-        self.send(Message::Text(text.into())).await
-    }
-
-    async fn send(&mut self, message: Message) -> Result<(), End> {
-        match timeout(UNREAD, self.socket.send(message)).await {
-            Ok(Ok(())) => Ok(()),
-            _ => Err(End::Gone),
-        }
+        if self.socket.say(text).await { Ok(()) } else { Err(End::Gone) }
     }
 }
 

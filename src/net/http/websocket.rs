@@ -1,0 +1,360 @@
+//! The transport of a WebSocket (RFC 6455, over HTTP/2 RFC 8441): the handshake, messages within bounds, and the end.
+//!
+//! - The bytes of a message take room as they arrive, long before it is complete, and must come at a pace.
+//! - A message that is refused is answered before the connection ends: the client is told why, then the rest of what it
+//!   sends is read for a while, so that no reset overtakes the answer.
+//!
+//! What the messages say is the business of `socket`.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::header::{HeaderName, HeaderValue};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::{SinkExt as _, StreamExt as _};
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message};
+
+use super::budget::{Full, Room};
+use super::pace::Pace;
+use super::problem::Problem;
+use crate::model::limits;
+use crate::net::stop::Stop;
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 16 * 1024;
+
+/// A handshake that a client began.
+#[derive(Debug)]
+pub(super) struct Handshake {
+    /// What HTTP/1.1 proves by that it was understood.
+    key: Option<HeaderValue>,
+    upgrade: OnUpgrade,
+    protocols: Vec<HeaderValue>,
+}
+
+impl Handshake {
+    /// Reads the handshake of a request.
+    ///
+    /// # Errors
+    /// It is none, or one of another version.
+    pub(super) fn of(request: &mut Request) -> Result<Self, Problem> {
+        let bad = |detail: &str| Problem::new(StatusCode::BAD_REQUEST, detail);
+        let says = |headers: &HeaderMap, name: &str, wanted: &str| {
+            let fields = headers.get_all(name).iter().filter_map(|field| field.to_str().ok());
+            fields.flat_map(|field| field.split(',')).any(|word| word.trim().eq_ignore_ascii_case(wanted))
+        };
+        let headers = request.headers();
+        let key = if *request.method() == Method::CONNECT {
+            let protocol = request.extensions().get::<hyper::ext::Protocol>();
+            if protocol.is_none_or(|protocol| protocol.as_str() != "websocket") {
+                return Err(bad(":protocol is not websocket"));
+            }
+            None
+        } else {
+            if *request.method() != Method::GET {
+                return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "a WebSocket is opened by GET"));
+            }
+            if !says(headers, "connection", "upgrade") || !says(headers, "upgrade", "websocket") {
+                return Err(Problem::new(StatusCode::UPGRADE_REQUIRED, "a WebSocket is wanted"));
+            }
+            Some(headers.get("sec-websocket-key").cloned().ok_or_else(|| bad("no Sec-WebSocket-Key"))?)
+        };
+        if headers.get("sec-websocket-version").is_none_or(|version| version != "13") {
+            return Err(Problem::new(StatusCode::UPGRADE_REQUIRED, "version 13 of the WebSocket protocol is wanted"));
+        }
+        let protocols = headers.get_all("sec-websocket-protocol").iter().cloned().collect();
+        let upgrade = request.extensions_mut().remove::<OnUpgrade>();
+        Ok(Self { key, upgrade: upgrade.ok_or_else(|| bad("this connection cannot be upgraded"))?, protocols })
+    }
+
+    /// Whether the client offers a subprotocol.
+    pub(super) fn offers(&self, name: &str) -> bool {
+        let offered = self.protocols.iter().filter_map(|field| field.to_str().ok());
+        offered.flat_map(|field| field.split(',')).any(|offer| offer.trim() == name)
+    }
+
+    /// Agrees to it with a subprotocol; `talk` begins when the client has the answer.
+    pub(super) fn agree<F>(
+        self,
+        protocol: &'static str,
+        room: Room,
+        talk: impl FnOnce(Socket) -> F + Send + 'static,
+    ) -> Response
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let upgrade = self.upgrade;
+        tokio::spawn(async move {
+            match upgrade.await {
+                Ok(upgraded) => talk(Socket::new(upgraded, room).await).await,
+                Err(error) => tracing::debug!(%error, "no WebSocket"),
+            }
+        });
+        let mut response = Response::new(Body::empty());
+        let mut set = |name, value| drop(response.headers_mut().insert(HeaderName::from_static(name), value));
+        set("sec-websocket-protocol", HeaderValue::from_static(protocol));
+        let Some(key) = self.key else { return response };
+        let Ok(accepted) = HeaderValue::from_str(&derive_accept_key(key.as_bytes())) else {
+            return Problem::new(StatusCode::BAD_REQUEST, "no Sec-WebSocket-Key").into_response();
+        };
+        set("connection", HeaderValue::from_static("upgrade"));
+        set("upgrade", HeaderValue::from_static("websocket"));
+        set("sec-websocket-accept", accepted);
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        response
+    }
+}
+
+/// A message of the client.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// A text, and the room that it takes.
+    Text(String, Room),
+    /// Bytes, which mean nothing here.
+    Bytes,
+    /// A ping, or an answer to one.
+    Control,
+}
+
+/// Why no more is heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unheard {
+    /// The client went away, or does not speak the protocol.
+    Gone,
+    /// A message is larger than a request may be.
+    TooLarge,
+    /// There is no room for the message now.
+    Full(Full),
+}
+
+/// A WebSocket that is open.
+#[derive(Debug)]
+pub(super) struct Socket {
+    stream: WebSocketStream<Metered>,
+    meter: Arc<Mutex<Meter>>,
+}
+
+impl Socket {
+    async fn new(upgraded: Upgraded, room: Room) -> Self {
+        let meter = Arc::new(Mutex::new(Meter { room, bytes: 0, window: None, full: None }));
+        let config = WebSocketConfig::default()
+            .read_buffer_size(READ_BYTES)
+            .max_message_size(Some(limits::REQUEST_OCTETS))
+            .max_frame_size(Some(limits::REQUEST_OCTETS));
+        let metered = Metered { stream: TokioIo::new(upgraded), meter: Arc::clone(&meter) };
+        Self { stream: WebSocketStream::from_raw_socket(metered, Role::Server, Some(config)).await, meter }
+    }
+
+    /// The next message.
+    ///
+    /// # Errors
+    /// There is none any more, or this one is refused.
+    pub(super) async fn hear(&mut self) -> Result<Heard, Unheard> {
+        match self.stream.next().await {
+            Some(Ok(Message::Text(text))) => Ok(Heard::Text(text.as_str().to_owned(), self.meter.lock().complete())),
+            Some(Ok(Message::Binary(_))) => Ok(Heard::Bytes),
+            // Two bytes of a control frame say what it is, four are its mask (RFC 6455 §5.2).
+            Some(Ok(Message::Ping(bytes) | Message::Pong(bytes))) => {
+                self.meter.lock().passed(bytes.len() + 6);
+                Ok(Heard::Control)
+            }
+            Some(Err(Error::Capacity(_))) => Err(Unheard::TooLarge),
+            Some(Ok(Message::Close(_))) => {
+                // The answer to it goes out when more is read.
+                drop(timeout(limits::HTTP_UNREAD, self.stream.next()).await);
+                Err(Unheard::Gone)
+            }
+            Some(Ok(Message::Frame(_)) | Err(_)) | None => {
+                Err(self.meter.lock().full.map_or(Unheard::Gone, Unheard::Full))
+            }
+        }
+    }
+
+    /// Sends a text; whether the client took it within the time.
+    pub(super) async fn say(&mut self, text: String) -> bool {
+        self.send(Message::Text(text.into())).await
+    }
+
+    /// Asks whether the client is still there.
+    pub(super) async fn ping(&mut self) -> bool {
+        self.send(Message::Ping(Vec::new().into())).await
+    }
+
+    async fn send(&mut self, message: Message) -> bool {
+        matches!(timeout(limits::HTTP_UNREAD, self.stream.send(message)).await, Ok(Ok(())))
+    }
+
+    /// Whether a message that was begun comes too slowly. Asked from time to time; `reads` says whether it could come.
+    pub(super) fn is_slow(&self, pace: Pace, reads: bool) -> bool {
+        self.meter.lock().is_slow(Instant::now(), pace, reads)
+    }
+
+    /// Closes for a reason (RFC 6455 §7.4.1), and reads what the client still sends for a while; at once where the service
+    /// stops.
+    pub(super) async fn close(mut self, code: u16, reason: &'static str, stop: &Stop) {
+        let frame = CloseFrame { code: CloseCode::from(code), reason: reason.into() };
+        if !self.send(Message::Close(Some(frame))).await || stop.is_pulled() {
+            return;
+        }
+        // What came of a message, and its room, are given back before the rest is waited for.
+        let mut stream = self.stream.into_inner().stream;
+        drop(self.meter.lock().complete());
+        if timeout(limits::HTTP_UNREAD, stream.shutdown()).await.is_err() {
+            return;
+        }
+        let until = Instant::now() + limits::READ_ON;
+        let (mut buffer, mut bytes) = (vec![0; READ_BYTES], 0);
+        while bytes <= limits::READ_ON_BYTES {
+            match timeout_at(until, timeout(limits::READ_ON_IDLE, stream.read(&mut buffer))).await {
+                Ok(Ok(Ok(read))) if read > 0 => bytes += read,
+                _ => return,
+            }
+        }
+    }
+}
+
+/// What came of the message that is not complete.
+#[derive(Debug)]
+struct Meter {
+    room: Room,
+    bytes: usize,
+    /// Since when its pace is looked at, and what had come then.
+    window: Option<(Instant, usize)>,
+    /// Why nothing more is read.
+    full: Option<Full>,
+}
+
+impl Meter {
+    fn came(&mut self, bytes: usize) -> io::Result<()> {
+        self.bytes += bytes;
+        self.room.grow(bytes).map_err(|full| {
+            self.full = Some(full);
+            io::Error::other(full)
+        })
+    }
+
+    /// The message is complete: what it took goes with it.
+    fn complete(&mut self) -> Room {
+        (self.bytes, self.window) = (0, None);
+        self.room.take()
+    }
+
+    /// Some of what came was not of the message.
+    fn passed(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        if self.bytes == 0 {
+            self.complete();
+        }
+    }
+
+    fn is_slow(&mut self, now: Instant, pace: Pace, reads: bool) -> bool {
+        let (since, before) = match self.window {
+            Some(window) if reads && self.bytes > 0 => window,
+            _ => {
+                self.window = (self.bytes > 0).then_some((now, self.bytes));
+                return false;
+            }
+        };
+        if now.duration_since(since) < pace.window {
+            return false;
+        }
+        self.window = Some((now, self.bytes));
+        self.bytes.saturating_sub(before) < pace.least
+    }
+}
+
+/// A stream of which is counted what was read.
+#[derive(Debug)]
+struct Metered {
+    stream: TokioIo<Upgraded>,
+    meter: Arc<Mutex<Meter>>,
+}
+
+impl AsyncRead for Metered {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = into.filled().len();
+        match Pin::new(&mut self.stream).poll_read(cx, into) {
+            Poll::Ready(Ok(())) => {
+                let read = into.filled().len().saturating_sub(before);
+                Poll::Ready(if read > 0 { self.meter.lock().came(read) } else { Ok(()) })
+            }
+            other => other,
+        }
+    }
+}
+
+impl AsyncWrite for Metered {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::net::http::budget::{Bounds, Budget};
+
+    fn meter(budget: &Budget) -> Meter {
+        let room = budget.room("ann".into(), Bounds { all: 1000, each: 1000, free: 0 });
+        Meter { room, bytes: 0, window: None, full: None }
+    }
+
+    #[test]
+    fn a_message_that_stays_unfinished_is_slow_and_an_idle_socket_is_not() {
+        let mut meter = meter(&Budget::default());
+        let pace = Pace { window: Duration::from_secs(10), least: 100, whole: Duration::from_secs(60) };
+        let begun = Instant::now();
+        let slow = |meter: &mut Meter, seconds, reads| meter.is_slow(begun + Duration::from_secs(seconds), pace, reads);
+        assert!(!slow(&mut meter, 0, true) && !slow(&mut meter, 1000, true), "nothing was begun");
+        meter.came(50).unwrap();
+        assert!(!slow(&mut meter, 1010, true) && !slow(&mut meter, 1019, true));
+        meter.came(100).unwrap();
+        assert!(!slow(&mut meter, 1020, true), "fast enough");
+        assert!(!slow(&mut meter, 1029, true));
+        assert!(slow(&mut meter, 1030, true), "nothing came of the rest");
+        // While it is not read it cannot come.
+        assert!(!slow(&mut meter, 1050, false) && !slow(&mut meter, 1051, true));
+        drop(meter.complete());
+        assert!(!slow(&mut meter, 2000, true) && !slow(&mut meter, 3000, true));
+        // A ping is no message.
+        meter.came(8).unwrap();
+        meter.passed(8);
+        assert!(!slow(&mut meter, 4000, true) && !slow(&mut meter, 5000, true));
+    }
+
+    #[test]
+    fn what_came_takes_room_until_its_message_is_answered() {
+        let budget = Budget::default();
+        let (mut one, mut other) = (meter(&budget), meter(&budget));
+        one.came(900).unwrap();
+        assert!(other.came(101).is_err() && other.full == Some(Full::Share));
+        let held = one.complete();
+        assert!(one.came(101).is_err());
+        drop(held);
+        one.came(101).unwrap();
+    }
+}
