@@ -3,7 +3,7 @@
 //! The name is looked up once, each address is looked at, and the connection is made to one that was: what the name means a
 //! moment later does not matter. Nothing is followed that the other side says.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -47,8 +47,13 @@ async fn sent(url: &str, body: Vec<u8>, encrypted: bool, private: bool) -> Resul
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
     let port = uri.port_u16().unwrap_or(443);
     let found = tokio::net::lookup_host((host.as_str(), port)).await.map_err(|error| later(&error))?;
-    let address = allowed(found, private)?;
+    let address = allowed(found, private, is_own)?;
     let stream = TcpStream::connect(address).await.map_err(|error| later(&error))?;
+    // Whatever was found out before: who is reached from the same address is this machine.
+    let here = stream.local_addr().map_err(|error| later(&error))?;
+    if !private && is_within(here.ip(), address.ip()) {
+        return Err(Sent::Refused("an address of this machine".into()));
+    }
     let name = ServerName::try_from(host.clone()).map_err(|_| Sent::Refused("no name for TLS".into()))?;
     let connector = connector().ok_or_else(|| Sent::Later("no certificates are believed here".into(), None))?;
     let stream = connector.connect(name, stream).await.map_err(|error| later(&error))?;
@@ -84,13 +89,37 @@ fn judged(status: StatusCode, wait: Option<Duration>) -> Sent {
     }
 }
 
-/// An address of these that may be gone to: none at all where any of them is of the inside.
-fn allowed(found: impl Iterator<Item = SocketAddr>, private: bool) -> Result<SocketAddr, Sent> {
+/// An address of these that may be gone to: none at all where any of them is of the inside, or this machine's own.
+fn allowed(
+    found: impl Iterator<Item = SocketAddr>,
+    private: bool,
+    is_own: impl Fn(IpAddr) -> bool,
+) -> Result<SocketAddr, Sent> {
     let all: Vec<SocketAddr> = found.collect();
-    if !private && all.iter().any(|address| is_inside(address.ip())) {
+    if !private && all.iter().any(|address| is_inside(address.ip()) || is_own(address.ip())) {
         return Err(Sent::Refused("an address of the inside".into()));
     }
     all.first().copied().ok_or_else(|| Sent::Later("no address".into(), None))
+}
+
+/// Whether an address is one of this machine's, however public: what it serves to itself alone is reached there, too.
+///
+/// The kernel goes to an address of the machine from that very address, or from the loopback. So it is asked from where it
+/// would go; a socket of UDP sends nothing when it is connected.
+fn is_own(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let from = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect((address, 9))?;
+        socket.local_addr()
+    });
+    from.is_ok_and(|from| is_within(from.ip(), address))
+}
+
+/// Whether what goes from one of these addresses to the other does not leave this machine.
+fn is_within(from: IpAddr, to: IpAddr) -> bool {
+    let (from, to) = (from.to_canonical(), to.to_canonical());
+    from == to || from.is_loopback()
 }
 
 /// Whether an address is one that the world at large does not share: of this machine, of a private network, of none.
@@ -207,10 +236,31 @@ mod tests {
         }
         let at = |text: &str| SocketAddr::new(text.parse().unwrap(), 443);
         // A name that leads to both is not gone to at all.
-        assert!(allowed([at("8.8.8.8"), at("127.0.0.1")].into_iter(), false).is_err());
-        assert_eq!(allowed([at("8.8.8.8")].into_iter(), false), Ok(at("8.8.8.8")));
-        assert_eq!(allowed([at("127.0.0.1")].into_iter(), true), Ok(at("127.0.0.1")));
-        assert!(allowed(std::iter::empty(), true).is_err());
+        let none = |_| false;
+        assert!(allowed([at("8.8.8.8"), at("127.0.0.1")].into_iter(), false, none).is_err());
+        assert_eq!(allowed([at("8.8.8.8")].into_iter(), false, none), Ok(at("8.8.8.8")));
+        assert_eq!(allowed([at("127.0.0.1")].into_iter(), true, none), Ok(at("127.0.0.1")));
+        assert!(allowed(std::iter::empty(), true, none).is_err());
+        // A public address that this machine has.
+        let own = |address: IpAddr| address == at("8.8.4.4").ip();
+        assert!(allowed([at("8.8.8.8"), at("8.8.4.4")].into_iter(), false, own).is_err());
+        assert_eq!(allowed([at("8.8.4.4")].into_iter(), true, own), Ok(at("8.8.4.4")));
+    }
+
+    #[test]
+    fn addresses_of_this_machine_are_known() {
+        for own in ["127.0.0.1", "127.3.2.1", "::ffff:127.0.0.1"] {
+            assert!(is_own(own.parse().unwrap()), "{own}");
+        }
+        // From where it would go out is an address of its own, whichever that is.
+        let out = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
+            socket.connect("8.8.8.8:9")?;
+            socket.local_addr()
+        });
+        if let Ok(out) = out {
+            assert!(is_own(out.ip()), "{out}");
+        }
+        assert!(!is_own("8.8.8.8".parse().unwrap()) && !is_own("2001:4860:4860::8888".parse().unwrap()));
     }
 
     #[test]
