@@ -232,6 +232,7 @@ fn routes() -> Router<Arc<Backend>> {
         .route(path::API, post(api::request))
         .route(path::UPLOAD, post(upload::take).layer(DefaultBodyLimit::disable()))
         .route(path::DOWNLOAD, get(download::give))
+        .route(path::DOWNLOAD_UNNAMED, get(download::give_unnamed))
         .route(path::EVENTS, get(events::open))
         .route(path::SOCKET, any(socket::open))
 }

@@ -7,15 +7,16 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 
 use super::connection::{Listener, Place, Places, Times};
 use super::origin::Connection;
+use super::problem::Problem;
 use super::who::Who;
-use super::{Backend, routes, transfer};
+use super::{Backend, problem, routes, transfer};
 use crate::jmap::Caller;
 use crate::model::{ActionKind, ActionState, limits};
 use crate::net::ceiling::Ceiling;
@@ -41,6 +42,7 @@ pub async fn serve(bound: Bound, backend: Arc<Backend>, stop: Stop) {
         .route("/metrics", get(metrics))
         .route("/health", get(health))
         .merge(routes())
+        .layer(from_fn(problem::shape))
         .layer(from_fn_with_state(Arc::clone(&backend), known))
         .with_state(backend);
     let place = control_places(Places::new(Ceiling::new(limits::CONTROL_CONNECTIONS, 0)));
@@ -71,7 +73,7 @@ async fn known(State(backend): State<Arc<Backend>>, mut request: Request, next: 
 /// Serves what was counted, and nothing else, on a listener of its own: whoever can connect may read it.
 pub async fn serve_metrics(bound: Bound, store: Store, stop: Stop) {
     let router = Router::new().route("/metrics", get(|State(store): State<Store>| async move { counted(&store) }));
-    let router = router.with_state(store);
+    let router = router.layer(from_fn(problem::shape)).with_state(store);
     let places = Places::new(Ceiling::new(limits::METRICS_CONNECTIONS, 0));
     Listener { router, place: move |_| places.any(), tls: |_| None, times: Times::default() }.serve(bound, stop).await;
 }
@@ -79,13 +81,13 @@ pub async fn serve_metrics(bound: Bound, store: Store, stop: Stop) {
 async fn health(State(backend): State<Arc<Backend>>) -> Response {
     match backend.store.health() {
         Ok(()) => "in order\n".into_response(),
-        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
+        Err(error) => Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response(),
     }
 }
 
 async fn metrics(State(backend): State<Arc<Backend>>, Extension(who): Extension<Who>) -> Response {
     if !who.caller.admin {
-        return (StatusCode::FORBIDDEN, "for administrators\n").into_response();
+        return Problem::new(StatusCode::FORBIDDEN, "for administrators").into_response();
     }
     counted(&backend.store)
 }

@@ -40,6 +40,17 @@ pub(super) async fn give(
     }
 }
 
+pub(super) async fn give_unnamed(
+    backend: State<Arc<Backend>>,
+    who: Extension<Who>,
+    method: Method,
+    uri: Uri,
+    Path((account, blob)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Response {
+    give(backend, who, method, uri, Path((account, blob, String::new())), headers).await
+}
+
 async fn given(
     backend: &Arc<Backend>,
     who: &Who,

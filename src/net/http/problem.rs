@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
@@ -109,9 +111,34 @@ impl From<MethodError> for Problem {
     }
 }
 
+/// Gives refusals that are not ours, such as those of a router, the form of all others. Their fields stay: of 405 `Allow`.
+pub(super) async fn shape(request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    let status = response.status();
+    let is_problem = response.headers().get("content-type").is_some_and(|kind| kind == PROBLEM);
+    if is_problem || !(status.is_client_error() || status.is_server_error()) {
+        return response;
+    }
+    let detail = match status {
+        StatusCode::NOT_FOUND => "there is nothing at this path",
+        StatusCode::METHOD_NOT_ALLOWED => "this path does not take this method",
+        _ => "the request cannot be read",
+    };
+    let mut shaped = Problem::new(status, detail).into_response();
+    for (name, value) in response.headers() {
+        if !["content-type", "content-length"].contains(&name.as_str()) {
+            shaped.headers_mut().append(name, value.clone());
+        }
+    }
+    shaped
+}
+
+/// The media type of problem details.
+const PROBLEM: &str = "application/problem+json";
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = answer(self.status, "application/problem+json", &self.body);
+        let mut response = answer(self.status, PROBLEM, &self.body);
         if let Some(wait) = self.retry_after {
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             response.headers_mut().insert("retry-after", HeaderValue::from(seconds.max(1)));

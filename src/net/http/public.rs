@@ -10,7 +10,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 
 use super::connection::{Listener, Places, Times};
 use super::origin::Proxies;
-use super::{Backend, auth, compress, cors, routes};
+use super::{Backend, auth, compress, cors, problem, routes};
 use crate::account::Source;
 use crate::model::limits;
 use crate::net::ceiling::Ceiling;
@@ -63,6 +63,7 @@ pub struct Origins {
 pub async fn serve_public(bound: Bound, backend: Arc<Backend>, ceiling: Ceiling, stop: Stop) {
     let router = routes()
         .route_layer(from_fn_with_state(Arc::clone(&backend), auth::known))
+        .layer(from_fn(problem::shape))
         .layer(from_fn_with_state(Arc::clone(&backend), cors::guard))
         .layer(from_fn(compress::zstd))
         .layer(compress::layer())

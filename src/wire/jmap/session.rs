@@ -17,6 +17,8 @@ pub mod path {
     pub const UPLOAD: &str = "/jmap/upload/{accountId}/";
     /// Downloads (RFC 8620 §6.2).
     pub const DOWNLOAD: &str = "/jmap/download/{accountId}/{blobId}/{name}";
+    /// The same where a client has no name for the file.
+    pub const DOWNLOAD_UNNAMED: &str = "/jmap/download/{accountId}/{blobId}/";
     /// Events (RFC 8620 §7.3).
     pub const EVENTS: &str = "/jmap/events";
     /// The WebSocket (RFC 8887).
