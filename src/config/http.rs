@@ -2,11 +2,13 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::Deserialize;
 
 use super::convert::{place, tls};
 use super::{Config, Listener, Octets};
+use crate::jmap::UploadSettings;
 use crate::model::limits;
 use crate::net::ceiling::Ceiling;
 use crate::net::http::{HttpSettings, Network, Origins, Proxies};
@@ -39,6 +41,10 @@ pub struct Http {
     pub refused_types: Vec<String>,
     /// Largest upload.
     pub max_upload: Octets,
+    /// Uploads of a user in a minute.
+    pub uploads_per_minute: u32,
+    /// Bytes of them.
+    pub uploaded_per_minute: Octets,
     /// Connections at once.
     pub connections: usize,
     /// Whether changes may be pushed to addresses of the inside.
@@ -58,6 +64,8 @@ impl Default for Http {
             origins: Vec::new(),
             refused_types: Vec::new(),
             max_upload: Octets(limits::UPLOAD_OCTETS),
+            uploads_per_minute: limits::UPLOADS_PER_MINUTE,
+            uploaded_per_minute: Octets(limits::UPLOADED_PER_MINUTE),
             connections: limits::HTTP_CONNECTIONS,
             push_to_private: false,
         }
@@ -107,8 +115,12 @@ impl Config {
                 all: http.origins.iter().any(|origin| origin == "*"),
                 named: http.origins.iter().filter(|origin| *origin != "*").cloned().collect(),
             },
-            refused_types: http.refused_types.iter().map(|kind| kind.to_ascii_lowercase()).collect(),
-            max_upload: http.max_upload.0,
+            uploads: Arc::new(UploadSettings {
+                refused_types: http.refused_types.iter().map(|kind| kind.to_ascii_lowercase()).collect(),
+                max: http.max_upload.0,
+                per_minute: http.uploads_per_minute,
+                bytes_per_minute: http.uploaded_per_minute.0,
+            }),
             push_to_private: http.push_to_private,
         })
     }
@@ -170,6 +182,13 @@ pub(super) fn check(http: &Http, fault: &mut dyn FnMut(&str, &str, String, &str)
     for kind in &http.refused_types {
         if kind.split('/').count() != 2 || kind.starts_with('/') || kind.ends_with('/') || kind.contains(' ') {
             fault("refused-types", format!("`{kind}` is no media type"), "write one such as \"video/*\"");
+        }
+    }
+    for (key, none) in
+        [("uploads-per-minute", http.uploads_per_minute == 0), ("uploaded-per-minute", http.uploaded_per_minute.0 == 0)]
+    {
+        if none {
+            fault(key, "nobody could upload".into(), "write at least 1");
         }
     }
     if http.connections == 0 {

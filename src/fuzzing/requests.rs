@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Dice, bounded};
 use crate::account::{Directory, NewAccount, Settings};
-use crate::jmap::{Budget, CAPABILITIES, Caller, Context, Jobs, Made, run};
+use crate::jmap::{Budget, CAPABILITIES, Caller, Context, Jobs, Made, UploadRates, run};
 use crate::message::rows;
 use crate::model::clock::Fixed;
 use crate::model::mailbox::{ALL_RIGHTS, Right};
@@ -178,6 +178,8 @@ pub(super) fn empty() -> (Context, AccountId) {
         jobs: Jobs::default(),
         pushes: Made::default(),
         relay: Live::default(),
+        uploads: Arc::default(),
+        rates: UploadRates::default(),
         caller: Caller { account: Some(account), ..Caller::default() },
         budget: Budget::default(),
     };

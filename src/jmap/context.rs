@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::blob::{UploadRates, UploadSettings};
 use super::budget::Budget;
 use super::jobs::Jobs;
 use super::standard::Created;
@@ -53,6 +54,10 @@ pub struct Context {
     pub pushes: Made,
     /// Why nothing is sent, while the relay is out of order.
     pub relay: Live<Option<RelayTrouble>>,
+    /// What may be uploaded.
+    pub uploads: Arc<UploadSettings>,
+    /// What was uploaded of late.
+    pub rates: UploadRates,
     /// Who asks.
     pub caller: Caller,
     /// What the request may still do. `run` gives each request one of its own.

@@ -27,7 +27,7 @@ mod subscription;
 mod thread;
 mod vacation;
 
-pub use blob::{Blob, Reader};
+pub use blob::{Blob, Reader, TooFast, UploadRates, UploadSettings};
 pub use budget::Budget;
 pub use context::{Account, Caller, Context, Taken, fail};
 pub use dispatch::{CAPABILITIES, run};

@@ -6,9 +6,11 @@
 //! there.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::blob::UploadSettings;
 use super::context::{Account, Args, Context, fail};
 use super::session::entry;
 use super::standard::value::text;
@@ -133,6 +135,7 @@ impl Principal {
 struct Known {
     all: Vec<Principal>,
     reachable: Vec<Account>,
+    uploads: Arc<UploadSettings>,
 }
 
 impl Known {
@@ -147,7 +150,11 @@ impl Known {
                 || self::domains(&row.primary, addresses).intersection(&domains).next().is_some()
         };
         let all = everyone.into_iter().filter(|(id, row, addresses)| known(*id, row, addresses));
-        Ok(Self { all: all.map(|(id, row, _)| Principal { id, row }).collect(), reachable })
+        Ok(Self {
+            all: all.map(|(id, row, _)| Principal { id, row }).collect(),
+            reachable,
+            uploads: Arc::clone(&context.uploads),
+        })
     }
 
     fn has(&self, id: &str) -> bool {
@@ -160,7 +167,7 @@ impl Known {
     }
 
     fn object(&self, one: &Principal) -> Map<String, Value> {
-        let accounts = self.account(one).map(|account| (account.id.to_string(), entry(account).json()));
+        let accounts = self.account(one).map(|account| (account.id.to_string(), entry(account, &self.uploads).json()));
         members(json!({
             "id": one.id.to_string(), "type": "individual", "name": one.name(), "description": null,
             "email": one.row.primary.to_string(), "timeZone": one.row.zone, "capabilities": {},

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use super::blob;
+use super::blob::{self, UploadSettings};
 use super::context::{Account, Context, fail};
 use super::dispatch::CAPABILITIES;
 use crate::model::{AccountId, limits};
@@ -45,7 +45,7 @@ pub fn session(context: &Context, reached: Reached<'_>) -> Result<Session, Metho
 
 /// An account with the unread totals of its inbox, where it is the caller's own.
 fn counted(context: &Context, account: &Account) -> Result<SessionAccount, MethodError> {
-    let mut entry = entry(account);
+    let mut entry = entry(account, &context.uploads);
     if account.guest.is_none() {
         let unread = unread(&context.store.view(), account.id).map_err(|error| fail(&error))?;
         entry.passing = Some((ADMIN, unread));
@@ -65,13 +65,13 @@ pub(super) fn unread(view: &View<'_>, account: AccountId) -> Result<Value, Error
 
 /// An account as the session has it. In one that is shared, a guest may always choose what he is subscribed to, so it is not
 /// read-only; what else he may not do in it is said of each mailbox.
-pub(super) fn entry(account: &Account) -> SessionAccount {
+pub(super) fn entry(account: &Account, uploads: &UploadSettings) -> SessionAccount {
     SessionAccount {
         id: account.id.to_string(),
         name: account.row.name.clone(),
         is_personal: account.guest.is_none(),
         is_read_only: false,
-        capabilities: ACCOUNT_CAPABILITIES.iter().filter_map(|name| of_account(name, account)).collect(),
+        capabilities: ACCOUNT_CAPABILITIES.iter().filter_map(|name| of_account(name, account, uploads)).collect(),
         passing: None,
     }
 }
@@ -119,7 +119,7 @@ static ACCOUNT_CAPABILITIES: LazyLock<Vec<&'static str>> =
 const SHARED: [&str; 3] = [MAIL, BLOB, PRINCIPALS_OWNER];
 
 /// What is said of a capability for one account; none for what is not of accounts.
-fn of_account(name: &'static str, account: &Account) -> Option<Capability> {
+fn of_account(name: &'static str, account: &Account, uploads: &UploadSettings) -> Option<Capability> {
     let user = account.guest.unwrap_or(account.id);
     let value: Value = match name {
         CORE | WEBSOCKET => return None,
@@ -142,7 +142,7 @@ fn of_account(name: &'static str, account: &Account) -> Option<Capability> {
             "submissionExtensions": {"DSN": [], "FUTURERELEASE": [limits::DELAYED_SEND.as_secs().to_string()]},
         }),
         BLOB => json!({
-            "maxSizeBlobSet": limits::UPLOAD_OCTETS,
+            "maxSizeBlobSet": blob::max_blob_set(uploads.max),
             "maxDataSources": blob::DATA_SOURCES,
             "supportedTypeNames": blob::LOOKED_UP,
             "supportedDigestAlgorithms": blob::DIGESTS,

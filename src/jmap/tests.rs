@@ -37,6 +37,8 @@ pub(super) fn context() -> Context {
         jobs: Jobs::default(),
         pushes: Made::default(),
         relay: crate::model::Live::default(),
+        uploads: Arc::default(),
+        rates: UploadRates::default(),
         caller: Caller { user: Some("root".into()), admin: true, ..Caller::default() },
         budget: Budget::default(),
     }

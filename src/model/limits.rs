@@ -113,6 +113,8 @@ pub const DELAYED_SEND: Duration = Duration::from_secs(365 * 24 * 3600);
 pub const SHARE_NOTIFICATIONS: usize = 500;
 /// Push subscriptions of a user (RFC 8620 §7.2).
 pub const PUSH_SUBSCRIPTIONS: usize = 32;
+/// Pushes of one user that are under way at once: one to a URL that does not answer takes half a minute.
+pub const CONCURRENT_PUSHES: usize = 8;
 /// Octets of an identity, a submission or a push subscription, as they are stored.
 pub const OBJECT_OCTETS: usize = 256 * 1024;
 /// Upkeep goes round so often.
@@ -138,6 +140,10 @@ pub const CONCURRENT_REQUESTS: usize = 8;
 pub const UPLOAD_OCTETS: u64 = 50 * 1024 * 1024;
 /// Uploads of an account at once (maxConcurrentUpload).
 pub const CONCURRENT_UPLOADS: usize = 4;
+/// Uploads of a user in a minute.
+pub const UPLOADS_PER_MINUTE: u32 = 1000;
+/// Bytes of the uploads of a user in a minute.
+pub const UPLOADED_PER_MINUTE: u64 = 1024 * 1024 * 1024;
 /// Downloads of an account at once.
 pub const CONCURRENT_DOWNLOADS: usize = 16;
 /// Event streams and connections by WebSocket of an account at once.
@@ -165,6 +171,9 @@ pub const REQUEST_FREE_BYTES: u64 = 64 * 1024;
 pub const REQUEST_TIME: Duration = Duration::from_secs(300);
 /// The time in which an upload must have come.
 pub const UPLOAD_TIME: Duration = Duration::from_secs(3600);
+/// Bytes of the uploads and appended messages of one account that may come in at once, in files; more where the largest
+/// upload is larger.
+pub const UPLOADS_COMING_EACH: u64 = 256 * 1024 * 1024;
 /// Accounts whose uploads, all that each may have at once, fit in at the same time.
 pub const UPLOADERS: u64 = 8;
 /// In each time of this length
@@ -176,9 +185,11 @@ pub const HTTP_IDLE: Duration = Duration::from_secs(60);
 /// How long a client may read nothing of what it is sent over HTTP.
 pub const HTTP_UNREAD: Duration = Duration::from_secs(60);
 /// How long the rest of a request that was answered early is read on.
-pub const READ_ON: Duration = Duration::from_secs(60);
-/// How long nothing may come of that rest.
-pub const READ_ON_IDLE: Duration = Duration::from_secs(5);
+pub const READ_ON: Duration = Duration::from_secs(300);
+/// In each time of this length
+pub const READ_ON_WINDOW: Duration = Duration::from_secs(5);
+/// there must come so many bytes of that rest.
+pub const READ_ON_PACE_BYTES: usize = 20 * 1024;
 /// Bytes of that rest.
 pub const READ_ON_BYTES: usize = 256 * 1024 * 1024;
 /// Method calls of a JMAP request (maxCallsInRequest).

@@ -13,7 +13,6 @@
 
 mod api;
 mod auth;
-mod budget;
 mod compress;
 mod connection;
 mod control;
@@ -22,6 +21,7 @@ mod download;
 mod events;
 mod follow;
 mod hub;
+mod in_flight;
 mod origin;
 mod pace;
 mod patience;
@@ -59,15 +59,15 @@ pub use taken::taken;
 pub use crate::wire::http::Network;
 
 use crate::account::{Directory, Logins};
-use crate::jmap::{Budget, Caller, Context, Jobs, Made, Taken};
+use crate::jmap::{Budget, Caller, Context, Jobs, Made, Taken, UploadRates};
 use crate::model::{Live, RelayTrouble, limits};
 use crate::net::stop::Stop;
 use crate::store::{Error, Store};
 use crate::vacation;
 use crate::wire::jmap::json;
 use crate::wire::jmap::session::path;
-use budget::Budget;
 use hub::Hub;
+use in_flight::InFlight;
 use tally::Tally;
 use who::Who;
 
@@ -112,9 +112,9 @@ pub struct Backend {
     /// Passwords that are hashed at once.
     hashing: Semaphore,
     /// What requests hold while they are read and answered.
-    held: Budget,
+    held: InFlight,
     /// What uploads hold while they come in, mostly in files.
-    coming: Budget,
+    coming: InFlight,
     /// Memory for what came in whole and goes into the store: that takes as long as the disk does, whoever sent it.
     storing: Rooms,
     /// Messages on their way out.
@@ -122,6 +122,8 @@ pub struct Backend {
     /// Requests under way, by who asks.
     requests: Tally,
     uploads: Tally,
+    /// What was uploaded of late.
+    rates: UploadRates,
     downloads: Tally,
     /// Event streams and connections by WebSocket.
     streams: Tally,
@@ -180,12 +182,13 @@ impl Backend {
             relay: Live::default(),
             logins,
             hashing: Semaphore::new(std::thread::available_parallelism().map_or(2, |cores| cores.get().div_ceil(2))),
-            held: Budget::default(),
-            coming: Budget::default(),
+            held: InFlight::default(),
+            coming: InFlight::default(),
             storing: Rooms::new(STORING_KIB),
             out_flight: Rooms::new(OUT_FLIGHT_KIB),
             requests: Tally::new(limits::CONCURRENT_REQUESTS),
             uploads: Tally::new(limits::CONCURRENT_UPLOADS),
+            rates: UploadRates::default(),
             downloads: Tally::new(limits::CONCURRENT_DOWNLOADS),
             streams: Tally::new(limits::STREAMS),
             hub,
@@ -212,6 +215,8 @@ impl Backend {
             jobs: self.jobs.clone(),
             pushes: self.pushes.clone(),
             relay: self.relay.clone(),
+            uploads: Arc::clone(&self.http.get().uploads),
+            rates: self.rates.clone(),
             caller,
             budget: Budget::default(),
         }

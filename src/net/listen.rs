@@ -194,7 +194,7 @@ impl Bound {
                 Err(error) if is_of_the_client(&error) => {}
                 Err(error) => {
                     // Once every ten seconds or so is enough for the log.
-                    if failures % 100 == 0 {
+                    if failures.is_multiple_of(100) {
                         tracing::warn!(%error, "cannot accept");
                     }
                     failures = failures.saturating_add(1);

@@ -57,6 +57,13 @@ fn what_is_uploaded_is_downloaded_whole_or_in_part() {
     }
     let plain = get(&bed, &format!("/jmap/download/{account}/{blob}/x"), &ann());
     assert_eq!(plain.field("content-type").as_deref(), Some("image/png"));
+    let named = |name: &str| {
+        let answer = get(&bed, &format!("/jmap/download/{account}/{blob}/{name}"), &ann());
+        assert_eq!((answer.status, answer.body.len()), (200, 300_000), "{name}");
+        answer.field("content-disposition").unwrap()
+    };
+    assert_eq!(named("a%2Fb"), "attachment; filename=\"a/b\"; filename*=UTF-8''a%2Fb");
+    assert_eq!((named(""), named("?accept=image%2Fpng")), ("attachment".into(), "attachment".into()));
     let tag = whole.field("etag").unwrap();
     let ask = |method: &str, fields: &[(&str, &str)]| {
         let ann = ann();
@@ -127,6 +134,34 @@ fn uploads_that_are_refused() {
     assert!(more.field("retry-after").is_some());
     drop(held);
     bed.eventually("200", Duration::from_secs(10), || upload(&[], 1).status == 200);
+    bed.finish();
+}
+
+#[test]
+fn one_user_uploads_so_many_a_minute_and_of_no_refused_type_by_any_way() {
+    let bed = bed("http.refused-types = [\"video/*\"]\nhttp.uploads-per-minute = 4\n");
+    let account = id(&bed);
+    let upload = |kind: &str| {
+        let arguments = json!({"accountId": account, "create": {"x": {"type": kind, "data": [{"data:asText": "x"}]}}});
+        let request = json!({"using": ["urn:ietf:params:jmap:core", "urn:ietf:params:jmap:blob"],
+            "methodCalls": [["Blob/upload", arguments, "0"]]});
+        let ann = ann();
+        let fields = [("Authorization", ann.as_str()), ("Content-Type", "application/json")];
+        let answer = exchange(connect(&bed), "POST", "/jmap", &fields, request.to_string().as_bytes()).json();
+        answer["methodResponses"][0][1].clone()
+    };
+    let refused = upload("Video/MP4");
+    assert_eq!(refused["notCreated"]["x"]["type"], "invalidProperties", "{refused}");
+    assert_eq!(refused["notCreated"]["x"]["properties"], json!(["type"]));
+    for _ in 0..2 {
+        assert_eq!(post(&bed, &account, &[], b"x").status, 201);
+        assert!(upload("text/plain")["created"]["x"]["id"].is_string());
+    }
+    let more = post(&bed, &account, &[], b"x");
+    assert_eq!(more.status, 429, "{more:?}");
+    let wait = more.field("retry-after").unwrap().parse::<u64>().unwrap();
+    assert!((1..=15).contains(&wait), "{wait}");
+    assert_eq!(upload("text/plain")["notCreated"]["x"]["type"], "rateLimit");
     bed.finish();
 }
 

@@ -237,6 +237,28 @@ fn requests_that_are_none_are_refused_with_problem_details() {
 }
 
 #[test]
+fn what_is_not_there_or_takes_another_method_is_told_by_problem_details() {
+    let bed = bed("");
+    let ann = basic("ann@example.org", "s3cret");
+    for door in ["http", "control"] {
+        let ask = |method: &str, path: &str| {
+            let stream = UnixStream::connect(bed.dir.join(door)).unwrap();
+            let answer = exchange(stream, method, path, &[("Authorization", ann.as_str())], b"");
+            assert_eq!(answer.field("content-type").as_deref(), Some("application/problem+json"), "{answer:?}");
+            assert_eq!(answer.json()["status"], answer.status);
+            answer
+        };
+        assert_eq!(ask("GET", "/nowhere").status, 404);
+        assert_eq!(ask("GET", "/jmap/download/a/%ff/x").status, 400);
+        assert_eq!(ask("GET", "/jmap/ws").status, 426);
+        let wrong = ask("PUT", "/jmap");
+        assert_eq!((wrong.status, wrong.field("allow").as_deref()), (405, Some("POST")));
+        assert_eq!(ask("DELETE", "/jmap/session").field("allow").as_deref(), Some("GET,HEAD"));
+    }
+    bed.finish();
+}
+
+#[test]
 fn long_answers_are_compressed_for_who_takes_that() {
     let bed = bed("");
     let ann = basic("ann@example.org", "s3cret");
@@ -313,8 +335,13 @@ fn what_pages_of_other_origins_send_is_refused() {
             assert_eq!(ask("POST", path, "application/json", own), good, "{path} {own:?}");
         }
     }
-    for kind in ["multipart/form-data; boundary=x", "application/x-www-form-urlencoded"] {
-        assert_eq!(ask("POST", &upload, kind, ("X-Y", "z")), 415, "{kind}");
+    // What an old browser posts, which says nothing of the page; and what simple clients send.
+    let page = ("Accept", "text/html,application/xhtml+xml,*/*;q=0.8");
+    for (kind, simple) in
+        [("multipart/form-data; boundary=x", 415), ("application/x-www-form-urlencoded", 201), ("text/plain", 201)]
+    {
+        assert_eq!(ask("POST", &upload, kind, page), 415, "{kind}");
+        assert_eq!(ask("POST", &upload, kind, ("Accept", "*/*")), simple, "{kind}");
     }
     for path in ["/jmap/events?types=*&closeafter=state&ping=0", "/jmap/session", "/jmap/download/a/b/c"] {
         assert_eq!(ask("GET", path, "text/plain", evil), 403, "{path}");

@@ -26,6 +26,10 @@ pub(in crate::jmap) fn copy(context: &Context, arguments: &Args<'_>) -> Result<V
     let (mut copied, mut not_copied) = (Map::new(), Map::new());
     for id in ids {
         let known = arguments.created().resolve(&id).unwrap_or_else(|| id.clone()).parse::<BlobId>().ok();
+        if let Err(wait) = context.begin_upload(to.id) {
+            not_copied.insert(id, SetError::RateLimit(wait.to_string()).object());
+            continue;
+        }
         let done = match known {
             Some(known) => one(context, &from, to.id, &known),
             None => Err(SetError::NotFound.into()),
@@ -49,6 +53,7 @@ fn one(context: &Context, from: &Account, to: AccountId, id: &BlobId) -> Result<
         BlobBase::Upload(hash) if id.parts.is_empty() => hash,
         _ => {
             let octets = context.blob_octets(from, id, limits::MESSAGE_OCTETS * 2)?.ok_or(SetError::NotFound)?;
+            context.upload_came(to, octets.len());
             context.budget.file(octets.len() as u64)?;
             return Ok(context.keep_upload(to, &octets, &media_type)?);
         }

@@ -87,21 +87,31 @@ fn made(
             Some(known.ok_or_else(|| wrong("type", "no media type"))?)
         }
     };
+    if context.uploads.refuses(kind.unwrap_or(OCTETS)) {
+        return Err(wrong("type", "this type is not taken here").into());
+    }
     let sources = object.get("data").and_then(Value::as_array);
     let sources = sources.ok_or_else(|| wrong("data", "an array of sources is wanted"))?;
     if sources.len() > DATA_SOURCES {
         return Err(wrong("data", "too many sources").into());
     }
+    context.begin_upload(account.id).map_err(|wait| SetError::RateLimit(wait.to_string()))?;
     let mut octets = Vec::new();
     for source in sources {
         append(context, arguments, account, source, &mut octets)?;
-        if octets.len() as u64 > limits::UPLOAD_OCTETS {
+        if octets.len() as u64 > max_blob_set(context.uploads.max) {
             return Err(SetError::TooLarge("larger than maxSizeBlobSet".into()).into());
         }
     }
+    context.upload_came(account.id, octets.len());
     context.budget.file(octets.len() as u64)?;
     let id = context.keep_upload(account.id, &octets, kind.unwrap_or(OCTETS))?;
     Ok(members(json!({"id": id.to_string(), "type": kind, "size": octets.len()})))
+}
+
+/// Bytes of what Blob/upload makes (RFC 9404 §3.1 maxSizeBlobSet): an upload's, but no more than memory should hold.
+pub(in crate::jmap) fn max_blob_set(max_upload: u64) -> u64 {
+    max_upload.min(limits::UPLOAD_OCTETS)
 }
 
 /// Appends what a source gives: a text, base64, or a range of a blob.

@@ -13,12 +13,14 @@
 
 mod copy;
 mod management;
+mod uploads;
 
 use std::ops::Range;
 
 pub(super) use copy::copy;
-pub(super) use management::{DATA_SOURCES, DIGESTS, LOOKED_UP};
+pub(super) use management::{DATA_SOURCES, DIGESTS, LOOKED_UP, max_blob_set};
 pub(super) use management::{get, lookup, upload};
+pub use uploads::{TooFast, UploadRates, UploadSettings};
 
 use crate::message::Message;
 use crate::message::decode::Decoder;
@@ -59,6 +61,21 @@ impl Context {
     #[must_use]
     pub fn uploader(&self, account: AccountId) -> AccountId {
         self.caller.account.unwrap_or(account)
+    }
+
+    /// Counts one more upload to an account, which an administrator may make at any rate.
+    ///
+    /// # Errors
+    /// Who uploads must wait first.
+    pub fn begin_upload(&self, account: AccountId) -> Result<(), TooFast> {
+        if self.caller.admin { Ok(()) } else { self.rates.begin(self.uploader(account), &self.uploads) }
+    }
+
+    /// Counts the bytes of an upload that came.
+    pub fn upload_came(&self, account: AccountId, bytes: usize) {
+        if !self.caller.admin {
+            self.rates.came(self.uploader(account), bytes as u64, &self.uploads);
+        }
     }
 
     /// Finds a blob in an account that the caller may read. `None` where there is none. What must

@@ -9,9 +9,11 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
 
-use super::budget::Bounds;
+use super::connection::UntilSent;
+use super::in_flight::Bounds;
 use super::pace::{Pace, Paced};
 use super::problem::Problem;
+use super::tally::Counted;
 use super::who::Who;
 use super::{Backend, answer};
 use crate::jmap::{self, CAPABILITIES, Reached};
@@ -25,16 +27,26 @@ pub(super) async fn request(
     body: Body,
 ) -> Response {
     match answered(&backend, &who, &headers, body).await {
-        Ok(value) => answer(StatusCode::OK, "application/json", &value),
+        Ok((value, counted)) => {
+            let mut response = answer(StatusCode::OK, "application/json", &value);
+            // An answer is held until the client has read it, and counts as under way so long.
+            response.extensions_mut().insert(UntilSent(Arc::new(counted)));
+            response
+        }
         Err(problem) => problem.into_response(),
     }
 }
 
-async fn answered(backend: &Arc<Backend>, who: &Who, headers: &HeaderMap, body: Body) -> Result<Value, Problem> {
+async fn answered(
+    backend: &Arc<Backend>,
+    who: &Who,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(Value, Option<Counted>), Problem> {
     if !is_json(headers) {
         return Err(RequestError::NotJson("the content type is not application/json".into()).into());
     }
-    let _counted = (!who.caller.admin)
+    let counted = (!who.caller.admin)
         .then(|| backend.requests.enter(who.key()).ok_or_else(|| Problem::limit("maxConcurrentRequests")))
         .transpose()?;
     let max_request = backend.settings.get().max_request;
@@ -53,7 +65,7 @@ async fn answered(backend: &Arc<Backend>, who: &Who, headers: &HeaderMap, body: 
         room.grow(piece.len())?;
         body.extend_from_slice(&piece);
     }
-    run(backend, who, parse(&body, CAPABILITIES)?).await
+    Ok((run(backend, who, parse(&body, CAPABILITIES)?).await?, counted))
 }
 
 /// What requests may hold. Other people's do not keep an administrator's out.
@@ -66,7 +78,7 @@ pub(super) fn bounds(who: &Who) -> Bounds {
 /// Runs a request; the response as JSON.
 pub(super) async fn run(backend: &Arc<Backend>, who: &Who, request: Request) -> Result<Value, Problem> {
     let context = backend.context(&backend.settings.get(), who.caller.clone());
-    let max_upload = backend.http.get().max_upload;
+    let max_upload = backend.http.get().uploads.max;
     let base = Arc::clone(&who.base);
     let ran = tokio::task::spawn_blocking(move || {
         let mut response = jmap::run(&context, request);

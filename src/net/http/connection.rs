@@ -9,6 +9,7 @@
 //!
 //! Who asks, and whether they may, is the business of the two doors (`control`, `public`).
 
+use std::any::Any;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -139,7 +140,8 @@ async fn turn_away(mut stream: Box<dyn Stream>, secured: bool) {
         content-type: application/problem+json\r\ncontent-length: 84\r\n\r\n\
         {\"type\":\"about:blank\",\"status\":503,\"detail\":\"too many connections: try again later\"}";
     if !secured {
-        std::future::poll_fn(|cx| Poll::Ready(drop(Pin::new(&mut stream).poll_write(cx, REFUSAL)))).await;
+        let write = std::future::poll_fn(|cx| Poll::Ready(Pin::new(&mut stream).poll_write(cx, REFUSAL).is_ready()));
+        let _written = write.await;
     }
 }
 
@@ -185,9 +187,12 @@ impl Spoken {
             async move {
                 let (mut request, rest) = unread::kept(request);
                 request.extensions_mut().insert(connection);
-                let response = router.call(request).await?;
+                let mut response = router.call(request).await?;
                 rest.read_on(Arc::clone(&under_way));
-                Ok::<_, Infallible>(response.map(|body| Body::new(Sending { body, _under_way: under_way })))
+                let held = response.extensions_mut().remove::<UntilSent>();
+                Ok::<_, Infallible>(
+                    response.map(|body| Body::new(Sending { body, _under_way: under_way, _held: held })),
+                )
             }
         });
         let served = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
@@ -252,10 +257,17 @@ impl Drop for UnderWay {
     }
 }
 
+/// What an answer holds until it is sent, or the client has gone.
+#[derive(Clone)]
+pub(super) struct UntilSent(
+    #[expect(dead_code, reason = "dropped with the answer")] pub(super) Arc<dyn Any + Send + Sync>,
+);
+
 /// The body of an answer, whose request is under way until it is sent.
 struct Sending {
     body: Body,
     _under_way: Arc<UnderWay>,
+    _held: Option<UntilSent>,
 }
 
 impl HttpBody for Sending {

@@ -12,13 +12,14 @@ use super::connection::{Listener, Places, Times};
 use super::origin::Proxies;
 use super::{Backend, auth, compress, cors, problem, routes};
 use crate::account::Source;
+use crate::jmap::UploadSettings;
 use crate::model::limits;
 use crate::net::ceiling::Ceiling;
 use crate::net::listen::{Bound, Peer};
 use crate::net::stop::Stop;
 
 /// What a site sets.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct HttpSettings {
     /// TLS for TCP; `None`: in the clear, for this machine and for proxies.
     pub tls: Option<Arc<rustls::ServerConfig>>,
@@ -28,26 +29,10 @@ pub struct HttpSettings {
     pub proxies: Proxies,
     /// Whose scripts may ask.
     pub origins: Origins,
-    /// Media types that are refused on upload, in lower case; `video/*` is all of a kind.
-    pub refused_types: Vec<String>,
-    /// Octets of the largest upload.
-    pub max_upload: u64,
+    /// What may be uploaded.
+    pub uploads: Arc<UploadSettings>,
     /// Whether changes may be pushed to addresses of the inside.
     pub push_to_private: bool,
-}
-
-impl Default for HttpSettings {
-    fn default() -> Self {
-        Self {
-            tls: None,
-            url: None,
-            proxies: Proxies::default(),
-            origins: Origins::default(),
-            refused_types: Vec::new(),
-            max_upload: limits::UPLOAD_OCTETS,
-            push_to_private: false,
-        }
-    }
 }
 
 /// Web pages whose scripts may ask, by their origins (RFC 6454).

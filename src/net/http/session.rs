@@ -15,7 +15,7 @@ use crate::jmap::{self, Reached};
 
 pub(super) async fn get(State(backend): State<Arc<Backend>>, Extension(who): Extension<Who>) -> Response {
     let context = backend.context(&backend.settings.get(), who.caller.clone());
-    let max_upload = backend.http.get().max_upload;
+    let max_upload = backend.http.get().uploads.max;
     match jmap::session(&context, Reached { base: &who.base, max_upload }) {
         Ok(session) => {
             let mut response = answer(StatusCode::OK, "application/json", &session.json());

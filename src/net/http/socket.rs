@@ -15,9 +15,9 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 
-use super::budget::Room;
 use super::events::{GAP, LOOK};
 use super::follow::Follow;
+use super::in_flight::Room;
 use super::origin::Connection;
 use super::pace::Pace;
 use super::problem::Problem;

@@ -12,12 +12,11 @@ use std::task::{Context, Poll};
 
 use axum::body::Body;
 use axum::http::Request;
-use http_body_util::BodyExt as _;
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 use parking_lot::Mutex;
-use tokio::time::{Instant, timeout, timeout_at};
 
 use super::connection::UnderWay;
+use super::pace::{Pace, Paced};
 use crate::model::limits;
 
 /// A body that is put aside when it is dropped unread.
@@ -44,15 +43,16 @@ pub(super) fn kept(request: Request<Incoming>) -> (Request<Body>, Rest) {
 impl Rest {
     /// Reads what is left, within bounds, in a task of its own.
     pub(super) fn read_on(self, under_way: Arc<UnderWay>) {
-        let Some(mut body) = self.0.lock().take() else { return };
+        let Some(body) = self.0.lock().take() else { return };
         tokio::spawn(async move {
             let _under_way = under_way;
-            let until = Instant::now() + limits::READ_ON;
-            let mut bytes = 0;
-            while bytes <= limits::READ_ON_BYTES {
-                let next = timeout_at(until, timeout(limits::READ_ON_IDLE, body.frame())).await;
-                let Ok(Ok(Some(Ok(frame)))) = next else { return };
-                bytes += frame.data_ref().map_or(0, Bytes::len);
+            let pace =
+                Pace { window: limits::READ_ON_WINDOW, least: limits::READ_ON_PACE_BYTES, whole: limits::READ_ON };
+            let (mut paced, mut bytes) = (Paced::new(Body::new(body), pace), 0);
+            while bytes <= limits::READ_ON_BYTES
+                && let Ok(Some(piece)) = paced.next().await
+            {
+                bytes += piece.len();
             }
         });
     }

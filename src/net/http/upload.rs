@@ -5,7 +5,8 @@
 //! longer than the store needs. So a client that sends slowly keeps nobody waiting; one that sends next to nothing is left.
 //!
 //! Refused with: 400 (`X-JMAP-AccountId` names another account or none, or the type is none), 404 (no such account), 413
-//! (larger than maxSizeUpload), 415 (a type that the site refuses), 429 with Retry-After (maxConcurrentUpload).
+//! (larger than maxSizeUpload), 415 (a type that the site refuses, or a form), 408 (too slow), 429 with Retry-After (maxConcurrentUpload, or too
+//! many uploads in a minute).
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
-use super::budget::{Bounds, Room};
+use super::in_flight::{Bounds, Room};
 use super::pace::{Pace, Paced};
 use super::problem::Problem;
 use super::who::Who;
@@ -74,25 +75,27 @@ async fn taken(
         None => "application/octet-stream",
         Some(kind) => kind.to_str().ok().and_then(media_type).ok_or_else(|| bad("Content-Type is no media type"))?,
     };
-    if is_form(kind) {
+    if is_form(kind, headers) {
         let detail = "a form is not taken: send the bytes themselves, under their own type";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
-    let settings = backend.http.get();
-    if is_refused(&settings.refused_types, kind) {
+    let context = backend.context(&backend.settings.get(), who.caller.clone());
+    if context.uploads.refuses(kind) {
         let detail = format!("{kind} is not taken here");
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
     let counted = backend.uploads.enter(who.key()).ok_or_else(|| Problem::limit("maxConcurrentUpload"))?;
-    let most = usize::try_from(settings.max_upload).unwrap_or(usize::MAX);
+    let most = usize::try_from(context.uploads.max).unwrap_or(usize::MAX);
     let too_large = || Problem::too_large("maxSizeUpload");
-    if body.size_hint().lower() > settings.max_upload {
+    if body.size_hint().lower() > context.uploads.max {
         return Err(too_large());
     }
+    let begun = context.begin_upload(account);
+    begun.map_err(|wait| Problem::new(StatusCode::TOO_MANY_REQUESTS, wait.to_string()).after(wait.0))?;
     let paced = Paced::new(body, Pace::within(limits::UPLOAD_TIME));
     let (collected, room) = collect(backend, &who, paced, most).await?.ok_or_else(too_large)?;
     let size = collected.size();
-    let context = backend.context(&backend.settings.get(), who.caller);
+    context.upload_came(account, size);
     let kept_as = kind.to_owned();
     let kept = store(backend, collected, move |octets| context.keep_upload(account, &octets, &kept_as)).await?;
     drop((room, counted));
@@ -112,7 +115,7 @@ pub(super) async fn collect(
     most: usize,
 ) -> Result<Option<(Collected, Room)>, Problem> {
     let settings = backend.settings.get();
-    let each = (most as u64).saturating_mul(limits::CONCURRENT_UPLOADS as u64);
+    let each = (most as u64).saturating_mul(limits::CONCURRENT_UPLOADS as u64).max(limits::UPLOADS_COMING_EACH);
     let bounds = Bounds { all: each.saturating_mul(limits::UPLOADERS), each, free: 0 };
     let mut room = backend.coming.room(who.key(), bounds);
     let mut collected = Collected::new(settings.body_in_memory, &settings.spill);
@@ -149,34 +152,18 @@ pub(super) async fn store<T: Send + 'static>(
     done.await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
 }
 
-/// Whether a type is one that a form of a web page sends and no client names: a form goes out without asking first, with
-/// the login that the browser remembers.
-fn is_form(kind: &str) -> bool {
-    let essence = kind.split(';').next().unwrap_or_default().trim();
-    ["multipart/form-data", "application/x-www-form-urlencoded"].iter().any(|form| essence.eq_ignore_ascii_case(form))
-}
-
-/// Whether a type is among those that the site refuses; `video/*` is all of a kind.
-fn is_refused(refused: &[String], kind: &str) -> bool {
+/// Whether a form of a web page is sent: it goes out without asking first, with the login that the browser remembers.
+///
+/// Nobody means to upload `multipart/form-data`. The other types that forms have are also used by clients, which do not
+/// wish to be shown a page.
+fn is_form(kind: &str, headers: &HeaderMap) -> bool {
     let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    refused.iter().any(|known| match known.strip_suffix("/*") {
-        Some(whole) => essence.split('/').next() == Some(whole),
-        None => *known == essence,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn types_that_are_refused() {
-        let refused = ["application/x-msdownload".to_owned(), "video/*".to_owned()];
-        for kind in ["application/x-msdownload", "Application/X-MSDownload; a=b", "video/mp4", "VIDEO/x"] {
-            assert!(is_refused(&refused, kind), "{kind}");
+    let accepted = headers.get_all("accept").iter().filter_map(|field| field.to_str().ok());
+    match essence.as_str() {
+        "multipart/form-data" => true,
+        "application/x-www-form-urlencoded" | "text/plain" => {
+            accepted.into_iter().any(|kinds| kinds.contains("text/html"))
         }
-        for kind in ["application/x-msdownloads", "text/plain", "videos/mp4", ""] {
-            assert!(!is_refused(&refused, kind), "{kind}");
-        }
+        _ => false,
     }
 }

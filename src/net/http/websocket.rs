@@ -28,7 +28,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use super::budget::{Full, Room};
+use super::in_flight::{Full, Room};
 use super::pace::Pace;
 use super::problem::Problem;
 use crate::model::limits;
@@ -219,7 +219,7 @@ impl Socket {
         let until = Instant::now() + limits::READ_ON;
         let (mut buffer, mut bytes) = (vec![0; READ_BYTES], 0);
         while bytes <= limits::READ_ON_BYTES {
-            match timeout_at(until, timeout(limits::READ_ON_IDLE, stream.read(&mut buffer))).await {
+            match timeout_at(until, timeout(limits::READ_ON_WINDOW, stream.read(&mut buffer))).await {
                 Ok(Ok(Ok(read))) if read > 0 => bytes += read,
                 _ => return,
             }
@@ -316,16 +316,16 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::net::http::budget::{Bounds, Budget};
+    use crate::net::http::in_flight::{Bounds, InFlight};
 
-    fn meter(budget: &Budget) -> Meter {
-        let room = budget.room("ann".into(), Bounds { all: 1000, each: 1000, free: 0 });
+    fn meter(in_flight: &InFlight) -> Meter {
+        let room = in_flight.room("ann".into(), Bounds { all: 1000, each: 1000, free: 0 });
         Meter { room, bytes: 0, window: None, full: None }
     }
 
     #[test]
     fn a_message_that_stays_unfinished_is_slow_and_an_idle_socket_is_not() {
-        let mut meter = meter(&Budget::default());
+        let mut meter = meter(&InFlight::default());
         let pace = Pace { window: Duration::from_secs(10), least: 100, whole: Duration::from_secs(60) };
         let begun = Instant::now();
         let slow = |meter: &mut Meter, seconds, reads| meter.is_slow(begun + Duration::from_secs(seconds), pace, reads);
@@ -348,8 +348,8 @@ mod tests {
 
     #[test]
     fn what_came_takes_room_until_its_message_is_answered() {
-        let budget = Budget::default();
-        let (mut one, mut other) = (meter(&budget), meter(&budget));
+        let in_flight = InFlight::default();
+        let (mut one, mut other) = (meter(&in_flight), meter(&in_flight));
         one.came(900).unwrap();
         assert!(other.came(101).is_err() && other.full == Some(Full::Share));
         let held = one.complete();

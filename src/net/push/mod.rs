@@ -24,7 +24,7 @@ use super::http::HttpSettings;
 use super::stop::Stop;
 use crate::account::Directory;
 use crate::jmap::{Followed, Known};
-use crate::model::{AccountId, Live, ModSeq, ObjectId, PushSubscription};
+use crate::model::{AccountId, Live, ModSeq, ObjectId, PushSubscription, limits};
 use crate::store::{Error, Store};
 use target::{Sent, send};
 
@@ -61,6 +61,7 @@ pub async fn run(store: Store, directory: Directory, settings: Live<HttpSettings
         noting.woken.notify_one();
     });
     let turns = Arc::new(Semaphore::new(AT_ONCE));
+    let mut own_turns: HashMap<AccountId, Arc<Semaphore>> = HashMap::new();
     let mut woken: HashMap<(AccountId, ObjectId), Arc<Notify>> = HashMap::new();
     let mut tasks = JoinSet::new();
     loop {
@@ -93,6 +94,7 @@ pub async fn run(store: Store, directory: Directory, settings: Live<HttpSettings
                     store: store.clone(),
                     directory: directory.clone(),
                     settings: settings.clone(),
+                    own_turns: Arc::clone(own_turns.entry(account).or_insert_with(own_share)),
                     turns: Arc::clone(&turns),
                     account,
                     id,
@@ -103,6 +105,11 @@ pub async fn run(store: Store, directory: Directory, settings: Live<HttpSettings
             }
         }
     }
+}
+
+/// The pushes that one account may have under way.
+fn own_share() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(limits::CONCURRENT_PUSHES))
 }
 
 /// The subscriptions of who hears of an account: its owner, and those to whom something in it was opened.
@@ -128,6 +135,8 @@ struct Subscription {
     store: Store,
     directory: Directory,
     settings: Live<HttpSettings>,
+    /// Those of all subscriptions of the account.
+    own_turns: Arc<Semaphore>,
     turns: Arc<Semaphore>,
     account: AccountId,
     id: ObjectId,
@@ -221,6 +230,8 @@ impl Subscription {
                 Err(error) => return Sent::Refused(error.to_string()),
             },
         };
+        // First of one's own share, so that who waits for that keeps no others waiting.
+        let Ok(_own) = self.own_turns.acquire().await else { return Sent::Later("the end".into(), None) };
         let Ok(_turn) = self.turns.acquire().await else { return Sent::Later("the end".into(), None) };
         send(&one.url, body, one.keys.is_some(), self.settings.get().push_to_private).await
     }

@@ -12,7 +12,7 @@ use super::problem::Problem;
 
 /// What is held now.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Budget(Arc<Mutex<Held>>);
+pub(super) struct InFlight(Arc<Mutex<Held>>);
 
 #[derive(Debug, Default)]
 struct Held {
@@ -34,7 +34,7 @@ pub(super) struct Bounds {
 /// What one request holds, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Room {
-    of: Budget,
+    of: InFlight,
     whose: String,
     bounds: Bounds,
     free: u64,
@@ -61,7 +61,7 @@ impl From<Full> for Problem {
     }
 }
 
-impl Budget {
+impl InFlight {
     /// An empty room of `whose`.
     pub(super) fn room(&self, whose: String, bounds: Bounds) -> Room {
         Room { of: self.clone(), whose, bounds, free: bounds.free, held: 0 }
@@ -123,9 +123,9 @@ mod tests {
 
     #[test]
     fn each_has_a_share_and_what_is_dropped_is_given_back() {
-        let budget = Budget::default();
+        let in_flight = InFlight::default();
         let bounds = Bounds { all: 100, each: 60, free: 10 };
-        let room = |whose: &str| budget.room(whose.into(), bounds);
+        let room = |whose: &str| in_flight.room(whose.into(), bounds);
         let (mut one, mut other) = (room("ann"), room("ann"));
         assert_eq!((one.grow(70), other.grow(11)), (Ok(()), Err(Full::Share)));
         // What is free needs no room, and can be taken piece by piece.
@@ -139,7 +139,7 @@ mod tests {
         drop(taken);
         assert_eq!(one.grow(60), Ok(()));
         drop((one, other, bob));
-        let held = budget.0.lock();
+        let held = in_flight.0.lock();
         assert!(held.all == 0 && held.by.is_empty());
     }
 }
