@@ -3,8 +3,8 @@
 //! A blob id says where the octets are (`model::BlobId`); here they are found, counted and read, a piece at a time, so
 //! that an attachment of any size needs little memory. A part is read straight from its place in
 //! the message. To find that place within an upload, or in a message within a message, the message
-//! is parsed once; only what lies within an encoded part is held in memory, and is no larger than a
-//! message that could have arrived.
+//! is parsed once; nothing of it is held while a client takes the part (`blob_room` says what is
+//! held meanwhile).
 //!
 //! What a method reads is charged to its request (`budget`) before it is read.
 //!
@@ -46,8 +46,8 @@ pub struct Blob {
 enum Octets {
     /// These of the store.
     Stored { account: AccountId, at: Stored, window: Range<u64>, encoding: u8 },
-    /// These.
-    Here(Vec<u8>),
+    /// Those that lie in a window of what another blob holds.
+    Within { outer: Box<Blob>, window: Range<u64>, encoding: u8 },
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -85,6 +85,15 @@ impl Context {
     /// Those of reading; `requestTooLarge` where the request may not read so much.
     pub fn blob(&self, account: &Account, id: &BlobId) -> Result<Option<Blob>, MethodError> {
         Blob::find(self, account, id)
+    }
+
+    /// How many bytes of memory it takes to find a blob: the largest message that is parsed for it.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn blob_room(&self, account: &Account, id: &BlobId) -> Result<u64, MethodError> {
+        let base = Blob::base(self, account, &id.base, &id.parts).map_err(|error| fail(&error))?;
+        Ok(base.filter(|(_, rest)| !rest.is_empty()).map_or(0, |(found, _)| found.cost(&(0..u64::MAX))))
     }
 
     /// All octets of a blob, of `most` at most. `None` where there is none, or it is larger.
@@ -186,8 +195,7 @@ impl Blob {
     }
 
     /// The part that these steps lead to, of a message. Each message on the way is read and parsed,
-    /// and not held: a part is where it is stored. Only what lies in an encoded part must be held,
-    /// for it is stored nowhere as it is.
+    /// and not held: a part is read from where it is stored, decoded on the way if need be.
     fn within(self, context: &Context, steps: &[u32]) -> Result<Option<Self>, MethodError> {
         let mut blob = self;
         for step in steps {
@@ -200,7 +208,11 @@ impl Blob {
                 Octets::Stored { account, at, window, encoding: 0 } => {
                     Self::stored(*account, *at, within_window(window, part), part.encoding)
                 }
-                _ => Self { octets: Octets::Here(content(&raw, part)), media_type: None },
+                _ => {
+                    let window = within_window(&(0..raw.len() as u64), part);
+                    let octets = Octets::Within { outer: Box::new(blob), window, encoding: part.encoding };
+                    Self { octets, media_type: None }
+                }
             };
         }
         Ok(Some(blob))
@@ -209,7 +221,7 @@ impl Blob {
     /// Octets that are read for a range of it.
     fn cost(&self, wanted: &Range<u64>) -> u64 {
         match &self.octets {
-            Octets::Here(_) => 0,
+            Octets::Within { outer, .. } => outer.cost(&(0..u64::MAX)),
             Octets::Stored { window, encoding: 0, .. } => {
                 wanted.end.min(window.end.saturating_sub(window.start)).saturating_sub(wanted.start)
             }
@@ -218,7 +230,9 @@ impl Blob {
     }
 
     fn is_encoded(&self) -> bool {
-        matches!(&self.octets, Octets::Stored { encoding, .. } if *encoding != 0)
+        match &self.octets {
+            Octets::Stored { encoding, .. } | Octets::Within { encoding, .. } => *encoding != 0,
+        }
     }
 
     /// What its uploader said it is.
@@ -233,9 +247,10 @@ impl Blob {
     /// Those of reading.
     pub fn size(&self, store: &Store) -> Result<u64, Error> {
         match &self.octets {
-            Octets::Here(octets) => Ok(octets.len() as u64),
-            Octets::Stored { window, encoding: 0, .. } => Ok(window.end.saturating_sub(window.start)),
-            Octets::Stored { .. } => {
+            Octets::Stored { window, encoding: 0, .. } | Octets::Within { window, encoding: 0, .. } => {
+                Ok(window.end.saturating_sub(window.start))
+            }
+            Octets::Stored { .. } | Octets::Within { .. } => {
                 let (mut reader, mut size) = (self.clone().reader(0..u64::MAX), 0);
                 while let Some(piece) = reader.next(store)? {
                     size += piece.len() as u64;
@@ -263,16 +278,25 @@ impl Blob {
     /// Reads it, or the octets of it that are wanted.
     #[must_use]
     pub fn reader(self, wanted: Range<u64>) -> Reader {
-        let (decoder, at) = match &self.octets {
-            // What is not encoded need not be read from its beginning.
-            Octets::Stored { window, encoding: 0, .. } => (Decoder::new(0), window.start.saturating_add(wanted.start)),
-            Octets::Stored { window, encoding, .. } => (Decoder::new(*encoding), window.start),
-            Octets::Here(_) => (Decoder::new(0), 0),
-        };
-        let skips = !matches!(self.octets, Octets::Stored { encoding: 0, .. });
-        let skip = if skips { wanted.start } else { 0 };
         let left = wanted.end.saturating_sub(wanted.start);
-        Reader { octets: self.octets, decoder: Some(decoder), at, skip, left }
+        // What is not encoded need not be read from its beginning.
+        let from = |window: &Range<u64>, encoding: u8| {
+            let skip = if encoding == 0 { 0 } else { wanted.start };
+            let at = if encoding == 0 { window.start.saturating_add(wanted.start) } else { window.start };
+            (at, skip)
+        };
+        let (source, encoding, skip) = match self.octets {
+            Octets::Stored { account, at: stored, window, encoding } => {
+                let (at, skip) = from(&window, encoding);
+                let whole_pieces = encoding != 0;
+                (Source::Stored { account, stored, at, end: window.end, whole_pieces }, encoding, skip)
+            }
+            Octets::Within { outer, window, encoding } => {
+                let (at, skip) = from(&window, encoding);
+                (Source::Within(Box::new(outer.reader(at.min(window.end)..window.end))), encoding, skip)
+            }
+        };
+        Reader { source, decoder: Some(Decoder::new(encoding)), skip, left }
     }
 }
 
@@ -282,23 +306,22 @@ fn within_window(message: &Range<u64>, part: &PartOffsets) -> Range<u64> {
     at(part.body)..at(part.end)
 }
 
-/// The decoded content of a part.
-fn content(raw: &[u8], part: &PartOffsets) -> Vec<u8> {
-    let place = |at: u32| usize::try_from(at).unwrap_or(usize::MAX).min(raw.len());
-    let (mut decoder, mut out) = (Decoder::new(part.encoding), Vec::new());
-    decoder.feed(raw.get(place(part.body)..place(part.end)).unwrap_or_default(), &mut out);
-    decoder.finish(&mut out);
-    out
-}
-
 /// Reads a blob a piece at a time; each time anew from the store, so that nothing is held while a client is slow.
 #[derive(Debug)]
 pub struct Reader {
-    octets: Octets,
+    source: Source,
     decoder: Option<Decoder>,
-    at: u64,
     skip: u64,
     left: u64,
+}
+
+/// Where the pieces come from, before they are decoded.
+#[derive(Debug)]
+enum Source {
+    /// From the store: what lies between `at` and `end`.
+    Stored { account: AccountId, stored: Stored, at: u64, end: u64, whole_pieces: bool },
+    /// From what another reader decodes.
+    Within(Box<Reader>),
 }
 
 impl Reader {
@@ -333,21 +356,21 @@ impl Reader {
 
     fn read(&mut self, store: &Store) -> Result<Option<Vec<u8>>, Error> {
         let gone = || Error::NotFound("blob");
-        match &mut self.octets {
-            Octets::Here(octets) => Ok(Some(std::mem::take(octets)).filter(|octets| !octets.is_empty())),
-            Octets::Stored { account, at, window, encoding } => {
-                let most = if *encoding == 0 { self.left.min(PIECE) } else { PIECE };
-                let range = self.at..self.at.saturating_add(most).min(window.end);
+        match &mut self.source {
+            Source::Within(outer) => outer.next(store),
+            Source::Stored { account, stored, at, end, whole_pieces } => {
+                let most = if *whole_pieces { PIECE } else { self.left.min(PIECE) };
+                let range = *at..at.saturating_add(most).min(*end);
                 if range.is_empty() {
                     return Ok(None);
                 }
                 let view = store.view();
-                let piece = match at {
+                let piece = match stored {
                     Stored::Email(id) => view.message_part(*account, *id, range)?,
                     Stored::Upload(user, hash) => view.upload_part(*account, *user, hash, range)?,
                 };
                 let piece = piece.ok_or_else(gone)?;
-                self.at += piece.len() as u64;
+                *at += piece.len() as u64;
                 if piece.is_empty() { Err(gone()) } else { Ok(Some(piece)) }
             }
         }

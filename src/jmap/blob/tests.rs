@@ -228,3 +228,44 @@ fn what_a_blob_is_part_of() {
     let unknown = json!({"accountId": ann.to_string(), "typeNames": ["Todo"], "ids": []});
     assert_eq!(error(&context, "Blob/lookup", &unknown), "unknownDataType");
 }
+
+/// A part of an upload is read from its place in the store: nothing of the upload is held.
+#[test]
+fn parts_of_uploads_are_streamed_whatever_they_lie_in() {
+    let context = context();
+    let ann = ann(&context);
+    let text = "Sphinx of black quartz, judge my vow.\r\n".repeat(10_000);
+    let inner = MESSAGE.replace("caf=C3=A9=\r\n!\r\n", &text);
+    let wrap = |encoding: &str, body: &str| {
+        format!(
+            "Subject: o\r\nMIME-Version: 1.0\r\nContent-Type: message/rfc822\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n{body}"
+        )
+    };
+    let base64 = crate::wire::jmap::octets(inner.as_bytes());
+    let account = context.reach(ann).unwrap();
+    for outer in [wrap("7bit", &inner), wrap("base64", &base64), wrap("7bit", &wrap("base64", &base64))] {
+        let nested = outer.matches("Subject: o").count();
+        let mut id = context.keep_upload(ann, outer.as_bytes(), "message/rfc822").unwrap();
+        for _ in 0..nested {
+            id = id.part(0).unwrap();
+        }
+        let id = id.part(1).unwrap();
+        assert_eq!(context.blob_room(&account, &id).unwrap(), outer.len() as u64);
+        let blob = context.blob(&account, &id).unwrap().unwrap();
+        assert_eq!(blob.size(&context.store).unwrap(), text.len() as u64 - 2);
+        for (start, end) in [(0, u64::MAX), (1000, 1010), (200_000, 300_000)] {
+            let (mut reader, mut got) = (blob.clone().reader(start..end), Vec::new());
+            while let Some(piece) = reader.next(&context.store).unwrap() {
+                // A decoder within a decoder may add what it kept of the piece before.
+                assert!(!piece.is_empty() && piece.len() <= 129 * 1024, "{}", piece.len());
+                got.extend(piece);
+            }
+            let all = &text.as_bytes()[..text.len() - 2];
+            let within = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(all.len());
+            assert_eq!(got, &all[within(start)..within(end)], "{start}..{end}");
+        }
+    }
+    // Of what is stored as it is, nothing is held.
+    let upload = context.keep_upload(ann, inner.as_bytes(), "message/rfc822").unwrap();
+    assert_eq!(context.blob_room(&account, &upload).unwrap(), 0);
+}

@@ -71,12 +71,20 @@ async fn given(
     let counted = counted.ok_or_else(|| Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many downloads at once"))?;
 
     let context = backend.context(&backend.settings.get(), who.caller.clone());
+    // What is parsed to find a part counts among the messages that are held at once.
+    let (asked, of, part) = (context.clone(), account.clone(), id.clone());
+    let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the download failed");
+    let needed = tokio::task::spawn_blocking(move || asked.blob_room(&of, &part)).await.map_err(failed)??;
+    let room = match usize::try_from(needed).unwrap_or(usize::MAX) {
+        0 => None,
+        bytes => Some(backend.out_flight.take(bytes).await.ok_or_else(|| Problem::busy("too many downloads at once"))?),
+    };
     let found = tokio::task::spawn_blocking(move || {
+        let _room = room;
         let blob = context.blob(&account, &id)?.ok_or(MethodError::NotFound("blob".into()))?;
         let size = blob.size(&context.store).map_err(|error| jmap::fail(&error))?;
         Ok::<_, MethodError>((blob, size))
     });
-    let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the download failed");
     let (found, size) = found.await.map_err(failed)?.map_err(|error| match error {
         MethodError::NotFound(_) => missing(),
         error => error.into(),
