@@ -73,7 +73,7 @@ pub(super) fn store_dir(config: &Config) -> std::path::PathBuf {
 /// Opens the store that the configuration names, making it if it is not there.
 pub(super) fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Store, ServiceError> {
     let path = store_dir(config);
-    let options = store::Options::default();
+    let options = config.store_options();
     #[cfg(feature = "rocksdb")]
     let store = Store::open(&path, &options, clock);
     #[cfg(not(feature = "rocksdb"))]
@@ -88,7 +88,7 @@ pub(super) fn look_at_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Op
         let path = store_dir(config);
         let failed = |error| ServiceError::Store { path: path.display().to_string(), error };
         if path.try_exists().map_err(|error| failed(store::Error::Open(error.to_string())))? {
-            Store::open_read_only(&path, &store::Options::default(), clock).map(Some).map_err(failed)
+            Store::open_read_only(&path, &config.store_options(), clock).map(Some).map_err(failed)
         } else {
             Ok(None)
         }

@@ -8,13 +8,13 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::{Authentication, Config, Listener, LogFormat, Mailboxes, OverQuota, Protocol, Relay, Tls};
+use super::{Authentication, Config, Listener, LogFormat, Mailboxes, Octets, OverQuota, Protocol, Relay, Tls};
 use crate::model::{Address, limits};
 use crate::net::ceiling::Ceiling;
 use crate::net::http::ControlSettings;
 use crate::net::listen::{Access, Listen};
 use crate::net::lmtp::LmtpSettings;
-use crate::{account, deliver, outbox, proof, queue, trace, upkeep, vacation};
+use crate::{account, deliver, outbox, proof, queue, store, trace, upkeep, vacation};
 
 /// Where LMTP is served when the file does not say and systemd passes no socket: Postfix's chroot sees it.
 /// The group of Postfix's own processes, which may connect unless the site names another.
@@ -238,6 +238,22 @@ impl Config {
         Ceiling::new(self.limits.connections, self.limits.in_flight.0)
     }
 
+    /// How the store is opened.
+    #[must_use]
+    pub fn store_options(&self) -> store::Options {
+        let octets = |size: Octets| usize::try_from(size.0).unwrap_or(usize::MAX);
+        let (buffers, default) = (octets(self.store.write_buffers), store::Options::default());
+        store::Options {
+            cache_octets: octets(self.store.cache),
+            // One table may take a quarter, so that a busy one does not flush all others.
+            memtable_octets: default.memtable_octets.min(buffers / 4),
+            memtables_octets: buffers,
+            log_octets: self.store.write_buffers.0.saturating_mul(2),
+            jobs: self.store.jobs.unwrap_or(default.jobs),
+            ..default
+        }
+    }
+
     /// How the control socket is served.
     #[must_use]
     pub fn control_settings(&self) -> ControlSettings {
@@ -263,7 +279,10 @@ impl Config {
     #[must_use]
     pub fn waiting(&self, new: &Self) -> Vec<&'static str> {
         [
-            (self.store != new.store, "[store]"),
+            (self.store.path != new.store.path, "[store] path"),
+            (self.store.cache != new.store.cache, "[store] cache"),
+            (self.store.write_buffers != new.store.write_buffers, "[store] write-buffers"),
+            (self.store.jobs != new.store.jobs, "[store] jobs"),
             (self.lmtp.listen != new.lmtp.listen, "[lmtp] listen"),
             (self.lmtp.socket_group != new.lmtp.socket_group, "[lmtp] socket-group"),
             (self.control.socket != new.control.socket, "[control] socket"),

@@ -20,6 +20,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::model::limits;
+use crate::store::Options;
 
 pub use check::check;
 pub use example::example;
@@ -67,12 +68,28 @@ pub struct Config {
 pub struct Store {
     /// The data directory.
     pub path: PathBuf,
+    /// The largest block cache.
+    pub cache: Octets,
+    /// The most memory for rows that are not in a table file yet.
+    pub write_buffers: Octets,
+    /// Flushes and compactions at once; `None` is by the machine's cores.
+    pub jobs: Option<u32>,
 }
 
 impl Default for Store {
     fn default() -> Self {
-        Self { path: PathBuf::from("/var/lib/restante") }
+        let options = Options::default();
+        Self {
+            path: PathBuf::from("/var/lib/restante"),
+            cache: Octets(octets(options.cache_octets)),
+            write_buffers: Octets(octets(options.memtables_octets)),
+            jobs: None,
+        }
     }
+}
+
+fn octets(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 /// `[lmtp]`

@@ -71,6 +71,7 @@ fn errors() {
         ("listener v6", "[lmtp]\nlisten = [\n  \"tcp:::1:24\",\n]\n"),
         ("port 25", "[store]\n[lmtp]\nlisten = [\"tcp:127.0.0.1:25\"]\n"),
         ("no listener", "[lmtp]\nlisten = []\n"),
+        ("store", "[store]\ncache = \"1 MiB\"\nwrite-buffers = 1000\njobs = 1\n"),
         ("half of tls", "lmtp.tls-key = \"/k\"\n"),
         ("trusted", "[lmtp]\ntrusted = [\"localhost\"]\n"),
         ("delimiter", "[directory]\ndelimiter = \"--\"\nzone = \"Mars/Olympus\"\n"),

@@ -266,3 +266,12 @@ pub const QUERY_EVENTS: usize = 100_000;
 pub const SNIPPET_OCTETS: usize = 255;
 /// Octets of its subject: the whole one (RFC 8621 §5), but for one that nobody would write.
 pub const SNIPPET_SUBJECT_OCTETS: usize = 4096;
+
+/// The smallest block cache of the store.
+pub const STORE_CACHE_LEAST: u64 = 8 << 20;
+/// The least memory for rows that are not in a table file yet.
+pub const STORE_WRITE_BUFFERS_LEAST: u64 = 16 << 20;
+/// The fewest flushes and compactions at once: one of each.
+pub const STORE_JOBS_LEAST: u32 = 2;
+/// The most flushes and compactions at once.
+pub const STORE_JOBS: u32 = 64;

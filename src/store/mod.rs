@@ -54,6 +54,8 @@ pub struct Options {
     pub memtables_octets: usize,
     /// Octets of the log before the oldest tables are flushed.
     pub log_octets: u64,
+    /// Flushes and compactions at once.
+    pub jobs: u32,
     /// How long the committer holds a write to gather more, where several write at once.
     pub hold: Duration,
     /// Listings of more emails than this get rank rows; `None`: of more than 4,096. Tests rank from the first.
@@ -67,10 +69,18 @@ impl Default for Options {
             memtable_octets: 64 << 20,
             memtables_octets: 256 << 20,
             log_octets: 512 << 20,
+            jobs: jobs(),
             hold: Duration::from_millis(1),
             ranked_above: None,
         }
     }
+}
+
+/// Half the machine's cores, so that those who answer have the others.
+fn jobs() -> u32 {
+    const MOST: u32 = 8;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    u32::try_from(cores / 2).unwrap_or(MOST).clamp(crate::model::limits::STORE_JOBS_LEAST, MOST)
 }
 
 impl Options {
@@ -82,6 +92,7 @@ impl Options {
             memtable_octets: 2 << 20,
             memtables_octets: 16 << 20,
             log_octets: 16 << 20,
+            jobs: crate::model::limits::STORE_JOBS_LEAST,
             hold: Duration::ZERO,
             ranked_above: None,
         }
@@ -260,7 +271,7 @@ impl Store {
         remake: Option<&check::Remake<'_>>,
         tell: &mut check::Tell<'_>,
     ) -> Result<check::Report, Error> {
-        check::run(&*self.0.engine.snapshot(), self.0.committer.ranking(), remake, tell)
+        check::run(&*self.0.engine.sweeping_snapshot(), self.0.committer.ranking(), remake, tell)
     }
 
     /// Whether the store still takes writes, and if not, why.

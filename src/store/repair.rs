@@ -198,7 +198,7 @@ impl Store {
     fn look(&self, account: AccountId, scope: Scope, remake: &Remake<'_>, run: &Run<'_>) -> Result<Round, Error> {
         let mut round = Round::default();
         let depth = Depth { remake: Some(remake), refold: false, anew: false };
-        let read = self.0.engine.snapshot();
+        let read = self.0.engine.sweeping_snapshot();
         check::account(&*read, run, account, self.0.committer.ranking(), depth, &mut |fault| {
             round.hear(&fault, scope);
             Ok(())
@@ -216,7 +216,7 @@ impl Store {
     ) -> Result<Round, Error> {
         let (mut round, mut gather) = (Round::default(), Gather::default());
         let depth = Depth { remake: Some(remake), refold, anew: scope == Scope::Rebuild };
-        let read = self.0.engine.snapshot();
+        let read = self.0.engine.sweeping_snapshot();
         check::account(&*read, run, account, self.0.committer.ranking(), depth, &mut |fault| {
             let is_told = fault.history && scope != Scope::Rebuild;
             let is_whole = is_search(fault.table) && !refold;

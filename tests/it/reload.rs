@@ -97,7 +97,7 @@ fn what_waits_for_a_restart_is_named() {
         .replace("1 MiB", "2 MiB");
     fs::write(bed.config(), moved + "log.format = \"plain\"\n").unwrap();
     let log = bed.reload(DONE);
-    for key in ["[store]", "[lmtp] listen", "[control] socket", "[log] format"] {
+    for key in ["[store] path", "[lmtp] listen", "[control] socket", "[log] format"] {
         assert!(log.contains(key), "{key}: {log}");
     }
     assert!(hello(&mut Client::lmtp(&bed.lmtp()).unwrap()).contains("SIZE 2097152"), "the rest holds");

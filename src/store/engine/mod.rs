@@ -265,6 +265,12 @@ pub trait Engine: Read + Send + Sync + Debug {
     /// One consistent state.
     fn snapshot(&self) -> Box<dyn Read + '_>;
 
+    /// The same for whoever reads everything once: what its scans read takes no place in the cache from what others read
+    /// again and again.
+    fn sweeping_snapshot(&self) -> Box<dyn Read + '_> {
+        self.snapshot()
+    }
+
     /// Writes the batches, durably.
     ///
     /// # Errors

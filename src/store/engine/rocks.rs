@@ -11,11 +11,12 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rocksdb::perf::{PerfContext, PerfMetric};
 use rocksdb::statistics::{StatsLevel, Ticker};
 use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBAccess,
-    DBCompressionType, DBRawIterator, DBRawIteratorWithThreadMode, DBRecoveryMode, DataBlockIndexType, ReadOptions,
-    WriteBatch, WriteOptions, checkpoint::Checkpoint,
+    DBCompressionType, DBRawIterator, DBRawIteratorWithThreadMode, DBRecoveryMode, DataBlockIndexType, FlushOptions,
+    ReadOptions, WriteBatch, WriteOptions, checkpoint::Checkpoint,
 };
 
 use super::{Batch, Each, EachKey, Engine, Go, Guide, Put, Read, Statistics, Table, Usage};
@@ -27,6 +28,7 @@ use crate::store::error::Error;
 pub struct Rocks {
     db: DB,
     options: rocksdb::Options,
+    read_only: bool,
     /// Keeps writers out while the store is only looked at: RocksDB takes no lock then.
     _lock: Option<File>,
 }
@@ -41,8 +43,11 @@ const MIB: usize = 1 << 20;
 /// Read from the newest email on. Of what is destroyed at once the rows lie side by side, and the first page would walk
 /// over the remains of all that stood before it.
 const NEWEST_FIRST: &[Table] = &[Table::MailboxEmailIndex, Table::MailboxThreadIndex, Table::EmailMetadata];
-/// A scan that walks over so many remains in memory has them flushed. (The binding has no function for it.)
-const REMAINS_FLUSHED: (&str, &str) = ("memtable_op_scan_flush_trigger", "1024");
+/// A scan that walks over so many remains has those in memory flushed.
+const REMAINS: u64 = 1024;
+/// Files that are not sorted into levels yet, from which on no scan asks for another one: with four times as many RocksDB
+/// slows writes down, and a flush would wait.
+const FILES_WAITING: u64 = 10;
 
 impl Rocks {
     /// Opens the directory, making what is missing.
@@ -54,12 +59,7 @@ impl Rocks {
         options.create_if_missing(true);
         options.create_missing_column_families(true);
         let db = DB::open_cf_descriptors(&options, dir, families).map_err(|error| open_error(dir, &error))?;
-        let rocks = Self { db, options, _lock: None };
-        for table in NEWEST_FIRST {
-            let family = rocks.family(*table)?;
-            rocks.db.set_options_cf(family, &[REMAINS_FLUSHED]).map_err(|error| open_error(dir, &error))?;
-        }
-        Ok(rocks)
+        Ok(Self { db, options, read_only: false, _lock: None })
     }
 
     /// Opens the directory to read it, and neither makes nor changes a file in it. What the log holds is read into memory.
@@ -80,7 +80,7 @@ impl Rocks {
         let (options, families) = Self::options(settings);
         let db = DB::open_cf_descriptors_read_only(&options, dir, families, false)
             .map_err(|error| open_error(dir, &error))?;
-        Ok(Self { db, options, _lock: lock })
+        Ok(Self { db, options, read_only: true, _lock: lock })
     }
 
     fn options(settings: &Options) -> (rocksdb::Options, Vec<ColumnFamilyDescriptor>) {
@@ -91,7 +91,7 @@ impl Rocks {
         options.set_paranoid_checks(true);
         options.set_db_write_buffer_size(settings.memtables_octets);
         options.set_max_total_wal_size(settings.log_octets);
-        options.set_max_background_jobs(2);
+        options.set_max_background_jobs(i32::try_from(settings.jobs).unwrap_or(i32::MAX));
         options.set_bytes_per_sync(1 << 20);
         options.set_keep_log_file_num(4);
         options.set_max_open_files(512);
@@ -264,17 +264,63 @@ impl Read for Rocks {
         if from >= to {
             return Ok(());
         }
-        scan(self.rows(table, from, to)?, [from, to], reverse, each)
+        let rows = self.rows(table, from, to)?;
+        self.noting_remains(table, || scan(rows, [from, to], reverse, each))
     }
 
     fn walk(&self, table: Table, from: &[u8], to: &[u8], first: Go, each: &mut Guide<'_>) -> Result<(), Error> {
-        walk(self.rows(table, from, to)?, first, each)
+        let rows = self.rows(table, from, to)?;
+        self.noting_remains(table, || walk(rows, first, each))
     }
 }
 
 impl Rocks {
     fn rows(&self, table: Table, from: &[u8], to: &[u8]) -> Result<DBRawIterator<'_>, Error> {
         Ok(self.db.raw_iterator_cf_opt(self.family(table)?, read_options(from, to)))
+    }
+
+    /// Reads, and has the remains flushed that this walked over, if they were many: what lies in files is compacted, and
+    /// what lies in memory would be walked over by every reader until something else fills it.
+    fn noting_remains<T>(&self, table: Table, read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        if self.read_only || !NEWEST_FIRST.contains(&table) {
+            return read();
+        }
+        let before = remains_passed();
+        let done = read();
+        if remains_passed().saturating_sub(before) >= REMAINS {
+            self.flush_remains(table)?;
+        }
+        done
+    }
+
+    /// Begins to flush a table that has remains in memory, where no write would wait for it, nor a reader.
+    fn flush_remains(&self, table: Table) -> Result<(), Error> {
+        let family = self.family(table)?;
+        let number = |name: &str| self.db.property_int_value_cf(family, name).ok().flatten().unwrap_or(0);
+        let is_idle =
+            number("rocksdb.num-immutable-mem-table") == 0 && number("rocksdb.num-files-at-level0") < FILES_WAITING;
+        if is_idle && number("rocksdb.num-deletes-active-mem-table") >= REMAINS {
+            let mut options = FlushOptions::default();
+            options.set_wait(false);
+            // A flush that fails is tried again by RocksDB, which tells the writers.
+            if let Err(error) = self.db.flush_cf_opt(family, &options) {
+                tracing::debug!(table = table.name(), %error, "remains of deleted rows are not flushed");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Deleted rows that the iterators of this thread have walked over.
+fn remains_passed() -> u64 {
+    PerfContext::default().metric(PerfMetric::InternalDeleteSkippedCount)
+}
+
+impl Rocks {
+    fn snapshot_of(&self, keeps: bool) -> Snapshot<'_> {
+        let (mut options, snapshot) = (ReadOptions::default(), self.db.snapshot());
+        options.set_snapshot(&snapshot);
+        Snapshot { engine: self, options, snapshot, keeps }
     }
 }
 
@@ -283,11 +329,15 @@ struct Snapshot<'a> {
     /// Of the state that `snapshot` holds.
     options: ReadOptions,
     snapshot: rocksdb::Snapshot<'a>,
+    /// Whether what scans read stays in the cache.
+    keeps: bool,
 }
 
 impl Snapshot<'_> {
     fn rows(&self, table: Table, from: &[u8], to: &[u8]) -> Result<DBRawIterator<'_>, Error> {
-        Ok(self.snapshot.raw_iterator_cf_opt(self.engine.family(table)?, read_options(from, to)))
+        let mut options = read_options(from, to);
+        options.fill_cache(self.keeps);
+        Ok(self.snapshot.raw_iterator_cf_opt(self.engine.family(table)?, options))
     }
 }
 
@@ -307,19 +357,23 @@ impl Read for Snapshot<'_> {
         if from >= to {
             return Ok(());
         }
-        scan(self.rows(table, from, to)?, [from, to], reverse, each)
+        let rows = self.rows(table, from, to)?;
+        self.engine.noting_remains(table, || scan(rows, [from, to], reverse, each))
     }
 
     fn walk(&self, table: Table, from: &[u8], to: &[u8], first: Go, each: &mut Guide<'_>) -> Result<(), Error> {
-        walk(self.rows(table, from, to)?, first, each)
+        let rows = self.rows(table, from, to)?;
+        self.engine.noting_remains(table, || walk(rows, first, each))
     }
 }
 
 impl Engine for Rocks {
     fn snapshot(&self) -> Box<dyn Read + '_> {
-        let (mut options, snapshot) = (ReadOptions::default(), self.db.snapshot());
-        options.set_snapshot(&snapshot);
-        Box::new(Snapshot { engine: self, options, snapshot })
+        Box::new(self.snapshot_of(true))
+    }
+
+    fn sweeping_snapshot(&self) -> Box<dyn Read + '_> {
+        Box::new(self.snapshot_of(false))
     }
 
     fn write(&self, batches: &[Arc<Batch>]) -> Result<(), Error> {
