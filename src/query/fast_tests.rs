@@ -10,7 +10,9 @@ use super::client_tests::check_catching_up;
 use super::drive::{ACCOUNT, Drive, EPOCH, Op, TIMES, ops};
 use super::naive::Draft;
 use super::plan::ways;
-use super::tests::{Begin, check_changes, check_facts, check_query, comparator, condition, config, keyword, window};
+use super::tests::{
+    Begin, check_changes, check_facts, check_query, comparator, condition, config, is_exact, keyword, least_by, window,
+};
 use super::*;
 use crate::model::{Listing, MailboxUid, Shape, UtcMillis, VacationResponse, View as Shows};
 use crate::store::engine::memory::Memory;
@@ -24,7 +26,7 @@ pub(super) struct Question {
     before: Option<i64>,
     after: Option<i64>,
     more: Option<Condition>,
-    sort: Option<Comparator>,
+    sort: Vec<Comparator>,
     collapse: bool,
 }
 
@@ -61,31 +63,95 @@ impl Question {
         } else {
             Filter::And(parts)
         };
-        Results {
-            account: ACCOUNT,
-            filter,
-            sort: self.sort.iter().cloned().collect(),
-            collapse: self.collapse,
-            ..Results::default()
+        let sort = self.sort.clone();
+        Results { account: ACCOUNT, filter, sort, collapse: self.collapse, ..Results::default() }
+    }
+
+    /// The way that answers it whole, if its listings are kept.
+    fn way(&self) -> Option<Way> {
+        let uid = self.uid.unwrap_or(MailboxUid::ALL);
+        let (pin, receipt) = match self.sort.as_slice() {
+            [] => (None, None),
+            [only] => (pin(only), Some(only).filter(|only| pin(only).is_none())),
+            [first, last] => (Some(pin(first)?), Some(last)),
+            _ => return None,
+        };
+        if self.more.is_some() || receipt.is_some_and(|last| last.property != Property::ReceivedAt) {
+            return None;
+        }
+        // What is the same for all that the filter leaves is no order.
+        let pin = pin.filter(|pin| pin.view != self.view);
+        let backwards = receipt.is_some_and(|last| last.ascending);
+        let is_span = self.before.is_some() || self.after.is_some();
+        let of_threads = !self.view.is_of_emails() || pin.is_some_and(|pin| !pin.view.is_of_emails());
+        if self.collapse && self.before.is_some() || !self.collapse && of_threads {
+            return None;
+        }
+        let shape = if self.collapse { Shape::Threads } else { Shape::Emails };
+        match pin {
+            Some(pin) => {
+                let by_thread = self.collapse && pin.view.is_of_emails();
+                let fits = self.view == Shows::Every
+                    && !(self.collapse && backwards)
+                    && !(by_thread && (is_span || !pin.first));
+                fits.then_some(Way::Pinned(Listing { uid, view: Shows::Every, shape }, pin))
+            }
+            None if self.collapse && backwards => {
+                let fits = self.view.is_of_emails() && !is_span;
+                fits.then_some(Way::Listing(Listing { uid, view: self.view, shape: Shape::Emails }))
+            }
+            None => Some(Way::Listing(Listing { uid, view: self.view, shape })),
         }
     }
 
-    /// The listing that answers it whole, if it is kept.
-    fn listing(&self) -> Option<Listing> {
-        let natural = |sort: &Comparator| sort.property == Property::ReceivedAt && !sort.ascending;
-        let fits = self.more.is_none()
-            && self.sort.as_ref().is_none_or(natural)
-            && (self.collapse || self.view.is_of_emails())
-            && !(self.collapse && self.before.is_some());
-        let shape = if self.collapse { Shape::Threads } else { Shape::Emails };
-        fits.then_some(Listing { uid: self.uid.unwrap_or(MailboxUid::ALL), view: self.view, shape })
+    /// The views that its way needs.
+    fn views(&self) -> Vec<Shows> {
+        match self.way() {
+            Some(Way::Pinned(listing, pin)) => vec![listing.view, pin.view],
+            Some(Way::Listing(listing)) => vec![listing.view],
+            _ => Vec::new(),
+        }
     }
 }
 
+/// Who comes first by a sort: with `isAscending` those for whom it is false (RFC 8621 §4.4.2).
+fn pin(comparator: &Comparator) -> Option<Pin> {
+    let up = comparator.ascending;
+    let of = |view, first| Some(Pin { view, first });
+    match &comparator.property {
+        Property::HasKeyword(word) if word == "$flagged" => of(Shows::Flagged, !up),
+        Property::HasKeyword(word) if word == "$seen" => of(Shows::Unseen, up),
+        Property::SomeInThreadHaveKeyword(word) if word == "$flagged" => of(Shows::ThreadFlagged, !up),
+        Property::SomeInThreadHaveKeyword(word) if word == "$seen" => of(Shows::ThreadUntouched, up),
+        Property::AllInThreadHaveKeyword(word) if word == "$seen" => of(Shows::ThreadUnseen, up),
+        _ => None,
+    }
+}
+
+fn by(property: Property, ascending: bool) -> Comparator {
+    Comparator { property, ascending, collation: Collation::UnicodeCasemap }
+}
+
+fn pinned() -> impl Strategy<Value = Comparator> {
+    let property = prop_oneof![
+        3 => Just(Property::HasKeyword("$flagged".into())),
+        2 => Just(Property::HasKeyword("$seen".into())),
+        2 => Just(Property::SomeInThreadHaveKeyword("$flagged".into())),
+        1 => Just(Property::SomeInThreadHaveKeyword("$seen".into())),
+        1 => Just(Property::AllInThreadHaveKeyword("$seen".into())),
+    ];
+    (property, any::<bool>()).prop_map(|(property, ascending)| by(property, ascending))
+}
+
 pub(super) fn question() -> impl Strategy<Value = Question> {
-    let newest_first =
-        Comparator { property: Property::ReceivedAt, ascending: false, collation: Collation::UnicodeCasemap };
-    let sort = prop_oneof![6 => Just(None), 2 => Just(Some(newest_first)), 1 => comparator().prop_map(Some)];
+    let receipt = || any::<bool>().prop_map(|ascending| by(Property::ReceivedAt, ascending));
+    let sort = prop_oneof![
+        4 => Just(Vec::new()),
+        3 => receipt().prop_map(|receipt| vec![receipt]),
+        2 => pinned().prop_map(|pinned| vec![pinned]),
+        4 => (pinned(), receipt()).prop_map(|(pinned, receipt)| vec![pinned, receipt]),
+        1 => comparator().prop_map(|other| vec![other]),
+    ];
     let more = prop_oneof![
         6 => Just(None),
         1 => keyword().prop_map(|word| Some(Condition::SomeInThreadHaveKeyword(word))),
@@ -94,7 +160,7 @@ pub(super) fn question() -> impl Strategy<Value = Question> {
     ];
     let time = || proptest::option::weighted(0.2, -1..=TIMES);
     let uid = proptest::option::weighted(0.8, (1u32..4).prop_map(MailboxUid));
-    let view = proptest::sample::select(Shows::ALL.to_vec());
+    let view = prop_oneof![1 => Just(Shows::Every), 1 => proptest::sample::select(Shows::ALL.to_vec())];
     (uid, view, 0u8..6, time(), time(), more, sort, any::<bool>()).prop_map(
         |(uid, view, spelling, before, after, more, sort, collapse)| Question {
             uid,
@@ -109,19 +175,21 @@ pub(super) fn question() -> impl Strategy<Value = Question> {
     )
 }
 
-/// Where a listing answers whole it is what is taken, and where none does nothing says so.
+/// Where listings answer whole they are what is taken, and where none does nothing says so.
 pub(super) fn check_way(drive: &Drive, question: &Question) {
     let view = drive.store.view();
     let plan = explain(&view, &question.results()).unwrap();
-    match question.listing() {
-        Some(listing) if view.kept(ACCOUNT, listing.uid, listing.view).unwrap().is_some() => {
-            assert_eq!(plan.way, Way::Listing(listing), "{question:?}");
-            let on_demand = !listing.view.is_usual(listing.uid);
-            assert_eq!(plan.served, on_demand.then_some((listing.uid, listing.view)));
+    let uid = question.uid.unwrap_or(MailboxUid::ALL);
+    let is_kept = |shown: &Shows| view.kept(ACCOUNT, uid, *shown).unwrap().is_some();
+    match question.way() {
+        Some(way) if question.views().iter().all(is_kept) => {
+            assert_eq!(plan.way, way, "{question:?}");
+            let on_demand = question.views().into_iter().filter(|shown| !shown.is_usual(uid));
+            assert_eq!(plan.served, on_demand.map(|shown| (uid, shown)).collect::<Vec<_>>());
         }
         // One more condition may happen to be a view's.
         _ if question.more.is_some() => {}
-        _ => assert!(!matches!(plan.way, Way::Listing(_)), "{plan:?} for {question:?}"),
+        _ => assert!(!matches!(plan.way, Way::Listing(_) | Way::Pinned(..)), "{plan:?} for {question:?}"),
     }
 }
 
@@ -153,7 +221,8 @@ proptest! {
         let mut drive = Drive::over(Arc::new(Memory::new()), ranked);
         // Views that are whole from the start have the whole history.
         for question in asked.iter().take(2) {
-            keep(&mut drive, question.uid.unwrap_or(MailboxUid::ALL), question.view);
+            let uid = question.uid.unwrap_or(MailboxUid::ALL);
+            question.views().into_iter().for_each(|view| keep(&mut drive, uid, view));
         }
         drive.run(&ops);
         for question in &asked {
@@ -169,7 +238,7 @@ fn keep(drive: &mut Drive, uid: MailboxUid, view: Shows) {
 
 fn mailbox(uid: u32, view: Shows, collapse: bool) -> Question {
     let uid = (uid > 0).then_some(MailboxUid(uid));
-    Question { uid, view, spelling: 0, before: None, after: None, more: None, sort: None, collapse }
+    Question { uid, view, spelling: 0, before: None, after: None, more: None, sort: Vec::new(), collapse }
 }
 
 fn create(draft: Draft, uids: &[u32], at: i64) -> Op {
@@ -221,15 +290,38 @@ fn every_short_history(same_thread: bool, newer: usize) {
             for uid in 0..3 {
                 for (view, collapse) in Shows::ALL.into_iter().flat_map(|view| [(view, false), (view, true)]) {
                     let question = mailbox(uid, view, collapse);
-                    if question.listing().is_some() {
+                    if question.way().is_some() {
                         check_least(&drive, &question.results());
                         checked += 1;
                     }
+                }
+                // Of the Trash, which is a mailbox like the Inbox, no other order is tried.
+                for (collapse, sort) in sorts().into_iter().filter(|_| uid < 2) {
+                    let question = Question { sort, ..mailbox(uid, Shows::Every, collapse) };
+                    assert!(question.way().is_some(), "{question:?}");
+                    check_least(&drive, &question.results());
+                    checked += 1;
                 }
             }
         }
     }
     assert!(checked > 5_000, "{checked}");
+}
+
+/// Orders other than newest first that listings have; collapsed or not.
+fn sorts() -> Vec<(bool, Vec<Comparator>)> {
+    let flagged = || by(Property::HasKeyword("$flagged".into()), false);
+    let unseen = by(Property::HasKeyword("$seen".into()), true);
+    let of_thread = by(Property::SomeInThreadHaveKeyword("$flagged".into()), false);
+    let oldest = || by(Property::ReceivedAt, true);
+    vec![
+        (false, vec![oldest()]),
+        (false, vec![flagged()]),
+        (false, vec![unseen, oldest()]),
+        (true, vec![oldest()]),
+        (true, vec![flagged()]),
+        (true, vec![of_thread]),
+    ]
 }
 
 /// In which mailboxes an email is and with which keyword; nothing: it is destroyed.
@@ -287,9 +379,11 @@ fn check_least(drive: &Drive, results: &Results) {
         for up_to in drive.ids.iter().copied().map(Some).chain([None]) {
             let asked = QueryChanges { results: results.clone(), since: *since, up_to, max_changes: None, total: true };
             let found = changes(&view, secrets, &asked).unwrap();
-            assert!(matches!(found.plan.way, Way::Listing(_)), "{:?}", found.plan);
+            // Of all mail, oldest first is no listing's either.
+            assert!(is_exact(found.plan.way), "{:?}", found.plan);
             let named = (found.answer.removed.into_iter().collect(), found.answer.added);
-            assert_eq!(named, naive::least(&old, &new, up_to), "{old:?} to {new:?} for {asked:?}");
+            let wanted = least_by(&found.plan, results, (past, &old), (&drive.now, &new), up_to);
+            assert_eq!(named, wanted, "{old:?} to {new:?} for {asked:?}");
             assert_eq!(found.answer.total, Some(new.len()));
         }
     }
@@ -306,7 +400,7 @@ fn a_view_is_wanted_then_made_and_then_serves() {
         let plan = |drive: &Drive| explain(&drive.store.view(), &question.results()).unwrap();
         let before = plan(&drive);
         let wanted = (MailboxUid(uid), view);
-        assert_eq!((before.wants, before.way, before.served), (Some(wanted), Way::Generic, None), "{before}");
+        assert_eq!((before.wants, before.way, before.served.len()), (Some(wanted), Way::Generic, 0), "{before}");
         assert!(before.to_string().contains("not listing: "), "{before}");
         drive.apply(&Op::Make { uid: wanted.0, view, most: 100 });
         let making = plan(&drive);
@@ -319,7 +413,7 @@ fn a_view_is_wanted_then_made_and_then_serves() {
         keep(&mut drive, wanted.0, view);
         let kept = plan(&drive);
         assert!(matches!(kept.way, Way::Listing(_)) && kept.ranked, "{kept}");
-        assert_eq!((kept.wants, kept.served, kept.length), (None, Some(wanted), 300));
+        assert_eq!((kept.wants, kept.served.as_slice(), kept.length), (None, &[wanted][..], 300));
         let secrets = drive.store.secrets().clone();
         let asked = |since| QueryChanges { results: question.results(), since, ..QueryChanges::default() };
         let found = changes(&drive.store.view(), &secrets, &asked(state)).unwrap();

@@ -1,5 +1,5 @@
-//! The way that always serves: a supply of emails, newest first, against the filter; then sorted, collapsed and cut. Of
-//! all emails, or of a listing that holds every match.
+//! The way that always serves: a supply of emails, newest or oldest first, against the filter; then sorted, collapsed and
+//! cut. Of all emails, or of a listing that holds every match.
 //!
 //! Where the order asked for is that of the walk and nothing behind the section is asked for, the walk ends with it. In
 //! another order all is walked, but no more is kept than the section and what comes before it: memory follows the section,
@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use super::email::{Candidate, Source};
 use super::evaluate::{Matcher, Moment};
-use super::sort::{self, Entry};
+use super::sort::{self, Direction, Entry};
 use super::sought::{Hit, Sought};
 use super::supply::Supply;
 use super::{Answer, Error, Query, Results, Start, Window};
@@ -68,6 +68,16 @@ pub(super) enum Walk<'v> {
     Sought(Sought<'v>),
 }
 
+impl Walk<'_> {
+    /// The order in which it meets the emails.
+    fn direction(&self) -> Direction {
+        match self {
+            Self::Each(supply) => supply.direction(),
+            Self::Sought(_) => Direction::NewestFirst,
+        }
+    }
+}
+
 /// What is wanted of the complete list.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
@@ -99,7 +109,7 @@ pub(super) fn list(
 ) -> Result<Listed, Error> {
     let matcher = Matcher::new(&results.filter, secrets);
     let mut source = Source::new(view, results, &matcher);
-    let mut found = Gathered::new(results, wanted);
+    let mut found = Gathered::new(results, wanted, walk.direction());
     match walk {
         Walk::Each(mut supply) => {
             while !found.is_enough()
@@ -134,8 +144,8 @@ struct Gathered<'q> {
 }
 
 impl<'q> Gathered<'q> {
-    fn new(results: &'q Results, wanted: Wanted) -> Self {
-        let natural = sort::is_natural(&results.sort);
+    fn new(results: &'q Results, wanted: Wanted, walked: Direction) -> Self {
+        let natural = sort::direction(&results.sort) == Some(walked);
         Self { results, wanted, natural, first: Vec::new(), threads: HashSet::new(), total: 0 }
     }
 

@@ -20,8 +20,10 @@ mod fast;
 mod filter;
 mod generic;
 mod hits;
+mod parts;
 mod plan;
 mod scope;
+mod shown;
 mod snippet;
 mod sort;
 mod sought;
@@ -42,6 +44,8 @@ mod naive;
 #[cfg(test)]
 mod ops;
 #[cfg(test)]
+mod pinned_cost_tests;
+#[cfg(test)]
 mod repair_tests;
 #[cfg(test)]
 mod scope_tests;
@@ -58,9 +62,10 @@ pub use filter::{Condition, Depends, Filter};
 pub use plan::{Plan, Way};
 pub use scope::{Scope, ScopedChange, ScopedChanges};
 pub use snippet::{Finder, Snippet};
-pub use sort::{Comparator, Property};
+pub use sort::{Comparator, Pin, Property};
 pub use text::{Needle, WORDS, pieces};
 
+use self::parts::Parts;
 use crate::model::{self, AccountId, EmailId, MailboxUid, ModSeq, Secrets, limits};
 use crate::store::{self, View};
 
@@ -112,9 +117,9 @@ pub fn explain(view: &View<'_>, results: &Results) -> Result<Plan, Error> {
 
 fn query_by(view: &View<'_>, secrets: &Secrets, query: &Query, plan: &Plan) -> Result<Answer, Error> {
     let account = query.results.account;
-    match (plan.way, fast::Shown::of(view, account, plan)) {
-        (Way::Listing(_), Some(shown)) => shown.query(query),
-        (Way::AllMail, _) => fast::all_mail(view, query),
+    match (plan.way, Parts::of(view, account, plan, query.results.collapse)) {
+        (_, Some(parts)) => fast::query(view, query, &parts),
+        (Way::AllMail, _) => fast::all_mail(view, query, plan.direction),
         _ => generic::query(view, secrets, query, plan.walk(view, account)),
     }
 }
@@ -128,12 +133,15 @@ fn changes_by(
     most: usize,
 ) -> Result<Found<Changes>, Error> {
     let account = asked.results.account;
-    match (plan.way, fast::Shown::of(view, account, &plan)) {
-        (Way::Listing(_), Some(shown)) => match shown.changes(asked, most)? {
+    match (plan.way, Parts::of(view, account, &plan, asked.results.collapse)) {
+        (_, Some(parts)) => match fast::changes(view, asked, &plan, &parts, most)? {
             Some(answer) => return Ok(Found { answer, plan }),
             None => plan = plan.decided("the state is older than its history"),
         },
-        (Way::AllMail, _) => return Ok(Found { answer: fast::all_mail_changes(view, asked)?, plan }),
+        (Way::AllMail, _) => {
+            let answer = fast::all_mail_changes(view, asked, plan.direction)?;
+            return Ok(Found { answer, plan });
+        }
         _ => {}
     }
     let answer = changes::changes(view, secrets, asked, plan.walk(view, account))?;

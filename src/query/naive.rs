@@ -228,6 +228,9 @@ impl Account {
     pub(super) fn list(&self, results: &Results) -> Vec<EmailId> {
         let mut found: Vec<&Mail> = self.mails.iter().filter(|mail| self.matches(&results.filter, mail)).collect();
         found.sort_by_key(|mail| mail.id);
+        if results.sort.iter().any(|comparator| comparator.property == Property::ReceivedAt && comparator.ascending) {
+            found.reverse();
+        }
         for comparator in results.sort.iter().rev() {
             // Each sort is stable, so the first comparator comes last.
             found.sort_by(|one, other| {
@@ -238,6 +241,12 @@ impl Account {
         let mut threads = BTreeSet::new();
         found.retain(|mail| !results.collapse || threads.insert(mail.thread));
         found.iter().map(|mail| mail.id).collect()
+    }
+
+    /// What an email is sorted by.
+    pub(super) fn keys(&self, sort: &[Comparator], id: EmailId) -> Option<Vec<(i64, String)>> {
+        let mail = self.mails.iter().find(|mail| mail.id == id)?;
+        Some(sort.iter().map(|comparator| self.key(comparator, mail)).collect())
     }
 
     /// RFC 8621 §4.4.2.
@@ -330,17 +339,18 @@ pub(super) fn splice(cached: &[Option<EmailId>], changes: &Changes, total: usize
     list
 }
 
-/// The least that turns one list into the other, where the order is by what never changes: who left, and who came with
-/// his index. Behind `up_to` nothing is told of a list that it is in.
+/// The least that turns one list into the other: who left, and who came with its index; who `moved` to another place both
+/// left and came. Behind `up_to` nothing is told of a list that it is in.
 pub(super) fn least(
     old: &[EmailId],
     new: &[EmailId],
     up_to: Option<EmailId>,
+    moved: impl Fn(EmailId) -> bool,
 ) -> (BTreeSet<EmailId>, Vec<(usize, EmailId)>) {
     let upto = |list: &[EmailId]| list.iter().position(|id| Some(*id) == up_to).unwrap_or(list.len());
-    let gone = old.iter().take(upto(old).saturating_add(1)).filter(|id| !new.contains(id));
-    let came = new.iter().copied().enumerate().take(upto(new).saturating_add(1)).filter(|(_, id)| !old.contains(id));
-    (gone.copied().collect(), came.collect())
+    let gone = old.iter().take(upto(old).saturating_add(1)).filter(|id| !new.contains(id) || moved(**id));
+    let came = new.iter().copied().enumerate().take(upto(new).saturating_add(1));
+    (gone.copied().collect(), came.filter(|(_, id)| !old.contains(id) || moved(*id)).collect())
 }
 
 /// Pieces in single or double quotes are phrases, white space divides the rest (RFC 8621 §4.4.1).

@@ -1,8 +1,10 @@
 //! Which way serves a query: the cheapest of those that apply, and why the others were not taken.
 //!
 //! - A *listing* is the query, where the filter is AND(inMailbox, what one view answers, a span of receipt) and the order
-//!   is newest first: any page, position, total and change by index rows and ranks.
-//! - *All mail* newest first without a filter is the order of the emails themselves; its total is known.
+//!   is newest or oldest first: any page, position, total and change by index rows and ranks.
+//! - *Pinned*: where the emails with or without a keyword come first, and then the newest or the oldest, two listings are
+//!   the query: every email of the mailbox, and the view of those on one side (`parts`).
+//! - *All mail* newest or oldest first without a filter is the order of the emails themselves; its total is known.
 //! - A listing *filtered*: further conditions decide each email of a listing that holds every match.
 //! - *Search*: the search index names the emails that may have the texts of the filter; each is decided. Where a listing
 //!   holds every match, only what is in both is looked at.
@@ -13,14 +15,16 @@
 //!
 //! Collapsed, an email view shows of each thread the newest email that matches it. That is the query's own exemplar only
 //! if all that is asked beside it is the same for every email of a thread, or says "not before": so a further condition
-//! on emails walks the uncollapsed listing.
+//! on emails walks the uncollapsed listing. Oldest first it is the oldest email of the thread, and pinned by a keyword of
+//! the email the newest that has it: the first is found by a walk over the uncollapsed listing from its end, the second is
+//! what the collapsed listing of the view shows.
 
 use std::fmt;
 
 use super::conjuncts::{Asked, asked};
 use super::evaluate::Matcher;
 use super::generic::Walk;
-use super::sort::is_natural;
+use super::sort::{self, Direction, Order, Pin};
 use super::sought::Sought;
 use super::supply::{Range, Supply};
 use super::{Error, Results};
@@ -37,6 +41,8 @@ const FIND: u64 = 4;
 pub enum Way {
     /// The listing is the answer.
     Listing(Listing),
+    /// The listing is the answer, but for the emails that a view of them shows: those come first, or last.
+    Pinned(Listing, Pin),
     /// All mail, newest first, is the answer.
     AllMail,
     /// What the search index leaves, of the listing or of all emails, each decided by the filter.
@@ -53,6 +59,7 @@ impl Way {
     pub fn name(self) -> &'static str {
         match self {
             Self::Listing(_) => "listing",
+            Self::Pinned(..) => "pinned",
             Self::AllMail => "all mail",
             Self::Search(_) => "search",
             Self::Filtered(_) => "filtered listing",
@@ -64,7 +71,7 @@ impl Way {
     #[must_use]
     pub fn listing(self) -> Option<Listing> {
         match self {
-            Self::Listing(listing) | Self::Filtered(listing) => Some(listing),
+            Self::Listing(listing) | Self::Pinned(listing, _) | Self::Filtered(listing) => Some(listing),
             Self::Search(listing) => listing,
             Self::AllMail | Self::Generic => None,
         }
@@ -82,12 +89,15 @@ pub struct Plan {
     pub ranked: bool,
     /// A view that is not kept, or not whole yet, and would make this a listing: `store::Txn::keep` makes it.
     pub wants: Option<(MailboxUid, Filter)>,
-    /// A view that was made on demand and served: `store::Txn::asked_for` keeps it from being dropped.
-    pub served: Option<(MailboxUid, Filter)>,
+    /// Views that were made on demand and served: `store::Txn::asked_for` keeps them from being dropped.
+    pub served: Vec<(MailboxUid, Filter)>,
     /// The ways not taken, by name, and why.
     pub others: Vec<(&'static str, String)>,
     pub(super) range: Range,
+    pub(super) direction: Direction,
     pub(super) kept: Option<Kept>,
+    /// How the view is kept that says which emails are pinned.
+    pub(super) pin_kept: Option<Kept>,
 }
 
 impl Plan {
@@ -96,20 +106,26 @@ impl Plan {
         let listing = self.way.listing();
         match self.way {
             Way::Search(_) => Walk::Sought(Sought::new(view, account, listing, self.range)),
-            _ => Walk::Each(Supply::new(view, account, listing, self.range)),
+            _ => Walk::Each(Supply::new(view, account, listing, self.range, self.direction)),
         }
     }
 
-    /// The view made on demand that served, where it is time to note that.
+    /// The views made on demand that served, where it is time to note that.
     #[must_use]
-    pub fn to_be_noted(&self, now: UtcMillis) -> Option<(MailboxUid, Filter)> {
-        self.served.filter(|_| self.kept.is_some_and(|kept| kept.is_to_be_noted(now)))
+    pub fn to_be_noted(&self, now: UtcMillis) -> Vec<(MailboxUid, Filter)> {
+        let kept = |view: Filter| self.kept.iter().chain(&self.pin_kept).find(|kept| kept.view == view);
+        let is_due = |view: Filter| kept(view).is_some_and(|kept| kept.is_to_be_noted(now));
+        self.served.iter().copied().filter(|(_, view)| is_due(*view)).collect()
     }
 
     /// The same query with each email decided.
     pub(super) fn decided(mut self, why: &str) -> Self {
         self.others.insert(0, (self.way.name(), why.to_owned()));
-        let way = self.way.listing().map_or(Way::Generic, Way::Filtered);
+        let way = match self.way {
+            // Another email of a thread may be the first in this order than the one that the collapsed listing shows.
+            Way::Pinned(listing, _) => Way::Filtered(Listing { shape: Shape::Emails, ..listing }),
+            way => way.listing().map_or(Way::Generic, Way::Filtered),
+        };
         Self { way, ..self }
     }
 }
@@ -118,12 +134,19 @@ impl fmt::Display for Plan {
     /// A line on the way taken, and one on each that was not.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let emails = self.length;
+        let counted = if self.ranked { "positions by rank" } else { "positions by a walk" };
+        let first = match self.direction {
+            Direction::NewestFirst => "newest first",
+            Direction::OldestFirst => "oldest first",
+        };
         match self.way {
-            Way::Listing(listing) => {
-                let counted = if self.ranked { "positions by rank" } else { "positions by a walk" };
-                write!(out, "listing: {}; {emails} emails, {counted}", words(listing))?;
+            Way::Listing(listing) => write!(out, "listing: {}, {first}; {emails} emails, {counted}", words(listing))?,
+            Way::Pinned(listing, pin) => {
+                let (view, listing) = (pin.view.name(), words(listing));
+                let (one, other) = if pin.first { (view, "the rest") } else { ("the rest", view) };
+                write!(out, "pinned: {listing}: {one} before {other}, {first}; {emails} emails, {counted}")?;
             }
-            Way::AllMail => write!(out, "all mail: {emails} emails, newest first")?,
+            Way::AllMail => write!(out, "all mail: {emails} emails, {first}")?,
             Way::Search(Some(listing)) => {
                 write!(out, "search: {}; what the index leaves of {emails} emails is decided", words(listing))?;
             }
@@ -182,6 +205,27 @@ impl Ways {
     fn is_dear(&self, plan: &Plan) -> bool {
         matches!(plan.way, Way::Filtered(_)) && plan.length.saturating_mul(FIND) > self.emails
     }
+
+    /// Notes that a listing would serve that is not whole, and wants it where it is worth that.
+    fn lacks(&mut self, shelf: &Shelf, listing: Listing) {
+        let size = if listing.uid == MailboxUid::ALL {
+            self.emails
+        } else {
+            shelf.entry(listing.uid, Filter::Every).map_or(0, |every| every.emails.total)
+        };
+        let stage = shelf.entry(listing.uid, listing.view).map(|entry| entry.stage);
+        let is_there = shelf.0.iter().any(|(uid, _)| *uid == listing.uid);
+        let worth = size >= WORTH && is_there && stage != Some(Stage::Dropping);
+        self.wants = worth.then_some((listing.uid, listing.view));
+        let why = match stage {
+            Some(Stage::Making(_)) => "being made",
+            Some(Stage::Dropping) => "being dropped",
+            _ if !is_there => "there is no such mailbox",
+            _ if !worth => "not kept, nor worth it for so few emails",
+            _ => "not kept",
+        };
+        self.others.push(("listing", format!("{}: {why}", words(listing))));
+    }
 }
 
 /// What is kept of the mailboxes that a filter names.
@@ -216,19 +260,21 @@ pub(super) fn ways(view: &View<'_>, results: &Results) -> Result<Ways, Error> {
         length: emails,
         ranked: false,
         wants: None,
-        served: None,
+        served: Vec::new(),
         others: Vec::new(),
         range: asked.range,
+        direction: sort::direction(&results.sort).unwrap_or_default(),
         kept: None,
+        pin_kept: None,
     };
+    let on_demand = |uid: MailboxUid, view: Filter| (!view.is_usual(uid)).then_some((uid, view));
     let of_listing = |listing: Listing, kept: &Kept, way: fn(Listing) -> Way| {
         let tally = kept.tally(listing.shape);
-        let served = (!listing.view.is_usual(listing.uid)).then_some((listing.uid, listing.view));
         Plan {
             way: way(listing),
             length: tally.total,
             ranked: tally.is_ranked(),
-            served,
+            served: on_demand(listing.uid, listing.view).into_iter().collect(),
             kept: Some(*kept),
             ..base.clone()
         }
@@ -236,33 +282,41 @@ pub(super) fn ways(view: &View<'_>, results: &Results) -> Result<Ways, Error> {
     let mut ways = Ways { candidates: Vec::new(), wants: None, others: Vec::new(), emails };
     match exact(results, &asked) {
         Err(why) => ways.others.push(("listing", why.to_owned())),
-        Ok(listing) => match shelf.entry(listing.uid, listing.view) {
-            Some(kept) if kept.is_whole() => ways.candidates.push(of_listing(listing, kept, Way::Listing)),
-            _ if is_all_mail(listing) && asked.range == Range::ALL => {
+        Ok(Exact { listing, order, .. }) if is_all_mail(listing, results) && order.pin.is_none() => {
+            let kept = shelf.entry(listing.uid, listing.view).filter(|kept| kept.is_whole());
+            let plan = Plan { direction: order.direction, ..base.clone() };
+            if let Some(kept) = kept {
+                let plan = of_listing(listing, kept, Way::Listing);
+                ways.candidates.push(Plan { direction: order.direction, ..plan });
+            } else {
+                let all_mail = Plan { way: Way::AllMail, ..plan };
+                ways.candidates.extend((asked.range == Range::ALL).then_some(all_mail));
                 ways.others.push(("listing", "all mail needs none".to_owned()));
-                ways.candidates.push(Plan { way: Way::AllMail, ..base.clone() });
             }
-            _ if is_all_mail(listing) => ways.others.push(("listing", "all mail needs none".to_owned())),
-            entry => {
-                let size = if listing.uid == MailboxUid::ALL {
-                    emails
-                } else {
-                    shelf.entry(listing.uid, Filter::Every).map_or(0, |every| every.emails.total)
-                };
-                let stage = entry.map(|entry| entry.stage);
-                let is_there = shelf.0.iter().any(|(uid, _)| *uid == listing.uid);
-                let worth = size >= WORTH && is_there && stage != Some(Stage::Dropping);
-                ways.wants = worth.then_some((listing.uid, listing.view));
-                let why = match stage {
-                    Some(Stage::Making(_)) => "being made",
-                    Some(Stage::Dropping) => "being dropped",
-                    _ if !is_there => "there is no such mailbox",
-                    _ if !worth => "not kept, nor worth it for so few emails",
-                    _ => "not kept",
-                };
-                ways.others.push(("listing", format!("{}: {why}", words(listing))));
+        }
+        Ok(Exact { listing, order, counted }) => {
+            let needed = std::iter::once(listing.view).chain(order.pin.map(|pin| pin.view));
+            let missing = needed.clone().find(|view| !shelf.entry(listing.uid, *view).is_some_and(Kept::is_whole));
+            match (missing, shelf.entry(listing.uid, listing.view)) {
+                (Some(view), _) => ways.lacks(&shelf, Listing { view, ..listing }),
+                (None, Some(kept)) => {
+                    let pin_kept = order.pin.and_then(|pin| shelf.entry(listing.uid, pin.view)).copied();
+                    let plan = of_listing(listing, kept, Way::Listing);
+                    let ranked = plan.ranked && counted;
+                    let length = if counted { plan.length } else { kept.threads.total };
+                    ways.candidates.push(Plan {
+                        way: order.pin.map_or(plan.way, |pin| Way::Pinned(listing, pin)),
+                        length,
+                        ranked,
+                        served: needed.filter_map(|view| on_demand(listing.uid, view)).collect(),
+                        direction: order.direction,
+                        pin_kept,
+                        ..plan
+                    });
+                }
+                (None, None) => {}
             }
-        },
+        }
     }
     let mut filtered: Vec<Plan> = filtered(results, &asked)
         .into_iter()
@@ -288,15 +342,22 @@ pub(super) fn ways(view: &View<'_>, results: &Results) -> Result<Ways, Error> {
     Ok(ways)
 }
 
-fn is_all_mail(listing: Listing) -> bool {
-    listing == Listing { uid: MailboxUid::ALL, view: Filter::Every, shape: Shape::Emails }
+fn is_all_mail(listing: Listing, results: &Results) -> bool {
+    let all = Listing { uid: MailboxUid::ALL, view: Filter::Every, shape: Shape::Emails };
+    listing == all && !results.collapse
 }
 
-/// The listing that is the query, kept or not; or why there is none.
-fn exact(results: &Results, asked: &Asked) -> Result<Listing, &'static str> {
-    if !is_natural(&results.sort) {
-        return Err("the order is another than newest first");
-    }
+/// The listing that is the query, kept or not, and the order in which it is.
+struct Exact {
+    listing: Listing,
+    order: Order,
+    /// Whether its ranks count positions in the results.
+    counted: bool,
+}
+
+/// The listing that is the query; or why there is none.
+fn exact(results: &Results, asked: &Asked) -> Result<Exact, &'static str> {
+    let order = sort::order(&results.sort, &asked.views).ok_or("the order is one that no listing has")?;
     if asked.others > 0 || asked.thread_wide > 0 {
         return Err("the filter has a condition that no view answers");
     }
@@ -313,14 +374,48 @@ fn exact(results: &Results, asked: &Asked) -> Result<Listing, &'static str> {
     if results.collapse && asked.range.first > Range::ALL.first {
         return Err("collapsed, `before` shows other emails of the threads");
     }
+    let is_backwards = order.direction == Direction::OldestFirst;
+    if let Some(pin) = order.pin {
+        if view != Filter::Every {
+            return Err("the filter names a view, and the order another one");
+        }
+        if !pin.view.is_of_emails() && !results.collapse {
+            return Err("views of threads are kept collapsed only");
+        }
+        if !pin.view.is_of_emails() && results.scope.is_some() {
+            return Err("views of threads count emails that may not be seen");
+        }
+        if results.collapse && is_backwards {
+            return Err("collapsed, the oldest of each thread is not kept");
+        }
+        let by_thread = results.collapse && pin.view.is_of_emails();
+        if by_thread && !pin.first {
+            return Err("collapsed, the newest email of each thread that is not in the view is not kept");
+        }
+        if by_thread && asked.range != Range::ALL {
+            return Err("collapsed, a span shows other emails of the threads");
+        }
+        let shape = if results.collapse { Shape::Threads } else { Shape::Emails };
+        return Ok(Exact { listing: Listing { uid, view, shape }, order, counted: !by_thread });
+    }
+    if results.collapse && is_backwards {
+        if !view.is_of_emails() {
+            return Err("collapsed, the oldest of each thread is not kept");
+        }
+        if asked.range != Range::ALL {
+            return Err("collapsed, a span shows other emails of the threads");
+        }
+        return Ok(Exact { listing: Listing { uid, view, shape: Shape::Emails }, order, counted: false });
+    }
     let shape = if results.collapse { Shape::Threads } else { Shape::Emails };
-    Ok(Listing { uid, view, shape })
+    Ok(Exact { listing: Listing { uid, view, shape }, order, counted: true })
 }
 
 /// The listings that hold every match, or, where only threads are left to decide, every one that is shown.
 fn filtered(results: &Results, asked: &Asked) -> Vec<Listing> {
     let (of_emails, of_threads): (Vec<Filter>, Vec<Filter>) = asked.views.iter().partition(|view| view.is_of_emails());
-    let newest = results.collapse && is_natural(&results.sort) && asked.range.first == Range::ALL.first;
+    let is_natural = sort::direction(&results.sort) == Some(Direction::NewestFirst);
+    let newest = results.collapse && is_natural && asked.range.first == Range::ALL.first;
     let alone = newest && asked.others == 0 && asked.mailboxes.len() <= 1;
     let all = [MailboxUid::ALL];
     let uids = if asked.mailboxes.is_empty() { &all[..] } else { &asked.mailboxes };

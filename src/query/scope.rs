@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::filter::{Condition, Filter};
+use super::sort::Direction;
 use super::supply::{Range, Supply};
 use crate::model::{AccountId, EmailId, EmailMetadata, Listing, MailboxUid, ModSeq, Shape, ThreadId, View as Shows};
 use crate::store::{Error, View};
@@ -109,15 +110,15 @@ impl Scope {
             let is_known = kept.is_some_and(|kept| kept.tally(Shape::Emails).low <= since);
             let moves = if is_known { view.moves(account, listing, since, most)? } else { None };
             let Some(moves) = moves else { return Ok(None) };
-            for (id, _) in moves.came {
+            for (id, ..) in moves.came {
                 moved.entry(id).or_default().came.insert(*uid);
             }
-            for (id, left) in moves.gone {
+            for (id, _, left) in moves.gone {
                 let moved = moved.entry(id).or_default();
                 moved.was = true;
                 moved.leaves(*uid, left);
             }
-            for (id, left) in moves.passed {
+            for (id, _, left) in moves.passed {
                 moved.entry(id).or_default().leaves(*uid, left);
             }
         }
@@ -152,7 +153,7 @@ impl Scope {
             let Some(mailbox) = view.mailbox(account, *uid)? else { continue };
             let shows = if view.kept(account, *uid, Shows::Unseen)?.is_some() { Shows::Unseen } else { Shows::Every };
             let listing = Listing { uid: *uid, view: shows, shape: Shape::Emails };
-            let mut supply = Supply::new(view, account, Some(listing), Range::ALL);
+            let mut supply = Supply::new(view, account, Some(listing), Range::ALL, Direction::NewestFirst);
             let mut left = mailbox.counts.unread_emails;
             while left > 0
                 && let Some((_, email)) = supply.next_email()?

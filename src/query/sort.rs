@@ -1,8 +1,9 @@
 //! The order of the results (RFC 8621 §4.4.2, RFC 8620 §5.5).
 //!
 //! Of each result only the keys are kept by which it is sorted. What is equal by every comparator stands in the order of
-//! the ids, newest first; so does everything where there is no comparator. An email without a date in its header sorts as
-//! sent before all others, and one without From, To or Subject by the empty text.
+//! the ids, newest first; so does everything where there is no comparator. Where `receivedAt` ascending is a comparator it
+//! stands oldest first, so that this sort is the order of the ids backwards, and a walk from the end. An email without a
+//! date in its header sorts as sent before all others, and one without From, To or Subject by the empty text.
 
 use std::cmp::Ordering;
 
@@ -12,7 +13,7 @@ use super::email::Candidate;
 use super::filter::Depends;
 use super::threads::Share;
 use crate::message::subject::base_subject;
-use crate::model::{EmailAddress, EmailId, ThreadId, keyword, limits};
+use crate::model::{EmailAddress, EmailId, ThreadId, View, keyword, limits};
 
 /// One comparator (RFC 8620 §5.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,13 +88,82 @@ pub(super) fn depends(sort: &[Comparator]) -> Depends {
     sort.iter().fold(Depends::default(), |all, comparator| all.and(comparator.property.depends()))
 }
 
-/// Whether a sort is the order of the ids: newest first.
+/// Which end of the ids comes first. Ids ascend from the newest email to the oldest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Direction {
+    #[default]
+    NewestFirst,
+    OldestFirst,
+}
+
+impl Direction {
+    /// Whether an email stands behind another one.
+    pub(super) fn is_behind(self, id: EmailId, other: EmailId) -> bool {
+        match self {
+            Self::NewestFirst => id > other,
+            Self::OldestFirst => id < other,
+        }
+    }
+}
+
+/// Emails with or without a keyword come first: those that a listing of `view` shows, where `first`, or all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pin {
+    /// The view that shows the emails of one side.
+    pub view: View,
+    /// Whether that side comes first.
+    pub first: bool,
+}
+
+/// A sort by what listings know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Order {
+    pub(super) pin: Option<Pin>,
+    pub(super) direction: Direction,
+}
+
+/// The order that a sort asks of emails that all are in the views `shown`; `None` where listings do not know it. A
+/// comparator that is the same for all of them says nothing.
 #[must_use]
-pub(super) fn is_natural(sort: &[Comparator]) -> bool {
+pub(super) fn order(sort: &[Comparator], shown: &[View]) -> Option<Order> {
+    let is_constant = |comparator: &&Comparator| pin(comparator).is_some_and(|pin| shown.contains(&pin.view));
+    let mut rest = sort.iter().filter(|comparator| !is_constant(comparator)).peekable();
+    let pin = rest.peek().copied().and_then(pin);
+    if pin.is_some() {
+        rest.next();
+    }
+    let direction = match rest.next() {
+        None => Direction::NewestFirst,
+        Some(last) => by_receipt(last)?,
+    };
+    rest.next().is_none().then_some(Order { pin, direction })
+}
+
+fn by_receipt(comparator: &Comparator) -> Option<Direction> {
+    let direction = if comparator.ascending { Direction::OldestFirst } else { Direction::NewestFirst };
+    (comparator.property == Property::ReceivedAt).then_some(direction)
+}
+
+fn pin(comparator: &Comparator) -> Option<Pin> {
+    // Ascending, those for which it is false come first.
+    let (view, shows_true) = match &comparator.property {
+        Property::HasKeyword(word) if word == keyword::FLAGGED => (View::Flagged, true),
+        Property::HasKeyword(word) if word == keyword::SEEN => (View::Unseen, false),
+        Property::SomeInThreadHaveKeyword(word) if word == keyword::FLAGGED => (View::ThreadFlagged, true),
+        Property::AllInThreadHaveKeyword(word) if word == keyword::SEEN => (View::ThreadUnseen, false),
+        Property::SomeInThreadHaveKeyword(word) if word == keyword::SEEN => (View::ThreadUntouched, false),
+        _ => return None,
+    };
+    Some(Pin { view, first: comparator.ascending != shows_true })
+}
+
+/// The direction in which a walk over ids meets the results in their order; `None` where none does.
+#[must_use]
+pub(super) fn direction(sort: &[Comparator]) -> Option<Direction> {
     match sort {
-        [] => true,
-        [first] => first.property == Property::ReceivedAt && !first.ascending,
-        _ => false,
+        [] => Some(Direction::NewestFirst),
+        [only] => by_receipt(only),
+        _ => None,
     }
 }
 
@@ -116,7 +186,7 @@ impl Entry {
     /// Takes the keys of an email. Nothing where they hang on content that is gone, as that of a purged email may be.
     pub(super) fn of(sort: &[Comparator], email: &mut Candidate<'_, '_>) -> Result<Option<Self>, Error> {
         let mut keys = Vec::new();
-        if !is_natural(sort) {
+        if direction(sort).is_none() {
             keys.reserve_exact(sort.len());
             for comparator in sort {
                 match key(comparator, email)? {
@@ -135,8 +205,14 @@ impl Entry {
             let order = one.cmp(two);
             if comparator.ascending { order } else { order.reverse() }
         });
-        by_keys.fold(Ordering::Equal, Ordering::then).then_with(|| self.id.cmp(&other.id))
+        let by_id = if is_oldest_first(sort) { other.id.cmp(&self.id) } else { self.id.cmp(&other.id) };
+        by_keys.fold(Ordering::Equal, Ordering::then).then(by_id)
     }
+}
+
+/// Whether what is equal by every comparator stands oldest first.
+fn is_oldest_first(sort: &[Comparator]) -> bool {
+    sort.iter().any(|comparator| by_receipt(comparator) == Some(Direction::OldestFirst))
 }
 
 fn key(comparator: &Comparator, email: &mut Candidate<'_, '_>) -> Result<Option<Key>, Error> {

@@ -1,9 +1,10 @@
-//! Where a walk takes its emails: newest first, each once, and every match among them (or, of a collapsed listing, every
-//! match that is shown). Who walks decides each by the whole filter, so a supply may hold more than what matches.
+//! Where a walk takes its emails: newest or oldest first, each once, and every match among them (or, of a collapsed
+//! listing, every match that is shown). Who walks decides each by the whole filter, so a supply may hold more than what matches.
 
 use std::collections::VecDeque;
 
-use crate::model::{AccountId, EmailId, EmailMetadata, Listing, UtcMillis};
+use super::sort::Direction;
+use crate::model::{AccountId, EmailId, EmailMetadata, Listing, ThreadId, UtcMillis};
 use crate::store::{Error, View};
 
 /// Emails read at once: a first page is short.
@@ -50,17 +51,33 @@ pub(super) struct Supply<'v> {
     /// Of all mail where there is none.
     listing: Option<Listing>,
     range: Range,
+    direction: Direction,
     read: VecDeque<(EmailId, EmailMetadata)>,
-    /// What was read, up to here; nothing where that was all.
+    /// Where to read on: behind this email in the direction, or from the beginning; nothing where all is read.
     upto: Option<Option<EmailId>>,
     step: usize,
 }
 
 impl<'v> Supply<'v> {
     /// Over all mail, or over a listing that is whole.
-    pub(super) fn new(view: &'v View<'v>, account: AccountId, listing: Option<Listing>, range: Range) -> Self {
-        let upto = (range.first <= range.last).then(|| range.first.0.checked_sub(1).map(EmailId));
-        Self { view, account, listing, range, read: VecDeque::new(), upto, step: FIRST }
+    pub(super) fn new(
+        view: &'v View<'v>,
+        account: AccountId,
+        listing: Option<Listing>,
+        range: Range,
+        direction: Direction,
+    ) -> Self {
+        let before = match direction {
+            Direction::NewestFirst => range.first.0.checked_sub(1),
+            Direction::OldestFirst => range.last.0.checked_add(1),
+        };
+        let upto = (range.first <= range.last).then(|| before.map(EmailId));
+        Self { view, account, listing, range, direction, read: VecDeque::new(), upto, step: FIRST }
+    }
+
+    /// The direction of the walk.
+    pub(super) fn direction(&self) -> Direction {
+        self.direction
     }
 
     /// The next email.
@@ -70,7 +87,7 @@ impl<'v> Supply<'v> {
     pub(super) fn next_email(&mut self) -> Result<Option<(EmailId, EmailMetadata)>, Error> {
         loop {
             match self.read.pop_front() {
-                Some((id, _)) if id > self.range.last => {
+                Some((id, _)) if !self.range.holds(id) => {
                     self.read.clear();
                     self.upto = None;
                 }
@@ -85,14 +102,18 @@ impl<'v> Supply<'v> {
         let Some(upto) = self.upto.take() else { return Ok(()) };
         let last = match self.listing {
             Some(listing) => {
-                let page = self.view.listing(self.account, listing, upto, self.step)?;
-                let ids: Vec<EmailId> = page.into_iter().map(|(id, _)| id).collect();
+                let ids = page(self.view, self.account, listing, self.direction, upto, self.step)?;
+                let ids: Vec<EmailId> = ids.into_iter().map(|(id, _)| id).collect();
                 let emails = self.view.emails_at(self.account, &ids)?;
                 self.read = ids.iter().zip(emails).filter_map(|(id, email)| email.map(|email| (*id, email))).collect();
                 ids.get(self.step.saturating_sub(1)).copied()
             }
             None => {
-                self.read = self.view.emails(self.account, upto, self.step)?.into();
+                let emails = match self.direction {
+                    Direction::NewestFirst => self.view.emails(self.account, upto, self.step)?,
+                    Direction::OldestFirst => self.view.emails_from_end(self.account, upto, self.step)?,
+                };
+                self.read = emails.into();
                 self.read.get(self.step.saturating_sub(1)).map(|(id, _)| *id)
             }
         };
@@ -100,6 +121,21 @@ impl<'v> Supply<'v> {
         self.step = self.step.saturating_mul(4).min(STEP);
         Ok(())
     }
+}
+
+/// The next emails of a listing behind one of them, in a direction.
+pub(super) fn page(
+    view: &View<'_>,
+    account: AccountId,
+    listing: Listing,
+    direction: Direction,
+    behind: Option<EmailId>,
+    limit: usize,
+) -> Result<Vec<(EmailId, ThreadId)>, Error> {
+    Ok(match direction {
+        Direction::NewestFirst => view.listing(account, listing, behind, limit)?,
+        Direction::OldestFirst => view.listing_from_end(account, listing, behind, limit)?,
+    })
 }
 
 #[cfg(test)]

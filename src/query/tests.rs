@@ -176,9 +176,28 @@ pub(super) fn check_changes(drive: &Drive, results: &Results) {
     let new = drive.now.list(results);
     for plan in ways(&view, results).unwrap().candidates {
         for (since, past) in &drive.past {
-            check_changes_by(drive, &view, results, &plan, (*since, &past.list(results)), &new);
+            check_changes_by(drive, &view, results, &plan, (*since, past), &new);
         }
     }
+}
+
+/// Whether changes that are found this way are the least.
+pub(super) fn is_exact(way: Way) -> bool {
+    matches!(way, Way::Listing(_) | Way::Pinned(..) | Way::AllMail)
+}
+
+/// The least, by a way that tells it: `upToId` is honoured where the order of what is shown never changes.
+pub(super) fn least_by(
+    plan: &Plan,
+    results: &Results,
+    (past, old): (&naive::Account, &[EmailId]),
+    (now, new): (&naive::Account, &[EmailId]),
+    up_to: Option<EmailId>,
+) -> (std::collections::BTreeSet<EmailId>, Vec<(usize, EmailId)>) {
+    let is_oldest_of_threads = results.collapse && plan.direction == sort::Direction::OldestFirst;
+    let is_honoured = !matches!(plan.way, Way::Pinned(..)) && !is_oldest_of_threads;
+    let moved = |id| past.keys(&results.sort, id) != now.keys(&results.sort, id);
+    naive::least(old, new, up_to.filter(|_| is_honoured), moved)
 }
 
 fn check_changes_by(
@@ -186,14 +205,18 @@ fn check_changes_by(
     view: &View<'_>,
     results: &Results,
     plan: &Plan,
-    (since, old): (ModSeq, &[EmailId]),
+    (since, past): (ModSeq, &naive::Account),
     new: &[EmailId],
 ) {
+    let old = past.list(results);
+    let old = old.as_slice();
     let run = |asked: &QueryChanges| changes_by(view, drive.store.secrets(), asked, plan.clone(), limits::QUERY_EVENTS);
     let mut asked = QueryChanges { results: results.clone(), since, total: true, ..QueryChanges::default() };
     let first = run(&asked);
     let has_history = match plan.way {
-        Way::Listing(listing) => plan.kept.is_some_and(|kept| since >= kept.tally(listing.shape).low),
+        Way::Listing(listing) | Way::Pinned(listing, _) => {
+            plan.kept.iter().chain(&plan.pin_kept).all(|kept| since >= kept.tally(listing.shape).low)
+        }
         _ => false,
     };
     if since < drive.low && !has_history {
@@ -201,10 +224,11 @@ fn check_changes_by(
         return;
     }
     let Found { answer: found, plan: taken } = first.unwrap();
-    let exact = matches!(taken.way, Way::Listing(_) | Way::AllMail);
-    let least = |part: &Changes, up_to| {
+    let exact = is_exact(taken.way);
+    let least = |part: &Changes, up_to: Option<EmailId>| {
         let named = (part.removed.iter().copied().collect(), part.added.clone());
-        assert_eq!(named, naive::least(old, new, up_to), "{old:?} to {new:?} up to {up_to:?} for {asked:?}");
+        let wanted = least_by(&taken, results, (past, old), (&drive.now, new), up_to);
+        assert_eq!(named, wanted, "{old:?} to {new:?} up to {up_to:?} for {asked:?}");
         assert!(part.removed.is_sorted() && part.added.is_sorted());
     };
     if exact {

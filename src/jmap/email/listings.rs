@@ -12,11 +12,16 @@ const PIECE: usize = 1000;
 
 /// Does for the views of an account what a plan says.
 pub(in crate::jmap) fn follow(store: &Store, account: AccountId, plan: &Plan) {
-    let done = match (plan.wants, plan.to_be_noted(store.clock().now())) {
-        (Some((uid, view)), _) => store.commit(account, |txn| txn.keep(uid, view, PIECE).map(drop)),
-        (None, Some((uid, view))) => store.commit(account, |txn| txn.asked_for(uid, view)),
-        (None, None) => return,
-    };
+    let noted = plan.to_be_noted(store.clock().now());
+    if plan.wants.is_none() && noted.is_empty() {
+        return;
+    }
+    let done = store.commit(account, |txn| {
+        if let Some((uid, view)) = plan.wants {
+            txn.keep(uid, view, PIECE)?;
+        }
+        noted.iter().try_for_each(|(uid, view)| txn.asked_for(*uid, *view))
+    });
     if let Err(error) = done {
         tracing::warn!(%account, %error, "a list that is often asked for is not kept");
     }

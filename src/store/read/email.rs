@@ -157,6 +157,53 @@ impl View<'_> {
         Ok(out)
     }
 
+    /// A listing from its oldest email on: what stands before `end`, or before the end, `limit` at most.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn listing_from_end(
+        &self,
+        account: AccountId,
+        listing: Listing,
+        end: Option<EmailId>,
+        limit: usize,
+    ) -> Result<Vec<(EmailId, ThreadId)>, Error> {
+        let from = key::listing(account, listing);
+        let to = end.map_or_else(|| after(&from), |end| key::index(account, listing, end));
+        let mut out = Vec::with_capacity(limit.min(1024));
+        if limit > 0 {
+            self.read.scan(Table::MailboxEmailIndex, &from, &to, true, &mut |key, value| {
+                let (_, thread) = decode_index(key, value)?;
+                out.push((EmailId(Parts::of(Table::MailboxEmailIndex, key).u64()?), thread));
+                Ok(out.len() < limit)
+            })?;
+        }
+        Ok(out)
+    }
+
+    /// All live emails of an account from the oldest on: what stands before `end`, or before the end, `limit` at most.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn emails_from_end(
+        &self,
+        account: AccountId,
+        end: Option<EmailId>,
+        limit: usize,
+    ) -> Result<Vec<(EmailId, EmailMetadata)>, Error> {
+        let from = key::account(account);
+        let to = end.map_or_else(|| after(&from), |end| key::email(account, end));
+        let mut out = Vec::new();
+        self.read.scan(Table::EmailMetadata, &from, &to, true, &mut |key, value| {
+            let row = EmailMetadata::decode(key, value)?;
+            if row.deleted.is_none() {
+                out.push((EmailId(Parts::of(Table::EmailMetadata, key).u64()?), row));
+            }
+            Ok(out.len() < limit)
+        })?;
+        Ok(out)
+    }
+
     /// The live threads of an account in order of making, `limit` at most.
     ///
     /// # Errors

@@ -17,11 +17,11 @@ pub(in crate::store) const FANOUT_BITS: u32 = 4;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Moves {
     /// Shown now, and since a later change than the state: since which.
-    pub came: Vec<(EmailId, ModSeq)>,
+    pub came: Vec<(EmailId, ThreadId, ModSeq)>,
     /// Shown at the state, and left since: by which change.
-    pub gone: Vec<(EmailId, ModSeq)>,
+    pub gone: Vec<(EmailId, ThreadId, ModSeq)>,
     /// Came after the state and left again: by which change.
-    pub passed: Vec<(EmailId, ModSeq)>,
+    pub passed: Vec<(EmailId, ThreadId, ModSeq)>,
 }
 
 /// The rank rows of a listing: level above level, and each from its newest boundary to its oldest.
@@ -38,8 +38,7 @@ impl Levels {
 
     /// The level to begin with in a listing of so many: it has a handful of boundaries, and what is above it tells no more.
     fn top(total: u64) -> u8 {
-        let digits = total.checked_ilog2().unwrap_or(0);
-        u8::try_from(digits / FANOUT_BITS).unwrap_or(u8::MAX).max(1)
+        top_level(total)
     }
 
     fn id(self, row: &[u8]) -> Result<EmailId, Error> {
@@ -55,6 +54,12 @@ impl Levels {
         let end = || after(&key::rank_level(self.account, self.listing, level));
         boundary.map_or_else(end, |boundary| self.row(level, boundary))
     }
+}
+
+/// The level to begin with in a listing of so many.
+pub(super) fn top_level(total: u64) -> u8 {
+    let digits = total.checked_ilog2().unwrap_or(0);
+    u8::try_from(digits / FANOUT_BITS).unwrap_or(u8::MAX).max(1)
 }
 
 /// The level below, if that has rows.
@@ -245,7 +250,8 @@ impl View<'_> {
         self.keys(Table::MailboxEmailList, &row(ModSeq(0), since.next()), &row(ModSeq(1), ModSeq(0)), |key, value| {
             seen += 1;
             let added = ModSeq(Parts::of(Table::MailboxEmailList, key).u64()?);
-            moves.came.push((decode_list(key, value)?.0, added));
+            let (id, thread) = decode_list(key, value)?;
+            moves.came.push((id, thread, added));
             Ok(seen <= most)
         })?;
         let end = after(&key::listing(account, listing));
@@ -254,7 +260,8 @@ impl View<'_> {
             let mut parts = Parts::of(Table::MailboxEmailList, key);
             let (added, removed) = (ModSeq(parts.u64()?), ModSeq(parts.u64()?));
             let left = if added <= since { &mut moves.gone } else { &mut moves.passed };
-            left.push((decode_list(key, value)?.0, removed));
+            let (id, thread) = decode_list(key, value)?;
+            left.push((id, thread, removed));
             Ok(seen <= most)
         })?;
         Ok((seen <= most).then_some(moves))
@@ -279,6 +286,42 @@ impl View<'_> {
             Ok(false)
         })?;
         Ok(ModSeq(newest))
+    }
+
+    /// The newest or the oldest email of a thread in an email view of a mailbox, of those that `is_wanted`.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn end_of_thread(
+        &self,
+        account: AccountId,
+        (uid, view): (MailboxUid, Filter),
+        thread: ThreadId,
+        oldest: bool,
+        is_wanted: impl Fn(EmailId) -> bool,
+    ) -> Result<Option<EmailId>, Error> {
+        let is_all_mail = uid == MailboxUid::ALL && view == Filter::Every;
+        let (table, prefix) = if is_all_mail {
+            (Table::EmailByThread, key::thread(account, thread))
+        } else {
+            (Table::MailboxThreadIndex, key::thread_index_of(account, uid, view, thread))
+        };
+        let mut found = None;
+        self.read.scan(table, &prefix, &after(&prefix), oldest, &mut |key, _| {
+            found = Some(EmailId(Parts::of(table, key).u64()?)).filter(|id| is_wanted(*id));
+            Ok(found.is_none())
+        })?;
+        Ok(found)
+    }
+
+    /// The thread of an email in a kept listing; `None` where it is not in it.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn listed_thread(&self, account: AccountId, listing: Listing, id: EmailId) -> Result<Option<ThreadId>, Error> {
+        let key = key::index(account, listing, id);
+        let row = self.read.get(Table::MailboxEmailIndex, &key)?;
+        row.map(|row| decode_index(&key, &row).map(|(_, thread)| thread)).transpose()
     }
 
     /// The emails of a thread in a mailbox, newest first.

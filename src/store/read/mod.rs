@@ -14,6 +14,7 @@ mod naming;
 mod objects;
 mod outbox;
 mod postings;
+mod rest;
 mod shares;
 mod tokens;
 
@@ -25,6 +26,7 @@ pub(super) use list::FANOUT_BITS;
 pub use list::{Moves, RANK_COST};
 pub use outbox::{QueueAudit, Wakeup};
 pub use postings::Postings;
+pub use rest::Counted;
 pub use tokens::Ordinals;
 
 use super::engine::{Read, Table, after};

@@ -183,10 +183,10 @@ fn replays(view: &View<'_>, lists: &mut Lists) {
                 let shown: BTreeSet<EmailId> = shown.into_iter().map(|(id, _)| id).collect();
                 if let Some((since, mut old)) = before.filter(|(since, _)| *since >= kept.tally(shape).low) {
                     let moves = view.moves(ACCOUNT, listing, since, 10_000).unwrap().unwrap();
-                    for (id, _) in &moves.gone {
+                    for (id, ..) in &moves.gone {
                         assert!(old.remove(id), "{listing:?} since {since}");
                     }
-                    old.extend(moves.came.iter().map(|(id, _)| *id));
+                    old.extend(moves.came.iter().map(|(id, ..)| *id));
                     assert_eq!(old, shown, "{listing:?} since {since}");
                 }
                 lists.insert(listing, (state, shown));

@@ -258,8 +258,8 @@ fn pages(view: &View<'_>, listing: Listing, kept: &Kept, wanted: &[EmailId]) {
 /// What moved, put to the old list, gives the new list; and nothing is named that did not move.
 fn replay(view: &View<'_>, listing: Listing, since: ModSeq, old: &[EmailId], new: &[EmailId]) {
     let moves = view.moves(ACCOUNT, listing, since, 1000).unwrap().unwrap();
-    let came: BTreeSet<EmailId> = moves.came.iter().map(|(id, _)| *id).collect();
-    let gone: BTreeSet<EmailId> = moves.gone.iter().map(|(id, _)| *id).collect();
+    let came: BTreeSet<EmailId> = moves.came.iter().map(|(id, ..)| *id).collect();
+    let gone: BTreeSet<EmailId> = moves.gone.iter().map(|(id, ..)| *id).collect();
     let (old, new): (BTreeSet<EmailId>, BTreeSet<EmailId>) =
         (old.iter().copied().collect(), new.iter().copied().collect());
     assert_eq!(gone.difference(&came).copied().collect::<BTreeSet<_>>(), &old - &new, "{listing:?} since {since}");

@@ -1,0 +1,434 @@
+//! Results made of kept listings: one of them, from either end, or two parts of it of which one comes first.
+//!
+//! - *Pinned*: the emails that another listing shows, and the rest of the larger one, which no listing keeps
+//!   (`store::View::rest`). "Flagged first" is the listing "flagged" and the rest of "every email".
+//! - *By thread*: collapsed, a thread with a flagged email shows its newest flagged one. The rest are the threads of which
+//!   the smaller listing shows no email. Positions among them are counted by a walk over the rows of the listing.
+//! - *Oldest of each thread*: collapsed and oldest first, a walk from the end over the uncollapsed listing.
+//!
+//! No way here reads an email.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use super::plan::{Plan, Way};
+use super::shown::Shown;
+use super::sort::{Direction, Pin};
+use super::supply::page;
+use super::{Error, QueryChanges};
+use crate::model::{AccountId, EmailId, Listing, ModSeq, Shape, ThreadId};
+use crate::store::{Counted, Moves, View};
+
+/// Emails read at once.
+const STEP: usize = 256;
+/// Threads of the smaller listing that are held at once; of more each thread is looked up.
+const HELD_THREADS: u64 = 4096;
+
+/// By what an email of the rest is known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The smaller listing does not show it.
+    ById,
+    /// The smaller listing shows none of its thread.
+    ByThread,
+    /// There is one part: of each thread its oldest email. It shows so many threads.
+    OldestOfThreads(u64),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Whole,
+    Pinned,
+    Rest,
+}
+
+/// The results of a query, as listings have them.
+pub(super) struct Parts<'v> {
+    view: &'v View<'v>,
+    account: AccountId,
+    all: Shown<'v>,
+    pin: Option<(Pin, Shown<'v>)>,
+    kind: Kind,
+    direction: Direction,
+}
+
+/// What must be taken out of old results and put into new ones.
+pub(super) struct Touched {
+    pub(super) removed: BTreeSet<EmailId>,
+    pub(super) added: BTreeSet<EmailId>,
+    /// `upToId` where it can be honoured: whether it was in the old results, and whether it is in the new ones.
+    pub(super) up_to: Option<(EmailId, bool, bool)>,
+}
+
+/// What came to a listing and what left it.
+struct Events {
+    came: BTreeMap<EmailId, ThreadId>,
+    gone: BTreeMap<EmailId, ThreadId>,
+}
+
+impl<'v> Parts<'v> {
+    /// The listings of a plan, where its way is made of them.
+    pub(super) fn of(view: &'v View<'v>, account: AccountId, plan: &Plan, collapse: bool) -> Option<Self> {
+        let (listing, pin) = match plan.way {
+            Way::Listing(listing) => (listing, None),
+            Way::Pinned(listing, pin) => (listing, Some(pin)),
+            _ => return None,
+        };
+        let kept = plan.kept?;
+        let shown = |listing: Listing, kept: &crate::model::Kept| {
+            let counted = Counted { listing, tally: kept.tally(listing.shape) };
+            Shown { view, account, counted, range: plan.range }
+        };
+        let all = shown(listing, &kept);
+        let pin = match pin {
+            Some(pin) => Some((pin, shown(Listing { view: pin.view, ..listing }, &plan.pin_kept?))),
+            None => None,
+        };
+        let kind = match pin {
+            None if collapse && listing.shape == Shape::Emails => Kind::OldestOfThreads(kept.threads.total),
+            Some((pin, _)) if collapse && pin.view.is_of_emails() => Kind::ByThread,
+            _ => Kind::ById,
+        };
+        Some(Self { view, account, all, pin, kind, direction: plan.direction })
+    }
+
+    /// How many emails the results have.
+    pub(super) fn length(&self) -> Result<u64, Error> {
+        match self.kind {
+            Kind::OldestOfThreads(threads) => Ok(threads),
+            _ => self.all.length(),
+        }
+    }
+
+    /// The earliest state from which their changes can be told.
+    pub(super) fn low(&self) -> ModSeq {
+        let low = |shown: &Shown<'_>| shown.counted.tally.low;
+        self.pin.iter().map(|(_, shown)| low(shown)).fold(low(&self.all), ModSeq::max)
+    }
+
+    /// The parts in their order, each with its length.
+    fn parts(&self) -> Result<Vec<(Part, u64)>, Error> {
+        let length = self.length()?;
+        let Some((pin, shown)) = &self.pin else { return Ok(vec![(Part::Whole, length)]) };
+        let pinned = shown.length()?;
+        let mut parts = vec![(Part::Pinned, pinned), (Part::Rest, length.saturating_sub(pinned))];
+        if !pin.first {
+            parts.reverse();
+        }
+        Ok(parts)
+    }
+
+    /// The emails from a position on. `near` is an email whose position is known.
+    pub(super) fn section(
+        &self,
+        start: u64,
+        limit: usize,
+        near: Option<(EmailId, u64)>,
+    ) -> Result<Vec<EmailId>, Error> {
+        let (mut ids, mut offset) = (Vec::new(), 0u64);
+        for (part, length) in self.parts()? {
+            let from = start.saturating_sub(offset);
+            let left = usize::try_from(length.saturating_sub(from)).unwrap_or(usize::MAX);
+            let wanted = limit.saturating_sub(ids.len()).min(left);
+            if wanted > 0 {
+                let near = near.and_then(|(id, at)| Some((id, at.checked_sub(offset).filter(|at| *at < length)?)));
+                ids.extend(self.section_of(part, length, from, wanted, near)?);
+            }
+            offset = offset.saturating_add(length);
+        }
+        Ok(ids)
+    }
+
+    fn section_of(
+        &self,
+        part: Part,
+        length: u64,
+        start: u64,
+        limit: usize,
+        near: Option<(EmailId, u64)>,
+    ) -> Result<Vec<EmailId>, Error> {
+        if self.is_walked(part) {
+            let mut ids = Vec::new();
+            self.walk(|at, id| {
+                if at >= start {
+                    ids.push(id);
+                }
+                ids.len() < limit
+            })?;
+            return Ok(ids);
+        }
+        let is_backwards = self.direction == Direction::OldestFirst;
+        let behind = |at: u64| length.saturating_sub(at);
+        let count = u64::try_from(limit).unwrap_or(u64::MAX);
+        let start = if is_backwards { behind(start.saturating_add(count)) } else { start };
+        let near = near.map(|(id, at)| (id, if is_backwards { behind(at.saturating_add(1)) } else { at }));
+        let mut ids = match (part, &self.pin) {
+            (Part::Pinned, Some((_, shown))) => shown.section(start, limit, near)?,
+            (Part::Rest, Some((_, shown))) => {
+                // Of the rest, those before the range.
+                let before = self.all.ends()?.0.saturating_sub(shown.ends()?.0);
+                let at = before.saturating_add(start);
+                self.view.rest(self.account, self.all.counted, shown.counted, at, limit)?
+            }
+            _ => self.all.section(start, limit, near)?,
+        };
+        if is_backwards {
+            ids.reverse();
+        }
+        Ok(ids)
+    }
+
+    /// The position of an email; `None` where it is not in the results.
+    pub(super) fn position(&self, id: EmailId) -> Result<Option<u64>, Error> {
+        let is_pinned = match &self.pin {
+            Some((_, shown)) => shown.has(id)?,
+            None => false,
+        };
+        if !is_pinned {
+            let Some(thread) = self.view.listed_thread(self.account, self.all.counted.listing, id)? else {
+                return Ok(None);
+            };
+            if !self.all.range.holds(id) || !self.is_first_of(id, thread)? {
+                return Ok(None);
+            }
+        }
+        Ok(self.positions(&BTreeSet::from([id]))?.pop().map(|(at, _)| at))
+    }
+
+    /// Whether an email of the larger listing is what is shown of its thread.
+    fn is_first_of(&self, id: EmailId, thread: ThreadId) -> Result<bool, Error> {
+        Ok(match self.kind {
+            Kind::ById => true,
+            Kind::ByThread => !self.is_thread_pinned(thread)?,
+            Kind::OldestOfThreads(_) => self.end_of(&self.all, thread, true, |_| true)? == Some(id),
+        })
+    }
+
+    /// The positions of emails that are in the results, in the order of the results.
+    pub(super) fn positions(&self, ids: &BTreeSet<EmailId>) -> Result<Vec<(u64, EmailId)>, Error> {
+        let (mut pinned, mut others) = (BTreeSet::new(), ids.clone());
+        if let Some((_, shown)) = &self.pin {
+            let all: Vec<EmailId> = ids.iter().copied().collect();
+            let listed = self.view.listed(self.account, shown.counted.listing, &all)?;
+            pinned = all.into_iter().zip(listed).filter(|(_, listed)| *listed).map(|(id, _)| id).collect();
+            others.retain(|id| !pinned.contains(id));
+        }
+        let (mut out, mut offset) = (Vec::with_capacity(ids.len()), 0u64);
+        for (part, length) in self.parts()? {
+            let wanted = if part == Part::Pinned { &pinned } else { &others };
+            let found = self.positions_in(part, wanted)?;
+            let is_backwards = self.direction == Direction::OldestFirst && !self.is_walked(part);
+            out.extend(found.into_iter().map(|(at, id)| {
+                let at = if is_backwards { length.saturating_sub(at.saturating_add(1)) } else { at };
+                (offset.saturating_add(at), id)
+            }));
+            offset = offset.saturating_add(length);
+        }
+        out.sort_unstable();
+        Ok(out)
+    }
+
+    /// The positions in a part; newest first, but for a walk.
+    fn positions_in(&self, part: Part, ids: &BTreeSet<EmailId>) -> Result<Vec<(u64, EmailId)>, Error> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        if self.is_walked(part) {
+            let mut out = Vec::with_capacity(ids.len());
+            self.walk(|at, id| {
+                if ids.contains(&id) {
+                    out.push((at, id));
+                }
+                out.len() < ids.len()
+            })?;
+            return Ok(out);
+        }
+        match (part, &self.pin) {
+            (Part::Pinned, Some((_, shown))) => shown.positions(ids),
+            (Part::Rest, Some((_, shown))) => {
+                let pinned = shown.positions(ids)?;
+                let all = self.all.positions(ids)?.into_iter().zip(pinned);
+                Ok(all.map(|((at, id), (pinned, _))| (at.saturating_sub(pinned), id)).collect())
+            }
+            _ => self.all.positions(ids),
+        }
+    }
+
+    /// Whether no ranks count a part.
+    fn is_walked(&self, part: Part) -> bool {
+        match self.kind {
+            Kind::ById => false,
+            Kind::ByThread => part == Part::Rest,
+            Kind::OldestOfThreads(_) => true,
+        }
+    }
+
+    /// Goes through the part that no ranks count, in the order of the results, as long as `each` wants more.
+    fn walk(&self, mut each: impl FnMut(u64, EmailId) -> bool) -> Result<(), Error> {
+        let pinned = match &self.pin {
+            Some((_, shown)) if shown.counted.tally.total <= HELD_THREADS => {
+                let rows = self.view.listing(self.account, shown.counted.listing, None, usize::MAX)?;
+                Some(rows.into_iter().map(|(_, thread)| thread).collect::<HashSet<_>>())
+            }
+            _ => None,
+        };
+        let listing = self.all.counted.listing;
+        let (mut met, mut at, mut upto) = (HashSet::new(), 0u64, None);
+        loop {
+            let rows = page(self.view, self.account, listing, self.direction, upto, STEP)?;
+            for (id, thread) in &rows {
+                let is_shown = match (&self.kind, &pinned) {
+                    (Kind::ByThread, Some(pinned)) => !pinned.contains(thread),
+                    (Kind::ByThread, None) => !self.is_thread_pinned(*thread)?,
+                    _ => met.insert(*thread),
+                };
+                if is_shown {
+                    if !each(at, *id) {
+                        return Ok(());
+                    }
+                    at = at.saturating_add(1);
+                }
+            }
+            upto = rows.last().map(|(id, _)| *id);
+            if rows.len() < STEP {
+                return Ok(());
+            }
+        }
+    }
+
+    fn is_thread_pinned(&self, thread: ThreadId) -> Result<bool, Error> {
+        match &self.pin {
+            Some((_, shown)) => Ok(self.end_of(shown, thread, false, |_| true)?.is_some()),
+            None => Ok(false),
+        }
+    }
+
+    /// The newest or the oldest email of a thread in the email view of a listing.
+    fn end_of(
+        &self,
+        shown: &Shown<'_>,
+        thread: ThreadId,
+        oldest: bool,
+        is_wanted: impl Fn(EmailId) -> bool,
+    ) -> Result<Option<EmailId>, Error> {
+        let Listing { uid, view, .. } = shown.counted.listing;
+        Ok(self.view.end_of_thread(self.account, (uid, view), thread, oldest, is_wanted)?)
+    }
+
+    /// What must be taken out and put in since a state that is not before `low`.
+    pub(super) fn touched(&self, asked: &QueryChanges, most: usize) -> Result<Touched, Error> {
+        let all = self.events(&self.all, asked.since, most)?;
+        let pinned = match &self.pin {
+            Some((_, shown)) => Some(self.events(shown, asked.since, most)?),
+            None => None,
+        };
+        if self.kind == Kind::ById {
+            self.touched_by_id(asked, &all, pinned.as_ref())
+        } else {
+            self.touched_by_thread(&all, pinned.as_ref())
+        }
+    }
+
+    fn events(&self, shown: &Shown<'_>, since: ModSeq, most: usize) -> Result<Events, Error> {
+        let moves = self.view.moves(self.account, shown.counted.listing, since, most)?;
+        let Moves { came, gone, .. } = moves.ok_or(Error::CannotCalculateChanges)?;
+        let within = |all: Vec<(EmailId, ThreadId, ModSeq)>| {
+            let pairs = all.into_iter().map(|(id, thread, _)| (id, thread));
+            pairs.filter(|(id, _)| shown.range.holds(*id)).collect()
+        };
+        Ok(Events { came: within(came), gone: within(gone) })
+    }
+
+    fn touched_by_id(&self, asked: &QueryChanges, all: &Events, pinned: Option<&Events>) -> Result<Touched, Error> {
+        let (entered, left) = (all.entered(), all.left());
+        let (mut removed, mut added) = (left.clone(), entered.clone());
+        if let Some(pinned) = pinned {
+            // Who changes sides without having come leaves one place, and without having gone gets another.
+            let (pinned, unpinned) = (pinned.entered(), pinned.left());
+            let moved = || pinned.iter().chain(&unpinned).copied();
+            removed.extend(moved().filter(|id| !entered.contains(id)));
+            added.extend(moved().filter(|id| !left.contains(id)));
+        }
+        let up_to = match asked.up_to.filter(|id| self.pin.is_none() && self.all.range.holds(*id)) {
+            Some(id) => {
+                let is_there = self.all.has(id)?;
+                let was_there = all.gone.contains_key(&id) || is_there && !all.came.contains_key(&id);
+                Some((id, was_there, is_there))
+            }
+            None => None,
+        };
+        Ok(Touched { removed, added, up_to })
+    }
+
+    fn touched_by_thread(&self, all: &Events, pinned: Option<&Events>) -> Result<Touched, Error> {
+        let mut touched = Touched { removed: BTreeSet::new(), added: BTreeSet::new(), up_to: None };
+        let events = || std::iter::once(all).chain(pinned);
+        let threads = |of: &'_ BTreeMap<EmailId, ThreadId>| of.values().copied().collect::<Vec<_>>();
+        let threads: BTreeSet<ThreadId> =
+            events().flat_map(|events| [threads(&events.came), threads(&events.gone)]).flatten().collect();
+        let (all, pinned) = (all.by_thread(), pinned.map(Events::by_thread));
+        for thread in threads {
+            let (then, now) = match (&self.pin, &pinned) {
+                (Some((_, shown)), Some(events)) => {
+                    let (was_pinned, is_pinned) = self.newest(shown, events, thread)?;
+                    let (was_there, is_there) = self.newest(&self.all, &all, thread)?;
+                    let side = |pinned: Option<EmailId>, other: Option<EmailId>| {
+                        pinned.map(|id| (true, id)).or(other.map(|id| (false, id)))
+                    };
+                    (side(was_pinned, was_there), side(is_pinned, is_there))
+                }
+                _ => {
+                    let now = self.end_of(&self.all, thread, true, |_| true)?;
+                    let (came, gone) = all.get(&thread).map_or((&[][..], &[][..]), |(came, gone)| (came, gone));
+                    let stayed = self.end_of(&self.all, thread, true, |id| !came.contains(&id))?;
+                    let then = stayed.into_iter().chain(gone.iter().copied()).max();
+                    (then.map(|id| (false, id)), now.map(|id| (false, id)))
+                }
+            };
+            if then != now {
+                touched.removed.extend(then.map(|(_, id)| id));
+                touched.added.extend(now.map(|(_, id)| id));
+            }
+        }
+        Ok(touched)
+    }
+
+    /// The email that a collapsed listing showed of a thread, and the one that it shows.
+    fn newest(
+        &self,
+        shown: &Shown<'_>,
+        events: &BTreeMap<ThreadId, (Vec<EmailId>, Vec<EmailId>)>,
+        thread: ThreadId,
+    ) -> Result<(Option<EmailId>, Option<EmailId>), Error> {
+        let now = self.end_of(shown, thread, false, |_| true)?;
+        // It shows one at a time.
+        let then = match events.get(&thread) {
+            Some((_, gone)) => gone.first().copied(),
+            None => now,
+        };
+        Ok((then, now))
+    }
+}
+
+impl Events {
+    /// What is there and was not.
+    fn entered(&self) -> BTreeSet<EmailId> {
+        self.came.keys().filter(|id| !self.gone.contains_key(id)).copied().collect()
+    }
+
+    /// What was there and is not.
+    fn left(&self) -> BTreeSet<EmailId> {
+        self.gone.keys().filter(|id| !self.came.contains_key(id)).copied().collect()
+    }
+
+    /// What came and what left, of each thread.
+    fn by_thread(&self) -> BTreeMap<ThreadId, (Vec<EmailId>, Vec<EmailId>)> {
+        let mut threads: BTreeMap<ThreadId, (Vec<EmailId>, Vec<EmailId>)> = BTreeMap::new();
+        for (id, thread) in &self.came {
+            threads.entry(*thread).or_default().0.push(*id);
+        }
+        for (id, thread) in &self.gone {
+            threads.entry(*thread).or_default().1.push(*id);
+        }
+        threads
+    }
+}

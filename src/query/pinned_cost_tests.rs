@@ -1,0 +1,138 @@
+//! What "flagged first" and "oldest first" read, in rows: a page, however many emails are on either side.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::plan::Way;
+use super::search_tests::{file, prepare};
+use super::{Collation, Comparator, Condition, Filter, Property, Query, QueryChanges, Results, Start, Window};
+use super::{changes, query};
+use crate::model::clock::Fixed;
+use crate::model::{AccountId, DataType, EmailId, MailboxUid, UtcMillis, View};
+use crate::store::engine::watched::Watched;
+use crate::store::{Options, Store};
+
+const ACCOUNT: AccountId = AccountId(1);
+const INBOX: MailboxUid = MailboxUid(1);
+
+/// So many emails, each in a thread of its own, oldest first; listings of more than 100 have ranks.
+fn bed(emails: i64, is_flagged: impl Fn(i64) -> bool) -> (Arc<Watched>, Store, Vec<EmailId>) {
+    let engine = Arc::new(Watched::default());
+    let options = Options { ranked_above: Some(100), ..Options::small() };
+    let store = Store::over(engine.clone(), &options, Arc::new(Fixed::at(UtcMillis(0)))).unwrap();
+    prepare(&store);
+    let made = store.commit(ACCOUNT, |txn| txn.keep(INBOX, View::Flagged, 10));
+    made.unwrap().1.wait_blocking().unwrap();
+    let ids: Vec<EmailId> =
+        (0..emails).map(|n| file(&store, format!("Subject: {n}\r\n\r\nx\r\n").as_bytes(), n)).collect();
+    for (n, id) in (0..emails).zip(&ids) {
+        if is_flagged(n) {
+            flag(&store, *id, true);
+        }
+    }
+    (engine, store, ids)
+}
+
+fn flag(store: &Store, id: EmailId, flagged: bool) {
+    let keywords: BTreeSet<String> = flagged.then(|| "$flagged".to_owned()).into_iter().collect();
+    let done = store.commit(ACCOUNT, |txn| txn.update_email(id, BTreeSet::from([INBOX]), keywords));
+    done.unwrap().1.wait_blocking().unwrap();
+}
+
+fn results(property: Property, ascending: bool, collapse: bool) -> Results {
+    let filter = Filter::Is(Condition::InMailbox(INBOX));
+    let sort = vec![Comparator { property, ascending, collation: Collation::default() }];
+    Results { account: ACCOUNT, filter, sort, collapse, ..Results::default() }
+}
+
+fn flagged() -> Property {
+    Property::HasKeyword("$flagged".into())
+}
+
+/// The rows that a page of ten takes, which must be these emails.
+fn rows(engine: &Watched, store: &Store, results: &Results, start: Start, wanted: &[EmailId]) -> usize {
+    let asked = Query { results: results.clone(), window: Window { start, limit: Some(10) }, total: true };
+    engine.read();
+    let found = query(&store.view(), store.secrets(), &asked).unwrap();
+    assert!(matches!(found.plan.way, Way::Pinned(..) | Way::Listing(_)), "{}", found.plan);
+    assert_eq!(found.answer.ids, wanted, "{}", found.plan);
+    engine.read()
+}
+
+#[test]
+fn a_page_of_flagged_first_reads_no_more_of_a_larger_mailbox() {
+    let read = |emails: i64| {
+        let (engine, store, ids) = bed(emails, |n| n % 8 == 0);
+        let newest = |flagged: bool| -> Vec<EmailId> {
+            let mut side: Vec<EmailId> =
+                (0..emails).zip(&ids).filter(|(n, _)| (n % 8 == 0) == flagged).map(|(_, id)| *id).collect();
+            side.reverse();
+            side
+        };
+        let list = [newest(true), newest(false)].concat();
+        let (plain, collapsed) = (results(flagged(), false, false), results(flagged(), false, true));
+        let page = |from: usize| &list[from..from + 10];
+        let at = |from: usize| Start::Position(i64::try_from(from).unwrap());
+        let (split, deep) = (newest(true).len(), list.len() - 60);
+        let anchor = Start::Anchor { id: list[deep], offset: 0 };
+        let oldest: Vec<EmailId> = ids.iter().take(10).copied().collect();
+        [
+            rows(&engine, &store, &plain, at(0), page(0)),
+            rows(&engine, &store, &plain, at(split - 5), page(split - 5)),
+            rows(&engine, &store, &plain, at(deep), page(deep)),
+            rows(&engine, &store, &plain, anchor, page(deep)),
+            rows(&engine, &store, &collapsed, at(0), page(0)),
+            rows(&engine, &store, &results(Property::ReceivedAt, true, false), at(0), &oldest),
+            rows(&engine, &store, &results(Property::ReceivedAt, true, true), at(0), &oldest),
+        ]
+    };
+    let (few, many) = (read(1_000), read(4_000));
+    // A level of ranks more, and never so many as a tenth of the emails.
+    for (few, many) in few.into_iter().zip(many) {
+        assert!(many < 400 && many < few + 250, "{few} rows of 1,000 emails, {many} of 4,000");
+    }
+}
+
+/// The worst case of a walk that passes over flagged emails: nearly all are flagged.
+#[test]
+fn a_page_of_the_few_unflagged_reads_no_run_of_flagged_emails() {
+    let read = |emails: i64| {
+        let is_flagged = |n: i64| n % (emails / 10) != 7;
+        let (engine, store, ids) = bed(emails, is_flagged);
+        let mut few: Vec<EmailId> = (0..emails).zip(&ids).filter(|(n, _)| !is_flagged(*n)).map(|(_, id)| *id).collect();
+        few.reverse();
+        let last = Start::Position(-10);
+        [
+            rows(&engine, &store, &results(flagged(), true, false), Start::default(), &few),
+            rows(&engine, &store, &results(flagged(), false, false), last, &few),
+        ]
+    };
+    let (few, many) = (read(1_000), read(4_000));
+    for (few, many) in few.into_iter().zip(many) {
+        assert!(many < 2_000 && many < few * 3, "{few} rows of 1,000 emails, {many} of 4,000");
+    }
+}
+
+#[test]
+fn changes_of_flagged_first_read_what_changed() {
+    let (engine, store, ids) = bed(2_000, |n| n % 8 == 0);
+    let since = store.view().state(ACCOUNT, DataType::Email).unwrap();
+    flag(&store, ids[1_001], true);
+    flag(&store, ids[8], false);
+    let new = file(&store, b"Subject: new\r\n\r\nx\r\n", 5_000);
+    for collapse in [false, true] {
+        let results = results(flagged(), false, collapse);
+        let asked = QueryChanges { results, since, total: true, ..QueryChanges::default() };
+        engine.read();
+        let found = changes(&store.view(), store.secrets(), &asked).unwrap();
+        let rows = engine.read();
+        assert!(matches!(found.plan.way, Way::Pinned(..)), "{}", found.plan);
+        assert_eq!(found.answer.removed, [ids[1_001], ids[8]]);
+        // 250 are flagged: before 1,001 stand the flagged from 1,008 on, and of the rest the new one is the first.
+        assert_eq!(found.answer.added, [(124, ids[1_001]), (250, new), (1_993, ids[8])]);
+        assert_eq!(found.answer.total, Some(2_001));
+        // Collapsed, a walk counts the place of the one that lies far behind: the rows of a listing, never an email.
+        let most = if collapse { 2_600 } else { 1_000 };
+        assert!(rows < most, "{rows} rows");
+    }
+}

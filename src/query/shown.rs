@@ -1,0 +1,106 @@
+//! A kept listing, or the span of it that a filter names, with its positions.
+
+use std::collections::BTreeSet;
+
+use super::Error;
+use super::supply::Range;
+use crate::model::{AccountId, EmailId};
+use crate::store::{Counted, RANK_COST, View};
+
+/// Emails read at once.
+const STEP: usize = 256;
+
+/// An email, which need not be in the listing, or the end, and how many stand before it.
+type Near = (Option<EmailId>, u64);
+
+#[derive(Clone, Copy)]
+pub(super) struct Shown<'v> {
+    pub(super) view: &'v View<'v>,
+    pub(super) account: AccountId,
+    pub(super) counted: Counted,
+    pub(super) range: Range,
+}
+
+impl Shown<'_> {
+    /// How many emails it shows.
+    pub(super) fn length(&self) -> Result<u64, Error> {
+        let (low, high) = self.ends()?;
+        Ok(high.saturating_sub(low))
+    }
+
+    /// The emails from a position on, newest first. `near` is an email whose position is known.
+    pub(super) fn section(
+        &self,
+        start: u64,
+        limit: usize,
+        near: Option<(EmailId, u64)>,
+    ) -> Result<Vec<EmailId>, Error> {
+        let (low, high) = self.ends()?;
+        let near: Near = match near {
+            Some((id, at)) => (Some(id), low.saturating_add(at)),
+            None if start > high.saturating_sub(low) / 2 => (self.range.last.0.checked_add(1).map(EmailId), high),
+            None => (Some(self.range.first), low),
+        };
+        let left = usize::try_from(high.saturating_sub(low).saturating_sub(start)).unwrap_or(usize::MAX);
+        let Counted { listing, tally } = self.counted;
+        let at = low.saturating_add(start);
+        let page = self.view.page(self.account, listing, tally, at, near, limit.min(left))?;
+        Ok(page.into_iter().map(|(id, _)| id).collect())
+    }
+
+    /// Whether an email is shown.
+    pub(super) fn has(&self, id: EmailId) -> Result<bool, Error> {
+        Ok(self.range.holds(id) && self.view.lists(self.account, self.counted.listing, id)?)
+    }
+
+    /// The positions in the listing of the range's first email and of the one behind its last.
+    pub(super) fn ends(&self) -> Result<(u64, u64), Error> {
+        if self.range.first > self.range.last {
+            return Ok((0, 0));
+        }
+        let low = if self.range.first == EmailId(0) { 0 } else { self.index_of(self.range.first)? };
+        let high = match self.range.last.0.checked_add(1) {
+            Some(behind) => self.index_of(EmailId(behind))?,
+            None => self.counted.tally.total,
+        };
+        Ok((low, high))
+    }
+
+    /// How many emails of the span stand before each of these, which are in the range but need not be shown: each by rank,
+    /// or all by one walk where that is shorter.
+    pub(super) fn positions(&self, ids: &BTreeSet<EmailId>) -> Result<Vec<(u64, EmailId)>, Error> {
+        let (Some(first), Some(last)) = (ids.first(), ids.last()) else { return Ok(Vec::new()) };
+        let low = self.ends()?.0;
+        let start = self.index_of(*first)?;
+        if ids.len() == 1 {
+            return Ok(vec![(start.saturating_sub(low), *first)]);
+        }
+        let is_ranked = self.counted.tally.is_ranked();
+        let span = if is_ranked { self.index_of(*last)?.saturating_sub(start) } else { 0 };
+        if span > u64::try_from(ids.len()).unwrap_or(u64::MAX).saturating_mul(RANK_COST) {
+            return ids.iter().map(|id| Ok((self.index_of(*id)?.saturating_sub(low), *id))).collect();
+        }
+        let mut out = Vec::with_capacity(ids.len());
+        let mut wanted = ids.iter().peekable();
+        let (mut at, mut upto) = (start.saturating_sub(low), first.0.checked_sub(1).map(EmailId));
+        while wanted.peek().is_some() {
+            let page = self.view.listing(self.account, self.counted.listing, upto, STEP)?;
+            for (id, _) in &page {
+                while let Some(wanted) = wanted.next_if(|wanted| *wanted <= id) {
+                    out.push((at, *wanted));
+                }
+                at = at.saturating_add(1);
+            }
+            upto = page.last().map(|(end, _)| *end);
+            if page.len() < STEP {
+                break;
+            }
+        }
+        out.extend(wanted.map(|id| (at, *id)));
+        Ok(out)
+    }
+
+    fn index_of(&self, id: EmailId) -> Result<u64, Error> {
+        Ok(self.view.index_of(self.account, self.counted.listing, self.counted.tally, id)?)
+    }
+}

@@ -1,0 +1,222 @@
+//! The emails that one listing shows and another, which shows a part of them, does not.
+//!
+//! No listing of its own is kept for them. How many of them stand before an email is the difference of its two positions,
+//! and where the two listings have ranks, a stretch that both count alike has none of them and is passed over whole: an id
+//! that bounds a level of the smaller listing bounds it in the larger one, too. So a page costs its own length and O(log n)
+//! rows for each of its emails, also where nearly every email is in both listings.
+
+use super::View;
+use super::list::RANK_COST;
+use crate::model::{AccountId, EmailId, Listing, Tally};
+use crate::store::engine::{Table, after};
+use crate::store::error::Error;
+use crate::store::key::{self, Parts};
+use crate::store::row::decode_rank;
+
+/// Index rows read at once.
+const STEP: usize = 256;
+/// The fewest.
+const LEAST: usize = 16;
+
+/// A listing with its length.
+#[derive(Debug, Clone, Copy)]
+pub struct Counted {
+    /// The listing.
+    pub listing: Listing,
+    /// Its length in its shape, and whether it has ranks.
+    pub tally: Tally,
+}
+
+/// A stretch of ids, and how much of each listing lies in it.
+#[derive(Clone, Copy)]
+struct Stretch {
+    from: EmailId,
+    to: Option<EmailId>,
+    /// Emails of the larger listing before the stretch.
+    before: u64,
+    all: u64,
+    without: u64,
+}
+
+struct Walk<'v> {
+    view: &'v View<'v>,
+    account: AccountId,
+    all: Counted,
+    without: Counted,
+    /// How many are still passed over.
+    skip: u64,
+    limit: usize,
+    found: Vec<EmailId>,
+}
+
+impl View<'_> {
+    /// A page of what `all` shows and `without`, which is a part of it, does not: newest first, from a position on.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn rest(
+        &self,
+        account: AccountId,
+        all: Counted,
+        without: Counted,
+        position: u64,
+        limit: usize,
+    ) -> Result<Vec<EmailId>, Error> {
+        let is_ranked = all.tally.is_ranked() && without.tally.is_ranked();
+        let level = if is_ranked { super::list::top_level(without.tally.total) } else { 0 };
+        let whole =
+            Stretch { from: EmailId(0), to: None, before: 0, all: all.tally.total, without: without.tally.total };
+        let mut walk = Walk { view: self, account, all, without, skip: position, limit, found: Vec::new() };
+        walk.visit(level, whole)?;
+        Ok(walk.found)
+    }
+
+    /// Index rows of a listing from an email on and up to another one, which is not among them.
+    fn ids_between(
+        &self,
+        account: AccountId,
+        listing: Listing,
+        (from, to): (EmailId, Option<EmailId>),
+        limit: usize,
+    ) -> Result<Vec<EmailId>, Error> {
+        let mut ids = Vec::new();
+        let end = to.map_or_else(|| after(&key::listing(account, listing)), |to| key::index(account, listing, to));
+        self.keys(Table::MailboxEmailIndex, &key::index(account, listing, from), &end, |key, _| {
+            ids.push(EmailId(Parts::of(Table::MailboxEmailIndex, key).u64()?));
+            Ok(ids.len() < limit)
+        })?;
+        Ok(ids)
+    }
+
+    /// The boundaries of a level in a stretch, each with the emails from it to the next.
+    fn boundaries(
+        &self,
+        account: AccountId,
+        listing: Listing,
+        level: u8,
+        (from, to): (EmailId, Option<EmailId>),
+    ) -> Result<Vec<(EmailId, u64)>, Error> {
+        let mut rows = Vec::new();
+        let all = || after(&key::rank_level(account, listing, level));
+        let end = to.map_or_else(all, |to| key::rank(account, listing, level, to));
+        self.keys(Table::MailboxRank, &key::rank(account, listing, level, from), &end, |key, value| {
+            rows.push((EmailId(Parts::of(Table::MailboxRank, key).u64()?), decode_rank(key, value)?));
+            Ok(true)
+        })?;
+        Ok(rows)
+    }
+}
+
+impl Walk<'_> {
+    fn visit(&mut self, level: u8, stretch: Stretch) -> Result<(), Error> {
+        let rest = stretch.all.saturating_sub(stretch.without);
+        if rest == 0 || self.found.len() >= self.limit {
+            return Ok(());
+        }
+        if let Some(left) = self.skip.checked_sub(rest) {
+            self.skip = left;
+            return Ok(());
+        }
+        let Some(below) = level.checked_sub(1) else { return self.leaf(stretch) };
+        for piece in self.pieces(level, stretch)? {
+            self.visit(below, piece)?;
+        }
+        Ok(())
+    }
+
+    /// Cuts a stretch at the boundaries that the smaller listing has in it.
+    fn pieces(&self, level: u8, stretch: Stretch) -> Result<Vec<Stretch>, Error> {
+        let span = (stretch.from, stretch.to);
+        let cuts = self.view.boundaries(self.account, self.without.listing, level, span)?;
+        let Some((first, _)) = cuts.first() else { return Ok(vec![stretch]) };
+        let (all, without) = (stretch.all, cuts.iter().map(|(_, count)| count).sum());
+        let (from, before) = (stretch.from, stretch.before);
+        let mut pieces =
+            vec![Stretch { from, to: Some(*first), before, all, without: stretch.without.saturating_sub(without) }];
+        let nexts = cuts.iter().skip(1).map(|(id, _)| Some(*id)).chain([stretch.to]);
+        pieces.extend(cuts.iter().zip(nexts).map(|((id, without), to)| Stretch {
+            from: *id,
+            to,
+            before: 0,
+            all: 0,
+            without: *without,
+        }));
+        // What the larger listing has from the first boundary on is counted by its own rows of the level.
+        let mut at = 0;
+        for (id, count) in self.view.boundaries(self.account, self.all.listing, level, (*first, stretch.to))? {
+            while pieces.get(at + 1).is_some_and(|next| next.from <= id) {
+                at += 1;
+            }
+            if let Some(piece) = pieces.get_mut(at) {
+                piece.all += count;
+            }
+        }
+        let counted: u64 = pieces.iter().skip(1).map(|piece| piece.all).sum();
+        let mut before = stretch.before;
+        for (at, piece) in pieces.iter_mut().enumerate() {
+            if at == 0 {
+                piece.all = all.saturating_sub(counted);
+            }
+            piece.before = before;
+            before += piece.all;
+        }
+        Ok(pieces)
+    }
+
+    /// Goes through both listings side by side.
+    fn leaf(&mut self, stretch: Stretch) -> Result<(), Error> {
+        let mut next = Some(self.locate(stretch)?);
+        while let Some(from) = next.take()
+            && self.found.len() < self.limit
+        {
+            let wanted = u64::try_from(self.limit.saturating_sub(self.found.len())).unwrap_or(u64::MAX);
+            let wanted = usize::try_from(wanted.saturating_add(self.skip)).unwrap_or(STEP).clamp(LEAST, STEP);
+            let ids = self.view.ids_between(self.account, self.all.listing, (from, stretch.to), wanted)?;
+            let Some(last) = ids.last() else { return Ok(()) };
+            let end = last.0.checked_add(1).map(EmailId);
+            let others = self.view.ids_between(self.account, self.without.listing, (from, end), usize::MAX)?;
+            let mut others = others.iter().peekable();
+            for id in &ids {
+                while others.next_if(|other| *other < id).is_some() {}
+                if others.peek() == Some(&id) {
+                    continue;
+                }
+                match self.skip.checked_sub(1) {
+                    Some(left) => self.skip = left,
+                    None if self.found.len() < self.limit => self.found.push(*id),
+                    None => return Ok(()),
+                }
+            }
+            next = end.filter(|_| ids.len() == wanted);
+        }
+        Ok(())
+    }
+
+    /// The email of the larger listing to begin with; lowers `skip` by those of the rest that stand before it.
+    fn locate(&mut self, stretch: Stretch) -> Result<EmailId, Error> {
+        if self.skip <= RANK_COST || !self.all.tally.is_ranked() {
+            return Ok(stretch.from);
+        }
+        let span = (stretch.from, stretch.to);
+        let others = self.view.ids_between(self.account, self.without.listing, span, usize::MAX)?;
+        // Of the smaller listing, how many stand before the one that is looked for.
+        let (mut low, mut high) = (0, others.len());
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            let Some(other) = others.get(middle) else { break };
+            let position = self.view.index_of(self.account, self.all.listing, self.all.tally, *other)?;
+            let of_rest = position.saturating_sub(stretch.before).saturating_sub(count(middle));
+            if of_rest <= self.skip { low = middle + 1 } else { high = middle }
+        }
+        let position = stretch.before.saturating_add(self.skip).saturating_add(count(low));
+        let (all, near) = (self.all, (Some(stretch.from), stretch.before));
+        let page = self.view.page(self.account, all.listing, all.tally, position, near, 1)?;
+        let Some((id, _)) = page.first() else { return Ok(stretch.from) };
+        self.skip = 0;
+        Ok(*id)
+    }
+}
+
+fn count(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
