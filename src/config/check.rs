@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::load::Fault;
-use super::{Config, Listener, Store, Tls};
+use super::{Config, Listener, Tls};
 use crate::model::address::domain_is_well_formed;
 use crate::model::{Address, clock, limits};
 use crate::trace;
@@ -25,7 +25,7 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<Fault> {
         });
     };
 
-    store(&config.store, &mut fault);
+    super::store::check(&config.store, &mut fault);
     for listener in config.lmtp.listen.iter().flatten() {
         if matches!(listener, Listener::Tcp { port: 25, .. }) {
             fault(
@@ -155,23 +155,6 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<Fault> {
         fault("limits", "body-in-memory", "larger than in-flight".into(), "write less, such as \"256 KiB\"");
     }
     faults
-}
-
-/// `[store]`.
-fn store(store: &Store, fault: &mut dyn FnMut(&str, &str, String, &str)) {
-    if store.cache.0 < limits::STORE_CACHE_LEAST {
-        let problem = "too small: what one question reads would not stay for the next".into();
-        fault("store", "cache", problem, "write at least \"8 MiB\"");
-    }
-    if store.write_buffers.0 < limits::STORE_WRITE_BUFFERS_LEAST {
-        let problem = "too small: every few messages would be a file of their own".into();
-        fault("store", "write-buffers", problem, "write at least \"16 MiB\"");
-    }
-    if store.jobs.is_some_and(|jobs| !(limits::STORE_JOBS_LEAST..=limits::STORE_JOBS).contains(&jobs)) {
-        let (least, most) = (limits::STORE_JOBS_LEAST, limits::STORE_JOBS);
-        let problem = "a flush would wait behind a compaction, or they would crowd out everything else".into();
-        fault("store", "jobs", problem, &format!("write from {least} to {most}, or leave the key out"));
-    }
 }
 
 /// `[relay]` and `[queue]`.

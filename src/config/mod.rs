@@ -10,6 +10,7 @@ mod dkim;
 mod example;
 mod http;
 mod load;
+mod store;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -20,12 +21,12 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::model::limits;
-use crate::store::Options;
 
 pub use check::check;
 pub use example::example;
 pub use http::{Http, ProxyField};
 pub use load::{DEFAULT_PATH, Fault, Faults, load, parse};
+pub use store::Store;
 pub use value::{Listener, NameServer, Octets, Wait};
 
 /// The whole file.
@@ -60,36 +61,6 @@ pub struct Config {
     pub limits: Limits,
     /// The log.
     pub log: Log,
-}
-
-/// `[store]`
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Store {
-    /// The data directory.
-    pub path: PathBuf,
-    /// The largest block cache.
-    pub cache: Octets,
-    /// The most memory for rows that are not in a table file yet.
-    pub write_buffers: Octets,
-    /// Flushes and compactions at once; `None` is by the machine's cores.
-    pub jobs: Option<u32>,
-}
-
-impl Default for Store {
-    fn default() -> Self {
-        let options = Options::default();
-        Self {
-            path: PathBuf::from("/var/lib/restante"),
-            cache: Octets(octets(options.cache_octets)),
-            write_buffers: Octets(octets(options.memtables_octets)),
-            jobs: None,
-        }
-    }
-}
-
-fn octets(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 /// `[lmtp]`

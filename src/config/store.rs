@@ -1,0 +1,56 @@
+//! `[store]`: where the data are, and what the store may take of memory and cores.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use super::Octets;
+use crate::model::limits;
+use crate::store::Options;
+
+/// `[store]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Store {
+    /// The data directory.
+    pub path: PathBuf,
+    /// The largest block cache.
+    pub cache: Octets,
+    /// The most memory for rows that are not in a table file yet.
+    pub write_buffers: Octets,
+    /// Flushes and compactions at once; `None` is by the machine's cores.
+    pub jobs: Option<u32>,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        let options = Options::default();
+        Self {
+            path: PathBuf::from("/var/lib/restante"),
+            cache: Octets(octets(options.cache_octets)),
+            write_buffers: Octets(octets(options.memtables_octets)),
+            jobs: None,
+        }
+    }
+}
+
+fn octets(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+/// What the values of `[store]` mean.
+pub(super) fn check(store: &Store, fault: &mut dyn FnMut(&str, &str, String, &str)) {
+    if store.cache.0 < limits::STORE_CACHE_LEAST {
+        let problem = "too small: what one question reads would not stay for the next".into();
+        fault("store", "cache", problem, "write at least \"8 MiB\"");
+    }
+    if store.write_buffers.0 < limits::STORE_WRITE_BUFFERS_LEAST {
+        let problem = "too small: every few messages would be a file of their own".into();
+        fault("store", "write-buffers", problem, "write at least \"16 MiB\"");
+    }
+    if store.jobs.is_some_and(|jobs| !(limits::STORE_JOBS_LEAST..=limits::STORE_JOBS).contains(&jobs)) {
+        let (least, most) = (limits::STORE_JOBS_LEAST, limits::STORE_JOBS);
+        let problem = "a flush would wait behind a compaction, or they would crowd out everything else".into();
+        fault("store", "jobs", problem, &format!("write from {least} to {most}, or leave the key out"));
+    }
+}
