@@ -172,7 +172,7 @@ impl Logins {
     /// # Errors
     /// Those of reading the directory.
     pub fn remembered(&self, name: &str, password: &str) -> Result<Option<Login>, Error> {
-        let now = self.0.clock.now();
+        let now = self.0.clock.steady();
         let Some((account, row)) = self.0.directory.find(name)? else { return Ok(None) };
         let known = row.passwords.iter().find(|(_, phc)| self.0.remembered.knows(phc, password, now));
         Ok(known.map(|(_, phc)| Login { account, credential: of_password(phc) }))
@@ -191,7 +191,7 @@ impl Logins {
         let lacking = std::iter::repeat_n(None, rounds.saturating_sub(passwords.len()));
         let right = known.chain(lacking).find(|phc| self.fits(password, *phc));
         let Some((phc, (account, _))) = right.flatten().zip(found.as_ref()) else { return Ok(None) };
-        self.0.remembered.put(phc, password, self.0.clock.now());
+        self.0.remembered.put(phc, password, self.0.clock.steady());
         Ok(Some(Login { account: *account, credential: of_password(phc) }))
     }
 
@@ -231,6 +231,6 @@ impl Logins {
     /// How long he must wait first.
     pub fn attempt(&self, source: Source, name: &str) -> Result<Attempt<'_>, TooMany> {
         let account = self.0.directory.find(name).ok().flatten().map(|(id, _)| id);
-        self.0.failures.attempt(source, account, name, self.0.clock.now())
+        self.0.failures.attempt(source, account, name, self.0.clock.steady())
     }
 }

@@ -215,7 +215,7 @@ async fn change(method: &str, chosen: &Chosen, done: &str, context: &Context) ->
         } else {
             let left = answer["left"].as_u64().filter(|left| *left > 0);
             let left = left.map_or_else(String::new, |left| format!("; {left} left as they are"));
-            output::line(&format!("{} {done}{left}", text(&answer["changed"])));
+            output::line(&format!("{} {done}{left}{}", text(&answer["changed"]), under_way(&answer)));
         }
         return Ok(());
     }
@@ -224,10 +224,18 @@ async fn change(method: &str, chosen: &Chosen, done: &str, context: &Context) ->
     }
     for id in &chosen.actions {
         let arguments = json!({"accountId": base.get("accountId"), "id": id});
-        context.client.call(method, arguments).await?;
-        output::line(&format!("{id} {done}"));
+        let answer = context.client.call(method, arguments).await?;
+        output::line(&format!("{id} {done}{}", under_way(&answer)));
     }
     Ok(())
+}
+
+/// Says of how many of those that a command was about the message was on its way out.
+fn under_way(answer: &Value) -> String {
+    match answer["underWay"].as_u64() {
+        None | Some(0) => String::new(),
+        Some(many) => format!("; {many} under way, which may already have been sent"),
+    }
 }
 
 /// When it is tried next, in words.

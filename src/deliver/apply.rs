@@ -13,7 +13,7 @@ use crate::message::{Message, auto::Facts, guarded, report, rows_or_bare, trace}
 use crate::model::clock::Stopwatch;
 use crate::model::{
     AccountId, Action, Address, Decision, EmailId, Envelope, MailboxUid, ObjectId, Recall, Recipient, Returned, Role,
-    ThreadKey, UtcMillis, limits,
+    Steady, ThreadKey, UtcMillis, limits,
 };
 use crate::outbox::dsn::delivered;
 use crate::outbox::{self, Queued, Reporter};
@@ -47,6 +47,8 @@ pub(super) struct Whole<'a> {
     pub(super) thread_keys: &'a [ThreadKey],
     pub(super) hash: &'a [u8; 32],
     pub(super) now: UtcMillis,
+    /// The same moment, for limits.
+    pub(super) steady: Steady,
     /// What it says of something that was sent from here, if it is a report.
     returned: Option<Returned>,
 }
@@ -94,10 +96,10 @@ impl Deliver {
         let rows = rows_or_bare(raw, self.store.secrets());
         let hash = transaction_hash(envelope, &rows.blob.0);
         let encoded = EncodedMessage::new(&rows);
-        let now = self.store.clock().now();
+        let (now, steady) = (self.store.clock().now(), self.store.clock().steady());
         let (settings, facts, thread_keys) = (&*settings, OnceCell::new(), rows.thread_keys.as_slice());
         let returned = returned(raw);
-        let whole = Whole { settings, session, envelope, raw, facts, thread_keys, hash: &hash, now, returned };
+        let whole = Whole { settings, session, envelope, raw, facts, thread_keys, hash: &hash, now, steady, returned };
         let mut jobs: BTreeMap<AccountId, Result<Job, Error>> = BTreeMap::new();
         for (recipient, target) in envelope.recipients.iter().zip(&session.targets) {
             match jobs.get_mut(&target.account) {
@@ -178,7 +180,7 @@ impl Deliver {
                 continue;
             }
             let limits = &whole.settings.vacation.rate;
-            let counted = match self.rates.lock().notifications.take(whole.now, account, sender.domain(), limits) {
+            let counted = match self.rates.lock().notifications.take(whole.steady, account, sender.domain(), limits) {
                 Ok(counted) => counted,
                 Err(why) => {
                     tracing::info!(%account, %sender, why, "no notification of the delivery: too many in an hour");

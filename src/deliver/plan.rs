@@ -67,7 +67,7 @@ impl Deliver {
         // A retry is answered as it was; it takes nothing of the rate.
         let is_new = view.delivery(account, whole.hash)?.is_none();
         let counted = match sender.filter(|_| is_new) {
-            Some(sender) => match self.rates.lock().replies.take(whole.now, account, sender.domain(), limits) {
+            Some(sender) => match self.rates.lock().replies.take(whole.steady, account, sender.domain(), limits) {
                 Ok(counted) => Some(counted),
                 Err(detail) => return Ok(Plan::Silent { reason: Reason::RateLimit, detail }),
             },

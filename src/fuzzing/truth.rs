@@ -95,7 +95,7 @@ impl Model {
             ..AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(START))
         };
         model.mailboxes = model.commit(|txn| {
-            txn.set_account(&row);
+            txn.register(&row);
             let wanted = [("Inbox", Some(Role::Inbox)), ("Trash", Some(Role::Trash)), ("Archive", Some(Role::Archive))];
             let made = wanted.into_iter().map(|(name, role)| {
                 txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role, sort_order: 0 })
@@ -104,7 +104,7 @@ impl Model {
         });
         let bob = AccountRow { name: "bob".into(), primary: Address::from_parts("bob", "example.org"), ..row };
         let made = model.store.commit(BOB, |txn| {
-            txn.set_account(&bob);
+            txn.register(&bob);
             Ok(())
         });
         made.unwrap().1.wait_blocking().unwrap();
@@ -201,8 +201,8 @@ impl Model {
             self.queued.push(queued);
         } else if let Some(id) = self.queued.pop() {
             self.commit(|txn| {
-                let held = Action { state: ActionState::Held, due: UtcMillis(START), ..txn.action(id)? };
-                txn.update_action(&held)?;
+                let read = txn.action(id)?;
+                txn.update_action(&read, &Action { state: ActionState::Held, due: UtcMillis(START), ..read.clone() })?;
                 if what & 8 == 0 {
                     txn.remove_action(id)?;
                 }

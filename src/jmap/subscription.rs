@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::context::{Args, Context, fail};
 use super::standard::value::utc_date;
 use super::standard::{Done, Get, Outcome, Wrong, refused};
-use crate::model::{AccountId, ObjectId, PushKeys, PushSubscription, UtcMillis, limits};
+use crate::model::{AccountId, ObjectId, PushKeys, PushSubscription, Steady, UtcMillis, limits};
 use crate::store::{Error, Txn};
 use crate::wire::jmap::json::members;
 use crate::wire::jmap::{MethodError, Patch, SetError};
@@ -36,16 +36,16 @@ const TYPES: usize = 64;
 
 /// When each user's subscriptions of the last hour were made, those that are gone too. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Made(Arc<Mutex<BTreeMap<AccountId, VecDeque<UtcMillis>>>>);
+pub struct Made(Arc<Mutex<BTreeMap<AccountId, VecDeque<Steady>>>>);
 
 impl Made {
     /// Takes note of one more.
     ///
     /// # Errors
     /// `rateLimit` where there are as many as may be.
-    fn take(&self, account: AccountId, now: UtcMillis) -> Result<(), SetError> {
+    fn take(&self, account: AccountId, now: Steady) -> Result<(), SetError> {
         let mut all = self.0.lock();
-        let of_late = |at: &UtcMillis| now.since(*at) < HOUR;
+        let of_late = |at: &Steady| now.since(*at) < HOUR;
         all.retain(|_, made| made.back().is_some_and(of_late));
         let made = all.entry(account).or_default();
         while made.front().is_some_and(|at| !of_late(at)) {
@@ -111,7 +111,7 @@ pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
         let mut done = Done::default();
         for ((name, properties), code) in create.iter().zip(&codes) {
             let made = made(properties, now, most).and_then(|one| {
-                context.pushes.take(account, now)?;
+                context.pushes.take(account, context.store.clock().steady())?;
                 Ok(PushSubscription { code: code.clone(), credential: credential.clone(), ..one })
             });
             let made = match made.map(|one| (txn.create_object(&one), one)) {
@@ -383,7 +383,7 @@ mod tests {
         call(&context, "PushSubscription/set", &json!({"destroy": ids}));
         let again = create(MADE - limits::PUSH_SUBSCRIPTIONS);
         assert_eq!(kinds(&again), ["rateLimit"]);
-        let (made, now) = (Made::default(), UtcMillis(1_000_000_000));
+        let (made, now) = (Made::default(), Steady(1_000_000_000));
         assert!((0..MADE).all(|_| made.take(ann, now).is_ok()) && made.take(ann, now).is_err());
         assert!(made.take(AccountId(99), now).is_ok());
         assert!(made.take(ann, now.after(HOUR)).is_ok());

@@ -5,7 +5,7 @@
 //! nobody who looks at the queue reads mail.
 
 use super::address::Address;
-use super::clock::UtcMillis;
+use super::clock::{Steady, UtcMillis};
 use super::envelope::{Notify, OriginalRecipient, Ret};
 use super::id::{ActionId, BlobHash, EmailId, ObjectId, ToldKey};
 
@@ -64,7 +64,7 @@ pub struct RelayTrouble {
     /// What was met.
     pub error: String,
     /// When it is asked again.
-    pub until: UtcMillis,
+    pub until: Steady,
 }
 
 /// One recipient, and what became of the message for him.

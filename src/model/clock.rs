@@ -1,7 +1,8 @@
 //! Time: the only reader of the wall clock, and the forms in which mail writes time.
 
 use std::fmt;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -138,10 +139,38 @@ pub struct Day {
     pub begins: UtcMillis,
 }
 
+/// A time of this process that no setting of the machine's clock moves, in milliseconds. Waits and limits within the
+/// process are measured by it; it says nothing about what time it is, and is never stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Steady(pub u64);
+
+impl Steady {
+    /// This much later.
+    #[must_use]
+    pub fn after(self, wait: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
+    }
+
+    /// This much earlier.
+    #[must_use]
+    pub fn before(self, wait: Duration) -> Self {
+        Self(self.0.saturating_sub(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
+    }
+
+    /// How long since `earlier`; nothing if it lies ahead.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+}
+
 /// Where the time comes from.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// The time now.
     fn now(&self) -> UtcMillis;
+
+    /// The time now, for waits within this process.
+    fn steady(&self) -> Steady;
 }
 
 /// The machine's clock.
@@ -154,33 +183,46 @@ impl Clock for System {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         UtcMillis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
+
+    fn steady(&self) -> Steady {
+        static START: LazyLock<Stopwatch> = LazyLock::new(Stopwatch::start);
+        Steady::default().after(START.elapsed())
+    }
 }
 
 /// A clock that stands until it is set: for tests and for `vacation test --at`.
 #[derive(Debug, Default)]
-pub struct Fixed(AtomicI64);
+pub struct Fixed {
+    wall: AtomicI64,
+    steady: AtomicU64,
+}
 
 impl Fixed {
     /// A clock that stands at `at`.
     #[must_use]
     pub fn at(at: UtcMillis) -> Self {
-        Self(AtomicI64::new(at.0))
+        Self { wall: AtomicI64::new(at.0), steady: AtomicU64::default() }
     }
 
-    /// Moves the hand.
+    /// Sets it, as an administrator or a time server does: no time passes.
     pub fn set(&self, at: UtcMillis) {
-        self.0.store(at.0, Ordering::SeqCst);
+        self.wall.store(at.0, Ordering::SeqCst);
     }
 
     /// Lets time pass.
     pub fn advance(&self, by: Duration) {
         self.set(self.now().after(by));
+        self.steady.store(self.steady().after(by).0, Ordering::SeqCst);
     }
 }
 
 impl Clock for Fixed {
     fn now(&self) -> UtcMillis {
-        UtcMillis(self.0.load(Ordering::SeqCst))
+        UtcMillis(self.wall.load(Ordering::SeqCst))
+    }
+
+    fn steady(&self) -> Steady {
+        Steady(self.steady.load(Ordering::SeqCst))
     }
 }
 

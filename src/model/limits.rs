@@ -123,6 +123,11 @@ pub const UPKEEP_EVERY: Duration = Duration::from_secs(3600);
 pub const REPLY_KEPT: Duration = Duration::from_secs(24 * 3600);
 /// How long all else that is sent may wait (RFC 5321 §4.5.4.1 asks for at least four to five days).
 pub const SENDING_KEPT: Duration = Duration::from_secs(5 * 24 * 3600);
+/// How long mail waits for earlier mail of its account to the same address that was refused for now. Beyond it what is
+/// later goes by itself: order is worth an hour, and not a day.
+pub const ORDER_KEPT: Duration = Duration::from_secs(3600);
+/// Actions that were put off and are remembered so, for what is queued behind them.
+pub const ORDERED: usize = 16_384;
 /// Passwords of an account: each is tried at a login, and that takes long.
 pub const PASSWORDS: usize = 16;
 /// Tokens of an account.

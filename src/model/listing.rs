@@ -163,7 +163,7 @@ impl Kept {
     /// Whether it must be noted that somebody asks for it now; once a day is enough.
     #[must_use]
     pub fn is_to_be_noted(&self, now: UtcMillis) -> bool {
-        now.since(self.asked) >= ASKED_AGAIN
+        now < self.asked || now.since(self.asked) >= ASKED_AGAIN
     }
 
     /// One shape.

@@ -35,7 +35,7 @@ pub use action::{Action, ActionKind, ActionState, Fate, RelayTrouble, Target};
 pub use address::{Address, AddressError};
 pub use blob::{BlobBase, BlobId};
 pub use change::{Change, DataType};
-pub use clock::{Clock, UtcMillis};
+pub use clock::{Clock, Steady, UtcMillis};
 pub use decision::{Decision, Verdict};
 pub use email::{
     EmailAddress, EmailContent, EmailMetadata, MessageRows, PartOffsets, Positions, SentAt, Token, Tokens, Word,

@@ -3,6 +3,8 @@
 use super::kind::rules;
 use crate::model::{Action, ActionState, Fate, UtcMillis};
 
+const UNDER_WAY: &str = "it is under way just now, and may already have been sent";
+
 /// It is tried now, before the rest: also one that was held, or had failed and was kept. Whoever it failed for is tried
 /// again, with a time of its own.
 ///
@@ -10,7 +12,7 @@ use crate::model::{Action, ActionState, Fate, UtcMillis};
 /// Why that cannot be.
 pub fn retry(action: &Action, now: UtcMillis) -> Result<Action, &'static str> {
     match action.state {
-        ActionState::Attempting => return Err("it is being tried just now"),
+        ActionState::Attempting => return Err(UNDER_WAY),
         ActionState::Blocked => return Err("it waits for another one: try that"),
         ActionState::Sent => return Err("it was sent"),
         ActionState::Waiting | ActionState::Held | ActionState::Failed => {}
@@ -32,7 +34,7 @@ pub fn retry(action: &Action, now: UtcMillis) -> Result<Action, &'static str> {
 pub fn hold(action: &Action, _now: UtcMillis) -> Result<Action, &'static str> {
     match action.state {
         ActionState::Waiting | ActionState::Held => Ok(Action { state: ActionState::Held, ..action.clone() }),
-        ActionState::Attempting => Err("it is being tried just now"),
+        ActionState::Attempting => Err(UNDER_WAY),
         ActionState::Blocked => Err("it waits for another one: hold that"),
         ActionState::Failed | ActionState::Sent => Err("it is over"),
     }
@@ -43,8 +45,10 @@ pub fn hold(action: &Action, _now: UtcMillis) -> Result<Action, &'static str> {
 /// # Errors
 /// Why that cannot be.
 pub fn release(action: &Action, now: UtcMillis) -> Result<Action, &'static str> {
-    if action.state != ActionState::Held {
-        return Err("it is not held");
+    match action.state {
+        ActionState::Held => {}
+        ActionState::Attempting => return Err(UNDER_WAY),
+        _ => return Err("it is not held"),
     }
     Ok(Action { state: ActionState::Waiting, due: action.due.max(now), ..in_time(action, now) })
 }

@@ -1,13 +1,14 @@
 //! What is remembered of destinations that refuse, and of the relay: after each refusal it is left alone for a growing time,
 //! and then asked by one action, until one gets through.
 //!
-//! This is memory alone: lost with the process, it is learned again. It is bounded; at the bound what rests longest over its
+//! This is memory alone: lost with the process, it is learned again; no setting of the clock makes a rest longer or shorter.
+//! It is bounded; at the bound what rests longest over its
 //! time is forgotten, which costs one attempt.
 
 use std::collections::BTreeMap;
 
 use super::schedule::Pace;
-use crate::model::UtcMillis;
+use crate::model::Steady;
 
 /// A digest that stands for a domain.
 pub type Digest = [u8; 8];
@@ -25,14 +26,14 @@ pub enum May {
     /// One is asking: what comes of it is waited for.
     Asking,
     /// Not before then.
-    Not(UtcMillis),
+    Not(Steady),
 }
 
 /// The trouble with one destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Trouble {
     failures: u32,
-    until: UtcMillis,
+    until: Steady,
     asking: bool,
 }
 
@@ -45,7 +46,7 @@ impl Trouble {
 
     /// Whether an action may go; if so in trouble, it is the one that asks.
     #[must_use]
-    pub fn may(&self, now: UtcMillis) -> May {
+    pub fn may(&self, now: Steady) -> May {
         if self.failures == 0 {
             May::Go
         } else if self.asking {
@@ -63,7 +64,7 @@ impl Trouble {
     }
 
     /// It refused, or could not be reached. Of several that were under way when it began only the first counts.
-    pub fn refused(&mut self, now: UtcMillis, pace: &Pace, jitter: u8) {
+    pub fn refused(&mut self, now: Steady, pace: &Pace, jitter: u8) {
         if now < self.until {
             return;
         }
@@ -89,7 +90,7 @@ pub struct Destinations {
 impl Destinations {
     /// Whether an action may go to this one.
     #[must_use]
-    pub fn may(&self, domain: Digest, now: UtcMillis) -> May {
+    pub fn may(&self, domain: Digest, now: Steady) -> May {
         self.known.get(&domain).map_or(May::Go, |trouble| trouble.may(now))
     }
 
@@ -101,7 +102,7 @@ impl Destinations {
     }
 
     /// It refused as a whole.
-    pub fn refused(&mut self, domain: Digest, now: UtcMillis, pace: &Pace, jitter: u8) {
+    pub fn refused(&mut self, domain: Digest, now: Steady, pace: &Pace, jitter: u8) {
         if self.known.len() >= MOST && !self.known.contains_key(&domain) {
             let oldest = self.known.iter().min_by_key(|(_, trouble)| trouble.until).map(|(domain, _)| *domain);
             oldest.map(|oldest| self.known.remove(&oldest));
@@ -110,7 +111,7 @@ impl Destinations {
     }
 
     /// It refused one recipient for now: so many in a row are a refusal of all.
-    pub fn refused_one(&mut self, domain: Digest, now: UtcMillis, pace: &Pace, jitter: u8) {
+    pub fn refused_one(&mut self, domain: Digest, now: Steady, pace: &Pace, jitter: u8) {
         if self.known.contains_key(&domain) {
             return self.refused(domain, now, pace, jitter);
         }

@@ -28,26 +28,17 @@ pub struct Rules {
     pub bounces: bool,
     /// Whether what became of it is kept for its owner.
     pub is_kept: bool,
-    /// Whether that an attempt begins is recorded before the message goes out: it must not go twice, or must not be taken
-    /// back meanwhile.
-    pub is_recorded: bool,
 }
 
 /// The rules of a kind.
 #[must_use]
 pub fn rules(kind: ActionKind) -> Rules {
-    let usual = Rules {
-        at_most_once: false,
-        lifetime: limits::SENDING_KEPT,
-        bounces: false,
-        is_kept: false,
-        is_recorded: false,
-    };
+    let usual = Rules { at_most_once: false, lifetime: limits::SENDING_KEPT, bounces: false, is_kept: false };
     match kind {
-        ActionKind::Reply => Rules { at_most_once: true, is_recorded: true, lifetime: limits::REPLY_KEPT, ..usual },
+        ActionKind::Reply => Rules { at_most_once: true, lifetime: limits::REPLY_KEPT, ..usual },
         ActionKind::Redirect => Rules { bounces: true, ..usual },
         ActionKind::Notify | ActionKind::Reject | ActionKind::Report => usual,
-        ActionKind::Submission => Rules { bounces: true, is_kept: true, is_recorded: true, ..usual },
+        ActionKind::Submission => Rules { bounces: true, is_kept: true, ..usual },
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::kind::rules;
-use crate::model::{Action, ActionState, Fate, Target, UtcMillis};
+use crate::model::{Action, ActionKind, ActionState, Fate, Target, UtcMillis, limits};
 
 /// What came of an attempt for one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,7 +128,9 @@ const NO_UTF8: &str = "the address is not ASCII, and the relay lacks SMTPUTF8";
 #[must_use]
 pub fn follow(action: &Action, outcomes: Vec<Outcome>, now: UtcMillis, pace: &Pace, jitter: u8) -> Next {
     let rules = rules(action.kind);
-    let mut after = Action { urgent: false, state: ActionState::Waiting, ..action.clone() };
+    // A time that lies further ahead than any that is written was written by a clock that went wrong.
+    let expires = action.expires.min(now.after(rules.lifetime));
+    let mut after = Action { state: ActionState::Waiting, expires, ..action.clone() };
     let (mut failed, mut note, mut error) = (Vec::new(), None, None);
     // Whether some recipients are asked at once, for there was no refusal of them.
     let (mut moved, mut mended) = (false, false);
@@ -165,7 +167,7 @@ pub fn follow(action: &Action, outcomes: Vec<Outcome>, now: UtcMillis, pace: &Pa
     if error.is_some() || !(moved || mended) {
         after.attempts = action.attempts.saturating_add(1);
     }
-    if due >= action.expires {
+    if due >= expires {
         let last = error.or(action.last_error.clone()).unwrap_or_else(|| "never tried".into());
         return give_up(action, after, failed, note, &last, now, pace);
     }
@@ -190,6 +192,33 @@ pub fn follow(action: &Action, outcomes: Vec<Outcome>, now: UtcMillis, pace: &Pa
 pub fn too_late(action: &Action, now: UtcMillis, pace: &Pace) -> Next {
     let last = action.last_error.clone().unwrap_or_else(|| "never tried".into());
     give_up(action, action.clone(), Vec::new(), None, &last, now, pace)
+}
+
+/// An action whose time lies further ahead than the schedule puts any, for the clock was set back since it was written:
+/// as it should be. `None` where its time can be right.
+#[must_use]
+pub fn clamped(action: &Action, now: UtcMillis, pace: &Pace) -> Option<Action> {
+    let most = match action.state {
+        ActionState::Sent => now.after(pace.kept),
+        ActionState::Waiting if !is_delayed(action) => now.after(pace.delay(u32::MAX, u8::MAX)),
+        _ => return None,
+    };
+    (action.due > most).then(|| Action { due: most, ..action.clone() })
+}
+
+/// Whether an action waits for a time that its owner chose (RFC 4865): nothing has put it off.
+#[must_use]
+pub fn is_delayed(action: &Action) -> bool {
+    let lifetime = rules(action.kind).lifetime;
+    let is_chosen = action.due > action.created && action.due.after(lifetime) == action.expires;
+    action.kind == ActionKind::Submission && action.attempts == 0 && is_chosen
+}
+
+/// Until when an action waits at most for earlier ones to the same address, from the time that it first was to go.
+#[must_use]
+pub fn in_order_until(action: &Action, now: UtcMillis) -> UtcMillis {
+    let first = action.created.max(action.expires.before(rules(action.kind).lifetime)).min(now);
+    first.after(limits::ORDER_KEPT).min(action.expires)
 }
 
 /// What becomes of an action that was found half attempted.

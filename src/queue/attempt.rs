@@ -1,17 +1,25 @@
 //! One attempt at one action, and its record.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::dress::dress;
+use super::order::Order;
 use super::pool::Pool;
 use super::send::{Connection, Handed};
 use super::worker::Settings;
-use crate::model::{AccountId, Action, ActionId, ActionState, Fate};
+use crate::model::{AccountId, Action, ActionId, ActionState, Address, Fate, Target, UtcMillis};
 use crate::outbox::dsn;
-use crate::outbox::{NOT_SENT, Next, Outcome, Queued, Reporter, Scope, Step, follow, recover, rules, too_late};
-use crate::store::{Digest, Error, Store, domain_digest};
+use crate::outbox::{
+    NOT_SENT, Next, Outcome, Queued, Reporter, Scope, Step, follow, in_order_until, recover, rules, too_late,
+};
+use crate::store::{Digest, Error, Store, domain_digest, lane_digest};
 use crate::trace::count;
+
+/// How long an action waits for earlier mail whose turn it is just now.
+const TURN: Duration = Duration::from_secs(2);
 
 /// A due action that is being carried out.
 pub(super) type Key = (AccountId, ActionId);
@@ -22,6 +30,7 @@ pub(super) struct Office {
     pub(super) store: Store,
     pub(super) settings: Arc<Settings>,
     pub(super) pool: Arc<Pool>,
+    pub(super) order: Arc<Mutex<Order>>,
 }
 
 /// What came of it for the queue.
@@ -35,6 +44,8 @@ pub(super) enum Came {
     Unrecorded,
     /// Its account is being repaired: it is left alone for a while, and the others go on.
     Rests,
+    /// Earlier mail goes before it: it waits until then.
+    Behind(UtcMillis),
 }
 
 /// What was heard of the relay.
@@ -69,7 +80,10 @@ impl Office {
         let read = self.store.view().action(account, id);
         let action = match read {
             Ok(Some(action)) => action,
-            Ok(None) => return nothing(),
+            Ok(None) => {
+                self.order.lock().forget((account, id));
+                return nothing();
+            }
             Err(Error::Rebuilding(_)) => return Came::Rests,
             Err(error) => {
                 tracing::error!(%account, action = %id, %error, "an action cannot be read");
@@ -78,13 +92,24 @@ impl Office {
         };
         let (now, pace) = (self.store.clock().now(), &self.settings.pace);
         let next = match action.state {
-            ActionState::Held | ActionState::Blocked | ActionState::Failed => return nothing(),
+            ActionState::Held | ActionState::Blocked | ActionState::Failed => {
+                self.order.lock().forget((account, id));
+                return nothing();
+            }
             ActionState::Sent => Some(Next { step: Step::Done, failed: Vec::new(), note: None, lost: None }),
             // Its attempt was made, and what came of it could not be recorded.
             ActionState::Attempting => recover(&action, now, pace),
             ActionState::Waiting if action.due > now => return nothing(),
-            ActionState::Waiting if now >= action.expires => Some(too_late(&action, now, pace)),
+            // All else is tried once more: a clock that was wrong for a moment gives up nothing untried.
+            ActionState::Waiting if now >= action.expires && rules(action.kind).at_most_once => {
+                Some(too_late(&action, now, pace))
+            }
             ActionState::Waiting => None,
+        };
+        let (turned, free) = if next.is_none() { self.turned(account, &action, now) } else { (action.clone(), Ok(0)) };
+        let free = match free {
+            Ok(free) => free,
+            Err(until) => return Came::Behind(until),
         };
         let octets = self.store.view().action_message(account, &action);
         let octets = match octets {
@@ -95,24 +120,74 @@ impl Office {
             Err(_) => Vec::new(),
         };
         match next {
-            Some(next) => self.keep(account, &action, next, &octets).await,
-            None => self.try_it(account, &action, &octets).await,
+            Some(next) => self.keep(account, (&action, &action), next, &octets).await,
+            None => self.try_it(account, &action, (&turned, free), &octets).await,
         }
     }
 
-    async fn try_it(&self, account: AccountId, action: &Action, octets: &[u8]) -> Came {
+    /// The action with the recipients that may be asked now before those for whom earlier mail waits, and how many may be;
+    /// where it is none, until when it waits.
+    fn turned(&self, account: AccountId, action: &Action, now: UtcMillis) -> (Action, Result<usize, UtcMillis>) {
+        let key = (account, action.id);
+        let last = in_order_until(action, now);
+        let waits = |target: &Target| match target.waits() {
+            true if now < last => self.behind(key, &target.address, now),
+            _ => None,
+        };
+        let is_early = self.order.lock().is_early(key, now);
+        if is_early || now >= last {
+            return (action.clone(), Ok(usize::MAX));
+        }
+        let (mut free, mut behind, mut until) = (Vec::new(), Vec::new(), None);
+        for target in &action.recipients {
+            match waits(target) {
+                None => free.push(target.clone()),
+                Some(at) => {
+                    until = Some(until.map_or(at, |until: UtcMillis| until.min(at)));
+                    behind.push(target.clone());
+                }
+            }
+        }
+        let many = free.iter().filter(|target| target.waits()).count();
+        free.append(&mut behind);
+        let turned = Action { recipients: free, ..action.clone() };
+        let Some(until) = until.filter(|_| many == 0) else { return (turned, Ok(many)) };
+        let until = until.min(last);
+        self.order.lock().wait(key, lanes(account, action), until);
+        (turned, Err(until))
+    }
+
+    /// Until when the mail before an action waits that goes to the same address, if any does.
+    fn behind(&self, key: Key, to: &Address, now: UtcMillis) -> Option<UtcMillis> {
+        let lane = lane_digest(key.0, &to.folded());
+        loop {
+            let first = self.order.lock().before(key, lane)?;
+            let known = self.store.view().action(first.0, first.1).ok().flatten();
+            match known {
+                Some(known) if known.state == ActionState::Waiting && known.due > now => return Some(known.due),
+                // It is its turn.
+                Some(known) if matches!(known.state, ActionState::Waiting | ActionState::Attempting) => {
+                    return Some(now.after(TURN));
+                }
+                // It was removed or held by hand.
+                _ => self.order.lock().forget(first),
+            }
+        }
+    }
+
+    async fn try_it(&self, account: AccountId, read: &Action, (action, most): (&Action, usize), octets: &[u8]) -> Came {
         let relay = &self.settings.relay;
-        let begun = AtomicBool::new(false);
+        let begun = Mutex::new(None);
         let mut fresh = false;
         let handed = loop {
             let opened = if fresh { Connection::open(relay).await } else { self.pool.take(relay).await };
             let connection = match opened {
                 Ok(connection) => connection,
-                Err(error) => return self.relay_down(account, action, &error).await,
+                Err(error) => return self.relay_down(account, read, &error, octets).await,
             };
             let dress = |offers| dress(&self.settings, action, octets, offers);
-            let record = || self.begin(account, action, &begun);
-            match connection.hand_over(relay, action, dress, record).await {
+            let record = || self.begin(account, read, &begun);
+            match connection.hand_over(relay, (action, most), dress, record).await {
                 Handed::Stale if !fresh => fresh = true,
                 handed => break handed,
             }
@@ -124,16 +199,18 @@ impl Office {
                 }
                 outcomes
             }
-            Handed::Stale => return self.relay_down(account, action, "it hangs up on new connections").await,
-            // It was taken back meanwhile: nothing of it went out.
-            Handed::Unrecorded(_) if matches!(self.store.view().action(account, action.id), Ok(None)) => {
+            Handed::Stale => return self.relay_down(account, read, "it hangs up on new connections", octets).await,
+            // It was taken back, held or moved while the relay was asked: nothing of it went out.
+            Handed::Unrecorded(error @ (Error::NotFound(_) | Error::Conflict(_))) => {
+                tracing::info!(%account, action = %action.id, %error, "not sent: the attempt was broken off");
                 return nothing();
             }
             Handed::Unrecorded(error) => {
-                tracing::error!(%account, action = %action.id, error, "an attempt could not be recorded, and was not made");
+                tracing::error!(%account, action = %action.id, %error, "an attempt could not be recorded, and was not made");
                 return Came::Unrecorded;
             }
         };
+        let begun = begun.into_inner();
         let refused_us = |outcome: &Outcome| match outcome {
             Outcome::Temporary { scope: Scope::Relay, text } => Some(text.clone()),
             _ => None,
@@ -141,41 +218,42 @@ impl Office {
         let ours = outcomes.iter().find_map(refused_us);
         if let Some(error) = &ours
             && outcomes.iter().all(|outcome| refused_us(outcome).is_some() || *outcome == Outcome::TooMany)
-            && !begun.load(Ordering::Relaxed)
+            && begun.is_none()
         {
-            return self.relay_down(account, action, error).await;
+            return self.relay_down(account, read, error, octets).await;
         }
         let heard = heard(action, &outcomes);
         let now = self.store.clock().now();
         let jitter = action.message_id.bytes().fold(0u8, u8::wrapping_add);
         let next = follow(action, outcomes, now, &self.settings.pace, jitter);
-        match self.keep(account, action, next, octets).await {
+        let read = begun.as_ref().unwrap_or(read);
+        match self.keep(account, (read, action), next, octets).await {
             Came::Recorded(..) => Came::Recorded(heard, if ours.is_some() { Word::Refused } else { Word::Well }),
             other => other,
         }
     }
 
-    /// That the message goes out is recorded where it must not go twice, or be taken back.
-    async fn begin(&self, account: AccountId, action: &Action, begun: &AtomicBool) -> Result<(), String> {
-        if !rules(action.kind).is_recorded {
-            return Ok(());
-        }
+    /// Records that the message goes out from now on, whatever its kind: whoever would hold or remove the action later
+    /// must hear that it may have been sent. Refused where the action is not what the attempt began with.
+    async fn begin(&self, account: AccountId, action: &Action, begun: &Mutex<Option<Action>>) -> Result<(), Error> {
         let attempt = Action { state: ActionState::Attempting, ..action.clone() };
-        let done = self.store.commit(account, |txn| txn.update_action(&attempt));
-        let ((), ticket) = done.map_err(|error| error.to_string())?;
+        let ((), ticket) = self.store.commit(account, |txn| txn.update_action(action, &attempt))?;
         // From here on it counts as made: whether the record is on the disk is not known if the wait fails.
-        begun.store(true, Ordering::Relaxed);
-        ticket.wait().await.map_err(|error| error.to_string())
+        *begun.lock() = Some(attempt);
+        ticket.wait().await
     }
 
-    /// The relay cannot be had. The action keeps its turn: it waits for the relay, not for itself. Whoever wanted it at once
-    /// has had his attempt: from now on it waits with the others.
-    async fn relay_down(&self, account: AccountId, action: &Action, error: &str) -> Came {
+    /// The relay cannot be had. The action keeps its turn and its attempts: it waits for the relay, not for itself. What a
+    /// person waits for says so, once.
+    async fn relay_down(&self, account: AccountId, action: &Action, error: &str, octets: &[u8]) -> Came {
         tracing::warn!(%account, action = %action.id, error, "the relay is out of order");
-        let last_error = Some(error.to_owned());
-        if action.urgent {
-            let waits = Action { urgent: false, last_error, ..action.clone() };
-            let done = self.store.commit(account, |txn| txn.update_action(&waits));
+        let now = self.store.clock().now();
+        let known = Action { last_error: Some(error.to_owned()), ..action.clone() };
+        if now >= action.expires {
+            let next = too_late(&known, now, &self.settings.pace);
+            self.keep(account, (action, &known), next, octets).await;
+        } else if action.urgent && action.last_error.is_none() {
+            let done = self.store.commit(account, |txn| txn.update_action(action, &known));
             if let Ok(((), ticket)) = done
                 && ticket.wait().await.is_err()
             {
@@ -189,24 +267,27 @@ impl Office {
     async fn set_aside(&self, account: AccountId, action: &Action, error: &Error) -> Came {
         tracing::error!(%account, action = %action.id, %error, "what an action sends cannot be read: it is held");
         let held = Action { state: ActionState::Held, last_error: Some(error.to_string()), ..action.clone() };
-        let done = self.store.commit(account, |txn| txn.update_action(&held));
+        let done = self.store.commit(account, |txn| txn.update_action(action, &held));
         match done {
             Ok(((), ticket)) => ticket.wait().await.map_or(Came::Unrecorded, |()| nothing()),
+            // Somebody did something else with it meanwhile: it is looked at again.
+            Err(Error::NotFound(_) | Error::Conflict(_)) => nothing(),
             Err(_) => Came::Unrecorded,
         }
     }
 
-    /// Records what is next.
-    pub(super) async fn keep(&self, account: AccountId, action: &Action, next: Next, octets: &[u8]) -> Came {
-        say(account, action, &next);
+    /// Records what is next of an action, `read` being its row as this attempt read or wrote it last. What was changed by
+    /// hand meanwhile stays so: nothing of the message went out then (`begin`), and the attempt is forgotten.
+    async fn keep(&self, account: AccountId, (read, action): (&Action, &Action), next: Next, octets: &[u8]) -> Came {
         let report = self.report(account, action, &next, octets);
         let done = self.store.commit(account, |txn| {
+            txn.assert_action(read)?;
             let gone = match &next.step {
                 Step::Done => txn.complete_action(action.id).map(|_| Vec::new())?,
-                Step::Dropped => txn.remove_action(action.id)?.split_off(1),
-                Step::Again(again) => txn.update_action(again).map(|()| Vec::new())?,
+                Step::Dropped => txn.remove_unsent_action(action.id)?.split_off(1),
+                Step::Again(again) => txn.update_action(read, again).map(|()| Vec::new())?,
                 Step::Kept(kept) => {
-                    txn.update_action(kept)?;
+                    txn.update_action(read, kept)?;
                     if kept.state == ActionState::Failed {
                         txn.drop_dependants(action.id)?
                     } else {
@@ -230,13 +311,26 @@ impl Office {
             Ok(())
         });
         let done = match done {
-            Ok(((), ticket)) => ticket.wait().await,
-            Err(Error::NotFound(_)) => Ok(()), // removed by hand meanwhile
+            Ok(((), ticket)) => {
+                say(account, action, &next);
+                ticket.wait().await
+            }
+            Err(error @ (Error::NotFound(_) | Error::Conflict(_))) => {
+                tracing::info!(%account, action = %action.id, %error, "what came of an attempt is not recorded");
+                Ok(())
+            }
             Err(error) => Err(error),
         };
         if let Err(error) = done {
             tracing::error!(%account, action = %action.id, %error, "what came of an action could not be recorded");
             return Came::Unrecorded;
+        }
+        let mut order = self.order.lock();
+        match &next.step {
+            Step::Again(again) if again.due > self.store.clock().now() => {
+                order.wait((account, action.id), lanes(account, again), again.due);
+            }
+            _ => order.forget((account, action.id)),
         }
         nothing()
     }
@@ -253,6 +347,12 @@ impl Office {
         let reporter = Reporter { hostname, message_id: &message_id, now: self.store.clock().now() };
         dsn::failed(action, &next.failed, octets, &reporter)
     }
+}
+
+/// Where an action still goes, as what was queued for the same address is told apart from the rest.
+pub(super) fn lanes(account: AccountId, action: &Action) -> Vec<Digest> {
+    let waiting = action.recipients.iter().filter(|target| target.waits());
+    waiting.map(|target| lane_digest(account, &target.address.folded())).collect()
 }
 
 /// What the outcomes say of the recipients' domains.

@@ -1,11 +1,13 @@
 //! L4: carries out due actions: hands them to the relay, and records what came of it.
 //!
 //! `start` proves that the queue is whole; `round` decides what goes next, and holds no more than a window of what is due;
+//! `order` says what must wait for earlier mail;
 //! `attempt` carries out one action and keeps the store true to what was done; `dress` makes the octets that go out; `send`
 //! speaks SMTP and LMTP; `pool` keeps connections.
 
 mod attempt;
 mod dress;
+mod order;
 mod pool;
 mod relay;
 mod round;

@@ -180,6 +180,10 @@ impl Rogue {
                             rcpt.push(line.clone());
                             "250 2.1.5 fine\r\n".into()
                         }
+                        "lazyno" => {
+                            tokio::time::sleep(LAZY).await;
+                            "451 4.7.1 later\r\n".into()
+                        }
                         _ if rcpt.len() >= manners.most => "452 4.5.3 too many\r\n".into(),
                         _ => {
                             rcpt.push(line.clone());

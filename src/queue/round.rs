@@ -1,25 +1,32 @@
 //! What goes next. Of what is due a window is held, and no more: the wake-ups, without any message.
 //!
-//! - What a person waits for goes first; else what is due first.
-//! - To one recipient from one account one after the other; all else at once, as many as the site allows.
+//! - What a person waits for goes first, also after it was refused for now; else what is due first.
+//! - To one recipient from one account one after the other (`order`); all else at once, as many as the site allows.
 //! - The relay is one for all: while it is out of order nothing is tried, and no action's own attempts are spent on it; then
 //!   one action asks.
-//! - A domain that refuses rests likewise: what would go there is put off until one has got through.
+//! - A domain that refuses rests likewise: what would go there is put off until one has got through. What a person asks for
+//!   just now is tried nevertheless.
+//! - Rests are measured by this process's own time; times in rows that a clock which was set back left too far ahead are
+//!   brought back.
+
+mod clock;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::task::{Id, JoinSet};
 use tokio::time::timeout;
 
-use super::attempt::{Came, Heard, Key, Office, Word};
+use super::attempt::{Came, Heard, Key, Office, Word, lanes};
+use super::order::Order;
 use super::pool::Pool;
 use super::worker::Settings;
-use crate::model::{AccountId, ActionId, Live, RelayTrouble, UtcMillis};
-use crate::outbox::{Destinations, Digest, May, Pace, Trouble};
-use crate::store::{Store, Wake, Wakeup};
+use crate::model::{AccountId, ActionId, ActionState, Live, RelayTrouble, Steady, UtcMillis, limits};
+use crate::outbox::{Destinations, Digest, May, Pace, Trouble, is_delayed};
+use crate::store::{Error, Store, Wake, Wakeup};
 
 /// Wake-ups that are held, beside those under way.
 const WINDOW: usize = 256;
@@ -40,20 +47,34 @@ pub(super) struct Round {
     tasks: HashMap<Id, Wakeup>,
     lanes: HashSet<Digest>,
     ready: VecDeque<Wakeup>,
-    resting: HashMap<Key, (UtcMillis, Wakeup)>,
+    resting: HashMap<Key, (Steady, Wakeup)>,
     /// All of the above.
     known: HashSet<Key>,
     relay: Trouble,
     /// The same for those who look at the queue.
     trouble: Live<Option<RelayTrouble>>,
     destinations: Destinations,
+    order: Arc<Mutex<Order>>,
+    /// What was found to wait for earlier mail, and until when.
+    behind: Vec<(UtcMillis, Wakeup)>,
+    /// Whether a person asks for something that waits for the relay: it is asked before its time.
+    asked_for: bool,
+    /// What the wall clock shows beyond the process's own time: less than before where it was set back.
+    ahead: Option<i64>,
     /// Whether another look may find more.
     more: bool,
     next: Option<UtcMillis>,
     /// Where the next look begins.
     from: UtcMillis,
-    swept: Option<UtcMillis>,
+    swept: Option<Steady>,
     most: Arc<AtomicUsize>,
+}
+
+/// The time of one look: what o'clock it is, for times in rows, and the process's own time, for rests.
+#[derive(Debug, Clone, Copy)]
+struct Now {
+    wall: UtcMillis,
+    steady: Steady,
 }
 
 fn key(wakeup: &Wakeup) -> Key {
@@ -82,6 +103,10 @@ impl Round {
             relay: Trouble::default(),
             trouble,
             destinations: Destinations::default(),
+            order: Arc::default(),
+            behind: Vec::new(),
+            asked_for: false,
+            ahead: None,
             more: true,
             next: None,
             from: UtcMillis(0),
@@ -90,13 +115,34 @@ impl Round {
         }
     }
 
-    /// What an earlier run of the service left half attempted is looked at first.
+    fn now(&self) -> Now {
+        let clock = self.store.clock();
+        Now { wall: clock.now(), steady: clock.steady() }
+    }
+
+    /// What an earlier run of the service left half attempted is looked at first; and what it put off is remembered.
     pub(super) fn recover(&mut self) {
         let half = self.store.view().wakeups(Wake::Attempting(UtcMillis(0)), HALF);
         match half {
             Ok(half) => half.into_iter().for_each(|wakeup| self.take(wakeup, false)),
             Err(error) => tracing::error!(%error, "what was half attempted cannot be read"),
         }
+        if let Err(error) = self.remember() {
+            tracing::error!(%error, "what was put off cannot be read: later mail may go before it");
+        }
+    }
+
+    fn remember(&self) -> Result<(), Error> {
+        let (now, view) = (self.store.clock().now(), self.store.view());
+        for from in [Wake::Urgent(now), Wake::Due(now)] {
+            for wakeup in view.wakeups(from, limits::ORDERED)? {
+                let (account, id) = key(&wakeup);
+                if let Some(action) = view.action(account, id)?.filter(|action| !is_delayed(action)) {
+                    self.order.lock().wait((account, id), lanes(account, &action), action.due);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Something was queued or changed.
@@ -106,8 +152,8 @@ impl Round {
 
     /// Begins what may begin now; says how long nothing else will.
     pub(super) async fn begin(&mut self) -> Duration {
-        let now = self.store.clock().now();
-        self.settle(now);
+        let now = self.now();
+        self.settle(now.steady);
         let mark = self.store.view().queue_mark();
         match mark {
             Ok(mark) if mark.as_ref().is_none_or(|mark| mark.held.is_none()) => {}
@@ -118,31 +164,33 @@ impl Round {
             }
         }
         self.pool.expire(self.settings.relay.idle).await;
-        if self.swept.is_none_or(|last| now.since(last) >= SLEEP || now < last) {
+        self.bring_back(now).await;
+        if self.swept.is_none_or(|last| now.steady.since(last) >= SLEEP) {
             self.sweep(now).await;
         }
-        if self.more || self.next.is_some_and(|next| next <= now) {
-            self.look(now);
+        if self.more || self.next.is_some_and(|next| next <= now.wall) {
+            self.look(now.wall);
         }
-        let put_off = self.pick(now);
+        let mut put_off = self.pick(now);
+        put_off.append(&mut self.behind);
         self.put_off(put_off, now).await;
         self.most.fetch_max(self.known.len(), Ordering::Relaxed);
         self.sleep(now)
     }
 
-    fn sleep(&self, now: UtcMillis) -> Duration {
+    fn sleep(&self, now: Now) -> Duration {
         let mut wait = if self.pool.is_empty() { SLEEP } else { self.settings.relay.idle.min(SLEEP) };
         let room = self.under_way.len() < self.settings.concurrency.max(1);
         if self.more && room && self.ready.len() < WINDOW / 2 && self.relay.is_none() {
             return Duration::ZERO;
         }
-        if let May::Not(until) = self.relay.may(now) {
-            return wait.min(until.since(now));
+        if let May::Not(until) = self.relay.may(now.steady) {
+            return wait.min(until.since(now.steady));
         }
         if room {
-            wait = self.next.map_or(wait, |next| wait.min(next.since(now)));
+            wait = self.next.map_or(wait, |next| wait.min(next.since(now.wall)));
         }
-        self.resting.values().map(|(until, _)| until.since(now)).fold(wait, Duration::min)
+        self.resting.values().map(|(until, _)| until.since(now.steady)).fold(wait, Duration::min)
     }
 
     fn relay_is_well(&mut self) {
@@ -153,7 +201,7 @@ impl Round {
     }
 
     /// Takes new settings, and what has rested.
-    fn settle(&mut self, now: UtcMillis) {
+    fn settle(&mut self, now: Steady) {
         let newest = self.live.get();
         if newest.relay != self.settings.relay {
             // What was found out about the old relay says nothing about the new one.
@@ -172,12 +220,19 @@ impl Round {
     }
 
     /// Forgets what was kept for its time, and looks from the beginning again.
-    async fn sweep(&mut self, now: UtcMillis) {
-        (self.swept, self.from, self.more) = (Some(now), UtcMillis(0), true);
+    async fn sweep(&mut self, now: Now) {
+        (self.swept, self.from, self.more) = (Some(now.steady), UtcMillis(0), true);
+        let now = now.wall;
         let over = self.store.view().wakeups(Wake::Forget(UtcMillis(0)), WINDOW).unwrap_or_default();
         for wakeup in over.iter().filter(|wakeup| matches!(wakeup.wake, Wake::Forget(at) if at <= now)) {
             let (account, id) = key(wakeup);
-            let done = self.store.commit(account, |txn| txn.complete_action(id).map(drop));
+            let done = self.store.commit(account, |txn| {
+                let action = txn.action(id)?;
+                if action.state == ActionState::Sent && action.due <= now {
+                    txn.complete_action(id)?;
+                }
+                Ok(())
+            });
             if let Ok(((), ticket)) = done
                 && let Err(error) = ticket.wait().await
             {
@@ -205,9 +260,15 @@ impl Round {
                 return later(now.after(self.settings.relay_pause));
             }
         };
-        let full = usual.len() >= limit || urgent.len() >= limit;
+        // Beyond one that is not due there is none that is.
+        let is_full = |found: &[Wakeup]| {
+            found.len() >= limit
+                && found.last().is_none_or(|last| matches!(last.wake, Wake::Urgent(at) | Wake::Due(at) if at <= now))
+        };
+        let full = is_full(&usual) || is_full(&urgent);
         if let Some(Wakeup { wake: Wake::Due(first), .. }) = usual.first() {
-            self.from = first.before(LAG);
+            // What is queued from now on is due now, and stands before what waits for later.
+            self.from = (*first).min(now).before(LAG);
         }
         let mut due: Vec<(Wakeup, bool)> = Vec::new();
         for (wakeup, is_urgent) in
@@ -219,6 +280,14 @@ impl Round {
             }
         }
         drop(view);
+        for (wakeup, _) in due.iter().filter(|(_, is_urgent)| *is_urgent) {
+            let place = self.ready.iter().position(|one| key(one) == key(wakeup) && one.wake != wakeup.wake);
+            if place.and_then(|at| self.ready.remove(at)).is_some() {
+                // It waited here already, and a person asks for it now.
+                self.known.remove(&key(wakeup));
+                self.asked_for = true;
+            }
+        }
         let due: Vec<(Wakeup, bool)> =
             due.into_iter().filter(|(wakeup, _)| !self.known.contains(&key(wakeup))).collect();
         // What does not fit is looked for when there is room again.
@@ -242,30 +311,33 @@ impl Round {
     }
 
     /// Begins as many as may be under way; gives those that are to be put off, and until when.
-    fn pick(&mut self, now: UtcMillis) -> Vec<(UtcMillis, Wakeup)> {
+    fn pick(&mut self, now: Now) -> Vec<(UtcMillis, Wakeup)> {
         let mut room = self.settings.concurrency.max(1).saturating_sub(self.under_way.len());
         let mut put_off = Vec::new();
-        match self.relay.may(now) {
+        match self.relay.may(now.steady) {
             // After a failure of the relay one action is enough to find out whether it is back.
             May::Go if !self.relay.is_none() => room = usize::from(self.under_way.is_empty()),
             May::Go => {}
+            May::Not(_) if self.asked_for && self.under_way.is_empty() => room = 1,
             May::Asking | May::Not(_) => return put_off,
         }
+        self.asked_for = false;
         let mut at = 0;
         while let Some(wakeup) = self.ready.get(at).copied().filter(|_| room > 0) {
-            let is_urgent = matches!(wakeup.wake, Wake::Urgent(_));
-            let may = if is_urgent { May::Go } else { self.destinations.may(wakeup.domain, now) };
+            let is_wanted =
+                matches!(wakeup.wake, Wake::Urgent(_)) && self.order.lock().is_wanted_now(key(&wakeup), now.wall);
+            let may = if is_wanted { May::Go } else { self.destinations.may(wakeup.domain, now.steady) };
             match may {
                 _ if self.lanes.contains(&wakeup.lane) => at += 1,
                 // They fill the window, while others could go.
                 May::Asking if at > WINDOW / 2 => {
                     self.ready.remove(at);
-                    put_off.push((now.after(self.settings.pace.first), wakeup));
+                    put_off.push((now.wall.after(self.settings.pace.first), wakeup));
                 }
                 May::Asking => at += 1,
                 May::Not(until) => {
                     self.ready.remove(at);
-                    put_off.push((until, wakeup));
+                    put_off.push((now.wall.after(until.since(now.steady)), wakeup));
                 }
                 May::Go => {
                     self.ready.remove(at);
@@ -276,6 +348,7 @@ impl Round {
                         store: self.store.clone(),
                         settings: Arc::clone(&self.settings),
                         pool: Arc::clone(&self.pool),
+                        order: Arc::clone(&self.order),
                     };
                     let task = self.under_way.spawn(office.carry_out(key(&wakeup)));
                     self.tasks.insert(task.id(), wakeup);
@@ -287,14 +360,14 @@ impl Round {
     }
 
     /// What goes to a domain that rests waits with it.
-    async fn put_off(&mut self, all: Vec<(UtcMillis, Wakeup)>, now: UtcMillis) {
+    async fn put_off(&mut self, all: Vec<(UtcMillis, Wakeup)>, now: Now) {
         let mut groups: BTreeMap<(AccountId, UtcMillis), Vec<(ActionId, Wakeup)>> = BTreeMap::new();
         for (until, wakeup) in all {
             groups.entry((wakeup.account, until)).or_default().push((wakeup.action, wakeup));
         }
         for ((account, until), actions) in groups {
-            let ids: Vec<ActionId> = actions.iter().map(|(id, _)| *id).collect();
-            let done = match self.store.commit(account, |txn| txn.defer_actions(&ids, until)) {
+            let seen: Vec<(ActionId, Wake)> = actions.iter().map(|(id, wakeup)| (*id, wakeup.wake)).collect();
+            let done = match self.store.commit(account, |txn| txn.defer_actions(&seen, until)) {
                 Ok(((), ticket)) => ticket.wait().await,
                 Err(error) => Err(error),
             };
@@ -303,15 +376,21 @@ impl Round {
             }
             for (_, wakeup) in actions {
                 match &done {
-                    Ok(()) => drop(self.known.remove(&key(&wakeup))),
-                    Err(_) => self.rest(wakeup, now),
+                    Ok(()) => {
+                        self.known.remove(&key(&wakeup));
+                        let mut order = self.order.lock();
+                        if !order.is_early(key(&wakeup), until.before(Duration::from_millis(1))) {
+                            order.wait(key(&wakeup), vec![wakeup.lane], until);
+                        }
+                    }
+                    Err(_) => self.rest(wakeup, now.steady),
                 }
             }
             self.next = Some(self.next.map_or(until, |next| next.min(until)));
         }
     }
 
-    fn rest(&mut self, wakeup: Wakeup, now: UtcMillis) {
+    fn rest(&mut self, wakeup: Wakeup, now: Steady) {
         self.resting.insert(key(&wakeup), (now.after(self.settings.relay_pause.saturating_mul(4)), wakeup));
     }
 
@@ -330,7 +409,7 @@ impl Round {
     fn note(&mut self, id: Id, came: Came) {
         let Some(wakeup) = self.tasks.remove(&id) else { return };
         self.lanes.remove(&wakeup.lane);
-        let now = self.store.clock().now();
+        let now = self.store.clock().steady();
         let (pace, jitter) = (self.settings.pace, wakeup.lane[0]);
         let relay_pace =
             Pace { first: self.settings.relay_pause, longest: self.settings.relay_pause.saturating_mul(64), ..pace };
@@ -363,6 +442,7 @@ impl Round {
                 }
             }
             Came::Rests => self.rest(wakeup, now),
+            Came::Behind(until) => self.behind.push((until, wakeup)),
             Came::Unrecorded => {
                 // A store that takes nothing would have every action begun in vain, one after another.
                 self.relay.refused(now, &Pace { longest: self.settings.relay_pause, ..relay_pace }, 0);

@@ -2,11 +2,15 @@
 //!
 //! Two things are looked at: that each account has as many actions as its row says, all of them woken; and that the store is
 //! of the line of history in which its queue was last worked on. A store that was restored from a backup is not: what it
-//! would send was perhaps sent since. Whatever is wrong is said aloud, and nothing is sent until an administrator accepts it
-//! (`restante queue accept-loss`).
+//! would send was perhaps sent since. Whatever is wrong is said aloud, also by every submission that waits, and nothing is
+//! sent until an administrator accepts it (`restante queue accept-loss`).
 
-use crate::model::AccountId;
+use crate::model::{AccountId, Action};
+use crate::outbox::HELD;
 use crate::store::{Error, QueueMark, Store};
+
+/// Actions of one look, and of one commit.
+const STEP: usize = 256;
 
 /// Looks, and says in the store why nothing may be sent, if so.
 pub(super) async fn audit(store: &Store) -> Result<(), Error> {
@@ -26,7 +30,52 @@ pub(super) async fn audit(store: &Store) -> Result<(), Error> {
         })?;
         ticket.wait().await?;
     }
+    let own = store.clone();
+    let told = tokio::task::spawn_blocking(move || tell(&own)).await;
+    told.map_err(|error| Error::Io(error.to_string()))?
+}
+
+/// While the queue is held, every submission that waits says so to its owner.
+fn tell(store: &Store) -> Result<(), Error> {
+    let mark = store.view().queue_mark()?;
+    if mark.is_none_or(|mark| mark.held.is_none()) {
+        return Ok(());
+    }
+    for account in store.view().account_ids()? {
+        if let Err(error) = tell_one(store, account) {
+            store.health()?;
+            tracing::warn!(%account, %error, "the owner of an account cannot be told that the queue is held");
+        }
+    }
     Ok(())
+}
+
+fn tell_one(store: &Store, account: AccountId) -> Result<(), Error> {
+    let mut behind = None;
+    loop {
+        let page = store.view().actions(account, behind, STEP)?;
+        behind = page.last().map(|action| action.id);
+        let is_silent = |action: &&Action| {
+            action.submission.is_some() && action.state.is_open() && action.last_error.as_deref() != Some(HELD)
+        };
+        let silent: Vec<&Action> = page.iter().filter(is_silent).collect();
+        if !silent.is_empty() {
+            let ((), ticket) = store.commit(account, |txn| {
+                silent.iter().try_for_each(|action| {
+                    let told = Action { last_error: Some(HELD.into()), ..(*action).clone() };
+                    match txn.update_action(action, &told) {
+                        // What was done with it since was done by hand.
+                        Err(Error::NotFound(_) | Error::Conflict(_)) => Ok(()),
+                        done => done,
+                    }
+                })
+            })?;
+            ticket.wait_blocking()?;
+        }
+        if page.len() < STEP {
+            return Ok(());
+        }
+    }
 }
 
 /// What is to be said from now on, where it is not said already.

@@ -23,6 +23,7 @@ use crate::store::{EncodedMessage, Error, NewEmail, NewMailbox, Options, QueueMa
 
 mod drain;
 mod lives;
+mod order;
 mod relays;
 
 const ANN: AccountId = AccountId(1);
@@ -35,7 +36,7 @@ fn store_over(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Store {
     let store = Store::over(engine, &Options::small(), clock).unwrap();
     let row = AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0));
     commit(&store, |txn| {
-        txn.set_account(&row);
+        txn.register(&row);
         Ok(())
     });
     store

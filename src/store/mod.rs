@@ -36,7 +36,9 @@ pub use read::{
 };
 pub use row::block::Posting;
 pub use row::fold::{Fold, Folds};
-pub use row::{Delivery, Digest, EncodedMessage, Object, QueueMark, State, Thread, Told, Upload, domain_digest};
+pub use row::{
+    Delivery, Digest, EncodedMessage, Object, QueueMark, State, Thread, Told, Upload, domain_digest, lane_digest,
+};
 
 use crate::model::{AccountId, Change, Clock, EmailId, Secrets, ThreadId};
 use commit::Committer;
@@ -198,6 +200,20 @@ impl Store {
             None => Err(Error::NotFound("account")),
         });
         results.pop().map_or(Err(Error::NotFound("account")), |(_, result)| result.map(|value| (value, ticket)))
+    }
+
+    /// Changes several accounts by one write: all of it or nothing. `change` is called once for each of them, in ascending
+    /// order.
+    ///
+    /// # Errors
+    /// The first that `change` returns, and those of reading.
+    pub fn commit_together(
+        &self,
+        accounts: &[AccountId],
+        change: impl FnMut(&mut Txn<'_>) -> Result<(), Error>,
+    ) -> Result<Ticket, Error> {
+        let (results, ticket) = self.0.committer.commit_together(self.0.clock.now(), accounts, change);
+        results.into_iter().try_for_each(|(_, result)| result).map(|()| ticket)
     }
 
     /// Files a message for several accounts under one sync: each is a commit of its own, and one that fails drops out

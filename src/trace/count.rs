@@ -48,6 +48,7 @@ struct Counts {
     turned_away: Counter,
     store: Family<Labels<1>, Gauge>,
     queued: Family<Labels<2>, Gauge>,
+    held: Gauge,
     build: Family<Labels<1>, Gauge>,
 }
 
@@ -66,6 +67,7 @@ impl Counts {
             turned_away: Counter::default(),
             store: Family::default(),
             queued: Family::default(),
+            held: Gauge::default(),
             build: Family::default(),
         };
         let registry = &mut new.registry;
@@ -85,6 +87,11 @@ impl Counts {
         registry.register("lmtp_turned_away", "Connections that were one too many", new.turned_away.clone());
         registry.register("store", "What the engine has done: syncs, octets of log and of tables", new.store.clone());
         registry.register("outbox_actions", "Actions in the queue, by kind and state", new.queued.clone());
+        registry.register(
+            "outbox_held",
+            "1 while the whole queue is held until it is accepted, else 0",
+            new.held.clone(),
+        );
         registry.register("build", "The version", new.build.clone());
         new.build.get_or_create(&[("version", env!("CARGO_PKG_VERSION"))]).set(1);
         // Each is there from the start, so that the first of its kind is seen as a change.
@@ -147,6 +154,11 @@ pub fn store(what: &'static str, value: u64) {
 /// How many actions of a kind are in a state.
 pub fn queued(kind: &'static str, state: &'static str, actions: u64) {
     COUNTS.queued.get_or_create(&[("kind", kind), ("state", state)]).set(i64::try_from(actions).unwrap_or(i64::MAX));
+}
+
+/// Whether the whole queue is held.
+pub fn held(is_held: bool) {
+    COUNTS.held.set(i64::from(is_held));
 }
 
 /// All of it, as Prometheus reads it.

@@ -7,16 +7,16 @@
 use std::collections::HashMap;
 
 use crate::model::address::fold_domain;
-use crate::model::{AccountId, UtcMillis};
+use crate::model::{AccountId, Steady};
 
-const HALF_HOUR: i64 = 30 * 60 * 1000;
+const HALF_HOUR: u64 = 30 * 60 * 1000;
 /// Keys remembered; beyond it the oldest half hour is forgotten at once.
 const KEYS: usize = 100_000;
 
 /// The counters.
 #[derive(Debug, Default)]
 pub struct Rate {
-    slot: i64,
+    slot: u64,
     now: HashMap<Key, u32>,
     before: HashMap<Key, u32>,
 }
@@ -24,7 +24,7 @@ pub struct Rate {
 /// A reply that was counted: whoever sends none after all gives it back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
-    slot: i64,
+    slot: u64,
     keys: [Key; 3],
 }
 
@@ -57,14 +57,8 @@ impl Rate {
     ///
     /// # Errors
     /// Which of the limits is reached; then nothing is counted.
-    pub fn take(
-        &mut self,
-        now: UtcMillis,
-        account: AccountId,
-        domain: &str,
-        limits: &Limits,
-    ) -> Result<Counted, String> {
-        let slot = now.0.div_euclid(HALF_HOUR);
+    pub fn take(&mut self, now: Steady, account: AccountId, domain: &str, limits: &Limits) -> Result<Counted, String> {
+        let slot = now.0 / HALF_HOUR;
         if slot != self.slot || self.now.len() > KEYS {
             let old = std::mem::take(&mut self.now);
             self.before = if slot == self.slot + 1 { old } else { HashMap::new() };
@@ -107,8 +101,8 @@ mod tests {
     fn an_hour_holds_so_many() {
         let mut rate = Rate::default();
         let limits = Limits { account: 2, domain: 3, site: 4 };
-        let mut take = |minute: i64, account, domain: &str| {
-            rate.take(UtcMillis(minute * 60_000), AccountId(account), domain, &limits).is_ok()
+        let mut take = |minute: u64, account, domain: &str| {
+            rate.take(Steady(minute * 60_000), AccountId(account), domain, &limits).is_ok()
         };
         assert!(take(0, 1, "a.example") && take(1, 1, "a.example"));
         assert!(!take(2, 1, "b.example"));
@@ -124,7 +118,7 @@ mod tests {
     fn a_reply_that_is_given_back_is_not_counted() {
         let mut rate = Rate::default();
         let limits = Limits { account: 1, domain: 9, site: 9 };
-        let at = |minute: i64| UtcMillis(minute * 60_000);
+        let at = |minute: u64| Steady(minute * 60_000);
         let mut counted = Vec::new();
         for minute in [0, 1, 2] {
             counted = vec![rate.take(at(minute), AccountId(1), "a.example", &limits).unwrap()];

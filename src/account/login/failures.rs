@@ -6,7 +6,8 @@
 //!   by itself, and neither what other sources do, nor what that source does to other accounts, holds it up;
 //! - a password that is remembered, or a token, is not held up by what others did: it is looked at before;
 //! - what is held is bounded: beyond that newcomers are not counted, which the few threads that hash passwords still slow
-//!   down.
+//!   down;
+//! - who must wait does so by this process's own time, and no longer when the clock is set back.
 //!
 //! While strangers guess at an account, a source from which nobody ever logged in to it waits, the owner at a new address
 //! among them: before the password was hashed nothing tells the two apart. A token helps there.
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::model::{AccountId, UtcMillis};
+use crate::model::{AccountId, Steady};
 
 /// Where somebody comes from: an IPv4 address, the 64 bits of an IPv6 network, or this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,11 +64,11 @@ pub struct Failures {
     sources: Mutex<Owed<Source>>,
     accounts: Mutex<Owed<Whom>>,
     own_sources: Mutex<Owed<(AccountId, Source)>>,
-    known: Mutex<HashMap<AccountId, Vec<(Source, UtcMillis)>>>,
+    known: Mutex<HashMap<AccountId, Vec<(Source, Steady)>>>,
 }
 
 /// Until when each has paid for his failures.
-type Owed<K> = HashMap<K, UtcMillis>;
+type Owed<K> = HashMap<K, Steady>;
 
 /// An account, or a name that is nobody's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -85,7 +86,7 @@ pub struct Attempt<'a> {
     whom: Whom,
     /// Whether the source is known for the account.
     own: bool,
-    now: UtcMillis,
+    now: Steady,
 }
 
 impl Failures {
@@ -98,7 +99,7 @@ impl Failures {
         source: Source,
         account: Option<AccountId>,
         name: &str,
-        now: UtcMillis,
+        now: Steady,
     ) -> Result<Attempt<'_>, TooMany> {
         let whom = account.map_or_else(
             || {
@@ -121,14 +122,14 @@ impl Failures {
     }
 
     /// Whether an account was logged in to from this source of late.
-    fn knows(&self, account: AccountId, source: Source, now: UtcMillis) -> bool {
+    fn knows(&self, account: AccountId, source: Source, now: Steady) -> bool {
         let known = self.known.lock();
         let sources = known.get(&account).map_or(&[][..], Vec::as_slice);
         sources.iter().any(|(known, last)| *known == source && now < last.after(OWN_SOURCE_KEPT))
     }
 
     /// An account was logged in to from this source.
-    fn learn(&self, account: AccountId, source: Source, now: UtcMillis) {
+    fn learn(&self, account: AccountId, source: Source, now: Steady) {
         let mut known = self.known.lock();
         let sources = known.entry(account).or_default();
         sources.retain(|(known, _)| *known != source);
@@ -158,7 +159,7 @@ fn charge<K: Eq + std::hash::Hash>(
     owed: &mut Owed<K>,
     who: K,
     (burst, cost): (i64, Duration),
-    now: UtcMillis,
+    now: Steady,
 ) -> Result<(), TooMany> {
     if owed.len() >= MOST && !owed.contains_key(&who) {
         owed.retain(|_, until| *until > now);
@@ -186,7 +187,7 @@ fn refund<K: Eq + std::hash::Hash>(owed: &mut Owed<K>, who: &K, (_, cost): (i64,
 mod tests {
     use super::*;
 
-    const NOW: UtcMillis = UtcMillis(1_795_251_600_000);
+    const NOW: Steady = Steady(1_795_251_600_000);
 
     fn from(text: &str) -> Source {
         Source::from(text.parse::<IpAddr>().unwrap())

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::model::UtcMillis;
+use crate::model::Steady;
 use crate::store::Error;
 
 /// How long a password is remembered after it was last hashed.
@@ -20,7 +20,7 @@ const MOST: usize = 10_000;
 #[derive(Debug)]
 pub(super) struct Remembered {
     key: [u8; 32],
-    until: Mutex<HashMap<[u8; 32], UtcMillis>>,
+    until: Mutex<HashMap<[u8; 32], Steady>>,
 }
 
 impl Remembered {
@@ -38,12 +38,12 @@ impl Remembered {
         *hasher.finalize().as_bytes()
     }
 
-    pub(super) fn knows(&self, phc: &str, password: &str, now: UtcMillis) -> bool {
+    pub(super) fn knows(&self, phc: &str, password: &str, now: Steady) -> bool {
         let digest = self.digest(phc, password);
         self.until.lock().get(&digest).is_some_and(|until| now < *until)
     }
 
-    pub(super) fn put(&self, phc: &str, password: &str, now: UtcMillis) {
+    pub(super) fn put(&self, phc: &str, password: &str, now: Steady) {
         let digest = self.digest(phc, password);
         let mut all = self.until.lock();
         if all.len() >= MOST {
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_password_is_remembered_for_a_time_and_for_its_own_hash() {
-        let (memory, now) = (Remembered::new().unwrap(), UtcMillis(1_000_000));
+        let (memory, now) = (Remembered::new().unwrap(), Steady(1_000_000));
         assert!(!memory.knows("phc", "secret", now));
         memory.put("phc", "secret", now);
         assert!(memory.knows("phc", "secret", now));
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn no_more_are_remembered_than_there_is_room_for() {
-        let (memory, now) = (Remembered::new().unwrap(), UtcMillis(1_000_000));
+        let (memory, now) = (Remembered::new().unwrap(), Steady(1_000_000));
         (0..MOST).for_each(|n| memory.put("phc", &n.to_string(), now));
         memory.put("phc", "one more", now);
         assert!(!memory.knows("phc", "one more", now) && memory.knows("phc", "0", now));

@@ -25,11 +25,12 @@ impl Bed {
         let submission = EmailSubmission { mail_from: from, rcpt_to, message_id, ..EmailSubmission::default() };
         self.done(|txn| {
             let (id, action) = txn.submit(&submission, action, &octets, Some((&hash, SENT)))?;
-            let mut action = txn.action(action)?;
+            let read = txn.action(action)?;
+            let mut action = read.clone();
             for target in &mut action.recipients {
                 target.fate = Fate::Sent("250 2.0.0 queued as 4X".into());
             }
-            txn.update_action(&action)?;
+            txn.update_action(&read, &action)?;
             Ok(id)
         })
     }
@@ -120,7 +121,7 @@ fn what_comes_back_is_told_by_the_submission() {
     let action = now.action.unwrap();
     bed.done(|txn| {
         let action = txn.action(action)?;
-        txn.update_action(&Action { state: crate::model::ActionState::Sent, ..action })
+        txn.update_action(&action, &Action { state: crate::model::ActionState::Sent, ..action.clone() })
     });
     bed.done(|txn| txn.remove_action(action));
     assert_eq!(bed.said(id), [(Delivered::No, false), (Delivered::Yes, true)]);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::jmap::context::{Args, Context, date, fail};
 use crate::model::address::fold_domain;
 use crate::model::{AccountId, Action, ActionId, ActionKind, ActionState, Fate, Target, UtcMillis, limits};
-use crate::outbox::{NOT_SENT, by_hand};
+use crate::outbox::{HELD, NOT_SENT, by_hand};
 use crate::store::{Error, QueueMark, Txn};
 use crate::wire::jmap::{MethodError, octets};
 
@@ -104,15 +104,20 @@ pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
             break;
         }
     }
-    let relay = context.relay.get();
-    let relay =
-        relay.as_ref().as_ref().map(|trouble| json!({"error": trouble.error, "until": date(Some(trouble.until))}));
-    Ok(json!({ "list": list, "more": more, "held": held(context)?, "relay": relay }))
+    Ok(json!({ "list": list, "more": more, "held": held(context)?, "relay": relay(context) }))
 }
 
-/// Why nothing is sent, if so.
-fn held(context: &Context) -> Result<Option<String>, MethodError> {
+/// Why nothing is sent, if so: the queue is not what it should be.
+pub(super) fn held(context: &Context) -> Result<Option<String>, MethodError> {
     Ok(context.store.view().queue_mark().map_err(|error| fail(&error))?.and_then(|mark| mark.held))
+}
+
+/// What is the matter with the relay, if anything is, and when it is asked again.
+pub(super) fn relay(context: &Context) -> Option<Value> {
+    let (trouble, clock) = (context.relay.get(), context.store.clock());
+    let trouble = trouble.as_ref().as_ref()?;
+    let until = clock.now().after(trouble.until.since(clock.steady()));
+    Some(json!({"error": trouble.error, "until": date(Some(until))}))
 }
 
 fn describe(account: AccountId, name: &str, action: &Action) -> Value {
@@ -161,46 +166,55 @@ pub(super) fn show(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
 }
 
 pub(super) fn retry(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    change(context, arguments, |txn, action| put(txn, by_hand::retry(action, txn.now())))
+    change(context, arguments, |txn, action| put(txn, action, by_hand::retry(action, txn.now())))
 }
 
 pub(super) fn hold(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    change(context, arguments, |txn, action| put(txn, by_hand::hold(action, txn.now())))
+    change(context, arguments, |txn, action| put(txn, action, by_hand::hold(action, txn.now())))
 }
 
 pub(super) fn release(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    change(context, arguments, |txn, action| put(txn, by_hand::release(action, txn.now())))
+    change(context, arguments, |txn, action| put(txn, action, by_hand::release(action, txn.now())))
 }
 
 pub(super) fn remove(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     change(context, arguments, |txn, action| {
-        for gone in txn.remove_action(action.id)? {
+        // What is under way may arrive: that it was not sent would be untrue.
+        if action.state == ActionState::Attempting {
+            return txn.remove_action(action.id).map(drop);
+        }
+        for gone in txn.remove_unsent_action(action.id)? {
             txn.take_back_answer(&gone, NOT_SENT, "removed by hand")?;
         }
         Ok(())
     })
 }
 
-fn put(txn: &mut Txn<'_>, changed: Result<Action, &'static str>) -> Result<(), Error> {
-    txn.update_action(&changed.map_err(|why| Error::Conflict(why.into()))?)
+fn put(txn: &mut Txn<'_>, read: &Action, changed: Result<Action, &'static str>) -> Result<(), Error> {
+    txn.update_action(read, &changed.map_err(|why| Error::Conflict(why.into()))?)
 }
 
-/// Does something with one action (`id`), or with `all` that the filter takes: of those, what cannot be is left out.
+/// Changes one action (`id`), or `all` that the filter takes: of those, what cannot be changed is left as it is. The answer
+/// counts them, and those that were under way, which may have been sent already.
 fn change(
     context: &Context,
     arguments: &Args<'_>,
     mut act: impl FnMut(&mut Txn<'_>, &Action) -> Result<(), Error>,
 ) -> Result<Value, MethodError> {
-    let (mut changed, mut left) = (0u64, 0u64);
+    let (mut changed, mut left, mut under_way) = (0u64, 0u64, 0u64);
+    let mut one_of = |txn: &mut Txn<'_>, action: &Action| {
+        under_way += u64::from(action.state == ActionState::Attempting);
+        act(txn, action)
+    };
     if !arguments.flag("all")? {
         let (account, _) = context.account(arguments)?;
         let id = one(arguments)?;
         let done = context.store.commit(account, |txn| {
             let action = txn.action(id)?;
-            act(txn, &action)
+            one_of(txn, &action)
         });
         finish(done)?;
-        return Ok(json!({ "changed": 1, "left": 0 }));
+        return Ok(json!({ "changed": 1, "left": 0, "underWay": under_way }));
     }
     let filter = Filter::of(arguments)?;
     for (account, _) in accounts(context, arguments)? {
@@ -209,7 +223,7 @@ fn change(
                 for seen in &actions {
                     // Anything may have become of it since it was seen; and it may hang on one before it.
                     let Ok(action) = txn.action(seen.id) else { continue };
-                    match act(txn, &action) {
+                    match one_of(txn, &action) {
                         Ok(()) => changed += 1,
                         Err(Error::Conflict(_)) => left += 1,
                         Err(error) => return Err(error),
@@ -220,7 +234,7 @@ fn change(
             finish(done).map(|_| true)
         })?;
     }
-    Ok(json!({ "changed": changed, "left": left }))
+    Ok(json!({ "changed": changed, "left": left, "underWay": under_way }))
 }
 
 /// What is lost or may have been sent is taken as it is: the counts are those of what there is, whatever waits is woken,
@@ -250,7 +264,10 @@ pub(super) fn accept_loss(context: &Context, _: &Args<'_>) -> Result<Value, Meth
                             dropped += 1;
                         }
                     } else {
-                        txn.update_action(&action)?;
+                        // As it is: what wakes it is written anew, and its owner hears that it is not held any more.
+                        let told = action.last_error.as_deref() != Some(HELD);
+                        let last_error = action.last_error.clone().filter(|_| told);
+                        txn.update_action(&action, &Action { last_error, ..action.clone() })?;
                         kept += 1;
                     }
                 }

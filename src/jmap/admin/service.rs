@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::queue;
 use crate::jmap::context::{Args, Context, fail};
 use crate::wire::jmap::MethodError;
 
@@ -12,6 +13,7 @@ pub(super) fn status(context: &Context, _: &Args<'_>) -> Result<Value, MethodErr
     Ok(json!({
         "version": env!("CARGO_PKG_VERSION"), "accounts": accounts,
         "writes": context.store.health().err().map(|error| error.to_string()),
+        "queue": {"held": queue::held(context)?, "relay": queue::relay(context)},
         "syncs": done.syncs, "logOctets": done.log_octets, "tableOctets": done.table_octets,
     }))
 }

@@ -18,8 +18,10 @@ use crate::jmap::identity::{self, Me};
 use crate::jmap::standard::{Fault, Outcome, Set, Wrong, refused};
 use crate::message::header;
 use crate::model::{
-    BlobHash, DataType, EmailId, EmailSubmission, ObjectId, SenderIdentity, SubmissionRecipient, UndoStatus, limits,
+    Action, BlobHash, DataType, EmailId, EmailSubmission, ObjectId, SenderIdentity, SubmissionRecipient, UndoStatus,
+    limits,
 };
+use crate::outbox::HELD;
 use crate::outbox::submission::{Order, order};
 use crate::store::{Error, Txn};
 use crate::wire::jmap::{MethodError, Patch, SetError};
@@ -82,19 +84,22 @@ struct Parcel {
     /// The message that goes out; with its octets where it is no email's.
     blob: BlobHash,
     octets: Option<Vec<u8>>,
+    /// Whether the queue is held as a whole: the submission says so from the start.
+    is_held: bool,
 }
 
 type Made = (ObjectId, EmailSubmission);
 
 impl Parcel {
     fn send(self, txn: &mut Txn<'_>) -> Outcome<Made> {
-        let Self { submission, order, message_id, blob, octets } = self;
+        let Self { submission, order, message_id, blob, octets, is_held } = self;
         if txn.view().email(txn.account(), submission.email)?.is_none() {
             return Ok(Err(SetError::property("emailId", "there is no such email")));
         }
         let queued = order.queue(submission.email, blob, message_id, txn.now());
+        let action = Action { last_error: is_held.then(|| HELD.into()), ..queued.action };
         let message = octets.as_deref().map(|octets| (&blob, octets));
-        match txn.submit(&submission, queued.action, &queued.octets, message) {
+        match txn.submit(&submission, action, &queued.octets, message) {
             Ok((id, _)) => {
                 let made = txn.view().object::<EmailSubmission>(txn.account(), id)?;
                 Ok(Ok((id, made.unwrap_or(submission))))
@@ -170,7 +175,9 @@ fn prepare(
         send_at: order.send_at,
         ..EmailSubmission::default()
     };
-    Ok(Parcel { submission, order, message_id, blob, octets })
+    let mark = view.queue_mark().map_err(whole)?;
+    let is_held = mark.is_some_and(|mark| mark.held.is_some());
+    Ok(Parcel { submission, order, message_id, blob, octets, is_held })
 }
 
 /// All that can be changed is that it is taken back.

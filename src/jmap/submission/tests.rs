@@ -6,7 +6,8 @@ use crate::jmap::Context;
 use crate::jmap::tests::{account_of, call, context};
 use crate::message::rows;
 use crate::model::{AccountId, ActionState, EmailSubmission, Fate};
-use crate::store::{EncodedMessage, NewEmail};
+use crate::outbox::HELD;
+use crate::store::{EncodedMessage, NewEmail, QueueMark};
 
 struct Desk {
     context: Context,
@@ -292,12 +293,13 @@ fn what_waits_can_be_taken_back_and_what_is_gone_cannot() {
         .context
         .store
         .commit(desk.id(), |txn| {
-            let mut action = txn.view().outbox(desk.id())?.pop().unwrap();
+            let read = txn.view().outbox(desk.id())?.pop().unwrap();
+            let mut action = read.clone();
             for target in &mut action.recipients {
                 target.fate = Fate::Sent("250 2.0.0 Ok: queued as 4X".into());
             }
             action.state = ActionState::Sent;
-            txn.update_action(&action)
+            txn.update_action(&read, &action)
         })
         .unwrap();
     ticket.wait_blocking().unwrap();
@@ -357,4 +359,33 @@ fn submissions_are_taken_as_meli_and_aerc_write_them() {
     let address = json!({"email": "ann@example.org"});
     let both = json!({"envelope": {"mailfrom": address, "mailFrom": address, "rcptTo": rcpt_to}});
     assert_eq!(desk.refused(&email, &both)["type"], "invalidProperties");
+}
+
+/// While the queue is held as a whole, a submission says so when it is made, and so do the status and the list; once the
+/// loss is accepted it is an ordinary one.
+#[test]
+fn a_held_queue_is_told_to_who_sends_and_to_who_manages() {
+    let desk = Desk::new();
+    let email = desk.write(DRAFT);
+    let mark = |held: Option<&str>| {
+        let mark = QueueMark { epoch: desk.context.store.epoch(), held: held.map(str::to_owned) };
+        let done = desk.context.store.commit(AccountId::SITE, |txn| {
+            txn.mark_queue(&mark);
+            Ok(())
+        });
+        done.unwrap().1.wait_blocking().unwrap();
+    };
+    mark(Some("account a1 should have 2 actions, and has 1"));
+    let made = desk.send(&email, &json!({}))["created"]["s"].clone();
+    let said = |object: &Value| object["deliveryStatus"]["cy@example.com"]["smtpReply"].clone();
+    assert_eq!((&made["undoStatus"], said(&made)), (&json!("pending"), json!(HELD)));
+    let (_, status) = call(&desk.context, "Service/status", &json!({}));
+    assert_eq!(status["queue"]["held"], "account a1 should have 2 actions, and has 1");
+    assert_eq!(call(&desk.context, "Queue/list", &json!({})).1["held"], status["queue"]["held"]);
+    let accepted = call(&desk.context, "Queue/acceptLoss", &json!({}));
+    assert_eq!((accepted.0.as_str(), &accepted.1["kept"]), ("Queue/acceptLoss", &json!(1)), "{accepted:?}");
+    let got = desk.ask("EmailSubmission/get", json!({"ids": [made["id"]]}));
+    assert_eq!(said(&got["list"][0]), "250 2.0.0 queued");
+    assert_eq!(call(&desk.context, "Service/status", &json!({})).1["queue"], json!({"held": null, "relay": null}));
+    assert!(desk.context.store.check().unwrap().is_empty());
 }

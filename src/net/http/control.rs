@@ -107,6 +107,10 @@ fn counted(store: &Store) -> Response {
         }
         Err(error) => tracing::warn!(%error, "the queue cannot be counted"),
     }
+    match store.view().queue_mark() {
+        Ok(mark) => count::held(mark.is_some_and(|mark| mark.held.is_some())),
+        Err(error) => tracing::warn!(%error, "whether the queue is held cannot be read"),
+    }
     ([("content-type", "application/openmetrics-text; version=1.0.0; charset=utf-8")], count::text()).into_response()
 }
 

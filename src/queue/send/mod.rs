@@ -18,6 +18,7 @@ use super::relay::{Protocol, Relay};
 use crate::message::header::body_offset;
 use crate::model::{Action, Address, Notify, Ret, Target};
 use crate::outbox::{Answer, Outcome, Scope, Stage, judge};
+use crate::store::Error as StoreError;
 
 /// Octets both ways.
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -43,7 +44,7 @@ pub(super) struct Offers {
 }
 
 /// Whether the attempt could be recorded.
-pub(super) type Recorded = Result<(), String>;
+pub(super) type Recorded = Result<(), StoreError>;
 
 /// What came of handing a message over.
 pub(super) enum Handed {
@@ -57,7 +58,7 @@ pub(super) enum Handed {
     /// The connection was over when it was taken up again; nothing was asked.
     Stale,
     /// It was not tried: that it would be could not be recorded.
-    Unrecorded(String),
+    Unrecorded(StoreError),
 }
 
 impl Connection {
@@ -69,18 +70,18 @@ impl Connection {
         open::open(relay).await
     }
 
-    /// Hands a message over, to the action's recipients that wait. `dress` makes its final octets for what the relay offers,
+    /// Hands a message over, to the first `most` of the action's recipients that wait. `dress` makes its final octets for what the relay offers,
     /// or says that it cannot; `record` is awaited right before the message goes out, and if it fails nothing goes.
     pub(super) async fn hand_over<F: Future<Output = Recorded>>(
         mut self,
         relay: &Relay,
-        action: &Action,
+        (action, most): (&Action, usize),
         dress: impl FnOnce(Offers) -> Result<Vec<u8>, Outcome>,
         record: impl FnOnce() -> F,
     ) -> Handed {
         self.client.timeout = relay.patience;
         let waiting: Vec<&Target> = action.recipients.iter().filter(|target| target.waits()).collect();
-        let asked = waiting.get(..relay.recipients.max(1)).unwrap_or(&waiting);
+        let asked = waiting.get(..relay.recipients.min(most).max(1)).unwrap_or(&waiting);
         let offers = self.offers;
         let octets = match dress(offers) {
             Ok(octets) => octets,

@@ -150,7 +150,7 @@ async fn what_depends_waits_and_goes_with_what_it_depends_on() {
     let failed = store.view().action(ANN, bad.0).unwrap().unwrap();
     assert!(matches!(&failed.recipients[0].fate, Fate::Failed { status: [5, 1, 1], .. }));
     let before = rogue.heard("RCPT TO:<bad@");
-    commit(&store, |txn| txn.update_action(&by_hand::retry(&failed, txn.now()).unwrap()));
+    commit(&store, |txn| txn.update_action(&failed, &by_hand::retry(&failed, txn.now()).unwrap()));
     until("tried again", || rogue.heard("RCPT TO:<bad@") > before).await;
     until("failed again", || state(bad.0) == Some(ActionState::Failed)).await;
     working.stop().await;
@@ -288,7 +288,7 @@ async fn what_a_person_waits_for_goes_first_and_what_is_held_not_at_all() {
 }
 
 /// Submits a message to these, as a client does.
-fn submit(store: &Store, to: &[&str], parameters: &[(&str, &str)]) -> ObjectId {
+pub(super) fn submit(store: &Store, to: &[&str], parameters: &[(&str, &str)]) -> ObjectId {
     let raw = format!("Subject: to {to:?}\r\nBcc: secret@example.net\r\nMessage-ID: <s@x>\r\n\r\nhello\r\n");
     let (email, _) = file(store, raw.as_bytes());
     let path = |local: &str| EnvelopeAddress { email: at_home(local).to_string(), parameters: None };
@@ -354,5 +354,81 @@ async fn a_submission_is_taken_back_until_its_message_goes_out() {
     working.stop().await;
     assert_eq!((rogue.to("lazy"), rogue.to("held"), rogue.to("slow"), rogue.to("bob")), (0, 0, 1, 1));
     assert!([lazy, held].iter().all(|id| of(*id).undo == UndoStatus::Canceled));
+    clean(&store);
+}
+
+/// What `queue hold` does while an attempt is under way holds: up to the message itself nothing goes out any more, and
+/// from then on the command is refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_while_the_relay_is_asked_is_kept_and_one_that_comes_too_late_says_so() {
+    let (store, rogue) = (store(), Rogue::default());
+    let (port, _server) = rogue.start().await;
+    let (email, blob) = file(&store, b"Subject: for others\r\nMessage-ID: <m@x>\r\n\r\nbody\r\n");
+    let redirect = |to: &str| Redirect {
+        sender: None,
+        recipients: vec![at_home(to)],
+        email: Some(email),
+        message_id: "m@x".into(),
+        prefix: Vec::new(),
+        blob,
+    };
+    let now = store.clock().now();
+    let reply = queue_reply(&store, "lazy", ActionState::Waiting);
+    let taken = queue(&store, redirect("lazy").queue(now));
+    let refused = queue(&store, redirect("lazyno").queue(now));
+    let gone = queue(&store, redirect("slow").queue(now));
+    let working = Working::start(&store, settings(port));
+    let hold = |id: ActionId| {
+        let held = store.commit(ANN, |txn| {
+            let action = txn.action(id)?;
+            let held = by_hand::hold(&action, txn.now()).map_err(|why| Error::Conflict(why.into()))?;
+            txn.update_action(&action, &held)
+        });
+        held.map(|((), ticket)| {
+            std::thread::scope(|scope| scope.spawn(|| ticket.wait_blocking().unwrap()).join().unwrap());
+        })
+    };
+    let action = |id: ActionId| store.view().action(ANN, id).unwrap();
+    until("it goes out", || action(gone).is_some_and(|action| action.state == ActionState::Attempting)).await;
+    assert_eq!(hold(gone), Err(Error::Conflict("it is under way just now, and may already have been sent".into())));
+    until("they are asked for", || rogue.heard("RCPT TO:<lazy@") > 0 && rogue.heard("RCPT TO:<lazyno@") > 0).await;
+    for id in [reply, taken, refused] {
+        hold(id).unwrap();
+    }
+    until("the one that went out is done", || action(gone).is_none()).await;
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    for id in [reply, taken, refused] {
+        let held = action(id).unwrap();
+        assert_eq!((held.state, held.attempts), (ActionState::Held, 0), "{held:?}");
+    }
+    assert_eq!((rogue.to("lazy"), rogue.to("slow")), (0, 1));
+    // Released, it goes.
+    commit(&store, |txn| {
+        let held = txn.action(taken)?;
+        txn.update_action(&held, &by_hand::release(&held, txn.now()).unwrap())
+    });
+    until("it is sent", || action(taken).is_none()).await;
+    working.stop().await;
+    assert_eq!(rogue.to("lazy"), 1);
+    clean(&store);
+}
+
+/// A commit about an action holds for the state that it was read in, and for no other.
+#[tokio::test]
+async fn what_was_changed_since_it_was_read_is_neither_overwritten_nor_put_off() {
+    use crate::store::Wake;
+    let store = store();
+    let id = queue_reply(&store, "bob", ActionState::Waiting);
+    let read = store.view().action(ANN, id).unwrap().unwrap();
+    let urgent = Action { urgent: true, ..read.clone() };
+    commit(&store, |txn| txn.update_action(&read, &urgent));
+    let stale = store.commit(ANN, |txn| txn.update_action(&read, &Action { state: ActionState::Held, ..read.clone() }));
+    assert!(matches!(stale, Err(Error::Conflict(_))), "{stale:?}");
+    // A worker that saw it as it was before the person asked for it does not put it off.
+    let later = read.due.after(Duration::from_secs(600));
+    commit(&store, |txn| txn.defer_actions(&[(id, Wake::Due(read.due))], later));
+    assert_eq!(store.view().action(ANN, id).unwrap(), Some(urgent.clone()));
+    commit(&store, |txn| txn.defer_actions(&[(id, Wake::Urgent(read.due))], later));
+    assert_eq!(store.view().action(ANN, id).unwrap(), Some(Action { due: later, ..urgent }));
     clean(&store);
 }

@@ -186,7 +186,7 @@ impl Committer {
     ) -> Result<(T, Ticket), Error> {
         let mut change = Some(change);
         let (mut results, ticket) =
-            self.commit_as(true, now, &[account], Batch::default(), |txn| match change.take() {
+            self.commit_as((true, false), now, &[account], Batch::default(), |txn| match change.take() {
                 Some(change) => change(txn),
                 None => Err(Error::NotFound("account")),
             });
@@ -201,13 +201,24 @@ impl Committer {
         shared: Batch,
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> Results<T> {
-        self.commit_as(false, now, accounts, shared, change)
+        self.commit_as((false, false), now, accounts, shared, change)
     }
 
-    /// The locks are taken in ascending order and held until the rows are queued.
+    /// See `Store::commit_together`.
+    pub(in crate::store) fn commit_together<T>(
+        &self,
+        now: UtcMillis,
+        accounts: &[AccountId],
+        change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
+    ) -> Results<T> {
+        self.commit_as((false, true), now, accounts, Batch::default(), change)
+    }
+
+    /// The locks are taken in ascending order and held until the rows are queued. With `all_or_none` nothing is written
+    /// where any of the changes fails.
     fn commit_as<T>(
         &self,
-        repairs: bool,
+        (repairs, all_or_none): (bool, bool),
         now: UtcMillis,
         accounts: &[AccountId],
         mut shared: Batch,
@@ -245,6 +256,9 @@ impl Committer {
                     value
                 }),
             ));
+        }
+        if all_or_none && results.iter().any(|(_, result)| result.is_err()) {
+            return (results, Ticket(None));
         }
         // Even what stages nothing may have read rows that are still on their way: it waits for them.
         if parts.is_empty() || !(writes || waits) {

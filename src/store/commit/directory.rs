@@ -51,6 +51,14 @@ impl Txn<'_> {
         AccountId(self.state.last_account)
     }
 
+    /// Writes the row of a new account, and the address that leads to it: for stores that no directory stands over, as those
+    /// of tests, fuzzers and benches.
+    pub fn register(&mut self, row: &AccountRow) {
+        self.set_account(row);
+        let primary = row.primary.to_string().into_bytes();
+        self.put_row(primary, &AddressRow::Primary(self.account));
+    }
+
     /// Writes the account's own row.
     pub fn set_account(&mut self, row: &AccountRow) {
         self.next_modseq();
@@ -109,6 +117,13 @@ impl Txn<'_> {
             self.delete(table, key);
         }
         if !left {
+            // The address that only this row names; the others are taken away before.
+            let row = self.get(Table::Accounts, &prefix)?.and_then(|row| AccountRow::decode(&prefix, &row).ok());
+            let address = row.map(|row| row.primary.to_string().into_bytes()).unwrap_or_default();
+            let leads = self.get(Table::Addresses, &address)?;
+            if leads.is_some_and(|row| AddressRow::decode(&address, &row) == Ok(AddressRow::Primary(self.account))) {
+                self.delete(Table::Addresses, address);
+            }
             self.delete(Table::Accounts, prefix.clone());
             self.delete(Table::AccountState, prefix);
         }

@@ -4,11 +4,13 @@
 //! octets, holds and the mark of its deed come and go with it.
 
 use super::Txn;
-use crate::model::{AccountId, Action, ActionId, ActionKind, ActionState, BlobHash, DataType, UtcMillis, limits};
+use crate::model::{
+    AccountId, Action, ActionId, ActionKind, ActionState, BlobHash, DataType, EmailId, UtcMillis, limits,
+};
 use crate::store::engine::{Read as _, Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts, Wake};
-use crate::store::row::{QueueMark, decode_same, message_value, same_value, wake_of, wake_value};
+use crate::store::row::{QueueMark, decode_message, decode_same, message_value, same_value, wake_of, wake_value};
 
 /// Actions that may depend on one another in a chain; what hangs further down goes with a later step.
 const CHAIN: usize = 1000;
@@ -73,14 +75,16 @@ impl Txn<'_> {
         Ok(id)
     }
 
-    /// Changes a queued action. One that is sent keeps its head alone; one that is not open any more is no deed's.
+    /// Writes `new` in the place of an action that was read as `read`. One that is sent keeps its head alone; one that is
+    /// not open any more is no deed's.
     ///
     /// # Errors
-    /// `NotFound` where it was removed meanwhile.
-    pub fn update_action(&mut self, action: &Action) -> Result<(), Error> {
-        let old = self.action(action.id)?;
+    /// `NotFound` where it was removed since it was read, `Conflict` where it was changed.
+    pub fn update_action(&mut self, read: &Action, new: &Action) -> Result<(), Error> {
+        self.assert_action(read)?;
+        let old = read.clone();
         self.wake(&old, false);
-        let mut new = action.clone();
+        let mut new = new.clone();
         if !new.state.is_open() {
             self.forget_same(&old);
         }
@@ -114,6 +118,34 @@ impl Txn<'_> {
         Ok(gone)
     }
 
+    /// Removes an action whose message surely went to nobody, and what depends on it, as `remove_action` does. The copy of a
+    /// reply that was filed for its owner goes with it, as one that the owner destroys: it was never sent.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn remove_unsent_action(&mut self, id: ActionId) -> Result<Vec<Action>, Error> {
+        let action = self.action(id)?;
+        let key = key::action(self.account, id);
+        if action.kind == ActionKind::Reply
+            && let Some(row) = self.get(Table::OutboxMessages, &key)?
+        {
+            let blob = BlobHash(*blake3::hash(decode_message(&key, &row)?).as_bytes());
+            let prefix = key::blob_ref(&blob, self.account, EmailId(0));
+            let prefix = prefix.get(..36).unwrap_or(&prefix);
+            let mut copies = Vec::new();
+            self.scan(Table::BlobRefs, prefix, &after(prefix), false, &mut |key, _| {
+                copies.push(EmailId(Parts::of(Table::BlobRefs, key).u64()?));
+                Ok(true)
+            })?;
+            for copy in copies {
+                if self.view().email(self.account, copy)?.is_some() {
+                    self.destroy_email(copy)?;
+                }
+            }
+        }
+        self.remove_action(id)
+    }
+
     /// What waits for an action goes on: it is done.
     ///
     /// # Errors
@@ -122,7 +154,7 @@ impl Txn<'_> {
         for next in self.dependants(id)? {
             let action = self.action(next)?;
             let due = action.due.max(self.now);
-            self.update_action(&Action { state: ActionState::Waiting, due, ..action })?;
+            self.update_action(&action, &Action { state: ActionState::Waiting, due, ..action.clone() })?;
         }
         Ok(())
     }
@@ -169,15 +201,18 @@ impl Txn<'_> {
         Ok(old)
     }
 
-    /// Puts off actions that wait until a time, with their place among the others; those that are not there or do not wait
-    /// are left out. Nobody is told: nothing was tried.
+    /// Puts off actions that wait until a time, with their place among the others. Those that are gone, or that something
+    /// else wakes by now than what the caller saw, are left as they are. Nobody is told: nothing was tried.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn defer_actions(&mut self, ids: &[ActionId], until: UtcMillis) -> Result<(), Error> {
-        for id in ids {
+    pub fn defer_actions(&mut self, seen: &[(ActionId, Wake)], until: UtcMillis) -> Result<(), Error> {
+        for (id, wake) in seen {
             let found = self.row::<Action>(&key::action(self.account, *id))?;
-            if let Some(action) = found.filter(|action| action.state == ActionState::Waiting && action.due < until) {
+            let is_as_seen = |action: &Action| {
+                action.state == ActionState::Waiting && wake_of(action) == Some(*wake) && action.due < until
+            };
+            if let Some(action) = found.filter(is_as_seen) {
                 self.wake(&action, false);
                 let action = Action { due: until, ..action };
                 self.wake(&action, true);
@@ -185,6 +220,18 @@ impl Txn<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Makes sure that an action is still what the caller read before this commit: whoever acts on an older state would
+    /// undo what a person, a client or an attempt did to it since.
+    ///
+    /// # Errors
+    /// `NotFound` where it was removed, `Conflict` where it was changed.
+    pub fn assert_action(&self, read: &Action) -> Result<(), Error> {
+        if self.action(read.id)? == *read {
+            return Ok(());
+        }
+        Err(Error::Conflict(format!("action {} was changed meanwhile", read.id)))
     }
 
     /// A queued action.

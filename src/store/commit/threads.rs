@@ -48,7 +48,7 @@ impl Txn<'_> {
         };
         let now = self.now;
         for (key, found) in known {
-            let current = found.is_some_and(|(_, seen)| now.since(seen) < SEEN_AGAIN);
+            let current = found.is_some_and(|(_, seen)| seen <= now && now.since(seen) < SEEN_AGAIN);
             if !current {
                 let named = found.map_or(thread, |(named, _)| named);
                 self.put(Table::ThreadRefs, key, reference(named, now));

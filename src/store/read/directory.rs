@@ -1,5 +1,7 @@
 //! Accounts, addresses, vacation, decisions.
 
+use std::time::Duration;
+
 use super::View;
 use crate::model::{
     AccountId, AccountRow, AddressRow, DataType, Decision, ModSeq, Recall, ToldKey, UtcMillis, VacationResponse,
@@ -8,6 +10,9 @@ use crate::store::engine::{Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
 use crate::store::row::{Delivery, Row, State, Told};
+
+/// A time in a row that lies so far ahead is not believed.
+const CLOCKS_DISAGREE: Duration = Duration::from_secs(24 * 3600);
 
 impl View<'_> {
     /// An account.
@@ -124,7 +129,10 @@ impl View<'_> {
             Recall::Response { generation, since } => {
                 told.generation == Some(*generation) && since.is_none_or(|since| told.at >= since)
             }
-            Recall::For(time) => told.generation.is_none() && now < told.at.after(*time),
+            // What lies further ahead than clocks disagree was written by a clock that went wrong.
+            Recall::For(time) => {
+                told.generation.is_none() && now < told.at.after(*time) && told.at <= now.after(CLOCKS_DISAGREE)
+            }
         };
         Ok(told.filter(counts).map(|told| told.at))
     }

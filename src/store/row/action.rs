@@ -189,13 +189,15 @@ pub fn wake_of(action: &Action) -> Option<Wake> {
 pub fn wake_value(account: AccountId, action: &Action) -> Vec<u8> {
     let to = action.next_recipient().map(|target| target.address.folded());
     let (lane, domain) = match &to {
-        Some(to) => (lane(account, to), domain_digest(to)),
+        Some(to) => (lane_digest(account, to), domain_digest(to)),
         None => ([0; 8], [0; 8]),
     };
     [&[1], &lane[..], &domain[..]].concat()
 }
 
-fn lane(account: AccountId, to: &Address) -> Digest {
+/// The digest of an account and of an address in its folded form: what goes there from here goes in order.
+#[must_use]
+pub fn lane_digest(account: AccountId, to: &Address) -> Digest {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&account.0.to_be_bytes());
     hasher.update(&(to.local().len() as u64).to_be_bytes());

@@ -21,8 +21,8 @@ mod vacation;
 
 pub use account::State;
 pub use action::{
-    Digest, decode_message, decode_same, decode_wake, domain_digest, kind_and_state, message_value, same_value,
-    wake_of, wake_value,
+    Digest, decode_message, decode_same, decode_wake, domain_digest, kind_and_state, lane_digest, message_value,
+    same_value, wake_of, wake_value,
 };
 pub use blob::{Blob, FRAME, Octets, blob_rows, decode_frame};
 pub use content::{
@@ -87,6 +87,14 @@ pub(super) fn decode_with<T>(
     let mut input = Reader(rest);
     let row = read(&mut input, *version).map_err(|bad| bad.of(table, key))?;
     if input.0.is_empty() { Ok(row) } else { Err(corrupt("octets after the last field")) }
+}
+
+/// The id that a row of an index holds as its whole value: eight bytes, and no others.
+///
+/// # Errors
+/// `Corrupt`.
+pub(super) fn indexed(table: Table, key: &[u8], value: &[u8]) -> Result<u64, Error> {
+    value.try_into().map(u64::from_be_bytes).map_err(|_| Bad("no id where one should be").of(table, key))
 }
 
 /// What is wrong with a row's bytes.

@@ -29,9 +29,10 @@ fn said(bed: &Bed, id: ObjectId) -> Vec<(Delivered, String)> {
 
 fn change(bed: &Bed, id: ActionId, change: impl FnOnce(&mut Action)) {
     bed.done(|txn| {
-        let mut action = txn.action(id)?;
+        let read = txn.action(id)?;
+        let mut action = read.clone();
         change(&mut action);
-        txn.update_action(&action)
+        txn.update_action(&read, &action)
     })
     .unwrap();
 }
@@ -118,12 +119,9 @@ fn the_two_are_written_by_one_commit() {
     let (id, action) = submit(&bed, &["bob@example.net"]);
     bed.engine.fail_after(0, Error::Full);
     let both = bed.done(|txn| {
-        let sent = Action { state: ActionState::Attempting, ..txn.action(action)? };
-        txn.update_action(&Action {
-            state: ActionState::Sent,
-            recipients: vec![Target { fate: Fate::Sent("250 ok".into()), ..sent.recipients[0].clone() }],
-            ..sent
-        })
+        let read = txn.action(action)?;
+        let recipients = vec![Target { fate: Fate::Sent("250 ok".into()), ..read.recipients[0].clone() }];
+        txn.update_action(&read, &Action { state: ActionState::Sent, recipients, ..read.clone() })
     });
     assert_eq!(both, Err(Error::Full));
     bed.engine.heal();

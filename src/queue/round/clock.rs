@@ -1,0 +1,53 @@
+//! Times in rows that a clock left too far ahead, for it was set back since.
+
+use super::{Now, Round, WINDOW, key};
+use crate::model::UtcMillis;
+use crate::outbox::clamped;
+use crate::store::Wake;
+
+/// A wall clock that lost more than this, in milliseconds, was set back.
+const SET_BACK: i64 = 10_000;
+/// The wake-ups of a class behind one of them.
+fn behind(wake: Wake) -> Option<Wake> {
+    let next = |at: UtcMillis| UtcMillis(at.0.saturating_add(1));
+    match wake {
+        Wake::Urgent(at) => Some(Wake::Urgent(next(at))),
+        Wake::Due(at) => Some(Wake::Due(next(at))),
+        Wake::Forget(at) => Some(Wake::Forget(next(at))),
+        Wake::Attempting(_) | Wake::After(_) => None,
+    }
+}
+
+impl Round {
+    /// At the start, and after the wall clock was set back: no action waits longer than the schedule ever lets one wait.
+    pub(super) async fn bring_back(&mut self, now: Now) {
+        let ahead = now.wall.0.saturating_sub(i64::try_from(now.steady.0).unwrap_or(i64::MAX));
+        let is_back = self.ahead.is_none_or(|known| ahead < known.saturating_sub(SET_BACK));
+        self.ahead = Some(ahead);
+        if !is_back {
+            return;
+        }
+        (self.from, self.more) = (UtcMillis(0), true);
+        let (wall, pace) = (now.wall, self.settings.pace);
+        let longest = wall.after(pace.delay(u32::MAX, u8::MAX));
+        let mut left = vec![Wake::Urgent(longest), Wake::Due(longest), Wake::Forget(wall.after(pace.kept))];
+        while let Some(from) = left.pop() {
+            let found = self.store.view().wakeups(from, WINDOW).unwrap_or_default();
+            let mut changed = false;
+            for (account, id) in found.iter().map(key) {
+                let done = self.store.commit(account, |txn| {
+                    let action = txn.action(id)?;
+                    let clamped = clamped(&action, wall, &pace);
+                    clamped.as_ref().map_or(Ok(()), |clamped| txn.update_action(&action, clamped))?;
+                    Ok(clamped.is_some())
+                });
+                if let Ok((is_changed, ticket)) = done {
+                    changed |= is_changed && ticket.wait().await.is_ok();
+                    self.order.lock().forget((account, id));
+                }
+            }
+            let last = found.last().filter(|_| found.len() >= WINDOW).map(|last| last.wake);
+            left.extend(if changed { Some(from).filter(|_| found.len() >= WINDOW) } else { last.and_then(behind) });
+        }
+    }
+}
