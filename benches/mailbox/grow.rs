@@ -76,7 +76,7 @@ pub(crate) fn make(store: &Store, id: AccountId) {
     );
     let (_, ticket) = store
         .commit(id, |txn| {
-            txn.set_account(&row);
+            txn.register(&row);
             for (name, role) in [("Inbox", Role::Inbox), ("Archive", Role::Archive), ("Trash", Role::Trash)] {
                 txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role: Some(role), sort_order: 0 })?;
             }

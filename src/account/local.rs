@@ -1,8 +1,11 @@
 //! Changing the directory. Each function returns when its change is durable; none may be called from an asynchronous
 //! task (they wait for the disk).
 //!
-//! An account's own rows are written before its addresses lead to it, and its addresses are taken away before its rows,
-//! so a crash in between leaves an account that gets no mail, never mail that finds no account.
+//! - Who changes the directory does so alone. A name is one account's: no other has it as its name or as an address that
+//!   leads to it, and none is read as an account's id.
+//! - An account is made by one write, with its mailboxes and the addresses that lead to it: there is no half of one.
+//! - An account that goes loses its primary address in its own row first, and then its addresses and its rows: what is left
+//!   after a crash gets no mail, and the next removal removes it.
 
 use super::Directory;
 use crate::model::{AccountId, AccountRow, Address, AddressRow, Role};
@@ -71,16 +74,20 @@ impl Directory {
     /// # Errors
     /// `Conflict` where an address or the name is taken, and those of the store.
     pub fn add(&self, new: &NewAccount) -> Result<AccountId, Error> {
+        let _alone = self.0.changing.lock();
         let settings = self.settings().get();
         let primary = settings.form(&new.address);
         let name = new.name.clone().unwrap_or_else(|| primary.to_string());
-        if self.find(&name)?.is_some_and(|(_, row)| row.name.eq_ignore_ascii_case(&name)) {
-            return Err(Error::Conflict(format!("there is an account named {name}")));
+        self.free_name(&name)?;
+        let mut aliases: Vec<Address> = Vec::new();
+        for alias in new.aliases.iter().map(|alias| settings.form(alias)) {
+            if alias != primary && !aliases.contains(&alias) {
+                aliases.push(alias);
+            }
         }
-        let aliases: Vec<Address> = new.aliases.iter().map(|alias| settings.form(alias)).collect();
         for address in aliases.iter().chain([&primary]) {
             self.in_real_domain(address)?;
-            self.free(&address.to_string())?;
+            self.free_address(None, address)?;
         }
         let account = self.site(|txn| Ok(txn.next_account()))?;
         let row = AccountRow {
@@ -98,7 +105,14 @@ impl Directory {
             tokens: Vec::new(),
         };
         let usual = if new.all_mailboxes.unwrap_or(settings.all_mailboxes) { USUAL.len() } else { 1 };
-        self.change(account, |txn| {
+        let ticket = self.0.store.commit_together(&[AccountId::SITE, account], |txn| {
+            if txn.account() == AccountId::SITE {
+                txn.set_address(&primary.to_string(), Some(&AddressRow::Primary(account)));
+                for alias in &aliases {
+                    txn.set_address(&alias.to_string(), Some(&AddressRow::Alias(account)));
+                }
+                return Ok(());
+            }
             txn.set_account(&row);
             for ((name, role), order) in USUAL.iter().zip(1..).take(usual) {
                 let role = Some(*role);
@@ -106,18 +120,7 @@ impl Directory {
             }
             Ok(())
         })?;
-        self.site(|txn| {
-            for address in aliases.iter().chain([&primary]) {
-                if txn.view().address(&address.to_string())?.is_some() {
-                    return Err(taken(address));
-                }
-            }
-            txn.set_address(&primary.to_string(), Some(&AddressRow::Primary(account)));
-            for alias in &aliases {
-                txn.set_address(&alias.to_string(), Some(&AddressRow::Alias(account)));
-            }
-            Ok(())
-        })?;
+        ticket.wait_blocking()?;
         Ok(account)
     }
 
@@ -141,9 +144,14 @@ impl Directory {
     /// # Errors
     /// `NotFound`, and those of the store.
     pub fn update(&self, account: AccountId, edit: impl FnOnce(&mut AccountRow)) -> Result<(), Error> {
+        let _alone = self.0.changing.lock();
         self.change(account, |txn| {
             let mut row = txn.view().account(account)?.ok_or(Error::NotFound("account"))?;
+            let name = row.name.clone();
             edit(&mut row);
+            if !row.name.eq_ignore_ascii_case(&name) {
+                self.free_name(&row.name)?;
+            }
             txn.set_account(&row);
             Ok(())
         })
@@ -154,8 +162,10 @@ impl Directory {
     /// # Errors
     /// `Conflict` where it is taken, `NotFound`, and those of the store.
     pub fn add_alias(&self, account: AccountId, alias: &Address) -> Result<(), Error> {
+        let _alone = self.0.changing.lock();
         let alias = self.settings().get().form(alias);
         self.in_real_domain(&alias)?;
+        self.free_address(Some(account), &alias)?;
         self.claim(account, &alias.to_string(), &AddressRow::Alias(account))
     }
 
@@ -164,6 +174,7 @@ impl Directory {
     /// # Errors
     /// As `add_alias`.
     pub fn add_catch_all(&self, account: AccountId, domain: &str) -> Result<(), Error> {
+        let _alone = self.0.changing.lock();
         let domain = crate::model::address::fold_domain(domain);
         self.in_real_domain(&Address::from_parts("", &*domain))?;
         let key = format!("@{domain}");
@@ -181,6 +192,8 @@ impl Directory {
         if alias == real {
             return Err(Error::Conflict("a domain cannot stand for itself".into()));
         }
+        let _alone = self.0.changing.lock();
+        self.no_names_in(&alias, &real)?;
         self.site(|txn| {
             for (address, row) in txn.view().addresses()? {
                 let conflict = match &row {
@@ -229,6 +242,7 @@ impl Directory {
     /// # Errors
     /// `NotFound`, `Conflict` where it is not this account's alias, and those of the store.
     pub fn remove_alias(&self, account: AccountId, alias: &Address) -> Result<(), Error> {
+        let _alone = self.0.changing.lock();
         let key = self.settings().get().form(alias).to_string();
         self.release(&key, |row| match row {
             AddressRow::Alias(to) if *to == account => Ok(()),
@@ -244,6 +258,7 @@ impl Directory {
     /// # Errors
     /// As `remove_alias`.
     pub fn remove_catch_all(&self, account: AccountId, domain: &str) -> Result<(), Error> {
+        let _alone = self.0.changing.lock();
         let key = format!("@{}", crate::model::address::fold_domain(domain));
         self.release(&key, |row| match row {
             AddressRow::CatchAll(to) if *to == account => Ok(()),
@@ -256,6 +271,7 @@ impl Directory {
     /// # Errors
     /// `NotFound`, and those of the store.
     pub fn remove_alias_domain(&self, alias: &str) -> Result<(), Error> {
+        let _alone = self.0.changing.lock();
         self.release(&format!("@@{}", crate::model::address::fold_domain(alias)), |_| Ok(()))
     }
 
@@ -264,9 +280,23 @@ impl Directory {
     /// # Errors
     /// `NotFound`, and those of the store.
     pub fn remove(&self, account: AccountId) -> Result<(), Error> {
+        let _alone = self.0.changing.lock();
         if self.0.store.view().account(account)?.is_none() {
             return Err(Error::NotFound("account"));
         }
+        self.erase(account)
+    }
+
+    /// Removes what there is of an account.
+    fn erase(&self, account: AccountId) -> Result<(), Error> {
+        self.change(account, |txn| {
+            let row = txn.view().account(account)?;
+            if let Some(row) = row {
+                // From now on it is neither complete nor to be completed.
+                txn.set_account(&AccountRow { active: false, primary: Address::from_parts("", ""), ..row });
+            }
+            Ok(())
+        })?;
         let leads_there = |row: &AddressRow| match row {
             AddressRow::Primary(to) | AddressRow::Alias(to) | AddressRow::CatchAll(to) => *to == account,
             AddressRow::AliasDomain(_) => false,
@@ -309,8 +339,59 @@ impl Directory {
         })
     }
 
-    fn free(&self, key: &str) -> Result<(), Error> {
-        if self.0.store.view().address(key)?.is_some() { Err(taken(key)) } else { Ok(()) }
+    /// Refuses a name that another account has, that leads to one as an address, or that reads as an account's id.
+    fn free_name(&self, name: &str) -> Result<(), Error> {
+        if name.trim().is_empty() {
+            return Err(Error::Conflict("an account needs a name".into()));
+        }
+        if name.parse::<AccountId>().is_ok() {
+            return Err(Error::Conflict(format!("{name} would be taken for the id of an account")));
+        }
+        if let Some((_, row)) = self.find(name)? {
+            let by = if row.name.eq_ignore_ascii_case(name) { "is its name" } else { "is an address of it" };
+            return Err(Error::Conflict(format!("there is an account {}: {name} {by}", row.name)));
+        }
+        Ok(())
+    }
+
+    /// Refuses an address that is taken, or that is the name of an account but this one.
+    fn free_address(&self, account: Option<AccountId>, address: &Address) -> Result<(), Error> {
+        let key = address.to_string();
+        if self.0.store.view().address(&key)?.is_some() {
+            return Err(taken(key));
+        }
+        let named = |(id, row): &(AccountId, AccountRow)| Some(*id) != account && self.is_name(row, address);
+        match self.0.store.view().accounts()?.into_iter().find(named) {
+            Some((_, row)) => Err(Error::Conflict(format!("there is an account named {}", row.name))),
+            None => Ok(()),
+        }
+    }
+
+    fn is_name(&self, row: &AccountRow, address: &Address) -> bool {
+        let settings = self.settings().get();
+        Address::parse(&row.name).is_ok_and(|name| settings.form(&name) == *address)
+    }
+
+    /// Refuses to let a domain stand for another where an account is named like an address that would lead to another one.
+    fn no_names_in(&self, alias: &str, real: &str) -> Result<(), Error> {
+        let (view, settings) = (self.0.store.view(), self.settings().get());
+        for (id, row) in view.accounts()? {
+            let Ok(name) = Address::parse(&row.name).map(|name| settings.form(&name)) else { continue };
+            let leads = match name.domain() == alias {
+                true => view.address(&Address::from_parts(name.local(), real).to_string())?,
+                false => None,
+            };
+            match leads {
+                Some(AddressRow::Primary(to) | AddressRow::Alias(to)) if to != id => {
+                    return Err(Error::Conflict(format!(
+                        "there is an account named {}, and it would lead to another",
+                        row.name
+                    )));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn site<T>(&self, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {

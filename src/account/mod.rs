@@ -12,7 +12,7 @@ mod login;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 pub use acquaintance::Remembered;
 pub use local::NewAccount;
@@ -87,6 +87,8 @@ struct Inner {
     store: Store,
     settings: Live<Settings>,
     known: Arc<RwLock<Option<Arc<Known>>>>,
+    /// Held by whoever changes the directory, from the first look to the last commit: a name that was free stays so.
+    changing: Mutex<()>,
 }
 
 /// The directory in memory.
@@ -114,7 +116,7 @@ impl Directory {
                 *stale.write() = None;
             }
         });
-        Self(Arc::new(Inner { store, settings: Live::new(settings), known }))
+        Self(Arc::new(Inner { store, settings: Live::new(settings), known, changing: Mutex::default() }))
     }
 
     /// How addresses are read; another may be set at any time, and holds from the next question on.

@@ -1,8 +1,11 @@
 use super::*;
-use crate::model::UtcMillis;
-use crate::model::clock::Fixed;
+use crate::model::clock::{Clock as _, Fixed};
+use crate::model::{MessageRows, UtcMillis};
 use crate::store::Options;
+use crate::store::engine::fault::Fault;
 use crate::store::engine::memory::Memory;
+use crate::store::engine::{Batch, Engine as _, Put, Table};
+use crate::store::repair::Scope;
 
 fn directory(settings: Settings) -> Directory {
     let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
@@ -262,4 +265,146 @@ fn the_owner_is_let_in_from_a_known_address_while_strangers_guess() {
     assert!(log_in(home, "ann").is_err());
     clock.advance(std::time::Duration::from_secs(15));
     assert_eq!(log_in(home, "ann"), Ok(true));
+}
+
+/// Who guessed waits by the time that passes, and not by what the clock is set to.
+#[test]
+fn a_clock_that_is_set_makes_nobody_wait_longer_to_log_in() {
+    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+    let store = Store::over(Arc::new(Memory::new()), &Options::small(), clock.clone()).unwrap();
+    let logins = Logins::new(Directory::new(store, Settings::default()), clock.clone()).unwrap();
+    let hours = |hours: u64| std::time::Duration::from_secs(hours * 3600);
+    let eve = Source::from("192.0.2.9".parse::<std::net::IpAddr>().unwrap());
+    while logins.attempt(eve, "ann@example.org").is_ok() {}
+    for set in [clock.now().before(hours(2)), clock.now().after(hours(87_600))] {
+        clock.set(set);
+        assert!(logins.attempt(eve, "ann@example.org").is_err(), "nothing has passed");
+        clock.advance(std::time::Duration::from_secs(15));
+        drop(logins.attempt(eve, "ann@example.org").unwrap());
+    }
+}
+
+/// Eight at once want one name and one address: one of them gets both, and of the others nothing is left.
+#[test]
+fn of_several_that_are_added_at_once_one_gets_the_name() {
+    let directory = directory(Settings::default());
+    let add = |n: usize| {
+        // By name, by address, and by an alias that is another's name.
+        let new = match n % 3 {
+            0 => NewAccount {
+                name: Some("team@example.org".into()),
+                ..NewAccount::at(address(&format!("a{n}@example.net")))
+            },
+            1 => NewAccount { name: Some(format!("n{n}")), ..NewAccount::at(address("Team@example.org")) },
+            _ => NewAccount {
+                aliases: vec![address("team@example.org")],
+                ..NewAccount::at(address(&format!("b{n}@example.net")))
+            },
+        };
+        directory.add(&new)
+    };
+    let made: Vec<_> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..9).map(|n| scope.spawn(move || add(n))).collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    let ids: Vec<AccountId> = made.iter().filter_map(|one| one.as_ref().ok().copied()).collect();
+    assert_eq!(ids.len(), 1, "{made:?}");
+    assert!(made.iter().all(|one| matches!(one, Ok(_) | Err(Error::Conflict(_)))), "{made:?}");
+    assert_eq!(directory.list().unwrap().len(), 1);
+    assert_eq!(directory.find("team@example.org").unwrap().unwrap().0, ids[0]);
+    assert_eq!(directory.0.store.check().unwrap(), []);
+}
+
+/// One write, all of it or nothing: where it fails the same can be added again.
+#[test]
+fn an_account_that_could_not_be_made_leaves_nothing() {
+    let engine = Arc::new(Fault::new(Memory::new()));
+    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+    let store = Store::over(engine.clone(), &Options::small(), clock).unwrap();
+    let directory = Directory::new(store.clone(), Settings::default());
+    let new = NewAccount { aliases: vec![address("b@example.org")], ..NewAccount::at(address("ann@example.org")) };
+    for after in 0..2 {
+        engine.fail_after(after, Error::Full);
+        assert_eq!(directory.add(&new), Err(Error::Full), "{after}");
+        engine.heal();
+        assert_eq!((directory.list().unwrap().len(), leads(&directory, "ann@example.org")), (0, None));
+        assert_eq!(store.check().unwrap(), []);
+    }
+    let ann = directory.add(&new).unwrap();
+    assert_eq!(leads(&directory, "b@example.org"), Some((ann, None)));
+}
+
+/// Whoever asks for an account by a name gets that one, and no other by its address or its id.
+#[test]
+fn a_name_is_one_accounts() {
+    let directory = directory(Settings::default());
+    let ann = directory.add(&NewAccount::at(address("ann@example.org"))).unwrap();
+    let named = |name: &str| NewAccount { name: Some(name.into()), ..NewAccount::at(address("bob@example.org")) };
+    let id = ann.to_string();
+    directory.add_alias(ann, &address("a.b@example.org")).unwrap();
+    for name in ["Ann@Example.org", "a.b@example.org", id.as_str(), " "] {
+        assert!(matches!(directory.add(&named(name)), Err(Error::Conflict(_))), "{name}");
+    }
+    let bob = directory.add(&named("info@shop.example")).unwrap();
+    assert!(matches!(directory.add_alias(ann, &address("Info@shop.example")), Err(Error::Conflict(_))));
+    directory.add_alias(bob, &address("info@shop.example")).unwrap();
+    assert!(matches!(directory.update(bob, |row| row.name = "ANN@example.org".into()), Err(Error::Conflict(_))));
+    directory.update(bob, |row| row.name = "Info@Shop.example".into()).unwrap();
+    directory.update(bob, |row| row.name = "carl@old.example".into()).unwrap();
+    directory.add_alias(ann, &address("carl@new.example")).unwrap();
+    assert!(matches!(directory.add_alias_domain("old.example", "new.example"), Err(Error::Conflict(_))));
+    assert_eq!(directory.0.store.check().unwrap(), []);
+}
+
+/// A lost row of either table is noticed, and made again of the other; mail goes on.
+#[test]
+fn accounts_and_addresses_are_compared_both_ways_and_mended() {
+    for table in [Table::Addresses, Table::Accounts] {
+        for damaged in [None, Some(vec![99])] {
+            let engine = Arc::new(Memory::new());
+            let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+            let store = Store::over(engine.clone(), &Options::small(), clock).unwrap();
+            let directory = Directory::new(store.clone(), Settings::default());
+            let new = NewAccount { name: Some("ann".into()), ..NewAccount::at(address("ann@example.org")) };
+            let ann = directory.add(&new).unwrap();
+            directory.add_catch_all(ann, "shop.example").unwrap();
+            assert_eq!(store.check().unwrap(), []);
+            let key = if table == Table::Accounts { ann.0.to_be_bytes().to_vec() } else { b"ann@example.org".to_vec() };
+            let puts = vec![Put { table, key, value: damaged.clone() }];
+            engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+            let named: Vec<String> = store.check().unwrap().into_iter().map(|breach| breach.to_string()).collect();
+            assert!(named.iter().any(|breach| breach.contains(table.name())), "{named:?}");
+            store.repair(Scope::Repair, None, &|_| MessageRows::default(), &mut |_| true).unwrap();
+            assert_eq!(store.check().unwrap(), []);
+            assert_eq!(leads(&directory, "ann@example.org"), Some((ann, None)));
+            assert_eq!(leads(&directory, "any@shop.example"), Some((ann, None)));
+            let name = if table == Table::Accounts { "ann@example.org" } else { "ann" };
+            assert_eq!(directory.find("ann@example.org").unwrap().unwrap().1.name, name);
+        }
+    }
+}
+
+/// An account that is being removed is said to be so, and not made whole.
+#[test]
+fn a_removal_that_was_cut_off_is_not_undone() {
+    let directory = directory(Settings::default());
+    let ann = directory.add(&NewAccount::at(address("ann@example.org"))).unwrap();
+    let store = &directory.0.store;
+    let cut = store.commit(ann, |txn| {
+        let row = txn.view().account(ann)?.unwrap();
+        txn.set_account(&AccountRow { active: false, primary: Address::from_parts("", ""), ..row });
+        Ok(())
+    });
+    cut.unwrap().1.wait_blocking().unwrap();
+    let cut = store.commit(AccountId::SITE, |txn| {
+        txn.set_address("ann@example.org", None);
+        Ok(())
+    });
+    cut.unwrap().1.wait_blocking().unwrap();
+    let named = store.check().unwrap();
+    assert!(named.len() == 1 && named[0].what.contains("is being removed"), "{named:?}");
+    store.repair(Scope::Repair, None, &|_| MessageRows::default(), &mut |_| true).unwrap();
+    assert_eq!((leads(&directory, "ann@example.org"), store.check().unwrap()), (None, named));
+    directory.remove(ann).unwrap();
+    assert_eq!(store.check().unwrap(), []);
 }

@@ -96,7 +96,7 @@ fn bed() -> &'static Store {
         let store = Store::over(Arc::new(Memory::new()), &options, clock).expect("a store");
         let row = AccountRow::new("me", Address::from_parts("me", "a.example"), UtcMillis(0));
         let made = store.commit(ACCOUNT, |txn| {
-            txn.set_account(&row);
+            txn.register(&row);
             for (name, role) in [("Inbox", Role::Inbox), ("Archive", Role::Archive)] {
                 txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role: Some(role), sort_order: 0 })?;
             }

@@ -119,7 +119,7 @@ impl Drive {
         let store = opens(&options, Arc::clone(&clock));
         let row = AccountRow::new("me", Address::from_parts("me", "a.example"), UtcMillis(0));
         let made = store.commit(ACCOUNT, |txn| {
-            txn.set_account(&row);
+            txn.register(&row);
             for (name, role) in [("Inbox", Role::Inbox), ("Trash", Role::Trash), ("Archive", Role::Archive)] {
                 txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role: Some(role), sort_order: 0 })?;
             }

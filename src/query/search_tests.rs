@@ -53,7 +53,7 @@ fn open(engine: &Arc<Fault<Memory>>) -> Store {
 pub(super) fn prepare(store: &Store) {
     let row = AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0));
     let made = store.commit(ACCOUNT, |txn| {
-        txn.set_account(&row);
+        txn.register(&row);
         let inbox = NewMailbox { name: "Inbox".into(), parent: None, role: Some(Role::Inbox), sort_order: 0 };
         txn.create_mailbox(&inbox)
     });

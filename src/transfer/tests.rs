@@ -16,7 +16,7 @@ fn store() -> (Store, MailboxUid, MailboxUid) {
             .unwrap();
     let (uids, ticket) = store
         .commit(ANN, |txn| {
-            txn.set_account(&row());
+            txn.register(&row());
             let mut make = |name: &str| {
                 txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role: None, sort_order: 0 })
             };

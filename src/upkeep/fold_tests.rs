@@ -37,7 +37,7 @@ fn store() -> Store {
     let store = Store::over(Arc::new(Memory::new()), &Options::small(), clock).unwrap();
     let row = AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0));
     let made = store.commit(ACCOUNT, |txn| {
-        txn.set_account(&row);
+        txn.register(&row);
         txn.create_mailbox(&NewMailbox { name: "Inbox".into(), parent: None, role: Some(Role::Inbox), sort_order: 0 })
     });
     made.unwrap().1.wait_blocking().unwrap();

@@ -28,7 +28,7 @@ fn bed(accounts: u32) -> Bed {
     for id in 1..=accounts {
         let row = AccountRow::new(format!("a{id}"), Address::from_parts(format!("a{id}"), "example.org"), UtcMillis(0));
         let made = store.commit(AccountId(id), |txn| {
-            txn.set_account(&row);
+            txn.register(&row);
             let role = Some(Role::Inbox);
             txn.create_mailbox(&NewMailbox { name: "Inbox".into(), parent: None, role, sort_order: 0 })
         });

@@ -35,7 +35,7 @@ impl Bed {
         })
     }
 
-    fn done<T>(&self, change: impl FnOnce(&mut store::Txn<'_>) -> Result<T, store::Error>) -> T {
+    fn done<T>(&self, change: impl FnOnce(&mut store::Txn<'_>) -> Result<T, Error>) -> T {
         let (made, ticket) = self.store.commit(self.ann, change).unwrap();
         ticket.wait_blocking().unwrap();
         made

@@ -21,7 +21,7 @@ fn remake(raw: &[u8]) -> MessageRows {
 
 fn make(store: &Store) {
     let made = store.commit(ANN, |txn| {
-        txn.set_account(&AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0)));
+        txn.register(&AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0)));
         let new = NewMailbox { name: "Inbox".into(), parent: None, role: Some(Role::Inbox), sort_order: 0 };
         txn.create_mailbox(&new)
     });

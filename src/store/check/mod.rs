@@ -13,7 +13,7 @@
 //!    an upload, or is to be looked at by the collection. 12. No low mark is above the newest change. 13.
 //!    Subscriptions are to mailboxes that there are. 14. In a deep check, messages lead to their threads by all their
 //!    ids. 15. `object_by_modseq` has one row for each small object with a state. 16. Whom something is shared
-//!    with finds it, and nobody else.
+//!    with finds it, and nobody else. 17. An account's primary address leads to it, and every address to an account.
 //!
 //! Each table of an account is read once, in key order, beside what should stand there (`rows`); what decides that is the
 //! account's `census`. An account of a million emails takes some 100 MB while it is checked, and nothing afterwards.
@@ -27,6 +27,7 @@ mod lost;
 mod objects;
 mod outbox;
 mod refs;
+mod registration;
 mod remains;
 mod rows;
 mod search;
@@ -234,7 +235,7 @@ struct Checker<'a> {
     refs: Refs,
 }
 
-/// The accounts that have rows of their own, or a state.
+/// The accounts that have rows of their own, a state, or mailboxes and an address.
 pub(super) fn accounts(read: &dyn Read) -> Result<Vec<AccountId>, Error> {
     let mut all = std::collections::BTreeSet::new();
     for table in [Table::AccountState, Table::Accounts] {
@@ -243,6 +244,7 @@ pub(super) fn accounts(read: &dyn Read) -> Result<Vec<AccountId>, Error> {
             Ok(true)
         })?;
     }
+    registration::addressed(read, &mut all)?;
     all.remove(&AccountId::SITE);
     Ok(all.into_iter().collect())
 }
@@ -273,7 +275,7 @@ pub(super) fn run(
         let key = version::unfinished_key(id);
         hear(Fault { account: id, table: Table::Site, key, what, mend: Mend::Nothing, history: false })?;
     }
-    states::addresses(read, &run, &mut hear)?;
+    registration::addresses(read, &run, &mut hear)?;
     outbox::hints(read, &run, &mut hear)?;
     uploads::holds(read, &run, &mut hear)?;
     shares::strays(read, &run, &mut hear)?;

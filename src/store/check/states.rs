@@ -1,10 +1,8 @@
 //! The mailboxes before anything hangs on them, and the account's own row when all is counted.
 
-use super::{Checker, Fault, Hear, Mend, Pace};
-use crate::model::{
-    AccountId, AccountRow, AddressRow, DataType, Kept, Mailbox, MailboxUid, ModSeq, Role, View, mailbox,
-};
-use crate::store::engine::{Read, Table};
+use super::{Checker, Mend};
+use crate::model::{DataType, Kept, Mailbox, MailboxUid, ModSeq, Role, View, mailbox};
+use crate::store::engine::Table;
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
 use crate::store::row::{Row, State};
@@ -17,16 +15,6 @@ const LEAP_IDS: u64 = 1 << 16;
 const LEAP_MAILBOXES: u32 = 1 << 10;
 
 impl Checker<'_> {
-    /// The account's registration, which nothing in the store can make again.
-    pub(super) fn registration(&self) -> Result<(), Error> {
-        let own = key::account(self.account);
-        match self.read.get(Table::Accounts, &own)?.map(|row| AccountRow::decode(&own, &row)) {
-            Some(Ok(_)) => Ok(()),
-            Some(Err(error)) => self.say(Table::Accounts, &own, error.to_string(), Mend::Nothing),
-            None => self.say(Table::Accounts, &own, "the row is missing: whose account it is", Mend::Nothing),
-        }
-    }
-
     /// Reads the mailboxes. What cannot be read is made anew, with its emails and another name.
     pub(super) fn mailboxes(&mut self) -> Result<(), Error> {
         let mut rows = self.rows(Table::Mailboxes, &key::account(self.account));
@@ -174,26 +162,6 @@ impl Checker<'_> {
             ..State::fresh()
         }
     }
-}
-
-/// Every address leads to an account that is there.
-pub(super) fn addresses(read: &dyn Read, run: &dyn Pace, hear: &mut Hear<'_>) -> Result<(), Error> {
-    read.scan(Table::Addresses, &[], &[0xff; 64], false, &mut |key, value| {
-        run.step(Table::Addresses)?;
-        let leads = match AddressRow::decode(key, value) {
-            Ok(AddressRow::Primary(to) | AddressRow::Alias(to) | AddressRow::CatchAll(to)) => Some(to),
-            Ok(AddressRow::AliasDomain(_)) => return Ok(true),
-            Err(_) => None,
-        };
-        let what = match leads {
-            Some(to) if read.get(Table::Accounts, &key::account(to))?.is_some() => return Ok(true),
-            Some(to) => format!("leads to account {to}, which is not there"),
-            None => "cannot be read: add the address again".to_owned(),
-        };
-        let (table, key, mend) = (Table::Addresses, key.to_vec(), Mend::Nothing);
-        hear(Fault { account: AccountId::SITE, table, key, what, mend, history: false })?;
-        Ok(true)
-    })
 }
 
 /// What of a mailbox is not as it should be.

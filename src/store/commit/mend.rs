@@ -34,6 +34,10 @@ impl Txn<'_> {
     ) -> Result<(), Error> {
         let own = key::account(self.account);
         for (table, key, value) in rows {
+            if matches!(table, Table::Accounts | Table::Addresses) {
+                self.next_modseq();
+                self.touch(DataType::Account);
+            }
             match value {
                 Some(row) if table == Table::AccountState && key == own => {
                     self.state = State::decode(&key, &row)?;

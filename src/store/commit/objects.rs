@@ -14,7 +14,7 @@ use crate::model::{
 use crate::store::engine::{Read, Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
-use crate::store::row::{Object, Row, Stored, is_live_object};
+use crate::store::row::{Object, Row, Stored, indexed, is_live_object};
 
 impl Txn<'_> {
     /// Makes an object.
@@ -125,7 +125,7 @@ impl Txn<'_> {
                 (key::objects(self.account, kind), key::object_by_modseq(self.account, kind, bound.next()));
             let mut named = Vec::new();
             self.scan(Table::ObjectByModseq, &from, &to, false, &mut |key, value| {
-                named.push((key.to_vec(), value.try_into().map_or(ObjectId(0), |id| ObjectId(u64::from_be_bytes(id)))));
+                named.push((key.to_vec(), ObjectId(indexed(Table::ObjectByModseq, key, value)?)));
                 Ok(true)
             })?;
             for (by_modseq, id) in named {

@@ -8,9 +8,9 @@
 use super::View;
 use crate::model::{AccountId, DataType, EmailId, EmailMetadata, Mailbox, MailboxUid, ModSeq, ThreadId};
 use crate::store::engine::{Table, after};
-use crate::store::error::Error;
+use crate::store::error::{Error, hex};
 use crate::store::key::{self, Parts};
-use crate::store::row::{Row, Thread};
+use crate::store::row::{Row, Thread, indexed};
 
 /// How far a client has been told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +35,13 @@ impl Since {
     pub fn is_before(&self, at: ModSeq, number: u32) -> bool {
         (self.mark, self.last) < (at, number)
     }
+}
+
+/// By which changes an object was made, and changed last.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Marks {
+    pub(super) created: ModSeq,
+    pub(super) updated: ModSeq,
 }
 
 /// The answer of a `/changes` method.
@@ -74,7 +81,8 @@ impl View<'_> {
     ) -> Result<Option<Changes<EmailId>>, Error> {
         self.changes(account, (DataType::Email, Table::EmailByModseq, &key::account(account)), since, most, |number| {
             let row = self.row::<EmailMetadata>(&key::email(account, EmailId(number)))?;
-            Ok(row.map(|email| (EmailId(number), email.created, email.deleted.is_some())))
+            let marks = |email: &EmailMetadata| Marks { created: email.created, updated: email.updated };
+            Ok(row.map(|email| (EmailId(number), marks(&email), email.deleted.is_some())))
         })
     }
 
@@ -95,7 +103,8 @@ impl View<'_> {
             most,
             |number| {
                 let row = self.row::<Thread>(&key::thread(account, ThreadId(number)))?;
-                Ok(row.map(|thread| (ThreadId(number), thread.created, thread.deleted)))
+                let marks = |thread: &Thread| Marks { created: thread.created, updated: thread.updated };
+                Ok(row.map(|thread| (ThreadId(number), marks(&thread), thread.deleted)))
             },
         )
     }
@@ -107,7 +116,7 @@ impl View<'_> {
         (data, table, prefix): (DataType, Table, &[u8]),
         since: Since,
         most: usize,
-        object: impl Fn(u64) -> Result<Option<(Id, ModSeq, bool)>, Error>,
+        object: impl Fn(u64) -> Result<Option<(Id, Marks, bool)>, Error>,
     ) -> Result<Option<Changes<Id>>, Error> {
         let Some(high) = self.within(account, data, since)? else { return Ok(None) };
         let now = Since::at(high);
@@ -121,11 +130,17 @@ impl View<'_> {
                 return Ok(false);
             }
             mark = ModSeq(Parts::of(table, key).u64()?);
-            match object(value.try_into().map_or(0, u64::from_be_bytes))? {
-                Some((id, created, false)) if created > since.base => out.created.push(id),
-                Some((id, _, false)) => out.updated.push(id),
-                Some((id, created, true)) if created <= since.mark => out.destroyed.push(id),
-                Some((_, _, true)) | None => {}
+            let number = indexed(table, key, value)?;
+            // A row that names another object than the one that changed then is damaged: whoever went on would miss a change.
+            let Some((id, marks, destroyed)) = object(number)?.filter(|(_, marks, _)| marks.updated == mark) else {
+                let what = format!("names {number}, which did not change then: run `restante repair`");
+                return Err(Error::Corrupt { table: table.name(), key: hex(key), what });
+            };
+            match (destroyed, marks.created) {
+                (false, created) if created > since.base => out.created.push(id),
+                (false, _) => out.updated.push(id),
+                (true, created) if created <= since.mark => out.destroyed.push(id),
+                (true, _) => {}
             }
             Ok(true)
         })?;

@@ -10,7 +10,7 @@ use crate::model::{
 use crate::store::engine::{Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
-use crate::store::row::{Row, Thread, decode_content, decode_index, decode_tokens};
+use crate::store::row::{Row, Thread, decode_content, decode_index, decode_tokens, indexed};
 
 impl View<'_> {
     /// The facts of an email; a destroyed one is not there.
@@ -255,7 +255,7 @@ impl View<'_> {
         let (from, end) = (key::by_modseq(account, since.next()), after(&key::account(account)));
         let mut out = Vec::new();
         self.keys(Table::EmailByModseq, &from, &end, |key, value| {
-            let id = value.try_into().map_or(0, u64::from_be_bytes);
+            let id = indexed(Table::EmailByModseq, key, value)?;
             out.push((ModSeq(Parts::of(Table::EmailByModseq, key).u64()?), EmailId(id)));
             Ok(out.len() <= most)
         })?;

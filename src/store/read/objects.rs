@@ -1,5 +1,6 @@
 //! Small objects: all of a kind, one, and what changed.
 
+use super::changes::Marks;
 use super::{Changes, Since, View};
 use crate::model::{AccountId, EmailSubmission, ObjectId, Returned};
 use crate::store::engine::Table;
@@ -61,7 +62,8 @@ impl View<'_> {
         let prefix = key::objects(account, T::KIND);
         self.changes(account, (data, Table::ObjectByModseq, &prefix), since, most, |number| {
             let row = self.row::<Stored<T>>(&key::object(account, T::KIND, ObjectId(number)))?;
-            Ok(row.map(|row| (ObjectId(number), row.created, row.object.is_none())))
+            let marks = |row: &Stored<T>| Marks { created: row.created, updated: row.updated };
+            Ok(row.map(|row| (ObjectId(number), marks(&row), row.object.is_none())))
         })
     }
 }

@@ -7,12 +7,12 @@ use super::*;
 use crate::model::clock::Fixed;
 use crate::model::{
     AccountRow, Action, Address, AddressRow, BlobHash, DataType, Decision, EmailId, Mailbox, MailboxUid, MessageRows,
-    Recall, Role, ThreadKey, ToldKey, UtcMillis, VacationResponse, Verdict, View as Filter,
+    Recall, Role, SenderIdentity, ThreadKey, ToldKey, UtcMillis, VacationResponse, Verdict, View as Filter,
 };
 use crate::store::engine::fault::Fault as Failing;
 use crate::store::engine::memory::Memory;
 use crate::store::engine::{Batch, Engine, Put};
-use crate::store::row::Row as _;
+use crate::store::row::{Object as _, Row as _};
 use crate::store::tests::action;
 use crate::store::{EncodedMessage, FoldSizes, NewEmail, NewMailbox, Options, Since, State, key};
 
@@ -116,7 +116,7 @@ fn life(store: &Store) {
             let now = txn.now();
             let blob = txn.view().email(account, ids[0])?.map(|email| email.blob);
             let action = txn.queue_action(Action { blob, same: Some([9; 16]), ..action() }, b"Subject: x\r\n\r\n")?;
-            txn.create_object(&crate::model::SenderIdentity::default())?;
+            txn.create_object(&SenderIdentity::default())?;
             txn.create_object(&crate::model::EmailSubmission::default())?;
             txn.create_object(&crate::model::PushSubscription::default())?;
             txn.put_upload(account, &BlobHash(*blake3::hash(b"uploaded").as_bytes()), b"uploaded", "text/plain", 99)?;
@@ -178,8 +178,6 @@ fn is_made_good(table: Table, damage: Damage) -> bool {
     match table {
         // Of messages that nobody holds the round over all messages takes care.
         Table::Site
-        | Table::Addresses
-        | Table::Accounts
         | Table::Outbox
         | Table::OutboxMessages
         | Table::Vacation
@@ -188,8 +186,9 @@ fn is_made_good(table: Table, damage: Damage) -> bool {
         | Table::BlobPurge => false,
         // Of a row that is deleted nothing tells.
         Table::Decisions => damage == Damage::Alter,
-        // Whose mail it would be nothing tells, nor which message an email that never was would hold.
-        Table::Mailboxes | Table::EmailMetadata => damage != Damage::Add,
+        // Whose mail it would be nothing tells, nor which message an email that never was would hold, nor which of two
+        // primary addresses is one.
+        Table::Mailboxes | Table::EmailMetadata | Table::Addresses => damage != Damage::Add,
         // Who was told, and which transaction was served, is believed.
         _ => true,
     }
@@ -199,9 +198,7 @@ fn is_made_good(table: Table, damage: Damage) -> bool {
 fn is_silent(table: Table, damage: Damage) -> bool {
     match table {
         Table::Site => true,
-        Table::Addresses | Table::Decisions | Table::Subscriptions | Table::History | Table::Sweeps => {
-            damage != Damage::Alter
-        }
+        Table::Decisions | Table::Subscriptions | Table::History | Table::Sweeps => damage != Damage::Alter,
         Table::BlobPurge => damage != Damage::Delete,
         Table::Accounts | Table::AccountState | Table::ThreadRefs => damage == Damage::Add,
         _ => false,
@@ -493,4 +490,46 @@ fn a_repair_tells_which_account_it_is_at_however_often_it_looks() {
     });
     assert_eq!(done.unwrap().mended, [ANN]);
     assert_eq!(all, [(1, ANN), (2, BOB), (3, AccountId::SITE)].into());
+}
+
+/// A row of an index that is damaged, or names another object than the one that changed, is no answer: whoever asks what
+/// changed hears of the damage, and not of an object 0 or of nothing.
+#[test]
+fn damaged_indexes_of_changes_are_never_guessed() {
+    let engine = Arc::new(Memory::new());
+    let store = open(engine.clone());
+    life(&store);
+    deliver(&store, ANN, 41).unwrap();
+    done(&store, ANN, |txn| txn.create_object(&SenderIdentity::default()));
+    let state = store.view().account_state(ANN).unwrap();
+    let from = |data| Since::at(state.purged(data));
+    let ask = |table: Table| match table {
+        Table::EmailByModseq => {
+            store.view().email_changes(ANN, from(DataType::Email), 99).map(|all| assert!(all.is_some()))
+        }
+        Table::ThreadByModseq => {
+            store.view().thread_changes(ANN, from(DataType::Thread), 99).map(|all| assert!(all.is_some()))
+        }
+        _ => store.view().object_changes::<SenderIdentity>(ANN, from(DataType::Identity), 99).map(drop),
+    };
+    for table in [Table::EmailByModseq, Table::ThreadByModseq, Table::ObjectByModseq] {
+        assert_eq!(ask(table), Ok(()), "{}", table.name());
+        let kind = key::objects(ANN, SenderIdentity::KIND);
+        let mut rows = rows_of(&engine, table, ANN);
+        rows.retain(|(key, _)| table != Table::ObjectByModseq || key.starts_with(&kind));
+        let (key, value) = rows.pop().unwrap();
+        let mut other = value.clone();
+        other[7] ^= 1;
+        for damaged in [vec![], value[..7].to_vec(), [&value[..], &[0]].concat(), other] {
+            write(&*engine, table, &key, Some(damaged.clone()));
+            let told = ask(table);
+            assert!(matches!(told, Err(Error::Corrupt { .. })), "{} {damaged:?}: {told:?}", table.name());
+            if table == Table::EmailByModseq && damaged.len() != 8 {
+                let told = store.view().emails_since(ANN, from(DataType::Email).mark, 99);
+                assert!(matches!(told, Err(Error::Corrupt { .. })), "{damaged:?}: {told:?}");
+            }
+        }
+        write(&*engine, table, &key, Some(value));
+    }
+    assert_eq!(deep(&store), []);
 }

@@ -72,9 +72,8 @@ impl<'a> Blob<'a> {
         })?;
         if framed.is_none() {
             let mut rest = Reader(bytes.get(2..).unwrap_or_default());
-            if rest.signed().is_ok() {
-                here = rest.bytes().unwrap_or_default();
-            }
+            let octets = rest.signed().and_then(|_| rest.bytes());
+            here = octets.map_err(|bad| bad.of(Table::Blobs, key))?;
         }
         Ok(Self { at, octets: framed.map_or(Octets::Here(here), Octets::Framed) })
     }

@@ -315,9 +315,9 @@ fn positions_hold_where_ranks_have_levels_above_levels() {
     let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
     let store = Store::over(engine.clone(), &options, clock).unwrap();
     make_account(&store, ACCOUNT);
-    let row = AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0));
+    let row = store.view().account(ACCOUNT).unwrap().unwrap();
     done(&store, |txn| {
-        txn.set_account(&row);
+        txn.set_account(&AccountRow { quota_emails: None, ..row });
         Ok(())
     })
     .unwrap();

@@ -47,10 +47,10 @@ fn store_over(engine: Arc<dyn Engine>) -> Store {
 fn make_account(store: &Store, account: AccountId) {
     let row = AccountRow {
         quota_emails: Some(500),
-        ..AccountRow::new(format!("{account}"), Address::from_parts("ann", "example.org"), UtcMillis(0))
+        ..AccountRow::new(format!("{account}"), Address::from_parts(format!("{account}"), "example.org"), UtcMillis(0))
     };
     let made = store.commit(account, |txn| {
-        txn.set_account(&row);
+        txn.register(&row);
         for (name, role) in [("Inbox", Role::Inbox), ("Trash", Role::Trash), ("Archive", Role::Archive)] {
             txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role: Some(role), sort_order: 0 })?;
         }

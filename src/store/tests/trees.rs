@@ -87,7 +87,7 @@ impl World {
     fn new(store: Store) -> Self {
         let row = AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0));
         done(&store, |txn| {
-            txn.set_account(&row);
+            txn.register(&row);
             Ok(())
         })
         .unwrap();

@@ -1,0 +1,171 @@
+//! Accounts and the addresses that lead to them, compared both ways.
+//!
+//! An account's own row names its primary address, and the row of that address names the account: each is made again of the
+//! other. A lost account is made again of what else names it: its addresses, or the identities that it had by itself. Its
+//! passwords, quota and settings are in a backup alone. Nothing in the store tells that an alias or a catch-all is lost.
+//!
+//! An account whose primary address is empty is being removed (`account::local`): it is not made whole.
+
+use std::collections::BTreeSet;
+
+use super::{Checker, Fault, Hear, Mend, Pace};
+use crate::model::{AccountId, AccountRow, Address, AddressRow, EmailId, SenderIdentity, UtcMillis};
+use crate::store::engine::{Read, Table, after};
+use crate::store::error::Error;
+use crate::store::key::{self, Parts};
+use crate::store::row::{Object as _, Row, Stored};
+
+impl Checker<'_> {
+    /// The account's registration, and the address that it names.
+    pub(super) fn registration(&self) -> Result<(), Error> {
+        let own = key::account(self.account);
+        let wrong = match self.read.get(Table::Accounts, &own)?.map(|row| AccountRow::decode(&own, &row)) {
+            Some(Ok(row)) => return self.primary(&row),
+            Some(Err(error)) => error.to_string(),
+            None => "the row is missing: whose account it is".to_owned(),
+        };
+        let Some(row) = self.registered()? else {
+            let what = format!("{wrong}; nothing else in the store names the account");
+            return self.say(Table::Accounts, &own, what, Mend::Nothing);
+        };
+        let what = format!("{wrong}; it comes back as {}: passwords, quota and settings must be set anew", row.name);
+        self.say(Table::Accounts, &own, what, Mend::Put(row.encode()))?;
+        self.primary(&row)
+    }
+
+    /// The addresses that lead to the account; catch-alls and what cannot be read are left out.
+    fn addresses(&self) -> Result<Vec<(String, AddressRow)>, Error> {
+        let mut out = Vec::new();
+        self.read.scan(Table::Addresses, &[], &after(&[]), false, &mut |key, value| {
+            if let Ok(row @ (AddressRow::Primary(to) | AddressRow::Alias(to))) = AddressRow::decode(key, value)
+                && to == self.account
+            {
+                out.push((String::from_utf8_lossy(key).into_owned(), row));
+            }
+            Ok(true)
+        })?;
+        Ok(out)
+    }
+
+    /// The primary address leads to the account.
+    fn primary(&self, row: &AccountRow) -> Result<(), Error> {
+        let own = row.primary.to_string();
+        if row.primary.local().is_empty() && row.primary.domain().is_empty() {
+            let what = format!("the account is being removed: run `restante account remove {}`", self.account);
+            return self.say(Table::Accounts, &key::account(self.account), what, Mend::Nothing);
+        }
+        let wanted = AddressRow::Primary(self.account);
+        let found = self.read.get(Table::Addresses, own.as_bytes())?;
+        let leads = found.as_deref().map(|found| AddressRow::decode(own.as_bytes(), found));
+        let wrong = match leads {
+            Some(Ok(row)) if row == wanted => None,
+            None => Some(("leads nowhere", true)),
+            Some(Err(_)) => Some(("cannot be read", true)),
+            Some(Ok(AddressRow::Alias(to))) if to == self.account => Some(("is an alias", true)),
+            Some(Ok(_)) => Some(("leads elsewhere", false)),
+        };
+        if let Some((wrong, can_be_mended)) = wrong {
+            let what = format!("{own}, the primary address of account {}, {wrong}", self.account);
+            let mend = if can_be_mended { Mend::Put(wanted.encode()) } else { Mend::Nothing };
+            self.say(Table::Addresses, own.as_bytes(), what, mend)?;
+        }
+        Ok(())
+    }
+
+    /// The account's own row as what else names the account has it.
+    fn registered(&self) -> Result<Option<AccountRow>, Error> {
+        let addresses = self.addresses()?;
+        let mut identities: Vec<SenderIdentity> = Vec::new();
+        let prefix = key::objects(self.account, SenderIdentity::KIND);
+        self.read.scan(Table::Objects, &prefix, &after(&prefix), false, &mut |key, value| {
+            let object = Stored::<SenderIdentity>::decode(key, value).ok().and_then(|row| row.object);
+            identities.extend(object.filter(|identity| identity.given.is_some()));
+            Ok(true)
+        })?;
+        let first =
+            |kind: fn(&AddressRow) -> bool| addresses.iter().find(|(_, row)| kind(row)).map(|(at, _)| at.clone());
+        let named = first(|row| matches!(row, AddressRow::Primary(_)))
+            .or_else(|| first(|row| matches!(row, AddressRow::Alias(_))))
+            .or_else(|| identities.first().map(|identity| identity.email.clone()));
+        let Some(primary) = named.and_then(|address| Address::parse(&address).ok()) else { return Ok(None) };
+        let of_primary = identities.iter().find(|one| one.email.eq_ignore_ascii_case(&primary.to_string()));
+        let display_name = of_primary.and_then(|one| one.given.clone()).filter(|name| !name.is_empty());
+        let row = AccountRow::new(primary.to_string(), primary.clone(), self.oldest()?);
+        Ok(Some(AccountRow { display_name, ..row }))
+    }
+
+    /// When the oldest email came, for nothing tells when the account was made.
+    fn oldest(&self) -> Result<UtcMillis, Error> {
+        let (own, mut oldest) = (key::account(self.account), UtcMillis(0));
+        self.read.scan(Table::EmailMetadata, &own, &after(&own), false, &mut |key, _| {
+            oldest = EmailId(Parts::of(Table::EmailMetadata, key).u64()?).received_at();
+            Ok(false)
+        })?;
+        Ok(oldest)
+    }
+}
+
+/// Every address leads to an account that is there.
+pub(super) fn addresses(read: &dyn Read, run: &dyn Pace, hear: &mut Hear<'_>) -> Result<(), Error> {
+    read.scan(Table::Addresses, &[], &[0xff; 64], false, &mut |key, value| {
+        run.step(Table::Addresses)?;
+        let leads = match AddressRow::decode(key, value) {
+            Ok(AddressRow::Primary(to)) => {
+                let own = key::account(to);
+                let row = read.get(Table::Accounts, &own)?.and_then(|row| AccountRow::decode(&own, &row).ok());
+                if let Some(row) = row.filter(|row| row.primary.to_string().as_bytes() != key) {
+                    let what = format!("is a second primary address of account {to}, which has {}", row.primary);
+                    hear(stray(key, what))?;
+                }
+                Some(to)
+            }
+            Ok(AddressRow::Alias(to) | AddressRow::CatchAll(to)) => Some(to),
+            Ok(AddressRow::AliasDomain(_)) => return Ok(true),
+            Err(_) => None,
+        };
+        let what = match leads {
+            Some(to) if read.get(Table::Accounts, &key::account(to))?.is_some() => return Ok(true),
+            // Said with the account, which is made again.
+            Some(to) if has_mailboxes(read, to)? => return Ok(true),
+            Some(to) => format!("leads to account {to}, which is not there"),
+            None => "cannot be read: add the address again".to_owned(),
+        };
+        hear(stray(key, what))?;
+        Ok(true)
+    })
+}
+
+fn stray(key: &[u8], what: String) -> Fault {
+    let (account, table, key) = (AccountId::SITE, Table::Addresses, key.to_vec());
+    Fault { account, table, key, what, mend: Mend::Nothing, history: false }
+}
+
+/// Whether there are mailboxes of an account.
+fn has_mailboxes(read: &dyn Read, account: AccountId) -> Result<bool, Error> {
+    let (own, mut found) = (key::account(account), false);
+    read.scan(Table::Mailboxes, &own, &after(&own), false, &mut |_, _| {
+        found = true;
+        Ok(false)
+    })?;
+    Ok(found)
+}
+
+/// Adds the accounts that addresses lead to, and of which there are mailboxes.
+pub(super) fn addressed(read: &dyn Read, all: &mut BTreeSet<AccountId>) -> Result<(), Error> {
+    let mut others = BTreeSet::new();
+    read.scan(Table::Addresses, &[], &after(&[]), false, &mut |key, value| {
+        match AddressRow::decode(key, value) {
+            Ok(AddressRow::Primary(to) | AddressRow::Alias(to) | AddressRow::CatchAll(to)) => {
+                others.extend((!all.contains(&to)).then_some(to));
+            }
+            Ok(AddressRow::AliasDomain(_)) | Err(_) => {}
+        }
+        Ok(true)
+    })?;
+    for account in others {
+        if has_mailboxes(read, account)? {
+            all.insert(account);
+        }
+    }
+    Ok(())
+}
