@@ -16,9 +16,9 @@ use crate::net::listen::{Access, Listen};
 use crate::net::lmtp::LmtpSettings;
 use crate::{account, deliver, outbox, proof, queue, store, trace, upkeep, vacation};
 
-/// Where LMTP is served when the file does not say and systemd passes no socket: Postfix's chroot sees it.
 /// The group of Postfix's own processes, which may connect unless the site names another.
 const POSTFIX_GROUP: &str = "postfix";
+/// Where LMTP is served when the file does not say and systemd passes no socket: Postfix's chroot sees it.
 const LMTP_SOCKET: &str = "/var/spool/postfix/private/restante";
 
 impl Config {

@@ -30,6 +30,9 @@ fn the_service_is_confined() {
     for line in ["Type=notify", "WatchdogSec=60s", "StateDirectory=restante", "RuntimeDirectory=restante"] {
         assert!(service.lines().any(|known| known == line), "{line}");
     }
+    // The filter is read from the top: what @privileged takes away comes back.
+    let filters: Vec<&str> = service.lines().filter_map(|line| line.strip_prefix("SystemCallFilter=")).collect();
+    assert_eq!(filters.last(), Some(&"@chown"), "a socket could not be given to the group of its clients");
     let Some(analyze) = program("systemd-analyze") else { return lacking("systemd-analyze") };
     let done = Command::new(analyze)
         .args(["security", "--offline=true", "--no-pager"])
