@@ -31,7 +31,8 @@ pub fn http(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let field = attachment(&text);
     assert!(field.bytes().all(|octet| octet == b' ' || octet.is_ascii_graphic()), "{field:?}");
-    assert_eq!(field.matches('"').count(), 2, "{field}");
+    let quotes = if field == "attachment" { 0 } else { 2 };
+    assert_eq!(field.matches('"').count(), quotes, "{field}");
     if let Some(kind) = media_type(&text) {
         assert!(!kind.contains(['\r', '\n']), "{kind:?}");
     }

@@ -13,6 +13,7 @@
 
 mod api;
 mod auth;
+mod blocking;
 mod compress;
 mod connection;
 mod control;
@@ -110,7 +111,7 @@ pub struct Backend {
     pub relay: Live<Option<RelayTrouble>>,
     logins: Logins,
     /// Passwords that are hashed at once.
-    hashing: Semaphore,
+    hashing: Arc<Semaphore>,
     /// What requests hold while they are read and answered.
     held: InFlight,
     /// What uploads hold while they come in, mostly in files.
@@ -171,6 +172,7 @@ impl Backend {
     ) -> Result<Self, Error> {
         let logins = Logins::new(directory.clone(), Arc::clone(store.clock()))?;
         let hub = Hub::of(&store);
+        let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         Ok(Self {
             store,
             directory,
@@ -181,7 +183,7 @@ impl Backend {
             pushes: Made::default(),
             relay: Live::default(),
             logins,
-            hashing: Semaphore::new(std::thread::available_parallelism().map_or(2, |cores| cores.get().div_ceil(2))),
+            hashing: Arc::new(Semaphore::new(cores.div_ceil(2))),
             held: InFlight::default(),
             coming: InFlight::default(),
             storing: Rooms::new(STORING_KIB),

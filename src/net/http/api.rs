@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
 
+use super::blocking::blocking;
 use super::connection::UntilSent;
 use super::in_flight::Bounds;
 use super::pace::{Pace, Paced};
@@ -65,7 +66,8 @@ async fn answered(
         room.grow(piece.len())?;
         body.extend_from_slice(&piece);
     }
-    Ok((run(backend, who, parse(&body, CAPABILITIES)?).await?, counted))
+    let (value, (counted, _)) = run(backend, who, parse(&body, CAPABILITIES)?, (counted, room)).await?;
+    Ok((value, counted))
 }
 
 /// What requests may hold. Other people's do not keep an administrator's out.
@@ -75,21 +77,27 @@ pub(super) fn bounds(who: &Who) -> Bounds {
     Bounds { all, each, free: limits::REQUEST_FREE_BYTES }
 }
 
-/// Runs a request; the response as JSON.
-pub(super) async fn run(backend: &Arc<Backend>, who: &Who, request: Request) -> Result<Value, Problem> {
+/// Runs a request; the response as JSON. `held` is held until the request has ended, and comes back.
+pub(super) async fn run<H: Send + 'static>(
+    backend: &Arc<Backend>,
+    who: &Who,
+    request: Request,
+    held: H,
+) -> Result<(Value, H), Problem> {
     let context = backend.context(&backend.settings.get(), who.caller.clone());
     let max_upload = backend.http.get().uploads.max;
     let base = Arc::clone(&who.base);
-    let ran = tokio::task::spawn_blocking(move || {
+    let ran = blocking(held, move || {
         let mut response = jmap::run(&context, request);
         let session = jmap::session(&context, Reached { base: &base, max_upload })?;
         response.session_state = session.state();
-        Ok(response.json())
+        Ok::<_, Problem>(response.json())
     });
-    ran.await.unwrap_or_else(|error| {
+    let (value, held) = ran.await.map_err(|error| {
         tracing::error!(%error, "a method failed");
-        Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "a method failed"))
-    })
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "a method failed")
+    })?;
+    Ok((value?, held))
 }
 
 /// `application/json`, with whatever parameters (RFC 8620 §3.1).

@@ -14,6 +14,7 @@ use axum::response::{IntoResponse as _, Response};
 use tokio::time::timeout;
 
 use super::Backend;
+use super::blocking::blocking;
 use super::origin::{Connection, Origin, origin};
 use super::problem::Problem;
 use super::who::Who;
@@ -97,12 +98,12 @@ async fn log_in(backend: &Arc<Backend>, origin: &Origin, shown: Option<Credentia
                 return Ok(login);
             }
             let attempt = logins.attempt(origin.source, &name).map_err(too_many)?;
-            let turn = timeout(TURN, backend.hashing.acquire()).await;
-            let Ok(Ok(_turn)) = turn else { return Err(Problem::busy("too many log in at once").into()) };
+            let turn = timeout(TURN, Arc::clone(&backend.hashing).acquire_owned()).await;
+            let Ok(Ok(turn)) = turn else { return Err(Problem::busy("too many log in at once").into()) };
             let (hashing, name) = (logins.clone(), name.clone());
-            let verified = tokio::task::spawn_blocking(move || hashing.verify(&name, &password)).await;
+            let verified = blocking(turn, move || hashing.verify(&name, &password)).await;
             let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "a login failed");
-            match verified.map_err(failed)?? {
+            match verified.map_err(failed)?.0? {
                 Some(login) => {
                     attempt.succeeded();
                     Ok(login)

@@ -14,7 +14,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
@@ -44,6 +44,8 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const PING: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(20));
 /// Bytes of a request's head.
 const HEAD_BYTES: usize = 32 * 1024;
+/// Bytes of an answer that are handed over at once.
+const PIECE: usize = 16 * 1024;
 /// Requests of one HTTP/2 connection at once.
 const STREAMS: u32 = 64;
 
@@ -180,21 +182,22 @@ impl Spoken {
         let peer = connection.peer;
         let activity = Arc::new(Activity::default());
         let begun = Arc::clone(&activity);
-        let service = service_fn(move |request: Request<Incoming>| {
-            let under_way = Arc::new(UnderWay::begin(&begun));
-            let connection = Connection { _under_way: Some(Arc::clone(&under_way)), ..connection.clone() };
-            let router = TowerToHyperService::new(router.clone());
-            async move {
-                let (mut request, rest) = unread::kept(request);
-                request.extensions_mut().insert(connection);
-                let mut response = router.call(request).await?;
-                rest.read_on(Arc::clone(&under_way));
-                let held = response.extensions_mut().remove::<UntilSent>();
-                Ok::<_, Infallible>(
-                    response.map(|body| Body::new(Sending { body, _under_way: under_way, _held: held })),
-                )
-            }
-        });
+        let service =
+            service_fn(move |request: Request<Incoming>| {
+                let under_way = Arc::new(UnderWay::begin(&begun));
+                let connection = Connection { _under_way: Some(Arc::clone(&under_way)), ..connection.clone() };
+                let router = TowerToHyperService::new(router.clone());
+                async move {
+                    let (mut request, rest) = unread::kept(request);
+                    request.extensions_mut().insert(connection);
+                    let mut response = router.call(request).await?;
+                    rest.read_on(Arc::clone(&under_way));
+                    let held = response.extensions_mut().remove::<UntilSent>();
+                    Ok::<_, Infallible>(response.map(|body| {
+                        Body::new(Sending { body, rest: Bytes::new(), _under_way: under_way, _held: held })
+                    }))
+                }
+            });
         let served = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
         tokio::pin!(served);
         let look = times.idle / 4;
@@ -263,9 +266,12 @@ pub(super) struct UntilSent(
     #[expect(dead_code, reason = "dropped with the answer")] pub(super) Arc<dyn Any + Send + Sync>,
 );
 
-/// The body of an answer, whose request is under way until it is sent.
+/// The body of an answer, whose request is under way until it is sent. It goes out in pieces: what is handed over to hyper
+/// is buffered there whatever the client takes, and the rest of the answer counts as unsent only while it is here.
 struct Sending {
     body: Body,
+    /// What was taken from the body and is not handed over yet.
+    rest: Bytes,
     _under_way: Arc<UnderWay>,
     _held: Option<UntilSent>,
 }
@@ -275,15 +281,31 @@ impl HttpBody for Sending {
     type Error = axum::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        if self.rest.is_empty() {
+            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => self.rest = data,
+                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+                },
+                end => return Poll::Ready(end),
+            }
+        }
+        let piece = self.rest.len().min(PIECE);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(piece)))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let (of_body, rest) = (self.body.size_hint(), self.rest.len() as u64);
+        let mut hint = SizeHint::new();
+        hint.set_lower(of_body.lower().saturating_add(rest));
+        if let Some(upper) = of_body.upper() {
+            hint.set_upper(upper.saturating_add(rest));
+        }
+        hint
     }
 }
 

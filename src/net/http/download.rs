@@ -14,6 +14,7 @@ use axum::http::header::{HeaderName, HeaderValue};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 
+use super::blocking::blocking;
 use super::pieces::{Pieces, pieces};
 use super::problem::Problem;
 use super::upload::account;
@@ -74,18 +75,19 @@ async fn given(
     // What is parsed to find a part counts among the messages that are held at once.
     let (asked, of, part) = (context.clone(), account.clone(), id.clone());
     let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the download failed");
-    let needed = tokio::task::spawn_blocking(move || asked.blob_room(&of, &part)).await.map_err(failed)??;
+    let (needed, counted) = blocking(counted, move || asked.blob_room(&of, &part)).await.map_err(failed)?;
+    let needed = needed?;
     let room = match usize::try_from(needed).unwrap_or(usize::MAX) {
         0 => None,
         bytes => Some(backend.out_flight.take(bytes).await.ok_or_else(|| Problem::busy("too many downloads at once"))?),
     };
-    let found = tokio::task::spawn_blocking(move || {
-        let _room = room;
+    let found = blocking((counted, room), move || {
         let blob = context.blob(&account, &id)?.ok_or(MethodError::NotFound("blob".into()))?;
         let size = blob.size(&context.store).map_err(|error| jmap::fail(&error))?;
         Ok::<_, MethodError>((blob, size))
     });
-    let (found, size) = found.await.map_err(failed)?.map_err(|error| match error {
+    let (found, (counted, _)) = found.await.map_err(failed)?;
+    let (found, size) = found.map_err(|error| match error {
         MethodError::NotFound(_) => missing(),
         error => error.into(),
     })?;

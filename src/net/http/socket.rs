@@ -68,7 +68,8 @@ struct Talk {
     backend: Arc<Backend>,
     who: Who,
     socket: Socket,
-    under_way: JoinSet<Value>,
+    /// Requests at work; each comes back with what counts it, which is held until the answer is sent.
+    under_way: JoinSet<(Value, Option<(Counted, Room)>)>,
     push: Option<Push>,
     _counted: Counted,
 }
@@ -107,7 +108,7 @@ impl Talk {
             let has_room = self.under_way.len() < limits::CONCURRENT_REQUESTS;
             tokio::select! {
                 () = stop.pulled() => return Err(End::Close(code::AWAY, "the service stops")),
-                Some(done) = self.under_way.join_next() => if let Ok(answer) = done {
+                Some(done) = self.under_way.join_next() => if let Ok((answer, _held)) = done {
                     self.say(&answer).await?;
                 },
                 () = changed(self.push.as_ref()) => {}
@@ -156,10 +157,7 @@ impl Talk {
         match read(text, CAPABILITIES) {
             Ok(Asked::Request(request, id)) => {
                 let (backend, who) = (Arc::clone(&self.backend), self.who.clone());
-                self.under_way.spawn(async move {
-                    let _room = room;
-                    answered(&backend, &who, request, id).await
-                });
+                self.under_way.spawn(async move { answered(&backend, &who, request, id, room).await });
                 Ok(())
             }
             Ok(Asked::PushEnable(types, state)) => {
@@ -207,14 +205,19 @@ async fn changed(push: Option<&Push>) {
     }
 }
 
-async fn answered(backend: &Arc<Backend>, who: &Who, request: Request, id: Option<String>) -> Value {
-    let counted = backend.requests.enter(who.key());
-    let ran = match counted {
-        Some(_counted) => api::run(backend, who, request).await,
+async fn answered(
+    backend: &Arc<Backend>,
+    who: &Who,
+    request: Request,
+    id: Option<String>,
+    room: Room,
+) -> (Value, Option<(Counted, Room)>) {
+    let ran = match backend.requests.enter(who.key()) {
+        Some(counted) => api::run(backend, who, request, (counted, room)).await,
         None => Err(Problem::limit("maxConcurrentRequests")),
     };
     match ran {
-        Ok(whole) => response(whole, id.as_deref()),
-        Err(problem) => refusal(problem.body(), id.as_deref()),
+        Ok((whole, held)) => (response(whole, id.as_deref()), Some(held)),
+        Err(problem) => (refusal(problem.body(), id.as_deref()), None),
     }
 }

@@ -110,3 +110,18 @@ fn nobody_takes_all_places_of_the_control_socket() {
     let own: Vec<_> = std::iter::from_fn(|| of(0)).collect();
     assert_eq!(own.len(), limits::CONTROL_CONNECTIONS);
 }
+
+#[tokio::test]
+async fn an_answer_is_under_way_until_it_is_read() {
+    let body = vec![b'x'; 4 << 20];
+    let whole = body.clone();
+    let router = Router::new().route("/", get(move || async move { body }));
+    let (dir, _switch) = listening(router, Duration::from_millis(200)).await;
+    let mut stream = connect(dir.path()).await;
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+    // Longer than a connection without a request may stay, twice.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let answer = all(&mut stream).await;
+    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer[..answer.len().min(80)]));
+    assert!(answer.ends_with(&whole), "{} bytes of the answer came", answer.len());
+}
