@@ -139,9 +139,8 @@ impl Directory {
                     known.alias_domains.push((address.trim_start_matches('@').to_owned(), real.clone()));
                 }
                 AddressRow::Primary(account) | AddressRow::Alias(account) => {
-                    if let Some((local, domain)) = address.rsplit_once('@') {
+                    if let Ok(address) = Address::parse(&address) {
                         let of = known.of.entry(*account).or_default();
-                        let address = Address::from_parts(local, domain);
                         if matches!(row, AddressRow::Primary(_)) { of.insert(0, address) } else { of.push(address) }
                     }
                 }
@@ -215,7 +214,8 @@ impl Directory {
         Ok(self.known()?.most_passwords)
     }
 
-    /// All addresses of an account.
+    /// All addresses of an account, in the form in which the directory keeps them: with their case
+    /// where local parts differ by it, so that each leads to the account when it is looked up.
     ///
     /// # Errors
     /// `NotFound`, and those of reading the store.
@@ -226,7 +226,7 @@ impl Directory {
         Ok(Identity {
             primary: row.primary.clone(),
             name: row.display_name.clone(),
-            addresses: known.of.get(&account).map(|all| all.iter().map(Address::folded).collect()).unwrap_or_default(),
+            addresses: known.of.get(&account).cloned().unwrap_or_default(),
             alias_domains: known.alias_domains.clone(),
             delimiter: settings.delimiter,
             zone: row.zone.clone().or_else(|| settings.zone.clone()),

@@ -76,6 +76,21 @@ fn own_addresses_are_those_that_lead_to_the_account() {
 }
 
 #[test]
+fn own_addresses_keep_their_case_where_it_tells_them_apart() {
+    let directory = directory(Settings { case_sensitive: true, ..Settings::default() });
+    let ann = directory.add(&NewAccount::at(address("Ann@Example.org"))).unwrap();
+    let bob = NewAccount { name: Some("bob".into()), ..NewAccount::at(address("ann@example.org")) };
+    let bob = directory.add(&bob).unwrap();
+    directory.add_alias(ann, &address("\"Odd one\"@example.org")).unwrap();
+    for (account, wanted) in [(ann, &["Ann@example.org", "\"Odd one\"@example.org"][..]), (bob, &["ann@example.org"])] {
+        let (me, own) = (directory.identity(account).unwrap(), directory.own_addresses(account).unwrap());
+        assert_eq!(me.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(), wanted);
+        assert!(me.addresses.iter().all(|one| own.has(one) && me.is_me(one)));
+    }
+    assert!(!directory.own_addresses(ann).unwrap().has(&address("ann@example.org")));
+}
+
+#[test]
 fn postmaster_without_a_domain_goes_where_the_settings_say() {
     let settings = Settings { postmaster: Some(address("ann@example.org")), ..Settings::default() };
     let directory = directory(settings);

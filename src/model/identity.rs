@@ -9,7 +9,8 @@ pub struct Identity {
     pub primary: Address,
     /// The owner's name, for the From field.
     pub name: Option<String>,
-    /// Every address of the account, folded, the primary first.
+    /// Every address of the account, the primary first, in the form of the directory: folded, or
+    /// with their case where local parts differ by it.
     pub addresses: Vec<Address>,
     /// Domains that stand for one another: (alias, real), folded.
     pub alias_domains: Vec<(String, String)>,
@@ -20,14 +21,16 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Whether an address is one of the account's: alias, sub-address or alias domain included.
+    /// Whether an address is one of the account's, whatever its case: alias, sub-address or alias
+    /// domain included. Where local parts differ by case, the directory alone says whose it is.
     #[must_use]
     pub fn is_me(&self, address: &Address) -> bool {
         let folded = self.canonical(address);
-        self.addresses.contains(&folded)
+        let is_own = |address: &Address| self.addresses.iter().any(|own| own == address || own.folded() == *address);
+        is_own(&folded)
             || self.delimiter.is_some_and(|delimiter| {
                 let (base, detail) = folded.split_detail(delimiter);
-                detail.is_some() && self.addresses.contains(&base)
+                detail.is_some() && is_own(&base)
             })
     }
 
@@ -51,7 +54,7 @@ mod tests {
         let me = Identity {
             primary: Address::from_parts("ann", "example.org"),
             name: None,
-            addresses: vec![Address::from_parts("ann", "example.org"), Address::from_parts("a.b", "example.org")],
+            addresses: vec![Address::from_parts("ann", "example.org"), Address::from_parts("A.b", "example.org")],
             alias_domains: vec![("example.net".into(), "example.org".into())],
             delimiter: Some('+'),
             zone: None,

@@ -3,7 +3,7 @@
 //! An account has one for each of its addresses without anyone's doing. Those are rows like the owner's own, so that states
 //! tell of them alike; `steps` says what brings them up to date with the account, which whoever reads identities does first.
 
-use super::address::Address;
+use super::address::{Address, fold_domain};
 use super::email::EmailAddress;
 use super::id::ObjectId;
 use super::limits;
@@ -63,8 +63,12 @@ impl SenderIdentity {
             && html_signature.is_empty()
     }
 
+    /// Whether it is that of an address of the account. The case of local parts counts: where they
+    /// differ by it, an address in another case may be somebody else's.
     fn stands_for(&self, address: &Address) -> bool {
-        Address::parse(&self.email).is_ok_and(|own| own.folded() == address.folded())
+        let is_same =
+            |own: Address| own.local() == address.local() && fold_domain(own.domain()) == fold_domain(address.domain());
+        Address::parse(&self.email).is_ok_and(is_same)
     }
 }
 
@@ -104,13 +108,16 @@ mod tests {
         let mut known: Vec<(ObjectId, SenderIdentity)> = (1..).map(ObjectId).zip(identities).collect();
         assert_eq!(known[1].1.email, "A.Lee@example.org");
         assert!(!known[0].1.may_delete());
-        let both = [ann.clone(), address("a.lee@EXAMPLE.org")];
+        let both = [ann.clone(), address("A.Lee@EXAMPLE.org")];
         assert_eq!(steps(&known, &both, "Ann"), []);
         // The account's name changes: what nobody touched follows.
         known[1].1.text_signature = "-- \r\nAnn".into();
         assert_eq!(steps(&known, &both, "Ann Lee"), [Step::Rename(ObjectId(1), "Ann Lee".into())]);
         // Addresses go: what the owner wrote stays.
         assert_eq!(steps(&known, &[], "Ann"), [Step::Drop(ObjectId(1)), Step::Release(ObjectId(2))]);
+        // One in another case is another address.
+        let other = [ann.clone(), address("A.Lee@example.org"), address("a.lee@example.org")];
+        assert_eq!(steps(&known, &other, "Ann"), [Step::Make(SenderIdentity::of(&other[2], "Ann"))]);
         // An identity of the owner's own with the same address is another one.
         known[0].1.given = None;
         assert!(known[0].1.may_delete());

@@ -5,7 +5,7 @@ use super::decide::{Input, Outcome, Settings, decide_asking};
 use super::notice::Notice;
 use super::reason::Reason;
 use super::reply::{Occasion, Reply, reply};
-use super::sender::{layers, told_key};
+use super::sender::{is_from_self, told_key};
 use crate::message::auto::Facts;
 use crate::model::{Address, Identity, Recall, ToldKey, UtcMillis};
 
@@ -88,7 +88,7 @@ pub fn consider<W: World>(case: &Case<'_>, notice: &Notice<'_>, world: &W) -> Re
         sender: case.sender,
         recipient,
         known_as,
-        from_self: case.sender.is_some_and(|sender| layers(sender).any(|one| world.is_own(&one))),
+        from_self: case.sender.is_some_and(|sender| is_from_self(sender, |one| world.is_own(one))),
         identity,
         notice,
         facts,

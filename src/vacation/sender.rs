@@ -17,14 +17,26 @@ pub fn sender_key(sender: &Address) -> String {
     if plain.domain() == outer { plain.to_string() } else { format!("{plain} by {outer}") }
 }
 
-/// The sender, folded, and what stands within its tags, one after the other: those that would make
-/// one person look new every day. They are BATV (`prvs=tag=user`), SRS
+/// The sender, folded, and what stands within its tags, one after the other.
+pub(super) fn layers(sender: &Address) -> impl Iterator<Item = Address> {
+    as_written(sender).map(|one| one.folded())
+}
+
+/// Whether mail comes from the account itself: its sender, or an address within the sender's tags,
+/// is the account's. `is_own` asks the directory, which may tell addresses apart by their case:
+/// each is asked for as it is written, and folded.
+pub(super) fn is_from_self(sender: &Address, is_own: impl Fn(&Address) -> bool) -> bool {
+    as_written(sender).any(|one| is_own(&one) || is_own(&one.folded()))
+}
+
+/// The sender, and what stands within its tags, one after the other: those that would make one
+/// person look new every day. They are BATV (`prvs=tag=user`), SRS
 /// (`SRS0=hash=time=domain=user` and the SRS1 around it), and VERP (`user+...=...`).
 ///
 /// What stands within a tag was written by whoever sends. It may give a reason for silence, but
 /// never one for an answer, nor for more than a stranger is told.
-pub(super) fn layers(sender: &Address) -> impl Iterator<Item = Address> {
-    std::iter::successors(Some(sender.folded()), untagged).take(TAGS.saturating_add(1))
+fn as_written(sender: &Address) -> impl Iterator<Item = Address> {
+    std::iter::successors(Some(sender.clone()), untagged).take(TAGS.saturating_add(1))
 }
 
 /// The sender without any tag: lower case, A-labels.
@@ -44,14 +56,18 @@ fn untagged(tagged: &Address) -> Option<Address> {
     let (local, domain) = (tagged.local(), tagged.domain());
     let address = |user: &str, domain: &str| {
         let found = Address::from_parts(user, domain);
-        Address::parse(&found.to_string()).ok().map(|found| found.folded())
+        Address::parse(&found.to_string()).ok()
     };
-    if let Some(rest) = local.strip_prefix("prvs=").or_else(|| local.strip_prefix("msprvs1=")) {
+    let behind = |tag: &str| {
+        let (start, rest) = local.split_at_checked(tag.len())?;
+        start.eq_ignore_ascii_case(tag).then_some(rest)
+    };
+    if let Some(rest) = behind("prvs=").or_else(|| behind("msprvs1=")) {
         // An early draft of BATV has `user/tag`.
         let user = rest.split_once('=').map(|(_, user)| user).or_else(|| rest.split_once('/').map(|(user, _)| user));
         return address(user?, domain);
     }
-    if let Some(rest) = local.strip_prefix("btv1==") {
+    if let Some(rest) = behind("btv1==") {
         return address(rest.split_once("==")?.1, domain);
     }
     let srs0 = |rest: &str| {
@@ -61,10 +77,10 @@ fn untagged(tagged: &Address) -> Option<Address> {
         address(user, domain)
     };
     let separators = ['=', '+', '-'];
-    if let Some(rest) = local.strip_prefix("srs0").and_then(|rest| rest.strip_prefix(separators)) {
+    if let Some(rest) = behind("srs0").and_then(|rest| rest.strip_prefix(separators)) {
         return srs0(rest);
     }
-    if let Some(rest) = local.strip_prefix("srs1").and_then(|rest| rest.strip_prefix(separators)) {
+    if let Some(rest) = behind("srs1").and_then(|rest| rest.strip_prefix(separators)) {
         // Hash and first forwarder, and then what that one had made, from its separator on.
         return srs0(rest.splitn(3, '=').nth(2)?.strip_prefix(separators)?);
     }
@@ -199,6 +215,23 @@ fn is_deaf(base: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mail_from_oneself_is_known_where_addresses_differ_by_case() {
+        let address = |text: &str| Address::parse(text).unwrap();
+        let own = [address("Boss@example.org"), address("max@example.org")];
+        for (sender, is_self) in [
+            ("Boss@example.org", true),
+            ("PRVS=0123abcd=Boss@example.org", true),
+            ("SRS0=ab12=XY=example.org=Boss@forwarder.example", true),
+            ("MAX@example.org", true),
+            ("prvs=0123abcd=Max@example.org", true),
+            ("boss@example.org", false),
+            ("bob@example.net", false),
+        ] {
+            assert_eq!(is_from_self(&address(sender), |one| own.contains(one)), is_self, "{sender}");
+        }
+    }
 
     #[test]
     fn the_same_person_under_daily_tags() {

@@ -114,7 +114,7 @@ fn case(line: &str, own: &str) -> Case {
 
 fn decided(case: &Case, identity: &Identity) -> Outcome {
     let (sender, facts) = (case.sender.as_ref(), Facts::of(case.raw.as_bytes()));
-    let from_self = sender.is_some_and(|sender| sender::layers(sender).any(|one| case.is_own(identity, &one)));
+    let from_self = sender.is_some_and(|sender| sender::is_from_self(sender, |one| case.is_own(identity, one)));
     decide(&Input {
         sender,
         recipient: &case.recipient,
