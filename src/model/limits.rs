@@ -44,6 +44,15 @@ pub const MESSAGE_ID_OCTETS: usize = 998;
 pub const PARSED_HEADER_OCTETS: usize = 1024 * 1024;
 /// Header fields that are looked at, lines that are none counted.
 pub const FIELDS: usize = 10_000;
+
+/// Whether all fields of a header, given with all its lines, are looked at: what is sent or signed
+/// for a person has no field that was not seen.
+#[must_use]
+pub fn all_fields_are_seen(header: &[u8]) -> bool {
+    let lines = || header.iter().filter(|byte| **byte == b'\n').take(FIELDS.saturating_add(1)).count();
+    header.len() <= HEADER_BYTES && lines() <= FIELDS
+}
+
 /// Bytes of the value of a header field that are parsed; those behind them are kept, and not read.
 pub const FIELD_OCTETS: usize = 256 * 1024;
 /// Bytes at the beginning of a message in which its header may begin: after a byte order mark,

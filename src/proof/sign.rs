@@ -23,8 +23,9 @@ use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject as _;
 
 use super::domain::folded;
-use crate::message::header::fields;
+use crate::message::header::{body_offset, fields};
 use crate::message::parse::addresses;
+use crate::model::limits;
 
 /// The fields that are signed, each once more than it is there.
 const SIGNED: [&str; 13] = [
@@ -233,12 +234,16 @@ impl Signer {
         self.keys.values().flatten()
     }
 
-    /// The DKIM-Signature fields to put on top of a message, one for each key of the domain of From; `None` where that has
-    /// no key, or where there is not exactly one From.
+    /// The DKIM-Signature fields to put on top of a message, one for each key of the domain of From;
+    /// `None` where that has no key, where there is not exactly one From, or where the header has
+    /// more fields than are looked at: another From may be among them.
     ///
     /// # Errors
     /// The first key that could not sign; then there is no signature at all.
     pub fn sign(&self, message: &[u8]) -> Result<Option<Vec<u8>>, SignError> {
+        if !limits::all_fields_are_seen(message.get(..body_offset(message)).unwrap_or(message)) {
+            return Ok(None);
+        }
         let mut from = fields(message).filter(|field| field.is("From"));
         let (Some(author), None) = (from.next(), from.next()) else { return Ok(None) };
         let authors = addresses(author.readable().as_bytes());

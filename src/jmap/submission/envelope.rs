@@ -1,10 +1,12 @@
 //! May this message be sent, as whom, and to whom (RFC 8621 §7, §7.5, §9.6).
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use crate::jmap::identity::Me;
-use crate::message::header::fields;
-use crate::model::{Address, EmailAddress, EmailContent, EnvelopeAddress, SenderIdentity};
+use crate::message::header::{Field, body_offset, fields};
+use crate::model::{Address, EmailAddress, EmailContent, EnvelopeAddress, SenderIdentity, limits};
 use crate::outbox::submission::{BadEnvelope, derived};
 use crate::wire::jmap::SetError;
 
@@ -84,6 +86,9 @@ pub(super) fn prove(
 /// Whether a message is one that can be sent (RFC 5322 §3.6). Whom it goes to is proved with the envelope where that is
 /// made of its fields.
 fn sendable(raw: &[u8], content: &EmailContent, has_envelope: bool) -> Result<(), SetError> {
+    if !limits::all_fields_are_seen(raw.get(..body_offset(raw)).unwrap_or(raw)) {
+        return Err(invalid(&["headers"], "its header is larger than is looked through"));
+    }
     let is_odd = |one: &EmailAddress| Address::parse(&one.email).is_err();
     let mut wrong: Vec<&str> = ONCE
         .into_iter()
@@ -92,6 +97,12 @@ fn sendable(raw: &[u8], content: &EmailContent, has_envelope: bool) -> Result<()
         .collect();
     let people = [("from", &content.from), ("sender", &content.sender), ("replyTo", &content.reply_to)];
     wrong.extend(people.iter().filter(|(_, all)| all.iter().any(is_odd)).map(|(property, _)| *property));
+    let authors = [("From", "from", &content.from), ("Sender", "sender", &content.sender)];
+    for (name, property, people) in authors {
+        if fields(raw).filter(|field| field.is(name)).any(|field| names_others(&field, people)) {
+            wrong.push(property);
+        }
+    }
     let others = [("to", &content.to), ("cc", &content.cc)];
     wrong
         .extend(others.iter().filter(|(_, all)| has_envelope && all.iter().any(is_odd)).map(|(property, _)| *property));
@@ -109,10 +120,46 @@ fn sendable(raw: &[u8], content: &EmailContent, has_envelope: bool) -> Result<()
     if wrong.is_empty() {
         return Ok(());
     }
+    Err(invalid(&wrong, "RFC 5322 §3.6 does not let a message be so"))
+}
+
+fn invalid(properties: &[&str], description: &str) -> SetError {
     let mut more = Map::new();
-    more.insert("properties".into(), wrong.into());
-    more.insert("description".into(), "RFC 5322 §3.6 does not let a message be so".into());
-    Err(SetError::Of("invalidEmail", more))
+    more.insert("properties".into(), properties.into());
+    more.insert("description".into(), description.into());
+    SetError::Of("invalidEmail", more)
+}
+
+/// Whether a field names somebody who is not among `people`, as whom we read it: another program may
+/// take that one for the author (`<a@x> <b@x>`). Comments, quoted strings and encoded words name
+/// nobody; what is no address but has an `@` does.
+fn names_others(field: &Field<'_>, people: &[EmailAddress]) -> bool {
+    if field.value.len() > limits::FIELD_OCTETS {
+        return true;
+    }
+    let folded = |text: &str| Address::parse(text).map(|address| address.folded());
+    let known: BTreeSet<Address> = people.iter().filter_map(|one| folded(&one.email).ok()).collect();
+    let mut words = vec![(String::new(), false)];
+    let (mut is_quoted, mut is_escaped, mut is_literal) = (false, false, false);
+    for c in field.without_comments().chars() {
+        let was_escaped = std::mem::take(&mut is_escaped);
+        match c {
+            '\\' if is_quoted => is_escaped = !was_escaped,
+            '"' if !was_escaped => is_quoted = !is_quoted,
+            // The domain may be a literal, which has colons.
+            '[' | ']' if !is_quoted => is_literal = c == '[',
+            _ => {}
+        }
+        if !is_quoted && (c.is_whitespace() || ",;<>".contains(c) || (c == ':' && !is_literal)) {
+            words.push((String::new(), false));
+        } else if let Some((word, has_at)) = words.last_mut() {
+            word.push(c);
+            *has_at |= c == '@' && !is_quoted;
+        }
+    }
+    let is_encoded = |word: &str| word.starts_with("=?") && word.ends_with("?=");
+    let names = |(word, has_at): &(String, bool)| *has_at && !is_encoded(word);
+    words.iter().filter(|word| names(word)).any(|(word, _)| !folded(word).is_ok_and(|one| known.contains(&one)))
 }
 
 /// An envelope from JSON (RFC 8621 §7).

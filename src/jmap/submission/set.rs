@@ -146,7 +146,8 @@ fn prepare(
     };
     prove_size(metadata.size, limits::MESSAGE_OCTETS)?;
     let mut raw = email::head(context, &view, &metadata.blob)?.unwrap_or_default();
-    let has_bcc = header::first(&raw, "Bcc").is_some();
+    // Asked as it is taken out: a Bcc that is found only then would leave the head as the message.
+    let has_bcc = matches!(header::without(&raw, &["Bcc"]), Cow::Owned(_));
     // RFC 8621 §7.5: Bcc is not sent; without that field the message goes out as it is stored.
     if has_bcc || raw.len() >= limits::HEADER_BYTES {
         context.budget.read(metadata.size)?;

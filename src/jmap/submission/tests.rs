@@ -389,3 +389,58 @@ fn a_held_queue_is_told_to_who_sends_and_to_who_manages() {
     assert_eq!(call(&desk.context, "Service/status", &json!({})).1["queue"], json!({"held": null, "relay": null}));
     assert!(desk.context.store.check().unwrap().is_empty());
 }
+
+/// Where local parts differ by case, an account sends from its addresses as they are written.
+#[test]
+fn an_account_sends_from_an_address_with_capitals() {
+    let desk = Desk::new();
+    let settings = crate::account::Settings { case_sensitive: true, ..crate::account::Settings::default() };
+    desk.context.directory.settings().set(settings);
+    let alias = |account: &str, address: &str| {
+        call(&desk.context, "Account/alias", &json!({"account": account, "address": address}));
+    };
+    alias(&desk.account, "Boss@example.org");
+    alias("bob@example.org", "boss@example.org");
+    let list = desk.ask("Identity/get", json!({}))["list"].as_array().unwrap().clone();
+    let boss = list.iter().find(|one| one["email"] == "Boss@example.org").unwrap()["id"].clone();
+    for (from, kind) in [("Boss@Example.org", Value::Null), ("boss@example.org", json!("forbiddenFrom"))] {
+        let email = desk.write(&DRAFT.replace("ann@example.org", from));
+        let answer = desk.send(&email, &json!({"identityId": boss}));
+        assert_eq!(answer["notCreated"]["s"]["type"], kind, "{answer}");
+    }
+}
+
+/// Another From behind as many lines as are looked at, or beside one that is read.
+#[test]
+fn no_other_author_is_hidden() {
+    let desk = Desk::new();
+    let junk = "junk\n".repeat(crate::model::limits::FIELDS);
+    for field in ["From: eve@example.net", "Bcc: eve@example.net", "X-Other: x"] {
+        let raw = DRAFT.replace("Subject: lunch\n", &format!("{junk}{field}\n"));
+        let error = desk.refused(&desk.write(&raw), &json!({}));
+        assert_eq!((&error["type"], &error["properties"]), (&json!("invalidEmail"), &json!(["headers"])), "{field}");
+    }
+    let with = |from: &str| desk.write(&DRAFT.replace("Ann <ann@example.org>", from));
+    for from in [
+        "Ann <ann@example.org> <eve@example.net>",
+        "<ann@example.org><eve@example.net>",
+        "<ann@example.org> \"eve\"@example.net",
+        "ann@example.org eve@example.net",
+        "<ann@example.org> eve@[192.0.2.1]",
+    ] {
+        let error = desk.refused(&with(from), &json!({}));
+        assert!(["invalidEmail", "forbiddenFrom"].map(Value::from).contains(&error["type"]), "{from}: {error}");
+    }
+    for from in [
+        "\"eve@example.net\" <Ann@example.org>",
+        "ann@example.org (eve@example.net)",
+        "=?utf-8?q?eve@example.net?= <ann+x@example.org>",
+        "\"a \\\" <eve@example.net>\" <ann@example.org>",
+        "ann@example.org <ann@example.org>",
+    ] {
+        let answer = desk.send(&with(from), &json!({}));
+        assert_eq!(answer["notCreated"]["s"], Value::Null, "{from}");
+    }
+    let long = format!("{}ann@example.org", "(x) ".repeat(crate::model::limits::FIELD_OCTETS / 4));
+    assert_eq!(desk.refused(&with(&long), &json!({}))["type"], "invalidEmail");
+}

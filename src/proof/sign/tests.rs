@@ -83,6 +83,13 @@ fn whose_mail_is_signed() {
         let message = format!("{from}\r\nTo: b@example.net\r\n\r\nx\r\n");
         assert_eq!(signer.sign(message.as_bytes()).unwrap().is_some(), signed, "{from}");
     }
+    // A From may stand behind as many lines as are looked at.
+    for (lines, signed) in [(limits::FIELDS - 3, true), (limits::FIELDS, false)] {
+        let junk = "junk\r\n".repeat(lines);
+        let message = format!("From: ann@example.org\r\n{junk}From: eve@evil.example\r\n\r\nx\r\n");
+        let message = if signed { message.replace("From: eve", "X-From: eve") } else { message };
+        assert_eq!(signer.sign(message.as_bytes()).unwrap().is_some(), signed, "{lines}");
+    }
     assert_eq!(Signer::default().sign(MESSAGE.as_bytes()), Ok(None));
     let international = Signer::new(vec![key("bücher.example", "s", Algorithm::Ed25519)]);
     assert!(international.sign(b"From: a@xn--bcher-kva.example\r\n\r\nx").unwrap().is_some());
