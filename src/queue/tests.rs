@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::rogue::{Manners, Rogue};
+use super::send::Offers;
 use super::*;
 use crate::model::clock::{Fixed, System};
 use crate::model::{
@@ -16,6 +17,7 @@ use crate::model::{
     Notify, Recall, Target, ToldKey, UtcMillis,
 };
 use crate::outbox::{Pace, Queued, Redirect, Reply, Submission, by_hand};
+use crate::proof::{Algorithm, Key, Signer, generate};
 use crate::store::engine::Engine;
 use crate::store::engine::fault::Fault;
 use crate::store::engine::memory::Memory;
@@ -189,4 +191,27 @@ fn is_told(store: &Store, to: &str) -> bool {
 fn clean(store: &Store) {
     assert_eq!(store.check().unwrap(), []);
     assert_eq!(store.view().audit_queue(&[]).unwrap().wrong, Vec::<String>::new());
+}
+
+/// What stands before the header of a draft that was imported is neither sent nor signed.
+#[test]
+fn a_message_goes_out_from_where_its_header_begins() {
+    let action = submission(&store(), &["bob"]).action;
+    let pem = generate(Algorithm::Ed25519, 0).unwrap();
+    let signer = Signer::new(vec![Key::new("example.org", "s", pem.as_bytes()).unwrap()]);
+    let signing = Settings { signer: Some(Arc::new(signer)), ..settings(1) };
+    for subject in ["lunch", "Gr\u{fc}\u{df}e"] {
+        let header = format!("From: ann@example.org\r\nSubject: {subject}\r\n\r\nAt noon?\r\n");
+        let offers = Offers { eight_bit: true, ..Offers::default() };
+        for before in ["", "\r\n", "\u{feff}", "From ann Sat Nov 21 10:00:00 2026\r\n"] {
+            let raw = format!("{before}{header}");
+            let dressed = |settings: &Settings| {
+                let made = dress::dress(settings, &action, raw.as_bytes(), offers);
+                String::from_utf8(made.unwrap_or_default()).unwrap()
+            };
+            assert_eq!(dressed(&settings(1)), header, "{before:?}");
+            let signed = dressed(&signing);
+            assert!(signed.starts_with("DKIM-Signature:") && signed.ends_with(&format!("\r\n{header}")), "{signed}");
+        }
+    }
 }
