@@ -190,8 +190,10 @@ impl Deliver {
             let host = &whole.settings.hostname;
             let id = format!("d.{:016x}@{host}", nonce(whole.hash, account));
             let reporter = Reporter { hostname: host, message_id: &id, now: whole.now };
-            let made = delivered(whole.envelope, &asked, whole.raw, None, &reporter);
-            job.notification = made.map(|made| (made, counted));
+            match delivered(whole.envelope, &asked, whole.raw, None, &reporter) {
+                Some(made) => job.notification = Some((made, counted)),
+                None => self.rates.lock().notifications.give_back(&counted),
+            }
         }
     }
 
