@@ -159,7 +159,9 @@ fn names_others(field: &Field<'_>, people: &[EmailAddress]) -> bool {
     }
     let is_encoded = |word: &str| word.starts_with("=?") && word.ends_with("?=");
     let names = |(word, has_at): &(String, bool)| *has_at && !is_encoded(word);
-    words.iter().filter(|word| names(word)).any(|(word, _)| !folded(word).is_ok_and(|one| known.contains(&one)))
+    // Behind a quote that does not close anything may stand.
+    is_quoted
+        || words.iter().filter(|word| names(word)).any(|(word, _)| !folded(word).is_ok_and(|one| known.contains(&one)))
 }
 
 /// An envelope from JSON (RFC 8621 §7).

@@ -427,6 +427,7 @@ fn no_other_author_is_hidden() {
         "<ann@example.org> \"eve\"@example.net",
         "ann@example.org eve@example.net",
         "<ann@example.org> eve@[192.0.2.1]",
+        "<ann@example.org> \"x <eve@example.net>",
     ] {
         let error = desk.refused(&with(from), &json!({}));
         assert!(["invalidEmail", "forbiddenFrom"].map(Value::from).contains(&error["type"]), "{from}: {error}");
