@@ -5,6 +5,10 @@ use super::parse::{self, Message};
 use super::refs::message_ids;
 use crate::model::{EmailAddress, EmailContent, limits};
 
+/// The fields that are kept.
+const NAMES: [&str; 11] =
+    ["From", "To", "Cc", "Bcc", "Sender", "Reply-To", "Message-ID", "In-Reply-To", "References", "Subject", "Date"];
+
 /// The content of a message. Of a field that must not be repeated (RFC 5322 §3.6) the last one counts, as JMAP has it for
 /// every header property (RFC 8621 §4.1.2).
 #[must_use]
@@ -15,10 +19,22 @@ pub fn content(message: &Message<'_>) -> EmailContent {
         parts: message.parts(),
         ..EmailContent::default()
     };
-    for field in fields(message.raw()) {
+    for field in last_fields(message.raw()) {
         one(&mut content, &field);
     }
     content
+}
+
+/// The fields that the content is taken from, of each name the last: no other is parsed.
+fn last_fields(raw: &[u8]) -> impl Iterator<Item = Field<'_>> {
+    let mut last = [None; NAMES.len()];
+    for field in fields(raw) {
+        let slot = NAMES.iter().zip(&mut last).find(|(name, _)| field.is(name));
+        if let Some((_, slot)) = slot {
+            *slot = Some(field);
+        }
+    }
+    last.into_iter().flatten()
 }
 
 fn one(content: &mut EmailContent, field: &Field<'_>) {
@@ -76,5 +92,20 @@ mod tests {
         assert_eq!((content.message_id, content.in_reply_to), (vec!["1@x".to_owned()], vec!["0@x".to_owned()]));
         assert_eq!((content.references.len(), content.preview.as_str()), (2, "Hello there"));
         assert!(content.sent_at.is_some() && !content.has_attachment);
+    }
+
+    /// Each repeated field was parsed, and only the last counted.
+    #[test]
+    fn of_a_repeated_field_only_the_last_is_parsed() {
+        let raw =
+            b"To: a@x\r\nCC: \r\nSubject: 1\r\nDate: x\r\nto: b@x\r\nX: y\r\nCc: c@x\r\nSubject: 2\r\nTO: \r\n\r\n";
+        assert_eq!(last_fields(raw).count(), 4);
+        let many = [&raw[..raw.len() - 2], &b"To: d@x\r\nMessage-Id: <1@x>\r\n".repeat(1000)[..], b"\r\n"].concat();
+        assert_eq!(last_fields(&many).count(), 5);
+        let read = |raw: &[u8]| content(&Message::parse(raw));
+        let one = read(raw);
+        assert_eq!((one.to.len(), one.cc.len(), one.blank, one.subject.as_deref()), (0, 1, 2, Some("2")));
+        let one = read(&many);
+        assert_eq!((one.to[0].email.as_str(), one.to.len(), one.blank), ("d@x", 1, 0));
     }
 }

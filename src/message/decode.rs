@@ -117,6 +117,8 @@ enum State {
 #[derive(Debug, Default)]
 struct Quoted {
     line: Vec<u8>,
+    /// Bytes at the beginning of the line in which there is no place to cut it.
+    searched: usize,
     /// CRs of which it is not known yet whether LF follows them.
     returns: usize,
 }
@@ -157,7 +159,7 @@ impl Decoder {
             State::Plain => out.extend_from_slice(piece),
             State::Quoted(quoted) => {
                 quoted.take(piece);
-                let cut = cut(&quoted.line);
+                let cut = quoted.cut();
                 self.is_broken |= decode_quoted(quoted.line.get(..cut).unwrap_or_default(), out);
                 quoted.line.drain(..cut);
             }
@@ -197,6 +199,33 @@ impl Quoted {
             }
             self.returns = self.returns.saturating_add(usize::from(is_return));
         }
+    }
+
+    /// How many of the bytes held mean the same whatever follows. No byte of a long line is looked
+    /// at twice.
+    fn cut(&mut self) -> usize {
+        let found = self.place();
+        if found > 0 {
+            self.searched = 0;
+        } else if self.line.len() >= HELD {
+            self.searched = self.line.len();
+        }
+        found
+    }
+
+    fn place(&self) -> usize {
+        let fresh = self.line.get(self.searched..).unwrap_or_default();
+        if let Some(line) = memchr::memrchr(b'\n', fresh) {
+            return self.searched.saturating_add(line).saturating_add(1);
+        }
+        if self.line.len() < HELD {
+            return 0;
+        }
+        let firm = |at: &usize| {
+            let before = self.line.get(at.saturating_sub(2)..*at).unwrap_or_default();
+            !before.contains(&b'=') && before.last().is_some_and(|last| !last.is_ascii_whitespace())
+        };
+        (self.searched.saturating_add(1)..=self.line.len()).rev().find(firm).unwrap_or(0)
     }
 
     fn end_line(&mut self) {
@@ -284,21 +313,6 @@ fn decode_quoted(octets: &[u8], out: &mut Vec<u8>) -> bool {
         out.extend_from_slice(octets);
     }
     true
-}
-
-/// How many of these octets mean the same whatever follows.
-fn cut(held: &[u8]) -> usize {
-    if let Some(line) = memchr::memrchr(b'\n', held) {
-        return line.saturating_add(1);
-    }
-    if held.len() < HELD {
-        return 0;
-    }
-    let firm = |at: &usize| {
-        let before = held.get(at.saturating_sub(2)..*at).unwrap_or_default();
-        !before.contains(&b'=') && before.last().is_some_and(|last| !last.is_ascii_whitespace())
-    };
-    (1..=held.len()).rev().find(firm).unwrap_or(0)
 }
 
 #[cfg(test)]

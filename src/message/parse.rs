@@ -70,7 +70,7 @@ impl<'a> Message<'a> {
     pub fn texts(&self, most: usize) -> Vec<String> {
         let (mut out, mut left) = (Vec::new(), most);
         if self.is_bare() {
-            let octets = self.raw.get(..most).unwrap_or(self.raw);
+            let octets = self.raw.get(..most).map_or(self.raw, whole_characters);
             return vec![charset::guessed(octets).0.into_owned()];
         }
         for part in self.listed(|root| Box::new(root.text_body()), |structure| structure.text) {
@@ -298,6 +298,17 @@ fn join(out: &mut String, text: &str, chars: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A cut in a character made windows-1252 of the whole text.
+    #[test]
+    fn a_text_without_a_header_is_cut_between_characters() {
+        let raw = "\u{e9}".repeat(PREVIEW_OCTETS);
+        let message = Message::parse(raw.as_bytes());
+        assert!(message.is_bare());
+        assert_eq!(message.texts(5), ["\u{e9}\u{e9}"]);
+        assert_eq!(message.texts(usize::MAX), [raw.as_str()]);
+        assert!(message.preview().chars().all(|c| c == '\u{e9}'));
+    }
 
     #[test]
     fn anything_is_a_message() {

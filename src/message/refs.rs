@@ -6,6 +6,9 @@ use super::header::fields;
 use super::subject::thread_subject;
 use crate::model::{Secrets, ThreadKey, limits};
 
+/// Quotes in one value that may fail to close; quotes behind them mean nothing.
+const MAX_FAILED_QUOTES: usize = 10;
+
 /// The ids in a field's value, without angle brackets, in order; of more than `limits::ADDRESSES`
 /// the first and the last, and those in the middle of a value that is longer than
 /// `limits::FIELD_OCTETS` are not read. What is no `<...>` is passed over; a value without any
@@ -35,9 +38,9 @@ pub fn message_ids(value: &[u8]) -> Vec<String> {
 }
 
 fn bracketed(text: &str, found: &mut Ends) {
-    let mut rest = text;
+    let (mut rest, mut attempts) = (text, MAX_FAILED_QUOTES);
     while let Some((_, after)) = rest.split_once('<') {
-        let Some((id, behind)) = quoted(after).or_else(|| plain(after)) else { break };
+        let Some((id, behind)) = quoted(after, &mut attempts).or_else(|| plain(after)) else { break };
         rest = behind;
         if !id.is_empty() && id.len() <= limits::MESSAGE_ID_OCTETS {
             found.push(id);
@@ -54,10 +57,11 @@ fn plain(text: &str) -> Option<(String, &str)> {
 }
 
 /// The same of an id with a quoted string (RFC 5322 §4.5.4 obs-id-left), which may hold blanks and
-/// brackets.
-fn quoted(text: &str) -> Option<(String, &str)> {
+/// brackets. Takes one of the attempts where the quotes do not close: the next one may walk over
+/// the same bytes again.
+fn quoted<'t>(text: &'t str, attempts: &mut usize) -> Option<(String, &'t str)> {
     let near = text.get(..text.floor_char_boundary(2 * limits::MESSAGE_ID_OCTETS))?;
-    if !near.split('>').next()?.contains('"') {
+    if *attempts == 0 || !near.split('>').next()?.contains('"') {
         return None;
     }
     let (mut id, mut is_quoted) = (String::new(), false);
@@ -74,6 +78,7 @@ fn quoted(text: &str) -> Option<(String, &str)> {
             }
         }
     }
+    *attempts = attempts.saturating_sub(1);
     None
 }
 
@@ -192,9 +197,24 @@ mod tests {
         assert_eq!(ids(raw.as_bytes()).len(), limits::THREAD_IDS);
         let found = message_ids(many.as_bytes());
         assert_eq!((found.len(), found.last().map(String::as_str)), (limits::ADDRESSES, Some("299999")));
-        for part in ["<", "<\"", "<\"a> ", "<a\\"] {
+        for part in ["<", "<\"", "<\"a> ", "<a\\", "<\"\\\">"] {
             assert!(message_ids(part.repeat(100_000).as_bytes()).len() <= limits::ADDRESSES);
         }
+    }
+
+    /// Each bracket walked over the next 1,996 bytes for the end of its quotes.
+    #[test]
+    fn quotes_that_do_not_close_are_tried_a_few_times() {
+        let unit = "<\"\\\">";
+        for (count, last) in [(MAX_FAILED_QUOTES - 1, "\"a b\"@x"), (MAX_FAILED_QUOTES, "\"ab\"@x")] {
+            let value = format!("{} <\"a b\"@x>", unit.repeat(count));
+            let ids = message_ids(value.as_bytes());
+            assert_eq!((ids.len(), ids.last().map(String::as_str)), (count + 1, Some(last)));
+        }
+        let mut attempts = 3;
+        assert!(quoted("\"open@x> <b@x>", &mut attempts).is_none() && attempts == 2);
+        assert!(quoted("b@x>", &mut attempts).is_none() && attempts == 2);
+        assert!(quoted("\"b\"@x>", &mut attempts).is_some() && attempts == 2);
     }
 
     #[test]

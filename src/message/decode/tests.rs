@@ -80,6 +80,9 @@ fn uuencode_is_decoded_between_its_marks() {
         (coded, b"Gr\xfc\xdfe <", false),
         ("begin 644 x\n#0V%T\n", b"Cat", true),
         ("begin 644 x\nM0V%T\n`\nend\n", b"Cat", true),
+        // Mail servers strip blanks at the end of a line: they stand for bits that are zero.
+        ("begin 644 x\n#1P\n#0V%T\n`\nend\n", b"G\0\0Cat", true),
+        ("begin 644 x\n#\n#0V%T\n`\nend\n", b"Cat", true),
         ("no beginning\nat all", b"no beginning\nat all", true),
         ("begin anew\n", b"begin anew\n", true),
         ("begin 999 x\n", b"begin 999 x\n", true),
@@ -101,6 +104,27 @@ fn a_line_without_end_is_not_held_whole() {
     }
     decoder.finish(&mut out);
     assert_eq!(out, at_once(1, line.as_bytes()));
+}
+
+/// Every piece of 50 MB of blanks was the occasion to look through all those before it.
+#[test]
+fn a_line_without_a_place_to_cut_it_is_looked_through_once() {
+    for unit in ["=", " ", " =", "= \t"] {
+        let line = unit.repeat(6 * HELD / unit.len());
+        for (end, is_cut) in [("x", false), (" xyz", true), ("x\r\n", true), ("\rxyz", true)] {
+            let (mut decoder, mut out) = (Decoder::new(QUOTED_PRINTABLE), Vec::new());
+            for piece in line.as_bytes().chunks(HELD) {
+                decoder.feed(piece, &mut out);
+                let State::Quoted(held) = &decoder.state else { panic!("not quoted-printable") };
+                assert_eq!((held.searched, out.len()), (held.line.len(), 0), "{unit:?}");
+            }
+            decoder.feed(end.as_bytes(), &mut out);
+            let State::Quoted(held) = &decoder.state else { panic!("not quoted-printable") };
+            assert!(!is_cut || (held.searched == 0 && held.line.len() <= 3), "{unit:?} {end:?}");
+            decoder.finish(&mut out);
+            assert_eq!(out, at_once(QUOTED_PRINTABLE, format!("{line}{end}").as_bytes()), "{unit:?} {end:?}");
+        }
+    }
 }
 
 #[test]

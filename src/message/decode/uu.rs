@@ -84,9 +84,12 @@ impl Uu {
             let (one, two, three, four_th) = (at(0), at(1), at(2), at(3));
             decoded.extend([one << 2 | two >> 4, two << 4 | three >> 2, three << 6 | four_th]);
         }
-        // As many as the characters that are there can stand for.
-        decoded.truncate(wanted.min(symbols.len().saturating_mul(3) / 4));
-        self.is_broken |= decoded.len() < wanted || !symbols.iter().all(|symbol| matches!(symbol, b' '..=b'`'));
+        // Blanks at the end of a line stand for zeros and may be stripped. If more lacks, there are as
+        // many bytes as the characters that are there can stand for.
+        let sound = symbols.len().saturating_mul(3) / 4;
+        let length = if wanted <= line.len() { wanted } else { sound };
+        decoded.resize(length, 0);
+        self.is_broken |= sound < wanted || !symbols.iter().all(|symbol| matches!(symbol, b' '..=b'`'));
         out.append(&mut decoded);
     }
 }

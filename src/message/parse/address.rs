@@ -8,6 +8,9 @@
 //! - Without angle brackets, a single word is an address though it has no `@`; several words are a
 //!   name.
 //!
+//! - Where the comma between two mailboxes lacks, each is taken: words before an address are its
+//!   name, but for the comments that stand directly behind the address before it.
+//!
 //! Nothing is refused. Quotes and brackets that do not close end with the value, an open `<` with
 //! its list item.
 
@@ -19,6 +22,8 @@ use crate::model::{Address, EmailAddress, limits};
 
 /// Bytes of an address literal.
 const LITERAL: usize = 255;
+/// Bytes behind an encoded word in which the `@` of an address is looked for.
+const MAX_ADDRESS: usize = 600;
 
 /// A group of addresses (RFC 8621 §4.1.2.4), or a run of addresses outside of any group.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -107,16 +112,11 @@ impl<'v> List<'v> {
     }
 
     fn word(&mut self, text: &'v str, is_apart: bool) {
-        let end_of = |text: &str| text.find(|c| is_blank(c) || ",;:\"(<>)".contains(c)).unwrap_or(text.len());
-        if let Some((word, length)) = EncodedWord::first(text) {
-            let rest = text.get(length..).unwrap_or_default();
-            // Within an address it is none (RFC 2047 §5).
-            if !rest.get(..end_of(rest)).is_some_and(|run| run.contains('@') && !run.starts_with("=?")) {
-                self.rest = rest;
-                return self.push(Piece::Encoded(word), is_apart);
-            }
+        if let Some((word, length)) = encoded_word(text) {
+            self.rest = text.get(length..).unwrap_or_default();
+            return self.push(Piece::Encoded(word), is_apart);
         }
-        let mut end = end_of(text);
+        let mut end = word_end(text);
         // A literal in the place of a domain has colons (RFC 5321 §4.1.3).
         let open = text.get(..end).and_then(|word| word.find("@[").or_else(|| word.starts_with('[').then_some(0)));
         let literal = open.and_then(|open| text.get(open..text.floor_char_boundary(open.saturating_add(LITERAL))));
@@ -139,8 +139,12 @@ impl<'v> List<'v> {
     }
 
     fn end_item(&mut self) {
-        let item = std::mem::take(&mut self.item);
-        let Some(person) = person(item) else { return };
+        for person in people(std::mem::take(&mut self.item), self.left) {
+            self.add(person);
+        }
+    }
+
+    fn add(&mut self, person: EmailAddress) {
         let is_open = self.groups.last().is_some_and(|group| self.in_group || group.name.is_none());
         if !is_open {
             self.open(None);
@@ -154,21 +158,88 @@ impl<'v> List<'v> {
     }
 }
 
-/// The mailbox that an item is.
-fn person(item: Item<'_>) -> Option<EmailAddress> {
-    let has_angle = item.iter().any(|(piece, _)| matches!(piece, Piece::Angle(_)));
-    let item = if has_angle { item } else { joined(item) };
-    let is_comment = |piece: &Piece<'_>| matches!(piece, Piece::Comment(_));
-    let is_alone = item.iter().filter(|(piece, _)| !is_comment(piece)).count() == 1;
-    let is_address = |piece: &Piece<'_>| match piece {
+/// The encoded word that a word begins with, and how long it is. Within an address it is none
+/// (RFC 2047 §5).
+fn encoded_word(text: &str) -> Option<(EncodedWord, usize)> {
+    let found = EncodedWord::first(text).or_else(|| {
+        let found = EncodedWord::lenient(text)?;
+        // A broken word hides no address.
+        (!text.get(..found.1)?.contains(['<', '>', '"', '@'])).then_some(found)
+    });
+    let (word, length) = found?;
+    let rest = text.get(length..).unwrap_or_default();
+    let near = rest.get(..rest.floor_char_boundary(MAX_ADDRESS)).unwrap_or_default();
+    let is_address = |at| near.get(..at).is_some_and(|local| word_end(local) == local.len());
+    let is_within = !rest.starts_with("=?") && near.find('@').is_some_and(is_address);
+    (!is_within).then_some((word, length))
+}
+
+/// Where a word without encoded words and literals ends.
+fn word_end(text: &str) -> usize {
+    text.find(|c| is_blank(c) || ",;:\"(<>)".contains(c)).unwrap_or(text.len())
+}
+
+/// The mailboxes of an item, at most so many: one, but where commas lack between them.
+fn people(mut item: Item<'_>, most: usize) -> Vec<EmailAddress> {
+    let is_angle = |(piece, _): &(Piece<'_>, bool)| matches!(piece, Piece::Angle(_));
+    let Some(last) = item.iter().rposition(is_angle) else { return mailboxes(&joined(item), false, most) };
+    let behind = item.iter().skip(last.saturating_add(1));
+    let own = last.saturating_add(1).saturating_add(behind.take_while(|(piece, _)| is_comment(piece)).count());
+    let has_more = item.iter().skip(own).any(|(piece, _)| is_whole_address(piece));
+    let more = if has_more { item.split_off(own) } else { Vec::new() };
+    let mut people = mailboxes(&item, true, most);
+    people.extend(mailboxes(&joined(more), false, most.saturating_sub(people.len())));
+    people
+}
+
+/// The mailboxes of pieces, their addresses all in angle brackets or all without.
+fn mailboxes(pieces: &[(Piece<'_>, bool)], has_angle: bool, most: usize) -> Vec<EmailAddress> {
+    let is_alone = pieces.iter().filter(|(piece, _)| !is_comment(piece)).count() == 1;
+    let is_address = |(piece, _): &(Piece<'_>, bool)| match piece {
         Piece::Angle(_) => true,
         Piece::Word(word) => !has_angle && (word.contains('@') || is_alone),
         _ => false,
     };
-    let Some(at) = item.iter().position(|(piece, _)| is_address(piece)) else {
-        let name = tidy(&phrase(&item));
-        return (!name.is_empty()).then(|| EmailAddress { name: Some(name), email: String::new() });
+    let is_further = |(piece, _): &(Piece<'_>, bool)| match piece {
+        Piece::Angle(_) => true,
+        _ => !has_angle && is_whole_address(piece),
     };
+    let Some(mut at) = pieces.iter().position(is_address) else {
+        let name = tidy(&phrase(pieces));
+        let person = (!name.is_empty()).then(|| EmailAddress { name: Some(name), email: String::new() });
+        return person.into_iter().collect();
+    };
+    let (mut people, mut rest): (Vec<EmailAddress>, _) = (Vec::new(), pieces);
+    while people.len() < most {
+        let behind = rest.get(at.saturating_add(1)..).unwrap_or_default();
+        let next = behind.iter().position(is_further);
+        let comments = behind.iter().take_while(|(piece, _)| is_comment(piece)).count();
+        let own = next.map_or(behind.len(), |_| comments);
+        let (one, after) = rest.split_at_checked(at.saturating_add(1).saturating_add(own)).unwrap_or((rest, &[]));
+        // An address that is only repeated is one.
+        let is_new = |person: &EmailAddress| {
+            person.name.is_some() || people.last().is_none_or(|last| last.email != person.email)
+        };
+        people.extend(person(one, at).filter(is_new));
+        let Some(next) = next else { break };
+        (rest, at) = (after, next.saturating_sub(own));
+    }
+    people
+}
+
+fn is_comment(piece: &Piece<'_>) -> bool {
+    matches!(piece, Piece::Comment(_))
+}
+
+/// Whether a word is an address beyond doubt, and no part of a name.
+fn is_whole_address(piece: &Piece<'_>) -> bool {
+    let Piece::Word(word) = piece else { return false };
+    let parts = word.split_once('@');
+    parts.is_some_and(|(local, domain)| !local.is_empty() && !local.contains('[') && !domain.is_empty())
+}
+
+/// The mailbox whose address is the piece `at`.
+fn person(item: &[(Piece<'_>, bool)], at: usize) -> Option<EmailAddress> {
     let (before, from) = item.split_at_checked(at)?;
     let ((address, _), behind) = from.split_first()?;
     let email = match address {

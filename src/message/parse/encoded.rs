@@ -3,6 +3,7 @@
 //! - In a text an encoded word stands alone between blanks (`words`, RFC 2047 §5 (1)); in quoted
 //!   strings and file names, where the RFC allows none but mail programs write them, it may touch
 //!   other text (`anywhere`).
+//! - In names, Q text may hold blanks and question marks, as many programs write them (`lenient`).
 //! - Blanks between two encoded words go (§6.2).
 //! - Neighbours in one charset are decoded together, since a character may be cut in two between
 //!   them; where a charset has states each is decoded by itself, since each begins in the first
@@ -13,6 +14,9 @@ use std::borrow::{Borrow, Cow};
 
 use super::charset::Coding;
 use crate::message::decode;
+
+/// Bytes in which the end of an encoded word with blanks or question marks is looked for.
+const MAX_LENIENT: usize = 998;
 
 /// The bytes of an encoded word, and their charset.
 pub(super) struct EncodedWord {
@@ -29,15 +33,30 @@ impl EncodedWord {
 
     /// Reads the encoded word at the beginning of a text; gives also how long it is.
     pub(super) fn first(text: &str) -> Option<(Self, usize)> {
-        let mut pieces = text.strip_prefix("=?")?.splitn(4, '?');
-        let (label, encoding, inner, rest) = (pieces.next()?, pieces.next()?, pieces.next()?, pieces.next()?);
-        if !rest.starts_with('=') {
-            return None;
-        }
+        let (label, encoding, from) = opening(text)?;
+        let (inner, rest) = from.split_once('?')?;
+        let found = Self::of(label, encoding, inner, |byte| byte.is_ascii_graphic());
+        found.filter(|_| rest.starts_with('='))
+    }
+
+    /// Reads the encoded word at the beginning of a name, where Q text may also hold blanks and
+    /// question marks. No other encoded word may begin in it.
+    pub(super) fn lenient(text: &str) -> Option<(Self, usize)> {
+        let lenient = || {
+            let (label, encoding, from) = opening(text)?;
+            let near = from.get(..from.floor_char_boundary(MAX_LENIENT))?;
+            let inner = near.get(..near.find("?=")?)?;
+            let is_q = matches!(encoding, "Q" | "q") && !inner.contains("=?");
+            is_q.then(|| Self::of(label, encoding, inner, |byte| matches!(byte, b' '..=b'~' | b'\t')))?
+        };
+        Self::first(text).or_else(lenient)
+    }
+
+    fn of(label: &str, encoding: &str, inner: &str, is_q: fn(u8) -> bool) -> Option<(Self, usize)> {
         // RFC 2231 §5: a language may follow the charset.
         let coding = Coding::of_label(label.split('*').next().unwrap_or_default())?;
         let bytes = match encoding {
-            "Q" | "q" if inner.bytes().all(|byte| byte.is_ascii_graphic()) => q(inner),
+            "Q" | "q" if inner.bytes().all(is_q) => q(inner),
             "B" | "b" if inner.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte)) => {
                 decode::decode(decode::BASE64, inner.as_bytes()).0.into_owned()
             }
@@ -46,6 +65,12 @@ impl EncodedWord {
         let length = ["=?", label, "?", encoding, "?", inner, "?="].iter().map(|piece| piece.len()).sum();
         Some((Self { coding, bytes }, length))
     }
+}
+
+/// The charset and the encoding of an encoded word, and what follows them.
+fn opening(text: &str) -> Option<(&str, &str, &str)> {
+    let mut pieces = text.strip_prefix("=?")?.splitn(3, '?');
+    Some((pieces.next()?, pieces.next()?, pieces.next()?))
 }
 
 /// Decodes words that follow each other, and appends their text.
@@ -96,7 +121,7 @@ pub(super) fn anywhere(text: &str) -> Cow<'_, str> {
     let (mut out, mut run, mut rest) = (String::with_capacity(text.len()), Vec::new(), text);
     while let Some(start) = rest.find("=?") {
         let (before, from) = rest.split_at_checked(start).unwrap_or((rest, ""));
-        let Some((word, length)) = EncodedWord::first(from) else {
+        let Some((word, length)) = EncodedWord::lenient(from) else {
             append(&run, &mut out);
             run.clear();
             out.push_str(before);
@@ -175,10 +200,27 @@ mod tests {
         assert_eq!(words("=?us-ascii?q?caf=E9?="), "café");
     }
 
+    #[test]
+    fn blanks_and_question_marks_stand_in_q_text_of_names_alone() {
+        for (text, wanted) in [
+            ("=?UTF-8?Q?Rechnung M=C3=A4rz.pdf?=", "Rechnung März.pdf"),
+            ("=?utf-8?q?Really??= =?utf-8?q?a?b?=!", "Really?a?b!"),
+            ("=?utf-8?q?open =?utf-8?q?b?=", "=?utf-8?q?open b"),
+            ("=?utf-8?b?SGVs bG8=?=", "=?utf-8?b?SGVs bG8=?="),
+            ("=?klingon?q?a b?=", "=?klingon?q?a b?="),
+        ] {
+            assert_eq!(anywhere(text), wanted, "{text}");
+        }
+        assert_eq!(words("=?utf-8?q?a b?="), "=?utf-8?q?a b?=");
+        let far = format!("=?utf-8?q?{}?=", "a ".repeat(MAX_LENIENT));
+        assert_eq!(anywhere(&far), far);
+    }
+
     /// A run of words costs its length.
     #[test]
     fn a_long_run_is_decoded_whole() {
         assert_eq!(words(&"=?utf-8?q?a?= ".repeat(20_000)).trim_end().len(), 20_000);
         assert_eq!(anywhere(&"=?".repeat(100_000)).len(), 200_000);
+        assert_eq!(anywhere(&"=?us?q?a ".repeat(20_000)).len(), 180_000);
     }
 }

@@ -30,7 +30,10 @@ pub(super) fn parameter(field: &str, name: &str) -> Option<String> {
         let (number, is_encoded) = match (parts.next(), parts.next()) {
             (None, _) => return Some(anywhere(&value).into_owned()),
             (Some(""), _) => (0, true),
-            (Some(number), last) => (number.parse().ok()?, last.is_some()),
+            (Some(number), last) => match number.parse() {
+                Ok(number) => (number, last.is_some()),
+                Err(_) => continue,
+            },
         };
         sections.entry(number).or_insert(Section { is_encoded, value });
     }
@@ -54,7 +57,9 @@ pub(super) fn parameter(field: &str, name: &str) -> Option<String> {
         return None;
     }
     let text = coding.map_or_else(|| charset::guessed(&bytes).0, |coding| coding.decode(&bytes).0);
-    Some(text.into_owned())
+    // Encoded words cut into sections, by programs that use both of the RFCs.
+    let is_encoded = sections.values().any(|section| section.is_encoded);
+    Some(if is_encoded { text.into_owned() } else { anywhere(&text).into_owned() })
 }
 
 fn percent(text: &str, out: &mut Vec<u8>) {
@@ -148,6 +153,10 @@ mod tests {
             ("a/b; name*=iso-2022-kr''%1B$)C%0EGQ%0F", "한"),
             ("a/b; name*1=c; name*0*=latin1''a%FC; name*2=d; name*4=no", "aücd"),
             ("a/b; name*=%FC", "ü"),
+            ("a/b; name=\"=?UTF-8?Q?Rechnung M=C3=A4rz.pdf?=\"", "Rechnung März.pdf"),
+            ("a/b; name*0=\"=?utf-8?q?M=C3=A4?= =?utf-8?\"; name*1=\"q?rz.pdf?=\"", "März.pdf"),
+            ("a/b; name*0*=utf-8''=?utf-8?q?a?=; name*1=b", "=?utf-8?q?a?=b"),
+            ("a/b; name*x=no; name*0=a.pdf; name*-1=no", "a.pdf"),
             ("a/b; x; ; =; name=y", "y"),
             ("a/b; name=\"open", "open"),
             ("a/b; rename=no", "none"),

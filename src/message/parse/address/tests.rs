@@ -66,10 +66,75 @@ fn an_address_is_taken_as_it_is_meant() {
     }
 }
 
+/// The second mailbox of `Ann <a@x> Bob <b@x>` vanished: no reply went to it.
+#[test]
+fn mailboxes_without_a_comma_between_them_are_all_taken() {
+    for (value, wanted) in [
+        ("Ann <a@x> Bob <b@x>", "Ann|a@x; Bob|b@x"),
+        ("<a@x><b@x>", "a@x; b@x"),
+        ("\"A, B\" <a@x> (home) \"C, D\" <b@x> (Dan), e@x", "A, B|a@x; C, D|b@x; e@x"),
+        ("<a@x> (Ann) (old) <b@x> Bob", "Ann|a@x; Bob|b@x"),
+        ("Ann <a@x> b@y", "Ann|a@x; b@y"),
+        ("<a@x> (Ann) Bob b @ y", "Ann|a@x"),
+        ("a@x b@y", "a@x; b@y"),
+        ("John Smith j@x (work) \"B\" b@y (no) \"c d\"@z", "John Smith|j@x; B|b@y; \"c d\"@z"),
+        ("Team: Ann <a@x> Bob <b@x>;, c@x", "Ann|a@x; Bob|b@x; c@x"),
+        // One mailbox all the same.
+        ("ann@x <a@x>", "ann@x|a@x"),
+        ("ann@x bob@y <a@x>", "ann@x bob@y|a@x"),
+        ("\"b@y\" <a@x>", "b@y|a@x"),
+        ("a@x <a@x> <a@x>", "a@x|a@x"),
+        ("a@x a@x", "a@x"),
+        ("a@x [b@y]", "[b@y]|a@x"),
+        ("a@x \"b@y\"", "b@y|a@x"),
+        ("a@x (b@y)", "b@y|a@x"),
+        ("<a@x> Ann B", "Ann B|a@x"),
+        ("a@x Ann", "Ann|a@x"),
+    ] {
+        assert_eq!(shown(value), wanted, "{value}");
+    }
+}
+
+#[test]
+fn encoded_words_with_blanks_are_decoded_in_names() {
+    for (value, wanted) in [
+        ("=?utf-8?Q?John Sm=C3=AEth?= <a@x>", "John Sm\u{ee}th|a@x"),
+        ("=?utf-8?Q?Sm=C3=AEth, John?= <a@x>, b@x", "Sm\u{ee}th, John|a@x; b@x"),
+        ("=?utf-8?Q?Who??= =?utf-8?Q?Me, I?= <a@x>", "Who?Me, I|a@x"),
+        ("\"=?utf-8?Q?John Smith?=\" <a@x>", "John Smith|a@x"),
+        // A broken word hides no address.
+        ("=?utf-8?q?a <b@x>, c?= <d@x>", "=?utf-8?q?a|b@x; c?=|d@x"),
+        ("=?utf-8?q?a b@x, c?= <d@x>", "=?utf-8?q?a|b@x; c?=|d@x"),
+    ] {
+        assert_eq!(shown(value), wanted, "{value}");
+    }
+}
+
 #[test]
 fn hostile_lists_cost_their_length() {
-    for part in ["<", "<,", "\"", "\\\"", "(", "a@", "@ ", ". a@", "<a,\"", "=?utf-8?q?a?= ", "[ ", "@[ ", "g:;", "(a)"]
-    {
+    for part in [
+        "<",
+        "<,",
+        "\"",
+        "\\\"",
+        "(",
+        "a@",
+        "@ ",
+        ". a@",
+        "<a,\"",
+        "=?utf-8?q?a?= ",
+        "[ ",
+        "@[ ",
+        "g:;",
+        "(a)",
+        "=?us?q??=",
+        "=?us?q??=x",
+        "=?us?q?a ",
+        "<a>",
+        "<a>(",
+        "a@b ",
+        "a@b (c)",
+    ] {
         let groups = groups(&part.repeat(limits::FIELD_OCTETS / part.len()));
         assert!(groups.iter().map(|group| 1 + group.addresses.len()).sum::<usize>() <= limits::ADDRESSES + 1, "{part}");
     }
