@@ -70,6 +70,8 @@ pub(super) fn thread_changes(
     let mut changes = none(view, account, asked.since)?;
     let moved = changed.values().filter(|email| email.was != email.is);
     let threads: BTreeSet<ThreadId> = moved.map(|email| email.thread).collect();
+    // An email that was in sight and is purged is no longer among those of its thread.
+    let had: BTreeSet<ThreadId> = changed.values().filter(|email| email.was).map(|email| email.thread).collect();
     for thread in threads {
         let (mut was, mut is) = (false, false);
         for id in view.thread_emails(account.id, thread)? {
@@ -82,7 +84,7 @@ pub(super) fn thread_changes(
             };
             (was, is) = (was || before, is || now);
         }
-        was |= changed.values().any(|email| email.thread == thread && email.was);
+        was |= had.contains(&thread);
         note(&mut changes, thread, was, is);
     }
     Ok(Some(changes).filter(|all| asked.since.base == asked.since.mark && count(all) <= asked.most))

@@ -60,7 +60,7 @@ pub use allowance::Allowance;
 pub use collation::Collation;
 pub use filter::{Condition, Depends, Filter};
 pub use plan::{Plan, Way};
-pub use scope::{Scope, ScopedChange, ScopedChanges};
+pub use scope::{Scope, ScopedChange, ScopedChanges, UnreadThreads};
 pub use snippet::{Finder, Snippet};
 pub use sort::{Comparator, Pin, Property};
 pub use text::{Needle, WORDS, pieces};

@@ -32,7 +32,7 @@ use crate::model::{AccountId, Kept, Listing, MailboxUid, Secrets, Shape, Stage, 
 use crate::store::View;
 
 /// A view of fewer emails than this is not worth keeping: they are read as fast as its rows are written.
-const WORTH: u64 = 256;
+pub(super) const WORTH: u64 = 256;
 /// What it costs to find one email by its id, against reading the next of all.
 const FIND: u64 = 4;
 

@@ -10,9 +10,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::filter::{Condition, Filter};
+use super::plan::WORTH;
 use super::sort::Direction;
 use super::supply::{Range, Supply};
-use crate::model::{AccountId, EmailId, EmailMetadata, Listing, MailboxUid, ModSeq, Shape, ThreadId, View as Shows};
+use crate::model::{
+    AccountId, EmailId, EmailMetadata, Kept, Listing, MailboxUid, ModSeq, Shape, Stage, ThreadId, View as Shows,
+};
 use crate::store::{Error, View};
 
 /// The mailboxes whose emails may be seen.
@@ -145,20 +148,26 @@ impl Scope {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn unread_threads(&self, view: &View<'_>, account: AccountId) -> Result<BTreeMap<MailboxUid, u64>, Error> {
+    pub fn unread_threads(&self, view: &View<'_>, account: AccountId) -> Result<UnreadThreads, Error> {
+        let mut out =
+            UnreadThreads { counts: self.0.iter().map(|uid| (*uid, 0)).collect(), ..UnreadThreads::default() };
         let trash = view.account_state(account)?.trash;
         // Of each thread with an unread email: whether it has one outside the Trash, and one in it.
         let mut threads: BTreeMap<ThreadId, (bool, bool)> = BTreeMap::new();
         for uid in &self.0 {
             let Some(mailbox) = view.mailbox(account, *uid)? else { continue };
-            let shows = if view.kept(account, *uid, Shows::Unseen)?.is_some() { Shows::Unseen } else { Shows::Every };
+            let kept = mailbox.kept.iter().find(|kept| kept.view == Shows::Unseen).copied();
+            let whole = kept.filter(Kept::is_whole);
+            out.served.extend(whole.map(|kept| (*uid, kept)));
+            let shows = if whole.is_some() { Shows::Unseen } else { Shows::Every };
             let listing = Listing { uid: *uid, view: shows, shape: Shape::Emails };
             let mut supply = Supply::new(view, account, Some(listing), Range::ALL, Direction::NewestFirst);
-            let mut left = mailbox.counts.unread_emails;
+            let (mut left, mut passed) = (mailbox.counts.unread_emails, 0);
             while left > 0
                 && let Some((_, email)) = supply.next_email()?
             {
                 if !email.is_unread() {
+                    passed += 1;
                     continue;
                 }
                 left -= 1;
@@ -166,17 +175,32 @@ impl Scope {
                 unread.0 |= email.mailboxes.iter().any(|uid| *uid != trash && self.0.contains(uid));
                 unread.1 |= *uid == trash;
             }
-        }
-        let mut counts: BTreeMap<MailboxUid, u64> = self.0.iter().map(|uid| (*uid, 0)).collect();
-        for (thread, (outside, inside)) in threads {
-            let Some(row) = view.thread(account, thread)? else { continue };
-            for (uid, count) in &mut counts {
-                let is_unread = if *uid == trash { inside } else { outside };
-                *count += u64::from(is_unread && row.members.contains_key(uid));
+            if passed >= WORTH && kept.is_none_or(|kept| matches!(kept.stage, Stage::Making(_))) {
+                out.wants = Some(*uid);
             }
         }
-        Ok(counts)
+        for (thread, (outside, inside)) in threads {
+            let Some(row) = view.thread(account, thread)? else { continue };
+            for uid in row.members.keys() {
+                let is_unread = if *uid == trash { inside } else { outside };
+                if let Some(count) = out.counts.get_mut(uid) {
+                    *count += u64::from(is_unread);
+                }
+            }
+        }
+        Ok(out)
     }
+}
+
+/// The unread threads of a scope, and how the views of unread emails served to count them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UnreadThreads {
+    /// Of each mailbox of the scope.
+    pub counts: BTreeMap<MailboxUid, u64>,
+    /// A mailbox where many emails were read to find those unread: a view of its unread emails is worth keeping.
+    pub wants: Option<MailboxUid>,
+    /// The mailboxes whose view of unread emails was read.
+    pub served: Vec<(MailboxUid, Kept)>,
 }
 
 /// How an email moved among the mailboxes of a scope.

@@ -3,8 +3,8 @@
 //! The answer is given whatever becomes of this: it waits for no disk, and what fails is only said in the log. A view that
 //! is begun is made further by each question that wants it, and by the upkeep.
 
-use crate::model::AccountId;
-use crate::query::Plan;
+use crate::model::{AccountId, MailboxUid, View};
+use crate::query::{Plan, UnreadThreads};
 use crate::store::Store;
 
 /// Emails taken up at once.
@@ -12,12 +12,23 @@ const PIECE: usize = 1000;
 
 /// Does for the views of an account what a plan says.
 pub(in crate::jmap) fn follow(store: &Store, account: AccountId, plan: &Plan) {
-    let noted = plan.to_be_noted(store.clock().now());
-    if plan.wants.is_none() && noted.is_empty() {
+    keep(store, account, plan.wants, &plan.to_be_noted(store.clock().now()));
+}
+
+/// Does for the views of unread emails what a guest's count of unread threads says.
+pub(in crate::jmap) fn follow_unread(store: &Store, account: AccountId, unread: &UnreadThreads) {
+    let now = store.clock().now();
+    let noted = unread.served.iter().filter(|(_, kept)| kept.is_to_be_noted(now));
+    let noted: Vec<_> = noted.map(|(uid, _)| (*uid, View::Unseen)).collect();
+    keep(store, account, unread.wants.map(|uid| (uid, View::Unseen)), &noted);
+}
+
+fn keep(store: &Store, account: AccountId, wants: Option<(MailboxUid, View)>, noted: &[(MailboxUid, View)]) {
+    if wants.is_none() && noted.is_empty() {
         return;
     }
     let done = store.commit(account, |txn| {
-        if let Some((uid, view)) = plan.wants {
+        if let Some((uid, view)) = wants {
             txn.keep(uid, view, PIECE)?;
         }
         noted.iter().try_for_each(|(uid, view)| txn.asked_for(*uid, *view))

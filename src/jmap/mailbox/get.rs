@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{COUNTS, Seen, object, properties};
+use super::{COUNTS, Seen, UNREAD_THREADS, object, properties};
 use crate::jmap::context::{Args, Context, fail};
+use crate::jmap::email::listings;
 use crate::jmap::guest::{self, newest};
 use crate::jmap::standard::{self, Asked, Get};
 use crate::model::DataType;
@@ -15,9 +16,14 @@ pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Va
     let mut get = Get::of(arguments, &shown)?;
     get.properties.get_or_insert_with(|| shown.into_iter().map(str::to_owned).collect());
     let view = context.store.view();
-    let seen = Seen::of(&view, &account)?;
+    let mut seen = Seen::of(&view, &account)?;
     get.prove_all(seen.0.len() as u64)?;
     let state = newest(context, &view, &account, DataType::Mailbox)?;
+    let is_wanted = get.properties.iter().flatten().any(|name| name == UNREAD_THREADS);
+    if is_wanted && get.ids.as_ref().is_none_or(|ids| ids.iter().any(|id| seen.get(id).is_some())) {
+        let unread = seen.count_unread(&view, &account).map_err(|error| fail(&error))?;
+        listings::follow_unread(&context.store, account.id, &unread);
+    }
     let all = || seen.0.keys().map(ToString::to_string).collect();
     get.answer(context, account.id, &state, all, |id| Ok(seen.get(id).map(|(uid, mailbox)| object(uid, mailbox))))
 }

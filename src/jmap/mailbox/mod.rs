@@ -17,7 +17,7 @@ use super::context::{Account, Args, fail};
 use super::rights::unchanged_since;
 use crate::model::mailbox::Right;
 use crate::model::{AccountId, Counts, Mailbox, MailboxUid, ModSeq, Role};
-use crate::query::Scope;
+use crate::query::{Scope, UnreadThreads};
 use crate::store::{Error, View};
 use crate::wire::jmap::json::{members, or_null};
 use crate::wire::jmap::{ADMIN, MethodError, PRINCIPALS};
@@ -52,8 +52,9 @@ fn properties(arguments: &Args<'_>) -> Vec<&'static str> {
     PROPERTIES.into_iter().filter(is_used).collect()
 }
 
+const UNREAD_THREADS: &str = "unreadThreads";
 /// Those that change with every email.
-const COUNTS: [&str; 4] = ["totalEmails", "unreadEmails", "totalThreads", "unreadThreads"];
+const COUNTS: [&str; 4] = ["totalEmails", "unreadEmails", "totalThreads", UNREAD_THREADS];
 
 /// The mailboxes of an account as the caller sees them.
 struct Seen(BTreeMap<MailboxUid, Mailbox>);
@@ -66,16 +67,25 @@ impl Seen {
     fn read(view: &View<'_>, account: &Account) -> Result<Self, Error> {
         let all: BTreeMap<MailboxUid, Mailbox> = view.mailboxes(account.id)?.into_iter().collect();
         let Some(guest) = account.guest else { return Ok(Self(all)) };
-        let mut seen = opened(all, account.id, guest, &view.subscribed(account.id, guest)?);
+        Ok(Self(opened(all, account.id, guest, &view.subscribed(account.id, guest)?)))
+    }
+
+    /// Counts the unread threads for a guest, for whom `read` leaves them 0: a thread may be unread by an email that the
+    /// guest does not see. This reads emails, so it is done only for an answer that tells the number, and never while the
+    /// account is locked. Gives what the count says of the views that it read.
+    fn count_unread(&mut self, view: &View<'_>, account: &Account) -> Result<UnreadThreads, Error> {
+        if account.guest.is_none() {
+            return Ok(UnreadThreads::default());
+        }
         let open = |(uid, row): (&MailboxUid, &Mailbox)| (row.rights & Right::ReadItems.bit() != 0).then_some(*uid);
-        let scope: Scope = seen.iter().filter_map(open).collect();
-        // A thread may be unread by an email that the guest does not see.
-        for (uid, unread) in scope.unread_threads(view, account.id)? {
-            if let Some(row) = seen.get_mut(&uid) {
-                row.counts.unread_threads = unread;
+        let scope: Scope = self.0.iter().filter_map(open).collect();
+        let unread = scope.unread_threads(view, account.id)?;
+        for (uid, count) in &unread.counts {
+            if let Some(row) = self.0.get_mut(uid) {
+                row.counts.unread_threads = *count;
             }
         }
-        Ok(Self(seen))
+        Ok(unread)
     }
 
     /// Whether since a state nothing of these mailboxes changed for the caller but their counts. How the tree was that a
@@ -85,10 +95,11 @@ impl Seen {
         Ok(is_same && unchanged_since(view, account, since)?)
     }
 
-    /// One mailbox as the caller sees it.
+    /// One mailbox as the caller sees it; the unread threads of a guest are not counted.
     fn one(view: &View<'_>, account: &Account, uid: MailboxUid) -> Result<Option<Mailbox>, Error> {
         match account.guest {
             None => view.mailbox(account.id, uid),
+            Some(_) if view.mailbox(account.id, uid)?.is_none() => Ok(None),
             Some(_) => Ok(Self::read(view, account)?.0.remove(&uid)),
         }
     }
@@ -124,7 +135,9 @@ fn opened(
     }
     let seen = |(uid, row): (MailboxUid, Mailbox)| {
         let rights = row.rights_of(owner, guest);
-        let counts = if rights & Right::ReadItems.bit() == 0 { Counts::default() } else { row.counts };
+        // The account's unread threads count emails out of sight: `Seen::count_unread` counts those in sight.
+        let known = Counts { unread_threads: 0, ..row.counts };
+        let counts = if rights & Right::ReadItems.bit() == 0 { Counts::default() } else { known };
         let role = row.role.filter(|_| rights != 0);
         let subscribed = subscribed.contains(&uid);
         let (shares, attributes) = (BTreeMap::new(), BTreeMap::new());

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use unicode_normalization::UnicodeNormalization as _;
 
-use super::{ATTRIBUTES, SHARE_WITH, Seen, object};
+use super::{ATTRIBUTES, SHARE_WITH, Seen, UNREAD_THREADS, object};
 use crate::jmap::context::{Account, Args, Context, fail};
 use crate::jmap::guest::mark;
 use crate::jmap::rights::Rights;
@@ -33,13 +33,15 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Va
     let account = context.open_shared(arguments)?;
     let set = Set::read(arguments)?;
     let with_emails = arguments.flag("onDestroyRemoveEmails")?;
+    let unread = said_again(context, &account, &set).map_err(|error| fail(&error))?;
     let committed = context.store.commit(account.id, |txn| {
         let before = mark(txn.state(), account.guest.is_some(), DataType::Mailbox);
         if !set.is_in_state(context, before) {
             return Ok(None);
         }
-        let work = Work { context, account: &account, arguments, done: set.done.clone(), named: Vec::new() };
-        let (mut work, mut stand) = (work, Stand::new(before));
+        let (done, named, unread) = (set.done.clone(), Vec::new(), unread.clone());
+        let mut work = Work { context, account: &account, arguments, done, named, unread };
+        let mut stand = Stand::new(before);
         let left = work.all(txn, &set, with_emails)?;
         let told = work.tells_all(txn, before)?;
         stand.after(mark(txn.state(), account.guest.is_some(), DataType::Mailbox), told);
@@ -51,6 +53,22 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Va
     shared.extend(remove_with_emails(context, &account, left, &mut work, &mut stand));
     share::tell(context, account.id, shared);
     Ok(work.done.answer(context, &account, stand))
+}
+
+/// The unread threads in a guest's sight, where an update says them: what the server says may be said again (RFC 8620 §5.3).
+/// They are counted before the account is locked: deliveries do not wait for it.
+fn said_again(context: &Context, account: &Account, set: &Set) -> Result<BTreeMap<MailboxUid, u64>, Error> {
+    let says = |(_, patch): &&(String, Value)| patch.get(UNREAD_THREADS).is_some();
+    let mut said = set.update.iter().filter(says).peekable();
+    if account.guest.is_none() || said.peek().is_none() {
+        return Ok(BTreeMap::new());
+    }
+    let view = context.store.view();
+    let mut seen = Seen::read(&view, account)?;
+    if said.any(|(id, _)| seen.get(id).is_some()) {
+        return Ok(seen.count_unread(&view, account)?.counts);
+    }
+    Ok(BTreeMap::new())
 }
 
 /// One thing that is asked for.
@@ -68,6 +86,8 @@ pub(super) struct Work<'a> {
     done: Done,
     /// What was made or changed.
     named: Vec<MailboxUid>,
+    /// The unread threads that a guest was told of, where the call says them again.
+    unread: BTreeMap<MailboxUid, u64>,
 }
 
 /// What a mailbox is to be.
@@ -228,7 +248,10 @@ impl Work<'_> {
 
     fn wanted(&self, txn: &Txn<'_>, id: &str, patch: &Value) -> Result<Wanted, Fault> {
         let uid = self.known(id)?;
-        let old = Seen::one(&txn.view(), self.account, uid).map_err(Fault::Whole)?.ok_or(SetError::NotFound)?;
+        let mut old = Seen::one(&txn.view(), self.account, uid).map_err(Fault::Whole)?.ok_or(SetError::NotFound)?;
+        if let Some(unread) = self.unread.get(&uid) {
+            old.counts.unread_threads = *unread;
+        }
         let before = object(uid, &old);
         let (mut row, mut also, mut wrong) = (old.clone(), Map::new(), Wrong::default());
         for (property, value) in Patch::wishes(patch, &before)? {

@@ -89,6 +89,24 @@ fn thread_counts_and_conditions_tell_a_guest_nothing_of_unshared_mail() {
     assert_eq!(bed.bob("Thread/get", json!({"ids": [thread]}))["list"][0]["unreadEmails"], 1);
 }
 
+#[test]
+fn a_thread_that_left_the_sight_of_a_guest_is_told_as_destroyed() {
+    let bed = Bed::new();
+    bed.open(&bed.plans, &["mayReadItems"]);
+    let (lone, gone) = file(&bed, &bed.plans, &letter("a", "<r@x>", "one"), &[]);
+    let (first, stays) = file(&bed, &bed.plans, &letter("b", "<s@x>", "two"), &[]);
+    assert_eq!(file(&bed, &bed.plans, &letter("c", "<s@x>", "two"), &[]).1, stays);
+    let (moved, hidden) = file(&bed, &bed.plans, &letter("d", "<t@x>", "three"), &[]);
+    let state = bed.bob("Thread/get", json!({"ids": []}))["state"].clone();
+    let update = json!({&moved: {"mailboxIds": {&bed.inbox: true}}});
+    let changes = json!({"accountId": bed.ann, "destroy": [lone, first], "update": update});
+    call(&bed.context, "Email/set", &changes);
+    let (_, fresh) = file(&bed, &bed.plans, &letter("e", "<u@x>", "four"), &[]);
+    let told = bed.bob("Thread/changes", json!({"sinceState": state}));
+    let told = ["created", "updated", "destroyed"].map(|name| told[name].clone());
+    assert_eq!(told, [json!([fresh]), json!([stays]), json!([gone, hidden])]);
+}
+
 /// Else the thread's id would tell which Message-IDs the account holds.
 #[test]
 fn what_a_guest_files_joins_no_thread_of_unshared_mail() {
