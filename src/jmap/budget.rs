@@ -46,6 +46,12 @@ impl Default for Budget {
 }
 
 impl Budget {
+    /// The budget of an administrator's request, by the control socket. The command line restores
+    /// thousands of messages by one call, and reads one at a time: only the answers are bounded.
+    pub(super) fn of_administrator() -> Self {
+        Self::with(u64::MAX, u64::MAX, limits::ADMINISTRATOR_ANSWER_BYTES)
+    }
+
     /// A budget of so many bytes to be read, to be stored, and of answers.
     pub(super) fn with(read: u64, filed: u64, answer: usize) -> Self {
         Self(Arc::new(Left {
@@ -54,6 +60,18 @@ impl Budget {
             answer: answer.into(),
             growing: 0.into(),
             searched: Allowance::of(limits::SEARCHED_BYTES),
+        }))
+    }
+
+    /// The usual budget, but for what searches may read.
+    #[cfg(test)]
+    pub(super) fn of_searches(bytes: u64) -> Self {
+        Self(Arc::new(Left {
+            read: limits::READ_BYTES.into(),
+            filed: limits::FILED_BYTES.into(),
+            answer: limits::ANSWER_BYTES.into(),
+            growing: 0.into(),
+            searched: Allowance::of(bytes),
         }))
     }
 
@@ -100,7 +118,14 @@ impl Budget {
     /// # Errors
     /// `requestTooLarge` where the answer may not grow so much.
     pub(super) fn tell(&self, object: &Value) -> Result<(), MethodError> {
-        let bytes = weight(object);
+        self.tell_bytes(weight(object))
+    }
+
+    /// The same of so many bytes, before the object is made.
+    ///
+    /// # Errors
+    /// `requestTooLarge` where the answer may not grow so much.
+    pub(super) fn tell_bytes(&self, bytes: usize) -> Result<(), MethodError> {
         self.fits(bytes)?;
         self.0.growing.fetch_add(bytes, Ordering::Relaxed);
         Ok(())

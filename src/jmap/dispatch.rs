@@ -31,16 +31,25 @@ pub(super) struct Next {
     pub(super) arguments: Map<String, Value>,
 }
 
+/// How a method runs, and what becomes of an answer that is too large.
 #[derive(Clone, Copy)]
-enum Kind {
-    Alone(Method),
+pub(super) enum Kind {
+    /// Changes nothing: an answer that is too large is refused.
+    Reads(Method),
+    /// Tells what was changed: the answer is given whatever its size.
+    Changes(Method),
+    /// The same, and another call may follow.
     Followed(Followed),
 }
 
 impl Kind {
+    fn only_reads(self) -> bool {
+        matches!(self, Self::Reads(_))
+    }
+
     fn run(self, context: &Context, arguments: &Args<'_>) -> Result<(Value, Option<Next>), MethodError> {
         match self {
-            Self::Alone(method) => method(context, arguments).map(|answer| (answer, None)),
+            Self::Reads(method) | Self::Changes(method) => method(context, arguments).map(|answer| (answer, None)),
             Self::Followed(method) => method(context, arguments),
         }
     }
@@ -48,78 +57,84 @@ impl Kind {
 
 /// Every method with its capability, but for the vendor's (`admin`).
 const METHODS: &[(&str, &str, Kind)] = &[
-    ("Core/echo", CORE, Kind::Alone(echo)),
-    ("PushSubscription/get", CORE, Kind::Alone(subscription::get)),
-    ("PushSubscription/set", CORE, Kind::Alone(subscription::set)),
-    ("Blob/copy", CORE, Kind::Alone(blob::copy)),
-    ("Blob/upload", BLOB, Kind::Alone(blob::upload)),
-    ("Blob/get", BLOB, Kind::Alone(blob::get)),
-    ("Blob/lookup", BLOB, Kind::Alone(blob::lookup)),
-    ("Mailbox/get", MAIL, Kind::Alone(mailbox::get)),
-    ("Mailbox/changes", MAIL, Kind::Alone(mailbox::changes)),
-    ("Mailbox/query", MAIL, Kind::Alone(mailbox::query)),
-    ("Mailbox/queryChanges", MAIL, Kind::Alone(mailbox::query_changes)),
-    ("Mailbox/set", MAIL, Kind::Alone(mailbox::set)),
-    ("Thread/get", MAIL, Kind::Alone(thread::get)),
-    ("Thread/changes", MAIL, Kind::Alone(thread::changes)),
-    ("Email/changes", MAIL, Kind::Alone(email::changes)),
-    ("Email/get", MAIL, Kind::Alone(email::get)),
-    ("Email/parse", MAIL, Kind::Alone(email::parse)),
-    ("Email/set", MAIL, Kind::Alone(email::set)),
-    ("Email/import", MAIL, Kind::Alone(email::import)),
+    ("Core/echo", CORE, Kind::Reads(echo)),
+    ("PushSubscription/get", CORE, Kind::Reads(subscription::get)),
+    ("PushSubscription/set", CORE, Kind::Changes(subscription::set)),
+    ("Blob/copy", CORE, Kind::Changes(blob::copy)),
+    ("Blob/upload", BLOB, Kind::Changes(blob::upload)),
+    ("Blob/get", BLOB, Kind::Reads(blob::get)),
+    ("Blob/lookup", BLOB, Kind::Reads(blob::lookup)),
+    ("Mailbox/get", MAIL, Kind::Reads(mailbox::get)),
+    ("Mailbox/changes", MAIL, Kind::Reads(mailbox::changes)),
+    ("Mailbox/query", MAIL, Kind::Reads(mailbox::query)),
+    ("Mailbox/queryChanges", MAIL, Kind::Reads(mailbox::query_changes)),
+    ("Mailbox/set", MAIL, Kind::Changes(mailbox::set)),
+    ("Thread/get", MAIL, Kind::Reads(thread::get)),
+    ("Thread/changes", MAIL, Kind::Reads(thread::changes)),
+    ("Email/changes", MAIL, Kind::Reads(email::changes)),
+    ("Email/get", MAIL, Kind::Reads(email::get)),
+    ("Email/parse", MAIL, Kind::Reads(email::parse)),
+    ("Email/set", MAIL, Kind::Changes(email::set)),
+    ("Email/import", MAIL, Kind::Changes(email::import)),
     ("Email/copy", MAIL, Kind::Followed(email::copy)),
-    ("Email/query", MAIL, Kind::Alone(email::query)),
-    ("Email/queryChanges", MAIL, Kind::Alone(email::query_changes)),
-    ("Identity/get", SUBMISSION, Kind::Alone(identity::get)),
-    ("Identity/changes", SUBMISSION, Kind::Alone(identity::changes)),
-    ("Identity/set", SUBMISSION, Kind::Alone(identity::set)),
-    ("EmailSubmission/get", SUBMISSION, Kind::Alone(submission::get)),
-    ("EmailSubmission/changes", SUBMISSION, Kind::Alone(submission::changes)),
-    ("EmailSubmission/query", SUBMISSION, Kind::Alone(submission::query)),
-    ("EmailSubmission/queryChanges", SUBMISSION, Kind::Alone(submission::query_changes)),
+    ("Email/query", MAIL, Kind::Reads(email::query)),
+    ("Email/queryChanges", MAIL, Kind::Reads(email::query_changes)),
+    ("Identity/get", SUBMISSION, Kind::Reads(identity::get)),
+    ("Identity/changes", SUBMISSION, Kind::Reads(identity::changes)),
+    ("Identity/set", SUBMISSION, Kind::Changes(identity::set)),
+    ("EmailSubmission/get", SUBMISSION, Kind::Reads(submission::get)),
+    ("EmailSubmission/changes", SUBMISSION, Kind::Reads(submission::changes)),
+    ("EmailSubmission/query", SUBMISSION, Kind::Reads(submission::query)),
+    ("EmailSubmission/queryChanges", SUBMISSION, Kind::Reads(submission::query_changes)),
     ("EmailSubmission/set", SUBMISSION, Kind::Followed(submission::set)),
-    ("SearchSnippet/get", MAIL, Kind::Alone(email::snippets)),
+    ("SearchSnippet/get", MAIL, Kind::Reads(email::snippets)),
     ("MDN/send", MDN, Kind::Followed(mdn::send)),
-    ("MDN/parse", MDN, Kind::Alone(mdn::parse)),
-    ("VacationResponse/get", VACATION, Kind::Alone(vacation::get)),
-    ("VacationResponse/set", VACATION, Kind::Alone(vacation::set)),
-    ("ShareNotification/get", PRINCIPALS, Kind::Alone(share::get)),
-    ("ShareNotification/changes", PRINCIPALS, Kind::Alone(share::changed)),
-    ("ShareNotification/set", PRINCIPALS, Kind::Alone(share::set)),
-    ("ShareNotification/query", PRINCIPALS, Kind::Alone(share::query)),
-    ("ShareNotification/queryChanges", PRINCIPALS, Kind::Alone(share::query_changes)),
-    ("Principal/get", PRINCIPALS, Kind::Alone(principal::get)),
-    ("Principal/changes", PRINCIPALS, Kind::Alone(principal::changes)),
-    ("Principal/set", PRINCIPALS, Kind::Alone(principal::set)),
-    ("Principal/query", PRINCIPALS, Kind::Alone(principal::query)),
-    ("Principal/queryChanges", PRINCIPALS, Kind::Alone(principal::query_changes)),
-    ("Quota/get", QUOTA, Kind::Alone(quota::get)),
-    ("Quota/changes", QUOTA, Kind::Alone(quota::changes)),
-    ("Quota/query", QUOTA, Kind::Alone(quota::query)),
-    ("Quota/queryChanges", QUOTA, Kind::Alone(quota::query_changes)),
+    ("MDN/parse", MDN, Kind::Reads(mdn::parse)),
+    ("VacationResponse/get", VACATION, Kind::Reads(vacation::get)),
+    ("VacationResponse/set", VACATION, Kind::Changes(vacation::set)),
+    ("ShareNotification/get", PRINCIPALS, Kind::Reads(share::get)),
+    ("ShareNotification/changes", PRINCIPALS, Kind::Reads(share::changed)),
+    ("ShareNotification/set", PRINCIPALS, Kind::Changes(share::set)),
+    ("ShareNotification/query", PRINCIPALS, Kind::Reads(share::query)),
+    ("ShareNotification/queryChanges", PRINCIPALS, Kind::Reads(share::query_changes)),
+    ("Principal/get", PRINCIPALS, Kind::Reads(principal::get)),
+    ("Principal/changes", PRINCIPALS, Kind::Reads(principal::changes)),
+    ("Principal/set", PRINCIPALS, Kind::Changes(principal::set)),
+    ("Principal/query", PRINCIPALS, Kind::Reads(principal::query)),
+    ("Principal/queryChanges", PRINCIPALS, Kind::Reads(principal::query_changes)),
+    ("Quota/get", QUOTA, Kind::Reads(quota::get)),
+    ("Quota/changes", QUOTA, Kind::Reads(quota::changes)),
+    ("Quota/query", QUOTA, Kind::Reads(quota::query)),
+    ("Quota/queryChanges", QUOTA, Kind::Reads(quota::query_changes)),
 ];
 
 /// What a method wants in `using` beside its own capability (RFC 9007 §2.1).
 const ALSO: &[(&str, &str)] = &[("MDN/send", MAIL)];
 
+/// The methods of both tables.
+fn all() -> impl Iterator<Item = (&'static str, &'static str, Kind)> {
+    METHODS.iter().copied().chain(admin::METHODS.iter().map(|(name, kind)| (*name, ADMIN, *kind)))
+}
+
+/// The names of all methods, and whether each only reads.
+#[cfg(test)]
+pub(super) fn names() -> impl Iterator<Item = (&'static str, bool)> {
+    all().map(|(name, _, kind)| (name, kind.only_reads()))
+}
+
 fn find(name: &str) -> Option<(&'static str, Kind)> {
-    let ours = admin::METHODS.iter().map(|(name, method)| (*name, ADMIN, Kind::Alone(*method)));
-    let mut all = METHODS.iter().copied().chain(ours);
-    all.find(|(known, ..)| *known == name).map(|(_, capability, kind)| (capability, kind))
+    all().find(|(known, ..)| *known == name).map(|(_, capability, kind)| (capability, kind))
 }
 
 fn echo(_: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     Ok(Value::Object(arguments.0.clone()))
 }
 
-/// The last words of the methods that change nothing: an answer of theirs that is too large is
-/// refused.
-const READING: [&str; 7] = ["get", "query", "queryChanges", "changes", "parse", "lookup", "echo"];
-
 /// Answers a request, within one budget for all its calls.
 #[must_use]
 pub fn run(context: &Context, request: Request) -> Response {
-    run_within(context, Budget::default(), request)
+    let budget = if context.caller.admin { Budget::of_administrator() } else { Budget::default() };
+    run_within(context, budget, request)
 }
 
 /// The same, within a given budget.
@@ -145,8 +160,7 @@ pub(super) fn run_within(context: &Context, budget: Budget, request: Request) ->
                     context.budget.begin_answer();
                     let answered = proved.and_then(|()| kind.run(context, &Args(&arguments, &created, &request.using)));
                     answered.and_then(|(answer, next)| {
-                        let only_reads = READING.contains(&name.rsplit('/').next().unwrap_or_default());
-                        context.budget.end_answer(&answer, only_reads)?;
+                        context.budget.end_answer(&answer, kind.only_reads())?;
                         Ok((answer, next))
                     })
                 }

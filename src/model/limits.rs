@@ -231,8 +231,11 @@ pub const SEARCHED_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 /// beyond).
 pub const FILED_BYTES: u64 = 256 * 1024 * 1024;
 /// Bytes of memory that the answers to all calls of one request take, estimated; a call beyond them
-/// is refused (RFC 8620 §5.1 requestTooLarge). The text of the largest message fits.
-pub const ANSWER_BYTES: usize = 64 * 1024 * 1024;
+/// is refused (RFC 8620 §5.1 requestTooLarge). The largest message fits, in base64.
+pub const ANSWER_BYTES: usize = 72 * 1024 * 1024;
+/// The same where an administrator asks by the control socket: 10,000 rows with long lists of
+/// addresses fit.
+pub const ADMINISTRATOR_ANSWER_BYTES: usize = 1024 * 1024 * 1024;
 /// Bytes of a message in which its header is sought when only the header is wanted; fields beyond
 /// are not shown.
 pub const HEADER_BYTES: usize = 4 * 1024 * 1024;

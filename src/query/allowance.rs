@@ -17,10 +17,13 @@ impl Allowance {
     }
 
     /// Charges bytes.
+    ///
+    /// # Errors
+    /// `TooMuchRead` where no so many are left.
     pub(super) fn take(&self, bytes: u64) -> Result<(), Error> {
         let Some(left) = &self.0 else { return Ok(()) };
         let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
-        taken.map(drop).map_err(|_| Error::Unsupported("too many messages must be read for it: narrow the search"))
+        taken.map(drop).map_err(|_| Error::TooMuchRead)
     }
 }
 

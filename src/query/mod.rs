@@ -144,7 +144,12 @@ fn changes_by(
         }
         _ => {}
     }
-    let answer = changes::changes(view, secrets, asked, plan.walk(view, account))?;
+    // The query reads what the first page needs, and may have said that changes can be calculated.
+    // These need every match: where too much must be read for it, RFC 8620 §5.6 has this word.
+    let answer = changes::changes(view, secrets, asked, plan.walk(view, account)).map_err(|error| match error {
+        Error::TooMuchRead => Error::CannotCalculateChanges,
+        error => error,
+    })?;
     Ok(Found { answer, plan })
 }
 
@@ -287,6 +292,10 @@ pub enum Error {
     /// `unsupportedFilter` or `unsupportedSort`: out of bounds, with what is wrong.
     #[error("{0}")]
     Unsupported(&'static str),
+    /// `unsupportedFilter`: more messages must be read for it than the allowance lets it read. Of
+    /// changes it is `CannotCalculateChanges` instead.
+    #[error("too many messages must be read for it: narrow the search")]
+    TooMuchRead,
     /// `anchorNotFound`.
     #[error("the anchor is not in the results")]
     AnchorNotFound,

@@ -9,7 +9,9 @@ use proptest::prelude::*;
 use super::email::{Candidate, Facts, Source};
 use super::evaluate::Matcher;
 use super::text::WORDS;
-use super::{Allowance, Condition, Error as Refused, Filter, Query, Results, Start, Window, query};
+use super::{
+    Allowance, Condition, Error as Refused, Filter, Query, QueryChanges, Results, Start, Window, changes, query,
+};
 use crate::message::{rows, tokens};
 use crate::model::clock::Fixed;
 use crate::model::{AccountId, AccountRow, Address, EmailId, EmailMetadata, ModSeq, Role, UtcMillis};
@@ -452,6 +454,36 @@ fn searches_share_an_allowance_of_bytes_to_read() {
         let ask = || query(&view, store.secrets(), &asked).map(|found| found.answer.ids.len());
         assert_eq!(ask(), Ok(20), "{asked:?}");
         let refused = (0..10).map(|_| ask()).find(Result::is_err);
-        assert!(matches!(refused, Some(Err(Refused::Unsupported(_)))), "{asked:?}");
+        assert!(matches!(refused, Some(Err(Refused::TooMuchRead))), "{asked:?}");
     }
+}
+
+/// The first page of a query ends early, and says that changes can be calculated; its changes look
+/// at every hit.
+#[test]
+fn changes_that_read_too_much_cannot_be_calculated() {
+    let store = open(&Arc::new(Fault::new(Memory::new())));
+    prepare(&store);
+    let put = |n: i64| file(&store, format!("Subject: s\r\n\r\n{}lunch\r\n", "x ".repeat(100)).as_bytes(), n);
+    for n in 0..20 {
+        put(n);
+    }
+    let filter = Filter::Is(Condition::Body("lunch".into()));
+    let of = |bytes: u64| Results {
+        account: ACCOUNT,
+        filter: filter.clone(),
+        reads: Allowance::of(bytes),
+        ..Results::default()
+    };
+    let asked = Query { results: of(2000), window: Window { limit: Some(1), ..Window::default() }, total: false };
+    let page = query(&store.view(), store.secrets(), &asked).unwrap().answer;
+    assert_eq!((page.ids.len(), page.can_calculate), (1, true));
+    let new = put(20);
+    let ask = |bytes: u64| {
+        let results = of(bytes);
+        let asked = QueryChanges { results, since: page.state, up_to: None, max_changes: None, total: false };
+        changes(&store.view(), store.secrets(), &asked).map(|found| found.answer.added)
+    };
+    assert_eq!(ask(2000), Err(Refused::CannotCalculateChanges));
+    assert_eq!(ask(1_000_000), Ok(vec![(0, new)]));
 }

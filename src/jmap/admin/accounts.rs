@@ -37,8 +37,9 @@ pub(super) fn add(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
 pub(super) fn list(context: &Context, _: &Args<'_>) -> Result<Value, MethodError> {
     context.admin_only()?;
     let all = context.directory.list().map_err(|error| fail(&error))?;
+    let told = |row: Result<Value, MethodError>| row.and_then(|row| context.budget.tell(&row).map(|()| row));
     let list: Result<Vec<Value>, MethodError> =
-        all.iter().map(|(id, row, addresses)| describe(context, *id, row, addresses)).collect();
+        all.iter().map(|(id, row, addresses)| describe(context, *id, row, addresses)).map(told).collect();
     Ok(json!({ "list": list? }))
 }
 

@@ -98,16 +98,20 @@ pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
     }
     let view = context.store.view();
     let mut list = Vec::new();
+    let mut told = Ok(());
     let mut each = |decision: Decision| {
         if wanted.since.is_some_and(|since| decision.at < since) {
             return false;
         }
         if list.len() < limit && wanted.has(&decision) {
-            list.push(describe(&decision));
+            let row = describe(&decision);
+            told = context.budget.tell(&row);
+            list.push(row);
         }
-        list.len() < limit
+        list.len() < limit && told.is_ok()
     };
     view.each_decision(account, &mut each).map_err(|error| fail(&error))?;
+    told?;
     let (began, ended) = view.vacation(account).map_err(|error| fail(&error))?.span();
     Ok(json!({ "list": list, "began": date(began), "ended": date(ended) }))
 }

@@ -96,6 +96,7 @@ pub(super) fn destroyed(context: &Context, arguments: &Args<'_>) -> Result<Value
             members.insert("destroyedAt".into(), date(Some(one.at)));
             members.insert("restorableUntil".into(), date(Some(one.at.after(context.restore))));
         }
+        context.budget.tell(&row)?;
         list.push(row);
     }
     Ok(json!({ "list": list }))
@@ -106,21 +107,30 @@ pub(super) fn restore(context: &Context, arguments: &Args<'_>) -> Result<Value, 
     let (account, _) = context.account(arguments)?;
     let mut outcomes = Outcomes::new();
     for (text, id) in ids(arguments)? {
-        let made = id.map_or(Err(Error::NotFound("destroyed email")), |id| restore_one(context, account, id));
-        outcomes.add(&text, made.map(|id| id.to_string().into()));
+        let missing = || fail(&Error::NotFound("destroyed email")).arguments();
+        match id.ok_or_else(missing).and_then(|id| restore_one(context, account, id)) {
+            Ok(id) => drop(outcomes.done.insert(text, id.to_string().into())),
+            Err(why) => drop(outcomes.refused.insert(text, why)),
+        }
     }
     Ok(outcomes.answer("restored", "notRestored"))
 }
 
-fn restore_one(context: &Context, account: AccountId, id: EmailId) -> Result<EmailId, Error> {
+/// Restores one; else says why not, as an error's object.
+fn restore_one(context: &Context, account: AccountId, id: EmailId) -> Result<EmailId, Value> {
+    let failed = |error: Error| fail(&error).arguments();
+    let missing = || failed(Error::NotFound("destroyed email"));
     let message = {
         let view = context.store.view();
-        let old = view.email_or_tombstone(account, id)?.ok_or(Error::NotFound("destroyed email"))?;
-        let raw = view.received(&old.blob)?.ok_or(Error::NotFound("destroyed email"))?;
+        let old = view.email_or_tombstone(account, id).map_err(failed)?.ok_or_else(missing)?;
+        context.budget.read(old.size).map_err(|error| error.arguments())?;
+        context.budget.file(old.size).map_err(|error| error.object())?;
+        let raw = view.received(&old.blob).map_err(failed)?.ok_or_else(missing)?;
         EncodedMessage::new(&rows_or_bare(&raw, context.store.secrets()))
     };
-    let ((id, _), ticket) = context.store.commit(account, |txn| txn.restore_email(id, &message, context.restore))?;
-    ticket.wait_blocking()?;
+    let made = context.store.commit(account, |txn| txn.restore_email(id, &message, context.restore));
+    let ((id, _), ticket) = made.map_err(failed)?;
+    ticket.wait_blocking().map_err(failed)?;
     Ok(id)
 }
 

@@ -25,7 +25,8 @@ pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
     let page = view.listing(account, listing, after, limit).map_err(|error| fail(&error))?;
     let row = |(email, thread)| {
         let row = describe(&view, account, email, thread)?;
-        if shape == Shape::Threads { with_thread(&view, account, thread, row) } else { Ok(row) }
+        let row = if shape == Shape::Threads { with_thread(&view, account, thread, row)? } else { row };
+        context.budget.tell(&row).map(|()| row)
     };
     let rows: Result<Vec<Value>, MethodError> = page.into_iter().map(row).collect();
     let counts = mailbox.counts;
@@ -89,12 +90,20 @@ pub(super) fn facts(id: EmailId, thread: ThreadId, email: &EmailMetadata, conten
     })
 }
 
+/// Charges a message that is about to be read, and given in base64.
+pub(super) fn charge(context: &Context, size: u64) -> Result<(), MethodError> {
+    let told = size.div_ceil(3).saturating_mul(4);
+    context.budget.tell_bytes(usize::try_from(told).unwrap_or(usize::MAX))?;
+    context.budget.read(size)
+}
+
 pub(super) fn show(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let (account, _) = context.account(arguments)?;
     let view = context.store.view();
     let missing = || MethodError::NotFound("no such email".into());
     let id: EmailId = arguments.text("id")?.parse().map_err(|_| missing())?;
     let email = view.email(account, id).map_err(|error| fail(&error))?.ok_or_else(missing)?;
+    charge(context, email.size)?;
     let message = view.message(account, id).map_err(|error| fail(&error))?.ok_or_else(missing)?;
     let attachments: Vec<Value> = Message::parse(&message)
         .attachments()

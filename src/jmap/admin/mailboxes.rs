@@ -33,7 +33,9 @@ pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
     let all = context.store.view().mailboxes(account).map_err(|error| fail(&error))?;
     let mut list = Vec::with_capacity(all.len());
     for (uid, mailbox) in &all {
-        list.push((path(&all, mailbox), describe(context, &all, *uid, mailbox)?));
+        let row = describe(context, &all, *uid, mailbox)?;
+        context.budget.tell(&row)?;
+        list.push((path(&all, mailbox), row));
     }
     list.sort_by(|(one, _), (other, _)| one.cmp(other));
     Ok(json!({ "list": list.into_iter().map(|(_, row)| row).collect::<Vec<Value>>() }))

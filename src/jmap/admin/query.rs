@@ -73,6 +73,7 @@ fn row(
         let snippet = finder.snippet(view, account, id).map_err(refused)?.unwrap_or_default();
         members.insert("snippet".into(), json!({"subject": snippet.subject, "preview": snippet.preview}));
     }
+    context.budget.tell(&row)?;
     Ok(row)
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::mail::charge;
 use crate::jmap::context::{Args, Context, date, fail};
 use crate::model::address::fold_domain;
 use crate::model::{AccountId, Action, ActionId, ActionKind, ActionState, Fate, Target, UtcMillis, limits};
@@ -96,7 +97,9 @@ pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
                 if more {
                     return Ok(false);
                 }
-                list.push(describe(id, &name, &action));
+                let row = describe(id, &name, &action);
+                context.budget.tell(&row)?;
+                list.push(row);
             }
             Ok(true)
         })?;
@@ -159,6 +162,7 @@ pub(super) fn show(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
         && action.state != ActionState::Sent
         && let Some(object) = shown.as_object_mut()
     {
+        charge(context, view.action_size(&action).map_err(|error| fail(&error))?)?;
         let message = view.action_message(account, &action).map_err(|error| fail(&error))?;
         object.insert("message".into(), octets(&message).into());
     }

@@ -11,13 +11,13 @@ pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
     let (account, _) = context.account(arguments)?;
     let limit = arguments.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(limits::TOLD);
     let told = context.store.view().told(account, limit.min(limits::TOLD)).map_err(|error| fail(&error))?;
-    let list: Vec<Value> = told
-        .into_iter()
-        .map(|told| {
-            let script = told.generation.is_none();
-            json!({"at": date(Some(told.at)), "sender": told.sender.to_string(), "script": script, "until": date(told.until)})
-        })
-        .collect();
+    let mut list = Vec::with_capacity(told.len());
+    for told in told {
+        let (sender, script) = (told.sender.to_string(), told.generation.is_none());
+        let row = json!({"at": date(Some(told.at)), "sender": sender, "script": script, "until": date(told.until)});
+        context.budget.tell(&row)?;
+        list.push(row);
+    }
     Ok(json!({ "list": list }))
 }
 

@@ -28,13 +28,14 @@ pub(super) fn index(context: &Context, arguments: &Args<'_>) -> Result<Value, Me
         })
         .collect();
     let emails = view.emails(account, after, limit).map_err(|error| fail(&error))?;
-    let list: Vec<Value> = emails
-        .into_iter()
-        .map(|(id, email)| {
-            let mailboxes: Vec<String> = email.mailboxes.iter().map(ToString::to_string).collect();
-            json!({"id": id.to_string(), "mailboxIds": mailboxes, "keywords": email.keywords, "size": email.size})
-        })
-        .collect();
+    let mut list = Vec::with_capacity(emails.len());
+    for (id, email) in emails {
+        let mailboxes: Vec<String> = email.mailboxes.iter().map(ToString::to_string).collect();
+        let row =
+            json!({"id": id.to_string(), "mailboxIds": mailboxes, "keywords": email.keywords, "size": email.size});
+        context.budget.tell(&row)?;
+        list.push(row);
+    }
     Ok(json!({"mailboxes": mailboxes, "list": list}))
 }
 

@@ -36,6 +36,7 @@ use crate::wire::jmap::MethodError;
 pub(super) fn refused(error: questions::Error) -> MethodError {
     match error {
         questions::Error::Unsupported(what) => MethodError::UnsupportedFilter(what.into()),
+        questions::Error::TooMuchRead => MethodError::UnsupportedFilter(error.to_string()),
         questions::Error::AnchorNotFound => MethodError::AnchorNotFound,
         questions::Error::CannotCalculateChanges => MethodError::CannotCalculateChanges,
         questions::Error::TooManyChanges => MethodError::TooManyChanges,

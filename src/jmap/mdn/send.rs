@@ -164,7 +164,6 @@ impl Desk<'_> {
         if email.size > limits::MESSAGE_OCTETS {
             return Err(too_large().into());
         }
-        self.context.budget.file(email.size)?;
         self.context.budget.read(email.size)?;
         let raw = self.context.store.view().received(&email.blob)?;
         Ok(raw.ok_or(SetError::NotFound)?)

@@ -2,11 +2,13 @@
 
 use serde_json::{Value, json};
 
+use crate::jmap::budget::Budget;
+use crate::jmap::dispatch::run_within;
 use crate::jmap::tests::{account_of, call, context, error};
 use crate::jmap::{CAPABILITIES, Context, run};
 use crate::message::report::{About, DispositionType, report};
 use crate::message::{Message, rows};
-use crate::model::{AccountId, Action, ActionKind, keyword};
+use crate::model::{AccountId, Action, ActionKind, keyword, limits};
 use crate::store::{EncodedMessage, NewEmail};
 use crate::wire::jmap::{BLOB, CORE, MAIL, MDN};
 
@@ -59,6 +61,13 @@ impl Desk {
         let request = json!({"using": using, "methodCalls": [[name, arguments, "c"]]});
         let request = crate::wire::jmap::parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
         run(&self.context, request).json()["methodResponses"].clone()
+    }
+
+    /// All answers to one call, within a budget.
+    fn within(&self, budget: Budget, call: &Value) -> Value {
+        let request = json!({"using": CAPABILITIES, "methodCalls": [call]});
+        let request = crate::wire::jmap::parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
+        run_within(&self.context, budget, request).json()["methodResponses"].clone()
     }
 
     /// What an MDN of this email is, with more said of it, or otherwise.
@@ -177,6 +186,23 @@ fn the_original_goes_back_where_that_is_wished() {
     let About::Disposition(about) = found.about else { panic!() };
     assert_eq!(about.kind, DispositionType::Deleted);
     assert!(String::from_utf8(raw).unwrap().contains("At noon?"));
+}
+
+/// The notification is stored, with the original in it: that is charged once.
+#[test]
+fn original_is_charged_once() {
+    let desk = Desk::new();
+    let long = ASKING.replace("At noon?", &"At noon?\n".repeat(2000));
+    let email = desk.deliver("Bob@example.net", &long);
+    let wish = Desk::wish(&email, &json!({"includeOriginalMessage": true}));
+    let call = json!(["MDN/send", {"accountId": desk.account, "identityId": desk.identity, "send": {"k": wish}}, "c"]);
+    let within = |filed: u64| {
+        let budget = Budget::with(limits::READ_BYTES, filed, limits::ANSWER_BYTES);
+        desk.within(budget, &call)[0][1].clone()
+    };
+    assert_eq!(within(20_000)["notSent"]["k"]["type"], "rateLimit", "20,000 bytes and their wrapping");
+    let sent = within(30_000);
+    assert!(sent["sent"]["k"].is_object(), "{sent}");
 }
 
 #[test]
@@ -298,6 +324,10 @@ fn what_came_is_parsed_and_leads_to_what_it_is_about() {
         "{found}"
     );
     assert_eq!((&found["notParsable"], &found["notFound"]), (&json!([text]), &json!(["e0", "nonsense"])));
+    // Where no message may be read any more, it is parsed, and not said which email it is about.
+    let call = json!(["MDN/parse", {"accountId": desk.account, "blobIds": [blob]}, "c"]);
+    let poor = &desk.within(Budget::of_searches(10), &call)[0][1]["parsed"][&blob];
+    assert_eq!((&poor["forEmailId"], &poor["textBody"]), (&Value::Null, &json!("Seen.\n")));
     // Of several with that Message-ID none is meant more than the others.
     desk.deliver("eve@example.net", &ASKING.replace("noon", "one"));
     let found = parse(json!([blob]));

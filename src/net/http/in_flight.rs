@@ -52,12 +52,19 @@ pub(super) enum Full {
     All,
 }
 
+impl Full {
+    /// The refusal; `which` is the limit of RFC 8620 §2 that bounds an account's share.
+    pub(super) fn problem(self, which: &'static str) -> Problem {
+        match self {
+            Self::Share => Problem::limit(which),
+            Self::All => Problem::busy(&self.to_string()),
+        }
+    }
+}
+
 impl From<Full> for Problem {
     fn from(full: Full) -> Self {
-        match full {
-            Full::Share => Self::limit("maxConcurrentRequests"),
-            Full::All => Self::busy(&full.to_string()),
-        }
+        full.problem("maxConcurrentRequests")
     }
 }
 
@@ -120,6 +127,14 @@ impl Drop for Room {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An upload is bounded by another limit than a request.
+    #[test]
+    fn refusal_names_the_limit_that_bounds_the_share() {
+        assert_eq!(Full::Share.problem("maxConcurrentUpload").body()["limit"], "maxConcurrentUpload");
+        assert_eq!(Problem::from(Full::Share).body()["limit"], "maxConcurrentRequests");
+        assert_eq!(Full::All.problem("maxConcurrentUpload").status(), 503);
+    }
 
     #[test]
     fn each_has_a_share_and_what_is_dropped_is_given_back() {

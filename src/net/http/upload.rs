@@ -29,6 +29,9 @@ use crate::store::Error;
 use crate::wire::http::media_type;
 use crate::wire::jmap::MethodError;
 
+/// The limit of RFC 8620 §2 for uploads under way: their number, and what they hold.
+const FULL: &str = "maxConcurrentUpload";
+
 pub(super) async fn take(
     State(backend): State<Arc<Backend>>,
     Extension(who): Extension<Who>,
@@ -84,7 +87,7 @@ async fn taken(
         let detail = format!("{kind} is not taken here");
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
-    let counted = backend.uploads.enter(who.key()).ok_or_else(|| Problem::limit("maxConcurrentUpload"))?;
+    let counted = backend.uploads.enter(who.key()).ok_or_else(|| Problem::limit(FULL))?;
     let most = usize::try_from(context.uploads.max).unwrap_or(usize::MAX);
     let too_large = || Problem::too_large("maxSizeUpload");
     if body.size_hint().lower() > context.uploads.max {
@@ -123,7 +126,7 @@ pub(super) async fn collect(
         if collected.size() + piece.len() > most {
             return Ok(None);
         }
-        room.grow(piece.len())?;
+        room.grow(piece.len()).map_err(|full| full.problem(FULL))?;
         collected.add(&piece).map_err(|error| {
             tracing::warn!(%error, "cannot collect an upload");
             Problem::new(StatusCode::INSUFFICIENT_STORAGE, "no space for an upload of this size: try again later")

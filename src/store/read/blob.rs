@@ -73,6 +73,16 @@ pub(in crate::store) fn append(
     Ok(true)
 }
 
+/// How many bytes a blob has; `None` where there is no such blob.
+pub(super) fn length(read: &dyn Read, hash: &BlobHash) -> Result<Option<u64>, Error> {
+    let key = key::blob(hash);
+    let Some(row) = read.get(Table::Blobs, &key)? else { return Ok(None) };
+    Ok(Some(match Blob::decode(&key, &row)?.octets {
+        Octets::Here(raw) => raw.len() as u64,
+        Octets::Framed(length) => length,
+    }))
+}
+
 /// The octets of a blob, by its row.
 pub(super) fn whole(read: &dyn Read, hash: &BlobHash, row: &[u8]) -> Result<Vec<u8>, Error> {
     let mut out = Vec::new();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::View;
-use super::blob::append;
+use super::blob::{append, length};
 use crate::model::{AccountId, Action, ActionId, ActionKind, ActionState};
 use crate::store::engine::{Table, after};
 use crate::store::error::{Error, hex};
@@ -109,6 +109,15 @@ impl View<'_> {
             return Err(lost());
         }
         Ok(octets)
+    }
+
+    /// How many bytes `action_message` gives.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn action_size(&self, action: &Action) -> Result<u64, Error> {
+        let named = action.blob.as_ref().map(|blob| length(&*self.read, blob)).transpose()?;
+        Ok(action.octets.saturating_add(named.flatten().unwrap_or(0)))
     }
 
     /// What wakes actions of a class over all accounts, from a time or an action on: up to `limit` of them.
