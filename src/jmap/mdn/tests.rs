@@ -195,7 +195,11 @@ fn original_is_charged_once() {
     let long = ASKING.replace("At noon?", &"At noon?\n".repeat(2000));
     let email = desk.deliver("Bob@example.net", &long);
     let wish = Desk::wish(&email, &json!({"includeOriginalMessage": true}));
-    let call = json!(["MDN/send", {"accountId": desk.account, "identityId": desk.identity, "send": {"k": wish}}, "c"]);
+    let mark = json!({"#k": {"keywords/$mdnsent": true}});
+    let send = json!({
+        "accountId": desk.account, "identityId": desk.identity, "send": {"k": wish}, "onSuccessUpdateEmail": mark,
+    });
+    let call = json!(["MDN/send", send, "c"]);
     let within = |filed: u64| {
         let budget = Budget::with(limits::READ_BYTES, filed, limits::ANSWER_BYTES);
         desk.within(budget, &call)[0][1].clone()

@@ -30,10 +30,9 @@ fn message(text: usize) -> String {
 
 /// What MDN/send is asked for, with the original.
 fn mdn(email: &str) -> Value {
-    json!({
-        "forEmailId": email, "includeOriginalMessage": true,
-        "disposition": {"actionMode": "manual-action", "sendingMode": "mdn-sent-manually", "type": "displayed"},
-    })
+    let disposition = json!({"actionMode": "manual-action", "sendingMode": "mdn-sent-manually", "type": "displayed"});
+    let wish = json!({"forEmailId": email, "includeOriginalMessage": true, "disposition": disposition});
+    json!({"send": {"k": wish}, "onSuccessUpdateEmail": {"#k": {"keywords/$mdnsent": true}}})
 }
 
 #[test]
@@ -170,9 +169,9 @@ fn every_method_that_reads_messages_is_charged() {
     let identity = call(&context, "Identity/get", &json!({"accountId": ann})).1["list"][0]["id"].clone();
     let queued = {
         let raw = message(300_200).replace("Message-ID", "Disposition-Notification-To: bob@example.net\r\nMessage-ID");
-        let send = mdn(&filed(&context, raw.as_bytes()));
-        let sent =
-            call(&context, "MDN/send", &json!({"accountId": ann, "identityId": identity, "send": {"k": send}})).1;
+        let mut send = mdn(&filed(&context, raw.as_bytes()));
+        (send["accountId"], send["identityId"]) = (ann.clone().into(), identity.clone());
+        let sent = call(&context, "MDN/send", &send).1;
         assert!(sent["sent"]["k"].is_object(), "{sent}");
         call(&context, "Queue/list", &json!({"accountId": ann})).1["list"][0]["id"].clone()
     };
@@ -195,6 +194,8 @@ fn every_method_that_reads_messages_is_charged() {
         arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         arguments
     };
+    let mut sending = of(&ann, mdn(&asking));
+    sending["identityId"] = identity;
     let calls = [
         ("Email/get", of(&ann, json!({"ids": [id], "properties": ["bodyStructure"]}))),
         ("Email/parse", of(&ann, json!({"blobIds": [uploads[0]]}))),
@@ -215,7 +216,7 @@ fn every_method_that_reads_messages_is_charged() {
             of(&ann, json!({"create": {"k": {"mailboxIds": {&inbox: true}, "attachments": [{"blobId": uploads[4]}]}}})),
         ),
         ("Email/set", of(&ann, json!({"update": {&id: {"htmlBody": []}}}))),
-        ("MDN/send", of(&ann, json!({"identityId": identity, "send": {"k": mdn(&asking)}}))),
+        ("MDN/send", sending),
         ("Mail/show", of(&ann, json!({"id": id}))),
         ("Mail/query", of(&ann, json!({"filter": {"text": "quartz"}, "snippets": true}))),
         ("Mail/restore", of(&ann, json!({"ids": [destroyed]}))),
