@@ -7,6 +7,7 @@ use crate::account::{Directory, NewAccount, Settings};
 use crate::message::rows;
 use crate::model::clock::Fixed;
 use crate::model::{Address, UtcMillis, VacationResponse};
+use crate::store::engine::Engine;
 use crate::store::engine::memory::Memory;
 use crate::store::{EncodedMessage, NewEmail, Options, Store};
 use crate::wire::jmap::parse;
@@ -19,8 +20,12 @@ mod sharing;
 mod vacation;
 
 pub(super) fn context() -> Context {
+    context_over(Arc::new(Memory::new()))
+}
+
+pub(super) fn context_over(engine: Arc<dyn Engine>) -> Context {
     let clock = Arc::new(Fixed::at(UtcMillis(1_795_251_600_000)));
-    let store = Store::over(Arc::new(Memory::new()), &Options::small(), clock).unwrap();
+    let store = Store::over(engine, &Options::small(), clock).unwrap();
     let directory = Directory::new(store.clone(), Settings::default());
     let ann =
         NewAccount { unix_user: Some("ann".into()), ..NewAccount::at(Address::parse("ann@example.org").unwrap()) };

@@ -39,7 +39,10 @@ struct Bed {
 
 impl Bed {
     fn new() -> Self {
-        let context = context();
+        Self::over(context())
+    }
+
+    fn over(context: Context) -> Self {
         let (ann, emails) = filed(&context, &["alone", "planned", "twofold"]);
         let bob = context.directory.find("bob@example.org").unwrap().unwrap().0.to_string();
         let boxes = call(&context, "Mailbox/get", &json!({"accountId": ann, "properties": ["role"]})).1;

@@ -1,15 +1,22 @@
 //! What a guest may learn along a thread: only what stands in emails that are open to the guest.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::Bed;
-use crate::jmap::tests::call;
+use crate::jmap::tests::{call, context_over};
 use crate::message::rows;
-use crate::model::UtcMillis;
+use crate::model::{UtcMillis, View};
+use crate::store::engine::watched::Watched;
 use crate::store::{EncodedMessage, NewEmail};
 
 /// Files a message into a mailbox of Ann's; gives the ids of the email and its thread.
 fn file(bed: &Bed, mailbox: &str, raw: &str, keywords: &[&str]) -> (String, String) {
+    file_at(bed, mailbox, raw, keywords, UtcMillis(1_795_000_000_000))
+}
+
+fn file_at(bed: &Bed, mailbox: &str, raw: &str, keywords: &[&str], received_at: UtcMillis) -> (String, String) {
     let (store, account) = (&bed.context.store, bed.ann.parse().unwrap());
     let message = EncodedMessage::new(&rows(raw.as_bytes(), store.secrets()));
     let (mut made, ticket) = store.commit_message(&[account], &message, raw.as_bytes(), |txn| {
@@ -18,7 +25,7 @@ fn file(bed: &Bed, mailbox: &str, raw: &str, keywords: &[&str]) -> (String, Stri
             prefix: b"",
             mailboxes: [mailbox.parse().unwrap()].into(),
             keywords: keywords.iter().map(|word| (*word).to_owned()).collect(),
-            received_at: UtcMillis(1_795_000_000_000),
+            received_at,
         })
     });
     ticket.wait_blocking().unwrap();
@@ -87,6 +94,60 @@ fn thread_counts_and_conditions_tell_a_guest_nothing_of_unshared_mail() {
     assert_eq!(unread(&bed.bob("Mailbox/get", json!({}))), json!(was + 1));
     assert_eq!(bed.bob("Mailbox/changes", json!({"sinceState": since}))["updated"], json!([bed.plans]));
     assert_eq!(bed.bob("Thread/get", json!({"ids": [thread]}))["list"][0]["unreadEmails"], 1);
+}
+
+/// Counting reads emails: Mailbox/get does it where it is asked for, and what holds the account's lock does not.
+#[test]
+fn unread_threads_of_a_guest_are_counted_only_where_an_answer_tells_them() {
+    let rows_read = |letters: usize| {
+        let engine = Arc::new(Watched::default());
+        let bed = Bed::over(context_over(engine.clone()));
+        bed.open(&bed.plans, &["mayReadItems", "mayRename"]);
+        file_at(&bed, &bed.plans, &letter("old", "<o@x>", "old"), &[], UtcMillis(1_790_000_000_000));
+        for at in 0..letters {
+            file(&bed, &bed.plans, &letter(&format!("m{at}"), "<r@x>", &format!("s{at}")), &["$seen"]);
+        }
+        let state = bed.bob("Mailbox/get", json!({"ids": []}))["state"].clone();
+        let made_up: Vec<String> = (900..950).map(|uid| format!("m{uid}")).collect();
+        let patches: Value = made_up.iter().map(|id| (id.clone(), json!({"name": "x", "unreadThreads": 1}))).collect();
+        let mut calls = vec![
+            ("Mailbox/set", json!({"update": patches, "destroy": ["m950"]})),
+            ("Mailbox/set", json!({"update": {&bed.plans: {"name": "Plans"}}})),
+            ("Mailbox/query", json!({})),
+            ("Mailbox/queryChanges", json!({"sinceQueryState": state})),
+            ("Mailbox/changes", json!({"sinceState": state})),
+            ("Mailbox/get", json!({"ids": made_up})),
+            ("Mailbox/get", json!({"properties": ["name", "totalThreads", "unreadEmails"]})),
+        ];
+        let cheap = calls.len();
+        // These count; the first has the view of unread emails kept where there is much to read, and the last reads it.
+        let told = json!({"ids": [&bed.plans], "properties": ["unreadThreads"]});
+        calls.extend([("Mailbox/get", told.clone()), ("Mailbox/get", told)]);
+        let uid = bed.plans.parse().unwrap();
+        let mut rows = Vec::new();
+        for (at, (name, arguments)) in calls.into_iter().enumerate() {
+            engine.read();
+            let answer = bed.bob(name, arguments);
+            rows.push(engine.read());
+            if at >= cheap {
+                assert_eq!(answer["list"][0]["unreadThreads"], 3, "{answer}");
+            }
+            let is_kept = bed.context.store.view().kept(bed.ann.parse().unwrap(), uid, View::Unseen).unwrap().is_some();
+            assert_eq!(is_kept, at >= cheap && letters > 256, "{name} with {letters}");
+        }
+        // What was told may be said again, and nothing else.
+        let say = |unread: u64| {
+            let update = json!({&bed.plans: {"name": "Plans", "unreadThreads": unread}});
+            bed.bob("Mailbox/set", json!({"update": update}))["updated"].get(&bed.plans).is_some()
+        };
+        assert_eq!((say(3), say(0), say(4)), (true, false, false));
+        rows
+    };
+    let (few, many) = (rows_read(2), rows_read(300));
+    let counted = few.len() - 2;
+    for (at, (few, many)) in few.iter().zip(&many).enumerate() {
+        assert_eq!(*many > few + 250, at == counted, "call {at}: {few} rows, then {many}");
+    }
 }
 
 #[test]
