@@ -3,11 +3,10 @@
 use super::rows::Pair;
 use super::{Checker, Mend};
 use crate::model::{ActionId, DataType, Decision, ModSeq, ToldKey, VacationResponse, Verdict};
-use crate::store::commit::is_reference;
 use crate::store::engine::Table;
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
-use crate::store::row::{Delivery, Row, Told};
+use crate::store::row::{Delivery, Row, ThreadRefs, Told};
 
 impl Checker<'_> {
     pub(super) fn deeds(&mut self) -> Result<(), Error> {
@@ -15,7 +14,7 @@ impl Checker<'_> {
         self.deliveries()?;
         let mut refs = self.rows(Table::ThreadRefs, &key::account(self.account));
         while let Some((key, value)) = refs.next()? {
-            if key.len() != 36 || !is_reference(&value) {
+            if key.len() != 36 || ThreadRefs::decode(&value).is_none() {
                 let what = "cannot be read: an answer to this message begins a thread of its own";
                 self.say(Table::ThreadRefs, &key, what, Mend::Delete)?;
             }

@@ -6,19 +6,26 @@
 //! earlier than it was received.
 //!
 //! An email joins the oldest live thread that its ids name; those that name none name this one from then on. So an id of it
-//! names its thread, or a younger one. Hence a missing reference was surely there if no thread younger than the email's was
-//! ever forgotten, or if the email began its thread, for then all its ids named it. Other ones that are missing may have
-//! gone with a thread that died: they are named and written only where one is missing that surely was there.
+//! names its thread, or a younger one, and what a guest files adds threads to those that an id names and takes none away
+//! (`row::thread_ref`). Hence:
+//!
+//! - A reference that is not there surely was, if no thread younger than the email's was ever forgotten. What a younger dead
+//!   thread was named by, and an older one is from then on, counts as forgotten, too (`commit::threads`).
+//! - If the email began its thread, all its ids named it, and do so while the thread lives. Earlier versions let a guest's
+//!   thread take its place: such a row is named and put right, too.
+//!
+//! Other ones that are missing may have gone with a thread that died: they are named and written only where one is missing
+//! that surely was there. Where several threads were named by one id, each repair's round adds one.
 
 use std::time::Duration;
 
 use super::{Checker, Mend};
 use crate::model::{DataType, EmailMetadata, ModSeq, ThreadId, ThreadKey, UtcMillis};
-use crate::store::commit::{THREAD_REFS, reference};
+use crate::store::commit::THREAD_REFS;
 use crate::store::engine::Table;
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
-use crate::store::row::{Blob, EncodedMessage, Noted, Row, Sweep, Thread};
+use crate::store::row::{Blob, EncodedMessage, Noted, Row, Sweep, Thread, ThreadRef, ThreadRefs};
 
 /// `lastSeen` is true to a day, and a clock may be set.
 const SLACK: Duration = Duration::from_secs(2 * 24 * 3600);
@@ -68,12 +75,19 @@ impl Checker<'_> {
 
     /// The references of the next live email of the census.
     pub(super) fn references(&mut self, email: &EmailMetadata, keys: &[ThreadKey]) -> Result<(), Error> {
-        if self.refs.is_over(email) || !self.lacks(keys)? {
+        if self.refs.is_over(email) {
             return Ok(());
         }
-        if self.is_sure(email)? {
-            self.refs.is_hurt = true;
-            return self.write_references(email, keys);
+        match self.lack(email, keys)? {
+            Lack::Nothing => return Ok(()),
+            Lack::Thread => {
+                return if self.is_first(email)? { self.write_references(email, keys) } else { Ok(()) };
+            }
+            Lack::Row if self.is_sure(email)? => {
+                self.refs.is_hurt = true;
+                return self.write_references(email, keys);
+            }
+            Lack::Row => {}
         }
         self.refs.open.push(u32::try_from(self.census.mails.len()).unwrap_or(u32::MAX));
         Ok(())
@@ -95,20 +109,25 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn lacks(&self, keys: &[ThreadKey]) -> Result<bool, Error> {
+    fn lack(&self, email: &EmailMetadata, keys: &[ThreadKey]) -> Result<Lack, Error> {
+        let mut lack = Lack::Nothing;
         for thread_key in keys {
-            if self.read.get(Table::ThreadRefs, &key::thread_ref(self.account, thread_key))?.is_none() {
-                return Ok(true);
+            match self.read.get(Table::ThreadRefs, &key::thread_ref(self.account, thread_key))? {
+                None => return Ok(Lack::Row),
+                Some(row) if is_named(&row, email.thread) => {}
+                Some(_) => lack = Lack::Thread,
             }
         }
-        Ok(false)
+        Ok(lack)
     }
 
     /// Whether all its references must be there.
     fn is_sure(&self, email: &EmailMetadata) -> Result<bool, Error> {
-        if email.thread >= self.refs.swept.thread {
-            return Ok(true);
-        }
+        Ok(email.thread >= self.refs.swept.thread || self.is_first(email)?)
+    }
+
+    /// Whether the email surely began its thread.
+    fn is_first(&self, email: &EmailMetadata) -> Result<bool, Error> {
         // A thread's row that was mended may name another email as its first: of what was there by then nothing is sure.
         let purged = self.found.as_ref().map_or(ModSeq(u64::MAX), |state| state.purged(DataType::Thread));
         let key = key::thread(self.account, email.thread);
@@ -121,15 +140,33 @@ impl Checker<'_> {
         let put = self.read.get(Table::Blobs, &blob)?;
         let put = put.and_then(|row| Blob::decode(&blob, &row).ok().map(|blob| blob.at));
         let seen = self.refs.filed(email).max(put.unwrap_or_default());
+        let (ThreadId(number), lost) = (email.thread, ThreadRef { thread: email.thread, seen });
+        let is_first = self.is_first(email)?;
         for thread_key in keys {
             let key = key::thread_ref(self.account, thread_key);
-            if self.read.get(Table::ThreadRefs, &key)?.is_none() {
-                let ThreadId(thread) = email.thread;
-                let what =
-                    format!("the row is missing: an answer to a message of thread {thread} begins one of its own");
-                self.say(Table::ThreadRefs, &key, what, Mend::Put(reference(email.thread, seen)))?;
-            }
+            let (wrong, mut refs) = match self.read.get(Table::ThreadRefs, &key)? {
+                None => ("the row is missing", ThreadRefs::default()),
+                Some(row) if !is_first || is_named(&row, email.thread) => continue,
+                Some(row) => ("the row names other threads", ThreadRefs::decode(&row).unwrap_or_default()),
+            };
+            refs.restore(lost);
+            let what = format!("{wrong}: an answer to a message of thread {number} begins one of its own");
+            self.say(Table::ThreadRefs, &key, what, Mend::Put(refs.encode()))?;
         }
         Ok(())
     }
+}
+
+/// What an email's references lack.
+enum Lack {
+    Nothing,
+    /// A row that does not name its thread.
+    Thread,
+    /// A whole row.
+    Row,
+}
+
+/// Whether a row may name a thread; one that cannot be read is named elsewhere, and deleted.
+fn is_named(row: &[u8], thread: ThreadId) -> bool {
+    ThreadRefs::decode(row).is_none_or(|refs| refs.may_name(thread))
 }

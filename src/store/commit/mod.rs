@@ -40,7 +40,6 @@ pub use purge::Purged;
 pub use restore::Copied;
 pub use shares::ShareChange;
 pub(super) use sweep::THREAD_REFS;
-pub(super) use threads::{is_reference, reference};
 
 use super::engine::{Batch, Each, Engine, Put, Read, Table};
 use super::error::Error;

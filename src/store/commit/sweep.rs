@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use super::Txn;
-use super::threads;
 use crate::model::{ThreadId, UtcMillis};
 use crate::store::engine::{Read, Table, after};
 use crate::store::error::Error;
 use crate::store::key;
-use crate::store::row::{Sweep, Thread};
+use crate::store::row::{Sweep, Thread, ThreadRefs};
 
 /// The round over references to threads.
 pub(in crate::store) const THREAD_REFS: u8 = 1;
@@ -19,7 +18,7 @@ impl Txn<'_> {
     /// A step, of `most` rows at most, of a round that forgets by which message ids threads are found: those last seen at
     /// `upto` or before, and those of threads that are dead. A round begins no sooner than `every` after the last one
     /// began. Gives how many were forgotten, and whether more of the round is left. What may be gone is noted in the round's
-    /// row: the check goes by it.
+    /// row: the check goes by it. A full row goes only as a whole (`row::thread_ref`).
     ///
     /// # Errors
     /// Those of reading.
@@ -28,25 +27,35 @@ impl Txn<'_> {
         let Some(from) = self.sweep_from(THREAD_REFS, &prefix, every)? else { return Ok((0, false)) };
         let mut seen = Vec::new();
         self.scan(Table::ThreadRefs, &from, &after(&prefix), false, &mut |key, value| {
-            seen.push((key.to_vec(), threads::decode(value)));
+            seen.push((key.to_vec(), ThreadRefs::decode(value)));
             Ok(seen.len() < most)
         })?;
         let next = (seen.len() >= most).then(|| seen.last().map(|(key, _)| key.clone())).flatten();
         let (mut forgotten, mut dead) = (0, ThreadId(0));
         for (key, found) in seen {
-            let alive = match found {
-                Some((thread, at)) if at > upto => {
-                    let row = self.row::<Thread>(&key::thread(self.account, thread))?;
-                    let alive = row.is_some_and(|row| !row.deleted);
-                    dead = if alive { dead } else { dead.max(thread) };
-                    alive
-                }
-                // What cannot be read finds no thread, and is written anew when it is needed.
-                Some(_) | None => false,
-            };
-            if !alive {
+            // What cannot be read finds no thread, and is written anew when it is needed.
+            let Some(refs) = found else {
                 self.delete(Table::ThreadRefs, key);
                 forgotten += 1;
+                continue;
+            };
+            if refs.is_full() && refs.0.iter().any(|named| named.seen > upto) {
+                continue;
+            }
+            let mut kept = ThreadRefs::default();
+            for named in refs.0.iter().filter(|named| named.seen > upto) {
+                let row = self.row::<Thread>(&key::thread(self.account, named.thread))?;
+                if row.is_some_and(|row| !row.deleted) {
+                    kept.0.push(*named);
+                } else {
+                    dead = dead.max(named.thread);
+                }
+            }
+            forgotten += refs.0.len() - kept.0.len();
+            if kept.0.is_empty() {
+                self.delete(Table::ThreadRefs, key);
+            } else if kept != refs {
+                self.put(Table::ThreadRefs, key, kept.encode());
             }
         }
         let key = key::sweep(self.account, THREAD_REFS);

@@ -4,42 +4,50 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Txn;
-use crate::model::{DataType, EmailId, EmailMetadata, MailboxUid, ThreadId, ThreadKey, UtcMillis};
+use super::sweep::THREAD_REFS;
+use crate::model::{DataType, EmailId, EmailMetadata, MailboxUid, ThreadId, ThreadKey};
 use crate::store::engine::{Read, Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, Parts};
-use crate::store::row::Thread;
+use crate::store::row::{Row, Sweep, Thread, ThreadRef, ThreadRefs};
 
 /// `lastSeen` of a reference is true to a day: a busy thread does not rewrite all its references with every email.
 const SEEN_AGAIN: Duration = Duration::from_secs(24 * 3600);
 
+/// A key of a message, and what it names for whoever files it.
+struct Named {
+    key: Vec<u8>,
+    refs: ThreadRefs,
+    /// Which of the threads is joined.
+    found: Option<usize>,
+    /// Dead threads before that one.
+    dead: Vec<ThreadId>,
+}
+
+impl Named {
+    fn thread(&self) -> Option<ThreadId> {
+        self.found.and_then(|at| self.refs.0.get(at)).map(|named| named.thread)
+    }
+}
+
 impl Txn<'_> {
-    /// The thread for a message with these keys: the oldest live one that any of them names, else a new one. Keys that
-    /// name no live thread name this one from now on; those that name another are left (threads are never merged).
+    /// The thread for a message with these keys: the oldest live one that any of them names, else a new one. A key that
+    /// names no live thread names this one from now on; one that names another is left (threads are never merged).
     ///
     /// `open` are the mailboxes that whoever files the message may read, where these are not all: a thread without an email
-    /// in any of them is as if it were not there. Its keys name the new thread from now on, or the next message with the
-    /// same keys would tell that they named another.
+    /// in any of them is as if it were not there. A key that names only such threads names this one, too, behind them:
+    /// otherwise the next message of this guest with the same key would tell that it names another, and if this thread took
+    /// their place, the next message that is delivered would join this one.
     pub(super) fn thread_for(
         &mut self,
         keys: &[ThreadKey],
         open: Option<&BTreeSet<MailboxUid>>,
     ) -> Result<ThreadId, Error> {
-        let is_there = |row: &Thread| {
-            let is_open = |open: &BTreeSet<MailboxUid>| row.members.keys().any(|uid| open.contains(uid));
-            !row.deleted && open.is_none_or(is_open)
-        };
         let mut known = Vec::with_capacity(keys.len());
         for thread_key in keys {
-            let key = key::thread_ref(self.account, thread_key);
-            let mut found = self.get_raw(Table::ThreadRefs, &key)?.as_deref().and_then(decode);
-            if let Some((thread, _)) = found {
-                let row = self.row::<Thread>(&key::thread(self.account, thread))?;
-                found = found.filter(|_| row.is_some_and(|row| is_there(&row)));
-            }
-            known.push((key, found));
+            known.push(self.named_by(thread_key, open)?);
         }
-        let thread = match known.iter().filter_map(|(_, found)| found.map(|(thread, _)| thread)).min() {
+        let thread = match known.iter().filter_map(Named::thread).min() {
             Some(oldest) => oldest,
             None => {
                 self.state.last_thread += 1;
@@ -47,14 +55,48 @@ impl Txn<'_> {
             }
         };
         let now = self.now;
-        for (key, found) in known {
-            let current = found.is_some_and(|(_, seen)| seen <= now && now.since(seen) < SEEN_AGAIN);
-            if !current {
-                let named = found.map_or(thread, |(named, _)| named);
-                self.put(Table::ThreadRefs, key, reference(named, now));
+        let mut gone: Option<ThreadId> = None;
+        for Named { key, mut refs, found, dead } in known {
+            match found.and_then(|at| refs.0.get_mut(at)) {
+                Some(named) if named.seen <= now && now.since(named.seen) < SEEN_AGAIN => continue,
+                Some(named) => named.seen = now,
+                None => gone = gone.max(refs.add(ThreadRef { thread, seen: now }, &dead)),
+            }
+            self.put(Table::ThreadRefs, key, refs.encode());
+        }
+        gone.map_or(Ok(()), |gone| self.note_forgotten(gone))?;
+        Ok(thread)
+    }
+
+    /// What a key names for whoever may read the mailboxes `open`.
+    fn named_by(&self, thread_key: &ThreadKey, open: Option<&BTreeSet<MailboxUid>>) -> Result<Named, Error> {
+        let key = key::thread_ref(self.account, thread_key);
+        let refs = self.get_raw(Table::ThreadRefs, &key)?.as_deref().and_then(ThreadRefs::decode).unwrap_or_default();
+        let (mut found, mut dead) = (None, Vec::new());
+        for (at, named) in refs.0.iter().enumerate() {
+            let row = self.row::<Thread>(&key::thread(self.account, named.thread))?;
+            let Some(row) = row.filter(|row| !row.deleted) else {
+                dead.push(named.thread);
+                continue;
+            };
+            if open.is_none_or(|open| row.members.keys().any(|uid| open.contains(uid))) {
+                found = Some(at);
+                break;
             }
         }
-        Ok(thread)
+        Ok(Named { key, refs, found, dead })
+    }
+
+    /// Notes for the check that a key names a dead thread no more, and no younger one: as if a sweep had forgotten it.
+    fn note_forgotten(&mut self, thread: ThreadId) -> Result<(), Error> {
+        let key = key::sweep(self.account, THREAD_REFS);
+        let row = self.get_raw(Table::Sweeps, &key)?;
+        // A damaged row is the check's to name, and keeps no mail out.
+        let known = row.map_or(Ok(Sweep::default()), |row| Sweep::decode(&key, &row));
+        if let Ok(known) = known.map(|known| Sweep { thread: known.thread.max(thread), ..known }) {
+            self.put_row(key, &known);
+        }
+        Ok(())
     }
 
     /// The thread's counters before and after; its own change number moves only with its set of emails (RFC 8621 §3).
@@ -108,24 +150,4 @@ impl Txn<'_> {
     pub(super) fn get_raw(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         Read::get(self, table, key)
     }
-}
-
-/// Whether a row of `thread_refs` can be read.
-pub(in crate::store) fn is_reference(value: &[u8]) -> bool {
-    value.len() == 17 && decode(value).is_some()
-}
-
-/// A row of `thread_refs`.
-pub(in crate::store) fn reference(thread: ThreadId, seen: UtcMillis) -> Vec<u8> {
-    let mut value = vec![1];
-    value.extend_from_slice(&thread.0.to_be_bytes());
-    value.extend_from_slice(&seen.0.to_be_bytes());
-    value
-}
-
-/// The thread that a reference names, and when it was last seen.
-pub(super) fn decode(value: &[u8]) -> Option<(ThreadId, UtcMillis)> {
-    let (thread, rest) = value.strip_prefix(&[1])?.split_first_chunk::<8>()?;
-    let seen = rest.first_chunk::<8>()?;
-    Some((ThreadId(u64::from_be_bytes(*thread)), UtcMillis(i64::from_be_bytes(*seen))))
 }

@@ -208,9 +208,13 @@ fn what_a_guest_files_joins_no_thread_of_unshared_mail() {
     assert_eq!((copy("p@x"), copy("nowhere@x")), (there.clone(), nowhere));
     assert_ne!(set("q@x"), there, "two ids of one hidden thread do not meet");
     assert_eq!(bed.bob("Thread/get", json!({"ids": [hidden]}))["notFound"], json!([hidden]));
-    // What its owner files joins whatever there is.
+    // What is delivered joins what it joined before: the guest's thread took no id away from the owner's.
+    let (_, reply) = file(&bed, &bed.inbox, &letter("r", "<p@x>", "Re: talk"), &[]);
+    assert_eq!(reply, hidden);
+    assert_eq!(set("p@x"), there);
+    // What its owner files joins the oldest that there is.
     let (_, joined) = file(&bed, &bed.inbox, &letter("own", "<s@x> <p@x>", "Re: talk"), &[]);
-    assert_eq!(joined, shown);
+    assert_eq!(joined, hidden);
     let remake = |raw: &[u8]| crate::message::rows_or_bare(raw, bed.context.store.secrets());
     assert_eq!(bed.context.store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches, []);
 }

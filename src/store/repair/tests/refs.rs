@@ -7,6 +7,8 @@ use super::*;
 use crate::model::{EmailMetadata, ThreadId};
 use crate::store::Txn;
 
+mod guests;
+
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 struct Bed {
@@ -35,18 +37,20 @@ impl Bed {
 
     /// Delivered now, found by these keys.
     fn deliver(&self, keys: &str) -> (EmailId, ThreadId) {
+        self.file(keys, MailboxUid(1), None)
+    }
+
+    /// Filed now, by whoever may read the mailboxes `open`.
+    fn file(&self, keys: &str, mailbox: MailboxUid, open: Option<&BTreeSet<MailboxUid>>) -> (EmailId, ThreadId) {
         self.clock.advance(Duration::from_millis(1));
         let raw = format!("{keys} {}", rows_of(&self.engine, Table::EmailMetadata, ANN).len()).into_bytes();
         let message = EncodedMessage::new(&keyed(&raw));
         let (mut results, ticket) = self.store.commit_message(&[ANN], &message, &raw, |txn| {
-            let (mailboxes, received_at) = (BTreeSet::from([MailboxUid(1)]), txn.now());
-            txn.create_email(&NewEmail {
-                message: &message,
-                prefix: b"",
-                mailboxes,
-                keywords: BTreeSet::new(),
-                received_at,
-            })
+            let (mailboxes, keywords, received_at) = (BTreeSet::from([mailbox]), BTreeSet::new(), txn.now());
+            txn.create_email_within(
+                &NewEmail { message: &message, prefix: b"", mailboxes, keywords, received_at },
+                open,
+            )
         });
         ticket.wait_blocking().unwrap();
         results.pop().unwrap().1.unwrap()
@@ -123,6 +127,27 @@ fn what_was_forgotten_with_a_dead_thread_is_not_missed() {
     // Where one is known to be lost, those that may be are made, too.
     assert!(bed.has(b'B'));
     assert_eq!((bed.deliver("C").1, bed.deliver("B").1), (new, old));
+}
+
+/// What a dead thread was named by, and an older thread is then, may be forgotten with that one.
+#[test]
+fn what_was_renamed_for_an_older_thread_is_not_missed() {
+    let bed = bed();
+    bed.deliver("Z");
+    let (_, thread) = bed.deliver("A");
+    let (young, _) = bed.deliver("K");
+    assert_eq!(bed.deliver("AK").1, thread);
+    bed.done(|txn| txn.destroy_email(young));
+    let (_, oldest) = bed.deliver("ZK");
+    assert_eq!(bed.deliver("K").1, oldest);
+    for (id, email) in bed.store.view().emails(ANN, None, 99).unwrap() {
+        if email.thread == oldest {
+            bed.done(|txn| txn.destroy_email(id));
+        }
+    }
+    assert_eq!((bed.sweep(UtcMillis(0)), bed.has(b'K'), bed.named()), (2, false, 0));
+    bed.lose(b'A');
+    assert!(bed.named() > 0);
 }
 
 #[test]

@@ -1,0 +1,144 @@
+//! What a guest files takes nothing away from what the owner's mail is found by, and tells no guest of mail out of sight.
+
+use super::*;
+use crate::store::row::{ThreadRef, ThreadRefs};
+
+const INBOX: MailboxUid = MailboxUid(1);
+const TRASH: MailboxUid = MailboxUid(2);
+const ARCHIVE: MailboxUid = MailboxUid(3);
+
+impl Bed {
+    /// Filed in `mailbox` by a guest who may read that one alone.
+    fn guest(&self, keys: &str, mailbox: MailboxUid) -> (EmailId, ThreadId) {
+        self.file(keys, mailbox, Some(&[mailbox].into()))
+    }
+
+    fn refile(&self, id: EmailId, mailbox: MailboxUid) {
+        self.done(|txn| txn.update_email(id, [mailbox].into(), BTreeSet::new()));
+    }
+
+    fn row(&self, key: u8) -> Vec<u8> {
+        let key = key::thread_ref(ANN, &ThreadKey([key; 32]));
+        rows_of(&self.engine, Table::ThreadRefs, ANN).into_iter().find(|(known, _)| *known == key).unwrap().1
+    }
+
+    fn threads(&self, key: u8) -> Vec<ThreadId> {
+        ThreadRefs::decode(&self.row(key)).unwrap().0.iter().map(|named| named.thread).collect()
+    }
+}
+
+#[test]
+fn a_guests_filing_leaves_the_owners_references() {
+    let bed = bed();
+    let (_, owners) = bed.deliver("A");
+    let (_, guests) = bed.guest("AG", ARCHIVE);
+    assert_ne!(guests, owners);
+    assert_eq!(bed.deliver("A").1, owners, "the next reply joins the owner's thread");
+    assert_eq!(bed.guest("A", ARCHIVE).1, guests, "a guest's second reply joins the guest's");
+    assert_eq!(bed.deliver("G").1, guests, "the owner answers the guest");
+    assert_eq!(bed.named(), 0);
+    // A lost row comes back with both.
+    bed.lose(b'A');
+    assert!(bed.named() > 0);
+    bed.repair();
+    assert_eq!(bed.threads(b'A'), [owners, guests]);
+    assert_eq!((bed.deliver("A").1, bed.guest("A", ARCHIVE).1), (owners, guests));
+}
+
+#[test]
+fn when_the_owners_thread_is_dead_its_key_names_the_guests() {
+    for is_swept in [false, true] {
+        let bed = bed();
+        let (id, _) = bed.deliver("A");
+        let (_, guests) = bed.guest("A", ARCHIVE);
+        bed.done(|txn| txn.destroy_email(id));
+        if is_swept {
+            assert_eq!(bed.sweep(UtcMillis(0)), 1);
+            assert_eq!(bed.threads(b'A'), [guests]);
+        }
+        assert_eq!((bed.guest("A", ARCHIVE).1, bed.deliver("A").1, bed.named()), (guests, guests, 0));
+    }
+}
+
+#[test]
+fn guests_of_different_mailboxes_learn_nothing_of_each_other() {
+    // Whether the owner has mail with that id or not.
+    for hidden in [true, false] {
+        let bed = bed();
+        let owners = hidden.then(|| bed.deliver("A").1);
+        let (first, one) = bed.guest("A", ARCHIVE);
+        let (_, other) = bed.guest("A", TRASH);
+        assert_ne!(one, other);
+        assert_eq!((bed.guest("A", ARCHIVE).1, bed.guest("A", TRASH).1), (one, other));
+        assert_eq!(bed.deliver("A").1, owners.unwrap_or(one));
+        // A thread that leaves the guest's sight is joined no more, and is again when it comes back.
+        for (id, email) in bed.store.view().emails(ANN, None, 99).unwrap() {
+            if email.mailboxes == [ARCHIVE].into() {
+                bed.refile(id, INBOX);
+            }
+        }
+        let (_, third) = bed.guest("A", ARCHIVE);
+        assert!(third != one && third != other);
+        bed.refile(first, ARCHIVE);
+        assert_eq!((bed.guest("A", ARCHIVE).1, bed.guest("A", TRASH).1, bed.named()), (one, other, 0));
+    }
+}
+
+/// Earlier versions let the guest's thread take the place of the owner's.
+#[test]
+fn a_reference_that_an_earlier_version_overwrote_is_put_right() {
+    let bed = bed();
+    let (_, owners) = bed.deliver("A");
+    let (_, guests) = bed.guest("A", ARCHIVE);
+    let alone = ThreadRefs(vec![ThreadRef { thread: guests, seen: bed.store.clock().now() }]);
+    write(&*bed.engine, Table::ThreadRefs, &key::thread_ref(ANN, &ThreadKey([b'A'; 32])), Some(alone.encode()));
+    assert_eq!(bed.named(), 1);
+    bed.repair();
+    assert_eq!((bed.threads(b'A'), bed.deliver("A").1), (vec![owners, guests], owners));
+}
+
+#[test]
+fn the_threads_of_one_key_are_bounded_and_none_that_was_displaced_is_missed() {
+    let bed = bed();
+    let (_, owners) = bed.deliver("A");
+    let mut filed = Vec::new();
+    for _ in 0..ThreadRefs::MAX + 4 {
+        let (id, thread) = bed.guest("A", ARCHIVE);
+        assert!(filed.iter().all(|(_, known)| *known != thread));
+        // The next one does not see it.
+        bed.refile(id, INBOX);
+        filed.push((id, thread));
+    }
+    let newest: Vec<ThreadId> =
+        filed[filed.len() - (ThreadRefs::MAX - 1)..].iter().map(|(_, thread)| *thread).collect();
+    assert_eq!(bed.threads(b'A'), [&[owners], &newest[..]].concat());
+    assert_eq!((bed.deliver("A").1, bed.named()), (owners, 0));
+    // Of threads that were named and are dead the row is kept, for those that were displaced live.
+    for (id, _) in &filed[4..] {
+        bed.done(|txn| txn.destroy_email(*id));
+    }
+    assert_eq!((bed.sweep(UtcMillis(0)), bed.named()), (0, 0));
+    assert_eq!((bed.deliver("A").1, bed.guest("A", TRASH).1 > newest[0]), (owners, true));
+    assert_eq!((bed.threads(b'A').len(), bed.threads(b'A')[0], bed.named()), (ThreadRefs::MAX, owners, 0));
+    bed.clock.advance(DAY * 9);
+    bed.done(|txn| txn.note_history(DAY));
+    assert_eq!((bed.sweep(bed.store.clock().now()), bed.has(b'A'), bed.named()), (ThreadRefs::MAX, false, 0));
+}
+
+#[test]
+fn a_row_of_other_threads_than_it_says_is_refused() {
+    let named = |n: u64| ThreadRef { thread: ThreadId(n), seen: UtcMillis(i64::try_from(n).unwrap()) };
+    for n in 1..=ThreadRefs::MAX {
+        let refs = ThreadRefs((1..=n as u64).map(named).collect());
+        let row = refs.encode();
+        assert_eq!((ThreadRefs::decode(&row), row[0]), (Some(refs), if n == 1 { 1 } else { 2 }));
+        let versions: Vec<u8> = [0, 3].into_iter().chain([if n == 1 { 2 } else { 1 }]).collect();
+        for version in versions {
+            assert_eq!(ThreadRefs::decode(&[&[version], &row[1..]].concat()), None);
+        }
+        assert_eq!(ThreadRefs::decode(&row[..row.len() - 1]), None);
+        assert_eq!(ThreadRefs::decode(&[&row[..], &[0]].concat()), None);
+    }
+    let many = ThreadRefs((1..=ThreadRefs::MAX as u64 + 1).map(named).collect());
+    assert_eq!((ThreadRefs::decode(&many.encode()), ThreadRefs::decode(&[])), (None, None));
+}
