@@ -304,3 +304,27 @@ fn rows_of_an_earlier_reading_are_not_called_wrong() {
     assert_eq!(wrong(&remake), 0);
     assert!(wrong(&|raw: &[u8]| crate::message::rows(raw, &secrets)) > 0);
 }
+
+/// Tokens that an earlier version made are made anew by a reindex, and clients notice nothing.
+#[test]
+fn a_reindex_makes_the_tokens_of_an_earlier_reading_anew() {
+    let known = std::fs::read_to_string(file()).unwrap();
+    let clock = Arc::new(Fixed::at(START.after(Duration::from_secs(3600))));
+    let options = Options { ranked_above: Some(2), ..Options::small() };
+    let store = Store::over(engine(known.lines().map(str::to_owned)), &options, clock).unwrap();
+    let secrets = store.secrets().clone();
+    let remake = |raw: &[u8]| {
+        let mut rows = crate::message::rows(raw, &secrets);
+        rows.tokens.words.truncate(3);
+        rows
+    };
+    let reindex = || store.repair(crate::store::repair::Scope::Reindex, None, &remake, &mut |_| true).unwrap();
+    let done = reindex();
+    assert_eq!((done.mended.len(), done.renewed.len(), done.left_count), (2, 0, 0), "{done:?}");
+    for account in done.mended {
+        let view = store.view();
+        let live = view.emails(account, None, 99).unwrap();
+        assert!(live.iter().all(|(id, _)| view.tokens(account, *id).unwrap().unwrap().words.len() == 3));
+    }
+    assert_eq!(reindex().written, 0);
+}

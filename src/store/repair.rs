@@ -197,7 +197,7 @@ impl Store {
     /// What a repair would do, while nobody is stopped.
     fn look(&self, account: AccountId, scope: Scope, remake: &Remake<'_>, run: &Run<'_>) -> Result<Round, Error> {
         let mut round = Round::default();
-        let depth = Depth { remake: Some(remake), refold: false, anew: false };
+        let depth = Depth { remake: Some(remake), refold: false, anew: false, reread: scope == Scope::Reindex };
         let read = self.0.engine.sweeping_snapshot();
         check::account(&*read, run, account, self.0.committer.ranking(), depth, &mut |fault| {
             round.hear(&fault, scope);
@@ -215,7 +215,7 @@ impl Store {
         run: &Run<'_>,
     ) -> Result<Round, Error> {
         let (mut round, mut gather) = (Round::default(), Gather::default());
-        let depth = Depth { remake: Some(remake), refold, anew: scope == Scope::Rebuild };
+        let depth = Depth { remake: Some(remake), refold, anew: scope == Scope::Rebuild, reread: false };
         let read = self.0.engine.sweeping_snapshot();
         check::account(&*read, run, account, self.0.committer.ranking(), depth, &mut |fault| {
             let is_told = fault.history && scope != Scope::Rebuild;

@@ -161,6 +161,8 @@ pub(super) struct Depth<'a> {
     pub(super) refold: bool,
     /// Whether the history of listings begins anew: what is shown is shown since the change that made the email.
     pub(super) anew: bool,
+    /// Whether tokens that were made by earlier rules are compared, too.
+    pub(super) reread: bool,
 }
 
 /// Hears which rows are read, and may end it.
@@ -267,7 +269,7 @@ pub(super) fn run(
         Ok(())
     };
     for id in all {
-        account(read, &run, id, ranking, Depth { remake, refold: false, anew: false }, &mut hear)?;
+        account(read, &run, id, ranking, Depth { remake, refold: false, anew: false, reread: false }, &mut hear)?;
     }
     run.enter(AccountId::SITE);
     for (id, _) in version::unfinished(read)? {

@@ -58,7 +58,7 @@ impl Checker<'_> {
         self.fold_rows(&folds)?;
         if let Some(remake) = self.depth.remake {
             let view = View::of(Box::new(Borrowed(self.read)));
-            match strange(&view, self.account, |raw| remake(raw).tokens) {
+            match strange(&view, self.account, self.depth.reread, |raw| remake(raw).tokens) {
                 Ok(all) => {
                     for id in all {
                         let what = "the tokens in the search index are not those of its message".to_owned();
@@ -172,13 +172,18 @@ impl Read for Borrowed<'_> {
 }
 
 /// The live emails of which the index has other tokens than those that `again` makes of their
-/// messages, but for emails whose message was read by earlier rules.
-fn strange(view: &View<'_>, account: AccountId, mut again: impl FnMut(&[u8]) -> Tokens) -> Result<Vec<EmailId>, Error> {
+/// messages. Emails whose message was read by earlier rules are looked at where they are to be `reread`.
+fn strange(
+    view: &View<'_>,
+    account: AccountId,
+    reread: bool,
+    mut again: impl FnMut(&[u8]) -> Tokens,
+) -> Result<Vec<EmailId>, Error> {
     let (read, mut strange) = (view.reader(), Vec::new());
     let mut one = |id: EmailId, found: u64| -> Result<(), Error> {
         let key = key::email(account, id);
         let Some(row) = read.get(Table::EmailMetadata, &key)? else { return Ok(()) };
-        if read.get(Table::EmailContent, &key)?.is_some_and(|row| is_of_earlier_reading(&row)) {
+        if !reread && read.get(Table::EmailContent, &key)?.is_some_and(|row| is_of_earlier_reading(&row)) {
             return Ok(());
         }
         let Some(raw) = view.received(&EmailMetadata::decode(&key, &row)?.blob)? else { return Ok(()) };
