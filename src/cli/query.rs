@@ -41,6 +41,9 @@ pub struct MailQuery {
     /// With these words in the text.
     #[arg(long, value_name = "WORDS")]
     pub body: Option<String>,
+    /// With this address, or a part of one, in Delivered-To: of mail that came to this alias.
+    #[arg(long, value_name = "ADDRESS")]
+    pub delivered_to: Option<String>,
     /// Received before this date; the day itself does not count.
     #[arg(long, value_name = "DATE")]
     pub before: Option<String>,
@@ -136,6 +139,7 @@ fn filter(query: &MailQuery, before: Option<String>, after: Option<String>) -> R
     add("to", query.to.clone().map(Value::from));
     add("subject", query.subject.clone().map(Value::from));
     add("body", query.body.clone().map(Value::from));
+    add("header", query.delivered_to.as_deref().map(|address| json!(["Delivered-To", quoted(address)])));
     add("before", before.map(Value::from));
     add("after", after.map(Value::from));
     add("minSize", octets(&query.larger)?.map(Value::from));
@@ -150,6 +154,11 @@ fn filter(query: &MailQuery, before: Option<String>, after: Option<String>) -> R
         Err(all) if all.is_empty() => Value::Null,
         Err(all) => json!({"operator": "AND", "conditions": all}),
     })
+}
+
+/// A text as one phrase of a condition (RFC 8621 §4.4.1).
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 /// `PROPERTY[=WORD][:asc|:desc]`.
@@ -203,6 +212,9 @@ mod tests {
         let words = ["--flagged", "--from", "bob", "--larger", "2 KiB", "--filter", r#"{"hasKeyword":"work"}"#];
         let all = json!([{"hasKeyword": "$flagged"}, {"from": "bob"}, {"minSize": 2048}, {"hasKeyword": "work"}]);
         assert_eq!(of(&words), json!({"operator": "AND", "conditions": all}));
+        assert_eq!(of(&["--delivered-to", "shop@x"]), json!({"header": ["Delivered-To", "\"shop@x\""]}));
+        let strange = of(&["--delivered-to", r#""a \b"@x"#]);
+        assert_eq!(strange, json!({"header": ["Delivered-To", r#""\"a \\b\"@x""#]}));
         assert!(filter(&asked(&["--filter", "{"]), None, None).is_err());
         assert!(filter(&asked(&["--smaller", "much"]), None, None).is_err());
         assert_eq!(asked(&["--position", "-3"]).position, Some(-3));

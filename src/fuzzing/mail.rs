@@ -13,7 +13,7 @@ use crate::outbox::{Reporter, dsn};
 use crate::proof::{self, Key, Policy, Signer};
 use crate::query::{Needle, WORDS};
 use crate::store::EncodedMessage;
-use crate::store::row::{content_value, decode_content, decode_tokens};
+use crate::store::row::{content_value, decode_content, decode_tokens, tokens_value};
 use crate::vacation;
 
 const NOW: UtcMillis = UtcMillis(1_795_251_600_000);
@@ -30,7 +30,7 @@ pub fn message(data: &[u8]) {
     let encoded = EncodedMessage::new(&rows);
     let content = content_value(b"prefix", &encoded.content);
     assert_eq!(decode_content(b"key", &content), Ok((b"prefix".to_vec(), rows.content)));
-    assert_eq!(decode_tokens(b"key", &encoded.tokens), Ok(rows.tokens));
+    assert_eq!(decode_tokens(b"key", &tokens_value(b"prefix", &encoded.tokens)), Ok(rows.tokens));
     let most = 64 * data.len() + 64 * 1024;
     assert!(content.len() + encoded.tokens.len() <= most, "rows of {} octets", content.len() + encoded.tokens.len());
 

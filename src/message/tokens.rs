@@ -3,7 +3,7 @@
 //!
 //! What a filter for header fields looks for is a piece of a value, not a word: the tokens only say which messages need
 //! not be read. So a name is there wherever the field is, and an id wherever it stands in angle brackets; where one could
-//! not be taken, the empty text says so.
+//! not be taken, the empty text says so. Where an email was delivered here is not in its message: the store adds that.
 
 use siphasher::sip::SipHasher13;
 use smallvec::smallvec;
@@ -12,7 +12,8 @@ use super::header::{Field, fields, folded};
 use super::parse::{self, Message};
 use super::words::each_word;
 pub use crate::model::field::{
-    ATTACHMENT_NAME, ATTACHMENT_TYPE, BCC, BODY, CC, DELIVERED_TO, FROM, HEADER, LIST_ID, MESSAGE_ID, SUBJECT, TO,
+    ATTACHMENT_NAME, ATTACHMENT_TYPE, BCC, BODY, CC, DELIVERED_HERE, DELIVERED_TO, FROM, HEADER, LIST_ID, MESSAGE_ID,
+    SUBJECT, TO,
 };
 use crate::model::field::{BAND_BITS, band_of};
 use crate::model::{Address, EmailContent, Secrets, Tokens, Word, limits};
@@ -22,12 +23,11 @@ const GAP: u32 = 16;
 const HASH_BITS: u64 = (1 << 28) - 1;
 /// Octets of a text.
 const TEXT_OCTETS: usize = 255;
-/// Header fields that nearly every message has, or that are written on delivery: to know that they are there helps nobody.
-const USUAL: [&str; 11] = [
+/// Header fields that nearly every message has: to know that they are there helps nobody.
+const USUAL: [&str; 10] = [
     "content-transfer-encoding",
     "content-type",
     "date",
-    "delivered-to",
     "from",
     "message-id",
     "mime-version",

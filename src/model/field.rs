@@ -12,7 +12,7 @@ pub const TO: u16 = 2;
 pub const CC: u16 = 4;
 /// Bcc.
 pub const BCC: u16 = 8;
-/// Delivered-To.
+/// Delivered-To of the message itself: where earlier hops delivered it.
 pub const DELIVERED_TO: u16 = 16;
 /// Subject.
 pub const SUBJECT: u16 = 32;
@@ -28,6 +28,8 @@ pub const LIST_ID: u16 = 512;
 pub const MESSAGE_ID: u16 = 1024;
 /// Names of header fields, but for those that nearly every message has.
 pub const HEADER: u16 = 2048;
+/// Delivered-To of the trace fields: where this service delivered it (`model::delivered`).
+pub const DELIVERED_HERE: u16 = 4096;
 
 /// Bits of a number within a band: `limits::WORDS` and the gaps between texts fit.
 pub const BAND_BITS: u32 = 17;

@@ -11,6 +11,7 @@ pub mod blob;
 pub mod change;
 pub mod clock;
 pub mod decision;
+pub mod delivered;
 pub mod email;
 pub mod envelope;
 pub mod field;
@@ -37,6 +38,7 @@ pub use blob::{BlobBase, BlobId};
 pub use change::{Change, DataType};
 pub use clock::{Clock, Steady, UtcMillis};
 pub use decision::{Decision, Verdict};
+pub use delivered::DeliveredTo;
 pub use email::{
     EmailAddress, EmailContent, EmailMetadata, MessageRows, PartOffsets, Positions, SentAt, Token, Tokens, Word,
 };

@@ -49,6 +49,8 @@ enum Node {
     Is(Condition),
     /// A needle, by its number.
     Text(usize),
+    /// A needle, by its number, of which the search index is believed.
+    Indexed(usize),
     /// The needles are in whatever message matches.
     Header {
         name: String,
@@ -112,11 +114,12 @@ impl Node {
                 Self::Or(parts, first)
             }
             Filter::Not(parts) => Self::Not(all(parts)),
-            Filter::Is(condition) => Self::of_condition(condition, secrets, &mut numbered.needles),
+            Filter::Is(condition) => Self::of_condition(condition, secrets, numbered),
         }
     }
 
-    fn of_condition(condition: &Condition, secrets: &Secrets, needles: &mut Vec<Needle>) -> Self {
+    fn of_condition(condition: &Condition, secrets: &Secrets, numbered: &mut Numbered) -> Self {
+        let needles = &mut numbered.needles;
         let mut sought = |needle: Needle| {
             // An empty needle is in every email.
             if needle.is_empty() {
@@ -139,6 +142,9 @@ impl Node {
             Condition::Header { name, text } => {
                 let pieces: Vec<String> =
                     pieces(text.as_deref().unwrap_or_default()).iter().map(|piece| folded(piece)).collect();
+                if name.eq_ignore_ascii_case("Delivered-To") {
+                    return Self::of_delivery(name, pieces, secrets, numbered);
+                }
                 let ids = pieces.iter().filter_map(|piece| Needle::of_id(name, piece));
                 let first = needles.len();
                 needles.extend(Needle::of_field(name, secrets).into_iter().chain(ids));
@@ -148,12 +154,25 @@ impl Node {
         }
     }
 
+    /// A condition on Delivered-To: what this service wrote on delivery is known from the search index, and for all
+    /// else of that name the header is read.
+    fn of_delivery(name: &str, pieces: Vec<String>, secrets: &Secrets, numbered: &mut Numbered) -> Self {
+        let own = numbered.needles.len();
+        numbered.needles.push(Needle::of_delivery(&pieces));
+        let first = numbered.needles.len();
+        numbered.needles.extend(Needle::of_other_delivery(name, secrets));
+        let other = Self::Header { name: name.to_owned(), pieces, needles: (first..numbered.needles.len()).collect() };
+        let alternative = numbered.alternatives;
+        numbered.alternatives += 2;
+        Self::Or(vec![Self::Indexed(own), other], alternative)
+    }
+
     /// Whether it is false of all but the hits of some needle.
     fn is_sought(&self) -> bool {
         match self {
             Self::And(parts) => parts.iter().any(Self::is_sought),
             Self::Or(parts, _) => parts.iter().all(Self::is_sought),
-            Self::Text(_) => true,
+            Self::Text(_) | Self::Indexed(_) => true,
             Self::Header { needles, .. } => !needles.is_empty(),
             Self::Not(_) | Self::Is(_) => false,
         }
@@ -181,7 +200,7 @@ impl Node {
                 }
                 Ok(first)
             }
-            Self::Text(needle) => source.next_hit(*needle, from),
+            Self::Text(needle) | Self::Indexed(needle) => source.next_hit(*needle, from),
             Self::Header { needles, .. } => meet(needles, from, |needle, from| source.next_hit(*needle, from)),
             Self::Not(_) | Self::Is(_) => Ok(Some(from)),
         }
@@ -198,7 +217,7 @@ impl Node {
             ) => 1,
             Self::Is(Condition::HasAttachment(_)) => 2,
             Self::Is(_) => 0,
-            Self::Text { .. } => 3,
+            Self::Text(_) | Self::Indexed(_) => 3,
             Self::Header { .. } => 4,
         }
     }
@@ -226,6 +245,7 @@ impl Node {
                 (Some(true), Some(needle)) => Ok(email.received()?.map(|raw| needle.confirms(raw))),
                 (known, _) => Ok(known),
             },
+            Self::Indexed(at) => email.may_have(*at),
             Self::Header { name, pieces, needles } => {
                 for needle in needles {
                     if email.may_have(*needle)? == Some(false) {

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::text::{Needle, Piece};
+use super::text::{Needle, Piece, Rest};
 use crate::model::{AccountId, EmailId, ModSeq, Token};
 use crate::store::{Error, Fold, Ordinals, Postings, View};
 
@@ -235,6 +235,9 @@ struct PieceWalk<'v> {
 
 impl PieceWalk<'_> {
     fn seek(&mut self, ordinal: u32) -> Result<Option<u32>, Error> {
+        if self.piece.unread && !self.fold.knows_delivery {
+            return Ok(Some(ordinal).filter(|ordinal| *ordinal < self.fold.emails));
+        }
         let text = self.text_from(ordinal)?;
         let phrase = self.phrase_from(ordinal)?;
         Ok(text.into_iter().chain(phrase).min())
@@ -246,11 +249,18 @@ impl PieceWalk<'_> {
         }
         if self.texts.is_none() {
             let mut all = Vec::new();
+            let (account, fold) = (self.account, self.fold.id);
             for text in &self.piece.texts {
-                let found = if text.whole {
-                    self.view.postings_of_text(self.account, self.fold.id, &text.begins)?
-                } else {
-                    self.view.postings_of_texts(self.account, self.fold.id, &text.begins)?
+                let found = match text.rest {
+                    Rest::Nothing => self.view.postings_of_text(account, fold, &text.begins)?,
+                    Rest::Anything => self.view.postings_of_texts(account, fold, &text.begins)?,
+                    Rest::Parts(_) => {
+                        let mut found = Vec::new();
+                        for one in self.view.texts(account, fold, &text.begins)?.iter().filter(|one| text.is(one)) {
+                            found.extend(self.view.postings_of_text(account, fold, one)?);
+                        }
+                        found
+                    }
                 };
                 let fields = self.piece.text_fields;
                 all.extend(found.into_iter().filter(|(_, of)| of & fields != 0).map(|(ordinal, _)| ordinal));

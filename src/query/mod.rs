@@ -33,6 +33,10 @@ mod threads;
 
 #[cfg(test)]
 mod client_tests;
+#[cfg(test)]
+mod delivered_cost_tests;
+#[cfg(test)]
+mod delivered_tests;
 #[cfg(all(test, feature = "rocksdb"))]
 mod disk_tests;
 #[cfg(test)]

@@ -28,6 +28,10 @@ pub(super) const FILES: [(&str, &str); 2] =
     [("plan.txt", "application/octet-stream"), ("big lunch.pdf", "application/pdf")];
 /// Values of a header field.
 pub(super) const MARKS: [&str; 3] = ["one", "ONE  two", "5.1"];
+/// Addresses that emails are delivered to. The index has no text for the last.
+pub(super) const ALIASES: [&str; 4] = ["me@a.example", "Shop@a.example", "me+list@b.example", "jürgen@a.example"];
+/// Where earlier hops delivered a message.
+pub(super) const HOPS: [&str; 2] = ["shop@a.example", "Old@c.example"];
 /// Keywords.
 pub(super) const KEYWORDS: [&str; 4] = ["$seen", "$flagged", "$draft", "work"];
 /// The mailbox with role trash: the accounts of these tests have 1 Inbox, 2 Trash, 3 Archive.
@@ -48,13 +52,14 @@ pub(super) struct Draft {
     pub(super) mark: Option<usize>,
     pub(super) message_id: Option<u8>,
     pub(super) references: Vec<u8>,
-    /// Delivered, with a trace prefix; else appended.
-    pub(super) traced: bool,
+    /// Delivered to this alias, with a trace prefix; else appended.
+    pub(super) alias: Option<usize>,
+    pub(super) hop: Option<usize>,
 }
 
 impl Draft {
-    pub(super) fn prefix(&self) -> &'static str {
-        if self.traced { "Delivered-To: me@a.example\r\n" } else { "" }
+    pub(super) fn prefix(&self) -> String {
+        self.alias.map_or_else(String::new, |at| format!("Return-Path: <>\r\nDelivered-To: {}\r\n", ALIASES[at]))
     }
 
     fn fields(&self) -> Vec<(&'static str, String)> {
@@ -76,6 +81,7 @@ impl Draft {
         if !self.references.is_empty() {
             fields.push(("References", ids(&self.references)));
         }
+        fields.extend(self.hop.map(|at| ("Delivered-To", HOPS[at].to_owned())));
         fields.extend(self.mark.map(|at| ("X-Mark", MARKS[at].to_owned())));
         if self.file.is_some() {
             fields.push(("Content-Type", "multipart/mixed; boundary=cut".to_owned()));
@@ -213,9 +219,7 @@ impl Account {
             }),
             Condition::Header { name, text } => {
                 let mut fields = mail.draft.fields();
-                if mail.draft.traced {
-                    fields.push(("Delivered-To", "me@a.example".to_owned()));
-                }
+                fields.extend(mail.draft.alias.map(|at| ("Delivered-To", ALIASES[at].to_owned())));
                 fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name)).any(|(_, value)| {
                     let value = value.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
                     phrases(text.as_deref().unwrap_or_default()).iter().all(|part| value.contains(&part.to_lowercase()))

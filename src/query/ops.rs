@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::drive::{EPOCH, TIMES};
-use super::naive::{BODY, Draft, FILES, KEYWORDS, MARKS, PEOPLE, SUBJECTS};
+use super::naive::{ALIASES, BODY, Draft, FILES, HOPS, KEYWORDS, MARKS, PEOPLE, SUBJECTS};
 use crate::model::{MailboxUid, UtcMillis, View};
 
 /// One change. `which` counts the live emails round.
@@ -135,10 +135,10 @@ fn draft() -> impl Strategy<Value = Draft> {
         option::weighted(0.8, 0u8..4),
         option::weighted(0.9, 0u8..4),
         proptest::collection::vec(0u8..4, 0..3),
-        any::<bool>(),
+        (option::of(0..ALIASES.len()), option::weighted(0.2, 0..HOPS.len())),
     );
     (people, texts, rest).prop_map(|((from, to, cc), (subject, body, file, mark), rest)| {
-        let (bcc, sent, message_id, references, traced) = rest;
-        Draft { from, to, cc, bcc, subject, body, sent, file, mark, message_id, references, traced }
+        let (bcc, sent, message_id, references, (alias, hop)) = rest;
+        Draft { from, to, cc, bcc, subject, body, sent, file, mark, message_id, references, alias, hop }
     })
 }

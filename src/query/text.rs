@@ -15,7 +15,7 @@ use crate::message::tokens::{self, Seen, WordHash, each_token};
 use crate::message::words::each_word;
 use crate::model::address::domain_is_well_formed;
 use crate::model::field::field_at;
-use crate::model::{Address, Secrets, Tokens};
+use crate::model::{Address, Secrets, Tokens, delivered};
 
 /// The fields that have words.
 pub const WORDS: u16 =
@@ -44,6 +44,8 @@ pub(super) struct Piece {
     pub(super) texts: Vec<Text>,
     /// In which fields the texts may be.
     pub(super) text_fields: u16,
+    /// Whether every email may have it that is in a fold which does not say where its emails were delivered.
+    pub(super) unread: bool,
 }
 
 /// A word of a phrase.
@@ -59,13 +61,25 @@ pub(super) struct Sought {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Text {
     pub(super) begins: String,
-    /// Nothing may follow.
-    pub(super) whole: bool,
+    pub(super) rest: Rest,
+}
+
+/// What may follow the beginning of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Rest {
+    Anything,
+    Nothing,
+    /// Something that holds each of these, wherever it stands.
+    Parts(Vec<String>),
 }
 
 impl Text {
-    fn is(&self, text: &str) -> bool {
-        text.strip_prefix(&self.begins).is_some_and(|rest| !self.whole || rest.is_empty())
+    pub(super) fn is(&self, text: &str) -> bool {
+        text.strip_prefix(&self.begins).is_some_and(|rest| match &self.rest {
+            Rest::Anything => true,
+            Rest::Nothing => rest.is_empty(),
+            Rest::Parts(parts) => !rest.is_empty() && parts.iter().all(|part| rest.contains(part.as_str())),
+        })
     }
 }
 
@@ -91,7 +105,7 @@ impl Needle {
             if let Some(domain) = piece.strip_prefix('@').filter(|domain| domain_is_well_formed(domain)) {
                 let whole = Address::from_parts("", domain).reversed_domain();
                 let below = format!("{}.", whole.trim_end_matches('@'));
-                one.texts = [whole, below].map(|begins| Text { begins, whole: false }).into();
+                one.texts = [whole, below].map(|begins| Text { begins, rest: Rest::Anything }).into();
                 one.text_fields = fields & ADDRESSES;
                 one.fields &= !ADDRESSES;
             }
@@ -115,7 +129,7 @@ impl Needle {
         let field = tokens::ids_of(name)?;
         let id = tokens::bracketed(text).next()?;
         // The empty text stands for ids that were not taken.
-        let texts = ["", id].map(|text| Text { begins: text.to_owned(), whole: true });
+        let texts = ["", id].map(|text| Text { begins: text.to_owned(), rest: Rest::Nothing });
         Some(Self::of_texts(texts.into(), field))
     }
 
@@ -124,7 +138,27 @@ impl Needle {
         let media_type = media_type.trim().to_ascii_lowercase();
         let whole = media_type.split_once('/').is_some_and(|(_, kind)| !kind.is_empty());
         let begins = if whole || media_type.ends_with('/') { media_type } else { format!("{media_type}/") };
-        Self::of_texts(vec![Text { begins, whole }], tokens::ATTACHMENT_TYPE)
+        let rest = if whole { Rest::Nothing } else { Rest::Anything };
+        Self::of_texts(vec![Text { begins, rest }], tokens::ATTACHMENT_TYPE)
+    }
+
+    /// To find emails that this service delivered to an address with all these parts, each as `message::header::folded`
+    /// writes it. What it finds has them: no message need be read.
+    pub(super) fn of_delivery(parts: &[String]) -> Self {
+        let text = Text { begins: delivered::TEXT.to_owned(), rest: Rest::Parts(parts.to_vec()) };
+        Self::of_texts(vec![text], tokens::DELIVERED_HERE)
+    }
+
+    /// To find emails of which the header alone says what is in Delivered-To: those with such a field of their message's
+    /// own, and those whose tokens do not say where they were delivered.
+    pub(super) fn of_other_delivery(name: &str, secrets: &Secrets) -> Option<Self> {
+        let mut needle = Self::of_field(name, secrets)?;
+        for piece in &mut needle.pieces {
+            piece.texts = vec![Text { begins: delivered::TEXT.to_owned(), rest: Rest::Nothing }];
+            piece.text_fields = tokens::DELIVERED_HERE;
+            piece.unread = true;
+        }
+        Some(needle)
     }
 
     fn of_texts(texts: Vec<Text>, fields: u16) -> Self {

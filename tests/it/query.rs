@@ -67,3 +67,38 @@ fn mail_is_found_by_what_people_remember_of_it() {
     let _: Value = ask(&["--anchor", ask(&[])["ids"][1].as_str().unwrap(), "--anchor-offset", "-1"]);
     bed.finish();
 }
+
+#[test]
+fn mail_to_an_alias_is_found_by_the_search_index() {
+    let mut bed = Bed::new("");
+    bed.start();
+    bed.account("ann@example.org", &["--alias", "shop@example.org", "--alias", "club@example.org"]);
+    let mut client = Client::lmtp(&bed.lmtp()).unwrap();
+    for (n, (to, hop)) in [
+        ("shop@example.org", ""),
+        ("ann@example.org", "Delivered-To: shop@example.org\r\n"),
+        ("club@example.org", ""),
+        ("Shop@example.org", ""),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let message =
+            format!("{hop}From: zoe@example.net\r\nTo: all\r\nSubject: {n}\r\nMessage-ID: <{n}@x>\r\n\r\nshop\r\n");
+        let replies = client.deliver("zoe@example.net", &[to], message.as_bytes()).unwrap();
+        assert_eq!(replies[0].code, 250, "{replies:?}");
+    }
+    let subjects = |more: &[&str]| -> Vec<String> {
+        let answer = bed.json(&[&["mail", "query", "-a", "ann@example.org"], more].concat());
+        let list = answer["list"].as_array().unwrap();
+        list.iter().map(|row| row["subject"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(subjects(&["--delivered-to", "shop@EXAMPLE.org"]), ["3", "1", "0"]);
+    assert_eq!(subjects(&["--delivered-to", "club@"]), ["2"]);
+    assert_eq!(subjects(&["--filter", r#"{"header": ["delivered-to"]}"#]).len(), 4);
+    assert_eq!(subjects(&["--delivered-to", "nobody@example.org"]), [""; 0]);
+    let explain = ["mail", "query", "-a", "ann@example.org", "--delivered-to", "club@example.org", "--explain"];
+    let said = String::from_utf8(bed.ok(&explain)).unwrap();
+    assert!(said.starts_with("search: what the index leaves of 4 emails is decided"), "{said}");
+    bed.finish();
+}

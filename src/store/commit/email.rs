@@ -8,7 +8,7 @@ use crate::model::{DataType, EmailId, EmailMetadata, Mailbox, MailboxUid, ModSeq
 use crate::store::engine::Table;
 use crate::store::error::Error;
 use crate::store::key;
-use crate::store::row::{EncodedMessage, content_value};
+use crate::store::row::{EncodedMessage, content_value, tokens_value};
 
 /// Ids of one millisecond that are tried for an email. Change numbers follow each other, and so do the ids of emails of one
 /// time: where these are taken, the millisecond is full or nearly so.
@@ -61,7 +61,7 @@ impl Txn<'_> {
         let thread = self.thread_for(&new.message.thread_keys, open)?;
         let account = self.account;
         self.put(Table::EmailContent, key::email(account, id), content_value(new.prefix, &new.message.content));
-        self.put(Table::EmailTokens, key::email(account, id), new.message.tokens.clone());
+        self.put(Table::EmailTokens, key::email(account, id), tokens_value(new.prefix, &new.message.tokens));
         self.put(Table::BlobRefs, key::blob_ref(&new.message.blob, account, id), vec![1]);
         self.state.unfolded += 1;
         let metadata = EmailMetadata {

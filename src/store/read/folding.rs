@@ -136,7 +136,7 @@ impl View<'_> {
         }
         piece.put_blocks(account, id, invert(&rows, sizes.block));
         let made = self.account_state(account)?.modseq;
-        piece.after.live.push(Fold { id, made, emails: first, newest, oldest });
+        piece.after.live.push(Fold { id, made, emails: first, newest, oldest, knows_delivery: true });
         piece.folded = ids;
         Ok(Some(piece))
     }

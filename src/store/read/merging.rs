@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 use super::View;
 use super::folding::{FoldPiece, FoldSizes};
-use crate::model::{AccountId, EmailId, ModSeq, Token};
+use crate::model::{AccountId, EmailId, ModSeq, Positions, Token, delivered, field};
 use crate::store::engine::{Table, after};
 use crate::store::error::Error;
 use crate::store::key::{self, FoldId};
@@ -33,7 +33,8 @@ impl View<'_> {
         piece.after.last += 1;
         let id = FoldId { level: level.saturating_add(1), number: piece.after.last };
         let made = sources.iter().map(|fold| fold.made).max().unwrap_or_default();
-        let into = Fold { id, made, emails: 0, newest: EmailId(0), oldest: EmailId(0) };
+        let (newest, oldest) = (EmailId(0), EmailId(0));
+        let into = Fold { id, made, emails: 0, newest, oldest, knows_delivery: true };
         let sources = sources.into_iter().map(|fold| fold.id).collect();
         let merge = Merge { sources, into, next: Next::FIRST_EMAIL };
         self.merge_emails(account, &mut piece, &merge, EmailId(0), sizes)?;
@@ -109,7 +110,7 @@ impl View<'_> {
         from: &(Token, u32, u32),
         sizes: &FoldSizes,
     ) -> Result<(), Error> {
-        let mut streams = self.streams(account, merge, from)?;
+        let mut streams = self.streams(account, &piece.before, merge, from)?;
         let mut heap = BinaryHeap::new();
         for (at, stream) in streams.iter_mut().enumerate() {
             if let Some(posting) = stream.next(self, from)? {
@@ -143,7 +144,13 @@ impl View<'_> {
     }
 
     /// The sources of a merge, each at the place from which it goes on.
-    fn streams(&self, account: AccountId, merge: &Merge, from: &(Token, u32, u32)) -> Result<Vec<Stream>, Error> {
+    fn streams(
+        &self,
+        account: AccountId,
+        folds: &Folds,
+        merge: &Merge,
+        from: &(Token, u32, u32),
+    ) -> Result<Vec<Stream>, Error> {
         let target = self.fold_emails(account, merge.into.id)?;
         let mut taken = vec![false; target.len()];
         let mut sources = merge.sources.clone();
@@ -170,7 +177,12 @@ impl View<'_> {
                 start = key.to_vec();
                 Ok(false)
             })?;
-            out.push(Stream { ordinals, start, end: after(&key::fold(account, source)), ahead: Vec::new() });
+            let end = after(&key::fold(account, source));
+            let knows_delivery = folds.live.iter().any(|fold| fold.id == source && fold.knows_delivery);
+            if merge.into.knows_delivery && !knows_delivery {
+                out.push(Stream::unread(&ordinals, &end, from));
+            }
+            out.push(Stream { ordinals, start, end, ahead: Vec::new() });
         }
         Ok(out)
     }
@@ -187,6 +199,20 @@ struct Stream {
 }
 
 impl Stream {
+    /// Says of the emails of a source that does not say where they were delivered that their header is to be read.
+    fn unread(ordinals: &[Option<u32>], end: &[u8], from: &(Token, u32, u32)) -> Self {
+        let posting = |ordinal: &u32| Posting {
+            token: Token::Text(delivered::TEXT.to_owned()),
+            ordinal: *ordinal,
+            fields: field::DELIVERED_HERE,
+            positions: Positions::new(),
+        };
+        let all = ordinals.iter().flatten().map(posting);
+        let mut ahead: Vec<Posting> = all.filter(|posting| posting.place() >= (&from.0, from.1, from.2)).collect();
+        ahead.reverse();
+        Self { ordinals: Vec::new(), start: end.to_vec(), end: end.to_vec(), ahead }
+    }
+
     fn next(&mut self, view: &View<'_>, from: &(Token, u32, u32)) -> Result<Option<Posting>, Error> {
         loop {
             if let Some(posting) = self.ahead.pop() {

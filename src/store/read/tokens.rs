@@ -81,6 +81,33 @@ impl View<'_> {
         Ok(out)
     }
 
+    /// The texts of a fold that begin so, each once, in order. Blocks of nothing but one text's emails are passed over.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn texts(&self, account: AccountId, fold: FoldId, prefix: &str) -> Result<Vec<String>, Error> {
+        let (from, first) = (key::fold_texts(account, fold, ""), key::fold_texts(account, fold, prefix));
+        let (end, mut texts) = (after(&first), Vec::<String>::new());
+        loop {
+            let known = texts.len();
+            // Behind all blocks that begin with the last text that is known.
+            let behind = match texts.last() {
+                Some(last) => after(&key::fold_token(account, fold, &Token::Text(last.clone()))),
+                None => first.clone(),
+            };
+            // The last of them may end with the texts that follow; else the next block begins with one.
+            let mut take = |key: &[u8], value: &[u8]| more_texts(key, value, prefix, &mut texts).map(|()| false);
+            self.read.scan(Table::SearchFolds, &from, &behind, true, &mut take)?;
+            if texts.len() == known {
+                let mut take = |key: &[u8], value: &[u8]| more_texts(key, value, prefix, &mut texts).map(|()| false);
+                self.read.scan(Table::SearchFolds, &behind, &end, false, &mut take)?;
+            }
+            if texts.len() == known {
+                return Ok(texts);
+            }
+        }
+    }
+
     /// The emails of a fold that have a text with this beginning, by ordinal, each with the fields of all such texts.
     ///
     /// # Errors
@@ -116,6 +143,19 @@ impl View<'_> {
         });
         Ok(out)
     }
+}
+
+/// Adds the texts of a block that begin so and come behind those that are known.
+fn more_texts(key: &[u8], value: &[u8], prefix: &str, known: &mut Vec<String>) -> Result<(), Error> {
+    let each = |token: &Token, _| {
+        let Token::Text(text) = token else { return None };
+        let is_meant = text.starts_with(prefix);
+        if is_meant && known.last().is_none_or(|last| last < text) {
+            known.push(text.clone());
+        }
+        (is_meant || text.as_str() < prefix).then_some(false)
+    };
+    read_block(key, value, each, drop)
 }
 
 /// As many emails as most rows of a fold have.

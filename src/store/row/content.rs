@@ -5,16 +5,23 @@ use smallvec::smallvec;
 use super::account::{read_address, write_address};
 use super::{Bad, Reader, Writer, decode_with};
 use crate::model::{
-    Address, BlobHash, EmailAddress, EmailContent, MessageRows, PartOffsets, SentAt, ThreadKey, Tokens, UtcMillis, Word,
+    Address, BlobHash, DeliveredTo, EmailAddress, EmailContent, MessageRows, PartOffsets, SentAt, ThreadKey, Tokens,
+    UtcMillis, Word, field,
 };
 use crate::store::engine::Table;
 use crate::store::error::Error;
 
 /// The version of an `email_content` row. It says by which rules its message was read, for the row
 /// and for the email's tokens: 1 the first; 2 those of issue 21 (charsets, addresses, transfer
-/// encodings, where a header begins). The layout is the same. What is made of a message by later
-/// rules may differ from what a row of an earlier version says.
-const CONTENT: u8 = 2;
+/// encodings, where a header begins); 3 those by which the tokens say where an email was delivered,
+/// and the row is as by 2. The layout is the same. What is made of a message by later rules may
+/// differ from what a row of an earlier version says.
+const CONTENT: u8 = 3;
+/// The newest version that changed the row itself, and not the tokens alone.
+const READING: u8 = 2;
+/// The version of an `email_tokens` row. 2 has the text of this email's own delivery before what all
+/// recipients share; of an email with a row of version 1 it is not known.
+const TOKENS: u8 = 2;
 
 /// The finished rows of a message, encoded: the same bytes for each recipient.
 #[derive(Debug, Clone)]
@@ -27,7 +34,7 @@ pub struct EncodedMessage {
     pub thread_keys: Vec<ThreadKey>,
     /// What `content_value` puts a prefix before.
     pub content: Vec<u8>,
-    /// The `email_tokens` row.
+    /// What `tokens_value` puts the text of a delivery before.
     pub tokens: Vec<u8>,
 }
 
@@ -37,7 +44,7 @@ impl EncodedMessage {
     pub fn new(rows: &MessageRows) -> Self {
         let mut content = Writer(Vec::with_capacity(512));
         write_content(&mut content, &rows.content);
-        let mut tokens = Writer::new(1);
+        let mut tokens = Writer(Vec::with_capacity(1024));
         write_tokens(&mut tokens, &rows.tokens);
         Self {
             blob: rows.blob,
@@ -54,6 +61,15 @@ impl EncodedMessage {
 pub fn content_value(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
     let mut out = Writer::new(CONTENT);
     out.bytes(prefix);
+    out.fixed(shared);
+    out.0
+}
+
+/// The `email_tokens` row: version, where this email was delivered by its trace prefix, the shared part.
+#[must_use]
+pub fn tokens_value(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
+    let mut out = Writer::new(TOKENS);
+    out.maybe_text(DeliveredTo::of(prefix).text().as_ref());
     out.fixed(shared);
     out.0
 }
@@ -75,10 +91,16 @@ pub fn content_prefix(bytes: &[u8]) -> Option<Vec<u8>> {
     Reader(rest).bytes().ok().filter(|_| (1..=CONTENT).contains(version)).map(<[u8]>::to_vec)
 }
 
-/// Whether the message of an `email_content` row was read by earlier rules than those of this
+/// Whether an `email_content` row was made of its message by earlier rules than those of this
 /// version.
 #[must_use]
 pub fn is_of_earlier_reading(bytes: &[u8]) -> bool {
+    bytes.first().is_some_and(|version| (1..READING).contains(version))
+}
+
+/// Whether the tokens of an email with this `email_content` row may have been made by earlier rules.
+#[must_use]
+pub fn has_earlier_tokens(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|version| (1..CONTENT).contains(version))
 }
 
@@ -87,7 +109,18 @@ pub fn is_of_earlier_reading(bytes: &[u8]) -> bool {
 /// # Errors
 /// `Corrupt`.
 pub fn decode_tokens(key: &[u8], bytes: &[u8]) -> Result<Tokens, Error> {
-    decode_with(Table::EmailTokens, key, bytes, 1, |input, _| read_tokens(input))
+    decode_with(Table::EmailTokens, key, bytes, TOKENS, |input, version| {
+        let own = if version < TOKENS { DeliveredTo::Unread.text() } else { input.option(Reader::text)? };
+        let mut tokens = read_tokens(input)?;
+        if let Some(text) = own {
+            let at = tokens.texts.partition_point(|(known, _)| *known < text);
+            match tokens.texts.get_mut(at).filter(|(known, _)| *known == text) {
+                Some((_, fields)) => *fields |= field::DELIVERED_HERE,
+                None => tokens.texts.insert(at, (text, field::DELIVERED_HERE)),
+            }
+        }
+        Ok(tokens)
+    })
 }
 
 pub(super) fn write_people(out: &mut Writer, people: &[EmailAddress]) {

@@ -35,6 +35,9 @@ pub struct Fold {
     pub newest: EmailId,
     /// The oldest.
     pub oldest: EmailId,
+    /// Whether its tokens say of every email where it was delivered (`model::delivered`): of a fold that an earlier version
+    /// began they do not.
+    pub knows_delivery: bool,
 }
 
 /// A fold that is being made of others.
@@ -71,6 +74,8 @@ impl Folds {
 
 impl Row for Folds {
     const TABLE: Table = Table::SearchFolds;
+    /// 2 has `knows_delivery`.
+    const VERSION: u8 = 2;
 
     fn write(&self, out: &mut Writer) {
         out.num(self.last);
@@ -102,7 +107,8 @@ impl Row for Folds {
         write_ids(out, &self.dropped);
     }
 
-    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+    fn read(input: &mut Reader<'_>, version: u8) -> Result<Self, Bad> {
+        let read_fold = |input: &mut Reader<'_>| read_fold(input, version);
         Ok(Self {
             last: input.num()?,
             live: input.list(read_fold)?,
@@ -129,15 +135,17 @@ fn write_fold(out: &mut Writer, fold: &Fold) {
     out.num(fold.emails);
     out.num(fold.newest.0);
     out.num(fold.oldest.0);
+    out.bool(fold.knows_delivery);
 }
 
-fn read_fold(input: &mut Reader<'_>) -> Result<Fold, Bad> {
+fn read_fold(input: &mut Reader<'_>, version: u8) -> Result<Fold, Bad> {
     Ok(Fold {
         id: read_id(input)?,
         made: ModSeq(input.num()?),
         emails: input.num32()?,
         newest: EmailId(input.num()?),
         oldest: EmailId(input.num()?),
+        knows_delivery: version >= 2 && input.bool()?,
     })
 }
 
@@ -201,10 +209,13 @@ mod tests {
 
         #[test]
         fn any_octets_are_a_row_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..99)) {
-            let bytes = [&[1], bytes.as_slice()].concat();
-            if let Ok(folds) = Folds::decode(b"key", &bytes) {
-                prop_assert_eq!(Folds::decode(b"key", &folds.encode()), Ok(folds));
+            for version in 1..=Folds::VERSION {
+                let bytes = [&[version], bytes.as_slice()].concat();
+                if let Ok(folds) = Folds::decode(b"key", &bytes) {
+                    prop_assert_eq!(Folds::decode(b"key", &folds.encode()), Ok(folds));
+                }
             }
+            let bytes = [&[1], bytes.as_slice()].concat();
             if let Ok(ids) = read_fold_emails(b"key", &bytes) {
                 prop_assert!(ids.windows(2).all(|pair| pair[0] < pair[1]));
             }
@@ -219,6 +230,7 @@ mod tests {
             emails: 3,
             newest: EmailId(1),
             oldest: EmailId(u64::MAX),
+            knows_delivery: number != 2,
         };
         let merge = |number, next| Merge { sources: vec![fold(0, number).id], into: fold(1, number + 50), next };
         let folds = Folds {

@@ -27,7 +27,8 @@ pub use action::{
 };
 pub use blob::{Blob, FRAME, Octets, blob_rows, decode_frame};
 pub use content::{
-    EncodedMessage, content_prefix, content_value, decode_content, decode_tokens, is_of_earlier_reading,
+    EncodedMessage, content_prefix, content_value, decode_content, decode_tokens, has_earlier_tokens,
+    is_of_earlier_reading, tokens_value,
 };
 pub use email::Thread;
 pub use list::{decode_index, decode_list, decode_rank, index_value, list_value, rank_value};

@@ -1,0 +1,89 @@
+//! Which emails came to an alias, in rows: what is found, and no header.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::search_tests::{prepare, step};
+use super::{Allowance, Condition, Error, Filter, Query, Results, Start, Window, query};
+use crate::message::rows;
+use crate::model::clock::Fixed;
+use crate::model::{AccountId, EmailId, UtcMillis};
+use crate::store::engine::watched::Watched;
+use crate::store::{EncodedMessage, FoldSizes, NewEmail, Options, Store};
+
+const ACCOUNT: AccountId = AccountId(1);
+const SIZES: FoldSizes = FoldSizes { rows: 64, row_octets: 1 << 20, block: 512, fan: 4, piece: 8 << 10, last_level: 2 };
+const SHOP: &str = "Shop@example.org";
+
+/// An email that was delivered to an address; `hop` are fields of its own header.
+fn deliver(store: &Store, alias: &str, hop: &str, at: i64) -> EmailId {
+    let raw = format!("{hop}Subject: {at}\r\n\r\ntext {at}\r\n");
+    let prefix = format!("Return-Path: <>\r\nDelivered-To: {alias}\r\nReceived: from x\r\n\tby y; now\r\n");
+    let message = EncodedMessage::new(&rows(raw.as_bytes(), store.secrets()));
+    let (mut results, ticket) = store.commit_message(&[ACCOUNT], &message, raw.as_bytes(), |txn| {
+        txn.create_email(&NewEmail {
+            message: &message,
+            prefix: prefix.as_bytes(),
+            mailboxes: BTreeSet::from([txn.state().inbox]),
+            keywords: BTreeSet::new(),
+            received_at: UtcMillis(at),
+        })
+    });
+    let (id, _) = results.pop().unwrap().1.unwrap();
+    ticket.wait_blocking().unwrap();
+    id
+}
+
+/// So many emails, folded: eight to the shop's alias, all others to another.
+fn bed(emails: i64) -> (Arc<Watched>, Store, Vec<EmailId>) {
+    let engine = Arc::new(Watched::default());
+    let store = Store::over(engine.clone(), &Options::small(), Arc::new(Fixed::at(UtcMillis(0)))).unwrap();
+    prepare(&store);
+    let mut shop = Vec::new();
+    for n in 0..emails {
+        let is_shop = n % (emails / 8) == 5;
+        let id = deliver(&store, if is_shop { SHOP } else { "ann@example.org" }, "", n);
+        shop.extend(is_shop.then_some(id));
+    }
+    while step(&store, &SIZES).unwrap() {}
+    shop.sort();
+    (engine, store, shop)
+}
+
+/// The emails that have it, of which no byte of a message is read.
+fn unread(store: &Store, filter: Filter) -> Result<Vec<EmailId>, Error> {
+    let results = Results { account: ACCOUNT, filter, reads: Allowance::of(0), ..Results::default() };
+    let asked = Query { results, window: Window { start: Start::default(), limit: None }, total: true };
+    query(&store.view(), store.secrets(), &asked).map(|found| found.answer.ids)
+}
+
+fn delivered(text: Option<&str>) -> Filter {
+    Filter::Is(Condition::Header { name: "delivered-to".into(), text: text.map(str::to_owned) })
+}
+
+#[test]
+fn emails_of_an_alias_cost_what_is_found_and_no_header() {
+    let cost = |emails: i64| {
+        let (engine, store, shop) = bed(emails);
+        assert!(store.view().account_state(ACCOUNT).unwrap().unfolded < 64);
+        engine.read();
+        assert_eq!(unread(&store, delivered(Some("shop@EXAMPLE.org"))).as_ref(), Ok(&shop));
+        engine.read()
+    };
+    let (few, many) = (cost(600), cost(3000));
+    assert!(many < few + 100 && many < 240, "{few} rows of 600 emails, {many} of 3000");
+}
+
+#[test]
+fn no_header_is_read_for_what_is_known_of_deliveries() {
+    let (_, store, shop) = bed(400);
+    let rest = |found: Vec<EmailId>| found.len() + shop.len();
+    assert_eq!(unread(&store, delivered(None)).map(|found| found.len()), Ok(400));
+    assert_eq!(unread(&store, delivered(Some("example 'org'"))).map(|found| found.len()), Ok(400));
+    assert_eq!(unread(&store, delivered(Some("nobody"))), Ok(Vec::new()));
+    assert_eq!(unread(&store, Filter::Not(vec![delivered(Some("shop"))])).map(rest), Ok(400));
+    // One that was forwarded has a field of its own, which is read.
+    let forwarded = deliver(&store, "ann@example.org", "Delivered-To: shop@b.example\r\n", 10_000);
+    assert_eq!(unread(&store, delivered(Some("shop"))), Err(Error::TooMuchRead));
+    assert!(unread(&store, delivered(Some("ann@"))).unwrap().contains(&forwarded));
+}

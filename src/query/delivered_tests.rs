@@ -1,0 +1,300 @@
+//! Conditions on Delivered-To against a plain reading of the headers, over emails of this version and of earlier ones, in
+//! whatever folds and merges.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::search_tests::{ask, prepare, step};
+use super::tests::config;
+use super::{Condition, Filter};
+use crate::message::rows;
+use crate::message::tokens::WordHash;
+use crate::model::clock::Fixed;
+use crate::model::{AccountId, EmailId, Token, UtcMillis, delivered};
+use crate::store::engine::memory::Memory;
+use crate::store::engine::{Batch, Engine as _, Put, Table};
+use crate::store::key::{self, FoldId};
+use crate::store::repair::Scope;
+use crate::store::row::block::{Blocks, Posting, read_block};
+use crate::store::row::fold::Folds;
+use crate::store::row::{EncodedMessage, Row as _};
+use crate::store::{FoldSizes, NewEmail, Options, Store};
+
+const ACCOUNT: AccountId = AccountId(1);
+const ALIASES: [&str; 6] = [
+    "ann@example.org",
+    "shop@example.org",
+    "Joann@example.org",
+    "\"a  b\"@x.example",
+    "jürgen@x.example",
+    "=?utf-8?q?shop?=",
+];
+const HOPS: [&str; 2] = ["shop@example.org", "list@old.example"];
+
+/// The addresses of an email's Delivered-To fields: its own delivery's, and that of an earlier hop.
+type Places = (Option<usize>, Option<usize>);
+
+#[derive(Debug, Clone)]
+enum Act {
+    Deliver(Places),
+    Destroy(usize),
+    Fold {
+        steps: usize,
+        rows: usize,
+    },
+    /// All that is there is as an earlier version left it.
+    Age,
+    Reindex,
+    Rebuild,
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let places = (proptest::option::weighted(0.8, 0..ALIASES.len()), proptest::option::weighted(0.2, 0..HOPS.len()));
+    let act = prop_oneof![
+        12 => places.prop_map(Act::Deliver),
+        1 => (0usize..40).prop_map(Act::Destroy),
+        4 => (1usize..6, 1usize..4).prop_map(|(steps, rows)| Act::Fold { steps, rows }),
+        1 => Just(Act::Age),
+        1 => Just(Act::Reindex),
+        1 => Just(Act::Rebuild),
+    ];
+    proptest::collection::vec(act, 1..40)
+}
+
+struct Bed {
+    engine: Arc<Memory>,
+    store: Store,
+    emails: BTreeMap<EmailId, Places>,
+}
+
+impl Bed {
+    fn new() -> Self {
+        let engine = Arc::new(Memory::new());
+        let store = Store::over(engine.clone(), &Options::small(), Arc::new(Fixed::at(UtcMillis(0)))).unwrap();
+        prepare(&store);
+        Self { engine, store, emails: BTreeMap::new() }
+    }
+
+    fn act(&mut self, act: &Act, at: i64) {
+        match act {
+            Act::Deliver(places) => self.deliver(*places, at),
+            Act::Destroy(which) => {
+                let Some(id) = self.emails.keys().nth(which % self.emails.len().max(1)).copied() else { return };
+                self.emails.remove(&id);
+                self.store.commit(ACCOUNT, |txn| txn.destroy_email(id)).unwrap().1.wait_blocking().unwrap();
+            }
+            Act::Fold { steps, rows } => {
+                let sizes =
+                    FoldSizes { rows: *rows, row_octets: 1 << 20, block: 100, fan: 2, piece: 200, last_level: 2 };
+                for _ in 0..*steps {
+                    step(&self.store, &sizes).unwrap();
+                }
+            }
+            Act::Age => self.age(),
+            Act::Reindex => self.remake(Scope::Reindex),
+            Act::Rebuild => self.remake(Scope::Rebuild),
+        }
+    }
+
+    fn deliver(&mut self, places: Places, at: i64) {
+        let hop = places.1.map_or_else(String::new, |at| format!("Delivered-To: {}\r\n", HOPS[at]));
+        let raw = format!("{hop}Subject: {at}\r\nMessage-ID: <shop@example.org>\r\n\r\nshop {at}\r\n");
+        let trace =
+            places.0.map_or_else(String::new, |at| format!("Return-Path: <>\r\nDelivered-To: {}\r\n", ALIASES[at]));
+        let message = EncodedMessage::new(&rows(raw.as_bytes(), self.store.secrets()));
+        let (mut results, ticket) = self.store.commit_message(&[ACCOUNT], &message, raw.as_bytes(), |txn| {
+            txn.create_email(&NewEmail {
+                message: &message,
+                prefix: trace.as_bytes(),
+                mailboxes: BTreeSet::from([txn.state().inbox]),
+                keywords: BTreeSet::new(),
+                received_at: UtcMillis(at * 7919 % 60),
+            })
+        });
+        let (id, _) = results.pop().unwrap().1.unwrap();
+        ticket.wait_blocking().unwrap();
+        self.emails.insert(id, places);
+    }
+
+    fn remake(&self, scope: Scope) {
+        let remake = |raw: &[u8]| rows(raw, self.store.secrets());
+        self.store.repair(scope, None, &remake, &mut |_| true).unwrap();
+    }
+
+    fn write(&self, puts: Vec<Put>) {
+        self.engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+    }
+
+    /// Rows of content and tokens become those of version 2 and 1, and folds lose what such rows do not have.
+    fn age(&self) {
+        let put = |table, key: Vec<u8>, value| Put { table, key, value: Some(value) };
+        let name = WordHash::new(self.store.secrets()).of("delivered-to");
+        let mut puts = Vec::new();
+        for (key, mut value) in self.engine.rows(Table::EmailContent) {
+            value[0] = 2;
+            puts.push(put(Table::EmailContent, key, value));
+        }
+        for (key, value) in self.engine.rows(Table::EmailTokens) {
+            // Its own text is an option behind the version. The word of the name does no harm in a row that is not believed.
+            let own = if value[0] == 1 {
+                0
+            } else if value[1] == 0 {
+                1
+            } else {
+                2 + usize::from(value[2])
+            };
+            puts.push(put(Table::EmailTokens, key, [&[1], &value[1 + own..]].concat()));
+        }
+        let head = key::account(ACCOUNT);
+        let mut folds = self.store.view().folds(ACCOUNT).unwrap();
+        let merged = folds.merges.iter_mut().map(|merge| &mut merge.into);
+        let all: Vec<FoldId> = folds
+            .live
+            .iter_mut()
+            .chain(merged)
+            .map(|fold| {
+                fold.knows_delivery = false;
+                fold.id
+            })
+            .collect();
+        for fold in all {
+            let prefix = key::fold_blocks(ACCOUNT, fold);
+            let end = crate::store::engine::after(&key::fold(ACCOUNT, fold));
+            let (mut postings, mut blocks) = (Vec::<Posting>::new(), Blocks::new(100));
+            for (key, value) in self.engine.rows(Table::SearchFolds) {
+                if key >= prefix && key < end {
+                    read_block(&key, &value, |_, _| Some(true), |posting| postings.push(posting)).unwrap();
+                    puts.push(Put { table: Table::SearchFolds, key, value: None });
+                }
+            }
+            postings.retain(|posting| match &posting.token {
+                Token::Word(hash) => *hash != name,
+                Token::Text(text) => !text.starts_with(delivered::TEXT),
+            });
+            for posting in postings {
+                blocks.push(&posting.token, posting.ordinal, posting.fields, &posting.positions);
+            }
+            for block in blocks.finish() {
+                let key = key::fold_block(ACCOUNT, fold, &block.token, block.ordinal, block.position);
+                puts.push(put(Table::SearchFolds, key, block.value));
+            }
+        }
+        if folds != Folds::default() {
+            puts.push(put(Table::SearchFolds, head, folds.encode()));
+        }
+        self.write(puts);
+    }
+
+    /// As the header reads.
+    fn wanted(&self, part: Option<&str>) -> Vec<EmailId> {
+        let has = |places: &&Places| {
+            let fields = places.0.map(|at| ALIASES[at]).into_iter().chain(places.1.map(|at| HOPS[at]));
+            let decoded = |text: &str| text.to_lowercase().replace("=?utf-8?q?shop?=", "shop").replace("  ", " ");
+            fields.map(decoded).any(|value| part.is_none_or(|part| value.contains(&part.to_lowercase())))
+        };
+        self.emails.iter().filter(|(_, places)| has(places)).map(|(id, _)| *id).collect()
+    }
+
+    fn assert_answers(&self) {
+        for part in [
+            None,
+            Some("shop@example.org"),
+            Some("ANN@example.org"),
+            Some("a b"),
+            Some("jürgen"),
+            Some("shop"),
+            Some("nobody"),
+        ] {
+            let text = part.map(|part| format!("'{part}'"));
+            let is = Filter::Is(Condition::Header { name: "Delivered-To".into(), text });
+            let wanted = self.wanted(part);
+            assert_eq!(ask(&self.store, is.clone(), None), wanted, "{part:?}");
+            let rest: Vec<EmailId> = self.emails.keys().copied().filter(|id| !wanted.contains(id)).collect();
+            assert_eq!(ask(&self.store, Filter::Not(vec![is.clone()]), None), rest, "not {part:?}");
+            let either = Filter::Or(vec![Filter::Is(Condition::Body("nowhere".into())), is]);
+            assert_eq!(ask(&self.store, either, Some(3)), wanted[..wanted.len().min(3)], "{part:?} or nowhere");
+        }
+    }
+}
+
+/// Stores of the first version and of this one, with a merge under way.
+#[test]
+fn emails_that_an_earlier_version_filed_are_found() {
+    let sizes = FoldSizes { rows: 2, row_octets: 1 << 20, block: 200, fan: 2, piece: 200, last_level: 2 };
+    for name in ["v1.rows", "written.rows"] {
+        let known = std::fs::read_to_string(format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let octets = |hex: &str| -> Vec<u8> {
+            (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+        };
+        let put = |line: &str| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let table = *Table::ALL.iter().find(|table| table.name() == words[0]).unwrap();
+            Put { table, key: octets(words[1]), value: Some(octets(words[2])) }
+        };
+        let engine = Arc::new(Memory::new());
+        engine.write(&[Arc::new(Batch { puts: known.lines().map(put).collect(), asserts: Vec::new() })]).unwrap();
+        let clock = Arc::new(Fixed::at(UtcMillis(1_795_255_200_000)));
+        let store = Store::over(engine.clone(), &Options { ranked_above: Some(2), ..Options::small() }, clock).unwrap();
+        let all: Vec<EmailId> = store.view().emails(ACCOUNT, None, 99).unwrap().iter().map(|(id, _)| *id).collect();
+        assert_eq!(all.len(), 7);
+        let mut bed = Bed { engine, store, emails: all.iter().map(|id| (*id, (Some(0), None))).collect() };
+        bed.assert_answers();
+        bed.deliver((Some(1), Some(1)), 50);
+        for _ in 0..40 {
+            step(&bed.store, &sizes).unwrap();
+            bed.assert_answers();
+        }
+        bed.remake(Scope::Reindex);
+        bed.assert_answers();
+        assert_eq!(bed.store.check().unwrap(), []);
+    }
+}
+
+/// A tenth of the usual cases, each of which asks many times.
+fn few() -> ProptestConfig {
+    let usual = config();
+    ProptestConfig { cases: usual.cases.div_ceil(10), ..usual }
+}
+
+proptest! {
+    #![proptest_config(few())]
+
+    #[test]
+    fn deliveries_are_found_as_the_header_reads(acts in acts()) {
+        let mut bed = Bed::new();
+        for (at, act) in (0..).zip(&acts) {
+            bed.act(act, at);
+            if !matches!(act, Act::Deliver(_)) {
+                bed.assert_answers();
+                let remake = |raw: &[u8]| rows(raw, bed.store.secrets());
+                prop_assert_eq!(bed.store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches, []);
+            }
+        }
+        bed.assert_answers();
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// What the store reads out of trace fields is what conditions on header fields compare.
+    #[test]
+    fn the_text_of_a_delivery_is_what_the_header_says(
+        value in "[ -~\t]{0,12}|(=\\?utf-8\\?q\\?)?[a-zA-Zé\\\\\"@. ]{0,9}(\\?=)?", name in "(?i)delivered-to ?:? ?",
+        before in "(Return-Path: <>\r\n|From x\r\n|\u{feff}|\r\n| x\r\n|X: 1\n){0,2}", after in "(\r\n| y\r\n|\nDelivered-To: z\r\n){0,3}",
+    ) {
+        use crate::message::header::{fields, folded};
+        use crate::model::DeliveredTo;
+
+        let trace = format!("{before}{name}{value}{after}");
+        let found: Vec<String> =
+            fields(trace.as_bytes()).filter(|field| field.is("Delivered-To")).map(|field| folded(&field.decoded())).collect();
+        match DeliveredTo::of(trace.as_bytes()) {
+            DeliveredTo::Absent => prop_assert_eq!(found, Vec::<String>::new()),
+            DeliveredTo::Value(value) => prop_assert_eq!(found, [value]),
+            DeliveredTo::Unread => {}
+        }
+    }
+}
