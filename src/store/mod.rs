@@ -304,6 +304,21 @@ impl Store {
         self.0.committer.in_flight()
     }
 
+    /// Whether `clear_remains` has something to look at.
+    #[must_use]
+    pub fn has_remains(&self) -> bool {
+        self.0.engine.has_remains()
+    }
+
+    /// Removes what is left of rows that were deleted side by side, a part of it; says whether there is more to look at. It
+    /// may take seconds, for files of the tables are written anew: for upkeep alone, which lets time pass between two calls.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn clear_remains(&self) -> Result<bool, Error> {
+        self.0.engine.clear_remains()
+    }
+
     /// What the engine has done since it was opened.
     #[must_use]
     pub fn statistics(&self) -> Statistics {

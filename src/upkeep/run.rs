@@ -24,6 +24,8 @@ const REST: Duration = Duration::from_millis(5);
 const LOOK: Duration = Duration::from_millis(2);
 /// But for no longer than this before each step: under a load that never ends it goes on nevertheless.
 const GIVES_WAY: Duration = Duration::from_millis(50);
+/// Remains of deleted rows are cleared so long after they were first heard of, and again after each time.
+const CLEARS_AFTER: Duration = Duration::from_millis(500);
 /// Steps of what does not wait, between two steps of a round: accounts into which mail comes without end keep it from none.
 const HURRIED: usize = 4;
 
@@ -35,6 +37,15 @@ struct Wish {
     due: BTreeSet<AccountId>,
     /// The account of these that was served last.
     served: AccountId,
+    /// Since when there are remains of deleted rows.
+    remains: Option<Stopwatch>,
+}
+
+impl Wish {
+    /// How long until remains are to be cleared, if there are any.
+    fn clears_in(&self) -> Option<Duration> {
+        self.remains.as_ref().map(|since| CLEARS_AFTER.saturating_sub(since.elapsed()))
+    }
 }
 
 /// Gives way to who writes just now, `in_flight` by what the store says, up to a bound; `rest` rests, and says whether to
@@ -55,6 +66,7 @@ enum Next {
     Stop,
     Round,
     Hurry,
+    Clear,
 }
 
 #[derive(Debug, Default)]
@@ -81,27 +93,43 @@ impl Bell {
         !wish.stop
     }
 
-    /// Waits until somebody wants something, or the time is over; says whether to go on.
+    /// Waits until somebody wants something, or the time is over.
     fn wait(&self, time: Duration) -> Next {
         let mut wish = self.wish.lock();
         let watch = Stopwatch::start();
-        while !wish.stop
-            && !wish.now
-            && wish.due.is_empty()
-            && let Some(left) = time.checked_sub(watch.elapsed()).filter(|left| !left.is_zero())
-        {
-            self.rung.wait_for(&mut wish, left);
-        }
-        // A round that is due is not put off by what does not wait for it.
-        let due = watch.elapsed() >= time;
-        match (wish.stop, wish.now || due, wish.due.is_empty()) {
-            (true, _, _) => Next::Stop,
-            (_, false, false) => Next::Hurry,
-            _ => {
+        loop {
+            // A round that is due is not put off by what does not wait for it.
+            let left = time.saturating_sub(watch.elapsed());
+            let clears_in = wish.clears_in();
+            if wish.stop {
+                return Next::Stop;
+            } else if wish.now || left.is_zero() {
                 wish.now = false;
-                Next::Round
+                return Next::Round;
+            } else if !wish.due.is_empty() {
+                return Next::Hurry;
+            } else if clears_in.is_some_and(|left| left.is_zero()) {
+                return Next::Clear;
             }
+            self.rung.wait_for(&mut wish, clears_in.map_or(left, |clears_in| clears_in.min(left)));
         }
+    }
+
+    /// There are remains of deleted rows.
+    fn want_clear(&self) {
+        if self.wish.lock().remains.is_none() {
+            self.ring(|wish| wish.remains = Some(Stopwatch::start()));
+        }
+    }
+
+    /// Takes the wish for remains to be cleared, where it is time.
+    fn takes_clear(&self) -> bool {
+        let mut wish = self.wish.lock();
+        let is_time = wish.clears_in().is_some_and(|left| left.is_zero());
+        if is_time {
+            wish.remains = None;
+        }
+        is_time
     }
 
     /// These accounts have something that does not wait for the next round.
@@ -159,11 +187,26 @@ impl Upkeep {
             if due {
                 bell.want([change.account]);
             }
+            if change.remains {
+                bell.want_clear();
+            }
         });
+    }
+
+    /// Clears remains of deleted rows, where it is time: readers step over them until then.
+    fn clear(&self, bell: &Bell) {
+        if bell.takes_clear() {
+            match self.store.clear_remains() {
+                Ok(true) => bell.want_clear(),
+                Ok(false) => {}
+                Err(error) => tracing::warn!(%error, "remains of deleted rows are not cleared"),
+            }
+        }
     }
 
     /// Does what does not wait for the next round, so many steps of it at most; says whether to go on.
     pub(super) fn hurried(&self, bell: &Bell, most: usize) -> bool {
+        self.clear(bell);
         let mut steps = 0;
         while steps < most {
             let due = bell.due();
@@ -228,6 +271,7 @@ impl Upkeep {
             loop {
                 match bell.wait(every.saturating_sub(watch.elapsed())) {
                     Next::Round => break,
+                    Next::Clear => self.clear(bell),
                     Next::Hurry if self.hurried(bell, HURRIED) => {}
                     Next::Hurry | Next::Stop => return,
                 }

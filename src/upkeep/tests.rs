@@ -9,6 +9,7 @@ use crate::model::{
 };
 use crate::store::engine::fault::Fault;
 use crate::store::engine::memory::Memory;
+use crate::store::engine::watched::Watched;
 use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -240,4 +241,24 @@ fn what_somebody_waits_for_does_not_wait_for_the_next_round() {
     soon("the list that was begun", &made);
     running.stop();
     bed.clean();
+}
+
+#[test]
+fn remains_of_deleted_rows_are_cleared_after_a_change_until_there_are_none() {
+    let engine = Arc::new(Watched::default());
+    let store = Store::over(engine.clone(), &Options::small(), Arc::new(Fixed::at(UtcMillis(0)))).unwrap();
+    let running = Upkeep::new(store.clone(), Live::default()).start().unwrap();
+    engine.set_remains(3);
+    let row = AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0));
+    let made = store.commit(AccountId(1), |txn| {
+        txn.register(&row);
+        Ok(())
+    });
+    made.unwrap().1.wait_blocking().unwrap();
+    let watch = Stopwatch::start();
+    while engine.remains() > 0 {
+        assert!(watch.elapsed() < Duration::from_secs(60), "nobody clears them");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    running.stop();
 }

@@ -413,14 +413,15 @@ impl Shared {
         }
     }
 
-    fn redeem(&self, item: Item) {
+    fn redeem(&self, mut item: Item) {
         for part in &item.parts {
             if let Some((batch, _)) = &part.rows {
                 part.cell.queued.lock().batches.retain(|queued| !Arc::ptr_eq(queued, batch));
             }
         }
-        let listeners = self.listeners.read();
-        for (_, change) in item.parts.iter().filter_map(|part| part.rows.as_ref()) {
+        let (listeners, remains) = (self.listeners.read(), self.engine.has_remains());
+        for (_, change) in item.parts.iter_mut().filter_map(|part| part.rows.as_mut()) {
+            change.remains = remains;
             listeners.iter().for_each(|listener| listener(change));
         }
         drop(item.done.send(Ok(()))); // whoever asked may have gone away

@@ -201,7 +201,8 @@ impl<'s> Txn<'s> {
         let puts = self.stage.into_iter().map(|((table, key), value)| Put { table, key, value }).collect();
         let mut asserts = self.asserts;
         asserts.push(fence);
-        Some((Batch { puts, asserts }, Change { account: self.account, types, begun: self.begun }))
+        let change = Change { account: self.account, types, begun: self.begun, remains: false };
+        Some((Batch { puts, asserts }, change))
     }
 }
 

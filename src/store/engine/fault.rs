@@ -88,6 +88,14 @@ impl<E: Engine> Engine for Fault<E> {
         self.inner.drop_backups(dir, keep)
     }
 
+    fn has_remains(&self) -> bool {
+        self.inner.has_remains()
+    }
+
+    fn clear_remains(&self) -> Result<bool, Error> {
+        self.inner.clear_remains()
+    }
+
     fn statistics(&self) -> Statistics {
         self.inner.statistics()
     }

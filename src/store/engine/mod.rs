@@ -304,6 +304,21 @@ pub trait Engine: Read + Send + Sync + Debug {
         Err(no_disk())
     }
 
+    /// Whether so many rows were deleted side by side that `clear_remains` has something to look at.
+    fn has_remains(&self) -> bool {
+        false
+    }
+
+    /// Removes the remains of rows that were deleted side by side, of one neighbourhood at most; says whether there is
+    /// more to look at. Where rows are still being deleted the first call only notes that: time should pass between two
+    /// calls. May rewrite files of the tables: not for a thread that somebody waits for.
+    ///
+    /// # Errors
+    /// Those of reading.
+    fn clear_remains(&self) -> Result<bool, Error> {
+        Ok(false)
+    }
+
     /// What was done so far.
     fn statistics(&self) -> Statistics;
 

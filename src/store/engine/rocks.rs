@@ -5,20 +5,21 @@
 //! (RocksDB's default would drop everything after a flipped bit, without a word.)
 
 pub(in crate::store) mod backup;
+mod remains;
 
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rocksdb::perf::{PerfContext, PerfMetric};
 use rocksdb::statistics::{StatsLevel, Ticker};
 use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBAccess,
-    DBCompressionType, DBRawIterator, DBRawIteratorWithThreadMode, DBRecoveryMode, DataBlockIndexType, FlushOptions,
-    ReadOptions, WriteBatch, WriteOptions, checkpoint::Checkpoint,
+    DBCompressionType, DBRawIterator, DBRawIteratorWithThreadMode, DBRecoveryMode, DataBlockIndexType, ReadOptions,
+    WriteBatch, WriteOptions, checkpoint::Checkpoint,
 };
 
+use self::remains::Deletions;
 use super::{Batch, Each, EachKey, Engine, Go, Guide, Put, Read, Statistics, Table, Usage};
 use crate::store::Options;
 use crate::store::backup::Backup;
@@ -29,6 +30,8 @@ pub struct Rocks {
     db: DB,
     options: rocksdb::Options,
     read_only: bool,
+    /// Where rows were deleted side by side.
+    deletions: Deletions,
     /// Keeps writers out while the store is only looked at: RocksDB takes no lock then.
     _lock: Option<File>,
 }
@@ -43,11 +46,6 @@ const MIB: usize = 1 << 20;
 /// Read from the newest email on. Of what is destroyed at once the rows lie side by side, and the first page would walk
 /// over the remains of all that stood before it.
 const NEWEST_FIRST: &[Table] = &[Table::MailboxEmailIndex, Table::MailboxThreadIndex, Table::EmailMetadata];
-/// A scan that walks over so many remains has those in memory flushed.
-const REMAINS: u64 = 1024;
-/// Files that are not sorted into levels yet, from which on no scan asks for another one: with four times as many RocksDB
-/// slows writes down, and a flush would wait.
-const FILES_WAITING: u64 = 10;
 
 impl Rocks {
     /// Opens the directory, making what is missing.
@@ -59,7 +57,7 @@ impl Rocks {
         options.create_if_missing(true);
         options.create_missing_column_families(true);
         let db = DB::open_cf_descriptors(&options, dir, families).map_err(|error| open_error(dir, &error))?;
-        Ok(Self { db, options, read_only: false, _lock: None })
+        Ok(Self { db, options, read_only: false, deletions: Deletions::default(), _lock: None })
     }
 
     /// Opens the directory to read it, and neither makes nor changes a file in it. What the log holds is read into memory.
@@ -80,7 +78,7 @@ impl Rocks {
         let (options, families) = Self::options(settings);
         let db = DB::open_cf_descriptors_read_only(&options, dir, families, false)
             .map_err(|error| open_error(dir, &error))?;
-        Ok(Self { db, options, read_only: true, _lock: lock })
+        Ok(Self { db, options, read_only: true, deletions: Deletions::default(), _lock: lock })
     }
 
     fn options(settings: &Options) -> (rocksdb::Options, Vec<ColumnFamilyDescriptor>) {
@@ -278,42 +276,6 @@ impl Rocks {
     fn rows(&self, table: Table, from: &[u8], to: &[u8]) -> Result<DBRawIterator<'_>, Error> {
         Ok(self.db.raw_iterator_cf_opt(self.family(table)?, read_options(from, to)))
     }
-
-    /// Reads, and has the remains flushed that this walked over, if they were many: what lies in files is compacted, and
-    /// what lies in memory would be walked over by every reader until something else fills it.
-    fn noting_remains<T>(&self, table: Table, read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-        if self.read_only || !NEWEST_FIRST.contains(&table) {
-            return read();
-        }
-        let before = remains_passed();
-        let done = read();
-        if remains_passed().saturating_sub(before) >= REMAINS {
-            self.flush_remains(table)?;
-        }
-        done
-    }
-
-    /// Begins to flush a table that has remains in memory, where no write would wait for it, nor a reader.
-    fn flush_remains(&self, table: Table) -> Result<(), Error> {
-        let family = self.family(table)?;
-        let number = |name: &str| self.db.property_int_value_cf(family, name).ok().flatten().unwrap_or(0);
-        let is_idle =
-            number("rocksdb.num-immutable-mem-table") == 0 && number("rocksdb.num-files-at-level0") < FILES_WAITING;
-        if is_idle && number("rocksdb.num-deletes-active-mem-table") >= REMAINS {
-            let mut options = FlushOptions::default();
-            options.set_wait(false);
-            // A flush that fails is tried again by RocksDB, which tells the writers.
-            if let Err(error) = self.db.flush_cf_opt(family, &options) {
-                tracing::debug!(table = table.name(), %error, "remains of deleted rows are not flushed");
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Deleted rows that the iterators of this thread have walked over.
-fn remains_passed() -> u64 {
-    PerfContext::default().metric(PerfMetric::InternalDeleteSkippedCount)
 }
 
 impl Rocks {
@@ -398,7 +360,18 @@ impl Engine for Rocks {
         }
         let mut options = WriteOptions::default();
         options.set_sync(true);
-        self.db.write_opt(all, &options).map_err(|error| io(&error))
+        self.db.write_opt(all, &options).map_err(|error| io(&error))?;
+        let deleted = puts.iter().map(|(_, put)| *put).filter(|put| put.value.is_none());
+        self.deletions.note(deleted.filter(|put| NEWEST_FIRST.contains(&put.table)));
+        Ok(())
+    }
+
+    fn has_remains(&self) -> bool {
+        self.deletions.are_due()
+    }
+
+    fn clear_remains(&self) -> Result<bool, Error> {
+        self.clear_deleted()
     }
 
     fn checkpoint(&self, dir: &Path) -> Result<(), Error> {

@@ -20,6 +20,7 @@ pub struct Watched {
     inner: Memory,
     read: AtomicUsize,
     before_snapshot: Mutex<Option<Deed>>,
+    remains: AtomicUsize,
 }
 
 impl Watched {
@@ -31,6 +32,16 @@ impl Watched {
     /// Does something before the next snapshot is made.
     pub fn before_snapshot(&self, deed: impl FnOnce() + Send + 'static) {
         *self.before_snapshot.lock() = Some(Box::new(deed));
+    }
+
+    /// From now on it must be asked so often to clear remains until there are none.
+    pub fn set_remains(&self, times: usize) {
+        self.remains.store(times, Ordering::SeqCst);
+    }
+
+    /// How often it is still to be asked to clear remains.
+    pub fn remains(&self) -> usize {
+        self.remains.load(Ordering::SeqCst)
     }
 
     /// The engine beneath.
@@ -95,6 +106,16 @@ impl Engine for Watched {
 
     fn checkpoint(&self, dir: &Path) -> Result<(), Error> {
         self.inner.checkpoint(dir)
+    }
+
+    fn has_remains(&self) -> bool {
+        self.remains() > 0
+    }
+
+    fn clear_remains(&self) -> Result<bool, Error> {
+        let left = self.remains().saturating_sub(1);
+        self.set_remains(left);
+        Ok(left > 0)
     }
 
     fn statistics(&self) -> Statistics {

@@ -3,6 +3,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::super::suite::walked;
+use super::remains::{REMAINS, remains_passed};
 use super::*;
 
 fn batch(rows: u32, value: Option<&[u8]>) -> Arc<Batch> {
@@ -56,6 +57,72 @@ fn remains_that_a_scan_walks_over_are_flushed() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(left < REMAINS / 16, "{left} remains are walked over");
+}
+
+/// Rows of which every key is behind those of the same number in an earlier one.
+fn rows_of(numbers: impl Iterator<Item = u32>, value: Option<&[u8]>) -> Arc<Batch> {
+    let key = |number: u32| [&[7; 10][..], &u64::from(number).to_be_bytes()].concat();
+    let put = |number| Put { table: Table::MailboxEmailIndex, key: key(number), value: value.map(<[u8]>::to_vec) };
+    Arc::new(Batch { puts: numbers.map(put).collect(), asserts: Vec::new() })
+}
+
+/// The deleted rows that a scan for the first row steps over.
+fn passed_to_first(rocks: &Rocks) -> u64 {
+    let before = remains_passed();
+    rocks.scan(Table::MailboxEmailIndex, &[], &[0xff], false, &mut |_, _| Ok(false)).unwrap();
+    remains_passed() - before
+}
+
+#[test]
+fn rows_made_and_deleted_before_a_flush_are_cleared_without_a_reader() {
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = Rocks::open(dir.path(), &Options::default()).unwrap();
+    rocks.write(&[rows_of(0..20_001, Some(b"row"))]).unwrap();
+    assert!(!rocks.has_remains() && !rocks.clear_remains().unwrap());
+    for thousand in 0..20 {
+        rocks.write(&[rows_of(thousand * 1000..(thousand + 1) * 1000, None)]).unwrap();
+        assert_eq!(rocks.has_remains(), thousand >= 4);
+    }
+    // The first look notes that more came since; nothing is written for it.
+    let flushed = || rocks.statistics().table_octets;
+    assert!(rocks.clear_remains().unwrap());
+    assert_eq!(flushed(), 0);
+    assert!(!rocks.clear_remains().unwrap());
+    assert!(!rocks.has_remains() && flushed() > 0);
+    assert_eq!(passed_to_first(&rocks), 0);
+    assert_eq!(
+        rocks.get(Table::MailboxEmailIndex, &rows_of(20_000..20_001, None).puts[0].key).unwrap().unwrap(),
+        b"row"
+    );
+}
+
+#[test]
+fn remains_behind_rows_that_stay_are_cleared() {
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = Rocks::open(dir.path(), &Options::default()).unwrap();
+    rocks.write(&[rows_of(0..20_000, Some(b"row"))]).unwrap();
+    rocks.db.flush_cf(rocks.family(Table::MailboxEmailIndex).unwrap()).unwrap();
+    rocks.write(&[rows_of(10..10_000, None)]).unwrap();
+    while rocks.clear_remains().unwrap() {}
+    let (mut rows, before) = (0, remains_passed());
+    let mut each = |_: &[u8], _: &[u8]| {
+        rows += 1;
+        Ok(rows < 20)
+    };
+    rocks.scan(Table::MailboxEmailIndex, &[], &[0xff], false, &mut each).unwrap();
+    assert_eq!((rows, remains_passed() - before), (20, 0));
+}
+
+#[test]
+fn deletions_among_rows_that_stay_are_no_reason_to_write_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let rocks = Rocks::open(dir.path(), &Options::default()).unwrap();
+    rocks.write(&[rows_of(0..40_000, Some(b"row"))]).unwrap();
+    rocks.write(&[rows_of((0..40_000).filter(|number| number % 2 == 0), None)]).unwrap();
+    assert!(rocks.has_remains());
+    while rocks.clear_remains().unwrap() {}
+    assert!(!rocks.has_remains());
+    assert_eq!(rocks.statistics().table_octets, 0);
 }
 
 #[test]
