@@ -6,7 +6,7 @@
 //! rows for each of its emails, also where nearly every email is in both listings.
 
 use super::View;
-use super::list::RANK_COST;
+use super::list::{RANK_COST, top_level};
 use crate::model::{AccountId, EmailId, Listing, Tally};
 use crate::store::engine::{Table, after};
 use crate::store::error::Error;
@@ -32,8 +32,6 @@ pub struct Counted {
 struct Stretch {
     from: EmailId,
     to: Option<EmailId>,
-    /// Emails of the larger listing before the stretch.
-    before: u64,
     all: u64,
     without: u64,
 }
@@ -63,9 +61,8 @@ impl View<'_> {
         limit: usize,
     ) -> Result<Vec<EmailId>, Error> {
         let is_ranked = all.tally.is_ranked() && without.tally.is_ranked();
-        let level = if is_ranked { super::list::top_level(without.tally.total) } else { 0 };
-        let whole =
-            Stretch { from: EmailId(0), to: None, before: 0, all: all.tally.total, without: without.tally.total };
+        let level = if is_ranked { top_level(without.tally.total) } else { 0 };
+        let whole = Stretch { from: EmailId(0), to: None, all: all.tally.total, without: without.tally.total };
         let mut walk = Walk { view: self, account, all, without, skip: position, limit, found: Vec::new() };
         walk.visit(level, whole)?;
         Ok(walk.found)
@@ -130,14 +127,13 @@ impl Walk<'_> {
         let cuts = self.view.boundaries(self.account, self.without.listing, level, span)?;
         let Some((first, _)) = cuts.first() else { return Ok(vec![stretch]) };
         let (all, without) = (stretch.all, cuts.iter().map(|(_, count)| count).sum());
-        let (from, before) = (stretch.from, stretch.before);
+        let from = stretch.from;
         let mut pieces =
-            vec![Stretch { from, to: Some(*first), before, all, without: stretch.without.saturating_sub(without) }];
+            vec![Stretch { from, to: Some(*first), all, without: stretch.without.saturating_sub(without) }];
         let nexts = cuts.iter().skip(1).map(|(id, _)| Some(*id)).chain([stretch.to]);
         pieces.extend(cuts.iter().zip(nexts).map(|((id, without), to)| Stretch {
             from: *id,
             to,
-            before: 0,
             all: 0,
             without: *without,
         }));
@@ -152,13 +148,8 @@ impl Walk<'_> {
             }
         }
         let counted: u64 = pieces.iter().skip(1).map(|piece| piece.all).sum();
-        let mut before = stretch.before;
-        for (at, piece) in pieces.iter_mut().enumerate() {
-            if at == 0 {
-                piece.all = all.saturating_sub(counted);
-            }
-            piece.before = before;
-            before += piece.all;
+        if let Some(front) = pieces.first_mut() {
+            front.all = all.saturating_sub(counted);
         }
         Ok(pieces)
     }
@@ -192,28 +183,34 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The email of the larger listing to begin with; lowers `skip` by those of the rest that stand before it.
+    /// The email of the larger listing to begin with; lowers `skip` by those of the rest that stand before it. From level
+    /// to level it is the last boundary of the larger listing before which no more of the rest stand than are passed over.
     fn locate(&mut self, stretch: Stretch) -> Result<EmailId, Error> {
         if self.skip <= RANK_COST || !self.all.tally.is_ranked() {
             return Ok(stretch.from);
         }
         let span = (stretch.from, stretch.to);
         let others = self.view.ids_between(self.account, self.without.listing, span, usize::MAX)?;
-        // Of the smaller listing, how many stand before the one that is looked for.
-        let (mut low, mut high) = (0, others.len());
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            let Some(other) = others.get(middle) else { break };
-            let position = self.view.index_of(self.account, self.all.listing, self.all.tally, *other)?;
-            let of_rest = position.saturating_sub(stretch.before).saturating_sub(count(middle));
-            if of_rest <= self.skip { low = middle + 1 } else { high = middle }
+        let of_rest =
+            |id: EmailId, before: u64| before.saturating_sub(count(others.partition_point(|other| *other < id)));
+        // A part of the stretch: how many of the larger listing stand in the stretch before it, and in it.
+        let ((mut from, mut to), mut before, mut all) = (span, 0u64, stretch.all);
+        for level in (1..=top_level(all)).rev() {
+            let cuts = self.view.boundaries(self.account, self.all.listing, level, (from, to))?;
+            let first = all.saturating_sub(cuts.iter().map(|(_, count)| count).sum());
+            let (mut at, end) = (before.saturating_add(first), to);
+            let nexts = cuts.iter().skip(1).map(|(id, _)| Some(*id)).chain([end]);
+            (to, all) = (cuts.first().map_or(end, |(id, _)| Some(*id)), first);
+            for ((id, count), next) in cuts.iter().zip(nexts) {
+                if of_rest(*id, at) > self.skip {
+                    break;
+                }
+                (from, to, before, all) = (*id, next, at, *count);
+                at = at.saturating_add(*count);
+            }
         }
-        let position = stretch.before.saturating_add(self.skip).saturating_add(count(low));
-        let (all, near) = (self.all, (Some(stretch.from), stretch.before));
-        let page = self.view.page(self.account, all.listing, all.tally, position, near, 1)?;
-        let Some((id, _)) = page.first() else { return Ok(stretch.from) };
-        self.skip = 0;
-        Ok(*id)
+        self.skip = self.skip.saturating_sub(of_rest(from, before));
+        Ok(from)
     }
 }
 
