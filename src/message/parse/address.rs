@@ -10,6 +10,8 @@
 //!
 //! - Where the comma between two mailboxes lacks, each is taken: words before an address are its
 //!   name, but for the comments that stand directly behind the address before it.
+//! - `a@x on behalf of b@y`, as Outlook shows who wrote for whom, is one mailbox: the address that
+//!   stands last, with all of the text as its name.
 //!
 //! Nothing is refused. Quotes and brackets that do not close end with the value, an open `<` with
 //! its list item.
@@ -24,6 +26,17 @@ use crate::model::{Address, EmailAddress, limits};
 const LITERAL: usize = 255;
 /// Bytes behind an encoded word in which the `@` of an address is looked for.
 const MAX_ADDRESS: usize = 600;
+
+/// What stands between the address of who sends and that of whom it is sent for.
+const ON_BEHALF_OF: [&[&str]; 7] = [
+    &["on", "behalf", "of"],
+    &["im", "auftrag", "von"],
+    &["de", "la", "part", "de"],
+    &["en", "nombre", "de"],
+    &["per", "conto", "di"],
+    &["em", "nome", "de"],
+    &["namens"],
+];
 
 /// A group of addresses (RFC 8621 §4.1.2.4), or a run of addresses outside of any group.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -182,7 +195,13 @@ fn word_end(text: &str) -> usize {
 /// The mailboxes of an item, at most so many: one, but where commas lack between them.
 fn people(mut item: Item<'_>, most: usize) -> Vec<EmailAddress> {
     let is_angle = |(piece, _): &(Piece<'_>, bool)| matches!(piece, Piece::Angle(_));
-    let Some(last) = item.iter().rposition(is_angle) else { return mailboxes(&joined(item), false, most) };
+    if !item.iter().any(is_angle) {
+        item = joined(item);
+    }
+    if let Some((words, address)) = on_behalf_of(&item) {
+        return on_behalf(item, words, address).into_iter().take(most).collect();
+    }
+    let Some(last) = item.iter().rposition(is_angle) else { return mailboxes(&item, false, most) };
     let behind = item.iter().skip(last.saturating_add(1));
     let own = last.saturating_add(1).saturating_add(behind.take_while(|(piece, _)| is_comment(piece)).count());
     let has_more = item.iter().skip(own).any(|(piece, _)| is_whole_address(piece));
@@ -190,6 +209,42 @@ fn people(mut item: Item<'_>, most: usize) -> Vec<EmailAddress> {
     let mut people = mailboxes(&item, true, most);
     people.extend(mailboxes(&joined(more), false, most.saturating_sub(people.len())));
     people
+}
+
+/// Where the words `on behalf of` end that stand between two addresses, and the last address.
+fn on_behalf_of(item: &[(Piece<'_>, bool)]) -> Option<(usize, usize)> {
+    let is_address = |(piece, _): &(Piece<'_>, bool)| matches!(piece, Piece::Angle(_)) || is_whole_address(piece);
+    let first = item.iter().position(is_address)?;
+    let last = item.iter().rposition(is_address).filter(|last| *last > first)?;
+    let is = |(piece, _): &(Piece<'_>, bool), word: &str| matches!(piece, Piece::Word(own) if own.eq_ignore_ascii_case(word));
+    let ends_at = |begin: usize| {
+        let rest = item.get(begin..last)?;
+        let found = ON_BEHALF_OF.iter().find(|words| {
+            rest.len() >= words.len() && rest.iter().zip(words.iter()).all(|(piece, word)| is(piece, word))
+        })?;
+        begin.checked_add(found.len())
+    };
+    Some(((first..last).find_map(ends_at)?, last))
+}
+
+/// The mailbox of an item with such words that end before the piece `words`, its address the piece
+/// `address`.
+fn on_behalf(item: Item<'_>, words: usize, address: usize) -> Option<EmailAddress> {
+    let item: Item<'_> = item
+        .into_iter()
+        .enumerate()
+        .map(|(at, (piece, is_apart))| match piece {
+            Piece::Angle(text) if at < address => (Piece::Quoted(format!("<{text}>")), is_apart),
+            piece => (piece, is_apart),
+        })
+        .collect();
+    let mut person = person(&item, address)?;
+    if words == address
+        && let Some(name) = &mut person.name
+    {
+        *name = format!("{name} {}", person.email);
+    }
+    Some(person)
 }
 
 /// The mailboxes of pieces, their addresses all in angle brackets or all without.

@@ -95,6 +95,28 @@ fn mailboxes_without_a_comma_between_them_are_all_taken() {
     }
 }
 
+/// `a@x on behalf of b@y` was read as two mailboxes, the first of which wrote nothing.
+#[test]
+fn who_sends_on_behalf_of_another_is_one_mailbox() {
+    for (value, wanted) in [
+        ("a@x on behalf of b@y", "a@x on behalf of b@y|b@y"),
+        ("a@x On Behalf Of B <b@y>", "a@x On Behalf Of B|b@y"),
+        ("List <a@x> on behalf of B C <b@y>", "List <a@x> on behalf of B C|b@y"),
+        ("<a@x> on behalf of <b@y>", "<a@x> on behalf of b@y|b@y"),
+        ("a@x im Auftrag von B b@y", "a@x im Auftrag von B|b@y"),
+        ("a@x on behalf of \"c d\"@z", "a@x on behalf of \"c d\"@z|\"c d\"@z"),
+        ("a@x on behalf of b@y, c@z", "a@x on behalf of b@y|b@y; c@z"),
+        // Words that are not these, or do not stand between two addresses.
+        ("on behalf of a@x b@y", "on behalf of|a@x; b@y"),
+        ("a@x b@y on behalf of", "a@x; on behalf of|b@y"),
+        ("a@x on behalf b@y", "a@x; on behalf|b@y"),
+        ("\"a@x on behalf of b@y\" <c@z>", "a@x on behalf of b@y|c@z"),
+        ("a@x (on behalf of) b@y", "on behalf of|a@x; b@y"),
+    ] {
+        assert_eq!(shown(value), wanted, "{value}");
+    }
+}
+
 #[test]
 fn encoded_words_with_blanks_are_decoded_in_names() {
     for (value, wanted) in [
