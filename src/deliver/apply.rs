@@ -9,7 +9,7 @@ use super::plan::{Answering, Plan};
 use super::rates::Spent;
 use super::{Deliver, Session, Settings, copy};
 use crate::account::Resolved;
-use crate::message::{Message, auto::Facts, guarded, report, rows_or_bare, trace};
+use crate::message::{Message, auto::Facts, guarded, header, report, rows_or_bare, trace};
 use crate::model::clock::Stopwatch;
 use crate::model::{
     AccountId, Action, Address, Decision, EmailId, Envelope, MailboxUid, ObjectId, Recall, Recipient, Returned, Role,
@@ -76,8 +76,12 @@ struct Job {
 
 impl Deliver {
     /// Parses, plans, and queues the rows. Takes some 100 µs for a usual message.
-    pub(super) fn apply(&self, session: &Session, envelope: &Envelope, raw: &[u8]) -> Prepared {
+    ///
+    /// The message is kept from where its header begins: our trace fields stand on top of it, and behind a blank line the
+    /// message's own fields would be text to whoever reads both.
+    pub(super) fn apply(&self, session: &Session, envelope: &Envelope, received: &[u8]) -> Prepared {
         let watch = Stopwatch::start();
+        let raw = header::trimmed(received);
         let settings = session.settings.clone().unwrap_or_else(|| self.settings.get());
         let mut prepared = Prepared {
             outcomes: Vec::new(),

@@ -104,6 +104,32 @@ fn a_retry_gets_the_same_id_and_adds_nothing() {
     bed.clean();
 }
 
+/// Behind our trace fields what stood before the header ended it, or lost its first field: whoever reads the whole message
+/// saw the rest of the header as text.
+#[test]
+fn what_stands_before_the_header_is_not_kept_behind_the_trace_fields() {
+    for before in ["\n", " \t\n\n", "\u{feff}", "From bob Sat Jan  1 00:00:00 2026\n", "\u{feff}\n>From bob\n"] {
+        let bed = bed();
+        assert!(bed.send("bob@example.net", &["ann@example.org"], &format!("{before}{HELLO}"))[0].starts_with("250"));
+        let (id, email) = bed.store.view().emails(bed.ann, None, 9).unwrap().pop().unwrap();
+        let whole = String::from_utf8(bed.store.view().message(bed.ann, id).unwrap().unwrap()).unwrap();
+        let (header, text) = whole.split_once("\r\n\r\n").unwrap();
+        assert_eq!(text, "Hi\r\n", "{before:?}");
+        let names: Vec<&str> = header.lines().filter_map(|line| line.split_once(": ")).map(|(name, _)| name).collect();
+        let own = ["From", "To", "Subject", "Message-ID"];
+        assert_eq!(names, [&["Return-Path", "Delivered-To", "Received"][..], &own].concat(), "{before:?}");
+        assert_eq!(email.size, whole.len() as u64, "{before:?}");
+        let again = bed.send("bob@example.net", &["ann@example.org"], &format!("{before}{HELLO}"));
+        assert_eq!(again, [format!("250 filed already as {id}")]);
+        bed.clean();
+    }
+    // A text that looks like no header is kept as it came.
+    let bed = bed();
+    bed.send("bob@example.net", &["ann@example.org"], "\nA text.\n");
+    let (id, _) = bed.store.view().emails(bed.ann, None, 9).unwrap().pop().unwrap();
+    assert!(bed.store.view().message(bed.ann, id).unwrap().unwrap().ends_with(b"\r\n\r\nA text.\r\n"));
+}
+
 #[test]
 fn what_was_served_long_ago_is_no_retry_and_what_is_kept_for_a_time_goes() {
     let bed = bed();

@@ -1,6 +1,9 @@
 //! LMTP over a real Unix socket: what is answered, and what is kept.
 
+use serde_json::{Value, json};
+
 use crate::bed::{Bed, email_id};
+use crate::http::{self, basic, connect, exchange, get};
 use crate::mail::{Client, letter};
 
 #[test]
@@ -88,4 +91,71 @@ fn a_smuggled_message_is_none() {
     assert_eq!(client.command("NOOP").unwrap().code, 250, "{answer:?}");
     assert!(bed.mail("ann@example.org").len() <= 1);
     bed.finish();
+}
+
+/// Who reads the whole message, trace fields and all, finds the message's own header where it began behind a blank line.
+#[test]
+fn a_message_that_begins_with_a_blank_line_is_whole_for_every_reader() {
+    let bed = http::bed("");
+    let mut client = Client::lmtp(&bed.lmtp()).unwrap();
+    let own = "From: zoe@example.net\r\nTo: ann@example.org\r\nSubject: greengage\r\nMessage-ID: <1@example.net>\r\n\
+               Disposition-Notification-To: zoe@example.net\r\nMIME-Version: 1.0\r\n\
+               Content-Type: multipart/mixed; boundary=b\r\n\r\n\
+               --b\r\n\r\nquince and medlar\r\n--b\r\nContent-Type: image/png; name=p.png\r\nContent-Disposition: attachment\r\n\r\nPNG\r\n--b--\r\n";
+    let reply = client.deliver("zoe@example.net", &["ann@example.org"], format!("\r\n{own}").as_bytes()).unwrap();
+    let id = email_id(&reply[0]).unwrap();
+    let account = bed.json(&["account", "show", "ann@example.org"])["id"].as_str().unwrap().to_owned();
+    let ann = basic("ann@example.org", "s3cret");
+    let ask = |method: &str, arguments: Value| {
+        let using = ["core", "mail", "submission", "mdn"].map(|name| format!("urn:ietf:params:jmap:{name}"));
+        let request = json!({"using": using, "methodCalls": [[method, arguments, "0"]]}).to_string();
+        let fields = [("Authorization", ann.as_str()), ("Content-Type", "application/json")];
+        let answer = exchange(connect(&bed), "POST", "/jmap", &fields, request.as_bytes()).json();
+        answer["methodResponses"][0][1].clone()
+    };
+    let download =
+        |blob: &Value| get(&bed, &format!("/jmap/download/{account}/{}/x", blob.as_str().unwrap()), &ann).body;
+
+    let properties = ["size", "subject", "blobId", "attachments", "preview"];
+    let found = ask("Email/get", json!({"accountId": account, "ids": [id], "properties": properties}));
+    let email = &found["list"][0];
+    assert_eq!((&email["subject"], &email["preview"]), (&json!("greengage"), &json!("quince and medlar")), "{email}");
+    let whole = download(&email["blobId"]);
+    assert_eq!(email["size"], whole.len(), "{email}");
+    let text = String::from_utf8(whole.clone()).unwrap();
+    let trace = text.strip_suffix(own).unwrap();
+    assert!(trace.starts_with("Return-Path: <zoe@example.net>\r\n") && !trace.contains("\r\n\r\n"), "{trace}");
+    assert_eq!(download(&email["attachments"][0]["blobId"]), b"PNG");
+
+    let filter = json!({"body": "medlar"});
+    let snippets = ask("SearchSnippet/get", json!({"accountId": account, "emailIds": [id], "filter": filter}));
+    assert_eq!(snippets["list"][0]["preview"], "quince and <mark>medlar</mark>", "{snippets}");
+    assert_eq!(bed.raw("ann@example.org", &id), whole);
+    let shown = bed.json(&["mail", "show", "-a", "ann@example.org", &id]);
+    assert_eq!(shown["attachments"][0]["name"], "p.png", "{shown}");
+    let to = bed.dir.join("out");
+    bed.ok(&["mail", "export", "-a", "ann@example.org", "--format", "eml", to.to_str().unwrap()]);
+    let files: Vec<_> = std::fs::read_dir(&to).unwrap().flat_map(|one| walk(&one.unwrap().path())).collect();
+    assert!(files.iter().any(|file| std::fs::read(file).unwrap().ends_with(&whole)), "{files:?}");
+
+    let identities = ask("Identity/get", json!({"accountId": account}));
+    let disposition = json!({"actionMode": "manual-action", "sendingMode": "mdn-sent-manually", "type": "displayed"});
+    let sent = ask(
+        "MDN/send",
+        json!({
+            "accountId": account, "identityId": identities["list"][0]["id"],
+            "send": {"k": {"forEmailId": id, "disposition": disposition}},
+            "onSuccessUpdateEmail": {"#k": {"keywords/$mdnsent": true}},
+        }),
+    );
+    assert_eq!(sent["sent"]["k"]["originalMessageId"], "<1@example.net>", "{sent}");
+    bed.finish();
+}
+
+/// The files below a path.
+fn walk(path: &std::path::Path) -> Vec<std::path::PathBuf> {
+    match std::fs::read_dir(path) {
+        Ok(all) => all.flat_map(|one| walk(&one.unwrap().path())).collect(),
+        Err(_) => vec![path.to_owned()],
+    }
 }
