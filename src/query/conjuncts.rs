@@ -1,6 +1,8 @@
 //! What a filter asks of every match, seen through its operators: the parts that must all hold, whatever way they are
 //! written. `NOT` over a condition is that condition's opposite where there is one.
 
+use std::collections::BTreeSet;
+
 use super::filter::{Condition, Filter};
 use super::supply::Range;
 use crate::model::{MailboxUid, View, keyword};
@@ -10,6 +12,8 @@ use crate::model::{MailboxUid, View, keyword};
 pub(super) struct Asked {
     /// The mailboxes that a match is in, each once.
     pub(super) mailboxes: Vec<MailboxUid>,
+    /// Of each of these sets of mailboxes a match is in one at least. They are conditions among `others`, too.
+    pub(super) among: Vec<Vec<MailboxUid>>,
     /// The views that show a match, each once.
     pub(super) views: Vec<View>,
     /// When a match was received.
@@ -22,7 +26,14 @@ pub(super) struct Asked {
 
 /// The parts of a filter.
 pub(super) fn asked(filter: &Filter) -> Asked {
-    let mut asked = Asked { mailboxes: Vec::new(), views: Vec::new(), range: Range::ALL, thread_wide: 0, others: 0 };
+    let mut asked = Asked {
+        mailboxes: Vec::new(),
+        among: Vec::new(),
+        views: Vec::new(),
+        range: Range::ALL,
+        thread_wide: 0,
+        others: 0,
+    };
     asked.take(filter, true);
     asked
 }
@@ -54,6 +65,10 @@ impl Asked {
             }
             (Filter::Is(condition), _) => self.condition(condition, wanted),
             (other, _) if is_thread_wide(other) => self.thread_wide += 1,
+            (Filter::Or(parts), true) => {
+                self.others += 1;
+                self.among.extend(mailboxes(parts));
+            }
             _ => self.others += 1,
         }
     }
@@ -105,6 +120,16 @@ impl Asked {
             self.views.push(view);
         }
     }
+}
+
+/// The mailboxes that these filters ask for, each once; none where one of them asks for anything else.
+fn mailboxes(parts: &[Filter]) -> Option<Vec<MailboxUid>> {
+    let uid = |part: &Filter| match part {
+        Filter::Is(Condition::InMailbox(uid)) if *uid != MailboxUid::ALL => Some(*uid),
+        _ => None,
+    };
+    let uids: Option<BTreeSet<MailboxUid>> = parts.iter().map(uid).collect();
+    uids.map(|uids| uids.into_iter().collect())
 }
 
 /// Whether a filter is the same for all emails of a thread.

@@ -90,7 +90,7 @@ pub(super) fn all_mail(view: &View<'_>, query: &Query, direction: Direction) -> 
     let limit = query.window.limit.map_or(left, |limit| limit.min(left));
     let mut ids = Vec::new();
     if limit > 0 {
-        let mut supply = Supply::new(view, account, None, Range::ALL, direction);
+        let mut supply = Supply::of_all(view, account, Range::ALL, direction);
         let mut skip = start;
         while ids.len() < limit
             && let Some((id, _)) = supply.next_email()?
@@ -157,7 +157,7 @@ fn positions(
     direction: Direction,
 ) -> Result<Vec<(u64, EmailId)>, Error> {
     let mut out = Vec::with_capacity(ids.len());
-    let mut supply = Supply::new(view, account, None, Range::ALL, direction);
+    let mut supply = Supply::of_all(view, account, Range::ALL, direction);
     let mut wanted = ids.iter().peekable();
     let mut at = 0u64;
     while let Some(next) = wanted.peek().copied()

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 
 use super::email::{Candidate, Source};
 use super::evaluate::{Matcher, Moment};
+use super::merge::Merge;
 use super::sort::{self, Direction, Entry};
 use super::sought::{Hit, Sought};
 use super::supply::Supply;
@@ -66,6 +67,8 @@ pub(super) enum Walk<'v> {
     Each(Supply<'v>),
     /// Only what the search index leaves.
     Sought(Sought<'v>),
+    /// Every email matches, and no other; the order asked for is that of the walk.
+    Sure(Merge<'v>),
 }
 
 impl Walk<'_> {
@@ -74,6 +77,7 @@ impl Walk<'_> {
         match self {
             Self::Each(supply) => supply.direction(),
             Self::Sought(_) => Direction::NewestFirst,
+            Self::Sure(merge) => merge.direction(),
         }
     }
 }
@@ -127,6 +131,13 @@ pub(super) fn list(
                 }
             }
         }
+        Walk::Sure(mut merge) => {
+            while !found.is_enough()
+                && let Some((id, thread)) = merge.next()?
+            {
+                found.take_sure(id, thread);
+            }
+        }
     }
     Ok(found.end())
 }
@@ -170,6 +181,13 @@ impl<'q> Gathered<'q> {
             self.push(entry);
         }
         Ok(())
+    }
+
+    /// Takes an email that matches and whose place its id says.
+    fn take_sure(&mut self, id: EmailId, thread: ThreadId) {
+        if !self.is_enough() && !self.shown().is_some_and(|shown| shown.contains(&thread)) {
+            self.push(Entry::by_id(id, thread));
+        }
     }
 
     /// The threads that show what they do already, where one email of each is enough: no other of theirs needs deciding.

@@ -20,6 +20,7 @@ mod fast;
 mod filter;
 mod generic;
 mod hits;
+mod merge;
 mod parts;
 mod plan;
 mod scope;
@@ -43,6 +44,8 @@ mod disk_tests;
 mod drive;
 #[cfg(test)]
 mod fast_tests;
+#[cfg(test)]
+mod merge_tests;
 #[cfg(test)]
 mod naive;
 #[cfg(test)]

@@ -5,6 +5,8 @@
 //! - *Pinned*: where the emails with or without a keyword come first, and then the newest or the oldest, two listings are
 //!   the query: every email of the mailbox, and the view of those on one side (`parts`).
 //! - *All mail* newest or oldest first without a filter is the order of the emails themselves; its total is known.
+//! - Several listings *merged*: where every match is in one of several mailboxes, as for a guest who may read several, their
+//!   listings are walked side by side. No email is read where nothing else is asked and the order is newest or oldest first.
 //! - A listing *filtered*: further conditions decide each email of a listing that holds every match.
 //! - *Search*: the search index names the emails that may have the texts of the filter; each is decided. Where a listing
 //!   holds every match, only what is in both is looked at.
@@ -24,6 +26,7 @@ use std::fmt;
 use super::conjuncts::{Asked, asked};
 use super::evaluate::Matcher;
 use super::generic::Walk;
+use super::merge::{self, Merge};
 use super::sort::{self, Direction, Order, Pin};
 use super::sought::Sought;
 use super::supply::{Range, Supply};
@@ -49,6 +52,11 @@ pub enum Way {
     Search(Option<Listing>),
     /// A listing, each of its emails decided by the filter.
     Filtered(Listing),
+    /// The emails of several mailboxes, each of them decided by the filter, or all of them.
+    Merged {
+        /// Whether the filter decides.
+        decides: bool,
+    },
     /// All emails, each decided by the filter.
     Generic,
 }
@@ -63,6 +71,7 @@ impl Way {
             Self::AllMail => "all mail",
             Self::Search(_) => "search",
             Self::Filtered(_) => "filtered listing",
+            Self::Merged { .. } => "merged",
             Self::Generic => "generic",
         }
     }
@@ -73,7 +82,7 @@ impl Way {
         match self {
             Self::Listing(listing) | Self::Pinned(listing, _) | Self::Filtered(listing) => Some(listing),
             Self::Search(listing) => listing,
-            Self::AllMail | Self::Generic => None,
+            Self::AllMail | Self::Merged { .. } | Self::Generic => None,
         }
     }
 }
@@ -98,16 +107,28 @@ pub struct Plan {
     pub(super) kept: Option<Kept>,
     /// How the view is kept that says which emails are pinned.
     pub(super) pin_kept: Option<Kept>,
+    /// The mailboxes whose listings are merged.
+    pub(super) among: Vec<MailboxUid>,
 }
 
 impl Plan {
     /// Where to take the emails for a walk.
     pub(super) fn walk<'v>(&self, view: &'v View<'v>, account: AccountId) -> Walk<'v> {
-        let listing = self.way.listing();
-        match self.way {
-            Way::Search(_) => Walk::Sought(Sought::new(view, account, listing, self.range)),
-            _ => Walk::Each(Supply::new(view, account, listing, self.range, self.direction)),
-        }
+        let (range, direction) = (self.range, self.direction);
+        let every = |uid: &MailboxUid| Listing { uid: *uid, view: Filter::Every, shape: Shape::Emails };
+        let merged = || self.among.iter().map(every).collect::<Vec<Listing>>();
+        let listings: Vec<Listing> = match self.way {
+            Way::Search(listing) => return Walk::Sought(Sought::new(view, account, listing, range)),
+            Way::Merged { decides: false } => {
+                return Walk::Sure(Merge::new(view, account, &merged(), range, direction));
+            }
+            Way::Merged { decides: true } => merged(),
+            way => way.listing().into_iter().collect(),
+        };
+        Walk::Each(match listings.as_slice() {
+            [] => Supply::of_all(view, account, range, direction),
+            listings => Supply::of(view, account, listings, range, direction),
+        })
     }
 
     /// The views made on demand that served, where it is time to note that.
@@ -153,6 +174,11 @@ impl fmt::Display for Plan {
             Way::Search(None) => write!(out, "search: what the index leaves of {emails} emails is decided")?,
             Way::Filtered(listing) => {
                 write!(out, "filtered listing: {}; each of {emails} emails is decided", words(listing))?;
+            }
+            Way::Merged { decides } => {
+                let uids: Vec<String> = self.among.iter().map(ToString::to_string).collect();
+                let how = if decides { "each is decided" } else { first };
+                write!(out, "merged: mailboxes {}, every; {emails} emails, {how}", uids.join(" "))?;
             }
             Way::Generic => write!(out, "generic: each of {emails} emails is decided")?,
         }
@@ -203,7 +229,12 @@ pub(super) struct Ways {
 
 impl Ways {
     fn is_dear(&self, plan: &Plan) -> bool {
-        matches!(plan.way, Way::Filtered(_)) && plan.length.saturating_mul(FIND) > self.emails
+        let each = match plan.way {
+            Way::Filtered(_) | Way::Merged { decides: true } => FIND,
+            Way::Merged { decides: false } => 1,
+            _ => 0,
+        };
+        plan.length.saturating_mul(each) > self.emails
     }
 
     /// Notes that a listing would serve that is not whole, and wants it where it is worth that.
@@ -266,6 +297,7 @@ pub(super) fn ways(view: &View<'_>, results: &Results) -> Result<Ways, Error> {
         direction: sort::direction(&results.sort).unwrap_or_default(),
         kept: None,
         pin_kept: None,
+        among: Vec::new(),
     };
     let on_demand = |uid: MailboxUid, view: Filter| (!view.is_usual(uid)).then_some((uid, view));
     let of_listing = |listing: Listing, kept: &Kept, way: fn(Listing) -> Way| {
@@ -324,13 +356,16 @@ pub(super) fn ways(view: &View<'_>, results: &Results) -> Result<Ways, Error> {
         .filter(|(_, kept)| kept.is_whole())
         .map(|(listing, kept)| of_listing(listing, kept, Way::Filtered))
         .collect();
-    filtered.sort_by_key(|plan| plan.length);
+    filtered.extend(merge::plan(view, results, &asked, &base)?);
+    let is_decided = |plan: &Plan| plan.way != Way::Merged { decides: false };
+    filtered.sort_by_key(|plan| (is_decided(plan), plan.length));
     if filtered.is_empty() {
         ways.others.push(("filtered listing", "no kept listing holds every match".to_owned()));
     }
     if Matcher::new(&results.filter, &Secrets::default()).is_sought() {
         // A listing of most of the mail leaves nothing out that is worth the reading of it.
-        let narrow = filtered.first().filter(|plan| plan.length.saturating_mul(2) <= emails);
+        let first = filtered.iter().find(|plan| plan.way.listing().is_some());
+        let narrow = first.filter(|plan| plan.length.saturating_mul(2) <= emails);
         let within = narrow.map(|plan| Plan { way: Way::Search(plan.way.listing()), ..plan.clone() });
         ways.candidates.extend(within);
         ways.candidates.push(Plan { way: Way::Search(None), ..base.clone() });

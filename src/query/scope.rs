@@ -161,7 +161,7 @@ impl Scope {
             out.served.extend(whole.map(|kept| (*uid, kept)));
             let shows = if whole.is_some() { Shows::Unseen } else { Shows::Every };
             let listing = Listing { uid: *uid, view: shows, shape: Shape::Emails };
-            let mut supply = Supply::new(view, account, Some(listing), Range::ALL, Direction::NewestFirst);
+            let mut supply = Supply::of(view, account, &[listing], Range::ALL, Direction::NewestFirst);
             let (mut left, mut passed) = (mailbox.counts.unread_emails, 0);
             while left > 0
                 && let Some((_, email)) = supply.next_email()?

@@ -198,6 +198,11 @@ impl Entry {
         Ok(Some(Self { keys: keys.into_boxed_slice(), id: email.id, thread: email.metadata.thread }))
     }
 
+    /// Of a result whose place its id says (`direction`).
+    pub(super) fn by_id(id: EmailId, thread: ThreadId) -> Self {
+        Self { keys: Box::default(), id, thread }
+    }
+
     /// Which stands first in the results.
     pub(super) fn compare(&self, other: &Self, sort: &[Comparator]) -> Ordering {
         let pairs = sort.iter().zip(self.keys.iter().zip(other.keys.iter()));

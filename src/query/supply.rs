@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use super::merge::Merge;
 use super::sort::Direction;
 use crate::model::{AccountId, EmailId, EmailMetadata, Listing, ThreadId, UtcMillis};
 use crate::store::{Error, View};
@@ -41,6 +42,15 @@ impl Range {
     pub(super) fn holds(self, id: EmailId) -> bool {
         self.first <= id && id <= self.last
     }
+
+    /// The email behind which a walk over these begins, or that it begins at the beginning; nothing where there are none.
+    pub(super) fn begin(self, direction: Direction) -> Option<Option<EmailId>> {
+        let before = match direction {
+            Direction::NewestFirst => self.first.0.checked_sub(1),
+            Direction::OldestFirst => self.last.0.checked_add(1),
+        };
+        (self.first <= self.last).then(|| before.map(EmailId))
+    }
 }
 
 /// A walk.
@@ -48,31 +58,41 @@ impl Range {
 pub(super) struct Supply<'v> {
     view: &'v View<'v>,
     account: AccountId,
-    /// Of all mail where there is none.
-    listing: Option<Listing>,
+    from: From<'v>,
     range: Range,
     direction: Direction,
     read: VecDeque<(EmailId, EmailMetadata)>,
-    /// Where to read on: behind this email in the direction, or from the beginning; nothing where all is read.
-    upto: Option<Option<EmailId>>,
     step: usize,
 }
 
+/// Where a walk takes its emails.
+#[derive(Debug)]
+enum From<'v> {
+    /// All mail, behind this email in the direction, or from the beginning; nothing where all is read.
+    All(Option<Option<EmailId>>),
+    Listings(Merge<'v>),
+}
+
 impl<'v> Supply<'v> {
-    /// Over all mail, or over a listing that is whole.
-    pub(super) fn new(
+    /// Over all mail.
+    pub(super) fn of_all(view: &'v View<'v>, account: AccountId, range: Range, direction: Direction) -> Self {
+        Self::new(view, account, From::All(range.begin(direction)), range, direction)
+    }
+
+    /// Over what listings show, which are whole.
+    pub(super) fn of(
         view: &'v View<'v>,
         account: AccountId,
-        listing: Option<Listing>,
+        listings: &[Listing],
         range: Range,
         direction: Direction,
     ) -> Self {
-        let before = match direction {
-            Direction::NewestFirst => range.first.0.checked_sub(1),
-            Direction::OldestFirst => range.last.0.checked_add(1),
-        };
-        let upto = (range.first <= range.last).then(|| before.map(EmailId));
-        Self { view, account, listing, range, direction, read: VecDeque::new(), upto, step: FIRST }
+        let merge = Merge::new(view, account, listings, range, direction);
+        Self::new(view, account, From::Listings(merge), range, direction)
+    }
+
+    fn new(view: &'v View<'v>, account: AccountId, from: From<'v>, range: Range, direction: Direction) -> Self {
+        Self { view, account, from, range, direction, read: VecDeque::new(), step: FIRST }
     }
 
     /// The direction of the walk.
@@ -89,37 +109,42 @@ impl<'v> Supply<'v> {
             match self.read.pop_front() {
                 Some((id, _)) if !self.range.holds(id) => {
                     self.read.clear();
-                    self.upto = None;
+                    self.from = From::All(None);
                 }
                 Some(email) => return Ok(Some(email)),
-                None if self.upto.is_none() => return Ok(None),
-                None => self.read_on()?,
+                None if !self.read_on()? => return Ok(None),
+                None => {}
             }
         }
     }
 
-    fn read_on(&mut self) -> Result<(), Error> {
-        let Some(upto) = self.upto.take() else { return Ok(()) };
-        let last = match self.listing {
-            Some(listing) => {
-                let ids = page(self.view, self.account, listing, self.direction, upto, self.step)?;
-                let ids: Vec<EmailId> = ids.into_iter().map(|(id, _)| id).collect();
+    /// Reads the next emails; `false` where there are no more.
+    fn read_on(&mut self) -> Result<bool, Error> {
+        let is_more = match &mut self.from {
+            From::Listings(merge) => {
+                let mut ids = Vec::with_capacity(self.step);
+                while ids.len() < self.step
+                    && let Some((id, _)) = merge.next()?
+                {
+                    ids.push(id);
+                }
                 let emails = self.view.emails_at(self.account, &ids)?;
                 self.read = ids.iter().zip(emails).filter_map(|(id, email)| email.map(|email| (*id, email))).collect();
-                ids.get(self.step.saturating_sub(1)).copied()
+                !ids.is_empty()
             }
-            None => {
+            From::All(upto) => {
+                let Some(behind) = upto.take() else { return Ok(false) };
                 let emails = match self.direction {
-                    Direction::NewestFirst => self.view.emails(self.account, upto, self.step)?,
-                    Direction::OldestFirst => self.view.emails_from_end(self.account, upto, self.step)?,
+                    Direction::NewestFirst => self.view.emails(self.account, behind, self.step)?,
+                    Direction::OldestFirst => self.view.emails_from_end(self.account, behind, self.step)?,
                 };
                 self.read = emails.into();
-                self.read.get(self.step.saturating_sub(1)).map(|(id, _)| *id)
+                *upto = self.read.get(self.step.saturating_sub(1)).map(|(id, _)| Some(*id));
+                true
             }
         };
-        self.upto = last.map(Some);
         self.step = self.step.saturating_mul(4).min(STEP);
-        Ok(())
+        Ok(is_more)
     }
 }
 

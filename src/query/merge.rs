@@ -1,0 +1,109 @@
+//! The emails of several listings in one order, each once: of each listing no more is read than what is asked for.
+
+use std::collections::VecDeque;
+
+use super::Results;
+use super::conjuncts::Asked;
+use super::plan::{Plan, Way};
+use super::sort::{self, Direction};
+use super::supply::{Range, page};
+use crate::model::{AccountId, EmailId, Listing, ThreadId, View as Filter};
+use crate::store::{Error, View};
+
+/// Mailboxes whose listings are walked side by side at most.
+const MAX_MERGED: usize = 64;
+/// Rows that are read of all listings together at first, and later.
+const FIRST: usize = 64;
+const STEP: usize = 256;
+/// The fewest that are read of one.
+const LEAST: usize = 8;
+
+/// A walk over the rows of listings that are whole.
+#[derive(Debug)]
+pub(super) struct Merge<'v> {
+    view: &'v View<'v>,
+    account: AccountId,
+    listings: Vec<Part>,
+    range: Range,
+    direction: Direction,
+}
+
+/// One of the listings.
+#[derive(Debug)]
+struct Part {
+    listing: Listing,
+    read: VecDeque<(EmailId, ThreadId)>,
+    /// Where to read on: behind this email, or from the beginning; nothing where all is read.
+    upto: Option<Option<EmailId>>,
+    step: usize,
+}
+
+impl<'v> Merge<'v> {
+    pub(super) fn new(
+        view: &'v View<'v>,
+        account: AccountId,
+        listings: &[Listing],
+        range: Range,
+        direction: Direction,
+    ) -> Self {
+        let step = (FIRST / listings.len().max(1)).max(LEAST);
+        let part =
+            |listing: &Listing| Part { listing: *listing, read: VecDeque::new(), upto: range.begin(direction), step };
+        Self { view, account, listings: listings.iter().map(part).collect(), range, direction }
+    }
+
+    /// The direction of the walk.
+    pub(super) fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// The next email, which may be in several of the listings.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub(super) fn next(&mut self) -> Result<Option<(EmailId, ThreadId)>, Error> {
+        let most = (STEP / self.listings.len().max(1)).max(LEAST);
+        let mut first: Option<(EmailId, ThreadId)> = None;
+        for part in &mut self.listings {
+            if part.read.is_empty()
+                && let Some(upto) = part.upto.take()
+            {
+                part.read = page(self.view, self.account, part.listing, self.direction, upto, part.step)?.into();
+                part.upto = part.read.get(part.step.saturating_sub(1)).map(|(id, _)| Some(*id));
+                part.step = part.step.saturating_mul(4).min(most);
+            }
+            let here = part.read.front().filter(|(id, _)| self.range.holds(*id)).copied();
+            if let Some(here) = here
+                && first.is_none_or(|first| self.direction.is_behind(first.0, here.0))
+            {
+                first = Some(here);
+            }
+        }
+        if let Some((id, _)) = first {
+            for part in &mut self.listings {
+                part.read.pop_front_if(|(known, _)| *known == id);
+            }
+        }
+        Ok(first)
+    }
+}
+
+/// The listings of several mailboxes in one of which each match is, side by side.
+pub(super) fn plan(view: &View<'_>, results: &Results, asked: &Asked, base: &Plan) -> Result<Option<Plan>, Error> {
+    let mut best: Option<Plan> = None;
+    for uids in asked.among.iter().filter(|uids| (2..=MAX_MERGED).contains(&uids.len())) {
+        let (mut length, mut are_whole) = (0u64, true);
+        for uid in uids {
+            let kept = view.kept(results.account, *uid, Filter::Every)?;
+            are_whole &= kept.is_some();
+            length = length.saturating_add(kept.map_or(0, |kept| kept.emails.total));
+        }
+        if are_whole && best.as_ref().is_none_or(|best| length < best.length) {
+            let is_all = asked.others == 1 && asked.thread_wide == 0;
+            let is_all = is_all && asked.views.is_empty() && asked.mailboxes.is_empty();
+            let decides = !is_all || sort::direction(&results.sort).is_none();
+            best = Some(Plan { way: Way::Merged { decides }, length, among: uids.clone(), ..base.clone() });
+        }
+    }
+    Ok(best)
+}

@@ -1,0 +1,103 @@
+//! What a guest's queries over several open mailboxes read, in rows: those of the open mailboxes, however much else there is.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::plan::Way;
+use super::search_tests::{file, prepare};
+use super::{Collation, Comparator, Condition, Filter, Property, Query, QueryChanges, Results, Scope, Start, Window};
+use super::{changes, query};
+use crate::model::clock::Fixed;
+use crate::model::{AccountId, DataType, EmailId, MailboxUid, UtcMillis};
+use crate::store::engine::watched::Watched;
+use crate::store::{NewMailbox, Options, Store};
+
+const ACCOUNT: AccountId = AccountId(1);
+const EMAILS: i64 = 2_000;
+
+/// A store with emails in the Inbox, some of them also in one or both of two more mailboxes; and those, newest first.
+fn bed() -> (Arc<Watched>, Store, Vec<EmailId>) {
+    let engine = Arc::new(Watched::default());
+    let store = Store::over(engine.clone(), &Options::small(), Arc::new(Fixed::at(UtcMillis(0)))).unwrap();
+    prepare(&store);
+    for name in ["Two", "Three"] {
+        let mailbox = NewMailbox { name: name.into(), parent: None, role: None, sort_order: 0 };
+        store.commit(ACCOUNT, |txn| txn.create_mailbox(&mailbox)).unwrap().1.wait_blocking().unwrap();
+    }
+    let mut shared = Vec::new();
+    for n in 0..EMAILS {
+        let id = file(&store, format!("Subject: {n}\r\n\r\nx\r\n").as_bytes(), n);
+        let more = [(n % 10 == 0, 2), (n % 15 == 0, 3)];
+        let more: BTreeSet<MailboxUid> =
+            more.into_iter().filter(|(is_in, _)| *is_in).map(|(_, uid)| MailboxUid(uid)).collect();
+        if !more.is_empty() {
+            shared.push(id);
+            place(&store, id, &more, &[]);
+        }
+    }
+    shared.reverse();
+    (engine, store, shared)
+}
+
+fn place(store: &Store, id: EmailId, more: &BTreeSet<MailboxUid>, keywords: &[&str]) {
+    let mailboxes: BTreeSet<MailboxUid> = more.iter().copied().chain([MailboxUid(1)]).collect();
+    let keywords = keywords.iter().map(|word| (*word).to_owned()).collect();
+    let done = store.commit(ACCOUNT, |txn| txn.update_email(id, mailboxes, keywords));
+    done.unwrap().1.wait_blocking().unwrap();
+}
+
+fn results(filter: Filter, ascending: bool, collapse: bool) -> Results {
+    let sort = vec![Comparator { property: Property::ReceivedAt, ascending, collation: Collation::default() }];
+    let scope: Scope = [2, 3].into_iter().map(MailboxUid).collect();
+    Results { account: ACCOUNT, filter, sort, collapse, scope: Some(scope), ..Results::default() }
+}
+
+#[test]
+fn a_guest_of_two_mailboxes_reads_the_rows_of_these() {
+    let (engine, store, shared) = bed();
+    let everything = || Filter::And(Vec::new());
+    let oldest: Vec<EmailId> = shared.iter().rev().copied().collect();
+    let rows = |results: Results, position: i64, total: bool, list: &[EmailId]| {
+        let window = Window { start: Start::Position(position), limit: Some(10) };
+        let asked = Query { results, window, total };
+        engine.read();
+        let found = query(&store.view(), store.secrets(), &asked).unwrap();
+        let rows = engine.read();
+        let from = usize::try_from(position).unwrap();
+        assert_eq!(found.answer.ids, list[from..from + 10], "{}", found.plan);
+        assert_eq!(found.answer.total, total.then_some(list.len()));
+        (rows, found.plan.to_string())
+    };
+    // Of 2,000 emails 267 may be seen, in 334 rows of two listings.
+    for (results, position, total, list, most) in [
+        (results(everything(), false, false), 0, false, &shared, 100),
+        (results(everything(), true, false), 0, false, &oldest, 100),
+        (results(everything(), false, true), 0, false, &shared, 100),
+        (results(everything(), false, false), 200, false, &shared, 400),
+        (results(everything(), false, false), 0, true, &shared, 400),
+        (results(everything(), true, true), 0, true, &oldest, 400),
+    ] {
+        let (rows, plan) = rows(results, position, total, list);
+        assert!(rows < most, "{rows} rows at {position}, total: {total}; {plan}");
+    }
+    // Where each email is decided its row is read, too.
+    let unseen = Filter::Is(Condition::NotKeyword("$draft".into()));
+    let (rows, plan) = rows(results(unseen, false, false), 0, true, &shared);
+    assert!(rows < 800, "{rows} rows; {plan}");
+}
+
+#[test]
+fn changes_for_a_guest_of_two_mailboxes_read_the_rows_of_these() {
+    let (engine, store, shared) = bed();
+    let since = store.view().state(ACCOUNT, DataType::Email).unwrap();
+    place(&store, shared[5], &BTreeSet::new(), &[]);
+    let results = results(Filter::And(Vec::new()), false, false);
+    let asked = QueryChanges { results, since, total: true, ..QueryChanges::default() };
+    engine.read();
+    let found = changes(&store.view(), store.secrets(), &asked).unwrap();
+    let rows = engine.read();
+    assert_eq!((found.answer.removed.as_slice(), found.answer.added.as_slice()), (&shared[5..6], &[][..]));
+    assert_eq!(found.answer.total, Some(shared.len() - 1));
+    assert_eq!(found.plan.way, Way::Merged { decides: false });
+    assert!(rows < 500, "{rows} rows; {}", found.plan);
+}
