@@ -32,7 +32,7 @@ impl ThreadRefs {
     /// The row's bytes.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut value = Vec::with_capacity(1 + ENTRY * self.0.len());
+        let mut value = Vec::with_capacity(ENTRY.saturating_mul(self.0.len()).saturating_add(1));
         value.push(if self.0.len() == 1 { 1 } else { 2 });
         for named in &self.0 {
             value.extend_from_slice(&named.thread.0.to_be_bytes());
