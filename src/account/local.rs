@@ -103,6 +103,7 @@ impl Directory {
             created: self.0.store.clock().now(),
             passwords: Vec::new(),
             tokens: Vec::new(),
+            addresses: Some(aliases.iter().map(ToString::to_string).collect()),
         };
         let usual = if new.all_mailboxes.unwrap_or(settings.all_mailboxes) { USUAL.len() } else { 1 };
         let ticket = self.0.store.commit_together(&[AccountId::SITE, account], |txn| {
@@ -145,10 +146,12 @@ impl Directory {
     /// `NotFound`, and those of the store.
     pub fn update(&self, account: AccountId, edit: impl FnOnce(&mut AccountRow)) -> Result<(), Error> {
         let _alone = self.0.changing.lock();
+        let addresses = self.addresses_of(account)?;
         self.change(account, |txn| {
             let mut row = txn.view().account(account)?.ok_or(Error::NotFound("account"))?;
             let name = row.name.clone();
             edit(&mut row);
+            row.addresses = Some(addresses);
             if !row.name.eq_ignore_ascii_case(&name) {
                 self.free_name(&row.name)?;
             }
@@ -195,7 +198,13 @@ impl Directory {
         let _alone = self.0.changing.lock();
         self.no_names_in(&alias, &real)?;
         self.site(|txn| {
-            for (address, row) in txn.view().addresses()? {
+            for (address, row) in txn.view().directory()?.addresses {
+                let is_in_alias = address.rsplit_once('@').is_some_and(|(_, domain)| domain == alias);
+                let row = match row {
+                    Ok(row) => row,
+                    Err(damage) if is_in_alias && !address.starts_with("@@") => return Err(damage),
+                    Err(_) => continue,
+                };
                 let conflict = match &row {
                     AddressRow::AliasDomain(_) if address == format!("@@{alias}") => Some(taken(&alias)),
                     AddressRow::AliasDomain(target) if *target == alias => {
@@ -205,9 +214,7 @@ impl Directory {
                     AddressRow::AliasDomain(_) if address == format!("@@{real}") => {
                         Some(Error::Conflict(format!("{real} stands for another domain itself")))
                     }
-                    AddressRow::Primary(_) | AddressRow::Alias(_) | AddressRow::CatchAll(_)
-                        if address.rsplit_once('@').is_some_and(|(_, domain)| domain == alias) =>
-                    {
+                    AddressRow::Primary(_) | AddressRow::Alias(_) | AddressRow::CatchAll(_) if is_in_alias => {
                         Some(Error::Conflict(format!("{address} would be reached no more: remove it first")))
                     }
                     _ => None,
@@ -244,7 +251,7 @@ impl Directory {
     pub fn remove_alias(&self, account: AccountId, alias: &Address) -> Result<(), Error> {
         let _alone = self.0.changing.lock();
         let key = self.settings().get().form(alias).to_string();
-        self.release(&key, |row| match row {
+        self.release(account, &key, |row| match row {
             AddressRow::Alias(to) if *to == account => Ok(()),
             AddressRow::Primary(to) if *to == account => {
                 Err(Error::Conflict(format!("{key} is the account's primary address")))
@@ -260,7 +267,7 @@ impl Directory {
     pub fn remove_catch_all(&self, account: AccountId, domain: &str) -> Result<(), Error> {
         let _alone = self.0.changing.lock();
         let key = format!("@{}", crate::model::address::fold_domain(domain));
-        self.release(&key, |row| match row {
+        self.release(account, &key, |row| match row {
             AddressRow::CatchAll(to) if *to == account => Ok(()),
             _ => Err(Error::Conflict(format!("{key} leads to another account"))),
         })
@@ -272,7 +279,16 @@ impl Directory {
     /// `NotFound`, and those of the store.
     pub fn remove_alias_domain(&self, alias: &str) -> Result<(), Error> {
         let _alone = self.0.changing.lock();
-        self.release(&format!("@@{}", crate::model::address::fold_domain(alias)), |_| Ok(()))
+        let key = format!("@@{}", crate::model::address::fold_domain(alias));
+        self.site(|txn| {
+            let found = txn.view().address(&key);
+            match found {
+                Ok(None) => return Err(Error::NotFound("address")),
+                Ok(Some(_)) | Err(Error::Corrupt { .. }) => txn.set_address(&key, None),
+                Err(error) => return Err(error),
+            }
+            Ok(())
+        })
     }
 
     /// Removes an account with all its mail. A step at a time; what is left after a crash, the next call removes.
@@ -297,14 +313,10 @@ impl Directory {
             }
             Ok(())
         })?;
-        let leads_there = |row: &AddressRow| match row {
-            AddressRow::Primary(to) | AddressRow::Alias(to) | AddressRow::CatchAll(to) => *to == account,
-            AddressRow::AliasDomain(_) => false,
-        };
         self.site(|txn| {
-            let all = txn.view().addresses()?;
+            let all = txn.view().directory()?.addresses;
             for (address, row) in all {
-                if leads_there(&row) {
+                if row.is_ok_and(|row| row.account() == Some(account)) {
                     txn.set_address(&address, None);
                 }
             }
@@ -316,27 +328,6 @@ impl Directory {
         while self.change(account, |txn| txn.erase(ERASE_STEP))? {}
         *self.0.known.write() = None;
         Ok(())
-    }
-
-    fn claim(&self, account: AccountId, key: &str, row: &AddressRow) -> Result<(), Error> {
-        if self.0.store.view().account(account)?.is_none() {
-            return Err(Error::NotFound("account"));
-        }
-        self.site(|txn| {
-            if txn.view().address(key)?.is_some() {
-                return Err(taken(key));
-            }
-            txn.set_address(key, Some(row));
-            Ok(())
-        })
-    }
-
-    fn release(&self, key: &str, may: impl FnOnce(&AddressRow) -> Result<(), Error>) -> Result<(), Error> {
-        self.site(|txn| {
-            may(&txn.view().address(key)?.ok_or(Error::NotFound("address"))?)?;
-            txn.set_address(key, None);
-            Ok(())
-        })
     }
 
     /// Refuses a name that another account has, that leads to one as an address, or that reads as an account's id.
@@ -356,10 +347,7 @@ impl Directory {
 
     /// Refuses an address that is taken, or that is the name of an account but this one.
     fn free_address(&self, account: Option<AccountId>, address: &Address) -> Result<(), Error> {
-        let key = address.to_string();
-        if self.0.store.view().address(&key)?.is_some() {
-            return Err(taken(key));
-        }
+        self.free_key(account.unwrap_or(AccountId::SITE), &address.to_string())?;
         let named = |(id, row): &(AccountId, AccountRow)| Some(*id) != account && self.is_name(row, address);
         match self.0.store.view().accounts()?.into_iter().find(named) {
             Some((_, row)) => Err(Error::Conflict(format!("there is an account named {}", row.name))),
@@ -405,6 +393,6 @@ impl Directory {
     }
 }
 
-fn taken(address: impl std::fmt::Display) -> Error {
+pub(super) fn taken(address: impl std::fmt::Display) -> Error {
     Error::Conflict(format!("{address} is taken"))
 }

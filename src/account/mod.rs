@@ -3,13 +3,17 @@
 //! An address leads to an account by itself, without its detail (`user+detail`), through an alias domain, or by its
 //! domain's catch-all, in this order. The whole directory is held in memory and read anew after a change of it is
 //! durable, so that RCPT costs a look-up.
+//!
+//! A row that cannot be read, or that another names and that is lost, keeps nobody but its own from the directory: it is
+//! logged once, and what would lead to it or through it is an error that is temporary, never "nobody has that address".
 
 mod acquaintance;
 pub mod arrivals;
 mod local;
 mod login;
+mod naming;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
@@ -22,7 +26,7 @@ pub use login::{
 };
 
 use crate::model::{AccountId, AccountRow, Address, AddressRow, Identity, Live, UtcMillis};
-use crate::store::{Error, Store};
+use crate::store::{DirectoryRows, Error, Store};
 
 /// How addresses are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,6 +93,8 @@ struct Inner {
     known: Arc<RwLock<Option<Arc<Known>>>>,
     /// Held by whoever changes the directory, from the first look to the last commit: a name that was free stays so.
     changing: Mutex<()>,
+    /// Damage that was logged.
+    reported: Mutex<HashSet<String>>,
 }
 
 /// The directory in memory.
@@ -103,6 +109,9 @@ struct Known {
     tokens: HashMap<[u8; 32], (AccountId, Option<UtcMillis>)>,
     /// Passwords of the account that has most of them.
     most_passwords: usize,
+    /// What is wrong with the rows of these, which are damaged or lost: what would lead to them is put off.
+    damaged_accounts: BTreeMap<AccountId, Error>,
+    damaged_addresses: BTreeMap<String, Error>,
 }
 
 impl Directory {
@@ -116,7 +125,13 @@ impl Directory {
                 *stale.write() = None;
             }
         });
-        Self(Arc::new(Inner { store, settings: Live::new(settings), known, changing: Mutex::default() }))
+        Self(Arc::new(Inner {
+            store,
+            settings: Live::new(settings),
+            known,
+            changing: Mutex::default(),
+            reported: Mutex::default(),
+        }))
     }
 
     /// How addresses are read; another may be set at any time, and holds from the next question on.
@@ -131,32 +146,20 @@ impl Directory {
         }
         // Under the write lock, so that a change that becomes durable meanwhile makes this stale afterwards.
         let mut slot = self.0.known.write();
-        let view = self.0.store.view();
-        let mut known = Known { accounts: view.accounts()?.into_iter().collect(), ..Known::default() };
-        for (address, row) in view.addresses()? {
-            match &row {
-                AddressRow::AliasDomain(real) => {
-                    known.alias_domains.push((address.trim_start_matches('@').to_owned(), real.clone()));
-                }
-                AddressRow::Primary(account) | AddressRow::Alias(account) => {
-                    if let Ok(address) = Address::parse(&address) {
-                        let of = known.of.entry(*account).or_default();
-                        if matches!(row, AddressRow::Primary(_)) { of.insert(0, address) } else { of.push(address) }
-                    }
-                }
-                AddressRow::CatchAll(account) => {
-                    known.catch_alls.entry(*account).or_default().push(address.clone());
-                }
-            }
-            known.addresses.insert(address, row);
-        }
-        for (id, row) in &known.accounts {
-            known.tokens.extend(row.tokens.iter().map(|token| (token.hash, (*id, token.expires))));
-        }
-        known.most_passwords = known.accounts.values().map(|row| row.passwords.len()).max().unwrap_or(0);
-        let known = Arc::new(known);
+        let known = Arc::new(Known::of(self.0.store.view().directory()?));
+        self.report(&known);
         *slot = Some(Arc::clone(&known));
         Ok(known)
+    }
+
+    /// Logs each damaged row when it is met first; one that was mended since is forgotten.
+    fn report(&self, known: &Known) {
+        let damage: HashSet<String> = known.damage().map(ToString::to_string).collect();
+        let mut reported = self.0.reported.lock();
+        for error in damage.difference(&reported) {
+            tracing::error!(%error, "mail for an address or account is put off: run `restante repair`");
+        }
+        *reported = damage;
     }
 
     /// Whether there is no account at all.
@@ -164,17 +167,18 @@ impl Directory {
     /// # Errors
     /// Those of reading the store.
     pub fn is_empty(&self) -> Result<bool, Error> {
-        Ok(self.known()?.accounts.is_empty())
+        let known = self.known()?;
+        Ok(known.accounts.is_empty() && known.damaged_accounts.is_empty())
     }
 
     /// Where an address leads; `None` where nobody has it. Whether the account takes mail is the caller's to look at.
     ///
     /// # Errors
-    /// Those of reading the store.
+    /// `Corrupt` where a row that would tell is damaged or lost, and those of reading the store.
     pub fn resolve(&self, address: &Address) -> Result<Option<Resolved>, Error> {
         let (known, settings) = (self.known()?, self.0.settings.get());
-        let Some((account, address, detail)) = known.lookup(&settings, address) else { return Ok(None) };
-        let row = known.accounts.get(&account).cloned();
+        let Some((account, address, detail)) = known.lookup(&settings, address)? else { return Ok(None) };
+        let row = known.account(account)?.cloned();
         Ok(row.map(|row| Resolved { account, row, address, detail }))
     }
 
@@ -199,11 +203,11 @@ impl Directory {
     /// The account that a token of this hash logs in to, unless its time is over.
     ///
     /// # Errors
-    /// Those of reading the store.
+    /// `Corrupt` where it may be a token of an account whose row is damaged, and those of reading the store.
     pub fn of_token(&self, hash: &[u8; 32], now: UtcMillis) -> Result<Option<AccountId>, Error> {
         let known = self.known()?;
-        let found = known.tokens.get(hash).filter(|(_, expires)| expires.is_none_or(|expires| now < expires));
-        Ok(found.map(|(account, _)| *account))
+        let Some((account, expires)) = known.tokens.get(hash) else { return known.unless_damaged() };
+        Ok(expires.is_none_or(|expires| now < expires).then_some(*account))
     }
 
     /// How many passwords the account has that has most of them.
@@ -222,7 +226,7 @@ impl Directory {
     pub fn identity(&self, account: AccountId) -> Result<Identity, Error> {
         let known = self.known()?;
         let settings = self.0.settings.get();
-        let row = known.accounts.get(&account).ok_or(Error::NotFound("account"))?;
+        let row = known.account(account)?.ok_or(Error::NotFound("account"))?;
         Ok(Identity {
             primary: row.primary.clone(),
             name: row.display_name.clone(),
@@ -245,22 +249,29 @@ impl Directory {
     /// catch-all or without a detail: who manages accounts and mistypes one must not get at another.
     ///
     /// # Errors
-    /// Those of reading the store.
+    /// `Corrupt` where it may be an account whose row is damaged, and those of reading the store.
     pub fn find(&self, name: &str) -> Result<Option<(AccountId, AccountRow)>, Error> {
         let known = self.known()?;
-        let by_id = name.parse::<AccountId>().ok().and_then(|id| known.accounts.get_key_value(&id));
-        let by_name = || known.accounts.iter().find(|(_, row)| row.name.eq_ignore_ascii_case(name));
-        if let Some((id, row)) = by_id.or_else(by_name) {
+        let id = name.parse::<AccountId>().ok();
+        if let Some(id) = id
+            && let Some(row) = known.account(id)?
+        {
+            return Ok(Some((id, row.clone())));
+        }
+        if let Some((id, row)) = known.accounts.iter().find(|(_, row)| row.name.eq_ignore_ascii_case(name)) {
             return Ok(Some((*id, row.clone())));
         }
-        let Ok(address) = Address::parse(name) else { return Ok(None) };
-        let real = known.in_real_domain(self.0.settings.get().form(&address));
-        Ok(match known.addresses.get(&real.to_string()) {
+        let Ok(address) = Address::parse(name) else {
+            // No account's name is read as an id.
+            return if id.is_some() { Ok(None) } else { known.unless_damaged() };
+        };
+        let real = known.in_real_domain(self.0.settings.get().form(&address))?;
+        match known.row(&real.to_string())? {
             Some(AddressRow::Primary(id) | AddressRow::Alias(id)) => {
-                known.accounts.get(id).map(|row| (*id, row.clone()))
+                Ok(known.account(*id)?.map(|row| (*id, row.clone())))
             }
-            Some(AddressRow::CatchAll(_) | AddressRow::AliasDomain(_)) | None => None,
-        })
+            Some(AddressRow::CatchAll(_) | AddressRow::AliasDomain(_)) | None => Ok(None),
+        }
     }
 }
 
@@ -270,41 +281,114 @@ impl OwnAddresses {
     /// and in which nobody else has that address.
     #[must_use]
     pub fn has(&self, address: &Address) -> bool {
-        self.known.lookup(&self.settings, address).is_some_and(|(account, ..)| account == self.account)
+        let found = self.known.lookup(&self.settings, address);
+        found.is_ok_and(|found| found.is_some_and(|(account, ..)| account == self.account))
     }
 }
 
 impl Known {
-    /// The account that an address leads to, the address that led there, and the detail.
-    fn lookup(&self, settings: &Settings, address: &Address) -> Option<(AccountId, Address, Option<String>)> {
+    fn of(rows: DirectoryRows) -> Self {
+        let mut known = Self::default();
+        for (address, row) in rows.addresses {
+            let row = match row {
+                Ok(row) => row,
+                Err(damage) => {
+                    known.damaged_addresses.insert(address, damage);
+                    continue;
+                }
+            };
+            match &row {
+                AddressRow::AliasDomain(real) => {
+                    known.alias_domains.push((address.trim_start_matches('@').to_owned(), real.clone()));
+                }
+                AddressRow::Primary(account) | AddressRow::Alias(account) => {
+                    if let Ok(address) = Address::parse(&address) {
+                        let of = known.of.entry(*account).or_default();
+                        if matches!(row, AddressRow::Primary(_)) { of.insert(0, address) } else { of.push(address) }
+                    }
+                }
+                AddressRow::CatchAll(account) => {
+                    known.catch_alls.entry(*account).or_default().push(address.clone());
+                }
+            }
+            known.addresses.insert(address, row);
+        }
+        for (id, row) in rows.accounts {
+            match row {
+                Ok(row) => {
+                    known.tokens.extend(row.tokens.iter().map(|token| (token.hash, (id, token.expires))));
+                    known.most_passwords = known.most_passwords.max(row.passwords.len());
+                    known.accounts.insert(id, row);
+                }
+                Err(damage) => drop(known.damaged_accounts.insert(id, damage)),
+            }
+        }
+        known
+    }
+
+    fn damage(&self) -> impl Iterator<Item = &Error> {
+        self.damaged_accounts.values().chain(self.damaged_addresses.values())
+    }
+
+    fn account(&self, account: AccountId) -> Result<Option<&AccountRow>, Error> {
+        match self.damaged_accounts.get(&account) {
+            Some(damage) => Err(damage.clone()),
+            None => Ok(self.accounts.get(&account)),
+        }
+    }
+
+    /// The row of an address, in the form in which it is kept.
+    fn row(&self, address: &str) -> Result<Option<&AddressRow>, Error> {
+        match self.damaged_addresses.get(address) {
+            Some(damage) => Err(damage.clone()),
+            None => Ok(self.addresses.get(address)),
+        }
+    }
+
+    /// Nothing, where every account's row can be read: else it may be one of those that cannot.
+    fn unless_damaged<T>(&self) -> Result<Option<T>, Error> {
+        self.damaged_accounts.values().next().map_or(Ok(None), |damage| Err(damage.clone()))
+    }
+
+    /// The account that an address leads to, the address that led there, and the detail. A damaged row on the way is an
+    /// error: what is less exact must not take what may be another's.
+    fn lookup(
+        &self,
+        settings: &Settings,
+        address: &Address,
+    ) -> Result<Option<(AccountId, Address, Option<String>)>, Error> {
         let address = match address.domain() {
-            "" if address.local().eq_ignore_ascii_case("postmaster") => settings.postmaster.as_ref()?,
+            "" if address.local().eq_ignore_ascii_case("postmaster") => match &settings.postmaster {
+                Some(postmaster) => postmaster,
+                None => return Ok(None),
+            },
             _ => address,
         };
-        let real = self.in_real_domain(settings.form(address));
-        let account = |key: &str| match self.addresses.get(key)? {
-            AddressRow::Primary(account) | AddressRow::Alias(account) | AddressRow::CatchAll(account) => {
-                self.accounts.contains_key(account).then_some(*account)
-            }
-            AddressRow::AliasDomain(_) => None,
+        let real = self.in_real_domain(settings.form(address))?;
+        let account = |key: &str| match self.row(key)?.and_then(AddressRow::account) {
+            Some(account) => Ok(self.account(account)?.map(|_| account)),
+            None => Ok(None),
         };
-        if let Some(exact) = account(&real.to_string()) {
-            return Some((exact, real, None));
+        if let Some(exact) = account(&real.to_string())? {
+            return Ok(Some((exact, real, None)));
         }
         if let Some(delimiter) = settings.delimiter
             && let (base, Some(detail)) = real.split_detail(delimiter)
-            && let Some(found) = account(&base.to_string())
+            && let Some(found) = account(&base.to_string())?
         {
-            return Some((found, base, Some(detail.to_owned())));
+            return Ok(Some((found, base, Some(detail.to_owned()))));
         }
-        account(&format!("@{}", real.domain())).map(|found| (found, real, None))
+        Ok(account(&format!("@{}", real.domain()))?.map(|found| (found, real, None)))
     }
 
-    fn in_real_domain(&self, address: Address) -> Address {
-        match self.alias_domains.iter().find(|(alias, _)| alias == address.domain()) {
+    fn in_real_domain(&self, address: Address) -> Result<Address, Error> {
+        if let Some(damage) = self.damaged_addresses.get(&format!("@@{}", address.domain())) {
+            return Err(damage.clone());
+        }
+        Ok(match self.alias_domains.iter().find(|(alias, _)| alias == address.domain()) {
             Some((_, real)) => Address::from_parts(address.local(), real),
             None => address,
-        }
+        })
     }
 }
 

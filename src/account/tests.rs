@@ -7,6 +7,8 @@ use crate::store::engine::memory::Memory;
 use crate::store::engine::{Batch, Engine as _, Put, Table};
 use crate::store::repair::Scope;
 
+mod damage;
+
 fn directory(settings: Settings) -> Directory {
     let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
     Directory::new(Store::over(Arc::new(Memory::new()), &Options::small(), clock).unwrap(), settings)

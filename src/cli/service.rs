@@ -152,6 +152,13 @@ impl Service {
             .await
             .map_err(|error| ServiceError::Setting(error.to_string()))??;
         let directory = Directory::new(store.clone(), config.directory_settings());
+        let naming = directory.clone();
+        let named = tokio::task::spawn_blocking(move || naming.name_addresses()).await;
+        match named.map_err(|error| ServiceError::Setting(error.to_string()))? {
+            Ok(0) => {}
+            Ok(accounts) => tracing::info!(accounts, "the rows of accounts name their addresses from now on"),
+            Err(error) => tracing::warn!(%error, "not all accounts name their addresses: tried again at a start"),
+        }
         let queue_settings = Live::new(config.queue_settings().map_err(ServiceError::Setting)?);
         let queue = Queue::new(store.clone(), queue_settings.clone());
         let rooms = Rooms {

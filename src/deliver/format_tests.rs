@@ -251,6 +251,21 @@ fn a_store_of_format_1_is_read_and_written_on() {
     }
 }
 
+/// Of the first version an account names no address but its primary one, until it is completed.
+#[test]
+fn accounts_of_format_1_name_their_addresses_when_the_service_starts() {
+    for (name, completed) in [(FIRST, 2), (WRITTEN, 0)] {
+        let store = store_of(name);
+        let rows = || store.view().accounts().unwrap().into_iter().map(|(_, row)| row.addresses);
+        assert!(rows().all(|addresses| addresses.is_some() == (name == WRITTEN)), "{name}");
+        let directory = Directory::new(store.clone(), Addresses::default());
+        assert_eq!((directory.name_addresses().unwrap(), directory.name_addresses().unwrap()), (completed, 0));
+        let named: Vec<Vec<String>> = rows().map(|addresses| addresses.unwrap().into_iter().collect()).collect();
+        assert_eq!(named, [["a.lee@example.org"], ["@example.net"]]);
+        assert_eq!(store.check().unwrap(), []);
+    }
+}
+
 fn read_and_write_on(store: &Store) {
     assert_eq!(store.check().unwrap(), []);
     let view = store.view();

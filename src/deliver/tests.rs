@@ -5,9 +5,9 @@ use crate::account::{NewAccount, Settings as Addresses};
 use crate::message::bare_rows;
 use crate::model::clock::Fixed;
 use crate::model::{AccountId, Address, Clock as _, UtcMillis, VacationResponse, Verdict};
-use crate::store::engine::Engine;
 use crate::store::engine::fault::Fault;
 use crate::store::engine::memory::Memory;
+use crate::store::engine::{Batch, Engine, Put, Table};
 use crate::store::{self, EncodedMessage, Error, NewEmail, NewMailbox, Options};
 
 mod reports;
@@ -82,6 +82,31 @@ impl Bed {
     fn clean(&self) {
         let breaches = self.store.check().unwrap();
         assert!(breaches.is_empty(), "{breaches:?}");
+    }
+}
+
+/// Mail for somebody whose row is damaged or lost waits, and nobody else's does.
+#[test]
+fn a_damaged_row_of_the_directory_bounces_nothing() {
+    let later = "451 trouble with the mail store: try again later";
+    for (table, key) in [(Table::Addresses, &b"lee@example.org"[..]), (Table::Accounts, &[0, 0, 0, 1])] {
+        for damaged in [None, Some(vec![99])] {
+            let engine = Arc::new(Memory::new());
+            let bed = bed_over(engine.clone());
+            let eve = bed.directory.add(&NewAccount::at(Address::parse("eve@example.org").unwrap())).unwrap();
+            let sent = |to: &str| bed.send("bob@example.net", &[to], HELLO)[0].clone();
+            let puts = vec![Put { table, key: key.to_vec(), value: damaged }];
+            engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+            // First as the directory in memory has it, then as it is read anew.
+            if table == Table::Accounts {
+                assert_eq!(sent("lee@example.org"), later);
+            }
+            bed.directory.update(eve, |row| row.active = true).unwrap();
+            assert_eq!((sent("lee@example.org"), sent("lee+x@example.org")), (later.to_owned(), later.to_owned()));
+            assert_eq!(sent("nobody@example.org"), "550 nobody here has that address");
+            assert!(sent("eve@example.org").starts_with("250 filed as"));
+            assert_eq!(sent("ann@example.org") == later, table == Table::Accounts);
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Accounts and the addresses that lead to them.
 
+use std::collections::BTreeSet;
+
 use super::address::Address;
 use super::clock::UtcMillis;
 use super::id::AccountId;
@@ -31,6 +33,10 @@ pub struct AccountRow {
     pub passwords: Vec<(String, String)>,
     /// Tokens that log in to it.
     pub tokens: Vec<AccessToken>,
+    /// The keys of table `addresses` that lead to it beside its primary address: aliases, and catch-alls as `@domain`. They
+    /// are written with the rows of those addresses, so that one that is lost is missed. `None` where an earlier version
+    /// wrote the row: then they are not known.
+    pub addresses: Option<BTreeSet<String>>,
 }
 
 /// A token that logs in to an account (RFC 6750); what is secret of it is not kept.
@@ -63,7 +69,14 @@ impl AccountRow {
             created,
             passwords: Vec::new(),
             tokens: Vec::new(),
+            addresses: None,
         }
+    }
+
+    /// Whether its removal has begun (`account::local`): it has no primary address any more.
+    #[must_use]
+    pub fn is_being_removed(&self) -> bool {
+        self.primary.local().is_empty() && self.primary.domain().is_empty()
     }
 }
 
@@ -78,4 +91,15 @@ pub enum AddressRow {
     CatchAll(AccountId),
     /// A domain that stands for another.
     AliasDomain(String),
+}
+
+impl AddressRow {
+    /// The account that it leads to; none for a domain that stands for another.
+    #[must_use]
+    pub fn account(&self) -> Option<AccountId> {
+        match self {
+            Self::Primary(account) | Self::Alias(account) | Self::CatchAll(account) => Some(*account),
+            Self::AliasDomain(_) => None,
+        }
+    }
 }

@@ -59,6 +59,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// A row that another one names is not there.
+    pub(super) fn missing(table: &'static str, key: &[u8]) -> Self {
+        Self::Corrupt { table, key: hex(key), what: "the row is missing: run `restante repair`".into() }
+    }
+
     /// Whether the same request may succeed later without anyone changing it.
     #[must_use]
     pub fn is_temporary(&self) -> bool {

@@ -31,8 +31,8 @@ pub use engine::{Statistics, Usage};
 pub use error::{Error, MailboxFault};
 pub use key::{FoldId, Wake};
 pub use read::{
-    Changes, Counted, Destroyed, FoldPiece, FoldSizes, MailboxChanges, Moves, Ordinals, Postings, QueueAudit,
-    RANK_COST, Since, View, Wakeup,
+    Changes, Counted, Destroyed, DirectoryRows, FoldPiece, FoldSizes, MailboxChanges, Moves, Ordinals, Postings,
+    QueueAudit, RANK_COST, Since, View, Wakeup,
 };
 pub use row::block::Posting;
 pub use row::fold::{Fold, Folds};

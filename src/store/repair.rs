@@ -108,7 +108,7 @@ impl Store {
         remake: &Remake<'_>,
         tell: &mut Tell<'_>,
     ) -> Result<Repaired, Error> {
-        let known = check::accounts(&*self.0.engine.snapshot())?;
+        let (known, leads) = check::accounts(&*self.0.engine.snapshot())?;
         let named: Vec<AccountId> = match accounts {
             Some(named) => named.to_vec(),
             None => known.clone(),
@@ -118,8 +118,9 @@ impl Store {
         }
         let run = Run::new(tell, named.len());
         let mut done = Repaired { accounts: named.len(), ..Repaired::default() };
+        let depth = Depth { remake: Some(remake), refold: false, anew: false, reread: false, leads: &leads };
         for account in &named {
-            self.repair_one(*account, scope, remake, &run, &mut done)?;
+            self.repair_one(*account, scope, depth, &run, &mut done)?;
         }
         if scope != Scope::Reindex {
             run.enter(AccountId::SITE);
@@ -141,7 +142,7 @@ impl Store {
         &self,
         account: AccountId,
         wished: Scope,
-        remake: &Remake<'_>,
+        depth: Depth<'_>,
         run: &Run<'_>,
         done: &mut Repaired,
     ) -> Result<(), Error> {
@@ -153,7 +154,7 @@ impl Store {
             // What an earlier one began is ended first, and is the more of both.
             scope = if begun == Scope::Rebuild || wished == Scope::Rebuild { Scope::Rebuild } else { Scope::Repair };
         } else if wished != Scope::Rebuild {
-            let found = self.look(account, scope, remake, run)?;
+            let found = self.look(account, scope, depth, run)?;
             if found.mended == 0 {
                 done.leave(found);
                 return Ok(());
@@ -166,7 +167,7 @@ impl Store {
         self.mark(account, scope)?;
         let mut rounds = 0;
         let last = loop {
-            let round = self.round(account, (scope, refold), remake, run)?;
+            let round = self.round(account, Depth { refold, anew: scope == Scope::Rebuild, ..depth }, scope, run)?;
             rounds += 1;
             if round.search && !refold && rounds < ROUNDS {
                 refold = true;
@@ -195,9 +196,9 @@ impl Store {
     }
 
     /// What a repair would do, while nobody is stopped.
-    fn look(&self, account: AccountId, scope: Scope, remake: &Remake<'_>, run: &Run<'_>) -> Result<Round, Error> {
+    fn look(&self, account: AccountId, scope: Scope, depth: Depth<'_>, run: &Run<'_>) -> Result<Round, Error> {
         let mut round = Round::default();
-        let depth = Depth { remake: Some(remake), refold: false, anew: false, reread: scope == Scope::Reindex };
+        let depth = Depth { reread: scope == Scope::Reindex, ..depth };
         let read = self.0.engine.sweeping_snapshot();
         check::account(&*read, run, account, self.0.committer.ranking(), depth, &mut |fault| {
             round.hear(&fault, scope);
@@ -207,19 +208,12 @@ impl Store {
     }
 
     /// Checks a marked account once, and writes what it finds wrong.
-    fn round(
-        &self,
-        account: AccountId,
-        (scope, refold): (Scope, bool),
-        remake: &Remake<'_>,
-        run: &Run<'_>,
-    ) -> Result<Round, Error> {
+    fn round(&self, account: AccountId, depth: Depth<'_>, scope: Scope, run: &Run<'_>) -> Result<Round, Error> {
         let (mut round, mut gather) = (Round::default(), Gather::default());
-        let depth = Depth { remake: Some(remake), refold, anew: scope == Scope::Rebuild, reread: false };
         let read = self.0.engine.sweeping_snapshot();
         check::account(&*read, run, account, self.0.committer.ranking(), depth, &mut |fault| {
             let is_told = fault.history && scope != Scope::Rebuild;
-            let is_whole = is_search(fault.table) && !refold;
+            let is_whole = is_search(fault.table) && !depth.refold;
             if round.hear(&fault, scope) && !is_told && !is_whole {
                 let value = if let Mend::Put(value) = fault.mend { Some(value) } else { None };
                 gather.octets += fault.key.len() + value.as_ref().map_or(0, Vec::len);

@@ -13,7 +13,7 @@
 //!    an upload, or is to be looked at by the collection. 12. No low mark is above the newest change. 13.
 //!    Subscriptions are to mailboxes that there are. 14. In a deep check, messages lead to their threads by all their
 //!    ids. 15. `object_by_modseq` has one row for each small object with a state. 16. Whom something is shared
-//!    with finds it, and nobody else. 17. An account's primary address leads to it, and every address to an account.
+//!    with finds it, and nobody else. 17. An account's addresses lead to it, and every address to an account that names it.
 //!
 //! Each table of an account is read once, in key order, beside what should stand there (`rows`); what decides that is the
 //! account's `census`. An account of a million emails takes some 100 MB while it is checked, and nothing afterwards.
@@ -50,6 +50,7 @@ use census::Census;
 pub(super) use emails::holds;
 pub(super) use outbox::{held_by, is_due, sends, whose};
 use refs::Refs;
+pub(super) use registration::Leads;
 pub(super) use shares::{shared_by, shares_of};
 pub(super) use uploads::{is_upload, uploaded_by};
 
@@ -163,6 +164,7 @@ pub(super) struct Depth<'a> {
     pub(super) anew: bool,
     /// Whether tokens that were made by earlier rules are compared, too.
     pub(super) reread: bool,
+    pub(super) leads: &'a Leads,
 }
 
 /// Hears which rows are read, and may end it.
@@ -237,8 +239,8 @@ struct Checker<'a> {
     refs: Refs,
 }
 
-/// The accounts that have rows of their own, a state, or mailboxes and an address.
-pub(super) fn accounts(read: &dyn Read) -> Result<Vec<AccountId>, Error> {
+/// The accounts that have rows of their own, a state, or mailboxes and an address; with the addresses that lead to each.
+pub(super) fn accounts(read: &dyn Read) -> Result<(Vec<AccountId>, Leads), Error> {
     let mut all = std::collections::BTreeSet::new();
     for table in [Table::AccountState, Table::Accounts] {
         read.scan(table, &[], &[0xff; 8], false, &mut |key, _| {
@@ -246,9 +248,9 @@ pub(super) fn accounts(read: &dyn Read) -> Result<Vec<AccountId>, Error> {
             Ok(true)
         })?;
     }
-    registration::addressed(read, &mut all)?;
+    let leads = registration::addressed(read, &mut all)?;
     all.remove(&AccountId::SITE);
-    Ok(all.into_iter().collect())
+    Ok((all.into_iter().collect(), leads))
 }
 
 /// Checks the whole store on one state of it.
@@ -258,7 +260,7 @@ pub(super) fn run(
     remake: Option<&Remake<'_>>,
     tell: &mut Tell<'_>,
 ) -> Result<Report, Error> {
-    let all = accounts(read)?;
+    let (all, leads) = accounts(read)?;
     let mut report = Report { accounts: all.len(), ..Report::default() };
     let run = Run::new(tell, all.len());
     let mut hear = |fault: Fault| {
@@ -269,7 +271,8 @@ pub(super) fn run(
         Ok(())
     };
     for id in all {
-        account(read, &run, id, ranking, Depth { remake, refold: false, anew: false, reread: false }, &mut hear)?;
+        let depth = Depth { remake, refold: false, anew: false, reread: false, leads: &leads };
+        account(read, &run, id, ranking, depth, &mut hear)?;
     }
     run.enter(AccountId::SITE);
     for (id, _) in version::unfinished(read)? {

@@ -1,12 +1,13 @@
 //! Accounts and the addresses that lead to them, compared both ways.
 //!
-//! An account's own row names its primary address, and the row of that address names the account: each is made again of the
-//! other. A lost account is made again of what else names it: its addresses, or the identities that it had by itself. Its
-//! passwords, quota and settings are in a backup alone. Nothing in the store tells that an alias or a catch-all is lost.
+//! An account's own row names its primary address, its aliases and its catch-alls, and the rows of these name the account:
+//! each is made again of the other. A row that an earlier version wrote names the primary address alone: of the others
+//! nothing is missed. A lost account is made again of what else names it: its addresses, or the identities that it had by
+//! itself. Its passwords, quota and settings are in a backup alone. Nothing tells that an alias domain is lost.
 //!
 //! An account whose primary address is empty is being removed (`account::local`): it is not made whole.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Checker, Fault, Hear, Mend, Pace};
 use crate::model::{AccountId, AccountRow, Address, AddressRow, EmailId, SenderIdentity, UtcMillis};
@@ -20,7 +21,7 @@ impl Checker<'_> {
     pub(super) fn registration(&self) -> Result<(), Error> {
         let own = key::account(self.account);
         let wrong = match self.read.get(Table::Accounts, &own)?.map(|row| AccountRow::decode(&own, &row)) {
-            Some(Ok(row)) => return self.primary(&row),
+            Some(Ok(row)) => return self.named(&row),
             Some(Err(error)) => error.to_string(),
             None => "the row is missing: whose account it is".to_owned(),
         };
@@ -33,31 +34,66 @@ impl Checker<'_> {
         self.primary(&row)
     }
 
-    /// The addresses that lead to the account; catch-alls and what cannot be read are left out.
+    /// The addresses that lead to the account; what cannot be read is left out.
     fn addresses(&self) -> Result<Vec<(String, AddressRow)>, Error> {
         let mut out = Vec::new();
-        self.read.scan(Table::Addresses, &[], &after(&[]), false, &mut |key, value| {
-            if let Ok(row @ (AddressRow::Primary(to) | AddressRow::Alias(to))) = AddressRow::decode(key, value)
-                && to == self.account
-            {
-                out.push((String::from_utf8_lossy(key).into_owned(), row));
+        for address in self.depth.leads.get(&self.account).into_iter().flatten() {
+            // What led there when the run began may lead elsewhere by now.
+            if let Some(Ok(row)) = self.leads(address)?.filter(|row| self.is_to(row)) {
+                out.push((address.clone(), row));
             }
-            Ok(true)
-        })?;
+        }
         Ok(out)
+    }
+
+    fn leads(&self, address: &str) -> Result<Option<Result<AddressRow, Error>>, Error> {
+        let found = self.read.get(Table::Addresses, address.as_bytes())?;
+        Ok(found.map(|row| AddressRow::decode(address.as_bytes(), &row)))
+    }
+
+    fn is_to(&self, row: &Result<AddressRow, Error>) -> bool {
+        row.as_ref().is_ok_and(|row| row.account() == Some(self.account))
+    }
+
+    /// The addresses that the account names lead to it, and it names those that do.
+    fn named(&self, row: &AccountRow) -> Result<(), Error> {
+        if row.is_being_removed() {
+            let what = format!("the account is being removed: run `restante account remove {}`", self.account);
+            return self.say(Table::Accounts, &key::account(self.account), what, Mend::Nothing);
+        }
+        self.primary(row)?;
+        let Some(named) = &row.addresses else { return Ok(()) };
+        let own = row.primary.to_string();
+        for address in named.iter().filter(|address| **address != own) {
+            let is_whole = address.starts_with('@');
+            let wanted = if is_whole { AddressRow::CatchAll(self.account) } else { AddressRow::Alias(self.account) };
+            let (wrong, mend) = match self.leads(address)? {
+                Some(Ok(row)) if row == wanted => continue,
+                None => ("leads nowhere", Mend::Put(wanted.encode())),
+                Some(Err(_)) => ("cannot be read", Mend::Put(wanted.encode())),
+                Some(row) if self.is_to(&row) => ("is another kind of address", Mend::Put(wanted.encode())),
+                Some(Ok(_)) => ("leads elsewhere", Mend::Nothing),
+            };
+            let kind = if is_whole { "a catch-all" } else { "an alias" };
+            let what = format!("{address}, {kind} of account {}, {wrong}", self.account);
+            self.say(Table::Addresses, address.as_bytes(), what, mend)?;
+        }
+        let others = self.addresses()?.into_iter().map(|(address, _)| address);
+        let unnamed: Vec<String> = others.filter(|address| *address != own && !named.contains(address)).collect();
+        if unnamed.is_empty() {
+            return Ok(());
+        }
+        let what = format!("the row does not name {}, which leads to the account", unnamed.join(", "));
+        let addresses = Some(named.iter().cloned().chain(unnamed).collect());
+        let mend = Mend::Put(AccountRow { addresses, ..row.clone() }.encode());
+        self.say(Table::Accounts, &key::account(self.account), what, mend)
     }
 
     /// The primary address leads to the account.
     fn primary(&self, row: &AccountRow) -> Result<(), Error> {
         let own = row.primary.to_string();
-        if row.primary.local().is_empty() && row.primary.domain().is_empty() {
-            let what = format!("the account is being removed: run `restante account remove {}`", self.account);
-            return self.say(Table::Accounts, &key::account(self.account), what, Mend::Nothing);
-        }
         let wanted = AddressRow::Primary(self.account);
-        let found = self.read.get(Table::Addresses, own.as_bytes())?;
-        let leads = found.as_deref().map(|found| AddressRow::decode(own.as_bytes(), found));
-        let wrong = match leads {
+        let wrong = match self.leads(&own)? {
             Some(Ok(row)) if row == wanted => None,
             None => Some(("leads nowhere", true)),
             Some(Err(_)) => Some(("cannot be read", true)),
@@ -91,7 +127,9 @@ impl Checker<'_> {
         let of_primary = identities.iter().find(|one| one.email.eq_ignore_ascii_case(&primary.to_string()));
         let display_name = of_primary.and_then(|one| one.given.clone()).filter(|name| !name.is_empty());
         let row = AccountRow::new(primary.to_string(), primary.clone(), self.oldest()?);
-        Ok(Some(AccountRow { display_name, ..row }))
+        let others = addresses.into_iter().map(|(address, _)| address);
+        let others = others.filter(|address| *address != row.name).collect();
+        Ok(Some(AccountRow { display_name, addresses: Some(others), ..row }))
     }
 
     /// When the oldest email came, for nothing tells when the account was made.
@@ -150,22 +188,24 @@ fn has_mailboxes(read: &dyn Read, account: AccountId) -> Result<bool, Error> {
     Ok(found)
 }
 
-/// Adds the accounts that addresses lead to, and of which there are mailboxes.
-pub(super) fn addressed(read: &dyn Read, all: &mut BTreeSet<AccountId>) -> Result<(), Error> {
-    let mut others = BTreeSet::new();
+/// The addresses that lead to each account, as they stood when a run began.
+pub(in crate::store) type Leads = BTreeMap<AccountId, Vec<String>>;
+
+/// Adds the accounts that addresses lead to, and of which there are mailboxes; gives the addresses of all.
+pub(super) fn addressed(read: &dyn Read, all: &mut BTreeSet<AccountId>) -> Result<Leads, Error> {
+    let mut leads = Leads::new();
     read.scan(Table::Addresses, &[], &after(&[]), false, &mut |key, value| {
-        match AddressRow::decode(key, value) {
-            Ok(AddressRow::Primary(to) | AddressRow::Alias(to) | AddressRow::CatchAll(to)) => {
-                others.extend((!all.contains(&to)).then_some(to));
-            }
-            Ok(AddressRow::AliasDomain(_)) | Err(_) => {}
+        if let (Ok(address), Some(account)) =
+            (std::str::from_utf8(key), AddressRow::decode(key, value).ok().and_then(|row| row.account()))
+        {
+            leads.entry(account).or_default().push(address.to_owned());
         }
         Ok(true)
     })?;
-    for account in others {
-        if has_mailboxes(read, account)? {
-            all.insert(account);
+    for account in leads.keys() {
+        if !all.contains(account) && has_mailboxes(read, *account)? {
+            all.insert(*account);
         }
     }
-    Ok(())
+    Ok(leads)
 }

@@ -1,5 +1,7 @@
 //! The directory's rows, and the end of an account.
 
+use std::collections::BTreeSet;
+
 use super::Txn;
 use crate::model::{AccountId, AccountRow, Action, AddressRow, DataType, EmailId, EmailMetadata, Mailbox};
 use crate::store::engine::{Read, Table, after};
@@ -64,6 +66,18 @@ impl Txn<'_> {
         self.next_modseq();
         self.put_row(key::account(self.account), row);
         self.touch(DataType::Account);
+    }
+
+    /// Writes which addresses lead to the account beside its primary one: in one commit with the rows of those that change
+    /// (`Store::commit_together`). Clients do not see it, so it takes no change number.
+    ///
+    /// # Errors
+    /// `NotFound`, and those of reading.
+    pub fn set_account_addresses(&mut self, addresses: BTreeSet<String>) -> Result<(), Error> {
+        let own = key::account(self.account);
+        let row = self.row::<AccountRow>(&own)?.ok_or(Error::NotFound("account"))?;
+        self.put_row(own, &AccountRow { addresses: Some(addresses), ..row });
+        Ok(())
     }
 
     /// Of the site: says where an address leads, or that it leads nowhere.

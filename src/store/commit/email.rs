@@ -125,9 +125,16 @@ impl Txn<'_> {
     /// Whether an email of this size may still be filed.
     ///
     /// # Errors
-    /// `Quota`, or `NotFound` where the account is gone.
+    /// `Quota`; `NotFound` where the account is gone, `Corrupt` where only its row is.
     pub fn room_for(&self, size: u64) -> Result<(), Error> {
-        let account = self.view().account(self.account)?.ok_or(Error::NotFound("account"))?;
+        let account = match self.view().account(self.account)? {
+            Some(account) => account,
+            // An account that was removed has no state either.
+            None if self.state_before.is_some() => {
+                return Err(Error::missing(Table::Accounts.name(), &key::account(self.account)));
+            }
+            None => return Err(Error::NotFound("account")),
+        };
         let octets_left = account.quota_octets.map(|most| most.saturating_sub(self.state.octets));
         let emails_left = account.quota_emails.map(|most| most.saturating_sub(self.state.emails));
         if octets_left.is_some_and(|left| size > left) || emails_left.is_some_and(|left| left == 0) {

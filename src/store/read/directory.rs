@@ -1,5 +1,6 @@
 //! Accounts, addresses, vacation, decisions.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::View;
@@ -13,6 +14,15 @@ use crate::store::row::{Delivery, Row, State, Told};
 
 /// A time in a row that lies so far ahead is not believed.
 const CLOCKS_DISAGREE: Duration = Duration::from_secs(24 * 3600);
+
+/// The accounts and addresses of a site, as far as their rows can be read.
+#[derive(Debug, Default)]
+pub struct DirectoryRows {
+    /// Every account that there is, or that an address leads to.
+    pub accounts: BTreeMap<AccountId, Result<AccountRow, Error>>,
+    /// Every address that there is, or that an account names.
+    pub addresses: BTreeMap<String, Result<AddressRow, Error>>,
+}
 
 impl View<'_> {
     /// An account.
@@ -34,6 +44,35 @@ impl View<'_> {
             Ok(true)
         })?;
         Ok(out)
+    }
+
+    /// All accounts and addresses, each with its row or with what is wrong with that: a row that cannot be read keeps nobody
+    /// from the others. An address that leads to an account without a row, and an account's row that names an address
+    /// without one, are damage, too.
+    ///
+    /// # Errors
+    /// Those of reading, but for damage of a row.
+    pub fn directory(&self) -> Result<DirectoryRows, Error> {
+        let mut found = DirectoryRows::default();
+        self.keys(Table::Accounts, &[], &after(&[]), |key, value| {
+            found.accounts.insert(AccountId(Parts::of(Table::Accounts, key).u32()?), AccountRow::decode(key, value));
+            Ok(true)
+        })?;
+        self.keys(Table::Addresses, &[], &after(&[]), |key, value| {
+            found.addresses.insert(String::from_utf8_lossy(key).into_owned(), AddressRow::decode(key, value));
+            Ok(true)
+        })?;
+        for account in found.addresses.values().filter_map(|row| row.as_ref().ok()?.account()) {
+            let missing = || Err(Error::missing(Table::Accounts.name(), &key::account(account)));
+            found.accounts.entry(account).or_insert_with(missing);
+        }
+        for row in found.accounts.values().filter_map(|row| row.as_ref().ok()).filter(|row| !row.is_being_removed()) {
+            for address in row.addresses.iter().flatten().cloned().chain([row.primary.to_string()]) {
+                let missing = Error::missing(Table::Addresses.name(), address.as_bytes());
+                found.addresses.entry(address).or_insert(Err(missing));
+            }
+        }
+        Ok(found)
     }
 
     /// The ids of all accounts, ascending.

@@ -19,6 +19,7 @@ mod shares;
 mod tokens;
 
 pub use changes::{Changes, MailboxChanges, Since};
+pub use directory::DirectoryRows;
 pub use folding::{FoldPiece, FoldSizes};
 pub(super) use guard::Guard;
 pub use history::Destroyed;

@@ -18,6 +18,8 @@ pub(super) fn read_address(input: &mut Reader<'_>) -> Result<Address, Bad> {
 
 impl Row for AccountRow {
     const TABLE: Table = Table::Accounts;
+    /// 2: its addresses.
+    const VERSION: u8 = 2;
 
     fn write(&self, out: &mut Writer) {
         out.text(&self.name);
@@ -40,9 +42,10 @@ impl Row for AccountRow {
             out.signed(token.created.0);
             out.option(token.expires.as_ref(), |out, at| out.signed(at.0));
         });
+        out.option(self.addresses.as_ref(), |out, all| out.list(all.iter(), |out, address| out.text(address)));
     }
 
-    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+    fn read(input: &mut Reader<'_>, version: u8) -> Result<Self, Bad> {
         Ok(Self {
             name: input.text()?,
             primary: read_address(input)?,
@@ -63,6 +66,7 @@ impl Row for AccountRow {
                     expires: input.option(|input| Ok(UtcMillis(input.signed()?)))?,
                 })
             })?,
+            addresses: if version < 2 { None } else { input.option(|input| input.list(Reader::text))? },
         })
     }
 }
