@@ -116,7 +116,7 @@ impl Bell {
     }
 
     /// There are remains of deleted rows.
-    fn want_clear(&self) {
+    pub(super) fn want_clear(&self) {
         if self.wish.lock().remains.is_none() {
             self.ring(|wish| wish.remains = Some(Stopwatch::start()));
         }
@@ -218,7 +218,9 @@ impl Upkeep {
                 steps += 1;
                 // They take turns; once each had one, the order is theirs again.
                 turns.next().into_iter().for_each(|account| bell.serve(*account));
-                bell.rest(took * RESTS) && self.gives_way(bell) && steps < most
+                let goes_on = bell.rest(took * RESTS);
+                self.clear(bell);
+                goes_on && self.gives_way(bell) && steps < most
             };
             match self.hurry(&due, go_on) {
                 Ok(report) if report.complete => {

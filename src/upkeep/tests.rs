@@ -262,3 +262,20 @@ fn remains_of_deleted_rows_are_cleared_after_a_change_until_there_are_none() {
     }
     running.stop();
 }
+
+/// While texts were folded, a step and its rest after another, remains of deleted rows waited for the end of it.
+#[test]
+fn remains_are_cleared_between_the_steps_of_what_does_not_wait() {
+    let engine = Arc::new(Watched::default());
+    let store = Store::over(engine.clone(), &Options::small(), Arc::new(Fixed::at(UtcMillis(0)))).unwrap();
+    let (upkeep, bell) = (Upkeep::new(store, Live::default()), Arc::new(Bell::default()));
+    engine.set_remains(1);
+    bell.want([AccountId(1)]);
+    let own = Arc::clone(&bell);
+    engine.before_snapshot(move || {
+        own.want_clear();
+        std::thread::sleep(Duration::from_millis(600));
+    });
+    assert!(upkeep.hurried(&bell, 1));
+    assert_eq!(engine.remains(), 0);
+}
