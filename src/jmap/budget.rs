@@ -2,7 +2,7 @@
 //!
 //! - Each call is bounded by itself (objects, ids, texts), but a small request can hold
 //!   `limits::REQUEST_CALLS` of them. What multiplies is therefore counted here: bytes read, bytes
-//!   stored, and the size of the answers.
+//!   stored, rows walked, and the size of the answers.
 //! - Reading is charged before it is done, so a refusal costs nothing.
 //! - The answer under construction is counted while it grows. `dispatch` sets that count back
 //!   before each call and charges the finished answer.
@@ -21,6 +21,9 @@ use crate::wire::jmap::{MethodError, SetError};
 const TOO_MUCH_READ: &str = "the messages that the request reads are too large together: ask for fewer at a time";
 const TOO_MUCH_TOLD: &str = "the answers to the request are too large together: ask for less at a time";
 
+/// Why no further walk over emails begins.
+pub(super) const TOO_MUCH_WALKED: &str = "the request looks through too many emails: ask less at a time";
+
 /// What a request may still do.
 #[derive(Debug, Clone)]
 pub struct Budget(Arc<Left>);
@@ -35,7 +38,7 @@ struct Left {
     answer: AtomicUsize,
     /// Bytes of the answer under construction.
     growing: AtomicUsize,
-    /// Bytes of messages that searches may read.
+    /// Bytes of messages and rows of emails that searches may read.
     searched: Allowance,
 }
 
@@ -59,19 +62,19 @@ impl Budget {
             filed: filed.into(),
             answer: answer.into(),
             growing: 0.into(),
-            searched: Allowance::of(limits::SEARCHED_BYTES),
+            searched: Allowance::of(limits::SEARCHED_BYTES, limits::WALKED_ROWS),
         }))
     }
 
     /// The usual budget, but for what searches may read.
     #[cfg(test)]
-    pub(super) fn of_searches(bytes: u64) -> Self {
+    pub(super) fn of_searches(bytes: u64, rows: u64) -> Self {
         Self(Arc::new(Left {
             read: limits::READ_BYTES.into(),
             filed: limits::FILED_BYTES.into(),
             answer: limits::ANSWER_BYTES.into(),
             growing: 0.into(),
-            searched: Allowance::of(bytes),
+            searched: Allowance::of(bytes, rows),
         }))
     }
 
@@ -149,6 +152,14 @@ impl Budget {
         }
         self.0.answer.store(left.saturating_sub(bytes), Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Whether a walk over emails may begin, whose rows are counted by `searched`.
+    ///
+    /// # Errors
+    /// `requestTooLarge` where the request walked over too many.
+    pub(super) fn begin_walk(&self) -> Result<(), MethodError> {
+        self.0.searched.begin_walk().map_err(|_| MethodError::RequestTooLarge(TOO_MUCH_WALKED))
     }
 
     /// What the searches of the request may read.

@@ -227,6 +227,10 @@ pub const READ_BYTES: u64 = 1024 * 1024 * 1024;
 /// Bytes of messages that the searches of one request read beside these; a search beyond them is
 /// refused (RFC 8620 §5.5 unsupportedFilter).
 pub const SEARCHED_BYTES: u64 = 4 * 1024 * 1024 * 1024;
+/// Rows of emails that the searches of one request, and its counts of a guest's unread threads, read
+/// before no further one begins (RFC 8620 §5.1 requestTooLarge). One that began is finished: a client
+/// that asks for one thing at a time is never refused, however large its account is.
+pub const WALKED_ROWS: u64 = 8_000_000;
 /// Bytes of messages and uploads that one request stores (RFC 8620 §5.3 rateLimit for those
 /// beyond).
 pub const FILED_BYTES: u64 = 256 * 1024 * 1024;

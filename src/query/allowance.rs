@@ -1,19 +1,29 @@
-//! Bounds the bytes of messages that several searches read together.
+//! Bounds what several searches read together: bytes of messages, and rows of emails.
+//!
+//! - Bytes are charged as they are read: the search that goes beyond them is refused.
+//! - Rows are counted, and only asked about before a walk begins: one walk over an account is always
+//!   finished, whatever the size of the account, and no further one begins where too much was walked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Error;
 
-/// How many bytes of messages searches may still read. Clones share it; the default has no bound.
+/// What searches may still read. Clones share it; the default has no bound.
 #[derive(Debug, Clone, Default)]
-pub struct Allowance(Option<Arc<AtomicU64>>);
+pub struct Allowance(Option<Arc<Left>>);
+
+#[derive(Debug)]
+struct Left {
+    bytes: AtomicU64,
+    rows: AtomicU64,
+}
 
 impl Allowance {
-    /// An allowance of so many bytes.
+    /// An allowance of so many bytes of messages and rows of emails.
     #[must_use]
-    pub fn of(bytes: u64) -> Self {
-        Self(Some(Arc::new(AtomicU64::new(bytes))))
+    pub fn of(bytes: u64, rows: u64) -> Self {
+        Self(Some(Arc::new(Left { bytes: bytes.into(), rows: rows.into() })))
     }
 
     /// Charges bytes.
@@ -22,8 +32,25 @@ impl Allowance {
     /// `TooMuchRead` where no so many are left.
     pub(super) fn take(&self, bytes: u64) -> Result<(), Error> {
         let Some(left) = &self.0 else { return Ok(()) };
-        let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
+        let taken = left.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
         taken.map(drop).map_err(|_| Error::TooMuchRead)
+    }
+
+    /// Whether a walk over emails may begin.
+    ///
+    /// # Errors
+    /// `TooMuchWalked` where no row is left.
+    pub fn begin_walk(&self) -> Result<(), Error> {
+        let is_left = self.0.as_ref().is_none_or(|left| left.rows.load(Ordering::Relaxed) > 0);
+        if is_left { Ok(()) } else { Err(Error::TooMuchWalked) }
+    }
+
+    /// Counts rows that were read.
+    pub fn count_rows(&self, rows: usize) {
+        let Some(left) = &self.0 else { return };
+        let rows = rows as u64;
+        let less = |left: u64| Some(left.saturating_sub(rows));
+        left.rows.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).ok();
     }
 }
 

@@ -35,11 +35,13 @@ pub(super) fn changes(
     if asked.since == high && !asked.total {
         return Ok(Changes { state: high, removed: Vec::new(), added: Vec::new(), total: None });
     }
+    results.reads.begin_walk()?;
     let touched = match &results.scope {
         None => touched(view, asked)?,
         Some(scope) => touched_within(scope, view, asked)?,
     };
     let new = list(view, secrets, results, walk, Wanted::ALL)?.first;
+    results.reads.count_rows(touched.len());
     let matcher = Matcher::new(&results.filter, secrets);
     let mut source = Source::new(view, results, &matcher);
     let mut removed = Vec::new();

@@ -52,7 +52,7 @@ fn bed(emails: i64) -> (Arc<Watched>, Store, Vec<EmailId>) {
 
 /// The emails that have it, of which no byte of a message is read.
 fn unread(store: &Store, filter: Filter) -> Result<Vec<EmailId>, Error> {
-    let results = Results { account: ACCOUNT, filter, reads: Allowance::of(0), ..Results::default() };
+    let results = Results { account: ACCOUNT, filter, reads: Allowance::of(0, u64::MAX), ..Results::default() };
     let asked = Query { results, window: Window { start: Start::default(), limit: None }, total: true };
     query(&store.view(), store.secrets(), &asked).map(|found| found.answer.ids)
 }

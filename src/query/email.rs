@@ -6,9 +6,12 @@ use super::evaluate::Matcher;
 use super::hits::Hits;
 use super::threads::{Share, Threads};
 use super::{Allowance, Error, Results};
-use crate::message::header::ends;
+use crate::message::header::{body_offset, ends};
 use crate::model::{AccountId, EmailContent, EmailId, EmailMetadata, ModSeq};
 use crate::store::View;
+
+/// Bytes of a message that cost about as much as a row of an email.
+const ROW_BYTES: usize = 1024;
 
 /// Where candidates read.
 #[derive(Debug)]
@@ -45,7 +48,7 @@ impl<'v> Source<'v> {
         Self {
             view,
             account,
-            threads: Threads::new(view, account, results.scope.as_ref()),
+            threads: Threads::new(view, account, results.scope.as_ref(), results.reads.clone()),
             reads: results.reads.clone(),
             hits,
             ahead: vec![None; matcher.alternatives()],
@@ -144,6 +147,7 @@ impl<'s, 'v> Candidate<'s, 'v> {
 
     fn wide_row(&mut self) -> Result<Option<&(Vec<u8>, EmailContent)>, Error> {
         if self.facts.content.is_none() {
+            self.source.reads.count_rows(1);
             self.facts.content = Some(self.source.view.content(self.source.account, self.id)?);
         }
         Ok(self.facts.content.as_ref().and_then(Option::as_ref))
@@ -180,8 +184,14 @@ impl<'s, 'v> Candidate<'s, 'v> {
         if self.facts.received.is_none() && self.facts.header.is_none() && self.reads {
             let live = self.metadata.deleted.is_none();
             let view = self.source.view;
-            let read = if live { view.received_until(&self.metadata.blob, &ends)? } else { None };
-            self.source.reads.take(read.as_ref().map_or(0, |read| read.len() as u64))?;
+            let mut read = if live { view.received_until(&self.metadata.blob, &ends)? } else { None };
+            // A message comes in whole frames: they are counted among the rows, by their size, and
+            // the bytes are those of the header, which alone are looked at and kept.
+            if let Some(read) = &mut read {
+                self.source.reads.count_rows(read.len() / ROW_BYTES);
+                read.truncate(body_offset(read));
+                self.source.reads.take(read.len() as u64)?;
+            }
             self.facts.header = Some(read);
         }
         if !self.reads && self.facts.received.is_none() && self.facts.header.is_none() {

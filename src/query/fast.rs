@@ -14,8 +14,8 @@ use super::parts::{Parts, Touched};
 use super::plan::Plan;
 use super::sort::Direction;
 use super::supply::{Range, Supply};
-use super::{Answer, Changes, Error, Query, QueryChanges, Start};
-use crate::model::{AccountId, DataType, EmailId, limits};
+use super::{Answer, Changes, Error, Query, QueryChanges, Results, Start};
+use crate::model::{DataType, EmailId, limits};
 use crate::store::View;
 
 /// Email/query of kept listings.
@@ -75,6 +75,7 @@ pub(super) fn changes(
 
 /// Email/query of all mail, newest or oldest first. Positions cost a walk.
 pub(super) fn all_mail(view: &View<'_>, query: &Query, direction: Direction) -> Result<Answer, Error> {
+    query.results.reads.begin_walk()?;
     let account = query.results.account;
     let marks = view.account_state(account)?;
     let start = match query.window.start {
@@ -82,7 +83,7 @@ pub(super) fn all_mail(view: &View<'_>, query: &Query, direction: Direction) -> 
         Start::Position(at) => at.unsigned_abs(),
         Start::Anchor { id, offset } => {
             view.email(account, id)?.ok_or(Error::AnchorNotFound)?;
-            let before = positions(view, account, &[id], direction)?.pop().map_or(0, |(at, _)| at);
+            let before = positions(view, &query.results, &[id], direction)?.pop().map_or(0, |(at, _)| at);
             before.saturating_add_signed(offset)
         }
     };
@@ -90,7 +91,7 @@ pub(super) fn all_mail(view: &View<'_>, query: &Query, direction: Direction) -> 
     let limit = query.window.limit.map_or(left, |limit| limit.min(left));
     let mut ids = Vec::new();
     if limit > 0 {
-        let mut supply = Supply::of_all(view, account, Range::ALL, direction);
+        let mut supply = Supply::of_all(view, account, Range::ALL, direction).counted_by(query.results.reads.clone());
         let mut skip = start;
         while ids.len() < limit
             && let Some((id, _)) = supply.next_email()?
@@ -112,6 +113,7 @@ pub(super) fn all_mail(view: &View<'_>, query: &Query, direction: Direction) -> 
 
 /// Email/queryChanges of all mail: who came was made since, who left was destroyed since.
 pub(super) fn all_mail_changes(view: &View<'_>, asked: &QueryChanges, direction: Direction) -> Result<Changes, Error> {
+    asked.results.reads.begin_walk()?;
     let (account, since) = (asked.results.account, asked.since);
     let marks = view.account_state(account)?;
     let state = marks.state(DataType::Email);
@@ -144,7 +146,8 @@ pub(super) fn all_mail_changes(view: &View<'_>, asked: &QueryChanges, direction:
     if direction == Direction::OldestFirst {
         added.reverse();
     }
-    let added = positions(view, account, &added, direction)?.into_iter().map(|(at, id)| (whole(at), id)).collect();
+    let added =
+        positions(view, &asked.results, &added, direction)?.into_iter().map(|(at, id)| (whole(at), id)).collect();
     let total = asked.total.then_some(whole(marks.emails));
     Ok(Changes { state, removed: removed.into_iter().collect(), added, total })
 }
@@ -152,12 +155,12 @@ pub(super) fn all_mail_changes(view: &View<'_>, asked: &QueryChanges, direction:
 /// The positions of live emails among all, in the direction of the walk, by one walk to the last of them.
 fn positions(
     view: &View<'_>,
-    account: AccountId,
+    results: &Results,
     ids: &[EmailId],
     direction: Direction,
 ) -> Result<Vec<(u64, EmailId)>, Error> {
     let mut out = Vec::with_capacity(ids.len());
-    let mut supply = Supply::of_all(view, account, Range::ALL, direction);
+    let mut supply = Supply::of_all(view, results.account, Range::ALL, direction).counted_by(results.reads.clone());
     let mut wanted = ids.iter().peekable();
     let mut at = 0u64;
     while let Some(next) = wanted.peek().copied()

@@ -111,11 +111,13 @@ pub(super) fn list(
     walk: Walk<'_>,
     wanted: Wanted,
 ) -> Result<Listed, Error> {
+    results.reads.begin_walk()?;
     let matcher = Matcher::new(&results.filter, secrets);
     let mut source = Source::new(view, results, &matcher);
     let mut found = Gathered::new(results, wanted, walk.direction());
     match walk {
-        Walk::Each(mut supply) => {
+        Walk::Each(supply) => {
+            let mut supply = supply.counted_by(results.reads.clone());
             while !found.is_enough()
                 && let Some((id, metadata)) = supply.next_email()?
             {
@@ -135,6 +137,7 @@ pub(super) fn list(
             while !found.is_enough()
                 && let Some((id, thread)) = merge.next()?
             {
+                results.reads.count_rows(1);
                 found.take_sure(id, thread);
             }
         }

@@ -176,7 +176,7 @@ pub struct Results {
     pub collapse: bool,
     /// What of the account may be seen; `None` is all of it.
     pub scope: Option<Scope>,
-    /// How many bytes of messages may be read to find them.
+    /// What may be read to find them.
     pub reads: Allowance,
 }
 
@@ -303,6 +303,10 @@ pub enum Error {
     /// changes it is `CannotCalculateChanges` instead.
     #[error("too many messages must be read for it: narrow the search")]
     TooMuchRead,
+    /// `requestTooLarge`: the searches that share the allowance walked over so many emails that no
+    /// further one begins.
+    #[error("the request looks through too many emails: ask less at a time")]
+    TooMuchWalked,
     /// `anchorNotFound`.
     #[error("the anchor is not in the results")]
     AnchorNotFound,

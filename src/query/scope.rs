@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Allowance;
 use super::filter::{Condition, Filter};
 use super::plan::WORTH;
 use super::sort::Direction;
@@ -144,11 +145,17 @@ impl Scope {
     }
 
     /// `unreadThreads` of each mailbox of the scope (RFC 8621 §2), counted from what may be seen: an email that is only in
-    /// the Trash does not make its thread unread elsewhere, and in the Trash only what is there counts.
+    /// the Trash does not make its thread unread elsewhere, and in the Trash only what is there counts. The rows that are
+    /// read are counted by `reads`; whether a walk may begin is the caller's to ask.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn unread_threads(&self, view: &View<'_>, account: AccountId) -> Result<UnreadThreads, Error> {
+    pub fn unread_threads(
+        &self,
+        view: &View<'_>,
+        account: AccountId,
+        reads: &Allowance,
+    ) -> Result<UnreadThreads, Error> {
         let mut out =
             UnreadThreads { counts: self.0.iter().map(|uid| (*uid, 0)).collect(), ..UnreadThreads::default() };
         let trash = view.account_state(account)?.trash;
@@ -161,7 +168,8 @@ impl Scope {
             out.served.extend(whole.map(|kept| (*uid, kept)));
             let shows = if whole.is_some() { Shows::Unseen } else { Shows::Every };
             let listing = Listing { uid: *uid, view: shows, shape: Shape::Emails };
-            let mut supply = Supply::of(view, account, &[listing], Range::ALL, Direction::NewestFirst);
+            let mut supply =
+                Supply::of(view, account, &[listing], Range::ALL, Direction::NewestFirst).counted_by(reads.clone());
             let (mut left, mut passed) = (mailbox.counts.unread_emails, 0);
             while left > 0
                 && let Some((_, email)) = supply.next_email()?
@@ -179,6 +187,7 @@ impl Scope {
                 out.wants = Some(*uid);
             }
         }
+        reads.count_rows(threads.len());
         for (thread, (outside, inside)) in threads {
             let Some(row) = view.thread(account, thread)? else { continue };
             for uid in row.members.keys() {

@@ -96,7 +96,7 @@ fn check_changes(drive: &Drive, results: &Results, scope: &Scope) {
 fn check_scope(drive: &Drive, scope: &Scope) {
     let view = drive.store.view();
     let now = seen(&drive.now, scope);
-    for (uid, unread) in scope.unread_threads(&view, ACCOUNT).unwrap().counts {
+    for (uid, unread) in scope.unread_threads(&view, ACCOUNT, &Allowance::default()).unwrap().counts {
         assert_eq!(unread, now.counts(uid).unread_threads, "{uid} of {scope:?}");
     }
     for (since, past) in &drive.past {

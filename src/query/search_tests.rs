@@ -9,9 +9,7 @@ use proptest::prelude::*;
 use super::email::{Candidate, Facts, Source};
 use super::evaluate::Matcher;
 use super::text::WORDS;
-use super::{
-    Allowance, Condition, Error as Refused, Filter, Query, QueryChanges, Results, Start, Window, changes, query,
-};
+use super::{Condition, Filter, Query, Results, Start, Window, query};
 use crate::message::{rows, tokens};
 use crate::model::clock::Fixed;
 use crate::model::{AccountId, AccountRow, Address, EmailId, EmailMetadata, ModSeq, Role, UtcMillis};
@@ -19,6 +17,7 @@ use crate::store::engine::fault::Fault;
 use crate::store::engine::memory::Memory;
 use crate::store::{EncodedMessage, Error, FoldSizes, NewEmail, NewMailbox, Options, Store};
 
+mod allowance;
 mod words;
 
 const ACCOUNT: AccountId = AccountId(1);
@@ -436,54 +435,4 @@ fn words_of_one_hash_are_told_apart_by_the_message() {
     let id = file(&store, format!("Subject: s\r\n\r\n{one}\r\n").as_bytes(), 1);
     let found = |word: &String| ask(&store, Filter::Is(Condition::Body(word.clone())), None);
     assert_eq!((found(&one), found(&other)), (vec![id], vec![]));
-}
-
-#[test]
-fn searches_share_an_allowance_of_bytes_to_read() {
-    let store = open(&Arc::new(Fault::new(Memory::new())));
-    prepare(&store);
-    for n in 0..20 {
-        file(&store, format!("Subject: s\r\nX-A: b\r\n\r\n{}lunch\r\n", "x ".repeat(100)).as_bytes(), n);
-    }
-    let view = store.view();
-    let header = Condition::Header { name: "X-A".into(), text: Some("b".into()) };
-    for condition in [Condition::Body("lunch".into()), header] {
-        let reads = Allowance::of(20_000);
-        let results = Results { account: ACCOUNT, filter: Filter::Is(condition), reads, ..Results::default() };
-        let asked = Query { results, ..Query::default() };
-        let ask = || query(&view, store.secrets(), &asked).map(|found| found.answer.ids.len());
-        assert_eq!(ask(), Ok(20), "{asked:?}");
-        let refused = (0..10).map(|_| ask()).find(Result::is_err);
-        assert!(matches!(refused, Some(Err(Refused::TooMuchRead))), "{asked:?}");
-    }
-}
-
-/// The first page of a query ends early, and says that changes can be calculated; its changes look
-/// at every hit.
-#[test]
-fn changes_that_read_too_much_cannot_be_calculated() {
-    let store = open(&Arc::new(Fault::new(Memory::new())));
-    prepare(&store);
-    let put = |n: i64| file(&store, format!("Subject: s\r\n\r\n{}lunch\r\n", "x ".repeat(100)).as_bytes(), n);
-    for n in 0..20 {
-        put(n);
-    }
-    let filter = Filter::Is(Condition::Body("lunch".into()));
-    let of = |bytes: u64| Results {
-        account: ACCOUNT,
-        filter: filter.clone(),
-        reads: Allowance::of(bytes),
-        ..Results::default()
-    };
-    let asked = Query { results: of(2000), window: Window { limit: Some(1), ..Window::default() }, total: false };
-    let page = query(&store.view(), store.secrets(), &asked).unwrap().answer;
-    assert_eq!((page.ids.len(), page.can_calculate), (1, true));
-    let new = put(20);
-    let ask = |bytes: u64| {
-        let results = of(bytes);
-        let asked = QueryChanges { results, since: page.state, up_to: None, max_changes: None, total: false };
-        changes(&store.view(), store.secrets(), &asked).map(|found| found.answer.added)
-    };
-    assert_eq!(ask(2000), Err(Refused::CannotCalculateChanges));
-    assert_eq!(ask(1_000_000), Ok(vec![(0, new)]));
 }

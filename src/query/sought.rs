@@ -79,6 +79,7 @@ impl<'v> Sought<'v> {
             listing => self.of_index(listing, matcher, source, from, most)?,
         };
         let ids: Vec<EmailId> = told.iter().map(|(id, _)| *id).collect();
+        source.reads.count_rows(ids.len());
         let (mut hits, mut unsure, mut begun) = (Vec::with_capacity(ids.len()), Vec::new(), HashSet::new());
         for ((id, told), metadata) in told.into_iter().zip(self.view.emails_at(self.account, &ids)?) {
             let Some(metadata) = metadata.filter(|email| !shown.is_some_and(|shown| shown.contains(&email.thread)))
@@ -125,6 +126,7 @@ impl<'v> Sought<'v> {
         if let Some(listing) = listing {
             let (ids, all): (Vec<EmailId>, usize) = (told.iter().map(|(id, _)| *id).collect(), told.len());
             let mut listed = self.view.listed(self.account, listing, &ids)?.into_iter();
+            source.reads.count_rows(all);
             told.retain(|_| listed.next().unwrap_or(false));
             self.index_met = met(told.len(), all);
         }
@@ -142,6 +144,7 @@ impl<'v> Sought<'v> {
     ) -> Result<Vec<(EmailId, Told)>, Error> {
         let mut told = Vec::new();
         let page = self.view.listing(self.account, listing, from.0.checked_sub(1).map(EmailId), most)?;
+        source.reads.count_rows(page.len());
         let last = page.last().filter(|_| page.len() == most).and_then(|(id, _)| behind(*id));
         let mut next = Some(from);
         for (id, _) in &page {

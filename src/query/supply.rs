@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use super::Allowance;
 use super::merge::Merge;
 use super::sort::Direction;
 use crate::model::{AccountId, EmailId, EmailMetadata, Listing, ThreadId, UtcMillis};
@@ -63,6 +64,8 @@ pub(super) struct Supply<'v> {
     direction: Direction,
     read: VecDeque<(EmailId, EmailMetadata)>,
     step: usize,
+    /// Where the rows that are read are counted.
+    reads: Allowance,
 }
 
 /// Where a walk takes its emails.
@@ -92,7 +95,12 @@ impl<'v> Supply<'v> {
     }
 
     fn new(view: &'v View<'v>, account: AccountId, from: From<'v>, range: Range, direction: Direction) -> Self {
-        Self { view, account, from, range, direction, read: VecDeque::new(), step: FIRST }
+        Self { view, account, from, range, direction, read: VecDeque::new(), step: FIRST, reads: Allowance::default() }
+    }
+
+    /// Counts the rows that it reads there.
+    pub(super) fn counted_by(self, reads: Allowance) -> Self {
+        Self { reads, ..self }
     }
 
     /// The direction of the walk.
@@ -143,6 +151,7 @@ impl<'v> Supply<'v> {
                 true
             }
         };
+        self.reads.count_rows(self.read.len());
         self.step = self.step.saturating_mul(4).min(STEP);
         Ok(is_more)
     }

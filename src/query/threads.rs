@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::{Error, Scope};
+use super::{Allowance, Error, Scope};
 use crate::model::{AccountId, ThreadId, keyword};
 use crate::store::View;
 
@@ -37,17 +37,20 @@ pub(super) struct Threads<'v> {
     view: &'v View<'v>,
     account: AccountId,
     scope: Option<&'v Scope>,
+    /// Where the rows that are read are counted.
+    reads: Allowance,
     /// By keyword; there are few.
     known: Vec<(String, HashMap<ThreadId, Share>)>,
 }
 
 impl<'v> Threads<'v> {
-    pub(super) fn new(view: &'v View<'v>, account: AccountId, scope: Option<&'v Scope>) -> Self {
-        Self { view, account, scope, known: Vec::new() }
+    pub(super) fn new(view: &'v View<'v>, account: AccountId, scope: Option<&'v Scope>, reads: Allowance) -> Self {
+        Self { view, account, scope, reads, known: Vec::new() }
     }
 
     pub(super) fn share(&mut self, thread: ThreadId, word: &str) -> Result<Share, Error> {
         if self.scope.is_none() && (word == keyword::SEEN || word == keyword::FLAGGED) {
+            self.reads.count_rows(1);
             let row = self.view.thread(self.account, thread)?.unwrap_or_default();
             let with = if word == keyword::FLAGGED { row.flagged } else { row.emails.saturating_sub(row.unseen) };
             return Ok(Share::of(with, row.emails));
@@ -58,6 +61,7 @@ impl<'v> Threads<'v> {
         }
         let (mut with, mut all) = (0, 0);
         for id in self.view.thread_emails(self.account, thread)? {
+            self.reads.count_rows(1);
             if let Some(email) = self.view.email(self.account, id)?
                 && self.scope.is_none_or(|scope| scope.sees(&email))
             {

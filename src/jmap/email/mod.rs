@@ -27,6 +27,7 @@ pub(super) use query::{changes, query, query_changes};
 pub(super) use set::set;
 pub(super) use snippet::snippets;
 
+use super::budget::TOO_MUCH_WALKED;
 use super::context::fail;
 use super::standard::value::{flag, id, int, text, unsigned, utc_date, wanted};
 use crate::query as questions;
@@ -37,6 +38,7 @@ pub(super) fn refused(error: questions::Error) -> MethodError {
     match error {
         questions::Error::Unsupported(what) => MethodError::UnsupportedFilter(what.into()),
         questions::Error::TooMuchRead => MethodError::UnsupportedFilter(error.to_string()),
+        questions::Error::TooMuchWalked => MethodError::RequestTooLarge(TOO_MUCH_WALKED),
         questions::Error::AnchorNotFound => MethodError::AnchorNotFound,
         questions::Error::CannotCalculateChanges => MethodError::CannotCalculateChanges,
         questions::Error::TooManyChanges => MethodError::TooManyChanges,

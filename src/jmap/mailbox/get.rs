@@ -21,7 +21,7 @@ pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Va
     let state = newest(context, &view, &account, DataType::Mailbox)?;
     let is_wanted = get.properties.iter().flatten().any(|name| name == UNREAD_THREADS);
     if is_wanted && get.ids.as_ref().is_none_or(|ids| ids.iter().any(|id| seen.get(id).is_some())) {
-        let unread = seen.count_unread(&view, &account).map_err(|error| fail(&error))?;
+        let unread = seen.count_unread(&view, &account, &context.budget)?;
         listings::follow_unread(&context.store, account.id, &unread);
     }
     let all = || seen.0.keys().map(ToString::to_string).collect();

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
+use super::budget::Budget;
 use super::context::{Account, Args, fail};
 use super::rights::unchanged_since;
 use crate::model::mailbox::Right;
@@ -72,14 +73,23 @@ impl Seen {
 
     /// Counts the unread threads for a guest, for whom `read` leaves them 0: a thread may be unread by an email that the
     /// guest does not see. This reads emails, so it is done only for an answer that tells the number, and never while the
-    /// account is locked. Gives what the count says of the views that it read.
-    fn count_unread(&mut self, view: &View<'_>, account: &Account) -> Result<UnreadThreads, Error> {
+    /// account is locked, and its rows are counted. Gives what the count says of the views that it read.
+    ///
+    /// # Errors
+    /// `requestTooLarge` where the request walked over too many emails, and those of reading.
+    fn count_unread(
+        &mut self,
+        view: &View<'_>,
+        account: &Account,
+        budget: &Budget,
+    ) -> Result<UnreadThreads, MethodError> {
         if account.guest.is_none() {
             return Ok(UnreadThreads::default());
         }
         let open = |(uid, row): (&MailboxUid, &Mailbox)| (row.rights & Right::ReadItems.bit() != 0).then_some(*uid);
         let scope: Scope = self.0.iter().filter_map(open).collect();
-        let unread = scope.unread_threads(view, account.id)?;
+        budget.begin_walk()?;
+        let unread = scope.unread_threads(view, account.id, &budget.searched()).map_err(|error| fail(&error))?;
         for (uid, count) in &unread.counts {
             if let Some(row) = self.0.get_mut(uid) {
                 row.counts.unread_threads = *count;

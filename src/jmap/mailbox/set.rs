@@ -33,7 +33,7 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Va
     let account = context.open_shared(arguments)?;
     let set = Set::read(arguments)?;
     let with_emails = arguments.flag("onDestroyRemoveEmails")?;
-    let unread = said_again(context, &account, &set).map_err(|error| fail(&error))?;
+    let unread = said_again(context, &account, &set)?;
     let committed = context.store.commit(account.id, |txn| {
         let before = mark(txn.state(), account.guest.is_some(), DataType::Mailbox);
         if !set.is_in_state(context, before) {
@@ -57,16 +57,16 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Va
 
 /// The unread threads in a guest's sight, where an update says them: what the server says may be said again (RFC 8620 §5.3).
 /// They are counted before the account is locked: deliveries do not wait for it.
-fn said_again(context: &Context, account: &Account, set: &Set) -> Result<BTreeMap<MailboxUid, u64>, Error> {
+fn said_again(context: &Context, account: &Account, set: &Set) -> Result<BTreeMap<MailboxUid, u64>, MethodError> {
     let says = |(_, patch): &&(String, Value)| patch.get(UNREAD_THREADS).is_some();
     let mut said = set.update.iter().filter(says).peekable();
     if account.guest.is_none() || said.peek().is_none() {
         return Ok(BTreeMap::new());
     }
     let view = context.store.view();
-    let mut seen = Seen::read(&view, account)?;
+    let mut seen = Seen::of(&view, account)?;
     if said.any(|(id, _)| seen.get(id).is_some()) {
-        return Ok(seen.count_unread(&view, account)?.counts);
+        return Ok(seen.count_unread(&view, account, &context.budget)?.counts);
     }
     Ok(BTreeMap::new())
 }

@@ -99,7 +99,7 @@ impl Originals<'_> {
         let likely = match query::query(&view, self.context.store.secrets(), &query) {
             Ok(found) => found.answer.ids,
             // Nothing more is sought: it is not said which email it is.
-            Err(query::Error::TooMuchRead) => Vec::new(),
+            Err(query::Error::TooMuchRead | query::Error::TooMuchWalked) => Vec::new(),
             Err(error) => return Err(email::refused(error)),
         };
         let mut same = Vec::new();

@@ -314,3 +314,41 @@ fn header_properties_read_the_header_alone() {
     }
     assert_eq!(ask(&ids[1], &properties, 1000)[1]["type"], "requestTooLarge");
 }
+
+/// The rows of all walks of a request are counted: none begins where too many were read, and one
+/// that began is finished.
+#[test]
+fn walks_of_all_calls_together_are_bounded() {
+    let context = context();
+    let ann = account_of(&context);
+    letters(&context, 40);
+    let state = call(&context, "Email/query", &json!({"accountId": ann})).1["queryState"].clone();
+    letters(&context, 40);
+    let of = |more: Value| {
+        let mut arguments = json!({"accountId": ann});
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        arguments
+    };
+    let sorted = json!([{"property": "subject"}]);
+    let later = of(json!({"sinceQueryState": state, "sort": sorted}));
+    // How many rows each reads: the metadata of 80 emails, what it is sorted or decided by, and of
+    // changes those that changed. Each thread has two of them.
+    for (method, arguments, rows) in [
+        ("Email/query", of(json!({"sort": sorted})), 160),
+        ("Email/query", of(json!({"sort": [{"property": "size"}]})), 80),
+        ("Email/query", of(json!({"filter": {"someInThreadHaveKeyword": "work"}})), 160),
+        ("Email/query", of(json!({"position": 79})), 80),
+        ("Email/queryChanges", later, 200),
+    ] {
+        let answered = |rows: u64| {
+            let budget = Budget::of_searches(limits::SEARCHED_BYTES, rows);
+            let calls: Value = (0..64).map(|n| json!([method, arguments, n.to_string()])).collect();
+            let answers = ask(&context, Some(budget), &calls);
+            let given = answers.iter().take_while(|answer| answer[0] == method).count();
+            assert!(answers[given..].iter().all(|answer| answer[1]["type"] == "requestTooLarge"), "{answers:?}");
+            given
+        };
+        assert_eq!((answered(1), answered(rows * 10)), (1, 10), "{method} {arguments}");
+        assert_eq!(answered(rows * 10 + 1), 11, "{method} {arguments}");
+    }
+}

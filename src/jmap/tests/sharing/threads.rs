@@ -5,11 +5,15 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::Bed;
+use crate::jmap::CAPABILITIES;
+use crate::jmap::budget::Budget;
+use crate::jmap::dispatch::run_within;
 use crate::jmap::tests::{call, context_over};
 use crate::message::rows;
-use crate::model::{UtcMillis, View};
+use crate::model::{UtcMillis, View, limits};
 use crate::store::engine::watched::Watched;
 use crate::store::{EncodedMessage, NewEmail};
+use crate::wire::jmap::parse;
 
 /// Files a message into a mailbox of Ann's; gives the ids of the email and its thread.
 fn file(bed: &Bed, mailbox: &str, raw: &str, keywords: &[&str]) -> (String, String) {
@@ -166,6 +170,36 @@ fn a_thread_that_left_the_sight_of_a_guest_is_told_as_destroyed() {
     let told = bed.bob("Thread/changes", json!({"sinceState": state}));
     let told = ["created", "updated", "destroyed"].map(|name| told[name].clone());
     assert_eq!(told, [json!([fresh]), json!([stays]), json!([gone, hidden])]);
+}
+
+/// A guest's unread threads are counted from emails: the request bounds how often.
+#[test]
+fn counts_of_unread_threads_for_a_guest_are_bounded_by_the_request() {
+    let bed = Bed::new();
+    bed.open(&bed.plans, &["mayReadItems", "maySetSeen", "mayRename"]);
+    for n in 0..20 {
+        file(&bed, &bed.plans, &letter(&format!("m{n}"), "<r@x>", &format!("no. {n}")), &[]);
+    }
+    let get = json!(["Mailbox/get", {"accountId": bed.ann}, "g"]);
+    let names = json!(["Mailbox/get", {"accountId": bed.ann, "properties": ["name"]}, "n"]);
+    let said = json!({&bed.plans: {"unreadThreads": 22}});
+    let set = json!(["Mailbox/set", {"accountId": bed.ann, "update": said}, "s"]);
+    let kinds = |who: &str, call: &Value, rows: u64| -> Vec<String> {
+        let request = json!({"using": CAPABILITIES, "methodCalls": vec![call; 8]});
+        let request = parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
+        let budget = Budget::of_searches(limits::SEARCHED_BYTES, rows);
+        let answers = run_within(&bed.asks(who), budget, request).json();
+        let kind = |answer: &Value| if answer[0] == "error" { answer[1]["type"].clone() } else { answer[0].clone() };
+        let answers = answers["methodResponses"].as_array().unwrap();
+        answers.iter().map(|answer| kind(answer).as_str().unwrap().to_owned()).collect()
+    };
+    for (call, name) in [(&get, "Mailbox/get"), (&set, "Mailbox/set")] {
+        // 22 unread emails, each of a thread of its own.
+        let told = kinds(&bed.bob, call, 3 * 44);
+        assert_eq!(told, [vec![name; 3], vec!["requestTooLarge"; 5]].concat());
+        assert_eq!(kinds(&bed.ann, call, 1), [name; 8], "the owner's are known");
+    }
+    assert_eq!(kinds(&bed.bob, &names, 1), ["Mailbox/get"; 8]);
 }
 
 /// Else the thread's id would tell which Message-IDs the account holds.
