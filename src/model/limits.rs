@@ -198,6 +198,9 @@ pub const PACE_BYTES: usize = 120 * 1024;
 pub const HTTP_IDLE: Duration = Duration::from_secs(60);
 /// How long a client may read nothing of what it is sent over HTTP.
 pub const HTTP_UNREAD: Duration = Duration::from_secs(60);
+/// In each time of that length in which an answer waits for its client, so many bytes must be taken of it, or its rest:
+/// about a kilobyte a second.
+pub const READ_PACE_BYTES: usize = 64 * 1024;
 /// How long the rest of a request that was answered early is read on.
 pub const READ_ON: Duration = Duration::from_secs(300);
 /// In each time of this length

@@ -29,6 +29,7 @@ mod patience;
 mod pieces;
 mod problem;
 mod public;
+mod reading;
 mod session;
 mod socket;
 mod taken;

@@ -3,7 +3,8 @@
 //! - So many connections at once, and of one user or address only a share of them, so that nobody keeps the others out.
 //! - A connection on which no request is under way is closed after `Times::idle`: one that never says anything, one that
 //!   sends a head too slowly, and one of HTTP/2 that only answers pings. An event stream and a WebSocket are under way.
-//! - A client that does not read what it is sent, or does not answer pings, is left within a minute or so.
+//! - A client that does not read what it is sent, or too slowly (`reading`), or does not answer pings, is left within a
+//!   minute or so, and its other requests on the connection with it.
 //! - What of a request is still unread when it is answered is read on for a while (`unread`), so that the client sees the
 //!   answer.
 //!
@@ -12,9 +13,9 @@
 use std::any::Any;
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::task::{Context, Poll, ready};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
@@ -25,12 +26,14 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use parking_lot::Mutex;
 use tokio::io::AsyncWrite as _;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::origin::Connection;
 use super::patience::Patient;
+use super::reading::Reading;
 use super::tally::{Counted, Tally};
 use super::unread;
 use crate::model::limits;
@@ -54,7 +57,7 @@ const STREAMS: u32 = 64;
 pub(super) struct Times {
     /// Without a request under way.
     pub(super) idle: Duration,
-    /// Without reading what it is sent.
+    /// Without reading what it is sent, or `limits::READ_PACE_BYTES` of it.
     pub(super) unread: Duration,
 }
 
@@ -182,22 +185,23 @@ impl Spoken {
         let peer = connection.peer;
         let activity = Arc::new(Activity::default());
         let begun = Arc::clone(&activity);
-        let service =
-            service_fn(move |request: Request<Incoming>| {
-                let under_way = Arc::new(UnderWay::begin(&begun));
-                let connection = Connection { _under_way: Some(Arc::clone(&under_way)), ..connection.clone() };
-                let router = TowerToHyperService::new(router.clone());
-                async move {
-                    let (mut request, rest) = unread::kept(request);
-                    request.extensions_mut().insert(connection);
-                    let mut response = router.call(request).await?;
-                    rest.read_on(Arc::clone(&under_way));
-                    let held = response.extensions_mut().remove::<UntilSent>();
-                    Ok::<_, Infallible>(response.map(|body| {
-                        Body::new(Sending { body, rest: Bytes::new(), _under_way: under_way, _held: held })
-                    }))
-                }
-            });
+        let service = service_fn(move |request: Request<Incoming>| {
+            let under_way = Arc::new(UnderWay::begin(&begun));
+            let connection = Connection { _under_way: Some(Arc::clone(&under_way)), ..connection.clone() };
+            let router = TowerToHyperService::new(router.clone());
+            let answers = Arc::clone(&begun);
+            async move {
+                let (mut request, rest) = unread::kept(request);
+                request.extensions_mut().insert(connection);
+                let mut response = router.call(request).await?;
+                rest.read_on(Arc::clone(&under_way));
+                let held = response.extensions_mut().remove::<UntilSent>();
+                let reading = answers.answer(Instant::now());
+                Ok::<_, Infallible>(response.map(|body| {
+                    Body::new(Sending { body, rest: Bytes::new(), reading, _under_way: under_way, _held: held })
+                }))
+            }
+        });
         let served = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
         tokio::pin!(served);
         let look = times.idle / 4;
@@ -213,6 +217,10 @@ impl Spoken {
                     served.as_mut().graceful_shutdown();
                 }
                 now = look.tick() => {
+                    if activity.is_read_slowly(now, times.unread) {
+                        tracing::debug!(%peer, "an answer is read too slowly");
+                        return;
+                    }
                     let begun = activity.requests.load(Ordering::Acquire);
                     if activity.under_way.load(Ordering::Acquire) > 0 || begun != requests {
                         (active, requests) = (now, begun);
@@ -240,6 +248,25 @@ struct Activity {
     requests: AtomicU64,
     /// Those that are not answered to the end.
     under_way: AtomicUsize,
+    /// How the answers that go out are read.
+    answers: Mutex<Vec<Weak<Mutex<Reading>>>>,
+}
+
+impl Activity {
+    /// Takes note of an answer that goes out.
+    fn answer(&self, now: Instant) -> Arc<Mutex<Reading>> {
+        let reading = Arc::new(Mutex::new(Reading::begin(now)));
+        let mut answers = self.answers.lock();
+        answers.retain(|answer| answer.strong_count() > 0);
+        answers.push(Arc::downgrade(&reading));
+        reading
+    }
+
+    /// Whether the client takes too little of any of them.
+    fn is_read_slowly(&self, now: Instant, window: Duration) -> bool {
+        let answers = self.answers.lock();
+        answers.iter().filter_map(Weak::upgrade).any(|reading| reading.lock().is_slow(now, window))
+    }
 }
 
 /// One request that is under way, until it is dropped.
@@ -272,6 +299,7 @@ struct Sending {
     body: Body,
     /// What was taken from the body and is not handed over yet.
     rest: Bytes,
+    reading: Arc<Mutex<Reading>>,
     _under_way: Arc<UnderWay>,
     _held: Option<UntilSent>,
 }
@@ -281,8 +309,13 @@ impl HttpBody for Sending {
     type Error = axum::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        self.reading.lock().asks(Instant::now());
         if self.rest.is_empty() {
-            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+            let Poll::Ready(next) = Pin::new(&mut self.body).poll_frame(cx) else {
+                self.reading.lock().keeps_up();
+                return Poll::Pending;
+            };
+            match next {
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) => self.rest = data,
                     Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
@@ -291,6 +324,7 @@ impl HttpBody for Sending {
             }
         }
         let piece = self.rest.len().min(PIECE);
+        self.reading.lock().gets(piece, Instant::now());
         Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(piece)))))
     }
 

@@ -183,6 +183,7 @@ impl Talk {
                 let told = change(changed, &push.follow.text());
                 self.say(&told).await?;
                 sleep(GAP).await;
+                self.socket.deaf(GAP);
                 Ok(())
             }
             Err(error) => {

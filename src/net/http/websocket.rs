@@ -10,6 +10,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -100,7 +101,7 @@ impl Handshake {
         let upgrade = self.upgrade;
         tokio::spawn(async move {
             match upgrade.await {
-                Ok(upgraded) => talk(Socket::new(upgraded, room).await).await,
+                Ok(upgraded) => talk(Socket::new(TokioIo::new(upgraded), room, limits::HTTP_UNREAD).await).await,
                 Err(error) => tracing::debug!(%error, "no WebSocket"),
             }
         });
@@ -143,20 +144,22 @@ pub(super) enum Unheard {
 
 /// A WebSocket that is open.
 #[derive(Debug)]
-pub(super) struct Socket {
-    stream: WebSocketStream<Metered>,
+pub(super) struct Socket<S = TokioIo<Upgraded>> {
+    stream: WebSocketStream<Metered<S>>,
     meter: Arc<Mutex<Meter>>,
+    /// In so much time `limits::READ_PACE_BYTES` of a message must be taken, or its rest.
+    unread: Duration,
 }
 
-impl Socket {
-    async fn new(upgraded: Upgraded, room: Room) -> Self {
-        let meter = Arc::new(Mutex::new(Meter { room, bytes: 0, window: None, full: None }));
+impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
+    async fn new(stream: S, room: Room, unread: Duration) -> Self {
+        let meter = Arc::new(Mutex::new(Meter { room, bytes: 0, window: None, full: None, written: 0 }));
         let config = WebSocketConfig::default()
             .read_buffer_size(READ_BYTES)
             .max_message_size(Some(limits::REQUEST_OCTETS))
             .max_frame_size(Some(limits::REQUEST_OCTETS));
-        let metered = Metered { stream: TokioIo::new(upgraded), meter: Arc::clone(&meter) };
-        Self { stream: WebSocketStream::from_raw_socket(metered, Role::Server, Some(config)).await, meter }
+        let metered = Metered { stream, meter: Arc::clone(&meter) };
+        Self { stream: WebSocketStream::from_raw_socket(metered, Role::Server, Some(config)).await, meter, unread }
     }
 
     /// The next message.
@@ -184,7 +187,7 @@ impl Socket {
         }
     }
 
-    /// Sends a text; whether the client took it within the time.
+    /// Sends a text; whether the client took it, at a pace.
     pub(super) async fn say(&mut self, text: String) -> bool {
         self.send(Message::Text(text.into())).await
     }
@@ -195,7 +198,26 @@ impl Socket {
     }
 
     async fn send(&mut self, message: Message) -> bool {
-        matches!(timeout(limits::HTTP_UNREAD, self.stream.send(message)).await, Ok(Ok(())))
+        let begun = Instant::now();
+        let sent = {
+            let mut sending = std::pin::pin!(self.stream.send(message));
+            loop {
+                let before = self.meter.lock().written;
+                match timeout(self.unread, &mut sending).await {
+                    Ok(sent) => break sent.is_ok(),
+                    Err(_) if !self.meter.lock().is_read(before) => break false,
+                    Err(_) => {}
+                }
+            }
+        };
+        // Nothing was read meanwhile.
+        self.deaf(begun.elapsed());
+        sent
+    }
+
+    /// Takes note that for so long nothing was read: what did not come in this time is not slow.
+    pub(super) fn deaf(&self, time: Duration) {
+        self.meter.lock().deaf(time);
     }
 
     /// Whether a message that was begun comes too slowly. Asked from time to time; `reads` says whether it could come.
@@ -236,6 +258,8 @@ struct Meter {
     window: Option<(Instant, usize)>,
     /// Why nothing more is read.
     full: Option<Full>,
+    /// Bytes that were written to the client.
+    written: u64,
 }
 
 impl Meter {
@@ -251,6 +275,18 @@ impl Meter {
     fn complete(&mut self) -> Room {
         (self.bytes, self.window) = (0, None);
         self.room.take()
+    }
+
+    /// For so long nothing was read.
+    fn deaf(&mut self, time: Duration) {
+        if let Some((since, _)) = &mut self.window {
+            *since += time;
+        }
+    }
+
+    /// Whether the client took enough since so much had been written.
+    fn is_read(&self, before: u64) -> bool {
+        self.written.saturating_sub(before) >= limits::READ_PACE_BYTES as u64
     }
 
     /// Some of what came was not of the message.
@@ -279,12 +315,12 @@ impl Meter {
 
 /// A stream of which is counted what was read.
 #[derive(Debug)]
-struct Metered {
-    stream: TokioIo<Upgraded>,
+struct Metered<S> {
+    stream: S,
     meter: Arc<Mutex<Meter>>,
 }
 
-impl AsyncRead for Metered {
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = into.filled().len();
         match Pin::new(&mut self.stream).poll_read(cx, into) {
@@ -297,9 +333,13 @@ impl AsyncRead for Metered {
     }
 }
 
-impl AsyncWrite for Metered {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        if let Poll::Ready(Ok(bytes)) = written {
+            self.meter.lock().written += bytes as u64;
+        }
+        written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -313,14 +353,12 @@ impl AsyncWrite for Metered {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::net::http::in_flight::{Bounds, InFlight};
 
     fn meter(in_flight: &InFlight) -> Meter {
         let room = in_flight.room("ann".into(), Bounds { all: 1000, each: 1000, free: 0 });
-        Meter { room, bytes: 0, window: None, full: None }
+        Meter { room, bytes: 0, window: None, full: None, written: 0 }
     }
 
     #[test]
@@ -338,6 +376,10 @@ mod tests {
         assert!(slow(&mut meter, 1030, true), "nothing came of the rest");
         // While it is not read it cannot come.
         assert!(!slow(&mut meter, 1050, false) && !slow(&mut meter, 1051, true));
+        // Nor while the service sends, which may take long, and no less afterwards.
+        assert!(!slow(&mut meter, 1059, true));
+        meter.deaf(Duration::from_secs(600));
+        assert!(!slow(&mut meter, 1659, true) && slow(&mut meter, 1660, true));
         drop(meter.complete());
         assert!(!slow(&mut meter, 2000, true) && !slow(&mut meter, 3000, true));
         // A ping is no message.
@@ -356,5 +398,26 @@ mod tests {
         assert!(one.came(101).is_err());
         drop(held);
         one.came(101).unwrap();
+    }
+
+    /// A large answer takes as long as its client needs that reads on; one that takes next to nothing is left.
+    #[tokio::test]
+    async fn a_message_is_sent_as_long_as_the_client_takes_enough_of_it() {
+        let in_flight = InFlight::default();
+        for (step, is_taken) in [(1 << 20, true), (1 << 10, false)] {
+            let (near, mut far) = tokio::io::duplex(1 << 10);
+            let room = in_flight.room("ann".into(), Bounds { all: 1000, each: 1000, free: 0 });
+            let mut socket = Socket::new(near, room, Duration::from_secs(1)).await;
+            let reader = tokio::spawn(async move {
+                let mut piece = vec![0; step];
+                while far.read_exact(&mut piece).await.is_ok() {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            });
+            // Twice as long as a client may read nothing.
+            assert_eq!(socket.say("x".repeat(20 << 20)).await, is_taken, "{step}");
+            drop(socket);
+            reader.await.unwrap();
+        }
     }
 }

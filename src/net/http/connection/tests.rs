@@ -125,3 +125,28 @@ async fn an_answer_is_under_way_until_it_is_read() {
     assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer[..answer.len().min(80)]));
     assert!(answer.ends_with(&whole), "{} bytes of the answer came", answer.len());
 }
+
+/// Of HTTP/2 a client may read the connection and take nothing of an answer, by giving it no window (RFC 9113 §5.2).
+#[tokio::test]
+async fn an_answer_of_which_nothing_is_taken_ends_its_connection() {
+    let router = Router::new().route("/", get(|| async { "here" }));
+    let dir = tempfile::tempdir().unwrap();
+    let bound = Bound::bind(&Listen::Unix(dir.path().join("s")), &Access::Everybody).await.unwrap().pop().unwrap();
+    let places = Places::new(Ceiling::new(100, 0));
+    let times = Times { idle: Duration::from_millis(400), unread: Duration::from_millis(200) };
+    let (_switch, stop) = switch();
+    tokio::spawn(Listener { router, place: move |_| places.any(), tls: |_| None, times }.serve(bound, stop));
+    // SETTINGS_INITIAL_WINDOW_SIZE is 0; then GET / in HPACK's static table, to the authority "x".
+    let settings = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0];
+    let headers = [0, 0, 6, 1, 5, 0, 0, 0, 1, 0x82, 0x84, 0x86, 0x41, 1, b'x'];
+    let mut stream = connect(dir.path()).await;
+    stream.write_all(&[&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &settings, &headers].concat()).await.unwrap();
+    let answer = all(&mut stream).await;
+    // HEADERS came, and no DATA.
+    let (mut rest, mut kinds) = (&answer[..], Vec::new());
+    while let [a, b, c, kind, ..] = *rest {
+        kinds.push(kind);
+        rest = rest.get(9 + u32::from_be_bytes([0, a, b, c]) as usize..).unwrap_or_default();
+    }
+    assert!(kinds.contains(&1) && !kinds.contains(&0), "{answer:?}");
+}
