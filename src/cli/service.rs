@@ -160,7 +160,7 @@ impl Service {
             Err(error) => tracing::warn!(%error, "not all accounts name their addresses: tried again at a start"),
         }
         let queue_settings = Live::new(config.queue_settings().map_err(ServiceError::Setting)?);
-        let queue = Queue::new(store.clone(), queue_settings.clone());
+        let queue = Queue::new(store.clone(), directory.clone(), queue_settings.clone());
         let rooms = Rooms {
             lmtp: Live::new(lmtp_settings),
             ceiling: config.ceiling(),

@@ -6,10 +6,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::dress::dress;
+use super::entitled::refused;
 use super::order::Order;
 use super::pool::Pool;
 use super::send::{Connection, Handed};
 use super::worker::Settings;
+use crate::account::Directory;
 use crate::model::{AccountId, Action, ActionId, ActionState, Address, Fate, Target, UtcMillis};
 use crate::outbox::dsn;
 use crate::outbox::{
@@ -28,6 +30,7 @@ pub(super) type Key = (AccountId, ActionId);
 #[derive(Debug, Clone)]
 pub(super) struct Office {
     pub(super) store: Store,
+    pub(super) directory: Directory,
     pub(super) settings: Arc<Settings>,
     pub(super) pool: Arc<Pool>,
     pub(super) order: Arc<Mutex<Order>>,
@@ -121,7 +124,14 @@ impl Office {
         };
         match next {
             Some(next) => self.keep(account, (&action, &action), next, &octets).await,
-            None => self.try_it(account, &action, (&turned, free), &octets).await,
+            None => match refused(&self.directory, account, (&action, &octets), now, pace) {
+                Ok(None) => self.try_it(account, &action, (&turned, free), &octets).await,
+                Ok(Some(next)) => self.keep(account, (&action, &action), next, &octets).await,
+                Err(error) => {
+                    tracing::error!(%account, action = %id, %error, "whose addresses are whose cannot be read");
+                    Came::Unrecorded
+                }
+            },
         }
     }
 

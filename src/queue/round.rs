@@ -24,6 +24,7 @@ use super::attempt::{Came, Heard, Key, Office, Word, lanes};
 use super::order::Order;
 use super::pool::Pool;
 use super::worker::Settings;
+use crate::account::Directory;
 use crate::model::{AccountId, ActionId, ActionState, Live, RelayTrouble, Steady, UtcMillis, limits};
 use crate::outbox::{Destinations, Digest, May, Pace, Trouble, is_delayed};
 use crate::store::{Error, Store, Wake, Wakeup};
@@ -40,6 +41,7 @@ const HALF: usize = 10_000;
 /// The state of the work.
 pub(super) struct Round {
     store: Store,
+    directory: Directory,
     live: Live<Settings>,
     settings: Arc<Settings>,
     pool: Arc<Pool>,
@@ -83,7 +85,7 @@ fn key(wakeup: &Wakeup) -> Key {
 
 impl Round {
     pub(super) fn new(
-        store: Store,
+        (store, directory): (Store, Directory),
         live: Live<Settings>,
         trouble: Live<Option<RelayTrouble>>,
         most: Arc<AtomicUsize>,
@@ -91,6 +93,7 @@ impl Round {
         let settings = live.get();
         Self {
             store,
+            directory,
             live,
             settings,
             pool: Arc::default(),
@@ -346,6 +349,7 @@ impl Round {
                     self.lanes.insert(wakeup.lane);
                     let office = Office {
                         store: self.store.clone(),
+                        directory: self.directory.clone(),
                         settings: Arc::clone(&self.settings),
                         pool: Arc::clone(&self.pool),
                         order: Arc::clone(&self.order),

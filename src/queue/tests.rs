@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use super::rogue::{Manners, Rogue};
 use super::send::Offers;
 use super::*;
+use crate::account::{Directory, Settings as Addresses};
 use crate::model::clock::{Fixed, System};
 use crate::model::{
     AccountId, AccountRow, Action, ActionId, ActionState, Address, BlobHash, Clock, EmailId, Fate, Live, MessageRows,
@@ -24,11 +25,16 @@ use crate::store::engine::memory::Memory;
 use crate::store::{EncodedMessage, Error, NewEmail, NewMailbox, Options, QueueMark, Store, Txn};
 
 mod drain;
+mod entitled;
 mod lives;
 mod order;
 mod relays;
 
 const ANN: AccountId = AccountId(1);
+
+fn directory(store: &Store) -> Directory {
+    Directory::new(store.clone(), Addresses::default())
+}
 
 fn store() -> Store {
     store_over(Arc::new(Memory::new()), Arc::new(System))
@@ -158,7 +164,7 @@ struct Working {
 impl Working {
     fn start(store: &Store, settings: Settings) -> Self {
         let (stop, stopped) = oneshot::channel();
-        let queue = Queue::new(store.clone(), Live::new(settings));
+        let queue = Queue::new(store.clone(), directory(store), Live::new(settings));
         let (bell, held) = (queue.bell(), queue.held_at_most());
         let task = tokio::spawn(queue.run(async { drop(stopped.await) }));
         Self { stop: Some(stop), task, bell, held }

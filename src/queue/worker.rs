@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use super::relay::Relay;
 use super::round::Round;
 use super::start::audit;
+use crate::account::Directory;
 use crate::model::{DataType, Live, RelayTrouble};
 use crate::outbox::Pace;
 use crate::proof::Signer;
@@ -34,6 +35,7 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Queue {
     store: Store,
+    directory: Directory,
     settings: Live<Settings>,
     wake: Arc<Notify>,
     held: Arc<AtomicUsize>,
@@ -52,9 +54,9 @@ impl Bell {
 }
 
 impl Queue {
-    /// A worker over a store; it is woken by the store's commits. An attempt keeps the settings that it began with.
+    /// A worker over a store, whose directory says who may send as whom; it is woken by the store's commits. An attempt keeps the settings that it began with.
     #[must_use]
-    pub fn new(store: Store, settings: Live<Settings>) -> Self {
+    pub fn new(store: Store, directory: Directory, settings: Live<Settings>) -> Self {
         let wake = Arc::new(Notify::new());
         let bell = Arc::clone(&wake);
         store.on_change(move |change| {
@@ -62,7 +64,7 @@ impl Queue {
                 bell.notify_one();
             }
         });
-        Self { store, settings, wake, held: Arc::default(), trouble: Live::default() }
+        Self { store, directory, settings, wake, held: Arc::default(), trouble: Live::default() }
     }
 
     /// What wakes it.
@@ -97,7 +99,7 @@ impl Queue {
                 () = tokio::time::sleep(wait) => wait = (wait * 2).min(Duration::from_secs(60)),
             }
         }
-        let mut round = Round::new(self.store, self.settings, self.trouble, self.held);
+        let mut round = Round::new((self.store, self.directory), self.settings, self.trouble, self.held);
         round.recover();
         loop {
             let wait = round.begin().await;

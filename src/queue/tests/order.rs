@@ -142,7 +142,8 @@ async fn a_relay_that_rests_is_asked_at_once_where_a_person_wants_it() {
     let port = listener.local_addr().unwrap().port();
     drop(listener);
     let id = queue_reply(&store, "bob", ActionState::Waiting);
-    let queue = Queue::new(store.clone(), Live::new(Settings { relay_pause: HOUR, ..settings(port) }));
+    let queue =
+        Queue::new(store.clone(), directory(&store), Live::new(Settings { relay_pause: HOUR, ..settings(port) }));
     let (trouble, (stop, stopped)) = (queue.trouble(), oneshot::channel::<()>());
     let task = tokio::spawn(queue.run(async { drop(stopped.await) }));
     until("the relay is down", || trouble.get().is_some()).await;

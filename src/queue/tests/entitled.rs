@@ -1,0 +1,73 @@
+//! What was submitted from an address that is the account's no more.
+
+use super::*;
+use crate::model::ActionKind;
+
+const BEA: AccountId = AccountId(2);
+
+/// Holds a message that ann submitted, with this envelope sender and From.
+fn held(store: &Store, sender: &str, from: &str, to: &str) -> ActionId {
+    let raw = format!("From: {from}\r\nSubject: {to}\r\nMessage-ID: <{to}@x>\r\n\r\nhello\r\n");
+    let (email, blob) = file(store, raw.as_bytes());
+    let submission = Submission {
+        sender: Address::parse(sender).ok(),
+        recipients: vec![Target::plain(at_home(to))],
+        ret: None,
+        envid: None,
+        email,
+        not_before: None,
+        after: None,
+        message_id: format!("{to}@x"),
+        prefix: Vec::new(),
+        blob,
+    };
+    let Queued { action, octets } = submission.queue(store.clock().now());
+    commit(store, |txn| txn.queue_action(Action { state: ActionState::Held, ..action }, &octets))
+}
+
+/// In a thread that may wait for the disk.
+fn apart(change: impl FnOnce() + Send) {
+    std::thread::scope(|scope| scope.spawn(change).join().unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn held_submission_is_not_sent_from_an_address_that_became_another_s() {
+    let (store, rogue) = (store(), Rogue::default());
+    let (port, _server) = rogue.start().await;
+    let (directory, boss) = (directory(&store), Address::parse("boss@example.org").unwrap());
+    apart(|| directory.add_alias(ANN, &boss).unwrap());
+    let kept = held(&store, "ann@example.org", "Ann <ann+x@example.org>", "bob");
+    let lost = [
+        held(&store, "boss@example.org", "ann@example.org", "cy"),
+        held(&store, "ann@example.org", "The boss <boss@example.org>", "dan"),
+        held(&store, "", "ann@example.org, boss@example.org", "eve"),
+        held(&store, "ann@example.org", "ann@example.org\r\nSender: boss@example.org", "fay"),
+    ];
+    let bea = AccountRow::new("bea", Address::from_parts("bea", "example.org"), UtcMillis(0));
+    apart(|| {
+        let registered = store.commit(BEA, |txn| {
+            txn.register(&bea);
+            Ok(())
+        });
+        registered.unwrap().1.wait_blocking().unwrap();
+        directory.remove_alias(ANN, &boss).unwrap();
+        directory.add_alias(BEA, &boss).unwrap();
+    });
+    for id in lost.into_iter().chain([kept]) {
+        let action = store.view().action(ANN, id).unwrap().unwrap();
+        commit(&store, |txn| txn.update_action(&action, &by_hand::release(&action, txn.now()).unwrap()));
+    }
+    let working = Working::start(&store, settings(port));
+    let state = |id: ActionId| store.view().action(ANN, id).unwrap().unwrap().state;
+    until("all are settled", || !lost.iter().chain([&kept]).any(|id| state(*id).is_open())).await;
+    working.stop().await;
+    assert_eq!((state(kept), rogue.to("bob")), (ActionState::Sent, 1));
+    for (id, to) in lost.into_iter().zip(["cy", "dan", "eve", "fay"]) {
+        assert_eq!((state(id), rogue.heard(&format!("RCPT TO:<{to}@"))), (ActionState::Failed, 0), "{to}");
+        let action = store.view().action(ANN, id).unwrap().unwrap();
+        assert_eq!(action.last_error.as_deref(), Some("boss@example.org is no more an address of the account"));
+    }
+    // A report would go to whoever has the address now.
+    assert!(left(&store).iter().all(|action| action.kind == ActionKind::Submission));
+    clean(&store);
+}
