@@ -48,6 +48,7 @@ mod query;
 mod queue;
 mod quota;
 mod reload;
+mod replay;
 mod sieve;
 #[cfg_attr(not(feature = "rocksdb"), allow(dead_code, reason = "the crash test wants RocksDB"))]
 mod sink;

@@ -16,10 +16,10 @@ fn ann() -> String {
 
 /// An event stream that is open.
 #[derive(Debug)]
-struct Events(BufReader<UnixStream>);
+pub(crate) struct Events(BufReader<UnixStream>);
 
 impl Events {
-    fn open(bed: &Bed, authorization: &str, query: &str, last: Option<&str>) -> Self {
+    pub(crate) fn open(bed: &Bed, authorization: &str, query: &str, last: Option<&str>) -> Self {
         let mut stream = connect(bed);
         let last = last.map(|last| format!("Last-Event-ID: {last}\r\n")).unwrap_or_default();
         let head =
@@ -46,7 +46,7 @@ impl Events {
     }
 
     /// The next event: its name, its id, its data. `None` at the end.
-    fn next(&mut self) -> Option<(String, String, Value)> {
+    pub(crate) fn next(&mut self) -> Option<(String, String, Value)> {
         let (mut name, mut id) = (String::new(), String::new());
         loop {
             let mut line = String::new();

@@ -12,7 +12,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{flag, id, text, unsigned, utc_date, wanted};
+use super::{date, flag, id, text, unsigned, wanted};
 use crate::jmap::context::Args;
 use crate::model::{MailboxUid, keyword, limits};
 use crate::query::{Condition, Filter};
@@ -94,8 +94,8 @@ fn property(name: &str, value: &Value) -> Result<Filter, MethodError> {
             Err(_) => return Ok(Filter::Or(Vec::new())),
         },
         "inMailboxOtherThan" => Condition::InMailboxOtherThan(mailboxes(name, value)?),
-        "before" => Condition::Before(utc_date(name, value)?),
-        "after" => Condition::After(utc_date(name, value)?),
+        "before" => Condition::Before(date(name, value)?),
+        "after" => Condition::After(date(name, value)?),
         "minSize" => Condition::MinSize(unsigned(name, value)?),
         "maxSize" => Condition::MaxSize(unsigned(name, value)?),
         "allInThreadHaveKeyword" => Condition::AllInThreadHaveKeyword(word()?),

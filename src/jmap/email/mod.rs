@@ -29,7 +29,7 @@ pub(super) use snippet::snippets;
 
 use super::budget::TOO_MUCH_WALKED;
 use super::context::fail;
-use super::standard::value::{flag, id, int, text, unsigned, utc_date, wanted};
+use super::standard::value::{date, flag, id, int, text, unsigned, wanted};
 use crate::query as questions;
 use crate::wire::jmap::MethodError;
 

@@ -50,7 +50,9 @@ fn comparator(value: &Value) -> Result<Comparator, MethodError> {
             _ => {}
         }
     }
-    let name = property.ok_or_else(|| wanted("property", "a text"))?;
+    // aerc asks for the keyword alone.
+    let of_word = word.as_ref().map(|_| "hasKeyword");
+    let name = property.or(of_word).ok_or_else(|| wanted("property", "a text"))?;
     let of_keyword = |of: fn(String) -> Property, word: Option<String>| {
         word.map(of).ok_or_else(|| wanted("keyword", &format!("the keyword of {name}")))
     };

@@ -81,7 +81,7 @@ fn filters_that_are_none_say_so() {
         json!({"inMailboxOtherThan": "m"}),
         json!({"inMailboxOtherThan": [1]}),
         json!({"before": "2026-12-24"}),
-        json!({"before": "2026-12-24T09:00:00+01:00"}),
+        json!({"before": "2026-12-24T09:00:00"}),
         json!({"before": "2026-12-24 09:00:00Z"}),
         json!({"after": 5}),
         json!({"minSize": -1}),
@@ -140,6 +140,7 @@ fn sorts_and_their_errors() {
         {"property": "receivedAt", "isAscending": false},
         {"property": "hasKeyword", "keyword": "$Seen", "collation": "i;octet"},
     ]);
+    let both_by_word = by_word.clone();
     assert_eq!(sort(&both), Ok(vec![newest, by_word]));
     assert_eq!(sort(&Value::Null), Ok(Vec::new()));
     for (name, wanted) in [
@@ -152,6 +153,11 @@ fn sorts_and_their_errors() {
         assert_eq!(sort(&json!([{"property": name}])).unwrap()[0].property, wanted);
     }
     assert!(sort(&json!([{"property": "size", "position": 0}])).is_ok());
+    // aerc asks for the keyword alone, and for dates in its own zone.
+    assert_eq!(sort(&json!([{"keyword": "$Seen", "collation": "i;octet"}])), Ok(vec![both_by_word]));
+    let at = |date: &str| filter(&json!({"after": date}));
+    assert_eq!(at("2026-12-24T09:00:00+01:00"), at("2026-12-24T08:00:00Z"));
+    assert!(at("2026-12-24T09:00:00+01:00").is_ok());
     for of in ["allInThreadHaveKeyword", "someInThreadHaveKeyword"] {
         assert!(sort(&json!([{"property": of, "keyword": "x"}])).is_ok());
         assert_eq!(kind(sort(&json!([{"property": of}]))), "invalidArguments");

@@ -41,6 +41,12 @@ pub(in crate::jmap) fn flag(name: &str, value: &Value) -> Result<bool, MethodErr
     value.as_bool().ok_or_else(|| wanted(name, "true or false"))
 }
 
+/// `Date` (RFC 8620 §1.4). aerc writes it in its own zone where a `UTCDate` is wanted: it means no other time.
+pub(in crate::jmap) fn date(name: &str, value: &Value) -> Result<UtcMillis, MethodError> {
+    let at = value.as_str().and_then(UtcMillis::parse_rfc3339);
+    at.ok_or_else(|| wanted(name, "a date such as 2026-12-24T09:00:00Z"))
+}
+
 /// `UTCDate` (RFC 8620 §1.4).
 pub(in crate::jmap) fn utc_date(name: &str, value: &Value) -> Result<UtcMillis, MethodError> {
     let is_utc = |text: &&str| text.ends_with('Z');

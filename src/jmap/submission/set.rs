@@ -109,6 +109,9 @@ impl Parcel {
     }
 }
 
+/// The first instant of the year 1: `time.Time` of Go where nothing was set.
+const NO_TIME: &str = "0001-01-01T00:00:00Z";
+
 fn prepare(
     context: &Context,
     account: &Account,
@@ -118,7 +121,9 @@ fn prepare(
 ) -> Result<Parcel, Fault> {
     let mut wrong = Wrong::default();
     let settable = |name: &str| matches!(name, "identityId" | "emailId" | "envelope" | "undoStatus");
-    for name in properties.keys().filter(|name| !settable(name)) {
+    // aerc writes the time that its language has where there is none.
+    let no_time = |name: &str| name == "sendAt" && properties.get(name).is_some_and(|at| at == NO_TIME);
+    for name in properties.keys().filter(|name| !settable(name) && !no_time(name)) {
         wrong.add(name, "it cannot be set");
     }
     // It begins with pending, whatever the client says: meli says final. The answer tells what it

@@ -353,12 +353,16 @@ fn submissions_are_taken_as_meli_and_aerc_write_them() {
     let meli = desk.send(&email, &json!({"undoStatus": "final", "envelope": null}));
     assert_eq!(meli["created"]["s"]["undoStatus"], "pending", "{meli}");
     let rcpt_to = json!([{"email": "bob@example.net", "parameters": null}]);
-    let aerc = json!({"envelope": {"mailfrom": {"email": "ann@example.org"}, "rcptTo": rcpt_to}});
+    let envelope = json!({"mailfrom": {"email": "ann@example.org"}, "rcptTo": rcpt_to});
+    // Go writes a time where none was set.
+    let aerc = json!({"envelope": envelope, "sendAt": "0001-01-01T00:00:00Z"});
     let aerc = desk.send(&desk.write(&DRAFT.replace("1@", "2@")), &aerc);
     assert_eq!(aerc["created"]["s"]["envelope"]["mailFrom"]["email"], "ann@example.org", "{aerc}");
     let address = json!({"email": "ann@example.org"});
     let both = json!({"envelope": {"mailfrom": address, "mailFrom": address, "rcptTo": rcpt_to}});
     assert_eq!(desk.refused(&email, &both)["type"], "invalidProperties");
+    let later = desk.refused(&email, &json!({"sendAt": "2030-01-01T00:00:00Z"}));
+    assert_eq!(later["properties"], json!(["sendAt"]), "the envelope says when");
 }
 
 /// While the queue is held as a whole, a submission says so when it is made, and so do the status and the list; once the
