@@ -402,7 +402,7 @@ fn say(account: AccountId, action: &Action, next: &Next) {
             tracing::info!(%account, action = %id, kind, to, error, note, due = %again.due, "again");
         }
         (_, Some(note)) => tracing::warn!(%account, action = %id, kind, to, note, "done"),
-        (Step::Done | Step::Kept(_), None) if next.failed.is_empty() && action.state.is_open() => {
+        (Step::Done | Step::Kept(_), None) if result == "sent" && next.failed.is_empty() && action.state.is_open() => {
             tracing::info!(%account, action = %id, kind, to, "sent");
         }
         _ => {}
