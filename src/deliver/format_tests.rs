@@ -17,7 +17,7 @@ use crate::model::{
     ShareNotification, SubmissionRecipient, ToldKey, UndoStatus, UtcMillis, VacationResponse, Variant, View,
 };
 use crate::store::engine::memory::Memory;
-use crate::store::engine::{Batch, Engine, Put, Table};
+use crate::store::engine::{Batch, Engine, Put, Read as _, Table};
 use crate::store::{FoldSizes, Options};
 
 const START: UtcMillis = UtcMillis(1_795_251_600_000);
@@ -249,6 +249,26 @@ fn a_store_of_format_1_is_read_and_written_on() {
     for name in [FIRST, WRITTEN] {
         read_and_write_on(&store_of(name));
     }
+}
+
+#[test]
+fn an_earlier_program_refuses_a_store_once_this_one_has_opened_it() {
+    let lines = std::fs::read_to_string(file(FIRST)).unwrap();
+    let format = |engine: &Memory| engine.get(Table::Site, b"store").unwrap().unwrap()[0];
+    let options = Options { ranked_above: Some(2), ..Options::small() };
+    let open = |engine: &Arc<Memory>| Store::over(engine.clone(), &options, Arc::new(Fixed::at(START)));
+    let first = engine(lines.lines().map(str::to_owned));
+    assert_eq!(format(&first), 1);
+    let secrets = open(&first).unwrap().secrets().clone();
+    assert_eq!(format(&first), 2);
+    assert_eq!(open(&first).unwrap().secrets().threads, secrets.threads, "nothing else of the row changes");
+    // So it is for the earlier program, to which 2 is what 3 is to this one.
+    let mut row = first.get(Table::Site, b"store").unwrap().unwrap();
+    row[0] = 3;
+    let puts = vec![Put { table: Table::Site, key: b"store".to_vec(), value: Some(row) }];
+    first.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+    let refused = open(&first).unwrap_err().to_string();
+    assert!(refused.contains("the store has format 3") && refused.contains("use a newer version"), "{refused}");
 }
 
 /// Of the first version an account names no address but its primary one, until it is completed.

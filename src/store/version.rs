@@ -10,8 +10,11 @@ use super::repair::Scope;
 use super::row::QueueMark;
 use crate::model::{AccountId, Secrets};
 
-/// The format that this version writes. 1: the first.
-const FORMAT: u8 = 1;
+/// The format that this version writes.
+///
+/// 1: the first. 2: rows of accounts, messages and the search index have versions that the programs of format 1 take for
+/// damage, which their `repair` would "mend" by a loss.
+const FORMAT: u8 = 2;
 const KEY: &[u8] = b"store";
 /// Before the account in the key of a repair.
 const REPAIR: &[u8] = b"repair:";
@@ -25,7 +28,9 @@ pub(super) struct Site {
 
 /// Reads the store's facts, or makes them in an empty store.
 pub(super) fn open(engine: &dyn Engine) -> Result<Site, Error> {
-    if let Some(site) = known(engine)? {
+    if let Some(row) = engine.get(Table::Site, KEY)? {
+        let site = read(&row)?;
+        raise(engine, row)?;
         return Ok(site);
     }
     let mut random = [0u8; 104];
@@ -42,7 +47,19 @@ pub(super) fn open(engine: &dyn Engine) -> Result<Site, Error> {
     Ok(site)
 }
 
+/// Says in a store of an earlier format that this version has written in it, before it does: earlier programs refuse to
+/// open it from then on.
+fn raise(engine: &dyn Engine, mut row: Vec<u8>) -> Result<(), Error> {
+    match row.first_mut() {
+        Some(format) if *format < FORMAT => *format = FORMAT,
+        _ => return Ok(()),
+    }
+    let puts = vec![Put { table: Table::Site, key: KEY.to_vec(), value: Some(row) }];
+    engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })])
+}
+
 /// Reads the store's facts; `None` in an empty store.
+#[cfg(feature = "rocksdb")]
 pub(super) fn known(engine: &dyn Engine) -> Result<Option<Site>, Error> {
     engine.get(Table::Site, KEY)?.map(|row| read(&row)).transpose()
 }
