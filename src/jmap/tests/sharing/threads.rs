@@ -136,7 +136,10 @@ fn unread_threads_of_a_guest_are_counted_only_where_an_answer_tells_them() {
             if at >= cheap {
                 assert_eq!(answer["list"][0]["unreadThreads"], 3, "{answer}");
             }
-            let is_kept = bed.context.store.view().kept(bed.ann.parse().unwrap(), uid, View::Unseen).unwrap().is_some();
+            // What was asked to be kept may still be on its way to the disk.
+            let (store, ann) = (&bed.context.store, bed.ann.parse().unwrap());
+            store.commit(ann, |_| Ok(())).unwrap().1.wait_blocking().unwrap();
+            let is_kept = store.view().kept(ann, uid, View::Unseen).unwrap().is_some();
             assert_eq!(is_kept, at >= cheap && letters > 256, "{name} with {letters}");
         }
         // What was told may be said again, and nothing else.
