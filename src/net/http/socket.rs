@@ -195,7 +195,10 @@ impl Talk {
 
     async fn say(&mut self, value: &Value) -> Result<(), End> {
         let text = String::from_utf8(json::write(value)).unwrap_or_default();
-        if self.socket.say(text).await { Ok(()) } else { Err(End::Gone) }
+        let (backend, who) = (&self.backend, &self.who);
+        // A large answer may take long; the service need not wait for it, nor a log-in that was taken back.
+        let goes_on = || !backend.stop.is_pulled() && backend.may_stay(who);
+        if self.socket.say(text, goes_on).await { Ok(()) } else { Err(End::Gone) }
     }
 }
 

@@ -187,17 +187,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         }
     }
 
-    /// Sends a text; whether the client took it, at a pace.
-    pub(super) async fn say(&mut self, text: String) -> bool {
-        self.send(Message::Text(text.into())).await
+    /// Sends a text; whether the client took it, at a pace. After each window of time `goes_on` may end it.
+    pub(super) async fn say(&mut self, text: String, goes_on: impl Fn() -> bool) -> bool {
+        self.send(Message::Text(text.into()), goes_on).await
     }
 
     /// Asks whether the client is still there.
     pub(super) async fn ping(&mut self) -> bool {
-        self.send(Message::Ping(Vec::new().into())).await
+        self.send(Message::Ping(Vec::new().into()), || true).await
     }
 
-    async fn send(&mut self, message: Message) -> bool {
+    async fn send(&mut self, message: Message, goes_on: impl Fn() -> bool) -> bool {
         let begun = Instant::now();
         let sent = {
             let mut sending = std::pin::pin!(self.stream.send(message));
@@ -205,7 +205,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
                 let before = self.meter.lock().written;
                 match timeout(self.unread, &mut sending).await {
                     Ok(sent) => break sent.is_ok(),
-                    Err(_) if !self.meter.lock().is_read(before) => break false,
+                    Err(_) if !self.meter.lock().is_read(before) || !goes_on() => break false,
                     Err(_) => {}
                 }
             }
@@ -229,7 +229,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     /// stops.
     pub(super) async fn close(mut self, code: u16, reason: &'static str, stop: &Stop) {
         let frame = CloseFrame { code: CloseCode::from(code), reason: reason.into() };
-        if !self.send(Message::Close(Some(frame))).await || stop.is_pulled() {
+        if !self.send(Message::Close(Some(frame)), || true).await || stop.is_pulled() {
             return;
         }
         // What came of a message, and its room, are given back before the rest is waited for.
@@ -400,11 +400,12 @@ mod tests {
         one.came(101).unwrap();
     }
 
-    /// A large answer takes as long as its client needs that reads on; one that takes next to nothing is left.
+    /// A client that reads on gets a large answer however long that takes, unless the service stops meanwhile; a client
+    /// that takes next to nothing is left.
     #[tokio::test]
     async fn a_message_is_sent_as_long_as_the_client_takes_enough_of_it() {
         let in_flight = InFlight::default();
-        for (step, is_taken) in [(1 << 20, true), (1 << 10, false)] {
+        for (step, goes_on, is_taken) in [(1 << 18, true, true), (1 << 10, true, false), (1 << 18, false, false)] {
             let (near, mut far) = tokio::io::duplex(1 << 10);
             let room = in_flight.room("ann".into(), Bounds { all: 1000, each: 1000, free: 0 });
             let mut socket = Socket::new(near, room, Duration::from_secs(1)).await;
@@ -415,7 +416,7 @@ mod tests {
                 }
             });
             // Twice as long as a client may read nothing.
-            assert_eq!(socket.say("x".repeat(20 << 20)).await, is_taken, "{step}");
+            assert_eq!(socket.say("x".repeat(4 << 20), || goes_on).await, is_taken, "{step} {goes_on}");
             drop(socket);
             reader.await.unwrap();
         }

@@ -12,13 +12,13 @@ use crate::store::engine::Table;
 use crate::store::error::Error;
 
 /// The version of an `email_content` row. It says by which rules its message was read, for the row
-/// and for the email's tokens: 1 the first; 2 those of issue 21 (charsets, addresses, transfer
-/// encodings, where a header begins); 3 those by which the tokens say where an email was delivered,
-/// and the row is as by 2. The layout is the same. What is made of a message by later rules may
+/// and for the email's tokens: 1 the first; 2 better rules for charsets, addresses, transfer
+/// encodings, and where a header begins; 3 those by which the tokens say where an email was
+/// delivered, and an address on behalf of another is one mailbox. The layout is the same. What is made of a message by later rules may
 /// differ from what a row of an earlier version says.
 const CONTENT: u8 = 3;
 /// The newest version that changed the row itself, and not the tokens alone.
-const READING: u8 = 2;
+const READING: u8 = 3;
 /// The version of an `email_tokens` row. 2 has the text of this email's own delivery before what all
 /// recipients share; of an email with a row of version 1 it is not known.
 const TOKENS: u8 = 2;
