@@ -196,7 +196,7 @@ impl Walk<'_> {
         // A part of the stretch: how many of the larger listing stand in the stretch before it, and in it.
         let ((mut from, mut to), mut before, mut all) = (span, 0u64, stretch.all);
         for level in (1..=top_level(all)).rev() {
-            let cuts = self.view.boundaries(self.account, self.all.listing, level, (from, to))?;
+            let cuts = self.cuts(level, (from, to), to == stretch.to)?;
             let first = all.saturating_sub(cuts.iter().map(|(_, count)| count).sum());
             let (mut at, end) = (before.saturating_add(first), to);
             let nexts = cuts.iter().skip(1).map(|(id, _)| Some(*id)).chain([end]);
@@ -211,6 +211,27 @@ impl Walk<'_> {
         }
         self.skip = self.skip.saturating_sub(of_rest(from, before));
         Ok(from)
+    }
+
+    /// The boundaries of a level that the larger listing has in a span, each with the emails from it to the next or the end.
+    /// `ends_inside`: the span may end between two boundaries of the level. It ends at one of level 1, so the rows of the
+    /// lower levels count what the last boundary has of the span.
+    fn cuts(
+        &self,
+        level: u8,
+        (from, to): (EmailId, Option<EmailId>),
+        ends_inside: bool,
+    ) -> Result<Vec<(EmailId, u64)>, Error> {
+        let mut cuts = self.view.boundaries(self.account, self.all.listing, level, (from, to))?;
+        if ends_inside
+            && to.is_some()
+            && let Some(below) = level.checked_sub(1).filter(|below| *below > 0)
+            && let Some((last, counted)) = cuts.last_mut()
+        {
+            // The last boundary of the level below may lie across the end, too; each other one is within the span.
+            *counted = self.cuts(below, (*last, to), true)?.iter().map(|(_, count)| count).sum();
+        }
+        Ok(cuts)
     }
 }
 

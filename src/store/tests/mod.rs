@@ -21,6 +21,7 @@ mod life;
 mod listings;
 mod mailboxes;
 mod objects;
+mod rest;
 mod shares;
 mod submissions;
 #[cfg(feature = "rocksdb")]

@@ -1,0 +1,79 @@
+//! What one ranked listing shows and another, which shows a part of it, does not: by position, against a plain filter.
+
+use crate::model::{EmailId, Listing, MailboxUid, ModSeq, Shape, Tally, ThreadId, View as Filter};
+use crate::store::commit::rank::{Ranking, front_of, rows_of};
+use crate::store::engine::watched::Watched;
+use crate::store::engine::{Batch, Engine, Put, Table};
+use crate::store::key;
+use crate::store::read::{Counted, View};
+use crate::store::row::{index_value, rank_value};
+use crate::store::tests::ACCOUNT;
+use std::sync::Arc;
+
+const EMAILS: u64 = 6_000;
+/// Emails of a page.
+const LIMIT: usize = 3;
+
+fn ids() -> impl Iterator<Item = EmailId> {
+    (1..=EMAILS).map(|n| EmailId(n * n * 5 + n))
+}
+
+/// The rows of a ranked listing of these emails, and its length. `levels` are the fewest that it must have.
+fn listing(ranking: Ranking, view: Filter, ids: &[EmailId], levels: u8, puts: &mut Vec<Put>) -> Counted {
+    let listing = Listing { uid: MailboxUid(1), view, shape: Shape::Emails };
+    let ranks = rows_of(ranking, ACCOUNT, listing, ids);
+    let highest = ranks.keys().filter_map(|key| key.get(key::listing(ACCOUNT, listing).len())).max();
+    assert!(highest.copied().unwrap_or(0) >= levels, "{} emails have {highest:?} levels", ids.len());
+    let value = |id: EmailId| Some(index_value(ModSeq(1), ThreadId(id.0)));
+    puts.extend(ids.iter().map(|id| Put {
+        table: Table::MailboxEmailIndex,
+        key: key::index(ACCOUNT, listing, *id),
+        value: value(*id),
+    }));
+    let rank = |(key, count)| Put { table: Table::MailboxRank, key, value: Some(rank_value(count)) };
+    puts.extend(ranks.into_iter().map(rank));
+    let tally = Tally { total: ids.len() as u64, front: Some(front_of(ranking, ids)), low: ModSeq(0) };
+    Counted { listing, tally }
+}
+
+/// Asks for the rest from every position on, and for the position of every email of it. `is_in_both` is asked with the
+/// number of an email, 0 being the newest.
+fn every_position(key: u8, is_in_both: impl Fn(u64) -> bool) {
+    let ranking = Ranking { key: [key; 16], above: 0, below: 0 };
+    let both: Vec<EmailId> = (0..).zip(ids()).filter(|(n, _)| is_in_both(*n)).map(|(_, id)| id).collect();
+    let rest: Vec<EmailId> = ids().filter(|id| both.binary_search(id).is_err()).collect();
+    let mut puts = Vec::new();
+    let all = listing(ranking, Filter::Every, &ids().collect::<Vec<_>>(), 3, &mut puts);
+    let without = listing(ranking, Filter::Flagged, &both, 1, &mut puts);
+    let engine = Watched::default();
+    engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+    let view = View::of(engine.snapshot());
+    for (at, id) in (0..).zip(&rest) {
+        let index = |of: Counted| view.index_of(ACCOUNT, of.listing, of.tally, *id).unwrap();
+        assert_eq!(index(all) - index(without), at as u64, "the position of an email, key {key}");
+        engine.read();
+        let page = view.rest(ACCOUNT, all, without, at as u64, LIMIT).unwrap();
+        let rows = engine.read();
+        let wanted: Vec<EmailId> = rest.iter().skip(at).take(LIMIT).copied().collect();
+        assert_eq!(page, wanted, "from {at} of {}, {} in both listings, key {key}", rest.len(), both.len());
+        assert!(rows < 1_500, "{rows} rows from {at} of {}, {} in both listings", rest.len(), both.len());
+    }
+    assert_eq!(view.rest(ACCOUNT, all, without, rest.len() as u64, LIMIT).unwrap(), []);
+}
+
+#[test]
+fn rest_of_a_ranked_listing_is_found_at_every_position() {
+    for key in 1..=2 {
+        for every in [8, 20, 50] {
+            every_position(key, |n| n % every == 0);
+        }
+    }
+}
+
+/// A stretch between two boundaries of the smaller listing has nearly all emails, or none of the rest.
+#[test]
+fn rest_is_found_at_every_position_beside_emails_that_stand_together() {
+    every_position(1, |n| n >= EMAILS - 200);
+    every_position(1, |n| n < 100 || (EMAILS - 1_000..EMAILS - 500).contains(&n));
+    every_position(1, |n| n % 600 > 20);
+}
