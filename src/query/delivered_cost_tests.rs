@@ -36,13 +36,19 @@ fn deliver(store: &Store, alias: &str, hop: &str, at: i64) -> EmailId {
 
 /// So many emails, folded: eight to the shop's alias, all others to another.
 fn bed(emails: i64) -> (Arc<Watched>, Store, Vec<EmailId>) {
+    bed_of(emails, |_| "ann@example.org".to_owned())
+}
+
+/// The same, where `other` names the address of each other email.
+fn bed_of(emails: i64, other: impl Fn(i64) -> String) -> (Arc<Watched>, Store, Vec<EmailId>) {
     let engine = Arc::new(Watched::default());
     let store = Store::over(engine.clone(), &Options::small(), Arc::new(Fixed::at(UtcMillis(0)))).unwrap();
     prepare(&store);
     let mut shop = Vec::new();
     for n in 0..emails {
         let is_shop = n % (emails / 8) == 5;
-        let id = deliver(&store, if is_shop { SHOP } else { "ann@example.org" }, "", n);
+        let alias = if is_shop { SHOP.to_owned() } else { other(n) };
+        let id = deliver(&store, &alias, "", n);
         shop.extend(is_shop.then_some(id));
     }
     while step(&store, &SIZES).unwrap() {}
@@ -86,4 +92,21 @@ fn no_header_is_read_for_what_is_known_of_deliveries() {
     let forwarded = deliver(&store, "ann@example.org", "Delivered-To: shop@b.example\r\n", 10_000);
     assert_eq!(unread(&store, delivered(Some("shop"))), Err(Error::TooMuchRead));
     assert!(unread(&store, delivered(Some("ann@"))).unwrap().contains(&forwarded));
+}
+
+/// An address that takes whatever local part strangers make up has as many texts as emails.
+#[test]
+fn addresses_that_are_looked_through_count_as_rows_walked_over() {
+    let (_, one, _) = bed(400);
+    let (_, many, _) = bed_of(400, |n| format!("made-up-{n}@example.org"));
+    // None of both holds the part, so nothing else is read.
+    let asks = |store: &Store| {
+        let (filter, reads) = (delivered(Some("zz")), Allowance::of(0, 300));
+        let results = Results { account: ACCOUNT, filter, reads, ..Results::default() };
+        let asked = Query { results, ..Query::default() };
+        let ask = || query(&store.view(), store.secrets(), &asked).map(|found| found.answer.ids);
+        [ask(), ask()]
+    };
+    assert_eq!(asks(&one), [Ok(Vec::new()), Ok(Vec::new())]);
+    assert_eq!(asks(&many), [Ok(Vec::new()), Err(Error::TooMuchWalked)]);
 }

@@ -43,7 +43,7 @@ impl<'v> Source<'v> {
     /// For a matcher of these results.
     pub(super) fn new(view: &'v View<'v>, results: &'v Results, matcher: &Matcher) -> Self {
         let account = results.account;
-        let asked = |needle| Asked { leads: Hits::new(view, account, needle), follows: None };
+        let asked = |needle| Asked { leads: Hits::new(view, account, needle, &results.reads), follows: None };
         let hits = matcher.needles().iter().map(asked).collect();
         Self {
             view,

@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use super::Allowance;
 use super::text::{Needle, Piece, Rest};
 use crate::model::{AccountId, EmailId, ModSeq, Token};
 use crate::store::{Error, Fold, Ordinals, Postings, View};
@@ -23,6 +24,8 @@ pub(super) struct Hits<'v> {
     view: &'v View<'v>,
     account: AccountId,
     needle: Needle,
+    /// Counts the texts that are looked through.
+    reads: Allowance,
     /// None before the first question.
     sources: Option<Vec<Source<'v>>>,
     /// Where each source stands, by its number; one where there is no more is not here. Of two at one place the hit is first:
@@ -42,13 +45,14 @@ enum Stand {
 }
 
 impl<'v> Hits<'v> {
-    pub(super) fn new(view: &'v View<'v>, account: AccountId, needle: &Needle) -> Self {
-        Self { view, account, needle: needle.clone(), sources: None, ahead: BTreeSet::new(), asked: EmailId(0) }
+    pub(super) fn new(view: &'v View<'v>, account: AccountId, needle: &Needle, reads: &Allowance) -> Self {
+        let (needle, reads) = (needle.clone(), reads.clone());
+        Self { view, account, needle, reads, sources: None, ahead: BTreeSet::new(), asked: EmailId(0) }
     }
 
     /// The same walk from its beginning.
     pub(super) fn anew(&self) -> Self {
-        Self::new(self.view, self.account, &self.needle)
+        Self::new(self.view, self.account, &self.needle, &self.reads)
     }
 
     /// Whether it was asked for what lies behind an email: to ask for that, it would have to begin again.
@@ -108,8 +112,9 @@ impl<'v> Hits<'v> {
         let (at, _, number) = place;
         self.ahead.remove(&place);
         let source = self.sources.as_deref_mut().and_then(|sources| sources.get_mut(number));
-        let found =
-            source.map_or(Ok(None), |source| source.seek(self.view, self.account, &self.needle, at.max(from)))?;
+        let found = source.map_or(Ok(None), |source| {
+            source.seek(self.view, self.account, (&self.needle, &self.reads), at.max(from))
+        })?;
         self.ahead.extend(found.map(|id| (id, Stand::Hit, number)));
         Ok(())
     }
@@ -147,7 +152,7 @@ impl<'v> Source<'v> {
         &mut self,
         view: &'v View<'v>,
         account: AccountId,
-        needle: &Needle,
+        (needle, reads): (&Needle, &Allowance),
         from: EmailId,
     ) -> Result<Option<EmailId>, Error> {
         match self {
@@ -169,7 +174,7 @@ impl<'v> Source<'v> {
             Self::Fold { fold, .. } if from > fold.oldest => Ok(None),
             Self::Fold { fold, walk } => {
                 let (walk, emails) = walk.get_or_insert_with(|| {
-                    (Walk::new(view, account, *fold, needle), view.fold_ordinals(account, *fold))
+                    (Walk::new(view, account, *fold, needle, reads), view.fold_ordinals(account, *fold))
                 });
                 let first = if from <= fold.newest { Some(0) } else { emails.seek(from)? };
                 match first.map_or(Ok(None), |first| walk.seek(first))? {
@@ -186,7 +191,7 @@ impl<'v> Source<'v> {
 struct Walk<'v>(Vec<PieceWalk<'v>>);
 
 impl<'v> Walk<'v> {
-    fn new(view: &'v View<'v>, account: AccountId, fold: Fold, needle: &Needle) -> Self {
+    fn new(view: &'v View<'v>, account: AccountId, fold: Fold, needle: &Needle, reads: &Allowance) -> Self {
         let piece = |piece: &Piece| PieceWalk {
             view,
             account,
@@ -199,6 +204,7 @@ impl<'v> Walk<'v> {
                 .collect(),
             texts: None,
             piece: piece.clone(),
+            reads: reads.clone(),
         };
         Self(needle.pieces.iter().map(piece).collect())
     }
@@ -228,6 +234,7 @@ struct PieceWalk<'v> {
     account: AccountId,
     fold: Fold,
     piece: Piece,
+    reads: Allowance,
     words: Vec<Postings<'v>>,
     /// Emails that have one of the texts, ascending; read when they are first asked for.
     texts: Option<Vec<u32>>,
@@ -255,8 +262,10 @@ impl PieceWalk<'_> {
                     Rest::Nothing => self.view.postings_of_text(account, fold, &text.begins)?,
                     Rest::Anything => self.view.postings_of_texts(account, fold, &text.begins)?,
                     Rest::Parts(_) => {
-                        let mut found = Vec::new();
-                        for one in self.view.texts(account, fold, &text.begins)?.iter().filter(|one| text.is(one)) {
+                        let (mut found, known) = (Vec::new(), self.view.texts(account, fold, &text.begins)?);
+                        self.reads.count_rows(known.len());
+                        for one in known.iter().filter(|one| text.is(one)) {
+                            self.reads.count_rows(1);
                             found.extend(self.view.postings_of_text(account, fold, one)?);
                         }
                         found
