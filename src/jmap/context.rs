@@ -173,6 +173,7 @@ impl Context {
     }
 
     /// All accounts that he may reach but as an administrator: his own, then those in which something was opened to him.
+    /// One of the latter whose row is damaged or lost is left out until a repair: he must still reach the others.
     ///
     /// # Errors
     /// Those of reading.
@@ -186,7 +187,10 @@ impl Context {
                 if all.iter().any(|known| known.id == id) {
                     continue;
                 }
-                let found = self.directory.find(&id.to_string()).map_err(|error| fail(&error))?;
+                let found = match self.directory.find(&id.to_string()) {
+                    Err(Error::Corrupt { .. }) => None,
+                    found => found.map_err(|error| fail(&error))?,
+                };
                 all.extend(found.map(|(id, row)| Account { id, row, guest: Some(*user) }));
             }
         }

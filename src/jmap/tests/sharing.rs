@@ -19,6 +19,7 @@ const RIGHTS: [&str; 9] = [
     "maySubmit",
 ];
 
+mod damage;
 mod people;
 mod rights;
 mod threads;

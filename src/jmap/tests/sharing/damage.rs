@@ -1,0 +1,33 @@
+//! A guest whose host's row is damaged.
+
+use std::sync::Arc;
+
+use super::super::context_over;
+use super::*;
+use crate::account::{Directory, Settings};
+use crate::store::engine::memory::Memory;
+use crate::store::engine::{Batch, Engine as _, Put, Table};
+
+#[test]
+fn guest_keeps_the_session_while_the_row_of_the_owner_is_damaged() {
+    for damaged in [None, Some(vec![99])] {
+        let engine = Arc::new(Memory::new());
+        let mut bed = Bed::over(context_over(engine.clone()));
+        bed.open(&bed.plans, &["mayReadItems"]);
+        assert!(bed.session(&bed.bob)["accounts"].get(&bed.ann).is_some());
+        let key = bed.ann.parse::<AccountId>().unwrap().0.to_be_bytes().to_vec();
+        let puts = vec![Put { table: Table::Accounts, key, value: damaged }];
+        engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+        bed.context.directory = Directory::new(bed.context.store.clone(), Settings::default());
+        let asked = bed.asks(&bed.bob);
+        let reached: Vec<String> = asked.reachable().unwrap().iter().map(|one| one.id.to_string()).collect();
+        assert_eq!(reached, [bed.bob.clone()]);
+        let session = bed.session(&bed.bob);
+        assert!(session["accounts"].get(&bed.bob).is_some() && session["accounts"].get(&bed.ann).is_none());
+        assert_eq!(call(&asked, "Mailbox/get", &json!({"accountId": bed.bob})).0, "Mailbox/get");
+        let (kind, answer) = call(&asked, "Principal/get", &json!({"accountId": bed.bob, "ids": null}));
+        assert_eq!(kind, "Principal/get", "{answer}");
+        // The account itself is not said to be gone.
+        assert_eq!(bed.bob_fails("Mailbox/get", json!({})), "serverFail");
+    }
+}
