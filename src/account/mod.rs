@@ -284,6 +284,12 @@ impl OwnAddresses {
         let found = self.known.lookup(&self.settings, address);
         found.is_ok_and(|found| found.is_some_and(|(account, ..)| account == self.account))
     }
+
+    /// Whether the row of an address, without a look at its detail or at an alias domain, is damaged or lost.
+    #[must_use]
+    pub fn is_damaged(&self, address: &Address) -> bool {
+        self.known.row(&self.settings.form(address).to_string()).is_err()
+    }
 }
 
 impl Known {

@@ -29,15 +29,22 @@ pub(super) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, 
     objects::changes::<SenderIdentity>(context, &account, arguments)
 }
 
-/// Brings the identities that the account has by itself up to date.
+/// Brings the identities that the account has by itself up to date. One whose address has a row that is damaged or lost
+/// stays: the repair may give the address back.
 pub(super) fn refresh(context: &Context, account: &Account) -> Result<(), MethodError> {
     let me = context.directory.identity(account.id).map_err(|error| fail(&error))?;
+    let own = context.directory.own_addresses(account.id).map_err(|error| fail(&error))?;
     let name = me.name.as_deref().unwrap_or_default();
     let known = context.store.view().objects::<SenderIdentity>(account.id).map_err(|error| fail(&error))?;
-    if steps(&known, &me.addresses, name).is_empty() {
+    let given = known.iter().filter(|(_, identity)| identity.given.is_some());
+    let given = given.filter_map(|(_, identity)| Address::parse(&identity.email).ok());
+    // First, so that they are within the number of addresses that have an identity.
+    let mut addresses: Vec<Address> = given.filter(|address| own.is_damaged(address)).collect();
+    addresses.extend(me.addresses);
+    if steps(&known, &addresses, name).is_empty() {
         return Ok(());
     }
-    let done = context.store.commit(account.id, |txn| txn.keep_identities(&me.addresses, name));
+    let done = context.store.commit(account.id, |txn| txn.keep_identities(&addresses, name));
     let (_, ticket) = done.map_err(|error| fail(&error))?;
     ticket.wait_blocking().map_err(|error| fail(&error))
 }

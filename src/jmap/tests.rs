@@ -15,6 +15,7 @@ use crate::wire::smtp::Reply;
 
 mod budget;
 mod client;
+mod damage;
 mod edges;
 mod sharing;
 mod vacation;
