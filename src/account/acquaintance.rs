@@ -34,7 +34,7 @@ pub struct Remembered<'a> {
 impl World for Remembered<'_> {
     type Error = Error;
 
-    fn is_own(&self, address: &Address) -> bool {
+    fn is_own(&self, address: &Address) -> Result<bool, Error> {
         self.own.has(address)
     }
 

@@ -279,16 +279,27 @@ impl OwnAddresses {
     /// Whether the directory leads mail for `address` to the account: an address of its own, a
     /// detail of one, either in an alias domain, or anything else in a domain that it takes whole
     /// and in which nobody else has that address.
-    #[must_use]
-    pub fn has(&self, address: &Address) -> bool {
-        let found = self.known.lookup(&self.settings, address);
-        found.is_ok_and(|found| found.is_some_and(|(account, ..)| account == self.account))
+    ///
+    /// # Errors
+    /// `Corrupt` where a row that would tell is damaged or lost.
+    pub fn has(&self, address: &Address) -> Result<bool, Error> {
+        let found = self.known.lookup(&self.settings, address)?;
+        Ok(found.is_some_and(|(account, ..)| account == self.account))
     }
 
     /// Whether the row of an address, without a look at its detail or at an alias domain, is damaged or lost.
     #[must_use]
     pub fn is_damaged(&self, address: &Address) -> bool {
         self.known.row(&self.settings.form(address).to_string()).is_err()
+    }
+
+    /// Whether the account takes a whole domain, given in folded form: whether it has the catch-all of it.
+    ///
+    /// # Errors
+    /// `Corrupt` where the row of the catch-all is damaged or lost.
+    pub fn has_domain(&self, domain: &str) -> Result<bool, Error> {
+        let row = self.known.row(&format!("@{domain}"))?;
+        Ok(matches!(row, Some(AddressRow::CatchAll(account)) if *account == self.account))
     }
 }
 

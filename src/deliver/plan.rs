@@ -89,8 +89,9 @@ impl Deliver {
 }
 
 /// The address to which the sender wrote (RFC 3461 §4.2), if the directory gives it to this
-/// account: the client that says so may be anybody's.
+/// account: the client that says so may be anybody's. An address of which the directory cannot
+/// tell whose it is counts as none.
 fn known_as(original: Option<&OriginalRecipient>, own: &OwnAddresses) -> Option<Address> {
     let usual = original.filter(|original| ["rfc822", "utf-8"].contains(&original.kind.as_str()))?;
-    Address::parse(&usual.address).ok().filter(|address| own.has(address))
+    Address::parse(&usual.address).ok().filter(|address| own.has(address).unwrap_or(false))
 }

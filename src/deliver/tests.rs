@@ -110,6 +110,24 @@ fn a_damaged_row_of_the_directory_bounces_nothing() {
     }
 }
 
+/// Nobody is answered who may be the account itself, and the mail is filed.
+#[test]
+fn mail_from_an_address_whose_row_is_damaged_is_filed_and_not_answered() {
+    for damaged in [None, Some(vec![99])] {
+        let engine = Arc::new(Memory::new());
+        let bed = bed_over(engine.clone());
+        bed.away("Away");
+        let puts = vec![Put { table: Table::Addresses, key: b"lee@example.org".to_vec(), value: damaged }];
+        engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+        bed.directory.add(&NewAccount::at(Address::parse("eve@example.org").unwrap())).unwrap();
+        assert!(bed.send("lee@example.org", &["ann@example.org"], HELLO)[0].starts_with("250 filed as"));
+        assert_eq!(bed.last_reason(), "own-address");
+        bed.clock.advance(Duration::from_millis(1));
+        assert!(bed.send("bob@example.net", &["ann@example.org"], HELLO)[0].starts_with("250 filed as"));
+        assert_eq!(bed.last_reason(), "answered");
+    }
+}
+
 const HELLO: &str =
     "From: Bob <bob@example.net>\nTo: ann@example.org\nSubject: Hello\nMessage-ID: <1@example.net>\n\nHi\n";
 

@@ -73,8 +73,6 @@ pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
 pub(super) struct Me {
     identity: Identity,
     own: OwnAddresses,
-    /// The domains that the account takes whole, as `@domain`.
-    whole: Vec<String>,
 }
 
 impl Me {
@@ -83,19 +81,24 @@ impl Me {
         Ok(Self {
             identity: directory.identity(account.id).map_err(|error| fail(&error))?,
             own: directory.own_addresses(account.id).map_err(|error| fail(&error))?,
-            whole: directory.catch_alls(account.id).map_err(|error| fail(&error))?,
         })
     }
 
     /// Whether mail may come from an address. In a domain that the account takes whole, an address
     /// that the directory gives to another account is not among them.
-    pub(super) fn may_be(&self, address: &Address) -> bool {
-        self.own.has(address)
+    ///
+    /// # Errors
+    /// `serverFail` where a row of the directory that would tell is damaged or lost.
+    pub(super) fn may_be(&self, address: &Address) -> Result<bool, SetError> {
+        self.own.has(address).map_err(|error| SetError::ServerFail(error.to_string()))
     }
 
     /// Whether an identity still stands for addresses of the account: those may have changed since
     /// it was made.
-    pub(super) fn may_use(&self, identity: &SenderIdentity) -> bool {
+    ///
+    /// # Errors
+    /// As `may_be`.
+    pub(super) fn may_use(&self, identity: &SenderIdentity) -> Result<bool, SetError> {
         self.may_have(&identity.email)
     }
 
@@ -113,10 +116,12 @@ impl Me {
     }
 
     /// Whether an identity may have this address: `*@domain` where the whole domain is the account's.
-    fn may_have(&self, email: &str) -> bool {
+    fn may_have(&self, email: &str) -> Result<bool, SetError> {
         match email.strip_prefix("*@") {
-            Some(domain) => self.whole.contains(&format!("@{}", fold_domain(domain))),
-            None => Address::parse(email).is_ok_and(|address| self.may_be(&address)),
+            Some(domain) => {
+                self.own.has_domain(&fold_domain(domain)).map_err(|error| SetError::ServerFail(error.to_string()))
+            }
+            None => Address::parse(email).map_or(Ok(false), |address| self.may_be(&address)),
         }
     }
 }
@@ -150,7 +155,7 @@ fn read(me: &Me, properties: &Map<String, Value>) -> Result<SenderIdentity, SetE
     let (mut identity, mut wrong) = (SenderIdentity::default(), Wrong::default());
     properties.get("email").and_then(Value::as_str).unwrap_or_default().clone_into(&mut identity.email);
     // Where there is an error of its own for it, it is that and not `invalidProperties` (RFC 8620 §5.3).
-    if !identity.email.is_empty() && !me.may_have(&identity.email) {
+    if !identity.email.is_empty() && !me.may_have(&identity.email)? {
         return Err(SetError::of("forbiddenFrom", "the address is none of the account's"));
     }
     if identity.email.is_empty() {

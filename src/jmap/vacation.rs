@@ -88,10 +88,8 @@ fn patched(
             continue;
         }
         // What the server says may be said again (RFC 8620 §5.3).
-        if before.get(&property) != Some(&value)
-            && let Err(why) = properties::apply(&mut response, &property, &value, own)
-        {
-            wrong.add(property, &why);
+        if before.get(&property) != Some(&value) {
+            wrong.note(properties::apply(&mut response, &property, &value, own))?;
         }
     }
     wrong.finish()?;

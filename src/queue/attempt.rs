@@ -45,7 +45,8 @@ pub(super) enum Came {
     RelayDown(String),
     /// The store did not take the record, or did not give the action: it is left alone for a while.
     Unrecorded,
-    /// Its account is being repaired: it is left alone for a while, and the others go on.
+    /// Its account is being repaired, or a row of the directory that it needs is damaged: it is left alone for a while, and
+    /// the others go on.
     Rests,
     /// Earlier mail goes before it: it waits until then.
     Behind(UtcMillis),
@@ -127,6 +128,10 @@ impl Office {
             None => match refused(&self.directory, account, (&action, &octets), now, pace) {
                 Ok(None) => self.try_it(account, &action, (&turned, free), &octets).await,
                 Ok(Some(next)) => self.keep(account, (&action, &action), next, &octets).await,
+                Err(error @ Error::Corrupt { .. }) => {
+                    tracing::warn!(%account, action = %action.id, %error, "not sent before a repair");
+                    Came::Rests
+                }
                 Err(error) => {
                     tracing::error!(%account, action = %id, %error, "whose addresses are whose cannot be read");
                     Came::Unrecorded

@@ -16,7 +16,7 @@ use crate::store::Error;
 /// Sender; `None` where it may be sent.
 ///
 /// # Errors
-/// Those of reading the directory.
+/// `Corrupt` where a row of the directory that would tell is damaged or lost, and those of reading it.
 pub(super) fn refused(
     directory: &Directory,
     account: AccountId,
@@ -31,9 +31,15 @@ pub(super) fn refused(
     let header = octets.get(..body_offset(octets)).unwrap_or(octets);
     let named = fields(header).filter(|field| field.is("From") || field.is("Sender"));
     let named = named.flat_map(|field| addresses(field.value)).map(|one| one.email);
-    let is_own = |email: &str| Address::parse(email).is_ok_and(|address| own.has(&address));
-    let sender = action.sender.as_ref().filter(|sender| !own.has(sender)).map(ToString::to_string);
-    let Some(lost) = sender.or_else(|| named.into_iter().find(|email| !is_own(email))) else { return Ok(None) };
+    let mut lost = None;
+    for email in action.sender.iter().map(ToString::to_string).chain(named) {
+        let is_own = Address::parse(&email).map_or(Ok(false), |address| own.has(&address))?;
+        if !is_own {
+            lost = Some(email);
+            break;
+        }
+    }
+    let Some(lost) = lost else { return Ok(None) };
     tracing::warn!(%account, action = %action.id, address = lost, "not sent: the address is no more the account's");
     let text = format!("{lost} is no more an address of the account");
     let waiting = action.recipients.iter().filter(|target| target.waits());

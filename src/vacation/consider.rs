@@ -15,7 +15,10 @@ pub trait World {
     type Error;
 
     /// Whether the directory leads mail for an address to this account.
-    fn is_own(&self, address: &Address) -> bool;
+    ///
+    /// # Errors
+    /// Those of a directory that cannot tell.
+    fn is_own(&self, address: &Address) -> Result<bool, Self::Error>;
 
     /// When a sender was told, if that still counts.
     ///
@@ -84,11 +87,14 @@ pub fn consider<W: World>(case: &Case<'_>, notice: &Notice<'_>, world: &W) -> Re
         Some(key) => world.told(key, &notice.memory)?,
         None => None,
     };
+    // Where the directory cannot tell, silence is the safe answer, and no such address is the reply's From.
+    let may_be_own = |address: &Address| world.is_own(address).unwrap_or(true);
+    let is_own = |address: &Address| world.is_own(address).unwrap_or(false);
     let input = Input {
         sender: case.sender,
         recipient,
         known_as,
-        from_self: case.sender.is_some_and(|sender| is_from_self(sender, |one| world.is_own(one))),
+        from_self: case.sender.is_some_and(|sender| is_from_self(sender, may_be_own)),
         identity,
         notice,
         facts,
@@ -104,7 +110,7 @@ pub fn consider<W: World>(case: &Case<'_>, notice: &Notice<'_>, world: &W) -> Re
         (Outcome::Answer, Some(sender), Some(told)) => {
             let occasion =
                 Occasion { notice, identity, facts, sender, recipient, known_as, now, secret, nonce: case.nonce };
-            let reply = Box::new(reply(&occasion, |address| world.is_own(address)));
+            let reply = Box::new(reply(&occasion, is_own));
             Answer::Reply { reply, told, memory: notice.memory }
         }
         (Outcome::Silent(reason, detail), ..) => Answer::Silent(reason, detail),

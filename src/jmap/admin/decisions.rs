@@ -154,7 +154,13 @@ pub(super) fn test(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
     let identity = context.directory.identity(account).map_err(|error| fail(&error))?;
     let own = context.directory.own_addresses(account).map_err(|error| fail(&error))?;
     let (now, secret) = (context.store.clock().now(), &context.store.secrets().told);
-    let recipient = facts.destinations.iter().find(|address| own.has(address)).unwrap_or(&row.primary);
+    let mut recipient = &row.primary;
+    for address in &facts.destinations {
+        if own.has(address).map_err(|error| fail(&error))? {
+            recipient = address;
+            break;
+        }
+    }
     let notice = Notice::of_response(&response, &identity, sender.as_ref(), &facts, now);
     let case = Case {
         now,

@@ -139,14 +139,14 @@ impl Desk<'_> {
     /// For whom it is sent: who the client says, if he is the account; else the identity, and of one that stands for a
     /// domain the address there to which the message came.
     fn person(&self, wish: &Wish, request: &Request) -> Result<Address, SetError> {
-        if !self.me.may_use(&self.identity) {
+        if !self.me.may_use(&self.identity)? {
             let gone = format!("{} is no more the account's address", self.identity.email);
             return Err(SetError::of("forbiddenFrom", &gone));
         }
         if let Some(given) = &wish.final_recipient {
             let found = if given.contains(';') { address(given) } else { Address::parse(given).ok() };
             let found = found.ok_or_else(|| SetError::property("finalRecipient", "rfc822; user@domain is wanted"))?;
-            let is_own = self.me.may_be(&found);
+            let is_own = self.me.may_be(&found)?;
             let foreign = || SetError::of("forbiddenFrom", &format!("{found} is none of the account's addresses"));
             return if is_own { Ok(found) } else { Err(foreign()) };
         }
@@ -154,9 +154,12 @@ impl Desk<'_> {
             let broken = |_| SetError::property("finalRecipient", "the identity has no address: say for whom");
             return Address::parse(&self.identity.email).map_err(broken);
         };
-        let is_there = |to: &&Address| to.folded().domain() == domain.to_lowercase() && self.me.may_be(to);
-        let found = request.destinations().iter().find(is_there).cloned();
-        found.ok_or_else(|| SetError::property("finalRecipient", "the identity is a whole domain: say for whom"))
+        for to in request.destinations() {
+            if to.folded().domain() == domain.to_lowercase() && self.me.may_be(to)? {
+                return Ok(to.clone());
+            }
+        }
+        Err(SetError::property("finalRecipient", "the identity is a whole domain: say for whom"))
     }
 
     /// The message as it was received.

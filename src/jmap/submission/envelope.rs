@@ -45,7 +45,8 @@ pub(super) fn prove_size(octets: u64, most: u64) -> Result<(), SetError> {
 /// The envelope, if the account may send this message with it and by this identity.
 ///
 /// # Errors
-/// `invalidEmail`, `forbiddenFrom`, `forbiddenMailFrom`, `invalidProperties`.
+/// `invalidEmail`, `forbiddenFrom`, `forbiddenMailFrom`, `invalidProperties`; `serverFail` where the directory cannot tell
+/// whose an address is.
 pub(super) fn prove(
     me: &Me,
     identity: &SenderIdentity,
@@ -55,15 +56,17 @@ pub(super) fn prove(
     let given = given.filter(|given| !given.is_null());
     sendable(raw, content, given.is_some())?;
     let address = |email: &str| Address::parse(email).ok();
-    let may_be = |email: &str| address(email).is_some_and(|address| me.may_be(&address));
-    if let Some(other) = content.from.iter().chain(&content.sender).find(|from| !may_be(&from.email)) {
-        return Err(SetError::of("forbiddenFrom", &format!("{} is none of the account's addresses", other.email)));
+    let may_be = |email: &str| address(email).map_or(Ok(false), |address| me.may_be(&address));
+    for author in content.from.iter().chain(&content.sender) {
+        if !may_be(&author.email)? {
+            return Err(SetError::of("forbiddenFrom", &format!("{} is none of the account's addresses", author.email)));
+        }
     }
-    if !me.may_use(identity) {
+    if !me.may_use(identity)? {
         return Err(SetError::of("forbiddenFrom", &format!("{} is no more the account's address", identity.email)));
     }
-    let is_own =
-        |email: &str| address(email).is_some_and(|address| me.may_be(&address) && me.is_of(identity, &address));
+    // Of these it is known that they are the account's.
+    let is_own = |email: &str| address(email).is_some_and(|address| me.is_of(identity, &address));
     let Some(own) = content.from.iter().find(|from| is_own(&from.email)) else {
         return Err(SetError::of("forbiddenFrom", &format!("it is not from {}, as the identity is", identity.email)));
     };
@@ -77,7 +80,7 @@ pub(super) fn prove(
         return Ok((from, to));
     };
     let (from, to) = read(given)?;
-    if !from.email.is_empty() && !may_be(&from.email) {
+    if !from.email.is_empty() && !may_be(&from.email)? {
         return Err(SetError::of("forbiddenMailFrom", "the sender is none of the account's addresses"));
     }
     Ok((from, to))

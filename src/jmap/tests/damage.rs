@@ -1,6 +1,7 @@
 //! What a damaged or lost row of the directory does to those who ask.
 
 use super::*;
+use crate::model::AccountId;
 use crate::store::engine::{Batch, Put, Table};
 use crate::store::repair::Scope;
 
@@ -47,6 +48,49 @@ impl Bed {
         let mut list = self.ask("Identity/get", json!({}))["list"].as_array().unwrap().clone();
         list.sort_by_key(|one| one["id"].to_string());
         list
+    }
+}
+
+#[test]
+fn an_own_address_whose_row_is_damaged_is_not_called_another_s() {
+    for damaged in [None, Some(vec![99])] {
+        let mut bed = Bed::new();
+        let of_lee = bed.identities().into_iter().find(|one| one["email"] == "lee@example.org").unwrap()["id"].clone();
+        let raw = "From: lee@example.org\nTo: bob@example.net\nDate: Sat, 21 Nov 2026 10:00:00 +0000\n\
+            Message-ID: <1@example.org>\nSubject: lunch\n\nAt noon?\n";
+        let raw = raw.replace('\n', "\r\n").into_bytes();
+        let store = bed.context.store.clone();
+        let message = EncodedMessage::new(&rows(&raw, store.secrets()));
+        let account: AccountId = bed.ann.parse().unwrap();
+        let (mut made, ticket) = store.commit_message(&[account], &message, &raw, |txn| {
+            let (mailboxes, received_at) = ([txn.state().inbox].into(), txn.now());
+            txn.create_email(&NewEmail { message: &message, prefix: b"", mailboxes, keywords: [].into(), received_at })
+        });
+        ticket.wait_blocking().unwrap();
+        let email = made.pop().unwrap().1.unwrap().0.to_string();
+        bed.write(Table::Addresses, b"lee@example.org", damaged.clone());
+        bed.write(Table::Addresses, b"@shop.example", damaged.clone());
+        let submission = || {
+            let create = json!({"s": {"identityId": of_lee, "emailId": email}});
+            bed.ask("EmailSubmission/set", json!({"create": create}))
+        };
+        let identity = || {
+            let create = json!({"a": {"email": "lee+x@example.org"}, "d": {"email": "*@shop.example"}});
+            bed.ask("Identity/set", json!({"create": create}))
+        };
+        let vacation = || {
+            let from = json!({"name": null, "email": "lee@example.org"});
+            bed.ask("Vacation/set", json!({"update": {"singleton": {"from": from}}}))
+        };
+        assert_eq!(identity()["notCreated"]["a"]["type"], "serverFail", "{}", identity());
+        assert_eq!(identity()["notCreated"]["d"]["type"], "serverFail", "{}", identity());
+        assert_eq!(vacation()["notUpdated"]["singleton"]["type"], "serverFail", "{}", vacation());
+        let refused = submission();
+        assert_eq!(refused["notCreated"]["s"]["type"], "serverFail", "{refused}");
+        bed.repair();
+        assert_eq!(vacation()["notUpdated"], Value::Null, "{}", vacation());
+        assert_eq!(identity()["notCreated"], Value::Null);
+        assert_eq!(submission()["notCreated"], Value::Null);
     }
 }
 

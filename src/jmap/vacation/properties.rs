@@ -9,6 +9,7 @@ use crate::jmap::context::date;
 use crate::jmap::standard::value::utc_date;
 use crate::model::address::{domain_is_well_formed, fold_domain};
 use crate::model::{Address, Audience, Circle, Days, EmailAddress, Except, UtcMillis, VacationResponse, Variant};
+use crate::wire::jmap::SetError;
 use crate::wire::jmap::json::members;
 
 /// Those of RFC 8621 §8.
@@ -79,12 +80,32 @@ fn texts(all: &[impl ToString]) -> Vec<String> {
 }
 
 /// Sets one property. The reply's From is one of the account's `own` addresses, or none.
+///
+/// # Errors
+/// `invalidProperties`; `serverFail` where the directory cannot tell whose an address is.
 pub(super) fn apply(
     response: &mut VacationResponse,
     property: &str,
     value: &Value,
     own: &OwnAddresses,
-) -> Result<(), String> {
+) -> Result<(), SetError> {
+    let bad = |why: String| SetError::property(property, why);
+    if property != "from" {
+        return apply_plain(response, property, value).map_err(bad);
+    }
+    let from = person(value).map_err(bad)?;
+    if let Some(from) = &from {
+        let is_own = Address::parse(&from.email).map_or(Ok(false), |address| own.has(&address));
+        if !is_own.map_err(|error| SetError::ServerFail(error.to_string()))? {
+            return Err(bad(format!("{} is none of the account's addresses", from.email)));
+        }
+    }
+    response.from = from;
+    Ok(())
+}
+
+/// Sets one property that does not depend on whose an address is.
+fn apply_plain(response: &mut VacationResponse, property: &str, value: &Value) -> Result<(), String> {
     match property {
         "isEnabled" => response.enabled = flag(value)?,
         "fromDate" => response.from_date = instant(value)?,
@@ -92,14 +113,6 @@ pub(super) fn apply(
         "subject" => response.subject = text(value)?,
         "textBody" => response.text_body = text(value)?,
         "htmlBody" => response.html_body = text(value)?,
-        "from" => {
-            let from = person(value)?;
-            let is_own = |from: &EmailAddress| Address::parse(&from.email).is_ok_and(|address| own.has(&address));
-            if let Some(other) = from.as_ref().filter(|from| !is_own(from)) {
-                return Err(format!("{} is none of the account's addresses", other.email));
-            }
-            response.from = from;
-        }
         "replyTo" => response.reply_to = person(value)?,
         "addresses" => response.addresses = all(value, MOST, Address::parse)?,
         "except" => response.except = all(value, MOST, str::parse::<Except>)?,

@@ -1,7 +1,10 @@
 //! What was submitted from an address that is the account's no more.
 
+use super::super::attempt::{Came, Office};
 use super::*;
 use crate::model::ActionKind;
+use crate::store::engine::{Batch, Put, Table};
+use crate::store::repair::Scope;
 
 const BEA: AccountId = AccountId(2);
 
@@ -70,4 +73,48 @@ async fn held_submission_is_not_sent_from_an_address_that_became_another_s() {
     // A report would go to whoever has the address now.
     assert!(left(&store).iter().all(|action| action.kind == ActionKind::Submission));
     clean(&store);
+}
+
+/// A row of the directory that is damaged or lost does not say that an address is another's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn submission_waits_until_the_damaged_row_of_its_address_is_repaired() {
+    let account = ANN.0.to_be_bytes();
+    let rows: [(Table, &[u8], Option<Vec<u8>>); 5] = [
+        (Table::Addresses, b"ann@example.org", None),
+        (Table::Addresses, b"ann@example.org", Some(vec![99])),
+        (Table::Accounts, &account, None),
+        (Table::Accounts, &account, Some(vec![99])),
+        (Table::Addresses, b"@@example.com", Some(vec![99])),
+    ];
+    for (table, key, value) in rows {
+        let engine = Arc::new(Memory::new());
+        let (store, rogue) = (store_over(engine.clone(), Arc::new(System)), Rogue::default());
+        let (port, _server) = rogue.start().await;
+        let settings = Arc::new(settings(port));
+        let alias = || apart(|| directory(&store).add_alias_domain("example.com", "example.org").unwrap());
+        alias();
+        let id = held(&store, "ann@example.org", "ann@example.com", "bob");
+        let action = store.view().action(ANN, id).unwrap().unwrap();
+        commit(&store, |txn| txn.update_action(&action, &by_hand::release(&action, txn.now()).unwrap()));
+        let puts = vec![Put { table, key: key.to_vec(), value }];
+        engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+        let office = Office {
+            store: store.clone(),
+            directory: directory(&store),
+            settings: settings.clone(),
+            pool: Arc::default(),
+            order: Arc::default(),
+        };
+        let state = || store.view().action(ANN, id).unwrap().unwrap().state;
+        let came = office.clone().carry_out((ANN, id)).await;
+        assert!(matches!(came, Came::Rests), "{key:?}: {came:?}");
+        assert_eq!((state(), rogue.to("bob")), (ActionState::Waiting, 0));
+        apart(|| drop(store.repair(Scope::Repair, None, &|_| MessageRows::default(), &mut |_| true).unwrap()));
+        if key.starts_with(b"@@") {
+            alias();
+        }
+        let came = Office { directory: directory(&store), ..office }.carry_out((ANN, id)).await;
+        assert!(matches!(came, Came::Recorded(..)), "{key:?}: {came:?}");
+        assert_eq!((state(), rogue.to("bob")), (ActionState::Sent, 1));
+    }
 }
