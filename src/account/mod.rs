@@ -245,6 +245,30 @@ impl Directory {
         Ok(self.known()?.catch_alls.get(&account).cloned().unwrap_or_default())
     }
 
+    /// The id of the account that `find` gives, also where its own row is damaged or lost: then it is found by its id and by
+    /// its addresses. An address whose row is damaged or lost is the account's that names it.
+    ///
+    /// # Errors
+    /// `Corrupt` where it may be an account that only its id still tells, and those of reading the store.
+    pub fn find_damaged(&self, name: &str) -> Result<Option<AccountId>, Error> {
+        let damage = match self.find(name) {
+            Err(damage @ Error::Corrupt { .. }) => damage,
+            found => return found.map(|found| found.map(|(id, _)| id)),
+        };
+        let known = self.known()?;
+        if let Ok(id) = name.parse::<AccountId>() {
+            return Ok(Some(id));
+        }
+        let Ok(address) = Address::parse(name) else { return Err(damage) };
+        let key = known.in_real_domain(self.0.settings.get().form(&address))?.to_string();
+        let by_row = known.row(&key).ok().flatten().and_then(AddressRow::account);
+        let names = |row: &AccountRow| {
+            row.primary.to_string() == key || row.addresses.as_ref().is_some_and(|all| all.contains(&key))
+        };
+        let by_account = || known.accounts.iter().find(|(_, row)| names(row)).map(|(id, _)| *id);
+        by_row.or_else(by_account).map_or(Err(damage), |id| Ok(Some(id)))
+    }
+
     /// The account of that id, that name, or that primary address or alias, through an alias domain too. Never by a
     /// catch-all or without a detail: who manages accounts and mistypes one must not get at another.
     ///

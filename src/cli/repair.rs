@@ -14,7 +14,7 @@ use crate::store::repair::Scope;
 /// `repair`, `rebuild`, `reindex`
 #[derive(Debug, Args)]
 pub struct Repair {
-    /// Of these accounts alone: names or addresses.
+    /// Of these accounts alone: names, addresses or ids.
     #[arg(value_name = "ACCOUNT")]
     pub accounts: Vec<String>,
 }
@@ -51,9 +51,9 @@ fn here(scope: Scope, args: &Repair, context: &Context, meter: &mut Meter) -> Re
     let directory = crate::account::Directory::new(store.clone(), context.config.directory_settings());
     let mut accounts: Vec<AccountId> = Vec::new();
     for name in &args.accounts {
-        let found = directory.find(name).map_err(|error| job::failed(&error))?;
+        let found = directory.find_damaged(name).map_err(|error| job::failed(&error))?;
         let none = || Failure::new(exit::NO_USER, format!("{name}: no such account"));
-        accounts.push(found.ok_or_else(none)?.0);
+        accounts.push(found.ok_or_else(none)?);
     }
     let some = (!accounts.is_empty()).then_some(accounts.as_slice());
     let secrets = store.secrets().clone();

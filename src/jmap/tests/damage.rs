@@ -118,3 +118,27 @@ fn identities_stay_while_the_row_of_their_address_is_damaged() {
         }
     }
 }
+
+#[test]
+fn a_damaged_account_can_be_named_to_its_repair() {
+    let id = |bed: &Bed| bed.ann.parse::<AccountId>().unwrap().0.to_be_bytes();
+    for damaged in [None, Some(vec![99])] {
+        let mut bed = Bed::new();
+        let key = id(&bed);
+        bed.write(Table::Accounts, &key, damaged.clone());
+        for name in [bed.ann.as_str(), "ann@example.org", "lee@example.org"] {
+            let (kind, answer) = call(&bed.context, "Store/repair", &json!({"scope": "repair", "accounts": [name]}));
+            assert_eq!((kind.as_str(), answer["job"].is_number()), ("Store/repair", true), "{name}: {answer}");
+            while call(&bed.context, "Job/get", &json!({"job": answer["job"]})).1["done"] != true {
+                std::thread::yield_now();
+            }
+        }
+        assert_eq!(call(&bed.context, "Account/get", &json!({"account": "ann@example.org"})).1["id"], bed.ann);
+        // An address whose own row is damaged leads to the account that names it.
+        bed.write(Table::Addresses, b"lee@example.org", damaged);
+        let named = json!({"scope": "repair", "accounts": ["lee@example.org"]});
+        assert_eq!(call(&bed.context, "Store/repair", &named).0, "Store/repair");
+        let nobody = json!({"scope": "repair", "accounts": ["nobody@example.org"]});
+        assert_eq!(error(&bed.context, "Store/repair", &nobody), "accountNotFound");
+    }
+}
