@@ -179,9 +179,7 @@ fn what_was_served_long_ago_is_no_retry_and_what_is_kept_for_a_time_goes() {
     for n in 0..60 {
         bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}{n}\n"));
     }
-    let kept = || {
-        (bed.store.view().all::<store::Delivery>(bed.ann).unwrap(), bed.store.view().decisions(bed.ann, 999).unwrap())
-    };
+    let kept = || (bed.store.view().deliveries(bed.ann).unwrap(), bed.store.view().decisions(bed.ann, 999).unwrap());
     assert_eq!((kept().0.len(), kept().1.len()), (60, 60));
     bed.clock.advance(Duration::from_secs(13 * 24 * 3600));
     assert!(bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}1\n"))[0].contains("filed already"));

@@ -1,5 +1,6 @@
 //! What is on the disk: rows and keys.
 
+use std::cmp::Reverse;
 use std::fmt::Debug;
 
 use super::{Choices, bounded};
@@ -8,13 +9,16 @@ use crate::model::{
     Listing, Mailbox, MailboxUid, MessageRows, ModSeq, ObjectId, ObjectKind, PushSubscription, SenderIdentity, Shape,
     ShareNotification, ThreadId, ThreadKey, Token, ToldKey, UtcMillis, VacationResponse, View,
 };
-use crate::store::engine::Table;
 use crate::store::row::block::{Blocks, Posting, read_block};
 use crate::store::row::fold::{fold_emails, read_fold_emails};
 use crate::store::row::{
     self, Blob, Octets, Row, content_value, decode_content, decode_frame, decode_tokens, tokens_value,
 };
-use crate::store::{Delivery, EncodedMessage, Error, Folds, State, Thread, Told, key};
+use crate::store::table::codec::{KeyTime, Prefix};
+use crate::store::table::folds::{FoldId, FoldKey};
+use crate::store::table::keys::*;
+use crate::store::table::{self, Table, decode_key};
+use crate::store::{Delivery, EncodedMessage, Error, Folds, State, Thread, Told};
 
 /// Any octets under any table are a row that comes back as it was, or an error that says which row is damaged.
 pub fn row(data: &[u8]) {
@@ -38,9 +42,9 @@ pub fn row(data: &[u8]) {
     again::<row::Stored<EmailSubmission>>(data);
     again::<row::Stored<PushSubscription>>(data);
     again::<Folds>(data);
-    let _read = (decoded(row::decode_message(b"key", data)), decoded(row::decode_wake(b"key", data)));
-    if let Some(id) = decoded(row::decode_same(b"key", data)) {
-        assert_eq!(row::decode_same(b"key", &row::same_value(id)), Ok(id));
+    let _read = (decoded(row::decode_message(b"key", data)), decoded(row::Destination::decode(b"key", data)));
+    if let Some(same) = decoded(row::SameAction::decode(b"key", data)) {
+        assert_eq!(row::SameAction::decode(b"key", &same.encode()), Ok(same));
     }
     let tokens = decoded(decode_tokens(b"key", data));
     if let Some((prefix, content)) = decoded(decode_content(b"key", data)) {
@@ -126,109 +130,167 @@ fn postings_of(data: &[u8]) -> Vec<Posting> {
     postings(data).unwrap()
 }
 
-/// Keys sort as their parts do, and ids have one spelling.
+/// Keys sort as their bytes do and read back, and ids have one spelling.
 pub fn key(data: &[u8]) {
     let mut choices = Choices(data);
     let (one, other) = (Keys::of(&mut choices), Keys::of(&mut choices));
-    for ((parts, key), (others, other)) in one.all().into_iter().zip(other.all()) {
-        assert_eq!(parts.cmp(&others), key.cmp(&other), "{parts:x?} and {others:x?}");
-    }
-    one.read_back();
+    one.agree_with(&other);
     let text = String::from_utf8_lossy(data);
     let same = |spelt: Option<String>| assert!(spelt.is_none_or(|spelt| spelt == text), "{text} has two spellings");
     same(text.parse::<AccountId>().ok().map(|id| id.to_string()));
     same(text.parse::<EmailId>().ok().map(|id| id.to_string()));
     same(text.parse::<MailboxUid>().ok().map(|id| id.to_string()));
     same(text.parse::<BlobHash>().ok().map(|id| id.to_string()));
-    let (email, blob) = (EmailId(one.email), BlobHash(one.hash));
+    let (email, blob) = (one.email, BlobHash(one.hash));
     assert_eq!((email.to_string().parse(), blob.to_string().parse()), (Ok(email), Ok(blob)));
 }
 
-/// The parts that keys are made of.
+/// The fields that keys are made of.
 struct Keys {
-    account: u32,
-    uid: u32,
+    account: AccountId,
+    uid: MailboxUid,
     view: View,
     shape: Shape,
-    email: u64,
+    email: EmailId,
     number: u64,
-    at: i64,
+    at: KeyTime,
     hash: [u8; 32],
 }
 
 const VIEWS: [View; 6] =
     [View::Every, View::Unseen, View::Flagged, View::ThreadUnseen, View::ThreadFlagged, View::ThreadUntouched];
 
+/// Two keys of a table stand to each other as their bytes do, and read back.
+fn agree<T: Table<Key: Ord + Debug>>(keys: [T::Key; 2]) {
+    let bytes = keys.each_ref().map(Prefix::encode);
+    let ([one, other], [one_bytes, other_bytes]) = (keys, bytes);
+    assert_eq!(one.cmp(&other), one_bytes.cmp(&other_bytes), "{one:?} and {other:?}");
+    assert_eq!(decode_key::<T>(&one_bytes).as_ref(), Ok(&one));
+    let short = one_bytes.split_last().map(|(_, short)| short).unwrap_or_default();
+    assert!(decode_key::<T>(short).is_err(), "{one:?} reads without its last byte");
+}
+
 impl Keys {
     fn of(choices: &mut Choices<'_>) -> Self {
         Self {
-            account: choices.u32(),
-            uid: choices.u32(),
+            account: AccountId(choices.u32()),
+            uid: MailboxUid(choices.u32()),
             view: VIEWS.get(choices.below(6)).copied().unwrap_or(View::Every),
             shape: if choices.octet() & 1 == 0 { Shape::Emails } else { Shape::Threads },
-            email: choices.u64(),
+            email: EmailId(choices.u64()),
             number: choices.u64(),
-            at: (choices.u64() >> 1).cast_signed(),
+            at: UtcMillis((choices.u64() >> 1).cast_signed()).into(),
             hash: choices.fixed(),
         }
     }
 
-    /// Parts in the order of the key table, each with the key that they make.
-    fn all(&self) -> Vec<(Vec<u64>, Vec<u8>)> {
-        let (account, uid, email) = (AccountId(self.account), MailboxUid(self.uid), EmailId(self.email));
-        let listing = Listing { uid, view: self.view, shape: self.shape };
-        let (a, u, e, n) = (u64::from(self.account), u64::from(self.uid), self.email, self.number);
-        let (v, s, t) = (self.view as u64, self.shape as u64, self.at.cast_unsigned());
-        let at = UtcMillis(self.at);
-        let hash = || self.hash.iter().map(|octet| u64::from(*octet));
-        let told = ToldKey(self.hash);
-        let then_hash = |parts: &[u64]| parts.iter().copied().chain(hash()).collect::<Vec<u64>>();
-        vec![
-            (vec![a], key::account(account)),
-            (vec![a, e], key::email(account, email)),
-            (vec![a, n], key::by_modseq(account, ModSeq(n))),
-            (vec![a, n], key::thread(account, ThreadId(n))),
-            (vec![a, n, e], key::email_by_thread(account, ThreadId(n), email)),
-            (vec![a, u, v, s], key::listing(account, listing)),
-            (vec![a, u, v, s, n, e], key::list(account, listing, ModSeq(n), ModSeq(e))),
-            (vec![a, u, v, s, e], key::index(account, listing, email)),
-            (vec![a, u, v, n, e], key::thread_index(account, uid, self.view, ThreadId(n), email)),
-            (vec![a, u], key::mailbox(account, uid)),
-            (vec![a, u, a], key::subscription(account, uid, account)),
-            (then_hash(&[a]), key::thread_ref(account, &ThreadKey(self.hash))),
-            (then_hash(&[]), key::blob(&BlobHash(self.hash))),
-            ([then_hash(&[]), vec![a, e]].concat(), key::blob_ref(&BlobHash(self.hash), account, email)),
-            (then_hash(&[a]), key::delivery(account, &self.hash)),
-            (then_hash(&[a, t]), key::delivery_by_time(account, at, &self.hash)),
-            (then_hash(&[a]), key::told(account, &told)),
-            (then_hash(&[a, t]), key::told_by_time(account, at, &told)),
-            (vec![a, u64::MAX - t, e], key::decision(account, at, email)),
-            (vec![a, t, e], key::purge(account, at, email)),
-            (vec![a, n], key::action(account, ActionId(n))),
-            (vec![2, t, a, n], key::due(key::Wake::Due(at), account, ActionId(n))),
-            ([then_hash(&[]), vec![a, n]].concat(), key::action_blob(&BlobHash(self.hash), account, ActionId(n))),
-            (then_hash(&[t]), key::blob_purge(at, &BlobHash(self.hash))),
-            (vec![a, t], key::history(account, at)),
-            (vec![a, v], key::sweep(account, self.view as u8)),
-            (vec![u, a], key::shared(AccountId(self.uid), account)),
-            (vec![a, 1, n], key::object(account, ObjectKind::Identity, ObjectId(n))),
-            (vec![a, 2, n], key::object_by_modseq(account, ObjectKind::EmailSubmission, ModSeq(n))),
-            (then_hash(&[a, u]), key::upload(account, AccountId(self.uid), &BlobHash(self.hash))),
-            (
-                [then_hash(&[]), vec![a, u]].concat(),
-                key::upload_blob(&BlobHash(self.hash), account, AccountId(self.uid)),
-            ),
-        ]
+    fn listing(&self) -> Listing {
+        Listing { uid: self.uid, view: self.view, shape: self.shape }
     }
 
-    fn read_back(&self) {
-        let wake = key::Wake::Due(UtcMillis(self.at));
-        let due = key::due(wake, AccountId(self.account), ActionId(self.number));
-        let mut parts = key::Parts::of(Table::OutboxDue, &due);
-        assert_eq!((parts.u64(), parts.u32()), (Ok(self.number), Ok(self.account)));
-        assert_eq!((parts.u64(), parts.take()), (Ok(self.at.cast_unsigned()), Ok([2])));
-        assert!(parts.take::<1>().is_err());
-        let told = key::told(AccountId(self.account), &ToldKey(self.hash));
-        assert_eq!(key::Parts::of(Table::VacationTold, &told).take(), Ok(self.hash));
+    fn user(&self) -> AccountId {
+        AccountId(self.uid.0)
+    }
+
+    fn blob(&self) -> BlobHash {
+        BlobHash(self.hash)
+    }
+
+    /// Every kind of key with fields of a fixed width.
+    fn agree_with(&self, other: &Self) {
+        let all = [self, other];
+        agree::<table::Accounts>(all.map(|of| AccountKey { account: of.account }));
+        agree::<table::EmailMetadata>(all.map(|of| EmailKey { account: of.account, email: of.email }));
+        agree::<table::EmailByModseq>(all.map(|of| ModSeqKey { account: of.account, modseq: ModSeq(of.number) }));
+        agree::<table::Threads>(all.map(|of| ThreadIdKey { account: of.account, thread: ThreadId(of.number) }));
+        agree::<table::EmailByThread>(all.map(|of| {
+            let (account, thread, email) = (of.account, ThreadId(of.number), of.email);
+            ThreadEmailKey { account, thread, email }
+        }));
+        agree::<table::MailboxEmailList>(all.map(|of| {
+            let (removed, added) = (ModSeq(of.number), ModSeq(of.email.0));
+            ListKey { account: of.account, listing: of.listing(), removed, added }
+        }));
+        agree::<table::MailboxEmailIndex>(all.map(|of| {
+            let (account, listing, email) = (of.account, of.listing(), of.email);
+            IndexKey { account, listing, email }
+        }));
+        agree::<table::MailboxRank>(all.map(|of| {
+            let (account, listing, level, boundary) = (of.account, of.listing(), of.view as u8, of.email);
+            RankKey { account, listing, level, boundary }
+        }));
+        agree::<table::MailboxThreadIndex>(all.map(|of| {
+            let (mailbox, view, thread) = (of.uid, of.view, ThreadId(of.number));
+            ThreadIndexKey { account: of.account, mailbox, view, thread, email: of.email }
+        }));
+        agree::<table::Mailboxes>(all.map(|of| MailboxKey { account: of.account, mailbox: of.uid }));
+        agree::<table::Subscriptions>(all.map(|of| {
+            let (account, mailbox, subscriber) = (of.account, of.uid, of.user());
+            SubscriptionKey { account, mailbox, subscriber }
+        }));
+        agree::<table::ThreadRefs>(all.map(|of| ThreadRefKey { account: of.account, key: ThreadKey(of.hash) }));
+        agree::<table::Deliveries>(all.map(|of| DeliveryKey { account: of.account, hash: of.hash }));
+        agree::<table::DeliveryByTime>(all.map(|of| {
+            let (account, at, hash) = (of.account, of.at, of.hash);
+            DeliveryTimeKey { account, at, hash }
+        }));
+        agree::<table::VacationTold>(all.map(|of| VacationToldKey { account: of.account, told: ToldKey(of.hash) }));
+        agree::<table::ToldByTime>(all.map(|of| {
+            let (account, at, told) = (of.account, of.at, ToldKey(of.hash));
+            ToldTimeKey { account, at, told }
+        }));
+        agree::<table::Decisions>(all.map(|of| {
+            let (account, at, email) = (of.account, Reverse(of.at), of.email);
+            DecisionKey { account, at, email }
+        }));
+        agree::<table::EmailPurge>(all.map(|of| PurgeKey { account: of.account, at: of.at, email: of.email }));
+        agree::<table::History>(all.map(|of| HistoryKey { account: of.account, at: of.at }));
+        agree::<table::Sweeps>(all.map(|of| SweepKey { account: of.account, round: of.view as u8 }));
+        agree::<table::Shared>(all.map(|of| SharedKey { with: of.user(), account: of.account }));
+        agree::<table::SearchFolds>(all.map(|of| {
+            let fold = FoldId { level: of.view as u8, number: of.number };
+            FoldKey::emails(of.account, fold, of.uid.0)
+        }));
+        Self::agree_on_messages(all);
+        Self::agree_on_objects(all);
+    }
+
+    fn agree_on_messages(all: [&Self; 2]) {
+        let action = |of: &Self| ActionId(of.number);
+        agree::<table::Blobs>(all.map(|of| BlobKey { blob: of.blob() }));
+        agree::<table::BlobFrames>(all.map(|of| BlobFrameKey { blob: of.blob(), number: of.uid.0 }));
+        agree::<table::BlobRefs>(all.map(|of| {
+            let (blob, account, email) = (of.blob(), of.account, of.email);
+            BlobRefKey { blob, account, email }
+        }));
+        agree::<table::BlobPurge>(all.map(|of| BlobPurgeKey { at: of.at, blob: of.blob() }));
+        agree::<table::Outbox>(all.map(|of| ActionKey { account: of.account, action: action(of) }));
+        agree::<table::OutboxDue>(all.map(|of| {
+            let wake = Wake::Due(of.at.into());
+            DueKey { wake, account: of.account, action: action(of) }
+        }));
+        agree::<table::OutboxBlobs>(all.map(|of| {
+            let (blob, account) = (of.blob(), of.account);
+            ActionBlobKey { blob, account, action: action(of) }
+        }));
+        agree::<table::Uploads>(all.map(|of| {
+            let (account, user, blob) = (of.account, of.user(), of.blob());
+            UploadKey { account, user, blob }
+        }));
+        agree::<table::UploadBlobs>(all.map(|of| {
+            let (blob, account, user) = (of.blob(), of.account, of.user());
+            UploadBlobKey { blob, account, user }
+        }));
+    }
+
+    fn agree_on_objects(all: [&Self; 2]) {
+        agree::<table::Objects>(all.map(|of| {
+            let (kind, object) = (ObjectKind::Identity, ObjectId(of.number));
+            ObjectKey { account: of.account, kind, object }
+        }));
+        agree::<table::ObjectByModseq>(all.map(|of| {
+            let (kind, modseq) = (ObjectKind::EmailSubmission, ModSeq(of.number));
+            ObjectModSeqKey { account: of.account, kind, modseq }
+        }));
     }
 }

@@ -15,11 +15,13 @@ use crate::model::clock::Fixed;
 use crate::model::{AccountId, EmailId, Token, UtcMillis, delivered};
 use crate::store::engine::memory::Memory;
 use crate::store::engine::{Batch, Engine as _, Put, Table};
-use crate::store::key::{self, FoldId};
 use crate::store::repair::Scope;
 use crate::store::row::block::{Blocks, Posting, read_block};
 use crate::store::row::fold::Folds;
 use crate::store::row::{EncodedMessage, Row as _};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::folds::{FoldId, FoldKey};
+use crate::store::table::{SearchFolds, decode_key};
 use crate::store::{FoldSizes, NewEmail, Options, Store};
 
 const ACCOUNT: AccountId = AccountId(1);
@@ -147,7 +149,7 @@ impl Bed {
             };
             puts.push(put(Table::EmailTokens, key, [&[1], &value[1 + own..]].concat()));
         }
-        let head = key::account(ACCOUNT);
+        let head = FoldKey::list(ACCOUNT).encode();
         let mut folds = self.store.view().folds(ACCOUNT).unwrap();
         let merged = folds.merges.iter_mut().map(|merge| &mut merge.into);
         let all: Vec<FoldId> = folds
@@ -160,11 +162,10 @@ impl Bed {
             })
             .collect();
         for fold in all {
-            let prefix = key::fold_blocks(ACCOUNT, fold);
-            let end = crate::store::engine::after(&key::fold(ACCOUNT, fold));
             let (mut postings, mut blocks) = (Vec::<Posting>::new(), Blocks::new(100));
             for (key, value) in self.engine.rows(Table::SearchFolds) {
-                if key >= prefix && key < end {
+                let decoded = decode_key::<SearchFolds>(&key).unwrap();
+                if matches!(decoded, FoldKey::Block(_)) && decoded.fold() == Some(fold) {
                     read_block(&key, &value, |_, _| Some(true), |posting| postings.push(posting)).unwrap();
                     puts.push(Put { table: Table::SearchFolds, key, value: None });
                 }
@@ -177,8 +178,8 @@ impl Bed {
                 blocks.push(&posting.token, posting.ordinal, posting.fields, &posting.positions);
             }
             for block in blocks.finish() {
-                let key = key::fold_block(ACCOUNT, fold, &block.token, block.ordinal, block.position);
-                puts.push(put(Table::SearchFolds, key, block.value));
+                let key = FoldKey::block(ACCOUNT, fold, &block.token, block.ordinal, block.position);
+                puts.push(put(Table::SearchFolds, key.encode(), block.value));
             }
         }
         if folds != Folds::default() {

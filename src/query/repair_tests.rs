@@ -11,12 +11,12 @@ use super::naive::splice;
 use super::tests::{check_query, config, results, window};
 use super::{Error, QueryChanges, Results, changes};
 use crate::message::rows_or_bare;
-use crate::model::{EmailId, EmailMetadata, Mailbox, MailboxUid, View as Filter};
+use crate::model::{EmailMetadata, Mailbox, MailboxUid, ModSeq, View as Filter};
 use crate::store::engine::memory::Memory;
 use crate::store::engine::{Batch, Engine as _, Put, Table};
-use crate::store::key::Parts;
 use crate::store::repair::Scope;
 use crate::store::row::{Row as _, content_prefix};
+use crate::store::table::{self, MailboxEmailList, decode_key};
 
 /// The derived tables whose every row may be deleted, altered and made up.
 const DERIVED: [Table; 12] = [
@@ -55,8 +55,8 @@ fn write(engine: &Memory, table: Table, key: Vec<u8>, value: Option<Vec<u8>>) {
 
 /// Whether a row tells of what is over: nothing else does, so that what becomes of it is not seen.
 fn is_past(table: Table, key: &[u8]) -> bool {
-    let mut parts = Parts::of(table, key);
-    table == Table::MailboxEmailList && (parts.u64(), parts.u64()).1 != Ok(0)
+    let removed = |key| decode_key::<MailboxEmailList>(key).map(|key| key.removed);
+    table == Table::MailboxEmailList && removed(key) != Ok(ModSeq(0))
 }
 
 fn hurt(engine: &Memory, damage: &Damage) {
@@ -177,7 +177,7 @@ proptest! {
         for (which, broken) in lost {
             let Some((key, value)) = which.checked_rem(rows.len()).map(|at| &rows[at]) else { continue };
             let row = EmailMetadata::decode(key, value).unwrap();
-            let id = EmailId(Parts::of(Table::EmailMetadata, key).u64().unwrap());
+            let id = decode_key::<table::EmailMetadata>(key).unwrap().email;
             let was_restored = row.deleted.is_some() && drive.store.view().content(ACCOUNT, id).unwrap().is_none();
             if !was_restored && (row.deleted.is_some() || threads.insert(row.thread)) {
                 gone.insert(id);

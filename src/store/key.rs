@@ -52,13 +52,11 @@
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 use super::error::{Error, hex};
-use crate::model::{
-    AccountId, ActionId, BlobHash, EmailId, Listing, MailboxUid, ModSeq, ObjectId, ObjectKind, ThreadId, ThreadKey,
-    Token, ToldKey, UtcMillis, View,
-};
+pub use super::table::folds::FoldId;
+use crate::model::{AccountId, BlobHash, EmailId, MailboxUid, ModSeq, ObjectKind, ThreadId, ThreadKey, Token};
 
 /// A key under construction.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct Key(Vec<u8>);
 
 impl Key {
@@ -87,14 +85,6 @@ impl Key {
         self.0.extend_from_slice(value);
         self
     }
-
-    fn listing(self, listing: Listing) -> Self {
-        self.u32(listing.uid.0).u8(listing.view as u8).u8(listing.shape as u8)
-    }
-}
-
-fn millis(at: UtcMillis) -> u64 {
-    u64::try_from(at.0).unwrap_or(0)
 }
 
 /// Every key of an account in an account's table; also the key of its only row.
@@ -125,21 +115,6 @@ pub fn thread(account: AccountId, thread: ThreadId) -> Vec<u8> {
 #[must_use]
 pub fn email_by_thread(account: AccountId, thread: ThreadId, email: EmailId) -> Vec<u8> {
     Key::of(account).u64(thread.0).u64(email.0).0
-}
-
-/// Prefix of a listing's rows.
-#[must_use]
-pub fn listing(account: AccountId, listing: Listing) -> Vec<u8> {
-    Key::of(account).listing(listing).0
-}
-
-/// A fold of the search index: its level, and its number in the account, which none had before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct FoldId {
-    /// How often its emails were merged.
-    pub level: u8,
-    /// In order of making.
-    pub number: u64,
 }
 
 /// Prefix of the rows of a fold; those of a level run newest first.
@@ -194,58 +169,10 @@ pub fn fold_block(account: AccountId, id: FoldId, token: &Token, ordinal: u32, p
     Key(fold_token(account, id, token)).u32(ordinal).u32(position).0
 }
 
-/// `mailbox_email_list`; `removed` 0 while it is shown.
-#[must_use]
-pub fn list(account: AccountId, listing: Listing, removed: ModSeq, added: ModSeq) -> Vec<u8> {
-    Key::of(account).listing(listing).u64(removed.0).u64(added.0).0
-}
-
-/// `mailbox_email_index`.
-#[must_use]
-pub fn index(account: AccountId, listing: Listing, email: EmailId) -> Vec<u8> {
-    Key::of(account).listing(listing).u64(email.0).0
-}
-
-/// Prefix of one level of `mailbox_rank`.
-#[must_use]
-pub fn rank_level(account: AccountId, listing: Listing, level: u8) -> Vec<u8> {
-    Key::of(account).listing(listing).u8(level).0
-}
-
-/// `mailbox_rank`.
-#[must_use]
-pub fn rank(account: AccountId, listing: Listing, level: u8, boundary: EmailId) -> Vec<u8> {
-    Key(rank_level(account, listing, level)).u64(boundary.0).0
-}
-
-/// Prefix of a view's rows in `mailbox_thread_index`.
-#[must_use]
-pub fn view_index(account: AccountId, uid: MailboxUid, view: View) -> Vec<u8> {
-    Key::of(account).u32(uid.0).u8(view as u8).0
-}
-
-/// Prefix of a thread's rows in `mailbox_thread_index`.
-#[must_use]
-pub fn thread_index_of(account: AccountId, uid: MailboxUid, view: View, thread: ThreadId) -> Vec<u8> {
-    Key::of(account).u32(uid.0).u8(view as u8).u64(thread.0).0
-}
-
-/// `mailbox_thread_index`.
-#[must_use]
-pub fn thread_index(account: AccountId, uid: MailboxUid, view: View, thread: ThreadId, email: EmailId) -> Vec<u8> {
-    Key(thread_index_of(account, uid, view, thread)).u64(email.0).0
-}
-
 /// `mailboxes`; prefix of `subscriptions`.
 #[must_use]
 pub fn mailbox(account: AccountId, uid: MailboxUid) -> Vec<u8> {
     Key::of(account).u32(uid.0).0
-}
-
-/// `subscriptions`: of an account's mailbox, by who is subscribed.
-#[must_use]
-pub fn subscription(account: AccountId, uid: MailboxUid, subscriber: AccountId) -> Vec<u8> {
-    Key::of(account).u32(uid.0).u32(subscriber.0).0
 }
 
 /// `thread_refs`.
@@ -260,191 +187,16 @@ pub fn blob(hash: &BlobHash) -> Vec<u8> {
     hash.0.to_vec()
 }
 
-/// `blob_frames`.
-#[must_use]
-pub fn blob_frame(hash: &BlobHash, number: u32) -> Vec<u8> {
-    Key(hash.0.to_vec()).u32(number).0
-}
-
 /// `blob_refs`.
 #[must_use]
 pub fn blob_ref(hash: &BlobHash, account: AccountId, email: EmailId) -> Vec<u8> {
     Key(hash.0.to_vec()).u32(account.0).u64(email.0).0
 }
 
-/// `deliveries`.
-#[must_use]
-pub fn delivery(account: AccountId, hash: &[u8; 32]) -> Vec<u8> {
-    Key::of(account).bytes(hash).0
-}
-
-/// `delivery_by_time`.
-#[must_use]
-pub fn delivery_by_time(account: AccountId, at: UtcMillis, hash: &[u8; 32]) -> Vec<u8> {
-    Key::of(account).u64(millis(at)).bytes(hash).0
-}
-
-/// `vacation_told`.
-#[must_use]
-pub fn told(account: AccountId, key: &ToldKey) -> Vec<u8> {
-    Key::of(account).bytes(&key.0).0
-}
-
-/// `told_by_time`.
-#[must_use]
-pub fn told_by_time(account: AccountId, at: UtcMillis, key: &ToldKey) -> Vec<u8> {
-    Key::of(account).u64(millis(at)).bytes(&key.0).0
-}
-
-/// `decisions`: newest first.
-#[must_use]
-pub fn decision(account: AccountId, at: UtcMillis, email: EmailId) -> Vec<u8> {
-    Key::of(account).u64(u64::MAX.saturating_sub(millis(at))).u64(email.0).0
-}
-
-/// `email_purge`.
-#[must_use]
-pub fn purge(account: AccountId, at: UtcMillis, email: EmailId) -> Vec<u8> {
-    Key::of(account).u64(millis(at)).u64(email.0).0
-}
-
-/// `outbox`, `outbox_messages`.
-#[must_use]
-pub fn action(account: AccountId, action: ActionId) -> Vec<u8> {
-    Key::of(account).u64(action.0).0
-}
-
-/// What wakes an action.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Wake {
-    /// It is under way since then.
-    Attempting(UtcMillis),
-    /// A time, and a person waits.
-    Urgent(UtcMillis),
-    /// A time.
-    Due(UtcMillis),
-    /// The end of another action.
-    After(ActionId),
-    /// A time, to be forgotten.
-    Forget(UtcMillis),
-}
-
-impl Wake {
-    /// Its class, and where in it it stands.
-    fn place(self) -> (u8, u64) {
-        match self {
-            Self::Attempting(at) => (0, millis(at)),
-            Self::Urgent(at) => (1, millis(at)),
-            Self::Due(at) => (2, millis(at)),
-            Self::After(action) => (3, action.0),
-            Self::Forget(at) => (4, millis(at)),
-        }
-    }
-
-    /// What a class and a place stand for.
-    #[must_use]
-    pub fn of(class: u8, place: u64) -> Option<Self> {
-        let at = UtcMillis(i64::try_from(place).unwrap_or(i64::MAX));
-        match class {
-            0 => Some(Self::Attempting(at)),
-            1 => Some(Self::Urgent(at)),
-            2 => Some(Self::Due(at)),
-            3 => Some(Self::After(ActionId(place))),
-            4 => Some(Self::Forget(at)),
-            _ => None,
-        }
-    }
-}
-
-/// Prefix of what one thing wakes; before all that later times of its class do.
-#[must_use]
-pub fn wakes(wake: Wake) -> Vec<u8> {
-    let (class, place) = wake.place();
-    Key::default().u8(class).u64(place).0
-}
-
-/// Behind the last of a class.
-#[must_use]
-pub fn wakes_end(wake: Wake) -> Vec<u8> {
-    vec![wake.place().0.saturating_add(1)]
-}
-
-/// `outbox_due`.
-#[must_use]
-pub fn due(wake: Wake, account: AccountId, action: ActionId) -> Vec<u8> {
-    Key(wakes(wake)).u32(account.0).u64(action.0).0
-}
-
-/// `outbox_same`.
-#[must_use]
-pub fn same(account: AccountId, hash: &[u8; 16]) -> Vec<u8> {
-    Key::of(account).bytes(hash).0
-}
-
-/// `outbox_blobs`; `blob` is its prefix.
-#[must_use]
-pub fn action_blob(hash: &BlobHash, account: AccountId, action: ActionId) -> Vec<u8> {
-    Key(hash.0.to_vec()).u32(account.0).u64(action.0).0
-}
-
-/// `blob_purge`.
-#[must_use]
-pub fn blob_purge(at: UtcMillis, hash: &BlobHash) -> Vec<u8> {
-    Key::default().u64(millis(at)).bytes(&hash.0).0
-}
-
-/// `history`.
-#[must_use]
-pub fn history(account: AccountId, at: UtcMillis) -> Vec<u8> {
-    Key::of(account).u64(millis(at)).0
-}
-
-/// `sweeps`.
-#[must_use]
-pub fn sweep(account: AccountId, what: u8) -> Vec<u8> {
-    Key::of(account).u8(what).0
-}
-
-/// Prefix of what a user uploaded to an account.
-#[must_use]
-pub fn uploads(account: AccountId, user: AccountId) -> Vec<u8> {
-    Key::of(account).u32(user.0).0
-}
-
-/// `uploads`.
-#[must_use]
-pub fn upload(account: AccountId, user: AccountId, hash: &BlobHash) -> Vec<u8> {
-    Key(uploads(account, user)).bytes(&hash.0).0
-}
-
-/// `upload_blobs`; `blob` is its prefix.
-#[must_use]
-pub fn upload_blob(hash: &BlobHash, account: AccountId, user: AccountId) -> Vec<u8> {
-    Key(hash.0.to_vec()).u32(account.0).u32(user.0).0
-}
-
 /// Prefix of the objects of a kind, in both of their tables.
 #[must_use]
 pub fn objects(account: AccountId, kind: ObjectKind) -> Vec<u8> {
     Key::of(account).u8(kind as u8).0
-}
-
-/// `objects`.
-#[must_use]
-pub fn object(account: AccountId, kind: ObjectKind, id: ObjectId) -> Vec<u8> {
-    Key(objects(account, kind)).u64(id.0).0
-}
-
-/// `object_by_modseq`.
-#[must_use]
-pub fn object_by_modseq(account: AccountId, kind: ObjectKind, modseq: ModSeq) -> Vec<u8> {
-    Key(objects(account, kind)).u64(modseq.0).0
-}
-
-/// `shared`: an account shares something with another; prefix of all that share with it is `account`.
-#[must_use]
-pub fn shared(with: AccountId, account: AccountId) -> Vec<u8> {
-    Key::of(with).u32(account.0).0
 }
 
 /// Reads numbers back out of a key, from its end: those of fixed width that end it.

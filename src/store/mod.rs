@@ -19,6 +19,7 @@ pub mod key;
 mod read;
 pub mod repair;
 pub mod row;
+pub(crate) mod table;
 mod version;
 
 use std::collections::BTreeSet;
@@ -29,7 +30,6 @@ use std::time::Duration;
 pub use commit::{Collected, Copied, NewEmail, NewMailbox, Purged, Results, ShareChange, Ticket, Txn};
 pub use engine::{Statistics, Usage};
 pub use error::{Error, MailboxFault};
-pub use key::{FoldId, Wake};
 pub use read::{
     Changes, Counted, Destroyed, DirectoryRows, FoldPiece, FoldSizes, MailboxChanges, Moves, Ordinals, Postings,
     QueueAudit, RANK_COST, Since, View, Wakeup,
@@ -39,6 +39,8 @@ pub use row::fold::{Fold, Folds};
 pub use row::{
     Delivery, Digest, EncodedMessage, Object, QueueMark, State, Thread, Told, Upload, domain_digest, lane_digest,
 };
+pub use table::folds::FoldId;
+pub use table::keys::Wake;
 
 use crate::model::{AccountId, Change, Clock, EmailId, Secrets, ThreadId};
 use commit::Committer;

@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
-use super::engine::{Batch, Engine, Put, Read, Table, after};
+use super::engine::typed::{KeyRange, TypedRead as _};
+use super::engine::{Batch, Engine, Put, Read};
 use super::error::Error;
-use super::key::Parts;
 use super::repair::Scope;
 use super::row::QueueMark;
+use super::table::keys::{Repairs, SiteKey};
+use super::table::{self, codec};
 use crate::model::{AccountId, Secrets};
 
 /// The format that this version writes.
@@ -15,9 +17,6 @@ use crate::model::{AccountId, Secrets};
 /// 1: the first. 2: rows of accounts, messages and the search index have versions that the programs of format 1 take for
 /// damage, which their `repair` would "mend" by a loss.
 const FORMAT: u8 = 2;
-const KEY: &[u8] = b"store";
-/// Before the account in the key of a repair.
-const REPAIR: &[u8] = b"repair:";
 
 /// What a store knows of itself.
 #[derive(Debug, Clone)]
@@ -28,7 +27,7 @@ pub(super) struct Site {
 
 /// Reads the store's facts, or makes them in an empty store.
 pub(super) fn open(engine: &dyn Engine) -> Result<Site, Error> {
-    if let Some(row) = engine.get(Table::Site, KEY)? {
+    if let Some(row) = engine.bytes::<table::Site>(&SiteKey::Store)? {
         let site = read(&row)?;
         raise(engine, row)?;
         return Ok(site);
@@ -41,8 +40,10 @@ pub(super) fn open(engine: &dyn Engine) -> Result<Site, Error> {
     let site = read(&value)?;
     // Its queue is empty and whole.
     let mark = QueueMark { epoch: site.epoch, held: None };
-    let puts = [(QueueMark::KEY.to_vec(), mark.encode()), (KEY.to_vec(), value)];
-    let puts = puts.into_iter().map(|(key, value)| Put { table: Table::Site, key, value: Some(value) }).collect();
+    let puts = vec![
+        Put::bytes::<table::Site>(&SiteKey::Queue, mark.encode()),
+        Put::bytes::<table::Site>(&SiteKey::Store, value),
+    ];
     engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })])?;
     Ok(site)
 }
@@ -54,7 +55,7 @@ fn raise(engine: &dyn Engine, mut row: Vec<u8>) -> Result<(), Error> {
         Some(format) if *format < FORMAT => *format = FORMAT,
         _ => return Ok(()),
     }
-    let puts = vec![Put { table: Table::Site, key: KEY.to_vec(), value: Some(row) }];
+    let puts = vec![Put::bytes::<table::Site>(&SiteKey::Store, row)];
     match engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]) {
         // A full disk keeps nobody from reading mail: the next opening says it.
         Err(Error::Full) => Ok(()),
@@ -65,33 +66,34 @@ fn raise(engine: &dyn Engine, mut row: Vec<u8>) -> Result<(), Error> {
 /// Reads the store's facts; `None` in an empty store.
 #[cfg(feature = "rocksdb")]
 pub(super) fn known(engine: &dyn Engine) -> Result<Option<Site>, Error> {
-    engine.get(Table::Site, KEY)?.map(|row| read(&row)).transpose()
+    engine.bytes::<table::Site>(&SiteKey::Store)?.map(|row| read(&row)).transpose()
 }
 
 /// Another epoch: states of the other line of history are refused from now on. The store must be open nowhere.
 #[cfg(feature = "rocksdb")]
 pub(super) fn renew(engine: &dyn Engine) -> Result<(), Error> {
     let damaged = || Error::Open("the store's own row is damaged".into());
-    let mut row = engine.get(Table::Site, KEY)?.ok_or_else(damaged)?;
+    let mut row = engine.bytes::<table::Site>(&SiteKey::Store)?.ok_or_else(damaged)?;
     read(&row)?;
     let epoch = row.get_mut(1..9).ok_or_else(damaged)?;
     getrandom::fill(epoch).map_err(|error| Error::Open(format!("no randomness for the store's epoch: {error}")))?;
-    let puts = vec![Put { table: Table::Site, key: KEY.to_vec(), value: Some(row) }];
+    let puts = vec![Put::bytes::<table::Site>(&SiteKey::Store, row)];
     engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })])
 }
 
 /// The row that says that an account is being repaired.
 pub(super) fn unfinished_key(account: AccountId) -> Vec<u8> {
-    [REPAIR, &account.0.to_be_bytes()].concat()
+    codec::Prefix::<SiteKey>::encode(&SiteKey::Repair(account))
 }
 
 /// The accounts that are being repaired.
 pub(super) fn unfinished(read: &dyn Read) -> Result<Vec<(AccountId, Scope)>, Error> {
     let mut out = Vec::new();
-    read.scan(Table::Site, REPAIR, &after(REPAIR), false, &mut |key, value| {
-        let account = AccountId(Parts::of(Table::Site, key).u32()?);
-        // What cannot be read is the most that it may say.
-        out.push((account, Scope::of_row(value).unwrap_or(Scope::Rebuild)));
+    read.keys(&KeyRange::<table::Site>::under(&Repairs), |key, row| {
+        if let SiteKey::Repair(account) = key {
+            // A row that cannot be read may have said the most that there is.
+            out.push((account, Scope::of_row(row).unwrap_or(Scope::Rebuild)));
+        }
         Ok(true)
     })?;
     Ok(out)

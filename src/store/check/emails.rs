@@ -3,16 +3,18 @@
 use std::collections::BTreeSet;
 
 use super::lost::Lost;
-use super::rows::Pair;
 use super::{Checker, Mend};
 use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, MailboxUid, ModSeq, Role};
+use crate::store::engine::typed::TypedRead as _;
 use crate::store::engine::{Read, Table};
 use crate::store::error::Error;
-use crate::store::key;
 use crate::store::read::blob;
 use crate::store::row::{
-    EncodedMessage, Row, content_prefix, content_value, decode_content, is_of_earlier_reading, tokens_value,
+    EncodedMessage, RowFormat as _, content_prefix, content_value, decode_content, is_of_earlier_reading, tokens_value,
 };
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{BlobKey, BlobRefKey, EmailKey, ModSeqKey, PurgeKey, ThreadEmailKey};
+use crate::store::table::{self, BlobRefs, EmailByModseq, EmailByThread, EmailPurge, Present};
 
 impl Checker<'_> {
     /// Reads the emails, and proves what hangs on single ones.
@@ -20,7 +22,7 @@ impl Checker<'_> {
         let (mut beside, mut lost) = (self.beside()?, Lost::default());
         while let Some(stands) = beside.next()? {
             let (key, content, tokens) = (&stands.key, stands.content.as_deref(), stands.tokens.as_deref());
-            let read = stands.metadata.as_deref().map(|row| EmailMetadata::decode(key, row));
+            let read = stands.metadata.as_deref().map(|row| stands.email(row));
             let id = stands.id();
             let found = match (id, &read) {
                 (None, _) => None,
@@ -87,10 +89,10 @@ impl Checker<'_> {
         if self.found.as_ref().is_some_and(|state| email.updated > state.modseq) {
             let what = "a change number above the account's";
             // The account's row is what is put right.
-            self.say(Table::EmailMetadata, key, what, Mend::Put(wanted.encode()))?;
+            self.say(Table::EmailMetadata, key, what, Mend::Put(wanted.to_bytes()))?;
         }
         if !wrong.is_empty() {
-            self.say(Table::EmailMetadata, key, wrong.join("; "), Mend::Put(wanted.encode()))?;
+            self.say(Table::EmailMetadata, key, wrong.join("; "), Mend::Put(wanted.to_bytes()))?;
         }
         Ok(wanted)
     }
@@ -131,11 +133,8 @@ impl Checker<'_> {
         content: Option<&[u8]>,
         tokens: Option<&[u8]>,
     ) -> Result<Option<u64>, Error> {
-        let reference = key::blob_ref(&email.blob, self.account, id);
-        let held = self.read.get(Table::BlobRefs, &reference)?;
-        if held.as_deref() != Some(&[1]) {
-            self.expect(Table::BlobRefs, &reference, held.as_deref(), vec![1])?;
-        }
+        let reference = BlobRefKey { blob: email.blob, account: self.account, email: id };
+        self.expect_row::<BlobRefs>(&reference, &Present)?;
         let readable = content.map(|row| decode_content(key, row));
         let prefix = match (&readable, content) {
             (Some(Ok((prefix, _))), _) => prefix.clone(),
@@ -180,7 +179,7 @@ impl Checker<'_> {
         if self.depth.remake.is_none() {
             return Ok(None);
         }
-        let (key, mut raw) = (key::blob(&email.blob), Vec::new());
+        let (key, mut raw) = (BlobKey { blob: email.blob }.encode(), Vec::new());
         let wrong = match blob::append(self.read, &email.blob, 0..u64::MAX, &mut raw) {
             Ok(false) => format!("the message of {id} is missing"),
             Ok(true) if *blake3::hash(&raw).as_bytes() != email.blob.0 => {
@@ -196,14 +195,13 @@ impl Checker<'_> {
 
     /// A tombstone holds what restoring it needs, or (once restored) nothing.
     fn tombstone(&self, id: EmailId, key: &[u8], email: &EmailMetadata, content: Option<&[u8]>) -> Result<(), Error> {
-        let reference = key::blob_ref(&email.blob, self.account, id);
-        let held = self.read.get(Table::BlobRefs, &reference)?;
-        match (&held, content) {
+        let reference = BlobRefKey { blob: email.blob, account: self.account, email: id };
+        match (self.read.bytes::<BlobRefs>(&reference)?, content) {
             (None, None) => Ok(()),
             // Restoring takes both away together: so it was not restored.
-            (None, Some(_)) => self.expect(Table::BlobRefs, &reference, None, vec![1]),
-            (Some(held), content) => {
-                self.expect(Table::BlobRefs, &reference, Some(held), vec![1])?;
+            (None, Some(_)) => self.expect_row::<BlobRefs>(&reference, &Present),
+            (Some(_), content) => {
+                self.expect_row::<BlobRefs>(&reference, &Present)?;
                 let raw = self.octets(id, email)?;
                 let made = self.depth.remake.zip(raw).map(|(remake, raw)| EncodedMessage::new(&remake(&raw)));
                 let prefix = content.and_then(content_prefix).unwrap_or_default();
@@ -225,10 +223,8 @@ impl Checker<'_> {
         self.once(|mail| mail.updated, |email, number| email.updated = number)?;
         let mut numbers: Vec<(u64, u64)> = self.census.mails.iter().map(|mail| (mail.updated, mail.id.0)).collect();
         numbers.sort_unstable();
-        let rows = numbers
-            .into_iter()
-            .map(|(number, id)| (key::by_modseq(account, ModSeq(number)), id.to_be_bytes().to_vec()));
-        self.compare(Table::EmailByModseq, rows)?;
+        let rows = numbers.into_iter().map(|(number, id)| (ModSeqKey { account, modseq: ModSeq(number) }, EmailId(id)));
+        self.compare::<EmailByModseq>(rows)?;
 
         let census = &mut self.census;
         let mut order: Vec<u32> = (0..u32::try_from(census.mails.len()).unwrap_or(u32::MAX)).collect();
@@ -236,12 +232,13 @@ impl Checker<'_> {
         census.by_thread = order;
         let census = &self.census;
         let live = census.by_thread.iter().filter_map(|at| census.mail(*at)).filter(|mail| mail.is_live());
-        let rows = live.map(|mail| (key::email_by_thread(account, mail.thread, mail.id), vec![1]));
-        self.compare(Table::EmailByThread, rows)?;
+        let keys = live.map(|mail| ThreadEmailKey { account, thread: mail.thread, email: mail.id });
+        self.compare::<EmailByThread>(keys.map(|key| (key, Present)))?;
 
-        let mut rows: Vec<Pair> = census.dead.iter().map(|(at, id)| (key::purge(account, *at, *id), vec![1])).collect();
-        rows.sort_unstable();
-        self.compare(Table::EmailPurge, rows.into_iter())
+        let dead = census.dead.iter().map(|(at, id)| PurgeKey { account, at: (*at).into(), email: *id });
+        let mut keys: Vec<PurgeKey> = dead.collect();
+        keys.sort_unstable();
+        self.compare::<EmailPurge>(keys.into_iter().map(|key| (key, Present)))
     }
 
     /// A change number stands for one change of one email: of two that share one, the older email gets another.
@@ -256,16 +253,13 @@ impl Checker<'_> {
         for at in twice {
             let fresh = self.fresh();
             let Some(mail) = self.census.mails.get_mut(at) else { continue };
-            let key = key::email(self.account, mail.id);
-            let Some(Ok(mut email)) =
-                self.read.get(Table::EmailMetadata, &key)?.map(|row| EmailMetadata::decode(&key, &row))
-            else {
-                continue;
-            };
+            let key = EmailKey { account: self.account, email: mail.id };
+            let found = super::row_if_any::<table::EmailMetadata>(self.read, &key)?;
+            let Some(Ok(mut email)) = found else { continue };
             set(&mut email, fresh);
             (mail.created, mail.updated) = (email.created.0, email.updated.0);
             let what = "its change number is another email's, too";
-            self.say(Table::EmailMetadata, &key, what, Mend::Put(email.encode()))?;
+            self.say(Table::EmailMetadata, &key.encode(), what, Mend::Put(email.to_bytes()))?;
         }
         Ok(())
     }
@@ -285,7 +279,6 @@ pub(in crate::store) fn holds(
     email: EmailId,
     blob: &BlobHash,
 ) -> Result<bool, Error> {
-    let row = key::email(account, email);
-    let value = read.get(Table::EmailMetadata, &row)?;
-    Ok(value.is_some_and(|value| EmailMetadata::decode(&row, &value).map_or(true, |email| email.blob == *blob)))
+    let found = super::row_if_any::<table::EmailMetadata>(read, &EmailKey { account, email })?;
+    Ok(found.is_some_and(|found| found.map_or(true, |email| email.blob == *blob)))
 }

@@ -5,46 +5,42 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::rows::Rows;
+use super::rows::{Found, RawRows, Rows};
 use super::threads::THREAD_VIEWS;
 use super::{Checker, Mend};
-use crate::model::{EmailId, Kept, Listing, MailboxUid, ModSeq, Shape, Stage, View};
+use crate::model::{EmailId, Kept, Listing, MailboxUid, ModSeq, Shape, Stage, ThreadId, View};
 use crate::store::commit::rank;
 use crate::store::engine::Table;
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
-use crate::store::row::{decode_index, decode_list, index_value, list_value, rank_value};
+use crate::store::row::{RankCount, RowFormat};
+use crate::store::table::codec::{Part as _, Prefix};
+use crate::store::table::keys::{IndexKey, ListKey, MailboxKey, ThreadIndexKey};
+use crate::store::table::{MailboxEmailIndex, MailboxEmailList, MailboxRank, MailboxThreadIndex, Present, Table as _};
 
 /// The four tables of listings, side by side.
 struct Tables<'a> {
-    list: Rows<'a>,
-    index: Rows<'a>,
-    members: Rows<'a>,
-    ranks: Rows<'a>,
+    list: Rows<'a, MailboxEmailList>,
+    index: Rows<'a, MailboxEmailIndex>,
+    members: Rows<'a, MailboxThreadIndex>,
+    ranks: Rows<'a, MailboxRank>,
     /// In which round of `newest` an email of a thread was met.
     seen: Vec<u32>,
     round: u32,
 }
 
 impl<'a> Tables<'a> {
-    fn all(&mut self) -> [(Table, &mut Rows<'a>); 4] {
-        [
-            (Table::MailboxEmailList, &mut self.list),
-            (Table::MailboxEmailIndex, &mut self.index),
-            (Table::MailboxThreadIndex, &mut self.members),
-            (Table::MailboxRank, &mut self.ranks),
-        ]
+    fn all(&mut self) -> [&mut RawRows<'a>; 4] {
+        [&mut self.list.raw, &mut self.index.raw, &mut self.members.raw, &mut self.ranks.raw]
     }
 }
 
 impl Checker<'_> {
     pub(super) fn listings(&mut self) -> Result<(), Error> {
-        let own = key::account(self.account);
         let mut tables = Tables {
-            list: self.rows(Table::MailboxEmailList, &own),
-            index: self.rows(Table::MailboxEmailIndex, &own),
-            members: self.rows(Table::MailboxThreadIndex, &own),
-            ranks: self.rows(Table::MailboxRank, &own),
+            list: self.rows(),
+            index: self.rows(),
+            members: self.rows(),
+            ranks: self.rows(),
             seen: vec![0; self.census.threads.len()],
             round: 0,
         };
@@ -62,9 +58,9 @@ impl Checker<'_> {
             }
             self.mailbox(uid, &mailbox)?;
         }
-        for (table, rows) in tables.all() {
+        for rows in tables.all() {
             while let Some((key, _)) = rows.next()? {
-                self.stray(table, &key)?;
+                self.stray(rows.table, &key)?;
             }
         }
         Ok(())
@@ -77,17 +73,17 @@ impl Checker<'_> {
         order.sort_by_key(|at| kept.get(*at).map(|entry| entry.view));
         for at in order {
             let Some(entry) = kept.get_mut(at) else { continue };
-            let prefix = key::view_index(self.account, uid, entry.view);
-            for (table, rows) in tables.all() {
+            let prefix = Prefix::<ThreadIndexKey>::encode(&(self.account, uid, entry.view));
+            for rows in tables.all() {
                 while let Some((key, _)) = rows.below(&prefix)? {
-                    self.stray(table, &key)?;
+                    self.stray(rows.table, &key)?;
                 }
             }
             match entry.frontier() {
                 Some(frontier) => self.view(uid, entry, frontier, tables)?,
                 // Of one that is being dropped any rows may be left.
                 None => {
-                    for (_, rows) in tables.all() {
+                    for rows in tables.all() {
                         while rows.within(&prefix)?.is_some() {}
                     }
                 }
@@ -136,18 +132,16 @@ impl Checker<'_> {
             collapsed.retain(|at| self.thread_shows(*at, view));
         }
         let within = |at: &u32| self.census.mail(*at).is_some_and(|mail| mail.id <= frontier);
-        let mut members: Vec<(u64, u64)> = Vec::new();
+        let mut members: Vec<(ThreadId, EmailId)> = Vec::new();
         if view.is_of_emails() && (uid != MailboxUid::ALL || view != View::Every) {
             let mails = shown.iter().copied().filter(within).filter_map(|at| self.census.mail(at));
-            members.extend(mails.map(|mail| (mail.thread.0, mail.id.0)));
+            members.extend(mails.map(|mail| (mail.thread, mail.id)));
             members.sort_unstable();
         }
-        let prefix = key::view_index(account, uid, view);
-        let rows = members.into_iter().map(|(thread, id)| {
-            let (thread, id) = (crate::model::ThreadId(thread), EmailId(id));
-            (key::thread_index(account, uid, view, thread, id), vec![1])
-        });
-        self.section(Table::MailboxThreadIndex, &mut tables.members, &prefix, rows)?;
+        let rows = members
+            .into_iter()
+            .map(|(thread, email)| (ThreadIndexKey { account, mailbox: uid, view, thread, email }, Present));
+        self.section(&mut tables.members, &(account, uid, view), rows)?;
         for shape in entry.shapes() {
             let listing = Listing { uid, view, shape: *shape };
             let shown = if *shape == Shape::Emails { &shown } else { &collapsed };
@@ -167,8 +161,8 @@ impl Checker<'_> {
                 tally.front = Some(rank::front_of(self.ranking, &ids));
                 rows = rank::rows_of(self.ranking, account, listing, &ids);
             }
-            let rows = rows.into_iter().map(|(key, count)| (key, rank_value(count)));
-            self.section(Table::MailboxRank, &mut tables.ranks, &key::listing(account, listing), rows)?;
+            let rows = rows.into_iter().map(|(key, count)| (key, RankCount(count)));
+            self.section(&mut tables.ranks, &(account, listing), rows)?;
         }
         Ok(())
     }
@@ -195,53 +189,53 @@ impl Checker<'_> {
     /// Index and list of one listing.
     fn listing(&self, listing: Listing, shown: &[u32], tables: &mut Tables<'_>) -> Result<(), Error> {
         let account = self.account;
-        let prefix = key::listing(account, listing);
+        let prefix = Prefix::<IndexKey>::encode(&(account, listing));
         let mut since: Vec<(u64, u32)> = Vec::with_capacity(shown.len());
         // Whose index row says nothing: their list rows cannot be judged.
         let mut unknown: HashSet<EmailId> = HashSet::new();
         for (at, mail) in shown.iter().filter_map(|at| Some((*at, self.census.mail(*at)?))) {
-            let key = key::index(account, listing, mail.id);
-            while let Some((extra, _)) = tables.index.below(&key)? {
-                self.extra(Table::MailboxEmailIndex, &extra)?;
+            let key = IndexKey { account, listing, email: mail.id }.encode();
+            while let Some(extra) = tables.index.below(&key)? {
+                self.extra(Table::MailboxEmailIndex, &extra.key)?;
             }
-            let row = tables.index.at(&key)?;
-            let said = row.as_deref().and_then(|row| decode_index(&key, row).ok()).map(|(added, _)| added.0);
+            let row = tables.index.raw.at(&key)?;
+            let read = |row| <(ModSeq, ThreadId)>::from_bytes(MailboxEmailIndex::ID, &key, row).ok();
+            let said = row.as_deref().and_then(read).map(|(added, _)| added.0);
             let added = if self.depth.anew { Some(mail.created) } else { said };
             match added {
                 Some(added) => since.push((added, at)),
                 None => drop(unknown.insert(mail.id)),
             }
-            let wanted = index_value(ModSeq(added.unwrap_or(mail.created)), mail.thread);
+            let wanted = (ModSeq(added.unwrap_or(mail.created)), mail.thread).to_bytes();
             self.expect(Table::MailboxEmailIndex, &key, row.as_deref(), wanted)?;
         }
-        while let Some((extra, _)) = tables.index.within(&prefix)? {
-            self.extra(Table::MailboxEmailIndex, &extra)?;
+        while let Some(extra) = tables.index.within(&prefix)? {
+            self.extra(Table::MailboxEmailIndex, &extra.key)?;
         }
         since.sort_unstable();
         for (added, at) in since {
             let Some(mail) = self.census.mail(at) else { continue };
-            let key = key::list(account, listing, ModSeq(0), ModSeq(added));
-            while let Some((extra, value)) = tables.list.below(&key)? {
-                self.ended(&extra, &value, &unknown)?;
+            let key = ListKey { account, listing, removed: ModSeq(0), added: ModSeq(added) }.encode();
+            while let Some(extra) = tables.list.below(&key)? {
+                self.ended(&extra, &unknown)?;
             }
-            let row = tables.list.at(&key)?;
-            self.expect(Table::MailboxEmailList, &key, row.as_deref(), list_value(mail.id, mail.thread))?;
+            let row = tables.list.raw.at(&key)?;
+            self.expect(Table::MailboxEmailList, &key, row.as_deref(), (mail.id, mail.thread).to_bytes())?;
         }
-        while let Some((key, value)) = tables.list.within(&prefix)? {
-            self.ended(&key, &value, &unknown)?;
+        while let Some(extra) = tables.list.within(&prefix)? {
+            self.ended(&extra, &unknown)?;
         }
         Ok(())
     }
 
     /// A list row of an email that is not shown: what was shown ended after it began, and no later than the newest change.
-    fn ended(&self, key: &[u8], value: &[u8], unknown: &HashSet<EmailId>) -> Result<(), Error> {
-        let newest = self.found.as_ref().map_or(u64::MAX, |state| state.modseq.0);
-        let whom = decode_list(key, value).ok().filter(|_| key.len() == 26);
-        let (Some(removed), Some((email, _))) = (removed(key), whom) else {
+    fn ended(&self, found: &Found<MailboxEmailList>, unknown: &HashSet<EmailId>) -> Result<(), Error> {
+        let newest = self.found.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
+        let key = found.key.as_slice();
+        let (Some(ListKey { removed, added, .. }), Ok((email, _))) = (found.id(), found.row()) else {
             return self.extra(Table::MailboxEmailList, key);
         };
-        let added = Parts::of(Table::MailboxEmailList, key).u64()?;
-        if removed == 0 {
+        if removed == ModSeq(0) {
             return if unknown.contains(&email) { Ok(()) } else { self.extra(Table::MailboxEmailList, key) };
         }
         if removed <= added || removed > newest {
@@ -256,14 +250,9 @@ impl Checker<'_> {
 
     /// A row of no kept listing: what a destroyed mailbox left behind goes by and by.
     fn stray(&self, table: Table, key: &[u8]) -> Result<(), Error> {
-        let uid = key.get(4..8).and_then(|uid| uid.try_into().ok()).map(|uid| MailboxUid(u32::from_be_bytes(uid)));
+        // The keys of all four tables begin as those of mailboxes do, and what follows may be damaged.
+        let uid = MailboxKey::read(&mut { key }).map(|key| key.mailbox).ok();
         let deleted = uid.and_then(|uid| self.census.mailboxes.get(&uid)).is_some_and(|mailbox| mailbox.deleted);
         if deleted { Ok(()) } else { self.extra(table, key) }
     }
-}
-
-fn removed(key: &[u8]) -> Option<u64> {
-    let mut parts = Parts::of(Table::MailboxEmailList, key);
-    parts.u64().ok()?;
-    parts.u64().ok()
 }

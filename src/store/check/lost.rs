@@ -18,10 +18,16 @@ use super::{Checker, Mend};
 use crate::model::{
     AccountId, BlobHash, EmailId, EmailMetadata, Kept, MailboxUid, ModSeq, Shape, ThreadId, UtcMillis, View, keyword,
 };
+use crate::store::engine::typed::TypedRead as _;
 use crate::store::engine::{Table, after};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
-use crate::store::row::{Blob, Row, Thread, content_prefix, decode_index, decode_list};
+use crate::store::row::{Blob, RowFormat as _, Thread, content_prefix};
+use crate::store::table::codec::{Part as _, Prefix as _};
+use crate::store::table::keys::{AccountKey, BlobKey, EmailKey, ThreadIdKey};
+use crate::store::table::{
+    self, BlobRefs, Blobs, EmailByModseq, EmailByThread, EmailContent, EmailPurge, EmailTokens, MailboxEmailIndex,
+    MailboxEmailList, MailboxThreadIndex, Threads, decode_key,
+};
 
 /// The emails that are lost and come back; gathered when the first is met.
 #[derive(Debug, Default)]
@@ -30,9 +36,9 @@ pub(super) struct Lost(Option<BTreeMap<EmailId, EmailMetadata>>);
 /// The three tables that are keyed by email alone, side by side, with the emails that the order of changes names.
 pub(super) struct Beside<'a> {
     account: AccountId,
-    metadata: Rows<'a>,
-    contents: Rows<'a>,
-    tokens: Rows<'a>,
+    metadata: Rows<'a, table::EmailMetadata>,
+    contents: Rows<'a, EmailContent>,
+    tokens: Rows<'a, EmailTokens>,
     /// The first is the last in the order of keys.
     named: Vec<EmailId>,
 }
@@ -73,8 +79,10 @@ type Traces = BTreeMap<EmailId, Trace>;
 impl Beside<'_> {
     /// What stands under the next key.
     pub(super) fn next(&mut self) -> Result<Option<Stands>, Error> {
-        let mut least = self.named.last().map(|id| key::email(self.account, *id));
-        for rows in [&mut self.metadata, &mut self.contents, &mut self.tokens] {
+        let account = self.account;
+        let key_of = |id: &EmailId| EmailKey { account, email: *id }.encode();
+        let mut least = self.named.last().map(key_of);
+        for rows in [&mut self.metadata.raw, &mut self.contents.raw, &mut self.tokens.raw] {
             if let Some((key, _)) = rows.peek()?
                 && least.as_ref().is_none_or(|least| key < least)
             {
@@ -82,36 +90,34 @@ impl Beside<'_> {
             }
         }
         let Some(key) = least else { return Ok(None) };
-        self.named.pop_if(|id| key::email(self.account, *id) == key);
-        let (metadata, content, tokens) = (self.metadata.at(&key)?, self.contents.at(&key)?, self.tokens.at(&key)?);
+        self.named.pop_if(|id| key_of(id) == key);
+        let (metadata, content, tokens) =
+            (self.metadata.raw.at(&key)?, self.contents.raw.at(&key)?, self.tokens.raw.at(&key)?);
         Ok(Some(Stands { key, metadata, content, tokens }))
     }
 }
 
 impl Stands {
+    /// What a row of `email_metadata` that stands there says.
+    pub(super) fn email(&self, row: &[u8]) -> Result<EmailMetadata, Error> {
+        EmailMetadata::from_bytes(Table::EmailMetadata, &self.key, row)
+    }
+
     /// Which email it is of.
     pub(super) fn id(&self) -> Option<EmailId> {
-        Parts::of(Table::EmailMetadata, &self.key).u64().ok().filter(|_| self.key.len() == 12).map(EmailId)
+        decode_key::<table::EmailMetadata>(&self.key).ok().map(|key| key.email)
     }
 }
 
 impl<'a> Checker<'a> {
     pub(super) fn beside(&self) -> Result<Beside<'a>, Error> {
-        let own = key::account(self.account);
-        let rows = |table| self.rows(table, &own);
-        let (mut named, mut changes) = (Vec::new(), rows(Table::EmailByModseq));
-        while let Some((_, value)) = changes.next()? {
-            named.extend(value.try_into().ok().map(|id| EmailId(u64::from_be_bytes(id))));
+        let (mut named, mut changes) = (Vec::new(), self.rows::<EmailByModseq>());
+        while let Some(found) = changes.next()? {
+            named.extend(found.row().ok());
         }
         named.sort_unstable_by(|one, other| other.cmp(one));
         named.dedup();
-        Ok(Beside {
-            account: self.account,
-            metadata: rows(Table::EmailMetadata),
-            contents: rows(Table::EmailContent),
-            tokens: rows(Table::EmailTokens),
-            named,
-        })
+        Ok(Beside { account: self.account, metadata: self.rows(), contents: self.rows(), tokens: self.rows(), named })
     }
 
     /// A lost email as it comes back, if it does; its row is said to be wrong.
@@ -131,7 +137,8 @@ impl<'a> Checker<'a> {
             email.mailboxes,
             words.join(" ")
         );
-        self.say(Table::EmailMetadata, &key::email(self.account, id), what, Mend::Put(email.encode()))?;
+        let key = EmailKey { account: self.account, email: id }.encode();
+        self.say(Table::EmailMetadata, &key, what, Mend::Put(email.to_bytes()))?;
         Ok(Some(email))
     }
 
@@ -139,7 +146,7 @@ impl<'a> Checker<'a> {
         let mut traces = Traces::new();
         let mut beside = self.beside()?;
         while let Some(stands) = beside.next()? {
-            let read = stands.metadata.as_deref().map(|row| EmailMetadata::decode(&stands.key, row));
+            let read = stands.metadata.as_deref().map(|row| stands.email(row));
             if let (Some(id), None | Some(Err(_))) = (stands.id(), read) {
                 let prefix = stands.content.as_deref().and_then(content_prefix).unwrap_or_default().len() as u64;
                 traces.insert(id, Trace { prefix, ..Trace::default() });
@@ -184,19 +191,16 @@ impl<'a> Checker<'a> {
     /// Which messages they hold: by a walk over all references, for these are ordered by message. Those that hold none are
     /// let go.
     fn holds_of(&self, traces: &mut Traces) -> Result<(), Error> {
-        let mut rows = Rows::new(self.read, self.run, Table::BlobRefs, &[]);
-        while let Some((key, _)) = rows.next()? {
-            let mut parts = Parts::of(Table::BlobRefs, &key);
-            let (Ok(id), Ok(account), Ok(hash)) = (parts.u64(), parts.u32(), parts.take()) else { continue };
-            let Some(trace) = traces.get_mut(&EmailId(id)).filter(|_| account == self.account.0 && key.len() == 44)
-            else {
-                continue;
-            };
-            let (hash, blob) = (BlobHash(hash), key::blob(&BlobHash(hash)));
-            let row = self.read.get(Table::Blobs, &blob)?;
-            let length = row.and_then(|row| Blob::decode(&blob, &row).ok().map(|blob| blob.octets.len()));
+        let mut rows = Rows::<BlobRefs>::all(self.read, self.run);
+        while let Some(found) = rows.next()? {
+            let Some(key) = found.id().filter(|key| key.account == self.account) else { continue };
+            let Some(trace) = traces.get_mut(&key.email) else { continue };
+            let length = self.read.row_with::<Blobs, _>(&BlobKey { blob: key.blob }, |key, row| {
+                Ok(Blob::decode(key, row).ok().map(|blob| blob.octets.len()))
+            })?;
+            let length = length.flatten();
             if length.is_some() || trace.blob.is_none() {
-                trace.blob = Some((hash, length.unwrap_or_default()));
+                trace.blob = Some((key.blob, length.unwrap_or_default()));
             }
         }
         traces.retain(|_, trace| trace.blob.is_some());
@@ -205,24 +209,25 @@ impl<'a> Checker<'a> {
 
     /// What the orders of emails say: by change, by thread, by the time of their end.
     fn orders_of(&self, traces: &mut Traces) -> Result<(), Error> {
-        let own = key::account(self.account);
-        let mut rows = self.rows(Table::EmailByModseq, &own);
-        while let Some((key, value)) = rows.next()? {
-            let id = value.try_into().map(|id| EmailId(u64::from_be_bytes(id)));
-            if let Some(trace) = id.ok().and_then(|id| traces.get_mut(&id)) {
-                trace.updated = trace.updated.max(Some(ModSeq(Parts::of(Table::EmailByModseq, &key).u64()?)));
+        let mut rows = self.rows::<EmailByModseq>();
+        while let Some(found) = rows.next()? {
+            let (Some(key), Ok(id)) = (found.id(), found.row()) else { continue };
+            if let Some(trace) = traces.get_mut(&id) {
+                trace.updated = trace.updated.max(Some(key.modseq));
             }
         }
-        for table in [Table::EmailByThread, Table::EmailPurge] {
-            let mut rows = self.rows(table, &own);
-            while let Some((key, _)) = rows.next()? {
-                let mut parts = Parts::of(table, &key);
-                let (id, number) = (EmailId(parts.u64()?), parts.u64()?);
-                let Some(trace) = traces.get_mut(&id) else { continue };
-                match table {
-                    Table::EmailPurge => trace.destroyed = i64::try_from(number).ok().map(UtcMillis),
-                    _ => trace.thread = Some(ThreadId(number)),
-                }
+        let mut rows = self.rows::<EmailByThread>();
+        while let Some(found) = rows.next()? {
+            let Some(key) = found.id() else { continue };
+            if let Some(trace) = traces.get_mut(&key.email) {
+                trace.thread = Some(key.thread);
+            }
+        }
+        let mut rows = self.rows::<EmailPurge>();
+        while let Some(found) = rows.next()? {
+            let Some(key) = found.id() else { continue };
+            if let Some(trace) = traces.get_mut(&key.email) {
+                trace.destroyed = Some(key.at.into());
             }
         }
         Ok(())
@@ -230,37 +235,32 @@ impl<'a> Checker<'a> {
 
     /// What listings say: of a live email those that show it, of a destroyed one those that it left by its end.
     fn lists_of(&self, traces: &mut Traces) -> Result<(), Error> {
-        let own = key::account(self.account);
-        let mut rows = self.rows(Table::MailboxEmailIndex, &own);
-        while let Some((key, value)) = rows.next()? {
-            let id = EmailId(Parts::of(Table::MailboxEmailIndex, &key).u64()?);
-            let (Some(trace), Some((uid, view, shape))) = (traces.get_mut(&id), place(&key)) else { continue };
-            let Ok((added, thread)) = decode_index(&key, &value) else { continue };
+        let mut rows = self.rows::<MailboxEmailIndex>();
+        while let Some(found) = rows.next()? {
+            let (Some(key), Ok((added, thread))) = (found.id(), found.row()) else { continue };
+            let Some(trace) = traces.get_mut(&key.email) else { continue };
             trace.thread.get_or_insert(thread);
             // A collapsed list shows it since a change that may be another email's.
-            if shape == Shape::Emails as u8 {
-                trace.shown(uid, view, added);
+            if key.listing.shape == Shape::Emails {
+                trace.shown(key.listing.uid, key.listing.view, added);
             }
         }
-        let mut rows = self.rows(Table::MailboxThreadIndex, &own);
-        while let Some((key, _)) = rows.next()? {
-            let mut parts = Parts::of(Table::MailboxThreadIndex, &key);
-            let (id, thread) = (EmailId(parts.u64()?), ThreadId(parts.u64()?));
-            let (Some(trace), Some((uid, view, _))) = (traces.get_mut(&id), place(&key)) else { continue };
-            trace.thread.get_or_insert(thread);
-            trace.marked(uid, view);
+        let mut rows = self.rows::<MailboxThreadIndex>();
+        while let Some(found) = rows.next()? {
+            let Some(key) = found.id() else { continue };
+            let Some(trace) = traces.get_mut(&key.email) else { continue };
+            trace.thread.get_or_insert(key.thread);
+            trace.marked(key.mailbox, key.view);
         }
-        let mut rows = self.rows(Table::MailboxEmailList, &own);
-        while let Some((key, value)) = rows.next()? {
-            let mut parts = Parts::of(Table::MailboxEmailList, &key);
-            let (added, removed) = (ModSeq(parts.u64()?), ModSeq(parts.u64()?));
-            let Ok((id, thread)) = decode_list(&key, &value) else { continue };
-            let (Some(trace), Some((uid, view, shape))) = (traces.get_mut(&id), place(&key)) else { continue };
+        let mut rows = self.rows::<MailboxEmailList>();
+        while let Some(found) = rows.next()? {
+            let (Some(key), Ok((id, thread))) = (found.id(), found.row()) else { continue };
+            let Some(trace) = traces.get_mut(&id) else { continue };
             trace.thread.get_or_insert(thread);
-            if shape == Shape::Emails as u8 {
-                trace.since = Some(trace.since.map_or(added, |since| since.min(added)));
-                if trace.destroyed.is_some() && trace.updated == Some(removed) {
-                    trace.marked(uid, view);
+            if key.listing.shape == Shape::Emails {
+                trace.since = Some(trace.since.map_or(key.added, |since| since.min(key.added)));
+                if trace.destroyed.is_some() && trace.updated == Some(key.removed) {
+                    trace.marked(key.listing.uid, key.listing.view);
                 }
             }
         }
@@ -275,16 +275,16 @@ impl<'a> Checker<'a> {
         }
         let mut out = BTreeMap::new();
         for (id, lost) in lost {
-            let (key, mut known) = (key::thread(self.account, id), Thread::default());
-            let mut rows = self.rows(Table::EmailByThread, &key);
-            while let Some((member, _)) = rows.next()? {
-                let key = key::email(self.account, EmailId(Parts::of(Table::EmailByThread, &member).u64()?));
-                let row = self.read.get(Table::EmailMetadata, &key)?;
-                if let Some(Ok(email)) = row.map(|row| EmailMetadata::decode(&key, &row)) {
+            let mut known = Thread::default();
+            let mut rows = Rows::<EmailByThread>::under(self.read, self.run, &(self.account, id));
+            while let Some(found) = rows.next()? {
+                let Some(key) = found.id() else { continue };
+                let key = EmailKey { account: self.account, email: key.email };
+                if let Some(email) = self.readable::<table::EmailMetadata>(&key)? {
                     known.count(&email, self.census.trash, true);
                 }
             }
-            let row = self.read.get(Table::Threads, &key)?.and_then(|row| Thread::decode(&key, &row).ok());
+            let row = self.readable::<Threads>(&ThreadIdKey { account: self.account, thread: id })?;
             let row = row.filter(|row| !row.deleted && row.emails == known.emails.saturating_add(lost));
             let beyond = row.map(|row| Beyond {
                 unseen: row.unseen.saturating_sub(known.unseen),
@@ -311,12 +311,12 @@ impl<'a> Checker<'a> {
 
     /// A thread that none had.
     fn fresh_thread(&mut self) -> Result<ThreadId, Error> {
-        let own = key::account(self.account);
+        let own = AccountKey { account: self.account }.encode();
         let mut last = self.state_or_fresh().last_thread.max(self.census.last_thread);
         for table in [Table::Threads, Table::EmailByThread] {
             self.read.scan(table, &own, &after(&own), true, &mut |key, _| {
-                let number = key.get(4..12).and_then(|number| number.try_into().ok()).map(u64::from_be_bytes);
-                last = last.max(number.unwrap_or_default());
+                // The keys of both tables begin as those of threads do, and what follows may be damaged.
+                last = last.max(ThreadIdKey::read(&mut { key }).map_or(0, |key| key.thread.0));
                 Ok(false)
             })?;
         }
@@ -326,23 +326,17 @@ impl<'a> Checker<'a> {
 }
 
 impl Trace {
-    fn shown(&mut self, uid: MailboxUid, view: u8, added: ModSeq) {
+    fn shown(&mut self, uid: MailboxUid, view: View, added: ModSeq) {
         self.since = Some(self.since.map_or(added, |since| since.min(added)));
         self.marked(uid, view);
     }
 
-    fn marked(&mut self, uid: MailboxUid, view: u8) {
-        match View::from_number(view) {
-            Some(View::Every) if uid != MailboxUid::ALL => drop(self.mailboxes.insert(uid)),
-            Some(View::Unseen) => self.unseen = true,
-            Some(View::Flagged) => self.flagged = true,
+    fn marked(&mut self, uid: MailboxUid, view: View) {
+        match view {
+            View::Every if uid != MailboxUid::ALL => drop(self.mailboxes.insert(uid)),
+            View::Unseen => self.unseen = true,
+            View::Flagged => self.flagged = true,
             _ => {}
         }
     }
-}
-
-/// Mailbox, view and (where the table has them) shape of a listing's key.
-fn place(key: &[u8]) -> Option<(MailboxUid, u8, u8)> {
-    let uid = key.get(4..8)?.try_into().ok().map(u32::from_be_bytes)?;
-    Some((MailboxUid(uid), *key.get(8)?, *key.get(9)?))
 }

@@ -40,19 +40,22 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 
 use super::commit::rank::Ranking;
+use super::engine::typed::{KeyRange, TypedRead as _};
 use super::engine::{Read, Table};
 use super::error::{Error, hex};
-use super::key::{self, Parts};
-use super::row::{Row, State};
+use super::row::{RowFormat, State};
+use super::table::codec::Prefix as _;
+use super::table::keys::AccountKey;
+use super::table::{self, AccountState, Accounts};
 use super::version;
 use crate::model::{AccountId, MessageRows};
 use census::Census;
 pub(super) use emails::holds;
-pub(super) use outbox::{held_by, is_due, sends, whose};
+pub(super) use outbox::{is_due, sends};
 use refs::Refs;
 pub(super) use registration::Leads;
-pub(super) use shares::{shared_by, shares_of};
-pub(super) use uploads::{is_upload, uploaded_by};
+pub(super) use shares::shares_of;
+pub(super) use uploads::is_upload;
 
 /// One breach of an invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,21 +137,6 @@ pub(super) enum Mend {
     /// Nothing that is still in the store.
     Nothing,
 }
-
-/// Tables of which clients know by their states.
-pub(super) const HISTORY: [Table; 11] = [
-    Table::EmailMetadata,
-    Table::EmailByModseq,
-    Table::EmailByThread,
-    Table::EmailContent,
-    Table::MailboxEmailList,
-    Table::MailboxEmailIndex,
-    Table::MailboxThreadIndex,
-    Table::Threads,
-    Table::ThreadByModseq,
-    Table::Objects,
-    Table::ObjectByModseq,
-];
 
 /// Hears of each fault.
 pub(super) type Hear<'a> = dyn FnMut(Fault) -> Result<(), Error> + 'a;
@@ -242,15 +230,23 @@ struct Checker<'a> {
 /// The accounts that have rows of their own, a state, or mailboxes and an address; with the addresses that lead to each.
 pub(super) fn accounts(read: &dyn Read) -> Result<(Vec<AccountId>, Leads), Error> {
     let mut all = std::collections::BTreeSet::new();
-    for table in [Table::AccountState, Table::Accounts] {
-        read.scan(table, &[], &[0xff; 8], false, &mut |key, _| {
-            all.insert(AccountId(Parts::of(table, key).u32()?));
-            Ok(true)
-        })?;
-    }
+    let mut add = |AccountKey { account }: AccountKey, _: &[u8]| {
+        all.insert(account);
+        Ok(true)
+    };
+    read.keys::<AccountState>(&KeyRange::under(&()), &mut add)?;
+    read.keys::<Accounts>(&KeyRange::under(&()), &mut add)?;
     let leads = registration::addressed(read, &mut all)?;
     all.remove(&AccountId::SITE);
     Ok((all.into_iter().collect(), leads))
+}
+
+/// The row under a key, if there is one, or why it cannot be read.
+fn row_if_any<T: table::Table<Row: RowFormat>>(
+    read: &dyn Read,
+    key: &T::Key,
+) -> Result<Option<Result<T::Row, Error>>, Error> {
+    Ok(read.bytes::<T>(key)?.map(|bytes| T::Row::from_bytes(T::ID, &key.encode(), &bytes)))
 }
 
 /// Checks the whole store on one state of it.
@@ -299,8 +295,7 @@ pub(super) fn account<'a>(
     hear: &'a mut Hear<'a>,
 ) -> Result<(), Error> {
     run.enter(account);
-    let own = key::account(account);
-    let found = read.get(Table::AccountState, &own)?.and_then(|row| State::decode(&own, &row).ok());
+    let found = row_if_any::<AccountState>(read, &AccountKey { account })?.and_then(Result::ok);
     let hear = RefCell::new(hear);
     let (census, refs) = (Census::default(), Refs::default());
     let mut checker = Checker { read, run, account, ranking, depth, hear, found, census, refs };
@@ -338,13 +333,18 @@ impl Fault {
 
 impl Checker<'_> {
     fn say(&self, table: Table, key: &[u8], what: impl Into<String>, mend: Mend) -> Result<(), Error> {
-        self.tell(table, key, what, mend, HISTORY.contains(&table))
+        self.tell(table, key, what, mend, table.is_seen_by_clients())
     }
 
     fn tell(&self, table: Table, key: &[u8], what: impl Into<String>, mend: Mend, history: bool) -> Result<(), Error> {
         let fault = Fault { account: self.account, table, key: key.to_vec(), what: what.into(), mend, history };
         let mut hear = self.hear.borrow_mut();
         hear(fault)
+    }
+
+    /// The row under a key, if there is one that can be read.
+    fn readable<T: table::Table<Row: RowFormat>>(&self, key: &T::Key) -> Result<Option<T::Row>, Error> {
+        Ok(row_if_any::<T>(self.read, key)?.and_then(Result::ok))
     }
 
     /// What the account's state should be, as far as it is known.

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::rows::Pair;
 use super::{Checker, Mend};
-use crate::model::{ModSeq, ObjectId, ObjectKind};
+use crate::model::{ModSeq, ObjectId};
 use crate::store::engine::Table;
+use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
-use crate::store::row::object_marks;
+use crate::store::row::{RowFormat as _, object_marks};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{ObjectKey, ObjectModSeqKey};
+use crate::store::table::{ObjectByModseq, Objects};
 
 impl Checker<'_> {
     /// What cannot be read is the owner's word, and gone. Of two that say that one change was theirs, the one that the
@@ -16,21 +18,22 @@ impl Checker<'_> {
     pub(super) fn objects(&mut self) -> Result<(), Error> {
         let account = self.account;
         let newest = self.found.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
-        let mut by_modseq: BTreeMap<Vec<u8>, ObjectId> = BTreeMap::new();
-        let mut rows = self.rows(Table::Objects, &key::account(account));
-        while let Some((key, value)) = rows.next()? {
-            let Some((kind, id)) = which(&key) else {
-                self.extra(Table::Objects, &key)?;
+        let mut by_modseq: BTreeMap<ObjectModSeqKey, ObjectId> = BTreeMap::new();
+        let mut rows = self.rows::<Objects>();
+        while let Some(found) = rows.next()? {
+            let key = found.key.as_slice();
+            let Some(ObjectKey { kind, object: id, .. }) = found.id() else {
+                self.extra(Table::Objects, key)?;
                 continue;
             };
-            let row = match object_marks(kind, &key, &value) {
+            let row = match object_marks(kind, key, &found.value) {
                 Ok(row) if row.created <= row.updated && row.updated <= newest => row,
                 Ok(_) => {
-                    self.say(Table::Objects, &key, "changed before it was made, or in the future", Mend::Delete)?;
+                    self.say(Table::Objects, key, "changed before it was made, or in the future", Mend::Delete)?;
                     continue;
                 }
                 Err(error) => {
-                    self.say(Table::Objects, &key, format!("{error}: it must be made again"), Mend::Delete)?;
+                    self.say(Table::Objects, key, format!("{error}: it must be made again"), Mend::Delete)?;
                     continue;
                 }
             };
@@ -38,11 +41,11 @@ impl Checker<'_> {
                 self.note_change(row.updated);
                 continue;
             };
-            let order = key::object_by_modseq(account, kind, row.updated);
-            let named = self.read.get(Table::ObjectByModseq, &order)?;
-            let is_named = named.as_deref() == Some(&id.0.to_be_bytes()[..]);
+            let order = ObjectModSeqKey { account, kind, modseq: row.updated };
+            let is_named = self.read.bytes::<ObjectByModseq>(&order)? == Some(id.to_bytes());
             if let Some(other) = by_modseq.get(&order).copied() {
-                let loser = if is_named { key::object(account, kind, other) } else { key.clone() };
+                let object = if is_named { other } else { id };
+                let loser = ObjectKey { account, kind, object }.encode();
                 self.say(Table::Objects, &loser, "has the change number of another", Mend::Delete)?;
                 if !is_named {
                     continue;
@@ -52,17 +55,10 @@ impl Checker<'_> {
             self.note_change(row.updated);
             self.census.marks.push((data, row.updated));
         }
-        let wanted = by_modseq.into_iter().map(|(key, id)| (key, id.0.to_be_bytes().to_vec()) as Pair);
-        self.compare(Table::ObjectByModseq, wanted)
+        self.compare::<ObjectByModseq>(by_modseq.into_iter())
     }
 
     fn note_change(&mut self, at: ModSeq) {
         self.census.high = self.census.high.max(at.0);
     }
-}
-
-fn which(key: &[u8]) -> Option<(ObjectKind, ObjectId)> {
-    let mut parts = Parts::of(Table::Objects, key);
-    let (id, [kind]) = (parts.u64().ok()?, parts.take().ok()?);
-    (key.len() == 13).then_some((ObjectKind::of(kind)?, ObjectId(id)))
 }

@@ -1,83 +1,83 @@
 //! Queued actions: their wake-ups, their octets, what they hold, and which deed they are.
 
-use super::rows::{Pair, Rows};
+use super::rows::Rows;
 use super::{Checker, Fault, Hear, Mend, Pace};
-use crate::model::{AccountId, Action, ActionId, BlobHash};
+use crate::model::{AccountId, ActionId, BlobHash};
+use crate::store::engine::typed::TypedRead as _;
 use crate::store::engine::{Read, Table};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
-use crate::store::row::{Row, same_value, wake_of, wake_value};
+use crate::store::row::{Destination, SameAction, wake_of};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{ActionBlobKey, ActionKey, BlobKey, DueKey, SameKey};
+use crate::store::table::{Blobs, Outbox, OutboxBlobs, OutboxDue, OutboxMessages, OutboxSame, Present, decode_key};
 
 impl Checker<'_> {
     pub(super) fn actions(&mut self) -> Result<(), Error> {
-        let (account, own) = (self.account, key::account(self.account));
-        let mut same: Vec<Pair> = Vec::new();
-        let mut rows = self.rows(Table::Outbox, &own);
-        let mut messages = self.rows(Table::OutboxMessages, &own);
-        while let Some((key, value)) = rows.next()? {
-            while let Some((stray, _)) = messages.below(&key)? {
-                self.extra(Table::OutboxMessages, &stray)?;
+        let account = self.account;
+        let mut same: Vec<(SameKey, ActionId)> = Vec::new();
+        let mut rows = self.rows::<Outbox>();
+        let mut messages = self.rows::<OutboxMessages>();
+        while let Some(found) = rows.next()? {
+            let key = found.key.as_slice();
+            while let Some(stray) = messages.below(key)? {
+                self.extra(Table::OutboxMessages, &stray.key)?;
             }
             self.census.queued = self.census.queued.saturating_add(1);
-            let octets = messages.at(&key)?.map_or(0, |row| row.len().saturating_sub(1) as u64);
-            let id = Parts::of(Table::Outbox, &key).u64().ok().filter(|_| key.len() == 12).map(ActionId);
-            let (Some(id), Ok(action)) = (id, Action::decode(&key, &value)) else {
-                self.say(Table::Outbox, &key, "cannot be read: what it said is in a backup alone", Mend::Nothing)?;
+            let octets = messages.raw.at(key)?.map_or(0, |row| row.len().saturating_sub(1) as u64);
+            let (Some(ActionKey { action: id, .. }), Ok(action)) = (found.id(), found.row()) else {
+                self.say(Table::Outbox, key, "cannot be read: what it said is in a backup alone", Mend::Nothing)?;
                 continue;
             };
             self.note_action(id);
             if octets != action.octets {
                 let what = format!("has {} octets of its own, and {octets} are there", action.octets);
-                self.say(Table::OutboxMessages, &key, what, Mend::Nothing)?;
+                self.say(Table::OutboxMessages, key, what, Mend::Nothing)?;
             }
             if let Some(wake) = wake_of(&action) {
-                let hint = key::due(wake, account, id);
-                let found = self.read.get(Table::OutboxDue, &hint)?;
-                self.expect(Table::OutboxDue, &hint, found.as_deref(), wake_value(account, &action))?;
+                self.expect_row::<OutboxDue>(
+                    &DueKey { wake, account, action: id },
+                    &Destination::of(account, &action),
+                )?;
             }
-            if let Some(blob) = &action.blob {
-                let hold = key::action_blob(blob, account, id);
-                let found = self.read.get(Table::OutboxBlobs, &hold)?;
-                self.expect(Table::OutboxBlobs, &hold, found.as_deref(), vec![1])?;
-                if self.read.get(Table::Blobs, &key::blob(blob))?.is_none() {
-                    self.say(Table::Outbox, &key, "the message that it sends is missing", Mend::Nothing)?;
+            if let Some(blob) = action.blob {
+                self.expect_row::<OutboxBlobs>(&ActionBlobKey { blob, account, action: id }, &Present)?;
+                if self.read.bytes::<Blobs>(&BlobKey { blob })?.is_none() {
+                    self.say(Table::Outbox, key, "the message that it sends is missing", Mend::Nothing)?;
                 }
             }
             if let Some(hash) = action.same.filter(|_| action.state.is_open()) {
-                same.push((key::same(account, &hash), same_value(id)));
+                same.push((SameKey { account, hash }, id));
             }
         }
-        while let Some((stray, _)) = messages.within(&own)? {
-            self.extra(Table::OutboxMessages, &stray)?;
+        while let Some(stray) = messages.next()? {
+            self.extra(Table::OutboxMessages, &stray.key)?;
         }
         same.sort_unstable();
         // Of two that are the same deed the older one is it.
         same.dedup_by(|later, first| later.0 == first.0);
-        self.compare(Table::OutboxSame, same.into_iter())
+        self.compare::<OutboxSame>(same.into_iter().map(|(key, id)| (key, SameAction(id))))
     }
 }
 
 /// Every wake-up is of an action that is woken so, and every hold of one that holds that message.
 pub(super) fn hints(read: &dyn Read, run: &dyn Pace, hear: &mut Hear<'_>) -> Result<(), Error> {
-    read.scan(Table::OutboxDue, &[], &[0xff; 22], false, &mut |key, _| {
-        run.step(Table::OutboxDue)?;
-        let (account, due) = match whose(key) {
-            Some((account, action)) => (account, is_due(read, account, action, key)?),
+    let mut hints = Rows::<OutboxDue>::all(read, run);
+    while let Some(found) = hints.next()? {
+        let (account, due) = match whose(&found.key) {
+            Some((account, action)) => (account, is_due(read, account, action, &found.key)?),
             None => (AccountId::SITE, false),
         };
         if !due {
-            let what = "wakes no action".into();
-            let (table, key, mend) = (Table::OutboxDue, key.to_vec(), Mend::Delete);
-            hear(Fault { account, table, key, what, mend, history: false })?;
+            let (key, what) = (found.key, "wakes no action".into());
+            hear(Fault { account, table: Table::OutboxDue, key, what, mend: Mend::Delete, history: false })?;
         }
-        Ok(true)
-    })?;
-    let mut holds = Rows::new(read, run, Table::OutboxBlobs, &[]);
-    while let Some((key, _)) = holds.next()? {
-        let holder = held_by(&key);
-        if holder.is_none() || !sends(read, &key)? {
+    }
+    let mut holds = Rows::<OutboxBlobs>::all(read, run);
+    while let Some(found) = holds.next()? {
+        let holder = held_by(&found.key);
+        if holder.is_none() || !sends(read, &found.key)? {
             let account = holder.map_or(AccountId::SITE, |(account, ..)| account);
-            let what = "holds a message for an action that does not send it".into();
+            let (key, what) = (found.key, "holds a message for an action that does not send it".into());
             hear(Fault { account, table: Table::OutboxBlobs, key, what, mend: Mend::Delete, history: false })?;
         }
     }
@@ -85,10 +85,8 @@ pub(super) fn hints(read: &dyn Read, run: &dyn Pace, hear: &mut Hear<'_>) -> Res
 }
 
 /// Whose wake-up it is, and of which action.
-pub(in crate::store) fn whose(hint: &[u8]) -> Option<(AccountId, ActionId)> {
-    let mut parts = Parts::of(Table::OutboxDue, hint);
-    let (action, account) = (parts.u64().ok()?, parts.u32().ok()?);
-    (hint.len() == 21).then_some((AccountId(account), ActionId(action)))
+fn whose(hint: &[u8]) -> Option<(AccountId, ActionId)> {
+    decode_key::<OutboxDue>(hint).ok().map(|key| (key.account, key.action))
 }
 
 /// Whether a wake-up is an action's. One that cannot be read may be.
@@ -98,25 +96,19 @@ pub(in crate::store) fn is_due(
     action: ActionId,
     hint: &[u8],
 ) -> Result<bool, Error> {
-    let row = key::action(account, action);
-    let found = read.get(Table::Outbox, &row)?;
-    Ok(found.is_some_and(|value| {
-        let wake = |found: Action| wake_of(&found).is_some_and(|wake| key::due(wake, account, action) == hint);
-        Action::decode(&row, &value).map_or(true, wake)
-    }))
+    let Some(found) = super::row_if_any::<Outbox>(read, &ActionKey { account, action })? else { return Ok(false) };
+    let is_hint = |wake| DueKey { wake, account, action }.encode() == hint;
+    Ok(found.map_or(true, |found| wake_of(&found).is_some_and(is_hint)))
 }
 
 /// Which message an action holds by this key.
-pub(in crate::store) fn held_by(hold: &[u8]) -> Option<(AccountId, ActionId, BlobHash)> {
-    let mut parts = Parts::of(Table::OutboxBlobs, hold);
-    let (action, account, hash) = (parts.u64().ok()?, parts.u32().ok()?, parts.take().ok()?);
-    (hold.len() == 44).then_some((AccountId(account), ActionId(action), BlobHash(hash)))
+fn held_by(hold: &[u8]) -> Option<(AccountId, ActionId, BlobHash)> {
+    decode_key::<OutboxBlobs>(hold).ok().map(|key| (key.account, key.action, key.blob))
 }
 
 /// Whether the action of a hold sends that message. One that cannot be read may do so.
 pub(in crate::store) fn sends(read: &dyn Read, hold: &[u8]) -> Result<bool, Error> {
     let Some((account, action, blob)) = held_by(hold) else { return Ok(false) };
-    let row = key::action(account, action);
-    let found = read.get(Table::Outbox, &row)?;
-    Ok(found.is_some_and(|value| Action::decode(&row, &value).map_or(true, |found| found.blob == Some(blob))))
+    let found = super::row_if_any::<Outbox>(read, &ActionKey { account, action })?;
+    Ok(found.is_some_and(|found| found.map_or(true, |found| found.blob == Some(blob))))
 }

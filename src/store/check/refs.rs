@@ -23,9 +23,12 @@ use super::{Checker, Mend};
 use crate::model::{DataType, EmailMetadata, ModSeq, ThreadId, ThreadKey, UtcMillis};
 use crate::store::commit::THREAD_REFS;
 use crate::store::engine::Table;
+use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
-use crate::store::row::{Blob, EncodedMessage, Noted, Row, Sweep, Thread, ThreadRef, ThreadRefs};
+use crate::store::row::{Blob, EncodedMessage, Noted, Sweep, ThreadRef, ThreadRefRow};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{BlobKey, EmailKey, SweepKey, ThreadIdKey, ThreadRefKey};
+use crate::store::table::{self, Blobs, History, Sweeps, Threads};
 
 /// `lastSeen` is true to a day, and a clock may be set.
 const SLACK: Duration = Duration::from_secs(2 * 24 * 3600);
@@ -60,14 +63,12 @@ impl Refs {
 
 impl Checker<'_> {
     pub(super) fn begin_references(&mut self) -> Result<(), Error> {
-        let sweep = key::sweep(self.account, THREAD_REFS);
-        let found = self.read.get(Table::Sweeps, &sweep)?;
-        self.refs.swept = found.and_then(|row| Sweep::decode(&sweep, &row).ok()).unwrap_or_default();
-        let mut notes = self.rows(Table::History, &key::account(self.account));
-        while let Some((key, value)) = notes.next()? {
-            let at = Parts::of(Table::History, &key).u64().ok().and_then(|at| i64::try_from(at).ok());
-            if let (Some(at), Ok(Noted(modseq))) = (at, Noted::decode(&key, &value)) {
-                self.refs.notes.push((UtcMillis(at), modseq));
+        let sweep = SweepKey { account: self.account, round: THREAD_REFS };
+        self.refs.swept = self.readable::<Sweeps>(&sweep)?.unwrap_or_default();
+        let mut notes = self.rows::<History>();
+        while let Some(found) = notes.next()? {
+            if let (Some(key), Ok(Noted(modseq))) = (found.id(), found.row()) {
+                self.refs.notes.push((key.at.into(), modseq));
             }
         }
         Ok(())
@@ -98,10 +99,9 @@ impl Checker<'_> {
         let open = std::mem::take(&mut self.refs.open);
         let Some(remake) = self.depth.remake.filter(|_| self.refs.is_hurt) else { return Ok(()) };
         for mail in open.into_iter().filter_map(|at| self.census.mail(at)) {
-            let key = key::email(self.account, mail.id);
-            let row = self.read.get(Table::EmailMetadata, &key)?;
+            let key = EmailKey { account: self.account, email: mail.id };
             // One that is lost comes back first.
-            let Some(Ok(email)) = row.map(|row| EmailMetadata::decode(&key, &row)) else { continue };
+            let Some(email) = self.readable::<table::EmailMetadata>(&key)? else { continue };
             if let Some(raw) = self.octets(mail.id, &email)? {
                 self.write_references(&email, &EncodedMessage::new(&remake(&raw)).thread_keys)?;
             }
@@ -109,10 +109,14 @@ impl Checker<'_> {
         Ok(())
     }
 
+    fn reference(&self, key: &ThreadKey) -> ThreadRefKey {
+        ThreadRefKey { account: self.account, key: *key }
+    }
+
     fn lack(&self, email: &EmailMetadata, keys: &[ThreadKey]) -> Result<Lack, Error> {
         let mut lack = Lack::Nothing;
         for thread_key in keys {
-            match self.read.get(Table::ThreadRefs, &key::thread_ref(self.account, thread_key))? {
+            match self.read.bytes::<table::ThreadRefs>(&self.reference(thread_key))? {
                 None => return Ok(Lack::Row),
                 Some(row) if is_named(&row, email.thread) => {}
                 Some(_) => lack = Lack::Thread,
@@ -130,28 +134,27 @@ impl Checker<'_> {
     fn is_first(&self, email: &EmailMetadata) -> Result<bool, Error> {
         // A thread's row that was mended may name another email as its first: of what was there by then nothing is sure.
         let purged = self.found.as_ref().map_or(ModSeq(u64::MAX), |state| state.purged(DataType::Thread));
-        let key = key::thread(self.account, email.thread);
-        let row = self.read.get(Table::Threads, &key)?.and_then(|row| Thread::decode(&key, &row).ok());
+        let row = self.readable::<Threads>(&ThreadIdKey { account: self.account, thread: email.thread })?;
         Ok(email.created > purged && row.is_some_and(|row| row.created == email.created))
     }
 
     fn write_references(&self, email: &EmailMetadata, keys: &[ThreadKey]) -> Result<(), Error> {
-        let blob = key::blob(&email.blob);
-        let put = self.read.get(Table::Blobs, &blob)?;
-        let put = put.and_then(|row| Blob::decode(&blob, &row).ok().map(|blob| blob.at));
-        let seen = self.refs.filed(email).max(put.unwrap_or_default());
+        let put = self.read.row_with::<Blobs, _>(&BlobKey { blob: email.blob }, |key, row| {
+            Ok(Blob::decode(key, row).ok().map(|blob| blob.at))
+        })?;
+        let seen = self.refs.filed(email).max(put.flatten().unwrap_or_default());
         let (ThreadId(number), lost) = (email.thread, ThreadRef { thread: email.thread, seen });
         let is_first = self.is_first(email)?;
         for thread_key in keys {
-            let key = key::thread_ref(self.account, thread_key);
-            let (wrong, mut refs) = match self.read.get(Table::ThreadRefs, &key)? {
-                None => ("the row is missing", ThreadRefs::default()),
+            let key = self.reference(thread_key);
+            let (wrong, mut refs) = match self.read.bytes::<table::ThreadRefs>(&key)? {
+                None => ("the row is missing", ThreadRefRow::default()),
                 Some(row) if !is_first || is_named(&row, email.thread) => continue,
-                Some(row) => ("the row names other threads", ThreadRefs::decode(&row).unwrap_or_default()),
+                Some(row) => ("the row names other threads", ThreadRefRow::decode(&row).unwrap_or_default()),
             };
             refs.restore(lost);
             let what = format!("{wrong}: an answer to a message of thread {number} begins one of its own");
-            self.say(Table::ThreadRefs, &key, what, Mend::Put(refs.encode()))?;
+            self.say(Table::ThreadRefs, &key.encode(), what, Mend::Put(refs.encode()))?;
         }
         Ok(())
     }
@@ -168,5 +171,5 @@ enum Lack {
 
 /// Whether a row may name a thread; one that cannot be read is named elsewhere, and deleted.
 fn is_named(row: &[u8], thread: ThreadId) -> bool {
-    ThreadRefs::decode(row).is_none_or(|refs| refs.may_name(thread))
+    ThreadRefRow::decode(row).is_none_or(|refs| refs.may_name(thread))
 }

@@ -9,18 +9,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::rows::{Found, Rows};
 use super::{Checker, Fault, Hear, Mend, Pace};
-use crate::model::{AccountId, AccountRow, Address, AddressRow, EmailId, SenderIdentity, UtcMillis};
-use crate::store::engine::{Read, Table, after};
+use crate::model::{AccountId, AccountRow, Address, AddressRow, SenderIdentity, UtcMillis};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
+use crate::store::engine::{Read, Table};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
-use crate::store::row::{Object as _, Row, Stored};
+use crate::store::row::{Object as _, Row as _, RowFormat as _, Stored};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{AccountKey, AddressKey};
+use crate::store::table::{self, Accounts, Addresses, Mailboxes, Objects, Table as _, decode_key};
 
 impl Checker<'_> {
     /// The account's registration, and the address that it names.
     pub(super) fn registration(&self) -> Result<(), Error> {
-        let own = key::account(self.account);
-        let wrong = match self.read.get(Table::Accounts, &own)?.map(|row| AccountRow::decode(&own, &row)) {
+        let own = self.own_key().encode();
+        let wrong = match super::row_if_any::<Accounts>(self.read, &self.own_key())? {
             Some(Ok(row)) => return self.named(&row),
             Some(Err(error)) => error.to_string(),
             None => "the row is missing: whose account it is".to_owned(),
@@ -30,8 +34,12 @@ impl Checker<'_> {
             return self.say(Table::Accounts, &own, what, Mend::Nothing);
         };
         let what = format!("{wrong}; it comes back as {}: passwords, quota and settings must be set anew", row.name);
-        self.say(Table::Accounts, &own, what, Mend::Put(row.encode()))?;
+        self.say(Table::Accounts, &own, what, Mend::Put(row.to_bytes()))?;
         self.primary(&row)
+    }
+
+    fn own_key(&self) -> AccountKey {
+        AccountKey { account: self.account }
     }
 
     /// The addresses that lead to the account; what cannot be read is left out.
@@ -47,8 +55,7 @@ impl Checker<'_> {
     }
 
     fn leads(&self, address: &str) -> Result<Option<Result<AddressRow, Error>>, Error> {
-        let found = self.read.get(Table::Addresses, address.as_bytes())?;
-        Ok(found.map(|row| AddressRow::decode(address.as_bytes(), &row)))
+        super::row_if_any::<Addresses>(self.read, &AddressKey(address.to_owned()))
     }
 
     fn is_to(&self, row: &Result<AddressRow, Error>) -> bool {
@@ -59,7 +66,7 @@ impl Checker<'_> {
     fn named(&self, row: &AccountRow) -> Result<(), Error> {
         if row.is_being_removed() {
             let what = format!("the account is being removed: run `restante account remove {}`", self.account);
-            return self.say(Table::Accounts, &key::account(self.account), what, Mend::Nothing);
+            return self.say(Table::Accounts, &self.own_key().encode(), what, Mend::Nothing);
         }
         self.primary(row)?;
         let Some(named) = &row.addresses else { return Ok(()) };
@@ -69,9 +76,9 @@ impl Checker<'_> {
             let wanted = if is_whole { AddressRow::CatchAll(self.account) } else { AddressRow::Alias(self.account) };
             let (wrong, mend) = match self.leads(address)? {
                 Some(Ok(row)) if row == wanted => continue,
-                None => ("leads nowhere", Mend::Put(wanted.encode())),
-                Some(Err(_)) => ("cannot be read", Mend::Put(wanted.encode())),
-                Some(row) if self.is_to(&row) => ("is another kind of address", Mend::Put(wanted.encode())),
+                None => ("leads nowhere", Mend::Put(wanted.to_bytes())),
+                Some(Err(_)) => ("cannot be read", Mend::Put(wanted.to_bytes())),
+                Some(row) if self.is_to(&row) => ("is another kind of address", Mend::Put(wanted.to_bytes())),
                 Some(Ok(_)) => ("leads elsewhere", Mend::Nothing),
             };
             let kind = if is_whole { "a catch-all" } else { "an alias" };
@@ -85,8 +92,8 @@ impl Checker<'_> {
         }
         let what = format!("the row does not name {}, which leads to the account", unnamed.join(", "));
         let addresses = Some(named.iter().cloned().chain(unnamed).collect());
-        let mend = Mend::Put(AccountRow { addresses, ..row.clone() }.encode());
-        self.say(Table::Accounts, &key::account(self.account), what, mend)
+        let mend = Mend::Put(AccountRow { addresses, ..row.clone() }.to_bytes());
+        self.say(Table::Accounts, &self.own_key().encode(), what, mend)
     }
 
     /// The primary address leads to the account.
@@ -102,7 +109,7 @@ impl Checker<'_> {
         };
         if let Some((wrong, can_be_mended)) = wrong {
             let what = format!("{own}, the primary address of account {}, {wrong}", self.account);
-            let mend = if can_be_mended { Mend::Put(wanted.encode()) } else { Mend::Nothing };
+            let mend = if can_be_mended { Mend::Put(wanted.to_bytes()) } else { Mend::Nothing };
             self.say(Table::Addresses, own.as_bytes(), what, mend)?;
         }
         Ok(())
@@ -112,8 +119,8 @@ impl Checker<'_> {
     fn registered(&self) -> Result<Option<AccountRow>, Error> {
         let addresses = self.addresses()?;
         let mut identities: Vec<SenderIdentity> = Vec::new();
-        let prefix = key::objects(self.account, SenderIdentity::KIND);
-        self.read.scan(Table::Objects, &prefix, &after(&prefix), false, &mut |key, value| {
+        let range = KeyRange::<Objects>::under(&(self.account, SenderIdentity::KIND));
+        self.read.raw_rows(&range, |key, value| {
             let object = Stored::<SenderIdentity>::decode(key, value).ok().and_then(|row| row.object);
             identities.extend(object.filter(|identity| identity.given.is_some()));
             Ok(true)
@@ -134,54 +141,54 @@ impl Checker<'_> {
 
     /// When the oldest email came, for nothing tells when the account was made.
     fn oldest(&self) -> Result<UtcMillis, Error> {
-        let (own, mut oldest) = (key::account(self.account), UtcMillis(0));
-        self.read.scan(Table::EmailMetadata, &own, &after(&own), false, &mut |key, _| {
-            oldest = EmailId(Parts::of(Table::EmailMetadata, key).u64()?).received_at();
-            Ok(false)
-        })?;
-        Ok(oldest)
+        let mut rows = self.rows::<table::EmailMetadata>();
+        while let Some(found) = rows.next()? {
+            if let Some(key) = found.id() {
+                return Ok(key.email.received_at());
+            }
+        }
+        Ok(UtcMillis(0))
     }
 }
 
 /// Every address leads to an account that is there.
 pub(super) fn addresses(read: &dyn Read, run: &dyn Pace, hear: &mut Hear<'_>) -> Result<(), Error> {
-    read.scan(Table::Addresses, &[], &[0xff; 64], false, &mut |key, value| {
-        run.step(Table::Addresses)?;
-        let leads = match AddressRow::decode(key, value) {
-            Ok(AddressRow::Primary(to)) => {
-                let own = key::account(to);
-                let row = read.get(Table::Accounts, &own)?.and_then(|row| AccountRow::decode(&own, &row).ok());
-                if let Some(row) = row.filter(|row| row.primary.to_string().as_bytes() != key) {
+    let mut rows = Rows::<Addresses>::all(read, run);
+    while let Some(found) = rows.next()? {
+        let leads = match (found.id(), found.row()) {
+            (Some(AddressKey(address)), Ok(AddressRow::Primary(to))) => {
+                let row = super::row_if_any::<Accounts>(read, &AccountKey { account: to })?.and_then(Result::ok);
+                if let Some(row) = row.filter(|row| row.primary.to_string() != address) {
                     let what = format!("is a second primary address of account {to}, which has {}", row.primary);
-                    hear(stray(key, what))?;
+                    hear(stray(&found, what))?;
                 }
                 Some(to)
             }
-            Ok(AddressRow::Alias(to) | AddressRow::CatchAll(to)) => Some(to),
-            Ok(AddressRow::AliasDomain(_)) => return Ok(true),
-            Err(_) => None,
+            (Some(_), Ok(AddressRow::Alias(to) | AddressRow::CatchAll(to))) => Some(to),
+            (Some(_), Ok(AddressRow::AliasDomain(_))) => continue,
+            (None, _) | (_, Err(_)) => None,
         };
         let what = match leads {
-            Some(to) if read.get(Table::Accounts, &key::account(to))?.is_some() => return Ok(true),
+            Some(to) if read.bytes::<Accounts>(&AccountKey { account: to })?.is_some() => continue,
             // Said with the account, which is made again.
-            Some(to) if has_mailboxes(read, to)? => return Ok(true),
+            Some(to) if has_mailboxes(read, to)? => continue,
             Some(to) => format!("leads to account {to}, which is not there"),
             None => "cannot be read: add the address again".to_owned(),
         };
-        hear(stray(key, what))?;
-        Ok(true)
-    })
+        hear(stray(&found, what))?;
+    }
+    Ok(())
 }
 
-fn stray(key: &[u8], what: String) -> Fault {
-    let (account, table, key) = (AccountId::SITE, Table::Addresses, key.to_vec());
+fn stray(found: &Found<Addresses>, what: String) -> Fault {
+    let (account, table, key) = (AccountId::SITE, Table::Addresses, found.key.clone());
     Fault { account, table, key, what, mend: Mend::Nothing, history: false }
 }
 
 /// Whether there are mailboxes of an account.
 fn has_mailboxes(read: &dyn Read, account: AccountId) -> Result<bool, Error> {
-    let (own, mut found) = (key::account(account), false);
-    read.scan(Table::Mailboxes, &own, &after(&own), false, &mut |_, _| {
+    let mut found = false;
+    read.raw_rows(&KeyRange::<Mailboxes>::under(&(account,)), |_, _| {
         found = true;
         Ok(false)
     })?;
@@ -194,11 +201,13 @@ pub(in crate::store) type Leads = BTreeMap<AccountId, Vec<String>>;
 /// Adds the accounts that addresses lead to, and of which there are mailboxes; gives the addresses of all.
 pub(super) fn addressed(read: &dyn Read, all: &mut BTreeSet<AccountId>) -> Result<Leads, Error> {
     let mut leads = Leads::new();
-    read.scan(Table::Addresses, &[], &after(&[]), false, &mut |key, value| {
-        if let (Ok(address), Some(account)) =
-            (std::str::from_utf8(key), AddressRow::decode(key, value).ok().and_then(|row| row.account()))
+    read.raw_rows(&KeyRange::<Addresses>::under(&()), |key, value| {
+        // What cannot be read is named with the addresses.
+        if let (Ok(AddressKey(address)), Ok(row)) =
+            (decode_key::<Addresses>(key), AddressRow::from_bytes(Addresses::ID, key, value))
+            && let Some(account) = row.account()
         {
-            leads.entry(account).or_default().push(address.to_owned());
+            leads.entry(account).or_default().push(address);
         }
         Ok(true)
     })?;

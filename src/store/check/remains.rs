@@ -2,30 +2,32 @@
 
 use std::collections::HashSet;
 
-use super::rows::Rows;
+use super::rows::{Found, Rows};
 use super::{Checker, Fault, Hear, Mend, Pace, emails};
-use crate::model::{AccountId, BlobHash, EmailId, MailboxUid, ModSeq};
+use crate::model::{AccountId, BlobHash, ModSeq};
 use crate::store::engine::{Read, Table};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
-use crate::store::row::{Blob, FRAME, Noted, Octets, Row, Sweep, decode_frame};
+use crate::store::row::{Blob, FRAME, Noted, Octets, RowFormat as _, decode_frame};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{BlobKey, BlobRefKey, SubscriptionKey};
+use crate::store::table::{
+    BlobFrames, BlobPurge, BlobRefs, Blobs, History, OutboxBlobs, Present, Subscriptions, Sweeps, UploadBlobs,
+};
 
 impl Checker<'_> {
     /// Every subscription is to a mailbox that there is, and not its owner's. Of a destroyed one they go by and by; those of
     /// accounts that are gone say nothing, for no account has their ids again.
     pub(super) fn subscriptions(&self) -> Result<(), Error> {
-        let mut rows = self.rows(Table::Subscriptions, &key::account(self.account));
-        while let Some((key, value)) = rows.next()? {
-            let mut parts = Parts::of(Table::Subscriptions, &key);
-            let whose = parts.u32().and_then(|subscriber| Ok((AccountId(subscriber), MailboxUid(parts.u32()?))));
-            let holds = |(subscriber, uid): &(AccountId, MailboxUid)| {
-                let is_other = *subscriber != self.account && *subscriber != AccountId::SITE;
-                key.len() == 12 && is_other && self.census.mailboxes.contains_key(uid)
+        let mut rows = self.rows::<Subscriptions>();
+        while let Some(found) = rows.next()? {
+            let holds = |key: &SubscriptionKey| {
+                let is_other = key.subscriber != self.account && key.subscriber != AccountId::SITE;
+                is_other && self.census.mailboxes.contains_key(&key.mailbox)
             };
-            if whose.ok().filter(holds).is_none() {
-                self.tell(Table::Subscriptions, &key, "to no mailbox, or of nobody", Mend::Delete, true)?;
-            } else if value != [1] {
-                self.expect(Table::Subscriptions, &key, Some(&value), vec![1])?;
+            if found.id().filter(holds).is_none() {
+                self.tell(Table::Subscriptions, &found.key, "to no mailbox, or of nobody", Mend::Delete, true)?;
+            } else {
+                self.expect(Table::Subscriptions, &found.key, Some(&found.value), Present.to_bytes())?;
             }
         }
         Ok(())
@@ -33,21 +35,22 @@ impl Checker<'_> {
 
     /// No note is of the future, and what upkeep remembers can be read.
     pub(super) fn remains(&self) -> Result<(), Error> {
-        let own = key::account(self.account);
         let newest = self.found.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
         let mut last = ModSeq(0);
-        let mut notes = self.rows(Table::History, &own);
-        while let Some((key, value)) = notes.next()? {
-            match Noted::decode(&key, &value) {
-                Ok(Noted(modseq)) if key.len() == 12 && modseq >= last && modseq <= newest => last = modseq,
-                Ok(_) => self.say(Table::History, &key, "changes went back, or are of the future", Mend::Delete)?,
-                Err(error) => self.say(Table::History, &key, error.to_string(), Mend::Delete)?,
+        let mut notes = self.rows::<History>();
+        while let Some(found) = notes.next()? {
+            match found.row() {
+                Ok(Noted(modseq)) if found.id().is_some() && modseq >= last && modseq <= newest => last = modseq,
+                Ok(_) => {
+                    self.say(Table::History, &found.key, "changes went back, or are of the future", Mend::Delete)?;
+                }
+                Err(error) => self.say(Table::History, &found.key, error.to_string(), Mend::Delete)?,
             }
         }
-        let mut sweeps = self.rows(Table::Sweeps, &own);
-        while let Some((key, value)) = sweeps.next()? {
-            if let Err(error) = Sweep::decode(&key, &value) {
-                self.say(Table::Sweeps, &key, error.to_string(), Mend::Delete)?;
+        let mut sweeps = self.rows::<Sweeps>();
+        while let Some(found) = sweeps.next()? {
+            if let Err(error) = found.row() {
+                self.say(Table::Sweeps, &found.key, error.to_string(), Mend::Delete)?;
             }
         }
         Ok(())
@@ -58,67 +61,69 @@ impl Checker<'_> {
 /// and by; every message that is held is there.
 pub(super) fn messages(read: &dyn Read, run: &dyn Pace, deep: bool, hear: &mut Hear<'_>) -> Result<(), Error> {
     let mut candidates: HashSet<BlobHash> = HashSet::new();
-    let mut rows = Rows::new(read, run, Table::BlobPurge, &[]);
-    while let Some((key, _)) = rows.next()? {
-        match Parts::of(Table::BlobPurge, &key).take() {
-            Ok(hash) if key.len() == 40 => drop(candidates.insert(BlobHash(hash))),
-            _ => say(hear, AccountId::SITE, Table::BlobPurge, &key, "no key of this table", Mend::Delete)?,
+    let mut rows = Rows::<BlobPurge>::all(read, run);
+    while let Some(found) = rows.next()? {
+        match found.id() {
+            Some(key) => drop(candidates.insert(key.blob)),
+            None => say(hear, AccountId::SITE, Table::BlobPurge, &found.key, "no key of this table", Mend::Delete)?,
         }
     }
-    let mut blobs = Rows::new(read, run, Table::Blobs, &[]);
-    let mut refs = Rows::new(read, run, Table::BlobRefs, &[]);
-    let mut sent = Rows::new(read, run, Table::OutboxBlobs, &[]);
-    let mut uploads = Rows::new(read, run, Table::UploadBlobs, &[]);
-    let mut frames = Rows::new(read, run, Table::BlobFrames, &[]);
-    while let Some((key, row)) = blobs.next()? {
-        missing(read, &mut refs, Some(&key), deep, hear)?;
+    let mut blobs = Rows::<Blobs>::all(read, run);
+    let mut refs = Rows::<BlobRefs>::all(read, run);
+    let mut sent = Rows::<OutboxBlobs>::all(read, run);
+    let mut uploads = Rows::<UploadBlobs>::all(read, run);
+    let mut frames = Rows::<BlobFrames>::all(read, run);
+    while let Some(found) = blobs.next()? {
+        let (key, row) = (found.key.as_slice(), &found.value);
+        missing(read, &mut refs, Some(key), deep, hear)?;
         // What an action sends that is not there is said with the action.
-        while sent.below(&key)?.is_some() {}
-        while uploads.below(&key)?.is_some() {}
+        while sent.below(key)?.is_some() {}
+        while uploads.below(key)?.is_some() {}
         let (mut held, mut of_email) = (false, false);
-        while let Some((hold, _)) = sent.within(&key)? {
-            held |= super::sends(read, &hold)?;
+        while let Some(hold) = sent.within(key)? {
+            held |= super::sends(read, &hold.key)?;
         }
-        while let Some((hold, _)) = uploads.within(&key)? {
-            held |= super::is_upload(read, &hold)?;
+        while let Some(hold) = uploads.within(key)? {
+            held |= super::is_upload(read, &hold.key)?;
         }
-        while let Some((reference, _)) = refs.within(&key)? {
+        while let Some(reference) = refs.within(key)? {
             of_email |= is_held(read, &reference, hear)?.is_some();
         }
-        let Ok(hash) = <[u8; 32]>::try_from(key.as_slice()) else {
-            say(hear, AccountId::SITE, Table::Blobs, &key, "no key of this table", Mend::Nothing)?;
+        let Some(BlobKey { blob }) = found.id() else {
+            say(hear, AccountId::SITE, Table::Blobs, key, "no key of this table", Mend::Nothing)?;
             continue;
         };
         // The hashes of those that emails hold are proved with these.
-        if let Some(wrong) = octets(&key, &row, &mut frames, deep && !of_email, hear)? {
-            say(hear, AccountId::SITE, Table::Blobs, &key, &wrong, Mend::Nothing)?;
+        if let Some(wrong) = octets(blob, row, &mut frames, deep && !of_email, hear)? {
+            say(hear, AccountId::SITE, Table::Blobs, key, &wrong, Mend::Nothing)?;
         }
-        if !held && !of_email && !candidates.contains(&BlobHash(hash)) {
+        if !held && !of_email && !candidates.contains(&blob) {
             let what = "nobody holds this message, and nobody will look at it";
-            say(hear, AccountId::SITE, Table::Blobs, &key, what, Mend::Nothing)?;
+            say(hear, AccountId::SITE, Table::Blobs, key, what, Mend::Nothing)?;
         }
     }
-    while let Some((frame, _)) = frames.next()? {
-        say(hear, AccountId::SITE, Table::BlobFrames, &frame, "a frame of no message", Mend::Nothing)?;
+    while let Some(frame) = frames.next()? {
+        say(hear, AccountId::SITE, Table::BlobFrames, &frame.key, "a frame of no message", Mend::Nothing)?;
     }
     missing(read, &mut refs, None, deep, hear)
 }
 
 /// Reads the frames of a message; says what is wrong with it. Its hash is proved where that is asked for.
 fn octets(
-    key: &[u8],
+    blob: BlobHash,
     row: &[u8],
-    frames: &mut Rows<'_>,
+    frames: &mut Rows<'_, BlobFrames>,
     hashed: bool,
     hear: &mut Hear<'_>,
 ) -> Result<Option<String>, Error> {
-    while let Some((frame, _)) = frames.below(key)? {
-        say(hear, AccountId::SITE, Table::BlobFrames, &frame, "a frame of no message", Mend::Nothing)?;
+    let key = BlobKey { blob }.encode();
+    while let Some(frame) = frames.below(&key)? {
+        say(hear, AccountId::SITE, Table::BlobFrames, &frame.key, "a frame of no message", Mend::Nothing)?;
     }
-    let octets = match Blob::decode(key, row) {
+    let octets = match Blob::decode(&key, row) {
         Ok(blob) => blob.octets,
         Err(error) => {
-            while frames.within(key)?.is_some() {}
+            while frames.within(&key)?.is_some() {}
             return Ok(Some(error.to_string()));
         }
     };
@@ -128,11 +133,11 @@ fn octets(
         left = 0;
     }
     let mut numbers = 0u32..;
-    while let Some((frame, value)) = frames.within(key)? {
-        let wanted = left.min(FRAME as u64);
-        let number = numbers.next().unwrap_or(u32::MAX).to_be_bytes();
-        match decode_frame(&frame, &value) {
-            Ok(part) if wanted > 0 && part.len() as u64 == wanted && frame.get(32..) == Some(&number) => {
+    while let Some(frame) = frames.within(&key)? {
+        let (wanted, number) = (left.min(FRAME as u64), numbers.next());
+        let is_next = frame.id().is_some_and(|key| Some(key.number) == number);
+        match decode_frame(&frame.key, &frame.value) {
+            Ok(part) if wanted > 0 && part.len() as u64 == wanted && is_next => {
                 if hashed {
                     hasher.update(part);
                 }
@@ -147,14 +152,14 @@ fn octets(
     }
     let is_whole = wrong.is_none();
     Ok(wrong.or_else(|| {
-        (is_whole && hashed && hasher.finalize().as_bytes() != key).then(|| "it does not have this hash".to_owned())
+        (is_whole && hashed && *hasher.finalize().as_bytes() != blob.0).then(|| "it does not have this hash".to_owned())
     }))
 }
 
 /// Every reference to a message is of an email that holds it.
 pub(super) fn references(read: &dyn Read, run: &dyn Pace, hear: &mut Hear<'_>) -> Result<(), Error> {
-    let mut refs = Rows::new(read, run, Table::BlobRefs, &[]);
-    while let Some((reference, _)) = refs.next()? {
+    let mut refs = Rows::<BlobRefs>::all(read, run);
+    while let Some(reference) = refs.next()? {
         is_held(read, &reference, hear)?;
     }
     Ok(())
@@ -163,40 +168,35 @@ pub(super) fn references(read: &dyn Read, run: &dyn Pace, hear: &mut Hear<'_>) -
 /// References to messages that are not there, up to a message that is.
 fn missing(
     read: &dyn Read,
-    refs: &mut Rows<'_>,
+    refs: &mut Rows<'_, BlobRefs>,
     upto: Option<&[u8]>,
     deep: bool,
     hear: &mut Hear<'_>,
 ) -> Result<(), Error> {
-    while let Some((reference, _)) = match upto {
+    while let Some(reference) = match upto {
         Some(key) => refs.below(key)?,
         None => refs.next()?,
     } {
         // A deep look has met it with its email.
-        if let Some((account, email)) = is_held(read, &reference, hear)?.filter(|_| !deep) {
-            let blob = reference.get(..32).unwrap_or_default();
+        if let Some(BlobRefKey { blob, account, email }) = is_held(read, &reference, hear)?.filter(|_| !deep) {
             let what = format!("the message of {email} is missing");
-            say(hear, account, Table::Blobs, blob, &what, Mend::Nothing)?;
+            say(hear, account, Table::Blobs, &BlobKey { blob }.encode(), &what, Mend::Nothing)?;
         }
     }
     Ok(())
 }
 
-/// Whose reference it is, if that email holds the message.
-fn is_held(read: &dyn Read, key: &[u8], hear: &mut Hear<'_>) -> Result<Option<(AccountId, EmailId)>, Error> {
-    let mut parts = Parts::of(Table::BlobRefs, key);
-    let whose = match (parts.u64(), parts.u32(), parts.take()) {
-        (Ok(email), Ok(account), Ok(hash)) if key.len() == 44 => Some((AccountId(account), EmailId(email), hash)),
-        _ => None,
-    };
-    if let Some((account, email, hash)) = whose
-        && emails::holds(read, account, email, &BlobHash(hash))?
-    {
-        return Ok(Some((account, email)));
+/// The key of a reference, if its email holds the message.
+fn is_held(read: &dyn Read, found: &Found<BlobRefs>, hear: &mut Hear<'_>) -> Result<Option<BlobRefKey>, Error> {
+    let mut account = AccountId::SITE;
+    if let Some(key) = found.id() {
+        if emails::holds(read, key.account, key.email, &key.blob)? {
+            return Ok(Some(key));
+        }
+        account = key.account;
     }
-    let account = whose.map_or(AccountId::SITE, |(account, ..)| account);
     let what = "refers to a message for an email that does not hold it";
-    say(hear, account, Table::BlobRefs, key, what, Mend::Delete)?;
+    say(hear, account, Table::BlobRefs, &found.key, what, Mend::Delete)?;
     Ok(None)
 }
 

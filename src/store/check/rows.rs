@@ -2,10 +2,16 @@
 //! found is compared with what should stand there.
 
 use std::collections::VecDeque;
+use std::marker::PhantomData;
 
 use super::{Checker, Mend, Pace};
-use crate::store::engine::{Read, Table, after};
+use crate::model::AccountId;
+use crate::store::engine::typed::TypedRead as _;
+use crate::store::engine::{Read, Table as TableId, after};
 use crate::store::error::{Error, hex};
+use crate::store::row::RowFormat;
+use crate::store::table::codec::Prefix;
+use crate::store::table::{Encoded, Table, decode_key};
 
 /// Rows of a page at most, and octets after which it ends.
 const PAGE: (usize, usize) = (512, 1 << 20);
@@ -15,19 +21,79 @@ const QUOTED: usize = 48;
 /// A key and its value.
 pub(super) type Pair = (Vec<u8>, Vec<u8>);
 
+/// A row as it was found: its key may be none of the table, and its value no row.
+pub(super) struct Found<T> {
+    pub(super) key: Vec<u8>,
+    pub(super) value: Vec<u8>,
+    table: PhantomData<T>,
+}
+
+impl<T: Table> Found<T> {
+    fn new((key, value): Pair) -> Self {
+        Self { key, value, table: PhantomData }
+    }
+
+    /// The key, where it is one.
+    pub(super) fn id(&self) -> Option<T::Key> {
+        decode_key::<T>(&self.key).ok()
+    }
+
+    /// The row.
+    ///
+    /// # Errors
+    /// `Corrupt`, where it cannot be read.
+    pub(super) fn row(&self) -> Result<T::Row, Error>
+    where
+        T::Row: RowFormat,
+    {
+        T::Row::from_bytes(T::ID, &self.key, &self.value)
+    }
+}
+
 /// The rows of a range, one after the other.
-pub(super) struct Rows<'a> {
+pub(super) struct Rows<'a, T> {
+    pub(super) raw: RawRows<'a>,
+    table: PhantomData<T>,
+}
+
+impl<'a, T: Table> Rows<'a, T> {
+    /// All rows of a table.
+    pub(super) fn all(read: &'a dyn Read, run: &'a dyn Pace) -> Self {
+        Self::under(read, run, &())
+    }
+
+    pub(super) fn under(read: &'a dyn Read, run: &'a dyn Pace, prefix: &impl Prefix<T::Key>) -> Self {
+        Self { raw: RawRows::new(read, run, T::ID, &prefix.encode()), table: PhantomData }
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<Found<T>>, Error> {
+        Ok(self.raw.next()?.map(Found::new))
+    }
+
+    /// The next row, if its key is below this one.
+    pub(super) fn below(&mut self, key: &[u8]) -> Result<Option<Found<T>>, Error> {
+        Ok(self.raw.below(key)?.map(Found::new))
+    }
+
+    /// The next row, if its key begins so.
+    pub(super) fn within(&mut self, prefix: &[u8]) -> Result<Option<Found<T>>, Error> {
+        Ok(self.raw.within(prefix)?.map(Found::new))
+    }
+}
+
+/// The same without the types of the table.
+pub(super) struct RawRows<'a> {
     read: &'a dyn Read,
     run: &'a dyn Pace,
-    table: Table,
+    pub(super) table: TableId,
     from: Vec<u8>,
     to: Vec<u8>,
     page: VecDeque<Pair>,
     over: bool,
 }
 
-impl<'a> Rows<'a> {
-    pub(super) fn new(read: &'a dyn Read, run: &'a dyn Pace, table: Table, prefix: &[u8]) -> Self {
+impl<'a> RawRows<'a> {
+    fn new(read: &'a dyn Read, run: &'a dyn Pace, table: TableId, prefix: &[u8]) -> Self {
         Self { read, run, table, from: prefix.to_vec(), to: after(prefix), page: VecDeque::new(), over: false }
     }
 
@@ -77,25 +143,55 @@ impl<'a> Rows<'a> {
 }
 
 impl<'a> Checker<'a> {
-    pub(super) fn rows(&self, table: Table, prefix: &[u8]) -> Rows<'a> {
-        Rows::new(self.read, self.run, table, prefix)
+    /// The account's rows of a table.
+    pub(super) fn rows<T: Table>(&self) -> Rows<'a, T>
+    where
+        (AccountId,): Prefix<T::Key>,
+    {
+        Rows::under(self.read, self.run, &(self.account,))
     }
 
     /// The account's rows of a table must be exactly these, which come in key order.
-    pub(super) fn compare(&self, table: Table, wanted: impl Iterator<Item = Pair>) -> Result<(), Error> {
-        let prefix = crate::store::key::account(self.account);
-        let mut found = self.rows(table, &prefix);
-        self.section(table, &mut found, &prefix, wanted)
+    pub(super) fn compare<T: Table<Row: RowFormat>>(
+        &self,
+        wanted: impl Iterator<Item = (T::Key, T::Row)>,
+    ) -> Result<(), Error>
+    where
+        (AccountId,): Prefix<T::Key>,
+    {
+        self.section::<T>(&mut self.rows(), &(self.account,), wanted)
+    }
+
+    /// The same of a table whose rows have a format of their own.
+    pub(super) fn compare_bytes<T: Table<Row = Encoded>>(
+        &self,
+        wanted: impl Iterator<Item = (T::Key, Vec<u8>)>,
+    ) -> Result<(), Error>
+    where
+        (AccountId,): Prefix<T::Key>,
+    {
+        let wanted = wanted.map(|(key, value)| (key.encode(), value));
+        self.raw_section(&mut self.rows::<T>().raw, &(self.account,).encode(), wanted)
     }
 
     /// The rows under a prefix, at which `found` stands, must be exactly these.
-    pub(super) fn section(
+    pub(super) fn section<T: Table<Row: RowFormat>>(
         &self,
-        table: Table,
-        found: &mut Rows<'_>,
+        found: &mut Rows<'_, T>,
+        prefix: &impl Prefix<T::Key>,
+        wanted: impl Iterator<Item = (T::Key, T::Row)>,
+    ) -> Result<(), Error> {
+        let wanted = wanted.map(|(key, row)| (key.encode(), row.to_bytes()));
+        self.raw_section(&mut found.raw, &prefix.encode(), wanted)
+    }
+
+    fn raw_section(
+        &self,
+        found: &mut RawRows<'_>,
         prefix: &[u8],
         wanted: impl Iterator<Item = Pair>,
     ) -> Result<(), Error> {
+        let table = found.table;
         for (key, value) in wanted {
             while let Some((extra, _)) = found.below(&key)? {
                 self.extra(table, &extra)?;
@@ -109,8 +205,14 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
+    /// The row under this key must be this one.
+    pub(super) fn expect_row<T: Table<Row: RowFormat>>(&self, key: &T::Key, row: &T::Row) -> Result<(), Error> {
+        let found = self.read.bytes::<T>(key)?;
+        self.expect(T::ID, &key.encode(), found.as_deref(), row.to_bytes())
+    }
+
     /// One row must read so.
-    pub(super) fn expect(&self, table: Table, key: &[u8], found: Option<&[u8]>, value: Vec<u8>) -> Result<(), Error> {
+    pub(super) fn expect(&self, table: TableId, key: &[u8], found: Option<&[u8]>, value: Vec<u8>) -> Result<(), Error> {
         match found {
             Some(found) if found == value => Ok(()),
             Some(found) => {
@@ -121,7 +223,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    pub(super) fn extra(&self, table: Table, key: &[u8]) -> Result<(), Error> {
+    pub(super) fn extra(&self, table: TableId, key: &[u8]) -> Result<(), Error> {
         self.say(table, key, "the row should not be there", Mend::Delete)
     }
 }

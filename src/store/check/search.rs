@@ -5,33 +5,38 @@ use std::hash::Hasher;
 use siphasher::sip::SipHasher13;
 
 use super::{Checker, Mend};
-use crate::model::{AccountId, DeliveredTo, EmailId, EmailMetadata, Token, Tokens, field};
-use crate::store::engine::{Each, Read, Table, after};
+use crate::model::{AccountId, DeliveredTo, EmailId, Token, Tokens, field};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
+use crate::store::engine::{Each, Read, Table};
 use crate::store::error::Error;
-use crate::store::key::{self, FoldId, Parts};
 use crate::store::read::View;
 use crate::store::row::block::read_block;
 use crate::store::row::fold::{Fold, Folds, read_fold_emails};
 use crate::store::row::{Row, content_prefix, decode_tokens, has_earlier_tokens};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::folds::{FoldId, FoldKey, FoldRows};
+use crate::store::table::keys::EmailKey;
+use crate::store::table::{self, EmailContent, EmailTokens, SearchFolds};
 
 impl Checker<'_> {
     pub(super) fn search(&mut self) -> Result<(), Error> {
-        let own = key::account(self.account);
-        let found = self.read.get(Table::SearchFolds, &own)?.map(|row| Folds::decode(&own, &row));
+        let own = FoldKey::list(self.account).encode();
+        let found = self.read.bytes::<SearchFolds>(&FoldKey::list(self.account))?;
+        let found = found.map(|row| Folds::decode(&own, &row));
         if self.depth.refold {
             self.census.unfolded = self.census.live;
             return self.no_folds(found.and_then(Result::ok).map(|folds| folds.last));
         }
         // How often each email of the census is in the index.
         let mut places = vec![0u8; self.census.mails.len()];
-        let mut rows = self.rows(Table::EmailTokens, &own);
-        while let Some((key, value)) = rows.next()? {
+        let mut rows = self.rows::<EmailTokens>();
+        while let Some(found) = rows.next()? {
             self.census.unfolded = self.census.unfolded.saturating_add(1);
-            if let Err(error) = decode_tokens(&key, &value) {
-                self.say(Table::EmailTokens, &key, error.to_string(), Mend::Delete)?;
+            if let Err(error) = decode_tokens(&found.key, &found.value) {
+                self.say(Table::EmailTokens, &found.key, error.to_string(), Mend::Delete)?;
             }
-            let id = Parts::of(Table::EmailTokens, &key).u64().map(EmailId);
-            let at = id.ok().and_then(|id| self.census.mails.binary_search_by_key(&id, |mail| mail.id).ok());
+            let id = found.id().map(|key| key.email);
+            let at = id.and_then(|id| self.census.mails.binary_search_by_key(&id, |mail| mail.id).ok());
             if let Some(count) = at.and_then(|at| places.get_mut(at)) {
                 *count = count.saturating_add(1);
             }
@@ -51,7 +56,7 @@ impl Checker<'_> {
         }
         let wrong = self.census.mails.iter().zip(places).filter(|(mail, count)| mail.is_live() && *count != 1);
         for (mail, count) in wrong {
-            let key = key::email(self.account, mail.id);
+            let key = EmailKey { account: self.account, email: mail.id }.encode();
             let what = format!("{count} times in the search index, and not once");
             self.say(Table::EmailTokens, &key, what, Mend::Delete)?;
         }
@@ -62,7 +67,8 @@ impl Checker<'_> {
                 Ok(all) => {
                     for id in all {
                         let what = "the tokens in the search index are not those of its message".to_owned();
-                        self.say(Table::EmailTokens, &key::email(self.account, id), what, Mend::Delete)?;
+                        let key = EmailKey { account: self.account, email: id }.encode();
+                        self.say(Table::EmailTokens, &key, what, Mend::Delete)?;
                     }
                 }
                 Err(error @ Error::Corrupt { .. }) => {
@@ -76,9 +82,9 @@ impl Checker<'_> {
 
     /// No row but that which numbers are taken.
     fn no_folds(&self, last: Option<u64>) -> Result<(), Error> {
-        let own = key::account(self.account);
+        let own = FoldKey::list(self.account);
         let head = last.map(|last| (own, Folds { last, ..Folds::default() }.encode()));
-        self.compare(Table::SearchFolds, head.into_iter())
+        self.compare_bytes::<SearchFolds>(head.into_iter())
     }
 
     /// The emails of a fold, if its rows are in order.
@@ -86,11 +92,11 @@ impl Checker<'_> {
         let mut ids: Vec<EmailId> = Vec::new();
         let mut last: Option<(Token, u32, u32)> = None;
         let mut wrong: Vec<(Vec<u8>, String)> = Vec::new();
-        let (account, prefix) = (self.account, key::fold(self.account, fold.id));
-        self.read.scan(Table::SearchFolds, &prefix, &after(&prefix), false, &mut |key, value| {
-            if key.starts_with(&key::fold_emails(account, fold.id)) {
+        let account = self.account;
+        self.read.raw_rows(&KeyRange::<SearchFolds>::under(&(account, fold.id)), |key, value| {
+            if key.starts_with(&(account, fold.id, FoldRows::Emails).encode()) {
                 let first = u32::try_from(ids.len()).unwrap_or(u32::MAX);
-                if key != key::fold_ids(account, fold.id, first) {
+                if key != FoldKey::emails(account, fold.id, first).encode() {
                     wrong.push((key.to_vec(), format!("should begin with ordinal {first}")));
                 }
                 match read_fold_emails(key, value) {
@@ -108,7 +114,7 @@ impl Checker<'_> {
                 |posting| {
                     let place = (posting.place().0.clone(), posting.ordinal, posting.place().2);
                     if std::mem::take(&mut first)
-                        && key != key::fold_block(account, fold.id, &place.0, place.1, place.2)
+                        && key != FoldKey::block(account, fold.id, &place.0, place.1, place.2).encode()
                     {
                         fault = Some("the key is not that of its first posting");
                     }
@@ -125,7 +131,7 @@ impl Checker<'_> {
         let sorted = ids.windows(2).all(|pair| matches!(pair, [one, next] if one < next));
         let ends = (ids.first().copied(), ids.last().copied()) == (Some(fold.newest), Some(fold.oldest));
         if ids.len() as u64 != u64::from(fold.emails) || !sorted || !ends {
-            wrong.push((prefix, format!("its {} emails are not those of {fold:?}", ids.len())));
+            wrong.push(((account, fold.id).encode(), format!("its {} emails are not those of {fold:?}", ids.len())));
         }
         for (key, what) in wrong {
             self.say(Table::SearchFolds, &key, what, Mend::Delete)?;
@@ -138,20 +144,22 @@ impl Checker<'_> {
         let live = folds.live.iter().map(|fold| fold.id);
         let known: Vec<FoldId> =
             live.chain(folds.merges.iter().map(|merge| merge.into.id)).chain(folds.dropped.iter().copied()).collect();
-        let (prefix, mut orphans) = (key::account(self.account), Vec::new());
-        self.read.scan(Table::SearchFolds, &prefix, &after(&prefix), false, &mut |key, _| {
-            if *key != *prefix && !known.iter().any(|id| key.starts_with(&key::fold(self.account, *id))) {
-                orphans.push(key.to_vec());
+        let mut orphans = Vec::new();
+        let mut rows = self.rows::<SearchFolds>();
+        while let Some(found) = rows.next()? {
+            let is_known = found.id().is_some_and(|key| key.fold().is_none_or(|fold| known.contains(&fold)));
+            if !is_known {
+                orphans.push(found.key);
             }
-            Ok(true)
-        })?;
+        }
         for key in orphans {
             self.say(Table::SearchFolds, &key, "of a fold that there is not", Mend::Delete)?;
         }
         for merge in &folds.merges {
             if merge.sources.iter().any(|source| !folds.live.iter().any(|fold| fold.id == *source)) {
                 let what = format!("{:?} is made of folds that are gone", merge.into.id);
-                self.say(Table::SearchFolds, &prefix, what, Mend::Delete)?;
+                let list = FoldKey::list(self.account).encode();
+                self.say(Table::SearchFolds, &list, what, Mend::Delete)?;
             }
         }
         Ok(())
@@ -181,13 +189,13 @@ fn strange(
 ) -> Result<Vec<EmailId>, Error> {
     let (read, mut strange) = (view.reader(), Vec::new());
     let mut one = |id: EmailId, found: u64| -> Result<(), Error> {
-        let key = key::email(account, id);
-        let Some(row) = read.get(Table::EmailMetadata, &key)? else { return Ok(()) };
-        let content = read.get(Table::EmailContent, &key)?.unwrap_or_default();
+        let key = EmailKey { account, email: id };
+        let Some(email) = read.row::<table::EmailMetadata>(&key)? else { return Ok(()) };
+        let content = read.bytes::<EmailContent>(&key)?.unwrap_or_default();
         if !reread && has_earlier_tokens(&content) {
             return Ok(());
         }
-        let Some(raw) = view.received(&EmailMetadata::decode(&key, &row)?.blob)? else { return Ok(()) };
+        let Some(raw) = view.received(&email.blob)? else { return Ok(()) };
         let own = DeliveredTo::of(&content_prefix(&content).unwrap_or_default()).text();
         let own = own.map_or(0, |text| token_digest(&Token::Text(text), field::DELIVERED_HERE, &[]));
         if digest(&again(&raw)).wrapping_add(own) != found {
@@ -199,8 +207,8 @@ fn strange(
     for fold in view.folds(account)?.live {
         let ids = view.fold_emails(account, fold.id)?;
         let mut sums = vec![0u64; ids.len()];
-        let prefix = key::fold_blocks(account, fold.id);
-        read.scan(Table::SearchFolds, &prefix, &after(&key::fold(account, fold.id)), false, &mut |key, value| {
+        let blocks = KeyRange::<SearchFolds>::from(&(account, fold.id), &(account, fold.id, FoldRows::Words));
+        read.raw_rows(&blocks, |key, value| {
             read_block(
                 key,
                 value,

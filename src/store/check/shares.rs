@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
 
-use super::rows::Rows;
+use super::rows::{Found, Rows};
 use super::{Checker, Fault, Hear, Mend, Pace};
 use crate::model::{AccountId, Mailbox};
-use crate::store::engine::{Read, Table, after};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
+use crate::store::engine::{Read, Table};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
-use crate::store::row::Row;
+use crate::store::row::RowFormat as _;
+use crate::store::table::keys::{AccountKey, SharedKey};
+use crate::store::table::{Accounts, Mailboxes, Present, Shared, Table as _, decode_key};
 
 impl Checker<'_> {
     /// Whoever something is shared with finds it. Those who are gone are taken out of mailboxes by and by.
@@ -17,10 +19,8 @@ impl Checker<'_> {
         let live = self.census.mailboxes.values().filter(|row| !row.deleted);
         let with: BTreeSet<AccountId> = live.flat_map(|row| row.shares.keys().copied()).collect();
         for with in with {
-            if self.read.get(Table::Accounts, &key::account(with))?.is_some() {
-                let row = key::shared(with, self.account);
-                let found = self.read.get(Table::Shared, &row)?;
-                self.expect(Table::Shared, &row, found.as_deref(), vec![1])?;
+            if self.read.bytes::<Accounts>(&AccountKey { account: with })?.is_some() {
+                self.expect_row::<Shared>(&SharedKey { with, account: self.account }, &Present)?;
             }
         }
         Ok(())
@@ -28,18 +28,16 @@ impl Checker<'_> {
 }
 
 /// Who shares with whom, by this key.
-pub(in crate::store) fn shared_by(key: &[u8]) -> Option<(AccountId, AccountId)> {
-    let mut parts = Parts::of(Table::Shared, key);
-    let (owner, with) = (parts.u32().ok()?, parts.u32().ok()?);
-    (key.len() == 8).then_some((AccountId(owner), AccountId(with)))
+fn shared_by(key: &[u8]) -> Option<(AccountId, AccountId)> {
+    decode_key::<Shared>(key).ok().map(|key| (key.account, key.with))
 }
 
 /// With whom an account shares something, in as far as its mailboxes can be read.
 pub(in crate::store) fn shares_of(read: &dyn Read, owner: AccountId) -> Result<BTreeSet<AccountId>, Error> {
-    let prefix = key::account(owner);
     let mut with = BTreeSet::new();
-    read.scan(Table::Mailboxes, &prefix, &after(&prefix), false, &mut |key, value| {
-        if let Ok(row) = Mailbox::decode(key, value)
+    let range = KeyRange::<Mailboxes>::under(&(owner,));
+    read.raw_rows(&range, |key, value| {
+        if let Ok(row) = Mailbox::from_bytes(Mailboxes::ID, key, value)
             && !row.deleted
         {
             with.extend(row.shares.keys().copied());
@@ -51,10 +49,10 @@ pub(in crate::store) fn shares_of(read: &dyn Read, owner: AccountId) -> Result<B
 
 /// Every row is of two accounts that there are, of which one shares something with the other.
 pub(super) fn strays(read: &dyn Read, run: &dyn Pace, hear: &mut Hear<'_>) -> Result<(), Error> {
-    let is_there = |account| Ok::<bool, Error>(read.get(Table::Accounts, &key::account(account))?.is_some());
+    let is_there = |account| Ok::<bool, Error>(read.bytes::<Accounts>(&AccountKey { account })?.is_some());
     let mut known: BTreeMap<AccountId, BTreeSet<AccountId>> = BTreeMap::new();
-    let mut rows = Rows::new(read, run, Table::Shared, &[]);
-    while let Some((key, _)) = rows.next()? {
+    let mut rows = Rows::<Shared>::all(read, run);
+    while let Some(Found { key, .. }) = rows.next()? {
         let (mut account, mut holds) = (AccountId::SITE, false);
         if let Some((owner, with)) = shared_by(&key) {
             account = if is_there(owner)? { owner } else { with };

@@ -4,8 +4,10 @@ use super::{Checker, Mend};
 use crate::model::{DataType, Kept, Mailbox, MailboxUid, ModSeq, Role, View, mailbox};
 use crate::store::engine::Table;
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
-use crate::store::row::{Row, State};
+use crate::store::row::{RowFormat as _, State};
+use crate::store::table::Mailboxes;
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{AccountKey, MailboxKey};
 
 /// Where the account's row is lost, how far beyond what is in use its numbers go on: clients may know higher ones than
 /// any row has.
@@ -17,15 +19,15 @@ const LEAP_MAILBOXES: u32 = 1 << 10;
 impl Checker<'_> {
     /// Reads the mailboxes. What cannot be read is made anew, with its emails and another name.
     pub(super) fn mailboxes(&mut self) -> Result<(), Error> {
-        let mut rows = self.rows(Table::Mailboxes, &key::account(self.account));
+        let mut rows = self.rows::<Mailboxes>();
         let mut broken = Vec::new();
-        while let Some((key, value)) = rows.next()? {
-            let uid = Parts::of(Table::Mailboxes, &key).u32().ok().filter(|_| key.len() == 8);
-            let Some(uid) = uid.map(MailboxUid).filter(|uid| *uid != MailboxUid::ALL) else {
-                self.extra(Table::Mailboxes, &key)?;
+        while let Some(found) = rows.next()? {
+            let uid = found.id().map(|key| key.mailbox);
+            let Some(uid) = uid.filter(|uid| *uid != MailboxUid::ALL) else {
+                self.extra(Table::Mailboxes, &found.key)?;
                 continue;
             };
-            match Mailbox::decode(&key, &value) {
+            match found.row() {
                 Ok(row) => {
                     self.census.newest[2] = self.census.newest[2].max(row.updated.0);
                     self.census.high = self.census.high.max(row.updated.0);
@@ -87,23 +89,22 @@ impl Checker<'_> {
 
     /// A mailbox's row, when all is counted.
     pub(super) fn mailbox(&self, uid: MailboxUid, wanted: &Mailbox) -> Result<(), Error> {
-        let key = key::mailbox(self.account, uid);
-        let found = self.read.get(Table::Mailboxes, &key)?;
-        let what = match found.as_deref().map(|row| Mailbox::decode(&key, row)) {
+        let key = MailboxKey { account: self.account, mailbox: uid };
+        let what = match super::row_if_any::<Mailboxes>(self.read, &key)? {
             Some(Ok(row)) if row == *wanted => return Ok(()),
             Some(Ok(row)) => differences(&row, wanted),
             Some(Err(error)) => format!("{error}: it comes back as \"{}\"", wanted.name),
             None => "the row is missing".to_owned(),
         };
-        self.tell(Table::Mailboxes, &key, what, Mend::Put(wanted.encode()), true)
+        self.tell(Table::Mailboxes, &key.encode(), what, Mend::Put(wanted.to_bytes()), true)
     }
 
     /// The account's own row, when all is counted.
     pub(super) fn state(&self) -> Result<(), Error> {
-        let (own, census) = (key::account(self.account), &self.census);
+        let (own, census) = (AccountKey { account: self.account }.encode(), &self.census);
         let Some(found) = &self.found else {
             let what = "the account's row is missing or cannot be read: its numbers go on far above those in use";
-            return self.tell(Table::AccountState, &own, what, Mend::Put(self.lost().encode()), true);
+            return self.tell(Table::AccountState, &own, what, Mend::Put(self.lost().to_bytes()), true);
         };
         let (octets, emails, told, unfolded) = (census.octets, census.live, census.told, census.unfolded);
         let totals = State { octets, emails, told, unfolded, queued: census.queued, ..found.clone() };
@@ -111,7 +112,7 @@ impl Checker<'_> {
         if sums(found) != sums(&totals) {
             let (has, says) = (sums(&totals), sums(found));
             let what = format!("holds {has:?} octets, emails, told senders, token rows and actions, says {says:?}");
-            self.tell(Table::AccountState, &own, what, Mend::Put(totals.encode()), false)?;
+            self.tell(Table::AccountState, &own, what, Mend::Put(totals.to_bytes()), false)?;
         }
         let mut wanted = State {
             last_thread: totals.last_thread.max(census.last_thread),
@@ -132,7 +133,7 @@ impl Checker<'_> {
         wanted.modseq = wanted.modseq.max(ModSeq(census.high)).max(marks);
         if wanted != totals {
             let what = format!("reads {totals:?}, should read {wanted:?}");
-            self.tell(Table::AccountState, &own, what, Mend::Put(wanted.encode()), true)?;
+            self.tell(Table::AccountState, &own, what, Mend::Put(wanted.to_bytes()), true)?;
         }
         Ok(())
     }

@@ -6,8 +6,10 @@ use super::{Checker, Mend};
 use crate::model::{Counts, DataType, EmailId, MailboxUid, ModSeq, ThreadId, View};
 use crate::store::engine::Table;
 use crate::store::error::Error;
-use crate::store::key;
-use crate::store::row::{Row, Thread};
+use crate::store::row::{RowFormat as _, Thread};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{ModSeqKey, ThreadIdKey};
+use crate::store::table::{Table as _, ThreadByModseq, Threads};
 
 /// The thread views, by the bit that says that a thread is in them.
 pub(super) const THREAD_VIEWS: [View; 3] = [View::ThreadUnseen, View::ThreadFlagged, View::ThreadUntouched];
@@ -25,7 +27,7 @@ struct Recount {
 
 impl Checker<'_> {
     pub(super) fn threads(&mut self) -> Result<(), Error> {
-        let mut rows = self.rows(Table::Threads, &key::account(self.account));
+        let mut rows = self.rows::<Threads>();
         let order = std::mem::take(&mut self.census.by_thread);
         let mut thread_of = vec![0u32; self.census.mails.len()];
         let mut counts: BTreeMap<MailboxUid, Counts> = BTreeMap::new();
@@ -35,11 +37,11 @@ impl Checker<'_> {
             let size = rest.iter().take_while(|at| self.thread(**at) == Some(id)).count();
             let (group, behind) = rest.split_at(size);
             rest = behind;
-            let key = key::thread(self.account, id);
-            while let Some((below, _)) = rows.below(&key)? {
-                self.extra(Table::Threads, &below)?;
+            let key = ThreadIdKey { account: self.account, thread: id }.encode();
+            while let Some(below) = rows.below(&key)? {
+                self.extra(Table::Threads, &below.key)?;
             }
-            let row = rows.at(&key)?;
+            let row = rows.raw.at(&key)?;
             let recount = self.recount(group, &mut thread_of);
             let wanted = self.judge(&key, row.as_deref(), recount)?;
             let Some(wanted) = wanted else {
@@ -57,8 +59,8 @@ impl Checker<'_> {
             }
         }
         // A thread goes with its last tombstone.
-        while let Some((key, _)) = rows.next()? {
-            self.extra(Table::Threads, &key)?;
+        while let Some(left) = rows.next()? {
+            self.extra(Table::Threads, &left.key)?;
         }
         self.census.by_thread = order;
         self.census.thread_of = thread_of;
@@ -100,7 +102,7 @@ impl Checker<'_> {
         let state = self.found.as_ref();
         let most = state.map_or(u64::MAX, |state| state.modseq.0);
         let purged = state.map_or(0, |state| state.purged(DataType::Thread).0);
-        let found = row.map(|row| Thread::decode(key, row));
+        let found = row.map(|row| Thread::from_bytes(Threads::ID, key, row));
         let believed = |row: &Thread| {
             row.created <= row.updated && row.updated.0 <= most && (!deleted || recount.ends.contains(&row.updated.0))
         };
@@ -115,10 +117,10 @@ impl Checker<'_> {
             Some(Ok(row)) if row == wanted => {}
             Some(Ok(row)) => {
                 let what = format!("reads {row:?}, should read {wanted:?}");
-                self.say(Table::Threads, key, what, Mend::Put(wanted.encode()))?;
+                self.say(Table::Threads, key, what, Mend::Put(wanted.to_bytes()))?;
             }
-            Some(Err(error)) => self.say(Table::Threads, key, error.to_string(), Mend::Put(wanted.encode()))?,
-            None => self.say(Table::Threads, key, "the row is missing", Mend::Put(wanted.encode()))?,
+            Some(Err(error)) => self.say(Table::Threads, key, error.to_string(), Mend::Put(wanted.to_bytes()))?,
+            None => self.say(Table::Threads, key, "the row is missing", Mend::Put(wanted.to_bytes()))?,
         }
         self.note(&wanted);
         Ok(Some(wanted))
@@ -139,23 +141,22 @@ impl Checker<'_> {
         for at in twice {
             let fresh = self.fresh();
             let Some((number, _, id)) = numbers.get_mut(at) else { continue };
-            let key = key::thread(self.account, ThreadId(*id));
-            let Some(Ok(row)) = self.read.get(Table::Threads, &key)?.map(|row| Thread::decode(&key, &row)) else {
+            let key = ThreadIdKey { account: self.account, thread: ThreadId(*id) };
+            let Some(row) = self.readable::<Threads>(&key)? else {
                 continue; // its row is missing: the next round sees it
             };
             *number = fresh.0;
             let row = Thread { updated: fresh, ..row };
             let what = "its change number is another thread's, too";
-            self.say(Table::Threads, &key, what, Mend::Put(row.encode()))?;
+            self.say(Table::Threads, &key.encode(), what, Mend::Put(row.to_bytes()))?;
             self.note(&row);
         }
         numbers.sort_unstable();
         numbers.dedup_by_key(|one| one.0);
         let account = self.account;
-        let rows = numbers
-            .into_iter()
-            .map(|(number, _, id)| (key::by_modseq(account, ModSeq(number)), id.to_be_bytes().to_vec()));
-        self.compare(Table::ThreadByModseq, rows)
+        let rows =
+            numbers.into_iter().map(|(number, _, id)| (ModSeqKey { account, modseq: ModSeq(number) }, ThreadId(id)));
+        self.compare::<ThreadByModseq>(rows)
     }
 
     /// The counts of the mailboxes, from the threads and the emails.

@@ -10,10 +10,12 @@ use std::time::Duration;
 
 use super::Txn;
 use crate::model::{Action, BlobHash, EmailId, UtcMillis};
-use crate::store::engine::{Read, Table, after};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
-use crate::store::row::{Blob, EncodedMessage, blob_rows};
+use crate::store::row::{Blob, EncodedMessage, blob_frames, blob_head};
+use crate::store::table::codec::{KeyTime, Prefix as _};
+use crate::store::table::keys::{ActionBlobKey, BlobFrameKey, BlobKey, BlobPurgeKey, BlobRefKey};
+use crate::store::table::{BlobFrames, BlobPurge, BlobRefs, Blobs, OutboxBlobs, Present, UploadBlobs};
 
 /// Octets of messages that one step looks at.
 const STEP_OCTETS: u64 = 8 << 20;
@@ -37,24 +39,28 @@ impl Txn<'_> {
 
     /// Puts octets with this hash, for something of this very change that holds them.
     pub(super) fn put_octets(&mut self, hash: &BlobHash, raw: &[u8]) {
-        for put in blob_rows(hash, raw, self.now) {
-            if let Some(value) = put.value {
-                self.put(put.table, put.key, value);
-            }
+        self.put_bytes::<Blobs>(&BlobKey { blob: *hash }, blob_head(raw, self.now));
+        for (key, frame) in blob_frames(hash, raw) {
+            self.put_bytes::<BlobFrames>(&key, frame);
         }
+    }
+
+    /// Says that a message lost a reference at this time: somebody must look whether another is left.
+    pub(super) fn note_released(&mut self, at: UtcMillis, blob: BlobHash) {
+        self.put::<BlobPurge>(&BlobPurgeKey { at: at.into(), blob }, &Present);
     }
 
     /// Takes away an email's hold of a message.
     pub(super) fn let_go(&mut self, blob: &BlobHash, id: EmailId) {
-        self.delete(Table::BlobRefs, key::blob_ref(blob, self.account, id));
-        self.put(Table::BlobPurge, key::blob_purge(self.now, blob), vec![1]);
+        self.delete::<BlobRefs>(&BlobRefKey { blob: *blob, account: self.account, email: id });
+        self.note_released(self.now, *blob);
     }
 
     /// Takes away an action's hold of a message.
     pub(super) fn release_blob(&mut self, action: &Action) {
-        if let Some(blob) = &action.blob {
-            self.delete(Table::OutboxBlobs, key::action_blob(blob, self.account, action.id));
-            self.put(Table::BlobPurge, key::blob_purge(self.now, blob), vec![1]);
+        if let Some(blob) = action.blob {
+            self.delete::<OutboxBlobs>(&ActionBlobKey { blob, account: self.account, action: action.id });
+            self.note_released(self.now, blob);
         }
     }
 
@@ -66,39 +72,39 @@ impl Txn<'_> {
     /// Those of reading.
     pub fn collect_blobs(&mut self, upto: UtcMillis, most: usize) -> Result<Collected, Error> {
         let over = UtcMillis(upto.0.saturating_add(1));
-        let mut rows: Vec<(Vec<u8>, BlobHash)> = Vec::new();
-        self.scan(Table::BlobPurge, &[], &key::blob_purge(over, &BlobHash([0; 32])), false, &mut |key, _| {
-            rows.push((key.to_vec(), BlobHash(Parts::of(Table::BlobPurge, key).take()?)));
+        let mut rows = Vec::new();
+        self.keys(&KeyRange::<BlobPurge>::before(&(), &(KeyTime::from(over),)), |key, _| {
+            rows.push(key);
             Ok(rows.len() < most)
         })?;
         let mut done = Collected { left: rows.len() >= most, ..Collected::default() };
         let mut seen = 0;
-        for (row, hash) in rows {
+        for row in rows {
             if seen > STEP_OCTETS {
                 done.left = true;
                 break;
             }
             // First the message, then who holds it: a delivery in between changes the message's row, and is noticed.
-            let blob_key = key::blob(&hash);
-            let blob = self.get_raw(Table::Blobs, &blob_key)?;
-            self.delete(Table::BlobPurge, row);
-            if self.is_held(&hash)? {
+            let key = BlobKey { blob: row.blob };
+            let blob = self.bytes::<Blobs>(&key)?;
+            self.delete::<BlobPurge>(&row);
+            if self.is_held(row.blob)? {
                 continue;
             }
             let Some(blob) = blob else { continue };
-            let Blob { at: put, octets } = Blob::decode(&blob_key, &blob)?;
+            let Blob { at: put, octets } = Blob::decode(&key.encode(), &blob)?;
             seen = octets.len().saturating_add(seen);
             if put > upto {
-                self.put(Table::BlobPurge, key::blob_purge(put, &hash), vec![1]);
+                self.note_released(put, row.blob);
                 continue;
             }
             done.blobs += 1;
             done.octets += octets.len();
             for number in (0..octets.frames()).filter_map(|number| u32::try_from(number).ok()) {
-                self.delete(Table::BlobFrames, key::blob_frame(&hash, number));
+                self.delete::<BlobFrames>(&BlobFrameKey { blob: row.blob, number });
             }
-            self.delete(Table::Blobs, blob_key.clone());
-            self.assert_unchanged(Table::Blobs, blob_key, blob);
+            self.delete::<Blobs>(&key);
+            self.assert_unchanged::<Blobs>(&key, blob);
         }
         Ok(done)
     }
@@ -109,32 +115,26 @@ impl Txn<'_> {
     /// # Errors
     /// Those of reading.
     pub fn sweep_blobs(&mut self, every: Duration, most: usize) -> Result<bool, Error> {
-        let Some(from) = self.sweep_from(super::sweep::BLOBS, &[], every)? else { return Ok(false) };
+        let Some(range) = self.sweep_from::<Blobs>(super::sweep::BLOBS, &(), every)? else { return Ok(false) };
         let (mut seen, mut octets) = (Vec::new(), 0);
-        self.scan(Table::Blobs, &from, &after(&[]), false, &mut |key, value| {
-            octets += value.len() as u64;
-            seen.push((key.to_vec(), Blob::decode(key, value)?.at));
+        let decode = |key: &[u8], row: &[u8]| Ok((Blob::decode(key, row)?.at, row.len() as u64));
+        self.rows_with(&range, decode, |key, (put, length)| {
+            octets += length;
+            seen.push((key, put));
             Ok(seen.len() < most && octets < STEP_OCTETS)
         })?;
-        let next = (seen.len() >= most || octets >= STEP_OCTETS).then(|| seen.last().map(|(key, _)| key.clone()));
-        for (key, put) in seen {
-            let hash = BlobHash(Parts::of(Table::Blobs, &key).take()?);
-            if !self.is_held(&hash)? {
-                self.put(Table::BlobPurge, key::blob_purge(put, &hash), vec![1]);
+        let next = seen.last().map(|(key, _)| key.clone()).filter(|_| seen.len() >= most || octets >= STEP_OCTETS);
+        for (BlobKey { blob }, put) in seen {
+            if !self.is_held(blob)? {
+                self.note_released(put, blob);
             }
         }
-        self.swept_to(super::sweep::BLOBS, next.flatten())
+        self.swept_to::<Blobs>(super::sweep::BLOBS, next.as_ref())
     }
 
-    fn is_held(&self, blob: &BlobHash) -> Result<bool, Error> {
-        let prefix = key::blob(blob);
-        let mut held = false;
-        for table in [Table::BlobRefs, Table::OutboxBlobs, Table::UploadBlobs] {
-            self.scan(table, &prefix, &after(&prefix), false, &mut |_, _| {
-                held = true;
-                Ok(false)
-            })?;
-        }
-        Ok(held)
+    fn is_held(&self, blob: BlobHash) -> Result<bool, Error> {
+        Ok(self.has_any(&KeyRange::<BlobRefs>::under(&(blob,)))?
+            || self.has_any(&KeyRange::<OutboxBlobs>::under(&(blob,)))?
+            || self.has_any(&KeyRange::<UploadBlobs>::under(&(blob,)))?)
     }
 }

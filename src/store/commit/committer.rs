@@ -15,9 +15,12 @@ use tokio::sync::oneshot;
 
 use super::Txn;
 use super::rank::Ranking;
-use crate::model::{AccountId, Change, UtcMillis};
-use crate::store::engine::{Batch, Engine, Table, after};
+use crate::model::{AccountId, BlobHash, Change, UtcMillis};
+use crate::store::engine::typed::KeyRange;
+use crate::store::engine::{Batch, Engine, Put};
 use crate::store::error::Error;
+use crate::store::table::codec::Part as _;
+use crate::store::table::{BlobRefs, Home, OutboxBlobs};
 
 /// Octets that one synced write may hold.
 const GROUP_OCTETS: usize = 32 << 20;
@@ -266,7 +269,7 @@ impl Committer {
         }
         let (done, waiting) = oneshot::channel();
         // A message that none of them refers to would be one that nobody ever collects.
-        shared.puts.retain(|put| put.key.get(..32).is_none_or(|blob| parts.iter().any(|part| part.refers_to(blob))));
+        shared.puts.retain(|put| message_of(put).is_none_or(|blob| parts.iter().any(|part| part.refers_to(blob))));
         let shared_rows = (writes && !shared.puts.is_empty()).then(|| Arc::new(shared));
         for part in &parts {
             let mut queued = part.cell.queued.lock();
@@ -284,12 +287,17 @@ impl Committer {
 
 impl Part {
     /// Whether its rows hold a reference to a message.
-    fn refers_to(&self, blob: &[u8]) -> bool {
-        let end = after(blob);
-        let rows = self.rows.as_ref();
-        let refers = |batch: &Batch, table| batch.range(table, blob, &end).iter().any(|put| put.value.is_some());
-        rows.is_some_and(|(batch, _)| refers(batch, Table::BlobRefs) || refers(batch, Table::OutboxBlobs))
+    fn refers_to(&self, blob: BlobHash) -> bool {
+        self.rows.as_ref().is_some_and(|(batch, _)| {
+            batch.sets_any(&KeyRange::<BlobRefs>::under(&(blob,)))
+                || batch.sets_any(&KeyRange::<OutboxBlobs>::under(&(blob,)))
+        })
     }
+}
+
+/// The message with whose hash the key of a row begins, in the tables of messages.
+fn message_of(put: &Put) -> Option<BlobHash> {
+    if put.table.home() == Home::Message { BlobHash::read(&mut put.key.as_slice()).ok() } else { None }
 }
 
 impl Drop for Committer {

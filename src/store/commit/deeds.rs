@@ -1,11 +1,15 @@
 //! Served transactions: in the same commit as what came of them.
 
+use std::cmp::Reverse;
+
 use super::Txn;
 use crate::model::{Address, EmailId, UtcMillis, limits};
-use crate::store::engine::{Read as _, Table, after};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
 use crate::store::row::Delivery;
+use crate::store::table::codec::KeyTime;
+use crate::store::table::keys::{DecisionKey, DeliveryKey, DeliveryTimeKey};
+use crate::store::table::{Decisions, Deliveries, DeliveryByTime, Present};
 
 /// One delivery of so many, by its hash, looks for what is over its time.
 const EXPIRE_EVERY: u8 = 32;
@@ -19,7 +23,7 @@ impl Txn<'_> {
     /// # Errors
     /// Those of reading.
     pub fn delivery(&self, hash: &[u8; 32]) -> Result<Option<Delivery>, Error> {
-        let known = self.row::<Delivery>(&key::delivery(self.account, hash))?;
+        let known = self.row::<Deliveries>(&self.delivery_key(hash))?;
         Ok(known.filter(|known| known.at.after(limits::DELIVERIES_KEPT) > self.now))
     }
 
@@ -49,18 +53,26 @@ impl Txn<'_> {
         if known.as_ref() != Some(&row) {
             if known.is_none() {
                 self.forget_delivery(hash)?;
-                self.put(Table::DeliveryByTime, key::delivery_by_time(self.account, row.at, hash), vec![1]);
+                self.put::<DeliveryByTime>(&self.delivery_time_key(row.at, hash), &Present);
             }
-            self.put_row(key::delivery(self.account, hash), &row);
+            self.put::<Deliveries>(&self.delivery_key(hash), &row);
         }
         Ok(())
     }
 
+    fn delivery_key(&self, hash: &[u8; 32]) -> DeliveryKey {
+        DeliveryKey { account: self.account, hash: *hash }
+    }
+
+    fn delivery_time_key(&self, at: UtcMillis, hash: &[u8; 32]) -> DeliveryTimeKey {
+        DeliveryTimeKey { account: self.account, at: at.into(), hash: *hash }
+    }
+
     fn forget_delivery(&mut self, hash: &[u8; 32]) -> Result<(), Error> {
-        let key = key::delivery(self.account, hash);
-        if let Some(old) = self.row::<Delivery>(&key)? {
-            self.delete(Table::DeliveryByTime, key::delivery_by_time(self.account, old.at, hash));
-            self.delete(Table::Deliveries, key);
+        let key = self.delivery_key(hash);
+        if let Some(old) = self.row::<Deliveries>(&key)? {
+            self.delete::<DeliveryByTime>(&self.delivery_time_key(old.at, hash));
+            self.delete::<Deliveries>(&key);
         }
         Ok(())
     }
@@ -74,20 +86,15 @@ impl Txn<'_> {
         let account = self.account;
         let mut served: Vec<[u8; 32]> = Vec::new();
         let over = UtcMillis(self.now.before(limits::DELIVERIES_KEPT).0.saturating_add(1));
-        let (from, to) = (key::account(account), key::delivery_by_time(account, over, &[0; 32]));
-        self.scan(Table::DeliveryByTime, &from, &to, false, &mut |key, _| {
-            served.push(Parts::of(Table::DeliveryByTime, key).take()?);
+        self.keys(&KeyRange::<DeliveryByTime>::before(&(account,), &(account, KeyTime::from(over))), |key, _| {
+            served.push(key.hash);
             Ok(served.len() < most)
         })?;
-        let mut decided: Vec<Vec<u8>> = Vec::new();
-        let from = key::decision(account, self.now.before(limits::DECISIONS_KEPT), EmailId(0));
-        self.scan(Table::Decisions, &from, &after(&key::account(account)), true, &mut |key, _| {
-            decided.push(key.to_vec());
-            Ok(decided.len() < most)
-        })?;
-        let left = served.len() >= most || decided.len() >= most;
+        let at = Reverse(self.now.before(limits::DECISIONS_KEPT).into());
+        let oldest = KeyRange::from(&(account,), &DecisionKey { account, at, email: EmailId(0) }).reversed();
+        let decided = self.delete_range::<Decisions>(&oldest, most)?;
+        let left = served.len() >= most || decided >= most;
         served.iter().try_for_each(|hash| self.forget_delivery(hash))?;
-        decided.into_iter().for_each(|key| self.delete(Table::Decisions, key));
         Ok(left)
     }
 }

@@ -3,47 +3,14 @@
 use std::collections::BTreeSet;
 
 use super::Txn;
-use crate::model::{AccountId, AccountRow, Action, AddressRow, DataType, EmailId, EmailMetadata, Mailbox};
+use crate::model::{AccountId, AccountRow, Action, AddressRow, DataType, EmailMetadata, Mailbox};
+use crate::store::engine::typed::TypedRead as _;
 use crate::store::engine::{Read, Table, after};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
-use crate::store::row::Row;
-
-/// The tables whose keys begin with the account, but for its own row and state, which go last. What others share with it
-/// goes out of their mailboxes later (`unshare`).
-const OWNED: [Table; 31] = [
-    Table::EmailMetadata,
-    Table::EmailByModseq,
-    Table::EmailByThread,
-    Table::EmailContent,
-    Table::EmailTokens,
-    Table::SearchFolds,
-    Table::MailboxEmailList,
-    Table::MailboxEmailIndex,
-    Table::MailboxRank,
-    Table::MailboxThreadIndex,
-    Table::Threads,
-    Table::ThreadByModseq,
-    Table::Mailboxes,
-    Table::Subscriptions,
-    Table::ThreadRefs,
-    Table::Deliveries,
-    Table::DeliveryByTime,
-    Table::Vacation,
-    Table::VacationTold,
-    Table::ToldByTime,
-    Table::Decisions,
-    Table::EmailPurge,
-    Table::Outbox,
-    Table::OutboxMessages,
-    Table::OutboxSame,
-    Table::History,
-    Table::Sweeps,
-    Table::Uploads,
-    Table::Objects,
-    Table::ObjectByModseq,
-    Table::Shared,
-];
+use crate::store::row::Row as _;
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{AddressKey, SharedKey};
+use crate::store::table::{self, AccountState, Accounts, Addresses, Shared, Uploads, decode_key};
 
 impl Txn<'_> {
     /// Of the site: an account id that none had.
@@ -57,14 +24,13 @@ impl Txn<'_> {
     /// of tests, fuzzers and benches.
     pub fn register(&mut self, row: &AccountRow) {
         self.set_account(row);
-        let primary = row.primary.to_string().into_bytes();
-        self.put_row(primary, &AddressRow::Primary(self.account));
+        self.put::<Addresses>(&AddressKey(row.primary.to_string()), &AddressRow::Primary(self.account));
     }
 
     /// Writes the account's own row.
     pub fn set_account(&mut self, row: &AccountRow) {
         self.next_modseq();
-        self.put_row(key::account(self.account), row);
+        self.put::<Accounts>(&self.own_key(), row);
         self.touch(DataType::Account);
     }
 
@@ -74,18 +40,19 @@ impl Txn<'_> {
     /// # Errors
     /// `NotFound`, and those of reading.
     pub fn set_account_addresses(&mut self, addresses: BTreeSet<String>) -> Result<(), Error> {
-        let own = key::account(self.account);
-        let row = self.row::<AccountRow>(&own)?.ok_or(Error::NotFound("account"))?;
-        self.put_row(own, &AccountRow { addresses: Some(addresses), ..row });
+        let own = self.own_key();
+        let row = self.row::<Accounts>(&own)?.ok_or(Error::NotFound("account"))?;
+        self.put::<Accounts>(&own, &AccountRow { addresses: Some(addresses), ..row });
         Ok(())
     }
 
     /// Of the site: says where an address leads, or that it leads nowhere.
     pub fn set_address(&mut self, address: &str, row: Option<&AddressRow>) {
         self.next_modseq();
+        let key = AddressKey(address.to_owned());
         match row {
-            Some(row) => self.put_row(address.as_bytes().to_vec(), row),
-            None => self.delete(Table::Addresses, address.as_bytes().to_vec()),
+            Some(row) => self.put::<Addresses>(&key, row),
+            None => self.delete::<Addresses>(&key),
         }
         self.touch(DataType::Account);
     }
@@ -95,9 +62,9 @@ impl Txn<'_> {
     /// # Errors
     /// Those of reading.
     pub fn erase(&mut self, most: usize) -> Result<bool, Error> {
-        let prefix = key::account(self.account);
+        let prefix = self.own_key().encode();
         let mut rows: Vec<(Table, Vec<u8>, Vec<u8>)> = Vec::new();
-        for table in OWNED {
+        for table in Table::ALL.iter().copied().filter(|table| table.is_erased()) {
             self.scan(table, &prefix, &after(&prefix), false, &mut |key, value| {
                 rows.push((table, key.to_vec(), value.to_vec()));
                 Ok(rows.len() < most)
@@ -111,7 +78,7 @@ impl Txn<'_> {
             match table {
                 Table::EmailMetadata => {
                     let email = EmailMetadata::decode(&key, &value)?;
-                    self.let_go(&email.blob, EmailId(Parts::of(table, &key).u64()?));
+                    self.let_go(&email.blob, decode_key::<table::EmailMetadata>(&key)?.email);
                 }
                 Table::Outbox => {
                     let action = Action::decode(&key, &value)?;
@@ -122,24 +89,27 @@ impl Txn<'_> {
                     // One that cannot be read does not keep its account.
                     let row = Mailbox::decode(&key, &value).unwrap_or_default();
                     for with in row.shares.into_keys() {
-                        self.delete(Table::Shared, key::shared(with, self.account));
+                        self.delete::<Shared>(&SharedKey { with, account: self.account });
                     }
                 }
-                Table::Uploads => self.forget_upload(&key)?,
+                Table::Uploads => self.forget_upload(&decode_key::<Uploads>(&key)?),
                 _ => {}
             }
-            self.delete(table, key);
+            self.stage_row(table, key, None);
         }
         if !left {
             // The address that only this row names; the others are taken away before.
-            let row = self.get(Table::Accounts, &prefix)?.and_then(|row| AccountRow::decode(&prefix, &row).ok());
-            let address = row.map(|row| row.primary.to_string().into_bytes()).unwrap_or_default();
-            let leads = self.get(Table::Addresses, &address)?;
-            if leads.is_some_and(|row| AddressRow::decode(&address, &row) == Ok(AddressRow::Primary(self.account))) {
-                self.delete(Table::Addresses, address);
+            let own = self.own_key();
+            let row = self.bytes::<Accounts>(&own)?.and_then(|row| AccountRow::decode(&prefix, &row).ok());
+            let address = AddressKey(row.map(|row| row.primary.to_string()).unwrap_or_default());
+            let leads = self.bytes::<Addresses>(&address)?;
+            let is_own =
+                |row: Vec<u8>| AddressRow::decode(&address.encode(), &row) == Ok(AddressRow::Primary(self.account));
+            if leads.is_some_and(is_own) {
+                self.delete::<Addresses>(&address);
             }
-            self.delete(Table::Accounts, prefix.clone());
-            self.delete(Table::AccountState, prefix);
+            self.delete::<Accounts>(&own);
+            self.delete::<AccountState>(&own);
         }
         Ok(left)
     }

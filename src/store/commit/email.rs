@@ -4,11 +4,16 @@ use std::collections::BTreeSet;
 
 use super::Txn;
 use super::listings::{Step, missing};
-use crate::model::{DataType, EmailId, EmailMetadata, Mailbox, MailboxUid, ModSeq, ThreadId, UtcMillis};
-use crate::store::engine::Table;
+use crate::model::{BlobHash, DataType, EmailId, EmailMetadata, MailboxUid, ModSeq, ThreadId, UtcMillis};
+use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
-use crate::store::key;
 use crate::store::row::{EncodedMessage, content_value, tokens_value};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{BlobRefKey, ModSeqKey, PurgeKey, ThreadEmailKey};
+use crate::store::table::{
+    self, Accounts, BlobRefs, EmailByModseq, EmailByThread, EmailContent, EmailPurge, EmailTokens, Mailboxes, Present,
+    Table as _,
+};
 
 /// Ids of one millisecond that are tried for an email. Change numbers follow each other, and so do the ids of emails of one
 /// time: where these are taken, the millisecond is full or nearly so.
@@ -59,10 +64,10 @@ impl Txn<'_> {
         let modseq = self.next_modseq();
         let id = self.free_email_id(new.received_at, modseq)?;
         let thread = self.thread_for(&new.message.thread_keys, open)?;
-        let account = self.account;
-        self.put(Table::EmailContent, key::email(account, id), content_value(new.prefix, &new.message.content));
-        self.put(Table::EmailTokens, key::email(account, id), tokens_value(new.prefix, &new.message.tokens));
-        self.put(Table::BlobRefs, key::blob_ref(&new.message.blob, account, id), vec![1]);
+        let key = self.email_key(id);
+        self.put_bytes::<EmailContent>(&key, content_value(new.prefix, &new.message.content));
+        self.put_bytes::<EmailTokens>(&key, tokens_value(new.prefix, &new.message.tokens));
+        self.put::<BlobRefs>(&self.blob_ref_key(new.message.blob, id), &Present);
         self.state.unfolded += 1;
         let metadata = EmailMetadata {
             thread,
@@ -117,8 +122,17 @@ impl Txn<'_> {
         self.rewrite(id, Some(&old), None)
     }
 
+    /// An email, or the tombstone of one.
+    pub(super) fn email_row(&self, id: EmailId) -> Result<Option<EmailMetadata>, Error> {
+        self.row::<table::EmailMetadata>(&self.email_key(id))
+    }
+
+    pub(super) fn blob_ref_key(&self, blob: BlobHash, email: EmailId) -> BlobRefKey {
+        BlobRefKey { blob, account: self.account, email }
+    }
+
     pub(super) fn live_email(&self, id: EmailId) -> Result<EmailMetadata, Error> {
-        let found = self.row::<EmailMetadata>(&key::email(self.account, id))?;
+        let found = self.email_row(id)?;
         found.filter(|email| email.deleted.is_none()).ok_or(Error::NotFound("email"))
     }
 
@@ -131,7 +145,7 @@ impl Txn<'_> {
             Some(account) => account,
             // An account that was removed has no state either.
             None if self.state_before.is_some() => {
-                return Err(Error::missing(Table::Accounts.name(), &key::account(self.account)));
+                return Err(Error::missing(Accounts::ID.name(), &self.own_key().encode()));
             }
             None => return Err(Error::NotFound("account")),
         };
@@ -152,13 +166,13 @@ impl Txn<'_> {
         let step = Step { id, thread: thread_id, old, new, was: &was, now: &now };
         let uids: BTreeSet<MailboxUid> = was.members.keys().chain(now.members.keys()).copied().collect();
         for uid in uids {
-            let key = key::mailbox(self.account, uid);
-            let stored = self.row::<Mailbox>(&key)?.ok_or_else(|| missing(self.account, &key))?;
+            let key = self.mailbox_key(uid);
+            let stored = self.row::<Mailboxes>(&key)?.ok_or_else(|| missing::<Mailboxes>(self.account, &key))?;
             let mut mailbox = stored.clone();
             self.write_counts(uid, &mut mailbox, &step);
             self.write_listings(uid, &mut mailbox.kept, &step)?;
             if mailbox != stored {
-                self.put_row(key, &mailbox);
+                self.put::<Mailboxes>(&key, &mailbox);
             }
         }
         let mut kept = std::mem::take(&mut self.state.kept);
@@ -177,29 +191,30 @@ impl Txn<'_> {
     ) {
         let account = self.account;
         if let Some(old) = old {
-            self.delete(Table::EmailByModseq, key::by_modseq(account, old.updated));
+            self.delete::<EmailByModseq>(&ModSeqKey { account, modseq: old.updated });
             self.state.octets = self.state.octets.saturating_sub(old.size);
             self.state.emails = self.state.emails.saturating_sub(1);
         }
-        let by_thread = |email: &EmailMetadata| key::email_by_thread(account, email.thread, id);
+        let by_thread = |row: &EmailMetadata| ThreadEmailKey { account, thread: row.thread, email: id };
+        let key = self.email_key(id);
         match (old, new) {
             (_, Some(new)) => {
                 self.state.octets += new.size;
                 self.state.emails += 1;
                 if old.is_none() {
-                    self.put(Table::EmailByThread, by_thread(new), vec![1]);
+                    self.put::<EmailByThread>(&by_thread(new), &Present);
                 }
-                self.put_row(key::email(account, id), new);
+                self.put::<table::EmailMetadata>(&key, new);
             }
             (Some(old), None) => {
                 let tombstone = EmailMetadata { updated: modseq, deleted: Some(self.now), ..old.clone() };
-                self.delete(Table::EmailByThread, by_thread(old));
-                self.put(Table::EmailPurge, key::purge(account, self.now, id), vec![1]);
-                self.put_row(key::email(account, id), &tombstone);
+                self.delete::<EmailByThread>(&by_thread(old));
+                self.put::<EmailPurge>(&PurgeKey { account, at: self.now.into(), email: id }, &Present);
+                self.put::<table::EmailMetadata>(&key, &tombstone);
             }
             (None, None) => {}
         }
-        self.put(Table::EmailByModseq, key::by_modseq(account, modseq), id.0.to_be_bytes().to_vec());
+        self.put::<EmailByModseq>(&ModSeqKey { account, modseq }, &id);
     }
 
     /// An id for an email received at `at` that none had: the low bits of the change number tell equal times apart, and
@@ -211,7 +226,7 @@ impl Txn<'_> {
         loop {
             for step in 0..TRIES {
                 let id = EmailId::new(at, start.wrapping_add(step));
-                if self.get_raw(Table::EmailMetadata, &key::email(self.account, id))?.is_none() {
+                if self.bytes::<table::EmailMetadata>(&self.email_key(id))?.is_none() {
                     return Ok(id);
                 }
             }

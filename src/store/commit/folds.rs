@@ -8,11 +8,13 @@
 //! for the store cannot read mail.
 
 use super::Txn;
-use crate::store::engine::{Read, Table};
+use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
-use crate::store::key;
 use crate::store::read::FoldPiece;
+use crate::store::row::Row as _;
 use crate::store::row::fold::Folds;
+use crate::store::table::folds::FoldKey;
+use crate::store::table::{EmailTokens, SearchFolds};
 
 impl Txn<'_> {
     /// Writes a piece; false, and nothing is staged, where the account has changed under it and it must be made anew.
@@ -20,28 +22,28 @@ impl Txn<'_> {
     /// # Errors
     /// Those of reading.
     pub fn write_folds(&mut self, piece: FoldPiece) -> Result<bool, Error> {
-        let own = key::account(self.account);
-        if self.row::<Folds>(&own)?.unwrap_or_default() != piece.before {
+        let own = FoldKey::list(self.account);
+        if self.row_with::<SearchFolds, _>(&own, Folds::decode)?.unwrap_or_default() != piece.before {
             return Ok(false);
         }
         for id in &piece.folded {
-            if self.get(Table::EmailTokens, &key::email(self.account, *id))?.is_none() {
+            if self.bytes::<EmailTokens>(&self.email_key(*id))?.is_none() {
                 return Ok(false);
             }
         }
         for (key, value) in piece.puts {
-            self.put(Table::SearchFolds, key, value);
+            self.put_bytes::<SearchFolds>(&key, value);
         }
         for key in piece.gone {
-            self.delete(Table::SearchFolds, key);
+            self.delete::<SearchFolds>(&key);
         }
         for id in &piece.folded {
             self.delete_tokens(*id)?;
         }
         if piece.after == Folds::default() {
-            self.delete(Table::SearchFolds, own);
+            self.delete::<SearchFolds>(&own);
         } else {
-            self.put_row(own, &piece.after);
+            self.put_bytes::<SearchFolds>(&own, piece.after.encode());
         }
         Ok(true)
     }

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use super::Txn;
 use crate::model::{Kept, Listing, MailboxUid, ModSeq, UtcMillis};
-use crate::store::engine::{Read, Table, after};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
-use crate::store::row::{Noted, Row};
+use crate::store::row::Noted;
+use crate::store::table::keys::HistoryKey;
+use crate::store::table::{History, MailboxEmailList};
 
 impl Txn<'_> {
     /// Notes how far the account's changes have come, where it changed and `every` went by since the last note. Says
@@ -24,7 +25,8 @@ impl Txn<'_> {
         let last = self.noted(UtcMillis(i64::MAX - 1))?;
         let current = last.is_some_and(|(at, modseq)| modseq == self.state.modseq || self.now < at.after(every));
         if !current {
-            self.put_row(key::history(self.account, self.now), &Noted(self.state.modseq));
+            let key = HistoryKey { account: self.account, at: self.now.into() };
+            self.put::<History>(&key, &Noted(self.state.modseq));
         }
         Ok(!current)
     }
@@ -45,27 +47,21 @@ impl Txn<'_> {
         }
         if rows < most {
             // All that this note covers is gone: it and those before it are of no use any more.
-            let (from, to) = (key::account(self.account), after(&key::history(self.account, at)));
-            let mut notes = Vec::new();
-            self.scan(Table::History, &from, &to, false, &mut |key, _| {
-                notes.push(key.to_vec());
-                Ok(true)
-            })?;
-            notes.into_iter().for_each(|key| self.delete(Table::History, key));
+            self.delete_range(&self.notes_upto(at), usize::MAX)?;
         }
         Ok(rows >= most)
     }
 
     /// The newest note made at `upto` or before: when, and how far changes had come.
     fn noted(&self, upto: UtcMillis) -> Result<Option<(UtcMillis, ModSeq)>, Error> {
-        let (from, to) = (key::account(self.account), after(&key::history(self.account, upto)));
-        let mut found = None;
-        self.scan(Table::History, &from, &to, true, &mut |key, value| {
-            let at = i64::try_from(Parts::of(Table::History, key).u64()?).unwrap_or(i64::MAX);
-            found = Some((UtcMillis(at), Noted::decode(key, value)?.0));
-            Ok(false)
-        })?;
-        Ok(found)
+        let found = self.first(&self.notes_upto(upto).reversed())?;
+        Ok(found.map(|(key, Noted(modseq))| (key.at.into(), modseq)))
+    }
+
+    /// The notes made at `upto` or before.
+    fn notes_upto(&self, upto: UtcMillis) -> KeyRange<History> {
+        let account = self.account;
+        KeyRange::through(&(account,), &HistoryKey { account, at: upto.into() })
     }
 
     /// Gives how many rows it deleted.
@@ -94,19 +90,16 @@ impl Txn<'_> {
 
     /// Gives how many rows it deleted, and the last change among them.
     fn purge_listing(&mut self, listing: Listing, bound: ModSeq, most: usize) -> Result<(usize, ModSeq), Error> {
-        let row = |removed| key::list(self.account, listing, removed, ModSeq(0));
-        let (mut gone, mut last) = (Vec::new(), ModSeq(0));
+        let mut gone = Vec::new();
         if most > 0 {
-            self.scan(Table::MailboxEmailList, &row(ModSeq(1)), &row(bound.next()), false, &mut |key, _| {
-                let mut parts = Parts::of(Table::MailboxEmailList, key);
-                parts.u64()?;
-                last = ModSeq(parts.u64()?);
-                gone.push(key.to_vec());
+            let removed = |modseq| (self.account, listing, modseq);
+            let left = KeyRange::<MailboxEmailList>::between(&removed(ModSeq(1)), &removed(bound.next()));
+            self.keys(&left, |key, _| {
+                gone.push(key);
                 Ok(gone.len() < most)
             })?;
         }
-        let rows = gone.len();
-        gone.into_iter().for_each(|key| self.delete(Table::MailboxEmailList, key));
-        Ok((rows, last))
+        gone.iter().for_each(|key| self.delete::<MailboxEmailList>(key));
+        Ok((gone.len(), gone.last().map_or(ModSeq(0), |key| key.removed)))
     }
 }

@@ -11,10 +11,13 @@ use crate::model::{
     DataType, EmailId, EmailMetadata, Kept, Listing, Mailbox, MailboxUid, ModSeq, Shape, Stage, ThreadId, UtcMillis,
     View,
 };
-use crate::store::engine::{Read, Table, after};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
-use crate::store::row::{Row, Thread};
+use crate::store::table::codec::Prefix;
+use crate::store::table::keys::{IndexKey, ListKey, RankKey, ThreadIndexKey};
+use crate::store::table::{
+    self, MailboxEmailIndex, MailboxEmailList, MailboxRank, MailboxThreadIndex, Mailboxes, Present, Threads,
+};
 
 impl Txn<'_> {
     /// One step of making a view, of `most` emails at most; begins it where it is not kept. Says whether it is whole.
@@ -87,28 +90,18 @@ impl Txn<'_> {
 
     /// Deletes up to `most` rows of a view that is followed no more; says whether any is left.
     pub(super) fn delete_view_rows(&mut self, uid: MailboxUid, view: View, most: usize) -> Result<bool, Error> {
-        Ok(self.delete_rows_under(&key::view_index(self.account, uid, view), most)? >= most)
+        Ok(self.delete_listings(&(self.account, uid, view), most)? >= most)
     }
 
-    /// Deletes up to `most` rows of listings under a prefix; gives how many.
-    pub(super) fn delete_rows_under(&mut self, prefix: &[u8], most: usize) -> Result<usize, Error> {
-        let tables = [Table::MailboxEmailIndex, Table::MailboxEmailList, Table::MailboxRank, Table::MailboxThreadIndex];
-        self.delete_rows_in(&tables, prefix, most)
-    }
-
-    /// Deletes up to `most` rows of these tables under a prefix; gives how many.
-    pub(super) fn delete_rows_in(&mut self, tables: &[Table], prefix: &[u8], most: usize) -> Result<usize, Error> {
-        let mut gone: Vec<(Table, Vec<u8>)> = Vec::new();
-        for table in tables.iter().copied() {
-            if gone.len() < most {
-                self.scan(table, prefix, &after(prefix), false, &mut |key, _| {
-                    gone.push((table, key.to_vec()));
-                    Ok(gone.len() < most)
-                })?;
-            }
-        }
-        let rows = gone.len();
-        gone.into_iter().for_each(|(table, key)| self.delete(table, key));
+    /// Deletes up to `most` rows of the listings of a mailbox or of a view; returns how many.
+    pub(super) fn delete_listings<P>(&mut self, of: &P, most: usize) -> Result<usize, Error>
+    where
+        P: Prefix<IndexKey> + Prefix<ListKey> + Prefix<RankKey> + Prefix<ThreadIndexKey>,
+    {
+        let mut rows = self.delete_range::<MailboxEmailIndex>(&KeyRange::under(of), most)?;
+        rows += self.delete_range::<MailboxEmailList>(&KeyRange::under(of), most.saturating_sub(rows))?;
+        rows += self.delete_range::<MailboxRank>(&KeyRange::under(of), most.saturating_sub(rows))?;
+        rows += self.delete_range::<MailboxThreadIndex>(&KeyRange::under(of), most.saturating_sub(rows))?;
         Ok(rows)
     }
 
@@ -122,7 +115,7 @@ impl Txn<'_> {
             self.mark_state();
         } else {
             let mailbox = Mailbox { kept, ..self.live_mailbox(uid)? };
-            self.put_row(key::mailbox(self.account, uid), &mailbox);
+            self.put::<Mailboxes>(&self.mailbox_key(uid), &mailbox);
         }
         Ok(())
     }
@@ -134,17 +127,14 @@ impl Txn<'_> {
         let frontier = found.last().map_or(EmailId(u64::MAX), |(id, _)| *id);
         entry.stage = Stage::Making(if whole { EmailId(u64::MAX) } else { frontier });
         for (id, thread) in found {
-            let email_key = key::email(self.account, id);
-            let Some(email) = self.row::<EmailMetadata>(&email_key)?.filter(|email| email.deleted.is_none()) else {
-                continue;
-            };
+            let Some(email) = self.email_row(id)?.filter(|email| email.deleted.is_none()) else { continue };
             if entry.view.is_of_emails() {
                 if shows(&email, uid, entry.view) {
                     self.take_up(uid, entry, id, &email)?;
                 }
                 continue;
             }
-            let row = self.row::<Thread>(&key::thread(self.account, thread))?.unwrap_or_default();
+            let row = self.row::<Threads>(&self.thread_key(thread))?.unwrap_or_default();
             let head = if uid == MailboxUid::ALL { row.newest() } else { self.newest(uid, View::Every, thread)? };
             if row.shows(entry.view) && head == Some(id) {
                 let listing = Listing { uid, view: entry.view, shape: Shape::Threads };
@@ -158,10 +148,10 @@ impl Txn<'_> {
         let listing = |shape| Listing { uid, view: entry.view, shape };
         let (emails, threads) = (listing(Shape::Emails), listing(Shape::Threads));
         let head = if uid == MailboxUid::ALL && entry.view == View::Every {
-            self.row::<Thread>(&key::thread(self.account, email.thread))?.and_then(|row| row.newest())
+            self.row::<Threads>(&self.thread_key(email.thread))?.and_then(|row| row.newest())
         } else {
-            let member = key::thread_index(self.account, uid, entry.view, email.thread, id);
-            self.put(Table::MailboxThreadIndex, member, vec![1]);
+            let member = self.thread_index_key((uid, entry.view), email.thread, id);
+            self.put::<MailboxThreadIndex>(&member, &Present);
             self.newest(uid, entry.view, email.thread)?
         };
         self.enter(emails, entry, id, email.thread, email.created)?;
@@ -179,13 +169,12 @@ impl Txn<'_> {
         upto: EmailId,
         most: usize,
     ) -> Result<Vec<(EmailId, ThreadId)>, Error> {
-        let mut out = Vec::new();
+        let (mut out, next) = (Vec::new(), EmailId(upto.0.saturating_add(1)));
         if uid == MailboxUid::ALL {
-            let from = key::email(self.account, EmailId(upto.0.saturating_add(1)));
-            self.scan(Table::EmailMetadata, &from, &after(&key::account(self.account)), false, &mut |key, value| {
-                let email = EmailMetadata::decode(key, value)?;
+            let range = KeyRange::from(&(self.account,), &self.email_key(next));
+            self.rows::<table::EmailMetadata>(&range, |key, email| {
                 if email.deleted.is_none() {
-                    out.push((EmailId(Parts::of(Table::EmailMetadata, key).u64()?), email.thread));
+                    out.push((key.email, email.thread));
                 }
                 Ok(out.len() < most)
             })?;
@@ -193,11 +182,9 @@ impl Txn<'_> {
         }
         let shape = if view.is_of_emails() { Shape::Emails } else { Shape::Threads };
         let base = Listing { uid, view: View::Every, shape };
-        let from = key::index(self.account, base, EmailId(upto.0.saturating_add(1)));
-        let end = after(&key::listing(self.account, base));
-        self.scan(Table::MailboxEmailIndex, &from, &end, false, &mut |key, value| {
-            let (_, thread) = crate::store::row::decode_index(key, value)?;
-            out.push((EmailId(Parts::of(Table::MailboxEmailIndex, key).u64()?), thread));
+        let from = IndexKey { account: self.account, listing: base, email: next };
+        self.rows::<MailboxEmailIndex>(&KeyRange::from(&(self.account, base), &from), |key, (_, thread)| {
+            out.push((key.email, thread));
             Ok(out.len() < most)
         })?;
         Ok(out)

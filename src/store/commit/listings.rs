@@ -8,10 +8,12 @@ use super::{Txn, rank};
 use crate::model::{
     AccountId, EmailId, EmailMetadata, Kept, Listing, MailboxUid, ModSeq, Shape, ThreadId, View, keyword,
 };
-use crate::store::engine::{Read, Table, after};
-use crate::store::error::Error;
-use crate::store::key::{self, Parts};
-use crate::store::row::{Thread, decode_index, index_value, list_value};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
+use crate::store::error::{Error, hex};
+use crate::store::row::Thread;
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{IndexKey, ListKey, ThreadIndexKey};
+use crate::store::table::{MailboxEmailIndex, MailboxEmailList, MailboxThreadIndex, Present, Table};
 
 /// One email's change: what it and its thread were and are.
 #[derive(Clone, Copy)]
@@ -98,15 +100,15 @@ impl Txn<'_> {
         let listing = Listing { uid, view: entry.view, shape: Shape::Emails };
         // Of all mail, "every" has `email_by_thread` for this.
         let member = (uid != MailboxUid::ALL || entry.view != View::Every)
-            .then(|| key::thread_index(self.account, uid, entry.view, step.thread, step.id));
+            .then(|| self.thread_index_key((uid, entry.view), step.thread, step.id));
         if now {
             if let Some(member) = member {
-                self.put(Table::MailboxThreadIndex, member, vec![1]);
+                self.put::<MailboxThreadIndex>(&member, &Present);
             }
             self.enter(listing, entry, step.id, step.thread, self.state.modseq)
         } else {
             if let Some(member) = member {
-                self.delete(Table::MailboxThreadIndex, member);
+                self.delete::<MailboxThreadIndex>(&member);
             }
             self.leave(listing, entry, step.id, step.thread)
         }
@@ -138,13 +140,18 @@ impl Txn<'_> {
 
     /// The newest email of a thread in a view: what a collapsed listing shows of it.
     pub(super) fn newest(&self, uid: MailboxUid, view: View, thread: ThreadId) -> Result<Option<EmailId>, Error> {
-        let prefix = key::thread_index_of(self.account, uid, view, thread);
-        let mut first = None;
-        self.scan(Table::MailboxThreadIndex, &prefix, &after(&prefix), false, &mut |key, _| {
-            first = Some(EmailId(Parts::of(Table::MailboxThreadIndex, key).u64()?));
-            Ok(false)
-        })?;
-        Ok(first)
+        let range = KeyRange::<MailboxThreadIndex>::under(&(self.account, uid, view, thread));
+        Ok(self.first_key(&range)?.map(|key| key.email))
+    }
+
+    /// The key of an email of a thread in a view of a mailbox.
+    pub(super) fn thread_index_key(
+        &self,
+        (mailbox, view): (MailboxUid, View),
+        thread: ThreadId,
+        email: EmailId,
+    ) -> ThreadIndexKey {
+        ThreadIndexKey { account: self.account, mailbox, view, thread, email }
     }
 
     /// Shows an email in a listing, as of a change that is this email's own.
@@ -157,8 +164,8 @@ impl Txn<'_> {
         added: ModSeq,
     ) -> Result<(), Error> {
         let account = self.account;
-        self.put(Table::MailboxEmailList, key::list(account, listing, ModSeq(0), added), list_value(id, thread));
-        self.put(Table::MailboxEmailIndex, key::index(account, listing, id), index_value(added, thread));
+        self.put::<MailboxEmailList>(&ListKey { account, listing, removed: ModSeq(0), added }, &(id, thread));
+        self.put::<MailboxEmailIndex>(&IndexKey { account, listing, email: id }, &(added, thread));
         let tally = entry.tally_mut(listing.shape);
         tally.total += 1;
         rank::entered(self, listing, tally, id)
@@ -166,14 +173,14 @@ impl Txn<'_> {
 
     fn leave(&mut self, listing: Listing, entry: &mut Kept, id: EmailId, thread: ThreadId) -> Result<(), Error> {
         let (account, modseq) = (self.account, self.state.modseq);
-        let index = key::index(account, listing, id);
-        let row = self.get(Table::MailboxEmailIndex, &index)?.ok_or_else(|| missing(account, &index))?;
-        let (added, _) = decode_index(&index, &row)?;
-        self.delete(Table::MailboxEmailIndex, index);
-        self.delete(Table::MailboxEmailList, key::list(account, listing, ModSeq(0), added));
+        let index = IndexKey { account, listing, email: id };
+        let row = self.row::<MailboxEmailIndex>(&index)?;
+        let (added, _) = row.ok_or_else(|| missing::<MailboxEmailIndex>(account, &index))?;
+        self.delete::<MailboxEmailIndex>(&index);
+        self.delete::<MailboxEmailList>(&ListKey { account, listing, removed: ModSeq(0), added });
         // What entered and left by the same change was never shown, nor what left before the listing was whole.
         if added != modseq && entry.is_whole() {
-            self.put(Table::MailboxEmailList, key::list(account, listing, modseq, added), list_value(id, thread));
+            self.put::<MailboxEmailList>(&ListKey { account, listing, removed: modseq, added }, &(id, thread));
         }
         let tally = entry.tally_mut(listing.shape);
         tally.total = tally.total.saturating_sub(1);
@@ -181,10 +188,10 @@ impl Txn<'_> {
     }
 }
 
-pub(super) fn missing(account: AccountId, key: &[u8]) -> Error {
+pub(super) fn missing<T: Table>(account: AccountId, key: &T::Key) -> Error {
     Error::Corrupt {
-        table: Table::MailboxEmailIndex.name(),
-        key: crate::store::error::hex(key),
+        table: T::ID.name(),
+        key: hex(&key.encode()),
         what: format!("a row of account {account} that another names is not there: run `restante check`"),
     }
 }

@@ -5,13 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Txn;
 use super::listings::missing;
 use crate::model::{
-    DataType, EmailId, EmailMetadata, Kept, Listing, Mailbox, MailboxUid, ModSeq, Role, Shape, ThreadId, View, limits,
-    mailbox,
+    DataType, Kept, Listing, Mailbox, MailboxUid, ModSeq, Role, Shape, ThreadId, View, limits, mailbox,
 };
-use crate::store::engine::{Read, Table, after};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::{Error, MailboxFault};
-use crate::store::key::{self, Parts};
-use crate::store::row::{Thread, decode_index};
+use crate::store::row::Thread;
+use crate::store::table::{self, MailboxEmailIndex, Mailboxes, Threads};
 
 /// A mailbox to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +47,7 @@ impl Txn<'_> {
         self.state.last_mailbox += 1;
         let uid = MailboxUid(self.state.last_mailbox);
         let row = Mailbox { created: modseq, updated: modseq, updated_not_counts: modseq, ..row };
-        self.put_row(key::mailbox(self.account, uid), &row);
+        self.put::<Mailboxes>(&self.mailbox_key(uid), &row);
         self.note_role(uid, row.role);
         if row.role == Some(Role::Trash) {
             self.state.trash = uid;
@@ -115,7 +114,7 @@ impl Txn<'_> {
             new.updated_shares = modseq;
             self.touch_shared();
         }
-        self.put_row(key::mailbox(self.account, uid), &new);
+        self.put::<Mailboxes>(&self.mailbox_key(uid), &new);
         self.touch(DataType::Mailbox);
         if old.role != new.role {
             if self.state.inbox == uid {
@@ -145,10 +144,9 @@ impl Txn<'_> {
     pub fn empty_mailbox(&mut self, uid: MailboxUid, most: usize) -> Result<bool, Error> {
         self.live_mailbox(uid)?;
         let listing = Listing { uid, view: View::Every, shape: Shape::Emails };
-        let prefix = key::listing(self.account, listing);
         let mut emails = Vec::new();
-        self.scan(Table::MailboxEmailIndex, &prefix, &after(&prefix), false, &mut |key, _| {
-            emails.push(EmailId(Parts::of(Table::MailboxEmailIndex, key).u64()?));
+        self.keys(&KeyRange::<MailboxEmailIndex>::under(&(self.account, listing)), |key, _| {
+            emails.push(key.email);
             Ok(emails.len() < most)
         })?;
         let left = emails.len() >= most;
@@ -191,7 +189,7 @@ impl Txn<'_> {
         row.updated = modseq;
         row.updated_not_counts = modseq;
         row.deleted = true;
-        self.put_row(key::mailbox(self.account, uid), &row);
+        self.put::<Mailboxes>(&self.mailbox_key(uid), &row);
         if row.role == Some(Role::Trash) {
             self.set_trash(MailboxUid(0))?;
         }
@@ -200,7 +198,7 @@ impl Txn<'_> {
     }
 
     pub(super) fn live_mailbox(&self, uid: MailboxUid) -> Result<Mailbox, Error> {
-        let found = self.row::<Mailbox>(&key::mailbox(self.account, uid))?;
+        let found = self.row::<Mailboxes>(&self.mailbox_key(uid))?;
         found.filter(|mailbox| !mailbox.deleted).ok_or(Error::NotFound("mailbox"))
     }
 
@@ -221,21 +219,22 @@ impl Txn<'_> {
         let old_trash = std::mem::replace(&mut self.state.trash, uid);
         let mut threads: BTreeSet<ThreadId> = BTreeSet::new();
         for at in [old_trash, uid].into_iter().filter(|at| *at != MailboxUid(0)) {
-            let prefix = key::listing(self.account, Listing { uid: at, view: View::Every, shape: Shape::Threads });
-            self.scan(Table::MailboxEmailIndex, &prefix, &after(&prefix), false, &mut |key, value| {
-                threads.insert(decode_index(key, value)?.1);
+            let listing = Listing { uid: at, view: View::Every, shape: Shape::Threads };
+            self.rows(&KeyRange::<MailboxEmailIndex>::under(&(self.account, listing)), |_, (_, thread)| {
+                threads.insert(thread);
                 Ok(true)
             })?;
         }
         let mut boxes: BTreeMap<MailboxUid, Mailbox> = BTreeMap::new();
         for id in threads {
-            let thread_key = key::thread(self.account, id);
-            let was = self.row::<Thread>(&thread_key)?.ok_or_else(|| missing(self.account, &thread_key))?;
+            let thread_key = self.thread_key(id);
+            let was = self.row::<Threads>(&thread_key)?.ok_or_else(|| missing::<Threads>(self.account, &thread_key))?;
             let mut now =
                 Thread { created: was.created, updated: was.updated, latest: was.latest, ..Thread::default() };
             for email in self.view().thread_emails(self.account, id)? {
-                let row = self.row::<EmailMetadata>(&key::email(self.account, email))?;
-                now.count(&row.ok_or_else(|| missing(self.account, &thread_key))?, uid, true);
+                let key = self.email_key(email);
+                let row = self.email_row(email)?;
+                now.count(&row.ok_or_else(|| missing::<table::EmailMetadata>(self.account, &key))?, uid, true);
             }
             for at in was.members.keys() {
                 let mut mailbox = match boxes.remove(at) {
@@ -247,11 +246,11 @@ impl Txn<'_> {
                 boxes.insert(*at, mailbox);
             }
             if now != was {
-                self.put_row(thread_key, &now);
+                self.put::<Threads>(&thread_key, &now);
             }
         }
         for (at, mailbox) in boxes {
-            self.put_row(key::mailbox(self.account, at), &mailbox);
+            self.put::<Mailboxes>(&self.mailbox_key(at), &mailbox);
         }
         Ok(())
     }

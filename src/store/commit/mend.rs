@@ -1,14 +1,16 @@
 //! A repair's writes: while an account is marked, nobody else writes it, and what the repair found holds until it is done.
 
 use super::Txn;
-use crate::model::{AccountId, BlobHash, DataType, EmailId, Kept, Mailbox};
-use crate::store::check::{held_by, holds, is_due, is_upload, sends, shared_by, shares_of, uploaded_by, whose};
-use crate::store::engine::{Table, after};
+use crate::model::{DataType, Kept};
+use crate::store::check::{holds, is_due, is_upload, sends, shares_of};
+use crate::store::engine::Table;
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
 use crate::store::repair::Scope;
-use crate::store::row::{Row, State};
-use crate::store::version;
+use crate::store::row::{Row as _, State};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{SharedKey, SiteKey};
+use crate::store::table::{BlobRefs, Mailboxes, OutboxBlobs, OutboxDue, Shared, Site, UploadBlobs, decode_key};
 
 /// What clients see by states that a repair may have made untrue.
 const SEEN: [DataType; 7] = [
@@ -24,7 +26,7 @@ const SEEN: [DataType; 7] = [
 impl Txn<'_> {
     /// Marks the account as one that is being repaired.
     pub(in crate::store) fn begin_repair(&mut self, scope: Scope) {
-        self.put(Table::Site, version::unfinished_key(self.account), scope.row());
+        self.put_bytes::<Site>(&SiteKey::Repair(self.account), scope.row());
     }
 
     /// Writes rows as they should be; the account's own goes by its fields.
@@ -32,7 +34,7 @@ impl Txn<'_> {
         &mut self,
         rows: impl IntoIterator<Item = (Table, Vec<u8>, Option<Vec<u8>>)>,
     ) -> Result<(), Error> {
-        let own = key::account(self.account);
+        let own = self.own_key().encode();
         for (table, key, value) in rows {
             if matches!(table, Table::Accounts | Table::Addresses) {
                 self.next_modseq();
@@ -43,8 +45,7 @@ impl Txn<'_> {
                     self.state = State::decode(&key, &row)?;
                     self.mark_state();
                 }
-                Some(row) => self.put(table, key, row),
-                None => self.delete(table, key),
+                value => self.stage_row(table, key, value),
             }
         }
         Ok(())
@@ -61,22 +62,14 @@ impl Txn<'_> {
         }
         let renewed = |kept: &mut Vec<Kept>| kept.iter_mut().for_each(|entry| entry.begin(now));
         renewed(&mut self.state.kept);
-        let prefix = key::account(self.account);
-        let mut rows: Vec<(Vec<u8>, Mailbox)> = Vec::new();
-        crate::store::engine::Read::scan(
-            self,
-            Table::Mailboxes,
-            &prefix,
-            &after(&prefix),
-            false,
-            &mut |key, value| {
-                rows.push((key.to_vec(), Mailbox::decode(key, value)?));
-                Ok(true)
-            },
-        )?;
+        let mut rows = Vec::new();
+        self.rows(&KeyRange::<Mailboxes>::under(&(self.account,)), |key, mailbox| {
+            rows.push((key, mailbox));
+            Ok(true)
+        })?;
         for (key, mut mailbox) in rows {
             renewed(&mut mailbox.kept);
-            self.put_row(key, &mailbox);
+            self.put::<Mailboxes>(&key, &mailbox);
         }
         self.mark_state();
         Ok(())
@@ -84,64 +77,73 @@ impl Txn<'_> {
 
     /// The repair is done.
     pub(in crate::store) fn end_repair(&mut self) {
-        self.delete(Table::Site, version::unfinished_key(self.account));
+        self.delete::<Site>(&SiteKey::Repair(self.account));
     }
 
-    /// Deletes references and hints that name nothing, as seen under the account's lock; says how many.
+    /// Deletes references and hints that name nothing, as seen under the account's lock; says how many. A row whose key
+    /// cannot be read is nobody's, and stays.
     pub(in crate::store) fn drop_strays(&mut self, rows: &[(Table, Vec<u8>)]) -> Result<u64, Error> {
         let mut gone = 0;
         for (table, key) in rows {
-            match table {
-                Table::BlobRefs => {
-                    let mut parts = Parts::of(*table, key);
-                    let (email, account) = (EmailId(parts.u64()?), AccountId(parts.u32()?));
-                    let blob = BlobHash(parts.take()?);
-                    if account == self.account && !holds(self, account, email, &blob)? {
-                        self.let_go(&blob, email);
-                        gone += 1;
-                    }
-                }
-                Table::OutboxDue => {
-                    if let Some((account, action)) = whose(key)
-                        && account == self.account
-                        && !is_due(self, account, action, key)?
-                    {
-                        self.delete(*table, key.clone());
-                        gone += 1;
-                    }
-                }
-                Table::OutboxBlobs => {
-                    if let Some((account, _, blob)) = held_by(key)
-                        && account == self.account
-                        && !sends(self, key)?
-                    {
-                        self.delete(*table, key.clone());
-                        self.put(Table::BlobPurge, key::blob_purge(self.now, &blob), vec![1]);
-                        gone += 1;
-                    }
-                }
-                Table::Shared => {
-                    if let Some((owner, with)) = shared_by(key)
-                        && (owner == self.account || self.view().account(owner)?.is_none())
-                        && !(shares_of(self, owner)?.contains(&with) && self.view().account(with)?.is_some())
-                    {
-                        self.delete(*table, key.clone());
-                        gone += 1;
-                    }
-                }
-                Table::UploadBlobs => {
-                    if let Some((account, _, blob)) = uploaded_by(key)
-                        && account == self.account
-                        && !is_upload(self, key)?
-                    {
-                        self.delete(*table, key.clone());
-                        self.put(Table::BlobPurge, key::blob_purge(self.now, &blob), vec![1]);
-                        gone += 1;
-                    }
-                }
-                _ => {}
-            }
+            let is_gone = match table {
+                Table::BlobRefs => self.drop_blob_ref(key)?,
+                Table::OutboxDue => self.drop_due(key)?,
+                Table::OutboxBlobs => self.drop_action_blob(key)?,
+                Table::Shared => self.drop_shared(key)?,
+                Table::UploadBlobs => self.drop_upload_blob(key)?,
+                _ => false,
+            };
+            gone += u64::from(is_gone);
         }
         Ok(gone)
+    }
+
+    fn drop_blob_ref(&mut self, bytes: &[u8]) -> Result<bool, Error> {
+        let Ok(key) = decode_key::<BlobRefs>(bytes) else { return Ok(false) };
+        let is_stray = key.account == self.account && !holds(self, key.account, key.email, &key.blob)?;
+        if is_stray {
+            self.let_go(&key.blob, key.email);
+        }
+        Ok(is_stray)
+    }
+
+    fn drop_due(&mut self, bytes: &[u8]) -> Result<bool, Error> {
+        let Ok(key) = decode_key::<OutboxDue>(bytes) else { return Ok(false) };
+        let is_stray = key.account == self.account && !is_due(self, key.account, key.action, bytes)?;
+        if is_stray {
+            self.delete::<OutboxDue>(&key);
+        }
+        Ok(is_stray)
+    }
+
+    fn drop_action_blob(&mut self, bytes: &[u8]) -> Result<bool, Error> {
+        let Ok(key) = decode_key::<OutboxBlobs>(bytes) else { return Ok(false) };
+        let is_stray = key.account == self.account && !sends(self, bytes)?;
+        if is_stray {
+            self.delete::<OutboxBlobs>(&key);
+            self.note_released(self.now, key.blob);
+        }
+        Ok(is_stray)
+    }
+
+    fn drop_shared(&mut self, bytes: &[u8]) -> Result<bool, Error> {
+        let Ok(key) = decode_key::<Shared>(bytes) else { return Ok(false) };
+        let SharedKey { with, account: owner } = key;
+        let is_mine = owner == self.account || self.view().account(owner)?.is_none();
+        let is_stray = is_mine && !(shares_of(self, owner)?.contains(&with) && self.view().account(with)?.is_some());
+        if is_stray {
+            self.delete::<Shared>(&key);
+        }
+        Ok(is_stray)
+    }
+
+    fn drop_upload_blob(&mut self, bytes: &[u8]) -> Result<bool, Error> {
+        let Ok(key) = decode_key::<UploadBlobs>(bytes) else { return Ok(false) };
+        let is_stray = key.account == self.account && !is_upload(self, bytes)?;
+        if is_stray {
+            self.delete::<UploadBlobs>(&key);
+            self.note_released(self.now, key.blob);
+        }
+        Ok(is_stray)
     }
 }

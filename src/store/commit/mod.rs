@@ -41,12 +41,15 @@ pub use restore::Copied;
 pub use shares::ShareChange;
 pub(super) use sweep::THREAD_REFS;
 
+use super::engine::typed::{KeyRange, TypedRead as _};
 use super::engine::{Batch, Each, Engine, Put, Read, Table};
 use super::error::Error;
-use super::key;
 use super::read::View;
-use super::row::{Row, State};
-use crate::model::{AccountId, Change, DataType, ModSeq, UtcMillis};
+use super::row::{RowFormat, State};
+use super::table::codec::Prefix as _;
+use super::table::keys::{AccountKey, EmailKey, MailboxKey, SiteKey, ThreadIdKey};
+use super::table::{self, AccountState, Encoded, Home};
+use crate::model::{AccountId, Change, DataType, EmailId, MailboxUid, ModSeq, ThreadId, UtcMillis};
 use overlay::{Overlay, Stage};
 use rank::Ranking;
 
@@ -98,10 +101,10 @@ impl<'s> Txn<'s> {
             begun: false,
             shared: Vec::new(),
         };
-        let key = key::account(account);
-        txn.state_before = txn.get(Table::AccountState, &key)?;
+        let key = txn.own_key();
+        txn.state_before = txn.bytes::<AccountState>(&key)?;
         if let Some(row) = &txn.state_before {
-            match State::decode(&key, row) {
+            match State::from_bytes(Table::AccountState, &key.encode(), row) {
                 Ok(state) => txn.state = state,
                 // What cannot be read is what a repair writes anew.
                 Err(_) if repairs => {}
@@ -148,21 +151,83 @@ impl<'s> Txn<'s> {
         }
     }
 
-    fn put(&mut self, table: Table, key: Vec<u8>, value: Vec<u8>) {
-        self.stage.insert((table, key), Some(value));
+    /// The key of what this account has one row of.
+    fn own_key(&self) -> AccountKey {
+        AccountKey { account: self.account }
     }
 
-    fn put_row<R: Row>(&mut self, key: Vec<u8>, row: &R) {
-        self.put(R::TABLE, key, row.encode());
+    /// The key of an email of this account.
+    fn email_key(&self, email: EmailId) -> EmailKey {
+        EmailKey { account: self.account, email }
     }
 
-    fn delete(&mut self, table: Table, key: Vec<u8>) {
-        self.stage.insert((table, key), None);
+    /// The key of a mailbox of this account.
+    fn mailbox_key(&self, mailbox: MailboxUid) -> MailboxKey {
+        MailboxKey { account: self.account, mailbox }
+    }
+
+    /// The key of a thread of this account.
+    fn thread_key(&self, thread: ThreadId) -> ThreadIdKey {
+        ThreadIdKey { account: self.account, thread }
+    }
+
+    /// Sets a row.
+    fn put<T: table::Table<Row: RowFormat>>(&mut self, key: &T::Key, row: &T::Row) {
+        self.stage_row(T::ID, key.encode(), Some(row.to_bytes()));
+    }
+
+    /// Sets a row that was encoded in parts.
+    fn put_bytes<T: table::Table<Row = Encoded>>(&mut self, key: &T::Key, bytes: Vec<u8>) {
+        self.stage_row(T::ID, key.encode(), Some(bytes));
+    }
+
+    /// Deletes a row, if it is there.
+    fn delete<T: table::Table>(&mut self, key: &T::Key) {
+        self.stage_row(T::ID, key.encode(), None);
+    }
+
+    /// Deletes up to `most` rows of a range, from its front, and reads none of them: what is damaged goes, too. Returns
+    /// how many.
+    fn delete_range<T: table::Table>(&mut self, range: &KeyRange<T>, most: usize) -> Result<usize, Error> {
+        let mut keys = Vec::new();
+        if most > 0 {
+            self.raw_rows(range, |key, _| {
+                keys.push(key.to_vec());
+                Ok(keys.len() < most)
+            })?;
+        }
+        let rows = keys.len();
+        keys.into_iter().for_each(|key| self.stage_row(T::ID, key, None));
+        Ok(rows)
+    }
+
+    /// Sets or deletes a row of a table that is known at run time alone: for the repair, which writes what the check
+    /// found, and the erasing of an account, which goes through its tables one by one. All else writes by keys and rows.
+    fn stage_row(&mut self, table: Table, key: Vec<u8>, value: Option<Vec<u8>>) {
+        if value.is_some() {
+            self.assert_at_home(table, &key);
+        }
+        self.stage.insert((table, key), value);
+    }
+
+    /// In builds with assertions, which all tests are: a commit writes only well-formed keys, and of the tables whose
+    /// home is an account or the site only rows of its own.
+    fn assert_at_home(&self, table: Table, key: &[u8]) {
+        debug_assert_eq!(table.check_key(key), Ok(()));
+        let is_home = match table.home() {
+            Home::Account => key.starts_with(&self.account.0.to_be_bytes()),
+            // An account's addresses are also written by its own commits: with a new account, and by repairs.
+            Home::Site => {
+                self.account == AccountId::SITE || table == Table::Addresses || SiteKey::is_of(key, self.account)
+            }
+            Home::Message | Home::Hint => true,
+        };
+        debug_assert!(is_home, "account {} writes {} of another home", self.account, table);
     }
 
     /// Nothing of this change is written unless the row still reads so then.
-    fn assert_unchanged(&mut self, table: Table, key: Vec<u8>, value: Vec<u8>) {
-        self.asserts.push(Put { table, key, value: Some(value) });
+    fn assert_unchanged<T: table::Table>(&mut self, key: &T::Key, value: Vec<u8>) {
+        self.asserts.push(Put { table: T::ID, key: key.encode(), value: Some(value) });
     }
 
     /// Says that the changes of a type up to one of them were purged.
@@ -172,14 +237,10 @@ impl<'s> Txn<'s> {
         }
     }
 
-    fn row<R: Row>(&self, key: &[u8]) -> Result<Option<R>, Error> {
-        self.get(R::TABLE, key)?.map(|bytes| R::decode(key, &bytes)).transpose()
-    }
-
     /// Makes sure that the account's own row is written, where nothing else may be.
     fn mark_state(&mut self) {
-        let (key, row) = (key::account(self.account), self.state.encode());
-        self.put(Table::AccountState, key, row);
+        let row = self.state.to_bytes();
+        self.stage_row(Table::AccountState, self.own_key().encode(), Some(row));
     }
 
     /// The finished batch and what it changed; nothing where nothing was staged.
@@ -187,16 +248,16 @@ impl<'s> Txn<'s> {
         if self.stage.is_empty() {
             return None;
         }
-        let key = key::account(self.account);
+        let key = self.own_key().encode();
         let before = match &self.state_before {
-            Some(row) => State::decode(&key, row).unwrap_or_else(|_| State::fresh()),
+            Some(row) => State::from_bytes(Table::AccountState, &key, row).unwrap_or_else(|_| State::fresh()),
             None => State::fresh(),
         };
         let types = DataType::ALL.iter().zip(self.state.high.iter().zip(&before.high));
         let types = types.filter(|(_, (now, was))| now != was).map(|(data, (now, _))| (*data, *now)).collect();
         let fence = Put { table: Table::AccountState, key: key.clone(), value: self.state_before.take() };
         if self.state != before {
-            self.stage.insert((Table::AccountState, key), Some(self.state.encode()));
+            self.stage.insert((Table::AccountState, key), Some(self.state.to_bytes()));
         }
         let puts = self.stage.into_iter().map(|((table, key), value)| Put { table, key, value }).collect();
         let mut asserts = self.asserts;

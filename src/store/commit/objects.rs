@@ -11,10 +11,11 @@ use crate::model::{
     Address, EmailSubmission, ModSeq, ObjectId, ObjectKind, PushSubscription, SenderIdentity, UndoStatus, UtcMillis,
     limits,
 };
-use crate::store::engine::{Read, Table, after};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
-use crate::store::row::{Object, Row, Stored, indexed, is_live_object};
+use crate::store::row::{Object, Row as _, Stored, is_live_object};
+use crate::store::table::keys::{ObjectKey, ObjectModSeqKey};
+use crate::store::table::{ObjectByModseq, Objects};
 
 impl Txn<'_> {
     /// Makes an object.
@@ -22,9 +23,8 @@ impl Txn<'_> {
     /// # Errors
     /// `Quota` where the account has as many as it may; `Conflict` where it is too large; those of reading.
     pub fn create_object<T: Object>(&mut self, object: &T) -> Result<ObjectId, Error> {
-        let prefix = key::objects(self.account, T::KIND);
         let mut count = 0;
-        self.scan(Table::Objects, &prefix, &after(&prefix), false, &mut |_, row| {
+        self.keys(&KeyRange::<Objects>::under(&(self.account, T::KIND)), |_, row| {
             count += usize::from(is_live_object(row));
             Ok(true)
         })?;
@@ -63,7 +63,7 @@ impl Txn<'_> {
         if T::KIND.data().is_some() {
             self.write_object::<T>(id, Some(old.updated), &Stored { updated, object: None, ..old })?;
         } else {
-            self.delete(Table::Objects, key::object(self.account, T::KIND, id));
+            self.delete::<Objects>(&self.object_key(T::KIND, id));
         }
         Ok(before)
     }
@@ -121,22 +121,21 @@ impl Txn<'_> {
         let mut rows = 0;
         for kind in ObjectKind::ALL {
             let Some(data) = kind.data() else { continue };
-            let (from, to) =
-                (key::objects(self.account, kind), key::object_by_modseq(self.account, kind, bound.next()));
             let mut named = Vec::new();
-            self.scan(Table::ObjectByModseq, &from, &to, false, &mut |key, value| {
-                named.push((key.to_vec(), ObjectId(indexed(Table::ObjectByModseq, key, value)?)));
+            let after = self.object_modseq_key(kind, bound.next());
+            self.rows(&KeyRange::<ObjectByModseq>::before(&(self.account, kind), &after), |key, id| {
+                named.push((key, id));
                 Ok(true)
             })?;
             for (by_modseq, id) in named {
                 if rows >= most {
                     return Ok(rows);
                 }
-                let own = key::object(self.account, kind, id);
-                if self.get_raw(Table::Objects, &own)?.is_some_and(|row| !is_live_object(&row)) {
-                    self.raise_low(data, ModSeq(Parts::of(Table::ObjectByModseq, &by_modseq).u64()?));
-                    self.delete(Table::ObjectByModseq, by_modseq);
-                    self.delete(Table::Objects, own);
+                let own = self.object_key(kind, id);
+                if self.bytes::<Objects>(&own)?.is_some_and(|row| !is_live_object(&row)) {
+                    self.raise_low(data, by_modseq.modseq);
+                    self.delete::<ObjectByModseq>(&by_modseq);
+                    self.delete::<Objects>(&own);
                     rows += 1;
                 }
             }
@@ -145,7 +144,7 @@ impl Txn<'_> {
     }
 
     fn live_object<T: Object>(&self, id: ObjectId) -> Result<(Stored<T>, T), Error> {
-        let row = self.row::<Stored<T>>(&key::object(self.account, T::KIND, id))?;
+        let row = self.row_with::<Objects, _>(&self.object_key(T::KIND, id), Stored::<T>::decode)?;
         row.and_then(|row| row.object.clone().map(|object| (row, object))).ok_or(Error::NotFound("object"))
     }
 
@@ -154,15 +153,21 @@ impl Txn<'_> {
         if value.len() > limits::OBJECT_OCTETS {
             return Err(Error::Conflict(format!("it has more than {} octets", limits::OBJECT_OCTETS)));
         }
-        self.put(Table::Objects, key::object(self.account, T::KIND, id), value);
+        self.put_bytes::<Objects>(&self.object_key(T::KIND, id), value);
         let Some(data) = T::KIND.data() else { return Ok(()) };
-        let at = |modseq| key::object_by_modseq(self.account, T::KIND, modseq);
-        let (old, new) = (before.map(at), at(row.updated));
-        if let Some(old) = old {
-            self.delete(Table::ObjectByModseq, old);
+        if let Some(before) = before {
+            self.delete::<ObjectByModseq>(&self.object_modseq_key(T::KIND, before));
         }
-        self.put(Table::ObjectByModseq, new, id.0.to_be_bytes().to_vec());
+        self.put::<ObjectByModseq>(&self.object_modseq_key(T::KIND, row.updated), &id);
         self.touch(data);
         Ok(())
+    }
+
+    fn object_key(&self, kind: ObjectKind, object: ObjectId) -> ObjectKey {
+        ObjectKey { account: self.account, kind, object }
+    }
+
+    fn object_modseq_key(&self, kind: ObjectKind, modseq: ModSeq) -> ObjectModSeqKey {
+        ObjectModSeqKey { account: self.account, kind, modseq }
     }
 }

@@ -4,13 +4,12 @@
 //! octets, holds and the mark of its deed come and go with it.
 
 use super::Txn;
-use crate::model::{
-    AccountId, Action, ActionId, ActionKind, ActionState, BlobHash, DataType, EmailId, UtcMillis, limits,
-};
-use crate::store::engine::{Read as _, Table, after};
+use crate::model::{AccountId, Action, ActionId, ActionKind, ActionState, BlobHash, DataType, UtcMillis, limits};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts, Wake};
-use crate::store::row::{QueueMark, decode_message, decode_same, message_value, same_value, wake_of, wake_value};
+use crate::store::row::{Destination, QueueMark, SameAction, decode_message, message_value, wake_of};
+use crate::store::table::keys::{ActionBlobKey, ActionKey, DueKey, SameKey, SiteKey, Wake};
+use crate::store::table::{BlobRefs, Outbox, OutboxBlobs, OutboxDue, OutboxMessages, OutboxSame, Present, Site};
 
 /// Actions that may depend on one another in a chain; what hangs further down goes with a later step.
 const CHAIN: usize = 1000;
@@ -32,13 +31,12 @@ impl Txn<'_> {
         if self.state.queued >= most {
             return Err(Error::QueueFull(self.account));
         }
-        if let Some(hash) = &action.same {
-            let key = key::same(self.account, hash);
-            if let Some(known) = self.get(Table::OutboxSame, &key)? {
-                return decode_same(&key, &known);
-            }
+        if let Some(hash) = action.same
+            && let Some(SameAction(known)) = self.row::<OutboxSame>(&SameKey { account: self.account, hash })?
+        {
+            return Ok(known);
         }
-        let before = action.after.map(|id| self.row::<Action>(&key::action(self.account, id))).transpose()?.flatten();
+        let before = action.after.map(|id| self.row::<Outbox>(&self.action_key(id))).transpose()?.flatten();
         let state = match before {
             Some(before) if before.state == ActionState::Failed => {
                 return Err(Error::Conflict("what it depends on has failed".into()));
@@ -52,13 +50,13 @@ impl Txn<'_> {
         let action = Action { id, state, octets: octets.len() as u64, ..action };
         self.next_modseq();
         if !octets.is_empty() {
-            self.put(Table::OutboxMessages, key::action(self.account, id), message_value(octets));
+            self.put_bytes::<OutboxMessages>(&self.action_key(id), message_value(octets));
         }
-        if let Some(blob) = &action.blob {
-            self.put(Table::OutboxBlobs, key::action_blob(blob, self.account, id), vec![1]);
+        if let Some(blob) = action.blob {
+            self.put::<OutboxBlobs>(&ActionBlobKey { blob, account: self.account, action: id }, &Present);
         }
         if let Some(hash) = &action.same {
-            self.put(Table::OutboxSame, key::same(self.account, hash), same_value(id));
+            self.put::<OutboxSame>(&SameKey { account: self.account, hash: *hash }, &SameAction(id));
         }
         self.state.queued += 1;
         self.write_action(&action);
@@ -90,7 +88,7 @@ impl Txn<'_> {
         }
         if new.state == ActionState::Sent {
             self.release_blob(&old);
-            self.delete(Table::OutboxMessages, key::action(self.account, old.id));
+            self.delete::<OutboxMessages>(&self.action_key(old.id));
             (new.octets, new.blob) = (0, None);
         }
         self.next_modseq();
@@ -125,16 +123,13 @@ impl Txn<'_> {
     /// `NotFound`.
     pub fn remove_unsent_action(&mut self, id: ActionId) -> Result<Vec<Action>, Error> {
         let action = self.action(id)?;
-        let key = key::action(self.account, id);
+        let hash = |key: &[u8], row: &[u8]| Ok(BlobHash(*blake3::hash(decode_message(key, row)?).as_bytes()));
         if action.kind == ActionKind::Reply
-            && let Some(row) = self.get(Table::OutboxMessages, &key)?
+            && let Some(blob) = self.row_with::<OutboxMessages, _>(&self.action_key(id), hash)?
         {
-            let blob = BlobHash(*blake3::hash(decode_message(&key, &row)?).as_bytes());
-            let prefix = key::blob_ref(&blob, self.account, EmailId(0));
-            let prefix = prefix.get(..36).unwrap_or(&prefix);
             let mut copies = Vec::new();
-            self.scan(Table::BlobRefs, prefix, &after(prefix), false, &mut |key, _| {
-                copies.push(EmailId(Parts::of(Table::BlobRefs, key).u64()?));
+            self.keys(&KeyRange::<BlobRefs>::under(&(blob, self.account)), |key, _| {
+                copies.push(key.email);
                 Ok(true)
             })?;
             for copy in copies {
@@ -176,10 +171,9 @@ impl Txn<'_> {
     }
 
     fn dependants(&self, id: ActionId) -> Result<Vec<ActionId>, Error> {
-        let prefix = [key::wakes(Wake::After(id)), key::account(self.account)].concat();
         let mut found = Vec::new();
-        self.scan(Table::OutboxDue, &prefix, &after(&prefix), false, &mut |key, _| {
-            found.push(ActionId(Parts::of(Table::OutboxDue, key).u64()?));
+        self.keys(&KeyRange::<OutboxDue>::under(&(Wake::After(id), self.account)), |key, _| {
+            found.push(key.action);
             Ok(found.len() < CHAIN)
         })?;
         Ok(found)
@@ -192,9 +186,9 @@ impl Txn<'_> {
         self.forget_same(&old);
         self.release_blob(&old);
         if old.octets > 0 {
-            self.delete(Table::OutboxMessages, key::action(self.account, id));
+            self.delete::<OutboxMessages>(&self.action_key(id));
         }
-        self.delete(Table::Outbox, key::action(self.account, id));
+        self.delete::<Outbox>(&self.action_key(id));
         self.state.queued = self.state.queued.saturating_sub(1);
         self.touch(DataType::Outbox);
         self.tell_submission(&old, true)?;
@@ -208,7 +202,7 @@ impl Txn<'_> {
     /// Those of reading.
     pub fn defer_actions(&mut self, seen: &[(ActionId, Wake)], until: UtcMillis) -> Result<(), Error> {
         for (id, wake) in seen {
-            let found = self.row::<Action>(&key::action(self.account, *id))?;
+            let found = self.row::<Outbox>(&self.action_key(*id))?;
             let is_as_seen = |action: &Action| {
                 action.state == ActionState::Waiting && wake_of(action) == Some(*wake) && action.due < until
             };
@@ -216,7 +210,7 @@ impl Txn<'_> {
                 self.wake(&action, false);
                 let action = Action { due: until, ..action };
                 self.wake(&action, true);
-                self.put_row(key::action(self.account, action.id), &action);
+                self.put::<Outbox>(&self.action_key(action.id), &action);
             }
         }
         Ok(())
@@ -239,7 +233,11 @@ impl Txn<'_> {
     /// # Errors
     /// `NotFound`.
     pub fn action(&self, id: ActionId) -> Result<Action, Error> {
-        self.row::<Action>(&key::action(self.account, id))?.ok_or(Error::NotFound("action"))
+        self.row::<Outbox>(&self.action_key(id))?.ok_or(Error::NotFound("action"))
+    }
+
+    fn action_key(&self, action: ActionId) -> ActionKey {
+        ActionKey { account: self.account, action }
     }
 
     /// The account's count of actions is what there is.
@@ -247,12 +245,7 @@ impl Txn<'_> {
     /// # Errors
     /// Those of reading.
     pub fn recount_actions(&mut self) -> Result<u64, Error> {
-        let prefix = key::account(self.account);
-        let mut count = 0;
-        self.scan(Table::Outbox, &prefix, &after(&prefix), false, &mut |_, _| {
-            count += 1;
-            Ok(true)
-        })?;
+        let count = self.count(&KeyRange::<Outbox>::under(&(self.account,)))?;
         let said = std::mem::replace(&mut self.state.queued, count);
         if said != count {
             self.mark_state();
@@ -264,13 +257,13 @@ impl Txn<'_> {
     pub fn mark_queue(&mut self, mark: &QueueMark) {
         debug_assert_eq!(self.account, AccountId::SITE, "the queue's mark is the site's");
         self.next_modseq();
-        self.put(Table::Site, QueueMark::KEY.to_vec(), mark.encode());
+        self.put_bytes::<Site>(&SiteKey::Queue, mark.encode());
         self.touch(DataType::Outbox);
     }
 
     /// Of every account that it wakes: another look is due.
     fn write_action(&mut self, action: &Action) {
-        self.put_row(key::action(self.account, action.id), action);
+        self.put::<Outbox>(&self.action_key(action.id), action);
         self.wake(action, true);
         self.touch(DataType::Outbox);
     }
@@ -278,17 +271,17 @@ impl Txn<'_> {
     /// Writes or deletes what wakes an action.
     pub(super) fn wake(&mut self, action: &Action, is_set: bool) {
         let Some(wake) = wake_of(action) else { return };
-        let key = key::due(wake, self.account, action.id);
+        let key = DueKey { wake, account: self.account, action: action.id };
         if is_set {
-            self.put(Table::OutboxDue, key, wake_value(self.account, action));
+            self.put::<OutboxDue>(&key, &Destination::of(self.account, action));
         } else {
-            self.delete(Table::OutboxDue, key);
+            self.delete::<OutboxDue>(&key);
         }
     }
 
     fn forget_same(&mut self, action: &Action) {
         if let Some(hash) = &action.same {
-            self.delete(Table::OutboxSame, key::same(self.account, hash));
+            self.delete::<OutboxSame>(&SameKey { account: self.account, hash: *hash });
         }
     }
 }

@@ -6,10 +6,13 @@
 
 use super::Txn;
 use crate::model::{DataType, EmailId, EmailMetadata, Mailbox, MailboxUid, ModSeq, UtcMillis};
-use crate::store::engine::{Read, Table, after};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
-use crate::store::row::{Row, Thread};
+use crate::store::table::codec::KeyTime;
+use crate::store::table::keys::{ModSeqKey, PurgeKey};
+use crate::store::table::{
+    self, BlobRefs, EmailByModseq, EmailContent, EmailPurge, Mailboxes, Subscriptions, ThreadByModseq, Threads,
+};
 
 /// What a step of purging did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,16 +32,17 @@ impl Txn<'_> {
     /// Those of reading.
     pub fn purge_emails(&mut self, upto: UtcMillis, most: usize) -> Result<Purged, Error> {
         let over = UtcMillis(upto.0.saturating_add(1));
-        let (from, to) = (key::account(self.account), key::purge(self.account, over, EmailId(0)));
+        let range = KeyRange::<EmailPurge>::before(&(self.account,), &(self.account, KeyTime::from(over)));
         let mut rows = Vec::new();
-        self.scan(Table::EmailPurge, &from, &to, false, &mut |key, _| {
-            rows.push((key.to_vec(), EmailId(Parts::of(Table::EmailPurge, key).u64()?)));
+        self.keys(&range, |key, _| {
+            rows.push(key);
             Ok(rows.len() < most)
         })?;
         let mut done = Purged { left: rows.len() >= most, ..Purged::default() };
-        for (row, id) in rows {
-            self.delete(Table::EmailPurge, row);
-            let found = self.row::<EmailMetadata>(&key::email(self.account, id))?;
+        for row in rows {
+            self.delete::<EmailPurge>(&row);
+            let id = row.email;
+            let found = self.email_row(id)?;
             // Without its email the row is one of an account that is being erased.
             if let Some(email) = found.filter(|email| email.deleted.is_some()) {
                 done.emails += 1;
@@ -53,31 +57,31 @@ impl Txn<'_> {
     /// # Errors
     /// `NotFound`; those of reading.
     pub fn purge_email(&mut self, id: EmailId) -> Result<(), Error> {
-        let found = self.row::<EmailMetadata>(&key::email(self.account, id))?;
+        let found = self.email_row(id)?;
         let found = found.and_then(|email| email.deleted.map(|at| (email, at)));
         let (email, at) = found.ok_or(Error::NotFound("destroyed email"))?;
-        self.delete(Table::EmailPurge, key::purge(self.account, at, id));
+        self.delete::<EmailPurge>(&PurgeKey { account: self.account, at: at.into(), email: id });
         self.purge(id, &email).map(drop)
     }
 
     /// Says whether its thread went with it.
     fn purge(&mut self, id: EmailId, email: &EmailMetadata) -> Result<bool, Error> {
-        let account = self.account;
-        self.delete(Table::EmailMetadata, key::email(account, id));
-        self.delete(Table::EmailByModseq, key::by_modseq(account, email.updated));
-        self.delete(Table::EmailContent, key::email(account, id));
+        let (own, change) = (self.email_key(id), ModSeqKey { account: self.account, modseq: email.updated });
+        self.delete::<table::EmailMetadata>(&own);
+        self.delete::<EmailByModseq>(&change);
+        self.delete::<EmailContent>(&own);
         self.delete_tokens(id)?;
-        if self.get_raw(Table::BlobRefs, &key::blob_ref(&email.blob, account, id))?.is_some() {
+        if self.bytes::<BlobRefs>(&self.blob_ref_key(email.blob, id))?.is_some() {
             self.let_go(&email.blob, id);
         }
         self.raise_low(DataType::Email, email.updated);
         // A thread dies by the change that destroys its last email, and has that number.
-        let thread_key = key::thread(account, email.thread);
-        let thread = self.row::<Thread>(&thread_key)?;
+        let thread_key = self.thread_key(email.thread);
+        let thread = self.row::<Threads>(&thread_key)?;
         let killed = thread.is_some_and(|thread| thread.deleted && thread.updated == email.updated);
         if killed {
-            self.delete(Table::Threads, thread_key);
-            self.delete(Table::ThreadByModseq, key::by_modseq(account, email.updated));
+            self.delete::<Threads>(&thread_key);
+            self.delete::<ThreadByModseq>(&change);
             self.raise_low(DataType::Thread, email.updated);
         }
         Ok(killed)
@@ -108,7 +112,7 @@ impl Txn<'_> {
             if rows >= most {
                 break;
             }
-            self.delete(Table::Mailboxes, key::mailbox(self.account, uid));
+            self.delete::<Mailboxes>(&self.mailbox_key(uid));
             self.raise_low(DataType::Mailbox, mailbox.updated);
             rows += 1;
         }
@@ -116,12 +120,10 @@ impl Txn<'_> {
     }
 
     fn dead_mailboxes(&self) -> Result<Vec<(MailboxUid, Mailbox)>, Error> {
-        let prefix = key::account(self.account);
         let mut dead = Vec::new();
-        self.scan(Table::Mailboxes, &prefix, &after(&prefix), false, &mut |key, value| {
-            let mailbox = Mailbox::decode(key, value)?;
+        self.rows(&KeyRange::<Mailboxes>::under(&(self.account,)), |key, mailbox| {
             if mailbox.deleted {
-                dead.push((MailboxUid(Parts::of(Table::Mailboxes, key).u32()?), mailbox));
+                dead.push((key.mailbox, mailbox));
             }
             Ok(true)
         })?;
@@ -129,8 +131,8 @@ impl Txn<'_> {
     }
 
     fn delete_rows_of(&mut self, uid: MailboxUid, most: usize) -> Result<usize, Error> {
-        let prefix = key::mailbox(self.account, uid);
-        let rows = self.delete_rows_under(&prefix, most)?;
-        Ok(rows + self.delete_rows_in(&[Table::Subscriptions], &prefix, most.saturating_sub(rows))?)
+        let of = (self.account, uid);
+        let rows = self.delete_listings(&of, most)?;
+        Ok(rows + self.delete_range::<Subscriptions>(&KeyRange::under(&of), most.saturating_sub(rows))?)
     }
 }

@@ -16,11 +16,13 @@ use siphasher::sip::SipHasher13;
 
 use super::Txn;
 use crate::model::{AccountId, EmailId, Listing, Tally};
-use crate::store::engine::{Read, Table, after};
+use crate::store::engine::Read;
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
 use crate::store::read::FANOUT_BITS;
-use crate::store::row::{decode_rank, rank_value};
+use crate::store::row::RankCount;
+use crate::store::table::keys::{IndexKey, RankKey};
+use crate::store::table::{MailboxEmailIndex, MailboxRank};
 
 /// A listing that grows beyond this gets rank rows.
 pub(in crate::store) const RANKED_ABOVE: u64 = 4096;
@@ -59,8 +61,8 @@ pub(super) fn entered(txn: &mut Txn<'_>, listing: Listing, tally: &mut Tally, id
     if tally.total > txn.ranking.above {
         let ids = ids(txn, txn.account, listing)?;
         tally.front = Some(front_of(txn.ranking, &ids));
-        for (row, count) in rows_of(txn.ranking, txn.account, listing, &ids) {
-            txn.put(Table::MailboxRank, row, rank_value(count));
+        for (key, count) in rows_of(txn.ranking, txn.account, listing, &ids) {
+            txn.put::<MailboxRank>(&key, &RankCount(count));
         }
     }
     Ok(())
@@ -71,13 +73,12 @@ pub(super) fn left(txn: &mut Txn<'_>, listing: Listing, tally: &mut Tally, id: E
     let Some(front) = &mut tally.front else { return Ok(()) };
     if tally.total < txn.ranking.below {
         tally.front = None;
-        let prefix = key::listing(txn.account, listing);
         let mut gone = Vec::new();
-        txn.scan(Table::MailboxRank, &prefix, &after(&prefix), false, &mut |row, _| {
-            gone.push(row.to_vec());
+        txn.keys(&KeyRange::<MailboxRank>::under(&(txn.account, listing)), |key, _| {
+            gone.push(key);
             Ok(true)
         })?;
-        gone.into_iter().for_each(|row| txn.delete(Table::MailboxRank, row));
+        gone.iter().for_each(|key| txn.delete::<MailboxRank>(key));
         return Ok(());
     }
     remove(txn, listing, front, id)
@@ -86,9 +87,8 @@ pub(super) fn left(txn: &mut Txn<'_>, listing: Listing, tally: &mut Tally, id: E
 /// The emails of a listing, newest first.
 fn ids(read: &dyn Read, account: AccountId, listing: Listing) -> Result<Vec<EmailId>, Error> {
     let mut ids = Vec::new();
-    let prefix = key::listing(account, listing);
-    read.scan(Table::MailboxEmailIndex, &prefix, &after(&prefix), false, &mut |row, _| {
-        ids.push(EmailId(Parts::of(Table::MailboxEmailIndex, row).u64()?));
+    read.keys(&KeyRange::<MailboxEmailIndex>::under(&(account, listing)), |key, _| {
+        ids.push(key.email);
         Ok(true)
     })?;
     Ok(ids)
@@ -105,7 +105,7 @@ pub(in crate::store) fn rows_of(
     account: AccountId,
     listing: Listing,
     ids: &[EmailId],
-) -> BTreeMap<Vec<u8>, u64> {
+) -> BTreeMap<RankKey, u64> {
     let mut out = BTreeMap::new();
     // Of each level, how many ids stand from its last boundary that was met to the end.
     let mut counted: Vec<u64> = Vec::new();
@@ -115,7 +115,8 @@ pub(in crate::store) fn rows_of(
             counted.resize(usize::from(own), 0);
         }
         for (level, counted) in (1..=own).zip(&mut counted) {
-            out.insert(key::rank(account, listing, level, *id), after.saturating_sub(*counted));
+            let key = RankKey { account, listing, level, boundary: *id };
+            out.insert(key, after.saturating_sub(*counted));
             *counted = after;
         }
     }
@@ -156,17 +157,16 @@ fn remove(txn: &mut Txn<'_>, listing: Listing, front: &mut EmailId, id: EmailId)
     }
     let own = txn.ranking.level(id);
     if id == *front {
-        (1..=own).for_each(|level| txn.delete(Table::MailboxRank, key::rank(txn.account, listing, level, id)));
+        (1..=own).for_each(|level| txn.delete::<MailboxRank>(&key(txn, listing, level, id)));
         *front = next_after(txn, listing, 1, id)?.unwrap_or(NOWHERE);
         return Ok(());
     }
     for level in 1..=u8::MAX {
         let before = last_before(txn, listing, level, id)?;
         if level <= own {
-            let row = key::rank(txn.account, listing, level, id);
-            let mine =
-                txn.get(Table::MailboxRank, &row)?.map(|value| decode_rank(&row, &value)).transpose()?.unwrap_or(1);
-            txn.delete(Table::MailboxRank, row);
+            let key = key(txn, listing, level, id);
+            let mine = txn.row::<MailboxRank>(&key)?.map_or(1, |RankCount(count)| count);
+            txn.delete::<MailboxRank>(&key);
             if let Some((boundary, count)) = before {
                 set(txn, listing, level, boundary, (count + mine).saturating_sub(1));
             }
@@ -179,53 +179,49 @@ fn remove(txn: &mut Txn<'_>, listing: Listing, front: &mut EmailId, id: EmailId)
     Ok(())
 }
 
+fn key(txn: &Txn<'_>, listing: Listing, level: u8, boundary: EmailId) -> RankKey {
+    RankKey { account: txn.account, listing, level, boundary }
+}
+
 fn set(txn: &mut Txn<'_>, listing: Listing, level: u8, boundary: EmailId, count: u64) {
-    let row = key::rank(txn.account, listing, level, boundary);
-    txn.put(Table::MailboxRank, row, rank_value(count));
+    txn.put::<MailboxRank>(&key(txn, listing, level, boundary), &RankCount(count));
 }
 
 /// The last boundary of a level before an id, and its count.
 fn last_before(txn: &Txn<'_>, listing: Listing, level: u8, id: EmailId) -> Result<Option<(EmailId, u64)>, Error> {
-    let (from, to) = (key::rank_level(txn.account, listing, level), key::rank(txn.account, listing, level, id));
-    let mut found = None;
-    txn.scan(Table::MailboxRank, &from, &to, true, &mut |row, value| {
-        found = Some((EmailId(Parts::of(Table::MailboxRank, row).u64()?), decode_rank(row, value)?));
-        Ok(false)
-    })?;
-    Ok(found)
+    let range = KeyRange::before(&(txn.account, listing, level), &key(txn, listing, level, id));
+    let found = txn.first::<MailboxRank>(&range.reversed())?;
+    Ok(found.map(|(key, RankCount(count))| (key.boundary, count)))
 }
 
 /// The first boundary of a level behind an id.
 fn next_after(txn: &Txn<'_>, listing: Listing, level: u8, id: EmailId) -> Result<Option<EmailId>, Error> {
-    let from = key::rank(txn.account, listing, level, EmailId(id.0.saturating_add(1)));
-    let (to, mut next) = (after(&key::rank_level(txn.account, listing, level)), None);
-    txn.scan(Table::MailboxRank, &from, &to, false, &mut |row, _| {
-        next = Some(EmailId(Parts::of(Table::MailboxRank, row).u64()?));
-        Ok(false)
-    })?;
-    Ok(next)
+    let behind = key(txn, listing, level, EmailId(id.0.saturating_add(1)));
+    let range = KeyRange::from(&(txn.account, listing, level), &behind);
+    Ok(txn.first_key::<MailboxRank>(&range)?.map(|key| key.boundary))
 }
 
 /// Ids from a boundary up to the next of its level, or the end, by the rows of the level below, which are up to date.
 fn stretch(txn: &Txn<'_>, listing: Listing, level: u8, id: EmailId) -> Result<u64, Error> {
-    let row = |level, id| key::rank(txn.account, listing, level, id);
     let next = next_after(txn, listing, level, id)?;
-    let mut count = 0;
     if level == 1 {
-        let end =
-            next.map_or_else(|| after(&key::listing(txn.account, listing)), |id| key::index(txn.account, listing, id));
-        txn.scan(Table::MailboxEmailIndex, &key::index(txn.account, listing, id), &end, false, &mut |_, _| {
-            count += 1;
-            Ok(true)
-        })?;
-    } else {
-        let below = level - 1;
-        let end = next.map_or_else(|| after(&key::rank_level(txn.account, listing, below)), |id| row(below, id));
-        txn.scan(Table::MailboxRank, &row(below, id), &end, false, &mut |row, value| {
-            count += decode_rank(row, value)?;
-            Ok(true)
-        })?;
+        let index = |email| IndexKey { account: txn.account, listing, email };
+        return txn.count::<MailboxEmailIndex>(&match next {
+            Some(next) => KeyRange::between(&index(id), &index(next)),
+            None => KeyRange::from(&(txn.account, listing), &index(id)),
+        });
     }
+    let below = level - 1;
+    let from = key(txn, listing, below, id);
+    let range = match next {
+        Some(next) => KeyRange::between(&from, &key(txn, listing, below, next)),
+        None => KeyRange::from(&(txn.account, listing, below), &from),
+    };
+    let mut count = 0;
+    txn.rows::<MailboxRank>(&range, |_, RankCount(emails)| {
+        count += emails;
+        Ok(true)
+    })?;
     Ok(count)
 }
 
@@ -238,7 +234,6 @@ mod tests {
     use crate::store::engine::memory::Memory;
     use crate::store::engine::{Batch, Engine, Put};
     use crate::store::read::View;
-    use crate::store::row::index_value;
 
     #[test]
     fn every_position_of_a_long_list_is_found_and_every_email_has_its_index() {
@@ -248,13 +243,14 @@ mod tests {
         for (emails, levels) in [(1, 0), (15, 0), (60, 1), (700, 1), (2500, 2), (9000, 3)] {
             let ids: Vec<EmailId> = (1..=emails).map(|n: u64| EmailId(n * n * 5 + n)).collect();
             let ranks = rows_of(ranking, account, listing, &ids);
-            let highest = ranks.keys().filter_map(|key| key.get(key::listing(account, listing).len())).max();
-            assert!(highest.copied().unwrap_or(0) >= levels, "{emails} emails have {highest:?}");
+            let highest = ranks.keys().map(|key| key.level).max();
+            assert!(highest.unwrap_or(0) >= levels, "{emails} emails have {highest:?}");
             let index = ids.iter().map(|id| {
-                (Table::MailboxEmailIndex, key::index(account, listing, *id), index_value(ModSeq(1), ThreadId(id.0)))
+                let key = IndexKey { account, listing, email: *id };
+                Put::row::<MailboxEmailIndex>(&key, &(ModSeq(1), ThreadId(id.0)))
             });
-            let rows = index.chain(ranks.into_iter().map(|(key, count)| (Table::MailboxRank, key, rank_value(count))));
-            let puts = rows.map(|(table, key, value)| Put { table, key, value: Some(value) }).collect();
+            let ranks = ranks.iter().map(|(key, count)| Put::row::<MailboxRank>(key, &RankCount(*count)));
+            let puts = index.chain(ranks).collect();
             let engine = Memory::new();
             engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
             let view = View::of(engine.snapshot());

@@ -6,12 +6,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::listings::missing;
 use super::{NewEmail, Txn};
 use crate::model::{EmailId, EmailMetadata, MailboxUid, ThreadId, UtcMillis};
-use crate::store::engine::Table;
+use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
-use crate::store::key;
 use crate::store::row::{EncodedMessage, decode_content};
+use crate::store::table::{BlobRefs, EmailContent, EmailTokens};
 
 /// What a copy has of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,21 +86,20 @@ impl Txn<'_> {
         }
         let copied = Copied { mailboxes, keywords: old.keywords.clone(), received_at: old.received_at };
         let made = self.create_email(&copied.email(message, &prefix))?;
-        self.delete(Table::EmailContent, key::email(self.account, id));
+        self.delete::<EmailContent>(&self.email_key(id));
         self.delete_tokens(id)?;
         // Another email of this account holds the message from this very commit on.
-        self.delete(Table::BlobRefs, key::blob_ref(&old.blob, self.account, id));
+        self.delete::<BlobRefs>(&self.blob_ref_key(old.blob, id));
         Ok(made)
     }
 
     /// A destroyed email that still holds its message.
     fn tombstone(&self, id: EmailId) -> Result<EmailMetadata, Error> {
-        let found = self.row::<EmailMetadata>(&key::email(self.account, id))?;
-        let found = found.ok_or(Error::NotFound("destroyed email"))?;
+        let found = self.email_row(id)?.ok_or(Error::NotFound("destroyed email"))?;
         if found.deleted.is_none() {
             return Err(Error::Conflict("it was not destroyed".into()));
         }
-        if self.get_raw(Table::BlobRefs, &key::blob_ref(&found.blob, self.account, id))?.is_none() {
+        if self.bytes::<BlobRefs>(&self.blob_ref_key(found.blob, id))?.is_none() {
             return Err(Error::Conflict("it was restored before, under another id".into()));
         }
         Ok(found)
@@ -109,17 +109,16 @@ impl Txn<'_> {
         if message.blob != email.blob {
             return Err(Error::Conflict("these are the rows of another message".into()));
         }
-        let key = key::email(self.account, id);
-        let row =
-            self.get_raw(Table::EmailContent, &key)?.ok_or_else(|| super::listings::missing(self.account, &key))?;
-        Ok(decode_content(&key, &row)?.0)
+        let key = self.email_key(id);
+        let content = self.row_with::<EmailContent, _>(&key, decode_content)?;
+        Ok(content.ok_or_else(|| missing::<EmailContent>(self.account, &key))?.0)
     }
 
     /// Deletes the token row of an email, where it still has one of its own.
     pub(super) fn delete_tokens(&mut self, id: EmailId) -> Result<(), Error> {
-        let key = key::email(self.account, id);
-        if self.get_raw(Table::EmailTokens, &key)?.is_some() {
-            self.delete(Table::EmailTokens, key);
+        let key = self.email_key(id);
+        if self.bytes::<EmailTokens>(&key)?.is_some() {
+            self.delete::<EmailTokens>(&key);
             self.state.unfolded = self.state.unfolded.saturating_sub(1);
         }
         Ok(())

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Txn;
 use crate::model::{AccountId, Mailbox, MailboxUid, ObjectId, ShareNotification, limits, mailbox};
-use crate::store::engine::Table;
 use crate::store::error::{Error, MailboxFault};
-use crate::store::key;
+use crate::store::table::keys::SharedKey;
+use crate::store::table::{Present, Shared};
 
 /// A change of somebody's rights in a mailbox (`Right::bit`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,11 +66,11 @@ impl Txn<'_> {
         for with in gone {
             let still = others.iter().any(|(other, row)| *other != uid && row.shares.contains_key(&with));
             if !still {
-                self.delete(Table::Shared, key::shared(with, self.account));
+                self.delete::<Shared>(&SharedKey { with, account: self.account });
             }
         }
         for with in new.keys().filter(|with| !old.contains_key(with)) {
-            self.put(Table::Shared, key::shared(*with, self.account), vec![1]);
+            self.put::<Shared>(&SharedKey { with: *with, account: self.account }, &Present);
         }
         let of = |shares: &BTreeMap<AccountId, u16>, with| shares.get(&with).copied().unwrap_or_default();
         let concerned: BTreeSet<AccountId> = old.keys().chain(new.keys()).copied().collect();

@@ -7,9 +7,10 @@
 
 use super::Txn;
 use crate::model::{AccountId, DataType, MailboxUid};
-use crate::store::engine::Table;
+use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
-use crate::store::key;
+use crate::store::table::keys::SubscriptionKey;
+use crate::store::table::{Mailboxes, Present, Subscriptions};
 
 impl Txn<'_> {
     /// Subscribes an account to a mailbox of this one, or ends that. Says whether anything changed.
@@ -24,19 +25,19 @@ impl Txn<'_> {
         if on && self.view().account(subscriber)?.is_none() {
             return Err(Error::NotFound("account"));
         }
-        let own = key::subscription(self.account, uid, subscriber);
-        if self.get_raw(Table::Subscriptions, &own)?.is_some() == on {
+        let own = SubscriptionKey { account: self.account, mailbox: uid, subscriber };
+        if self.bytes::<Subscriptions>(&own)?.is_some() == on {
             return Ok(false);
         }
         if on {
-            self.put(Table::Subscriptions, own, vec![1]);
+            self.put::<Subscriptions>(&own, &Present);
         } else {
-            self.delete(Table::Subscriptions, own);
+            self.delete::<Subscriptions>(&own);
         }
         let modseq = self.next_modseq();
         row.updated = modseq;
         row.updated_not_counts = modseq;
-        self.put_row(key::mailbox(self.account, uid), &row);
+        self.put::<Mailboxes>(&self.mailbox_key(uid), &row);
         self.touch(DataType::Mailbox);
         Ok(true)
     }

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use super::Txn;
 use crate::model::{ThreadId, UtcMillis};
-use crate::store::engine::{Read, Table, after};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key;
-use crate::store::row::{Sweep, Thread, ThreadRefs};
+use crate::store::row::{Sweep, ThreadRefRow};
+use crate::store::table::codec::Prefix;
+use crate::store::table::keys::SweepKey;
+use crate::store::table::{Sweeps, Table, ThreadRefs, Threads};
 
 /// The round over references to threads.
 pub(in crate::store) const THREAD_REFS: u8 = 1;
@@ -23,28 +25,28 @@ impl Txn<'_> {
     /// # Errors
     /// Those of reading.
     pub fn sweep_thread_refs(&mut self, upto: UtcMillis, every: Duration, most: usize) -> Result<(usize, bool), Error> {
-        let prefix = key::account(self.account);
-        let Some(from) = self.sweep_from(THREAD_REFS, &prefix, every)? else { return Ok((0, false)) };
+        let range = self.sweep_from::<ThreadRefs>(THREAD_REFS, &(self.account,), every)?;
+        let Some(range) = range else { return Ok((0, false)) };
         let mut seen = Vec::new();
-        self.scan(Table::ThreadRefs, &from, &after(&prefix), false, &mut |key, value| {
-            seen.push((key.to_vec(), ThreadRefs::decode(value)));
+        self.keys(&range, |key, row| {
+            seen.push((key, ThreadRefRow::decode(row)));
             Ok(seen.len() < most)
         })?;
-        let next = (seen.len() >= most).then(|| seen.last().map(|(key, _)| key.clone())).flatten();
+        let next = seen.last().map(|(key, _)| key.clone()).filter(|_| seen.len() >= most);
         let (mut forgotten, mut dead) = (0, ThreadId(0));
         for (key, found) in seen {
             // What cannot be read finds no thread, and is written anew when it is needed.
             let Some(refs) = found else {
-                self.delete(Table::ThreadRefs, key);
+                self.delete::<ThreadRefs>(&key);
                 forgotten += 1;
                 continue;
             };
             if refs.is_full() && refs.0.iter().any(|named| named.seen > upto) {
                 continue;
             }
-            let mut kept = ThreadRefs::default();
+            let mut kept = ThreadRefRow::default();
             for named in refs.0.iter().filter(|named| named.seen > upto) {
-                let row = self.row::<Thread>(&key::thread(self.account, named.thread))?;
+                let row = self.row::<Threads>(&self.thread_key(named.thread))?;
                 if row.is_some_and(|row| !row.deleted) {
                     kept.0.push(*named);
                 } else {
@@ -53,40 +55,51 @@ impl Txn<'_> {
             }
             forgotten += refs.0.len() - kept.0.len();
             if kept.0.is_empty() {
-                self.delete(Table::ThreadRefs, key);
+                self.delete::<ThreadRefs>(&key);
             } else if kept != refs {
-                self.put(Table::ThreadRefs, key, kept.encode());
+                self.put_bytes::<ThreadRefs>(&key, kept.encode());
             }
         }
-        let key = key::sweep(self.account, THREAD_REFS);
-        let known = self.row::<Sweep>(&key)?.unwrap_or_default();
+        let key = self.sweep_key(THREAD_REFS);
+        let known = self.row::<Sweeps>(&key)?.unwrap_or_default();
         let noted = Sweep { upto: known.upto.max(upto), thread: known.thread.max(dead), ..known.clone() };
-        self.put_row(key, &noted);
-        Ok((forgotten, self.swept_to(THREAD_REFS, next)?))
+        self.put::<Sweeps>(&key, &noted);
+        Ok((forgotten, self.swept_to::<ThreadRefs>(THREAD_REFS, next.as_ref())?))
     }
 
-    /// Where a round goes on, or begins at `start`; nothing where the last one began less than `every` ago and is through.
-    pub(super) fn sweep_from(&mut self, what: u8, start: &[u8], every: Duration) -> Result<Option<Vec<u8>>, Error> {
-        let key = key::sweep(self.account, what);
-        let known = self.row::<Sweep>(&key)?;
+    /// What a round over the rows that begin with `prefix` has still to look at: all of them where it begins now. `None`
+    /// where the last round began less than `every` ago and is through.
+    pub(super) fn sweep_from<T: Table>(
+        &mut self,
+        round: u8,
+        prefix: &impl Prefix<T::Key>,
+        every: Duration,
+    ) -> Result<Option<KeyRange<T>>, Error> {
+        let key = self.sweep_key(round);
+        let known = self.row::<Sweeps>(&key)?;
         Ok(match known {
-            Some(sweep) if !sweep.next.is_empty() => Some(sweep.next),
+            Some(sweep) if !sweep.next.is_empty() => Some(KeyRange::resumed(prefix, sweep.next)),
             Some(sweep) if self.now < sweep.begun.after(every) => None,
             _ => {
-                self.put_row(key, &Sweep { begun: self.now, next: Vec::new(), ..known.unwrap_or_default() });
-                Some(start.to_vec())
+                let begun = Sweep { begun: self.now, next: Vec::new(), ..known.unwrap_or_default() };
+                self.put::<Sweeps>(&key, &begun);
+                Some(KeyRange::under(prefix))
             }
         })
     }
 
-    /// Remembers the last row that was looked at, where the round is not through; says so.
-    pub(super) fn swept_to(&mut self, what: u8, last: Option<Vec<u8>>) -> Result<bool, Error> {
-        let key = key::sweep(self.account, what);
-        let sweep = self.row::<Sweep>(&key)?.unwrap_or_default();
-        // Of the keys behind it the first.
-        let next = last.map(|last| [last.as_slice(), &[0]].concat()).unwrap_or_default();
+    /// Notes the last row that a round looked at, or that the round is through. Returns whether rows are left.
+    pub(super) fn swept_to<T: Table>(&mut self, round: u8, last: Option<&T::Key>) -> Result<bool, Error> {
+        let key = self.sweep_key(round);
+        let sweep = self.row::<Sweeps>(&key)?.unwrap_or_default();
+        // The round goes on at the first key behind that one.
+        let next = last.map(|last| [last.encode().as_slice(), &[0]].concat()).unwrap_or_default();
         let left = !next.is_empty();
-        self.put_row(key, &Sweep { next, ..sweep });
+        self.put::<Sweeps>(&key, &Sweep { next, ..sweep });
         Ok(left)
+    }
+
+    fn sweep_key(&self, round: u8) -> SweepKey {
+        SweepKey { account: self.account, round }
     }
 }

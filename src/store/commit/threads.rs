@@ -6,18 +6,19 @@ use std::time::Duration;
 use super::Txn;
 use super::sweep::THREAD_REFS;
 use crate::model::{DataType, EmailId, EmailMetadata, MailboxUid, ThreadId, ThreadKey};
-use crate::store::engine::{Read, Table, after};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
-use crate::store::row::{Row, Sweep, Thread, ThreadRef, ThreadRefs};
+use crate::store::row::{Sweep, Thread, ThreadRef, ThreadRefRow};
+use crate::store::table::keys::{ModSeqKey, SweepKey, ThreadRefKey};
+use crate::store::table::{EmailByThread, Sweeps, ThreadByModseq, ThreadRefs, Threads};
 
 /// `lastSeen` of a reference is true to a day: a busy thread does not rewrite all its references with every email.
 const SEEN_AGAIN: Duration = Duration::from_secs(24 * 3600);
 
 /// A key of a message, and what it names for whoever files it.
 struct Named {
-    key: Vec<u8>,
-    refs: ThreadRefs,
+    key: ThreadRefKey,
+    refs: ThreadRefRow,
     /// Which of the threads is joined.
     found: Option<usize>,
     /// Dead threads before that one.
@@ -62,7 +63,7 @@ impl Txn<'_> {
                 Some(named) => named.seen = now,
                 None => gone = gone.max(refs.add(ThreadRef { thread, seen: now }, &dead)),
             }
-            self.put(Table::ThreadRefs, key, refs.encode());
+            self.put_bytes::<ThreadRefs>(&key, refs.encode());
         }
         gone.map_or(Ok(()), |gone| self.note_forgotten(gone))?;
         Ok(thread)
@@ -70,11 +71,11 @@ impl Txn<'_> {
 
     /// What a key names for whoever may read the mailboxes `open`.
     fn named_by(&self, thread_key: &ThreadKey, open: Option<&BTreeSet<MailboxUid>>) -> Result<Named, Error> {
-        let key = key::thread_ref(self.account, thread_key);
-        let refs = self.get_raw(Table::ThreadRefs, &key)?.as_deref().and_then(ThreadRefs::decode).unwrap_or_default();
+        let key = ThreadRefKey { account: self.account, key: *thread_key };
+        let refs = self.bytes::<ThreadRefs>(&key)?.as_deref().and_then(ThreadRefRow::decode).unwrap_or_default();
         let (mut found, mut dead) = (None, Vec::new());
         for (at, named) in refs.0.iter().enumerate() {
-            let row = self.row::<Thread>(&key::thread(self.account, named.thread))?;
+            let row = self.row::<Threads>(&self.thread_key(named.thread))?;
             let Some(row) = row.filter(|row| !row.deleted) else {
                 dead.push(named.thread);
                 continue;
@@ -89,14 +90,17 @@ impl Txn<'_> {
 
     /// Notes for the check that a key names a dead thread no more, and no younger one: as if a sweep had forgotten it.
     fn note_forgotten(&mut self, thread: ThreadId) -> Result<(), Error> {
-        let key = key::sweep(self.account, THREAD_REFS);
-        let row = self.get_raw(Table::Sweeps, &key)?;
-        // A damaged row is the check's to name, and keeps no mail out.
-        let known = row.map_or(Ok(Sweep::default()), |row| Sweep::decode(&key, &row));
-        if let Ok(known) = known.map(|known| Sweep { thread: known.thread.max(thread), ..known }) {
-            self.put_row(key, &known);
+        let key = SweepKey { account: self.account, round: THREAD_REFS };
+        match self.row::<Sweeps>(&key) {
+            Ok(known) => {
+                let known = known.unwrap_or_default();
+                self.put::<Sweeps>(&key, &Sweep { thread: known.thread.max(thread), ..known });
+                Ok(())
+            }
+            // A damaged row is the check's to name, and keeps no mail out.
+            Err(Error::Corrupt { .. }) => Ok(()),
+            Err(error) => Err(error),
         }
-        Ok(())
     }
 
     /// The thread's counters before and after; its own change number moves only with its set of emails (RFC 8621 §3).
@@ -108,7 +112,8 @@ impl Txn<'_> {
         new: Option<&EmailMetadata>,
     ) -> Result<(Thread, Thread), Error> {
         let (account, modseq, trash) = (self.account, self.state.modseq, self.state.trash);
-        let stored = self.row::<Thread>(&key::thread(account, id))?;
+        let key = self.thread_key(id);
+        let stored = self.row::<Threads>(&key)?;
         let was = stored.clone().unwrap_or_default();
         let mut now =
             stored.clone().unwrap_or(Thread { created: modseq, updated: modseq, latest: email, ..was.clone() });
@@ -120,9 +125,9 @@ impl Txn<'_> {
         }
         if old.is_none() || new.is_none() {
             if stored.is_some() {
-                self.delete(Table::ThreadByModseq, key::by_modseq(account, was.updated));
+                self.delete::<ThreadByModseq>(&ModSeqKey { account, modseq: was.updated });
             }
-            self.put(Table::ThreadByModseq, key::by_modseq(account, modseq), id.0.to_be_bytes().to_vec());
+            self.put::<ThreadByModseq>(&ModSeqKey { account, modseq }, &id);
             now.updated = modseq;
             now.deleted = now.emails == 0;
             now.latest = match new {
@@ -132,22 +137,13 @@ impl Txn<'_> {
             self.touch(DataType::Thread);
         }
         if stored.as_ref() != Some(&now) {
-            self.put_row(key::thread(account, id), &now);
+            self.put::<Threads>(&key, &now);
         }
         Ok((was, now))
     }
 
     fn latest_of(&self, thread: ThreadId) -> Result<Option<EmailId>, Error> {
-        let prefix = key::thread(self.account, thread);
-        let mut latest = None;
-        self.scan(Table::EmailByThread, &prefix, &after(&prefix), false, &mut |key, _| {
-            latest = Some(EmailId(Parts::of(Table::EmailByThread, key).u64()?));
-            Ok(false)
-        })?;
-        Ok(latest)
-    }
-
-    pub(super) fn get_raw(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        Read::get(self, table, key)
+        let range = KeyRange::<EmailByThread>::under(&(self.account, thread));
+        Ok(self.first_key(&range)?.map(|key| key.email))
     }
 }

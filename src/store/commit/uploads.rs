@@ -11,10 +11,12 @@
 
 use super::Txn;
 use crate::model::{AccountId, BlobHash, UtcMillis, limits};
-use crate::store::engine::{Read, Table, after};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
-use crate::store::row::{Blob, Octets, Row, Upload};
+use crate::store::row::{Blob, Octets, Upload};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{BlobKey, UploadBlobKey, UploadKey};
+use crate::store::table::{Blobs, Present, UploadBlobs, Uploads};
 
 impl Txn<'_> {
     /// Puts octets with this hash into the account for a user, whose uploads may come to `room` octets there.
@@ -47,16 +49,16 @@ impl Txn<'_> {
         media_type: &str,
         room: u64,
     ) -> Result<Upload, Error> {
-        let key = key::blob(hash);
-        let row = self.get(Table::Blobs, &key)?.ok_or(Error::NotFound("blob"))?;
-        let blob = Blob::decode(&key, &row)?;
+        let key = BlobKey { blob: *hash };
+        let row = self.bytes::<Blobs>(&key)?.ok_or(Error::NotFound("blob"))?;
+        let blob = Blob::decode(&key.encode(), &row)?;
         let upload = self.note_upload(user, hash, blob.octets.len(), media_type, room)?;
         // As if put anew, so that the collection leaves them; but a head whose frames were collected must not come back.
         let (anew, is_framed) = (Blob { at: self.now, ..blob }.encode(), matches!(blob.octets, Octets::Framed(_)));
         if is_framed {
-            self.assert_unchanged(Table::Blobs, key.clone(), row);
+            self.assert_unchanged::<Blobs>(&key, row);
         }
-        self.put(Table::Blobs, key, anew);
+        self.put_bytes::<Blobs>(&key, anew);
         Ok(upload)
     }
 
@@ -65,10 +67,11 @@ impl Txn<'_> {
     /// # Errors
     /// Those of reading.
     pub fn touch_upload(&mut self, user: AccountId, hash: &BlobHash) -> Result<bool, Error> {
-        let key = key::upload(self.account, user, hash);
-        let found = self.row::<Upload>(&key)?;
+        let key = UploadKey { account: self.account, user, blob: *hash };
+        let found = self.row::<Uploads>(&key)?;
         if let Some(upload) = &found {
-            self.put_row(key, &Upload { at: self.now, ..upload.clone() });
+            let upload = Upload { at: self.now, ..upload.clone() };
+            self.put::<Uploads>(&key, &upload);
         }
         Ok(found.is_some())
     }
@@ -79,15 +82,14 @@ impl Txn<'_> {
     /// Those of reading.
     pub fn expire_uploads(&mut self, upto: UtcMillis, most: usize) -> Result<bool, Error> {
         let mut over = Vec::new();
-        let prefix = key::account(self.account);
-        self.scan(Table::Uploads, &prefix, &after(&prefix), false, &mut |key, value| {
-            if Upload::decode(key, value)?.at <= upto {
-                over.push(key.to_vec());
+        self.rows(&KeyRange::<Uploads>::under(&(self.account,)), |key, upload| {
+            if upload.at <= upto {
+                over.push(key);
             }
             Ok(over.len() < most)
         })?;
         let left = over.len() >= most;
-        over.iter().try_for_each(|key| self.forget_upload(key))?;
+        over.iter().for_each(|key| self.forget_upload(key));
         Ok(left)
     }
 
@@ -105,13 +107,11 @@ impl Txn<'_> {
         if media_type.len() > limits::MEDIA_TYPE_OCTETS || media_type.chars().any(char::is_control) {
             return Err(Error::Conflict("no media type is written so".into()));
         }
-        let own = key::upload(self.account, user, hash);
-        let prefix = key::uploads(self.account, user);
-        let mut others: Vec<(UtcMillis, Vec<u8>, u64)> = Vec::new();
-        self.scan(Table::Uploads, &prefix, &after(&prefix), false, &mut |key, value| {
-            let known = Upload::decode(key, value)?;
-            if key != own.as_slice() {
-                others.push((known.at, key.to_vec(), known.size));
+        let own = UploadKey { account: self.account, user, blob: *hash };
+        let mut others: Vec<(UtcMillis, UploadKey, u64)> = Vec::new();
+        self.rows(&KeyRange::<Uploads>::under(&(self.account, user)), |key, known| {
+            if key != own {
+                others.push((known.at, key, known.size));
             }
             Ok(true)
         })?;
@@ -122,22 +122,20 @@ impl Txn<'_> {
             if count < limits::UPLOADS && held.saturating_add(size) <= room {
                 break;
             }
-            self.forget_upload(&key)?;
+            self.forget_upload(&key);
             (count, held) = (count.saturating_sub(1), held.saturating_sub(octets));
         }
         let upload = Upload { size, media_type: media_type.to_owned(), at: self.now };
-        self.put_row(own, &upload);
-        self.put(Table::UploadBlobs, key::upload_blob(hash, self.account, user), vec![1]);
+        self.put::<Uploads>(&own, &upload);
+        self.put::<UploadBlobs>(&UploadBlobKey { blob: *hash, account: self.account, user }, &Present);
         Ok(upload)
     }
 
     /// Takes away an upload, and its hold of its octets.
-    pub(super) fn forget_upload(&mut self, key: &[u8]) -> Result<(), Error> {
-        let mut parts = Parts::of(Table::Uploads, key);
-        let (hash, user) = (BlobHash(parts.take()?), AccountId(parts.u32()?));
-        self.delete(Table::UploadBlobs, key::upload_blob(&hash, self.account, user));
-        self.put(Table::BlobPurge, key::blob_purge(self.now, &hash), vec![1]);
-        self.delete(Table::Uploads, key.to_vec());
-        Ok(())
+    pub(super) fn forget_upload(&mut self, key: &UploadKey) {
+        let UploadKey { account, user, blob } = *key;
+        self.delete::<UploadBlobs>(&UploadBlobKey { blob, account, user });
+        self.note_released(self.now, blob);
+        self.delete::<Uploads>(key);
     }
 }

@@ -1,17 +1,20 @@
 //! The vacation response, who was told, and what was decided.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Txn;
 use crate::model::{
-    Absence, Action, ActionKind, Address, DataType, Decision, Recall, ToldKey, UtcMillis, VacationResponse, Verdict,
-    limits,
+    Absence, Action, ActionKind, Address, DataType, Decision, EmailId, Recall, ToldKey, UtcMillis, VacationResponse,
+    Verdict, limits,
 };
-use crate::store::engine::{Read, Table, after};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
 use crate::store::row::{Row as _, Told};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{DecisionKey, ToldTimeKey, VacationToldKey};
+use crate::store::table::{Decisions, Present, ToldByTime, Vacation, VacationTold};
 
 impl Txn<'_> {
     /// Sets the response. A change of what it says or when, and switching it on again, begins a new generation: who was
@@ -20,8 +23,8 @@ impl Txn<'_> {
     /// # Errors
     /// Those of reading.
     pub fn set_vacation(&mut self, response: &VacationResponse) -> Result<bool, Error> {
-        let key = key::account(self.account);
-        let old = self.row::<VacationResponse>(&key)?.unwrap_or_default();
+        let key = self.own_key();
+        let old = self.row::<Vacation>(&key)?.unwrap_or_default();
         let anew = response.differs_from(&old);
         let generation = if anew { old.generation.wrapping_add(1) } else { old.generation };
         let absence = self.absence(&old, response, anew);
@@ -30,7 +33,7 @@ impl Txn<'_> {
             return Ok(false);
         }
         self.next_modseq();
-        self.put_row(key, &row);
+        self.put::<Vacation>(&key, &row);
         if anew {
             self.forget_told()?;
         }
@@ -54,13 +57,13 @@ impl Txn<'_> {
     /// # Errors
     /// Those of reading.
     pub fn absence_reported(&mut self, of: &VacationResponse) -> Result<bool, Error> {
-        let key = key::account(self.account);
-        let known = self.row::<VacationResponse>(&key)?.unwrap_or_default();
+        let key = self.own_key();
+        let known = self.row::<Vacation>(&key)?.unwrap_or_default();
         if known != *of || known.absence.reported || !known.report || !known.is_over(self.now) {
             return Ok(false);
         }
         let absence = Absence { reported: true, ..known.absence };
-        self.put_row(key, &VacationResponse { absence, ..known });
+        self.put::<Vacation>(&key, &VacationResponse { absence, ..known });
         Ok(true)
     }
 
@@ -69,23 +72,23 @@ impl Txn<'_> {
     /// # Errors
     /// Those of reading.
     pub fn forget_told(&mut self) -> Result<(), Error> {
-        let prefix = key::account(self.account);
-        let (mut kept, mut gone) = (BTreeSet::new(), Vec::new());
-        self.scan(Table::VacationTold, &prefix, &after(&prefix), false, &mut |key, value| {
+        let (mut kept, mut gone, mut gone_times) = (BTreeSet::new(), Vec::new(), Vec::new());
+        self.keys(&KeyRange::<VacationTold>::under(&(self.account,)), |key, row| {
             // What cannot be read is forgotten, too.
-            match Told::decode(key, value).is_ok_and(|told| told.generation.is_none()) {
-                true => drop(kept.insert(Parts::of(Table::VacationTold, key).take::<32>()?)),
-                false => gone.push((Table::VacationTold, key.to_vec())),
+            match Told::decode(&key.encode(), row).is_ok_and(|told| told.generation.is_none()) {
+                true => drop(kept.insert(key.told)),
+                false => gone.push(key),
             }
             Ok(true)
         })?;
-        self.scan(Table::ToldByTime, &prefix, &after(&prefix), false, &mut |key, _| {
-            if !kept.contains(&Parts::of(Table::ToldByTime, key).take::<32>()?) {
-                gone.push((Table::ToldByTime, key.to_vec()));
+        self.keys(&KeyRange::<ToldByTime>::under(&(self.account,)), |key, _| {
+            if !kept.contains(&key.told) {
+                gone_times.push(key);
             }
             Ok(true)
         })?;
-        gone.into_iter().for_each(|(table, key)| self.delete(table, key));
+        gone.iter().for_each(|key| self.delete::<VacationTold>(key));
+        gone_times.iter().for_each(|key| self.delete::<ToldByTime>(key));
         self.state.told = kept.len() as u64;
         Ok(())
     }
@@ -103,18 +106,14 @@ impl Txn<'_> {
         };
         self.remove_told(who)?;
         if self.state.told >= limits::TOLD as u64 {
-            let prefix = key::account(account);
-            let mut oldest = None;
-            self.scan(Table::ToldByTime, &prefix, &after(&prefix), false, &mut |key, _| {
-                oldest = Some(ToldKey(Parts::of(Table::ToldByTime, key).take()?));
-                Ok(false)
-            })?;
+            let oldest = self.first_key(&KeyRange::<ToldByTime>::under(&(account,)))?;
             if let Some(oldest) = oldest {
-                self.remove_told(&oldest)?;
+                self.remove_told(&oldest.told)?;
             }
         }
-        self.put_row(key::told(account, who), &Told { generation, at, sender: sender.clone(), until });
-        self.put(Table::ToldByTime, key::told_by_time(account, at, who), vec![1]);
+        let row = Told { generation, at, sender: sender.clone(), until };
+        self.put::<VacationTold>(&VacationToldKey { account, told: *who }, &row);
+        self.put::<ToldByTime>(&ToldTimeKey { account, at: at.into(), told: *who }, &Present);
         self.state.told += 1;
         Ok(())
     }
@@ -124,11 +123,12 @@ impl Txn<'_> {
     /// # Errors
     /// Those of reading.
     pub fn remove_told(&mut self, who: &ToldKey) -> Result<bool, Error> {
-        let key = key::told(self.account, who);
-        let told = self.row::<Told>(&key)?;
+        let account = self.account;
+        let key = VacationToldKey { account, told: *who };
+        let told = self.row::<VacationTold>(&key)?;
         if let Some(told) = &told {
-            self.delete(Table::VacationTold, key);
-            self.delete(Table::ToldByTime, key::told_by_time(self.account, told.at, who));
+            self.delete::<VacationTold>(&key);
+            self.delete::<ToldByTime>(&ToldTimeKey { account, at: told.at.into(), told: *who });
             self.state.told = self.state.told.saturating_sub(1);
         }
         Ok(told.is_some())
@@ -141,13 +141,12 @@ impl Txn<'_> {
     /// # Errors
     /// Those of reading.
     pub fn expire_told(&mut self, upto: UtcMillis, most: usize) -> Result<bool, Error> {
-        let (own, now) = (key::account(self.account), self.now);
-        let response = self.row::<VacationResponse>(&own)?.unwrap_or_default();
+        let (account, now) = (self.account, self.now);
+        let response = self.row::<Vacation>(&self.own_key())?.unwrap_or_default();
         let over = !response.enabled || response.to_date.is_some_and(|end| now >= end);
         let mut gone = Vec::new();
-        self.scan(Table::ToldByTime, &own, &after(&own), false, &mut |key, _| {
-            let who = ToldKey(Parts::of(Table::ToldByTime, key).take()?);
-            let told = self.row::<Told>(&key::told(self.account, &who))?;
+        self.keys(&KeyRange::<ToldByTime>::under(&(account,)), |ToldTimeKey { told: who, .. }, _| {
+            let told = self.row::<VacationTold>(&VacationToldKey { account, told: who })?;
             let expired = |told: &Told| match told.until {
                 Some(until) => until <= now,
                 None => over && told.at <= upto,
@@ -165,7 +164,11 @@ impl Txn<'_> {
 
     /// Writes down what was decided for a message.
     pub fn add_decision(&mut self, decision: &Decision) {
-        self.put_row(key::decision(self.account, decision.at, decision.email), decision);
+        self.put::<Decisions>(&self.decision_key(decision.at, decision.email), decision);
+    }
+
+    fn decision_key(&self, at: UtcMillis, email: EmailId) -> DecisionKey {
+        DecisionKey { account: self.account, at: Reverse(at.into()), email }
     }
 
     /// Puts right what was decided for a message: the reply that was queued for it did not go out, and why. Nothing
@@ -176,12 +179,12 @@ impl Txn<'_> {
     pub fn take_back_answer(&mut self, action: &Action, reason: &str, detail: &str) -> Result<(), Error> {
         // The decision was made in the commit that queued the reply, at its time.
         let Some(email) = action.email.filter(|_| action.kind == ActionKind::Reply) else { return Ok(()) };
-        let key = key::decision(self.account, action.created, email);
-        if let Some(decision) = self.row::<Decision>(&key)?
+        let key = self.decision_key(action.created, email);
+        if let Some(decision) = self.row::<Decisions>(&key)?
             && decision.verdict == Verdict::Answered(action.id)
         {
             let verdict = Verdict::Silent { reason: reason.into(), detail: detail.into() };
-            self.put_row(key, &Decision { verdict, ..decision });
+            self.put::<Decisions>(&key, &Decision { verdict, ..decision });
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ pub mod memory;
 #[cfg(feature = "rocksdb")]
 pub mod rocks;
 pub mod suite;
+pub(crate) mod typed;
 #[cfg(test)]
 pub mod watched;
 
@@ -21,112 +22,7 @@ use std::sync::Arc;
 
 use super::backup::Backup;
 use super::error::Error;
-
-macro_rules! tables {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal),* $(,)?) => {
-        /// The tables; each is a column family of RocksDB. `store::key` says what their keys are.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Table { $($(#[$doc])* $variant),* }
-
-        impl Table {
-            /// All of them.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
-
-            /// Its name on disk.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name),* }
-            }
-        }
-    };
-}
-
-tables! {
-    /// Format, epoch, secrets.
-    Site = "site",
-    /// Accounts by id.
-    Accounts = "accounts",
-    /// Addresses, catch-alls, alias domains, account names.
-    Addresses = "addresses",
-    /// Next ids, marks and totals: one row an account.
-    AccountState = "account_state",
-    /// The narrow, mutable row of an email.
-    EmailMetadata = "email_metadata",
-    /// Emails by their last change.
-    EmailByModseq = "email_by_modseq",
-    /// Emails by thread.
-    EmailByThread = "email_by_thread",
-    /// The wide row of an email, with its trace prefix.
-    EmailContent = "email_content",
-    /// The search tokens of an email that no fold has yet.
-    EmailTokens = "email_tokens",
-    /// The tokens of many emails, by token; and which folds there are.
-    SearchFolds = "search_folds",
-    /// The history of each listing.
-    MailboxEmailList = "mailbox_email_list",
-    /// The present of each listing.
-    MailboxEmailIndex = "mailbox_email_index",
-    /// Counts by which positions of long listings are found.
-    MailboxRank = "mailbox_rank",
-    /// The emails of each thread in each mailbox, newest first.
-    MailboxThreadIndex = "mailbox_thread_index",
-    /// Thread counters.
-    Threads = "threads",
-    /// Threads by their last change.
-    ThreadByModseq = "thread_by_modseq",
-    /// Mailboxes.
-    Mailboxes = "mailboxes",
-    /// Who else than the owner is subscribed to a mailbox.
-    Subscriptions = "subscriptions",
-    /// By which messages find their thread.
-    ThreadRefs = "thread_refs",
-    /// Messages as received.
-    Blobs = "blobs",
-    /// The octets of long ones.
-    BlobFrames = "blob_frames",
-    /// Who holds a message.
-    BlobRefs = "blob_refs",
-    /// Transactions served, so that a retry is answered and not repeated.
-    Deliveries = "deliveries",
-    /// The same by time.
-    DeliveryByTime = "delivery_by_time",
-    /// The vacation response.
-    Vacation = "vacation",
-    /// Who was told.
-    VacationTold = "vacation_told",
-    /// The same by time.
-    ToldByTime = "told_by_time",
-    /// What was decided, newest first.
-    Decisions = "decisions",
-    /// Destroyed emails by time.
-    EmailPurge = "email_purge",
-    /// Queued actions, without the octets of what is sent.
-    Outbox = "outbox",
-    /// What is sent, as far as it is an action's own.
-    OutboxMessages = "outbox_messages",
-    /// What wakes which action, over all accounts: a time, or the end of another.
-    OutboxDue = "outbox_due",
-    /// Which action is a deed's, so that an equal one is not queued beside it.
-    OutboxSame = "outbox_same",
-    /// Which actions hold a message that is in the store anyway.
-    OutboxBlobs = "outbox_blobs",
-    /// Messages that lost a reference, by when: each may be one that nobody holds any more.
-    BlobPurge = "blob_purge",
-    /// How far an account's changes had come at a time, so that a change can be told from one of long ago.
-    History = "history",
-    /// How far the slow rounds over whole tables have come.
-    Sweeps = "sweeps",
-    /// What was uploaded and is no email's yet, without its octets.
-    Uploads = "uploads",
-    /// Which uploads hold which octets.
-    UploadBlobs = "upload_blobs",
-    /// Identities, submissions, push subscriptions.
-    Objects = "objects",
-    /// Those with a state, by their last change.
-    ObjectByModseq = "object_by_modseq",
-    /// Who shares something with whom.
-    Shared = "shared",
-}
+pub use super::table::TableId as Table;
 
 /// One row of a batch: set (`Some`) or deleted (`None`).
 #[derive(Debug, Clone, PartialEq, Eq)]

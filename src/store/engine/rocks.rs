@@ -24,6 +24,7 @@ use super::{Batch, Each, EachKey, Engine, Go, Guide, Put, Read, Statistics, Tabl
 use crate::store::Options;
 use crate::store::backup::Backup;
 use crate::store::error::Error;
+use crate::store::table::Tuning;
 
 /// An open RocksDB.
 pub struct Rocks {
@@ -43,9 +44,6 @@ impl std::fmt::Debug for Rocks {
 }
 
 const MIB: usize = 1 << 20;
-/// Read from the newest email on. Of what is destroyed at once the rows lie side by side, and the first page would walk
-/// over the remains of all that stood before it.
-const NEWEST_FIRST: &[Table] = &[Table::MailboxEmailIndex, Table::MailboxThreadIndex, Table::EmailMetadata];
 
 impl Rocks {
     /// Opens the directory, making what is missing.
@@ -118,11 +116,11 @@ fn family(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Options {
     blocks.set_pin_top_level_index_and_filter(true);
     blocks.set_cache_index_and_filter_blocks(true);
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
-    if table == Table::Blobs {
+    if table.is(Tuning::LargeValues) {
         // Small messages lie in the blocks, twenty in each: on the way to one but one other is walked over.
         blocks.set_block_restart_interval(2);
     }
-    if matches!(table, Table::Blobs | Table::EmailMetadata) {
+    if table.is(Tuning::ByKey) {
         // Asked for by key, many at a time.
         blocks.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
     }
@@ -139,36 +137,25 @@ fn family(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Options {
     options.set_compression_type(DBCompressionType::Lz4);
     options.set_bottommost_compression_type(DBCompressionType::Zstd);
     options.set_bottommost_compression_options(-14, 1, 0, 0, true);
-    if matches!(table, Table::ThreadRefs | Table::Deliveries | Table::Blobs | Table::EmailMetadata) {
+    if table.is(Tuning::OftenMissing) {
         // Every delivery asks these for something that is not there.
         options.set_memtable_prefix_bloom_ratio(0.02);
         options.set_memtable_whole_key_filtering(true);
     }
-    if matches!(
-        table,
-        Table::EmailTokens
-            | Table::DeliveryByTime
-            | Table::ToldByTime
-            | Table::Decisions
-            | Table::EmailPurge
-            | Table::BlobPurge
-            | Table::Outbox
-            | Table::OutboxMessages
-            | Table::OutboxDue
-    ) {
+    if table.is(Tuning::Queue) {
         // Rows go in the order in which they came: who looks for the first would walk over all that are gone.
         options.add_compact_on_deletion_collector_factory(1024, 512, 0.5);
     }
-    if NEWEST_FIRST.contains(&table) {
+    if table.is(Tuning::NewestFirst) {
         // Where nearly nothing but remains lie side by side: every reply leaves some, and is no reason to write a file anew.
         options.add_compact_on_deletion_collector_factory(4096, 3900, 0.0);
     }
-    if table == Table::EmailTokens {
+    if table.is(Tuning::Incompressible) {
         // Hashes: nothing to compress, and the folds will replace them.
         options.set_compression_type(DBCompressionType::None);
         options.set_bottommost_compression_type(DBCompressionType::None);
     }
-    if matches!(table, Table::Blobs | Table::BlobFrames) {
+    if table.is(Tuning::Messages) {
         // Raw messages go to files of their own, so that compaction never writes them again.
         options.set_enable_blob_files(true);
         options.set_min_blob_size(1024);
@@ -362,7 +349,7 @@ impl Engine for Rocks {
         options.set_sync(true);
         self.db.write_opt(all, &options).map_err(|error| io(&error))?;
         let deleted = puts.iter().map(|(_, put)| *put).filter(|put| put.value.is_none());
-        self.deletions.note(deleted.filter(|put| NEWEST_FIRST.contains(&put.table)));
+        self.deletions.note(deleted.filter(|put| put.table.is(Tuning::NewestFirst)));
         Ok(())
     }
 

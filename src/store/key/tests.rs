@@ -1,7 +1,6 @@
 //! Keys sort as what they are made of does.
 
 use super::*;
-use crate::model::Shape;
 use crate::store::engine::Table;
 
 proptest::proptest! {
@@ -35,29 +34,9 @@ fn folds_run_newest_first_in_their_level() {
 }
 
 #[test]
-fn keys_sort_as_their_parts_do_and_read_back() {
-    let account_7 = AccountId(7);
-    let of = |uid, view, shape| Listing { uid: MailboxUid(uid), view, shape };
-    let mut listings = [
-        index(account_7, of(1, View::Every, Shape::Emails), EmailId(9)),
-        index(account_7, of(1, View::Every, Shape::Threads), EmailId(1)),
-        index(account_7, of(1, View::Flagged, Shape::Emails), EmailId(1)),
-        index(account_7, of(256, View::Every, Shape::Emails), EmailId(0)),
-        index(AccountId(8), of(0, View::Every, Shape::Emails), EmailId(0)),
-    ];
-    let ordered = listings.clone();
-    listings.reverse();
-    listings.sort();
-    assert_eq!(listings, ordered);
-    let key = due(Wake::Urgent(UtcMillis(77)), AccountId(5), ActionId(6));
-    let mut parts = Parts::of(Table::OutboxDue, &key);
-    assert_eq!((parts.u64(), parts.u32(), parts.u64(), parts.take()), (Ok(6), Ok(5), Ok(77), Ok([1])));
+fn the_numbers_of_a_key_read_back_from_its_end() {
+    let key = blob_ref(&BlobHash([9; 32]), AccountId(5), EmailId(6));
+    let mut parts = Parts::of(Table::BlobRefs, &key);
+    assert_eq!((parts.u64(), parts.u32(), parts.take()), (Ok(6), Ok(5), Ok([9; 32])));
     assert!(parts.u32().is_err());
-    let wakes = [Wake::Attempting(UtcMillis(9)), Wake::Urgent(UtcMillis(8)), Wake::Due(UtcMillis(7))];
-    let wakes = wakes.into_iter().chain([Wake::After(ActionId(6)), Wake::Forget(UtcMillis(5))]);
-    let keys: Vec<Vec<u8>> = wakes.clone().map(|wake| due(wake, AccountId(1), ActionId(1))).collect();
-    assert!(keys.is_sorted() && wakes.clone().all(|wake| Wake::of(wake.place().0, wake.place().1) == Some(wake)));
-    assert!(wakes.zip(&keys).all(|(wake, key)| *key < wakes_end(wake)) && Wake::of(5, 0).is_none());
-    let (new, old) = (UtcMillis(2000), UtcMillis(1000));
-    assert!(decision(account_7, new, EmailId(1)) < decision(account_7, old, EmailId(0)));
 }

@@ -4,10 +4,13 @@ use std::ops::Range;
 
 use super::View;
 use crate::model::{AccountId, BlobHash, EmailId};
+use crate::store::engine::typed::TypedRead as _;
 use crate::store::engine::{Read, Table};
 use crate::store::error::{Error, hex};
-use crate::store::key;
 use crate::store::row::{Blob, FRAME, Octets, Upload, decode_frame};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{BlobFrameKey, BlobKey, UploadKey};
+use crate::store::table::{BlobFrames, Blobs, Uploads};
 
 impl View<'_> {
     /// The octets of an email: its trace prefix and the message as received.
@@ -41,7 +44,7 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn upload(&self, account: AccountId, user: AccountId, hash: &BlobHash) -> Result<Option<Upload>, Error> {
-        self.row(&key::upload(account, user, hash))
+        self.read.row::<Uploads>(&UploadKey { account, user, blob: *hash })
     }
 
     /// Those of its octets that lie in a range, as of `message_part`.
@@ -68,19 +71,14 @@ pub(in crate::store) fn append(
     range: Range<u64>,
     out: &mut Vec<u8>,
 ) -> Result<bool, Error> {
-    let Some(row) = read.get(Table::Blobs, &key::blob(hash))? else { return Ok(false) };
+    let Some(row) = read.bytes::<Blobs>(&BlobKey { blob: *hash })? else { return Ok(false) };
     octets_of(read, hash, &row, range, out)?;
     Ok(true)
 }
 
 /// How many bytes a blob has; `None` where there is no such blob.
 pub(super) fn length(read: &dyn Read, hash: &BlobHash) -> Result<Option<u64>, Error> {
-    let key = key::blob(hash);
-    let Some(row) = read.get(Table::Blobs, &key)? else { return Ok(None) };
-    Ok(Some(match Blob::decode(&key, &row)?.octets {
-        Octets::Here(raw) => raw.len() as u64,
-        Octets::Framed(length) => length,
-    }))
+    read.row_with::<Blobs, _>(&BlobKey { blob: *hash }, |key, row| Ok(Blob::decode(key, row)?.octets.len()))
 }
 
 /// The octets of a blob, by its row.
@@ -92,7 +90,7 @@ pub(super) fn whole(read: &dyn Read, hash: &BlobHash, row: &[u8]) -> Result<Vec<
 
 /// Appends the octets of a blob, by its row, that lie in a range.
 fn octets_of(read: &dyn Read, hash: &BlobHash, row: &[u8], range: Range<u64>, out: &mut Vec<u8>) -> Result<(), Error> {
-    let length = match Blob::decode(&key::blob(hash), row)?.octets {
+    let length = match Blob::decode(&BlobKey { blob: *hash }.encode(), row)?.octets {
         Octets::Here(raw) => {
             out.extend_from_slice(part(raw, &range));
             return Ok(());
@@ -104,11 +102,14 @@ fn octets_of(read: &dyn Read, hash: &BlobHash, row: &[u8], range: Range<u64>, ou
     while at < end {
         let number = at / FRAME as u64;
         let begin = number * FRAME as u64;
-        let key = key::blob_frame(hash, u32::try_from(number).unwrap_or(u32::MAX));
-        let broken =
-            |what: &str| Error::Corrupt { table: Table::BlobFrames.name(), key: hex(&key), what: what.to_owned() };
-        let row = read.get(Table::BlobFrames, &key)?.ok_or_else(|| broken("a frame of a message is missing"))?;
-        let frame = decode_frame(&key, &row)?;
+        let key = BlobFrameKey { blob: *hash, number: u32::try_from(number).unwrap_or(u32::MAX) };
+        let broken = |what: &str| Error::Corrupt {
+            table: Table::BlobFrames.name(),
+            key: hex(&key.encode()),
+            what: what.to_owned(),
+        };
+        let row = read.bytes::<BlobFrames>(&key)?.ok_or_else(|| broken("a frame of a message is missing"))?;
+        let frame = decode_frame(&key.encode(), &row)?;
         if frame.len() as u64 != (length - begin).min(FRAME as u64) {
             return Err(broken("a frame of a message is too short or too long"));
         }

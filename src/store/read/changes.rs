@@ -5,12 +5,16 @@
 //! created, even if it moved along the index since; what was destroyed is left out only if it was created after `mark`,
 //! for before that it may have been told of.
 
+use std::fmt::Display;
+
 use super::View;
-use crate::model::{AccountId, DataType, EmailId, EmailMetadata, Mailbox, MailboxUid, ModSeq, ThreadId};
-use crate::store::engine::{Table, after};
+use crate::model::{AccountId, DataType, EmailId, MailboxUid, ModSeq, ThreadId};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::{Error, hex};
-use crate::store::key::{self, Parts};
-use crate::store::row::{Row, Thread, indexed};
+use crate::store::row::RowFormat;
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{EmailKey, ModSeqKey, ThreadIdKey};
+use crate::store::table::{self, EmailByModseq, Mailboxes, Table, ThreadByModseq, Threads};
 
 /// How far a client has been told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +46,14 @@ impl Since {
 pub(super) struct Marks {
     pub(super) created: ModSeq,
     pub(super) updated: ModSeq,
+}
+
+/// An index of objects by their last change, from the first change that is to be told.
+pub(super) struct ChangeIndex<T: Table> {
+    pub(super) data: DataType,
+    pub(super) range: KeyRange<T>,
+    /// The change that a key of the index names.
+    pub(super) modseq: fn(&T::Key) -> ModSeq,
 }
 
 /// The answer of a `/changes` method.
@@ -79,10 +91,11 @@ impl View<'_> {
         since: Since,
         most: usize,
     ) -> Result<Option<Changes<EmailId>>, Error> {
-        self.changes(account, (DataType::Email, Table::EmailByModseq, &key::account(account)), since, most, |number| {
-            let row = self.row::<EmailMetadata>(&key::email(account, EmailId(number)))?;
-            let marks = |email: &EmailMetadata| Marks { created: email.created, updated: email.updated };
-            Ok(row.map(|email| (EmailId(number), marks(&email), email.deleted.is_some())))
+        let range = KeyRange::from(&(account,), &ModSeqKey { account, modseq: since.mark.next() });
+        let index = ChangeIndex::<EmailByModseq> { data: DataType::Email, range, modseq: |key| key.modseq };
+        self.changes(account, index, since, most, |email| {
+            let row = self.read.row::<table::EmailMetadata>(&EmailKey { account, email })?;
+            Ok(row.map(|row| (Marks { created: row.created, updated: row.updated }, row.deleted.is_some())))
         })
     }
 
@@ -96,45 +109,40 @@ impl View<'_> {
         since: Since,
         most: usize,
     ) -> Result<Option<Changes<ThreadId>>, Error> {
-        self.changes(
-            account,
-            (DataType::Thread, Table::ThreadByModseq, &key::account(account)),
-            since,
-            most,
-            |number| {
-                let row = self.row::<Thread>(&key::thread(account, ThreadId(number)))?;
-                let marks = |thread: &Thread| Marks { created: thread.created, updated: thread.updated };
-                Ok(row.map(|thread| (ThreadId(number), marks(&thread), thread.deleted)))
-            },
-        )
+        let range = KeyRange::from(&(account,), &ModSeqKey { account, modseq: since.mark.next() });
+        let index = ChangeIndex::<ThreadByModseq> { data: DataType::Thread, range, modseq: |key| key.modseq };
+        self.changes(account, index, since, most, |thread| {
+            let row = self.read.row::<Threads>(&ThreadIdKey { account, thread })?;
+            Ok(row.map(|row| (Marks { created: row.created, updated: row.updated }, row.deleted)))
+        })
     }
 
-    /// The objects under a prefix of a table that is in the order of their last changes.
-    pub(super) fn changes<Id>(
+    /// The objects that an index names behind a state; `object` says when one was made and changed last, and whether it
+    /// is destroyed.
+    pub(super) fn changes<T: Table<Row: RowFormat + Copy + Display>>(
         &self,
         account: AccountId,
-        (data, table, prefix): (DataType, Table, &[u8]),
+        index: ChangeIndex<T>,
         since: Since,
         most: usize,
-        object: impl Fn(u64) -> Result<Option<(Id, Marks, bool)>, Error>,
-    ) -> Result<Option<Changes<Id>>, Error> {
+        object: impl Fn(T::Row) -> Result<Option<(Marks, bool)>, Error>,
+    ) -> Result<Option<Changes<T::Row>>, Error> {
+        let ChangeIndex { data, range, modseq } = index;
         let Some(high) = self.within(account, data, since)? else { return Ok(None) };
         let now = Since::at(high);
         let mut out =
             Changes { created: Vec::new(), updated: Vec::new(), destroyed: Vec::new(), state: now, more: false };
         let mut mark = since.mark;
-        let (from, end) = ([prefix, &since.mark.next().0.to_be_bytes()].concat(), after(prefix));
-        self.keys(table, &from, &end, |key, value| {
+        self.read.rows(&range, |key, id| {
             if out.created.len() + out.updated.len() + out.destroyed.len() >= most {
                 out.more = true;
                 return Ok(false);
             }
-            mark = ModSeq(Parts::of(table, key).u64()?);
-            let number = indexed(table, key, value)?;
+            mark = modseq(&key);
             // A row that names another object than the one that changed then is damaged: whoever went on would miss a change.
-            let Some((id, marks, destroyed)) = object(number)?.filter(|(_, marks, _)| marks.updated == mark) else {
-                let what = format!("names {number}, which did not change then: run `restante repair`");
-                return Err(Error::Corrupt { table: table.name(), key: hex(key), what });
+            let Some((marks, destroyed)) = object(id)?.filter(|(marks, _)| marks.updated == mark) else {
+                let what = format!("names {id}, which did not change then: run `restante repair`");
+                return Err(Error::Corrupt { table: T::ID.name(), key: hex(&key.encode()), what });
             };
             match (destroyed, marks.created) {
                 (false, created) if created > since.base => out.created.push(id),
@@ -171,10 +179,9 @@ impl View<'_> {
     ) -> Result<Option<MailboxChanges>, Error> {
         let Some(high) = self.within(account, DataType::Mailbox, since)? else { return Ok(None) };
         let mut changed = Vec::new();
-        self.rows::<Mailbox>(&key::account(account), |key, mailbox| {
-            let uid = MailboxUid(Parts::of(<Mailbox as Row>::TABLE, key).u32()?);
-            if since.is_before(mailbox.updated, uid.0) {
-                changed.push((uid, mailbox));
+        self.read.rows::<Mailboxes>(&KeyRange::under(&(account,)), |key, mailbox| {
+            if since.is_before(mailbox.updated, key.mailbox.0) {
+                changed.push((key.mailbox, mailbox));
             }
             Ok(true)
         })?;

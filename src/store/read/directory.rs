@@ -7,10 +7,15 @@ use super::View;
 use crate::model::{
     AccountId, AccountRow, AddressRow, DataType, Decision, ModSeq, Recall, ToldKey, UtcMillis, VacationResponse,
 };
-use crate::store::engine::{Table, after};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
-use crate::store::row::{Delivery, Row, State, Told};
+use crate::store::row::{Delivery, RowFormat as _, State, Told};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{AccountKey, AddressKey, DeliveryKey, VacationToldKey};
+use crate::store::table::{
+    AccountState, Accounts, Addresses, Decisions, Deliveries, Table as _, ToldByTime, Vacation, VacationTold,
+    decode_key,
+};
 
 /// A time in a row that lies so far ahead is not believed.
 const CLOCKS_DISAGREE: Duration = Duration::from_secs(24 * 3600);
@@ -30,7 +35,7 @@ impl View<'_> {
     /// # Errors
     /// Those of reading; so for every function here.
     pub fn account(&self, account: AccountId) -> Result<Option<AccountRow>, Error> {
-        self.row(&key::account(account))
+        self.read.row::<Accounts>(&AccountKey { account })
     }
 
     /// All accounts, by id.
@@ -39,8 +44,8 @@ impl View<'_> {
     /// Those of reading.
     pub fn accounts(&self) -> Result<Vec<(AccountId, AccountRow)>, Error> {
         let mut out = Vec::new();
-        self.rows(&[], |key, row| {
-            out.push((AccountId(Parts::of(Table::Accounts, key).u32()?), row));
+        self.read.rows::<Accounts>(&KeyRange::under(&()), |key, row| {
+            out.push((key.account, row));
             Ok(true)
         })?;
         Ok(out)
@@ -54,21 +59,23 @@ impl View<'_> {
     /// Those of reading, but for damage of a row.
     pub fn directory(&self) -> Result<DirectoryRows, Error> {
         let mut found = DirectoryRows::default();
-        self.keys(Table::Accounts, &[], &after(&[]), |key, value| {
-            found.accounts.insert(AccountId(Parts::of(Table::Accounts, key).u32()?), AccountRow::decode(key, value));
+        self.read.keys::<Accounts>(&KeyRange::under(&()), |key, value| {
+            let row = AccountRow::from_bytes(Accounts::ID, &key.encode(), value);
+            found.accounts.insert(key.account, row);
             Ok(true)
         })?;
-        self.keys(Table::Addresses, &[], &after(&[]), |key, value| {
-            found.addresses.insert(String::from_utf8_lossy(key).into_owned(), AddressRow::decode(key, value));
+        self.read.raw_rows::<Addresses>(&KeyRange::under(&()), |key, value| {
+            let row = decode_key::<Addresses>(key).and_then(|_| AddressRow::from_bytes(Addresses::ID, key, value));
+            found.addresses.insert(String::from_utf8_lossy(key).into_owned(), row);
             Ok(true)
         })?;
         for account in found.addresses.values().filter_map(|row| row.as_ref().ok()?.account()) {
-            let missing = || Err(Error::missing(Table::Accounts.name(), &key::account(account)));
+            let missing = || Err(Error::missing(Accounts::ID.name(), &AccountKey { account }.encode()));
             found.accounts.entry(account).or_insert_with(missing);
         }
         for row in found.accounts.values().filter_map(|row| row.as_ref().ok()).filter(|row| !row.is_being_removed()) {
             for address in row.addresses.iter().flatten().cloned().chain([row.primary.to_string()]) {
-                let missing = Error::missing(Table::Addresses.name(), address.as_bytes());
+                let missing = Error::missing(Addresses::ID.name(), address.as_bytes());
                 found.addresses.entry(address).or_insert(Err(missing));
             }
         }
@@ -81,19 +88,19 @@ impl View<'_> {
     /// Those of reading.
     pub fn account_ids(&self) -> Result<Vec<AccountId>, Error> {
         let mut out = Vec::new();
-        self.keys(Table::Accounts, &[], &after(&[]), |key, _| {
-            out.push(AccountId(Parts::of(Table::Accounts, key).u32()?));
+        self.read.keys::<Accounts>(&KeyRange::under(&()), |key, _| {
+            out.push(key.account);
             Ok(true)
         })?;
         Ok(out)
     }
 
-    /// Where an address leads; `store::key` has the forms.
+    /// Where an address leads; `AddressKey` has the forms.
     ///
     /// # Errors
     /// Those of reading.
     pub fn address(&self, address: &str) -> Result<Option<AddressRow>, Error> {
-        self.row(address.as_bytes())
+        self.read.row::<Addresses>(&AddressKey(address.to_owned()))
     }
 
     /// Every address and where it leads.
@@ -102,8 +109,8 @@ impl View<'_> {
     /// Those of reading.
     pub fn addresses(&self) -> Result<Vec<(String, AddressRow)>, Error> {
         let mut out = Vec::new();
-        self.rows(&[], |key, row| {
-            out.push((String::from_utf8_lossy(key).into_owned(), row));
+        self.read.rows::<Addresses>(&KeyRange::under(&()), |AddressKey(address), row| {
+            out.push((address, row));
             Ok(true)
         })?;
         Ok(out)
@@ -114,7 +121,7 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn account_state(&self, account: AccountId) -> Result<State, Error> {
-        Ok(self.row(&key::account(account))?.unwrap_or_default())
+        Ok(self.read.row::<AccountState>(&AccountKey { account })?.unwrap_or_default())
     }
 
     /// The newest change of a data type.
@@ -130,7 +137,7 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn vacation(&self, account: AccountId) -> Result<VacationResponse, Error> {
-        Ok(self.row(&key::account(account))?.unwrap_or_default())
+        Ok(self.read.row::<Vacation>(&AccountKey { account })?.unwrap_or_default())
     }
 
     /// The responses of all accounts of whose absence a report is wished for and not filed yet.
@@ -139,13 +146,13 @@ impl View<'_> {
     /// Those of reading.
     pub fn reports_owed(&self) -> Result<Vec<(AccountId, VacationResponse)>, Error> {
         let mut out = Vec::new();
-        self.read.scan(Table::Vacation, &[], &[0xff; 5], false, &mut |key, value| {
+        self.read.keys::<Vacation>(&KeyRange::under(&()), |key, value| {
             // One that cannot be read is the checker's to name; the others must not wait for it.
-            if let Ok(response) = VacationResponse::decode(key, value)
+            if let Ok(response) = VacationResponse::from_bytes(Vacation::ID, &key.encode(), value)
                 && response.report
                 && !response.absence.reported
             {
-                out.push((AccountId(Parts::of(Table::Vacation, key).u32()?), response));
+                out.push((key.account, response));
             }
             Ok(true)
         })?;
@@ -163,7 +170,7 @@ impl View<'_> {
         memory: &Recall,
         now: UtcMillis,
     ) -> Result<Option<UtcMillis>, Error> {
-        let told = self.row::<Told>(&key::told(account, who))?;
+        let told = self.read.row::<VacationTold>(&VacationToldKey { account, told: *who })?;
         let counts = |told: &Told| match memory {
             Recall::Response { generation, since } => {
                 told.generation == Some(*generation) && since.is_none_or(|since| told.at >= since)
@@ -181,14 +188,12 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn told(&self, account: AccountId, limit: usize) -> Result<Vec<Told>, Error> {
-        let prefix = key::account(account);
         let mut out = Vec::new();
         if limit == 0 {
             return Ok(out);
         }
-        self.read.scan(Table::ToldByTime, &prefix, &after(&prefix), true, &mut |key, _| {
-            let who = ToldKey(Parts::of(Table::ToldByTime, key).take()?);
-            out.extend(self.row::<Told>(&key::told(account, &who))?);
+        self.read.keys::<ToldByTime>(&KeyRange::under(&(account,)).reversed(), |key, _| {
+            out.extend(self.read.row::<VacationTold>(&VacationToldKey { account, told: key.told })?);
             Ok(out.len() < limit)
         })?;
         Ok(out)
@@ -199,7 +204,7 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn delivery(&self, account: AccountId, hash: &[u8; 32]) -> Result<Option<Delivery>, Error> {
-        self.row(&key::delivery(account, hash))
+        self.read.row::<Deliveries>(&DeliveryKey { account, hash: *hash })
     }
 
     /// The newest decisions.
@@ -209,7 +214,7 @@ impl View<'_> {
     pub fn decisions(&self, account: AccountId, limit: usize) -> Result<Vec<Decision>, Error> {
         let mut out = Vec::new();
         if limit > 0 {
-            self.rows(&key::account(account), |_, row| {
+            self.read.rows::<Decisions>(&KeyRange::under(&(account,)), |_, row| {
                 out.push(row);
                 Ok(out.len() < limit)
             })?;
@@ -222,16 +227,16 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn each_decision(&self, account: AccountId, each: &mut dyn FnMut(Decision) -> bool) -> Result<(), Error> {
-        self.rows(&key::account(account), |_, row| Ok(each(row)))
+        self.read.rows::<Decisions>(&KeyRange::under(&(account,)), |_, row| Ok(each(row)))
     }
 
-    /// Every row of a table of an account, decoded: for export and for tests.
+    /// All transactions that were served, by their hashes: for tests.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn all<R: Row>(&self, account: AccountId) -> Result<Vec<R>, Error> {
+    pub fn deliveries(&self, account: AccountId) -> Result<Vec<Delivery>, Error> {
         let mut out = Vec::new();
-        self.rows(&key::account(account), |_, row| {
+        self.read.rows::<Deliveries>(&KeyRange::under(&(account,)), |_, row| {
             out.push(row);
             Ok(true)
         })?;

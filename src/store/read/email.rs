@@ -7,10 +7,13 @@ use crate::model::{
     AccountId, BlobHash, EmailContent, EmailId, EmailMetadata, Listing, Mailbox, MailboxUid, ModSeq, Role, ThreadId,
     Tokens, UtcMillis,
 };
-use crate::store::engine::{Table, after};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
-use crate::store::row::{Row, Thread, decode_content, decode_index, decode_tokens, indexed};
+use crate::store::row::{Thread, decode_content, decode_tokens};
+use crate::store::table::keys::{BlobRefKey, EmailKey, IndexKey, MailboxKey, ModSeqKey, SubscriptionKey, ThreadIdKey};
+use crate::store::table::{
+    self, BlobRefs, EmailByModseq, EmailByThread, EmailTokens, MailboxEmailIndex, Mailboxes, Subscriptions, Threads,
+};
 
 impl View<'_> {
     /// The facts of an email; a destroyed one is not there.
@@ -18,7 +21,7 @@ impl View<'_> {
     /// # Errors
     /// Those of reading; so for every function here.
     pub fn email(&self, account: AccountId, id: EmailId) -> Result<Option<EmailMetadata>, Error> {
-        let row = self.row::<EmailMetadata>(&key::email(account, id))?;
+        let row = self.read.row::<table::EmailMetadata>(&EmailKey { account, email: id })?;
         Ok(row.filter(|email| email.deleted.is_none()))
     }
 
@@ -27,8 +30,7 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn content(&self, account: AccountId, id: EmailId) -> Result<Option<(Vec<u8>, EmailContent)>, Error> {
-        let key = key::email(account, id);
-        self.read.get(Table::EmailContent, &key)?.map(|row| decode_content(&key, &row)).transpose()
+        self.read.row_with::<table::EmailContent, _>(&EmailKey { account, email: id }, decode_content)
     }
 
     /// The search tokens of an email.
@@ -36,8 +38,7 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn tokens(&self, account: AccountId, id: EmailId) -> Result<Option<Tokens>, Error> {
-        let key = key::email(account, id);
-        self.read.get(Table::EmailTokens, &key)?.map(|row| decode_tokens(&key, &row)).transpose()
+        self.read.row_with::<EmailTokens, _>(&EmailKey { account, email: id }, decode_tokens)
     }
 
     /// The emails of an account that hold a blob and were received within these times, destroyed ones among them.
@@ -51,11 +52,11 @@ impl View<'_> {
         from: UtcMillis,
         to: UtcMillis,
     ) -> Result<Vec<EmailId>, Error> {
-        let first = key::blob_ref(blob, account, EmailId::new(to, 0));
-        let end = after(&key::blob_ref(blob, account, EmailId::new(from, u16::MAX)));
+        let key = |email| BlobRefKey { blob: *blob, account, email };
+        let range = KeyRange::through(&key(EmailId::new(to, 0)), &key(EmailId::new(from, u16::MAX)));
         let mut out = Vec::new();
-        self.keys(Table::BlobRefs, &first, &end, |key, _| {
-            out.push(EmailId(Parts::of(Table::BlobRefs, key).u64()?));
+        self.read.keys::<BlobRefs>(&range, |key, _| {
+            out.push(key.email);
             Ok(true)
         })?;
         Ok(out)
@@ -68,10 +69,10 @@ impl View<'_> {
     pub fn subscribed(&self, account: AccountId, user: AccountId) -> Result<BTreeSet<MailboxUid>, Error> {
         let mut out = BTreeSet::new();
         for (uid, mailbox) in self.mailboxes(account)? {
-            let own = key::subscription(account, uid, user);
+            let own = SubscriptionKey { account, mailbox: uid, subscriber: user };
             let is_in = match user == account {
                 true => mailbox.subscribed,
-                false => self.read.get(Table::Subscriptions, &own)?.is_some(),
+                false => self.read.bytes::<Subscriptions>(&own)?.is_some(),
             };
             if is_in {
                 out.insert(uid);
@@ -93,16 +94,16 @@ impl View<'_> {
     ) -> Result<Vec<AccountId>, Error> {
         let mut out = Vec::new();
         if limit > 0 {
-            let (first, end) = (key::subscription(account, uid, from), after(&key::mailbox(account, uid)));
-            self.keys(Table::Subscriptions, &first, &end, |key, _| {
-                out.push(AccountId(Parts::of(Table::Subscriptions, key).u32()?));
+            let first = SubscriptionKey { account, mailbox: uid, subscriber: from };
+            self.read.keys::<Subscriptions>(&KeyRange::from(&(account, uid), &first), |key, _| {
+                out.push(key.subscriber);
                 Ok(out.len() < limit)
             })?;
         }
         Ok(out)
     }
 
-    /// A page of a listing, newest first: what comes after `after` (`None`: from the start), `limit` at most.
+    /// A page of a listing, newest first: what comes after `start` (`None`: from the beginning), `limit` at most.
     ///
     /// # Errors
     /// Those of reading.
@@ -113,21 +114,11 @@ impl View<'_> {
         start: Option<EmailId>,
         limit: usize,
     ) -> Result<Vec<(EmailId, ThreadId)>, Error> {
-        let prefix = key::listing(account, listing);
-        let from = match start {
-            Some(EmailId(u64::MAX)) => return Ok(Vec::new()),
-            Some(EmailId(id)) => key::index(account, listing, EmailId(id + 1)),
-            None => prefix.clone(),
+        let range = match start {
+            Some(email) => KeyRange::behind(&(account, listing), &IndexKey { account, listing, email }),
+            None => KeyRange::under(&(account, listing)),
         };
-        let mut out = Vec::with_capacity(limit.min(1024));
-        if limit > 0 {
-            self.keys(Table::MailboxEmailIndex, &from, &after(&prefix), |key, value| {
-                let (_, thread) = decode_index(key, value)?;
-                out.push((EmailId(Parts::of(Table::MailboxEmailIndex, key).u64()?), thread));
-                Ok(out.len() < limit)
-            })?;
-        }
-        Ok(out)
+        self.listed_in(&range, limit)
     }
 
     /// All live emails of an account, newest first: what comes after `start`, `limit` at most.
@@ -140,21 +131,13 @@ impl View<'_> {
         start: Option<EmailId>,
         limit: usize,
     ) -> Result<Vec<(EmailId, EmailMetadata)>, Error> {
-        let prefix = key::account(account);
-        let from = match start {
-            Some(EmailId(u64::MAX)) => return Ok(Vec::new()),
-            Some(EmailId(id)) => key::email(account, EmailId(id + 1)),
-            None => prefix.clone(),
-        };
-        let mut out = Vec::new();
-        self.keys(Table::EmailMetadata, &from, &after(&prefix), |key, value| {
-            let row = EmailMetadata::decode(key, value)?;
-            if row.deleted.is_none() {
-                out.push((EmailId(Parts::of(Table::EmailMetadata, key).u64()?), row));
-            }
-            Ok(out.len() < limit)
-        })?;
-        Ok(out)
+        self.live_in(
+            &match start {
+                Some(email) => KeyRange::behind(&(account,), &EmailKey { account, email }),
+                None => KeyRange::under(&(account,)),
+            },
+            limit,
+        )
     }
 
     /// A listing from its oldest email on: what stands before `end`, or before the end, `limit` at most.
@@ -168,17 +151,11 @@ impl View<'_> {
         end: Option<EmailId>,
         limit: usize,
     ) -> Result<Vec<(EmailId, ThreadId)>, Error> {
-        let from = key::listing(account, listing);
-        let to = end.map_or_else(|| after(&from), |end| key::index(account, listing, end));
-        let mut out = Vec::with_capacity(limit.min(1024));
-        if limit > 0 {
-            self.read.scan(Table::MailboxEmailIndex, &from, &to, true, &mut |key, value| {
-                let (_, thread) = decode_index(key, value)?;
-                out.push((EmailId(Parts::of(Table::MailboxEmailIndex, key).u64()?), thread));
-                Ok(out.len() < limit)
-            })?;
-        }
-        Ok(out)
+        let range = match end {
+            Some(email) => KeyRange::before(&(account, listing), &IndexKey { account, listing, email }),
+            None => KeyRange::under(&(account, listing)),
+        };
+        self.listed_in(&range.reversed(), limit)
     }
 
     /// All live emails of an account from the oldest on: what stands before `end`, or before the end, `limit` at most.
@@ -191,13 +168,35 @@ impl View<'_> {
         end: Option<EmailId>,
         limit: usize,
     ) -> Result<Vec<(EmailId, EmailMetadata)>, Error> {
-        let from = key::account(account);
-        let to = end.map_or_else(|| after(&from), |end| key::email(account, end));
+        let range = match end {
+            Some(email) => KeyRange::before(&(account,), &EmailKey { account, email }),
+            None => KeyRange::under(&(account,)),
+        };
+        self.live_in(&range.reversed(), limit)
+    }
+
+    /// The first emails of a range of a listing, with their threads.
+    fn listed_in(&self, range: &KeyRange<MailboxEmailIndex>, limit: usize) -> Result<Vec<(EmailId, ThreadId)>, Error> {
+        let mut out = Vec::with_capacity(limit.min(1024));
+        if limit > 0 {
+            self.read.rows(range, |key, (_, thread)| {
+                out.push((key.email, thread));
+                Ok(out.len() < limit)
+            })?;
+        }
+        Ok(out)
+    }
+
+    /// The first live emails of a range.
+    fn live_in(
+        &self,
+        range: &KeyRange<table::EmailMetadata>,
+        limit: usize,
+    ) -> Result<Vec<(EmailId, EmailMetadata)>, Error> {
         let mut out = Vec::new();
-        self.read.scan(Table::EmailMetadata, &from, &to, true, &mut |key, value| {
-            let row = EmailMetadata::decode(key, value)?;
+        self.read.rows(range, |key, row| {
             if row.deleted.is_none() {
-                out.push((EmailId(Parts::of(Table::EmailMetadata, key).u64()?), row));
+                out.push((key.email, row));
             }
             Ok(out.len() < limit)
         })?;
@@ -210,9 +209,9 @@ impl View<'_> {
     /// Those of reading.
     pub fn threads(&self, account: AccountId, limit: usize) -> Result<Vec<ThreadId>, Error> {
         let mut out = Vec::new();
-        self.rows::<Thread>(&key::account(account), |key, thread| {
+        self.read.rows::<Threads>(&KeyRange::under(&(account,)), |key, thread| {
             if !thread.deleted {
-                out.push(ThreadId(Parts::of(<Thread as Row>::TABLE, key).u64()?));
+                out.push(key.thread);
             }
             Ok(out.len() < limit)
         })?;
@@ -224,7 +223,7 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn thread(&self, account: AccountId, id: ThreadId) -> Result<Option<Thread>, Error> {
-        Ok(self.row::<Thread>(&key::thread(account, id))?.filter(|thread| !thread.deleted))
+        Ok(self.read.row::<Threads>(&ThreadIdKey { account, thread: id })?.filter(|thread| !thread.deleted))
     }
 
     /// The emails of a thread, newest first.
@@ -232,10 +231,9 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn thread_emails(&self, account: AccountId, id: ThreadId) -> Result<Vec<EmailId>, Error> {
-        let prefix = key::thread(account, id);
         let mut out = Vec::new();
-        self.keys(Table::EmailByThread, &prefix, &after(&prefix), |key, _| {
-            out.push(EmailId(Parts::of(Table::EmailByThread, key).u64()?));
+        self.read.keys::<EmailByThread>(&KeyRange::under(&(account, id)), |key, _| {
+            out.push(key.email);
             Ok(true)
         })?;
         Ok(out)
@@ -252,11 +250,10 @@ impl View<'_> {
         since: ModSeq,
         most: usize,
     ) -> Result<Option<Vec<(ModSeq, EmailId)>>, Error> {
-        let (from, end) = (key::by_modseq(account, since.next()), after(&key::account(account)));
+        let range = KeyRange::from(&(account,), &ModSeqKey { account, modseq: since.next() });
         let mut out = Vec::new();
-        self.keys(Table::EmailByModseq, &from, &end, |key, value| {
-            let id = indexed(Table::EmailByModseq, key, value)?;
-            out.push((ModSeq(Parts::of(Table::EmailByModseq, key).u64()?), EmailId(id)));
+        self.read.rows::<EmailByModseq>(&range, |key, id| {
+            out.push((key.modseq, id));
             Ok(out.len() <= most)
         })?;
         Ok((out.len() <= most).then_some(out))
@@ -267,7 +264,7 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn mailbox(&self, account: AccountId, uid: MailboxUid) -> Result<Option<Mailbox>, Error> {
-        Ok(self.row::<Mailbox>(&key::mailbox(account, uid))?.filter(|mailbox| !mailbox.deleted))
+        Ok(self.read.row::<Mailboxes>(&MailboxKey { account, mailbox: uid })?.filter(|mailbox| !mailbox.deleted))
     }
 
     /// The live mailboxes of an account, by uid.
@@ -276,9 +273,9 @@ impl View<'_> {
     /// Those of reading.
     pub fn mailboxes(&self, account: AccountId) -> Result<Vec<(MailboxUid, Mailbox)>, Error> {
         let mut out = Vec::new();
-        self.rows::<Mailbox>(&key::account(account), |key, row| {
+        self.read.rows::<Mailboxes>(&KeyRange::under(&(account,)), |key, row| {
             if !row.deleted {
-                out.push((MailboxUid(Parts::of(Table::Mailboxes, key).u32()?), row));
+                out.push((key.mailbox, row));
             }
             Ok(true)
         })?;

@@ -11,12 +11,13 @@ use std::collections::BTreeMap;
 
 use super::View;
 use crate::model::{AccountId, EmailId, Token, Tokens, Word};
-use crate::store::engine::{Table, after};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key::{self, FoldId};
 use crate::store::row::block::{Block, Blocks};
 use crate::store::row::decode_tokens;
 use crate::store::row::fold::{Fold, Folds, Next, fold_emails};
+use crate::store::table::folds::{FoldId, FoldKey};
+use crate::store::table::{EmailTokens, SearchFolds};
 
 /// How much is folded and merged at once. The rows do not depend on it: it may change at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,9 +55,9 @@ pub struct FoldPiece {
     pub(in crate::store) before: Folds,
     pub(in crate::store) after: Folds,
     /// Rows of `search_folds`.
-    pub(in crate::store) puts: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(in crate::store) puts: Vec<(FoldKey, Vec<u8>)>,
     /// Rows of `search_folds` that go.
-    pub(in crate::store) gone: Vec<Vec<u8>>,
+    pub(in crate::store) gone: Vec<FoldKey>,
     /// Emails whose token rows go.
     pub(in crate::store) folded: Vec<EmailId>,
 }
@@ -68,12 +69,13 @@ impl FoldPiece {
     }
 
     pub(super) fn put_emails(&mut self, account: AccountId, fold: FoldId, first: u32, ids: &[EmailId]) {
-        self.puts.push((key::fold_ids(account, fold, first), fold_emails(ids)));
+        self.puts.push((FoldKey::emails(account, fold, first), fold_emails(ids)));
     }
 
     pub(super) fn put_blocks(&mut self, account: AccountId, fold: FoldId, blocks: Vec<Block>) {
         for block in blocks {
-            self.puts.push((key::fold_block(account, fold, &block.token, block.ordinal, block.position), block.value));
+            let key = FoldKey::block(account, fold, &block.token, block.ordinal, block.position);
+            self.puts.push((key, block.value));
         }
     }
 }
@@ -118,10 +120,10 @@ impl View<'_> {
         sizes: &FoldSizes,
     ) -> Result<Option<FoldPiece>, Error> {
         let (mut rows, mut octets) = (Vec::new(), 0);
-        let prefix = key::account(account);
-        self.keys(Table::EmailTokens, &prefix, &after(&prefix), |key, value| {
-            octets += value.len();
-            rows.push((EmailId(key::Parts::of(Table::EmailTokens, key).u64()?), decode_tokens(key, value)?));
+        let decode = |key: &[u8], value: &[u8]| Ok((value.len(), decode_tokens(key, value)?));
+        self.read.rows_with::<EmailTokens, _>(&KeyRange::under(&(account,)), decode, |key, (length, tokens)| {
+            octets += length;
+            rows.push((key.email, tokens));
             Ok(rows.len() < most && octets < sizes.row_octets)
         })?;
         let ids: Vec<EmailId> = rows.iter().map(|(id, _)| *id).collect();
@@ -150,9 +152,9 @@ impl View<'_> {
         sizes: &FoldSizes,
     ) -> Result<FoldPiece, Error> {
         let mut piece = FoldPiece::of(folds);
-        let (prefix, most) = (key::fold(account, gone), (sizes.piece / 512).max(1));
-        self.keys(Table::SearchFolds, &prefix, &after(&prefix), |key, _| {
-            piece.gone.push(key.to_vec());
+        let most = (sizes.piece / 512).max(1);
+        self.read.keys::<SearchFolds>(&KeyRange::under(&(account, gone)), |key, _| {
+            piece.gone.push(key);
             Ok(piece.gone.len() < most)
         })?;
         if piece.gone.len() < most {

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use crate::model::AccountId;
 use crate::store::engine::{Each, EachKey, Go, Guide, Read, Table};
 use crate::store::error::Error;
+use crate::store::table::Home;
+use crate::store::table::codec::Part as _;
 
 /// Reads all but the rows of these accounts. Who they are and what they hold in all stays to be seen.
 pub(in crate::store) struct Guard<'a> {
@@ -14,23 +16,9 @@ pub(in crate::store) struct Guard<'a> {
 
 impl Guard<'_> {
     fn prove(&self, table: Table, key: &[u8]) -> Result<(), Error> {
-        let is_open = matches!(
-            table,
-            Table::Site
-                | Table::Accounts
-                | Table::AccountState
-                | Table::Addresses
-                | Table::Blobs
-                | Table::BlobFrames
-                | Table::BlobPurge
-                | Table::BlobRefs
-                | Table::OutboxDue
-                | Table::OutboxBlobs
-                | Table::UploadBlobs
-                | Table::Shared
-        );
-        let account = key.first_chunk::<4>().map(|account| AccountId(u32::from_be_bytes(*account)));
-        match account.filter(|account| !is_open && self.closed.contains(account)) {
+        let is_closed = table.home() == Home::Account && !matches!(table, Table::Accounts | Table::AccountState);
+        let account = AccountId::read(&mut { key }).ok().filter(|_| is_closed);
+        match account.filter(|account| self.closed.contains(account)) {
             Some(account) => Err(Error::Rebuilding(account)),
             None => Ok(()),
         }

@@ -3,10 +3,11 @@
 use super::View;
 use super::blob::append;
 use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, UtcMillis};
-use crate::store::engine::{Table, after};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
 use crate::store::row::FRAME;
+use crate::store::table::keys::{BlobRefKey, EmailKey, PurgeKey};
+use crate::store::table::{self, BlobRefs, EmailPurge};
 
 /// A destroyed email that can be restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +26,7 @@ impl View<'_> {
     /// # Errors
     /// Those of reading; so for every function here.
     pub fn email_or_tombstone(&self, account: AccountId, id: EmailId) -> Result<Option<EmailMetadata>, Error> {
-        self.row::<EmailMetadata>(&key::email(account, id))
+        self.read.row::<table::EmailMetadata>(&EmailKey { account, email: id })
     }
 
     /// The emails that were destroyed after `since` and can be restored, the last destroyed first, `limit` at most.
@@ -33,21 +34,24 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn destroyed(&self, account: AccountId, since: UtcMillis, limit: usize) -> Result<Vec<Destroyed>, Error> {
-        let from = key::purge(account, UtcMillis(since.0.saturating_add(1)), EmailId(0));
+        let after = UtcMillis(since.0.saturating_add(1));
+        let first = PurgeKey { account, at: after.into(), email: EmailId(0) };
         let mut out = Vec::new();
         if limit == 0 {
             return Ok(out);
         }
-        self.read.scan(Table::EmailPurge, &from, &after(&key::account(account)), true, &mut |key, _| {
-            let id = EmailId(Parts::of(Table::EmailPurge, key).u64()?);
-            if let Some(email) = self.row::<EmailMetadata>(&key::email(account, id))?
-                && let Some(at) = email.deleted
-                && self.read.get(Table::BlobRefs, &key::blob_ref(&email.blob, account, id))?.is_some()
-            {
-                out.push(Destroyed { id, at, email });
-            }
-            Ok(out.len() < limit)
-        })?;
+        self.read.keys::<EmailPurge>(
+            &KeyRange::from(&(account,), &first).reversed(),
+            |PurgeKey { email: id, .. }, _| {
+                if let Some(email) = self.email_or_tombstone(account, id)?
+                    && let Some(at) = email.deleted
+                    && self.read.bytes::<BlobRefs>(&BlobRefKey { blob: email.blob, account, email: id })?.is_some()
+                {
+                    out.push(Destroyed { id, at, email });
+                }
+                Ok(out.len() < limit)
+            },
+        )?;
         Ok(out)
     }
 

@@ -1,11 +1,16 @@
 //! Kept listings: any page of them, where an email stands in them, and what moved in them since a state.
 
 use super::View;
-use crate::model::{AccountId, EmailId, Kept, Listing, Mailbox, MailboxUid, ModSeq, Tally, ThreadId, View as Filter};
-use crate::store::engine::{Go, Table, after};
+use crate::model::{AccountId, EmailId, Kept, Listing, MailboxUid, ModSeq, Tally, ThreadId, View as Filter};
+use crate::store::engine::Go;
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
-use crate::store::row::{decode_index, decode_list, decode_rank};
+use crate::store::row::RankCount;
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{IndexKey, ListKey, MailboxKey, RankKey};
+use crate::store::table::{
+    EmailByThread, MailboxEmailIndex, MailboxEmailList, MailboxRank, MailboxThreadIndex, Mailboxes,
+};
 
 /// What finding a position by rank costs, in rows of a walk; little in tests, which have few.
 pub const RANK_COST: u64 = if cfg!(test) { 2 } else { 64 };
@@ -32,27 +37,17 @@ struct Levels {
 }
 
 impl Levels {
-    fn all(self) -> Vec<u8> {
-        key::listing(self.account, self.listing)
+    fn all(self) -> KeyRange<MailboxRank> {
+        KeyRange::under(&(self.account, self.listing))
     }
 
-    /// The level to begin with in a listing of so many: it has a handful of boundaries, and what is above it tells no more.
-    fn top(total: u64) -> u8 {
-        top_level(total)
+    fn key(self, level: u8, boundary: EmailId) -> RankKey {
+        RankKey { account: self.account, listing: self.listing, level, boundary }
     }
 
-    fn id(self, row: &[u8]) -> Result<EmailId, Error> {
-        Ok(EmailId(Parts::of(Table::MailboxRank, row).u64()?))
-    }
-
-    fn row(self, level: u8, boundary: EmailId) -> Vec<u8> {
-        key::rank(self.account, self.listing, level, boundary)
-    }
-
-    /// What follows the boundaries of a level that stand before this one, or all of them.
-    fn end(self, level: u8, boundary: Option<EmailId>) -> Vec<u8> {
-        let end = || after(&key::rank_level(self.account, self.listing, level));
-        boundary.map_or_else(end, |boundary| self.row(level, boundary))
+    /// The walk goes to this boundary, or to the next one.
+    fn at(self, level: u8, boundary: EmailId) -> Go {
+        Go::At(self.key(level, boundary).encode())
     }
 }
 
@@ -60,6 +55,11 @@ impl Levels {
 pub(super) fn top_level(total: u64) -> u8 {
     let digits = total.checked_ilog2().unwrap_or(0);
     u8::try_from(digits / FANOUT_BITS).unwrap_or(u8::MAX).max(1)
+}
+
+/// Whether a boundary is of this level and, where one is given, stands before `end`.
+fn is_within(key: &RankKey, level: u8, end: Option<EmailId>) -> bool {
+    key.level == level && end.is_none_or(|end| key.boundary < end)
 }
 
 /// The level below, if that has rows.
@@ -85,7 +85,7 @@ impl View<'_> {
         if uid == MailboxUid::ALL {
             return Ok(Some(self.account_state(account)?.kept));
         }
-        let row = self.row::<Mailbox>(&key::mailbox(account, uid))?;
+        let row = self.read.row::<Mailboxes>(&MailboxKey { account, mailbox: uid })?;
         Ok(row.filter(|mailbox| !mailbox.deleted).map(|mailbox| mailbox.kept))
     }
 
@@ -94,7 +94,7 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn lists(&self, account: AccountId, listing: Listing, id: EmailId) -> Result<bool, Error> {
-        Ok(self.read.get(Table::MailboxEmailIndex, &key::index(account, listing, id))?.is_some())
+        Ok(self.read.bytes::<MailboxEmailIndex>(&IndexKey { account, listing, email: id })?.is_some())
     }
 
     /// A page of a kept listing, newest first: the emails from a position on, with their threads. `near` is an email, which
@@ -124,14 +124,13 @@ impl View<'_> {
             _ if is_short(position) => (EmailId(0), position),
             _ => self.find(account, listing, tally.total, position)?,
         };
-        let from = key::index(account, listing, start);
-        self.keys(Table::MailboxEmailIndex, &from, &after(&key::listing(account, listing)), |key, value| {
+        let from = IndexKey { account, listing, email: start };
+        self.read.rows::<MailboxEmailIndex>(&KeyRange::from(&(account, listing), &from), |key, (_, thread)| {
             if skip > 0 {
                 skip -= 1;
                 return Ok(true);
             }
-            let (_, thread) = decode_index(key, value)?;
-            emails.push((EmailId(Parts::of(Table::MailboxEmailIndex, key).u64()?), thread));
+            emails.push((key.email, thread));
             Ok(emails.len() < limit)
         })?;
         Ok(emails)
@@ -139,11 +138,14 @@ impl View<'_> {
 
     /// The email of a listing that stands so many before this one, or before the end; the first where there are fewer.
     fn back(&self, account: AccountId, listing: Listing, id: Option<EmailId>, mut rows: u64) -> Result<EmailId, Error> {
-        let (mut found, from) = (EmailId(0), key::listing(account, listing));
-        let end = id.map_or_else(|| after(&from), |id| key::index(account, listing, id));
-        self.read.scan(Table::MailboxEmailIndex, &from, &end, true, &mut |key, _| {
+        let mut found = EmailId(0);
+        let range = match id {
+            Some(email) => KeyRange::before(&(account, listing), &IndexKey { account, listing, email }),
+            None => KeyRange::under(&(account, listing)),
+        };
+        self.read.keys::<MailboxEmailIndex>(&range.reversed(), |key, _| {
             rows = rows.saturating_sub(1);
-            found = EmailId(Parts::of(Table::MailboxEmailIndex, key).u64()?);
+            found = key.email;
             Ok(rows > 0)
         })?;
         Ok(found)
@@ -154,35 +156,27 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn index_of(&self, account: AccountId, listing: Listing, tally: Tally, id: EmailId) -> Result<u64, Error> {
-        let index = |id| key::index(account, listing, id);
-        let mut counted = 0;
+        let index = |email| IndexKey { account, listing, email };
         if !tally.is_ranked() {
-            self.keys(Table::MailboxEmailIndex, &index(EmailId(0)), &index(id), |_, _| {
-                counted += 1;
-                Ok(true)
-            })?;
-            return Ok(counted);
+            return self.read.count::<MailboxEmailIndex>(&KeyRange::before(&(account, listing), &index(id)));
         }
         // What stands from it to the end: of each level the stretches behind it, up to those that the level above counts.
         let rows = Levels { account, listing };
-        let (mut level, mut end, mut first) = (Levels::top(tally.total), None, None);
-        let mut to = rows.end(level, end);
-        let start = Go::At(rows.row(level, id));
-        self.read.walk(Table::MailboxRank, &rows.all(), &after(&rows.all()), start, &mut |row| {
-            if let Some((key, value)) = row.filter(|(key, _)| *key < to.as_slice()) {
-                counted += decode_rank(key, value)?;
-                first = first.or(Some(rows.id(key)?));
+        let (mut level, mut end, mut first, mut counted) = (top_level(tally.total), None, None, 0);
+        self.read.walk_rows(&rows.all(), rows.at(level, id), |row| {
+            if let Some((key, RankCount(count))) = row.filter(|(key, _)| is_within(key, level, end)) {
+                counted += count;
+                first = first.or(Some(key.boundary));
                 return Ok(Go::Next);
             }
             end = first.take().or(end);
             let Some(below) = below(level) else { return Ok(Go::End) };
-            (level, to) = (below, rows.end(below, end));
-            Ok(Go::At(rows.row(level, id)))
+            level = below;
+            Ok(rows.at(level, id))
         })?;
-        let to = end.map_or_else(|| after(&key::listing(account, listing)), index);
-        self.keys(Table::MailboxEmailIndex, &index(id), &to, |_, _| {
-            counted += 1;
-            Ok(true)
+        counted += self.read.count::<MailboxEmailIndex>(&match end {
+            Some(end) => KeyRange::between(&index(id), &index(end)),
+            None => KeyRange::from(&(account, listing), &index(id)),
         })?;
         Ok(tally.total.saturating_sub(counted))
     }
@@ -190,7 +184,7 @@ impl View<'_> {
     /// Where to begin a walk for a position: at which email, and how many to skip from there.
     fn find(&self, account: AccountId, listing: Listing, total: u64, position: u64) -> Result<(EmailId, u64), Error> {
         let rows = Levels { account, listing };
-        let mut level = Levels::top(total);
+        let mut level = top_level(total);
         // A boundary that is not behind the position, and how many stand before it. From there on stretches are added up to
         // the one that has the position.
         let mut known: Option<(EmailId, u64)> = None;
@@ -198,11 +192,9 @@ impl View<'_> {
         // How many stand before the first boundary of a level is told only by those from there to the end: until a boundary is
         // known, sections are read whole, and summed from their end, of which this is known.
         let (mut end, mut behind, mut section) = (None, 0, Vec::new());
-        let mut to = rows.end(level, end);
-        let start = Go::At(rows.row(level, EmailId(0)));
-        self.read.walk(Table::MailboxRank, &rows.all(), &after(&rows.all()), start, &mut |row| {
-            if let Some((key, value)) = row.filter(|(key, _)| *key < to.as_slice()) {
-                let (id, count) = (rows.id(key)?, decode_rank(key, value)?);
+        self.read.walk_rows(&rows.all(), rows.at(level, EmailId(0)), |row| {
+            if let Some((key, RankCount(count))) = row.filter(|(key, _)| is_within(key, level, end)) {
+                let id = key.boundary;
                 if known.is_none() {
                     section.push((id, count));
                     return Ok(Go::Next);
@@ -223,10 +215,10 @@ impl View<'_> {
                 end = Some(id);
             }
             let Some(below) = below(level) else { return Ok(Go::End) };
-            (level, to) = (below, rows.end(below, end));
+            level = below;
             let (id, before) = known.unwrap_or((EmailId(0), 0));
             upto = before;
-            Ok(Go::At(rows.row(level, id)))
+            Ok(rows.at(level, id))
         })?;
         let (id, before) = known.unwrap_or((EmailId(0), 0));
         Ok((id, position.saturating_sub(before)))
@@ -246,22 +238,18 @@ impl View<'_> {
     ) -> Result<Option<Moves>, Error> {
         let mut moves = Moves::default();
         let mut seen = 0;
-        let row = |removed, added| key::list(account, listing, removed, added);
-        self.keys(Table::MailboxEmailList, &row(ModSeq(0), since.next()), &row(ModSeq(1), ModSeq(0)), |key, value| {
+        let key = |removed, added| ListKey { account, listing, removed, added };
+        let shown = KeyRange::between(&key(ModSeq(0), since.next()), &key(ModSeq(1), ModSeq(0)));
+        self.read.rows::<MailboxEmailList>(&shown, |key, (id, thread)| {
             seen += 1;
-            let added = ModSeq(Parts::of(Table::MailboxEmailList, key).u64()?);
-            let (id, thread) = decode_list(key, value)?;
-            moves.came.push((id, thread, added));
+            moves.came.push((id, thread, key.added));
             Ok(seen <= most)
         })?;
-        let end = after(&key::listing(account, listing));
-        self.keys(Table::MailboxEmailList, &row(since.next(), ModSeq(0)), &end, |key, value| {
+        let left = KeyRange::from(&(account, listing), &key(since.next(), ModSeq(0)));
+        self.read.rows::<MailboxEmailList>(&left, |key, (id, thread)| {
             seen += 1;
-            let mut parts = Parts::of(Table::MailboxEmailList, key);
-            let (added, removed) = (ModSeq(parts.u64()?), ModSeq(parts.u64()?));
-            let left = if added <= since { &mut moves.gone } else { &mut moves.passed };
-            let (id, thread) = decode_list(key, value)?;
-            left.push((id, thread, removed));
+            let left = if key.added <= since { &mut moves.gone } else { &mut moves.passed };
+            left.push((id, thread, key.removed));
             Ok(seen <= most)
         })?;
         Ok((seen <= most).then_some(moves))
@@ -272,20 +260,12 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn listing_state(&self, account: AccountId, listing: Listing, kept: &Kept) -> Result<ModSeq, Error> {
-        let mut newest = kept.tally(listing.shape).low.0;
-        let row = |removed| key::list(account, listing, removed, ModSeq(0));
-        self.read.scan(Table::MailboxEmailList, &row(ModSeq(0)), &row(ModSeq(1)), true, &mut |key, _| {
-            newest = newest.max(Parts::of(Table::MailboxEmailList, key).u64()?);
-            Ok(false)
-        })?;
-        let end = after(&key::listing(account, listing));
-        self.read.scan(Table::MailboxEmailList, &row(ModSeq(1)), &end, true, &mut |key, _| {
-            let mut parts = Parts::of(Table::MailboxEmailList, key);
-            parts.u64()?;
-            newest = newest.max(parts.u64()?);
-            Ok(false)
-        })?;
-        Ok(ModSeq(newest))
+        let shown = KeyRange::under(&(account, listing, ModSeq(0)));
+        let left = KeyRange::from(&(account, listing), &(account, listing, ModSeq(1)));
+        let came = self.read.first_key::<MailboxEmailList>(&shown.reversed())?.map(|key| key.added);
+        let gone = self.read.first_key::<MailboxEmailList>(&left.reversed())?.map(|key| key.removed);
+        let low = kept.tally(listing.shape).low;
+        Ok(low.max(came.unwrap_or_default()).max(gone.unwrap_or_default()))
     }
 
     /// The newest or the oldest email of a thread in an email view of a mailbox, of those that `is_wanted`.
@@ -300,17 +280,18 @@ impl View<'_> {
         oldest: bool,
         is_wanted: impl Fn(EmailId) -> bool,
     ) -> Result<Option<EmailId>, Error> {
-        let is_all_mail = uid == MailboxUid::ALL && view == Filter::Every;
-        let (table, prefix) = if is_all_mail {
-            (Table::EmailByThread, key::thread(account, thread))
-        } else {
-            (Table::MailboxThreadIndex, key::thread_index_of(account, uid, view, thread))
-        };
         let mut found = None;
-        self.read.scan(table, &prefix, &after(&prefix), oldest, &mut |key, _| {
-            found = Some(EmailId(Parts::of(table, key).u64()?)).filter(|id| is_wanted(*id));
+        let mut meet = |email| {
+            found = Some(email).filter(|id| is_wanted(*id));
             Ok(found.is_none())
-        })?;
+        };
+        if uid == MailboxUid::ALL && view == Filter::Every {
+            let range = KeyRange::<EmailByThread>::under(&(account, thread));
+            self.read.keys(&if oldest { range.reversed() } else { range }, |key, _| meet(key.email))?;
+        } else {
+            let range = KeyRange::<MailboxThreadIndex>::under(&(account, uid, view, thread));
+            self.read.keys(&if oldest { range.reversed() } else { range }, |key, _| meet(key.email))?;
+        }
         Ok(found)
     }
 
@@ -319,9 +300,8 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn listed_thread(&self, account: AccountId, listing: Listing, id: EmailId) -> Result<Option<ThreadId>, Error> {
-        let key = key::index(account, listing, id);
-        let row = self.read.get(Table::MailboxEmailIndex, &key)?;
-        row.map(|row| decode_index(&key, &row).map(|(_, thread)| thread)).transpose()
+        let row = self.read.row::<MailboxEmailIndex>(&IndexKey { account, listing, email: id })?;
+        Ok(row.map(|(_, thread)| thread))
     }
 
     /// The emails of a thread in a mailbox, newest first.
@@ -332,10 +312,10 @@ impl View<'_> {
         if uid == MailboxUid::ALL {
             return self.thread_emails(account, thread);
         }
-        let prefix = key::thread_index_of(account, uid, Filter::Every, thread);
         let mut out = Vec::new();
-        self.keys(Table::MailboxThreadIndex, &prefix, &after(&prefix), |key, _| {
-            out.push(EmailId(Parts::of(Table::MailboxThreadIndex, key).u64()?));
+        let range = KeyRange::<MailboxThreadIndex>::under(&(account, uid, Filter::Every, thread));
+        self.read.keys(&range, |key, _| {
+            out.push(key.email);
             Ok(true)
         })?;
         Ok(out)

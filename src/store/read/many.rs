@@ -3,10 +3,11 @@
 use super::View;
 use super::blob::whole;
 use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, Listing};
-use crate::store::engine::Table;
+use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
-use crate::store::key;
-use crate::store::row::Row as _;
+use crate::store::row::RowFormat as _;
+use crate::store::table::keys::{BlobKey, EmailKey, IndexKey};
+use crate::store::table::{self, Blobs, MailboxEmailIndex, Table as _};
 
 impl View<'_> {
     /// The facts of these emails; none of one that is destroyed or not there.
@@ -14,10 +15,10 @@ impl View<'_> {
     /// # Errors
     /// Those of reading; so for every function here.
     pub fn emails_at(&self, account: AccountId, ids: &[EmailId]) -> Result<Vec<Option<EmailMetadata>>, Error> {
-        let keys: Vec<Vec<u8>> = ids.iter().map(|id| key::email(account, *id)).collect();
+        let keys = ids.iter().map(|id| EmailKey { account, email: *id });
         let mut emails = Vec::with_capacity(ids.len());
-        self.read.get_many(Table::EmailMetadata, &keys, &mut |key, row| {
-            let email = row.map(|row| EmailMetadata::decode(key, row)).transpose()?;
+        self.read.many::<table::EmailMetadata>(keys, |key, row| {
+            let email = row.map(|row| EmailMetadata::from_bytes(table::EmailMetadata::ID, key, row)).transpose()?;
             emails.push(email.filter(|email| email.deleted.is_none()));
             Ok(())
         })?;
@@ -29,9 +30,9 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn listed(&self, account: AccountId, listing: Listing, ids: &[EmailId]) -> Result<Vec<bool>, Error> {
-        let keys: Vec<Vec<u8>> = ids.iter().map(|id| key::index(account, listing, *id)).collect();
+        let keys = ids.iter().map(|id| IndexKey { account, listing, email: *id });
         let mut listed = Vec::with_capacity(ids.len());
-        self.read.get_many(Table::MailboxEmailIndex, &keys, &mut |_, row| {
+        self.read.many::<MailboxEmailIndex>(keys, |_, row| {
             listed.push(row.is_some());
             Ok(())
         })?;
@@ -43,9 +44,9 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn received_all(&self, blobs: &[BlobHash]) -> Result<Vec<Option<Vec<u8>>>, Error> {
-        let keys: Vec<Vec<u8>> = blobs.iter().map(key::blob).collect();
+        let keys = blobs.iter().map(|blob| BlobKey { blob: *blob });
         let mut octets = Vec::with_capacity(blobs.len());
-        self.read.get_many(Table::Blobs, &keys, &mut |_, row| {
+        self.read.many::<Blobs>(keys, |_, row| {
             let blob = blobs.get(octets.len()).zip(row);
             octets.push(blob.map(|(blob, row)| whole(&*self.read, blob, row)).transpose()?);
             Ok(())

@@ -10,11 +10,13 @@ use std::collections::BinaryHeap;
 use super::View;
 use super::folding::{FoldPiece, FoldSizes};
 use crate::model::{AccountId, EmailId, ModSeq, Positions, Token, delivered, field};
-use crate::store::engine::{Table, after};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key::{self, FoldId};
 use crate::store::row::block::{Blocks, Posting, read_block};
 use crate::store::row::fold::{Fold, Folds, Merge, Next};
+use crate::store::table::SearchFolds;
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::folds::{FoldId, FoldKey, FoldRows};
 
 /// Rows of emails that a piece writes.
 const EMAIL_ROWS: usize = 8;
@@ -171,18 +173,18 @@ impl View<'_> {
             let position = if is_same { from.2 } else { 0 };
             let first = u32::try_from(first).unwrap_or(u32::MAX);
             // The last block that begins no later, and all that follow.
-            let place = [key::fold_block(account, source, &from.0, first, position), vec![0]].concat();
-            let mut start = key::fold_blocks(account, source);
-            self.read.scan(Table::SearchFolds, &start.clone(), &place, true, &mut |key, _| {
-                start = key.to_vec();
-                Ok(false)
-            })?;
-            let end = after(&key::fold(account, source));
+            let place = FoldKey::block(account, source, &from.0, first, position);
+            let blocks = (account, source, FoldRows::Words);
+            let start = self.read.first_key(&KeyRange::<SearchFolds>::through(&blocks, &place).reversed())?;
+            let rest = match start {
+                Some(start) => KeyRange::from(&(account, source), &start),
+                None => KeyRange::from(&(account, source), &blocks),
+            };
             let knows_delivery = folds.live.iter().any(|fold| fold.id == source && fold.knows_delivery);
             if merge.into.knows_delivery && !knows_delivery {
-                out.push(Stream::unread(&ordinals, &end, from));
+                out.push(Stream::unread((account, source), &ordinals, from));
             }
-            out.push(Stream { ordinals, start, end, ahead: Vec::new() });
+            out.push(Stream { fold: (account, source), ordinals, rest: Some(rest), ahead: Vec::new() });
         }
         Ok(out)
     }
@@ -190,17 +192,17 @@ impl View<'_> {
 
 /// The postings of a source that live, with their new ordinals.
 struct Stream {
+    fold: (AccountId, FoldId),
     ordinals: Vec<Option<u32>>,
-    /// The next block begins here or later.
-    start: Vec<u8>,
-    end: Vec<u8>,
+    /// The blocks that are still to be read, if there are any.
+    rest: Option<KeyRange<SearchFolds>>,
     /// Of the block that was read, last first.
     ahead: Vec<Posting>,
 }
 
 impl Stream {
     /// Says of the emails of a source that does not say where they were delivered that their header is to be read.
-    fn unread(ordinals: &[Option<u32>], end: &[u8], from: &(Token, u32, u32)) -> Self {
+    fn unread(fold: (AccountId, FoldId), ordinals: &[Option<u32>], from: &(Token, u32, u32)) -> Self {
         let posting = |ordinal: &u32| Posting {
             token: Token::Text(delivered::TEXT.to_owned()),
             ordinal: *ordinal,
@@ -210,7 +212,7 @@ impl Stream {
         let all = ordinals.iter().flatten().map(posting);
         let mut ahead: Vec<Posting> = all.filter(|posting| posting.place() >= (&from.0, from.1, from.2)).collect();
         ahead.reverse();
-        Self { ordinals: Vec::new(), start: end.to_vec(), end: end.to_vec(), ahead }
+        Self { fold, ordinals: Vec::new(), rest: None, ahead }
     }
 
     fn next(&mut self, view: &View<'_>, from: &(Token, u32, u32)) -> Result<Option<Posting>, Error> {
@@ -219,13 +221,14 @@ impl Stream {
                 return Ok(Some(posting));
             }
             let (mut read, mut ahead) = (None, Vec::new());
-            view.keys(Table::SearchFolds, &self.start, &self.end, |key, value| {
-                read_block(key, value, |_, _| Some(true), |posting| ahead.push(posting))?;
-                read = Some([key, &[0]].concat());
+            let Some(rest) = &self.rest else { return Ok(None) };
+            view.read.keys(rest, |key, value| {
+                read_block(&key.encode(), value, |_, _| Some(true), |posting| ahead.push(posting))?;
+                read = Some(key);
                 Ok(false)
             })?;
-            let Some(start) = read else { return Ok(None) };
-            self.start = start;
+            let Some(block) = read else { return Ok(None) };
+            self.rest = Some(KeyRange::behind(&self.fold, &block));
             let ordinals = &self.ordinals;
             let live = ahead.into_iter().filter_map(|posting| {
                 let ordinal = usize::try_from(posting.ordinal).ok().and_then(|at| ordinals.get(at)).copied().flatten();

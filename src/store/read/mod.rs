@@ -30,9 +30,7 @@ pub use postings::Postings;
 pub use rest::Counted;
 pub use tokens::Ordinals;
 
-use super::engine::{Read, Table, after};
-use super::error::Error;
-use super::row::Row;
+use super::engine::Read;
 
 /// One consistent state of the store.
 pub struct View<'a> {
@@ -53,24 +51,5 @@ impl<'a> View<'a> {
     /// The rows beneath; for the checker.
     pub(super) fn reader(&self) -> &dyn Read {
         &*self.read
-    }
-
-    fn row<R: Row>(&self, key: &[u8]) -> Result<Option<R>, Error> {
-        self.read.get(R::TABLE, key)?.map(|bytes| R::decode(key, &bytes)).transpose()
-    }
-
-    /// Rows under a prefix, in key order; `each` says whether to go on.
-    fn rows<R: Row>(&self, prefix: &[u8], mut each: impl FnMut(&[u8], R) -> Result<bool, Error>) -> Result<(), Error> {
-        self.read.scan(R::TABLE, prefix, &after(prefix), false, &mut |key, value| each(key, R::decode(key, value)?))
-    }
-
-    fn keys(
-        &self,
-        table: Table,
-        from: &[u8],
-        to: &[u8],
-        mut each: impl FnMut(&[u8], &[u8]) -> Result<bool, Error>,
-    ) -> Result<(), Error> {
-        self.read.scan(table, from, to, false, &mut each)
     }
 }

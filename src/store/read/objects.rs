@@ -1,12 +1,13 @@
 //! Small objects: all of a kind, one, and what changed.
 
-use super::changes::Marks;
+use super::changes::{ChangeIndex, Marks};
 use super::{Changes, Since, View};
 use crate::model::{AccountId, EmailSubmission, ObjectId, Returned};
-use crate::store::engine::Table;
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
-use crate::store::row::{Object, Stored};
+use crate::store::row::{Object, Row as _, Stored};
+use crate::store::table::keys::{ObjectKey, ObjectModSeqKey};
+use crate::store::table::{ObjectByModseq, Objects};
 
 impl View<'_> {
     /// All objects of a kind, the first made first.
@@ -15,9 +16,10 @@ impl View<'_> {
     /// Those of reading; so for every function here.
     pub fn objects<T: Object>(&self, account: AccountId) -> Result<Vec<(ObjectId, T)>, Error> {
         let mut out = Vec::new();
-        self.rows::<Stored<T>>(&key::objects(account, T::KIND), |key, row| {
+        let range = KeyRange::under(&(account, T::KIND));
+        self.read.rows_with::<Objects, _>(&range, Stored::<T>::decode, |key, row| {
             if let Some(object) = row.object {
-                out.push((ObjectId(Parts::of(Table::Objects, key).u64()?), object));
+                out.push((key.object, object));
             }
             Ok(true)
         })?;
@@ -29,7 +31,7 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn object<T: Object>(&self, account: AccountId, id: ObjectId) -> Result<Option<T>, Error> {
-        Ok(self.row::<Stored<T>>(&key::object(account, T::KIND, id))?.and_then(|row| row.object))
+        Ok(self.stored::<T>(account, id)?.and_then(|row| row.object))
     }
 
     /// The newest submission that a report is about. It reads all that the account remembers (`limits::SUBMISSIONS`), one
@@ -39,9 +41,10 @@ impl View<'_> {
     /// Those of reading.
     pub fn submission_meant(&self, account: AccountId, report: &Returned) -> Result<Option<ObjectId>, Error> {
         let mut found = None;
-        self.rows::<Stored<EmailSubmission>>(&key::objects(account, EmailSubmission::KIND), |key, row| {
+        let range = KeyRange::under(&(account, EmailSubmission::KIND));
+        self.read.rows_with::<Objects, _>(&range, Stored::<EmailSubmission>::decode, |key, row| {
             if row.object.is_some_and(|submission| submission.is_meant(report)) {
-                found = Some(ObjectId(Parts::of(Table::Objects, key).u64()?));
+                found = Some(key.object);
             }
             Ok(true)
         })?;
@@ -59,11 +62,16 @@ impl View<'_> {
         most: usize,
     ) -> Result<Option<Changes<ObjectId>>, Error> {
         let Some(data) = T::KIND.data() else { return Ok(None) };
-        let prefix = key::objects(account, T::KIND);
-        self.changes(account, (data, Table::ObjectByModseq, &prefix), since, most, |number| {
-            let row = self.row::<Stored<T>>(&key::object(account, T::KIND, ObjectId(number)))?;
-            let marks = |row: &Stored<T>| Marks { created: row.created, updated: row.updated };
-            Ok(row.map(|row| (ObjectId(number), marks(&row), row.object.is_none())))
+        let first = ObjectModSeqKey { account, kind: T::KIND, modseq: since.mark.next() };
+        let range = KeyRange::from(&(account, T::KIND), &first);
+        let index = ChangeIndex::<ObjectByModseq> { data, range, modseq: |key| key.modseq };
+        self.changes(account, index, since, most, |id| {
+            let row = self.stored::<T>(account, id)?;
+            Ok(row.map(|row| (Marks { created: row.created, updated: row.updated }, row.object.is_none())))
         })
+    }
+
+    fn stored<T: Object>(&self, account: AccountId, object: ObjectId) -> Result<Option<Stored<T>>, Error> {
+        self.read.row_with::<Objects, _>(&ObjectKey { account, kind: T::KIND, object }, Stored::<T>::decode)
     }
 }

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use super::View;
 use super::blob::{append, length};
 use crate::model::{AccountId, Action, ActionId, ActionKind, ActionState};
-use crate::store::engine::{Table, after};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::{Error, hex};
-use crate::store::key::{self, Parts, Wake};
-use crate::store::row::{Digest, QueueMark, Row, State, decode_message, decode_wake, kind_and_state};
+use crate::store::row::{Destination, Digest, QueueMark, RowFormat as _, State, decode_message, kind_and_state};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{ActionKey, DueKey, SiteKey, Wake, WakeClass};
+use crate::store::table::{AccountState, Outbox, OutboxDue, OutboxMessages, Site, Table as _};
 
 /// A wake-up: which action, and what it has in common with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,9 +51,9 @@ impl View<'_> {
     /// Those of reading.
     pub fn queue_counts(&self) -> Result<BTreeMap<(ActionKind, ActionState), u64>, Error> {
         let mut counts = BTreeMap::new();
-        self.keys(Table::Outbox, &[], &after(&[]), |key, row| {
+        self.read.keys::<Outbox>(&KeyRange::under(&()), |key, row| {
             // What cannot be read is the check's to say.
-            if let Ok(of) = kind_and_state(key, row) {
+            if let Ok(of) = kind_and_state(&key.encode(), row) {
                 *counts.entry(of).or_default() += 1;
             }
             Ok(true)
@@ -65,11 +67,13 @@ impl View<'_> {
     /// Those of reading.
     pub fn actions(&self, account: AccountId, behind: Option<ActionId>, limit: usize) -> Result<Vec<Action>, Error> {
         let mut out = Vec::new();
-        let first = ActionId(behind.map_or(0, |id| id.0.saturating_add(1)));
-        let (from, to) = (key::action(account, first), after(&key::account(account)));
+        let range = match behind {
+            Some(action) => KeyRange::behind(&(account,), &ActionKey { account, action }),
+            None => KeyRange::under(&(account,)),
+        };
         if limit > 0 {
-            self.read.scan(Table::Outbox, &from, &to, false, &mut |key, value| {
-                out.push(Action::decode(key, value)?);
+            self.read.rows::<Outbox>(&range, |_, action| {
+                out.push(action);
                 Ok(out.len() < limit)
             })?;
         }
@@ -81,7 +85,7 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn action(&self, account: AccountId, action: ActionId) -> Result<Option<Action>, Error> {
-        self.row(&key::action(account, action))
+        self.read.row::<Outbox>(&ActionKey { account, action })
     }
 
     /// The octets of what an action sends: its own, and those of the message that it names.
@@ -89,16 +93,16 @@ impl View<'_> {
     /// # Errors
     /// `Corrupt` where they are not there; those of reading.
     pub fn action_message(&self, account: AccountId, action: &Action) -> Result<Vec<u8>, Error> {
-        let key = key::action(account, action.id);
+        let key = ActionKey { account, action: action.id };
         let lost = || Error::Corrupt {
-            table: Table::OutboxMessages.name(),
-            key: hex(&key),
+            table: OutboxMessages::ID.name(),
+            key: hex(&key.encode()),
             what: "the octets of an action are missing".into(),
         };
         let mut octets = Vec::new();
         if action.octets > 0 {
-            let row = self.read.get(Table::OutboxMessages, &key)?.ok_or_else(lost)?;
-            octets.extend_from_slice(decode_message(&key, &row)?);
+            let row = self.read.bytes::<OutboxMessages>(&key)?.ok_or_else(lost)?;
+            octets.extend_from_slice(decode_message(&key.encode(), &row)?);
         }
         if octets.len() as u64 != action.octets {
             return Err(lost());
@@ -129,14 +133,9 @@ impl View<'_> {
         if limit == 0 {
             return Ok(out);
         }
-        self.keys(Table::OutboxDue, &key::wakes(from), &key::wakes_end(from), |key, value| {
-            let mut parts = Parts::of(Table::OutboxDue, key);
-            let (action, account, place) = (parts.u64()?, parts.u32()?, parts.u64()?);
-            let [class] = parts.take()?;
-            let (lane, domain) = decode_wake(key, value)?;
-            if let Some(wake) = Wake::of(class, place) {
-                out.push(Wakeup { wake, account: AccountId(account), action: ActionId(action), lane, domain });
-            }
+        let range = KeyRange::<OutboxDue>::from(&WakeClass(from), &(from,));
+        self.read.rows(&range, |DueKey { wake, account, action }, Destination { lane, domain }| {
+            out.push(Wakeup { wake, account, action, lane, domain });
             Ok(out.len() < limit)
         })?;
         Ok(out)
@@ -147,7 +146,7 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn queue_mark(&self) -> Result<Option<QueueMark>, Error> {
-        self.read.get(Table::Site, QueueMark::KEY)?.map(|row| QueueMark::decode(&row)).transpose()
+        self.read.row_with::<Site, _>(&SiteKey::Queue, QueueMark::decode)
     }
 
     /// Compares the queue with what the store says that it should hold: each account's count, and that whatever waits is
@@ -160,17 +159,16 @@ impl View<'_> {
         let mut audit = QueueAudit::default();
         let mut should_wake = 0u64;
         let mut said: Vec<(AccountId, u64)> = Vec::new();
-        self.keys(Table::AccountState, &[], &after(&[]), |key, value| {
-            let account = AccountId(Parts::of(Table::AccountState, key).u32()?);
-            if !repaired.contains(&account) {
-                said.push((account, State::decode(key, value)?.queued));
+        self.read.keys::<AccountState>(&KeyRange::under(&()), |key, value| {
+            if !repaired.contains(&key.account) {
+                let state = State::from_bytes(AccountState::ID, &key.encode(), value)?;
+                said.push((key.account, state.queued));
             }
             Ok(true)
         })?;
         let mut found: Vec<(AccountId, u64)> = Vec::new();
-        self.keys(Table::Outbox, &[], &after(&[]), |key, value| {
-            let mut parts = Parts::of(Table::Outbox, key);
-            let (_, account) = (parts.u64()?, AccountId(parts.u32()?));
+        self.read.keys::<Outbox>(&KeyRange::under(&()), |key, value| {
+            let account = key.account;
             if repaired.contains(&account) {
                 return Ok(true);
             }
@@ -179,7 +177,7 @@ impl View<'_> {
                 _ => found.push((account, 1)),
             }
             audit.actions += 1;
-            match Action::decode(key, value) {
+            match Action::from_bytes(Outbox::ID, &key.encode(), value) {
                 Ok(action) => {
                     should_wake += u64::from(!matches!(action.state, ActionState::Held | ActionState::Failed));
                 }
@@ -188,10 +186,8 @@ impl View<'_> {
             Ok(true)
         })?;
         let mut woken = 0u64;
-        self.keys(Table::OutboxDue, &[], &[0xff; 22], |key, _| {
-            let mut parts = Parts::of(Table::OutboxDue, key);
-            let (_, account) = (parts.u64()?, AccountId(parts.u32()?));
-            woken += u64::from(!repaired.contains(&account));
+        self.read.keys::<OutboxDue>(&KeyRange::under(&()), |key, _| {
+            woken += u64::from(!repaired.contains(&key.account));
             Ok(true)
         })?;
         let count = |all: &[(AccountId, u64)], account: AccountId| {

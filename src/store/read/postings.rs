@@ -4,10 +4,12 @@
 
 use super::View;
 use crate::model::{AccountId, Token};
-use crate::store::engine::{Table, after};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key::{self, FoldId};
 use crate::store::row::block::{Posting, Reading};
+use crate::store::table::SearchFolds;
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::folds::{FoldId, FoldKey, FoldRows};
 
 impl View<'_> {
     /// The postings of a token in a fold, to be walked.
@@ -25,7 +27,7 @@ pub struct Postings<'v> {
     fold: FoldId,
     token: Token,
     /// The key of the block that is read, and how far it was.
-    block: Option<(Vec<u8>, Reading<Vec<u8>>)>,
+    block: Option<(FoldKey, Reading<Vec<u8>>)>,
     /// The token may go on behind what was read.
     open: bool,
     /// Where the walk stands.
@@ -63,7 +65,7 @@ impl Postings<'_> {
     /// The token's next posting of the block, from an ordinal on.
     fn pull(&mut self, ordinal: u32) -> Result<Option<Posting>, Error> {
         let Some((key, block)) = &mut self.block else { return Ok(None) };
-        block.next_of(key, |token, at| match token.cmp(&self.token) {
+        block.next_of(&key.encode(), |token, at| match token.cmp(&self.token) {
             std::cmp::Ordering::Less => Some(false),
             std::cmp::Ordering::Equal => Some(at >= ordinal),
             std::cmp::Ordering::Greater => {
@@ -92,27 +94,21 @@ impl Postings<'_> {
 
     /// Goes on to the block that follows, if that begins with the token.
     fn next_block(&mut self) -> Result<bool, Error> {
-        let own = key::fold_token(self.account, self.fold, &self.token);
-        let start = self.block.as_ref().map(|(key, _)| after_key(key)).filter(|_| self.open);
-        self.open = match start {
-            Some(start) => self.load_first(&start, &after(&own))?,
-            None => false,
-        };
+        let own = (self.account, self.fold, FoldRows::Token(&self.token));
+        let range = self.block.as_ref().map(|(key, _)| KeyRange::behind(&own, key)).filter(|_| self.open);
+        self.open = range.map_or(Ok(false), |range| self.load_first(&range))?;
         Ok(self.open)
     }
 
-    fn load_first(&mut self, start: &[u8], end: &[u8]) -> Result<bool, Error> {
-        let mut next = None;
-        self.view.keys(Table::SearchFolds, start, end, |key, value| {
-            next = Some((key.to_vec(), value.to_vec()));
+    /// Reads the first block of a range; false where there is none.
+    fn load_first(&mut self, range: &KeyRange<SearchFolds>) -> Result<bool, Error> {
+        let mut found = None;
+        self.view.read.keys(range, |key, value| {
+            found = Some((key, value.to_vec()));
             Ok(false)
         })?;
-        self.enter(next)
-    }
-
-    fn enter(&mut self, row: Option<(Vec<u8>, Vec<u8>)>) -> Result<bool, Error> {
-        let Some((key, value)) = row else { return Ok(false) };
-        let reading = Reading::new(&key, value)?;
+        let Some((key, value)) = found else { return Ok(false) };
+        let reading = Reading::new(&key.encode(), value)?;
         self.block = Some((key, reading));
         Ok(true)
     }
@@ -122,27 +118,22 @@ impl Postings<'_> {
         if !self.open {
             return Ok(false);
         }
-        let own = key::fold_token(self.account, self.fold, &self.token);
-        let target = key::fold_block(self.account, self.fold, &self.token, ordinal, 0);
+        let own = (self.account, self.fold, FoldRows::Token(&self.token));
+        let target = FoldKey::block(self.account, self.fold, &self.token, ordinal, 0);
         // The last block that begins no later than the target, if it is not read yet, else the one that follows.
-        let start = match &self.block {
-            Some((block, _)) => after_key(block),
-            None => key::fold_blocks(self.account, self.fold),
+        let (before, next) = match &self.block {
+            Some((block, _)) if *block >= target => (None, KeyRange::behind(&own, block)),
+            Some((block, _)) => (Some(KeyRange::behind_through(block, &target)), KeyRange::behind(&own, &target)),
+            None => {
+                let first = (self.account, self.fold, FoldRows::Words);
+                (Some(KeyRange::through(&first, &target)), KeyRange::behind(&own, &target))
+            }
         };
-        let end = after_key(&target);
-        let mut found = None;
-        if start < end {
-            self.view.read.scan(Table::SearchFolds, &start, &end, true, &mut |key, value| {
-                found = Some((key.to_vec(), value.to_vec()));
-                Ok(false)
-            })?;
-        }
-        self.open = self.enter(found)? || self.load_first(&start.max(end), &after(&own))?;
+        self.open = match before {
+            Some(before) => self.load_first(&before.reversed())?,
+            None => false,
+        };
+        self.open = self.open || self.load_first(&next)?;
         Ok(self.open)
     }
-}
-
-/// The first key after this one.
-fn after_key(key: &[u8]) -> Vec<u8> {
-    [key, &[0]].concat()
 }

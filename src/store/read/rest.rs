@@ -8,10 +8,11 @@
 use super::View;
 use super::list::{RANK_COST, top_level};
 use crate::model::{AccountId, EmailId, Listing, Tally};
-use crate::store::engine::{Table, after};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
-use crate::store::row::decode_rank;
+use crate::store::row::RankCount;
+use crate::store::table::keys::{IndexKey, RankKey};
+use crate::store::table::{MailboxEmailIndex, MailboxRank};
 
 /// Index rows read at once.
 const STEP: usize = 256;
@@ -77,9 +78,13 @@ impl View<'_> {
         limit: usize,
     ) -> Result<Vec<EmailId>, Error> {
         let mut ids = Vec::new();
-        let end = to.map_or_else(|| after(&key::listing(account, listing)), |to| key::index(account, listing, to));
-        self.keys(Table::MailboxEmailIndex, &key::index(account, listing, from), &end, |key, _| {
-            ids.push(EmailId(Parts::of(Table::MailboxEmailIndex, key).u64()?));
+        let index = |email| IndexKey { account, listing, email };
+        let range = match to {
+            Some(to) => KeyRange::between(&index(from), &index(to)),
+            None => KeyRange::from(&(account, listing), &index(from)),
+        };
+        self.read.keys::<MailboxEmailIndex>(&range, |key, _| {
+            ids.push(key.email);
             Ok(ids.len() < limit)
         })?;
         Ok(ids)
@@ -94,10 +99,13 @@ impl View<'_> {
         (from, to): (EmailId, Option<EmailId>),
     ) -> Result<Vec<(EmailId, u64)>, Error> {
         let mut rows = Vec::new();
-        let all = || after(&key::rank_level(account, listing, level));
-        let end = to.map_or_else(all, |to| key::rank(account, listing, level, to));
-        self.keys(Table::MailboxRank, &key::rank(account, listing, level, from), &end, |key, value| {
-            rows.push((EmailId(Parts::of(Table::MailboxRank, key).u64()?), decode_rank(key, value)?));
+        let rank = |boundary| RankKey { account, listing, level, boundary };
+        let range = match to {
+            Some(to) => KeyRange::between(&rank(from), &rank(to)),
+            None => KeyRange::from(&(account, listing, level), &rank(from)),
+        };
+        self.read.rows::<MailboxRank>(&range, |key, RankCount(count)| {
+            rows.push((key.boundary, count));
             Ok(true)
         })?;
         Ok(rows)

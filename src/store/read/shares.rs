@@ -1,10 +1,11 @@
 //! What is shared with whom.
 
 use super::View;
-use crate::model::{AccountId, DataType, Mailbox, ModSeq};
-use crate::store::engine::{Table, after};
+use crate::model::{AccountId, DataType, ModSeq};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key::{self, Parts};
+use crate::store::table::keys::SharedKey;
+use crate::store::table::{Mailboxes, Shared};
 
 impl View<'_> {
     /// The accounts that share something with a user, beside his own.
@@ -12,10 +13,9 @@ impl View<'_> {
     /// # Errors
     /// Those of reading; so for every function here.
     pub fn shared_with(&self, user: AccountId) -> Result<Vec<AccountId>, Error> {
-        let prefix = key::account(user);
         let mut out = Vec::new();
-        self.keys(Table::Shared, &prefix, &after(&prefix), |key, _| {
-            out.push(AccountId(Parts::of(Table::Shared, key).u32()?));
+        self.read.keys::<Shared>(&KeyRange::under(&(user,)), |key, _| {
+            out.push(key.account);
             Ok(true)
         })?;
         Ok(out)
@@ -31,7 +31,7 @@ impl View<'_> {
         }
         let mut is_same = true;
         // Those that are gone, too.
-        self.rows::<Mailbox>(&key::account(account), |_, row| {
+        self.read.rows::<Mailboxes>(&KeyRange::under(&(account,)), |_, row| {
             is_same = row.updated_shares <= since;
             Ok(is_same)
         })?;
@@ -43,6 +43,6 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn is_shared(&self, user: AccountId, account: AccountId) -> Result<bool, Error> {
-        Ok(self.read.get(Table::Shared, &key::shared(user, account))?.is_some())
+        Ok(self.read.bytes::<Shared>(&SharedKey { with: user, account })?.is_some())
     }
 }

@@ -4,13 +4,16 @@
 //! gone: whoever walks them asks [`View::holds`]. Nothing is read before it is asked for.
 
 use super::View;
-use crate::model::{AccountId, EmailId, EmailMetadata, ModSeq, Token, Tokens};
-use crate::store::engine::{Table, after};
+use crate::model::{AccountId, EmailId, ModSeq, Token, Tokens};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::key::{self, FoldId, Parts};
 use crate::store::row::block::read_block;
-use crate::store::row::decode_tokens;
 use crate::store::row::fold::{Fold, Folds, read_fold_emails};
+use crate::store::row::{Row as _, decode_tokens};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::folds::{FoldEmailsKey, FoldId, FoldKey, FoldRows};
+use crate::store::table::keys::EmailKey;
+use crate::store::table::{self, EmailTokens, SearchFolds};
 
 impl View<'_> {
     /// Which folds an account has.
@@ -18,7 +21,7 @@ impl View<'_> {
     /// # Errors
     /// Those of reading; so for every function here.
     pub fn folds(&self, account: AccountId) -> Result<Folds, Error> {
-        Ok(self.row(&key::account(account))?.unwrap_or_default())
+        Ok(self.read.row_with::<SearchFolds, _>(&FoldKey::list(account), Folds::decode)?.unwrap_or_default())
     }
 
     /// The emails that are not folded and their tokens, newest first, from `start` on; `each` says whether to go on.
@@ -31,10 +34,8 @@ impl View<'_> {
         start: EmailId,
         mut each: impl FnMut(EmailId, Tokens) -> Result<bool, Error>,
     ) -> Result<(), Error> {
-        let (from, end) = (key::email(account, start), after(&key::account(account)));
-        self.keys(Table::EmailTokens, &from, &end, |key, value| {
-            each(EmailId(Parts::of(Table::EmailTokens, key).u64()?), decode_tokens(key, value)?)
-        })
+        let range = KeyRange::from(&(account,), &EmailKey { account, email: start });
+        self.read.rows_with::<EmailTokens, _>(&range, decode_tokens, |key, tokens| each(key.email, tokens))
     }
 
     /// Whether an email that a fold has is still that email, and live. An id may come again after a purge, if mail with
@@ -43,7 +44,7 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn holds(&self, account: AccountId, made: ModSeq, id: EmailId) -> Result<bool, Error> {
-        let row = self.row::<EmailMetadata>(&key::email(account, id))?;
+        let row = self.read.row::<table::EmailMetadata>(&EmailKey { account, email: id })?;
         Ok(row.is_some_and(|email| email.deleted.is_none() && email.created <= made))
     }
 
@@ -52,10 +53,10 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn fold_emails(&self, account: AccountId, fold: FoldId) -> Result<Vec<EmailId>, Error> {
-        let prefix = key::fold_emails(account, fold);
+        let range = KeyRange::under(&(account, fold, FoldRows::Emails));
         let mut ids = Vec::new();
-        self.keys(Table::SearchFolds, &prefix, &after(&prefix), |key, value| {
-            ids.extend(read_fold_emails(key, value)?);
+        self.read.rows_with::<SearchFolds, _>(&range, read_fold_emails, |_, some| {
+            ids.extend(some);
             Ok(true)
         })?;
         Ok(ids)
@@ -86,21 +87,26 @@ impl View<'_> {
     /// # Errors
     /// Those of reading.
     pub fn texts(&self, account: AccountId, fold: FoldId, prefix: &str) -> Result<Vec<String>, Error> {
-        let (from, first) = (key::fold_texts(account, fold, ""), key::fold_texts(account, fold, prefix));
-        let (end, mut texts) = (after(&first), Vec::<String>::new());
+        let all = (account, fold, FoldRows::Texts(""));
+        let first = (account, fold, FoldRows::Texts(prefix));
+        let mut texts = Vec::<String>::new();
         loop {
             let known = texts.len();
-            // Behind all blocks that begin with the last text that is known.
-            let behind = match texts.last() {
-                Some(last) => after(&key::fold_token(account, fold, &Token::Text(last.clone()))),
-                None => first.clone(),
+            // Up to the last block that begins with the last text that is known, and from there on.
+            let last = texts.last().map(|last| Token::Text(last.clone()));
+            let (upto, behind) = match &last {
+                Some(last) => {
+                    let last = (account, fold, FoldRows::Token(last));
+                    (KeyRange::<SearchFolds>::through(&all, &last), KeyRange::<SearchFolds>::behind(&first, &last))
+                }
+                None => (KeyRange::before(&all, &first), KeyRange::under(&first)),
             };
             // The last of them may end with the texts that follow; else the next block begins with one.
-            let mut take = |key: &[u8], value: &[u8]| more_texts(key, value, prefix, &mut texts).map(|()| false);
-            self.read.scan(Table::SearchFolds, &from, &behind, true, &mut take)?;
+            let mut take = |key: FoldKey, value: &[u8]| more_texts(&key, value, prefix, &mut texts).map(|()| false);
+            self.read.keys(&upto.reversed(), &mut take)?;
             if texts.len() == known {
-                let mut take = |key: &[u8], value: &[u8]| more_texts(key, value, prefix, &mut texts).map(|()| false);
-                self.read.scan(Table::SearchFolds, &behind, &end, false, &mut take)?;
+                let mut take = |key: FoldKey, value: &[u8]| more_texts(&key, value, prefix, &mut texts).map(|()| false);
+                self.read.keys(&behind, &mut take)?;
             }
             if texts.len() == known {
                 return Ok(texts);
@@ -114,23 +120,23 @@ impl View<'_> {
     /// Those of reading.
     pub fn postings_of_texts(&self, account: AccountId, fold: FoldId, prefix: &str) -> Result<Vec<(u32, u16)>, Error> {
         let mut out: Vec<(u32, u16)> = Vec::new();
-        let first = key::fold_texts(account, fold, prefix);
-        let mut take = |key: &[u8], value: &[u8]| {
+        let first = (account, fold, FoldRows::Texts(prefix));
+        let mut take = |key: &FoldKey, value: &[u8]| {
             let wanted = |token: &Token, _| match token {
                 Token::Text(text) if text.starts_with(prefix) => Some(true),
                 Token::Text(text) if text.as_str() > prefix => None,
                 _ => Some(false),
             };
-            read_block(key, value, wanted, |posting| out.push((posting.ordinal, posting.fields)))
+            read_block(&key.encode(), value, wanted, |posting| out.push((posting.ordinal, posting.fields)))
         };
         // The block before may end with such texts.
-        let from = key::fold_texts(account, fold, "");
-        self.read.scan(Table::SearchFolds, &from, &first, true, &mut |key, value| {
-            take(key, value)?;
+        let before = KeyRange::<SearchFolds>::before(&(account, fold, FoldRows::Texts("")), &first);
+        self.read.keys(&before.reversed(), |key, value| {
+            take(&key, value)?;
             Ok(false)
         })?;
-        self.keys(Table::SearchFolds, &first, &after(&first), |key, value| {
-            take(key, value)?;
+        self.read.keys(&KeyRange::<SearchFolds>::under(&first), |key, value| {
+            take(&key, value)?;
             Ok(true)
         })?;
         out.sort_unstable();
@@ -146,7 +152,7 @@ impl View<'_> {
 }
 
 /// Adds the texts of a block that begin so and come behind those that are known.
-fn more_texts(key: &[u8], value: &[u8], prefix: &str, known: &mut Vec<String>) -> Result<(), Error> {
+fn more_texts(key: &FoldKey, value: &[u8], prefix: &str, known: &mut Vec<String>) -> Result<(), Error> {
     let each = |token: &Token, _| {
         let Token::Text(text) = token else { return None };
         let is_meant = text.starts_with(prefix);
@@ -155,7 +161,7 @@ fn more_texts(key: &[u8], value: &[u8], prefix: &str, known: &mut Vec<String>) -
         }
         (is_meant || text.as_str() < prefix).then_some(false)
     };
-    read_block(key, value, each, drop)
+    read_block(&key.encode(), value, each, drop)
 }
 
 /// As many emails as most rows of a fold have.
@@ -242,23 +248,23 @@ impl Ordinals<'_> {
     /// Reads the row that follows: each begins where the one before it ends.
     fn load_next(&mut self) -> Result<(), Error> {
         self.first = self.end();
-        let key = key::fold_ids(self.account, self.fold.id, self.first);
-        let row = self.view.read.get(Table::SearchFolds, &key)?;
-        self.ids = row.map_or(Ok(Vec::new()), |row| read_fold_emails(&key, &row))?;
+        let key = FoldKey::emails(self.account, self.fold.id, self.first);
+        let row = self.view.read.row_with::<SearchFolds, _>(&key, read_fold_emails)?;
+        self.ids = row.unwrap_or_default();
         Ok(())
     }
 
     /// Reads the row that has an ordinal.
     fn load(&mut self, ordinal: u32) -> Result<(), Error> {
-        let from = key::fold_emails(self.account, self.fold.id);
-        let end = after(&key::fold_ids(self.account, self.fold.id, ordinal));
-        let (mut first, mut ids) = (0, Vec::new());
-        self.view.read.scan(Table::SearchFolds, &from, &end, true, &mut |key, value| {
-            first = Parts::of(Table::SearchFolds, key).u32()?;
-            ids = read_fold_emails(key, value)?;
+        let all = (self.account, self.fold.id, FoldRows::Emails);
+        let range = KeyRange::through(&all, &FoldKey::emails(self.account, self.fold.id, ordinal));
+        (self.first, self.ids) = (0, Vec::new());
+        self.view.read.rows_with::<SearchFolds, _>(&range.reversed(), read_fold_emails, |key, ids| {
+            if let FoldKey::Emails(FoldEmailsKey { first, .. }) = key {
+                (self.first, self.ids) = (first, ids);
+            }
             Ok(false)
         })?;
-        (self.first, self.ids) = (first, ids);
         Ok(())
     }
 

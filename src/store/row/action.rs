@@ -8,7 +8,7 @@ use crate::model::{
 };
 use crate::store::engine::Table;
 use crate::store::error::Error;
-use crate::store::key::Wake;
+use crate::store::table::keys::Wake;
 
 /// Octets of a digest that tells destinations apart.
 pub type Digest = [u8; 8];
@@ -183,16 +183,53 @@ pub fn wake_of(action: &Action) -> Option<Wake> {
     }
 }
 
-/// The value of a wake-up: the digest of whom it goes to from this account (one after the other), and that of his domain.
-/// Digests that meet by chance only make two wait for each other.
-#[must_use]
-pub fn wake_value(account: AccountId, action: &Action) -> Vec<u8> {
-    let to = action.next_recipient().map(|target| target.address.folded());
-    let (lane, domain) = match &to {
-        Some(to) => (lane_digest(account, to), domain_digest(to)),
-        None => ([0; 8], [0; 8]),
-    };
-    [&[1], &lane[..], &domain[..]].concat()
+/// `outbox_due`: where a woken action goes. Digests that meet by chance only make two actions wait for each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Destination {
+    /// Digest of the account and the recipient: one action after the other.
+    pub(crate) lane: Digest,
+    /// Digest of the recipient's domain.
+    pub(crate) domain: Digest,
+}
+
+impl Destination {
+    /// The next recipient of an action; zeros where no recipient is left.
+    pub(crate) fn of(account: AccountId, action: &Action) -> Self {
+        let to = action.next_recipient().map(|target| target.address.folded());
+        match &to {
+            Some(to) => Self { lane: lane_digest(account, to), domain: domain_digest(to) },
+            None => Self { lane: [0; 8], domain: [0; 8] },
+        }
+    }
+}
+
+impl Row for Destination {
+    const TABLE: Table = Table::OutboxDue;
+
+    fn write(&self, out: &mut Writer) {
+        out.fixed(&self.lane);
+        out.fixed(&self.domain);
+    }
+
+    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+        Ok(Self { lane: input.fixed()?, domain: input.fixed()? })
+    }
+}
+
+/// `outbox_same`: the action that was queued for a cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SameAction(pub(crate) ActionId);
+
+impl Row for SameAction {
+    const TABLE: Table = Table::OutboxSame;
+
+    fn write(&self, out: &mut Writer) {
+        out.num(self.0.0);
+    }
+
+    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+        Ok(Self(ActionId(input.num()?)))
+    }
 }
 
 /// The digest of an account and of an address in its folded form: what goes there from here goes in order.
@@ -218,28 +255,4 @@ fn digest(hasher: &blake3::Hasher) -> Digest {
     let mut out = Digest::default();
     hasher.finalize_xof().fill(&mut out);
     out
-}
-
-/// Reads the value of a wake-up: lane and domain.
-///
-/// # Errors
-/// `Corrupt`.
-pub fn decode_wake(key: &[u8], value: &[u8]) -> Result<(Digest, Digest), Error> {
-    decode_with(Table::OutboxDue, key, value, 1, |input, _| Ok((input.fixed()?, input.fixed()?)))
-}
-
-/// The row that says which action is a deed's.
-#[must_use]
-pub fn same_value(id: ActionId) -> Vec<u8> {
-    let mut out = Writer::new(1);
-    out.num(id.0);
-    out.0
-}
-
-/// Reads that row.
-///
-/// # Errors
-/// `Corrupt`.
-pub fn decode_same(key: &[u8], value: &[u8]) -> Result<ActionId, Error> {
-    decode_with(Table::OutboxSame, key, value, 1, |input, _| Ok(ActionId(input.num()?)))
 }

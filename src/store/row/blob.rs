@@ -5,7 +5,8 @@ use super::{Bad, Reader, Writer, decode_with};
 use crate::model::{BlobHash, UtcMillis};
 use crate::store::engine::{Put, Table};
 use crate::store::error::Error;
-use crate::store::key;
+use crate::store::table::keys::{BlobFrameKey, BlobKey};
+use crate::store::table::{BlobFrames, Blobs};
 
 /// Octets of a frame; a message of no more is one row.
 pub const FRAME: usize = 128 << 10;
@@ -103,16 +104,26 @@ impl<'a> Blob<'a> {
 /// All rows of a message, in the order of tables and keys.
 #[must_use]
 pub fn blob_rows(hash: &BlobHash, raw: &[u8], at: UtcMillis) -> Vec<Put> {
-    let framed = raw.len() > FRAME;
-    let octets = if framed { Octets::Framed(raw.len() as u64) } else { Octets::Here(raw) };
-    let head = Put { table: Table::Blobs, key: key::blob(hash), value: Some(Blob { at, octets }.encode()) };
-    let frames = raw.chunks(FRAME).zip(0u32..).filter(|_| framed).map(|(frame, number)| {
+    let head = Put::bytes::<Blobs>(&BlobKey { blob: *hash }, blob_head(raw, at));
+    let frames = blob_frames(hash, raw).map(|(key, value)| Put::bytes::<BlobFrames>(&key, value));
+    std::iter::once(head).chain(frames).collect()
+}
+
+/// The `blobs` row of a message that is put at this time.
+pub(in crate::store) fn blob_head(raw: &[u8], at: UtcMillis) -> Vec<u8> {
+    let octets = if raw.len() > FRAME { Octets::Framed(raw.len() as u64) } else { Octets::Here(raw) };
+    Blob { at, octets }.encode()
+}
+
+/// The `blob_frames` rows of a message; a short one has none.
+pub(in crate::store) fn blob_frames(hash: &BlobHash, raw: &[u8]) -> impl Iterator<Item = (BlobFrameKey, Vec<u8>)> {
+    let framed = if raw.len() > FRAME { raw } else { &[] };
+    framed.chunks(FRAME).zip(0u32..).map(|(frame, number)| {
         let mut value = Vec::with_capacity(frame.len().saturating_add(1));
         value.push(1);
         value.extend_from_slice(frame);
-        Put { table: Table::BlobFrames, key: key::blob_frame(hash, number), value: Some(value) }
-    });
-    std::iter::once(head).chain(frames).collect()
+        (BlobFrameKey { blob: *hash, number }, value)
+    })
 }
 
 /// The octets of a frame.

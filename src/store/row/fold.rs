@@ -7,7 +7,7 @@ use super::{Bad, Reader, Row, Writer, decode_with};
 use crate::model::{EmailId, ModSeq, Token};
 use crate::store::engine::Table;
 use crate::store::error::Error;
-use crate::store::key::FoldId;
+use crate::store::table::folds::FoldId;
 
 /// Which folds there are.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,54 +1,44 @@
 //! The values of the listings' tables: pairs of numbers of fixed width.
 
-use super::decode_with;
+use super::{RowFormat, decode_with};
 use crate::model::{EmailId, ModSeq, ThreadId};
 use crate::store::engine::Table;
 use crate::store::error::Error;
 
-/// The value of a `mailbox_email_list` row: which email and thread.
-#[must_use]
-pub fn list_value(email: EmailId, thread: ThreadId) -> Vec<u8> {
-    pair(email.0, thread.0)
+/// How many emails stand from a boundary to the next one of its level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RankCount(pub u64);
+
+impl RowFormat for RankCount {
+    fn to_bytes(&self) -> Vec<u8> {
+        [&[1], self.0.to_be_bytes().as_slice()].concat()
+    }
+
+    fn from_bytes(table: Table, key: &[u8], bytes: &[u8]) -> Result<Self, Error> {
+        decode_with(table, key, bytes, 1, |input, _| Ok(Self(u64::from_be_bytes(input.fixed()?))))
+    }
 }
 
-/// Reads it.
-///
-/// # Errors
-/// `Corrupt`.
-pub fn decode_list(key: &[u8], value: &[u8]) -> Result<(EmailId, ThreadId), Error> {
-    let (email, thread) = numbers(Table::MailboxEmailList, key, value)?;
-    Ok((EmailId(email), ThreadId(thread)))
+/// An email and its thread, in a listing's history.
+impl RowFormat for (EmailId, ThreadId) {
+    fn to_bytes(&self) -> Vec<u8> {
+        pair(self.0.0, self.1.0)
+    }
+
+    fn from_bytes(table: Table, key: &[u8], bytes: &[u8]) -> Result<Self, Error> {
+        numbers(table, key, bytes).map(|(email, thread)| (EmailId(email), ThreadId(thread)))
+    }
 }
 
-/// The value of a `mailbox_email_index` row: since which change, and which thread.
-#[must_use]
-pub fn index_value(added: ModSeq, thread: ThreadId) -> Vec<u8> {
-    pair(added.0, thread.0)
-}
+/// Since which change a listing shows an email, and the email's thread.
+impl RowFormat for (ModSeq, ThreadId) {
+    fn to_bytes(&self) -> Vec<u8> {
+        pair(self.0.0, self.1.0)
+    }
 
-/// Reads it.
-///
-/// # Errors
-/// `Corrupt`.
-pub fn decode_index(key: &[u8], value: &[u8]) -> Result<(ModSeq, ThreadId), Error> {
-    let (added, thread) = numbers(Table::MailboxEmailIndex, key, value)?;
-    Ok((ModSeq(added), ThreadId(thread)))
-}
-
-/// The value of a `mailbox_rank` row: emails from this boundary to the next.
-#[must_use]
-pub fn rank_value(count: u64) -> Vec<u8> {
-    let mut value = vec![1];
-    value.extend_from_slice(&count.to_be_bytes());
-    value
-}
-
-/// Reads it.
-///
-/// # Errors
-/// `Corrupt`.
-pub fn decode_rank(key: &[u8], value: &[u8]) -> Result<u64, Error> {
-    decode_with(Table::MailboxRank, key, value, 1, |input, _| Ok(u64::from_be_bytes(input.fixed()?)))
+    fn from_bytes(table: Table, key: &[u8], bytes: &[u8]) -> Result<Self, Error> {
+        numbers(table, key, bytes).map(|(added, thread)| (ModSeq(added), ThreadId(thread)))
+    }
 }
 
 fn pair(first: u64, second: u64) -> Vec<u8> {

@@ -21,26 +21,27 @@ mod upload;
 mod vacation;
 
 pub use account::State;
-pub use action::{
-    Digest, decode_message, decode_same, decode_wake, domain_digest, kind_and_state, lane_digest, message_value,
-    same_value, wake_of, wake_value,
-};
+pub(crate) use action::{Destination, SameAction};
+pub use action::{Digest, decode_message, domain_digest, kind_and_state, lane_digest, message_value, wake_of};
 pub use blob::{Blob, FRAME, Octets, blob_rows, decode_frame};
+pub(in crate::store) use blob::{blob_frames, blob_head};
 pub use content::{
     EncodedMessage, content_prefix, content_value, decode_content, decode_tokens, has_earlier_tokens,
     is_of_earlier_reading, tokens_value,
 };
 pub use email::Thread;
-pub use list::{decode_index, decode_list, decode_rank, index_value, list_value, rank_value};
+pub(crate) use list::RankCount;
 pub use object::{Object, Stored, is_live_object, object_marks};
 pub use queue::QueueMark;
-pub use thread_ref::{ThreadRef, ThreadRefs};
+pub use thread_ref::{ThreadRef, ThreadRefRow};
 pub use upkeep::{Noted, Sweep};
 pub use upload::Upload;
 pub use vacation::{Delivery, Told};
 
 use super::engine::Table;
 use super::error::{Error, hex};
+use super::table::Present;
+use crate::model::{EmailId, ObjectId, ThreadId};
 
 /// A value that is kept as a row.
 pub trait Row: Sized {
@@ -92,12 +93,54 @@ pub(super) fn decode_with<T>(
     if input.0.is_empty() { Ok(row) } else { Err(corrupt("octets after the last field")) }
 }
 
-/// The id that a row of an index holds as its whole value: eight bytes, and no others.
-///
-/// # Errors
-/// `Corrupt`.
-pub(super) fn indexed(table: Table, key: &[u8], value: &[u8]) -> Result<u64, Error> {
-    value.try_into().map(u64::from_be_bytes).map_err(|_| Bad("no id where one should be").of(table, key))
+/// How a value becomes the bytes of a row, and back.
+pub(crate) trait RowFormat: Sized {
+    /// The bytes of the row.
+    fn to_bytes(&self) -> Vec<u8>;
+
+    /// The value that the bytes under `key` hold.
+    ///
+    /// # Errors
+    /// `Corrupt`, with table and key.
+    fn from_bytes(table: Table, key: &[u8], bytes: &[u8]) -> Result<Self, Error>;
+}
+
+impl<R: Row> RowFormat for R {
+    fn to_bytes(&self) -> Vec<u8> {
+        self.encode()
+    }
+
+    fn from_bytes(table: Table, key: &[u8], bytes: &[u8]) -> Result<Self, Error> {
+        decode_with(table, key, bytes, R::VERSION, R::read)
+    }
+}
+
+/// An id as the whole row: eight bytes, without a version, as format 1 has them in the indexes by change number.
+macro_rules! bare_id {
+    ($($name:ident),*) => {$(
+        impl RowFormat for $name {
+            fn to_bytes(&self) -> Vec<u8> {
+                self.0.to_be_bytes().to_vec()
+            }
+
+            fn from_bytes(table: Table, key: &[u8], bytes: &[u8]) -> Result<Self, Error> {
+                let id = bytes.try_into().map(u64::from_be_bytes);
+                id.map(Self).map_err(|_| Bad("no id where one should be").of(table, key))
+            }
+        }
+    )*};
+}
+
+bare_id!(EmailId, ObjectId, ThreadId);
+
+impl RowFormat for Present {
+    fn to_bytes(&self) -> Vec<u8> {
+        vec![1]
+    }
+
+    fn from_bytes(table: Table, key: &[u8], bytes: &[u8]) -> Result<Self, Error> {
+        decode_with(table, key, bytes, 1, |_, _| Ok(Self))
+    }
 }
 
 /// What is wrong with a row's bytes.
@@ -105,7 +148,7 @@ pub(super) fn indexed(table: Table, key: &[u8], value: &[u8]) -> Result<u64, Err
 pub struct Bad(pub &'static str);
 
 impl Bad {
-    fn of(self, table: Table, key: &[u8]) -> Error {
+    pub(in crate::store) fn of(self, table: Table, key: &[u8]) -> Error {
         Error::Corrupt { table: table.name(), key: hex(key), what: self.0.into() }
     }
 }

@@ -15,9 +15,6 @@ pub struct QueueMark {
 }
 
 impl QueueMark {
-    /// Its key in the site's table.
-    pub(in crate::store) const KEY: &[u8] = b"queue";
-
     pub(in crate::store) fn encode(&self) -> Vec<u8> {
         let mut out = Writer::new(1);
         out.num(self.epoch);
@@ -25,8 +22,8 @@ impl QueueMark {
         out.0
     }
 
-    pub(in crate::store) fn decode(row: &[u8]) -> Result<Self, Error> {
-        decode_with(Table::Site, Self::KEY, row, 1, |input, _| {
+    pub(in crate::store) fn decode(key: &[u8], row: &[u8]) -> Result<Self, Error> {
+        decode_with(Table::Site, key, row, 1, |input, _| {
             Ok(Self { epoch: input.num()?, held: input.option(Reader::text)? })
         })
     }

@@ -3,7 +3,7 @@
 //! - A key names one thread, unless a guest filed a message whose key names only threads that the guest may not see: then it
 //!   names the guest's thread, too, behind those that it named before.
 //! - Who may read the whole account looks at the first live thread alone; a guest at the first one in sight.
-//! - A row holds `ThreadRefs::MAX` threads at most. One that holds so many may have displaced another: it is deleted only as a
+//! - A row holds `ThreadRefRow::MAX` threads at most. One that holds so many may have displaced another: it is deleted only as a
 //!   whole, for its age, so that a check can say of a row that is not there what it must have held.
 //!
 //! Version 1 is one thread, version 2 several: the number of the thread, and when it was last seen, in 8 octets each.
@@ -23,9 +23,9 @@ pub struct ThreadRef {
 
 /// The row of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ThreadRefs(pub Vec<ThreadRef>);
+pub struct ThreadRefRow(pub Vec<ThreadRef>);
 
-impl ThreadRefs {
+impl ThreadRefRow {
     /// The most threads that one key names.
     pub const MAX: usize = 16;
 

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::model::{Kept, ModSeq, ThreadId};
+use crate::store::table::codec::Prefix;
+use crate::store::table::keys::RankKey;
 
 #[derive(Debug, Clone)]
 enum Act {
@@ -322,8 +324,8 @@ fn positions_hold_where_ranks_have_levels_above_levels() {
     })
     .unwrap();
     let (message, blob) = message(0, &[]);
-    let second_level =
-        key::rank_level(ACCOUNT, Listing { uid: MailboxUid(1), view: Filter::Every, shape: Shape::Emails }, 2);
+    let listing = Listing { uid: MailboxUid(1), view: Filter::Every, shape: Shape::Emails };
+    let second_level = Prefix::<RankKey>::encode(&(ACCOUNT, listing, 2));
     let mut times = (0i64..).map(|n| n * 7919 % 10_007);
     // By chance one of 256 is a boundary of the second level.
     while !engine.rows(Table::MailboxRank).iter().any(|(key, _)| key.starts_with(&second_level)) {

@@ -3,10 +3,11 @@
 use crate::model::{EmailId, Listing, MailboxUid, ModSeq, Shape, Tally, ThreadId, View as Filter};
 use crate::store::commit::rank::{Ranking, front_of, rows_of};
 use crate::store::engine::watched::Watched;
-use crate::store::engine::{Batch, Engine, Put, Table};
-use crate::store::key;
+use crate::store::engine::{Batch, Engine, Put};
 use crate::store::read::{Counted, View};
-use crate::store::row::{index_value, rank_value};
+use crate::store::row::RankCount;
+use crate::store::table::keys::IndexKey;
+use crate::store::table::{MailboxEmailIndex, MailboxRank};
 use crate::store::tests::ACCOUNT;
 use std::sync::Arc;
 
@@ -22,16 +23,13 @@ fn ids() -> impl Iterator<Item = EmailId> {
 fn listing(ranking: Ranking, view: Filter, ids: &[EmailId], levels: u8, puts: &mut Vec<Put>) -> Counted {
     let listing = Listing { uid: MailboxUid(1), view, shape: Shape::Emails };
     let ranks = rows_of(ranking, ACCOUNT, listing, ids);
-    let highest = ranks.keys().filter_map(|key| key.get(key::listing(ACCOUNT, listing).len())).max();
-    assert!(highest.copied().unwrap_or(0) >= levels, "{} emails have {highest:?} levels", ids.len());
-    let value = |id: EmailId| Some(index_value(ModSeq(1), ThreadId(id.0)));
-    puts.extend(ids.iter().map(|id| Put {
-        table: Table::MailboxEmailIndex,
-        key: key::index(ACCOUNT, listing, *id),
-        value: value(*id),
+    let highest = ranks.keys().map(|key| key.level).max().unwrap_or(0);
+    assert!(highest >= levels, "{} emails have {highest} levels", ids.len());
+    puts.extend(ids.iter().map(|id| {
+        let key = IndexKey { account: ACCOUNT, listing, email: *id };
+        Put::row::<MailboxEmailIndex>(&key, &(ModSeq(1), ThreadId(id.0)))
     }));
-    let rank = |(key, count)| Put { table: Table::MailboxRank, key, value: Some(rank_value(count)) };
-    puts.extend(ranks.into_iter().map(rank));
+    puts.extend(ranks.iter().map(|(key, count)| Put::row::<MailboxRank>(key, &RankCount(*count))));
     let tally = Tally { total: ids.len() as u64, front: Some(front_of(ranking, ids)), low: ModSeq(0) };
     Counted { listing, tally }
 }

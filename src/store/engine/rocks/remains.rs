@@ -15,9 +15,10 @@ use parking_lot::Mutex;
 use rocksdb::perf::{PerfContext, PerfMetric};
 use rocksdb::{BottommostLevelCompaction, CompactOptions, FlushOptions};
 
-use super::{NEWEST_FIRST, Rocks, io, read_options};
+use super::{Rocks, io, read_options};
 use crate::store::engine::{Put, Table};
 use crate::store::error::Error;
+use crate::store::table::Tuning;
 
 /// Remains that a reader may step over: a scan of more has those in memory flushed, and a run of more is compacted.
 pub(super) const REMAINS: u64 = 1024;
@@ -124,7 +125,7 @@ impl Rocks {
     /// Reads, and has the remains flushed that this walked over, if they were many: what lies in files is compacted, and
     /// what lies in memory would be walked over by every reader until something else fills it.
     pub(super) fn noting_remains<T>(&self, table: Table, read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-        if self.read_only || !NEWEST_FIRST.contains(&table) {
+        if self.read_only || !table.is(Tuning::NewestFirst) {
             return read();
         }
         let before = remains_passed();

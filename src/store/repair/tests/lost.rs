@@ -1,8 +1,8 @@
 //! Emails whose own row is lost: they come back as they were, but for what no other row says.
 
 use super::*;
-use crate::model::EmailMetadata;
-use crate::store::row::decode_list;
+use crate::model::{EmailMetadata, ThreadId};
+use crate::store::row::RowFormat as _;
 
 fn copy_of(engine: &Memory) -> Arc<Memory> {
     let copy = Arc::new(Memory::new());
@@ -119,7 +119,7 @@ fn where_no_row_says_where_it_was_it_is_in_the_inbox() {
         for table in [Table::MailboxEmailIndex, Table::MailboxThreadIndex, Table::MailboxEmailList] {
             let rows = rows_of(&engine, table, ANN).into_iter();
             let of = |(key, value): &(Vec<u8>, Vec<u8>)| match table {
-                Table::MailboxEmailList => decode_list(key, value).unwrap().0 == id,
+                Table::MailboxEmailList => <(EmailId, ThreadId)>::from_bytes(table, key, value).unwrap().0 == id,
                 _ => key.ends_with(&id.0.to_be_bytes()),
             };
             gone.extend(rows.filter(of).map(|(key, _)| (table, key)));

@@ -1,7 +1,7 @@
 //! What a guest files takes nothing away from what the owner's mail is found by, and tells no guest of mail out of sight.
 
 use super::*;
-use crate::store::row::{ThreadRef, ThreadRefs};
+use crate::store::row::{ThreadRef, ThreadRefRow};
 
 const INBOX: MailboxUid = MailboxUid(1);
 const TRASH: MailboxUid = MailboxUid(2);
@@ -23,7 +23,7 @@ impl Bed {
     }
 
     fn threads(&self, key: u8) -> Vec<ThreadId> {
-        ThreadRefs::decode(&self.row(key)).unwrap().0.iter().map(|named| named.thread).collect()
+        ThreadRefRow::decode(&self.row(key)).unwrap().0.iter().map(|named| named.thread).collect()
     }
 }
 
@@ -90,7 +90,7 @@ fn a_reference_that_an_earlier_version_overwrote_is_put_right() {
     let bed = bed();
     let (_, owners) = bed.deliver("A");
     let (_, guests) = bed.guest("A", ARCHIVE);
-    let alone = ThreadRefs(vec![ThreadRef { thread: guests, seen: bed.store.clock().now() }]);
+    let alone = ThreadRefRow(vec![ThreadRef { thread: guests, seen: bed.store.clock().now() }]);
     write(&*bed.engine, Table::ThreadRefs, &key::thread_ref(ANN, &ThreadKey([b'A'; 32])), Some(alone.encode()));
     assert_eq!(bed.named(), 1);
     bed.repair();
@@ -102,7 +102,7 @@ fn the_threads_of_one_key_are_bounded_and_none_that_was_displaced_is_missed() {
     let bed = bed();
     let (_, owners) = bed.deliver("A");
     let mut filed = Vec::new();
-    for _ in 0..ThreadRefs::MAX + 4 {
+    for _ in 0..ThreadRefRow::MAX + 4 {
         let (id, thread) = bed.guest("A", ARCHIVE);
         assert!(filed.iter().all(|(_, known)| *known != thread));
         // The next one does not see it.
@@ -110,7 +110,7 @@ fn the_threads_of_one_key_are_bounded_and_none_that_was_displaced_is_missed() {
         filed.push((id, thread));
     }
     let newest: Vec<ThreadId> =
-        filed[filed.len() - (ThreadRefs::MAX - 1)..].iter().map(|(_, thread)| *thread).collect();
+        filed[filed.len() - (ThreadRefRow::MAX - 1)..].iter().map(|(_, thread)| *thread).collect();
     assert_eq!(bed.threads(b'A'), [&[owners], &newest[..]].concat());
     assert_eq!((bed.deliver("A").1, bed.named()), (owners, 0));
     // Of threads that were named and are dead the row is kept, for those that were displaced live.
@@ -119,26 +119,26 @@ fn the_threads_of_one_key_are_bounded_and_none_that_was_displaced_is_missed() {
     }
     assert_eq!((bed.sweep(UtcMillis(0)), bed.named()), (0, 0));
     assert_eq!((bed.deliver("A").1, bed.guest("A", TRASH).1 > newest[0]), (owners, true));
-    assert_eq!((bed.threads(b'A').len(), bed.threads(b'A')[0], bed.named()), (ThreadRefs::MAX, owners, 0));
+    assert_eq!((bed.threads(b'A').len(), bed.threads(b'A')[0], bed.named()), (ThreadRefRow::MAX, owners, 0));
     bed.clock.advance(DAY * 9);
     bed.done(|txn| txn.note_history(DAY));
-    assert_eq!((bed.sweep(bed.store.clock().now()), bed.has(b'A'), bed.named()), (ThreadRefs::MAX, false, 0));
+    assert_eq!((bed.sweep(bed.store.clock().now()), bed.has(b'A'), bed.named()), (ThreadRefRow::MAX, false, 0));
 }
 
 #[test]
 fn a_row_of_other_threads_than_it_says_is_refused() {
     let named = |n: u64| ThreadRef { thread: ThreadId(n), seen: UtcMillis(i64::try_from(n).unwrap()) };
-    for n in 1..=ThreadRefs::MAX {
-        let refs = ThreadRefs((1..=n as u64).map(named).collect());
+    for n in 1..=ThreadRefRow::MAX {
+        let refs = ThreadRefRow((1..=n as u64).map(named).collect());
         let row = refs.encode();
-        assert_eq!((ThreadRefs::decode(&row), row[0]), (Some(refs), if n == 1 { 1 } else { 2 }));
+        assert_eq!((ThreadRefRow::decode(&row), row[0]), (Some(refs), if n == 1 { 1 } else { 2 }));
         let versions: Vec<u8> = [0, 3].into_iter().chain([if n == 1 { 2 } else { 1 }]).collect();
         for version in versions {
-            assert_eq!(ThreadRefs::decode(&[&[version], &row[1..]].concat()), None);
+            assert_eq!(ThreadRefRow::decode(&[&[version], &row[1..]].concat()), None);
         }
-        assert_eq!(ThreadRefs::decode(&row[..row.len() - 1]), None);
-        assert_eq!(ThreadRefs::decode(&[&row[..], &[0]].concat()), None);
+        assert_eq!(ThreadRefRow::decode(&row[..row.len() - 1]), None);
+        assert_eq!(ThreadRefRow::decode(&[&row[..], &[0]].concat()), None);
     }
-    let many = ThreadRefs((1..=ThreadRefs::MAX as u64 + 1).map(named).collect());
-    assert_eq!((ThreadRefs::decode(&many.encode()), ThreadRefs::decode(&[])), (None, None));
+    let many = ThreadRefRow((1..=ThreadRefRow::MAX as u64 + 1).map(named).collect());
+    assert_eq!((ThreadRefRow::decode(&many.encode()), ThreadRefRow::decode(&[])), (None, None));
 }

@@ -1,0 +1,223 @@
+//! Reading by keys and rows instead of bytes.
+
+use std::marker::PhantomData;
+
+use super::{Batch, Go, Put, Read, after};
+use crate::store::error::Error;
+use crate::store::row::RowFormat;
+use crate::store::table::codec::Prefix;
+use crate::store::table::{Encoded, Table, decode_key};
+
+/// Rows of one table: those with `from <= key < to`.
+#[derive(Debug)]
+pub(crate) struct KeyRange<T> {
+    from: Vec<u8>,
+    to: Vec<u8>,
+    reverse: bool,
+    table: PhantomData<T>,
+}
+
+impl<T: Table> KeyRange<T> {
+    /// The rows whose keys begin with these fields.
+    pub(crate) fn under(prefix: &impl Prefix<T::Key>) -> Self {
+        let from = prefix.encode();
+        Self { to: after(&from), from, reverse: false, table: PhantomData }
+    }
+
+    /// The rows that begin with `prefix`, from the first that is not before `from` on.
+    pub(crate) fn from(prefix: &impl Prefix<T::Key>, from: &impl Prefix<T::Key>) -> Self {
+        Self { from: from.encode(), ..Self::under(prefix) }
+    }
+
+    /// The rows that begin with `prefix` and stand before every row that begins with `to`.
+    pub(crate) fn before(prefix: &impl Prefix<T::Key>, to: &impl Prefix<T::Key>) -> Self {
+        Self { to: to.encode(), ..Self::under(prefix) }
+    }
+
+    /// The rows from the first that is not before `from` to the last before `to`.
+    pub(crate) fn between(from: &impl Prefix<T::Key>, to: &impl Prefix<T::Key>) -> Self {
+        Self { from: from.encode(), to: to.encode(), reverse: false, table: PhantomData }
+    }
+
+    /// The rows from the first that is not before `from` to the last that begins with `last`.
+    pub(crate) fn through(from: &impl Prefix<T::Key>, last: &impl Prefix<T::Key>) -> Self {
+        Self { from: from.encode(), to: after(&last.encode()), reverse: false, table: PhantomData }
+    }
+
+    /// The rows that begin with `prefix` and stand behind every row that begins with `key`.
+    pub(crate) fn behind(prefix: &impl Prefix<T::Key>, key: &impl Prefix<T::Key>) -> Self {
+        Self { from: after(&key.encode()), ..Self::under(prefix) }
+    }
+
+    /// The rows behind every row that begins with `key`, to the last that begins with `last`.
+    pub(crate) fn behind_through(key: &impl Prefix<T::Key>, last: &impl Prefix<T::Key>) -> Self {
+        Self { from: after(&key.encode()), ..Self::through(key, last) }
+    }
+
+    /// The rows that begin with `prefix`, from the first whose key is not before these bytes on: where an earlier walk over
+    /// them left off.
+    pub(crate) fn resumed(prefix: &impl Prefix<T::Key>, from: Vec<u8>) -> Self {
+        Self { from, ..Self::under(prefix) }
+    }
+
+    /// The same rows, the last one first.
+    pub(crate) fn reversed(self) -> Self {
+        Self { reverse: !self.reverse, ..self }
+    }
+}
+
+/// A key of a table, and its row.
+type Entry<T> = (<T as Table>::Key, <T as Table>::Row);
+
+/// Reads of one table, by its own keys and rows.
+///
+/// Every function fails with `Corrupt` where a key or a row that it decodes is damaged, and with what the engine says.
+pub(crate) trait TypedRead: Read {
+    /// The row under a key.
+    fn row<T: Table<Row: RowFormat>>(&self, key: &T::Key) -> Result<Option<T::Row>, Error> {
+        let key = key.encode();
+        self.get(T::ID, &key)?.map(|bytes| T::Row::from_bytes(T::ID, &key, &bytes)).transpose()
+    }
+
+    /// The bytes of the row under a key.
+    fn bytes<T: Table>(&self, key: &T::Key) -> Result<Option<Vec<u8>>, Error> {
+        self.get(T::ID, &key.encode())
+    }
+
+    /// The row under a key, of a table whose rows have a format of their own.
+    fn row_with<T: Table<Row = Encoded>, V>(
+        &self,
+        key: &T::Key,
+        decode: impl Fn(&[u8], &[u8]) -> Result<V, Error>,
+    ) -> Result<Option<V>, Error> {
+        let key = key.encode();
+        self.get(T::ID, &key)?.map(|bytes| decode(&key, &bytes)).transpose()
+    }
+
+    /// Shows `each` the bytes of the rows under these keys, in their order.
+    fn many<T: Table>(
+        &self,
+        keys: impl Iterator<Item = T::Key>,
+        mut each: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let keys: Vec<Vec<u8>> = keys.map(|key| key.encode()).collect();
+        self.get_many(T::ID, &keys, &mut each)
+    }
+
+    /// Shows `each` the rows of a range, until it answers `false`.
+    fn rows<T: Table<Row: RowFormat>>(
+        &self,
+        range: &KeyRange<T>,
+        mut each: impl FnMut(T::Key, T::Row) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        self.scan(T::ID, &range.from, &range.to, range.reverse, &mut |key, bytes| {
+            each(decode_key::<T>(key)?, T::Row::from_bytes(T::ID, key, bytes)?)
+        })
+    }
+
+    /// Shows `each` the rows of a range of a table whose rows have a format of their own, until it answers `false`.
+    fn rows_with<T: Table<Row = Encoded>, V>(
+        &self,
+        range: &KeyRange<T>,
+        decode: impl Fn(&[u8], &[u8]) -> Result<V, Error>,
+        mut each: impl FnMut(T::Key, V) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        self.scan(T::ID, &range.from, &range.to, range.reverse, &mut |key, bytes| {
+            each(decode_key::<T>(key)?, decode(key, bytes)?)
+        })
+    }
+
+    /// Shows `each` the keys of a range with the bytes of their rows, until it answers `false`.
+    fn keys<T: Table>(
+        &self,
+        range: &KeyRange<T>,
+        mut each: impl FnMut(T::Key, &[u8]) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        self.scan(T::ID, &range.from, &range.to, range.reverse, &mut |key, bytes| each(decode_key::<T>(key)?, bytes))
+    }
+
+    /// Shows `each` the bytes of keys and rows of a range, damaged ones too, until it answers `false`.
+    fn raw_rows<T: Table>(
+        &self,
+        range: &KeyRange<T>,
+        mut each: impl FnMut(&[u8], &[u8]) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        self.scan(T::ID, &range.from, &range.to, range.reverse, &mut each)
+    }
+
+    /// Walks to and fro over the rows of a range: `each` is shown the row where the walk stands, or none where there is
+    /// none, and says where to go.
+    fn walk_rows<T: Table<Row: RowFormat>>(
+        &self,
+        range: &KeyRange<T>,
+        first: Go,
+        mut each: impl FnMut(Option<(T::Key, T::Row)>) -> Result<Go, Error>,
+    ) -> Result<(), Error> {
+        self.walk(T::ID, &range.from, &range.to, first, &mut |row| {
+            let row = row.map(|(key, bytes)| Ok((decode_key::<T>(key)?, T::Row::from_bytes(T::ID, key, bytes)?)));
+            each(row.transpose()?)
+        })
+    }
+
+    /// Whether a range has any row.
+    fn has_any<T: Table>(&self, range: &KeyRange<T>) -> Result<bool, Error> {
+        let mut found = false;
+        self.raw_rows(range, |_, _| {
+            found = true;
+            Ok(false)
+        })?;
+        Ok(found)
+    }
+
+    /// How many rows a range has.
+    fn count<T: Table>(&self, range: &KeyRange<T>) -> Result<u64, Error> {
+        let mut count = 0;
+        self.scan(T::ID, &range.from, &range.to, range.reverse, &mut |_, _| {
+            count += 1;
+            Ok(true)
+        })?;
+        Ok(count)
+    }
+
+    /// The first row of a range.
+    fn first<T: Table<Row: RowFormat>>(&self, range: &KeyRange<T>) -> Result<Option<Entry<T>>, Error> {
+        let mut found = None;
+        self.rows(range, |key, row| {
+            found = Some((key, row));
+            Ok(false)
+        })?;
+        Ok(found)
+    }
+
+    /// The first key of a range.
+    fn first_key<T: Table>(&self, range: &KeyRange<T>) -> Result<Option<T::Key>, Error> {
+        let mut found = None;
+        self.keys(range, |key, _| {
+            found = Some(key);
+            Ok(false)
+        })?;
+        Ok(found)
+    }
+}
+
+impl<R: Read + ?Sized> TypedRead for R {}
+
+impl Put {
+    /// Sets the row under a key.
+    #[cfg(test)]
+    pub(crate) fn row<T: Table<Row: RowFormat>>(key: &T::Key, row: &T::Row) -> Self {
+        Self { table: T::ID, key: key.encode(), value: Some(row.to_bytes()) }
+    }
+
+    /// Sets the row under a key, of a table whose rows have a format of their own.
+    pub(crate) fn bytes<T: Table<Row = Encoded>>(key: &T::Key, bytes: Vec<u8>) -> Self {
+        Self { table: T::ID, key: key.encode(), value: Some(bytes) }
+    }
+}
+
+impl Batch {
+    /// Whether the batch sets any row of a range.
+    pub(crate) fn sets_any<T: Table>(&self, range: &KeyRange<T>) -> bool {
+        self.range(T::ID, &range.from, &range.to).iter().any(|put| put.value.is_some())
+    }
+}

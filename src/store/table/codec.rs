@@ -1,0 +1,319 @@
+//! Keys as bytes, and back.
+//!
+//! A key is the concatenation of its fields, each of a fixed width and big-endian, so that the order of keys is the
+//! order of their bytes. Only a text at the end of a key, and the token of a search block, have a length of their own.
+//!
+//! - `decode(encode(key)) == key`;
+//! - `a < b` exactly if `encode(a) < encode(b)`;
+//! - any bytes decode to a key, or to an error; nothing is guessed.
+#![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
+
+use std::cmp::Reverse;
+
+use crate::model::{
+    AccountId, ActionId, BlobHash, EmailId, Listing, MailboxUid, ModSeq, ObjectId, ObjectKind, Shape, ThreadId,
+    ThreadKey, Token, ToldKey, UtcMillis, View,
+};
+use crate::store::row::Bad;
+
+/// One field of a key.
+pub(crate) trait Part: Sized {
+    /// Bytes that every value takes; 0 where that differs from value to value.
+    const WIDTH: usize;
+
+    /// Appends the field.
+    fn write(&self, out: &mut Vec<u8>);
+
+    /// Takes the field from the front of `input`.
+    ///
+    /// # Errors
+    /// The bytes that are left do not begin with such a field.
+    fn read(input: &mut &[u8]) -> Result<Self, Bad>;
+}
+
+/// A whole key: its fields in the order in which rows are sorted.
+pub(crate) trait Key: Part {}
+
+/// The leading fields of a key of type `K`, or all of them.
+pub(crate) trait Prefix<K> {
+    /// The bytes with which those keys begin.
+    fn encode(&self) -> Vec<u8>;
+}
+
+impl<K: Key> Prefix<K> for K {
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(Self::WIDTH);
+        self.write(&mut out);
+        out
+    }
+}
+
+/// Every key of the table.
+impl<K: Key> Prefix<K> for () {
+    fn encode(&self) -> Vec<u8> {
+        Vec::new()
+    }
+}
+
+/// A time in a key, in milliseconds since 1970. Earlier times sort as 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct KeyTime(u64);
+
+impl From<UtcMillis> for KeyTime {
+    fn from(at: UtcMillis) -> Self {
+        Self(u64::try_from(at.0).unwrap_or(0))
+    }
+}
+
+impl From<KeyTime> for UtcMillis {
+    fn from(at: KeyTime) -> Self {
+        Self(i64::try_from(at.0).unwrap_or(i64::MAX))
+    }
+}
+
+fn take<const N: usize>(input: &mut &[u8]) -> Result<[u8; N], Bad> {
+    let (bytes, rest) = input.split_first_chunk::<N>().ok_or(Bad("the key is too short"))?;
+    *input = rest;
+    Ok(*bytes)
+}
+
+macro_rules! number {
+    ($($int:ty),*) => {$(
+        impl Part for $int {
+            const WIDTH: usize = size_of::<$int>();
+
+            fn write(&self, out: &mut Vec<u8>) {
+                out.extend_from_slice(&self.to_be_bytes());
+            }
+
+            fn read(input: &mut &[u8]) -> Result<Self, Bad> {
+                take(input).map(<$int>::from_be_bytes)
+            }
+        }
+    )*};
+}
+
+number!(u8, u32, u64);
+
+impl<const N: usize> Part for [u8; N] {
+    const WIDTH: usize = N;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self);
+    }
+
+    fn read(input: &mut &[u8]) -> Result<Self, Bad> {
+        take(input)
+    }
+}
+
+/// Newest first: the complement of the number is stored.
+impl<T: Part + Copy + Into<u64> + From<u64>> Part for Reverse<T> {
+    const WIDTH: usize = u64::WIDTH;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        (!self.0.into()).write(out);
+    }
+
+    fn read(input: &mut &[u8]) -> Result<Self, Bad> {
+        u64::read(input).map(|number| Self(T::from(!number)))
+    }
+}
+
+impl From<u64> for KeyTime {
+    fn from(millis: u64) -> Self {
+        Self(millis)
+    }
+}
+
+impl From<KeyTime> for u64 {
+    fn from(at: KeyTime) -> Self {
+        at.0
+    }
+}
+
+macro_rules! newtype {
+    ($($name:ident($inner:ty)),* $(,)?) => {$(
+        impl Part for $name {
+            const WIDTH: usize = <$inner>::WIDTH;
+
+            fn write(&self, out: &mut Vec<u8>) {
+                self.0.write(out);
+            }
+
+            fn read(input: &mut &[u8]) -> Result<Self, Bad> {
+                <$inner>::read(input).map(Self)
+            }
+        }
+    )*};
+}
+
+newtype! {
+    AccountId(u32), ActionId(u64), BlobHash([u8; 32]), EmailId(u64), KeyTime(u64), MailboxUid(u32),
+    ModSeq(u64), ObjectId(u64), ThreadId(u64), ThreadKey([u8; 32]), ToldKey([u8; 32]),
+}
+
+impl Part for View {
+    const WIDTH: usize = 1;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.push(*self as u8);
+    }
+
+    fn read(input: &mut &[u8]) -> Result<Self, Bad> {
+        Self::from_number(u8::read(input)?).ok_or(Bad("the key names an unknown view"))
+    }
+}
+
+impl Part for Listing {
+    const WIDTH: usize = 6;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        self.uid.write(out);
+        self.view.write(out);
+        out.push(self.shape as u8);
+    }
+
+    fn read(input: &mut &[u8]) -> Result<Self, Bad> {
+        let (uid, view) = (MailboxUid::read(input)?, View::read(input)?);
+        let shape = match u8::read(input)? {
+            0 => Shape::Emails,
+            1 => Shape::Threads,
+            _ => return Err(Bad("the key names an unknown shape")),
+        };
+        Ok(Self { uid, view, shape })
+    }
+}
+
+impl Part for ObjectKind {
+    const WIDTH: usize = 1;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.push(*self as u8);
+    }
+
+    fn read(input: &mut &[u8]) -> Result<Self, Bad> {
+        Self::of(u8::read(input)?).ok_or(Bad("the key names an unknown kind of object"))
+    }
+}
+
+/// A fixed byte in a key, which tells apart what one table holds of several kinds.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Tag<const N: u8>;
+
+impl<const N: u8> Part for Tag<N> {
+    const WIDTH: usize = 1;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.push(N);
+    }
+
+    fn read(input: &mut &[u8]) -> Result<Self, Bad> {
+        if u8::read(input)? == N { Ok(Self) } else { Err(Bad("the key is of another kind of row")) }
+    }
+}
+
+/// A token: words by their hash before texts by their bytes. A NUL in a text is written as 0 255 and the text ends with
+/// 0 1, so that a text sorts before every longer one that begins with it.
+impl Part for Token {
+    const WIDTH: usize = 0;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Word(hash) => {
+                out.push(1);
+                hash.write(out);
+            }
+            Self::Text(text) => {
+                write_text_start(text, out);
+                out.extend_from_slice(&[0, 1]);
+            }
+        }
+    }
+
+    fn read(input: &mut &[u8]) -> Result<Self, Bad> {
+        match u8::read(input)? {
+            1 => u32::read(input).map(Self::Word),
+            2 => read_text(input).map(Self::Text),
+            _ => Err(Bad("the key names an unknown kind of token")),
+        }
+    }
+}
+
+/// What the key of every text token that begins with `text` begins with.
+pub(crate) fn write_text_start(text: &str, out: &mut Vec<u8>) {
+    out.push(2);
+    for byte in text.bytes() {
+        out.push(byte);
+        if byte == 0 {
+            out.push(0xff);
+        }
+    }
+}
+
+fn read_text(input: &mut &[u8]) -> Result<String, Bad> {
+    let mut text = Vec::new();
+    loop {
+        match (u8::read(input)?, input.first()) {
+            (0, Some(1)) => break,
+            (0, Some(0xff)) => {
+                text.push(0);
+                u8::read(input)?;
+            }
+            (0, _) => return Err(Bad("a text in the key does not end")),
+            (byte, _) => text.push(byte),
+        }
+    }
+    u8::read(input)?;
+    String::from_utf8(text).map_err(|_| Bad("a text in the key is not UTF-8"))
+}
+
+/// Declares a key as a struct: the order of its fields is the order of rows. Each leading run of fields, as a tuple, is
+/// a [`Prefix`] of it.
+macro_rules! key {
+    ($($(#[$doc:meta])* $name:ident { $($field:ident: $part:ty),+ $(,)? })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+        pub(crate) struct $name {
+            $(pub(crate) $field: $part),+
+        }
+
+        impl $crate::store::table::codec::Part for $name {
+            const WIDTH: usize = 0 $(+ <$part as $crate::store::table::codec::Part>::WIDTH)+;
+
+            fn write(&self, out: &mut Vec<u8>) {
+                $($crate::store::table::codec::Part::write(&self.$field, out);)+
+            }
+
+            fn read(input: &mut &[u8]) -> Result<Self, $crate::store::row::Bad> {
+                Ok(Self { $($field: $crate::store::table::codec::Part::read(input)?),+ })
+            }
+        }
+
+        impl $crate::store::table::codec::Key for $name {}
+
+        $crate::store::table::codec::prefixes!($name; ; $($field: $part),+);
+    )*};
+}
+
+/// [`Prefix`] for each leading run of fields, without the last one.
+macro_rules! prefixes {
+    ($name:ident; $($done:ident: $part:ty),*; $last:ident: $end:ty) => {};
+    ($name:ident; $($done:ident: $part:ty),*; $next:ident: $new:ty, $($left:ident: $rest:ty),+) => {
+        impl $crate::store::table::codec::Prefix<$name> for ($($part,)* $new,) {
+            fn encode(&self) -> Vec<u8> {
+                let mut out = Vec::with_capacity(<$name as $crate::store::table::codec::Part>::WIDTH);
+                let ($($done,)* $next,) = self;
+                $($crate::store::table::codec::Part::write($done, &mut out);)*
+                $crate::store::table::codec::Part::write($next, &mut out);
+                out
+            }
+        }
+
+        $crate::store::table::codec::prefixes!(
+            $name; $($done: $part,)* $next: $new; $($left: $rest),+
+        );
+    };
+}
+
+pub(crate) use {key, prefixes};

@@ -1,0 +1,134 @@
+//! The keys of the search index: one row with the list of an account's folds, and the rows of each fold.
+//!
+//! - Later folds of a level sort first;
+//! - the rows of a fold's emails sort before its blocks;
+//! - blocks of words sort before blocks of texts.
+
+use std::cmp::Reverse;
+
+use super::codec::{Key, Part, Prefix, Tag, key, write_text_start};
+use super::keys::AccountKey;
+use crate::model::{AccountId, Token};
+use crate::store::row::Bad;
+
+/// A fold of the search index. No two folds of an account ever have the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct FoldId {
+    /// How often its emails were merged.
+    pub level: u8,
+    /// In order of making.
+    pub number: u64,
+}
+
+key! {
+    /// The emails of a fold, in pieces that begin with the email of this ordinal.
+    FoldEmailsKey { account: AccountId, level: u8, number: Reverse<u64>, kind: Tag<0>, first: u32 }
+
+    /// A block of a fold's postings, by its first posting.
+    FoldBlockKey { account: AccountId, level: u8, number: Reverse<u64>, token: Token, ordinal: u32, position: u32 }
+}
+
+/// A row of a search index: the list of an account's folds, or a piece of one fold.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum FoldKey {
+    /// Which folds the account has.
+    List(AccountKey),
+    /// Some of the emails of a fold.
+    Emails(FoldEmailsKey),
+    /// Some of the postings of a fold.
+    Block(FoldBlockKey),
+}
+
+impl FoldKey {
+    /// Which folds an account has.
+    pub(crate) fn list(account: AccountId) -> Self {
+        Self::List(AccountKey { account })
+    }
+
+    /// The emails of a fold from an ordinal on.
+    pub(crate) fn emails(account: AccountId, FoldId { level, number }: FoldId, first: u32) -> Self {
+        Self::Emails(FoldEmailsKey { account, level, number: Reverse(number), kind: Tag, first })
+    }
+
+    /// The block of a fold that begins with a posting.
+    pub(crate) fn block(account: AccountId, fold: FoldId, token: &Token, ordinal: u32, position: u32) -> Self {
+        let (FoldId { level, number }, token) = (fold, token.clone());
+        Self::Block(FoldBlockKey { account, level, number: Reverse(number), token, ordinal, position })
+    }
+
+    /// The fold that the row is a piece of.
+    pub(crate) fn fold(&self) -> Option<FoldId> {
+        let (level, Reverse(number)) = match self {
+            Self::List(_) => return None,
+            Self::Emails(key) => (key.level, key.number),
+            Self::Block(key) => (key.level, key.number),
+        };
+        Some(FoldId { level, number })
+    }
+}
+
+impl Part for FoldKey {
+    const WIDTH: usize = 0;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::List(key) => key.write(out),
+            Self::Emails(key) => key.write(out),
+            Self::Block(key) => key.write(out),
+        }
+    }
+
+    fn read(input: &mut &[u8]) -> Result<Self, Bad> {
+        const KIND: usize = AccountId::WIDTH + u8::WIDTH + u64::WIDTH;
+        match (input.get(KIND), input.len() > AccountId::WIDTH) {
+            (None, false) => AccountKey::read(input).map(Self::List),
+            (Some(0), _) => FoldEmailsKey::read(input).map(Self::Emails),
+            (Some(_), _) => FoldBlockKey::read(input).map(Self::Block),
+            (None, true) => Err(Bad("the key is too short")),
+        }
+    }
+}
+
+impl Key for FoldKey {}
+
+/// Every row of an account's search index.
+impl Prefix<FoldKey> for (AccountId,) {
+    fn encode(&self) -> Vec<u8> {
+        Prefix::<AccountKey>::encode(&AccountKey { account: self.0 })
+    }
+}
+
+/// Every row of a fold.
+impl Prefix<FoldKey> for (AccountId, FoldId) {
+    fn encode(&self) -> Vec<u8> {
+        let (account, FoldId { level, number }) = self;
+        Prefix::<FoldBlockKey>::encode(&(*account, *level, Reverse(*number)))
+    }
+}
+
+/// Some rows of a fold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum FoldRows<'a> {
+    /// The emails.
+    Emails,
+    /// The blocks that begin with a word.
+    Words,
+    /// The blocks that begin with this token.
+    Token(&'a Token),
+    /// The blocks that begin with a text that begins so.
+    Texts(&'a str),
+}
+
+impl Prefix<FoldKey> for (AccountId, FoldId, FoldRows<'_>) {
+    fn encode(&self) -> Vec<u8> {
+        let (account, fold, rows) = self;
+        let mut out = (*account, *fold).encode();
+        match rows {
+            FoldRows::Emails => out.push(0),
+            FoldRows::Words => out.push(1),
+            FoldRows::Token(token) => token.write(&mut out),
+            FoldRows::Texts(text) => write_text_start(text, &mut out),
+        }
+        out
+    }
+}
