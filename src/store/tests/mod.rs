@@ -14,6 +14,7 @@ use crate::model::{
 };
 
 mod actors;
+mod changes;
 mod committer;
 mod expiry;
 mod ids;

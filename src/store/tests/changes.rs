@@ -1,0 +1,48 @@
+//! What /changes tells of emails and threads, state by state (RFC 8620 §5.2, RFC 8621 §3).
+
+use super::life::bed;
+use super::*;
+
+fn state(store: &Store) -> Since {
+    Since::at(store.view().account_state(ACCOUNT).unwrap().modseq)
+}
+
+#[test]
+fn thread_changes_only_when_it_gains_or_loses_an_email() {
+    let bed = bed();
+    let first = bed.deliver(1, b"k");
+    let thread = bed.store.view().email(ACCOUNT, first).unwrap().unwrap().thread;
+    let since = state(&bed.store);
+    let told = |since| bed.store.view().thread_changes(ACCOUNT, since, 99).unwrap().unwrap();
+    let update = |uid, words: &[&str]| {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        bed.done(|txn| txn.update_email(first, [MailboxUid(uid)].into(), words)).unwrap()
+    };
+    assert!(update(1, &["$seen"]) && update(3, &["$seen"]) && update(2, &["$seen", "$flagged"]));
+    let changes = told(since);
+    assert_eq!((changes.created, changes.updated, changes.destroyed), (vec![], vec![], vec![]));
+    assert_eq!(bed.store.view().email_changes(ACCOUNT, since, 99).unwrap().unwrap().updated, [first]);
+    let second = bed.deliver(2, b"k");
+    assert_eq!(told(since).updated, [thread]);
+    let since = state(&bed.store);
+    bed.done(|txn| txn.destroy_email(second)).unwrap();
+    assert_eq!(told(since).updated, [thread]);
+    assert_clean(&bed.store);
+}
+
+#[test]
+fn what_came_and_went_since_a_state_is_not_told_as_destroyed() {
+    let bed = bed();
+    let before = state(&bed.store);
+    let email = bed.deliver(1, b"k");
+    let thread = bed.store.view().email(ACCOUNT, email).unwrap().unwrap().thread;
+    let between = state(&bed.store);
+    bed.done(|txn| txn.destroy_email(email)).unwrap();
+    let view = bed.store.view();
+    let emails = |since| view.email_changes(ACCOUNT, since, 99).unwrap().unwrap();
+    let threads = |since| view.thread_changes(ACCOUNT, since, 99).unwrap().unwrap();
+    let (unknown, known) = (emails(before), emails(between));
+    assert_eq!((unknown.created, unknown.updated, unknown.destroyed), (vec![], vec![], vec![]));
+    assert_eq!((known.created, known.updated, known.destroyed), (vec![], vec![], vec![email]));
+    assert_eq!((threads(before).destroyed, threads(between).destroyed), (vec![], vec![thread]));
+}
