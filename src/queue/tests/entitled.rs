@@ -79,8 +79,8 @@ async fn held_submission_is_not_sent_from_an_address_that_became_another_s() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn submission_waits_until_the_damaged_row_of_its_address_is_repaired() {
     let account = ANN.0.to_be_bytes();
-    let rows: [(Table, &[u8], Option<Vec<u8>>); 5] = [
-        (Table::Addresses, b"ann@example.org", None),
+    let rows = [
+        (Table::Addresses, &b"ann@example.org"[..], None),
         (Table::Addresses, b"ann@example.org", Some(vec![99])),
         (Table::Accounts, &account, None),
         (Table::Accounts, &account, Some(vec![99])),
