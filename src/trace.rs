@@ -48,15 +48,15 @@ pub enum TraceError {
 
 /// What changes the level later.
 #[derive(Clone)]
-pub struct Handle(Arc<dyn Fn(EnvFilter) -> bool + Send + Sync>);
+pub struct LevelHandle(Arc<dyn Fn(EnvFilter) -> bool + Send + Sync>);
 
-impl std::fmt::Debug for Handle {
+impl std::fmt::Debug for LevelHandle {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str("Handle(..)")
     }
 }
 
-impl Handle {
+impl LevelHandle {
     /// Sets another level.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ fn filter(level: &str) -> Result<EnvFilter, TraceError> {
 ///
 /// # Errors
 /// A bad level, no journal, or done before.
-pub fn init(settings: &Settings) -> Result<Handle, TraceError> {
+pub fn init(settings: &Settings) -> Result<LevelHandle, TraceError> {
     let (filter, handle) = reload::Layer::<EnvFilter, Registry>::new(filter(&settings.level)?);
     let journal = match settings.output {
         Output::Plain => false,
@@ -113,7 +113,7 @@ pub fn init(settings: &Settings) -> Result<Handle, TraceError> {
         )
     };
     tracing_subscriber::registry().with(filter).with(journal).with(plain).try_init().map_err(|_| TraceError::Again)?;
-    Ok(Handle(Arc::new(move |filter| handle.reload(filter).is_ok())))
+    Ok(LevelHandle(Arc::new(move |filter| handle.reload(filter).is_ok())))
 }
 
 #[cfg(test)]

@@ -134,6 +134,37 @@ fn files_stay_short() {
     assert!(wrong.is_empty(), "longer than {WALL} lines:\n{}", wrong.join("\n"));
 }
 
+/// Type names that several rooms may define: each room has its own, and names it with the room.
+const SHARED_NAMES: &[&str] = &["Settings", "Error", "Inner", "Command"];
+
+/// A type name has one meaning in the whole crate (docs/glossary.md). Names that tests define for themselves, and the
+/// tables of the store, which `table!` names as they are called on disk, are not looked at.
+#[test]
+fn no_type_name_is_defined_in_two_rooms() {
+    let mut rooms: BTreeMap<String, BTreeMap<String, PathBuf>> = BTreeMap::new();
+    for source in sources("src") {
+        let Some(room) = source.module.first() else { continue };
+        if source.module.iter().any(|part| part == "tests" || part.ends_with("_tests")) {
+            continue;
+        }
+        for line in source.text.lines() {
+            let rest = line.strip_prefix("pub").map_or(line, |rest| match rest.split_once(") ") {
+                Some((scope, rest)) if scope.starts_with('(') => rest,
+                _ => rest.trim_start(),
+            });
+            let mut words = rest.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+            let (Some("struct" | "enum" | "trait" | "type" | "union"), Some(name)) = (words.next(), words.next())
+            else {
+                continue;
+            };
+            rooms.entry(name.to_owned()).or_default().insert(room.clone(), source.path.clone());
+        }
+    }
+    assert!(rooms.len() > 500, "only {} types were found", rooms.len());
+    rooms.retain(|name, rooms| rooms.len() > 1 && !SHARED_NAMES.contains(&name.as_str()));
+    assert!(rooms.is_empty(), "defined in several rooms: {rooms:#?}");
+}
+
 #[test]
 fn the_scanner_sees_what_it_should() {
     let text = r##"

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use restante::account::{Directory, NewAccount, Settings, hash_password};
 use restante::message::rows;
-use restante::model::clock::System;
+use restante::model::clock::SystemClock;
 use restante::model::{Address, UtcMillis};
 use restante::store::{EncodedMessage, NewEmail, Options, Store, Ticket};
 
@@ -23,7 +23,7 @@ const UNDER_WAY: usize = 64;
 
 /// Makes the accounts where they are not there, and fills them.
 pub(crate) fn accounts(dir: &Path, size: u64) {
-    let store = Store::open(dir, &Options::default(), Arc::new(System)).expect("the store");
+    let store = Store::open(dir, &Options::default(), Arc::new(SystemClock)).expect("the store");
     USERS.iter().for_each(|user| account(&store, user, size));
 }
 

@@ -1,8 +1,8 @@
 //! Reads: pages, anchors, changes, searches.
 
 use restante::model::{EmailId, ModSeq};
-use restante::query::{Condition, Filter, Query, QueryChanges, Results, Start, Window, changes, query};
-use restante::store::{Since, Store};
+use restante::query::{Condition, Filter, Query, QueryChanges, QuerySpec, Start, Window, changes, query};
+use restante::store::{ClientState, Store};
 
 use crate::Options;
 use crate::change::flag;
@@ -11,12 +11,12 @@ use crate::report::{measure, measure_after, measure_against};
 
 const PAGE: usize = 50;
 
-fn inbox(account: &Account, collapse: bool, more: &[Condition]) -> Results {
+fn inbox(account: &Account, collapse: bool, more: &[Condition]) -> QuerySpec {
     let parts = [Condition::InMailbox(INBOX)].iter().chain(more).cloned().map(Filter::Is).collect();
-    Results { account: account.id, filter: Filter::And(parts), collapse, ..Results::default() }
+    QuerySpec { account: account.id, filter: Filter::And(parts), collapse, ..QuerySpec::default() }
 }
 
-fn page(store: &Store, results: Results, start: Start, total: bool) -> Vec<EmailId> {
+fn page(store: &Store, results: QuerySpec, start: Start, total: bool) -> Vec<EmailId> {
     let asked = Query { results, window: Window { start, limit: Some(PAGE) }, total };
     query(&store.view(), store.secrets(), &asked).unwrap().answer.ids
 }
@@ -70,7 +70,7 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
         "changes after 10 changes",
         |account, round| ten_changes(store, account, round),
         |account, _, since| {
-            let found = store.view().email_changes(account.id, Since::at(since), 100).unwrap().unwrap();
+            let found = store.view().email_changes(account.id, ClientState::at(since), 100).unwrap().unwrap();
             assert_eq!(found.updated.len(), 10);
         },
     );
@@ -100,10 +100,10 @@ fn searches(store: &Store, accounts: &[Account], options: &Options) {
         ("search: a phrase of two rare words", PHRASE),
         ("search: what nobody wrote", "zyzzyva"),
     ] {
-        let results = |account: &Account| Results {
+        let results = |account: &Account| QuerySpec {
             account: account.id,
             filter: Filter::Is(Condition::Text(text.into())),
-            ..Results::default()
+            ..QuerySpec::default()
         };
         measure_against(
             options,

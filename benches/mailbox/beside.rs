@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use restante::model::{AccountId, Live, Stage, UtcMillis, View};
+use restante::model::{AccountId, ListingFilter, ListingStage, LiveValue, UtcMillis};
 use restante::store::Store;
 use restante::upkeep::{self, Settings, Upkeep};
 
@@ -20,7 +20,7 @@ const ROUNDS: usize = 5;
 /// The account into which mail comes meanwhile.
 const BUSY: AccountId = AccountId(4);
 const DESTROYED: usize = 10_000;
-const LIST: View = View::Flagged;
+const LIST: ListingFilter = ListingFilter::Flagged;
 const LOOKED: &str = "emails looked at";
 const FOLDED: &str = "emails folded";
 const PURGED: &str = "emails purged";
@@ -80,7 +80,7 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
         || -i64::try_from(store.view().destroyed(largest.id, UtcMillis(0), usize::MAX).unwrap().len()).unwrap();
     let lists = AtomicI64::new(0);
     let served = |settings: Settings, stop: &AtomicBool| {
-        let running = Upkeep::new(store.clone(), Live::new(settings)).start().unwrap();
+        let running = Upkeep::new(store.clone(), LiveValue::new(settings)).start().unwrap();
         while !stop.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -147,10 +147,10 @@ fn looked(store: &Store, account: &Account) -> i64 {
     let kept = view.mailbox(account.id, INBOX).unwrap().unwrap().kept;
     let newest = view.emails(account.id, None, 1).unwrap()[0].0;
     match kept.iter().find(|kept| kept.view == LIST).map(|kept| kept.stage) {
-        Some(Stage::Making(upto)) if upto.0 > 0 => {
+        Some(ListingStage::Making(upto)) if upto.0 > 0 => {
             i64::try_from((newest.0.saturating_sub(upto.0)) >> 16).unwrap() / EVERY
         }
-        Some(Stage::Whole) => i64::try_from(account.size).unwrap(),
+        Some(ListingStage::Whole) => i64::try_from(account.size).unwrap(),
         _ => 0,
     }
 }

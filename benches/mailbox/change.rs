@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
 
-use restante::model::{AccountId, EmailId, MailboxUid, UtcMillis, View};
+use restante::model::{AccountId, EmailId, ListingFilter, MailboxUid, UtcMillis};
 use restante::store::{Store, Ticket};
 
 use crate::Options;
@@ -79,7 +79,7 @@ fn deliveries(store: &Store, accounts: &[Account], options: &Options) {
     if store.view().account(empty.id).unwrap().is_none() {
         make(store, empty.id);
         // The same lists as the others have.
-        while !keep(store, empty.id, INBOX, View::Unseen, 2_000) {}
+        while !keep(store, empty.id, INBOX, ListingFilter::Unseen, 2_000) {}
     }
     let all: Vec<Account> = std::iter::once(empty).chain(accounts.iter().cloned()).collect();
     let mut words = Words::new(99);

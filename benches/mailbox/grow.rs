@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::collections::VecDeque;
 
 use restante::message::rows;
-use restante::model::{AccountId, AccountRow, Address, EmailId, MailboxUid, Role, UtcMillis, View};
+use restante::model::{AccountId, AccountRow, Address, EmailId, ListingFilter, MailboxUid, Role, UtcMillis};
 use restante::store::{EncodedMessage, NewEmail, NewMailbox, Store, Ticket};
 
 use crate::words::Words;
@@ -56,12 +56,12 @@ pub(crate) fn account(store: &Store, size: u64) -> Account {
         println!("filled {} with {} emails in {:.0} s", account.id, size - there, start.elapsed().as_secs_f64());
     }
     crate::beside::settle(store, account.id);
-    while !keep(store, account.id, INBOX, View::Unseen, 2_000) {}
+    while !keep(store, account.id, INBOX, ListingFilter::Unseen, 2_000) {}
     account
 }
 
 /// One step of making a view; says whether it is whole.
-pub(crate) fn keep(store: &Store, account: AccountId, uid: MailboxUid, view: View, most: usize) -> bool {
+pub(crate) fn keep(store: &Store, account: AccountId, uid: MailboxUid, view: ListingFilter, most: usize) -> bool {
     let (whole, ticket) = store.commit(account, |txn| txn.keep(uid, view, most)).unwrap();
     ticket.wait_blocking().unwrap();
     whole

@@ -26,7 +26,7 @@ mod words;
 
 use std::path::Path;
 
-use restante::model::clock::System;
+use restante::model::clock::SystemClock;
 use restante::store::{Options as StoreOptions, Store};
 
 #[derive(Debug, Clone)]
@@ -72,7 +72,7 @@ fn main() {
         drop(std::fs::remove_dir_all(&dir));
     }
     std::fs::create_dir_all(&dir).expect("a directory for the store");
-    let store = Store::open(&dir, &StoreOptions::default(), std::sync::Arc::new(System)).expect("the store");
+    let store = Store::open(&dir, &StoreOptions::default(), std::sync::Arc::new(SystemClock)).expect("the store");
     let accounts: Vec<grow::Account> = options.sizes.iter().map(|size| grow::account(&store, *size)).collect();
     report::head(&options.sizes);
     ask::all(&store, &accounts, &options);

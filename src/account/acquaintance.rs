@@ -7,18 +7,20 @@
 //! the owner's name. Bounded: of the mail that names an address, so much is looked at.
 
 use super::OwnAddresses;
-use crate::model::{AccountId, Address, EmailAddress, Identity, Recall, Role, ToldKey, UtcMillis, field, keyword};
-use crate::store::{Error, View};
-use crate::vacation::{World, is_own_id, plain_in_domain};
+use crate::model::{
+    AccountId, Address, EmailAddress, Identity, Role, ToldKey, ToldLifetime, UtcMillis, field, keyword,
+};
+use crate::store::{Error, Snapshot};
+use crate::vacation::{AccountLookup, is_own_id, plain_in_domain};
 
 /// Emails that name an address and are looked at.
-const LOOK: usize = 1000;
+const MAX_EMAILS_EXAMINED: usize = 1000;
 
 /// One account at one time.
 #[derive(Debug, Clone, Copy)]
-pub struct Remembered<'a> {
+pub struct AccountSnapshot<'a> {
     /// The state that is read.
-    pub view: &'a View<'a>,
+    pub view: &'a Snapshot<'a>,
     /// Whose.
     pub account: AccountId,
     /// Who that is.
@@ -31,14 +33,14 @@ pub struct Remembered<'a> {
     pub secret: &'a [u8; 32],
 }
 
-impl World for Remembered<'_> {
+impl AccountLookup for AccountSnapshot<'_> {
     type Error = Error;
 
     fn is_own(&self, address: &Address) -> Result<bool, Error> {
         self.own.has(address)
     }
 
-    fn told(&self, who: &ToldKey, memory: &Recall) -> Result<Option<UtcMillis>, Error> {
+    fn told(&self, who: &ToldKey, memory: &ToldLifetime) -> Result<Option<UtcMillis>, Error> {
         self.view.told_at(self.account, who, memory, self.now)
     }
 
@@ -51,7 +53,7 @@ impl World for Remembered<'_> {
     }
 }
 
-impl Remembered<'_> {
+impl AccountSnapshot<'_> {
     /// Whether the owner has written to somebody, by that address as it stands.
     fn has_written_to(&self, who: &Address) -> Result<bool, Error> {
         let (view, account) = (self.view, self.account);
@@ -59,7 +61,7 @@ impl Remembered<'_> {
         let sent = sent.map(|(uid, _)| uid);
         let own =
             |person: &EmailAddress| Address::parse(&person.email).is_ok_and(|address| self.identity.is_me(&address));
-        let (mut found, mut left) = (false, LOOK);
+        let (mut found, mut left) = (false, MAX_EMAILS_EXAMINED);
         view.naming(account, &who.reversed_domain(), field::TO | field::CC | field::BCC, |id| {
             left = left.saturating_sub(1);
             if let (Some(email), Some((prefix, content))) = (view.email(account, id)?, view.content(account, id)?) {

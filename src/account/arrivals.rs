@@ -1,8 +1,8 @@
 //! What came into an account within a time, by its decision log: for the report on the owner's return.
 
 use crate::model::{AccountId, Decision, EmailAddress, UtcMillis, Verdict, limits};
-use crate::store::{Error, View};
-use crate::vacation::{Arrival, Report};
+use crate::store::{Error, Snapshot};
+use crate::vacation::{AbsenceReport, Arrival};
 
 /// The report of what came since `began` (`None`: as far back as decisions are kept) and before `ended`; of more than
 /// `limits::LISTED` messages the newest.
@@ -10,10 +10,10 @@ use crate::vacation::{Arrival, Report};
 /// # Errors
 /// Those of reading the store.
 pub fn report(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     account: AccountId,
     (began, ended): (Option<UtcMillis>, Option<UtcMillis>),
-) -> Result<Report, Error> {
+) -> Result<AbsenceReport, Error> {
     let mut decisions: Vec<Decision> = Vec::new();
     let mut cut = false;
     view.each_decision(account, &mut |decision| {
@@ -30,10 +30,10 @@ pub fn report(
     })?;
     let arrivals: Result<Vec<Arrival>, Error> =
         decisions.into_iter().map(|decision| arrival(view, account, decision)).collect();
-    Ok(Report::of(&arrivals?, (began, ended), cut))
+    Ok(AbsenceReport::of(&arrivals?, (began, ended), cut))
 }
 
-fn arrival(view: &View<'_>, account: AccountId, decision: Decision) -> Result<Arrival, Error> {
+fn arrival(view: &Snapshot<'_>, account: AccountId, decision: Decision) -> Result<Arrival, Error> {
     let email = view.email(account, decision.email)?;
     let content = view.content(account, decision.email)?.map(|(_, content)| content);
     let sender = || decision.sender.as_ref().map_or_else(|| "<>".to_owned(), ToString::to_string);

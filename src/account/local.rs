@@ -56,7 +56,7 @@ impl NewAccount {
 }
 
 /// The usual mailboxes, the Inbox first.
-const USUAL: [(&str, Role); 6] = [
+const STANDARD_MAILBOXES: [(&str, Role); 6] = [
     ("Inbox", Role::Inbox),
     ("Drafts", Role::Drafts),
     ("Sent", Role::Sent),
@@ -105,7 +105,7 @@ impl Directory {
             tokens: Vec::new(),
             addresses: Some(aliases.iter().map(ToString::to_string).collect()),
         };
-        let usual = if new.all_mailboxes.unwrap_or(settings.all_mailboxes) { USUAL.len() } else { 1 };
+        let usual = if new.all_mailboxes.unwrap_or(settings.all_mailboxes) { STANDARD_MAILBOXES.len() } else { 1 };
         let ticket = self.0.store.commit_together(&[AccountId::SITE, account], |txn| {
             if txn.account() == AccountId::SITE {
                 txn.set_address(&primary.to_string(), Some(&AddressRow::Primary(account)));
@@ -115,7 +115,7 @@ impl Directory {
                 return Ok(());
             }
             txn.set_account(&row);
-            for ((name, role), order) in USUAL.iter().zip(1..).take(usual) {
+            for ((name, role), order) in STANDARD_MAILBOXES.iter().zip(1..).take(usual) {
                 let role = Some(*role);
                 txn.create_mailbox(&NewMailbox { name: (*name).into(), parent: None, role, sort_order: order * 10 })?;
             }

@@ -24,19 +24,19 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfc_quick};
 
-pub use failures::{Attempt, Failures, Source, TooMany};
+pub use failures::{Failures, LoginAttempt, LoginSource, TooManyFailures};
 
 use super::Directory;
 use crate::model::{AccountId, Clock, UtcMillis, limits};
 use crate::store::Error;
-use remembered::Remembered;
+use remembered::LoginCache;
 
 /// A password that cannot be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a password has 1 to 1024 octets")]
 pub struct BadPassword;
 
-const MOST: usize = 1024;
+const MAX_PASSWORD_BYTES: usize = 1024;
 /// What the hash of a token is of.
 const TOKEN_CONTEXT: &str = "restante 2026 access token";
 /// What the name of a password or a token is a hash of.
@@ -51,7 +51,7 @@ static NOBODY: LazyLock<String> = LazyLock::new(|| hash_password("nobody's").unw
 /// # Errors
 /// `BadPassword` where it is empty or too long.
 pub fn hash_password(password: &str) -> Result<String, BadPassword> {
-    if password.is_empty() || password.len() > MOST {
+    if password.is_empty() || password.len() > MAX_PASSWORD_BYTES {
         return Err(BadPassword);
     }
     let hash = Argon2::default().hash_password(normal(password).as_bytes());
@@ -61,7 +61,7 @@ pub fn hash_password(password: &str) -> Result<String, BadPassword> {
 /// Whether a password is the one of a PHC string; a string that is none fits nothing.
 #[must_use]
 pub fn verify_password(password: &str, phc: &str) -> bool {
-    password.len() <= MOST
+    password.len() <= MAX_PASSWORD_BYTES
         && PasswordHash::new(phc)
             .is_ok_and(|hash| Argon2::default().verify_password(normal(password).as_bytes(), &hash).is_ok())
 }
@@ -145,7 +145,7 @@ pub struct Logins(Arc<Inner>);
 struct Inner {
     directory: Directory,
     clock: Arc<dyn Clock>,
-    remembered: Remembered,
+    remembered: LoginCache,
     failures: Failures,
     /// Hashes of passwords that were computed.
     hashes: AtomicU64,
@@ -157,7 +157,7 @@ impl Logins {
     /// # Errors
     /// The machine has no randomness.
     pub fn new(directory: Directory, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        let remembered = Remembered::new()?;
+        let remembered = LoginCache::new()?;
         Ok(Self(Arc::new(Inner {
             directory,
             clock,
@@ -229,7 +229,7 @@ impl Logins {
     ///
     /// # Errors
     /// How long he must wait first.
-    pub fn attempt(&self, source: Source, name: &str) -> Result<Attempt<'_>, TooMany> {
+    pub fn attempt(&self, source: LoginSource, name: &str) -> Result<LoginAttempt<'_>, TooManyFailures> {
         let account = self.0.directory.find(name).ok().flatten().map(|(id, _)| id);
         self.0.failures.attempt(source, account, name, self.0.clock.steady())
     }

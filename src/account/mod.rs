@@ -18,14 +18,14 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
-pub use acquaintance::Remembered;
+pub use acquaintance::AccountSnapshot;
 pub use local::NewAccount;
 pub use login::{
-    Attempt, BadPassword, Failures, Login, Logins, Source, TooMany, hash_password, new_token, token_hash,
-    verify_password,
+    BadPassword, Failures, Login, LoginAttempt, LoginSource, Logins, TooManyFailures, hash_password, new_token,
+    token_hash, verify_password,
 };
 
-use crate::model::{AccountId, AccountRow, Address, AddressRow, Identity, Live, UtcMillis};
+use crate::model::{AccountId, AccountRow, Address, AddressRow, Identity, LiveValue, UtcMillis};
 use crate::store::{DirectoryRows, Error, Store};
 
 /// How addresses are read.
@@ -62,7 +62,7 @@ impl Settings {
 
 /// Where an address leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resolved {
+pub struct ResolvedAddress {
     /// The account.
     pub account: AccountId,
     /// Its row.
@@ -78,7 +78,7 @@ pub struct Resolved {
 #[derive(Debug, Clone)]
 pub struct OwnAddresses {
     account: AccountId,
-    known: Arc<Known>,
+    known: Arc<DirectoryCache>,
     settings: Arc<Settings>,
 }
 
@@ -89,8 +89,8 @@ pub struct Directory(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     store: Store,
-    settings: Live<Settings>,
-    known: Arc<RwLock<Option<Arc<Known>>>>,
+    settings: LiveValue<Settings>,
+    known: Arc<RwLock<Option<Arc<DirectoryCache>>>>,
     /// Held by whoever changes the directory, from the first look to the last commit: a name that was free stays so.
     changing: Mutex<()>,
     /// Damage that was logged.
@@ -99,7 +99,7 @@ struct Inner {
 
 /// The directory in memory.
 #[derive(Debug, Default)]
-struct Known {
+struct DirectoryCache {
     addresses: HashMap<String, AddressRow>,
     accounts: HashMap<AccountId, AccountRow>,
     of: HashMap<AccountId, Vec<Address>>,
@@ -118,7 +118,7 @@ impl Directory {
     /// The directory of a store.
     #[must_use]
     pub fn new(store: Store, settings: Settings) -> Self {
-        let known: Arc<RwLock<Option<Arc<Known>>>> = Arc::default();
+        let known: Arc<RwLock<Option<Arc<DirectoryCache>>>> = Arc::default();
         let stale = Arc::clone(&known);
         store.on_change(move |change| {
             if change.types.iter().any(|(data, _)| *data == crate::model::DataType::Account) {
@@ -127,7 +127,7 @@ impl Directory {
         });
         Self(Arc::new(Inner {
             store,
-            settings: Live::new(settings),
+            settings: LiveValue::new(settings),
             known,
             changing: Mutex::default(),
             reported: Mutex::default(),
@@ -136,24 +136,24 @@ impl Directory {
 
     /// How addresses are read; another may be set at any time, and holds from the next question on.
     #[must_use]
-    pub fn settings(&self) -> &Live<Settings> {
+    pub fn settings(&self) -> &LiveValue<Settings> {
         &self.0.settings
     }
 
-    fn known(&self) -> Result<Arc<Known>, Error> {
+    fn known(&self) -> Result<Arc<DirectoryCache>, Error> {
         if let Some(known) = self.0.known.read().clone() {
             return Ok(known);
         }
         // Under the write lock, so that a change that becomes durable meanwhile makes this stale afterwards.
         let mut slot = self.0.known.write();
-        let known = Arc::new(Known::of(self.0.store.view().directory()?));
+        let known = Arc::new(DirectoryCache::of(self.0.store.view().directory()?));
         self.report(&known);
         *slot = Some(Arc::clone(&known));
         Ok(known)
     }
 
     /// Logs each damaged row when it is met first; one that was mended since is forgotten.
-    fn report(&self, known: &Known) {
+    fn report(&self, known: &DirectoryCache) {
         let damage: HashSet<String> = known.damage().map(ToString::to_string).collect();
         let mut reported = self.0.reported.lock();
         for error in damage.difference(&reported) {
@@ -175,11 +175,11 @@ impl Directory {
     ///
     /// # Errors
     /// `Corrupt` where a row that would tell is damaged or lost, and those of reading the store.
-    pub fn resolve(&self, address: &Address) -> Result<Option<Resolved>, Error> {
+    pub fn resolve(&self, address: &Address) -> Result<Option<ResolvedAddress>, Error> {
         let (known, settings) = (self.known()?, self.0.settings.get());
         let Some((account, address, detail)) = known.lookup(&settings, address)? else { return Ok(None) };
         let row = known.account(account)?.cloned();
-        Ok(row.map(|row| Resolved { account, row, address, detail }))
+        Ok(row.map(|row| ResolvedAddress { account, row, address, detail }))
     }
 
     /// The addresses that lead to an account, as the directory has them now.
@@ -327,7 +327,7 @@ impl OwnAddresses {
     }
 }
 
-impl Known {
+impl DirectoryCache {
     fn of(rows: DirectoryRows) -> Self {
         let mut known = Self::default();
         for (address, row) in rows.addresses {

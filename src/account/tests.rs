@@ -1,17 +1,17 @@
 use super::*;
-use crate::model::clock::{Clock as _, Fixed};
+use crate::model::clock::{Clock as _, FixedClock};
 use crate::model::{MessageRows, UtcMillis};
 use crate::store::Options;
-use crate::store::engine::fault::Fault;
-use crate::store::engine::memory::Memory;
+use crate::store::engine::fault::FaultyEngine;
+use crate::store::engine::memory::MemoryEngine;
 use crate::store::engine::{Batch, Engine as _, Put, Table};
-use crate::store::repair::Scope;
+use crate::store::repair::RepairScope;
 
 mod damage;
 
 fn directory(settings: Settings) -> Directory {
-    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
-    Directory::new(Store::over(Arc::new(Memory::new()), &Options::small(), clock).unwrap(), settings)
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
+    Directory::new(Store::over(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap(), settings)
 }
 
 fn address(text: &str) -> Address {
@@ -221,7 +221,7 @@ fn a_refused_login_costs_the_same_work_whatever_the_account_has() {
         };
         directory.update(account, change).unwrap();
     };
-    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let logins = Logins::new(directory.clone(), clock).unwrap();
     let work = |name: &str, password: &str| {
         let before = logins.hashes();
@@ -254,17 +254,17 @@ fn the_owner_is_let_in_from_a_known_address_while_strangers_guess() {
         let hash = hash_password(name).unwrap();
         directory.update(account, |row| row.passwords = vec![("phone".into(), hash)]).unwrap();
     }
-    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let logins = Logins::new(directory, clock.clone()).unwrap();
-    let from = |n: u32| Source::from(std::net::IpAddr::from(n.to_be_bytes()));
+    let from = |n: u32| LoginSource::from(std::net::IpAddr::from(n.to_be_bytes()));
     let (home, cafe) = (from(0xc000_0201), from(0xc000_0202));
-    let log_in = |source: Source, password: &str| {
+    let log_in = |source: LoginSource, password: &str| {
         let attempt = logins.attempt(source, "ann@example.org")?;
         let found = logins.verify("ann@example.org", password).unwrap().is_some();
         if found {
             attempt.succeeded();
         }
-        Ok::<bool, TooMany>(found)
+        Ok::<bool, TooManyFailures>(found)
     };
     assert_eq!(log_in(home, "ann"), Ok(true));
     // Ten wrong ones a minute and more, from anywhere.
@@ -287,11 +287,11 @@ fn the_owner_is_let_in_from_a_known_address_while_strangers_guess() {
 /// Who guessed waits by the time that passes, and not by what the clock is set to.
 #[test]
 fn a_clock_that_is_set_makes_nobody_wait_longer_to_log_in() {
-    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
-    let store = Store::over(Arc::new(Memory::new()), &Options::small(), clock.clone()).unwrap();
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
+    let store = Store::over(Arc::new(MemoryEngine::new()), &Options::small(), clock.clone()).unwrap();
     let logins = Logins::new(Directory::new(store, Settings::default()), clock.clone()).unwrap();
     let hours = |hours: u64| std::time::Duration::from_secs(hours * 3600);
-    let eve = Source::from("192.0.2.9".parse::<std::net::IpAddr>().unwrap());
+    let eve = LoginSource::from("192.0.2.9".parse::<std::net::IpAddr>().unwrap());
     while logins.attempt(eve, "ann@example.org").is_ok() {}
     for set in [clock.now().before(hours(2)), clock.now().after(hours(87_600))] {
         clock.set(set);
@@ -335,8 +335,8 @@ fn of_several_that_are_added_at_once_one_gets_the_name() {
 /// One write, all of it or nothing: where it fails the same can be added again.
 #[test]
 fn an_account_that_could_not_be_made_leaves_nothing() {
-    let engine = Arc::new(Fault::new(Memory::new()));
-    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+    let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let store = Store::over(engine.clone(), &Options::small(), clock).unwrap();
     let directory = Directory::new(store.clone(), Settings::default());
     let new = NewAccount { aliases: vec![address("b@example.org")], ..NewAccount::at(address("ann@example.org")) };
@@ -378,8 +378,8 @@ fn a_name_is_one_accounts() {
 fn accounts_and_addresses_are_compared_both_ways_and_mended() {
     for table in [Table::Addresses, Table::Accounts] {
         for damaged in [None, Some(vec![99])] {
-            let engine = Arc::new(Memory::new());
-            let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+            let engine = Arc::new(MemoryEngine::new());
+            let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
             let store = Store::over(engine.clone(), &Options::small(), clock).unwrap();
             let directory = Directory::new(store.clone(), Settings::default());
             let new = NewAccount { name: Some("ann".into()), ..NewAccount::at(address("ann@example.org")) };
@@ -391,7 +391,7 @@ fn accounts_and_addresses_are_compared_both_ways_and_mended() {
             engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
             let named: Vec<String> = store.check().unwrap().into_iter().map(|breach| breach.to_string()).collect();
             assert!(named.iter().any(|breach| breach.contains(table.name())), "{named:?}");
-            store.repair(Scope::Repair, None, &|_| MessageRows::default(), &mut |_| true).unwrap();
+            store.repair(RepairScope::Repair, None, &|_| MessageRows::default(), &mut |_| true).unwrap();
             assert_eq!(store.check().unwrap(), []);
             assert_eq!(leads(&directory, "ann@example.org"), Some((ann, None)));
             assert_eq!(leads(&directory, "any@shop.example"), Some((ann, None)));
@@ -420,7 +420,7 @@ fn a_removal_that_was_cut_off_is_not_undone() {
     cut.unwrap().1.wait_blocking().unwrap();
     let named = store.check().unwrap();
     assert!(named.len() == 1 && named[0].what.contains("is being removed"), "{named:?}");
-    store.repair(Scope::Repair, None, &|_| MessageRows::default(), &mut |_| true).unwrap();
+    store.repair(RepairScope::Repair, None, &|_| MessageRows::default(), &mut |_| true).unwrap();
     assert_eq!((leads(&directory, "ann@example.org"), store.check().unwrap()), (None, named));
     directory.remove(ann).unwrap();
     assert_eq!(store.check().unwrap(), []);

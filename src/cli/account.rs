@@ -4,15 +4,15 @@ use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
 
 use serde_json::{Map, Value, json};
 
-use super::args::{AccountCommand, AccountSet};
+use super::args::{AccountCommand, AccountSetArgs};
 use super::output::{self, text};
-use super::{Context, Failure, exit, input, methods};
-use crate::config::Octets;
+use super::{CommandContext, Failure, exit, input, methods};
+use crate::config::ByteSize;
 
 /// The longest password that is read.
 const PASSWORD_OCTETS: u64 = 4096;
 
-pub(super) async fn run(command: AccountCommand, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(command: AccountCommand, context: &CommandContext) -> Result<(), Failure> {
     let client = &context.client;
     match command {
         AccountCommand::Add {
@@ -109,11 +109,11 @@ pub(super) async fn run(command: AccountCommand, context: &Context) -> Result<()
 }
 
 fn octets(size: &str) -> Result<u64, Failure> {
-    size.parse::<Octets>().map(|octets| octets.0).map_err(|bad| Failure::new(exit::USAGE, bad))
+    size.parse::<ByteSize>().map(|octets| octets.0).map_err(|bad| Failure::new(exit::USAGE, bad))
 }
 
 /// What is to be changed, as arguments of the method; an empty text takes a value away.
-fn changes(args: &AccountSet) -> Result<Map<String, Value>, Failure> {
+fn changes(args: &AccountSetArgs) -> Result<Map<String, Value>, Failure> {
     let mut changes = Map::from_iter([("account".to_owned(), Value::from(args.account.clone()))]);
     let texts = [("displayName", &args.display_name), ("zone", &args.zone), ("unixUser", &args.unix_user)];
     for (key, text) in texts {
@@ -137,7 +137,12 @@ fn changes(args: &AccountSet) -> Result<Map<String, Value>, Failure> {
     Ok(changes)
 }
 
-async fn domain(alias: Option<String>, target: Option<String>, remove: bool, context: &Context) -> Result<(), Failure> {
+async fn domain(
+    alias: Option<String>,
+    target: Option<String>,
+    remove: bool,
+    context: &CommandContext,
+) -> Result<(), Failure> {
     let Some(alias) = alias else {
         let answer = context.client.call(methods::ACCOUNT_DOMAINS, json!({})).await?;
         if context.json {
@@ -171,7 +176,7 @@ fn others(row: &Value) -> String {
 fn password() -> Result<String, Failure> {
     let broken = |error: std::io::Error| Failure::new(exit::NO_INPUT, format!("no password: {error}"));
     let stdin = std::io::stdin();
-    let quiet = stdin.is_terminal().then(Quiet::begin).transpose()?;
+    let quiet = stdin.is_terminal().then(EchoGuard::begin).transpose()?;
     let mut line = String::new();
     stdin.lock().take(PASSWORD_OCTETS).read_line(&mut line).map_err(broken)?;
     drop(quiet);
@@ -183,9 +188,9 @@ fn password() -> Result<String, Failure> {
 }
 
 /// While it lives, the terminal does not show what is typed.
-struct Quiet;
+struct EchoGuard;
 
-impl Quiet {
+impl EchoGuard {
     fn begin() -> Result<Self, Failure> {
         output::raw("Password: ");
         drop(std::io::stdout().flush());
@@ -197,7 +202,7 @@ impl Quiet {
     }
 }
 
-impl Drop for Quiet {
+impl Drop for EchoGuard {
     fn drop(&mut self) {
         echo("echo");
         output::raw("\n");

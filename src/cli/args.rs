@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand};
 
-pub use super::life::{Destroy, Flag, Move, Purge, Restore};
+pub use super::life::{DestroyArgs, FlagArgs, MailRestoreArgs, MoveArgs, PurgeArgs};
 pub use super::mailbox::MailboxCommand;
-pub use super::queue::{Chosen, Item, QueueCommand, Which};
+pub use super::queue::{ActionArgs, QueueCommand, QueueFilterArgs, QueueSelectionArgs};
 pub use super::token::TokenCommand;
-use super::transfer::{Export, Import};
+use super::transfer::{ExportArgs, ImportArgs};
 pub use super::vacation::args::{
-    Audience, Circle, Named, VacationCommand, VacationLog, VacationReport, VacationSet, VacationText, Words,
+    AudienceArg, CircleArg, PositionalAccountArgs, ReplyTextArgs, VacationCommand, VacationLogArgs, VacationReportArgs,
+    VacationSetArgs, VacationTextArgs,
 };
 use crate::model::limits;
 
@@ -53,7 +54,7 @@ pub enum Command {
     /// Starts the service with a data directory under ./var, makes two accounts, switches one's vacation on, delivers a
     /// handful of messages over LMTP, and shows the inbox, the decisions and the reply that was sent. Stays up until
     /// interrupted.
-    Demo(Demo),
+    Demo(DemoArgs),
     /// Check the configuration, or show an example.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -79,27 +80,27 @@ pub enum Command {
     ///
     /// Exits with 0 when every recipient has it, 67 when they are unknown, 69 when it is refused for good otherwise, and
     /// with 75 in every other case, so that Postfix tries again. A retry makes no second copy.
-    Deliver(Deliver),
+    Deliver(DeliverArgs),
     /// Show what the service has counted since its start, as Prometheus reads it.
     Metrics,
     /// Prove that the store is in order.
     ///
     /// Recomputes every list, count and index and compares. Asks the service when it runs, else reads the data directory.
-    Check(super::check::Check),
+    Check(super::check::CheckArgs),
     /// Mend what `check` finds, from the mail and the owner's marks.
     ///
     /// An account in order is not touched. Mail to one that is being mended waits at Postfix; the others go on.
-    Repair(super::repair::Repair),
+    Repair(super::repair::RepairArgs),
     /// Make all that is derived anew, from the mail and the owner's marks.
-    Rebuild(super::repair::Repair),
+    Rebuild(super::repair::RepairArgs),
     /// Make what searches use anew, as after an update that reads words otherwise.
-    Reindex(super::repair::Repair),
+    Reindex(super::repair::RepairArgs),
     /// Copy the whole store into a directory of backups, each of which takes only what is new.
     ///
     /// The service does it when it runs, and goes on taking mail: DIR must be a place where it may write.
-    Backup(super::backup::Backup),
+    Backup(super::backup::BackupArgs),
     /// Make a data directory of a backup, and check it.
-    Restore(super::backup::Restore),
+    Restore(super::backup::RestoreArgs),
     /// Write completions for a shell.
     Completions {
         /// bash, elvish, fish, powershell or zsh.
@@ -112,7 +113,7 @@ pub enum Command {
 
 /// `demo`
 #[derive(Debug, Args)]
-pub struct Demo {
+pub struct DemoArgs {
     /// The data directory; it is emptied first.
     #[arg(long, default_value = "var/demo", value_name = "DIR")]
     pub dir: PathBuf,
@@ -170,7 +171,7 @@ pub enum AccountCommand {
         account: String,
     },
     /// Change an account; what is not named stays as it is.
-    Set(Box<AccountSet>),
+    Set(Box<AccountSetArgs>),
     /// Let one domain stand for another, or list those that do.
     ///
     /// user@ALIAS-DOMAIN is then user@TARGET-DOMAIN, whoever that is. Without arguments: the list.
@@ -224,7 +225,7 @@ pub enum AccountCommand {
 /// `account set`
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
-pub struct AccountSet {
+pub struct AccountSetArgs {
     /// Its name or any of its addresses.
     pub account: String,
     /// The owner's name, as replies show it; "" for none.
@@ -258,7 +259,7 @@ pub struct AccountSet {
 
 /// Whose.
 #[derive(Debug, Args)]
-pub struct Whose {
+pub struct AccountArgs {
     /// The account: its name or any of its addresses; the one that is mapped to your Unix user if not given.
     #[arg(long, short, value_name = "ACCOUNT", default_value = "", hide_default_value = true)]
     pub account: String,
@@ -271,7 +272,7 @@ pub enum MailCommand {
     List {
         /// Whose.
         #[command(flatten)]
-        whose: Whose,
+        whose: AccountArgs,
         /// The mailbox.
         #[arg(long, default_value = "Inbox")]
         mailbox: String,
@@ -288,38 +289,38 @@ pub enum MailCommand {
     /// Find mail.
     ///
     /// What is asked must all hold. Without a question: all mail, newest first.
-    Query(Box<super::query::MailQuery>),
+    Query(Box<super::query::MailQueryArgs>),
     /// Print a message as it was received.
     Show {
         /// Whose.
         #[command(flatten)]
-        whose: Whose,
+        whose: AccountArgs,
         /// Its id, as `mail list` shows it.
         email: String,
     },
     /// Take in mail from Maildirs, mailbox files or .eml files, with its folders, keywords and dates.
     ///
     /// Can be interrupted and run again: what is there is not added again.
-    Import(Box<Import>),
+    Import(Box<ImportArgs>),
     /// Write all mail of an account into a Maildir, into mailbox files or into .eml files.
     ///
     /// Run again, it adds what is new, and in a Maildir or .eml tree makes keywords as they are now. Nothing is removed.
-    Export(Box<Export>),
+    Export(Box<ExportArgs>),
     /// Move messages into a mailbox.
-    Move(Move),
+    Move(MoveArgs),
     /// Set keywords of messages, or take them away.
-    Flag(Flag),
+    Flag(FlagArgs),
     /// Destroy messages; for a time they can be restored.
-    Destroy(Destroy),
+    Destroy(DestroyArgs),
     /// Bring destroyed messages back, under new ids.
-    Restore(Restore),
+    Restore(MailRestoreArgs),
     /// List what can be restored, or purge it before its time.
-    Purge(Purge),
+    Purge(PurgeArgs),
 }
 
 /// `deliver`
 #[derive(Debug, Args)]
-pub struct Deliver {
+pub struct DeliverArgs {
     /// The envelope sender; "" or <> for none.
     #[arg(short = 'f', long = "sender", value_name = "SENDER", allow_hyphen_values = true)]
     pub sender: String,

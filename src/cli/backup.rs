@@ -7,9 +7,9 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::meter::Meter;
+use super::meter::ProgressMeter;
 use super::output::{self, size, text, when};
-use super::{Context, Failure, exit, job, methods, service};
+use super::{CommandContext, Failure, exit, job, methods, service};
 use crate::jmap::admin::store as words;
 use crate::message::rows_or_bare;
 use crate::model::clock;
@@ -17,7 +17,7 @@ use crate::store::{self, Store, backup};
 
 /// `backup`
 #[derive(Debug, Args)]
-pub struct Backup {
+pub struct BackupArgs {
     /// The directory that the backups are in; made if it is not there.
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
@@ -34,7 +34,7 @@ pub struct Backup {
 
 /// `restore`
 #[derive(Debug, Args)]
-pub struct Restore {
+pub struct RestoreArgs {
     /// The directory that the backups are in.
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
@@ -46,12 +46,12 @@ pub struct Restore {
     pub to: PathBuf,
 }
 
-pub(super) async fn back_up(args: &Backup, context: &Context) -> Result<(), Failure> {
+pub(super) async fn back_up(args: &BackupArgs, context: &CommandContext) -> Result<(), Failure> {
     let dir = std::path::absolute(&args.dir).map_err(|error| bad(&args.dir, &error.to_string()))?;
     if args.list || args.verify {
         return list(&dir, args.verify, context);
     }
-    let mut meter = Meter::new("backup");
+    let mut meter = ProgressMeter::new("backup");
     let made = if context.client.is_up().await {
         let Some(path) = dir.to_str() else { return Err(bad(&dir, "a path that is text is wanted")) };
         job::follow(context, methods::BACKUP, json!({"dir": path, "keep": args.keep}), &mut meter).await?
@@ -73,7 +73,7 @@ pub(super) async fn back_up(args: &Backup, context: &Context) -> Result<(), Fail
     Ok(())
 }
 
-fn list(dir: &Path, verify: bool, context: &Context) -> Result<(), Failure> {
+fn list(dir: &Path, verify: bool, context: &CommandContext) -> Result<(), Failure> {
     let all = backup::list(dir).map_err(|error| job::failed(&error))?;
     let mut broken = 0;
     let mut rows: Vec<Value> = Vec::new();
@@ -104,8 +104,8 @@ fn list(dir: &Path, verify: bool, context: &Context) -> Result<(), Failure> {
     if broken == 0 { Ok(()) } else { Err(Failure::new(exit::DATA, format!("{broken} of {} are damaged", all.len()))) }
 }
 
-pub(super) fn restore(args: &Restore, context: &Context) -> Result<(), Failure> {
-    let mut meter = Meter::new("restore");
+pub(super) fn restore(args: &RestoreArgs, context: &CommandContext) -> Result<(), Failure> {
+    let mut meter = ProgressMeter::new("restore");
     let to = args.to.join(service::STORE);
     // What a restore that was killed left behind is made anew.
     let half = backup::half_made(&to);
@@ -144,16 +144,16 @@ pub(super) fn restore(args: &Restore, context: &Context) -> Result<(), Failure> 
 
 #[cfg(feature = "rocksdb")]
 fn open(dir: &Path) -> Result<Store, Failure> {
-    let opened = Store::open_read_only(dir, &store::Options::default(), Arc::new(clock::System));
+    let opened = Store::open_read_only(dir, &store::Options::default(), Arc::new(clock::SystemClock));
     opened.map_err(|error| job::failed(&error))
 }
 
 #[cfg(not(feature = "rocksdb"))]
 fn open(_: &Path) -> Result<Store, Failure> {
     let opened = Store::over(
-        Arc::new(store::engine::memory::Memory::new()),
+        Arc::new(store::engine::memory::MemoryEngine::new()),
         &store::Options::default(),
-        Arc::new(clock::System),
+        Arc::new(clock::SystemClock),
     );
     opened.map_err(|error| job::failed(&error))
 }

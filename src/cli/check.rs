@@ -6,27 +6,27 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 
-use super::meter::Meter;
+use super::meter::ProgressMeter;
 use super::output::{self, text};
-use super::{Context, Failure, exit, job, methods, service};
+use super::{CommandContext, Failure, exit, job, methods, service};
 use crate::jmap::admin;
 use crate::message::rows_or_bare;
 use crate::model::clock;
 
 /// `check`
 #[derive(Debug, Args)]
-pub struct Check {
+pub struct CheckArgs {
     /// Read every message, too: its hash must be its key, and what is listed and searched of it what it says.
     #[arg(long)]
     pub blobs: bool,
 }
 
-pub(super) async fn run(args: &Check, context: &Context) -> Result<(), Failure> {
-    let mut meter = Meter::new("check");
+pub(super) async fn run(args: &CheckArgs, context: &CommandContext) -> Result<(), Failure> {
+    let mut meter = ProgressMeter::new("check");
     let found = if context.client.is_up().await {
         job::follow(context, methods::CHECK, json!({"blobs": args.blobs}), &mut meter).await?
     } else {
-        let store = service::look_at_store(&context.config, Arc::new(clock::System))
+        let store = service::look_at_store(&context.config, Arc::new(clock::SystemClock))
             .map_err(|error| Failure::new(exit::TEMPORARY, error.to_string()))?
             .ok_or_else(|| {
                 let path = context.config.store.path.display();

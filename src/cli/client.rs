@@ -18,15 +18,15 @@ const ANSWER_OCTETS: usize = 256 * 1024 * 1024;
 /// What requests go into.
 pub(super) type Sender = hyper::client::conn::http1::SendRequest<Full<Bytes>>;
 /// What makes them go.
-pub(super) type Connection = hyper::client::conn::http1::Connection<TokioIo<UnixStream>, Full<Bytes>>;
+pub(super) type ConnectionDriver = hyper::client::conn::http1::Connection<TokioIo<UnixStream>, Full<Bytes>>;
 
 /// A way to the service.
 #[derive(Debug, Clone)]
-pub struct Client {
+pub struct ControlClient {
     socket: PathBuf,
 }
 
-impl Client {
+impl ControlClient {
     /// The service behind this socket.
     #[must_use]
     pub fn new(socket: &Path) -> Self {
@@ -76,7 +76,7 @@ impl Client {
     }
 
     /// A connection, and what must be spawned for it to live.
-    pub(super) async fn connect(&self) -> Result<(Sender, Connection), Failure> {
+    pub(super) async fn connect(&self) -> Result<(Sender, ConnectionDriver), Failure> {
         let stream = UnixStream::connect(&self.socket).await.map_err(|error| self.unreachable(&error))?;
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))
     }

@@ -35,53 +35,53 @@ pub fn parse(text: &str, now: UtcMillis, zone: &TimeZone, edge: Edge) -> Result<
     let here = Timestamp::from_millisecond(now.0).map_err(|_| bad())?.to_zoned(zone.clone());
     let word = text.trim().to_ascii_lowercase();
     let at = match said(&word, here.date()).ok_or_else(bad)? {
-        Said::Day(day) => {
+        DateExpression::Day(day) => {
             let day = if edge == Edge::Until { day.tomorrow().map_err(|_| bad())? } else { day };
             day.to_zoned(zone.clone()).map_err(|_| bad())?.timestamp()
         }
-        Said::Wall(wall) => wall.to_zoned(zone.clone()).map_err(|_| bad())?.timestamp(),
-        Said::Instant(at) => at,
-        Said::Later(span) => here.checked_add(span).map_err(|_| bad())?.timestamp(),
+        DateExpression::Wall(wall) => wall.to_zoned(zone.clone()).map_err(|_| bad())?.timestamp(),
+        DateExpression::Instant(at) => at,
+        DateExpression::Later(span) => here.checked_add(span).map_err(|_| bad())?.timestamp(),
     };
     Ok(UtcMillis(at.as_millisecond()))
 }
 
 /// What was said.
-enum Said {
+enum DateExpression {
     Day(Date),
     Wall(DateTime),
     Instant(Timestamp),
     Later(Span),
 }
 
-fn said(word: &str, today: Date) -> Option<Said> {
+fn said(word: &str, today: Date) -> Option<DateExpression> {
     match word {
-        "now" => return Some(Said::Later(Span::new())),
-        "today" => return Some(Said::Day(today)),
-        "tomorrow" => return today.tomorrow().ok().map(Said::Day),
+        "now" => return Some(DateExpression::Later(Span::new())),
+        "today" => return Some(DateExpression::Day(today)),
+        "tomorrow" => return today.tomorrow().ok().map(DateExpression::Day),
         _ => {}
     }
     if let Some(weekday) = weekday(word) {
         // The next one: whoever means today says `today`.
-        return today.nth_weekday(1, weekday).ok().map(Said::Day);
+        return today.nth_weekday(1, weekday).ok().map(DateExpression::Day);
     }
     if let Some(rest) = word.strip_prefix('+') {
         return later(rest, today);
     }
     // The parser of dates alone would drop a time.
     if word.len() == 10 {
-        return word.parse().ok().map(Said::Day);
+        return word.parse().ok().map(DateExpression::Day);
     }
     if let Ok(at) = word.to_ascii_uppercase().parse::<Timestamp>() {
-        return Some(Said::Instant(at));
+        return Some(DateExpression::Instant(at));
     }
     let (day, time) = word.split_once(['t', ' '])?;
     let (day, time) = (day.parse::<Date>().ok()?, time.parse::<Time>().ok()?);
-    Some(Said::Wall(day.to_datetime(time)))
+    Some(DateExpression::Wall(day.to_datetime(time)))
 }
 
 /// `2w`: days and longer are counted in whole days, hours and minutes from this very moment.
-fn later(rest: &str, today: Date) -> Option<Said> {
+fn later(rest: &str, today: Date) -> Option<DateExpression> {
     let end = rest.find(|at: char| !at.is_ascii_digit())?;
     let (digits, unit) = rest.split_at(end);
     let many: i32 = digits.parse().ok()?;
@@ -91,11 +91,11 @@ fn later(rest: &str, today: Date) -> Option<Said> {
         "w" | "week" | "weeks" => span.try_weeks(many),
         "m" | "month" | "months" => span.try_months(many),
         "y" | "year" | "years" => span.try_years(many),
-        "h" | "hour" | "hours" => return span.try_hours(many).ok().map(Said::Later),
-        "min" | "minutes" => return span.try_minutes(many).ok().map(Said::Later),
+        "h" | "hour" | "hours" => return span.try_hours(many).ok().map(DateExpression::Later),
+        "min" | "minutes" => return span.try_minutes(many).ok().map(DateExpression::Later),
         _ => return None,
     };
-    today.checked_add(days.ok()?).ok().map(Said::Day)
+    today.checked_add(days.ok()?).ok().map(DateExpression::Day)
 }
 
 fn weekday(word: &str) -> Option<Weekday> {

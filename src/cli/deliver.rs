@@ -11,17 +11,17 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::args::Deliver;
+use super::args::DeliverArgs;
 use super::input::{at_most, with_crlf};
 use super::output::{self, text};
-use super::{Context, Failure, exit, methods, one_thread};
+use super::{CommandContext, Failure, exit, methods, one_thread};
 use crate::config::Config;
 use crate::wire::jmap::octets;
 
 /// How pipe(8) writes the null sender, unless `null_sender` says otherwise.
 const NULL_SENDER: &str = "MAILER-DAEMON";
 
-pub(super) fn run(args: &Deliver, config: Option<&Path>, json: bool) -> Result<(), Failure> {
+pub(super) fn run(args: &DeliverArgs, config: Option<&Path>, json: bool) -> Result<(), Failure> {
     let outcomes = ours_to_mend(|| hand_over(args, config, json))?;
     verdict(&outcomes, args.recipients.len())
 }
@@ -48,18 +48,18 @@ pub(super) fn is_meant(words: impl Iterator<Item = String>) -> bool {
 }
 
 /// What became of the message, for one recipient.
-struct Outcome {
+struct RecipientReply {
     recipient: String,
     /// As LMTP would say it.
     reply: String,
 }
 
-fn hand_over(args: &Deliver, config: Option<&Path>, json: bool) -> Result<Vec<Outcome>, Failure> {
-    let context = Context::new(config, json)?;
+fn hand_over(args: &DeliverArgs, config: Option<&Path>, json: bool) -> Result<Vec<RecipientReply>, Failure> {
+    let context = CommandContext::new(config, json)?;
     let Some(message) = message(&context.config)? else {
         let most = context.config.limits.message.0;
         let reply = format!("552 5.3.4 the message is larger than {most} octets");
-        let outcome = |recipient: &String| Outcome { recipient: recipient.clone(), reply: reply.clone() };
+        let outcome = |recipient: &String| RecipientReply { recipient: recipient.clone(), reply: reply.clone() };
         return Ok(args.recipients.iter().map(outcome).collect());
     };
     let sender = args.sender.trim().trim_start_matches('<').trim_end_matches('>');
@@ -73,7 +73,7 @@ fn hand_over(args: &Deliver, config: Option<&Path>, json: bool) -> Result<Vec<Ou
         output::json(&answer["outcomes"]);
     }
     let all = answer["outcomes"].as_array().into_iter().flatten();
-    Ok(all.map(|one| Outcome { recipient: text(&one["recipient"]), reply: text(&one["reply"]) }).collect())
+    Ok(all.map(|one| RecipientReply { recipient: text(&one["recipient"]), reply: text(&one["reply"]) }).collect())
 }
 
 /// Standard input as a message; `None` where it is larger than messages may be.
@@ -91,7 +91,7 @@ fn message(config: &Config) -> Result<Option<Vec<u8>>, Failure> {
 }
 
 /// One exit code for all recipients.
-fn verdict(outcomes: &[Outcome], wanted: usize) -> Result<(), Failure> {
+fn verdict(outcomes: &[RecipientReply], wanted: usize) -> Result<(), Failure> {
     let codes: Vec<u8> = outcomes.iter().map(|outcome| code_of(&outcome.reply)).collect();
     if codes.len() != wanted {
         return Err(Failure::new(exit::TEMPORARY, "the service did not answer for every recipient"));
@@ -170,8 +170,8 @@ mod tests {
             (&[served], Some(75)),
             (&[], Some(75)),
         ] {
-            let outcome = |reply: &&str| Outcome { recipient: "ann@example.org".into(), reply: (*reply).into() };
-            let outcomes: Vec<Outcome> = replies.iter().map(outcome).collect();
+            let outcome = |reply: &&str| RecipientReply { recipient: "ann@example.org".into(), reply: (*reply).into() };
+            let outcomes: Vec<RecipientReply> = replies.iter().map(outcome).collect();
             assert_eq!(verdict(&outcomes, 2).err().map(|failure| failure.code), code, "{replies:?}");
         }
     }

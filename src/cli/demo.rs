@@ -13,17 +13,17 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::args::Demo;
+use super::args::DemoArgs;
 use super::output::{self, table, text};
 use super::serve::runtime;
-use super::{Client, Context, Failure, Service, Sink, exit, mail, methods, vacation, whose};
-use crate::config::{Config, Listener, Octets, Tls};
+use super::{CommandContext, ControlClient, Failure, Service, Sink, exit, mail, methods, vacation, whose};
+use crate::config::{ByteSize, Config, ListenValue, TlsValue};
 use crate::model::clock;
 
 /// A message of the show: envelope sender, recipients, bytes.
-type Letter = (&'static str, &'static [&'static str], &'static [u8]);
+type DemoMessage = (&'static str, &'static [&'static str], &'static [u8]);
 
-const LETTERS: [Letter; 7] = [
+const MESSAGES: [DemoMessage; 7] = [
     ("clara@example.net", &["ann@example.org"], include_bytes!("demo/1-question.eml")),
     ("ben@example.org", &["ann@example.org"], include_bytes!("demo/2-answer.eml")),
     ("clara@example.net", &["ann@example.org", "ben@example.org"], include_bytes!("demo/3-again.eml")),
@@ -34,24 +34,24 @@ const LETTERS: [Letter; 7] = [
 ];
 
 /// The people who are told: Clara, Ben, Emil and Fyodor, each once.
-const TOLD: usize = 4;
+const EXPECTED_REPLIES: usize = 4;
 
 /// The mark by which the demo knows its own directory.
 const MARK: &str = "restante-demo";
 
-pub(super) fn run(args: &Demo) -> Result<(), Failure> {
+pub(super) fn run(args: &DemoArgs) -> Result<(), Failure> {
     runtime()?.block_on(show(args))
 }
 
-async fn show(args: &Demo) -> Result<(), Failure> {
+async fn show(args: &DemoArgs) -> Result<(), Failure> {
     let dir = fresh(&args.dir)?;
     let sink = Sink::start().await.map_err(|error| Failure::new(exit::UNAVAILABLE, format!("the sink: {error}")))?;
     let config = configuration(&dir, sink.port());
     let file = dir.join("restante.toml");
     write(&file, &toml(&config))?;
-    let service = Service::start(config.clone(), Arc::new(clock::System)).await?;
+    let service = Service::start(config.clone(), Arc::new(clock::SystemClock)).await?;
     let lmtp = service.lmtp_addresses().first().cloned().unwrap_or_default();
-    let context = Context { client: Client::new(&config.control.socket), config, json: false };
+    let context = CommandContext { client: ControlClient::new(&config.control.socket), config, json: false };
 
     title(&format!("Restante is up: LMTP on {lmtp}, data in {}", dir.display()));
     accounts(&context).await?;
@@ -73,14 +73,14 @@ async fn show(args: &Demo) -> Result<(), Failure> {
     let log = context.client.call(methods::VACATION_LOG, json!({"accountId": ann.id, "limit": 50})).await?;
     table(&vacation::LOG_HEAD, vacation::log_rows(&log["list"], &ann.zone));
 
-    if tokio::time::timeout(Duration::from_secs(20), sink.wait_for(TOLD)).await.is_err() {
+    if tokio::time::timeout(Duration::from_secs(20), sink.wait_for(EXPECTED_REPLIES)).await.is_err() {
         service.stop().await;
         return Err(Failure::new(
             exit::SOFTWARE,
-            format!("{} of {TOLD} replies came within 20 s", sink.caught().len()),
+            format!("{} of {EXPECTED_REPLIES} replies came within 20 s", sink.caught().len()),
         ));
     }
-    title(&format!("{TOLD} replies went out; the first of them, as the relay got it"));
+    title(&format!("{EXPECTED_REPLIES} replies went out; the first of them, as the relay got it"));
     if let Some(caught) = sink.caught().into_iter().min_by_key(|caught| !caught.recipients.concat().contains("clara")) {
         output::line(&format!("MAIL FROM:{}\nRCPT TO:{}\n", caught.sender, caught.recipients.join(" ")));
         output::line(&String::from_utf8_lossy(&caught.message).replace("\r\n", "\n"));
@@ -92,7 +92,7 @@ async fn show(args: &Demo) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn accounts(context: &Context) -> Result<(), Failure> {
+async fn accounts(context: &CommandContext) -> Result<(), Failure> {
     title("Two accounts; Ann is away");
     for (address, name, aliases) in
         [("ann@example.org", "Ann Berger", vec!["a.berger@example.org"]), ("ben@example.org", "Ben Carter", Vec::new())]
@@ -135,12 +135,12 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
 fn configuration(dir: &Path, relay: u16) -> Config {
     let mut config = Config::default();
     config.store.path = dir.join("data");
-    config.lmtp.listen = Some(vec![Listener::Tcp { host: "127.0.0.1".into(), port: 0 }]);
+    config.lmtp.listen = Some(vec![ListenValue::Tcp { host: "127.0.0.1".into(), port: 0 }]);
     config.lmtp.hostname = Some("mail.example.org".into());
     config.control.socket = dir.join("control");
     config.relay.port = relay;
-    config.relay.tls = Tls::None;
-    config.limits.message = Octets(16 << 20);
+    config.relay.tls = TlsValue::None;
+    config.limits.message = ByteSize(16 << 20);
     config
 }
 
@@ -161,7 +161,7 @@ async fn deliver(place: &str) -> std::io::Result<()> {
     let mut stream = BufReader::new(TcpStream::connect(place).await?);
     answer(&mut stream).await?;
     say(&mut stream, b"LHLO demo.example.org\r\n").await?;
-    for (sender, recipients, message) in LETTERS {
+    for (sender, recipients, message) in MESSAGES {
         say(&mut stream, format!("MAIL FROM:<{sender}> BODY=8BITMIME\r\n").as_bytes()).await?;
         for recipient in recipients {
             say(&mut stream, format!("RCPT TO:<{recipient}>\r\n").as_bytes()).await?;

@@ -12,10 +12,10 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
 use super::{Failure, exit, output};
-use crate::config::{DkimKey, load};
+use crate::config::{DkimKeySection, load};
 use crate::model::address::domain_is_well_formed;
 use crate::net::listen::group_id;
-use crate::proof::{self, Key, generate};
+use crate::proof::{self, SigningKey, generate};
 
 /// Where keys are made when nobody says otherwise.
 const FOLDER: &str = "/etc/restante/dkim";
@@ -26,7 +26,7 @@ const GROUP: &str = "restante";
 #[derive(Debug, Subcommand)]
 pub enum DkimCommand {
     /// Make a key, and say what to put into the zone and into the configuration.
-    Keygen(Keygen),
+    Keygen(KeygenArgs),
     /// Show what the zone must say about each key of the configuration.
     Show {
         /// Of this domain alone.
@@ -37,7 +37,7 @@ pub enum DkimCommand {
 
 /// `dkim keygen`
 #[derive(Debug, Args)]
-pub struct Keygen {
+pub struct KeygenArgs {
     /// The domain whose mail is signed.
     #[arg(long)]
     domain: String,
@@ -46,7 +46,7 @@ pub struct Keygen {
     selector: String,
     /// What the key is for.
     #[arg(long, value_enum, default_value = "rsa")]
-    algorithm: Algorithm,
+    algorithm: AlgorithmArg,
     /// Bits of an RSA key: 2048, 3072 or 4096.
     #[arg(long, default_value_t = 2048)]
     bits: u32,
@@ -57,7 +57,7 @@ pub struct Keygen {
 
 /// What a key is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Algorithm {
+pub enum AlgorithmArg {
     /// Everybody can verify it.
     Rsa,
     /// Short and quick (RFC 8463); not everybody can verify it yet: have an RSA key beside it.
@@ -71,18 +71,18 @@ pub(super) fn run(command: &DkimCommand, config: Option<&Path>, json: bool) -> R
     }
 }
 
-fn keygen(args: &Keygen, json: bool) -> Result<(), Failure> {
+fn keygen(args: &KeygenArgs, json: bool) -> Result<(), Failure> {
     for (what, name) in [("domain", &args.domain), ("selector", &args.selector)] {
         if !domain_is_well_formed(name) || name.starts_with('[') {
             return Err(Failure::new(exit::USAGE, format!("`{name}` is not a {what}")));
         }
     }
     let algorithm = match args.algorithm {
-        Algorithm::Rsa => proof::Algorithm::Rsa,
-        Algorithm::Ed25519 => proof::Algorithm::Ed25519,
+        AlgorithmArg::Rsa => proof::Algorithm::Rsa,
+        AlgorithmArg::Ed25519 => proof::Algorithm::Ed25519,
     };
     let pem = generate(algorithm, args.bits).map_err(|problem| Failure::new(exit::USAGE, problem))?;
-    let key = Key::new(&args.domain, &args.selector, pem.as_bytes());
+    let key = SigningKey::new(&args.domain, &args.selector, pem.as_bytes());
     let key = key.map_err(|problem| Failure::new(exit::SOFTWARE, problem))?;
     let usual = || Path::new(FOLDER).join(format!("{}.{}.pem", key.domain(), key.selector()));
     let file = args.file.clone().unwrap_or_else(usual);
@@ -103,7 +103,7 @@ fn keygen(args: &Keygen, json: bool) -> Result<(), Failure> {
 
 fn show(domain: Option<&str>, config: Option<&Path>, json: bool) -> Result<(), Failure> {
     let config = load(config).map_err(|faults| Failure::new(exit::CONFIG, faults.to_string()))?;
-    let wanted = |key: &&DkimKey| domain.is_none_or(|domain| key.domain.eq_ignore_ascii_case(domain));
+    let wanted = |key: &&DkimKeySection| domain.is_none_or(|domain| key.domain.eq_ignore_ascii_case(domain));
     let mut keys = Vec::new();
     for named in config.dkim.keys.iter().filter(wanted) {
         keys.push((named.read().map_err(|problem| Failure::new(exit::CONFIG, problem))?, &named.file));
@@ -127,7 +127,7 @@ fn show(domain: Option<&str>, config: Option<&Path>, json: bool) -> Result<(), F
     Ok(())
 }
 
-fn described(key: &Key, file: &Path) -> Value {
+fn described(key: &SigningKey, file: &Path) -> Value {
     json!({
         "domain": key.domain(), "selector": key.selector(), "algorithm": key.algorithm().to_string(),
         "file": file.display().to_string(), "name": key.name(), "record": key.record(),
@@ -136,14 +136,14 @@ fn described(key: &Key, file: &Path) -> Value {
 
 /// The record as a zone file has it: in strings of at most 255 octets (RFC 1035 §3.3), which readers join (RFC 6376
 /// §3.6.2.2).
-fn record(key: &Key) -> String {
+fn record(key: &SigningKey) -> String {
     let text = key.record();
     let strings = text.as_bytes().chunks(255).filter_map(|part| std::str::from_utf8(part).ok());
     let strings: Vec<String> = strings.map(|part| format!("    \"{part}\"")).collect();
     format!("{}. IN TXT (\n{} )\n", key.name(), strings.join("\n"))
 }
 
-fn lines(key: &Key, file: &Path) -> String {
+fn lines(key: &SigningKey, file: &Path) -> String {
     let file = Value::String(file.display().to_string());
     format!("[[dkim.keys]]\ndomain = \"{}\"\nselector = \"{}\"\nfile = {file}\n", key.domain(), key.selector())
 }

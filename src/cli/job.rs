@@ -6,23 +6,23 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::meter::Meter;
-use super::{Context, Failure, exit, methods, service};
+use super::meter::ProgressMeter;
+use super::{CommandContext, Failure, exit, methods, service};
 use crate::model::clock;
 use crate::store::{Error, Store};
 
 /// How often the service is asked how far it is: soon at first, for most work is short.
-const PAUSES: [u64; 8] = [20, 20, 50, 50, 100, 100, 200, 500];
+const POLL_INTERVALS_MS: [u64; 8] = [20, 20, 50, 50, 100, 100, 200, 500];
 
 /// Begins a job on the service, and gives its result.
 pub(super) async fn follow(
-    context: &Context,
+    context: &CommandContext,
     method: &str,
     arguments: Value,
-    meter: &mut Meter,
+    meter: &mut ProgressMeter,
 ) -> Result<Value, Failure> {
     let begun = context.client.call(method, arguments).await?;
-    let mut pauses = PAUSES.iter();
+    let mut pauses = POLL_INTERVALS_MS.iter();
     let mut pause = Duration::ZERO;
     loop {
         pause = pauses.next().map_or(pause, |pause| Duration::from_millis(*pause));
@@ -40,7 +40,7 @@ pub(super) async fn follow(
 /// # Errors
 /// Where there is none, where another has it open, and where it belongs to another user: files of ours would keep the
 /// service out.
-pub(super) fn open(context: &Context) -> Result<Store, Failure> {
+pub(super) fn open(context: &CommandContext) -> Result<Store, Failure> {
     let dir = service::store_dir(&context.config);
     let about = std::fs::metadata(&dir)
         .map_err(|_| Failure::new(exit::NO_INPUT, format!("{}: no store there", dir.display())))?;
@@ -49,13 +49,13 @@ pub(super) fn open(context: &Context) -> Result<Store, Failure> {
         return Err(Failure::new(exit::NO_PERMISSION, format!("{}: {what}", dir.display())));
     }
     // A look first: it makes no store where there is none.
-    let looked = service::look_at_store(&context.config, Arc::new(clock::System));
+    let looked = service::look_at_store(&context.config, Arc::new(clock::SystemClock));
     drop(
         looked
             .map_err(Failure::from)?
             .ok_or_else(|| Failure::new(exit::NO_INPUT, format!("{}: no store there", dir.display())))?,
     );
-    Ok(service::open_store(&context.config, Arc::new(clock::System))?)
+    Ok(service::open_store(&context.config, Arc::new(clock::SystemClock))?)
 }
 
 /// An error of the store as a command's.

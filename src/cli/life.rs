@@ -4,17 +4,17 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use serde_json::{Value, json};
 
-use super::args::Whose;
+use super::args::AccountArgs;
 use super::output::{self, short, size, text, when};
-use super::{Context, Failure, exit, input, mail, methods, whose};
+use super::{CommandContext, Failure, exit, input, mail, methods, whose};
 use crate::model::limits;
 
 /// `mail destroy`
 #[derive(Debug, Args)]
-pub struct Destroy {
+pub struct DestroyArgs {
     /// Whose.
     #[command(flatten)]
-    pub whose: Whose,
+    pub whose: AccountArgs,
     /// Their ids, as `mail list` shows them.
     #[arg(required = true, value_name = "EMAIL")]
     pub emails: Vec<String>,
@@ -22,10 +22,10 @@ pub struct Destroy {
 
 /// `mail restore`
 #[derive(Debug, Args)]
-pub struct Restore {
+pub struct MailRestoreArgs {
     /// Whose.
     #[command(flatten)]
-    pub whose: Whose,
+    pub whose: AccountArgs,
     /// The ids that they had, as `mail purge` shows them.
     #[arg(required = true, value_name = "EMAIL")]
     pub emails: Vec<String>,
@@ -33,10 +33,10 @@ pub struct Restore {
 
 /// `mail purge`
 #[derive(Debug, Args)]
-pub struct Purge {
+pub struct PurgeArgs {
     /// Whose.
     #[command(flatten)]
-    pub whose: Whose,
+    pub whose: AccountArgs,
     /// With --now: these alone, by the ids that they had.
     #[arg(value_name = "EMAIL", requires = "now")]
     pub emails: Vec<String>,
@@ -53,10 +53,10 @@ pub struct Purge {
 
 /// `mail move`
 #[derive(Debug, Args)]
-pub struct Move {
+pub struct MoveArgs {
     /// Whose.
     #[command(flatten)]
-    pub whose: Whose,
+    pub whose: AccountArgs,
     /// To where: a path such as Work/2026, or a role.
     pub mailbox: String,
     /// Their ids, as `mail list` shows them.
@@ -70,10 +70,10 @@ pub struct Move {
 /// `mail flag`
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("words").required(true).multiple(true))]
-pub struct Flag {
+pub struct FlagArgs {
     /// Whose.
     #[command(flatten)]
-    pub whose: Whose,
+    pub whose: AccountArgs,
     /// Their ids, as `mail list` shows them.
     #[arg(required = true, value_name = "EMAIL")]
     pub emails: Vec<String>,
@@ -85,27 +85,27 @@ pub struct Flag {
     pub remove: Vec<String>,
 }
 
-pub(super) async fn destroy(args: Destroy, context: &Context) -> Result<(), Failure> {
+pub(super) async fn destroy(args: DestroyArgs, context: &CommandContext) -> Result<(), Failure> {
     let arguments = json!({ "ids": args.emails });
     some(context, &args.whose, methods::MAIL_DESTROY, arguments, ("destroyed", "notDestroyed")).await
 }
 
-pub(super) async fn restore(args: Restore, context: &Context) -> Result<(), Failure> {
+pub(super) async fn restore(args: MailRestoreArgs, context: &CommandContext) -> Result<(), Failure> {
     let arguments = json!({ "ids": args.emails });
     some(context, &args.whose, methods::MAIL_RESTORE, arguments, ("restored", "notRestored")).await
 }
 
-pub(super) async fn move_to(args: Move, context: &Context) -> Result<(), Failure> {
+pub(super) async fn move_to(args: MoveArgs, context: &CommandContext) -> Result<(), Failure> {
     let arguments = json!({ "ids": args.emails, "mailbox": args.mailbox, "also": args.also });
     some(context, &args.whose, methods::MAIL_MOVE, arguments, ("moved", "notMoved")).await
 }
 
-pub(super) async fn flag(args: Flag, context: &Context) -> Result<(), Failure> {
+pub(super) async fn flag(args: FlagArgs, context: &CommandContext) -> Result<(), Failure> {
     let arguments = json!({ "ids": args.emails, "add": args.add, "remove": args.remove });
     some(context, &args.whose, methods::MAIL_FLAG, arguments, ("flagged", "notFlagged")).await
 }
 
-pub(super) async fn purge(args: Purge, context: &Context) -> Result<(), Failure> {
+pub(super) async fn purge(args: PurgeArgs, context: &CommandContext) -> Result<(), Failure> {
     if !args.now {
         return list(&args, context).await;
     }
@@ -131,7 +131,7 @@ pub(super) async fn purge(args: Purge, context: &Context) -> Result<(), Failure>
     Ok(())
 }
 
-async fn list(args: &Purge, context: &Context) -> Result<(), Failure> {
+async fn list(args: &PurgeArgs, context: &CommandContext) -> Result<(), Failure> {
     let account = whose::account(&args.whose.account, context).await?;
     let arguments = json!({"accountId": account.id, "limit": args.limit});
     let answer = context.client.call(methods::MAIL_DESTROYED, arguments).await?;
@@ -156,8 +156,8 @@ async fn list(args: &Purge, context: &Context) -> Result<(), Failure> {
 
 /// Calls a method that tells of each email what became of it, and tells it. Those that were refused make the exit code.
 async fn some(
-    context: &Context,
-    who: &Whose,
+    context: &CommandContext,
+    who: &AccountArgs,
     method: &str,
     arguments: Value,
     (done, refused): (&str, &str),

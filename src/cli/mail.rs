@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use super::args::MailCommand;
 use super::output::{self, short, size, text, when};
-use super::{Context, Failure, exit, life, methods, transfer, whose};
+use super::{CommandContext, Failure, exit, life, methods, transfer, whose};
 use crate::wire::jmap::of_octets;
 
-pub(super) async fn run(command: MailCommand, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(command: MailCommand, context: &CommandContext) -> Result<(), Failure> {
     match command {
         MailCommand::List { whose, mailbox, threads, limit, after } => {
             let account = whose::account(&whose.account, context).await?;

@@ -3,9 +3,9 @@
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::args::Whose;
+use super::args::AccountArgs;
 use super::output::{self, text};
-use super::{Context, Failure, exit, input, methods, whose};
+use super::{CommandContext, Failure, exit, input, methods, whose};
 
 /// `mailbox`
 ///
@@ -13,12 +13,12 @@ use super::{Context, Failure, exit, input, methods, whose};
 #[derive(Debug, Subcommand)]
 pub enum MailboxCommand {
     /// List all mailboxes with their counts.
-    List(Whose),
+    List(AccountArgs),
     /// Make a mailbox.
     Create {
         /// Whose.
         #[command(flatten)]
-        whose: Whose,
+        whose: AccountArgs,
         /// Its path, such as Work/2026; all above it must be there.
         path: String,
         /// Its role, such as archive; no other mailbox may have it.
@@ -32,7 +32,7 @@ pub enum MailboxCommand {
     Rename {
         /// Whose.
         #[command(flatten)]
-        whose: Whose,
+        whose: AccountArgs,
         /// Which.
         mailbox: String,
         /// The new name: the last part of the path alone.
@@ -42,7 +42,7 @@ pub enum MailboxCommand {
     Move {
         /// Whose.
         #[command(flatten)]
-        whose: Whose,
+        whose: AccountArgs,
         /// Which.
         mailbox: String,
         /// Under which; "" for the top.
@@ -52,7 +52,7 @@ pub enum MailboxCommand {
     Remove {
         /// Whose.
         #[command(flatten)]
-        whose: Whose,
+        whose: AccountArgs,
         /// Which.
         mailbox: String,
         /// With what is in it: mail that is in no other mailbox is destroyed, and can be restored for a time.
@@ -66,7 +66,7 @@ pub enum MailboxCommand {
     Role {
         /// Whose.
         #[command(flatten)]
-        whose: Whose,
+        whose: AccountArgs,
         /// Which.
         mailbox: String,
         /// Its role, such as archive; "" for none.
@@ -79,7 +79,7 @@ pub enum MailboxCommand {
     Set {
         /// Whose.
         #[command(flatten)]
-        whose: Whose,
+        whose: AccountArgs,
         /// Which.
         mailbox: String,
         /// Its name: lower-case letters, digits, ".", "-" and "_".
@@ -91,7 +91,7 @@ pub enum MailboxCommand {
     Share {
         /// Whose.
         #[command(flatten)]
-        whose: Whose,
+        whose: AccountArgs,
         /// Which.
         mailbox: String,
         /// To whom: the name, an address or the id of an account.
@@ -104,7 +104,7 @@ pub enum MailboxCommand {
     Subscribe {
         /// Whose.
         #[command(flatten)]
-        whose: Whose,
+        whose: AccountArgs,
         /// Which.
         mailbox: String,
         /// End the subscription.
@@ -126,7 +126,7 @@ const RIGHTS: [(&str, &str); 9] = [
     ("submit", "maySubmit"),
 ];
 
-pub(super) async fn run(command: MailboxCommand, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(command: MailboxCommand, context: &CommandContext) -> Result<(), Failure> {
     match command {
         MailboxCommand::List(whose) => list(&whose, context).await,
         MailboxCommand::Create { whose, path, role, sort_order } => {
@@ -195,7 +195,7 @@ fn read_rights(text: &str) -> Result<Vec<&'static str>, String> {
     Ok(rights)
 }
 
-async fn list(who: &Whose, context: &Context) -> Result<(), Failure> {
+async fn list(who: &AccountArgs, context: &CommandContext) -> Result<(), Failure> {
     let account = whose::account(&who.account, context).await?;
     let answer = context.client.call(methods::MAILBOX_LIST, json!({"accountId": account.id})).await?;
     if context.json {
@@ -231,11 +231,17 @@ fn short(rights: &Value) -> String {
     words.collect::<Vec<_>>().join(",")
 }
 
-async fn change(context: &Context, who: &Whose, arguments: Value, done: &str) -> Result<(), Failure> {
+async fn change(context: &CommandContext, who: &AccountArgs, arguments: Value, done: &str) -> Result<(), Failure> {
     one(context, who, methods::MAILBOX_CHANGE, arguments, done).await
 }
 
-async fn one(context: &Context, who: &Whose, method: &str, arguments: Value, done: &str) -> Result<(), Failure> {
+async fn one(
+    context: &CommandContext,
+    who: &AccountArgs,
+    method: &str,
+    arguments: Value,
+    done: &str,
+) -> Result<(), Failure> {
     let answer = whose::call(context, who, method, arguments).await?;
     if context.json {
         output::json(&answer);

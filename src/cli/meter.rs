@@ -12,16 +12,16 @@ use super::output::{clean, size, text};
 use crate::model::clock::Stopwatch;
 
 /// Between two lines where there is no terminal.
-const PAUSE: Duration = Duration::from_secs(10);
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Shows how far something is.
-pub(super) struct Meter {
+pub(super) struct ProgressMeter {
     what: &'static str,
     bar: Option<ProgressBar>,
     said: Stopwatch,
 }
 
-impl Meter {
+impl ProgressMeter {
     pub(super) fn new(what: &'static str) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(1);
@@ -45,14 +45,14 @@ impl Meter {
                 bar.set_position(progress["number"].as_u64().unwrap_or(0).saturating_sub(1));
             }
             bar.set_message(clean(&words));
-        } else if self.said.elapsed() >= PAUSE {
+        } else if self.said.elapsed() >= LINE_INTERVAL {
             complain(&format!("{}: {words}", self.what));
             self.said = Stopwatch::start();
         }
     }
 }
 
-impl Drop for Meter {
+impl Drop for ProgressMeter {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

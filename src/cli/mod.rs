@@ -48,15 +48,15 @@ use hyper::Method;
 use hyper::body::Bytes;
 
 pub use args::Cli;
-pub use client::Client;
+pub use client::ControlClient;
 pub use dates::{BadDate, Edge, parse as parse_date};
 pub use exit::Failure;
-pub use query::MailQuery;
+pub use query::MailQueryArgs;
 pub use service::{Service, ServiceError};
-pub use sink::{Caught, Sink};
+pub use sink::{Sink, SinkMessage};
 
 use crate::config::{Config, load};
-use crate::store::repair::Scope;
+use crate::store::repair::RepairScope;
 use args::Command;
 
 /// Runs the command that the arguments name.
@@ -117,13 +117,13 @@ fn run(cli: Cli) -> Result<(), Failure> {
         }
         Command::Deliver(args) => deliver::run(&args, cli.config.as_deref(), cli.json),
         command => {
-            let context = Context::new(cli.config.as_deref(), cli.json)?;
+            let context = CommandContext::new(cli.config.as_deref(), cli.json)?;
             one_thread()?.block_on(ask(command, context))
         }
     }
 }
 
-async fn ask(command: Command, context: Context) -> Result<(), Failure> {
+async fn ask(command: Command, context: CommandContext) -> Result<(), Failure> {
     match command {
         Command::Account(command) => account::run(command, &context).await,
         Command::Vacation(command) => vacation::run(command, &context).await,
@@ -135,9 +135,9 @@ async fn ask(command: Command, context: Context) -> Result<(), Failure> {
             output::octets(&text)
         }
         Command::Check(args) => check::run(&args, &context).await,
-        Command::Repair(args) => repair::run(Scope::Repair, &args, &context).await,
-        Command::Rebuild(args) => repair::run(Scope::Rebuild, &args, &context).await,
-        Command::Reindex(args) => repair::run(Scope::Reindex, &args, &context).await,
+        Command::Repair(args) => repair::run(RepairScope::Repair, &args, &context).await,
+        Command::Rebuild(args) => repair::run(RepairScope::Rebuild, &args, &context).await,
+        Command::Reindex(args) => repair::run(RepairScope::Reindex, &args, &context).await,
         Command::Backup(args) => backup::back_up(&args, &context).await,
         Command::Restore(args) => backup::restore(&args, &context),
         Command::Serve
@@ -152,16 +152,16 @@ async fn ask(command: Command, context: Context) -> Result<(), Failure> {
 
 /// What every client command needs.
 #[derive(Debug)]
-struct Context {
+struct CommandContext {
     config: Config,
-    client: Client,
+    client: ControlClient,
     json: bool,
 }
 
-impl Context {
+impl CommandContext {
     fn new(path: Option<&Path>, json: bool) -> Result<Self, Failure> {
         let config = load(path).map_err(|faults| Failure::new(exit::CONFIG, faults.to_string()))?;
-        let client = Client::new(&config.control.socket);
+        let client = ControlClient::new(&config.control.socket);
         Ok(Self { config, client, json })
     }
 }

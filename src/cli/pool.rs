@@ -5,23 +5,23 @@ use hyper::{Method, StatusCode};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::Client;
+use super::ControlClient;
 use super::client::{Sender, answer, refusal, request};
 use super::exit::Failure;
 
 /// Kept connections: as many as were ever in use at once.
-pub(super) struct Pool {
-    client: Client,
+pub(super) struct ControlPool {
+    client: ControlClient,
     idle: Mutex<Vec<Sender>>,
 }
 
 /// What was answered, whatever it is.
-pub(super) struct Answer {
+pub(super) struct ControlResponse {
     pub(super) status: StatusCode,
     pub(super) body: Bytes,
 }
 
-impl Answer {
+impl ControlResponse {
     /// The last word of the problem's type: `urn:restante:problem:overQuota`.
     pub(super) fn problem(&self) -> Option<String> {
         let problem: Value = serde_json::from_slice(&self.body).ok()?;
@@ -34,8 +34,8 @@ impl Answer {
     }
 }
 
-impl Pool {
-    pub(super) fn new(client: Client) -> Self {
+impl ControlPool {
+    pub(super) fn new(client: ControlClient) -> Self {
         Self { client, idle: Mutex::default() }
     }
 
@@ -43,7 +43,7 @@ impl Pool {
     ///
     /// # Errors
     /// No service, or one that breaks off.
-    pub(super) async fn exchange(&self, method: &Method, path: &str, body: &Bytes) -> Result<Answer, Failure> {
+    pub(super) async fn exchange(&self, method: &Method, path: &str, body: &Bytes) -> Result<ControlResponse, Failure> {
         let kept = self.idle.lock().pop();
         if let Some(mut sender) = kept
             && sender.ready().await.is_ok()
@@ -59,9 +59,15 @@ impl Pool {
         Ok(done)
     }
 
-    async fn over(&self, sender: &mut Sender, method: &Method, path: &str, body: &Bytes) -> Result<Answer, Failure> {
+    async fn over(
+        &self,
+        sender: &mut Sender,
+        method: &Method,
+        path: &str,
+        body: &Bytes,
+    ) -> Result<ControlResponse, Failure> {
         let request = request(method.clone(), path, "application/octet-stream", body.clone())?;
         let (status, body) = answer(sender, request).await?;
-        Ok(Answer { status, body })
+        Ok(ControlResponse { status, body })
     }
 }

@@ -10,11 +10,11 @@ use super::output::{clean, size};
 use crate::model::clock::Stopwatch;
 
 /// Where there is no terminal: a line so often.
-const LINES: Duration = Duration::from_secs(10);
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
 const BAR: &str = "{prefix} {bar:32} {binary_bytes} of {binary_total_bytes}, {msg}, {eta} left";
 
 /// A command's progress, by octets.
-pub(super) struct Progress {
+pub(super) struct ByteProgress {
     bar: Option<ProgressBar>,
     verb: &'static str,
     total: u64,
@@ -23,7 +23,7 @@ pub(super) struct Progress {
     next: Duration,
 }
 
-impl Progress {
+impl ByteProgress {
     /// Begins; of so many octets.
     pub(super) fn new(verb: &'static str, total: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
@@ -33,7 +33,7 @@ impl Progress {
             }
             bar.with_prefix(verb)
         });
-        Self { bar, verb, total, done: 0, watch: Stopwatch::start(), next: LINES }
+        Self { bar, verb, total, done: 0, watch: Stopwatch::start(), next: LINE_INTERVAL }
     }
 
     /// So many octets more, and what there is to say of the whole.
@@ -43,7 +43,7 @@ impl Progress {
             bar.set_position(self.done.min(self.total));
             bar.set_message(says());
         } else if self.watch.elapsed() >= self.next {
-            self.next = self.watch.elapsed() + LINES;
+            self.next = self.watch.elapsed() + LINE_INTERVAL;
             let size = |octets: u64| size(&octets.into());
             super::complain(&format!("{} {} of {}, {}", self.verb, size(self.done), size(self.total), says()));
         }

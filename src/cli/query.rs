@@ -3,20 +3,20 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::args::Whose;
+use super::args::AccountArgs;
 use super::dates::{Edge, parse};
 use super::output::{self, text};
-use super::{Context, Failure, exit, mail, methods, whose};
-use crate::config::Octets;
+use super::{CommandContext, Failure, exit, mail, methods, whose};
+use crate::config::ByteSize;
 use crate::model::UtcMillis;
-use crate::model::clock::{Clock as _, System};
+use crate::model::clock::{Clock as _, SystemClock};
 
 /// `mail query`
 #[derive(Debug, Args)]
-pub struct MailQuery {
+pub struct MailQueryArgs {
     /// Whose.
     #[command(flatten)]
-    pub whose: Whose,
+    pub whose: AccountArgs,
     /// In this mailbox; everywhere if not given.
     #[arg(long)]
     pub mailbox: Option<String>,
@@ -93,10 +93,10 @@ pub struct MailQuery {
     pub explain: bool,
 }
 
-pub(super) async fn run(query: MailQuery, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(query: MailQueryArgs, context: &CommandContext) -> Result<(), Failure> {
     let account = whose::account(&query.whose.account, context).await?;
     let date = |text: &Option<String>| -> Result<Option<String>, Failure> {
-        let parsed = text.as_ref().map(|text| parse(text, System.now(), &account.zone, Edge::From)).transpose();
+        let parsed = text.as_ref().map(|text| parse(text, SystemClock.now(), &account.zone, Edge::From)).transpose();
         let at = parsed.map_err(|bad| Failure::new(exit::USAGE, bad.to_string()))?;
         Ok(at.map(UtcMillis::rfc3339))
     };
@@ -125,8 +125,8 @@ pub(super) async fn run(query: MailQuery, context: &Context) -> Result<(), Failu
 }
 
 /// What the options ask, as conditions that must all hold.
-fn filter(query: &MailQuery, before: Option<String>, after: Option<String>) -> Result<Value, Failure> {
-    let octets = |text: &String| text.parse::<Octets>().map(|size| size.0);
+fn filter(query: &MailQueryArgs, before: Option<String>, after: Option<String>) -> Result<Value, Failure> {
+    let octets = |text: &String| text.parse::<ByteSize>().map(|size| size.0);
     let octets = |text: &Option<String>| -> Result<Option<u64>, Failure> {
         text.as_ref().map(octets).transpose().map_err(|bad| Failure::new(exit::USAGE, bad))
     };
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
     use crate::cli::args::{Cli, Command, MailCommand};
 
-    fn asked(words: &[&str]) -> MailQuery {
+    fn asked(words: &[&str]) -> MailQueryArgs {
         let all = ["restante", "mail", "query", "-a", "ann"].iter().chain(words);
         match Cli::try_parse_from(all).unwrap().command {
             Command::Mail(MailCommand::Query(query)) => *query,

@@ -8,9 +8,9 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
 use super::output::{self, short, text, when};
-use super::{Context, Failure, complain, exit, methods, whose};
-use crate::config::Wait;
-use crate::model::clock::{Clock as _, System};
+use super::{CommandContext, Failure, complain, exit, methods, whose};
+use crate::config::DurationValue;
+use crate::model::clock::{Clock as _, SystemClock};
 use crate::model::{ActionKind, ActionState, UtcMillis, limits};
 use crate::wire::jmap::of_octets;
 
@@ -21,7 +21,7 @@ pub enum QueueCommand {
     List {
         /// Which of it.
         #[command(flatten)]
-        which: Which,
+        which: QueueFilterArgs,
         /// At most so many.
         #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..=limits::LISTED as u64))]
         limit: Option<u64>,
@@ -30,19 +30,19 @@ pub enum QueueCommand {
     Show {
         /// Which.
         #[command(flatten)]
-        item: Item,
+        item: ActionArgs,
         /// Print the message that is sent.
         #[arg(long)]
         message: bool,
     },
     /// Try now, before the rest: also what was held, and submissions that failed.
-    Retry(Chosen),
+    Retry(QueueSelectionArgs),
     /// Do not try until it is released.
-    Hold(Chosen),
+    Hold(QueueSelectionArgs),
     /// Let it be tried again.
-    Release(Chosen),
+    Release(QueueSelectionArgs),
     /// Drop it unsent, and what depends on it.
-    Remove(Chosen),
+    Remove(QueueSelectionArgs),
     /// Go on with sending after something of the queue was lost, or the store was restored from a backup.
     ///
     /// The queue is taken as it is. Of a store that was restored the replies are dropped, for they may have been sent since
@@ -52,7 +52,7 @@ pub enum QueueCommand {
 
 /// One of the queue.
 #[derive(Debug, Args)]
-pub struct Item {
+pub struct ActionArgs {
     /// The account: its name or any of its addresses.
     #[arg(long, short, value_name = "ACCOUNT")]
     pub account: String,
@@ -62,7 +62,7 @@ pub struct Item {
 
 /// Some of the queue.
 #[derive(Debug, Args)]
-pub struct Which {
+pub struct QueueFilterArgs {
     /// Of this account alone: its name or any of its addresses.
     #[arg(long, short, value_name = "ACCOUNT")]
     pub account: Option<String>,
@@ -82,7 +82,7 @@ pub struct Which {
 
 /// One, or all that are meant.
 #[derive(Debug, Args)]
-pub struct Chosen {
+pub struct QueueSelectionArgs {
     /// Their ids, as `queue list` shows them; with --account.
     #[arg(value_name = "ACTION", required_unless_present = "all", conflicts_with = "all")]
     pub actions: Vec<String>,
@@ -91,10 +91,10 @@ pub struct Chosen {
     pub all: bool,
     /// Which of them.
     #[command(flatten)]
-    pub which: Which,
+    pub which: QueueFilterArgs,
 }
 
-pub(super) async fn run(command: QueueCommand, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(command: QueueCommand, context: &CommandContext) -> Result<(), Failure> {
     match command {
         QueueCommand::List { which, limit } => list(&which, limit, context).await,
         QueueCommand::Show { item, message } => show(&item, message, context).await,
@@ -117,7 +117,10 @@ pub(super) async fn run(command: QueueCommand, context: &Context) -> Result<(), 
 }
 
 /// The arguments that say which are meant, and the zone in which times are shown.
-async fn arguments(which: &Which, context: &Context) -> Result<(Map<String, Value>, TimeZone), Failure> {
+async fn arguments(
+    which: &QueueFilterArgs,
+    context: &CommandContext,
+) -> Result<(Map<String, Value>, TimeZone), Failure> {
     let mut arguments = Map::new();
     let mut zone = TimeZone::system();
     if let Some(name) = &which.account {
@@ -131,20 +134,21 @@ async fn arguments(which: &Which, context: &Context) -> Result<(Map<String, Valu
         }
     }
     if let Some(age) = &which.older {
-        let age: Wait = age.parse().map_err(|why: String| Failure::new(exit::USAGE, format!("--older: {why}")))?;
-        arguments.insert("queuedBefore".into(), System.now().before(age.0).rfc3339_millis().into());
+        let age: DurationValue =
+            age.parse().map_err(|why: String| Failure::new(exit::USAGE, format!("--older: {why}")))?;
+        arguments.insert("queuedBefore".into(), SystemClock.now().before(age.0).rfc3339_millis().into());
     }
     Ok((arguments, zone))
 }
 
-async fn list(which: &Which, limit: Option<u64>, context: &Context) -> Result<(), Failure> {
+async fn list(which: &QueueFilterArgs, limit: Option<u64>, context: &CommandContext) -> Result<(), Failure> {
     let (mut arguments, _) = arguments(which, context).await?;
     arguments.insert("limit".into(), limit.into());
     let answer = context.client.call(methods::QUEUE_LIST, arguments.into()).await?;
     if let Some(why) = answer["held"].as_str() {
         complain(&format!("nothing is sent: {why}\n`restante queue accept-loss` goes on"));
     }
-    let now = System.now();
+    let now = SystemClock.now();
     if let Some(error) = answer["relay"]["error"].as_str() {
         let until = answer["relay"]["until"].as_str().and_then(UtcMillis::parse_rfc3339).filter(|until| *until > now);
         let again = until.map_or_else(|| "now".into(), |until| format!("in {}", words(until.since(now))));
@@ -173,7 +177,7 @@ async fn list(which: &Which, limit: Option<u64>, context: &Context) -> Result<()
     Ok(())
 }
 
-async fn show(item: &Item, message: bool, context: &Context) -> Result<(), Failure> {
+async fn show(item: &ActionArgs, message: bool, context: &CommandContext) -> Result<(), Failure> {
     let account = whose::account(&item.account, context).await?;
     let arguments = json!({"accountId": account.id, "id": item.action, "withMessage": message});
     let mut answer = context.client.call(methods::QUEUE_SHOW, arguments).await?;
@@ -187,7 +191,7 @@ async fn show(item: &Item, message: bool, context: &Context) -> Result<(), Failu
         return Ok(());
     }
     let recipients = answer["recipients"].take();
-    let next = next(&answer, System.now());
+    let next = next(&answer, SystemClock.now());
     if let Some(object) = answer.as_object_mut() {
         for name in ["created", "due", "expires", "keptUntil"] {
             if let Some(at) = object.get_mut(name).filter(|at| !at.is_null()) {
@@ -204,7 +208,12 @@ async fn show(item: &Item, message: bool, context: &Context) -> Result<(), Failu
     Ok(())
 }
 
-async fn change(method: &str, chosen: &Chosen, done: &str, context: &Context) -> Result<(), Failure> {
+async fn change(
+    method: &str,
+    chosen: &QueueSelectionArgs,
+    done: &str,
+    context: &CommandContext,
+) -> Result<(), Failure> {
     let (base, _) = arguments(&chosen.which, context).await?;
     if chosen.all {
         let mut arguments = base;

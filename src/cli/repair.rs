@@ -3,29 +3,29 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::meter::Meter;
+use super::meter::ProgressMeter;
 use super::output::{self, text};
-use super::{Context, Failure, exit, job, methods};
+use super::{CommandContext, Failure, exit, job, methods};
 use crate::jmap::admin::store as words;
 use crate::message::rows_or_bare;
 use crate::model::AccountId;
-use crate::store::repair::Scope;
+use crate::store::repair::RepairScope;
 
 /// `repair`, `rebuild`, `reindex`
 #[derive(Debug, Args)]
-pub struct Repair {
+pub struct RepairArgs {
     /// Of these accounts alone: names, addresses or ids.
     #[arg(value_name = "ACCOUNT")]
     pub accounts: Vec<String>,
 }
 
-pub(super) async fn run(scope: Scope, args: &Repair, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(scope: RepairScope, args: &RepairArgs, context: &CommandContext) -> Result<(), Failure> {
     let name = match scope {
-        Scope::Repair => "repair",
-        Scope::Reindex => "reindex",
-        Scope::Rebuild => "rebuild",
+        RepairScope::Repair => "repair",
+        RepairScope::Reindex => "reindex",
+        RepairScope::Rebuild => "rebuild",
     };
-    let mut meter = Meter::new(name);
+    let mut meter = ProgressMeter::new(name);
     let done = if context.client.is_up().await {
         job::follow(context, methods::REPAIR, json!({"scope": name, "accounts": args.accounts}), &mut meter).await?
     } else {
@@ -46,7 +46,12 @@ pub(super) async fn run(scope: Scope, args: &Repair, context: &Context) -> Resul
     }
 }
 
-fn here(scope: Scope, args: &Repair, context: &Context, meter: &mut Meter) -> Result<Value, Failure> {
+fn here(
+    scope: RepairScope,
+    args: &RepairArgs,
+    context: &CommandContext,
+    meter: &mut ProgressMeter,
+) -> Result<Value, Failure> {
     let store = job::open(context)?;
     let directory = crate::account::Directory::new(store.clone(), context.config.directory_settings());
     let mut accounts: Vec<AccountId> = Vec::new();

@@ -24,7 +24,7 @@ pub(super) fn run(path: Option<PathBuf>) -> Result<(), Failure> {
 }
 
 /// Open files that the service needs beside connections: the store's tables and logs, messages on their way.
-const FILES: usize = 1024;
+const BASE_OPEN_FILES: usize = 1024;
 
 /// Lets the service have as many open files as the machine allows, and says where those are too few for the connections
 /// that may be: LMTP would wait when others have taken them.
@@ -36,7 +36,7 @@ fn allow_open_files(config: &Config) {
     }
     let http = config.http.listen.as_ref().map_or(0, |_| config.http.connections);
     let control = 2 * limits::CONTROL_CONNECTIONS + limits::METRICS_CONNECTIONS;
-    let needed = [config.limits.connections, http, control, FILES].into_iter().fold(0, usize::saturating_add);
+    let needed = [config.limits.connections, http, control, BASE_OPEN_FILES].into_iter().fold(0, usize::saturating_add);
     let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     if u64::try_from(needed).unwrap_or(u64::MAX) > allowed {
         tracing::warn!(allowed, needed, "too few open files for all connections: raise LimitNOFILE or ulimit -n");
@@ -51,11 +51,11 @@ pub(super) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
         .map_err(|error| Failure::new(exit::SOFTWARE, format!("no runtime: {error}")))
 }
 
-async fn serve(config: Config, path: Option<PathBuf>, log: trace::Handle) -> Result<(), Failure> {
+async fn serve(config: Config, path: Option<PathBuf>, log: trace::LevelHandle) -> Result<(), Failure> {
     // Before anything else, so that a signal during the start is not lost.
     let (mut term, mut int, mut hup) =
         (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?, listen(SignalKind::hangup())?);
-    let mut service = Service::start(config, Arc::new(clock::System)).await?;
+    let mut service = Service::start(config, Arc::new(clock::SystemClock)).await?;
     tell(&[NotifyState::Ready, NotifyState::Status("taking mail")]);
     let mut watchdog = tokio::time::interval(watchdog().unwrap_or(Duration::from_secs(10)));
     loop {
@@ -79,7 +79,7 @@ async fn serve(config: Config, path: Option<PathBuf>, log: trace::Handle) -> Res
     Ok(())
 }
 
-fn reload(service: &mut Service, path: Option<&Path>, log: &trace::Handle) {
+fn reload(service: &mut Service, path: Option<&Path>, log: &trace::LevelHandle) {
     tell(&[NotifyState::Status("reading the configuration again")]);
     match load(path) {
         Ok(new) => {

@@ -13,16 +13,16 @@ use tokio::task::JoinHandle;
 use super::{Failure, exit};
 use crate::account::Directory;
 use crate::config::Config;
-use crate::deliver::Deliver;
+use crate::deliver::Deliverer;
 use crate::jmap::Jobs;
-use crate::model::{Clock, Live};
+use crate::model::{Clock, LiveValue};
 use crate::net::ceiling::Ceiling;
 use crate::net::http::{self, ControlSettings, HttpSettings};
-use crate::net::listen::{Bound, Listen};
+use crate::net::listen::{BoundListener, ListenAddress};
 use crate::net::lmtp::{self as driver, LmtpSettings};
 use crate::net::stop::{Switch, switch};
 use crate::net::{push, reports};
-use crate::queue::{self, Bell, Queue};
+use crate::queue::{self, QueueWaker, QueueWorker};
 use crate::store::{self, Store};
 use crate::upkeep::{self, Upkeep};
 use crate::{account, deliver};
@@ -77,7 +77,7 @@ pub(super) fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Store
     #[cfg(feature = "rocksdb")]
     let store = Store::open(&path, &options, clock);
     #[cfg(not(feature = "rocksdb"))]
-    let store = Store::over(Arc::new(store::engine::memory::Memory::new()), &options, clock);
+    let store = Store::over(Arc::new(store::engine::memory::MemoryEngine::new()), &options, clock);
     store.map_err(|error| ServiceError::Store { path: path.display().to_string(), error })
 }
 
@@ -106,24 +106,24 @@ pub struct Service {
     tasks: Vec<JoinHandle<()>>,
     switch: Switch,
     config: Config,
-    rooms: Rooms,
-    upkeep: upkeep::Running,
+    rooms: LiveSettings,
+    upkeep: upkeep::UpkeepHandle,
     jobs: Jobs,
 }
 
 /// What each room works by, and takes anew after a reload.
 #[derive(Debug)]
-struct Rooms {
-    lmtp: Live<LmtpSettings>,
+struct LiveSettings {
+    lmtp: LiveValue<LmtpSettings>,
     ceiling: Ceiling,
-    deliver: Live<deliver::Settings>,
-    directory: Live<account::Settings>,
-    control: Live<ControlSettings>,
-    http: Live<HttpSettings>,
+    deliver: LiveValue<deliver::Settings>,
+    directory: LiveValue<account::Settings>,
+    control: LiveValue<ControlSettings>,
+    http: LiveValue<HttpSettings>,
     http_ceiling: Ceiling,
-    queue: Live<queue::Settings>,
-    bell: Bell,
-    upkeep: Live<upkeep::Settings>,
+    queue: LiveValue<queue::Settings>,
+    bell: QueueWaker,
+    upkeep: LiveValue<upkeep::Settings>,
 }
 
 /// Makes a directory for the service's user alone, unless it is there; says so where it is there and open to others.
@@ -159,21 +159,21 @@ impl Service {
             Ok(accounts) => tracing::info!(accounts, "the rows of accounts name their addresses from now on"),
             Err(error) => tracing::warn!(%error, "not all accounts name their addresses: tried again at a start"),
         }
-        let queue_settings = Live::new(config.queue_settings().map_err(ServiceError::Setting)?);
-        let queue = Queue::new(store.clone(), directory.clone(), queue_settings.clone());
-        let rooms = Rooms {
-            lmtp: Live::new(lmtp_settings),
+        let queue_settings = LiveValue::new(config.queue_settings().map_err(ServiceError::Setting)?);
+        let queue = QueueWorker::new(store.clone(), directory.clone(), queue_settings.clone());
+        let rooms = LiveSettings {
+            lmtp: LiveValue::new(lmtp_settings),
             ceiling: config.ceiling(),
-            deliver: Live::new(config.deliver_settings()),
+            deliver: LiveValue::new(config.deliver_settings()),
             directory: directory.settings().clone(),
-            control: Live::new(config.control_settings()),
-            http: Live::new(config.http_settings().map_err(ServiceError::Setting)?),
+            control: LiveValue::new(config.control_settings()),
+            http: LiveValue::new(config.http_settings().map_err(ServiceError::Setting)?),
             http_ceiling: config.http_ceiling(),
             queue: queue_settings,
             bell: queue.bell(),
-            upkeep: Live::new(config.upkeep_settings()),
+            upkeep: LiveValue::new(config.upkeep_settings()),
         };
-        let deliver = Arc::new(Deliver::new(store.clone(), directory.clone(), rooms.deliver.clone()));
+        let deliver = Arc::new(Deliverer::new(store.clone(), directory.clone(), rooms.deliver.clone()));
         let (switch, stop) = switch();
         let way_in = http::taken(Arc::clone(&deliver), rooms.lmtp.clone());
         let pusher = push::run(store.clone(), directory.clone(), rooms.http.clone(), stop.clone());
@@ -195,10 +195,10 @@ impl Service {
         let mut lmtp = Vec::new();
         for place in &places {
             let failed = |error| ServiceError::Listen { place: place.to_string(), error };
-            for listener in Bound::bind(place, &config.lmtp_access()).await.map_err(failed)? {
+            for listener in BoundListener::bind(place, &config.lmtp_access()).await.map_err(failed)? {
                 lmtp.push(match (place, listener.port()) {
-                    (Listen::Tcp(host, _), Some(port)) => format!("{host}:{port}"),
-                    (Listen::Unix(path), _) => path.display().to_string(),
+                    (ListenAddress::Tcp(host, _), Some(port)) => format!("{host}:{port}"),
+                    (ListenAddress::Unix(path), _) => path.display().to_string(),
                     (place, _) => place.to_string(),
                 });
                 bound.push(listener);
@@ -211,12 +211,12 @@ impl Service {
         let mut metrics = Vec::new();
         if let Some(place) = config.metrics_place() {
             let failed = |error| ServiceError::Listen { place: format!("[metrics] listen {place}"), error };
-            metrics = Bound::bind(&place, &config.metrics_access()).await.map_err(failed)?;
+            metrics = BoundListener::bind(&place, &config.metrics_access()).await.map_err(failed)?;
         }
         let mut public = Vec::new();
         for place in config.http_places() {
             let failed = |error| ServiceError::Listen { place: format!("[http] listen {place}"), error };
-            public.extend(Bound::bind(&place, &config.http_access()).await.map_err(failed)?);
+            public.extend(BoundListener::bind(&place, &config.http_access()).await.map_err(failed)?);
         }
         let jobs = backend.jobs.clone();
         let mut tasks: Vec<JoinHandle<()>> = bound

@@ -8,18 +8,18 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::serve::runtime;
-use super::{Client, Service, Sink, demo, methods};
-use crate::config::{Config, Listener, Tls};
+use super::{ControlClient, Service, Sink, demo, methods};
+use crate::config::{Config, ListenValue, TlsValue};
 use crate::model::clock;
 
 fn config(dir: &std::path::Path, relay: u16) -> Config {
     let mut config = Config::default();
     config.store.path = dir.join("data");
     config.lmtp.listen =
-        Some(vec![Listener::Tcp { host: "127.0.0.1".into(), port: 0 }, Listener::Unix(dir.join("lmtp"))]);
+        Some(vec![ListenValue::Tcp { host: "127.0.0.1".into(), port: 0 }, ListenValue::Unix(dir.join("lmtp"))]);
     config.control.socket = dir.join("control");
     config.relay.port = relay;
-    config.relay.tls = Tls::None;
+    config.relay.tls = TlsValue::None;
     config.limits.drain.0 = Duration::from_secs(5);
     config
 }
@@ -27,12 +27,12 @@ fn config(dir: &std::path::Path, relay: u16) -> Config {
 #[test]
 fn the_show_goes_through() {
     let dir = tempfile::tempdir().unwrap();
-    let args = super::args::Demo { dir: dir.path().join("demo"), once: true };
+    let args = super::args::DemoArgs { dir: dir.path().join("demo"), once: true };
     demo::run(&args).unwrap();
     // A second time it empties what it made; what it did not make it leaves alone.
     demo::run(&args).unwrap();
     std::fs::write(dir.path().join("mine"), "x").unwrap();
-    let other = super::args::Demo { dir: dir.path().to_owned(), once: true };
+    let other = super::args::DemoArgs { dir: dir.path().to_owned(), once: true };
     assert_eq!(demo::run(&other).unwrap_err().code, super::exit::USAGE);
     assert!(dir.path().join("mine").exists());
 }
@@ -43,9 +43,9 @@ fn a_stop_lets_a_message_finish_and_takes_no_new_ones() {
     runtime().unwrap().block_on(async {
         let sink = Sink::start().await.unwrap();
         let config = config(dir.path(), sink.port());
-        let service = Service::start(config.clone(), Arc::new(clock::System)).await.unwrap();
+        let service = Service::start(config.clone(), Arc::new(clock::SystemClock)).await.unwrap();
         assert_eq!(service.lmtp_addresses().len(), 2);
-        let client = Client::new(&config.control.socket);
+        let client = ControlClient::new(&config.control.socket);
         client.call(methods::ACCOUNT_ADD, json!({"address": "ann@example.org"})).await.unwrap();
 
         let tcp = service.lmtp_addresses().first().cloned().unwrap();

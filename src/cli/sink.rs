@@ -14,7 +14,7 @@ const LINE_OCTETS: u64 = 64 * 1024;
 
 /// A message that came in.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Caught {
+pub struct SinkMessage {
     /// The argument of MAIL FROM.
     pub sender: String,
     /// The arguments of RCPT TO.
@@ -27,7 +27,7 @@ pub struct Caught {
 #[derive(Debug, Clone)]
 pub struct Sink {
     port: u16,
-    caught: Arc<Mutex<Vec<Caught>>>,
+    caught: Arc<Mutex<Vec<SinkMessage>>>,
     arrived: Arc<Notify>,
 }
 
@@ -60,7 +60,7 @@ impl Sink {
 
     /// What it has caught.
     #[must_use]
-    pub fn caught(&self) -> Vec<Caught> {
+    pub fn caught(&self) -> Vec<SinkMessage> {
         self.caught.lock().clone()
     }
 
@@ -78,7 +78,7 @@ impl Sink {
     async fn talk(&self, stream: TcpStream) -> std::io::Result<()> {
         let mut stream = BufReader::new(stream);
         stream.write_all(b"220 sink.example ESMTP\r\n").await?;
-        let mut mail = Caught::default();
+        let mut mail = SinkMessage::default();
         loop {
             let line = line(&mut stream).await?;
             let text = String::from_utf8_lossy(&line).trim_end().to_owned();
@@ -88,7 +88,7 @@ impl Sink {
             } else if upper.starts_with("EHLO") {
                 "250-sink.example\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250-DSN\r\n250 PIPELINING\r\n"
             } else if upper.starts_with("MAIL FROM:") {
-                mail = Caught { sender: text.get(10..).unwrap_or_default().to_owned(), ..Caught::default() };
+                mail = SinkMessage { sender: text.get(10..).unwrap_or_default().to_owned(), ..SinkMessage::default() };
                 "250 2.1.0 ok\r\n"
             } else if upper.starts_with("RCPT TO:") {
                 mail.recipients.push(text.get(8..).unwrap_or_default().to_owned());

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::dates::{self, Edge};
 use super::output::{self, text};
 use super::whose::account;
-use super::{Context, Failure, exit, methods};
+use super::{CommandContext, Failure, exit, methods};
 use crate::model::clock::{self, Clock as _};
 
 /// `account token`
@@ -40,14 +40,14 @@ pub enum TokenCommand {
     },
 }
 
-pub(super) async fn run(command: TokenCommand, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(command: TokenCommand, context: &CommandContext) -> Result<(), Failure> {
     let client = &context.client;
     match command {
         TokenCommand::Add { account: whose, name, until } => {
             let expires = match until {
                 Some(until) => {
                     let zone = account(&whose, context).await?.zone;
-                    let at = dates::parse(&until, clock::System.now(), &zone, Edge::Until);
+                    let at = dates::parse(&until, clock::SystemClock.now(), &zone, Edge::Until);
                     Some(at.map_err(|bad| Failure::new(exit::USAGE, bad.to_string()))?.rfc3339())
                 }
                 None => None,

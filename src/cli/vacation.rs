@@ -8,16 +8,16 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::args::Whose;
+use super::args::AccountArgs;
 use super::input::{read, with_crlf};
 use super::output::{self, text, when};
 use super::whose::{account, call};
-use super::{Context, Failure, methods};
+use super::{CommandContext, Failure, methods};
 use crate::wire::jmap::octets;
 use args::VacationCommand;
 pub(super) use log::{LOG_HEAD, log_rows};
 
-pub(super) async fn run(command: VacationCommand, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(command: VacationCommand, context: &CommandContext) -> Result<(), Failure> {
     match command {
         VacationCommand::Set(args) => set::set(*args, context).await,
         VacationCommand::Text(args) => set::text(*args, context).await,
@@ -37,11 +37,11 @@ pub(super) async fn run(command: VacationCommand, context: &Context) -> Result<(
 }
 
 /// Changes the response of an account.
-pub(super) async fn update(context: &Context, account: &str, patch: Value) -> Result<(), Failure> {
+pub(super) async fn update(context: &CommandContext, account: &str, patch: Value) -> Result<(), Failure> {
     change(context, json!({"accountId": account, "update": {"singleton": patch}})).await
 }
 
-async fn change(context: &Context, arguments: Value) -> Result<(), Failure> {
+async fn change(context: &CommandContext, arguments: Value) -> Result<(), Failure> {
     let answer = context.client.call(methods::VACATION_SET, arguments).await?;
     let refused = &answer["notUpdated"]["singleton"];
     if refused.is_object() {
@@ -56,7 +56,7 @@ async fn change(context: &Context, arguments: Value) -> Result<(), Failure> {
 }
 
 /// Shows the response of the account of that name.
-pub(super) async fn show(name: &str, context: &Context) -> Result<(), Failure> {
+pub(super) async fn show(name: &str, context: &CommandContext) -> Result<(), Failure> {
     let account = account(name, context).await?;
     let answer = context.client.call(methods::VACATION_GET, json!({"accountId": account.id, "ids": null})).await?;
     let response = &answer["list"][0];
@@ -122,7 +122,7 @@ fn address(value: &Value) -> String {
     }
 }
 
-async fn test(whose: &Whose, file: &Path, sender: Option<&str>, context: &Context) -> Result<(), Failure> {
+async fn test(whose: &AccountArgs, file: &Path, sender: Option<&str>, context: &CommandContext) -> Result<(), Failure> {
     let message = read(file)?;
     let arguments = json!({"message": octets(&with_crlf(&message)), "sender": sender});
     let answer = call(context, whose, methods::VACATION_TEST, arguments).await?;

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::load::Fault;
-use super::{Config, Listener, Tls};
+use super::load::ConfigProblem;
+use super::{Config, ListenValue, TlsValue};
 use crate::model::address::domain_is_well_formed;
 use crate::model::{Address, clock, limits};
 use crate::trace;
@@ -14,10 +14,10 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// All that is wrong with the meaning of `config`, which was read from `text` of `file`.
 #[must_use]
-pub fn check(config: &Config, text: &str, file: &Path) -> Vec<Fault> {
+pub fn check(config: &Config, text: &str, file: &Path) -> Vec<ConfigProblem> {
     let mut faults = Vec::new();
     let mut fault = |table: &str, key: &str, problem: String, remedy: &str| {
-        faults.push(Fault {
+        faults.push(ConfigProblem {
             file: file.to_owned(),
             line: line_of(text, table, key),
             problem: format!("[{table}] {key}: {problem}"),
@@ -27,7 +27,7 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<Fault> {
 
     super::store::check(&config.store, &mut fault);
     for listener in config.lmtp.listen.iter().flatten() {
-        if matches!(listener, Listener::Tcp { port: 25, .. }) {
+        if matches!(listener, ListenValue::Tcp { port: 25, .. }) {
             fault(
                 "lmtp",
                 "listen",
@@ -194,14 +194,18 @@ fn relay(config: &Config, fault: &mut dyn FnMut(&str, &str, String, &str)) {
         let (have, lack) = if relay.user.is_some() { ("user", "password-file") } else { ("password-file", "user") };
         fault("relay", have, format!("set without {lack}"), "set both, or neither for no AUTH");
     }
-    if relay.socket.is_some() && relay.tls_name.is_none() && matches!(relay.tls, Tls::Required | Tls::Implicit) {
+    if relay.socket.is_some()
+        && relay.tls_name.is_none()
+        && matches!(relay.tls, TlsValue::Required | TlsValue::Implicit)
+    {
         let problem = "a Unix socket has no name for a certificate to hold".into();
         fault("relay", "tls", problem, "write \"none\", for it does not leave the machine; or name a tls-name");
     }
     let is_local = relay.socket.is_some()
         || relay.host == "localhost"
         || relay.host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-    let is_secret = is_local || matches!(relay.tls, Tls::Required | Tls::Implicit) || relay.password_in_the_clear;
+    let is_secret =
+        is_local || matches!(relay.tls, TlsValue::Required | TlsValue::Implicit) || relay.password_in_the_clear;
     if relay.password_file.is_some() && !is_secret {
         let problem = "whoever listens on the way to the relay could have it".into();
         let remedy = "write tls = \"required\" or \"implicit\" (or password-in-the-clear = true, if it must be)";

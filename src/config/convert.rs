@@ -8,11 +8,14 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::{Authentication, Config, Listener, LogFormat, Mailboxes, Octets, OverQuota, Protocol, Relay, Tls};
+use super::{
+    Authentication, ByteSize, Config, ListenValue, LogFormat, Mailboxes, OverQuota, ProtocolValue, RelaySection,
+    TlsValue,
+};
 use crate::model::{Address, limits};
 use crate::net::ceiling::Ceiling;
 use crate::net::http::ControlSettings;
-use crate::net::listen::{Access, Listen};
+use crate::net::listen::{Access, ListenAddress};
 use crate::net::lmtp::LmtpSettings;
 use crate::{account, deliver, outbox, proof, queue, store, trace, upkeep, vacation};
 
@@ -62,7 +65,7 @@ impl Config {
     pub fn vacation_settings(&self) -> vacation::Settings {
         vacation::Settings {
             system_senders: self.vacation.system_senders.iter().map(|name| name.to_lowercase()).collect(),
-            rate: vacation::Limits {
+            rate: vacation::RateLimits {
                 account: self.vacation.replies_per_hour,
                 domain: self.vacation.replies_per_hour_to_domain,
                 site: self.vacation.replies_per_hour_in_all,
@@ -83,11 +86,11 @@ impl Config {
 
     /// Where LMTP is served; `passed` says whether systemd passes a socket of a name.
     #[must_use]
-    pub fn lmtp_places(&self, passed: impl Fn(&str) -> bool) -> Vec<Listen> {
+    pub fn lmtp_places(&self, passed: impl Fn(&str) -> bool) -> Vec<ListenAddress> {
         match &self.lmtp.listen {
             Some(places) => places.iter().map(place).collect(),
-            None if passed("lmtp") => vec![Listen::Fd("lmtp".into())],
-            None => vec![Listen::Unix(LMTP_SOCKET.into())],
+            None if passed("lmtp") => vec![ListenAddress::Fd("lmtp".into())],
+            None => vec![ListenAddress::Unix(LMTP_SOCKET.into())],
         }
     }
 
@@ -105,7 +108,7 @@ impl Config {
 
     /// Where metrics are given out, beside the control socket.
     #[must_use]
-    pub fn metrics_place(&self) -> Option<Listen> {
+    pub fn metrics_place(&self) -> Option<ListenAddress> {
         self.metrics.listen.as_ref().map(place)
     }
 
@@ -155,24 +158,24 @@ impl Config {
     /// # Errors
     /// What is wrong with them.
     pub fn queue_settings(&self) -> Result<queue::Settings, String> {
-        let Relay { host, port, .. } = &self.relay;
+        let RelaySection { host, port, .. } = &self.relay;
         let place = match &self.relay.socket {
-            Some(path) => queue::Place::Unix(path.clone()),
-            None => queue::Place::Tcp { host: host.clone(), port: *port },
+            Some(path) => queue::RelayAddress::Unix(path.clone()),
+            None => queue::RelayAddress::Tcp { host: host.clone(), port: *port },
         };
         Ok(queue::Settings {
             signer: self.signer()?,
             relay: queue::Relay {
                 place,
                 protocol: match self.relay.protocol {
-                    Protocol::Smtp => queue::Protocol::Smtp,
-                    Protocol::Lmtp => queue::Protocol::Lmtp,
+                    ProtocolValue::Smtp => queue::Protocol::Smtp,
+                    ProtocolValue::Lmtp => queue::Protocol::Lmtp,
                 },
                 tls: match self.relay.tls {
-                    Tls::None => queue::Tls::None,
-                    Tls::Opportunistic => queue::Tls::Opportunistic,
-                    Tls::Required => queue::Tls::Required,
-                    Tls::Implicit => queue::Tls::Implicit,
+                    TlsValue::None => queue::Tls::None,
+                    TlsValue::Opportunistic => queue::Tls::Opportunistic,
+                    TlsValue::Required => queue::Tls::Required,
+                    TlsValue::Implicit => queue::Tls::Implicit,
                 },
                 authorities: self.relay.tls_ca.as_deref().map_or(Ok(Vec::new()), authorities)?,
                 tls_name: self.relay.tls_name.clone(),
@@ -185,7 +188,7 @@ impl Config {
             },
             concurrency: self.relay.concurrency,
             relay_pause: self.relay.pause.0,
-            pace: outbox::Pace {
+            pace: outbox::RetrySchedule {
                 first: self.queue.retry_first.0,
                 longest: self.queue.retry_longest.0,
                 kept: self.queue.submissions.0,
@@ -193,7 +196,7 @@ impl Config {
         })
     }
 
-    fn login(&self) -> Result<Option<queue::Login>, String> {
+    fn login(&self) -> Result<Option<queue::RelayCredentials>, String> {
         let (Some(user), Some(file)) = (&self.relay.user, &self.relay.password_file) else { return Ok(None) };
         let of_file = |problem: &dyn std::fmt::Display, remedy: &str| {
             format!("[relay] password-file {}: {problem}\n  {remedy}", file.display())
@@ -209,7 +212,7 @@ impl Config {
         if password.is_empty() || password.contains(['\r', '\n', '\0']) {
             return Err(of_file(&"it does not hold one line", "write the password into it, and nothing else"));
         }
-        Ok(Some(queue::Login {
+        Ok(Some(queue::RelayCredentials {
             user: user.clone(),
             password: password.to_owned(),
             in_the_clear: self.relay.password_in_the_clear,
@@ -241,7 +244,7 @@ impl Config {
     /// How the store is opened.
     #[must_use]
     pub fn store_options(&self) -> store::Options {
-        let octets = |size: Octets| usize::try_from(size.0).unwrap_or(usize::MAX);
+        let octets = |size: ByteSize| usize::try_from(size.0).unwrap_or(usize::MAX);
         let (buffers, default) = (octets(self.store.write_buffers), store::Options::default());
         store::Options {
             cache_octets: octets(self.store.cache),
@@ -301,19 +304,19 @@ impl Config {
     pub fn reloaded(&self, new: Self) -> Self {
         Self {
             store: self.store.clone(),
-            lmtp: super::Lmtp {
+            lmtp: super::LmtpSection {
                 listen: self.lmtp.listen.clone(),
                 socket_group: self.lmtp.socket_group.clone(),
                 ..new.lmtp
             },
-            control: super::Control { socket: self.control.socket.clone(), ..new.control },
-            http: super::Http {
+            control: super::ControlSection { socket: self.control.socket.clone(), ..new.control },
+            http: super::HttpSection {
                 listen: self.http.listen.clone(),
                 socket_group: self.http.socket_group.clone(),
                 ..new.http
             },
             metrics: self.metrics.clone(),
-            log: super::Log { format: self.log.format, ..new.log },
+            log: super::LogSection { format: self.log.format, ..new.log },
             ..new
         }
     }
@@ -356,10 +359,10 @@ pub(super) fn tls(
     Ok(Some(Arc::new(config)))
 }
 
-pub(super) fn place(listener: &Listener) -> Listen {
+pub(super) fn place(listener: &ListenValue) -> ListenAddress {
     match listener {
-        Listener::Unix(path) => Listen::Unix(path.clone()),
-        Listener::Tcp { host, port } => Listen::Tcp(host.clone(), *port),
-        Listener::Fd(name) => Listen::Fd(name.clone()),
+        ListenValue::Unix(path) => ListenAddress::Unix(path.clone()),
+        ListenValue::Tcp { host, port } => ListenAddress::Tcp(host.clone(), *port),
+        ListenValue::Fd(name) => ListenAddress::Fd(name.clone()),
     }
 }

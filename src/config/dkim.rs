@@ -9,8 +9,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Config, DkimKey};
-use crate::proof::{Key, Signer};
+use super::{Config, DkimKeySection};
+use crate::proof::{Signer, SigningKey};
 
 /// Octets of the largest key file.
 const KEY_OCTETS: u64 = 64 * 1024;
@@ -21,21 +21,21 @@ impl Config {
     /// # Errors
     /// What is wrong with the first key that is.
     pub fn signer(&self) -> Result<Option<Arc<Signer>>, String> {
-        let keys = self.dkim.keys.iter().map(DkimKey::read).collect::<Result<Vec<_>, _>>()?;
+        let keys = self.dkim.keys.iter().map(DkimKeySection::read).collect::<Result<Vec<_>, _>>()?;
         Ok((!keys.is_empty()).then(|| Arc::new(Signer::new(keys))))
     }
 }
 
-impl DkimKey {
+impl DkimKeySection {
     /// Reads the key.
     ///
     /// # Errors
     /// What is wrong with it, and what to do.
-    pub fn read(&self) -> Result<Key, String> {
+    pub fn read(&self) -> Result<SigningKey, String> {
         let wrong =
             |problem: &str, remedy: &str| format!("[dkim] keys: {}: {problem}\n  {remedy}", self.file.display());
         let pem = private(&self.file).map_err(|(problem, remedy)| wrong(&problem, &remedy))?;
-        Key::new(&self.domain, &self.selector, &pem)
+        SigningKey::new(&self.domain, &self.selector, &pem)
             .map_err(|problem| wrong(&problem, "make one by `restante dkim keygen`, or name another file"))
     }
 }
@@ -71,7 +71,7 @@ mod tests {
     fn keys_are_read_if_they_are_private() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("key.pem");
-        let key = DkimKey { domain: "Example.ORG".into(), selector: "S1".into(), file: file.clone() };
+        let key = DkimKeySection { domain: "Example.ORG".into(), selector: "S1".into(), file: file.clone() };
         let problem = || key.read().unwrap_err();
         assert!(problem().contains("key.pem: No such file"), "{}", problem());
         fs::write(&file, generate(Algorithm::Ed25519, 0).unwrap()).unwrap();
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(key.read().unwrap().name(), "s1._domainkey.example.org");
         fs::write(&file, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap();
         assert!(problem().contains("no private key in PEM") && problem().contains("keygen"), "{}", problem());
-        let folder = DkimKey { file: dir.path().to_owned(), ..key.clone() };
+        let folder = DkimKeySection { file: dir.path().to_owned(), ..key.clone() };
         assert!(folder.read().unwrap_err().contains("no key file"));
     }
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::convert::{place, tls};
-use super::{Config, Listener, Octets};
+use super::{ByteSize, Config, ListenValue};
 use crate::jmap::UploadSettings;
 use crate::model::limits;
 use crate::net::ceiling::Ceiling;
-use crate::net::http::{HttpSettings, Network, Origins, Proxies};
-use crate::net::listen::{Access, Listen};
+use crate::net::http::{AllowedOrigins, HttpSettings, Network, Proxies};
+use crate::net::listen::{Access, ListenAddress};
 
 /// The group of proxies, unless the site names another. Not the service's own: who is in that one manages all accounts.
 const PROXY_GROUP: &str = "restante-http";
@@ -20,9 +20,9 @@ const PROXY_GROUP: &str = "restante-http";
 /// `[http]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Http {
+pub struct HttpSection {
     /// Where to listen; nowhere if nothing is said.
-    pub listen: Option<Vec<Listener>>,
+    pub listen: Option<Vec<ListenValue>>,
     /// The group that may connect to the Unix sockets among them.
     pub socket_group: Option<String>,
     /// PEM certificate chain for TLS.
@@ -40,18 +40,18 @@ pub struct Http {
     /// Media types that are refused on upload.
     pub refused_types: Vec<String>,
     /// Largest upload.
-    pub max_upload: Octets,
+    pub max_upload: ByteSize,
     /// Uploads of a user in a minute.
     pub uploads_per_minute: u32,
     /// Bytes of them.
-    pub uploaded_per_minute: Octets,
+    pub uploaded_per_minute: ByteSize,
     /// Connections at once.
     pub connections: usize,
     /// Whether changes may be pushed to addresses of the inside.
     pub push_to_private: bool,
 }
 
-impl Default for Http {
+impl Default for HttpSection {
     fn default() -> Self {
         Self {
             listen: None,
@@ -63,9 +63,9 @@ impl Default for Http {
             proxy_field: ProxyField::default(),
             origins: Vec::new(),
             refused_types: Vec::new(),
-            max_upload: Octets(limits::UPLOAD_OCTETS),
+            max_upload: ByteSize(limits::UPLOAD_OCTETS),
             uploads_per_minute: limits::UPLOADS_PER_MINUTE,
-            uploaded_per_minute: Octets(limits::UPLOADED_PER_MINUTE),
+            uploaded_per_minute: ByteSize(limits::UPLOADED_PER_MINUTE),
             connections: limits::HTTP_CONNECTIONS,
             push_to_private: false,
         }
@@ -86,7 +86,7 @@ pub enum ProxyField {
 impl Config {
     /// Where JMAP is served in public.
     #[must_use]
-    pub fn http_places(&self) -> Vec<Listen> {
+    pub fn http_places(&self) -> Vec<ListenAddress> {
         self.http.listen.iter().flatten().map(place).collect()
     }
 
@@ -111,7 +111,7 @@ impl Config {
                 networks: http.trusted_proxies.iter().filter_map(|peer| peer.parse::<Network>().ok()).collect(),
                 standard: http.proxy_field == ProxyField::Forwarded,
             },
-            origins: Origins {
+            origins: AllowedOrigins {
                 all: http.origins.iter().any(|origin| origin == "*"),
                 named: http.origins.iter().filter(|origin| *origin != "*").cloned().collect(),
             },
@@ -133,7 +133,7 @@ impl Config {
 }
 
 /// What is wrong with the table's meaning.
-pub(super) fn check(http: &Http, fault: &mut dyn FnMut(&str, &str, String, &str)) {
+pub(super) fn check(http: &HttpSection, fault: &mut dyn FnMut(&str, &str, String, &str)) {
     let mut fault = |key: &str, problem: String, remedy: &str| fault("http", key, problem, remedy);
     let secured = http.tls_certificate.is_some() && http.tls_key.is_some();
     if http.tls_certificate.is_some() != http.tls_key.is_some() {
@@ -142,7 +142,7 @@ pub(super) fn check(http: &Http, fault: &mut dyn FnMut(&str, &str, String, &str)
         fault(have, format!("set without {lack}"), "set both, or neither where a proxy does TLS");
     }
     for listener in http.listen.iter().flatten() {
-        if let Listener::Tcp { host, port } = listener
+        if let ListenValue::Tcp { host, port } = listener
             && !secured
             && http.trusted_proxies.is_empty()
             && host != "localhost"

@@ -13,7 +13,7 @@ const FILE_OCTETS: u64 = 1024 * 1024;
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct ConfigProblem {
     /// The file.
     pub file: PathBuf,
     /// The line, from 1; `None` when it is about the whole file.
@@ -24,7 +24,7 @@ pub struct Fault {
     pub remedy: String,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}:", self.file.display())?;
         if let Some(line) = self.line {
@@ -37,9 +37,9 @@ impl fmt::Display for Fault {
 
 /// All that is wrong with a file: never empty.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub struct Faults(pub Vec<Fault>);
+pub struct ConfigProblems(pub Vec<ConfigProblem>);
 
-impl fmt::Display for Faults {
+impl fmt::Display for ConfigProblems {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, fault) in self.0.iter().enumerate() {
             if at > 0 {
@@ -55,10 +55,10 @@ impl fmt::Display for Faults {
 ///
 /// # Errors
 /// All that is wrong with it.
-pub fn load(path: Option<&Path>) -> Result<Config, Faults> {
+pub fn load(path: Option<&Path>) -> Result<Config, ConfigProblems> {
     let file = path.unwrap_or(Path::new(DEFAULT_PATH));
     let fault = |problem: String, remedy: &str| {
-        Faults(vec![Fault { file: file.to_owned(), line: None, problem, remedy: remedy.to_owned() }])
+        ConfigProblems(vec![ConfigProblem { file: file.to_owned(), line: None, problem, remedy: remedy.to_owned() }])
     };
     match std::fs::metadata(file) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && file == Path::new(DEFAULT_PATH) => {
@@ -78,7 +78,7 @@ pub fn load(path: Option<&Path>) -> Result<Config, Faults> {
     let text = String::from_utf8(bytes).map_err(|error| {
         let before = error.utf8_error().valid_up_to();
         let line = error.as_bytes().iter().take(before).filter(|byte| **byte == b'\n').count() + 1;
-        Faults(vec![Fault {
+        ConfigProblems(vec![ConfigProblem {
             file: file.to_owned(),
             line: Some(line),
             problem: "not UTF-8".into(),
@@ -87,18 +87,18 @@ pub fn load(path: Option<&Path>) -> Result<Config, Faults> {
     })?;
     let config = parse(&text, file)?;
     let faults = check(&config, &text, file);
-    if faults.is_empty() { Ok(config) } else { Err(Faults(faults)) }
+    if faults.is_empty() { Ok(config) } else { Err(ConfigProblems(faults)) }
 }
 
 /// Reads text that came from `file`, without looking at what the values mean together (see [`check()`]).
 ///
 /// # Errors
 /// The first thing that is wrong with it.
-pub fn parse(text: &str, file: &Path) -> Result<Config, Faults> {
+pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigProblems> {
     toml::from_str(text).map_err(|error| {
         let line = error.span().map(|span| line_at(text, span.start));
         let (problem, remedy) = explain(error.message());
-        Faults(vec![Fault { file: file.to_owned(), line, problem, remedy }])
+        ConfigProblems(vec![ConfigProblem { file: file.to_owned(), line, problem, remedy }])
     })
 }
 

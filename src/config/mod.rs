@@ -24,51 +24,51 @@ use crate::model::limits;
 
 pub use check::check;
 pub use example::example;
-pub use http::{Http, ProxyField};
-pub use load::{DEFAULT_PATH, Fault, Faults, load, parse};
-pub use store::Store;
-pub use value::{Listener, NameServer, Octets, Wait};
+pub use http::{HttpSection, ProxyField};
+pub use load::{ConfigProblem, ConfigProblems, DEFAULT_PATH, load, parse};
+pub use store::StoreSection;
+pub use value::{ByteSize, DurationValue, ListenValue, NameServer};
 
 /// The whole file.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
     /// Where the data are.
-    pub store: Store,
+    pub store: StoreSection,
     /// The LMTP server.
-    pub lmtp: Lmtp,
+    pub lmtp: LmtpSection,
     /// The control socket.
-    pub control: Control,
+    pub control: ControlSection,
     /// JMAP in public.
-    pub http: Http,
+    pub http: HttpSection,
     /// Addresses and accounts.
-    pub directory: Directory,
+    pub directory: DirectorySection,
     /// The way out.
-    pub relay: Relay,
+    pub relay: RelaySection,
     /// What waits to go out.
-    pub queue: Queue,
+    pub queue: QueueSection,
     /// The responder.
-    pub vacation: Vacation,
+    pub vacation: VacationSection,
     /// Own verification of senders.
-    pub verify: Verify,
+    pub verify: VerifySection,
     /// Our own signatures.
-    pub dkim: Dkim,
+    pub dkim: DkimSection,
     /// How long things are kept.
-    pub upkeep: Upkeep,
+    pub upkeep: UpkeepSection,
     /// What was counted.
-    pub metrics: Metrics,
+    pub metrics: MetricsSection,
     /// Bounds.
-    pub limits: Limits,
+    pub limits: LimitsSection,
     /// The log.
-    pub log: Log,
+    pub log: LogSection,
 }
 
 /// `[lmtp]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Lmtp {
+pub struct LmtpSection {
     /// Where to listen; `None` is systemd's socket, else Postfix's private directory.
-    pub listen: Option<Vec<Listener>>,
+    pub listen: Option<Vec<ListenValue>>,
     /// The group that may connect to the Unix sockets among them.
     pub socket_group: Option<String>,
     /// Our name; `None` is the machine's.
@@ -81,7 +81,7 @@ pub struct Lmtp {
     pub tls_key: Option<PathBuf>,
 }
 
-impl Default for Lmtp {
+impl Default for LmtpSection {
     fn default() -> Self {
         Self {
             listen: None,
@@ -97,14 +97,14 @@ impl Default for Lmtp {
 /// `[control]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Control {
+pub struct ControlSection {
     /// The Unix socket.
     pub socket: PathBuf,
     /// Unix users who may manage all, and groups, each with an `@` before it.
     pub administrators: Vec<String>,
 }
 
-impl Default for Control {
+impl Default for ControlSection {
     fn default() -> Self {
         Self { socket: PathBuf::from("/run/restante/control"), administrators: vec!["@restante".into()] }
     }
@@ -135,7 +135,7 @@ pub enum OverQuota {
 /// `[directory]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Directory {
+pub struct DirectorySection {
     /// What separates user and detail; empty for none.
     pub delimiter: String,
     /// Whether the case of local parts tells people apart.
@@ -150,7 +150,7 @@ pub struct Directory {
     pub zone: Option<String>,
 }
 
-impl Default for Directory {
+impl Default for DirectorySection {
     fn default() -> Self {
         Self {
             delimiter: "+".into(),
@@ -166,7 +166,7 @@ impl Default for Directory {
 /// Whether the way to the relay is encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Tls {
+pub enum TlsValue {
     /// Plain text.
     None,
     /// STARTTLS where offered.
@@ -181,7 +181,7 @@ pub enum Tls {
 /// What the relay speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Protocol {
+pub enum ProtocolValue {
     /// RFC 5321.
     #[default]
     Smtp,
@@ -192,7 +192,7 @@ pub enum Protocol {
 /// `[relay]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Relay {
+pub struct RelaySection {
     /// Its host.
     pub host: String,
     /// Its port.
@@ -200,9 +200,9 @@ pub struct Relay {
     /// A Unix socket in their place.
     pub socket: Option<PathBuf>,
     /// What it speaks.
-    pub protocol: Protocol,
+    pub protocol: ProtocolValue,
     /// TLS or not.
-    pub tls: Tls,
+    pub tls: TlsValue,
     /// PEM certificates that are believed in the place of the machine's.
     pub tls_ca: Option<PathBuf>,
     /// The name that its certificate must hold; `None` is its host.
@@ -214,7 +214,7 @@ pub struct Relay {
     /// Whether the password may go unencrypted over a network.
     pub password_in_the_clear: bool,
     /// Longest wait for one answer.
-    pub timeout: Wait,
+    pub timeout: DurationValue,
     /// Actions under way at once.
     pub concurrency: usize,
     /// Recipients of one message in one go.
@@ -222,30 +222,30 @@ pub struct Relay {
     /// Messages of one connection.
     pub messages_per_connection: u32,
     /// How long a connection is kept that nobody uses.
-    pub idle: Wait,
+    pub idle: DurationValue,
     /// First pause after the relay was found out of order.
-    pub pause: Wait,
+    pub pause: DurationValue,
 }
 
-impl Default for Relay {
+impl Default for RelaySection {
     fn default() -> Self {
         Self {
             host: "127.0.0.1".into(),
             port: 25,
             socket: None,
-            protocol: Protocol::Smtp,
-            tls: Tls::Opportunistic,
+            protocol: ProtocolValue::Smtp,
+            tls: TlsValue::Opportunistic,
             tls_ca: None,
             tls_name: None,
             user: None,
             password_file: None,
             password_in_the_clear: false,
-            timeout: Wait(Duration::from_secs(60)),
+            timeout: DurationValue(Duration::from_secs(60)),
             concurrency: 4,
             recipients: 100,
             messages_per_connection: 100,
-            idle: Wait(Duration::from_secs(5)),
-            pause: Wait(Duration::from_secs(15)),
+            idle: DurationValue(Duration::from_secs(5)),
+            pause: DurationValue(Duration::from_secs(15)),
         }
     }
 }
@@ -253,21 +253,21 @@ impl Default for Relay {
 /// `[queue]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Queue {
+pub struct QueueSection {
     /// First wait after a temporary refusal.
-    pub retry_first: Wait,
+    pub retry_first: DurationValue,
     /// The longest.
-    pub retry_longest: Wait,
+    pub retry_longest: DurationValue,
     /// How long it is known what became of a submission that was sent.
-    pub submissions: Wait,
+    pub submissions: DurationValue,
 }
 
-impl Default for Queue {
+impl Default for QueueSection {
     fn default() -> Self {
         Self {
-            retry_first: Wait(Duration::from_secs(60)),
-            retry_longest: Wait(Duration::from_secs(3600)),
-            submissions: Wait(Duration::from_secs(30 * 24 * 3600)),
+            retry_first: DurationValue(Duration::from_secs(60)),
+            retry_longest: DurationValue(Duration::from_secs(3600)),
+            submissions: DurationValue(Duration::from_secs(30 * 24 * 3600)),
         }
     }
 }
@@ -288,7 +288,7 @@ pub enum Authentication {
 /// `[vacation]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Vacation {
+pub struct VacationSection {
     /// Most replies of one account in an hour.
     pub replies_per_hour: u32,
     /// Most replies to one domain in an hour.
@@ -305,7 +305,7 @@ pub struct Vacation {
     pub authentication: Authentication,
 }
 
-impl Default for Vacation {
+impl Default for VacationSection {
     fn default() -> Self {
         Self {
             replies_per_hour: 100,
@@ -322,25 +322,25 @@ impl Default for Vacation {
 /// `[verify]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Verify {
+pub struct VerifySection {
     /// Whether we look ourselves where no trusted server wrote anything.
     pub on: bool,
     /// Whom we ask; none: the name servers of `/etc/resolv.conf`.
     pub nameservers: Vec<NameServer>,
     /// Longest time for one message.
-    pub timeout: Wait,
+    pub timeout: DurationValue,
     /// Answers that are kept.
     pub cache: u64,
     /// Domains whose ARC seals are believed.
     pub trusted_sealers: Vec<String>,
 }
 
-impl Default for Verify {
+impl Default for VerifySection {
     fn default() -> Self {
         Self {
             on: false,
             nameservers: Vec::new(),
-            timeout: Wait(Duration::from_secs(10)),
+            timeout: DurationValue(Duration::from_secs(10)),
             cache: 10_000,
             trusted_sealers: Vec::new(),
         }
@@ -350,15 +350,15 @@ impl Default for Verify {
 /// `[dkim]`
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Dkim {
+pub struct DkimSection {
     /// The keys, each of a domain; a domain with several has a signature by each.
-    pub keys: Vec<DkimKey>,
+    pub keys: Vec<DkimKeySection>,
 }
 
 /// One of `[[dkim.keys]]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct DkimKey {
+pub struct DkimKeySection {
     /// Of From.
     pub domain: String,
     /// Its name in the zone.
@@ -370,36 +370,36 @@ pub struct DkimKey {
 /// `[upkeep]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Upkeep {
+pub struct UpkeepSection {
     /// How long a destroyed email can be restored.
-    pub restore: Wait,
+    pub restore: DurationValue,
     /// How long the history of mailboxes is kept.
-    pub history: Wait,
+    pub history: DurationValue,
     /// How long a list that was made on demand is kept after it was last asked for.
-    pub lists: Wait,
+    pub lists: DurationValue,
     /// How long it is known who was told, after the response is over.
-    pub told: Wait,
+    pub told: DurationValue,
     /// How long a message id that is not seen again leads to its thread.
-    pub threads: Wait,
+    pub threads: DurationValue,
     /// How long a message is kept that nobody holds any more.
-    pub messages: Wait,
+    pub messages: DurationValue,
     /// How long an upload is kept that nothing was made of.
-    pub uploads: Wait,
+    pub uploads: DurationValue,
     /// How often all accounts are looked at.
-    pub every: Wait,
+    pub every: DurationValue,
 }
 
-impl Default for Upkeep {
+impl Default for UpkeepSection {
     fn default() -> Self {
         Self {
-            restore: Wait(limits::RESTORE_KEPT),
-            history: Wait(limits::HISTORY_KEPT),
-            lists: Wait(limits::LISTS_KEPT),
-            told: Wait(limits::TOLD_KEPT),
-            threads: Wait(limits::THREAD_REFS_KEPT),
-            messages: Wait(limits::LOOSE_MESSAGES_KEPT),
-            uploads: Wait(limits::UPLOADS_KEPT),
-            every: Wait(limits::UPKEEP_EVERY),
+            restore: DurationValue(limits::RESTORE_KEPT),
+            history: DurationValue(limits::HISTORY_KEPT),
+            lists: DurationValue(limits::LISTS_KEPT),
+            told: DurationValue(limits::TOLD_KEPT),
+            threads: DurationValue(limits::THREAD_REFS_KEPT),
+            messages: DurationValue(limits::LOOSE_MESSAGES_KEPT),
+            uploads: DurationValue(limits::UPLOADS_KEPT),
+            every: DurationValue(limits::UPKEEP_EVERY),
         }
     }
 }
@@ -407,36 +407,36 @@ impl Default for Upkeep {
 /// `[limits]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Limits {
+pub struct LimitsSection {
     /// Largest message.
-    pub message: Octets,
+    pub message: ByteSize,
     /// Recipients a transaction.
     pub recipients: usize,
     /// Connections at once.
     pub connections: usize,
     /// Octets under way over all connections.
-    pub in_flight: Octets,
+    pub in_flight: ByteSize,
     /// Larger bodies are collected in a file.
-    pub body_in_memory: Octets,
+    pub body_in_memory: ByteSize,
     /// Idle time of a session.
-    pub idle: Wait,
+    pub idle: DurationValue,
     /// Whole time of a session.
-    pub session: Wait,
+    pub session: DurationValue,
     /// How long a stop waits for messages under way.
-    pub drain: Wait,
+    pub drain: DurationValue,
 }
 
-impl Default for Limits {
+impl Default for LimitsSection {
     fn default() -> Self {
         Self {
-            message: Octets(limits::MESSAGE_OCTETS),
+            message: ByteSize(limits::MESSAGE_OCTETS),
             recipients: limits::RECIPIENTS,
             connections: limits::CONNECTIONS,
-            in_flight: Octets(limits::OCTETS_IN_FLIGHT),
-            body_in_memory: Octets(limits::BODY_IN_MEMORY as u64),
-            idle: Wait(limits::IDLE),
-            session: Wait(limits::SESSION),
-            drain: Wait(Duration::from_secs(20)),
+            in_flight: ByteSize(limits::OCTETS_IN_FLIGHT),
+            body_in_memory: ByteSize(limits::BODY_IN_MEMORY as u64),
+            idle: DurationValue(limits::IDLE),
+            session: DurationValue(limits::SESSION),
+            drain: DurationValue(Duration::from_secs(20)),
         }
     }
 }
@@ -444,9 +444,9 @@ impl Default for Limits {
 /// `[metrics]`
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Metrics {
+pub struct MetricsSection {
     /// Where to give them out; `None` is on the control socket alone.
-    pub listen: Option<Listener>,
+    pub listen: Option<ListenValue>,
     /// The group that may connect to it where it is a Unix socket.
     pub socket_group: Option<String>,
 }
@@ -454,14 +454,14 @@ pub struct Metrics {
 /// `[log]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Log {
+pub struct LogSection {
     /// Least level, or directives.
     pub level: String,
     /// Where to.
     pub format: LogFormat,
 }
 
-impl Default for Log {
+impl Default for LogSection {
     fn default() -> Self {
         Self { level: "info".into(), format: LogFormat::Auto }
     }

@@ -4,31 +4,31 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::Octets;
+use super::ByteSize;
 use crate::model::limits;
 use crate::store::Options;
 
 /// `[store]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Store {
+pub struct StoreSection {
     /// The data directory.
     pub path: PathBuf,
     /// The largest block cache.
-    pub cache: Octets,
+    pub cache: ByteSize,
     /// The most memory for rows that are not in a table file yet.
-    pub write_buffers: Octets,
+    pub write_buffers: ByteSize,
     /// Flushes and compactions at once; `None` is by the machine's cores.
     pub jobs: Option<u32>,
 }
 
-impl Default for Store {
+impl Default for StoreSection {
     fn default() -> Self {
         let options = Options::default();
         Self {
             path: PathBuf::from("/var/lib/restante"),
-            cache: Octets(octets(options.cache_octets)),
-            write_buffers: Octets(octets(options.memtables_octets)),
+            cache: ByteSize(octets(options.cache_octets)),
+            write_buffers: ByteSize(octets(options.memtables_octets)),
             jobs: None,
         }
     }
@@ -39,7 +39,7 @@ fn octets(number: usize) -> u64 {
 }
 
 /// What the values of `[store]` mean.
-pub(super) fn check(store: &Store, fault: &mut dyn FnMut(&str, &str, String, &str)) {
+pub(super) fn check(store: &StoreSection, fault: &mut dyn FnMut(&str, &str, String, &str)) {
     if store.cache.0 < limits::STORE_CACHE_LEAST {
         let problem = "too small: what one question reads would not stay for the next".into();
         fault("store", "cache", problem, "write at least \"8 MiB\"");

@@ -6,7 +6,7 @@ fn faults(text: &str) -> String {
     let file = Path::new("restante.toml");
     match parse(text, file) {
         Err(faults) => faults.to_string(),
-        Ok(config) => Faults(check(&config, text, file)).to_string(),
+        Ok(config) => ConfigProblems(check(&config, text, file)).to_string(),
     }
 }
 
@@ -108,7 +108,7 @@ fn what_is_kept_is_kept_for_a_least_time() {
     assert_eq!(faults(&format!("[upkeep]\n{good}")), "");
     for line in good.lines() {
         let (key, least) = line.split_once(" = ").unwrap();
-        let short = least.trim_matches('"').parse::<Wait>().unwrap().0 - Duration::from_millis(1);
+        let short = least.trim_matches('"').parse::<DurationValue>().unwrap().0 - Duration::from_millis(1);
         let said = faults(&format!("[upkeep]\n{key} = \"{}ms\"\n", short.as_millis()));
         assert!(said.contains(&format!("[upkeep] {key}: too short")) && said.contains(least), "{said}");
     }
@@ -123,6 +123,6 @@ fn a_missing_file_is_named() {
 #[test]
 fn listeners_read_back() {
     for text in ["unix:/run/x", "tcp:127.0.0.1:24", "tcp:[::1]:24", "tcp:localhost:0", "fd:lmtp"] {
-        assert_eq!(text.parse::<Listener>().unwrap().to_string(), text);
+        assert_eq!(text.parse::<ListenValue>().unwrap().to_string(), text);
     }
 }

@@ -11,15 +11,15 @@ use serde::de::{self, Deserializer, Visitor};
 
 /// A size in octets: `"50 MiB"` or `52428800`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Octets(pub u64);
+pub struct ByteSize(pub u64);
 
 /// A duration: `"30s"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Wait(pub Duration);
+pub struct DurationValue(pub Duration);
 
 /// A place to listen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Listener {
+pub enum ListenValue {
     /// A Unix socket.
     Unix(PathBuf),
     /// An address and port.
@@ -45,7 +45,7 @@ fn number_and_unit(text: &str) -> Option<(u64, &str)> {
     Some((digits.parse().ok()?, unit.trim()))
 }
 
-impl FromStr for Octets {
+impl FromStr for ByteSize {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -67,7 +67,7 @@ impl FromStr for Octets {
     }
 }
 
-impl FromStr for Wait {
+impl FromStr for DurationValue {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -86,7 +86,7 @@ impl FromStr for Wait {
     }
 }
 
-impl FromStr for Listener {
+impl FromStr for ListenValue {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -122,7 +122,7 @@ impl FromStr for NameServer {
     }
 }
 
-impl fmt::Display for Listener {
+impl fmt::Display for ListenValue {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(out, "unix:{}", path.display()),
@@ -133,12 +133,12 @@ impl fmt::Display for Listener {
     }
 }
 
-struct Text<T> {
+struct TextVisitor<T> {
     what: &'static str,
     number: Option<fn(u64) -> T>,
 }
 
-impl<T: FromStr<Err = String>> Visitor<'_> for Text<T> {
+impl<T: FromStr<Err = String>> Visitor<'_> for TextVisitor<T> {
     type Value = T;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -157,26 +157,26 @@ impl<T: FromStr<Err = String>> Visitor<'_> for Text<T> {
     }
 }
 
-impl<'de> Deserialize<'de> for Octets {
+impl<'de> Deserialize<'de> for ByteSize {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(Text { what: "a size such as \"50 MiB\"", number: Some(Octets) })
+        from.deserialize_any(TextVisitor { what: "a size such as \"50 MiB\"", number: Some(ByteSize) })
     }
 }
 
-impl<'de> Deserialize<'de> for Wait {
+impl<'de> Deserialize<'de> for DurationValue {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(Text { what: "a duration such as \"30s\"", number: None })
+        from.deserialize_any(TextVisitor { what: "a duration such as \"30s\"", number: None })
     }
 }
 
 impl<'de> Deserialize<'de> for NameServer {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(Text { what: "a name server such as \"127.0.0.1:53\"", number: None })
+        from.deserialize_any(TextVisitor { what: "a name server such as \"127.0.0.1:53\"", number: None })
     }
 }
 
-impl<'de> Deserialize<'de> for Listener {
+impl<'de> Deserialize<'de> for ListenValue {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(Text { what: "a listener such as \"unix:/run/lmtp\"", number: None })
+        from.deserialize_any(TextVisitor { what: "a listener such as \"unix:/run/lmtp\"", number: None })
     }
 }

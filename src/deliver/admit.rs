@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
-use super::{Deliver, Session, outcome};
+use super::{Deliverer, DeliveryTransaction, outcome};
 use crate::model::{Envelope, Recipient};
 use crate::wire::smtp::Reply;
 
-impl Deliver {
-    pub(super) fn admit_one(&self, session: &mut Session, envelope: &Envelope, recipient: &Recipient) -> Reply {
+impl Deliverer {
+    pub(super) fn admit_one(
+        &self,
+        session: &mut DeliveryTransaction,
+        envelope: &Envelope,
+        recipient: &Recipient,
+    ) -> Reply {
         let settings = Arc::clone(session.settings.get_or_insert_with(|| self.settings.get()));
         let found = match self.directory.resolve(&recipient.address) {
             Ok(Some(found)) => found,

@@ -4,91 +4,92 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::outcome::{self, Decided, Filed};
-use super::plan::{Answering, Plan};
-use super::rates::Spent;
-use super::{Deliver, Session, Settings, copy};
-use crate::account::Resolved;
-use crate::message::{Message, auto::Facts, guarded, header, report, rows_or_bare, trace};
+use super::outcome::{self, FilingResult, VacationResult};
+use super::plan::{PlannedReply, VacationPlan};
+use super::rates::RateCharges;
+use super::{Deliverer, DeliveryTransaction, Settings, copy};
+use crate::account::ResolvedAddress;
+use crate::message::{Message, auto::AutoReplyFacts, guarded, header, report, rows_or_bare, trace};
 use crate::model::clock::Stopwatch;
 use crate::model::{
-    AccountId, Action, Address, Decision, EmailId, Envelope, MailboxUid, ObjectId, Recall, Recipient, Returned, Role,
-    Steady, ThreadKey, UtcMillis, limits,
+    AccountId, Action, Address, Decision, EmailId, Envelope, MailboxUid, MonotonicMillis, ObjectId, Recipient,
+    ReturnedReport, Role, ThreadKey, ToldLifetime, UtcMillis, limits,
 };
 use crate::outbox::dsn::delivered;
-use crate::outbox::{self, Queued, Reporter};
+use crate::outbox::{self, NewAction, Reporter};
 use crate::store::{EncodedMessage, Error, NewEmail, Ticket, Txn};
-use crate::trace::count::{self, Delivered};
-use crate::vacation::{Counted, Reason};
+use crate::trace::count::{self, DeliveryOutcome};
+use crate::vacation::{RateCharge, Reason};
 use crate::wire::smtp::Reply;
 
 /// A commit on its way to the disk, and what to answer when it is there.
-pub(super) struct Prepared {
+pub(super) struct PendingDelivery {
     /// Of each accepted recipient, in order: its account's outcome.
-    outcomes: Vec<Result<Filed, Error>>,
+    outcomes: Vec<Result<FilingResult, Error>>,
     accounts: Vec<AccountId>,
     refusal: Option<Reply>,
     ticket: Option<Ticket>,
     /// What the commit takes of the rates.
-    spent: Spent,
+    spent: RateCharges,
     queue_id: Option<String>,
     watch: Stopwatch,
     settings: Arc<Settings>,
 }
 
 /// A transaction as every account's job sees it.
-pub(super) struct Whole<'a> {
+pub(super) struct DeliveryContext<'a> {
     pub(super) settings: &'a Settings,
-    session: &'a Session,
+    session: &'a DeliveryTransaction,
     pub(super) envelope: &'a Envelope,
     raw: &'a [u8],
     /// Read only where a response is on.
-    facts: OnceCell<Facts>,
+    facts: OnceCell<AutoReplyFacts>,
     pub(super) thread_keys: &'a [ThreadKey],
     pub(super) hash: &'a [u8; 32],
     pub(super) now: UtcMillis,
     /// The same moment, for limits.
-    pub(super) steady: Steady,
+    pub(super) steady: MonotonicMillis,
     /// What it says of something that was sent from here, if it is a report.
-    returned: Option<Returned>,
+    returned: Option<ReturnedReport>,
 }
 
-impl Whole<'_> {
-    pub(super) fn facts(&self) -> &Facts {
+impl DeliveryContext<'_> {
+    pub(super) fn facts(&self) -> &AutoReplyFacts {
         self.facts.get_or_init(|| {
-            let unread = || Facts { suppress: Some("its header cannot be read".into()), ..Facts::default() };
-            guarded("a header", || Facts::of(self.raw)).unwrap_or_else(unread)
+            let unread =
+                || AutoReplyFacts { suppress: Some("its header cannot be read".into()), ..AutoReplyFacts::default() };
+            guarded("a header", || AutoReplyFacts::of(self.raw)).unwrap_or_else(unread)
         })
     }
 }
 
 /// What is done for one account.
-struct Job {
+struct AccountJob {
     recipients: Vec<Address>,
     prefix: Vec<u8>,
     mailbox: Option<MailboxUid>,
-    plan: Plan,
+    plan: VacationPlan,
     /// What tells the sender of the delivery, and what it took of the rate.
-    notification: Option<(Queued, Counted)>,
+    notification: Option<(NewAction, RateCharge)>,
     /// The submission that the message is a report about.
     submission: Option<ObjectId>,
 }
 
-impl Deliver {
+impl Deliverer {
     /// Parses, plans, and queues the rows. Takes some 100 µs for a usual message.
     ///
     /// The message is kept from where its header begins: our trace fields stand on top of it, and behind a blank line the
     /// message's own fields would be text to whoever reads both.
-    pub(super) fn apply(&self, session: &Session, envelope: &Envelope, received: &[u8]) -> Prepared {
+    pub(super) fn apply(&self, session: &DeliveryTransaction, envelope: &Envelope, received: &[u8]) -> PendingDelivery {
         let watch = Stopwatch::start();
         let raw = header::trimmed(received);
         let settings = session.settings.clone().unwrap_or_else(|| self.settings.get());
-        let mut prepared = Prepared {
+        let mut prepared = PendingDelivery {
             outcomes: Vec::new(),
             accounts: session.targets.iter().map(|target| target.account).collect(),
             refusal: None,
             ticket: None,
-            spent: Spent::default(),
+            spent: RateCharges::default(),
             queue_id: trace::queue_id(raw, envelope),
             watch,
             settings: Arc::clone(&settings),
@@ -103,8 +104,19 @@ impl Deliver {
         let (now, steady) = (self.store.clock().now(), self.store.clock().steady());
         let (settings, facts, thread_keys) = (&*settings, OnceCell::new(), rows.thread_keys.as_slice());
         let returned = returned(raw);
-        let whole = Whole { settings, session, envelope, raw, facts, thread_keys, hash: &hash, now, steady, returned };
-        let mut jobs: BTreeMap<AccountId, Result<Job, Error>> = BTreeMap::new();
+        let whole = DeliveryContext {
+            settings,
+            session,
+            envelope,
+            raw,
+            facts,
+            thread_keys,
+            hash: &hash,
+            now,
+            steady,
+            returned,
+        };
+        let mut jobs: BTreeMap<AccountId, Result<AccountJob, Error>> = BTreeMap::new();
         for (recipient, target) in envelope.recipients.iter().zip(&session.targets) {
             match jobs.get_mut(&target.account) {
                 Some(Ok(job)) => job.recipients.push(recipient.address.clone()),
@@ -120,7 +132,7 @@ impl Deliver {
                 Some(Ok(job)) => file(txn, job, &whole, &encoded),
                 _ => Err(Error::NotFound("account")),
             });
-        let results: BTreeMap<AccountId, Result<Filed, Error>> = results.into_iter().collect();
+        let results: BTreeMap<AccountId, Result<FilingResult, Error>> = results.into_iter().collect();
         let (kept, unused) = spent(jobs.iter().map(|(account, job)| (job, results.get(account))));
         self.rates.lock().give_back(&unused);
         prepared.spent = kept;
@@ -137,8 +149,13 @@ impl Deliver {
         prepared
     }
 
-    fn job(&self, whole: &Whole<'_>, recipient: &Recipient, target: &Resolved) -> Result<Job, Error> {
-        let Whole { settings, envelope, hash, now, .. } = *whole;
+    fn job(
+        &self,
+        whole: &DeliveryContext<'_>,
+        recipient: &Recipient,
+        target: &ResolvedAddress,
+    ) -> Result<AccountJob, Error> {
+        let DeliveryContext { settings, envelope, hash, now, .. } = *whole;
         let view = self.store.view();
         let account = target.account;
         let id = crate::model::BlobHash(*hash).to_string().chars().take(16).collect::<String>();
@@ -161,15 +178,22 @@ impl Deliver {
         let plan = if response.enabled {
             self.considered(whole, (recipient, target), &response, junk)?
         } else {
-            Plan::Silent { reason: Reason::Disabled, detail: String::new() }
+            VacationPlan::Silent { reason: Reason::Disabled, detail: String::new() }
         };
-        Ok(Job { recipients: vec![recipient.address.clone()], prefix, mailbox, plan, notification: None, submission })
+        Ok(AccountJob {
+            recipients: vec![recipient.address.clone()],
+            prefix,
+            mailbox,
+            plan,
+            notification: None,
+            submission,
+        })
     }
 
     /// NOTIFY=SUCCESS is ours to honour (RFC 3461 §4.1): one notification an account, in the commit
     /// of its delivery. It goes to the envelope sender, which anybody can write: not to one that
     /// was found to be forged, and not to more an hour than get replies.
-    fn notify(&self, whole: &Whole<'_>, jobs: &mut BTreeMap<AccountId, Result<Job, Error>>) {
+    fn notify(&self, whole: &DeliveryContext<'_>, jobs: &mut BTreeMap<AccountId, Result<AccountJob, Error>>) {
         let Some(sender) = &whole.envelope.sender else { return };
         for (account, job) in jobs.iter_mut().filter_map(|(account, job)| job.as_mut().ok().map(|job| (*account, job)))
         {
@@ -202,7 +226,7 @@ impl Deliver {
     }
 
     /// Waits for the disk, and answers.
-    pub(super) async fn replies(&self, prepared: Prepared) -> Vec<Reply> {
+    pub(super) async fn replies(&self, prepared: PendingDelivery) -> Vec<Reply> {
         if let Some(reply) = prepared.refusal {
             return vec![reply; prepared.accounts.len()];
         }
@@ -222,14 +246,14 @@ impl Deliver {
             .map(|(outcome, account)| match durable.clone().and(outcome) {
                 Ok(filed) => {
                     match &filed {
-                        Filed::New { email, thread, decision } => {
-                            count::delivered(Delivered::Filed);
+                        FilingResult::New { email, thread, decision } => {
+                            count::delivered(DeliveryOutcome::Filed);
                             count::decided(decision.code());
                             let decision = decision.to_string();
                             tracing::info!(queue_id, %account, %email, %thread, decision, ms, "delivered");
                         }
-                        Filed::Again(email) => {
-                            count::delivered(Delivered::Again);
+                        FilingResult::Again(email) => {
+                            count::delivered(DeliveryOutcome::Again);
                             let email = email.map(|email| email.to_string());
                             tracing::info!(queue_id, %account, email, ms, "delivered before");
                         }
@@ -239,7 +263,11 @@ impl Deliver {
                 Err(error) => {
                     tracing::warn!(queue_id, %account, %error, ms, "not delivered");
                     let reply = outcome::refused(&error, &prepared.settings);
-                    count::delivered(if reply.code < 500 { Delivered::Deferred } else { Delivered::Refused });
+                    count::delivered(if reply.code < 500 {
+                        DeliveryOutcome::Deferred
+                    } else {
+                        DeliveryOutcome::Refused
+                    });
                     reply
                 }
             })
@@ -248,23 +276,25 @@ impl Deliver {
 }
 
 /// What a report says to who sent what it is about (RFC 8621 §7).
-fn returned(raw: &[u8]) -> Option<Returned> {
+fn returned(raw: &[u8]) -> Option<ReturnedReport> {
     let found = || report::claims(raw).then(|| report::report(&Message::parse(raw))).flatten();
     guarded("a report", found).flatten().map(|report| report.returned())
 }
 
 /// What the jobs took of the rates: for what was sent, and for what was not.
-fn spent<'a>(jobs: impl Iterator<Item = (&'a Result<Job, Error>, Option<&'a Result<Filed, Error>>)>) -> (Spent, Spent) {
-    let (mut kept, mut unused) = (Spent::default(), Spent::default());
+fn spent<'a>(
+    jobs: impl Iterator<Item = (&'a Result<AccountJob, Error>, Option<&'a Result<FilingResult, Error>>)>,
+) -> (RateCharges, RateCharges) {
+    let (mut kept, mut unused) = (RateCharges::default(), RateCharges::default());
     for (job, result) in jobs.filter_map(|(job, result)| job.as_ref().ok().map(|job| (job, result))) {
         let decision = match result {
-            Some(Ok(Filed::New { decision, .. })) => Some(decision),
+            Some(Ok(FilingResult::New { decision, .. })) => Some(decision),
             _ => None,
         };
-        if let Plan::Answer(answering) = &job.plan
+        if let VacationPlan::Answer(answering) = &job.plan
             && let Some(counted) = &answering.counted
         {
-            let is_sent = matches!(decision, Some(Decided::Answered(_)));
+            let is_sent = matches!(decision, Some(VacationResult::Answered(_)));
             if is_sent { &mut kept } else { &mut unused }.replies.push(counted.clone());
         }
         if let Some((_, counted)) = &job.notification {
@@ -275,11 +305,16 @@ fn spent<'a>(jobs: impl Iterator<Item = (&'a Result<Job, Error>, Option<&'a Resu
 }
 
 /// One account's rows.
-fn file(txn: &mut Txn<'_>, job: &Job, whole: &Whole<'_>, message: &EncodedMessage) -> Result<Filed, Error> {
-    let Whole { envelope, hash, .. } = *whole;
+fn file(
+    txn: &mut Txn<'_>,
+    job: &AccountJob,
+    whole: &DeliveryContext<'_>,
+    message: &EncodedMessage,
+) -> Result<FilingResult, Error> {
+    let DeliveryContext { envelope, hash, .. } = *whole;
     if let Some(known) = txn.delivery(hash)? {
         txn.remember_delivery(hash, known.email, &job.recipients)?;
-        return Ok(Filed::Again(known.email));
+        return Ok(FilingResult::Again(known.email));
     }
     let inbox = txn.state().inbox;
     let (email, thread) = txn.create_email(&NewEmail {
@@ -290,7 +325,7 @@ fn file(txn: &mut Txn<'_>, job: &Job, whole: &Whole<'_>, message: &EncodedMessag
         received_at: txn.now(),
     })?;
     txn.remember_delivery(hash, Some(email), &job.recipients)?;
-    if let Some((Queued { action, octets }, _)) = &job.notification {
+    if let Some((NewAction { action, octets }, _)) = &job.notification {
         txn.queue_action(Action { email: Some(email), ..action.clone() }, octets)?;
     }
     if let (Some(submission), Some(returned)) = (job.submission, &whole.returned) {
@@ -300,26 +335,26 @@ fn file(txn: &mut Txn<'_>, job: &Job, whole: &Whole<'_>, message: &EncodedMessag
     let verdict = decision.verdict();
     let recipient = job.recipients.first().cloned().unwrap_or_else(|| Address::from_parts("", ""));
     txn.add_decision(&Decision { at: txn.now(), email, sender: envelope.sender.clone(), recipient, verdict });
-    Ok(Filed::New { email, thread, decision })
+    Ok(FilingResult::New { email, thread, decision })
 }
 
 /// The reply, unless the response changed or the sender was told since the plan was made.
-fn answer(txn: &mut Txn<'_>, plan: &Plan, email: EmailId) -> Result<Decided, Error> {
+fn answer(txn: &mut Txn<'_>, plan: &VacationPlan, email: EmailId) -> Result<VacationResult, Error> {
     let answering = match plan {
-        Plan::Answer(answering) => answering,
-        Plan::Silent { reason, detail } => return Ok(Decided::Silent(*reason, detail.clone())),
+        VacationPlan::Answer(answering) => answering,
+        VacationPlan::Silent { reason, detail } => return Ok(VacationResult::Silent(*reason, detail.clone())),
     };
-    let Answering { reply, told, memory, counted: _, copy: rows } = &**answering;
+    let PlannedReply { reply, told, memory, counted: _, copy: rows } = &**answering;
     let (account, now) = (txn.account(), txn.now());
-    if let Recall::Response { generation, .. } = memory
+    if let ToldLifetime::Response { generation, .. } = memory
         && txn.view().vacation(account)?.generation != *generation
     {
-        return Ok(Decided::Silent(Reason::Disabled, "the response was changed at that moment".into()));
+        return Ok(VacationResult::Silent(Reason::Disabled, "the response was changed at that moment".into()));
     }
     if let Some(at) = txn.view().told_at(account, told, memory, now)? {
-        return Ok(Decided::Silent(Reason::AlreadyTold, format!("told {at}")));
+        return Ok(VacationResult::Silent(Reason::AlreadyTold, format!("told {at}")));
     }
-    let queued = outbox::Reply {
+    let queued = outbox::ReplyAction {
         recipient: reply.recipient.clone(),
         email,
         told: Some(*told),
@@ -327,13 +362,13 @@ fn answer(txn: &mut Txn<'_>, plan: &Plan, email: EmailId) -> Result<Decided, Err
         message_id: reply.message_id.clone(),
         message: reply.message.clone(),
     };
-    let Queued { action, octets } = queued.queue(now);
+    let NewAction { action, octets } = queued.queue(now);
     let action = txn.queue_action(action, &octets)?;
     txn.remember_told(told, &reply.recipient, memory)?;
     if let (Some(rows), Some(fcc)) = (rows, &reply.fcc) {
         copy::file(txn, reply, fcc, rows)?;
     }
-    Ok(Decided::Answered(action))
+    Ok(VacationResult::Answered(action))
 }
 
 /// What makes two transactions the same: the envelope sender, its length before it, and the message as received.

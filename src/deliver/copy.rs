@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 
 use crate::model::{MailboxUid, keyword};
 use crate::store::{EncodedMessage, Error, NewEmail, NewMailbox, Txn};
-use crate::vacation::{Fcc, Reply};
+use crate::vacation::{Fcc, VacationReply};
 
 /// Files the copy of a reply, whose rows are `copy`.
-pub(super) fn file(txn: &mut Txn<'_>, reply: &Reply, fcc: &Fcc, copy: &EncodedMessage) -> Result<(), Error> {
+pub(super) fn file(txn: &mut Txn<'_>, reply: &VacationReply, fcc: &Fcc, copy: &EncodedMessage) -> Result<(), Error> {
     let role = fcc.special_use.as_deref().map(|name| name.trim_start_matches('\\').to_ascii_lowercase());
     let mut found = match role {
         Some(role) => mailbox(txn, &role)?,

@@ -10,14 +10,15 @@ use std::time::Duration;
 
 use super::*;
 use crate::account::{NewAccount, Settings as Addresses};
-use crate::model::clock::Fixed;
+use crate::model::clock::FixedClock;
 use crate::model::{
-    ActionId, Address, BlobHash, ChangedBy, Circle, Days, Delivered, DeliveryStatus, EmailAddress, EmailSubmission,
-    EnvelopeAddress, Except, Listing, MailboxUid, PushKeys, PushSubscription, Recall, SenderIdentity, Shape,
-    ShareNotification, SubmissionRecipient, ToldKey, UndoStatus, UtcMillis, VacationResponse, Variant, View,
+    ActionId, Address, BlobHash, ChangedBy, Circle, Days, DeliveryState, DeliveryStatus, EmailAddress, EmailSubmission,
+    EnvelopeAddress, ExcludedSender, Listing, ListingFilter, MailboxUid, PushKeys, PushSubscription, SenderIdentity,
+    Shape, ShareNotification, SubmissionRecipient, ToldKey, ToldLifetime, UndoStatus, UtcMillis, VacationResponse,
+    Variant,
 };
-use crate::store::engine::memory::Memory;
-use crate::store::engine::{Batch, Engine, Put, Read as _, Table};
+use crate::store::engine::memory::MemoryEngine;
+use crate::store::engine::{Batch, Engine, Put, RowReader as _, Table};
 use crate::store::{FoldSizes, Options};
 
 const START: UtcMillis = UtcMillis(1_795_251_600_000);
@@ -33,7 +34,7 @@ fn file(name: &str) -> PathBuf {
 /// A store of a fixture, an hour later.
 fn store_of(name: &str) -> Store {
     let known = std::fs::read_to_string(file(name)).unwrap();
-    let clock = Arc::new(Fixed::at(START.after(Duration::from_secs(3600))));
+    let clock = Arc::new(FixedClock::at(START.after(Duration::from_secs(3600))));
     let options = Options { ranked_above: Some(2), ..Options::small() };
     Store::over(engine(known.lines().map(str::to_owned)), &options, clock).unwrap()
 }
@@ -51,7 +52,7 @@ fn octets(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
 }
 
-fn dump(engine: &Memory) -> Vec<String> {
+fn dump(engine: &MemoryEngine) -> Vec<String> {
     let of = |table: &Table| {
         let rows = engine.rows(*table).into_iter();
         rows.map(|(key, value)| format!("{} {} {}", table.name(), hex(&key), hex(&value))).collect::<Vec<_>>()
@@ -59,8 +60,8 @@ fn dump(engine: &Memory) -> Vec<String> {
     Table::ALL.iter().flat_map(of).collect()
 }
 
-fn engine(lines: impl Iterator<Item = String>) -> Arc<Memory> {
-    let engine = Arc::new(Memory::new());
+fn engine(lines: impl Iterator<Item = String>) -> Arc<MemoryEngine> {
+    let engine = Arc::new(MemoryEngine::new());
     let puts = lines.map(|line| {
         let words: Vec<&str> = line.split(' ').collect();
         let table = *Table::ALL.iter().find(|table| table.name() == words[0]).expect("a known table");
@@ -71,8 +72,8 @@ fn engine(lines: impl Iterator<Item = String>) -> Arc<Memory> {
 }
 
 /// A life in short: two accounts and every kind of row that a delivery leaves.
-fn script(engine: Arc<Memory>) {
-    let clock = Arc::new(Fixed::at(START));
+fn script(engine: Arc<MemoryEngine>) {
+    let clock = Arc::new(FixedClock::at(START));
     let options = Options { ranked_above: Some(2), ..Options::small() };
     let store = Store::over(engine, &options, clock.clone()).unwrap();
     let directory = Directory::new(store.clone(), Addresses::default());
@@ -97,7 +98,7 @@ fn script(engine: Arc<Memory>) {
         to_date: Some(START.after(Duration::from_secs(86_400))),
         subject: Some("Away".into()),
         text_body: Some("Back on {until}.".into()),
-        except: vec!["boss@example.net".parse::<Except>().unwrap()],
+        except: vec!["boss@example.net".parse::<ExcludedSender>().unwrap()],
         organisation: vec!["example.com".into()],
         language: Some("en".into()),
         variants: vec![Variant {
@@ -113,10 +114,10 @@ fn script(engine: Arc<Memory>) {
     let told = ToldKey([7; 32]);
     let set = store.commit(ann, |txn| {
         txn.set_vacation(&response)?;
-        txn.remember_told(&told, &address("zoe@example.net"), &Recall::For(Duration::from_secs(604_800)))
+        txn.remember_told(&told, &address("zoe@example.net"), &ToldLifetime::For(Duration::from_secs(604_800)))
     });
     set.unwrap().1.wait_blocking().unwrap();
-    let deliver = Arc::new(Deliver::new(store.clone(), directory, Live::default()));
+    let deliver = Arc::new(Deliverer::new(store.clone(), directory, LiveValue::default()));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for n in 0..8u64 {
         clock.advance(Duration::from_millis(1500 * n));
@@ -129,7 +130,7 @@ fn script(engine: Arc<Memory>) {
             if n == 5 { "List-Id: <l.example>\r\n" } else { "" }
         );
         let mut envelope = Envelope { sender: Some(address("eve@example.net")), ..Envelope::default() };
-        let mut session = Session::default();
+        let mut session = DeliveryTransaction::default();
         for to in ["ann@example.org", "ann+archive@example.com", "x@example.net"].iter().skip(usize::from(n > 3)) {
             let recipient = Recipient::plain(address(to));
             assert!(deliver.admit(&mut session, &envelope, &recipient).is_positive());
@@ -151,7 +152,7 @@ fn script(engine: Arc<Memory>) {
         .commit(ann, |txn| {
             let (id, email) = &emails[1];
             txn.update_email(*id, email.mailboxes.clone(), ["$seen".to_owned(), "$flagged".to_owned()].into())?;
-            txn.keep(MailboxUid(1), View::Unseen, 99)?;
+            txn.keep(MailboxUid(1), ListingFilter::Unseen, 99)?;
             txn.update_mailbox(MailboxUid(1), |row| drop(row.attributes.insert("color".into(), "#1e90ff".into())))?;
             txn.subscribe(MailboxUid(1), bob, true)?;
             txn.update_mailbox(MailboxUid(1), |row| row.shares = [(bob, 3)].into())?;
@@ -174,7 +175,7 @@ fn script(engine: Arc<Memory>) {
                     path: EnvelopeAddress { email: "eve@example.net".into(), parameters },
                     status: DeliveryStatus {
                         smtp_reply: "250 2.0.0 Ok".into(),
-                        delivered: Delivered::Unknown,
+                        delivered: DeliveryState::Unknown,
                         displayed: false,
                     },
                 }],
@@ -254,9 +255,9 @@ fn a_store_of_format_1_is_read_and_written_on() {
 #[test]
 fn an_earlier_program_refuses_a_store_once_this_one_has_opened_it() {
     let lines = std::fs::read_to_string(file(FIRST)).unwrap();
-    let format = |engine: &Memory| engine.get(Table::Site, b"store").unwrap().unwrap()[0];
+    let format = |engine: &MemoryEngine| engine.get(Table::Site, b"store").unwrap().unwrap()[0];
     let options = Options { ranked_above: Some(2), ..Options::small() };
-    let open = |engine: &Arc<Memory>| Store::over(engine.clone(), &options, Arc::new(Fixed::at(START)));
+    let open = |engine: &Arc<MemoryEngine>| Store::over(engine.clone(), &options, Arc::new(FixedClock::at(START)));
     let first = engine(lines.lines().map(str::to_owned));
     assert_eq!(format(&first), 1);
     let secrets = open(&first).unwrap().secrets().clone();
@@ -296,7 +297,7 @@ fn read_and_write_on(store: &Store) {
     let text = view.message(ann, emails[0].0).unwrap().unwrap();
     assert!(String::from_utf8(text).unwrap().ends_with("Wörter und words 7\r\n"));
     assert_eq!(view.content(ann, emails[0].0).unwrap().unwrap().1.subject.as_deref(), Some("Grüße 1"));
-    let inbox = Listing { uid: MailboxUid(1), view: View::Every, shape: Shape::Threads };
+    let inbox = Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Threads };
     assert!(!view.listing(ann, inbox, None, 99).unwrap().is_empty());
     assert_eq!(view.told(ann, 9).unwrap().len(), 2, "the response told one, a script another");
     let response = view.vacation(ann).unwrap();
@@ -311,7 +312,7 @@ fn read_and_write_on(store: &Store) {
     let told = view.objects::<ShareNotification>(ann).unwrap().remove(0).1;
     assert_eq!((told.by.account, told.name.as_str(), told.new), (Some(bob), "Inbox", 3));
     let sent = view.objects::<EmailSubmission>(ann).unwrap().remove(0).1;
-    assert_eq!((sent.undo, sent.rcpt_to[0].status.delivered), (UndoStatus::Final, Delivered::Unknown));
+    assert_eq!((sent.undo, sent.rcpt_to[0].status.delivered), (UndoStatus::Final, DeliveryState::Unknown));
     assert_eq!(view.objects::<PushSubscription>(ann).unwrap()[0].1.keys.as_ref().unwrap().auth, [1; 16]);
     drop(view);
     let directory = Directory::new(store.clone(), Addresses::default());
@@ -334,11 +335,11 @@ fn rows_of_an_earlier_reading_are_not_called_wrong() {
         rows.thread_keys.truncate(1);
         rows
     };
-    let wrong = |remake: &crate::store::check::Remake<'_>| {
+    let wrong = |remake: &crate::store::check::RemakeFn<'_>| {
         store.check_deep(Some(remake), &mut |_| true).unwrap().breaches.len()
     };
     assert_eq!(wrong(&remake), 0);
-    store.repair(crate::store::repair::Scope::Rebuild, None, &remake, &mut |_| true).unwrap();
+    store.repair(crate::store::repair::RepairScope::Rebuild, None, &remake, &mut |_| true).unwrap();
     assert_eq!(wrong(&remake), 0);
     assert!(wrong(&|raw: &[u8]| crate::message::rows(raw, &secrets)) > 0);
 }
@@ -353,7 +354,7 @@ fn a_reindex_makes_the_tokens_of_an_earlier_reading_anew() {
         rows.tokens.words.truncate(3);
         rows
     };
-    let reindex = || store.repair(crate::store::repair::Scope::Reindex, None, &remake, &mut |_| true).unwrap();
+    let reindex = || store.repair(crate::store::repair::RepairScope::Reindex, None, &remake, &mut |_| true).unwrap();
     let done = reindex();
     assert_eq!((done.mended.len(), done.renewed.len(), done.left_count), (2, 0, 0), "{done:?}");
     for account in done.mended {

@@ -17,16 +17,16 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::account::{Directory, Resolved};
-use crate::message::{auto::Facts, guarded};
-use crate::model::{Envelope, Live, Recipient};
+use crate::account::{Directory, ResolvedAddress};
+use crate::message::{auto::AutoReplyFacts, guarded};
+use crate::model::{Envelope, LiveValue, Recipient};
 use crate::store::Store;
 use crate::vacation;
 use crate::wire::smtp::Reply;
-use rates::Rates;
+use rates::RateLimiters;
 
 /// What a driver of a protocol needs of deliveries.
-pub trait Delivery: Send + Sync + 'static {
+pub trait DeliveryService: Send + Sync + 'static {
     /// What one transaction has reserved so far.
     type Session: Send + Default;
 
@@ -65,47 +65,47 @@ impl Default for Settings {
 
 /// Delivers into a store.
 #[derive(Debug)]
-pub struct Deliver {
+pub struct Deliverer {
     store: Store,
     directory: Directory,
-    settings: Live<Settings>,
-    rates: Mutex<Rates>,
+    settings: LiveValue<Settings>,
+    rates: Mutex<RateLimiters>,
 }
 
 /// What a transaction's accepted recipients lead to, and the settings that held when it began.
 #[derive(Debug, Default)]
-pub struct Session {
+pub struct DeliveryTransaction {
     settings: Option<Arc<Settings>>,
-    targets: Vec<Resolved>,
+    targets: Vec<ResolvedAddress>,
 }
 
-impl Deliver {
+impl Deliverer {
     /// Deliveries into a store, for the accounts of a directory. A transaction keeps the settings that it began with.
     #[must_use]
-    pub fn new(store: Store, directory: Directory, settings: Live<Settings>) -> Self {
+    pub fn new(store: Store, directory: Directory, settings: LiveValue<Settings>) -> Self {
         Self { store, directory, settings, rates: Mutex::default() }
     }
 }
 
-impl Delivery for Deliver {
-    type Session = Session;
+impl DeliveryService for Deliverer {
+    type Session = DeliveryTransaction;
 
-    fn admit(&self, session: &mut Session, envelope: &Envelope, recipient: &Recipient) -> Reply {
+    fn admit(&self, session: &mut DeliveryTransaction, envelope: &Envelope, recipient: &Recipient) -> Reply {
         self.admit_one(session, envelope, recipient)
     }
 
     /// A response is on, and nothing in the header forbids an answer (RFC 3834 §2): lists and
     /// machines cost no questions, unless they asked for a notification of the delivery. Scripts
     /// will answer, too (RFC 5230): then an account with one counts as one with a response.
-    fn may_answer(&self, session: &Session, envelope: &Envelope, body: &[u8]) -> bool {
+    fn may_answer(&self, session: &DeliveryTransaction, envelope: &Envelope, body: &[u8]) -> bool {
         let view = self.store.view();
-        let on = |target: &Resolved| view.vacation(target.account).is_ok_and(|response| response.enabled);
-        let is_person = || guarded("a header", || Facts::of(body)).is_some_and(|facts| !facts.is_automatic());
+        let on = |target: &ResolvedAddress| view.vacation(target.account).is_ok_and(|response| response.enabled);
+        let is_person = || guarded("a header", || AutoReplyFacts::of(body)).is_some_and(|facts| !facts.is_automatic());
         let is_asked = || envelope.recipients.iter().any(|recipient| recipient.notify.success);
         envelope.sender.is_some() && (is_asked() || (session.targets.iter().any(on) && is_person()))
     }
 
-    async fn deliver(self: Arc<Self>, session: Session, envelope: Envelope, body: Vec<u8>) -> Vec<Reply> {
+    async fn deliver(self: Arc<Self>, session: DeliveryTransaction, envelope: Envelope, body: Vec<u8>) -> Vec<Reply> {
         let prepared = if body.len() > crate::model::limits::BODY_IN_MEMORY {
             // Parsing megabytes takes long: other sessions go on meanwhile.
             let (own, count) = (Arc::clone(&self), session.targets.len());

@@ -10,14 +10,14 @@ use crate::wire::smtp::Reply;
 
 /// What the responder decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Decided {
+pub(super) enum VacationResult {
     /// A reply was queued.
     Answered(ActionId),
     /// No reply: why, and what gave rise to it.
     Silent(Reason, String),
 }
 
-impl Decided {
+impl VacationResult {
     /// What it is counted as.
     pub(super) fn code(&self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl Decided {
     }
 }
 
-impl fmt::Display for Decided {
+impl fmt::Display for VacationResult {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Answered(action) => write!(out, "answered {action}"),
@@ -46,7 +46,7 @@ impl fmt::Display for Decided {
 
 /// What became of a message for one account.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Filed {
+pub(super) enum FilingResult {
     /// It is there now.
     New {
         /// Under this id.
@@ -54,17 +54,17 @@ pub(super) enum Filed {
         /// In this thread.
         thread: ThreadId,
         /// Whether a reply is owed, or why not.
-        decision: Decided,
+        decision: VacationResult,
     },
     /// It was there already: the peer did not hear our answer.
     Again(Option<EmailId>),
 }
 
-pub(super) fn filed(filed: &Filed) -> Reply {
+pub(super) fn filed(filed: &FilingResult) -> Reply {
     let text = match filed {
-        Filed::New { email, .. } => format!("filed as {email}"),
-        Filed::Again(Some(email)) => format!("filed already as {email}"),
-        Filed::Again(None) => "taken already".into(),
+        FilingResult::New { email, .. } => format!("filed as {email}"),
+        FilingResult::Again(Some(email)) => format!("filed already as {email}"),
+        FilingResult::Again(None) => "taken already".into(),
     };
     Reply::new(250, [2, 0, 0], text)
 }

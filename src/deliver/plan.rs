@@ -1,51 +1,51 @@
 //! The plan for one account: whether a message is answered, and how. All that it reads it reads here, before the commit; the
 //! commit looks again at what may have changed meanwhile.
 
-use super::Deliver;
-use super::apply::Whole;
-use crate::account::{OwnAddresses, Remembered, Resolved};
+use super::Deliverer;
+use super::apply::DeliveryContext;
+use crate::account::{AccountSnapshot, OwnAddresses, ResolvedAddress};
 use crate::message::rows_or_bare;
-use crate::model::{Address, OriginalRecipient, Recall, Recipient, ThreadKey, ToldKey, VacationResponse};
+use crate::model::{Address, OriginalRecipient, Recipient, ThreadKey, ToldKey, ToldLifetime, VacationResponse};
 use crate::store::{EncodedMessage, Error};
-use crate::vacation::{Answer, Case, Counted, Notice, Reason, Reply, consider};
+use crate::vacation::{Notice, RateCharge, Reason, ReceivedMessage, ReplyOutcome, VacationReply, consider};
 
 /// What is to be done.
 #[derive(Debug, Clone)]
-pub(super) enum Plan {
+pub(super) enum VacationPlan {
     /// Answer, if by the time of the commit that still holds.
-    Answer(Box<Answering>),
+    Answer(Box<PlannedReply>),
     /// Do not, for this reason.
     Silent { reason: Reason, detail: String },
 }
 
 /// A reply that is owed.
 #[derive(Debug, Clone)]
-pub(super) struct Answering {
-    pub(super) reply: Reply,
+pub(super) struct PlannedReply {
+    pub(super) reply: VacationReply,
     pub(super) told: ToldKey,
-    pub(super) memory: Recall,
+    pub(super) memory: ToldLifetime,
     /// What it took of the rate; nothing where it was sent before.
-    pub(super) counted: Option<Counted>,
+    pub(super) counted: Option<RateCharge>,
     /// The rows of the reply's copy, where one is filed; it joins the original's thread whatever its subject.
     pub(super) copy: Option<EncodedMessage>,
 }
 
-impl Deliver {
+impl Deliverer {
     /// Whether an account whose response is on answers.
     pub(super) fn considered(
         &self,
-        whole: &Whole<'_>,
-        (recipient, target): (&Recipient, &Resolved),
+        whole: &DeliveryContext<'_>,
+        (recipient, target): (&Recipient, &ResolvedAddress),
         response: &VacationResponse,
         junk: bool,
-    ) -> Result<Plan, Error> {
+    ) -> Result<VacationPlan, Error> {
         let (view, secrets, account) = (self.store.view(), self.store.secrets(), target.account);
         let identity = self.directory.identity(account)?;
         let (sender, limits) = (whole.envelope.sender.as_ref(), &whole.settings.vacation.rate);
         let own = self.directory.own_addresses(account)?;
         let known_as = known_as(recipient.original.as_ref(), &own);
         let notice = Notice::of_response(response, &identity, sender, whole.facts(), whole.now);
-        let case = Case {
+        let case = ReceivedMessage {
             now: whole.now,
             sender,
             recipient: &recipient.address,
@@ -58,26 +58,32 @@ impl Deliver {
             settings: &whole.settings.vacation,
             nonce: super::apply::nonce(whole.hash, account),
         };
-        let world =
-            Remembered { view: &view, account, identity: &identity, own: &own, now: whole.now, secret: &secrets.told };
+        let world = AccountSnapshot {
+            view: &view,
+            account,
+            identity: &identity,
+            own: &own,
+            now: whole.now,
+            secret: &secrets.told,
+        };
         let (reply, told, memory) = match consider(&case, &notice, &world)? {
-            Answer::Reply { reply, told, memory } => (*reply, told, memory),
-            Answer::Silent(reason, detail) => return Ok(Plan::Silent { reason, detail }),
+            ReplyOutcome::Reply { reply, told, memory } => (*reply, told, memory),
+            ReplyOutcome::Silent(reason, detail) => return Ok(VacationPlan::Silent { reason, detail }),
         };
         // A retry is answered as it was; it takes nothing of the rate.
         let is_new = view.delivery(account, whole.hash)?.is_none();
         let counted = match sender.filter(|_| is_new) {
             Some(sender) => match self.rates.lock().replies.take(whole.steady, account, sender.domain(), limits) {
                 Ok(counted) => Some(counted),
-                Err(detail) => return Ok(Plan::Silent { reason: Reason::RateLimit, detail }),
+                Err(detail) => return Ok(VacationPlan::Silent { reason: Reason::RateLimit, detail }),
             },
             None => None,
         };
         let copy = reply.fcc.as_ref().map(|_| self.copy_of(&reply, whole.thread_keys));
-        Ok(Plan::Answer(Box::new(Answering { reply, told, memory, counted, copy })))
+        Ok(VacationPlan::Answer(Box::new(PlannedReply { reply, told, memory, counted, copy })))
     }
 
-    fn copy_of(&self, reply: &Reply, original: &[ThreadKey]) -> EncodedMessage {
+    fn copy_of(&self, reply: &VacationReply, original: &[ThreadKey]) -> EncodedMessage {
         let mut rows = rows_or_bare(&reply.message, self.store.secrets());
         for key in original {
             if !rows.thread_keys.contains(key) {

@@ -4,25 +4,25 @@
 //! who asks for many notifications keeps nobody from getting a reply. Both are counted before the
 //! commit, and given back where it does not happen.
 
-use crate::vacation::{Counted, Rate};
+use crate::vacation::{RateCharge, RateLimiter};
 
 /// The counters.
 #[derive(Debug, Default)]
-pub(super) struct Rates {
-    pub(super) replies: Rate,
-    pub(super) notifications: Rate,
+pub(super) struct RateLimiters {
+    pub(super) replies: RateLimiter,
+    pub(super) notifications: RateLimiter,
 }
 
 /// What was counted for one transaction, or for one account of it.
 #[derive(Debug, Default)]
-pub(super) struct Spent {
-    pub(super) replies: Vec<Counted>,
-    pub(super) notifications: Vec<Counted>,
+pub(super) struct RateCharges {
+    pub(super) replies: Vec<RateCharge>,
+    pub(super) notifications: Vec<RateCharge>,
 }
 
-impl Rates {
+impl RateLimiters {
     /// Gives back all of it: nothing was sent.
-    pub(super) fn give_back(&mut self, spent: &Spent) {
+    pub(super) fn give_back(&mut self, spent: &RateCharges) {
         for counted in &spent.replies {
             self.replies.give_back(counted);
         }

@@ -5,13 +5,13 @@
 
 use std::collections::BTreeSet;
 
-use super::Deliver;
+use super::Deliverer;
 use crate::account::arrivals;
 use crate::message::rows_or_bare;
 use crate::model::{AccountId, UtcMillis, VacationResponse};
 use crate::store::{EncodedMessage, Error, NewEmail};
 
-impl Deliver {
+impl Deliverer {
     /// Files every report that is owed; gives when the next will be, as far as is known now. What cannot be filed is said in
     /// the log and tried again the next time. May wait for the disk: not for an asynchronous task.
     ///

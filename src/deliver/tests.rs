@@ -3,31 +3,31 @@ use std::time::Duration;
 use super::*;
 use crate::account::{NewAccount, Settings as Addresses};
 use crate::message::bare_rows;
-use crate::model::clock::Fixed;
+use crate::model::clock::FixedClock;
 use crate::model::{AccountId, Address, Clock as _, UtcMillis, VacationResponse, Verdict};
-use crate::store::engine::fault::Fault;
-use crate::store::engine::memory::Memory;
+use crate::store::engine::fault::FaultyEngine;
+use crate::store::engine::memory::MemoryEngine;
 use crate::store::engine::{Batch, Engine, Put, Table};
 use crate::store::{self, EncodedMessage, Error, NewEmail, NewMailbox, Options};
 
 mod reports;
 mod vacation;
 
-struct Bed {
-    clock: Arc<Fixed>,
-    settings: Live<Settings>,
+struct Fixture {
+    clock: Arc<FixedClock>,
+    settings: LiveValue<Settings>,
     store: Store,
     directory: Directory,
-    deliver: Arc<Deliver>,
+    deliver: Arc<Deliverer>,
     ann: AccountId,
 }
 
-fn bed() -> Bed {
-    bed_over(Arc::new(Memory::new()))
+fn bed() -> Fixture {
+    bed_over(Arc::new(MemoryEngine::new()))
 }
 
-fn bed_over(engine: Arc<dyn Engine>) -> Bed {
-    let clock = Arc::new(Fixed::at(UtcMillis(1_795_251_600_000)));
+fn bed_over(engine: Arc<dyn Engine>) -> Fixture {
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
     let store = Store::over(engine, &Options::small(), clock.clone()).unwrap();
     let directory = Directory::new(store.clone(), Addresses::default());
     let ann = directory
@@ -36,12 +36,12 @@ fn bed_over(engine: Arc<dyn Engine>) -> Bed {
             ..NewAccount::at(Address::parse("ann@example.org").unwrap())
         })
         .unwrap();
-    let settings: Live<Settings> = Live::default();
-    let deliver = Arc::new(Deliver::new(store.clone(), directory.clone(), settings.clone()));
-    Bed { clock, settings, store, directory, deliver, ann }
+    let settings: LiveValue<Settings> = LiveValue::default();
+    let deliver = Arc::new(Deliverer::new(store.clone(), directory.clone(), settings.clone()));
+    Fixture { clock, settings, store, directory, deliver, ann }
 }
 
-impl Bed {
+impl Fixture {
     fn away(&self, text: &str) {
         let response = VacationResponse { enabled: true, text_body: Some(text.into()), ..VacationResponse::default() };
         self.store.commit(self.ann, |txn| txn.set_vacation(&response)).unwrap().1.wait_blocking().unwrap();
@@ -49,7 +49,7 @@ impl Bed {
 
     fn send(&self, sender: &str, recipients: &[&str], message: &str) -> Vec<String> {
         let mut envelope = Envelope { sender: Address::parse(sender).ok(), lhlo: "mx".into(), ..Envelope::default() };
-        let mut session = Session::default();
+        let mut session = DeliveryTransaction::default();
         let mut said = Vec::new();
         for recipient in recipients {
             let recipient = Recipient::plain(Address::parse(recipient).unwrap());
@@ -91,7 +91,7 @@ fn a_damaged_row_of_the_directory_bounces_nothing() {
     let later = "451 trouble with the mail store: try again later";
     for (table, key) in [(Table::Addresses, &b"lee@example.org"[..]), (Table::Accounts, &[0, 0, 0, 1])] {
         for damaged in [None, Some(vec![99])] {
-            let engine = Arc::new(Memory::new());
+            let engine = Arc::new(MemoryEngine::new());
             let bed = bed_over(engine.clone());
             let eve = bed.directory.add(&NewAccount::at(Address::parse("eve@example.org").unwrap())).unwrap();
             let sent = |to: &str| bed.send("bob@example.net", &[to], HELLO)[0].clone();
@@ -114,7 +114,7 @@ fn a_damaged_row_of_the_directory_bounces_nothing() {
 #[test]
 fn mail_from_an_address_whose_row_is_damaged_is_filed_and_not_answered() {
     for damaged in [None, Some(vec![99])] {
-        let engine = Arc::new(Memory::new());
+        let engine = Arc::new(MemoryEngine::new());
         let bed = bed_over(engine.clone());
         bed.away("Away");
         let puts = vec![Put { table: Table::Addresses, key: b"lee@example.org".to_vec(), value: damaged }];
@@ -233,8 +233,9 @@ fn a_vacation_answers_once_and_says_why_not_the_next_time() {
 #[test]
 fn a_detail_files_where_the_owner_allows_it() {
     let bed = bed();
-    let counts =
-        |bed: &Bed, name: &str| bed.store.view().find_mailbox(bed.ann, name).unwrap().unwrap().1.counts.total_emails;
+    let counts = |bed: &Fixture, name: &str| {
+        bed.store.view().find_mailbox(bed.ann, name).unwrap().unwrap().1.counts.total_emails
+    };
     bed.send("bob@example.net", &["ann+archive@example.org"], HELLO);
     assert_eq!((counts(&bed, "inbox"), counts(&bed, "archive")), (1, 0));
     bed.directory.update(bed.ann, |row| row.detail_files = true).unwrap();
@@ -279,8 +280,8 @@ fn room_is_asked_for_when_the_size_is_announced() {
     bed.directory.update(bed.ann, |row| row.quota_octets = Some(1000)).unwrap();
     let ask = |size| {
         let envelope = Envelope { size, ..Envelope::default() };
-        let mut session = Session::default();
-        let admit = |session: &mut Session, who: &str| {
+        let mut session = DeliveryTransaction::default();
+        let admit = |session: &mut DeliveryTransaction, who: &str| {
             bed.deliver.admit(session, &envelope, &Recipient::plain(Address::parse(who).unwrap())).code
         };
         (admit(&mut session, "ann@example.org"), admit(&mut session, "lee@example.org"))
@@ -315,7 +316,7 @@ fn mail_to_an_account_that_is_repaired_waits_and_mail_to_others_does_not() {
     let remake = |raw: &[u8]| crate::message::rows_or_bare(raw, bed.store.secrets());
     let mut n = 0;
     let mut heard = Vec::new();
-    let done = bed.store.repair(store::repair::Scope::Rebuild, Some(&[bed.ann]), &remake, &mut |_| {
+    let done = bed.store.repair(store::repair::RepairScope::Rebuild, Some(&[bed.ann]), &remake, &mut |_| {
         if !bed.store.unfinished().unwrap().is_empty() && n < 3 {
             n += 1;
             heard.push(bed.send("eve@example.net", &["ann@example.org", "ben@example.org"], &format!("{HELLO}{n}\n")));
@@ -356,14 +357,14 @@ fn a_success_notice_is_queued_once_where_it_was_asked_for() {
     let bed = bed();
     let mut envelope =
         Envelope { sender: Address::parse("bob@example.net").ok(), lhlo: "mx".into(), ..Envelope::default() };
-    let notify = crate::model::Notify { success: true, ..crate::model::Notify::default() };
-    for (recipient, notify) in [("ann@example.org", notify), ("lee@example.org", crate::model::Notify::default())] {
+    let notify = crate::model::DsnNotify { success: true, ..crate::model::DsnNotify::default() };
+    for (recipient, notify) in [("ann@example.org", notify), ("lee@example.org", crate::model::DsnNotify::default())] {
         let recipient = Recipient { notify, ..Recipient::plain(Address::parse(recipient).unwrap()) };
         envelope.recipients.push(recipient);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for _ in 0..2 {
-        let mut session = Session::default();
+        let mut session = DeliveryTransaction::default();
         for recipient in &envelope.recipients {
             assert!(bed.deliver.admit(&mut session, &envelope, recipient).is_positive());
         }
@@ -377,7 +378,7 @@ fn a_success_notice_is_queued_once_where_it_was_asked_for() {
     bed.clean();
 }
 
-impl Bed {
+impl Fixture {
     /// Delivers a message whose sender wants to be told of it.
     fn ask_for_notice(&self, sender: &str, forged: Option<&str>, body: &str) -> Vec<Reply> {
         let mut envelope = Envelope {
@@ -386,9 +387,9 @@ impl Bed {
             forged: forged.map(str::to_owned),
             ..Envelope::default()
         };
-        let notify = crate::model::Notify { success: true, ..crate::model::Notify::default() };
+        let notify = crate::model::DsnNotify { success: true, ..crate::model::DsnNotify::default() };
         let recipient = Recipient { notify, ..Recipient::plain(Address::parse("ann@example.org").unwrap()) };
-        let mut session = Session::default();
+        let mut session = DeliveryTransaction::default();
         assert!(self.deliver.admit(&mut session, &envelope, &recipient).is_positive());
         envelope.recipients.push(recipient);
         let body = body.replace('\n', "\r\n").into_bytes();
@@ -465,7 +466,7 @@ fn a_delivery_that_is_refused_takes_nothing_of_the_rate() {
 
 #[test]
 fn a_commit_that_is_not_durable_takes_nothing_of_the_rate() {
-    let engine = Arc::new(Fault::new(Memory::new()));
+    let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
     let bed = bed_over(engine.clone());
     bed.limit(1);
     bed.away("Away");

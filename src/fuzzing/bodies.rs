@@ -1,13 +1,13 @@
 //! Bodies of parts: their transfer encodings and charsets; and the reports that some of them are.
 
 use super::mail::check_sent;
-use super::{Choices, Dice, bounded};
+use super::{Choices, InputRng, bounded};
 use crate::message::decode::Decoder;
-use crate::message::report::{self, About, Report, SendingMode};
+use crate::message::report::{self, Report, ReportContent, SendingMode};
 use crate::message::{BodyValue, Message};
 use crate::model::{EmailAddress, UtcMillis, limits};
 use crate::outbox::Reporter;
-use crate::outbox::mdn::{Notification, Request, notification};
+use crate::outbox::mdn::{MdnDraft, MdnRequest, notification};
 
 /// How a part says that it is encoded; their places are the numbers that `Decoder` knows.
 const ENCODINGS: [&str; 5] = ["8bit", "quoted-printable", "base64", "x-uuencode", "x-odd"];
@@ -59,7 +59,7 @@ pub fn decode(data: &[u8]) {
         out
     };
     let whole = in_pieces(&[body]);
-    let mut dice = Dice::of(data);
+    let mut dice = InputRng::of(data);
     let about = 1 + dice.upto(40);
     assert_eq!(in_pieces(&dice.pieces(body, about)), whole, "in pieces");
     if number == 0 {
@@ -118,12 +118,12 @@ pub fn report(data: &[u8]) {
     for one in &returned.recipients {
         assert!(one.addresses.len() <= 2);
         let reply = one.delivered.as_ref().map_or("250 ", |(_, reply)| reply);
-        assert!(reply.len() <= report::VALUE + 40 && !reply.chars().any(char::is_control));
+        assert!(reply.len() <= report::MAX_VALUE_BYTES + 40 && !reply.chars().any(char::is_control));
         assert!(reply.get(..3).is_some_and(|code| code.bytes().all(|octet| octet.is_ascii_digit())), "{reply}");
     }
-    let About::Disposition(disposition) = about else { return };
+    let ReportContent::Disposition(disposition) = about else { return };
     let person = |email: &str| EmailAddress { name: None, email: email.into() };
-    let made = Notification {
+    let made = MdnDraft {
         from: person("ann@example.org"),
         to: vec![person("bob@example.net")],
         subject: String::from_utf8_lossy(data).into_owned(),
@@ -136,27 +136,20 @@ pub fn report(data: &[u8]) {
     check_sent(&raw, "");
     let again = report::report(&Message::parse(&raw)).expect("a report");
     assert_eq!(again.about, *about);
-    let whole = Notification { original: Some(data.to_vec()), ..rebuilt(&again) };
+    let whole = MdnDraft { original: Some(data.to_vec()), ..rebuilt(&again) };
     let raw = notification(whole, &reporter);
     assert!(report::report(&Message::parse(&raw)).is_some_and(|back| back.about == *about));
 }
 
-fn rebuilt(found: &Report) -> Notification {
-    let About::Disposition(disposition) = &found.about else { panic!("a disposition") };
+fn rebuilt(found: &Report) -> MdnDraft {
+    let ReportContent::Disposition(disposition) = &found.about else { panic!("a disposition") };
     let person = EmailAddress { name: None, email: "ann@example.org".into() };
     let (from, to) = (person.clone(), vec![person]);
-    Notification {
-        from,
-        to,
-        subject: String::new(),
-        text: String::new(),
-        disposition: disposition.clone(),
-        original: None,
-    }
+    MdnDraft { from, to, subject: String::new(), text: String::new(), disposition: disposition.clone(), original: None }
 }
 
 fn asks(data: &[u8]) {
-    let Some(request) = Request::of(data) else { return };
+    let Some(request) = MdnRequest::of(data) else { return };
     assert!((1..=11).contains(&request.to.len()));
     // Who is told unasked could be told when asked.
     let (asked, unasked) = (request.refused(SendingMode::Manual), request.refused(SendingMode::Automatic));

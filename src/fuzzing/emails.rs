@@ -9,8 +9,8 @@ use super::bounded;
 use super::requests::empty;
 use crate::jmap::{CAPABILITIES, Context, run};
 use crate::message::Message;
-use crate::message::build::{Field, Value};
-use crate::message::forms::{Form, FormValue, HeaderProperty, Shown};
+use crate::message::build::{EncodedField, FieldValue};
+use crate::message::forms::{Form, FormValue, HeaderProperty, PropertyValue};
 use crate::message::header::fields;
 use crate::model::{AccountId, EmailAddress, EmailId, SentAt, limits};
 use crate::wire::jmap::Request;
@@ -26,8 +26,8 @@ pub fn structure(data: &[u8]) {
     if let Ok(property) = first.parse::<HeaderProperty>() {
         assert_eq!(property.to_string().parse(), Ok(property.clone()));
         match property.of(fields(raw)) {
-            Shown::Last(value) => value.iter().for_each(|value| shown(property.form, value)),
-            Shown::All(values) => values.iter().for_each(|value| shown(property.form, value)),
+            PropertyValue::Last(value) => value.iter().for_each(|value| shown(property.form, value)),
+            PropertyValue::All(values) => values.iter().for_each(|value| shown(property.form, value)),
         }
     }
     for field in fields(raw).take(20) {
@@ -69,7 +69,7 @@ fn shown(form: Form, value: &FormValue) {
         FormValue::Groups(groups) => groups.iter().flat_map(|group| &group.addresses).for_each(person),
         FormValue::Strings(list) => assert!(list.iter().flatten().all(|text| clean(text))),
         FormValue::Date(Some(date)) => {
-            let written = Field::new("Date", &Value::Date(*date)).unwrap();
+            let written = EncodedField::new("Date", &FieldValue::Date(*date)).unwrap();
             let zone = (-24 * 60 + 1..24 * 60).contains(&date.offset_minutes);
             let year = (0..=253_402_300_799_999).contains(&date.at.0);
             if zone && year {
@@ -85,7 +85,7 @@ fn person(person: &EmailAddress) {
     let clean = |text: &str| !text.chars().any(char::is_control);
     assert!(clean(&person.email) && person.name.as_deref().is_none_or(clean));
     // What cannot be written is refused; whatever is written is one field.
-    if let Ok(written) = Field::new("To", &Value::Addresses(vec![person.clone()])) {
+    if let Ok(written) = EncodedField::new("To", &FieldValue::Addresses(vec![person.clone()])) {
         let octets = written.octets();
         assert_eq!(fields(octets).count(), 1, "{}", octets.escape_ascii());
     }

@@ -1,8 +1,8 @@
 //! What comes in the fields of an HTTP request, and content in a transfer encoding.
 
-use super::{Dice, bounded};
+use super::{InputRng, bounded};
 use crate::wire::http::{
-    Asked, attachment, authority, client, credentials, forwarded, media_type, range, x_forwarded_for,
+    RangeSelection, attachment, authority, client, credentials, forwarded, media_type, range, x_forwarded_for,
 };
 
 /// Any octets as each field that is read: nothing that is read leads out of its bounds, and nothing that is written ends the
@@ -22,9 +22,9 @@ pub fn http(data: &[u8]) {
     if let Some(host) = authority(data) {
         assert!(host.bytes().all(|octet| octet.is_ascii_graphic() && !b"/?#@\"<>".contains(&octet)), "{host}");
     }
-    let mut dice = Dice::of(data);
+    let mut dice = InputRng::of(data);
     for length in [0, 1, dice.throw() >> 24] {
-        if let Asked::Part(part) = range(data, length) {
+        if let RangeSelection::Part(part) = range(data, length) {
             assert!(part.start < part.end && part.end <= length, "{part:?} of {length}");
         }
     }

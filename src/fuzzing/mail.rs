@@ -3,15 +3,15 @@
 use std::sync::LazyLock;
 
 use super::bounded;
-use crate::message::auto::Facts;
+use crate::message::auto::AutoReplyFacts;
 use crate::message::header::{body_offset, fields};
 use crate::message::{Message, rows_of, tokens, trace};
 use crate::model::{
-    Address, Client, Envelope, Identity, MessageRows, Recipient, Secrets, UtcMillis, VacationResponse, limits,
+    Address, ClientInfo, Envelope, Identity, MessageRows, Recipient, Secrets, UtcMillis, VacationResponse, limits,
 };
 use crate::outbox::{Reporter, dsn};
-use crate::proof::{self, Key, Policy, Signer};
-use crate::query::{Needle, WORDS};
+use crate::proof::{self, Policy, Signer, SigningKey};
+use crate::query::{SearchTerm, WORD_FIELDS};
 use crate::store::EncodedMessage;
 use crate::store::row::{content_value, decode_content, decode_tokens, tokens_value};
 use crate::vacation;
@@ -34,7 +34,7 @@ pub fn message(data: &[u8]) {
     let most = 64 * data.len() + 64 * 1024;
     assert!(content.len() + encoded.tokens.len() <= most, "rows of {} octets", content.len() + encoded.tokens.len());
 
-    let facts = Facts::of(data);
+    let facts = AutoReplyFacts::of(data);
     assert!(facts.destinations.len() <= data.len());
     assert!(fields(data).all(|field| field.name.len() + field.value.len() <= data.len()));
     assert!(body_offset(data) <= data.len() && trace::received_count(data) <= data.len());
@@ -48,8 +48,8 @@ pub fn search(data: &[u8]) {
     let end = data.iter().position(|octet| *octet == b'\n').unwrap_or(data.len());
     let (text, raw) = (String::from_utf8_lossy(&data[..end]), data.get(end + 1..).unwrap_or_default());
     let tokens = rows_of(&Message::parse(raw), &SECRETS).tokens;
-    for fields in [WORDS, tokens::FROM, tokens::SUBJECT, tokens::BODY] {
-        let needle = Needle::new(&text, fields, &SECRETS);
+    for fields in [WORD_FIELDS, tokens::FROM, tokens::SUBJECT, tokens::BODY] {
+        let needle = SearchTerm::new(&text, fields, &SECRETS);
         let (likely, stands) = (needle.matches(&tokens), needle.stands(raw));
         assert!(likely || !stands, "{text:?} is there, and not in its tokens");
         // But for two words of one hash, which no fuzzer meets.
@@ -84,12 +84,12 @@ fn check_rows(rows: &MessageRows, data: &[u8]) {
 }
 
 /// What is written on top is three fields, whatever a client said: the field values of the message stand in for that.
-fn trace_is_whole(data: &[u8], facts: &Facts) {
+fn trace_is_whole(data: &[u8], facts: &AutoReplyFacts) {
     // As long as a path may be (RFC 5321 §4.5.3.1).
     let said = fields(data).take(4).map(|field| String::from_utf8_lossy(field.value).chars().take(200).collect());
     let said: Vec<String> = said.collect();
     let word = |at: usize| said.get(at).cloned();
-    let client = Client { name: word(0), addr: word(1), helo: word(2), ident: word(3), ..Client::default() };
+    let client = ClientInfo { name: word(0), addr: word(1), helo: word(2), ident: word(3), ..ClientInfo::default() };
     let local = word(0).unwrap_or_default();
     let sender = facts.from.first().and_then(|from| Address::parse(&from.email).ok());
     let envelope = Envelope { lhlo: local.clone(), envid: word(1), sender, client, ..Envelope::default() };
@@ -102,7 +102,9 @@ fn trace_is_whole(data: &[u8], facts: &Facts) {
     let reporter = Reporter { hostname: "mx.example", message_id: "d.1@mx.example", now: NOW };
     let Some(told) = dsn::delivered(&envelope, &[&recipient], data, None, &reporter) else { return };
     check_sent(&told.octets, &envelope.sender.map(|sender| sender.to_string()).unwrap_or_default());
-    assert!(Facts::of(&told.octets).auto_submitted.is_some() && Facts::of(&told.octets).report.is_some());
+    assert!(
+        AutoReplyFacts::of(&told.octets).auto_submitted.is_some() && AutoReplyFacts::of(&told.octets).report.is_some()
+    );
 }
 
 fn names(raw: &[u8]) -> Vec<String> {
@@ -132,7 +134,7 @@ fn check_entity(message: &[u8]) {
         assert!(!text.contains(&b'\n') && !text.contains(&b'\r') && !text.contains(&0), "{}", line.escape_ascii());
         assert!(text.len() <= 998, "a line of {} octets", text.len());
     }
-    let facts = Facts::of(message);
+    let facts = AutoReplyFacts::of(message);
     assert!(facts.auto_submitted.is_some() && facts.precedence.is_some() && facts.list.is_none(), "{facts:?}");
     assert!(!names(message).iter().any(|name| name.eq_ignore_ascii_case("Bcc")));
 }
@@ -140,7 +142,7 @@ fn check_entity(message: &[u8]) {
 /// The reply to a message: made for any message and any text of the owner's, well formed, and never itself answered.
 pub fn reply(data: &[u8]) {
     let data = bounded(data);
-    let facts = Facts::of(data);
+    let facts = AutoReplyFacts::of(data);
     let ann = Address::from_parts("ann", "example.org");
     let identity = Identity {
         primary: ann.clone(),
@@ -184,7 +186,7 @@ pub fn reply(data: &[u8]) {
     let outcome = vacation::decide(&input);
     assert_eq!(outcome, vacation::decide(&input));
     // Also where none is owed: a reply is made of strangers' words.
-    let occasion = vacation::Occasion {
+    let occasion = vacation::ReplyContext {
         notice: &notice,
         identity: &identity,
         facts: &facts,
@@ -206,14 +208,14 @@ pub fn reply(data: &[u8]) {
         ..vacation::Script::default()
     };
     let of_script = vacation::Notice::of_script(&script);
-    let entity = vacation::reply(&vacation::Occasion { notice: &of_script, ..occasion }, |_| true);
+    let entity = vacation::reply(&vacation::ReplyContext { notice: &of_script, ..occasion }, |_| true);
     check_entity(&entity.message);
     assert!(vacation::is_own_id(&made.message_id, &SECRETS.told));
-    let seen = Facts::of(&made.message);
+    let seen = AutoReplyFacts::of(&made.message);
     assert_eq!(seen.message_id.as_deref(), Some(made.message_id.as_str()));
     let back = vacation::Input { sender: Some(&ann), recipient: &sender, from_self: false, facts: &seen, ..input };
     let back = vacation::decide(&back);
-    assert!(matches!(back, vacation::Outcome::Silent(..)), "a reply is answered");
+    assert!(matches!(back, vacation::ReplyDecision::Silent(..)), "a reply is answered");
     let most = 64 * 1024 + 16 * data.len();
     assert!(made.message.len() <= most, "a reply of {} octets to {}", made.message.len(), data.len());
 }
@@ -247,7 +249,7 @@ pub fn results(data: &[u8]) {
 /// A DKIM signature on any message: fields of their own, the same for all that a reader sees alike, and none without a From.
 pub fn sign(data: &[u8]) {
     static SIGNER: LazyLock<Signer> = LazyLock::new(|| {
-        let key = |selector| Key::new("example.org", selector, KEY).unwrap();
+        let key = |selector| SigningKey::new("example.org", selector, KEY).unwrap();
         Signer::new(vec![key("one"), key("two")])
     });
     let data = bounded(data);

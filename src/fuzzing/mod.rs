@@ -31,10 +31,10 @@ pub use transfer::{folder, mbox};
 pub use truth::{damage, store};
 
 /// A body.
-pub type Body = fn(&[u8]);
+pub type FuzzBody = fn(&[u8]);
 
 /// Every body by the name of its target.
-pub const BODIES: &[(&str, Body)] = &[
+pub const BODIES: &[(&str, FuzzBody)] = &[
     ("address", address),
     ("command", command),
     ("config", config),
@@ -64,16 +64,16 @@ pub const BODIES: &[(&str, Body)] = &[
 ];
 
 /// Octets of an input that are looked at: more finds nothing else, and a slow body finds little.
-const INPUT: usize = 64 * 1024;
+const MAX_INPUT_BYTES: usize = 64 * 1024;
 
 fn bounded(data: &[u8]) -> &[u8] {
-    data.get(..INPUT).unwrap_or(data)
+    data.get(..MAX_INPUT_BYTES).unwrap_or(data)
 }
 
 /// Dice: the same throws for the same input.
-struct Dice(u64);
+struct InputRng(u64);
 
-impl Dice {
+impl InputRng {
     fn of(data: &[u8]) -> Self {
         let seed = data
             .iter()

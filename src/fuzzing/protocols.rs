@@ -1,13 +1,13 @@
 //! What comes over a socket: LMTP sessions, dot-stuffing, addresses, commands, JMAP requests.
 
-use super::{Dice, bounded};
+use super::{InputRng, bounded};
 use crate::model::{Address, Envelope, limits};
 use crate::wire::jmap::{CORE, Invocation, MethodError, Response, VACATION, parse as parse_request, reference};
 use crate::wire::lmtp::{Session, Settings, Step};
 use crate::wire::smtp::command::{Command, parse as parse_command};
 use crate::wire::smtp::dot::stuff;
 use crate::wire::smtp::path::{parameters, path, utf8_addr, xtext};
-use crate::wire::smtp::{Reply, Unstuff};
+use crate::wire::smtp::{DotUnstuffer, Reply};
 
 /// A client's octets: in whatever pieces they come the session is the same, within its limits.
 pub fn lmtp(data: &[u8]) {
@@ -21,7 +21,7 @@ pub fn lmtp(data: &[u8]) {
         ..Settings::default()
     };
     let trusted = Settings { trusted: true, starttls: true, ..plain.clone() };
-    let mut dice = Dice::of(data);
+    let mut dice = InputRng::of(data);
     for settings in [plain, trusted] {
         let whole = talk(&[data], &settings);
         if data.len() <= 8 * 1024 {
@@ -37,13 +37,13 @@ pub fn lmtp(data: &[u8]) {
 
 /// What a session said, and the messages that came through it.
 #[derive(PartialEq, Eq)]
-struct Talk {
+struct LmtpTranscript {
     said: Vec<u8>,
     messages: Vec<(Envelope, Vec<u8>)>,
     starttls: bool,
 }
 
-impl std::fmt::Debug for Talk {
+impl std::fmt::Debug for LmtpTranscript {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(out, "\n{}", self.said.escape_ascii().to_string().replace("\\r\\n", "\n"))?;
         self.messages.iter().try_for_each(|(envelope, body)| writeln!(out, "{envelope:?} {}", body.escape_ascii()))
@@ -51,9 +51,9 @@ impl std::fmt::Debug for Talk {
 }
 
 /// A driver: `unknown@` is refused, `full@` is over quota at the end, and a third of a message may be refused on its way.
-fn talk(pieces: &[&[u8]], settings: &Settings) -> Talk {
+fn talk(pieces: &[&[u8]], settings: &Settings) -> LmtpTranscript {
     let mut session = Session::new(settings.clone());
-    let mut talk = Talk { said: Vec::new(), messages: Vec::new(), starttls: false };
+    let mut talk = LmtpTranscript { said: Vec::new(), messages: Vec::new(), starttls: false };
     talk.said.append(session.output());
     let (mut input, mut body) = (Vec::new(), Vec::new());
     let all: usize = pieces.iter().map(|piece| piece.len()).sum();
@@ -154,7 +154,7 @@ pub fn dot(data: &[u8]) {
         message.extend_from_slice(b"\r\n");
     }
     let wire = [stuff(data), b"NOOP\r\n".to_vec()].concat();
-    let mut dice = Dice::of(data);
+    let mut dice = InputRng::of(data);
     let every: Vec<usize> = match wire.len() {
         0..=200 => (0..=wire.len()).collect(),
         most => (0..20).map(|_| dice.upto(most)).collect(),
@@ -172,7 +172,7 @@ pub fn dot(data: &[u8]) {
 }
 
 fn unstuff(pieces: &[&[u8]]) -> (Vec<u8>, usize, bool) {
-    let (mut state, mut out, mut all) = (Unstuff::default(), Vec::new(), 0);
+    let (mut state, mut out, mut all) = (DotUnstuffer::default(), Vec::new(), 0);
     for piece in pieces {
         let (taken, done) = state.feed(piece, &mut out);
         all += taken;

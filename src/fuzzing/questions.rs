@@ -10,10 +10,12 @@ use crate::jmap::email::filter::filter as read_filter;
 use crate::jmap::email::sort::sort as read_sort;
 use crate::jmap::email::window::window as read_window;
 use crate::message::rows;
-use crate::model::clock::Fixed;
-use crate::model::{AccountId, AccountRow, Address, MailboxUid, ModSeq, Role, UtcMillis, View, limits};
-use crate::query::{Answer, Condition, Error, Filter, Finder, Query, QueryChanges, Results, Window, changes, query};
-use crate::store::engine::memory::Memory;
+use crate::model::clock::FixedClock;
+use crate::model::{AccountId, AccountRow, Address, ListingFilter, MailboxUid, ModSeq, Role, UtcMillis, limits};
+use crate::query::{
+    Condition, Error, Filter, Finder, Query, QueryAnswer, QueryChanges, QuerySpec, Window, changes, query,
+};
+use crate::store::engine::memory::MemoryEngine;
 use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options, Store};
 use crate::wire::jmap::MethodError;
 
@@ -44,7 +46,13 @@ pub fn filter(data: &[u8]) {
     };
     for collapse in [false, true] {
         ask(
-            &Results { account: ACCOUNT, filter: filter.clone(), sort: sort.clone(), collapse, ..Results::default() },
+            &QuerySpec {
+                account: ACCOUNT,
+                filter: filter.clone(),
+                sort: sort.clone(),
+                collapse,
+                ..QuerySpec::default()
+            },
             window,
         );
     }
@@ -56,10 +64,10 @@ pub fn filter(data: &[u8]) {
     }
 }
 
-fn ask(results: &Results, window: Window) {
+fn ask(results: &QuerySpec, window: Window) {
     let (view, secrets) = (bed().view(), bed().secrets());
-    let put = |filter: Filter, window: Window| -> Result<Answer, Error> {
-        let results = Results { filter, ..results.clone() };
+    let put = |filter: Filter, window: Window| -> Result<QueryAnswer, Error> {
+        let results = QuerySpec { filter, ..results.clone() };
         query(&view, secrets, &Query { results, window, total: true }).map(|found| found.answer)
     };
     let whole = put(results.filter.clone(), Window::default()).expect("a question that was read");
@@ -92,15 +100,17 @@ fn bed() -> &'static Store {
     static BED: OnceLock<Store> = OnceLock::new();
     BED.get_or_init(|| {
         let options = Options { ranked_above: Some(2), ..Options::small() };
-        let clock = Arc::new(Fixed::at(UtcMillis(1_790_000_000_000)));
-        let store = Store::over(Arc::new(Memory::new()), &options, clock).expect("a store");
+        let clock = Arc::new(FixedClock::at(UtcMillis(1_790_000_000_000)));
+        let store = Store::over(Arc::new(MemoryEngine::new()), &options, clock).expect("a store");
         let row = AccountRow::new("me", Address::from_parts("me", "a.example"), UtcMillis(0));
         let made = store.commit(ACCOUNT, |txn| {
             txn.register(&row);
             for (name, role) in [("Inbox", Role::Inbox), ("Archive", Role::Archive)] {
                 txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role: Some(role), sort_order: 0 })?;
             }
-            for (uid, view) in [(1, View::Unseen), (1, View::ThreadFlagged), (0, View::Every)] {
+            for (uid, view) in
+                [(1, ListingFilter::Unseen), (1, ListingFilter::ThreadFlagged), (0, ListingFilter::Every)]
+            {
                 txn.keep(MailboxUid(uid), view, 10)?;
             }
             Ok(())

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Dice, bounded};
+use super::{InputRng, bounded};
 use crate::account::{Directory, NewAccount, Settings};
-use crate::jmap::{Budget, CAPABILITIES, Caller, Context, Jobs, Made, UploadRates, run};
+use crate::jmap::{Budget, CAPABILITIES, Caller, Context, Jobs, SubscriptionTimes, UploadRates, run};
 use crate::message::rows;
-use crate::model::clock::Fixed;
+use crate::model::clock::FixedClock;
 use crate::model::mailbox::{ALL_RIGHTS, Right};
-use crate::model::{AccountId, Address, EmailId, EmailMetadata, Live, MailboxUid, UtcMillis, limits};
-use crate::store::engine::memory::Memory;
+use crate::model::{AccountId, Address, EmailId, EmailMetadata, LiveValue, MailboxUid, UtcMillis, limits};
+use crate::store::engine::memory::MemoryEngine;
 use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options, Store};
 use crate::wire::jmap::{json as i_json, parse};
 use crate::wire::smtp::Reply;
@@ -24,9 +24,9 @@ const VARIANTS: usize = 6;
 /// A request, and others that differ from it in a value or two.
 pub fn request(data: &[u8]) {
     let data = bounded(data);
-    let house = House::new();
+    let house = ServiceFixture::new();
     house.asked(data);
-    let mut dice = Dice::of(data);
+    let mut dice = InputRng::of(data);
     if let Ok(whole) = i_json::read(data) {
         for _ in 0..VARIANTS {
             let mut other = whole.clone();
@@ -41,7 +41,7 @@ pub fn request(data: &[u8]) {
 }
 
 /// A service as its users see it.
-struct House {
+struct ServiceFixture {
     ann: Context,
     account: AccountId,
     /// To whom one of Ann's mailboxes is open.
@@ -50,7 +50,7 @@ struct House {
     hidden: EmailId,
 }
 
-impl House {
+impl ServiceFixture {
     fn asked(&self, data: &[u8]) {
         let hidden = || self.ann.store.view().email(self.account, self.hidden).expect("a view");
         let before = hidden().filter(|email| !self.is_open(email));
@@ -111,7 +111,7 @@ fn count(value: &Value) -> usize {
 }
 
 /// Puts another value in the place of the n-th.
-fn alter(value: &mut Value, n: &mut usize, dice: &mut Dice) {
+fn alter(value: &mut Value, n: &mut usize, dice: &mut InputRng) {
     if *n == 0 {
         *value = strange(dice);
     }
@@ -133,7 +133,7 @@ fn alter(value: &mut Value, n: &mut usize, dice: &mut Dice) {
     }
 }
 
-fn strange(dice: &mut Dice) -> Value {
+fn strange(dice: &mut InputRng) -> Value {
     let many: Vec<Value> = (0..dice.upto(40)).map(|n| format!("x{n}").into()).collect();
     let all = [
         Value::Null,
@@ -162,8 +162,8 @@ fn strange(dice: &mut Dice) -> Value {
 
 /// A service in memory with Ann's account, who logged in.
 pub(super) fn empty() -> (Context, AccountId) {
-    let clock = Arc::new(Fixed::at(UtcMillis(1_795_251_600_000)));
-    let store = Store::over(Arc::new(Memory::new()), &Options::small(), clock).expect("a store");
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
+    let store = Store::over(Arc::new(MemoryEngine::new()), &Options::small(), clock).expect("a store");
     let directory = Directory::new(store.clone(), Settings::default());
     let ann = NewAccount { quota_emails: Some(20), ..NewAccount::at(Address::from_parts("ann", "example.org")) };
     let account = directory.add(&ann).expect("an account");
@@ -176,8 +176,8 @@ pub(super) fn empty() -> (Context, AccountId) {
             recipients.into_iter().map(|one| (one, Reply::new(250, [2, 0, 0], "filed"))).collect()
         }),
         jobs: Jobs::default(),
-        pushes: Made::default(),
-        relay: Live::default(),
+        pushes: SubscriptionTimes::default(),
+        relay: LiveValue::default(),
         uploads: Arc::default(),
         rates: UploadRates::default(),
         caller: Caller { account: Some(account), ..Caller::default() },
@@ -189,7 +189,7 @@ pub(super) fn empty() -> (Context, AccountId) {
 /// In the email that is in no open mailbox, and nowhere else.
 const SECRET: &str = "Xyzzy";
 
-impl House {
+impl ServiceFixture {
     /// The same with three emails: one in the Inbox, one in a mailbox that is open to Bob, one in both.
     fn new() -> Self {
         let (ann, account) = empty();

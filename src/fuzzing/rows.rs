@@ -6,41 +6,41 @@ use std::fmt::Debug;
 use super::{Choices, bounded};
 use crate::model::{
     AccountId, AccountRow, Action, ActionId, AddressRow, BlobHash, Decision, EmailId, EmailMetadata, EmailSubmission,
-    Listing, Mailbox, MailboxUid, MessageRows, ModSeq, ObjectId, ObjectKind, PushSubscription, SenderIdentity, Shape,
-    ShareNotification, ThreadId, ThreadKey, Token, ToldKey, UtcMillis, VacationResponse, View,
+    Listing, ListingFilter, Mailbox, MailboxUid, MessageRows, ModSeq, ObjectId, ObjectKind, PushSubscription,
+    SenderIdentity, Shape, ShareNotification, ThreadId, ThreadKey, Token, ToldKey, UtcMillis, VacationResponse,
 };
 use crate::store::row::block::{Blocks, Posting, read_block};
 use crate::store::row::fold::{fold_emails, read_fold_emails};
 use crate::store::row::{
-    self, Blob, Octets, Row, content_value, decode_content, decode_frame, decode_tokens, tokens_value,
+    self, BlobBytes, BlobRow, Row, content_value, decode_content, decode_frame, decode_tokens, tokens_value,
 };
 use crate::store::table::codec::{KeyTime, Prefix};
 use crate::store::table::folds::{FoldId, FoldKey};
 use crate::store::table::keys::*;
 use crate::store::table::{self, Table, decode_key};
-use crate::store::{Delivery, EncodedMessage, Error, Folds, State, Thread, Told};
+use crate::store::{AccountStateRow, DeliveryRow, EncodedMessage, Error, Folds, Thread, ToldRow};
 
 /// Any octets under any table are a row that comes back as it was, or an error that says which row is damaged.
 pub fn row(data: &[u8]) {
     let data = bounded(data);
     again::<AccountRow>(data);
     again::<AddressRow>(data);
-    again::<State>(data);
+    again::<AccountStateRow>(data);
     again::<EmailMetadata>(data);
     again::<Thread>(data);
     again::<Mailbox>(data);
     again::<VacationResponse>(data);
-    again::<Told>(data);
-    again::<Delivery>(data);
+    again::<ToldRow>(data);
+    again::<DeliveryRow>(data);
     again::<Decision>(data);
     again::<Action>(data);
-    again::<row::Noted>(data);
-    again::<row::Sweep>(data);
-    again::<row::Upload>(data);
-    again::<row::Stored<SenderIdentity>>(data);
-    again::<row::Stored<ShareNotification>>(data);
-    again::<row::Stored<EmailSubmission>>(data);
-    again::<row::Stored<PushSubscription>>(data);
+    again::<row::HistoryRow>(data);
+    again::<row::SweepRow>(data);
+    again::<row::UploadRow>(data);
+    again::<row::ObjectRow<SenderIdentity>>(data);
+    again::<row::ObjectRow<ShareNotification>>(data);
+    again::<row::ObjectRow<EmailSubmission>>(data);
+    again::<row::ObjectRow<PushSubscription>>(data);
     again::<Folds>(data);
     let _read = (decoded(row::decode_message(b"key", data)), decoded(row::Destination::decode(b"key", data)));
     if let Some(same) = decoded(row::SameAction::decode(b"key", data)) {
@@ -60,13 +60,13 @@ pub fn row(data: &[u8]) {
         let encoded = tokens_value(b"", &EncodedMessage::new(&rows).tokens);
         assert_eq!(decode_tokens(b"key", &encoded), Ok(tokens));
     }
-    if let Some(blob) = decoded(Blob::decode(b"key", data)) {
+    if let Some(blob) = decoded(BlobRow::decode(b"key", data)) {
         let again = blob.encode();
-        assert_eq!(Blob::decode(b"key", &again), Ok(blob));
+        assert_eq!(BlobRow::decode(b"key", &again), Ok(blob));
     }
-    let blob = Blob { at: UtcMillis(-1), octets: Octets::Here(data) };
+    let blob = BlobRow { at: UtcMillis(-1), octets: BlobBytes::Here(data) };
     let row = blob.encode();
-    assert_eq!(Blob::decode(b"key", &row), Ok(blob));
+    assert_eq!(BlobRow::decode(b"key", &row), Ok(blob));
     assert!(decoded(decode_frame(b"key", data)).is_none_or(|frame| frame.len() < data.len()));
 }
 
@@ -133,7 +133,7 @@ fn postings_of(data: &[u8]) -> Vec<Posting> {
 /// Keys sort as their bytes do and read back, and ids have one spelling.
 pub fn key(data: &[u8]) {
     let mut choices = Choices(data);
-    let (one, other) = (Keys::of(&mut choices), Keys::of(&mut choices));
+    let (one, other) = (KeyFields::of(&mut choices), KeyFields::of(&mut choices));
     one.agree_with(&other);
     let text = String::from_utf8_lossy(data);
     let same = |spelt: Option<String>| assert!(spelt.is_none_or(|spelt| spelt == text), "{text} has two spellings");
@@ -146,10 +146,10 @@ pub fn key(data: &[u8]) {
 }
 
 /// The fields that keys are made of.
-struct Keys {
+struct KeyFields {
     account: AccountId,
     uid: MailboxUid,
-    view: View,
+    view: ListingFilter,
     shape: Shape,
     email: EmailId,
     number: u64,
@@ -157,8 +157,14 @@ struct Keys {
     hash: [u8; 32],
 }
 
-const VIEWS: [View; 6] =
-    [View::Every, View::Unseen, View::Flagged, View::ThreadUnseen, View::ThreadFlagged, View::ThreadUntouched];
+const VIEWS: [ListingFilter; 6] = [
+    ListingFilter::Every,
+    ListingFilter::Unseen,
+    ListingFilter::Flagged,
+    ListingFilter::ThreadUnseen,
+    ListingFilter::ThreadFlagged,
+    ListingFilter::ThreadUntouched,
+];
 
 /// Two keys of a table stand to each other as their bytes do, and read back.
 fn agree<T: Table<Key: Ord + Debug>>(keys: [T::Key; 2]) {
@@ -170,12 +176,12 @@ fn agree<T: Table<Key: Ord + Debug>>(keys: [T::Key; 2]) {
     assert!(decode_key::<T>(short).is_err(), "{one:?} reads without its last byte");
 }
 
-impl Keys {
+impl KeyFields {
     fn of(choices: &mut Choices<'_>) -> Self {
         Self {
             account: AccountId(choices.u32()),
             uid: MailboxUid(choices.u32()),
-            view: VIEWS.get(choices.below(6)).copied().unwrap_or(View::Every),
+            view: VIEWS.get(choices.below(6)).copied().unwrap_or(ListingFilter::Every),
             shape: if choices.octet() & 1 == 0 { Shape::Emails } else { Shape::Threads },
             email: EmailId(choices.u64()),
             number: choices.u64(),
@@ -266,7 +272,7 @@ impl Keys {
         agree::<table::BlobPurge>(all.map(|of| BlobPurgeKey { at: of.at, blob: of.blob() }));
         agree::<table::Outbox>(all.map(|of| ActionKey { account: of.account, action: action(of) }));
         agree::<table::OutboxDue>(all.map(|of| {
-            let wake = Wake::Due(of.at.into());
+            let wake = WakeCondition::Due(of.at.into());
             DueKey { wake, account: of.account, action: action(of) }
         }));
         agree::<table::OutboxBlobs>(all.map(|of| {

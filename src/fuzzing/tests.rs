@@ -43,11 +43,11 @@ fn client_of(file: &Path) -> Vec<u8> {
 }
 
 /// Octets of a failing input that are printed.
-const SHOWN: usize = 4096;
+const MAX_SHOWN_BYTES: usize = 4096;
 
-fn run(name: &str, body: Body, input: &[u8]) {
+fn run(name: &str, body: FuzzBody, input: &[u8]) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(input))) {
-        let shown = input.get(..SHOWN).unwrap_or(input);
+        let shown = input.get(..MAX_SHOWN_BYTES).unwrap_or(input);
         eprintln!("{name} fails for {} octets, b\"{}\"", input.len(), shown.escape_ascii());
         resume_unwind(panic);
     }
@@ -60,7 +60,7 @@ fn replay(name: &str, most: u64) {
     for seed in &seeds {
         run(name, *body, seed);
     }
-    let mut dice = Dice::of(&setting("RESTANTE_SEED").unwrap_or(0).to_be_bytes());
+    let mut dice = InputRng::of(&setting("RESTANTE_SEED").unwrap_or(0).to_be_bytes());
     for seed in &seeds {
         for _ in 0..setting("RESTANTE_FUZZ").unwrap_or(most) {
             let mut input = seed.clone();
@@ -73,7 +73,7 @@ fn replay(name: &str, most: u64) {
 }
 
 /// One change: an octet, a part taken out, a part said twice, a part of another seed put in.
-fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], dice: &mut Dice) {
+fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], dice: &mut InputRng) {
     let at = dice.upto(input.len());
     let end = (at + dice.upto(16)).min(input.len());
     match dice.upto(6) {

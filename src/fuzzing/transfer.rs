@@ -2,32 +2,34 @@
 
 use std::collections::BTreeSet;
 
-use super::{Dice, bounded};
+use super::{InputRng, bounded};
 use crate::model::{EmailId, UtcMillis, keyword};
-use crate::transfer::flags::{Letters, Marks};
+use crate::transfer::flags::{Letters, MessageFlags};
 use crate::transfer::ledger::Ledger;
-use crate::transfer::mbox::{Entry, Mail, Reader, write};
-use crate::transfer::{Place, name, utf7};
+use crate::transfer::mbox::{MboxEntry, MboxMessage, MboxReader, write};
+use crate::transfer::{MailboxPath, name, utf7};
 
 /// The largest message that is looked for.
-const MOST: usize = 4096;
+const MAX_MESSAGE_BYTES: usize = 4096;
 
 /// A mailbox file: any octets are one or none, in bounded pieces that lie one behind the other; and what is written of them
 /// is read again.
 pub fn mbox(data: &[u8]) {
     let data = bounded(data);
-    let mails = read(data, MOST);
+    let mails = read(data, MAX_MESSAGE_BYTES);
     let mut end = 0;
     for mail in &mails {
-        assert!(mail.octets.len() <= MOST && end <= mail.at && mail.at < mail.end, "{mail:?}");
+        assert!(mail.octets.len() <= MAX_MESSAGE_BYTES && end <= mail.at && mail.at < mail.end, "{mail:?}");
         end = mail.end;
     }
     assert!(end <= data.len() as u64);
-    let mut dice = Dice::of(data);
-    let id = |dice: &mut Dice| EmailId::new(UtcMillis(i64::try_from(dice.throw() >> 22).unwrap_or(0)), 1);
-    let mut wanted: Vec<(EmailId, Marks, Vec<u8>)> =
-        mails.into_iter().map(|mail| (id(&mut dice), Marks { deleted: false, ..mail.marks }, mail.octets)).collect();
-    wanted.push((id(&mut dice), Marks::default(), data.to_vec()));
+    let mut dice = InputRng::of(data);
+    let id = |dice: &mut InputRng| EmailId::new(UtcMillis(i64::try_from(dice.throw() >> 22).unwrap_or(0)), 1);
+    let mut wanted: Vec<(EmailId, MessageFlags, Vec<u8>)> = mails
+        .into_iter()
+        .map(|mail| (id(&mut dice), MessageFlags { deleted: false, ..mail.marks }, mail.octets))
+        .collect();
+    wanted.push((id(&mut dice), MessageFlags::default(), data.to_vec()));
     let mut file = Vec::new();
     for (id, marks, octets) in &wanted {
         write(&mut file, *id, &marks.keywords, octets).unwrap();
@@ -38,11 +40,11 @@ pub fn mbox(data: &[u8]) {
     assert_eq!(again, wanted);
 }
 
-fn read(file: &[u8], most: usize) -> Vec<Mail> {
-    let mut reader = Reader::new(file, most);
+fn read(file: &[u8], most: usize) -> Vec<MboxMessage> {
+    let mut reader = MboxReader::new(file, most);
     let mut mails = Vec::new();
     while let Ok(Some(entry)) = reader.read() {
-        if let Entry::Mail(mail) = entry {
+        if let MboxEntry::Mail(mail) = entry {
             mails.push(*mail);
         }
     }
@@ -58,12 +60,15 @@ pub fn folder(data: &[u8]) {
         if let Some(name) = utf7::decode(line) {
             assert_eq!(utf7::decode(utf7::encode(&name).as_bytes()), Some(name));
         }
-        let places =
-            [Place::of_maildir(line), Place::of_tree(&[line.to_vec()]), Place::of_card(line).map(|(place, _)| place)];
+        let places = [
+            MailboxPath::of_maildir(line),
+            MailboxPath::of_tree(&[line.to_vec()]),
+            MailboxPath::of_card(line).map(|(place, _)| place),
+        ];
         places.into_iter().flatten().for_each(|place| names(&place));
         let parts: Vec<Vec<u8>> = line.split(|octet| *octet == b'/').take(8).map(<[u8]>::to_vec).collect();
-        Place::of_tree(&parts).iter().for_each(names);
-        let marks = name::Maildir::of(line).marks(&Letters::parse(data));
+        MailboxPath::of_tree(&parts).iter().for_each(names);
+        let marks = name::MaildirName::of(line).marks(&Letters::parse(data));
         assert!(marks.keywords.iter().all(|word| keyword::normal(word).as_ref() == Some(word)));
         if let Some(id) = name::of_eml(line) {
             assert_eq!(name::of_eml(name::eml(id).as_bytes()), Some(id));
@@ -76,7 +81,7 @@ pub fn folder(data: &[u8]) {
     assert!(known.iter().all(|word| keyword::normal(word).as_ref() == Some(word)));
 }
 
-fn names(place: &Place) {
+fn names(place: &MailboxPath) {
     let safe = |name: &str| {
         let fits = (1..=245).contains(&name.len());
         fits && name != "." && name != ".." && !name.contains('/') && !name.chars().any(char::is_control)
@@ -86,11 +91,11 @@ fn names(place: &Place) {
     let tree = place.tree();
     assert!(tree.iter().all(|name| safe(name)), "{tree:?}");
     if let Some(name) = maildir.filter(|name| !name.contains('~')) {
-        assert_eq!(Place::of_maildir(name.as_bytes()).as_ref(), Some(place), "{name}");
+        assert_eq!(MailboxPath::of_maildir(name.as_bytes()).as_ref(), Some(place), "{name}");
     }
     if !tree.iter().any(|name| name.contains('~')) {
         let names: Vec<Vec<u8>> = tree.into_iter().map(String::into_bytes).collect();
-        assert_eq!(Place::of_tree(&names).as_ref(), Some(place));
+        assert_eq!(MailboxPath::of_tree(&names).as_ref(), Some(place));
     }
-    assert_eq!(Place::of_card(place.card(None).as_bytes()), Some((place.clone(), None)));
+    assert_eq!(MailboxPath::of_card(place.card(None).as_bytes()), Some((place.clone(), None)));
 }

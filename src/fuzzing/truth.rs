@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Choices, bounded};
-use crate::model::clock::Fixed;
+use crate::model::clock::FixedClock;
 use crate::model::{
     AccountId, AccountRow, Action, ActionId, ActionKind, ActionState, Address, BlobHash, Decision, EmailId, Listing,
-    MailboxUid, MessageRows, Recall, Role, Shape, Target, ThreadKey, ToldKey, UtcMillis, VacationResponse, Verdict,
-    View,
+    ListingFilter, MailboxUid, MessageRows, Role, Shape, Target, ThreadKey, ToldKey, ToldLifetime, UtcMillis,
+    VacationResponse, Verdict,
 };
-use crate::store::engine::memory::Memory;
+use crate::store::engine::memory::MemoryEngine;
 use crate::store::engine::{Batch, Engine, Put, Table};
 use crate::store::{EncodedMessage, Error, NewEmail, NewMailbox, Options, Store, Txn};
 
@@ -24,7 +24,7 @@ const COMMITS: usize = 48;
 /// Deliveries, moves, flags, ends, replies and who was told, in any order: the store holds what it promises all along.
 pub fn store(data: &[u8]) {
     let mut choices = Choices(data);
-    let mut model = Model::new();
+    let mut model = ModelStore::new();
     for n in 0..COMMITS {
         if choices.is_empty() {
             break;
@@ -37,7 +37,7 @@ pub fn store(data: &[u8]) {
 /// Any octets in the place of any row: reading and checking say so, and neither ends the process.
 pub fn damage(data: &[u8]) {
     let mut choices = Choices(bounded(data));
-    let mut model = Model::new();
+    let mut model = ModelStore::new();
     for n in 0..3 {
         model.change(&mut Choices(&[0, 1, 0, 3]), n);
         model.change(&mut Choices(&[6, 1]), n);
@@ -56,7 +56,7 @@ pub fn damage(data: &[u8]) {
     let _read =
         (view.accounts(), view.addresses(), view.mailboxes(ACCOUNT), view.outbox(ACCOUNT), view.audit_queue(&[]));
     let _read = (view.decisions(ACCOUNT, 9), view.vacation(ACCOUNT), view.account_state(ACCOUNT));
-    let listing = Listing { uid: MailboxUid(1), view: View::Every, shape: Shape::Emails };
+    let listing = Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Emails };
     let _read = view.listing(ACCOUNT, listing, None, 10);
     drop(view);
     // Further changes are made or refused.
@@ -67,26 +67,26 @@ pub fn damage(data: &[u8]) {
 
 /// What the owner chose for a mailbox, and who is subscribed to it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Chosen {
+struct MailboxPreferences {
     attributes: BTreeMap<String, String>,
     subscribed: BTreeSet<AccountId>,
 }
 
 /// A store, and what must be in it.
-struct Model {
-    engine: Arc<Memory>,
-    clock: Arc<Fixed>,
+struct ModelStore {
+    engine: Arc<MemoryEngine>,
+    clock: Arc<FixedClock>,
     store: Store,
     mailboxes: Vec<MailboxUid>,
-    chosen: BTreeMap<MailboxUid, Chosen>,
+    chosen: BTreeMap<MailboxUid, MailboxPreferences>,
     live: Vec<EmailId>,
     queued: Vec<ActionId>,
 }
 
-impl Model {
+impl ModelStore {
     fn new() -> Self {
-        let engine = Arc::new(Memory::new());
-        let clock = Arc::new(Fixed::at(UtcMillis(START)));
+        let engine = Arc::new(MemoryEngine::new());
+        let clock = Arc::new(FixedClock::at(UtcMillis(START)));
         let store = Store::over(engine.clone(), &Options::small(), clock.clone()).unwrap();
         let (mailboxes, chosen, live, queued) = (Vec::new(), BTreeMap::new(), Vec::new(), Vec::new());
         let mut model = Self { engine, clock, store, mailboxes, chosen, live, queued };
@@ -108,7 +108,7 @@ impl Model {
             Ok(())
         });
         made.unwrap().1.wait_blocking().unwrap();
-        let first = Chosen { subscribed: [ACCOUNT].into(), ..Chosen::default() };
+        let first = MailboxPreferences { subscribed: [ACCOUNT].into(), ..MailboxPreferences::default() };
         model.chosen = model.mailboxes.iter().map(|uid| (*uid, first.clone())).collect();
         model
     }
@@ -187,7 +187,7 @@ impl Model {
             let due = UtcMillis(START + i64::from(what));
             let queued = self.commit(|txn| {
                 let generation = txn.view().vacation(ACCOUNT)?.generation;
-                txn.remember_told(&who, &Address::from_parts("bob", "example.net"), &Recall::of(generation))?;
+                txn.remember_told(&who, &Address::from_parts("bob", "example.net"), &ToldLifetime::of(generation))?;
                 let id = txn.queue_action(action(due, email, who), b"Subject: x\r\n\r\n")?;
                 txn.add_decision(&Decision {
                     at: txn.now(),
@@ -293,7 +293,7 @@ fn clean(store: &Store, live: &[EmailId], queued: &[ActionId]) {
     assert_eq!(actions, queued);
 }
 
-fn all_chosen(store: &Store) -> BTreeMap<MailboxUid, Chosen> {
+fn all_chosen(store: &Store) -> BTreeMap<MailboxUid, MailboxPreferences> {
     let view = store.view();
     let of = |user| view.subscribed(ACCOUNT, user).unwrap();
     let (own, bobs) = (of(ACCOUNT), of(BOB));
@@ -301,7 +301,7 @@ fn all_chosen(store: &Store) -> BTreeMap<MailboxUid, Chosen> {
         let mut subscribed: BTreeSet<AccountId> = own.contains(&uid).then_some(ACCOUNT).into_iter().collect();
         subscribed.extend(view.subscribers(ACCOUNT, uid, AccountId(0), 9).unwrap());
         assert_eq!(subscribed.contains(&BOB), bobs.contains(&uid));
-        (uid, Chosen { attributes: mailbox.attributes, subscribed })
+        (uid, MailboxPreferences { attributes: mailbox.attributes, subscribed })
     };
     view.mailboxes(ACCOUNT).unwrap().into_iter().map(one).collect()
 }

@@ -26,10 +26,10 @@ pub(super) const TOO_MUCH_WALKED: &str = "the request looks through too many ema
 
 /// What a request may still do.
 #[derive(Debug, Clone)]
-pub struct Budget(Arc<Left>);
+pub struct Budget(Arc<RemainingBudget>);
 
 #[derive(Debug)]
-struct Left {
+struct RemainingBudget {
     /// Bytes of messages and uploads that may be read.
     read: AtomicU64,
     /// Bytes of messages and uploads that may be stored.
@@ -57,7 +57,7 @@ impl Budget {
 
     /// A budget of so many bytes to be read, to be stored, and of answers.
     pub(super) fn with(read: u64, filed: u64, answer: usize) -> Self {
-        Self(Arc::new(Left {
+        Self(Arc::new(RemainingBudget {
             read: read.into(),
             filed: filed.into(),
             answer: answer.into(),
@@ -69,7 +69,7 @@ impl Budget {
     /// The usual budget, but for what searches may read.
     #[cfg(test)]
     pub(super) fn of_searches(bytes: u64, rows: u64) -> Self {
-        Self(Arc::new(Left {
+        Self(Arc::new(RemainingBudget {
             read: limits::READ_BYTES.into(),
             filed: limits::FILED_BYTES.into(),
             answer: limits::ANSWER_BYTES.into(),

@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 use super::blob::{UploadRates, UploadSettings};
 use super::budget::Budget;
 use super::jobs::Jobs;
-use super::standard::Created;
-use super::subscription::Made;
+use super::standard::CreationIds;
+use super::subscription::SubscriptionTimes;
 use crate::account::Directory;
-use crate::model::{AccountId, AccountRow, Address, Live, RelayTrouble, UtcMillis};
+use crate::model::{AccountId, AccountRow, Address, LiveValue, RelayTrouble, UtcMillis};
 use crate::store::{Error, Store};
 use crate::vacation;
 use crate::wire::jmap::MethodError;
@@ -33,7 +33,7 @@ pub struct Caller {
 }
 
 /// Delivers a message as LMTP would: sender, recipients, octets.
-pub type Taken = dyn Fn(Option<Address>, Vec<Address>, Vec<u8>) -> Vec<(Address, Reply)> + Send + Sync;
+pub type DeliverFn = dyn Fn(Option<Address>, Vec<Address>, Vec<u8>) -> Vec<(Address, Reply)> + Send + Sync;
 
 /// A method's world.
 #[derive(Clone)]
@@ -47,13 +47,13 @@ pub struct Context {
     /// How long what was destroyed can be restored.
     pub restore: Duration,
     /// The way in.
-    pub deliver: Arc<Taken>,
+    pub deliver: Arc<DeliverFn>,
     /// Long work.
     pub jobs: Jobs,
     /// Push subscriptions that were made of late.
-    pub pushes: Made,
+    pub pushes: SubscriptionTimes,
     /// Why nothing is sent, while the relay is out of order.
-    pub relay: Live<Option<RelayTrouble>>,
+    pub relay: LiveValue<Option<RelayTrouble>>,
     /// What may be uploaded.
     pub uploads: Arc<UploadSettings>,
     /// What was uploaded of late.
@@ -251,13 +251,13 @@ pub struct Account {
 }
 
 /// Objects by name, in order of the names.
-pub(super) type Named = Vec<(String, Map<String, Value>)>;
+pub(super) type NamedObjects = Vec<(String, Map<String, Value>)>;
 
 /// The arguments of a call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Args<'a>(
     pub(super) &'a Map<String, Value>,
-    pub(super) &'a Created,
+    pub(super) &'a CreationIds,
     /// The capabilities that the request uses.
     pub(super) &'a [String],
 );
@@ -269,12 +269,12 @@ impl<'a> Args<'a> {
     }
 
     /// What creation ids stand for.
-    pub(super) fn created(&self) -> &'a Created {
+    pub(super) fn created(&self) -> &'a CreationIds {
         self.1
     }
 
     /// Objects by name; none where it is null (RFC 8620 §5.3).
-    pub(super) fn objects(&self, key: &str) -> Result<Named, MethodError> {
+    pub(super) fn objects(&self, key: &str) -> Result<NamedObjects, MethodError> {
         let wanted = || Self::bad(key, "an object of objects");
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
         let one = |(name, value): (&String, &Value)| Some((name.clone(), value.as_object()?.clone()));

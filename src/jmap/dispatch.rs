@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::budget::Budget;
 use super::context::{Args, Context};
-use super::standard::Created;
+use super::standard::CreationIds;
 use super::{
     admin, arguments, blob, email, identity, mailbox, mdn, principal, quota, share, submission, subscription, thread,
     vacation,
@@ -20,11 +20,11 @@ pub const CAPABILITIES: &[&str] = &[CORE, MAIL, SUBMISSION, VACATION, MDN, QUOTA
 pub(super) type Method = fn(&Context, &Args<'_>) -> Result<Value, MethodError>;
 
 /// A method that another follows by itself, with the same call id (RFC 8620 §5.4, RFC 8621 §7.5).
-pub(super) type Followed = fn(&Context, &Args<'_>) -> Result<(Value, Option<Next>), MethodError>;
+pub(super) type ChainedMethod = fn(&Context, &Args<'_>) -> Result<(Value, Option<FollowUpCall>), MethodError>;
 
 /// The call that follows.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Next {
+pub(super) struct FollowUpCall {
     /// Its method.
     pub(super) name: &'static str,
     /// Its arguments.
@@ -33,21 +33,21 @@ pub(super) struct Next {
 
 /// How a method runs, and what becomes of an answer that is too large.
 #[derive(Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum MethodKind {
     /// Changes nothing: an answer that is too large is refused.
     Reads(Method),
     /// Tells what was changed: the answer is given whatever its size.
     Changes(Method),
     /// The same, and another call may follow.
-    Followed(Followed),
+    Followed(ChainedMethod),
 }
 
-impl Kind {
+impl MethodKind {
     fn only_reads(self) -> bool {
         matches!(self, Self::Reads(_))
     }
 
-    fn run(self, context: &Context, arguments: &Args<'_>) -> Result<(Value, Option<Next>), MethodError> {
+    fn run(self, context: &Context, arguments: &Args<'_>) -> Result<(Value, Option<FollowUpCall>), MethodError> {
         match self {
             Self::Reads(method) | Self::Changes(method) => method(context, arguments).map(|answer| (answer, None)),
             Self::Followed(method) => method(context, arguments),
@@ -56,63 +56,63 @@ impl Kind {
 }
 
 /// Every method with its capability, but for the vendor's (`admin`).
-const METHODS: &[(&str, &str, Kind)] = &[
-    ("Core/echo", CORE, Kind::Reads(echo)),
-    ("PushSubscription/get", CORE, Kind::Reads(subscription::get)),
-    ("PushSubscription/set", CORE, Kind::Changes(subscription::set)),
-    ("Blob/copy", CORE, Kind::Changes(blob::copy)),
-    ("Blob/upload", BLOB, Kind::Changes(blob::upload)),
-    ("Blob/get", BLOB, Kind::Reads(blob::get)),
-    ("Blob/lookup", BLOB, Kind::Reads(blob::lookup)),
-    ("Mailbox/get", MAIL, Kind::Reads(mailbox::get)),
-    ("Mailbox/changes", MAIL, Kind::Reads(mailbox::changes)),
-    ("Mailbox/query", MAIL, Kind::Reads(mailbox::query)),
-    ("Mailbox/queryChanges", MAIL, Kind::Reads(mailbox::query_changes)),
-    ("Mailbox/set", MAIL, Kind::Changes(mailbox::set)),
-    ("Thread/get", MAIL, Kind::Reads(thread::get)),
-    ("Thread/changes", MAIL, Kind::Reads(thread::changes)),
-    ("Email/changes", MAIL, Kind::Reads(email::changes)),
-    ("Email/get", MAIL, Kind::Reads(email::get)),
-    ("Email/parse", MAIL, Kind::Reads(email::parse)),
-    ("Email/set", MAIL, Kind::Changes(email::set)),
-    ("Email/import", MAIL, Kind::Changes(email::import)),
-    ("Email/copy", MAIL, Kind::Followed(email::copy)),
-    ("Email/query", MAIL, Kind::Reads(email::query)),
-    ("Email/queryChanges", MAIL, Kind::Reads(email::query_changes)),
-    ("Identity/get", SUBMISSION, Kind::Reads(identity::get)),
-    ("Identity/changes", SUBMISSION, Kind::Reads(identity::changes)),
-    ("Identity/set", SUBMISSION, Kind::Changes(identity::set)),
-    ("EmailSubmission/get", SUBMISSION, Kind::Reads(submission::get)),
-    ("EmailSubmission/changes", SUBMISSION, Kind::Reads(submission::changes)),
-    ("EmailSubmission/query", SUBMISSION, Kind::Reads(submission::query)),
-    ("EmailSubmission/queryChanges", SUBMISSION, Kind::Reads(submission::query_changes)),
-    ("EmailSubmission/set", SUBMISSION, Kind::Followed(submission::set)),
-    ("SearchSnippet/get", MAIL, Kind::Reads(email::snippets)),
-    ("MDN/send", MDN, Kind::Followed(mdn::send)),
-    ("MDN/parse", MDN, Kind::Reads(mdn::parse)),
-    ("VacationResponse/get", VACATION, Kind::Reads(vacation::get)),
-    ("VacationResponse/set", VACATION, Kind::Changes(vacation::set)),
-    ("ShareNotification/get", PRINCIPALS, Kind::Reads(share::get)),
-    ("ShareNotification/changes", PRINCIPALS, Kind::Reads(share::changed)),
-    ("ShareNotification/set", PRINCIPALS, Kind::Changes(share::set)),
-    ("ShareNotification/query", PRINCIPALS, Kind::Reads(share::query)),
-    ("ShareNotification/queryChanges", PRINCIPALS, Kind::Reads(share::query_changes)),
-    ("Principal/get", PRINCIPALS, Kind::Reads(principal::get)),
-    ("Principal/changes", PRINCIPALS, Kind::Reads(principal::changes)),
-    ("Principal/set", PRINCIPALS, Kind::Changes(principal::set)),
-    ("Principal/query", PRINCIPALS, Kind::Reads(principal::query)),
-    ("Principal/queryChanges", PRINCIPALS, Kind::Reads(principal::query_changes)),
-    ("Quota/get", QUOTA, Kind::Reads(quota::get)),
-    ("Quota/changes", QUOTA, Kind::Reads(quota::changes)),
-    ("Quota/query", QUOTA, Kind::Reads(quota::query)),
-    ("Quota/queryChanges", QUOTA, Kind::Reads(quota::query_changes)),
+const METHODS: &[(&str, &str, MethodKind)] = &[
+    ("Core/echo", CORE, MethodKind::Reads(echo)),
+    ("PushSubscription/get", CORE, MethodKind::Reads(subscription::get)),
+    ("PushSubscription/set", CORE, MethodKind::Changes(subscription::set)),
+    ("Blob/copy", CORE, MethodKind::Changes(blob::copy)),
+    ("Blob/upload", BLOB, MethodKind::Changes(blob::upload)),
+    ("Blob/get", BLOB, MethodKind::Reads(blob::get)),
+    ("Blob/lookup", BLOB, MethodKind::Reads(blob::lookup)),
+    ("Mailbox/get", MAIL, MethodKind::Reads(mailbox::get)),
+    ("Mailbox/changes", MAIL, MethodKind::Reads(mailbox::changes)),
+    ("Mailbox/query", MAIL, MethodKind::Reads(mailbox::query)),
+    ("Mailbox/queryChanges", MAIL, MethodKind::Reads(mailbox::query_changes)),
+    ("Mailbox/set", MAIL, MethodKind::Changes(mailbox::set)),
+    ("Thread/get", MAIL, MethodKind::Reads(thread::get)),
+    ("Thread/changes", MAIL, MethodKind::Reads(thread::changes)),
+    ("Email/changes", MAIL, MethodKind::Reads(email::changes)),
+    ("Email/get", MAIL, MethodKind::Reads(email::get)),
+    ("Email/parse", MAIL, MethodKind::Reads(email::parse)),
+    ("Email/set", MAIL, MethodKind::Changes(email::set)),
+    ("Email/import", MAIL, MethodKind::Changes(email::import)),
+    ("Email/copy", MAIL, MethodKind::Followed(email::copy)),
+    ("Email/query", MAIL, MethodKind::Reads(email::query)),
+    ("Email/queryChanges", MAIL, MethodKind::Reads(email::query_changes)),
+    ("Identity/get", SUBMISSION, MethodKind::Reads(identity::get)),
+    ("Identity/changes", SUBMISSION, MethodKind::Reads(identity::changes)),
+    ("Identity/set", SUBMISSION, MethodKind::Changes(identity::set)),
+    ("EmailSubmission/get", SUBMISSION, MethodKind::Reads(submission::get)),
+    ("EmailSubmission/changes", SUBMISSION, MethodKind::Reads(submission::changes)),
+    ("EmailSubmission/query", SUBMISSION, MethodKind::Reads(submission::query)),
+    ("EmailSubmission/queryChanges", SUBMISSION, MethodKind::Reads(submission::query_changes)),
+    ("EmailSubmission/set", SUBMISSION, MethodKind::Followed(submission::set)),
+    ("SearchSnippet/get", MAIL, MethodKind::Reads(email::snippets)),
+    ("MDN/send", MDN, MethodKind::Followed(mdn::send)),
+    ("MDN/parse", MDN, MethodKind::Reads(mdn::parse)),
+    ("VacationResponse/get", VACATION, MethodKind::Reads(vacation::get)),
+    ("VacationResponse/set", VACATION, MethodKind::Changes(vacation::set)),
+    ("ShareNotification/get", PRINCIPALS, MethodKind::Reads(share::get)),
+    ("ShareNotification/changes", PRINCIPALS, MethodKind::Reads(share::changed)),
+    ("ShareNotification/set", PRINCIPALS, MethodKind::Changes(share::set)),
+    ("ShareNotification/query", PRINCIPALS, MethodKind::Reads(share::query)),
+    ("ShareNotification/queryChanges", PRINCIPALS, MethodKind::Reads(share::query_changes)),
+    ("Principal/get", PRINCIPALS, MethodKind::Reads(principal::get)),
+    ("Principal/changes", PRINCIPALS, MethodKind::Reads(principal::changes)),
+    ("Principal/set", PRINCIPALS, MethodKind::Changes(principal::set)),
+    ("Principal/query", PRINCIPALS, MethodKind::Reads(principal::query)),
+    ("Principal/queryChanges", PRINCIPALS, MethodKind::Reads(principal::query_changes)),
+    ("Quota/get", QUOTA, MethodKind::Reads(quota::get)),
+    ("Quota/changes", QUOTA, MethodKind::Reads(quota::changes)),
+    ("Quota/query", QUOTA, MethodKind::Reads(quota::query)),
+    ("Quota/queryChanges", QUOTA, MethodKind::Reads(quota::query_changes)),
 ];
 
 /// What a method wants in `using` beside its own capability (RFC 9007 §2.1).
 const ALSO: &[(&str, &str)] = &[("MDN/send", MAIL)];
 
 /// The methods of both tables.
-fn all() -> impl Iterator<Item = (&'static str, &'static str, Kind)> {
+fn all() -> impl Iterator<Item = (&'static str, &'static str, MethodKind)> {
     METHODS.iter().copied().chain(admin::METHODS.iter().map(|(name, kind)| (*name, ADMIN, *kind)))
 }
 
@@ -122,7 +122,7 @@ pub(super) fn names() -> impl Iterator<Item = (&'static str, bool)> {
     all().map(|(name, _, kind)| (name, kind.only_reads()))
 }
 
-fn find(name: &str) -> Option<(&'static str, Kind)> {
+fn find(name: &str) -> Option<(&'static str, MethodKind)> {
     all().find(|(known, ..)| *known == name).map(|(_, capability, kind)| (capability, kind))
 }
 
@@ -141,7 +141,7 @@ pub fn run(context: &Context, request: Request) -> Response {
 pub(super) fn run_within(context: &Context, budget: Budget, request: Request) -> Response {
     let context = &Context { budget, ..context.clone() };
     let mut responses: Vec<Invocation> = Vec::with_capacity(request.calls.len());
-    let created = Created::new(request.created_ids.as_ref());
+    let created = CreationIds::new(request.created_ids.as_ref());
     for mut call in request.calls {
         let resolved = reference::resolve(&mut call.arguments, &responses);
         let mut next = Some((call.name, resolved.map(|()| call.arguments)));

@@ -10,15 +10,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::context::{Account, Context, fail};
 use super::rights::{Rights, unchanged_since};
-use super::standard::{Asked, state};
+use super::standard::{ChangesArguments, state};
 use crate::model::{DataType, EmailId, MailboxUid, ModSeq, ThreadId, limits};
 use crate::query::{Scope, ScopedChanges};
-use crate::store::{Changes, Error, Since, State, View};
+use crate::store::{AccountStateRow, Changes, ClientState, Error, Snapshot};
 use crate::wire::jmap::MethodError;
 
 /// The newest change of a type, for the owner or for a guest. To a guest a thread changes as its emails come into sight and
 /// leave it, and the unread threads of a mailbox with emails elsewhere: to the account both are changes of emails alone.
-pub(super) fn mark(state: &State, is_guest: bool, data: DataType) -> ModSeq {
+pub(super) fn mark(state: &AccountStateRow, is_guest: bool, data: DataType) -> ModSeq {
     match data {
         DataType::Thread if is_guest => state.state(DataType::Email),
         DataType::Mailbox if is_guest => state.state(DataType::Email).max(state.state(DataType::Mailbox)),
@@ -32,7 +32,7 @@ pub(super) fn mark(state: &State, is_guest: bool, data: DataType) -> ModSeq {
 /// Those of reading.
 pub(super) fn newest(
     context: &Context,
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     account: &Account,
     data: DataType,
 ) -> Result<String, MethodError> {
@@ -45,9 +45,9 @@ pub(super) fn newest(
 /// # Errors
 /// Those of reading.
 pub(super) fn email_changes(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     account: &Account,
-    asked: &Asked,
+    asked: &ChangesArguments,
 ) -> Result<Option<Changes<EmailId>>, Error> {
     let Some((_, changed)) = since(view, account, asked.since)? else { return Ok(None) };
     let mut changes = none(view, account, asked.since)?;
@@ -62,9 +62,9 @@ pub(super) fn email_changes(
 /// # Errors
 /// Those of reading.
 pub(super) fn thread_changes(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     account: &Account,
-    asked: &Asked,
+    asked: &ChangesArguments,
 ) -> Result<Option<Changes<ThreadId>>, Error> {
     let Some((scope, changed)) = since(view, account, asked.since)? else { return Ok(None) };
     let mut changes = none(view, account, asked.since)?;
@@ -97,9 +97,9 @@ pub(super) fn thread_changes(
 /// # Errors
 /// Those of reading.
 pub(super) fn mailbox_changes(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     account: &Account,
-    asked: &Asked,
+    asked: &ChangesArguments,
 ) -> Result<Option<Changes<MailboxUid>>, Error> {
     let from = asked.since;
     let Some((scope, changed)) = since(view, account, from)? else { return Ok(None) };
@@ -126,15 +126,15 @@ pub(super) fn mailbox_changes(
     let more = told.len() > asked.most;
     told.truncate(asked.most);
     let state = match told.last().filter(|_| more) {
-        Some((at, uid)) => Since { mark: *at, base: from.base, last: uid.0 },
-        None => Since::at(mark(&view.account_state(account.id)?, true, DataType::Mailbox).max(from.mark)),
+        Some((at, uid)) => ClientState { mark: *at, base: from.base, last: uid.0 },
+        None => ClientState::at(mark(&view.account_state(account.id)?, true, DataType::Mailbox).max(from.mark)),
     };
     let updated = told.into_iter().map(|(_, uid)| uid).collect();
     Ok(Some(Changes { created: Vec::new(), updated, destroyed: Vec::new(), state, more }))
 }
 
-fn none<Id>(view: &View<'_>, account: &Account, since: Since) -> Result<Changes<Id>, Error> {
-    let state = Since::at(view.state(account.id, DataType::Email)?.max(since.mark));
+fn none<Id>(view: &Snapshot<'_>, account: &Account, since: ClientState) -> Result<Changes<Id>, Error> {
+    let state = ClientState::at(view.state(account.id, DataType::Email)?.max(since.mark));
     Ok(Changes { created: Vec::new(), updated: Vec::new(), destroyed: Vec::new(), state, more: false })
 }
 
@@ -153,7 +153,7 @@ fn count<Id>(changes: &Changes<Id>) -> usize {
 }
 
 /// What the guest sees, and what changed of it since the guest began to catch up.
-fn since(view: &View<'_>, account: &Account, since: Since) -> Result<Option<(Scope, ScopedChanges)>, Error> {
+fn since(view: &Snapshot<'_>, account: &Account, since: ClientState) -> Result<Option<(Scope, ScopedChanges)>, Error> {
     let state = view.account_state(account.id)?;
     let is_known = since.mark <= state.modseq && since.base >= state.purged(DataType::Email);
     if !is_known || since.base > since.mark || !unchanged_since(view, account, since.base)? {

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::context::{Account, Args, Context, fail};
-use super::standard::{Outcome, Set, Wrong, objects, people, refused};
+use super::standard::{InvalidProperties, SetArguments, SetResult, objects, people, refused};
 use crate::account::OwnAddresses;
 use crate::model::address::fold_domain;
 use crate::model::sender::steps;
@@ -15,7 +15,7 @@ use crate::wire::jmap::{MethodError, Patch, SetError};
 
 const PROPERTIES: [&str; 8] = ["id", "name", "email", "replyTo", "bcc", "textSignature", "htmlSignature", "mayDelete"];
 /// Octets of a name.
-const NAME: usize = 1024;
+const MAX_NAME_BYTES: usize = 1024;
 
 pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open(arguments)?;
@@ -51,9 +51,9 @@ pub(super) fn refresh(context: &Context, account: &Account) -> Result<(), Method
 
 pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open(arguments)?;
-    let set = Set::read(arguments)?;
+    let set = SetArguments::read(arguments)?;
     refresh(context, &account)?;
-    let me = Me::of(context, &account)?;
+    let me = SenderAddresses::of(context, &account)?;
     let (answer, ()) = set.commit(context, &account, DataType::Identity, |txn, done| {
         for (name, properties) in &set.create {
             done.create(arguments, name, create(txn, &me, properties)?);
@@ -70,12 +70,12 @@ pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
 }
 
 /// As whom an account may send: any address that the directory leads to it, and no other.
-pub(super) struct Me {
+pub(super) struct SenderAddresses {
     identity: Identity,
     own: OwnAddresses,
 }
 
-impl Me {
+impl SenderAddresses {
     pub(super) fn of(context: &Context, account: &Account) -> Result<Self, MethodError> {
         let directory = &context.directory;
         Ok(Self {
@@ -135,7 +135,7 @@ fn object(id: ObjectId, identity: &SenderIdentity) -> Map<String, Value> {
     }))
 }
 
-fn create(txn: &mut Txn<'_>, me: &Me, properties: &Map<String, Value>) -> Outcome<Map<String, Value>> {
+fn create(txn: &mut Txn<'_>, me: &SenderAddresses, properties: &Map<String, Value>) -> SetResult<Map<String, Value>> {
     let identity = match read(me, properties) {
         Ok(identity) => identity,
         Err(error) => return Ok(Err(error)),
@@ -151,8 +151,8 @@ fn create(txn: &mut Txn<'_>, me: &Me, properties: &Map<String, Value>) -> Outcom
 }
 
 /// An identity that the account may have.
-fn read(me: &Me, properties: &Map<String, Value>) -> Result<SenderIdentity, SetError> {
-    let (mut identity, mut wrong) = (SenderIdentity::default(), Wrong::default());
+fn read(me: &SenderAddresses, properties: &Map<String, Value>) -> Result<SenderIdentity, SetError> {
+    let (mut identity, mut wrong) = (SenderIdentity::default(), InvalidProperties::default());
     properties.get("email").and_then(Value::as_str).unwrap_or_default().clone_into(&mut identity.email);
     // Where there is an error of its own for it, it is that and not `invalidProperties` (RFC 8620 §5.3).
     if !identity.email.is_empty() && !me.may_have(&identity.email)? {
@@ -168,7 +168,7 @@ fn read(me: &Me, properties: &Map<String, Value>) -> Result<SenderIdentity, SetE
     Ok(identity)
 }
 
-fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> Outcome<Map<String, Value>> {
+fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> SetResult<Map<String, Value>> {
     let Ok(known) = id.parse::<ObjectId>() else { return Ok(Err(SetError::NotFound)) };
     let Some(old) = txn.view().object::<SenderIdentity>(txn.account(), known)? else {
         return Ok(Err(SetError::NotFound));
@@ -184,7 +184,7 @@ fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> Outcome<Map<String, Val
 
 fn patched(id: ObjectId, old: &SenderIdentity, patch: &Value) -> Result<SenderIdentity, SetError> {
     let before = object(id, old);
-    let (mut new, mut wrong) = (old.clone(), Wrong::default());
+    let (mut new, mut wrong) = (old.clone(), InvalidProperties::default());
     for (property, value) in Patch::wishes(patch, &before)? {
         if before.get(&property) != Some(&value) {
             wrong.note(apply(&mut new, &property, &value))?;
@@ -194,7 +194,7 @@ fn patched(id: ObjectId, old: &SenderIdentity, patch: &Value) -> Result<SenderId
     Ok(new)
 }
 
-fn destroy(txn: &mut Txn<'_>, id: &str) -> Outcome<()> {
+fn destroy(txn: &mut Txn<'_>, id: &str) -> SetResult<()> {
     let Ok(known) = id.parse::<ObjectId>() else { return Ok(Err(SetError::NotFound)) };
     let found = txn.view().object::<SenderIdentity>(txn.account(), known)?;
     match found {
@@ -219,7 +219,7 @@ fn apply(identity: &mut SenderIdentity, property: &str, value: &Value) -> Result
     match property {
         "name" => {
             identity.name = words()?;
-            if identity.name.len() > NAME || identity.name.chars().any(char::is_control) {
+            if identity.name.len() > MAX_NAME_BYTES || identity.name.chars().any(char::is_control) {
                 return Err(bad("a name is one line of up to 1,024 octets"));
             }
         }

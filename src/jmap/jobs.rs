@@ -20,13 +20,13 @@ pub struct Jobs(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    slot: Mutex<Slot>,
+    slot: Mutex<JobSlot>,
     ended: Condvar,
     stop: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct JobSlot {
     id: u64,
     what: &'static str,
     progress: Value,
@@ -36,9 +36,9 @@ struct Slot {
 
 /// What a job says of itself while it works.
 #[derive(Debug, Clone)]
-pub struct Pace(Arc<Inner>);
+pub struct JobProgress(Arc<Inner>);
 
-impl Pace {
+impl JobProgress {
     /// How far it is; whether to go on.
     #[must_use]
     pub fn tell(&self, progress: Value) -> bool {
@@ -61,7 +61,7 @@ impl Jobs {
     pub fn start(
         &self,
         what: &'static str,
-        work: impl FnOnce(&Pace) -> Result<Value, Error> + Send + 'static,
+        work: impl FnOnce(&JobProgress) -> Result<Value, Error> + Send + 'static,
     ) -> Result<u64, MethodError> {
         let inner = Arc::clone(&self.0);
         let mut slot = self.0.slot.lock();
@@ -71,7 +71,7 @@ impl Jobs {
         let id = slot.id + 1;
         self.0.stop.store(false, Ordering::Relaxed);
         let thread = std::thread::Builder::new().name(what.into()).spawn(move || {
-            let pace = Pace(Arc::clone(&inner));
+            let pace = JobProgress(Arc::clone(&inner));
             // A panic must not leave everybody waiting for ever.
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&pace)));
             let done = done.unwrap_or_else(|_| Err(Error::Io("a fault of the program ended it; see the log".into())));
@@ -86,7 +86,7 @@ impl Jobs {
             return Err(MethodError::ServerFail(format!("no thread: {error}")));
         }
         tracing::info!(job = what, "begun");
-        *slot = Slot { id, what, progress: json!({}), result: None };
+        *slot = JobSlot { id, what, progress: json!({}), result: None };
         Ok(id)
     }
 

@@ -27,14 +27,14 @@ mod subscription;
 mod thread;
 mod vacation;
 
-pub use blob::{Blob, Reader, TooFast, UploadRates, UploadSettings};
+pub use blob::{Blob, BlobReader, UploadRateExceeded, UploadRates, UploadSettings};
 pub use budget::Budget;
-pub use context::{Account, Caller, Context, Taken, fail};
+pub use context::{Account, Caller, Context, DeliverFn, fail};
 pub use dispatch::{CAPABILITIES, run};
-pub use jobs::{Jobs, Pace};
-pub use push::{Followed, Known};
-pub use session::{Reached, session};
-pub use subscription::Made;
+pub use jobs::{JobProgress, Jobs};
+pub use push::{ObservedAccount, PushState};
+pub use session::{ServiceEndpoint, session};
+pub use subscription::SubscriptionTimes;
 
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,7 @@ use super::blob::UploadSettings;
 use super::context::{Account, Args, Context, fail};
 use super::session::entry;
 use super::standard::value::text;
-use super::standard::{Done, Get, Set, Tree, section, sort};
+use super::standard::{GetArguments, SetArguments, SetResponse, Tree, section, sort};
 use crate::model::{AccountId, AccountRow, Address, Identity};
 use crate::store::Error;
 use crate::wire::jmap::json::{members, or_null};
@@ -24,8 +24,8 @@ const PROPERTIES: [&str; 8] = ["id", "type", "name", "description", "email", "ti
 
 pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open(arguments)?;
-    let get = Get::of(arguments, &PROPERTIES)?;
-    let known = Known::of(context, &account)?;
+    let get = GetArguments::of(arguments, &PROPERTIES)?;
+    let known = VisiblePrincipals::of(context, &account)?;
     get.prove_all(known.all.len() as u64)?;
     let ids = || known.all.iter().map(|one| one.id.to_string()).collect();
     get.answer(context, account.id, &known.state(), ids, |id| {
@@ -36,7 +36,7 @@ pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
 /// They are not kept (RFC 9670 §2.2).
 pub(super) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open(arguments)?;
-    let known = Known::of(context, &account)?;
+    let known = VisiblePrincipals::of(context, &account)?;
     let (old, now) = (arguments.text("sinceState")?, known.state());
     arguments.max_changes()?;
     if old != now {
@@ -51,8 +51,8 @@ pub(super) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, 
 /// Who there is, and how they are called, is the administrator's to say: every change is refused.
 pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open(arguments)?;
-    let known = Known::of(context, &account)?;
-    let (set, state) = (Set::read(arguments)?, known.state());
+    let known = VisiblePrincipals::of(context, &account)?;
+    let (set, state) = (SetArguments::read(arguments)?, known.state());
     if !set.is_in(&state) {
         return Err(MethodError::StateMismatch);
     }
@@ -65,7 +65,7 @@ pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
 }
 
 /// The answer of a /set that changed nothing.
-fn unchanged(done: Done, account: &Account, state: &str) -> Value {
+fn unchanged(done: SetResponse, account: &Account, state: &str) -> Value {
     let mut answer = done.outcomes();
     answer.insert("accountId".into(), account.id.to_string().into());
     answer.insert("oldState".into(), state.into());
@@ -74,7 +74,7 @@ fn unchanged(done: Done, account: &Account, state: &str) -> Value {
 }
 
 /// A condition (RFC 9670 §2.4.1).
-enum Is {
+enum PrincipalCondition {
     Accounts(Vec<String>),
     Email(String),
     Name(String),
@@ -85,7 +85,7 @@ enum Is {
 
 pub(super) fn query(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open(arguments)?;
-    let known = Known::of(context, &account)?;
+    let known = VisiblePrincipals::of(context, &account)?;
     let filter = Tree::read(arguments, condition)?;
     // RFC 9670 names no property to sort by.
     sort(arguments, |_| None::<()>)?;
@@ -102,19 +102,19 @@ pub(super) fn query_changes(context: &Context, arguments: &Args<'_>) -> Result<V
     Err(MethodError::CannotCalculateChanges)
 }
 
-fn condition(name: &str, value: &Value) -> Result<Is, MethodError> {
+fn condition(name: &str, value: &Value) -> Result<PrincipalCondition, MethodError> {
     let lower = || text(name, value).map(str::to_lowercase);
     Ok(match name {
         "accountIds" => {
             let ids = value.as_array().map(|all| all.iter().map(|id| id.as_str().map(str::to_owned)).collect());
             let wanted = || MethodError::InvalidArguments("accountIds: an array of ids is wanted".into());
-            Is::Accounts(ids.flatten().ok_or_else(wanted)?)
+            PrincipalCondition::Accounts(ids.flatten().ok_or_else(wanted)?)
         }
-        "email" => Is::Email(lower()?),
-        "name" => Is::Name(lower()?),
-        "text" => Is::Text(lower()?),
-        "type" => Is::Type(text(name, value)?.to_owned()),
-        "timeZone" => Is::Zone(text(name, value)?.to_owned()),
+        "email" => PrincipalCondition::Email(lower()?),
+        "name" => PrincipalCondition::Name(lower()?),
+        "text" => PrincipalCondition::Text(lower()?),
+        "type" => PrincipalCondition::Type(text(name, value)?.to_owned()),
+        "timeZone" => PrincipalCondition::Zone(text(name, value)?.to_owned()),
         _ => return Err(MethodError::UnsupportedFilter("no such condition of principals".into())),
     })
 }
@@ -132,13 +132,13 @@ impl Principal {
 }
 
 /// The principals that the caller may know of, by id, and the accounts that he may reach.
-struct Known {
+struct VisiblePrincipals {
     all: Vec<Principal>,
     reachable: Vec<Account>,
     uploads: Arc<UploadSettings>,
 }
 
-impl Known {
+impl VisiblePrincipals {
     fn of(context: &Context, account: &Account) -> Result<Self, MethodError> {
         let reachable = context.reachable()?;
         let everyone = context.directory.list().map_err(|error| fail(&error))?;
@@ -180,15 +180,17 @@ impl Known {
         blake3::hash(json!(all).to_string().as_bytes()).to_hex().chars().take(16).collect()
     }
 
-    fn holds(&self, is: &Is, one: &Principal) -> bool {
+    fn holds(&self, is: &PrincipalCondition, one: &Principal) -> bool {
         let (name, email) = (one.name().to_lowercase(), one.row.primary.to_string().to_lowercase());
         match is {
-            Is::Accounts(ids) => self.account(one).is_some_and(|account| ids.contains(&account.id.to_string())),
-            Is::Email(part) => email.contains(part),
-            Is::Name(part) => name.contains(part),
-            Is::Text(part) => name.contains(part) || email.contains(part),
-            Is::Type(kind) => kind == "individual",
-            Is::Zone(zone) => one.row.zone.as_ref() == Some(zone),
+            PrincipalCondition::Accounts(ids) => {
+                self.account(one).is_some_and(|account| ids.contains(&account.id.to_string()))
+            }
+            PrincipalCondition::Email(part) => email.contains(part),
+            PrincipalCondition::Name(part) => name.contains(part),
+            PrincipalCondition::Text(part) => name.contains(part) || email.contains(part),
+            PrincipalCondition::Type(kind) => kind == "individual",
+            PrincipalCondition::Zone(zone) => one.row.zone.as_ref() == Some(zone),
         }
     }
 }

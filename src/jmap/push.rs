@@ -16,7 +16,7 @@ use crate::model::{AccountId, DataType, ModSeq};
 use crate::store::{Error, Store};
 
 /// The types that a client may be told of.
-const TYPES: [(&str, DataType); 8] = [
+const MAX_TYPES: [(&str, DataType); 8] = [
     ("Email", DataType::Email),
     ("EmailDelivery", DataType::EmailDelivery),
     ("Thread", DataType::Thread),
@@ -33,14 +33,14 @@ const SHARED: [DataType; 3] = [DataType::Email, DataType::Thread, DataType::Mail
 
 /// An account whose changes are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Followed {
+pub struct ObservedAccount {
     /// Which.
     pub account: AccountId,
     /// Whether by a guest.
     pub shared: bool,
 }
 
-impl Followed {
+impl ObservedAccount {
     /// By its owner.
     #[must_use]
     pub fn own(account: AccountId) -> Self {
@@ -48,7 +48,7 @@ impl Followed {
     }
 }
 
-impl From<&Account> for Followed {
+impl From<&Account> for ObservedAccount {
     fn from(account: &Account) -> Self {
         Self { account: account.id, shared: account.guest.is_some() }
     }
@@ -56,26 +56,26 @@ impl From<&Account> for Followed {
 
 /// What a client knows: of each account the newest change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
+pub struct PushState {
     epoch: u64,
-    marks: BTreeMap<Followed, ModSeq>,
+    marks: BTreeMap<ObservedAccount, ModSeq>,
 }
 
-impl Known {
+impl PushState {
     /// All that there is now in these accounts.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn now(store: &Store, accounts: &[Followed]) -> Result<Self, Error> {
+    pub fn now(store: &Store, accounts: &[ObservedAccount]) -> Result<Self, Error> {
         let view = store.view();
-        let mark = |one: &Followed| view.account_state(one.account).map(|state| (*one, state.modseq));
+        let mark = |one: &ObservedAccount| view.account_state(one.account).map(|state| (*one, state.modseq));
         Ok(Self { epoch: store.epoch(), marks: accounts.iter().map(mark).collect::<Result<_, Error>>()? })
     }
 
     /// What a client said that it knows (`text`), of these accounts. Of one that it does not name, and where it is from
     /// another store or another time of it: nothing.
     #[must_use]
-    pub fn of(text: &str, store: &Store, accounts: &[Followed]) -> Option<Self> {
+    pub fn of(text: &str, store: &Store, accounts: &[ObservedAccount]) -> Option<Self> {
         let mut parts = text.split('.');
         let epoch = u64::from_str_radix(parts.next()?, 16).ok()?;
         let mut said = BTreeMap::new();
@@ -83,7 +83,7 @@ impl Known {
             let (account, mark) = part.split_once('-')?;
             said.insert(account.parse::<AccountId>().ok()?, ModSeq(u64::from_str_radix(mark, 16).ok()?));
         }
-        let known = |one: &Followed| {
+        let known = |one: &ObservedAccount| {
             let mark = said.get(&one.account).copied().filter(|_| epoch == store.epoch());
             (*one, mark.unwrap_or_default())
         };
@@ -91,8 +91,8 @@ impl Known {
     }
 
     /// From now on of these accounts. Of one that was not among them nothing is known: its states are told.
-    pub fn follow(&mut self, accounts: &[Followed]) {
-        let mark = |one: &Followed| (*one, self.marks.get(one).copied().unwrap_or_default());
+    pub fn follow(&mut self, accounts: &[ObservedAccount]) {
+        let mark = |one: &ObservedAccount| (*one, self.marks.get(one).copied().unwrap_or_default());
         self.marks = accounts.iter().map(mark).collect();
     }
 
@@ -118,14 +118,14 @@ impl Known {
     pub fn catch_up(&mut self, store: &Store, types: Option<&[String]>) -> Result<Option<Value>, Error> {
         let view = store.view();
         let mut changed = Map::new();
-        for (Followed { account, shared }, mark) in &mut self.marks {
+        for (ObservedAccount { account, shared }, mark) in &mut self.marks {
             let now = view.account_state(*account)?;
             // Of a store that was restored: what it knows never happened.
             let since = if *mark > now.modseq { ModSeq(0) } else { *mark };
             let wanted = |name: &str| types.is_none_or(|types| types.iter().any(|known| known == name));
             let told = |data: DataType| !shared || SHARED.contains(&data);
             let of = |data| newest(&now, *shared, data);
-            let newer = TYPES.iter().filter(|(name, data)| of(*data) > since && wanted(name) && told(*data));
+            let newer = MAX_TYPES.iter().filter(|(name, data)| of(*data) > since && wanted(name) && told(*data));
             let states = newer.map(|(name, data)| ((*name).to_owned(), state(store, of(*data)).into()));
             let mut states: Map<String, Value> = states.collect();
             if !*shared && now.state(DataType::Email) > since && wanted("Quota") {
@@ -151,7 +151,7 @@ mod tests {
         let context = context();
         let ann: AccountId = letters(&context, 1).parse().unwrap();
         let store = &context.store;
-        let mut known = Known::now(store, &[Followed::own(ann)]).unwrap();
+        let mut known = PushState::now(store, &[ObservedAccount::own(ann)]).unwrap();
         assert_eq!(known.catch_up(store, None).unwrap(), None);
         let before = known.text();
         letters(&context, 1);
@@ -164,9 +164,9 @@ mod tests {
         assert!(states.get("EmailDelivery").is_some() && states.get("VacationResponse").is_none(), "{change}");
         assert_eq!(known.catch_up(store, None).unwrap(), None);
         // Whoever comes back with what he knew is told the same; of other types nothing.
-        let mut back = Known::of(&before, store, &[Followed::own(ann)]).unwrap();
+        let mut back = PushState::of(&before, store, &[ObservedAccount::own(ann)]).unwrap();
         assert_eq!(back.catch_up(store, None).unwrap(), Some(change));
-        let mut back = Known::of(&before, store, &[Followed::own(ann)]).unwrap();
+        let mut back = PushState::of(&before, store, &[ObservedAccount::own(ann)]).unwrap();
         assert_eq!(back.catch_up(store, Some(&["VacationResponse".into()])).unwrap(), None);
     }
 
@@ -176,11 +176,11 @@ mod tests {
         let ann: AccountId = letters(&context, 1).parse().unwrap();
         let store = &context.store;
         for text in ["", "x", "1.", "1.a", "1.zz-1", "1.a-", "-1"] {
-            assert_eq!(Known::of(text, store, &[Followed::own(ann)]), None, "{text}");
+            assert_eq!(PushState::of(text, store, &[ObservedAccount::own(ann)]), None, "{text}");
         }
         // From another store, or from a time that never was: everything is new.
         for text in [format!("{:x}.{ann}-ff", store.epoch() ^ 1), format!("{:x}.{ann}-ffffff", store.epoch())] {
-            let mut known = Known::of(&text, store, &[Followed::own(ann)]).unwrap();
+            let mut known = PushState::of(&text, store, &[ObservedAccount::own(ann)]).unwrap();
             assert!(known.catch_up(store, None).unwrap().is_some(), "{text}");
         }
     }

@@ -10,10 +10,10 @@ use serde_json::{Map, Value, json};
 
 use super::context::{Account, Args, Context, fail};
 use super::standard::value::text;
-use super::standard::{Get, Tree, query_changes as answer_changes, section, sort};
+use super::standard::{GetArguments, Tree, query_changes as answer_changes, section, sort};
 use crate::model::AccountRow;
 use crate::query::Collation;
-use crate::store::State;
+use crate::store::AccountStateRow;
 use crate::wire::jmap::MethodError;
 use crate::wire::jmap::json::members;
 
@@ -43,15 +43,15 @@ impl Quota {
 }
 
 /// The quotas of an account at one moment.
-struct Now(Vec<Quota>);
+struct AccountQuotas(Vec<Quota>);
 
-impl Now {
+impl AccountQuotas {
     fn of(context: &Context, account: &Account) -> Result<Self, MethodError> {
         let state = context.store.view().account_state(account.id).map_err(|error| fail(&error))?;
         Ok(Self::with(&state, &account.row))
     }
 
-    fn with(state: &State, row: &AccountRow) -> Self {
+    fn with(state: &AccountStateRow, row: &AccountRow) -> Self {
         let quota =
             |id, resource, name, used, most: Option<u64>| most.map(|most| Quota { id, resource, name, used, most });
         let all = [
@@ -84,32 +84,32 @@ impl Now {
 }
 
 /// The state of an account's quotas, where it has any: to be told of when its emails changed.
-pub(super) fn state(state: &State, row: &AccountRow) -> Option<String> {
-    let now = Now::with(state, row);
+pub(super) fn state(state: &AccountStateRow, row: &AccountRow) -> Option<String> {
+    let now = AccountQuotas::with(state, row);
     (!now.0.is_empty()).then(|| now.state())
 }
 
 pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open(arguments)?;
-    let get = Get::of(arguments, &PROPERTIES)?;
-    let now = Now::of(context, &account)?;
+    let get = GetArguments::of(arguments, &PROPERTIES)?;
+    let now = AccountQuotas::of(context, &account)?;
     let all = || now.0.iter().map(|quota| quota.id.to_owned()).collect();
     let one = |id: &str| Ok(now.0.iter().find(|quota| quota.id == id).map(|quota| quota.object()));
     get.answer(context, account.id, &now.state(), all, one)
 }
 
 /// What of the quotas was made, changed and removed since a state; and whether only `used` changed.
-struct Since {
+struct QuotaChanges {
     created: Vec<&'static str>,
     updated: Vec<&'static str>,
     destroyed: Vec<&'static str>,
     only_used: bool,
 }
 
-fn since(now: &Now, state: &str) -> Result<Since, MethodError> {
+fn since(now: &AccountQuotas, state: &str) -> Result<QuotaChanges, MethodError> {
     let old = now.before(state).ok_or(MethodError::CannotCalculateChanges)?;
     let find = |all: &[Quota], id: &str| all.iter().find(|quota| quota.id == id).copied();
-    let mut since = Since { created: Vec::new(), updated: Vec::new(), destroyed: Vec::new(), only_used: true };
+    let mut since = QuotaChanges { created: Vec::new(), updated: Vec::new(), destroyed: Vec::new(), only_used: true };
     for quota in &now.0 {
         match find(&old, quota.id) {
             None => since.created.push(quota.id),
@@ -128,7 +128,7 @@ pub(super) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, 
     let account = context.open(arguments)?;
     let old = arguments.text("sinceState")?;
     let most = arguments.max_changes()?;
-    let now = Now::of(context, &account)?;
+    let now = AccountQuotas::of(context, &account)?;
     let since = since(&now, &old)?;
     let many = since.created.len() + since.updated.len() + since.destroyed.len();
     if most.is_some_and(|most| many as u64 > most) {
@@ -143,21 +143,21 @@ pub(super) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, 
 }
 
 /// A condition (RFC 9425 §4.4).
-enum Is {
+enum QuotaCondition {
     Name(String),
     Scope(String),
     Resource(String),
     Type(String),
 }
 
-fn results(now: &Now, arguments: &Args<'_>) -> Result<Vec<String>, MethodError> {
+fn results(now: &AccountQuotas, arguments: &Args<'_>) -> Result<Vec<String>, MethodError> {
     let filter = Tree::read(arguments, |name, value| {
         let value = text(name, value)?.to_owned();
         Ok(match name {
-            "name" => Is::Name(Collation::UnicodeCasemap.key(&value).into()),
-            "scope" => Is::Scope(value),
-            "resourceType" => Is::Resource(value),
-            "type" => Is::Type(value),
+            "name" => QuotaCondition::Name(Collation::UnicodeCasemap.key(&value).into()),
+            "scope" => QuotaCondition::Scope(value),
+            "resourceType" => QuotaCondition::Resource(value),
+            "type" => QuotaCondition::Type(value),
             _ => return Err(MethodError::UnsupportedFilter("no such condition of quotas".into())),
         })
     })?;
@@ -166,11 +166,11 @@ fn results(now: &Now, arguments: &Args<'_>) -> Result<Vec<String>, MethodError> 
         "used" => Some(false),
         _ => None,
     })?;
-    let holds = |quota: &Quota, is: &Is| match is {
-        Is::Name(part) => Collation::UnicodeCasemap.key(quota.name).contains(part.as_str()),
-        Is::Scope(scope) => scope == "account",
-        Is::Resource(resource) => resource == quota.resource,
-        Is::Type(data) => data == "Email",
+    let holds = |quota: &Quota, is: &QuotaCondition| match is {
+        QuotaCondition::Name(part) => Collation::UnicodeCasemap.key(quota.name).contains(part.as_str()),
+        QuotaCondition::Scope(scope) => scope == "account",
+        QuotaCondition::Resource(resource) => resource == quota.resource,
+        QuotaCondition::Type(data) => data == "Email",
     };
     let mut found: Vec<&Quota> = now.0.iter().filter(|quota| filter.holds(&|is| holds(quota, is))).collect();
     found.sort_by(|one, two| {
@@ -185,13 +185,13 @@ fn results(now: &Now, arguments: &Args<'_>) -> Result<Vec<String>, MethodError> 
 
 pub(super) fn query(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open(arguments)?;
-    let now = Now::of(context, &account)?;
+    let now = AccountQuotas::of(context, &account)?;
     section(arguments, account.id, &now.state(), &results(&now, arguments)?)
 }
 
 pub(super) fn query_changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open(arguments)?;
-    let now = Now::of(context, &account)?;
+    let now = AccountQuotas::of(context, &account)?;
     let since = since(&now, &arguments.text("sinceQueryState")?)?;
     let moved = [since.created, since.updated, since.destroyed].concat();
     let moved: BTreeSet<String> = moved.iter().map(|id| (*id).to_owned()).collect();
@@ -202,7 +202,7 @@ pub(super) fn query_changes(context: &Context, arguments: &Args<'_>) -> Result<V
 mod tests {
     use serde_json::json;
 
-    use crate::jmap::Known;
+    use crate::jmap::PushState;
     use crate::jmap::tests::{call, context, error, letters};
 
     /// RFC 9425 §4.
@@ -261,7 +261,8 @@ mod tests {
     fn a_quota_is_told_of_when_it_fills() {
         let context = context();
         let account = letters(&context, 1);
-        let mut known = Known::now(&context.store, &[crate::jmap::Followed::own(account.parse().unwrap())]).unwrap();
+        let mut known =
+            PushState::now(&context.store, &[crate::jmap::ObservedAccount::own(account.parse().unwrap())]).unwrap();
         let mut told = || {
             letters(&context, 1);
             let change = known.catch_up(&context.store, Some(&["Quota".into()])).unwrap();

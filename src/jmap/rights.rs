@@ -14,7 +14,7 @@ use super::context::Account;
 use crate::model::mailbox::Right;
 use crate::model::{EmailMetadata, MailboxUid, ModSeq};
 use crate::query::Scope;
-use crate::store::{Error, View};
+use crate::store::{Error, Snapshot};
 use crate::wire::jmap::SetError;
 
 /// The keyword that `maySetSeen` is about.
@@ -26,12 +26,12 @@ pub(super) enum Rights {
     /// All, for the account is his.
     Owner,
     /// What was opened to him.
-    Guest(Opened),
+    Guest(SharedMailboxes),
 }
 
 /// The mailboxes of an account as a guest has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Opened {
+pub(super) struct SharedMailboxes {
     /// Those in which he has any right.
     rights: BTreeMap<MailboxUid, u16>,
 }
@@ -41,9 +41,9 @@ impl Rights {
     ///
     /// # Errors
     /// Those of reading.
-    pub(super) fn of(view: &View<'_>, account: &Account) -> Result<Self, Error> {
+    pub(super) fn of(view: &Snapshot<'_>, account: &Account) -> Result<Self, Error> {
         let Some(guest) = account.guest else { return Ok(Self::Owner) };
-        let mut opened = Opened { rights: BTreeMap::new() };
+        let mut opened = SharedMailboxes { rights: BTreeMap::new() };
         for (uid, row) in view.mailboxes(account.id)? {
             let rights = row.rights_of(account.id, guest);
             if rights != 0 {
@@ -146,6 +146,6 @@ impl Rights {
 ///
 /// # Errors
 /// Those of reading.
-pub(super) fn unchanged_since(view: &View<'_>, account: &Account, since: ModSeq) -> Result<bool, Error> {
+pub(super) fn unchanged_since(view: &Snapshot<'_>, account: &Account, since: ModSeq) -> Result<bool, Error> {
     if account.guest.is_none() { Ok(true) } else { view.is_shared_as_at(account.id, since) }
 }

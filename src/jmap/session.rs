@@ -12,13 +12,13 @@ use super::context::{Account, Context, fail};
 use super::dispatch::CAPABILITIES;
 use crate::model::{AccountId, limits};
 use crate::query::Collation;
-use crate::store::{Error, View};
-use crate::wire::jmap::session::{Capability, Session, SessionAccount, path};
+use crate::store::{Error, Snapshot};
+use crate::wire::jmap::session::{Capability, SessionAccount, SessionObject, path};
 use crate::wire::jmap::{ADMIN, BLOB, CORE, MAIL, MethodError, PRINCIPALS, PRINCIPALS_OWNER, SUBMISSION, WEBSOCKET};
 
 /// How the service is reached, and what it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reached<'a> {
+pub struct ServiceEndpoint<'a> {
     /// What the session's URLs begin with.
     pub base: &'a str,
     /// The largest upload.
@@ -29,13 +29,13 @@ pub struct Reached<'a> {
 ///
 /// # Errors
 /// Those of reading.
-pub fn session(context: &Context, reached: Reached<'_>) -> Result<Session, MethodError> {
+pub fn session(context: &Context, reached: ServiceEndpoint<'_>) -> Result<SessionObject, MethodError> {
     let accounts = context.reachable()?;
     let username = match (&context.caller.account, &context.caller.user) {
         (Some(_), _) => accounts.first().map(|account| account.row.name.clone()).unwrap_or_default(),
         (None, user) => user.clone().unwrap_or_default(),
     };
-    Ok(Session {
+    Ok(SessionObject {
         accounts: accounts.iter().map(|account| counted(context, account)).collect::<Result<_, _>>()?,
         capabilities: CAPABILITIES.iter().map(|name| of_server(name, reached)).collect(),
         username,
@@ -57,7 +57,7 @@ fn counted(context: &Context, account: &Account) -> Result<SessionAccount, Metho
 ///
 /// # Errors
 /// Those of reading.
-pub(super) fn unread(view: &View<'_>, account: AccountId) -> Result<Value, Error> {
+pub(super) fn unread(view: &Snapshot<'_>, account: AccountId) -> Result<Value, Error> {
     let inbox = view.account_state(account)?.inbox;
     let counts = view.mailbox(account, inbox)?.unwrap_or_default().counts;
     Ok(json!({"inboxUnreadEmails": counts.unread_emails, "inboxUnreadThreads": counts.unread_threads}))
@@ -77,7 +77,7 @@ pub(super) fn entry(account: &Account, uploads: &UploadSettings) -> SessionAccou
 }
 
 /// What is said of a capability for all accounts together.
-fn of_server(name: &'static str, reached: Reached<'_>) -> Capability {
+fn of_server(name: &'static str, reached: ServiceEndpoint<'_>) -> Capability {
     let value = match name {
         CORE => json!({
             "maxSizeUpload": reached.max_upload,

@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 use super::context::{Account, Args, Context, date, fail};
 use super::mailbox::rights;
 use super::standard::value::{text, utc_date};
-use super::standard::{self, Outcome, Set, Tree, objects, sort};
+use super::standard::{self, SetArguments, SetResult, Tree, objects, sort};
 use crate::model::{AccountId, ChangedBy, DataType, ObjectId, ShareNotification, UtcMillis};
-use crate::store::{Error, ShareChange, Txn, View};
+use crate::store::{Error, ShareChange, Snapshot, Txn};
 use crate::wire::jmap::json::members;
 use crate::wire::jmap::{MethodError, SetError};
 
@@ -76,7 +76,7 @@ pub(super) fn changed(context: &Context, arguments: &Args<'_>) -> Result<Value, 
 /// They can be dismissed, and nothing else (RFC 9670 §3.5).
 pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open(arguments)?;
-    let set = Set::read(arguments)?;
+    let set = SetArguments::read(arguments)?;
     let no = || SetError::Forbidden("the service makes them, and they do not change".into());
     let (answer, ()) = set.commit(context, &account, DataType::ShareNotification, |txn, done| {
         set.create.iter().for_each(|(name, _)| done.not_created(name, &no()));
@@ -92,14 +92,14 @@ pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     Ok(answer)
 }
 
-fn known(view: &View<'_>, account: AccountId, id: &str) -> Result<Option<ShareNotification>, Error> {
+fn known(view: &Snapshot<'_>, account: AccountId, id: &str) -> Result<Option<ShareNotification>, Error> {
     match id.parse::<ObjectId>() {
         Ok(id) => view.object(account, id),
         Err(_) => Ok(None),
     }
 }
 
-fn destroy(txn: &mut Txn<'_>, id: &str) -> Outcome<()> {
+fn destroy(txn: &mut Txn<'_>, id: &str) -> SetResult<()> {
     let Ok(known) = id.parse::<ObjectId>() else { return Ok(Err(SetError::NotFound)) };
     match txn.destroy_object::<ShareNotification>(known) {
         Ok(_) => Ok(Ok(())),
@@ -108,7 +108,7 @@ fn destroy(txn: &mut Txn<'_>, id: &str) -> Outcome<()> {
 }
 
 /// A condition (RFC 9670 §3.6.1).
-enum Is {
+enum ShareNotificationCondition {
     After(UtcMillis),
     Before(UtcMillis),
     Type(String),
@@ -125,25 +125,25 @@ pub(super) fn query_changes(context: &Context, arguments: &Args<'_>) -> Result<V
     objects::queried::<ShareNotification>(context, &account, arguments, |view| results(view, &account, arguments))
 }
 
-fn results(view: &View<'_>, account: &Account, arguments: &Args<'_>) -> Result<Vec<String>, MethodError> {
+fn results(view: &Snapshot<'_>, account: &Account, arguments: &Args<'_>) -> Result<Vec<String>, MethodError> {
     let filter = Tree::read(arguments, |name, value| {
         Ok(match name {
             // Without a date they hold of all.
-            "after" if value.is_null() => Is::After(UtcMillis(i64::MIN)),
-            "before" if value.is_null() => Is::Before(UtcMillis(i64::MAX)),
-            "after" => Is::After(utc_date(name, value)?),
-            "before" => Is::Before(utc_date(name, value)?),
-            "objectType" => Is::Type(text(name, value)?.to_owned()),
-            "objectAccountId" => Is::Account(text(name, value)?.to_owned()),
+            "after" if value.is_null() => ShareNotificationCondition::After(UtcMillis(i64::MIN)),
+            "before" if value.is_null() => ShareNotificationCondition::Before(UtcMillis(i64::MAX)),
+            "after" => ShareNotificationCondition::After(utc_date(name, value)?),
+            "before" => ShareNotificationCondition::Before(utc_date(name, value)?),
+            "objectType" => ShareNotificationCondition::Type(text(name, value)?.to_owned()),
+            "objectAccountId" => ShareNotificationCondition::Account(text(name, value)?.to_owned()),
             _ => return Err(MethodError::UnsupportedFilter("no such condition of share notifications".into())),
         })
     })?;
     let order = sort(arguments, |name| (name == "created").then_some(()))?;
-    let holds = |told: &ShareNotification, is: &Is| match is {
-        Is::After(at) => told.created >= *at,
-        Is::Before(at) => told.created < *at,
-        Is::Type(kind) => kind == "Mailbox",
-        Is::Account(id) => *id == told.account.to_string(),
+    let holds = |told: &ShareNotification, is: &ShareNotificationCondition| match is {
+        ShareNotificationCondition::After(at) => told.created >= *at,
+        ShareNotificationCondition::Before(at) => told.created < *at,
+        ShareNotificationCondition::Type(kind) => kind == "Mailbox",
+        ShareNotificationCondition::Account(id) => *id == told.account.to_string(),
     };
     let all = view.objects::<ShareNotification>(account.id).map_err(|error| fail(&error))?;
     let mut found: Vec<&(ObjectId, ShareNotification)> =

@@ -15,8 +15,8 @@ use serde_json::{Map, Value, json};
 
 use super::context::{Args, Context, fail};
 use super::standard::value::utc_date;
-use super::standard::{Done, Get, Outcome, Wrong, refused};
-use crate::model::{AccountId, ObjectId, PushKeys, PushSubscription, Steady, UtcMillis, limits};
+use super::standard::{GetArguments, InvalidProperties, SetResponse, SetResult, refused};
+use crate::model::{AccountId, MonotonicMillis, ObjectId, PushKeys, PushSubscription, UtcMillis, limits};
 use crate::store::{Error, Txn};
 use crate::wire::jmap::json::members;
 use crate::wire::jmap::{MethodError, Patch, SetError};
@@ -25,34 +25,34 @@ use crate::wire::jmap::{MethodError, Patch, SetError};
 const PROPERTIES: [&str; 5] = ["id", "deviceClientId", "verificationCode", "expires", "types"];
 /// The longest that a subscription lives without being renewed (§7.2: at least 48 hours, and better a week). One that was
 /// made by a token that ends lives as long as that.
-const LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
+const MAX_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How many a user makes in an hour.
-const MADE: usize = 60;
+const MAX_CREATED_PER_HOUR: usize = 60;
 const HOUR: Duration = Duration::from_secs(3600);
 /// Octets of a URL, of an id of a device, and types that are named.
-const URL: usize = 2048;
-const DEVICE: usize = 255;
-const TYPES: usize = 64;
+const MAX_URL_BYTES: usize = 2048;
+const MAX_DEVICE_ID_BYTES: usize = 255;
+const MAX_TYPES: usize = 64;
 
 /// When each user's subscriptions of the last hour were made, those that are gone too. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Made(Arc<Mutex<BTreeMap<AccountId, VecDeque<Steady>>>>);
+pub struct SubscriptionTimes(Arc<Mutex<BTreeMap<AccountId, VecDeque<MonotonicMillis>>>>);
 
-impl Made {
+impl SubscriptionTimes {
     /// Takes note of one more.
     ///
     /// # Errors
     /// `rateLimit` where there are as many as may be.
-    fn take(&self, account: AccountId, now: Steady) -> Result<(), SetError> {
+    fn take(&self, account: AccountId, now: MonotonicMillis) -> Result<(), SetError> {
         let mut all = self.0.lock();
-        let of_late = |at: &Steady| now.since(*at) < HOUR;
+        let of_late = |at: &MonotonicMillis| now.since(*at) < HOUR;
         all.retain(|_, made| made.back().is_some_and(of_late));
         let made = all.entry(account).or_default();
         while made.front().is_some_and(|at| !of_late(at)) {
             made.pop_front();
         }
-        if made.len() >= MADE {
-            return Err(SetError::RateLimit(format!("{MADE} subscriptions may be made in an hour")));
+        if made.len() >= MAX_CREATED_PER_HOUR {
+            return Err(SetError::RateLimit(format!("{MAX_CREATED_PER_HOUR} subscriptions may be made in an hour")));
         }
         made.push_back(now);
         Ok(())
@@ -69,11 +69,11 @@ fn mine(context: &Context) -> Result<(AccountId, Option<String>), MethodError> {
 /// PushSubscription/get (§7.2.1).
 pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let (account, credential) = mine(context)?;
-    let get = Get::read(arguments)?;
+    let get = GetArguments::read(arguments)?;
     if get.properties.iter().flatten().any(|name| ["url", "keys"].contains(&name.as_str())) {
         return Err(MethodError::Forbidden("url and keys are not given back".into()));
     }
-    let get = Get::of(arguments, &PROPERTIES)?;
+    let get = GetArguments::of(arguments, &PROPERTIES)?;
     let all = context.store.view().objects::<PushSubscription>(account).map_err(|error| fail(&error))?;
     let now = context.store.clock().now();
     let all: Vec<_> = all.into_iter().filter(|(_, one)| one.credential == credential && now < one.expires).collect();
@@ -104,11 +104,11 @@ pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     let resolve = |id: &str| arguments.created().resolve(id).and_then(|id| id.parse::<ObjectId>().ok());
     let now = context.store.clock().now();
     let expires = credential.as_ref().map(|credential| context.directory.expires(account, credential)).transpose();
-    let most = expires.map_err(|error| fail(&error))?.flatten().unwrap_or_else(|| now.after(LIFE));
+    let most = expires.map_err(|error| fail(&error))?.flatten().unwrap_or_else(|| now.after(MAX_LIFETIME));
     let codes: Result<Vec<String>, MethodError> = create.iter().map(|_| code().map_err(|error| fail(&error))).collect();
     let codes = codes?;
     let committed = context.store.commit(account, |txn| {
-        let mut done = Done::default();
+        let mut done = SetResponse::default();
         for ((name, properties), code) in create.iter().zip(&codes) {
             let made = made(properties, now, most).and_then(|one| {
                 context.pushes.take(account, context.store.clock().steady())?;
@@ -170,11 +170,12 @@ fn found(
 }
 
 fn made(properties: &Map<String, Value>, now: UtcMillis, most: UtcMillis) -> Result<PushSubscription, SetError> {
-    let (mut one, mut wrong) = (PushSubscription { expires: most, ..PushSubscription::default() }, Wrong::default());
+    let (mut one, mut wrong) =
+        (PushSubscription { expires: most, ..PushSubscription::default() }, InvalidProperties::default());
     for (name, value) in properties {
         match name.as_str() {
             "deviceClientId" => {
-                let text = value.as_str().filter(|text| !text.is_empty() && text.len() <= DEVICE);
+                let text = value.as_str().filter(|text| !text.is_empty() && text.len() <= MAX_DEVICE_ID_BYTES);
                 match text {
                     Some(text) => text.clone_into(&mut one.device_client_id),
                     None => wrong.add(name, "a text of 1 to 255 octets is wanted"),
@@ -201,7 +202,7 @@ fn changed(
     found: Option<(ObjectId, PushSubscription)>,
     patch: &Value,
     times: (UtcMillis, UtcMillis),
-) -> Outcome<Map<String, Value>> {
+) -> SetResult<Map<String, Value>> {
     let Some((id, old)) = found else { return Ok(Err(SetError::NotFound)) };
     let new = match patched(id, &old, patch, times) {
         Ok(new) => new,
@@ -223,7 +224,7 @@ fn patched(
     (now, most): (UtcMillis, UtcMillis),
 ) -> Result<PushSubscription, SetError> {
     let before = object(id, old);
-    let (mut one, mut wrong) = (old.clone(), Wrong::default());
+    let (mut one, mut wrong) = (old.clone(), InvalidProperties::default());
     for (name, value) in Patch::wishes(patch, &before)? {
         match name.as_str() {
             "expires" => one.expires = wrong.note(expires(&value, now, most))?.unwrap_or_default(),
@@ -242,7 +243,7 @@ fn patched(
 
 /// `https:` and a host (§7.2: MUST begin with "https://").
 fn url(value: &Value) -> Result<String, SetError> {
-    let text = value.as_str().filter(|text| text.len() <= URL).unwrap_or_default();
+    let text = value.as_str().filter(|text| text.len() <= MAX_URL_BYTES).unwrap_or_default();
     let host = text.strip_prefix("https://").map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
     let good = host.is_some_and(|host| !host.is_empty() && !host.contains('@'))
         && text.bytes().all(|octet| octet.is_ascii_graphic());
@@ -281,9 +282,9 @@ fn types(value: &Value) -> Result<Option<Vec<String>>, SetError> {
     if value.is_null() {
         return Ok(None);
     }
-    let all = value.as_array().filter(|all| all.len() <= TYPES);
+    let all = value.as_array().filter(|all| all.len() <= MAX_TYPES);
     let names: Option<Vec<String>> = all.and_then(|all| {
-        all.iter().map(|one| one.as_str().filter(|name| name.len() <= DEVICE).map(str::to_owned)).collect()
+        all.iter().map(|one| one.as_str().filter(|name| name.len() <= MAX_DEVICE_ID_BYTES).map(str::to_owned)).collect()
     });
     names.map(Some).ok_or_else(|| SetError::property("types", "an array of names of types, or null, is wanted"))
 }
@@ -381,10 +382,10 @@ mod tests {
         assert_eq!(kinds(&made), ["overQuota"]);
         let ids: Vec<Value> = made["created"].as_object().unwrap().values().map(|one| one["id"].clone()).collect();
         call(&context, "PushSubscription/set", &json!({"destroy": ids}));
-        let again = create(MADE - limits::PUSH_SUBSCRIPTIONS);
+        let again = create(MAX_CREATED_PER_HOUR - limits::PUSH_SUBSCRIPTIONS);
         assert_eq!(kinds(&again), ["rateLimit"]);
-        let (made, now) = (Made::default(), Steady(1_000_000_000));
-        assert!((0..MADE).all(|_| made.take(ann, now).is_ok()) && made.take(ann, now).is_err());
+        let (made, now) = (SubscriptionTimes::default(), MonotonicMillis(1_000_000_000));
+        assert!((0..MAX_CREATED_PER_HOUR).all(|_| made.take(ann, now).is_ok()) && made.take(ann, now).is_err());
         assert!(made.take(AccountId(99), now).is_ok());
         assert!(made.take(ann, now.after(HOUR)).is_ok());
     }

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use super::*;
 use crate::account::{Directory, NewAccount, Settings};
 use crate::message::rows;
-use crate::model::clock::Fixed;
+use crate::model::clock::FixedClock;
 use crate::model::{Address, UtcMillis, VacationResponse};
 use crate::store::engine::Engine;
-use crate::store::engine::memory::Memory;
+use crate::store::engine::memory::MemoryEngine;
 use crate::store::{EncodedMessage, NewEmail, Options, Store};
 use crate::wire::jmap::parse;
 use crate::wire::smtp::Reply;
@@ -21,11 +21,11 @@ mod sharing;
 mod vacation;
 
 pub(super) fn context() -> Context {
-    context_over(Arc::new(Memory::new()))
+    context_over(Arc::new(MemoryEngine::new()))
 }
 
 pub(super) fn context_over(engine: Arc<dyn Engine>) -> Context {
-    let clock = Arc::new(Fixed::at(UtcMillis(1_795_251_600_000)));
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
     let store = Store::over(engine, &Options::small(), clock).unwrap();
     let directory = Directory::new(store.clone(), Settings::default());
     let ann =
@@ -41,8 +41,8 @@ pub(super) fn context_over(engine: Arc<dyn Engine>) -> Context {
             recipients.into_iter().map(|one| (one, Reply::new(250, [2, 0, 0], "filed"))).collect()
         }),
         jobs: Jobs::default(),
-        pushes: Made::default(),
-        relay: crate::model::Live::default(),
+        pushes: SubscriptionTimes::default(),
+        relay: crate::model::LiveValue::default(),
         uploads: Arc::default(),
         rates: UploadRates::default(),
         caller: Caller { user: Some("root".into()), admin: true, ..Caller::default() },

@@ -6,9 +6,9 @@ use super::context::{Account, Args, Context, date, fail};
 use super::email::newest_emails;
 use super::guest::{self, newest};
 use super::rights::Rights;
-use super::standard::{self, Asked, Get};
+use super::standard::{self, ChangesArguments, GetArguments};
 use crate::model::{AccountId, DataType, EmailId, ThreadId, limits};
-use crate::store::{Error, View};
+use crate::store::{Error, Snapshot};
 use crate::wire::jmap::json::members;
 use crate::wire::jmap::{ADMIN, MethodError};
 
@@ -20,7 +20,11 @@ const STANDARD: usize = 2;
 ///
 /// # Errors
 /// Those of reading.
-pub(super) fn summary(view: &View<'_>, account: AccountId, emails: &[EmailId]) -> Result<Map<String, Value>, Error> {
+pub(super) fn summary(
+    view: &Snapshot<'_>,
+    account: AccountId,
+    emails: &[EmailId],
+) -> Result<Map<String, Value>, Error> {
     let all = view.emails_at(account, emails)?;
     let unread = all.iter().flatten().filter(|email| email.is_unread()).count();
     let latest = emails.first().zip(all.first().and_then(Option::as_ref));
@@ -33,7 +37,7 @@ pub(super) fn summary(view: &View<'_>, account: AccountId, emails: &[EmailId]) -
 pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open_shared(arguments)?;
     let known = if arguments.uses(ADMIN) { &PROPERTIES[..] } else { &PROPERTIES[..STANDARD] };
-    let mut get = Get::of(arguments, known)?;
+    let mut get = GetArguments::of(arguments, known)?;
     let names = get.properties.get_or_insert_with(|| known.iter().map(|name| (*name).to_owned()).collect());
     let is_summed = names.iter().any(|name| !PROPERTIES[..STANDARD].contains(&name.as_str()));
     let view = context.store.view();
@@ -69,7 +73,7 @@ pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
 /// The threads of which a guest sees an email, in order of making: one more than a /get may give, if there are so many.
 fn seen_threads(
     context: &Context,
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     (account, rights): (&Account, &Rights),
 ) -> Result<Vec<ThreadId>, MethodError> {
     let newest = newest_emails(context, view, (account, rights), true)?;
@@ -80,7 +84,12 @@ fn seen_threads(
 }
 
 /// The emails of a thread that the caller may read, newest first.
-fn emails(view: &View<'_>, account: &Account, rights: &Rights, thread: ThreadId) -> Result<Vec<EmailId>, MethodError> {
+fn emails(
+    view: &Snapshot<'_>,
+    account: &Account,
+    rights: &Rights,
+    thread: ThreadId,
+) -> Result<Vec<EmailId>, MethodError> {
     let mut emails = view.thread_emails(account.id, thread).map_err(|error| fail(&error))?;
     if *rights != Rights::Owner {
         let found: Result<Vec<_>, _> = emails.iter().map(|id| view.email(account.id, *id)).collect();
@@ -92,7 +101,7 @@ fn emails(view: &View<'_>, account: &Account, rights: &Rights, thread: ThreadId)
 
 pub(super) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open_shared(arguments)?;
-    let asked = Asked::read(context, arguments)?;
+    let asked = ChangesArguments::read(context, arguments)?;
     let view = context.store.view();
     let found = match account.guest {
         None => view.thread_changes(account.id, asked.since, asked.most),

@@ -6,7 +6,7 @@ mod properties;
 use serde_json::{Map, Value};
 
 use super::context::{Account, Args, Context, fail};
-use super::standard::{Get, Set, Wrong, newest};
+use super::standard::{GetArguments, InvalidProperties, SetArguments, newest};
 use crate::account::OwnAddresses;
 use crate::model::{DataType, VacationResponse};
 use crate::wire::jmap::{MethodError, Patch, SetError};
@@ -41,7 +41,7 @@ fn named(context: &Context, arguments: &Args<'_>) -> Result<Account, MethodError
 }
 
 fn get_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&str]) -> Result<Value, MethodError> {
-    let get = Get::of(arguments, known)?;
+    let get = GetArguments::of(arguments, known)?;
     let view = context.store.view();
     let state = newest(&context.store, &view, account.id, DataType::VacationResponse)?;
     let response = view.vacation(account.id).map_err(|error| fail(&error))?;
@@ -51,7 +51,7 @@ fn get_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&
 }
 
 fn set_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&str]) -> Result<Value, MethodError> {
-    let set = Set::read(arguments)?;
+    let set = SetArguments::read(arguments)?;
     let own = context.directory.own_addresses(account.id).map_err(|error| fail(&error))?;
     // What it was is read in the commit that changes it: of two who set at once neither loses what the other set.
     let (answer, ()) = set.commit(context, account, DataType::VacationResponse, |txn, done| {
@@ -81,7 +81,7 @@ fn patched(
     (known, own): (&[&str], &OwnAddresses),
 ) -> Result<VacationResponse, SetError> {
     let before = properties::object(old, ID);
-    let (mut response, mut wrong) = (old.clone(), Wrong::default());
+    let (mut response, mut wrong) = (old.clone(), InvalidProperties::default());
     for (property, value) in Patch::wishes(patch, &before)? {
         if !known.contains(&property.as_str()) {
             wrong.add(property, properties::UNKNOWN);

@@ -31,13 +31,13 @@ const ENDINGS: [&str; 7] = [".xml", ".xml.gz", ".xml.zip", ".zip", ".gz", ".json
 
 /// Why a message is such a report, if it is: the attachment's name, or its type.
 pub(super) fn evidence(raw: &[u8]) -> Option<String> {
-    let header = Header::of(raw)?;
+    let header = BodyHeader::of(raw)?;
     let found = match header.boundary() {
         None => header.evidence(),
         Some(boundary) => {
             let body = raw.get(body_offset(raw)..).unwrap_or_default();
             let body = body.get(..limits::REPORT_SEARCH_BYTES).unwrap_or(body);
-            parts(body, &boundary).filter_map(Header::of).find_map(|part| part.evidence())
+            parts(body, &boundary).filter_map(BodyHeader::of).find_map(|part| part.evidence())
         }
     };
     found.filter(|_| !is_passed_on(raw))
@@ -52,12 +52,12 @@ fn is_passed_on(raw: &[u8]) -> bool {
 }
 
 /// What the header of a message or part says of its body.
-struct Header {
+struct BodyHeader {
     kind: String,
     said: Vec<(String, String)>,
 }
 
-impl Header {
+impl BodyHeader {
     fn of(raw: &[u8]) -> Option<Self> {
         let read = |field: Field<'_>| media(field.value);
         let (kind, mut said) = first(raw, "Content-Type").and_then(read)?;

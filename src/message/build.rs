@@ -10,16 +10,16 @@ mod field;
 mod part;
 mod word;
 
-pub use field::{BadValue, Field, Value};
-pub use part::{Content, Part};
+pub use field::{BadFieldValue, EncodedField, FieldValue};
+pub use part::{PartContent, PartDraft};
 
 /// A message to be built.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mail {
+pub struct MessageTree {
     /// The header, without what describes the body.
-    pub fields: Vec<Field>,
+    pub fields: Vec<EncodedField>,
     /// The body.
-    pub body: Part,
+    pub body: PartDraft,
 }
 
 /// In what order fields are written; others stand between these and the body's own.
@@ -28,9 +28,9 @@ const ORDER: [&str; 10] =
 
 /// The message's octets. `seed` is a text that no sender of a part can know: it keeps boundaries from being guessed.
 #[must_use]
-pub fn build(mail: &Mail, seed: &str) -> Vec<u8> {
-    let place = |field: &&Field| ORDER.iter().position(|name| field.is(name)).unwrap_or(ORDER.len());
-    let mut fields: Vec<&Field> = mail.fields.iter().collect();
+pub fn build(mail: &MessageTree, seed: &str) -> Vec<u8> {
+    let place = |field: &&EncodedField| ORDER.iter().position(|name| field.is(name)).unwrap_or(ORDER.len());
+    let mut fields: Vec<&EncodedField> = mail.fields.iter().collect();
     fields.sort_by_key(place);
     let mut out = Vec::new();
     for field in &fields {

@@ -51,7 +51,7 @@ pub struct Draft {
 }
 
 /// Octets of a subject that is written.
-const SUBJECT: usize = 400;
+const MAX_SUBJECT_CHARS: usize = 400;
 
 /// The message's octets.
 #[must_use]
@@ -61,7 +61,7 @@ pub fn build(draft: &Draft) -> Vec<u8> {
         .header("Message-ID", MessageId::new(clean_id(&draft.message_id)))
         .from(person(&draft.from))
         .to(person(&draft.to))
-        .header("Subject", Text::new(cut(&one_line(&draft.subject), SUBJECT)));
+        .header("Subject", Text::new(cut(&one_line(&draft.subject), MAX_SUBJECT_CHARS)));
     if let Some(reply_to) = &draft.reply_to {
         builder = builder.reply_to(person(reply_to));
     }
@@ -102,7 +102,7 @@ fn is_tag(tag: &str) -> bool {
 
 /// A report to be built (RFC 6522).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Report {
+pub struct ReportDraft {
     /// From.
     pub from: EmailAddress,
     /// To; at least one.
@@ -147,7 +147,7 @@ pub enum ReportKind {
 
 /// The report's octets: `multipart/report` of text, status and what comes back of the original.
 #[must_use]
-pub fn report(report: &Report) -> Vec<u8> {
+pub fn report(report: &ReportDraft) -> Vec<u8> {
     // RFC 6533 §3 and 4: what is not ASCII has types of its own, which may be encoded, so that it passes where 8BITMIME is
     // not.
     let (name, plain, global) = match report.kind {
@@ -187,7 +187,7 @@ pub fn report(report: &Report) -> Vec<u8> {
         .header("Message-ID", MessageId::new(clean_id(&report.message_id)))
         .from(person(&report.from))
         .to(Address::new_list(report.to.iter().map(person).collect()))
-        .header("Subject", Text::new(cut(&one_line(&report.subject), SUBJECT)))
+        .header("Subject", Text::new(cut(&one_line(&report.subject), MAX_SUBJECT_CHARS)))
         .header("Auto-Submitted", Raw::new("auto-replied"))
         .body(whole);
     builder.write_to_vec().unwrap_or_default()
@@ -359,7 +359,7 @@ mod tests {
             for field in ["From", "To", "Reply-To"] {
                 prop_assert_eq!(strict_addresses(&raw, field), std::slice::from_ref(&address));
             }
-            let about = Report { from: person.clone(), to: vec![person], ..Report::default() };
+            let about = ReportDraft { from: person.clone(), to: vec![person], ..ReportDraft::default() };
             let raw = report(&about);
             for field in ["From", "To"] {
                 prop_assert_eq!(strict_addresses(&raw, field), std::slice::from_ref(&address));

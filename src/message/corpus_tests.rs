@@ -97,7 +97,7 @@ fn facts_agree_with_the_table() {
         let raw = std::fs::read(dir.join(file)).unwrap();
         let made = rows(&raw, &Secrets::default());
         assert_eq!(made.size, raw.len() as u64);
-        let (message, facts) = (Message::parse(&raw), auto::Facts::of(&raw));
+        let (message, facts) = (Message::parse(&raw), auto::AutoReplyFacts::of(&raw));
         let read = content::content(&message);
         let mut say = |column: &str, ours: String| {
             looked += 1;

@@ -22,11 +22,11 @@ use std::borrow::Cow;
 use encodify::{base64, qp};
 
 /// Bytes of a line of quoted-printable that are held before a place to cut it is looked for.
-const HELD: usize = 64 * 1024;
+const MAX_HELD_LINE_BYTES: usize = 64 * 1024;
 /// Bytes of a line behind the padding of base64; a longer one is none of it.
-const TAIL: usize = 1000;
+const MAX_TAIL_BYTES: usize = 1000;
 /// Bytes that are decoded at once where only their number is asked for.
-const PIECE: usize = 64 * 1024;
+const DECODE_CHUNK: usize = 64 * 1024;
 
 /// The numbers of the encodings, as `PartOffsets` has them.
 pub const QUOTED_PRINTABLE: u8 = 1;
@@ -68,7 +68,7 @@ pub fn decoded_len(encoding: u8, octets: &[u8]) -> usize {
     };
     quick.unwrap_or_else(|| {
         let (mut decoder, mut out, mut size) = (Decoder::new(encoding), Vec::new(), 0usize);
-        for piece in octets.chunks(PIECE) {
+        for piece in octets.chunks(DECODE_CHUNK) {
             decoder.feed(piece, &mut out);
             size = size.saturating_add(out.len());
             out.clear();
@@ -81,14 +81,14 @@ pub fn decoded_len(encoding: u8, octets: &[u8]) -> usize {
 /// The beginning of a content: at least `most` bytes, if it has so many.
 #[must_use]
 pub fn decode_prefix(encoding: u8, octets: &[u8], most: usize) -> (Cow<'_, [u8]>, bool) {
-    if octets.len() <= PIECE {
+    if octets.len() <= DECODE_CHUNK {
         return (decode(encoding, octets).0, true);
     }
     if !matches!(encoding, QUOTED_PRINTABLE | BASE64 | UUENCODE) {
         return (Cow::Borrowed(octets.get(..most).unwrap_or(octets)), octets.len() <= most);
     }
     let (mut decoder, mut out) = (Decoder::new(encoding), Vec::new());
-    for piece in octets.chunks(PIECE) {
+    for piece in octets.chunks(DECODE_CHUNK) {
         decoder.feed(piece, &mut out);
         if out.len() > most {
             return (Cow::Owned(out), false);
@@ -101,21 +101,21 @@ pub fn decode_prefix(encoding: u8, octets: &[u8], most: usize) -> (Cow<'_, [u8]>
 /// Decodes one part.
 #[derive(Debug)]
 pub struct Decoder {
-    state: State,
+    state: DecoderState,
     is_broken: bool,
 }
 
 #[derive(Debug)]
-enum State {
+enum DecoderState {
     Plain,
-    Quoted(Quoted),
+    Quoted(QuotedPrintable),
     Base64(Base64),
     Uu(uu::Uu),
 }
 
 /// What is held of quoted-printable.
 #[derive(Debug, Default)]
-struct Quoted {
+struct QuotedPrintable {
     line: Vec<u8>,
     /// Bytes at the beginning of the line in which there is no place to cut it.
     searched: usize,
@@ -145,10 +145,10 @@ impl Decoder {
     #[must_use]
     pub fn new(encoding: u8) -> Self {
         let state = match encoding {
-            QUOTED_PRINTABLE => State::Quoted(Quoted::default()),
-            BASE64 => State::Base64(Base64 { symbols: base64::MIME.decoder(), tail: Tail::Before }),
-            UUENCODE => State::Uu(uu::Uu::default()),
-            _ => State::Plain,
+            QUOTED_PRINTABLE => DecoderState::Quoted(QuotedPrintable::default()),
+            BASE64 => DecoderState::Base64(Base64 { symbols: base64::MIME.decoder(), tail: Tail::Before }),
+            UUENCODE => DecoderState::Uu(uu::Uu::default()),
+            _ => DecoderState::Plain,
         };
         Self { state, is_broken: false }
     }
@@ -156,15 +156,15 @@ impl Decoder {
     /// Takes a piece, and appends what it comes to.
     pub fn feed(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         match &mut self.state {
-            State::Plain => out.extend_from_slice(piece),
-            State::Quoted(quoted) => {
+            DecoderState::Plain => out.extend_from_slice(piece),
+            DecoderState::Quoted(quoted) => {
                 quoted.take(piece);
                 let cut = quoted.cut();
                 self.is_broken |= decode_quoted(quoted.line.get(..cut).unwrap_or_default(), out);
                 quoted.line.drain(..cut);
             }
-            State::Base64(base64) => self.is_broken |= base64.feed(piece, out),
-            State::Uu(uu) => uu.feed(piece, out),
+            DecoderState::Base64(base64) => self.is_broken |= base64.feed(piece, out),
+            DecoderState::Uu(uu) => uu.feed(piece, out),
         }
     }
 
@@ -172,18 +172,18 @@ impl Decoder {
     pub fn finish(self, out: &mut Vec<u8>) -> bool {
         self.is_broken
             | match self.state {
-                State::Plain => false,
-                State::Quoted(mut quoted) => {
+                DecoderState::Plain => false,
+                DecoderState::Quoted(mut quoted) => {
                     quoted.end_line();
                     decode_quoted(&quoted.line, out)
                 }
-                State::Base64(base64) => base64.finish(out),
-                State::Uu(uu) => uu.finish(out),
+                DecoderState::Base64(base64) => base64.finish(out),
+                DecoderState::Uu(uu) => uu.finish(out),
             }
     }
 }
 
-impl Quoted {
+impl QuotedPrintable {
     /// Adds a piece; a CR that no LF follows becomes LF.
     fn take(&mut self, piece: &[u8]) {
         for line in piece.split_inclusive(|byte| *byte == b'\r') {
@@ -207,7 +207,7 @@ impl Quoted {
         let found = self.place();
         if found > 0 {
             self.searched = 0;
-        } else if self.line.len() >= HELD {
+        } else if self.line.len() >= MAX_HELD_LINE_BYTES {
             self.searched = self.line.len();
         }
         found
@@ -218,7 +218,7 @@ impl Quoted {
         if let Some(line) = memchr::memrchr(b'\n', fresh) {
             return self.searched.saturating_add(line).saturating_add(1);
         }
-        if self.line.len() < HELD {
+        if self.line.len() < MAX_HELD_LINE_BYTES {
             return 0;
         }
         let firm = |at: &usize| {
@@ -255,7 +255,7 @@ impl Base64 {
                     let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at.saturating_add(1));
                     let (more, after) = rest.split_at_checked(end).unwrap_or((rest, &[]));
                     rest = after;
-                    if line.len().saturating_add(more.len()) > TAIL {
+                    if line.len().saturating_add(more.len()) > MAX_TAIL_BYTES {
                         (self.tail, is_broken) = (Tail::Ended, true);
                     } else {
                         line.extend_from_slice(more);

@@ -14,7 +14,7 @@ const FIELD: usize = 900;
 /// Octets of a line (RFC 5322 §2.1.1).
 const LINE: usize = 998;
 /// The type of what says none.
-const TEXT: &str = "text/plain; charset=utf-8";
+const MAX_TEXT_BYTES: &str = "text/plain; charset=utf-8";
 /// Octets of a line that is encoded (RFC 2045 §6.7).
 const ENCODED: usize = 76;
 
@@ -25,7 +25,8 @@ pub(super) fn entity(text: &str) -> (Vec<(String, String)>, String) {
     let is_field = |name: &str| name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("Content-"));
     // What does not begin with a header is content.
     let has_header = fields(text.as_bytes()).any(|field| is_field(&String::from_utf8_lossy(field.name)));
-    let whole = encoded(&if has_header { text.to_owned() } else { format!("Content-Type: {TEXT}\r\n\r\n{text}") });
+    let whole =
+        encoded(&if has_header { text.to_owned() } else { format!("Content-Type: {MAX_TEXT_BYTES}\r\n\r\n{text}") });
     let mut described: Vec<(String, String)> = Vec::new();
     for field in fields(whole.as_bytes()) {
         let name = String::from_utf8_lossy(field.name).into_owned();
@@ -39,7 +40,7 @@ pub(super) fn entity(text: &str) -> (Vec<(String, String)>, String) {
     let (typed, said) = (has("Content-Type"), has("Content-Transfer-Encoding"));
     let content = folded(whole.get(body_offset(whole.as_bytes())..).unwrap_or_default());
     if !typed {
-        described.insert(0, ("Content-Type".into(), TEXT.into()));
+        described.insert(0, ("Content-Type".into(), MAX_TEXT_BYTES.into()));
     }
     let encodes = |(name, value): &(String, String)| {
         let coded = ["quoted-printable", "base64"].iter().any(|known| value.eq_ignore_ascii_case(known));

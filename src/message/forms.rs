@@ -13,7 +13,7 @@ use super::refs;
 use crate::model::{EmailAddress, SentAt, limits};
 
 /// Octets of a property's name.
-const NAME: usize = 998;
+const MAX_NAME_BYTES: usize = 998;
 
 /// A form of RFC 8621 §4.1.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -185,7 +185,10 @@ impl FromStr for HeaderProperty {
     type Err = BadHeaderProperty;
 
     fn from_str(text: &str) -> Result<Self, BadHeaderProperty> {
-        let rest = text.strip_prefix("header:").filter(|_| text.len() <= NAME).ok_or(BadHeaderProperty::Malformed)?;
+        let rest = text
+            .strip_prefix("header:")
+            .filter(|_| text.len() <= MAX_NAME_BYTES)
+            .ok_or(BadHeaderProperty::Malformed)?;
         let mut pieces = rest.split(':').peekable();
         let name = pieces.next().filter(|name| is_name(name)).ok_or(BadHeaderProperty::Malformed)?;
         let form = pieces.peek().and_then(|piece| NAMES.iter().find(|(name, _)| name == piece)).map(|(_, form)| *form);
@@ -223,7 +226,7 @@ impl fmt::Display for HeaderProperty {
 
 /// What a property shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shown {
+pub enum PropertyValue {
     /// The last field of the name; `None` where there is none.
     Last(Option<FormValue>),
     /// All of them, in order.
@@ -233,12 +236,12 @@ pub enum Shown {
 impl HeaderProperty {
     /// What it shows of a header.
     #[must_use]
-    pub fn of<'a>(&self, header: impl Iterator<Item = Field<'a>>) -> Shown {
+    pub fn of<'a>(&self, header: impl Iterator<Item = Field<'a>>) -> PropertyValue {
         let named = header.filter(|field| field.is(&self.name));
         if self.all {
-            Shown::All(named.map(|field| self.form.of(&field)).collect())
+            PropertyValue::All(named.map(|field| self.form.of(&field)).collect())
         } else {
-            Shown::Last(named.last().map(|field| self.form.of(&field)))
+            PropertyValue::Last(named.last().map(|field| self.form.of(&field)))
         }
     }
 }
@@ -248,7 +251,7 @@ mod tests {
     use super::*;
     use crate::message::header::fields;
 
-    fn shown(property: &str, header: &str) -> Shown {
+    fn shown(property: &str, header: &str) -> PropertyValue {
         property.parse::<HeaderProperty>().unwrap().of(fields(header.as_bytes()))
     }
 
@@ -303,20 +306,20 @@ mod tests {
     fn the_last_field_counts_or_all() {
         let header = "X-A: 1\r\nx-a:  2\r\n 3\r\nTo: \r\n\r\n";
         let text = |text: &str| FormValue::Text(text.into());
-        assert_eq!(shown("header:X-A", header), Shown::Last(Some(text("  2\r\n 3"))));
-        assert_eq!(shown("header:X-A:asText", header), Shown::Last(Some(text("2 3"))));
-        assert_eq!(shown("header:X-A:asText:all", header), Shown::All(vec![text("1"), text("2 3")]));
-        assert_eq!(shown("header:X-B", header), Shown::Last(None));
-        assert_eq!(shown("header:X-B:all", header), Shown::All(vec![]));
-        assert_eq!(shown("header:To:asAddresses", header), Shown::Last(Some(FormValue::Addresses(vec![]))));
-        assert_eq!(shown("header:X-A:asDate", header), Shown::Last(Some(FormValue::Date(None))));
-        assert_eq!(shown("header:To:asRaw", "To: a\0\r\n"), Shown::Last(Some(text(" a"))));
+        assert_eq!(shown("header:X-A", header), PropertyValue::Last(Some(text("  2\r\n 3"))));
+        assert_eq!(shown("header:X-A:asText", header), PropertyValue::Last(Some(text("2 3"))));
+        assert_eq!(shown("header:X-A:asText:all", header), PropertyValue::All(vec![text("1"), text("2 3")]));
+        assert_eq!(shown("header:X-B", header), PropertyValue::Last(None));
+        assert_eq!(shown("header:X-B:all", header), PropertyValue::All(vec![]));
+        assert_eq!(shown("header:To:asAddresses", header), PropertyValue::Last(Some(FormValue::Addresses(vec![]))));
+        assert_eq!(shown("header:X-A:asDate", header), PropertyValue::Last(Some(FormValue::Date(None))));
+        assert_eq!(shown("header:To:asRaw", "To: a\0\r\n"), PropertyValue::Last(Some(text(" a"))));
     }
 
     #[test]
     fn ids_and_urls() {
         let list = |property: &str, value: &str| match shown(property, &format!("X: {value}\r\n")) {
-            Shown::Last(Some(FormValue::Strings(list))) => list.map(|list| list.join(" ")),
+            PropertyValue::Last(Some(FormValue::Strings(list))) => list.map(|list| list.join(" ")),
             other => panic!("{other:?}"),
         };
         let some = |text: &str| Some(text.to_owned());

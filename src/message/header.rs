@@ -9,7 +9,7 @@
 
 use std::borrow::Cow;
 
-use super::parse::{self, Coding};
+use super::parse::{self, CharsetCodec};
 use crate::model::limits;
 
 /// Fields of which a message has one at least.
@@ -35,7 +35,7 @@ pub struct Field<'a> {
     /// What follows the colon, to the end of the last folded line, line end included.
     pub value: &'a [u8],
     /// The charset that the header names for the body; known of values that are not UTF-8.
-    declared: Option<Coding>,
+    declared: Option<CharsetCodec>,
 }
 
 /// The fields of the top-level header, in order.
@@ -164,7 +164,7 @@ struct Fields<'a> {
     /// Fields and lines that are none that may still be looked at.
     left: usize,
     /// The charset of the body, once a value that is not UTF-8 was met.
-    declared: Option<Option<Coding>>,
+    declared: Option<Option<CharsetCodec>>,
     /// Whether a line that is no field ends the header.
     strict: bool,
 }
@@ -175,7 +175,7 @@ impl<'a> Fields<'a> {
         Self { whole, rest: whole, left: limits::FIELDS, declared: None, strict: false }
     }
 
-    fn declared(&mut self) -> Option<Coding> {
+    fn declared(&mut self) -> Option<CharsetCodec> {
         *self.declared.get_or_insert_with(|| {
             // With an answer already, so that this is asked once.
             let fields = Fields { declared: Some(None), ..Fields::of(self.whole) };

@@ -4,9 +4,9 @@
 use super::header::{Field, fields};
 
 /// Languages of one message that are looked at.
-const LANGUAGES: usize = 32;
+const MAX_LANGUAGES: usize = 32;
 /// Octets of a language tag.
-const TAG: usize = 35;
+const MAX_TAG_BYTES: usize = 35;
 
 /// The languages, the one that is wanted most first: tags in lower case, `*` for any.
 #[must_use]
@@ -18,8 +18,8 @@ pub fn languages(raw: &[u8]) -> Vec<String> {
         } else if field.is("Content-Language") {
             written.extend(weighted(&field));
         }
-        accepted.truncate(LANGUAGES);
-        written.truncate(LANGUAGES);
+        accepted.truncate(MAX_LANGUAGES);
+        written.truncate(MAX_LANGUAGES);
     }
     // Stable: of equal weights the first stays the first.
     accepted.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
@@ -43,12 +43,12 @@ fn weighted(field: &Field<'_>) -> Vec<(String, u16)> {
         let weight = parts.find_map(|part| part.strip_prefix('q')?.trim_start().strip_prefix('='));
         Some((tag, weight.map_or(1000, thousandths)))
     };
-    value.split(',').filter_map(one).take(LANGUAGES).collect()
+    value.split(',').filter_map(one).take(MAX_LANGUAGES).collect()
 }
 
 fn is_tag(tag: &str) -> bool {
     let subtag = |part: &str| !part.is_empty() && part.bytes().all(|octet| octet.is_ascii_alphanumeric());
-    tag == "*" || (tag.len() <= TAG && tag.split('-').all(subtag))
+    tag == "*" || (tag.len() <= MAX_TAG_BYTES && tag.split('-').all(subtag))
 }
 
 /// `0.8` as 800; what is no weight is none.
@@ -76,6 +76,6 @@ mod tests {
         assert_eq!(of("Accept-Language: , ;q=1, x y, de_DE, \u{fc}, en;q=2, fr;q=x"), [""; 0]);
         assert_eq!(of("Subject: x"), [""; 0]);
         let many: String = (0..500).map(|n| format!("x-{n},")).collect();
-        assert_eq!(of(&format!("Accept-Language: {many}\r\nAccept-Language: {many}")).len(), LANGUAGES);
+        assert_eq!(of(&format!("Accept-Language: {many}\r\nAccept-Language: {many}")).len(), MAX_LANGUAGES);
     }
 }

@@ -21,10 +21,10 @@ use unicode_normalization::UnicodeNormalization;
 use super::header::Field;
 use super::{decode, header};
 use crate::model::{PartOffsets, limits};
-use given::Given;
+use given::LibraryMessage;
 
 pub use address::Group;
-pub(super) use charset::Coding;
+pub(super) use charset::CharsetCodec;
 pub use structure::{BodyValue, Part, Structure};
 pub(super) use value::readable;
 pub use value::{addresses, date, groups, media, text};
@@ -38,7 +38,7 @@ const PREVIEW_OCTETS_HTML: usize = 128 * 1024;
 #[derive(Debug)]
 pub struct Message<'a> {
     raw: &'a [u8],
-    given: Given<'a>,
+    given: LibraryMessage<'a>,
 }
 
 /// A part that is not the text to read (RFC 8621 §4.1.4 `attachments`).
@@ -56,7 +56,7 @@ impl<'a> Message<'a> {
     /// Parses a message.
     #[must_use]
     pub fn parse(raw: &'a [u8]) -> Self {
-        Self { raw, given: Given::parse(raw) }
+        Self { raw, given: LibraryMessage::parse(raw) }
     }
 
     /// The octets.
@@ -213,16 +213,16 @@ impl<'a> Message<'a> {
 }
 
 /// The charset of a text, and whether it is known.
-fn coding(part: &MessagePart<'_>) -> (Coding, bool) {
+fn coding(part: &MessagePart<'_>) -> (CharsetCodec, bool) {
     match part.content_type().and_then(|kind| kind.attribute("charset")).filter(|label| !label.trim().is_empty()) {
-        None => (Coding::Ascii, true),
-        Some(label) => Coding::of_label(label).map_or((Coding::Ascii, false), |coding| (coding, true)),
+        None => (CharsetCodec::Ascii, true),
+        Some(label) => CharsetCodec::of_label(label).map_or((CharsetCodec::Ascii, false), |coding| (coding, true)),
     }
 }
 
 /// The charset that the value of a Content-Type field names.
-pub(super) fn charset_of(value: &[u8]) -> Option<Coding> {
-    Coding::of_label(&params::parameter(&readable(value, None), "charset")?)
+pub(super) fn charset_of(value: &[u8]) -> Option<CharsetCodec> {
+    CharsetCodec::of_label(&params::parameter(&readable(value, None), "charset")?)
 }
 
 /// How the content of a part is encoded, as `PartOffsets` has it.

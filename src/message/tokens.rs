@@ -16,10 +16,10 @@ pub use crate::model::field::{
     SUBJECT, TO,
 };
 use crate::model::field::{BAND_BITS, band_of};
-use crate::model::{Address, EmailContent, Secrets, Tokens, Word, limits};
+use crate::model::{Address, EmailContent, SearchWord, Secrets, Tokens, limits};
 
 /// Numbers between two texts of one field, so that no phrase runs from one into the next.
-const GAP: u32 = 16;
+const TEXT_GAP: u32 = 16;
 const HASH_BITS: u64 = (1 << 28) - 1;
 /// Octets of a text.
 const TEXT_OCTETS: usize = 255;
@@ -39,7 +39,7 @@ const USUAL: [&str; 10] = [
 
 /// A token as it comes out of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seen<'a> {
+pub enum MessageToken<'a> {
     /// A word, in which field, and where.
     Word(&'a str, u16, u32),
     /// A token that is kept as text, and its field.
@@ -72,11 +72,11 @@ pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) 
     let mut found: Vec<u64> = Vec::with_capacity(1024);
     let mut texts: Vec<(String, u16)> = Vec::new();
     each_token(message, content, |seen| match seen {
-        Seen::Word(word, _, position) => found.push(u64::from(hash.of(word)) << 32 | u64::from(position)),
-        Seen::Text(text, field) => texts.push((text.to_owned(), field)),
+        MessageToken::Word(word, _, position) => found.push(u64::from(hash.of(word)) << 32 | u64::from(position)),
+        MessageToken::Text(text, field) => texts.push((text.to_owned(), field)),
     });
     found.sort_unstable();
-    let mut words: Vec<Word> = Vec::with_capacity(found.len());
+    let mut words: Vec<SearchWord> = Vec::with_capacity(found.len());
     for both in found {
         let half = |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap_or_default();
         let (hash, position) = (half(both >> 32), half(both));
@@ -84,7 +84,7 @@ pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) 
             // A name that stands twice has one place.
             Some(word) if word.hash == hash && word.positions.last() == Some(&position) => {}
             Some(word) if word.hash == hash => word.positions.push(position),
-            _ => words.push(Word { hash, positions: smallvec![position] }),
+            _ => words.push(SearchWord { hash, positions: smallvec![position] }),
         }
     }
     texts.sort_unstable();
@@ -99,8 +99,8 @@ pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) 
 }
 
 /// Calls `each` with every token of a message: `limits::WORDS` words, `limits::ADDRESSES` texts.
-pub fn each_token(message: &Message<'_>, content: &EmailContent, each: impl FnMut(Seen<'_>)) {
-    let mut all = Walk { each, words: 0, texts: 0, next: [0; 16] };
+pub fn each_token(message: &Message<'_>, content: &EmailContent, each: impl FnMut(MessageToken<'_>)) {
+    let mut all = Tokenizer { each, words: 0, texts: 0, next: [0; 16] };
     // Before all else, so that no bound leaves one out.
     for field in fields(message.raw()) {
         all.name(&field);
@@ -159,7 +159,7 @@ pub fn bracketed(value: &str) -> impl Iterator<Item = &str> {
     ids.filter_map(|id| id.strip_prefix('<')).filter(|id| !id.is_empty() && !id.contains(char::is_whitespace))
 }
 
-struct Walk<F> {
+struct Tokenizer<F> {
     each: F,
     words: usize,
     texts: usize,
@@ -167,7 +167,7 @@ struct Walk<F> {
     next: [u32; 16],
 }
 
-impl<F: FnMut(Seen<'_>)> Walk<F> {
+impl<F: FnMut(MessageToken<'_>)> Tokenizer<F> {
     fn words(&mut self, text: &str, field: u16) {
         let band = band_of(field);
         let Some(next) = usize::try_from(band).ok().and_then(|band| self.next.get_mut(band)) else { return };
@@ -176,17 +176,17 @@ impl<F: FnMut(Seen<'_>)> Walk<F> {
             self.words = self.words.saturating_add(usize::from(!found.inner));
             if self.words <= limits::WORDS {
                 *next = first.saturating_add(found.at).min((1 << BAND_BITS) - 1);
-                (self.each)(Seen::Word(found.word, field, base | *next));
+                (self.each)(MessageToken::Word(found.word, field, base | *next));
             }
         });
         if count > 0 {
-            *next = next.saturating_add(GAP);
+            *next = next.saturating_add(TEXT_GAP);
         }
     }
 
     fn text(&mut self, text: &str, field: u16) {
         if !text.is_empty() && self.has_room(text) {
-            (self.each)(Seen::Text(text, field));
+            (self.each)(MessageToken::Text(text, field));
         }
     }
 
@@ -200,7 +200,7 @@ impl<F: FnMut(Seen<'_>)> Walk<F> {
     fn name(&mut self, field: &Field<'_>) {
         if let Some(word) = std::str::from_utf8(field.name).ok().and_then(name_word) {
             self.words = self.words.saturating_add(1);
-            (self.each)(Seen::Word(&word, HEADER, band_of(HEADER) << BAND_BITS));
+            (self.each)(MessageToken::Word(&word, HEADER, band_of(HEADER) << BAND_BITS));
         }
     }
 
@@ -209,7 +209,7 @@ impl<F: FnMut(Seen<'_>)> Walk<F> {
         let Some(of) = std::str::from_utf8(field.name).ok().and_then(ids_of) else { return };
         for id in bracketed(&folded(&field.decoded())) {
             let id = if self.has_room(id) { id } else { "" };
-            (self.each)(Seen::Text(id, of));
+            (self.each)(MessageToken::Text(id, of));
         }
     }
 }
@@ -244,7 +244,7 @@ mod tests {
         let texts: Vec<&str> = found.texts.iter().map(|(text, _)| text.as_str()).collect();
         assert_eq!(texts, ["", "1@x", "2@x", "4@x"]);
         let hash = WordHash::new(&Secrets::default());
-        let names = |word: &str| found.words.iter().find(|known| known.hash == hash.of(word)).map(Word::fields);
+        let names = |word: &str| found.words.iter().find(|known| known.hash == hash.of(word)).map(SearchWord::fields);
         assert_eq!(names("x-loop"), Some(HEADER));
         assert_eq!(names("references"), Some(HEADER));
         assert_eq!(names("subject"), None);
@@ -256,7 +256,7 @@ mod tests {
         let message = Message::parse(raw);
         let mut seen = Vec::new();
         each_token(&message, &super::super::content::content(&message), |token| {
-            if let Seen::Word(word, field, position) = token {
+            if let MessageToken::Word(word, field, position) = token {
                 assert_eq!(field_at(position), field);
                 seen.push((word.to_owned(), position & 0xffff));
             }

@@ -39,11 +39,11 @@ pub fn prefix(
 
 /// Characters of an address: the longest, with every character of its local part quoted, and room
 /// for the field's name in a line (RFC 5322 §2.1.1).
-const ADDRESS: usize = 900;
+const MAX_ADDRESS_BYTES: usize = 900;
 
 fn text(value: &str) -> String {
     let kept = without_controls(value);
-    kept.get(..kept.floor_char_boundary(ADDRESS)).unwrap_or_default().to_owned()
+    kept.get(..kept.floor_char_boundary(MAX_ADDRESS_BYTES)).unwrap_or_default().to_owned()
 }
 
 /// One word for a trace field: no blanks, brackets or comments of its own making.

@@ -15,7 +15,7 @@ pub const WORD_OCTETS: usize = 64;
 
 /// A word of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found<'a> {
+pub struct TextWord<'a> {
     /// Its search form; at most `WORD_OCTETS`.
     pub word: &'a str,
     /// Its number in the text. Of an unspaced run each character has one, and a pair has that of its first.
@@ -29,9 +29,9 @@ pub struct Found<'a> {
 }
 
 /// Calls `each` with every word of a text; gives how many numbers they took.
-pub fn each_word(text: &str, mut each: impl FnMut(&Found<'_>)) -> u32 {
+pub fn each_word(text: &str, mut each: impl FnMut(&TextWord<'_>)) -> u32 {
     let mut lower = String::with_capacity(WORD_OCTETS);
-    let mut folded = Folded::default();
+    let mut folded = SearchRun::default();
     let (mut at, mut start, mut all) = (0u32, 0usize, 0u8);
     // What ends the last run is written behind it.
     for (end, octet) in text.bytes().chain([b' ']).enumerate() {
@@ -48,7 +48,7 @@ pub fn each_word(text: &str, mut each: impl FnMut(&Found<'_>)) -> u32 {
             lower.clear();
             lower.push_str(run.get(..WORD_OCTETS).unwrap_or(run));
             lower.make_ascii_lowercase();
-            each(&Found { word: &lower, at, start, end, inner: false });
+            each(&TextWord { word: &lower, at, start, end, inner: false });
             at = at.saturating_add(1);
         }
         (start, all) = (end.saturating_add(1), 0);
@@ -63,13 +63,13 @@ fn in_run(octet: u8) -> bool {
 
 /// A run in its search form, and where each character of it comes from.
 #[derive(Default)]
-struct Folded {
+struct SearchRun {
     plain: String,
     /// Of each octet of `plain`: where its character begins in the run, and where it ends.
     origin: Vec<(usize, usize)>,
 }
 
-impl Folded {
+impl SearchRun {
     fn fold(&mut self, run: &str) {
         self.plain.clear();
         self.origin.clear();
@@ -104,7 +104,7 @@ impl Folded {
     }
 
     /// The words of the run, numbered from `at`; gives the next number.
-    fn words(&self, mut at: u32, base: usize, each: &mut impl FnMut(&Found<'_>)) -> u32 {
+    fn words(&self, mut at: u32, base: usize, each: &mut impl FnMut(&TextWord<'_>)) -> u32 {
         let mut run: Option<(usize, usize)> = None;
         for (start, word) in self.plain.unicode_word_indices() {
             let mut from = start;
@@ -124,7 +124,7 @@ impl Folded {
                 if !unspaced {
                     let cut = rest.get(..octets).map_or("", |whole| cut(whole, WORD_OCTETS));
                     let (start, end) = self.span(from, end, base);
-                    each(&Found { word: cut, at, start, end, inner: false });
+                    each(&TextWord { word: cut, at, start, end, inner: false });
                     at = at.saturating_add(1);
                 }
                 from = end;
@@ -134,7 +134,13 @@ impl Folded {
     }
 
     /// The pairs and the characters of an unspaced run.
-    fn pairs(&self, run: Option<(usize, usize)>, mut at: u32, base: usize, each: &mut impl FnMut(&Found<'_>)) -> u32 {
+    fn pairs(
+        &self,
+        run: Option<(usize, usize)>,
+        mut at: u32,
+        base: usize,
+        each: &mut impl FnMut(&TextWord<'_>),
+    ) -> u32 {
         let Some((first, last)) = run else { return at };
         let text = self.plain.get(first..last).unwrap_or_default();
         let alone = text.chars().nth(1).is_none();
@@ -143,7 +149,7 @@ impl Folded {
             let middle = from.saturating_add(c.len_utf8());
             let mut say = |to: usize, inner: bool| {
                 let (start, end) = self.span(from, to, base);
-                each(&Found { word: self.plain.get(from..to).unwrap_or_default(), at, start, end, inner });
+                each(&TextWord { word: self.plain.get(from..to).unwrap_or_default(), at, start, end, inner });
             };
             if let Some(next) = self.plain.get(middle..last).and_then(|rest| rest.chars().next()) {
                 say(middle.saturating_add(next.len_utf8()), false);
@@ -232,10 +238,10 @@ mod tests {
     proptest! {
         #[test]
         fn both_ways_agree_on_ascii(run in "[A-Za-z0-9]{1,80}") {
-            let mut folded = Folded::default();
+            let mut folded = SearchRun::default();
             folded.fold(&run);
             let mut unicode = Vec::new();
-            folded.words(0, 0, &mut |found: &Found<'_>| unicode.push(found.word.to_owned()));
+            folded.words(0, 0, &mut |found: &TextWord<'_>| unicode.push(found.word.to_owned()));
             prop_assert_eq!(words(&run), unicode);
         }
 

@@ -134,7 +134,7 @@ pub struct Absence {
 
 /// For how long somebody who was told is not told again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Recall {
+pub enum ToldLifetime {
     /// As long as the account's response is of this generation; and where its days come again, since they last began.
     Response {
         /// The generation.
@@ -146,7 +146,7 @@ pub enum Recall {
     For(Duration),
 }
 
-impl Recall {
+impl ToldLifetime {
     /// That of a response whose days do not come again.
     #[must_use]
     pub fn of(generation: u32) -> Self {

@@ -5,8 +5,8 @@
 //! nobody who looks at the queue reads mail.
 
 use super::address::Address;
-use super::clock::{Steady, UtcMillis};
-use super::envelope::{Notify, OriginalRecipient, Ret};
+use super::clock::{MonotonicMillis, UtcMillis};
+use super::envelope::{DsnNotify, DsnReturn, OriginalRecipient};
 use super::id::{ActionId, BlobHash, EmailId, ObjectId, ToldKey};
 
 /// A queued deed, without its octets.
@@ -33,7 +33,7 @@ pub struct Action {
     /// Envelope sender of what is sent; `None` is `<>`.
     pub sender: Option<Address>,
     /// RET= (RFC 3461 §4.3).
-    pub ret: Option<Ret>,
+    pub ret: Option<DsnReturn>,
     /// ENVID= (RFC 3461 §4.4).
     pub envid: Option<String>,
     /// To whom; at least one.
@@ -64,7 +64,7 @@ pub struct RelayTrouble {
     /// What was met.
     pub error: String,
     /// When it is asked again.
-    pub until: Steady,
+    pub until: MonotonicMillis,
 }
 
 /// One recipient, and what became of the message for him.
@@ -73,16 +73,16 @@ pub struct Target {
     /// The forward path.
     pub address: Address,
     /// NOTIFY= (RFC 3461 §4.1); `None` says nothing.
-    pub notify: Option<Notify>,
+    pub notify: Option<DsnNotify>,
     /// ORCPT= (RFC 3461 §4.2).
     pub original: Option<OriginalRecipient>,
     /// What became of it.
-    pub fate: Fate,
+    pub fate: RecipientState,
 }
 
 /// What became of a message for one recipient.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Fate {
+pub enum RecipientState {
     /// Nothing yet.
     #[default]
     Waiting,
@@ -135,19 +135,19 @@ impl Target {
     /// A recipient with nothing said but the address.
     #[must_use]
     pub fn plain(address: Address) -> Self {
-        Self { address, notify: None, original: None, fate: Fate::Waiting }
+        Self { address, notify: None, original: None, fate: RecipientState::Waiting }
     }
 
     /// One for whom nobody wants a report (NOTIFY=NEVER).
     #[must_use]
     pub fn unreported(address: Address) -> Self {
-        Self { notify: Some(Notify { never: true, ..Notify::default() }), ..Self::plain(address) }
+        Self { notify: Some(DsnNotify { never: true, ..DsnNotify::default() }), ..Self::plain(address) }
     }
 
     /// Whether the message is still to go to him.
     #[must_use]
     pub fn waits(&self) -> bool {
-        self.fate == Fate::Waiting
+        self.fate == RecipientState::Waiting
     }
 }
 

@@ -142,9 +142,9 @@ pub struct Day {
 /// A time of this process that no setting of the machine's clock moves, in milliseconds. Waits and limits within the
 /// process are measured by it; it says nothing about what time it is, and is never stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Steady(pub u64);
+pub struct MonotonicMillis(pub u64);
 
-impl Steady {
+impl MonotonicMillis {
     /// This much later.
     #[must_use]
     pub fn after(self, wait: Duration) -> Self {
@@ -170,34 +170,34 @@ pub trait Clock: Send + Sync + fmt::Debug {
     fn now(&self) -> UtcMillis;
 
     /// The time now, for waits within this process.
-    fn steady(&self) -> Steady;
+    fn steady(&self) -> MonotonicMillis;
 }
 
 /// The machine's clock.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct System;
+pub struct SystemClock;
 
-impl Clock for System {
+impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
     fn now(&self) -> UtcMillis {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         UtcMillis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 
-    fn steady(&self) -> Steady {
+    fn steady(&self) -> MonotonicMillis {
         static START: LazyLock<Stopwatch> = LazyLock::new(Stopwatch::start);
-        Steady::default().after(START.elapsed())
+        MonotonicMillis::default().after(START.elapsed())
     }
 }
 
 /// A clock that stands until it is set: for tests and for `vacation test --at`.
 #[derive(Debug, Default)]
-pub struct Fixed {
+pub struct FixedClock {
     wall: AtomicI64,
     steady: AtomicU64,
 }
 
-impl Fixed {
+impl FixedClock {
     /// A clock that stands at `at`.
     #[must_use]
     pub fn at(at: UtcMillis) -> Self {
@@ -216,13 +216,13 @@ impl Fixed {
     }
 }
 
-impl Clock for Fixed {
+impl Clock for FixedClock {
     fn now(&self) -> UtcMillis {
         UtcMillis(self.wall.load(Ordering::SeqCst))
     }
 
-    fn steady(&self) -> Steady {
-        Steady(self.steady.load(Ordering::SeqCst))
+    fn steady(&self) -> MonotonicMillis {
+        MonotonicMillis(self.steady.load(Ordering::SeqCst))
     }
 }
 

@@ -166,14 +166,14 @@ pub type Positions = SmallVec<[u32; 4]>;
 
 /// A search word of an email.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Word {
+pub struct SearchWord {
     /// Keyed hash, 28 bits.
     pub hash: u32,
     /// Positions, ascending, for phrases; each field has its own band of them (`model::field`).
     pub positions: Positions,
 }
 
-impl Word {
+impl SearchWord {
     /// In which fields it stands, a bit each.
     #[must_use]
     pub fn fields(&self) -> u16 {
@@ -194,7 +194,7 @@ pub enum Token {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tokens {
     /// Words, ascending by hash, each once.
-    pub words: Vec<Word>,
+    pub words: Vec<SearchWord>,
     /// Tokens that are kept as text, ascending, each once, with their field bits: addresses with the domain reversed,
     /// List-Id, Message-ID.
     pub texts: Vec<(String, u16)>,

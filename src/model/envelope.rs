@@ -10,13 +10,13 @@ pub struct Envelope {
     /// The accepted recipients, in the order of their RCPT commands.
     pub recipients: Vec<Recipient>,
     /// BODY= of RFC 6152 and 3030.
-    pub body: Body,
+    pub body: BodyType,
     /// SMTPUTF8 of RFC 6531.
     pub smtputf8: bool,
     /// SIZE= of RFC 1870, in octets.
     pub size: Option<u64>,
     /// RET= of RFC 3461 §4.3.
-    pub ret: Option<Ret>,
+    pub ret: Option<DsnReturn>,
     /// ENVID= of RFC 3461 §4.4, xtext decoded.
     pub envid: Option<String>,
     /// The name that the client gave in LHLO.
@@ -26,7 +26,7 @@ pub struct Envelope {
     /// Why the sender is taken for forged, by results that are trusted (`proof`).
     pub forged: Option<String>,
     /// What a trusted peer said of the original client by XFORWARD or XCLIENT.
-    pub client: Client,
+    pub client: ClientInfo,
 }
 
 impl Envelope {
@@ -50,14 +50,14 @@ pub struct Recipient {
     /// ORCPT= of RFC 3461 §4.2.
     pub original: Option<OriginalRecipient>,
     /// NOTIFY= of RFC 3461 §4.1.
-    pub notify: Notify,
+    pub notify: DsnNotify,
 }
 
 impl Recipient {
     /// A recipient with nothing said but its address.
     #[must_use]
     pub fn plain(address: Address) -> Self {
-        Self { address, original: None, notify: Notify::default() }
+        Self { address, original: None, notify: DsnNotify::default() }
     }
 }
 
@@ -72,7 +72,7 @@ pub struct OriginalRecipient {
 
 /// When the sender wants to hear of a delivery (RFC 3461 §4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Notify {
+pub struct DsnNotify {
     /// NOTIFY=NEVER.
     pub never: bool,
     /// NOTIFY=SUCCESS.
@@ -83,7 +83,7 @@ pub struct Notify {
     pub delay: bool,
 }
 
-impl Notify {
+impl DsnNotify {
     /// The value of NOTIFY: NEVER, or some of the others, in any case.
     #[must_use]
     pub fn of(value: &str) -> Option<Self> {
@@ -104,7 +104,7 @@ impl Notify {
 
 /// BODY= of RFC 6152 and RFC 3030.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Body {
+pub enum BodyType {
     /// 7BIT, or nothing said.
     #[default]
     SevenBit,
@@ -116,7 +116,7 @@ pub enum Body {
 
 /// RET= of RFC 3461 §4.3: how much of the message a report returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ret {
+pub enum DsnReturn {
     /// The whole message.
     Full,
     /// Its header only.
@@ -125,7 +125,7 @@ pub enum Ret {
 
 /// The original client as a trusted peer described it (Postfix XFORWARD / XCLIENT).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Client {
+pub struct ClientInfo {
     /// Host name.
     pub name: Option<String>,
     /// Network address.

@@ -9,12 +9,12 @@ use std::time::Duration;
 use super::clock::UtcMillis;
 use super::id::{EmailId, MailboxUid, ModSeq};
 
-/// `Kept::asked` is true to a day.
-const ASKED_AGAIN: Duration = Duration::from_secs(24 * 3600);
+/// `MaintainedListing::asked` is true to a day.
+const ASKED_RESOLUTION: Duration = Duration::from_secs(24 * 3600);
 
 /// A filter that a listing answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum View {
+pub enum ListingFilter {
     /// Every email of the mailbox.
     Every = 0,
     /// Those without `$seen`.
@@ -44,12 +44,12 @@ pub struct Listing {
     /// The mailbox; 0 is all mail.
     pub uid: MailboxUid,
     /// The filter.
-    pub view: View,
+    pub view: ListingFilter,
     /// The shape.
     pub shape: Shape,
 }
 
-impl View {
+impl ListingFilter {
     /// All of them, in stored order.
     pub const ALL: [Self; 6] =
         [Self::Every, Self::Unseen, Self::Flagged, Self::ThreadUnseen, Self::ThreadFlagged, Self::ThreadUntouched];
@@ -88,7 +88,7 @@ impl View {
 
 /// How long a listing is, whether its positions are counted, and how far back its history reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally {
+pub struct ListingStats {
     /// Its emails.
     pub total: u64,
     /// Where its ranks begin, if it has any: no rank row counts what stands before this email, and none is of one.
@@ -97,7 +97,7 @@ pub struct Tally {
     pub low: ModSeq,
 }
 
-impl Tally {
+impl ListingStats {
     /// Whether it has rank rows.
     #[must_use]
     pub fn is_ranked(&self) -> bool {
@@ -107,7 +107,7 @@ impl Tally {
 
 /// How far a kept view has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum ListingStage {
     /// It is being made: emails up to this id are in it.
     Making(EmailId),
     /// It can be read.
@@ -118,25 +118,25 @@ pub enum Stage {
 
 /// A view of a mailbox that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kept {
+pub struct MaintainedListing {
     /// Which.
-    pub view: View,
+    pub view: ListingFilter,
     /// How far it has come.
-    pub stage: Stage,
+    pub stage: ListingStage,
     /// When somebody last asked for it, true to a day.
     pub asked: UtcMillis,
     /// Its shape `Emails`.
-    pub emails: Tally,
+    pub emails: ListingStats,
     /// Its shape `Threads`.
-    pub threads: Tally,
+    pub threads: ListingStats,
 }
 
-impl Kept {
+impl MaintainedListing {
     /// A view that is kept from the start.
     #[must_use]
-    pub fn whole(view: View, low: ModSeq) -> Self {
-        let tally = Tally { low, ..Tally::default() };
-        Self { view, stage: Stage::Whole, asked: UtcMillis(0), emails: tally, threads: tally }
+    pub fn whole(view: ListingFilter, low: ModSeq) -> Self {
+        let tally = ListingStats { low, ..ListingStats::default() };
+        Self { view, stage: ListingStage::Whole, asked: UtcMillis(0), emails: tally, threads: tally }
     }
 
     /// Says that the history of all its shapes begins here.
@@ -148,27 +148,27 @@ impl Kept {
     #[must_use]
     pub fn frontier(&self) -> Option<EmailId> {
         match self.stage {
-            Stage::Making(upto) => Some(upto),
-            Stage::Whole => Some(EmailId(u64::MAX)),
-            Stage::Dropping => None,
+            ListingStage::Making(upto) => Some(upto),
+            ListingStage::Whole => Some(EmailId(u64::MAX)),
+            ListingStage::Dropping => None,
         }
     }
 
     /// Whether it can be read.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.stage == Stage::Whole
+        self.stage == ListingStage::Whole
     }
 
     /// Whether it must be noted that somebody asks for it now; once a day is enough.
     #[must_use]
     pub fn is_to_be_noted(&self, now: UtcMillis) -> bool {
-        now < self.asked || now.since(self.asked) >= ASKED_AGAIN
+        now < self.asked || now.since(self.asked) >= ASKED_RESOLUTION
     }
 
     /// One shape.
     #[must_use]
-    pub fn tally(&self, shape: Shape) -> Tally {
+    pub fn tally(&self, shape: Shape) -> ListingStats {
         match shape {
             Shape::Emails => self.emails,
             Shape::Threads => self.threads,
@@ -176,7 +176,7 @@ impl Kept {
     }
 
     /// One shape, to be moved.
-    pub fn tally_mut(&mut self, shape: Shape) -> &mut Tally {
+    pub fn tally_mut(&mut self, shape: Shape) -> &mut ListingStats {
         match shape {
             Shape::Emails => &mut self.emails,
             Shape::Threads => &mut self.threads,

@@ -9,9 +9,9 @@ use parking_lot::RwLock;
 
 /// A shared value; its clones are the same one.
 #[derive(Debug)]
-pub struct Live<T>(Arc<RwLock<Arc<T>>>);
+pub struct LiveValue<T>(Arc<RwLock<Arc<T>>>);
 
-impl<T> Live<T> {
+impl<T> LiveValue<T> {
     /// Holds `value` until another is put in its place.
     #[must_use]
     pub fn new(value: T) -> Self {
@@ -30,13 +30,13 @@ impl<T> Live<T> {
     }
 }
 
-impl<T> Clone for Live<T> {
+impl<T> Clone for LiveValue<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<T: Default> Default for Live<T> {
+impl<T: Default> Default for LiveValue<T> {
     fn default() -> Self {
         Self::new(T::default())
     }
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn who_took_the_old_value_keeps_it() {
-        let live = Live::new(1);
+        let live = LiveValue::new(1);
         let (other, held) = (live.clone(), live.get());
         other.set(2);
         assert_eq!((*held, *live.get()), (1, 2));

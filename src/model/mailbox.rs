@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::id::{AccountId, MailboxUid, ModSeq};
 use super::limits;
-use super::listing::Kept;
+use super::listing::MaintainedListing;
 
 /// A mailbox as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -26,7 +26,7 @@ pub struct Mailbox {
     /// What the owner chose for it, by name: see `prove_attribute`.
     pub attributes: BTreeMap<String, String>,
     /// The four counts.
-    pub counts: Counts,
+    pub counts: MailboxCounts,
     /// When it was made.
     pub created: ModSeq,
     /// When anything of it changed last.
@@ -38,7 +38,7 @@ pub struct Mailbox {
     /// Whether it is a tombstone.
     pub deleted: bool,
     /// The views of it that are kept as listings.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<MaintainedListing>,
 }
 
 /// Every right of RFC 8621 §2.
@@ -157,7 +157,7 @@ pub fn prove_attributes(attributes: &BTreeMap<String, String>) -> Result<(), &'s
 
 /// The counts of RFC 8621 §2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub struct MailboxCounts {
     /// Emails in it.
     pub total_emails: u64,
     /// Of these neither `$seen` nor `$draft`.

@@ -30,31 +30,31 @@ pub mod share;
 mod submission;
 pub mod vacation;
 
-pub use absence::{Absence, Audience, BadDays, Circle, Days, Recall, Variant};
+pub use absence::{Absence, Audience, BadDays, Circle, Days, ToldLifetime, Variant};
 pub use account::{AccessToken, AccountRow, AddressRow};
-pub use action::{Action, ActionKind, ActionState, Fate, RelayTrouble, Target};
+pub use action::{Action, ActionKind, ActionState, RecipientState, RelayTrouble, Target};
 pub use address::{Address, AddressError};
 pub use blob::{BlobBase, BlobId};
 pub use change::{Change, DataType};
-pub use clock::{Clock, Steady, UtcMillis};
+pub use clock::{Clock, MonotonicMillis, UtcMillis};
 pub use decision::{Decision, Verdict};
 pub use delivered::DeliveredTo;
 pub use email::{
-    EmailAddress, EmailContent, EmailMetadata, MessageRows, PartOffsets, Positions, SentAt, Token, Tokens, Word,
+    EmailAddress, EmailContent, EmailMetadata, MessageRows, PartOffsets, Positions, SearchWord, SentAt, Token, Tokens,
 };
-pub use envelope::{Body, Client, Envelope, Notify, OriginalRecipient, Recipient, Ret};
+pub use envelope::{BodyType, ClientInfo, DsnNotify, DsnReturn, Envelope, OriginalRecipient, Recipient};
 pub use id::{AccountId, ActionId, BlobHash, EmailId, MailboxUid, ModSeq, ObjectId, ThreadId, ThreadKey, ToldKey};
 pub use identity::Identity;
-pub use listing::{Kept, Listing, Shape, Stage, Tally, View};
-pub use live::Live;
-pub use mailbox::{Counts, Mailbox, Role};
+pub use listing::{Listing, ListingFilter, ListingStage, ListingStats, MaintainedListing, Shape};
+pub use live::LiveValue;
+pub use mailbox::{Mailbox, MailboxCounts, Role};
 pub use object::ObjectKind;
 pub use push::{PushKeys, PushSubscription};
 pub use secret::Secrets;
 pub use sender::SenderIdentity;
 pub use share::{ChangedBy, ShareNotification};
 pub use submission::{
-    Delivered, DeliveryStatus, EmailSubmission, EnvelopeAddress, Returned, ReturnedKind, ReturnedRecipient,
+    DeliveryState, DeliveryStatus, EmailSubmission, EnvelopeAddress, ReturnedKind, ReturnedRecipient, ReturnedReport,
     SubmissionRecipient, UndoStatus,
 };
-pub use vacation::{Except, VacationResponse};
+pub use vacation::{ExcludedSender, VacationResponse};

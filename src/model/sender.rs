@@ -29,7 +29,7 @@ pub struct SenderIdentity {
 
 /// What brings the identities of an account up to date with its addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum IdentityChange {
     /// This one is new.
     Make(SenderIdentity),
     /// This one has another name now.
@@ -74,21 +74,21 @@ impl SenderIdentity {
 
 /// What is to be done so that an account with these addresses, the first first, and this name has its identities.
 #[must_use]
-pub fn steps(known: &[(ObjectId, SenderIdentity)], addresses: &[Address], name: &str) -> Vec<Step> {
+pub fn steps(known: &[(ObjectId, SenderIdentity)], addresses: &[Address], name: &str) -> Vec<IdentityChange> {
     let addresses = addresses.get(..limits::GIVEN_IDENTITIES.min(addresses.len())).unwrap_or_default();
     let given = || known.iter().filter(|(_, identity)| identity.given.is_some());
     let mut steps = Vec::new();
     for (id, identity) in given() {
         let stands = addresses.iter().any(|address| identity.stands_for(address));
         match (stands, identity.is_untouched()) {
-            (true, true) if identity.name != name => steps.push(Step::Rename(*id, name.to_owned())),
+            (true, true) if identity.name != name => steps.push(IdentityChange::Rename(*id, name.to_owned())),
             (true, _) => {}
-            (false, true) => steps.push(Step::Drop(*id)),
-            (false, false) => steps.push(Step::Release(*id)),
+            (false, true) => steps.push(IdentityChange::Drop(*id)),
+            (false, false) => steps.push(IdentityChange::Release(*id)),
         }
     }
     let missing = addresses.iter().filter(|address| !given().any(|(_, identity)| identity.stands_for(address)));
-    steps.extend(missing.map(|address| Step::Make(SenderIdentity::of(address, name))));
+    steps.extend(missing.map(|address| IdentityChange::Make(SenderIdentity::of(address, name))));
     steps
 }
 
@@ -102,7 +102,7 @@ mod tests {
         let (ann, lee) = (address("ann@example.org"), address("A.Lee@example.org"));
         let made = steps(&[], &[ann.clone(), lee.clone()], "Ann");
         let identities = made.iter().map(|step| match step {
-            Step::Make(identity) => identity.clone(),
+            IdentityChange::Make(identity) => identity.clone(),
             other => panic!("{other:?}"),
         });
         let mut known: Vec<(ObjectId, SenderIdentity)> = (1..).map(ObjectId).zip(identities).collect();
@@ -112,15 +112,18 @@ mod tests {
         assert_eq!(steps(&known, &both, "Ann"), []);
         // The account's name changes: what nobody touched follows.
         known[1].1.text_signature = "-- \r\nAnn".into();
-        assert_eq!(steps(&known, &both, "Ann Lee"), [Step::Rename(ObjectId(1), "Ann Lee".into())]);
+        assert_eq!(steps(&known, &both, "Ann Lee"), [IdentityChange::Rename(ObjectId(1), "Ann Lee".into())]);
         // Addresses go: what the owner wrote stays.
-        assert_eq!(steps(&known, &[], "Ann"), [Step::Drop(ObjectId(1)), Step::Release(ObjectId(2))]);
+        assert_eq!(
+            steps(&known, &[], "Ann"),
+            [IdentityChange::Drop(ObjectId(1)), IdentityChange::Release(ObjectId(2))]
+        );
         // One in another case is another address.
         let other = [ann.clone(), address("A.Lee@example.org"), address("a.lee@example.org")];
-        assert_eq!(steps(&known, &other, "Ann"), [Step::Make(SenderIdentity::of(&other[2], "Ann"))]);
+        assert_eq!(steps(&known, &other, "Ann"), [IdentityChange::Make(SenderIdentity::of(&other[2], "Ann"))]);
         // An identity of the owner's own with the same address is another one.
         known[0].1.given = None;
         assert!(known[0].1.may_delete());
-        assert_eq!(steps(&known, &both, "Ann"), [Step::Make(SenderIdentity::of(&ann, "Ann"))]);
+        assert_eq!(steps(&known, &both, "Ann"), [IdentityChange::Make(SenderIdentity::of(&ann, "Ann"))]);
     }
 }

@@ -61,7 +61,7 @@ pub struct DeliveryStatus {
     /// What the next hop said, or what stands for it, as one line.
     pub smtp_reply: String,
     /// Whether it got there.
-    pub delivered: Delivered,
+    pub delivered: DeliveryState,
     /// Whether it was shown there; else unknown.
     pub displayed: bool,
 }
@@ -80,7 +80,7 @@ pub enum UndoStatus {
 
 /// Whether it got there (RFC 8621 §7 delivered).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Delivered {
+pub enum DeliveryState {
     /// It is on its way with us.
     #[default]
     Queued,
@@ -94,7 +94,7 @@ pub enum Delivered {
 
 /// What a report that came back says of a submission (RFC 8621 §7). Strangers write it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Returned {
+pub struct ReturnedReport {
     /// Which kind of report it is.
     pub kind: ReturnedKind,
     /// The Message-ID of what was sent, without angle brackets.
@@ -120,7 +120,7 @@ pub struct ReturnedRecipient {
     /// What he is called: first and last.
     pub addresses: Vec<Address>,
     /// That it got there, or will not, and the reply that says so.
-    pub delivered: Option<(Delivered, String)>,
+    pub delivered: Option<(DeliveryState, String)>,
     /// Whether it was displayed there.
     pub displayed: bool,
 }
@@ -129,7 +129,7 @@ impl EmailSubmission {
     /// Whether a report is about this: it names the message, or the envelope, and one of the recipients. An envelope that
     /// the client gave no ENVID has that of the message (`outbox::submission`).
     #[must_use]
-    pub fn is_meant(&self, report: &Returned) -> bool {
+    pub fn is_meant(&self, report: &ReturnedReport) -> bool {
         let own = Some(self.message_id.as_str()).filter(|id| !id.is_empty());
         let parameters = self.mail_from.parameters.iter().flatten();
         let given = parameters.filter(|(name, _)| name.eq_ignore_ascii_case("ENVID")).find_map(|(_, id)| id.as_deref());
@@ -141,7 +141,7 @@ impl EmailSubmission {
 
     /// Takes what a report says that came as this email (RFC 8621 §7). What is still on its way with us it says nothing of,
     /// nor of what was taken back.
-    pub fn take(&mut self, report: &Returned, email: EmailId) {
+    pub fn take(&mut self, report: &ReturnedReport, email: EmailId) {
         if self.undo == UndoStatus::Canceled {
             return;
         }
@@ -149,7 +149,8 @@ impl EmailSubmission {
             let meant: Vec<&ReturnedRecipient> = report.recipients.iter().filter(|said| to.is_meant(said)).collect();
             let status = &mut to.status;
             for said in meant {
-                if let (Some((delivered, reply)), false) = (&said.delivered, status.delivered == Delivered::Queued) {
+                if let (Some((delivered, reply)), false) = (&said.delivered, status.delivered == DeliveryState::Queued)
+                {
                     (status.delivered, status.smtp_reply) = (*delivered, reply.clone());
                 }
                 status.displayed |= said.displayed;
@@ -192,7 +193,7 @@ impl UndoStatus {
     }
 }
 
-impl Delivered {
+impl DeliveryState {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Queued, Self::Yes, Self::No, Self::Unknown];
 
@@ -219,7 +220,7 @@ mod tests {
 
     fn submission(envid: Option<&str>) -> EmailSubmission {
         let rcpt_to = [path("Bob@example.net", &[]), path("cy@example.net", &[("orcpt", "rfc822;team@example.net")])];
-        let status = DeliveryStatus { delivered: Delivered::Unknown, ..DeliveryStatus::default() };
+        let status = DeliveryStatus { delivered: DeliveryState::Unknown, ..DeliveryStatus::default() };
         let envid: Vec<_> = envid.map(|id| ("Envid", id)).into_iter().collect();
         EmailSubmission {
             message_id: "1@example.org".into(),
@@ -230,14 +231,14 @@ mod tests {
         }
     }
 
-    fn report(id: Option<&str>, envid: Option<&str>, to: &str) -> Returned {
-        Returned {
+    fn report(id: Option<&str>, envid: Option<&str>, to: &str) -> ReturnedReport {
+        ReturnedReport {
             kind: ReturnedKind::Delivery,
             message_id: id.map(str::to_owned),
             envid: envid.map(str::to_owned),
             recipients: vec![ReturnedRecipient {
                 addresses: vec![Address::parse(to).unwrap()],
-                delivered: Some((Delivered::Yes, "250 2.0.0 delivered".into())),
+                delivered: Some((DeliveryState::Yes, "250 2.0.0 delivered".into())),
                 displayed: false,
             }],
         }
@@ -271,7 +272,7 @@ mod tests {
         one.take(&said, EmailId(1));
         assert_eq!(
             (one.rcpt_to[0].status.delivered, one.rcpt_to[1].status.delivered),
-            (Delivered::Yes, Delivered::Unknown)
+            (DeliveryState::Yes, DeliveryState::Unknown)
         );
         assert_eq!(one.rcpt_to[0].status.smtp_reply, "250 2.0.0 delivered");
         for id in 0..2 * limits::REPORTS as u64 {
@@ -283,12 +284,15 @@ mod tests {
         (read.recipients[0].delivered, read.recipients[0].displayed) = (None, true);
         one.take(&read, EmailId(7));
         assert_eq!((one.rcpt_to[0].status.displayed, one.rcpt_to[1].status.displayed), (true, false));
-        assert_eq!((one.rcpt_to[0].status.delivered, one.mdn.as_slice()), (Delivered::Yes, [EmailId(7)].as_slice()));
+        assert_eq!(
+            (one.rcpt_to[0].status.delivered, one.mdn.as_slice()),
+            (DeliveryState::Yes, [EmailId(7)].as_slice())
+        );
         // On its way with us; and taken back.
         let mut queued = submission(None);
-        queued.rcpt_to[0].status.delivered = Delivered::Queued;
+        queued.rcpt_to[0].status.delivered = DeliveryState::Queued;
         queued.take(&said, EmailId(1));
-        assert_eq!((queued.rcpt_to[0].status.delivered, queued.dsn.len()), (Delivered::Queued, 1));
+        assert_eq!((queued.rcpt_to[0].status.delivered, queued.dsn.len()), (DeliveryState::Queued, 1));
         let mut canceled = EmailSubmission { undo: UndoStatus::Canceled, ..submission(None) };
         let before = canceled.clone();
         canceled.take(&said, EmailId(1));

@@ -30,7 +30,7 @@ pub struct VacationResponse {
     /// More addresses that count as the owner's (RFC 5230 §4.5 `:addresses`).
     pub addresses: Vec<Address>,
     /// Who is never answered.
-    pub except: Vec<Except>,
+    pub except: Vec<ExcludedSender>,
     /// Who is answered.
     pub audience: Audience,
     /// Domains of the organisation, folded, beside those of the account's own addresses.
@@ -89,14 +89,14 @@ impl VacationResponse {
 
 /// Whom a response passes over: one address, or everybody in one domain (not in those below it). Folded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Except {
+pub enum ExcludedSender {
     /// The sender of this address.
     Address(Address),
     /// Every sender in this domain.
     Domain(String),
 }
 
-impl Except {
+impl ExcludedSender {
     /// Whether it is about `sender`.
     #[must_use]
     pub fn covers(&self, sender: &Address) -> bool {
@@ -107,7 +107,7 @@ impl Except {
     }
 }
 
-impl FromStr for Except {
+impl FromStr for ExcludedSender {
     type Err = AddressError;
 
     /// Reads `user@domain`, `@domain` or `domain`.
@@ -123,7 +123,7 @@ impl FromStr for Except {
     }
 }
 
-impl fmt::Display for Except {
+impl fmt::Display for ExcludedSender {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(address) => address.fmt(out),
@@ -138,23 +138,24 @@ mod tests {
 
     #[test]
     fn exceptions_cover_what_they_name() {
-        let covers =
-            |except: &str, sender: &str| except.parse::<Except>().unwrap().covers(&Address::parse(sender).unwrap());
+        let covers = |except: &str, sender: &str| {
+            except.parse::<ExcludedSender>().unwrap().covers(&Address::parse(sender).unwrap())
+        };
         assert!(covers("Bob@Example.NET", "bob@example.net") && !covers("bob@example.net", "bobby@example.net"));
         assert!(covers("bücher.example", "x@xn--bcher-kva.example") && covers("@example.net", "bob@EXAMPLE.net"));
         assert!(!covers("example.net", "bob@sub.example.net") && !covers("example.net", "bob@notexample.net"));
         for text in ["", "@", "a b", "bob@", "@@example.net", "x\r\ny.example", "ex ample@example.net"] {
-            assert!(text.parse::<Except>().is_err(), "{text:?}");
+            assert!(text.parse::<ExcludedSender>().is_err(), "{text:?}");
         }
         for text in ["bob@example.net", "example.net"] {
-            assert_eq!(text.parse::<Except>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<ExcludedSender>().unwrap().to_string(), text);
         }
     }
 
     #[test]
     fn an_exception_more_tells_nobody_anew() {
         let old = VacationResponse::default();
-        let new = VacationResponse { except: vec![Except::Domain("example.net".into())], ..old.clone() };
+        let new = VacationResponse { except: vec![ExcludedSender::Domain("example.net".into())], ..old.clone() };
         assert!(new != old && !new.differs_from(&old));
         let quiet = VacationResponse { audience: Audience::Known, copies: true, report: true, ..old.clone() };
         assert!(!quiet.differs_from(&old));

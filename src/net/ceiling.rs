@@ -32,11 +32,11 @@ impl Ceiling {
 
     /// A place for one connection, until it is dropped.
     #[must_use]
-    pub fn connection(&self) -> Option<Place> {
+    pub fn connection(&self) -> Option<ConnectionPermit> {
         let most = self.0.most_connections.load(Ordering::Acquire);
         let below = |open: usize| (open < most).then(|| open + 1);
         let taken = self.0.connections.fetch_update(Ordering::AcqRel, Ordering::Acquire, below);
-        taken.is_ok().then(|| Place(Arc::clone(&self.0)))
+        taken.is_ok().then(|| ConnectionPermit(Arc::clone(&self.0)))
     }
 
     /// How many connections there may be.
@@ -47,8 +47,8 @@ impl Ceiling {
 
     /// An empty share of the octets.
     #[must_use]
-    pub fn share(&self) -> Share {
-        Share { of: Arc::clone(&self.0), octets: 0 }
+    pub fn share(&self) -> MemoryPermit {
+        MemoryPermit { of: Arc::clone(&self.0), octets: 0 }
     }
 
     /// Connections open now.
@@ -60,9 +60,9 @@ impl Ceiling {
 
 /// One connection's place.
 #[derive(Debug)]
-pub struct Place(Arc<Inner>);
+pub struct ConnectionPermit(Arc<Inner>);
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.0.connections.fetch_sub(1, Ordering::AcqRel);
     }
@@ -70,12 +70,12 @@ impl Drop for Place {
 
 /// The octets that one message holds.
 #[derive(Debug)]
-pub struct Share {
+pub struct MemoryPermit {
     of: Arc<Inner>,
     octets: u64,
 }
 
-impl Share {
+impl MemoryPermit {
     /// Takes more, if there are so many left.
     #[must_use]
     pub fn grow(&mut self, by: usize) -> bool {
@@ -96,7 +96,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for MemoryPermit {
     fn drop(&mut self) {
         self.clear();
     }

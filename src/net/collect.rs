@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Bytes while they come in.
 #[derive(Debug)]
-pub struct Collected {
+pub struct BodyBuffer {
     memory: Vec<u8>,
     file: Option<File>,
     size: usize,
@@ -15,7 +15,7 @@ pub struct Collected {
     dir: PathBuf,
 }
 
-impl Collected {
+impl BodyBuffer {
     /// Nothing yet. Beyond `most_in_memory` bytes a file in `dir` is used.
     #[must_use]
     pub fn new(most_in_memory: usize, dir: &Path) -> Self {
@@ -87,7 +87,7 @@ mod tests {
     fn in_memory_or_in_a_file_it_is_the_same() {
         let dir = tempfile::tempdir().unwrap();
         for most_in_memory in [0, 5, 100] {
-            let mut collected = Collected::new(most_in_memory, dir.path());
+            let mut collected = BodyBuffer::new(most_in_memory, dir.path());
             for piece in [&b"one "[..], b"two ", b"", b"three"] {
                 collected.add(piece).unwrap();
             }
@@ -98,6 +98,6 @@ mod tests {
             assert_eq!((collected.size(), collected.finish().unwrap()), (0, Vec::new()));
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-        assert!(Collected::new(0, &dir.path().join("none")).add(b"x").is_err());
+        assert!(BodyBuffer::new(0, &dir.path().join("none")).add(b"x").is_err());
     }
 }

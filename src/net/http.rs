@@ -55,23 +55,23 @@ use tokio::time::timeout;
 
 pub use control::{bind, serve, serve_metrics};
 pub use origin::Proxies;
-pub use public::{HttpSettings, Origins, serve_public};
+pub use public::{AllowedOrigins, HttpSettings, serve_public};
 pub use taken::taken;
 
 pub use crate::wire::http::Network;
 
 use crate::account::{Directory, Logins};
-use crate::jmap::{Budget, Caller, Context, Jobs, Made, Taken, UploadRates};
-use crate::model::{Live, RelayTrouble, limits};
-use crate::net::stop::Stop;
+use crate::jmap::{Budget, Caller, Context, DeliverFn, Jobs, SubscriptionTimes, UploadRates};
+use crate::model::{LiveValue, RelayTrouble, limits};
+use crate::net::stop::StopSignal;
 use crate::store::{Error, Store};
 use crate::vacation;
 use crate::wire::jmap::json;
 use crate::wire::jmap::session::path;
 use hub::Hub;
 use in_flight::InFlight;
-use tally::Tally;
-use who::Who;
+use tally::ConcurrencyLimit;
+use who::RequestContext;
 
 /// What a site sets, for both doors.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,17 +99,17 @@ pub struct Backend {
     /// The accounts.
     pub directory: Directory,
     /// The way in.
-    pub deliver: Arc<Taken>,
+    pub deliver: Arc<DeliverFn>,
     /// A request keeps those that it began with.
-    pub settings: Live<ControlSettings>,
+    pub settings: LiveValue<ControlSettings>,
     /// Those of the public door.
-    pub http: Live<HttpSettings>,
+    pub http: LiveValue<HttpSettings>,
     /// Long work.
     pub jobs: Jobs,
     /// Push subscriptions that were made of late.
-    pushes: Made,
+    pushes: SubscriptionTimes,
     /// Why nothing is sent, while the relay is out of order.
-    pub relay: Live<Option<RelayTrouble>>,
+    pub relay: LiveValue<Option<RelayTrouble>>,
     logins: Logins,
     /// Passwords that are hashed at once.
     hashing: Arc<Semaphore>,
@@ -118,27 +118,27 @@ pub struct Backend {
     /// What uploads hold while they come in, mostly in files.
     coming: InFlight,
     /// Memory for what came in whole and goes into the store: that takes as long as the disk does, whoever sent it.
-    storing: Rooms,
+    storing: ByteSemaphore,
     /// Messages on their way out.
-    out_flight: Rooms,
+    out_flight: ByteSemaphore,
     /// Requests under way, by who asks.
-    requests: Tally,
-    uploads: Tally,
+    requests: ConcurrencyLimit,
+    uploads: ConcurrencyLimit,
     /// What was uploaded of late.
     rates: UploadRates,
-    downloads: Tally,
+    downloads: ConcurrencyLimit,
     /// Event streams and connections by WebSocket.
-    streams: Tally,
+    streams: ConcurrencyLimit,
     /// Who waits for changes.
     hub: Hub,
-    stop: Stop,
+    stop: StopSignal,
 }
 
 /// Octets that may be held at once, in KiB.
 #[derive(Debug, Clone)]
-struct Rooms(Arc<Semaphore>, u32);
+struct ByteSemaphore(Arc<Semaphore>, u32);
 
-impl Rooms {
+impl ByteSemaphore {
     fn new(kib: u32) -> Self {
         Self(Arc::new(Semaphore::new(usize::try_from(kib).unwrap_or(usize::MAX))), kib)
     }
@@ -146,17 +146,17 @@ impl Rooms {
     /// Room for so many octets, as soon as there is; all there is where they are more. `None` where there is none for long.
     async fn take(&self, octets: usize) -> Option<OwnedSemaphorePermit> {
         let kib = u32::try_from(octets.div_ceil(KIB)).unwrap_or(u32::MAX).clamp(1, self.1);
-        timeout(PATIENCE, Arc::clone(&self.0).acquire_many_owned(kib)).await.ok()?.ok()
+        timeout(ROOM_TIMEOUT, Arc::clone(&self.0).acquire_many_owned(kib)).await.ok()?.ok()
     }
 }
 
 const KIB: usize = 1024;
 /// KiB of uploads and appended messages that are stored at once, their copies with them.
-const STORING_KIB: u32 = 256 * 1024;
+const MAX_STORING_KIB: u32 = 256 * 1024;
 /// KiB of messages that are handed out at once.
-const OUT_FLIGHT_KIB: u32 = 128 * 1024;
+const MAX_OUTGOING_KIB: u32 = 128 * 1024;
 /// The longest wait for such room.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ROOM_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Backend {
     /// What is served over a store, its accounts and the way in.
@@ -166,10 +166,10 @@ impl Backend {
     pub fn new(
         store: Store,
         directory: Directory,
-        deliver: Arc<Taken>,
-        settings: Live<ControlSettings>,
-        http: Live<HttpSettings>,
-        stop: Stop,
+        deliver: Arc<DeliverFn>,
+        settings: LiveValue<ControlSettings>,
+        http: LiveValue<HttpSettings>,
+        stop: StopSignal,
     ) -> Result<Self, Error> {
         let logins = Logins::new(directory.clone(), Arc::clone(store.clock()))?;
         let hub = Hub::of(&store);
@@ -181,26 +181,26 @@ impl Backend {
             settings,
             http,
             jobs: Jobs::default(),
-            pushes: Made::default(),
-            relay: Live::default(),
+            pushes: SubscriptionTimes::default(),
+            relay: LiveValue::default(),
             logins,
             hashing: Arc::new(Semaphore::new(cores.div_ceil(2))),
             held: InFlight::default(),
             coming: InFlight::default(),
-            storing: Rooms::new(STORING_KIB),
-            out_flight: Rooms::new(OUT_FLIGHT_KIB),
-            requests: Tally::new(limits::CONCURRENT_REQUESTS),
-            uploads: Tally::new(limits::CONCURRENT_UPLOADS),
+            storing: ByteSemaphore::new(MAX_STORING_KIB),
+            out_flight: ByteSemaphore::new(MAX_OUTGOING_KIB),
+            requests: ConcurrencyLimit::new(limits::CONCURRENT_REQUESTS),
+            uploads: ConcurrencyLimit::new(limits::CONCURRENT_UPLOADS),
             rates: UploadRates::default(),
-            downloads: Tally::new(limits::CONCURRENT_DOWNLOADS),
-            streams: Tally::new(limits::STREAMS),
+            downloads: ConcurrencyLimit::new(limits::CONCURRENT_DOWNLOADS),
+            streams: ConcurrencyLimit::new(limits::STREAMS),
             hub,
             stop,
         })
     }
 
     /// Whether who is connected may still be: what he logged in with holds.
-    fn may_stay(&self, who: &Who) -> bool {
+    fn may_stay(&self, who: &RequestContext) -> bool {
         match (&who.caller.account, &who.caller.credential) {
             (Some(account), Some(credential)) => self.logins.holds(*account, credential),
             _ => true,

@@ -11,11 +11,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::time::sleep;
 
-use super::stop::Stop;
+use super::stop::StopSignal;
 
 /// Where to listen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Listen {
+pub enum ListenAddress {
     /// A Unix socket.
     Unix(PathBuf),
     /// A TCP port.
@@ -24,7 +24,7 @@ pub enum Listen {
     Fd(String),
 }
 
-impl FromStr for Listen {
+impl FromStr for ListenAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -41,7 +41,7 @@ impl FromStr for Listen {
     }
 }
 
-impl fmt::Display for Listen {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(out, "unix:{}", path.display()),
@@ -112,7 +112,7 @@ pub fn group_id(group: &str) -> Option<u32> {
 
 /// A bound listener.
 #[derive(Debug)]
-pub enum Bound {
+pub enum BoundListener {
     /// Of a Unix socket.
     Unix(UnixListener, Option<OwnPath>),
     /// Of a TCP port.
@@ -130,22 +130,22 @@ impl Drop for OwnPath {
 }
 
 /// Anything that octets go through both ways.
-pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for T {}
 
-impl Bound {
+impl BoundListener {
     /// Binds. A socket file that nobody answers at is a leftover, and is replaced.
     ///
     /// # Errors
     /// Those of the operating system, and that systemd passed no such socket.
-    pub async fn bind(listen: &Listen, access: &Access) -> io::Result<Vec<Self>> {
+    pub async fn bind(listen: &ListenAddress, access: &Access) -> io::Result<Vec<Self>> {
         match listen {
-            Listen::Unix(path) => Ok(vec![Self::unix(path, access).await?]),
-            Listen::Tcp(host, port) => {
+            ListenAddress::Unix(path) => Ok(vec![Self::unix(path, access).await?]),
+            ListenAddress::Tcp(host, port) => {
                 let host = host.trim_start_matches('[').trim_end_matches(']');
                 Ok(vec![Self::Tcp(TcpListener::bind((host, *port)).await?)])
             }
-            Listen::Fd(name) => passed(name),
+            ListenAddress::Fd(name) => passed(name),
         }
     }
 
@@ -177,7 +177,7 @@ impl Bound {
     ///
     /// What the operating system refuses is tried again: at once where one client went away, after a pause where the
     /// service is out of descriptors or memory, which passes.
-    pub async fn next(&self, stop: &mut Stop) -> Option<(Box<dyn Stream>, Peer)> {
+    pub async fn next(&self, stop: &mut StopSignal) -> Option<(Box<dyn ByteStream>, Peer)> {
         let mut failures = 0_u32;
         loop {
             let accepted = tokio::select! {
@@ -204,7 +204,7 @@ impl Bound {
         }
     }
 
-    async fn accept(&self) -> io::Result<(Box<dyn Stream>, Peer)> {
+    async fn accept(&self) -> io::Result<(Box<dyn ByteStream>, Peer)> {
         match self {
             Self::Unix(listener, _) => {
                 let (stream, _) = listener.accept().await?;
@@ -266,7 +266,7 @@ impl fmt::Display for Peer {
 }
 
 /// The sockets that systemd passes under a name (`sd_listen_fds_with_names(3)`).
-fn passed(name: &str) -> io::Result<Vec<Bound>> {
+fn passed(name: &str) -> io::Result<Vec<BoundListener>> {
     let none = || io::Error::new(io::ErrorKind::NotFound, format!("systemd passes no socket named {name}"));
     let names = std::env::var("LISTEN_FDNAMES").map_err(|_| none())?;
     let mut fds = listenfd::ListenFd::from_env();
@@ -274,10 +274,10 @@ fn passed(name: &str) -> io::Result<Vec<Bound>> {
     for (at, _) in names.split(':').enumerate().filter(|(_, given)| *given == name) {
         if let Ok(Some(listener)) = fds.take_unix_listener(at) {
             listener.set_nonblocking(true)?;
-            bound.push(Bound::Unix(UnixListener::from_std(listener)?, None));
+            bound.push(BoundListener::Unix(UnixListener::from_std(listener)?, None));
         } else if let Ok(Some(listener)) = fds.take_tcp_listener(at) {
             listener.set_nonblocking(true)?;
-            bound.push(Bound::Tcp(TcpListener::from_std(listener)?));
+            bound.push(BoundListener::Tcp(TcpListener::from_std(listener)?));
         }
     }
     if bound.is_empty() { Err(none()) } else { Ok(bound) }
@@ -292,10 +292,10 @@ mod tests {
     #[test]
     fn listeners_as_text() {
         for text in ["unix:/run/x", "tcp:127.0.0.1:24", "tcp:[::1]:24", "fd:lmtp"] {
-            assert_eq!(text.parse::<Listen>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), text);
         }
         for text in ["", "x", "unix:", "tcp:24", "tcp:h:x", "fd:", "udp:h:1"] {
-            assert!(text.parse::<Listen>().is_err(), "{text}");
+            assert!(text.parse::<ListenAddress>().is_err(), "{text}");
         }
     }
 
@@ -304,9 +304,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-        let listen = Listen::Unix(path.clone());
-        let bound = Bound::bind(&listen, &Access::Everybody).await.unwrap();
-        assert!(Bound::bind(&listen, &Access::Everybody).await.is_err());
+        let listen = ListenAddress::Unix(path.clone());
+        let bound = BoundListener::bind(&listen, &Access::Everybody).await.unwrap();
+        assert!(BoundListener::bind(&listen, &Access::Everybody).await.is_err());
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
         drop(bound);
         assert!(!path.exists());
@@ -316,7 +316,7 @@ mod tests {
     async fn a_socket_is_open_to_one_group() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
-        let listen = Listen::Unix(path.clone());
+        let listen = ListenAddress::Unix(path.clone());
         let own = rustix::process::getegid().as_raw();
         let named = |name: &str| Access::Group { name: Some(name.to_owned()), usual: None };
         let usual = |usual| Access::Group { name: None, usual };
@@ -328,13 +328,13 @@ mod tests {
             (usual(Some("no-such-group")), own),
             (usual(Some("root")), if other == 1 { 0 } else { own }),
         ] {
-            let bound = Bound::bind(&listen, &access).await.unwrap();
+            let bound = BoundListener::bind(&listen, &access).await.unwrap();
             let about = std::fs::metadata(&path).unwrap();
             assert_eq!((about.permissions().mode() & 0o777, about.gid()), (0o660, group), "{access:?}");
             drop(bound);
         }
         // It is not left behind, open or not, where the group cannot have it.
-        let refused = Bound::bind(&listen, &named("no-such-group")).await.unwrap_err();
+        let refused = BoundListener::bind(&listen, &named("no-such-group")).await.unwrap_err();
         assert!(refused.to_string().contains("no group no-such-group"), "{refused}");
         assert!(!path.exists());
     }

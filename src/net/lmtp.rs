@@ -13,12 +13,12 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::ceiling::{Ceiling, Place, Share};
-use super::collect::Collected;
-use super::listen::{Bound, Peer, Stream};
-use super::stop::Stop;
-use crate::deliver::Delivery;
-use crate::model::{Envelope, Live, limits};
+use super::ceiling::{Ceiling, ConnectionPermit, MemoryPermit};
+use super::collect::BodyBuffer;
+use super::listen::{BoundListener, ByteStream, Peer};
+use super::stop::StopSignal;
+use crate::deliver::DeliveryService;
+use crate::model::{Envelope, LiveValue, limits};
 use crate::proof;
 use crate::trace::count;
 use crate::wire::lmtp::{Session, Settings as Grammar, Step};
@@ -70,12 +70,12 @@ impl Default for LmtpSettings {
 }
 
 /// Serves one listener until the end; each connection is a task of its own, and keeps the settings that it began with.
-pub async fn serve<D: Delivery>(
-    listener: Bound,
-    settings: Live<LmtpSettings>,
+pub async fn serve<D: DeliveryService>(
+    listener: BoundListener,
+    settings: LiveValue<LmtpSettings>,
     ceiling: Ceiling,
     deliver: Arc<D>,
-    mut stop: Stop,
+    mut stop: StopSignal,
 ) {
     while let Some((stream, peer)) = listener.next(&mut stop).await {
         let driver = Driver {
@@ -89,22 +89,22 @@ pub async fn serve<D: Delivery>(
     }
 }
 
-struct Driver<D: Delivery> {
+struct Driver<D: DeliveryService> {
     settings: Arc<LmtpSettings>,
     ceiling: Ceiling,
     deliver: Arc<D>,
-    stop: Stop,
+    stop: StopSignal,
     peer: Peer,
 }
 
 /// How a conversation ended.
-enum End {
+enum SessionEnd {
     Closed,
     StartTls,
 }
 
-impl<D: Delivery> Driver<D> {
-    async fn run(mut self, mut stream: Box<dyn Stream>, place: Option<Place>) {
+impl<D: DeliveryService> Driver<D> {
+    async fn run(mut self, mut stream: Box<dyn ByteStream>, place: Option<ConnectionPermit>) {
         let Some(_place) = place else {
             count::turned_away();
             let mut out = Vec::new();
@@ -112,13 +112,13 @@ impl<D: Delivery> Driver<D> {
             drop(timeout(Duration::from_secs(5), stream.write_all(&out)).await);
             return;
         };
-        let _counted = count::Session::begin();
+        let _counted = count::SessionGauge::begin();
         let grammar = self.grammar();
         let whole = self.settings.session;
         let talk = async {
             match self.talk(&mut *stream, Session::new(grammar.clone())).await? {
-                End::Closed => Ok(()),
-                End::StartTls => match &self.settings.tls {
+                SessionEnd::Closed => Ok(()),
+                SessionEnd::StartTls => match &self.settings.tls {
                     Some(config) => {
                         let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(config));
                         let mut stream = timeout(self.settings.idle, acceptor.accept(stream)).await??;
@@ -150,9 +150,9 @@ impl<D: Delivery> Driver<D> {
         }
     }
 
-    async fn talk(&mut self, stream: &mut (impl Stream + ?Sized), mut session: Session) -> io::Result<End> {
+    async fn talk(&mut self, stream: &mut (impl ByteStream + ?Sized), mut session: Session) -> io::Result<SessionEnd> {
         let mut input = Buffer::new();
-        let mut body = Body::new(self.ceiling.share(), &self.settings);
+        let mut body = IncomingBody::new(self.ceiling.share(), &self.settings);
         let mut transaction = D::Session::default();
         loop {
             let (taken, step) = session.step(input.left());
@@ -161,7 +161,7 @@ impl<D: Delivery> Driver<D> {
                 Step::NeedInput if taken == 0 => {
                     flush(stream, session.output()).await?;
                     if !self.more(stream, &mut session, &mut input).await? {
-                        return Ok(End::Closed);
+                        return Ok(SessionEnd::Closed);
                     }
                 }
                 Step::NeedInput => {}
@@ -199,11 +199,11 @@ impl<D: Delivery> Driver<D> {
                 Step::StartTls => {
                     flush(stream, session.output()).await?;
                     // What was pipelined behind STARTTLS was said in the clear: it is thrown away (RFC 3207 §6).
-                    return Ok(End::StartTls);
+                    return Ok(SessionEnd::StartTls);
                 }
                 Step::Close => {
                     flush(stream, session.output()).await?;
-                    return Ok(End::Closed);
+                    return Ok(SessionEnd::Closed);
                 }
             }
         }
@@ -223,7 +223,7 @@ impl<D: Delivery> Driver<D> {
     /// Reads more; `false` where the session is over.
     async fn more(
         &mut self,
-        stream: &mut (impl Stream + ?Sized),
+        stream: &mut (impl ByteStream + ?Sized),
         session: &mut Session,
         input: &mut Buffer,
     ) -> io::Result<bool> {
@@ -248,7 +248,7 @@ impl<D: Delivery> Driver<D> {
     }
 }
 
-async fn flush(stream: &mut (impl Stream + ?Sized), out: &mut Vec<u8>) -> io::Result<()> {
+async fn flush(stream: &mut (impl ByteStream + ?Sized), out: &mut Vec<u8>) -> io::Result<()> {
     if !out.is_empty() {
         timeout(Duration::from_secs(300), stream.write_all(out)).await??;
         stream.flush().await?;
@@ -280,7 +280,7 @@ impl Buffer {
         }
     }
 
-    async fn read(&mut self, stream: &mut (impl Stream + ?Sized)) -> io::Result<usize> {
+    async fn read(&mut self, stream: &mut (impl ByteStream + ?Sized)) -> io::Result<usize> {
         if self.at > 0 {
             self.octets.drain(..self.at);
             self.at = 0;
@@ -291,14 +291,14 @@ impl Buffer {
 }
 
 /// The body of a message while it comes in, and its share of what all may hold.
-struct Body {
-    collected: Collected,
-    share: Share,
+struct IncomingBody {
+    collected: BodyBuffer,
+    share: MemoryPermit,
 }
 
-impl Body {
-    fn new(share: Share, settings: &LmtpSettings) -> Self {
-        Self { collected: Collected::new(settings.body_in_memory, &settings.spill), share }
+impl IncomingBody {
+    fn new(share: MemoryPermit, settings: &LmtpSettings) -> Self {
+        Self { collected: BodyBuffer::new(settings.body_in_memory, &settings.spill), share }
     }
 
     fn clear(&mut self) {

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::stop::Stop;
-use crate::deliver::Deliver;
+use super::stop::StopSignal;
+use crate::deliver::Deliverer;
 use crate::model::DataType;
 use crate::store::Store;
 
 /// It looks at least so often: what could not be filed is tried again then.
-const EVERY: Duration = Duration::from_secs(600);
+const MAX_PASS_INTERVAL: Duration = Duration::from_secs(600);
 /// And waits at least so long between two looks.
-const PAUSE: Duration = Duration::from_millis(200);
+const MIN_PASS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Files reports until the end has come.
-pub async fn run(store: Store, deliver: Arc<Deliver>, mut stop: Stop) {
+pub async fn run(store: Store, deliver: Arc<Deliverer>, mut stop: StopSignal) {
     let changed = Arc::new(Notify::new());
     let bell = Arc::clone(&changed);
     store.on_change(move |change| {
@@ -38,7 +38,9 @@ pub async fn run(store: Store, deliver: Arc<Deliver>, mut stop: Stop) {
                 None
             }
         };
-        let wait = next.map_or(EVERY, |at| at.since(store.clock().now()).min(EVERY)).max(PAUSE);
+        let wait = next
+            .map_or(MAX_PASS_INTERVAL, |at| at.since(store.clock().now()).min(MAX_PASS_INTERVAL))
+            .max(MIN_PASS_INTERVAL);
         tokio::select! {
             () = stop.pulled() => return,
             () = changed.notified() => {}

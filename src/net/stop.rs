@@ -5,9 +5,9 @@ use tokio::time::Instant;
 
 /// Says that the end has come. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Stop(watch::Receiver<bool>);
+pub struct StopSignal(watch::Receiver<bool>);
 
-/// The hand on the switch. `Stop`s wake when it is pulled or dropped.
+/// The hand on the switch. `StopSignal`s wake when it is pulled or dropped.
 #[derive(Debug)]
 pub struct Switch {
     sender: watch::Sender<bool>,
@@ -15,9 +15,9 @@ pub struct Switch {
 
 /// A switch and its signal.
 #[must_use]
-pub fn switch() -> (Switch, Stop) {
+pub fn switch() -> (Switch, StopSignal) {
     let (sender, receiver) = watch::channel(false);
-    (Switch { sender }, Stop(receiver))
+    (Switch { sender }, StopSignal(receiver))
 }
 
 impl Switch {
@@ -26,13 +26,13 @@ impl Switch {
         self.sender.send_replace(true);
     }
 
-    /// Waits until nobody holds a `Stop` any more, or that instant has come; says which.
+    /// Waits until nobody holds a `StopSignal` any more, or that instant has come; says which.
     pub async fn drained(&self, until: Instant) -> bool {
         tokio::time::timeout_at(until, self.sender.closed()).await.is_ok()
     }
 }
 
-impl Stop {
+impl StopSignal {
     /// Whether the end has come.
     #[must_use]
     pub fn is_pulled(&self) -> bool {

@@ -1,7 +1,7 @@
 //! What a person may do with an action that is in the queue.
 
 use super::kind::rules;
-use crate::model::{Action, ActionState, Fate, UtcMillis};
+use crate::model::{Action, ActionState, RecipientState, UtcMillis};
 
 const UNDER_WAY: &str = "it is under way just now, and may already have been sent";
 
@@ -20,8 +20,9 @@ pub fn retry(action: &Action, now: UtcMillis) -> Result<Action, &'static str> {
     let mut again = Action { state: ActionState::Waiting, urgent: true, due: now, ..in_time(action, now) };
     if action.state == ActionState::Failed {
         again.attempts = 0;
-        for target in again.recipients.iter_mut().filter(|target| matches!(target.fate, Fate::Failed { .. })) {
-            target.fate = Fate::Waiting;
+        for target in again.recipients.iter_mut().filter(|target| matches!(target.fate, RecipientState::Failed { .. }))
+        {
+            target.fate = RecipientState::Waiting;
         }
     }
     Ok(again)

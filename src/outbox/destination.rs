@@ -7,33 +7,33 @@
 
 use std::collections::BTreeMap;
 
-use super::schedule::Pace;
-use crate::model::Steady;
+use super::schedule::RetrySchedule;
+use crate::model::MonotonicMillis;
 
 /// A digest that stands for a domain.
-pub type Digest = [u8; 8];
+pub type DomainDigest = [u8; 8];
 
 /// Destinations that are remembered.
-const MOST: usize = 4096;
+const MAX_DESTINATIONS: usize = 4096;
 /// Refusals of single recipients in a row after which a domain rests as a whole.
-const IN_A_ROW: u32 = 5;
+const RECIPIENT_REFUSALS_BEFORE_REST: u32 = 5;
 
 /// Whether an action may go to a destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum May {
+pub enum SendPermission {
     /// Yes.
     Go,
     /// One is asking: what comes of it is waited for.
     Asking,
     /// Not before then.
-    Not(Steady),
+    Not(MonotonicMillis),
 }
 
 /// The trouble with one destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Trouble {
     failures: u32,
-    until: Steady,
+    until: MonotonicMillis,
     asking: bool,
 }
 
@@ -46,15 +46,15 @@ impl Trouble {
 
     /// Whether an action may go; if so in trouble, it is the one that asks.
     #[must_use]
-    pub fn may(&self, now: Steady) -> May {
+    pub fn may(&self, now: MonotonicMillis) -> SendPermission {
         if self.failures == 0 {
-            May::Go
+            SendPermission::Go
         } else if self.asking {
-            May::Asking
+            SendPermission::Asking
         } else if now < self.until {
-            May::Not(self.until)
+            SendPermission::Not(self.until)
         } else {
-            May::Go
+            SendPermission::Go
         }
     }
 
@@ -64,7 +64,7 @@ impl Trouble {
     }
 
     /// It refused, or could not be reached. Of several that were under way when it began only the first counts.
-    pub fn refused(&mut self, now: Steady, pace: &Pace, jitter: u8) {
+    pub fn refused(&mut self, now: MonotonicMillis, pace: &RetrySchedule, jitter: u8) {
         if now < self.until {
             return;
         }
@@ -82,28 +82,28 @@ impl Trouble {
 /// All destinations that refuse.
 #[derive(Debug, Default)]
 pub struct Destinations {
-    known: BTreeMap<Digest, Trouble>,
+    known: BTreeMap<DomainDigest, Trouble>,
     /// Refusals of single recipients in a row.
-    rows: BTreeMap<Digest, u32>,
+    rows: BTreeMap<DomainDigest, u32>,
 }
 
 impl Destinations {
     /// Whether an action may go to this one.
     #[must_use]
-    pub fn may(&self, domain: Digest, now: Steady) -> May {
-        self.known.get(&domain).map_or(May::Go, |trouble| trouble.may(now))
+    pub fn may(&self, domain: DomainDigest, now: MonotonicMillis) -> SendPermission {
+        self.known.get(&domain).map_or(SendPermission::Go, |trouble| trouble.may(now))
     }
 
     /// An action goes to this one.
-    pub fn asks(&mut self, domain: Digest) {
+    pub fn asks(&mut self, domain: DomainDigest) {
         if let Some(trouble) = self.known.get_mut(&domain) {
             trouble.asks();
         }
     }
 
     /// It refused as a whole.
-    pub fn refused(&mut self, domain: Digest, now: Steady, pace: &Pace, jitter: u8) {
-        if self.known.len() >= MOST && !self.known.contains_key(&domain) {
+    pub fn refused(&mut self, domain: DomainDigest, now: MonotonicMillis, pace: &RetrySchedule, jitter: u8) {
+        if self.known.len() >= MAX_DESTINATIONS && !self.known.contains_key(&domain) {
             let oldest = self.known.iter().min_by_key(|(_, trouble)| trouble.until).map(|(domain, _)| *domain);
             oldest.map(|oldest| self.known.remove(&oldest));
         }
@@ -111,29 +111,29 @@ impl Destinations {
     }
 
     /// It refused one recipient for now: so many in a row are a refusal of all.
-    pub fn refused_one(&mut self, domain: Digest, now: Steady, pace: &Pace, jitter: u8) {
+    pub fn refused_one(&mut self, domain: DomainDigest, now: MonotonicMillis, pace: &RetrySchedule, jitter: u8) {
         if self.known.contains_key(&domain) {
             return self.refused(domain, now, pace, jitter);
         }
-        if self.rows.len() >= MOST {
+        if self.rows.len() >= MAX_DESTINATIONS {
             self.rows.clear();
         }
         let row = self.rows.entry(domain).or_default();
         *row = row.saturating_add(1);
-        if *row >= IN_A_ROW {
+        if *row >= RECIPIENT_REFUSALS_BEFORE_REST {
             self.rows.remove(&domain);
             self.refused(domain, now, pace, jitter);
         }
     }
 
     /// It took something, or refused it for good: it is there.
-    pub fn reached(&mut self, domain: Digest) {
+    pub fn reached(&mut self, domain: DomainDigest) {
         self.known.remove(&domain);
         self.rows.remove(&domain);
     }
 
     /// The one that asked came back without having asked.
-    pub fn not_asked(&mut self, domain: Digest) {
+    pub fn not_asked(&mut self, domain: DomainDigest) {
         if let Some(trouble) = self.known.get_mut(&domain) {
             trouble.not_asked();
         }

@@ -3,16 +3,16 @@
 //!
 //! They go from `<>` to the sender, and so never to `<>`: without a sender there is none to be made.
 
-use super::kind::Queued;
+use super::kind::NewAction;
 use super::report::{Reporter, head, original, queued, typed};
 use super::schedule::is_unasked;
-use crate::message::compose::{Original, Report, ReportKind, one_line, without_controls};
+use crate::message::compose::{Original, ReportDraft, ReportKind, one_line, without_controls};
 use crate::model::{
-    Action, ActionKind, Address, EmailAddress, EmailId, Envelope, Fate, OriginalRecipient, Recipient, Target,
+    Action, ActionKind, Address, EmailAddress, EmailId, Envelope, OriginalRecipient, Recipient, RecipientState, Target,
 };
 
 /// One recipient of a report.
-struct Row<'a> {
+struct DsnRecipient<'a> {
     original: Option<&'a OriginalRecipient>,
     address: &'a Address,
     action: &'static str,
@@ -29,8 +29,8 @@ pub fn delivered(
     raw: &[u8],
     email: Option<EmailId>,
     reporter: &Reporter<'_>,
-) -> Option<Queued> {
-    let rows = recipients.iter().map(|recipient| Row {
+) -> Option<NewAction> {
+    let rows = recipients.iter().map(|recipient| DsnRecipient {
         original: recipient.original.as_ref(),
         address: &recipient.address,
         action: "delivered",
@@ -45,12 +45,12 @@ pub fn delivered(
 
 /// "Not delivered": these recipients of an action were given up, and its sender wants to hear of some of them.
 #[must_use]
-pub fn failed(action: &Action, targets: &[Target], raw: &[u8], reporter: &Reporter<'_>) -> Option<Queued> {
-    let rows: Vec<Row<'_>> = targets
+pub fn failed(action: &Action, targets: &[Target], raw: &[u8], reporter: &Reporter<'_>) -> Option<NewAction> {
+    let rows: Vec<DsnRecipient<'_>> = targets
         .iter()
         .filter(|target| !is_unasked(action, target))
         .filter_map(|target| match &target.fate {
-            Fate::Failed { status, text } => Some(Row {
+            RecipientState::Failed { status, text } => Some(DsnRecipient {
                 original: target.original.as_ref(),
                 address: &target.address,
                 action: "failed",
@@ -74,9 +74,9 @@ pub fn refused(
     raw: &[u8],
     email: Option<EmailId>,
     reporter: &Reporter<'_>,
-) -> Option<Queued> {
+) -> Option<NewAction> {
     let reason = one_line(reason);
-    let rows = [Row {
+    let rows = [DsnRecipient {
         original: recipient.original.as_ref(),
         address: &recipient.address,
         action: "failed",
@@ -91,12 +91,12 @@ pub fn refused(
 fn notice(
     to: &Address,
     envid: Option<&str>,
-    rows: &[Row<'_>],
+    rows: &[DsnRecipient<'_>],
     raw: &[u8],
     email: Option<EmailId>,
     (subject, [before, after]): (&str, [&str; 2]),
     reporter: &Reporter<'_>,
-) -> Option<Queued> {
+) -> Option<NewAction> {
     if rows.is_empty() {
         return None;
     }
@@ -124,7 +124,7 @@ fn notice(
         }
     }
     text.push_str(&format!("\n{after}\n"));
-    let made = Report {
+    let made = ReportDraft {
         from: EmailAddress { name: Some("Mail Delivery".into()), email: format!("postmaster@{hostname}") },
         to: vec![EmailAddress { name: None, email: to.to_string() }],
         subject: subject.into(),
@@ -141,9 +141,9 @@ fn notice(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::auto::Facts;
+    use crate::message::auto::AutoReplyFacts;
     use crate::model::UtcMillis;
-    use crate::outbox::{Submission, same};
+    use crate::outbox::{SubmissionAction, same};
 
     const RAW: &[u8] = b"Subject: Lunch\r\nMessage-ID: <1@x>\r\n\r\nsecret\r\n";
 
@@ -164,13 +164,13 @@ mod tests {
         Recipient { original: Some(original), ..Recipient::plain(Address::from_parts("ann", "example.org")) }
     }
 
-    fn has(made: &Queued, wanted: &[&str]) -> String {
+    fn has(made: &NewAction, wanted: &[&str]) -> String {
         let text = String::from_utf8(made.octets.clone()).unwrap();
         for line in wanted {
             assert!(text.lines().any(|known| known == *line), "{line}\n---\n{text}");
         }
         assert!(text.contains("report-type=") && !text.contains("secret"), "{text}");
-        let facts = Facts::of(&made.octets);
+        let facts = AutoReplyFacts::of(&made.octets);
         assert!(facts.report.is_some() && facts.auto_submitted.is_some());
         assert_eq!((&made.action.sender, made.action.kind), (&None, ActionKind::Report));
         text
@@ -209,13 +209,13 @@ mod tests {
     fn a_failure_is_reported_to_who_wants_to_hear_of_it() {
         let target = |name: &str, notify| Target {
             notify,
-            fate: Fate::Failed { status: [5, 1, 1], text: format!("550 5.1.1 no {name}") },
+            fate: RecipientState::Failed { status: [5, 1, 1], text: format!("550 5.1.1 no {name}") },
             ..Target::plain(Address::from_parts(name, "example.net"))
         };
-        let never = crate::model::Notify { never: true, ..Default::default() };
-        let success = crate::model::Notify { success: true, ..Default::default() };
+        let never = crate::model::DsnNotify { never: true, ..Default::default() };
+        let success = crate::model::DsnNotify { success: true, ..Default::default() };
         let targets = [target("plain", None), target("never", Some(never)), target("success", Some(success))];
-        let submission = Submission {
+        let submission = SubmissionAction {
             sender: Some(Address::from_parts("ann", "example.org")),
             recipients: targets.to_vec(),
             ret: None,

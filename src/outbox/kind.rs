@@ -1,16 +1,17 @@
-//! The kinds of actions, each a small type of what it needs, and its rules. What it becomes is `Queued`: the head, and
+//! The kinds of actions, each a small type of what it needs, and its rules. What it becomes is `NewAction`: the head, and
 //! octets of its own.
 
 use std::time::Duration;
 
 use super::coalesce::same;
 use crate::model::{
-    Action, ActionId, ActionKind, ActionState, Address, BlobHash, EmailId, Ret, Target, ToldKey, UtcMillis, limits,
+    Action, ActionId, ActionKind, ActionState, Address, BlobHash, DsnReturn, EmailId, Target, ToldKey, UtcMillis,
+    limits,
 };
 
 /// An action that is ready to be queued, and the octets that it brings along.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Queued {
+pub struct NewAction {
     /// The head; its id is given when it is queued.
     pub action: Action,
     /// Octets of its own.
@@ -44,7 +45,7 @@ pub fn rules(kind: ActionKind) -> Rules {
 
 /// A vacation reply (RFC 3834): from `<>`, to one person, and never a report about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reply {
+pub struct ReplyAction {
     /// The envelope sender of what is answered.
     pub recipient: Address,
     /// What is answered.
@@ -61,7 +62,7 @@ pub struct Reply {
 
 /// Mail that a script sends on (RFC 5228 §4.2): the message as it is, under its own Message-ID.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Redirect {
+pub struct RedirectAction {
     /// The envelope sender; `None` is `<>`.
     pub sender: Option<Address>,
     /// To whom.
@@ -78,7 +79,7 @@ pub struct Redirect {
 
 /// What we write by ourselves and nobody shall answer: from `<>`, to one person.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notice {
+pub struct NoticeAction {
     /// `Notify`, `Reject` or `Report`.
     pub kind: ActionKind,
     /// To whom; never `<>`.
@@ -95,7 +96,7 @@ pub struct Notice {
 
 /// A disposition notification that the owner lets go (RFC 9007): from `<>`, to whom the sender of the email named.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Receipt {
+pub struct ReceiptAction {
     /// To whom; at least one.
     pub recipients: Vec<Address>,
     /// The email that it is about.
@@ -108,13 +109,13 @@ pub struct Receipt {
 
 /// What the owner sends (RFC 8621 §7).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Submission {
+pub struct SubmissionAction {
     /// The envelope sender; `None` is `<>`.
     pub sender: Option<Address>,
     /// To whom, with what he wants to hear of each.
     pub recipients: Vec<Target>,
     /// RET= (RFC 3461 §4.3).
-    pub ret: Option<Ret>,
+    pub ret: Option<DsnReturn>,
     /// ENVID= (RFC 3461 §4.4).
     pub envid: Option<String>,
     /// The email that is sent.
@@ -158,42 +159,42 @@ fn plain(kind: ActionKind, recipients: Vec<Target>, message_id: String, now: Utc
     }
 }
 
-impl Reply {
+impl ReplyAction {
     /// As it is queued.
     #[must_use]
-    pub fn queue(self, now: UtcMillis) -> Queued {
+    pub fn queue(self, now: UtcMillis) -> NewAction {
         let action = plain(ActionKind::Reply, vec![Target::unreported(self.recipient)], self.message_id, now);
         let expires = self.until.map_or(action.expires, |until| until.min(action.expires));
         let action = Action { email: Some(self.email), told: self.told, expires, ..action };
-        Queued { action, octets: self.message }
+        NewAction { action, octets: self.message }
     }
 }
 
-impl Redirect {
+impl RedirectAction {
     /// As it is queued. The same message from the same sender to the same people is one deed.
     #[must_use]
-    pub fn queue(self, now: UtcMillis) -> Queued {
+    pub fn queue(self, now: UtcMillis) -> NewAction {
         let same = same(ActionKind::Redirect, self.sender.as_ref(), &self.recipients, &self.blob.0);
         let recipients = self.recipients.into_iter().map(Target::plain).collect();
         let action = plain(ActionKind::Redirect, recipients, self.message_id, now);
         let (email, blob) = (self.email, Some(self.blob));
         let action = Action { sender: self.sender, email, blob, same: Some(same), ..action };
-        Queued { action, octets: self.prefix }
+        NewAction { action, octets: self.prefix }
     }
 }
 
-impl Notice {
+impl NoticeAction {
     /// As it is queued.
     #[must_use]
-    pub fn queue(self, now: UtcMillis) -> Queued {
+    pub fn queue(self, now: UtcMillis) -> NewAction {
         let about = self.about.as_deref();
         let same = about.map(|about| same(self.kind, None, std::slice::from_ref(&self.recipient), about));
         let action = plain(self.kind, vec![Target::unreported(self.recipient)], self.message_id, now);
-        Queued { action: Action { email: self.email, same, ..action }, octets: self.message }
+        NewAction { action: Action { email: self.email, same, ..action }, octets: self.message }
     }
 }
 
-impl Receipt {
+impl ReceiptAction {
     /// As it is queued; nobody hears of it if it does not arrive (RFC 8098 §3).
     #[must_use]
     pub fn queue(self, now: UtcMillis) -> Action {
@@ -203,10 +204,10 @@ impl Receipt {
     }
 }
 
-impl Submission {
+impl SubmissionAction {
     /// As it is queued: a person waits for it.
     #[must_use]
-    pub fn queue(self, now: UtcMillis) -> Queued {
+    pub fn queue(self, now: UtcMillis) -> NewAction {
         let action = plain(ActionKind::Submission, self.recipients, self.message_id, now);
         let due = self.not_before.map_or(now, |at| at.max(now));
         let action = Action {
@@ -221,6 +222,6 @@ impl Submission {
             blob: Some(self.blob),
             ..action
         };
-        Queued { action, octets: self.prefix }
+        NewAction { action, octets: self.prefix }
     }
 }

@@ -1,25 +1,25 @@
 //! Message disposition notifications (RFC 8098): what a recipient, or what acts for him, did with a message.
 //!
-//! They go from `<>`, and so never to `<>`. `Request` is what the sender of a message asked for, and whether it may be answered;
+//! They go from `<>`, and so never to `<>`. `MdnRequest` is what the sender of a message asked for, and whether it may be answered;
 //! `notification` writes one that the owner lets go (RFC 9007). `rejected` is the refusal that a person reads: one of
 //! "deleted", as Sieve's `reject` sends it where the message was taken already (RFC 5429 §2.2).
 
-use super::kind::Queued;
+use super::kind::NewAction;
 use super::report::{Reporter, head, original, queued, typed};
-use crate::message::auto::Facts;
-use crate::message::compose::{Original, Report, ReportKind, one_line, report, without_controls};
+use crate::message::auto::AutoReplyFacts;
+use crate::message::compose::{Original, ReportDraft, ReportKind, one_line, report, without_controls};
 use crate::message::header::{Field, fields};
 use crate::message::parse::addresses;
-use crate::message::report::{ActionMode, Disposition, DispositionType, SendingMode};
+use crate::message::report::{ActionMode, DispositionReport, DispositionType, SendingMode};
 use crate::model::address::fold_domain;
 use crate::model::{ActionKind, Address, EmailAddress, EmailId, Envelope, Recipient};
 
 /// People who are told of one message; more were not asked for by who wants to know.
-const TOLD: usize = 10;
+const MAX_NOTIFIED: usize = 10;
 
 /// What a message asks for (RFC 8098 §2).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct MdnRequest {
     /// Disposition-Notification-To: who wants to hear, each once; at least one.
     pub to: Vec<EmailAddress>,
     /// Original-Recipient: type, semicolon, address.
@@ -32,10 +32,10 @@ pub struct Request {
     return_paths: Vec<Option<Address>>,
     /// What must be understood, and is not: attributes of Disposition-Notification-Options.
     required: Vec<String>,
-    facts: Facts,
+    facts: AutoReplyFacts,
 }
 
-impl Request {
+impl MdnRequest {
     /// What the header of a message asks for, its trace fields included. `None` where it asks for nothing, or names nobody
     /// who can be told.
     #[must_use]
@@ -45,7 +45,7 @@ impl Request {
         let mut known: Vec<Address> = Vec::new();
         for person in all("Disposition-Notification-To").flat_map(|field| addresses(field.readable().as_bytes())) {
             let Ok(address) = Address::parse(&person.email) else { continue };
-            if known.len() <= TOLD && !known.iter().any(|one| is_same(one, &address)) {
+            if known.len() <= MAX_NOTIFIED && !known.iter().any(|one| is_same(one, &address)) {
                 known.push(address);
                 to.push(person);
             }
@@ -53,7 +53,7 @@ impl Request {
         if to.is_empty() {
             return None;
         }
-        let facts = Facts::of(raw);
+        let facts = AutoReplyFacts::of(raw);
         Some(Self {
             to,
             original_recipient: all("Original-Recipient").next().and_then(|field| recipient(&field)),
@@ -84,8 +84,8 @@ impl Request {
         if let Some(attribute) = self.required.first() {
             return Some(format!("it wants {attribute}, which is not known here (RFC 8098 §2.2)"));
         }
-        if self.to.len() > TOLD {
-            return Some(format!("more than {TOLD} people are to be told"));
+        if self.to.len() > MAX_NOTIFIED {
+            return Some(format!("more than {MAX_NOTIFIED} people are to be told"));
         }
         if sending == SendingMode::Manual {
             return None;
@@ -132,7 +132,7 @@ fn required(field: &Field<'_>) -> Vec<String> {
 
 /// A notification that the owner lets go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notification {
+pub struct MdnDraft {
     /// Whose it is.
     pub from: EmailAddress,
     /// Who wants to hear.
@@ -142,15 +142,15 @@ pub struct Notification {
     /// What people read.
     pub text: String,
     /// What programs read.
-    pub disposition: Disposition,
+    pub disposition: DispositionReport,
     /// The original, if it goes back with it.
     pub original: Option<Vec<u8>>,
 }
 
 /// Its octets.
 #[must_use]
-pub fn notification(made: Notification, reporter: &Reporter<'_>) -> Vec<u8> {
-    report(&Report {
+pub fn notification(made: MdnDraft, reporter: &Reporter<'_>) -> Vec<u8> {
+    report(&ReportDraft {
         from: made.from,
         to: made.to,
         subject: made.subject,
@@ -173,10 +173,10 @@ pub fn rejected(
     raw: &[u8],
     email: Option<EmailId>,
     reporter: &Reporter<'_>,
-) -> Option<Queued> {
+) -> Option<NewAction> {
     let to = envelope.sender.as_ref()?;
     let head = head(raw);
-    let status = Disposition {
+    let status = DispositionReport {
         reporting_ua: Some(format!("{}; Restante", one_line(reporter.hostname))),
         gateway: None,
         original_recipient: recipient.original.as_ref().map(original),
@@ -188,7 +188,7 @@ pub fn rejected(
         errors: Vec::new(),
         extensions: Vec::new(),
     };
-    let made = Report {
+    let made = ReportDraft {
         from: EmailAddress { name: None, email: own.to_string() },
         to: vec![EmailAddress { name: None, email: to.to_string() }],
         subject: "Rejected: your message was not taken".into(),

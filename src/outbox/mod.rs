@@ -26,13 +26,13 @@ mod schedule;
 pub mod submission;
 
 pub use coalesce::same;
-pub use destination::{Destinations, Digest, May, Trouble};
-pub use kind::{Notice, Queued, Receipt, Redirect, Reply, Rules, Submission, rules};
-pub use refusal::{Answer, Stage, judge};
+pub use destination::{Destinations, DomainDigest, SendPermission, Trouble};
+pub use kind::{NewAction, NoticeAction, ReceiptAction, RedirectAction, ReplyAction, Rules, SubmissionAction, rules};
+pub use refusal::{RelayAnswer, SmtpStage, judge};
 pub use report::{Reporter, typed};
 pub use schedule::{
-    Lost, NO_SMTPUTF8, NOT_SENT, Next, Outcome, Pace, Scope, Step, clamped, follow, in_order_until, is_delayed,
-    is_unasked, recover, too_late,
+    ActionStep, AttemptOutcome, LostAction, NO_SMTPUTF8, NOT_SENT, NextStep, RefusalScope, RetrySchedule, clamped,
+    follow, in_order_until, is_delayed, is_unasked, recover, too_late,
 };
 
 /// What a submission says of a recipient while the whole queue is held. It names no reason: those are the site's.

@@ -1,13 +1,13 @@
 //! What reports have in common (RFC 3464, RFC 8098): who reports, how recipients are named, how much of the original comes
 //! back, and that each is queued from `<>` to one person.
 
-use super::kind::{Notice, Queued};
-use crate::message::compose::{Report, one_line, report, without_controls};
+use super::kind::{NewAction, NoticeAction};
+use crate::message::compose::{ReportDraft, one_line, report, without_controls};
 use crate::message::header;
 use crate::model::{ActionKind, Address, EmailId, OriginalRecipient, UtcMillis};
 
 /// Octets of the original's header that are returned.
-const HEADER: usize = 16 * 1024;
+const MAX_HEADER_BYTES: usize = 16 * 1024;
 
 /// Who reports, when, and under which Message-ID (without angle brackets).
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ pub struct Reporter<'a> {
 /// As much of the original's header as is returned.
 pub(super) fn head(raw: &[u8]) -> &[u8] {
     let raw = header::trimmed(raw);
-    raw.get(..header::body_offset(raw).min(HEADER)).unwrap_or_default()
+    raw.get(..header::body_offset(raw).min(MAX_HEADER_BYTES)).unwrap_or_default()
 }
 
 /// A recipient as he was called first: type and address (RFC 3464 §2.3.1).
@@ -45,9 +45,9 @@ pub(super) fn queued(
     to: &Address,
     email: Option<EmailId>,
     reporter: &Reporter<'_>,
-    made: &Report,
-) -> Queued {
-    let notice = Notice {
+    made: &ReportDraft,
+) -> NewAction {
+    let notice = NoticeAction {
         kind,
         recipient: to.clone(),
         email,

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::kind::rules;
-use crate::model::{Action, ActionKind, ActionState, Fate, Target, UtcMillis, limits};
+use crate::model::{Action, ActionKind, ActionState, RecipientState, Target, UtcMillis, limits};
 
 /// What came of an attempt for one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AttemptOutcome {
     /// The next hop has it; what it said.
     Sent(String),
     /// The message went out and no answer came: it may have been sent.
@@ -17,7 +17,7 @@ pub enum Outcome {
         /// What the next hop said, or what broke.
         text: String,
         /// Whom it concerns.
-        scope: Scope,
+        scope: RefusalScope,
     },
     /// Never.
     Permanent {
@@ -36,7 +36,7 @@ pub enum Outcome {
 
 /// Whom a temporary refusal concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum RefusalScope {
     /// Us or the next hop: all messages alike.
     Relay,
     /// The recipient's domain.
@@ -49,20 +49,20 @@ pub enum Scope {
 
 /// What is next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Next {
+pub struct NextStep {
     /// What becomes of the action.
-    pub step: Step,
+    pub step: ActionStep,
     /// Recipients that were given up by this step.
     pub failed: Vec<Target>,
     /// For the log, where it is not plainly sent.
     pub note: Option<String>,
     /// That it did not go out to anyone, and why.
-    pub lost: Option<Lost>,
+    pub lost: Option<LostAction>,
 }
 
 /// What becomes of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum ActionStep {
     /// It is done: it goes, and what depends on it goes on.
     Done,
     /// It is not done and will not be: it goes, and what depends on it with it.
@@ -75,7 +75,7 @@ pub enum Step {
 
 /// That an action came to nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostAction {
     /// The code of the reason, as the owner's log has it.
     pub reason: &'static str,
     /// Why.
@@ -91,7 +91,7 @@ pub const NOT_SENT: &str = "not-sent";
 
 /// How long is waited between attempts, and how long it is kept what was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
+pub struct RetrySchedule {
     /// The first wait; it doubles.
     pub first: Duration,
     /// The longest.
@@ -100,7 +100,7 @@ pub struct Pace {
     pub kept: Duration,
 }
 
-impl Default for Pace {
+impl Default for RetrySchedule {
     fn default() -> Self {
         Self {
             first: Duration::from_secs(60),
@@ -110,7 +110,7 @@ impl Default for Pace {
     }
 }
 
-impl Pace {
+impl RetrySchedule {
     /// The wait after so many failures; `jitter` is 0 to 255, and spreads it over a quarter more.
     #[must_use]
     pub fn delay(&self, failures: u32, jitter: u8) -> Duration {
@@ -126,7 +126,13 @@ const NO_UTF8: &str = "the address is not ASCII, and the relay lacks SMTPUTF8";
 /// What follows an attempt at `now`, by what came of it for each recipient that waits, in their order; those behind the last
 /// outcome were not asked.
 #[must_use]
-pub fn follow(action: &Action, outcomes: Vec<Outcome>, now: UtcMillis, pace: &Pace, jitter: u8) -> Next {
+pub fn follow(
+    action: &Action,
+    outcomes: Vec<AttemptOutcome>,
+    now: UtcMillis,
+    pace: &RetrySchedule,
+    jitter: u8,
+) -> NextStep {
     let rules = rules(action.kind);
     // A time that lies further ahead than any that is written was written by a clock that went wrong.
     let expires = action.expires.min(now.after(rules.lifetime));
@@ -137,22 +143,22 @@ pub fn follow(action: &Action, outcomes: Vec<Outcome>, now: UtcMillis, pace: &Pa
     let asked = outcomes.len();
     let mut outcomes = outcomes.into_iter();
     for target in after.recipients.iter_mut().filter(|target| target.waits()) {
-        match outcomes.next().unwrap_or(Outcome::TooMany) {
-            Outcome::Sent(text) => (target.fate, moved) = (Fate::Sent(text), true),
-            Outcome::Unknown(text) if rules.at_most_once => {
+        match outcomes.next().unwrap_or(AttemptOutcome::TooMany) {
+            AttemptOutcome::Sent(text) => (target.fate, moved) = (RecipientState::Sent(text), true),
+            AttemptOutcome::Unknown(text) if rules.at_most_once => {
                 note = Some(format!("may have been sent: {text}"));
-                target.fate = Fate::Sent(text);
+                target.fate = RecipientState::Sent(text);
             }
-            Outcome::Unknown(text) | Outcome::Temporary { text, .. } => error = Some(text),
-            Outcome::EightBit(text) if action.seven_bit => fail(target, &mut failed, [5, 6, 3], text),
-            Outcome::EightBit(text) => (note, mended) = (Some(format!("goes as seven-bit text: {text}")), true),
-            Outcome::TooMany => {}
-            Outcome::Permanent { status, text } => {
+            AttemptOutcome::Unknown(text) | AttemptOutcome::Temporary { text, .. } => error = Some(text),
+            AttemptOutcome::EightBit(text) if action.seven_bit => fail(target, &mut failed, [5, 6, 3], text),
+            AttemptOutcome::EightBit(text) => (note, mended) = (Some(format!("goes as seven-bit text: {text}")), true),
+            AttemptOutcome::TooMany => {}
+            AttemptOutcome::Permanent { status, text } => {
                 moved = true;
                 fail(target, &mut failed, status, text);
             }
             // No other message to that address would fare better.
-            Outcome::NoSmtpUtf8 => fail(target, &mut failed, [5, 6, 7], NO_UTF8.into()),
+            AttemptOutcome::NoSmtpUtf8 => fail(target, &mut failed, [5, 6, 7], NO_UTF8.into()),
         }
     }
     after.seven_bit |= mended;
@@ -184,12 +190,12 @@ pub fn follow(action: &Action, outcomes: Vec<Outcome>, now: UtcMillis, pace: &Pa
     }
     first.append(&mut last);
     after.recipients = first;
-    Next { step: Step::Again(Box::new(after)), failed, note, lost: None }
+    NextStep { step: ActionStep::Again(Box::new(after)), failed, note, lost: None }
 }
 
 /// What becomes of an action whose time is over.
 #[must_use]
-pub fn too_late(action: &Action, now: UtcMillis, pace: &Pace) -> Next {
+pub fn too_late(action: &Action, now: UtcMillis, pace: &RetrySchedule) -> NextStep {
     let last = action.last_error.clone().unwrap_or_else(|| "never tried".into());
     give_up(action, action.clone(), Vec::new(), None, &last, now, pace)
 }
@@ -197,7 +203,7 @@ pub fn too_late(action: &Action, now: UtcMillis, pace: &Pace) -> Next {
 /// An action whose time lies further ahead than the schedule puts any, for the clock was set back since it was written:
 /// as it should be. `None` where its time can be right.
 #[must_use]
-pub fn clamped(action: &Action, now: UtcMillis, pace: &Pace) -> Option<Action> {
+pub fn clamped(action: &Action, now: UtcMillis, pace: &RetrySchedule) -> Option<Action> {
     let most = match action.state {
         ActionState::Sent => now.after(pace.kept),
         ActionState::Waiting if !is_delayed(action) => now.after(pace.delay(u32::MAX, u8::MAX)),
@@ -223,12 +229,12 @@ pub fn in_order_until(action: &Action, now: UtcMillis) -> UtcMillis {
 
 /// What becomes of an action that was found half attempted.
 #[must_use]
-pub fn recover(action: &Action, now: UtcMillis, pace: &Pace) -> Option<Next> {
+pub fn recover(action: &Action, now: UtcMillis, pace: &RetrySchedule) -> Option<NextStep> {
     if action.state != ActionState::Attempting {
         return None;
     }
     let waiting = action.recipients.iter().filter(|target| target.waits()).count();
-    let unknown = Outcome::Unknown("the service ended while it was being sent".into());
+    let unknown = AttemptOutcome::Unknown("the service ended while it was being sent".into());
     Some(follow(action, vec![unknown; waiting], now, pace, 0))
 }
 
@@ -239,8 +245,8 @@ fn give_up(
     note: Option<String>,
     last: &str,
     now: UtcMillis,
-    pace: &Pace,
-) -> Next {
+    pace: &RetrySchedule,
+) -> NextStep {
     for target in after.recipients.iter_mut().filter(|target| target.waits()) {
         fail(target, &mut failed, TIMED_OUT, format!("not sent in time: {last}"));
     }
@@ -248,20 +254,27 @@ fn give_up(
 }
 
 fn fail(target: &mut Target, failed: &mut Vec<Target>, status: [u8; 3], text: String) {
-    target.fate = Fate::Failed { status, text };
+    target.fate = RecipientState::Failed { status, text };
     failed.push(target.clone());
 }
 
 /// Nobody waits any more.
-fn end(action: &Action, after: Action, failed: Vec<Target>, note: Option<String>, now: UtcMillis, pace: &Pace) -> Next {
+fn end(
+    action: &Action,
+    after: Action,
+    failed: Vec<Target>,
+    note: Option<String>,
+    now: UtcMillis,
+    pace: &RetrySchedule,
+) -> NextStep {
     let worst = after.recipients.iter().find_map(|target| match &target.fate {
-        Fate::Failed { status, text } => Some((*status, text.clone())),
+        RecipientState::Failed { status, text } => Some((*status, text.clone())),
         _ => None,
     });
-    let reached = after.recipients.iter().any(|target| matches!(target.fate, Fate::Sent(_)));
+    let reached = after.recipients.iter().any(|target| matches!(target.fate, RecipientState::Sent(_)));
     let lost = worst.as_ref().filter(|_| !reached).map(|([class, subject, detail], text)| {
         let is_utf8 = [*class, *subject, *detail] == [5, 6, 7];
-        Lost {
+        LostAction {
             reason: if is_utf8 { NO_SMTPUTF8 } else { NOT_SENT },
             why: text.clone(),
             // 5.1.x: it is his own address that is bad (RFC 3463 §3.2).
@@ -271,16 +284,16 @@ fn end(action: &Action, after: Action, failed: Vec<Target>, note: Option<String>
     let step = match (rules(action.kind).is_kept, worst) {
         (true, None) => {
             let due = now.after(pace.kept);
-            Step::Kept(Box::new(Action { state: ActionState::Sent, due, last_error: None, ..after }))
+            ActionStep::Kept(Box::new(Action { state: ActionState::Sent, due, last_error: None, ..after }))
         }
         (true, Some((_, text))) => {
-            Step::Kept(Box::new(Action { state: ActionState::Failed, last_error: Some(text), ..after }))
+            ActionStep::Kept(Box::new(Action { state: ActionState::Failed, last_error: Some(text), ..after }))
         }
-        (false, _) if reached => Step::Done,
-        (false, None) => Step::Done,
-        (false, Some(_)) => Step::Dropped,
+        (false, _) if reached => ActionStep::Done,
+        (false, None) => ActionStep::Done,
+        (false, Some(_)) => ActionStep::Dropped,
     };
-    Next { step, failed, note, lost }
+    NextStep { step, failed, note, lost }
 }
 
 /// Whether a failure of this recipient is not to be reported: nobody sent it, or asked not to hear (RFC 3461 §4.1).

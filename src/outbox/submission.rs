@@ -10,26 +10,27 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::kind::{Queued, Submission};
+use super::kind::{NewAction, SubmissionAction};
 use crate::model::{
-    Address, BlobHash, EmailContent, EmailId, EnvelopeAddress, Notify, OriginalRecipient, Ret, Target, UtcMillis,
+    Address, BlobHash, DsnNotify, DsnReturn, EmailContent, EmailId, EnvelopeAddress, OriginalRecipient, Target,
+    UtcMillis,
 };
 
 /// ENVID, in characters (RFC 3461 §4.4), and ORCPT (§4.2).
-const ENVID: usize = 100;
-const ORCPT: usize = 500;
+const MAX_ENVID_BYTES: usize = 100;
+const MAX_ORCPT_BYTES: usize = 500;
 /// Digits of HOLDFOR (RFC 4865 §4.2).
 const HOLDFOR_DIGITS: usize = 9;
 
 /// What is sent to whom, and when.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Order {
+pub struct SubmissionOrder {
     /// MAIL FROM; `None` is `<>`.
     pub sender: Option<Address>,
     /// RCPT TO, each once.
     pub recipients: Vec<Target>,
     /// RET= (RFC 3461 §4.3).
-    pub ret: Option<Ret>,
+    pub ret: Option<DsnReturn>,
     /// ENVID= (RFC 3461 §4.4).
     pub envid: Option<String>,
     /// Not before.
@@ -59,7 +60,7 @@ pub fn order(
     now: UtcMillis,
     most: usize,
     delay: Duration,
-) -> Result<Order, BadEnvelope> {
+) -> Result<SubmissionOrder, BadEnvelope> {
     let sender = match mail_from.email.as_str() {
         "" => None,
         text => {
@@ -73,7 +74,7 @@ pub fn order(
     if rcpt_to.len() > most {
         return Err(BadEnvelope::TooMany(most));
     }
-    let mut order = Order { sender, recipients: Vec::new(), ret: None, envid: None, send_at: now };
+    let mut order = SubmissionOrder { sender, recipients: Vec::new(), ret: None, envid: None, send_at: now };
     order.sender_parameters(mail_from, now, delay)?;
     let mut wrong = Vec::new();
     for (at, to) in rcpt_to.iter().enumerate() {
@@ -113,15 +114,15 @@ pub fn derived(content: &EmailContent) -> Result<(EnvelopeAddress, Vec<EnvelopeA
     Ok((plain(&from.email), to))
 }
 
-impl Order {
+impl SubmissionOrder {
     /// As it is queued, with the message that goes out: `message` names its octets, which have no Bcc any more
     /// (`message::header::without`).
     #[must_use]
-    pub fn queue(self, email: EmailId, message: BlobHash, message_id: String, now: UtcMillis) -> Queued {
+    pub fn queue(self, email: EmailId, message: BlobHash, message_id: String, now: UtcMillis) -> NewAction {
         let Self { sender, recipients, ret, envid, send_at } = self;
-        let fits = is_printable(&message_id) && (1..=ENVID).contains(&message_id.len());
+        let fits = is_printable(&message_id) && (1..=MAX_ENVID_BYTES).contains(&message_id.len());
         let envid = envid.or_else(|| fits.then(|| message_id.clone()));
-        let submission = Submission {
+        let submission = SubmissionAction {
             sender,
             recipients,
             ret,
@@ -146,9 +147,9 @@ impl Order {
         for (name, (path, value)) in parameters(from, "mailFrom")? {
             let wrong = |why: &str| bad(&path, why.to_owned());
             match (name.as_str(), value) {
-                ("RET", Some(value)) if value.eq_ignore_ascii_case("FULL") => self.ret = Some(Ret::Full),
-                ("RET", Some(value)) if value.eq_ignore_ascii_case("HDRS") => self.ret = Some(Ret::Headers),
-                ("ENVID", Some(value)) if is_printable(value) && (1..=ENVID).contains(&value.len()) => {
+                ("RET", Some(value)) if value.eq_ignore_ascii_case("FULL") => self.ret = Some(DsnReturn::Full),
+                ("RET", Some(value)) if value.eq_ignore_ascii_case("HDRS") => self.ret = Some(DsnReturn::Headers),
+                ("ENVID", Some(value)) if is_printable(value) && (1..=MAX_ENVID_BYTES).contains(&value.len()) => {
                     self.envid = Some(value.to_owned());
                 }
                 ("HOLDFOR" | "HOLDUNTIL", _) if held => {
@@ -197,12 +198,15 @@ fn recipient(address: Address, to: &EnvelopeAddress, at: usize) -> Result<Target
         match (name.as_str(), value) {
             ("NOTIFY", Some(value)) => {
                 target.notify =
-                    Some(Notify::of(value).ok_or_else(|| wrong("not NEVER, or some of SUCCESS, FAILURE, DELAY"))?);
+                    Some(DsnNotify::of(value).ok_or_else(|| wrong("not NEVER, or some of SUCCESS, FAILURE, DELAY"))?);
             }
             ("ORCPT", Some(value)) => {
                 let parts = value.split_once(';').filter(|(kind, address)| {
                     let is_word = !kind.is_empty() && kind.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-                    is_word && !address.is_empty() && value.len() <= ORCPT && !value.chars().any(char::is_control)
+                    is_word
+                        && !address.is_empty()
+                        && value.len() <= MAX_ORCPT_BYTES
+                        && !value.chars().any(char::is_control)
                 });
                 let (kind, address) = parts.ok_or_else(|| wrong("not a type and an address"))?;
                 let (kind, address) = (kind.to_ascii_lowercase(), address.to_owned());
@@ -215,11 +219,11 @@ fn recipient(address: Address, to: &EnvelopeAddress, at: usize) -> Result<Target
     Ok(target)
 }
 
-type Parameters<'a> = BTreeMap<String, (String, Option<&'a str>)>;
+type EnvelopeParameters<'a> = BTreeMap<String, (String, Option<&'a str>)>;
 
 /// By name in capitals: where each stands in the envelope, and its value.
-fn parameters<'a>(address: &'a EnvelopeAddress, place: &str) -> Result<Parameters<'a>, BadEnvelope> {
-    let mut all = Parameters::new();
+fn parameters<'a>(address: &'a EnvelopeAddress, place: &str) -> Result<EnvelopeParameters<'a>, BadEnvelope> {
+    let mut all = EnvelopeParameters::new();
     for (name, value) in address.parameters.iter().flatten() {
         let path = format!("envelope/{place}/parameters/{}", name.replace('~', "~0").replace('/', "~1"));
         if all.insert(name.to_ascii_uppercase(), (path.clone(), value.as_deref())).is_some() {

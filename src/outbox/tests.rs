@@ -7,7 +7,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::{
-    Action, ActionKind, ActionState, Address, BlobHash, EmailId, Fate, Steady, Target, ToldKey, UtcMillis, limits,
+    Action, ActionKind, ActionState, Address, BlobHash, EmailId, MonotonicMillis, RecipientState, Target, ToldKey,
+    UtcMillis, limits,
 };
 
 fn to(name: &str) -> Address {
@@ -19,7 +20,7 @@ fn action(kind: ActionKind, recipients: &[&str]) -> Action {
     let sender = Some(Address::from_parts("ann", "example.org"));
     let (message_id, blob) = ("1@x".to_owned(), BlobHash([7; 32]));
     let queued = match kind {
-        ActionKind::Reply => Reply {
+        ActionKind::Reply => ReplyAction {
             recipient: recipients[0].clone(),
             email: EmailId(1),
             told: Some(ToldKey([1; 32])),
@@ -29,9 +30,9 @@ fn action(kind: ActionKind, recipients: &[&str]) -> Action {
         }
         .queue(UtcMillis(0)),
         ActionKind::Redirect => {
-            Redirect { sender, recipients, email: None, message_id, prefix: Vec::new(), blob }.queue(UtcMillis(0))
+            RedirectAction { sender, recipients, email: None, message_id, prefix: Vec::new(), blob }.queue(UtcMillis(0))
         }
-        ActionKind::Submission => Submission {
+        ActionKind::Submission => SubmissionAction {
             sender,
             recipients: recipients.into_iter().map(Target::plain).collect(),
             ret: None,
@@ -44,33 +45,38 @@ fn action(kind: ActionKind, recipients: &[&str]) -> Action {
             blob,
         }
         .queue(UtcMillis(0)),
-        kind => {
-            Notice { kind, recipient: recipients[0].clone(), email: None, message_id, message: Vec::new(), about: None }
-                .queue(UtcMillis(0))
+        kind => NoticeAction {
+            kind,
+            recipient: recipients[0].clone(),
+            email: None,
+            message_id,
+            message: Vec::new(),
+            about: None,
         }
+        .queue(UtcMillis(0)),
     };
     queued.action
 }
 
-fn later(text: &str) -> Outcome {
-    Outcome::Temporary { text: text.into(), scope: Scope::Message }
+fn later(text: &str) -> AttemptOutcome {
+    AttemptOutcome::Temporary { text: text.into(), scope: RefusalScope::Message }
 }
 
-fn never(status: [u8; 3]) -> Outcome {
-    Outcome::Permanent { status, text: "550 no".into() }
+fn never(status: [u8; 3]) -> AttemptOutcome {
+    AttemptOutcome::Permanent { status, text: "550 no".into() }
 }
 
-fn sent() -> Outcome {
-    Outcome::Sent("250".into())
+fn sent() -> AttemptOutcome {
+    AttemptOutcome::Sent("250".into())
 }
 
-fn after(action: &Action, outcomes: Vec<Outcome>) -> Next {
-    follow(action, outcomes, UtcMillis(0), &Pace::default(), 0)
+fn after(action: &Action, outcomes: Vec<AttemptOutcome>) -> NextStep {
+    follow(action, outcomes, UtcMillis(0), &RetrySchedule::default(), 0)
 }
 
-fn again(next: &Next) -> &Action {
+fn again(next: &NextStep) -> &Action {
     match &next.step {
-        Step::Again(action) => action,
+        ActionStep::Again(action) => action,
         other => panic!("{other:?}"),
     }
 }
@@ -78,9 +84,9 @@ fn again(next: &Next) -> &Action {
 /// RFC 5321 §4.2, RFC 3463: what the digits mean, at which stage.
 #[test]
 fn answers_are_told_apart() {
-    use Stage::{Data, End, Recipient, Sender};
+    use SmtpStage::{Data, End, Recipient, Sender};
     let relay = "relay";
-    let table: &[(Stage, u16, [u8; 3], &str)] = &[
+    let table: &[(SmtpStage, u16, [u8; 3], &str)] = &[
         (End, 250, [2, 0, 0], "sent"),
         (Recipient(0), 251, [0; 3], "sent"),
         // What concerns us is temporary whatever its digit.
@@ -127,22 +133,22 @@ fn answers_are_told_apart() {
         (Sender, 999, [9, 9, 9], "message"),
     ];
     for (stage, code, status, meant) in table {
-        let answer = Answer { code: *code, status: *status, text: "said\r\nso".into() };
+        let answer = RelayAnswer { code: *code, status: *status, text: "said\r\nso".into() };
         let outcome = judge(*stage, &answer);
         let found = match &outcome {
-            Outcome::Sent(_) => "sent",
-            Outcome::Unknown(_) => "unknown",
-            Outcome::Temporary { scope: Scope::Relay, .. } => "relay",
-            Outcome::Temporary { scope: Scope::Destination, .. } => "destination",
-            Outcome::Temporary { scope: Scope::Recipient, .. } => "recipient",
-            Outcome::Temporary { scope: Scope::Message, .. } => "message",
-            Outcome::Permanent { .. } => "never",
-            Outcome::NoSmtpUtf8 => "utf8",
-            Outcome::EightBit(_) => "eight",
-            Outcome::TooMany => "many",
+            AttemptOutcome::Sent(_) => "sent",
+            AttemptOutcome::Unknown(_) => "unknown",
+            AttemptOutcome::Temporary { scope: RefusalScope::Relay, .. } => "relay",
+            AttemptOutcome::Temporary { scope: RefusalScope::Destination, .. } => "destination",
+            AttemptOutcome::Temporary { scope: RefusalScope::Recipient, .. } => "recipient",
+            AttemptOutcome::Temporary { scope: RefusalScope::Message, .. } => "message",
+            AttemptOutcome::Permanent { .. } => "never",
+            AttemptOutcome::NoSmtpUtf8 => "utf8",
+            AttemptOutcome::EightBit(_) => "eight",
+            AttemptOutcome::TooMany => "many",
         };
         assert_eq!(found, *meant, "{stage:?} {code} {status:?}: {outcome:?}");
-        if let Outcome::Permanent { text, .. } | Outcome::Temporary { text, .. } = outcome {
+        if let AttemptOutcome::Permanent { text, .. } | AttemptOutcome::Temporary { text, .. } = outcome {
             assert!(!text.contains(['\r', '\n']), "{text:?}");
         }
     }
@@ -152,9 +158,9 @@ proptest! {
     /// Whatever a relay says is judged, and what is kept of it is short and one line.
     #[test]
     fn any_answer_means_something(code in any::<u16>(), status in any::<[u8; 3]>(), text in ".{0,400}", taken in 0usize..3) {
-        let answer = Answer { code, status, text };
-        for stage in [Stage::Sender, Stage::Recipient(taken), Stage::Data, Stage::End] {
-            if let Outcome::Sent(text) | Outcome::Permanent { text, .. } | Outcome::Temporary { text, .. } = judge(stage, &answer) {
+        let answer = RelayAnswer { code, status, text };
+        for stage in [SmtpStage::Sender, SmtpStage::Recipient(taken), SmtpStage::Data, SmtpStage::End] {
+            if let AttemptOutcome::Sent(text) | AttemptOutcome::Permanent { text, .. } | AttemptOutcome::Temporary { text, .. } = judge(stage, &answer) {
                 prop_assert!(!text.chars().any(char::is_control) && text.chars().count() < 300);
             }
         }
@@ -173,27 +179,27 @@ fn delays_grow_to_an_hour_and_end() {
     }
     assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
     let reply = action(ActionKind::Reply, &["bob"]);
-    let at_the_end = follow(&reply, vec![later("x")], UtcMillis(86_399_000), &Pace::default(), 0);
-    assert_eq!(at_the_end.step, Step::Dropped);
+    let at_the_end = follow(&reply, vec![later("x")], UtcMillis(86_399_000), &RetrySchedule::default(), 0);
+    assert_eq!(at_the_end.step, ActionStep::Dropped);
     let lost = at_the_end.lost.unwrap();
     assert!(lost.forget_told && lost.reason == NOT_SENT && lost.why.contains("not sent in time"), "{lost:?}");
-    assert!(Pace::default().delay(0, 255) > Pace::default().delay(0, 0));
-    assert_eq!(Pace::default().delay(u32::MAX, 0), Duration::from_secs(3600));
+    assert!(RetrySchedule::default().delay(0, 255) > RetrySchedule::default().delay(0, 0));
+    assert_eq!(RetrySchedule::default().delay(u32::MAX, 0), Duration::from_secs(3600));
 }
 
 #[test]
 fn a_reply_goes_once_at_most_and_all_else_once_at_least() {
     for kind in ActionKind::ALL {
         let begun = Action { state: ActionState::Attempting, ..action(kind, &["bob"]) };
-        let next = recover(&begun, UtcMillis(0), &Pace::default()).unwrap();
+        let next = recover(&begun, UtcMillis(0), &RetrySchedule::default()).unwrap();
         match kind {
             ActionKind::Reply => {
-                assert_eq!(next.step, Step::Done);
+                assert_eq!(next.step, ActionStep::Done);
                 assert!(next.note.unwrap().contains("may have been sent") && next.lost.is_none());
             }
             _ => assert_eq!(again(&next).state, ActionState::Waiting),
         }
-        assert_eq!(recover(&action(kind, &["bob"]), UtcMillis(0), &Pace::default()), None);
+        assert_eq!(recover(&action(kind, &["bob"]), UtcMillis(0), &RetrySchedule::default()), None);
     }
 }
 
@@ -202,10 +208,10 @@ fn a_bad_address_stays_told() {
     let reply = action(ActionKind::Reply, &["bob"]);
     for (status, forget_told) in [([5, 1, 1], false), ([5, 7, 1], true), ([5, 0, 0], true)] {
         let next = after(&reply, vec![never(status)]);
-        assert_eq!((next.step, next.failed.len()), (Step::Dropped, 1));
-        assert_eq!(next.lost, Some(Lost { reason: NOT_SENT, why: "550 no".into(), forget_told }));
+        assert_eq!((next.step, next.failed.len()), (ActionStep::Dropped, 1));
+        assert_eq!(next.lost, Some(LostAction { reason: NOT_SENT, why: "550 no".into(), forget_told }));
     }
-    let lost = after(&reply, vec![Outcome::NoSmtpUtf8]).lost.unwrap();
+    let lost = after(&reply, vec![AttemptOutcome::NoSmtpUtf8]).lost.unwrap();
     assert_eq!((lost.reason, lost.forget_told), (NO_SMTPUTF8, false));
 }
 
@@ -216,7 +222,7 @@ fn an_hour_of_refusals_costs_few_attempts_and_no_reply() {
     while reply.due < UtcMillis(3_600_000) {
         attempts += 1;
         let before = reply.due;
-        let next = follow(&reply, vec![later("451")], reply.due, &Pace::default(), 128);
+        let next = follow(&reply, vec![later("451")], reply.due, &RetrySchedule::default(), 128);
         reply = again(&next).clone();
         let waited = reply.due.since(before);
         assert!(waited >= Duration::from_secs(60) && waited <= Duration::from_secs(4500));
@@ -239,17 +245,17 @@ fn each_recipient_has_an_outcome_of_his_own() {
     let next = after(&redirect, vec![sent(), sent()]);
     assert_eq!((again(&next).due, again(&next).attempts), (UtcMillis(0), 0));
     let next = after(&redirect, vec![sent(), sent(), sent(), never([5, 1, 1])]);
-    assert_eq!((next.step, next.failed.len(), next.lost), (Step::Done, 1, None));
+    assert_eq!((next.step, next.failed.len(), next.lost), (ActionStep::Done, 1, None));
 }
 
 #[test]
 fn what_can_be_mended_is_mended_once() {
     let redirect = action(ActionKind::Redirect, &["bob"]);
-    let next = after(&redirect, vec![Outcome::EightBit("554 5.6.3".into())]);
+    let next = after(&redirect, vec![AttemptOutcome::EightBit("554 5.6.3".into())]);
     let kept = again(&next);
     assert_eq!((kept.seven_bit, kept.due, kept.attempts), (true, UtcMillis(0), 0));
-    let next = after(kept, vec![Outcome::EightBit("554 5.6.3".into())]);
-    assert_eq!((next.step, next.failed.len()), (Step::Dropped, 1));
+    let next = after(kept, vec![AttemptOutcome::EightBit("554 5.6.3".into())]);
+    assert_eq!((next.step, next.failed.len()), (ActionStep::Dropped, 1));
 }
 
 #[test]
@@ -258,14 +264,14 @@ fn a_submission_is_kept_whatever_becomes_of_it() {
     assert!(submission.urgent);
     // Refused for now, it goes before the rest still.
     assert!(again(&after(&submission, vec![later("x"), later("x")])).urgent);
-    let Step::Kept(kept) = after(&submission, vec![sent(), sent()]).step else { panic!() };
-    assert_eq!((kept.state, kept.due), (ActionState::Sent, UtcMillis(0).after(Pace::default().kept)));
+    let ActionStep::Kept(kept) = after(&submission, vec![sent(), sent()]).step else { panic!() };
+    assert_eq!((kept.state, kept.due), (ActionState::Sent, UtcMillis(0).after(RetrySchedule::default().kept)));
     let next = after(&submission, vec![sent(), never([5, 1, 1])]);
-    let Step::Kept(kept) = next.step else { panic!() };
+    let ActionStep::Kept(kept) = next.step else { panic!() };
     assert_eq!((kept.state, next.lost), (ActionState::Failed, None));
-    assert!(matches!(&kept.recipients[1].fate, Fate::Failed { status: [5, 1, 1], .. }));
-    let late = too_late(&submission, UtcMillis(0), &Pace::default());
-    assert!(matches!(late.step, Step::Kept(kept) if kept.state == ActionState::Failed));
+    assert!(matches!(&kept.recipients[1].fate, RecipientState::Failed { status: [5, 1, 1], .. }));
+    let late = too_late(&submission, UtcMillis(0), &RetrySchedule::default());
+    assert!(matches!(late.step, ActionStep::Kept(kept) if kept.state == ActionState::Failed));
     // Whoever asks for it is tried again, and only who was not reached.
     let again = by_hand::retry(&kept, UtcMillis(i64::MAX / 2)).unwrap();
     assert!(again.expires > again.due && again.urgent && again.attempts == 0);
@@ -277,40 +283,40 @@ fn a_submission_is_kept_whatever_becomes_of_it() {
 
 #[test]
 fn a_destination_that_refuses_is_asked_by_one_at_a_time() {
-    let (mut all, pace) = (Destinations::default(), Pace::default());
+    let (mut all, pace) = (Destinations::default(), RetrySchedule::default());
     let (down, well) = ([1; 8], [2; 8]);
-    let at = |minutes: u64| Steady(minutes * 60_000);
+    let at = |minutes: u64| MonotonicMillis(minutes * 60_000);
     all.refused(down, at(0), &pace, 0);
     // Others that were under way when it began count as one.
     all.refused(down, at(0), &pace, 0);
-    assert_eq!((all.may(down, at(0)), all.may(well, at(0))), (May::Not(at(1)), May::Go));
-    assert_eq!(all.may(down, at(1)), May::Go);
+    assert_eq!((all.may(down, at(0)), all.may(well, at(0))), (SendPermission::Not(at(1)), SendPermission::Go));
+    assert_eq!(all.may(down, at(1)), SendPermission::Go);
     all.asks(down);
-    assert_eq!(all.may(down, at(1)), May::Asking);
+    assert_eq!(all.may(down, at(1)), SendPermission::Asking);
     all.refused(down, at(1), &pace, 0);
-    assert_eq!(all.may(down, at(1)), May::Not(at(3)));
+    assert_eq!(all.may(down, at(1)), SendPermission::Not(at(3)));
     all.reached(down);
-    assert_eq!((all.may(down, at(1)), all.is_empty()), (May::Go, true));
+    assert_eq!((all.may(down, at(1)), all.is_empty()), (SendPermission::Go, true));
     // One recipient is no domain; five in a row are.
     for n in 0..5 {
-        assert_eq!(all.may(well, at(2)), May::Go, "{n}");
+        assert_eq!(all.may(well, at(2)), SendPermission::Go, "{n}");
         all.refused_one(well, at(2), &pace, 0);
     }
-    assert_eq!(all.may(well, at(2)), May::Not(at(3)));
+    assert_eq!(all.may(well, at(2)), SendPermission::Not(at(3)));
     for n in 0..10_000u64 {
         all.refused(n.to_be_bytes(), at(4), &pace, 0);
     }
     assert!(all.len() <= 4096);
 }
 
-fn outcome() -> impl Strategy<Value = Outcome> {
+fn outcome() -> impl Strategy<Value = AttemptOutcome> {
     prop_oneof![
         3 => Just(sent()),
-        2 => Just(Outcome::Unknown("lost".into())),
+        2 => Just(AttemptOutcome::Unknown("lost".into())),
         3 => Just(later("451")),
         1 => Just(never([5, 1, 1])),
-        1 => Just(Outcome::EightBit("554 5.6.3".into())),
-        2 => Just(Outcome::TooMany),
+        1 => Just(AttemptOutcome::EightBit("554 5.6.3".into())),
+        2 => Just(AttemptOutcome::TooMany),
     ]
 }
 
@@ -333,27 +339,27 @@ proptest! {
         let mut over = false;
         for (outcomes, jitter) in rounds.iter().cycle().take(2000) {
             let next = if at >= now.expires {
-                too_late(&now, at, &Pace::default())
+                too_late(&now, at, &RetrySchedule::default())
             } else {
                 let asked: Vec<String> = now
                     .recipients
                     .iter()
                     .filter(|one| one.waits())
                     .zip(outcomes)
-                    .filter(|(_, outcome)| matches!(outcome, Outcome::Sent(_) | Outcome::Unknown(_)))
+                    .filter(|(_, outcome)| matches!(outcome, AttemptOutcome::Sent(_) | AttemptOutcome::Unknown(_)))
                     .map(|(one, _)| one.address.local().to_owned())
                     .collect();
                 for name in asked {
-                    let unsure = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Unknown(_)));
+                    let unsure = outcomes.iter().any(|outcome| matches!(outcome, AttemptOutcome::Unknown(_)));
                     *sent_to.entry(name).or_default() += u32::from(!unsure || rules(kind).at_most_once);
                 }
-                follow(&now, outcomes.clone(), at, &Pace::default(), *jitter)
+                follow(&now, outcomes.clone(), at, &RetrySchedule::default(), *jitter)
             };
             for target in &next.failed {
                 *failed.entry(target.address.local().to_owned()).or_default() += 1;
             }
             match next.step {
-                Step::Again(again) => {
+                ActionStep::Again(again) => {
                     prop_assert!(again.due >= at && again.due < again.expires);
                     prop_assert!(again.recipients.iter().any(Target::waits));
                     prop_assert_eq!(again.recipients.len(), people);
@@ -361,12 +367,12 @@ proptest! {
                     at = again.due.after(Duration::from_millis(1));
                     now = *again;
                 }
-                Step::Kept(kept) => {
+                ActionStep::Kept(kept) => {
                     prop_assert!(kind == ActionKind::Submission && kept.recipients.iter().all(|one| !one.waits()));
                     over = true;
                     break;
                 }
-                Step::Done | Step::Dropped => {
+                ActionStep::Done | ActionStep::Dropped => {
                     prop_assert!(kind != ActionKind::Submission);
                     over = true;
                     break;

@@ -17,32 +17,32 @@ use crate::model::Envelope;
 
 /// The client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Client {
+pub(super) struct SpfClient {
     pub(super) address: IpAddr,
     /// `unknown` where it is not known.
     pub(super) helo: String,
 }
 
 /// The client of a message that came with this envelope; `ids` are the names that the site's servers write behind `by`.
-pub(super) fn client(raw: &[u8], envelope: &Envelope, ids: &[String]) -> Option<Client> {
+pub(super) fn client(raw: &[u8], envelope: &Envelope, ids: &[String]) -> Option<SpfClient> {
     let said = envelope.client.addr.as_deref().and_then(address).filter(|address| is_outside(*address));
     if let Some(address) = said {
         let helo = envelope.client.helo.clone().unwrap_or_else(|| "unknown".into());
-        return Some(Client { address, helo });
+        return Some(SpfClient { address, helo });
     }
     let clients = own_fields(raw, ids).filter(|field| field.is("Received")).map(|field| received_from(&field));
     clients.map_while(|client| client).find(|client| is_outside(client.address))
 }
 
 /// `from HELO (name [address])`.
-fn received_from(field: &Field<'_>) -> Option<Client> {
+fn received_from(field: &Field<'_>) -> Option<SpfClient> {
     let text = field.unfolded();
     let (from, rest) = text.split_once([' ', '\t'])?;
     let (helo, rest) = rest.trim_start().split_once([' ', '\t'])?;
     let (inner, _) = rest.trim_start().strip_prefix('(')?.split_once(')')?;
     let (_, literal) = inner.rsplit_once('[')?;
     let address = address(literal.split(']').next()?)?;
-    from.eq_ignore_ascii_case("from").then(|| Client { address, helo: helo.to_owned() })
+    from.eq_ignore_ascii_case("from").then(|| SpfClient { address, helo: helo.to_owned() })
 }
 
 /// An address with or without `IPv6:` before it (RFC 5321 §4.1.3); one of IPv4 in the clothes of IPv6 is one of IPv4.

@@ -14,7 +14,7 @@
 //! no failure of another method: only a signature that names the sender's organisation can do so (`dkim=temperror`).
 
 use super::domain::{same, same_organisation};
-use super::results::Verdict;
+use super::results::MethodResult;
 use crate::model::Address;
 
 /// What makes a sender a forger.
@@ -30,7 +30,7 @@ pub enum Policy {
 }
 
 /// Why `sender` is taken for forged, if he is.
-pub(super) fn judge(verdicts: &[Verdict], sender: &Address, policy: Policy) -> Option<String> {
+pub(super) fn judge(verdicts: &[MethodResult], sender: &Address, policy: Policy) -> Option<String> {
     if policy == Policy::Off {
         return None;
     }
@@ -49,7 +49,7 @@ pub(super) fn judge(verdicts: &[Verdict], sender: &Address, policy: Policy) -> O
 }
 
 /// A pass of DKIM or DMARC that speaks of the sender's organisation, with no other one named beside it.
-fn aligned_pass(one: &Verdict, sender: &Address) -> bool {
+fn aligned_pass(one: &MethodResult, sender: &Address) -> bool {
     let names: &[&str] = match one.method.as_str() {
         "dkim" => &["header.d", "header.i"],
         "dmarc" => &["header.from"],
@@ -60,23 +60,23 @@ fn aligned_pass(one: &Verdict, sender: &Address) -> bool {
 
 /// A signature of the sender's organisation that could not be verified for now. One that names no domain may be anybody's,
 /// and says nothing for the sender.
-fn open_signature(one: &Verdict, sender: &Address) -> bool {
+fn open_signature(one: &MethodResult, sender: &Address) -> bool {
     one.is("dkim", "temperror") && names_organisation(one, &["header.d", "header.i"], sender)
 }
 
 /// Whether a verdict names the sender's organisation in these properties, and no other one beside it.
-fn names_organisation(one: &Verdict, properties: &[&str], sender: &Address) -> bool {
+fn names_organisation(one: &MethodResult, properties: &[&str], sender: &Address) -> bool {
     let mut named = properties.iter().flat_map(|name| one.values(name)).map(domain_of).peekable();
     named.peek().is_some() && named.all(|domain| same_organisation(domain, sender.domain()))
 }
 
 /// `hardfail` is what RFC 5451 called it.
-fn fails_spf(one: &Verdict) -> bool {
+fn fails_spf(one: &MethodResult) -> bool {
     one.is("spf", "fail") || one.is("spf", "hardfail")
 }
 
 /// Whether a result of SPF is about the envelope sender.
-fn is_about(one: &Verdict, sender: &Address) -> bool {
+fn is_about(one: &MethodResult, sender: &Address) -> bool {
     let mut named = one.values("smtp.mailfrom").map(domain_of).peekable();
     if named.peek().is_none() {
         return one.values("smtp.helo").next().is_none();
@@ -91,7 +91,7 @@ fn domain_of(value: &str) -> &str {
 }
 
 /// A verdict as the owner reads it, of bounded length.
-fn said(one: &Verdict, property: &str, more: &str) -> String {
+fn said(one: &MethodResult, property: &str, more: &str) -> String {
     let value = one.values(property).next().map(|value| format!(" {property}={value}")).unwrap_or_default();
     let text = format!("{}={}{value}", one.method, one.result);
     let text: String = text.chars().filter(|c| !c.is_control()).take(200).collect();

@@ -26,15 +26,15 @@ use super::domain;
 use crate::message::header::{Field, leading_fields};
 
 /// Clauses of one field that are read.
-const CLAUSES: usize = 100;
+const MAX_CLAUSES: usize = 100;
 /// Properties of one clause that are read.
-const PROPERTIES: usize = 50;
+const MAX_PROPERTIES: usize = 50;
 /// Verdicts of one message that count.
-const VERDICTS: usize = 1000;
+const MAX_RESULTS: usize = 1000;
 
 /// One method's result.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Verdict {
+pub(super) struct MethodResult {
     /// In lower case.
     pub(super) method: String,
     /// In lower case.
@@ -45,7 +45,7 @@ pub(super) struct Verdict {
     pub(super) properties: Vec<(String, String)>,
 }
 
-impl Verdict {
+impl MethodResult {
     /// A verdict of our own.
     pub(super) fn of(method: &str, result: &str, properties: &[(&str, &str)]) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl Verdict {
 }
 
 /// All verdicts that count, topmost first.
-pub(super) fn trusted(raw: &[u8], ids: &[String]) -> Vec<Verdict> {
+pub(super) fn trusted(raw: &[u8], ids: &[String]) -> Vec<MethodResult> {
     let mut verdicts = Vec::new();
     for field in own_fields(raw, ids).filter(|field| field.is("Authentication-Results")) {
         let text = field.unfolded();
@@ -78,8 +78,8 @@ pub(super) fn trusted(raw: &[u8], ids: &[String]) -> Vec<Verdict> {
         };
         let payload = Payload::read(&text).filter(plain);
         verdicts.extend(payload.map(|payload| payload.verdicts).unwrap_or_default());
-        if verdicts.len() >= VERDICTS {
-            verdicts.truncate(VERDICTS);
+        if verdicts.len() >= MAX_RESULTS {
+            verdicts.truncate(MAX_RESULTS);
             break;
         }
     }
@@ -125,13 +125,13 @@ fn received_by(field: &Field<'_>) -> Option<String> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Payload {
     pub(super) authserv_id: String,
-    pub(super) verdicts: Vec<Verdict>,
+    pub(super) verdicts: Vec<MethodResult>,
 }
 
 impl Payload {
     /// `authres-payload`, of an unfolded value; `None` where it is none, or of another version.
     pub(super) fn read(text: &str) -> Option<Self> {
-        let mut text = Text { rest: text };
+        let mut text = ResultsParser { rest: text };
         text.blank()?;
         let authserv_id = text.value()?;
         text.blank()?;
@@ -141,7 +141,7 @@ impl Payload {
             return None;
         }
         let mut verdicts = Vec::new();
-        for _ in 0..CLAUSES {
+        for _ in 0..MAX_CLAUSES {
             if !text.eat(';') {
                 break;
             }
@@ -160,13 +160,13 @@ fn is_first(version: &str) -> bool {
 }
 
 /// What is left to read. `None` from a rule: it does not stand here.
-struct Text<'a> {
+struct ResultsParser<'a> {
     rest: &'a str,
 }
 
-impl<'a> Text<'a> {
+impl<'a> ResultsParser<'a> {
     /// `resinfo`, after its semicolon.
-    fn resinfo(&mut self) -> Option<Verdict> {
+    fn resinfo(&mut self) -> Option<MethodResult> {
         self.blank()?;
         let method = self.keyword()?.to_ascii_lowercase();
         self.blank()?;
@@ -187,13 +187,13 @@ impl<'a> Text<'a> {
         if !self.rest.is_empty() && !self.rest.starts_with([' ', '\t', '(', ';']) {
             return None;
         }
-        let mut verdict = Verdict { method, result, ..Verdict::default() };
-        while verdict.properties.len() < PROPERTIES && self.property(&mut verdict).is_some() {}
+        let mut verdict = MethodResult { method, result, ..MethodResult::default() };
+        while verdict.properties.len() < MAX_PROPERTIES && self.property(&mut verdict).is_some() {}
         Some(verdict)
     }
 
     /// `reasonspec` or `propspec`; another word is passed over. `None` at the end of the clause.
-    fn property(&mut self, verdict: &mut Verdict) -> Option<()> {
+    fn property(&mut self, verdict: &mut MethodResult) -> Option<()> {
         self.blank()?;
         if self.at_clause_end() {
             return None;

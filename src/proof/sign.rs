@@ -91,7 +91,7 @@ pub fn generate(algorithm: Algorithm, bits: u32) -> Result<String, String> {
 }
 
 /// One key of a domain.
-pub struct Key {
+pub struct SigningKey {
     domain: String,
     selector: String,
     algorithm: Algorithm,
@@ -100,7 +100,7 @@ pub struct Key {
     signer: DkimSigner<DkimKey, Ready>,
 }
 
-impl Key {
+impl SigningKey {
     /// A key of PEM: PKCS #8, or PKCS #1 for RSA.
     ///
     /// # Errors
@@ -161,7 +161,7 @@ impl Key {
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for SigningKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Key({} {})", self.name(), self.algorithm)
     }
@@ -207,7 +207,7 @@ pub struct SignError {
 /// Signs for the domains that have keys.
 #[derive(Debug, Default)]
 pub struct Signer {
-    keys: BTreeMap<String, Vec<Key>>,
+    keys: BTreeMap<String, Vec<SigningKey>>,
 }
 
 impl PartialEq for Signer {
@@ -221,7 +221,7 @@ impl Eq for Signer {}
 impl Signer {
     /// A signer with these keys.
     #[must_use]
-    pub fn new(keys: Vec<Key>) -> Self {
+    pub fn new(keys: Vec<SigningKey>) -> Self {
         let mut signer = Self::default();
         for key in keys {
             signer.keys.entry(key.domain.clone()).or_default().push(key);
@@ -230,7 +230,7 @@ impl Signer {
     }
 
     /// All its keys, by domain.
-    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+    pub fn keys(&self) -> impl Iterator<Item = &SigningKey> {
         self.keys.values().flatten()
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mail_auth::MessageAuthenticator;
 
-use super::sign::Key;
+use super::sign::SigningKey;
 use super::verify::{VerifySettings, asks};
 use super::{Algorithm, Policy, Settings, Signer, Verifier, examine, generate};
 use crate::model::{Address, Envelope};
@@ -37,25 +37,25 @@ impl Zone {
     }
 
     /// Publishes a key.
-    pub(super) fn key(&self, key: &Key) {
+    pub(super) fn key(&self, key: &SigningKey) {
         self.dns.txt(&key.name(), &key.record());
     }
 
     /// A signer with a new key, published.
     pub(super) fn signer(&self, domain: &str, selector: &str) -> Signer {
-        let key = Key::new(domain, selector, generate(Algorithm::Ed25519, 0).unwrap().as_bytes()).unwrap();
+        let key = SigningKey::new(domain, selector, generate(Algorithm::Ed25519, 0).unwrap().as_bytes()).unwrap();
         self.key(&key);
         Signer::new(vec![key])
     }
 }
 
 /// A message as it came in.
-pub(super) struct Mail {
+pub(super) struct TestMessage {
     pub(super) raw: Vec<u8>,
     pub(super) envelope: Envelope,
 }
 
-impl Mail {
+impl TestMessage {
     /// From `from`, by the envelope of bob@mail.example.net, by a client at 192.0.2.7.
     pub(super) fn from(from: &str) -> Self {
         let raw =

@@ -35,22 +35,22 @@ use mail_auth::{
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::timeout;
 
-use super::client::Client;
+use super::client::SpfClient;
 use super::domain;
 use super::judge::{Policy, judge};
-use super::results::{Payload, Verdict};
+use super::results::{MethodResult, Payload};
 use crate::message::header::{body_offset, fields, trimmed};
 use crate::model::{Address, limits};
-use keys::Keys;
+use keys::KeyRecords;
 
 /// Signatures and seals of a message that are looked at.
-const SIGNATURES: usize = 60;
+const MAX_SIGNATURES: usize = 60;
 /// Octets of one of them.
-const SIGNATURE_OCTETS: usize = 8 * 1024;
+const MAX_SIGNATURE_BYTES: usize = 8 * 1024;
 /// Fields of a header that is looked at for signatures.
-const FIELDS: usize = 1000;
+const MAX_FIELDS: usize = 1000;
 /// Octets of such a header.
-const HEADER_OCTETS: usize = 256 * 1024;
+const MAX_HEADER_BYTES: usize = 256 * 1024;
 
 /// The part of a message's time that SPF has, and each key of DKIM beside it: half.
 const FIRST_SHARE: u32 = 2;
@@ -100,7 +100,7 @@ impl Verifier {
         &self,
         raw: &[u8],
         sender: &Address,
-        client: Option<&Client>,
+        client: Option<&SpfClient>,
         policy: Policy,
     ) -> Option<String> {
         let asks = match self.asks.get_or_init(|| asks(&self.settings)) {
@@ -110,7 +110,7 @@ impl Verifier {
                 return judge(&[], sender, policy);
             }
         };
-        Question { asks, settings: &self.settings, raw, sender, client, policy }.forged().await
+        Verification { asks, settings: &self.settings, raw, sender, client, policy }.forged().await
     }
 }
 
@@ -137,16 +137,16 @@ pub(super) fn asks(settings: &VerifySettings) -> Result<MessageAuthenticator, St
 }
 
 /// One message, and what is asked about it.
-struct Question<'a> {
+struct Verification<'a> {
     asks: &'a MessageAuthenticator,
     settings: &'a VerifySettings,
     raw: &'a [u8],
     sender: &'a Address,
-    client: Option<&'a Client>,
+    client: Option<&'a SpfClient>,
     policy: Policy,
 }
 
-impl Question<'_> {
+impl Verification<'_> {
     async fn forged(&self) -> Option<String> {
         let sender = self.sender.travelling();
         let parsed = catch_unwind(|| parsed(self.raw)).map_err(|_| tracing::error!("a message could not be parsed"));
@@ -155,10 +155,10 @@ impl Question<'_> {
         let (spf, keys) = tokio::join!(self.spf(&sender), self.keys(message.filter(|_| signed)));
         let mut verdicts = Vec::new();
         if let Some(spf) = &spf {
-            verdicts.push(Verdict::of("spf", &spf.result().to_string(), &[("smtp.mailfrom", sender.domain())]));
+            verdicts.push(MethodResult::of("spf", &spf.result().to_string(), &[("smtp.mailfrom", sender.domain())]));
         }
         if !signed {
-            verdicts.push(Verdict::of("dkim", "policy", &[]));
+            verdicts.push(MethodResult::of("dkim", "policy", &[]));
         }
         if let Some(message) = message {
             let found = match &keys {
@@ -197,9 +197,9 @@ impl Question<'_> {
     }
 
     /// The keys of a message's signatures; `None` without a message, or where the library panicked.
-    async fn keys(&self, message: Option<&AuthenticatedMessage<'_>>) -> Option<Keys> {
+    async fn keys(&self, message: Option<&AuthenticatedMessage<'_>>) -> Option<KeyRecords> {
         let most = self.settings.timeout / FIRST_SHARE;
-        guarded(Box::pin(Keys::of(message?, self.asks, most))).await
+        guarded(Box::pin(KeyRecords::of(message?, self.asks, most))).await
     }
 
     async fn dmarc(
@@ -208,11 +208,11 @@ impl Question<'_> {
         signatures: &[DkimOutput<'_>],
         sender: &Address,
         spf: Option<SpfOutput>,
-    ) -> Verdict {
+    ) -> MethodResult {
         let spf = spf.unwrap_or_else(|| unknown_spf(sender));
         let question = DmarcParameters::new(message, signatures, sender.domain(), &spf);
         let Some(found) = self.within("dmarc", SECOND_SHARE, self.asks.verify_dmarc(question)).await else {
-            return Verdict::of("dmarc", "temperror", &[]);
+            return MethodResult::of("dmarc", "temperror", &[]);
         };
         let result = match found.result() {
             DmarcResult::Pass => "pass",
@@ -221,7 +221,7 @@ impl Question<'_> {
             DmarcResult::PermError(_) => "permerror",
             DmarcResult::None => "none",
         };
-        Verdict::of("dmarc", result, &[("header.from", found.domain())])
+        MethodResult::of("dmarc", result, &[("header.from", found.domain())])
     }
 
     /// Whether a chain of trusted seals says that the message was well before it was forwarded.
@@ -261,13 +261,13 @@ fn trustworthy<'x>(found: &'x [DkimOutput<'x>]) -> Vec<DkimOutput<'x>> {
 }
 
 /// The results in an ARC-Authentication-Results field: `i=N; authserv-id; ...` (RFC 8617 §4.1.1).
-fn sealed_results(value: &[u8]) -> Vec<Verdict> {
+fn sealed_results(value: &[u8]) -> Vec<MethodResult> {
     let text: String = String::from_utf8_lossy(value).chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     let payload = text.split_once(';').and_then(|(_, payload)| Payload::read(payload));
     payload.map(|payload| payload.verdicts).unwrap_or_default()
 }
 
-fn dkim_verdict(one: &DkimOutput<'_>) -> Verdict {
+fn dkim_verdict(one: &DkimOutput<'_>) -> MethodResult {
     let result = match one.result() {
         DkimResult::Pass => "pass",
         DkimResult::Neutral(_) => "neutral",
@@ -277,8 +277,8 @@ fn dkim_verdict(one: &DkimOutput<'_>) -> Verdict {
         DkimResult::None => "none",
     };
     match one.signature() {
-        Some(signature) => Verdict::of("dkim", result, &[("header.d", &signature.d)]),
-        None => Verdict::of("dkim", result, &[]),
+        Some(signature) => MethodResult::of("dkim", result, &[("header.d", &signature.d)]),
+        None => MethodResult::of("dkim", result, &[]),
     }
 }
 
@@ -288,13 +288,13 @@ fn is_too_much(raw: &[u8]) -> bool {
     for field in fields(raw) {
         all += 1;
         if ["DKIM-Signature", "ARC-Seal", "ARC-Message-Signature"].iter().any(|name| field.is(name)) {
-            signatures += if field.value.len() > SIGNATURE_OCTETS { SIGNATURES } else { 1 };
+            signatures += if field.value.len() > MAX_SIGNATURE_BYTES { MAX_SIGNATURES } else { 1 };
         }
-        if all > FIELDS || signatures > SIGNATURES {
+        if all > MAX_FIELDS || signatures > MAX_SIGNATURES {
             return true;
         }
     }
-    body_offset(raw) > HEADER_OCTETS
+    body_offset(raw) > MAX_HEADER_BYTES
 }
 
 /// The message with the hashes of its body, which take their time where it is large.

@@ -10,22 +10,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::email::{Candidate, Source};
+use super::email::{Candidate, CandidateSource};
 use super::evaluate::{Matcher, Moment};
-use super::filter::Depends;
-use super::generic::{Walk, Wanted, list};
-use super::sort::{self, Entry};
-use super::{Changes, Error, QueryChanges, Scope};
+use super::filter::Dependencies;
+use super::generic::{EmailWalk, ListRequest, list};
+use super::sort::{self, SortEntry};
+use super::{Error, QueryChanges, QueryChangesAnswer, Scope};
 use crate::model::{DataType, EmailId, EmailMetadata, Secrets, limits};
-use crate::store::View;
+use crate::store::Snapshot;
 
 /// Answers Email/queryChanges.
 pub(super) fn changes(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     secrets: &Secrets,
     asked: &QueryChanges,
-    walk: Walk<'_>,
-) -> Result<Changes, Error> {
+    walk: EmailWalk<'_>,
+) -> Result<QueryChangesAnswer, Error> {
     let results = &asked.results;
     let marks = view.account_state(results.account)?;
     let (low, high) = (marks.purged(DataType::Email), marks.state(DataType::Email));
@@ -33,19 +33,19 @@ pub(super) fn changes(
         return Err(Error::CannotCalculateChanges);
     }
     if asked.since == high && !asked.total {
-        return Ok(Changes { state: high, removed: Vec::new(), added: Vec::new(), total: None });
+        return Ok(QueryChangesAnswer { state: high, removed: Vec::new(), added: Vec::new(), total: None });
     }
     results.reads.begin_walk()?;
     let touched = match &results.scope {
         None => touched(view, asked)?,
         Some(scope) => touched_within(scope, view, asked)?,
     };
-    let new = list(view, secrets, results, walk, Wanted::ALL)?.first;
+    let new = list(view, secrets, results, walk, ListRequest::ALL)?.first;
     results.reads.count_rows(touched.len());
     let matcher = Matcher::new(&results.filter, secrets);
-    let mut source = Source::new(view, results, &matcher);
+    let mut source = CandidateSource::new(view, results, &matcher);
     let mut removed = Vec::new();
-    for (id, Touched { metadata, .. }) in touched.iter().filter(|(_, touched)| touched.was) {
+    for (id, ChangedEmail { metadata, .. }) in touched.iter().filter(|(_, touched)| touched.was) {
         let mut email = Candidate::new(&mut source, *id, metadata);
         if matcher.matches(&mut email, Moment::Ever)? {
             removed.push(*id);
@@ -62,8 +62,8 @@ pub(super) fn changes(
         if let Some(last) = new.get(last).filter(|_| !touched.contains_key(&up_to)) {
             let mut kept = Vec::with_capacity(removed.len());
             for id in removed {
-                let Some(Touched { metadata, .. }) = touched.get(&id) else { continue };
-                let entry = Entry::of(&results.sort, &mut Candidate::new(&mut source, id, metadata))?;
+                let Some(ChangedEmail { metadata, .. }) = touched.get(&id) else { continue };
+                let entry = SortEntry::of(&results.sort, &mut Candidate::new(&mut source, id, metadata))?;
                 if entry.is_none_or(|entry| entry.compare(last, &results.sort).is_le()) {
                     kept.push(id);
                 }
@@ -74,23 +74,23 @@ pub(super) fn changes(
     if asked.max_changes.is_some_and(|most| removed.len().saturating_add(added.len()) > most) {
         return Err(Error::TooManyChanges);
     }
-    Ok(Changes { state: high, removed, added, total: asked.total.then_some(new.len()) })
+    Ok(QueryChangesAnswer { state: high, removed, added, total: asked.total.then_some(new.len()) })
 }
 
 /// An email whose place in the results may be another than it was.
-struct Touched {
+struct ChangedEmail {
     metadata: EmailMetadata,
     /// Whether it was there at the state.
     was: bool,
 }
 
-fn depends(asked: &QueryChanges) -> Depends {
+fn depends(asked: &QueryChanges) -> Dependencies {
     let depends = asked.results.filter.depends().and(sort::depends(&asked.results.sort));
-    depends.and(Depends { mutable: false, threads: asked.results.collapse })
+    depends.and(Dependencies { mutable: false, threads: asked.results.collapse })
 }
 
 /// The emails, destroyed ones among them, whose place in the results may be another than it was.
-fn touched(view: &View<'_>, asked: &QueryChanges) -> Result<BTreeMap<EmailId, Touched>, Error> {
+fn touched(view: &Snapshot<'_>, asked: &QueryChanges) -> Result<BTreeMap<EmailId, ChangedEmail>, Error> {
     let (account, since, depends) = (asked.results.account, asked.since, depends(asked));
     let (mut touched, mut threads) = (BTreeMap::new(), BTreeSet::new());
     let changed = view.emails_since(account, since, limits::QUERY_EVENTS)?.ok_or(Error::CannotCalculateChanges)?;
@@ -104,12 +104,12 @@ fn touched(view: &View<'_>, asked: &QueryChanges) -> Result<BTreeMap<EmailId, To
         if depends.threads {
             threads.insert(email.thread);
         }
-        touched.insert(id, Touched { was: !came, metadata: email });
+        touched.insert(id, ChangedEmail { was: !came, metadata: email });
     }
     for thread in threads {
         for id in view.thread_emails(account, thread)? {
             if let Some(email) = view.email(account, id)? {
-                touched.entry(id).or_insert(Touched { was: email.created <= since, metadata: email });
+                touched.entry(id).or_insert(ChangedEmail { was: email.created <= since, metadata: email });
             }
         }
     }
@@ -117,7 +117,11 @@ fn touched(view: &View<'_>, asked: &QueryChanges) -> Result<BTreeMap<EmailId, To
 }
 
 /// The same within a scope: an email comes and goes as it enters the scope and leaves it.
-fn touched_within(scope: &Scope, view: &View<'_>, asked: &QueryChanges) -> Result<BTreeMap<EmailId, Touched>, Error> {
+fn touched_within(
+    scope: &Scope,
+    view: &Snapshot<'_>,
+    asked: &QueryChanges,
+) -> Result<BTreeMap<EmailId, ChangedEmail>, Error> {
     let (account, depends) = (asked.results.account, depends(asked));
     let changed = scope.changes(view, account, asked.since, limits::QUERY_EVENTS)?;
     let mut changed = changed.ok_or(Error::CannotCalculateChanges)?;
@@ -126,13 +130,13 @@ fn touched_within(scope: &Scope, view: &View<'_>, asked: &QueryChanges) -> Resul
     if depends.threads {
         threads.extend(changed.values().map(|email| email.thread));
     }
-    let each = changed.into_iter().map(|(id, email)| (id, Touched { was: email.was, metadata: email.email }));
-    let mut touched: BTreeMap<EmailId, Touched> = each.collect();
+    let each = changed.into_iter().map(|(id, email)| (id, ChangedEmail { was: email.was, metadata: email.email }));
+    let mut touched: BTreeMap<EmailId, ChangedEmail> = each.collect();
     for thread in threads {
         for id in view.thread_emails(account, thread)? {
             if let Some(email) = view.email(account, id)?.filter(|email| scope.sees(email)) {
                 // It did not come or go since: it was there.
-                touched.entry(id).or_insert(Touched { was: true, metadata: email });
+                touched.entry(id).or_insert(ChangedEmail { was: true, metadata: email });
             }
         }
     }

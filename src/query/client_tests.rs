@@ -5,21 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::drive::{ACCOUNT, Drive, ops};
+use super::drive::{ACCOUNT, TestDriver, ops};
 use super::naive;
 use super::tests::config;
 use crate::model::{DataType, EmailId, MailboxUid, ModSeq, ThreadId};
-use crate::store::{Changes, Since};
+use crate::store::{Changes, ClientState};
 
 /// What clients know of an object, by its id.
-type Known<Id, What> = BTreeMap<Id, What>;
+type KnownStates<Id, What> = BTreeMap<Id, What>;
 
-fn emails_of(account: &naive::Account) -> Known<EmailId, (BTreeSet<MailboxUid>, BTreeSet<String>)> {
+fn emails_of(account: &naive::NaiveAccount) -> KnownStates<EmailId, (BTreeSet<MailboxUid>, BTreeSet<String>)> {
     account.mails.iter().map(|mail| (mail.id, (mail.mailboxes.clone(), mail.keywords.clone()))).collect()
 }
 
-fn threads_of(account: &naive::Account) -> Known<ThreadId, BTreeSet<EmailId>> {
-    let mut out: Known<ThreadId, BTreeSet<EmailId>> = BTreeMap::new();
+fn threads_of(account: &naive::NaiveAccount) -> KnownStates<ThreadId, BTreeSet<EmailId>> {
+    let mut out: KnownStates<ThreadId, BTreeSet<EmailId>> = BTreeMap::new();
     for mail in &account.mails {
         out.entry(mail.thread).or_default().insert(mail.id);
     }
@@ -31,19 +31,19 @@ fn threads_of(account: &naive::Account) -> Known<ThreadId, BTreeSet<EmailId>> {
 /// (RFC 8620 §5.2).
 #[derive(Debug)]
 struct Follower<Id, What> {
-    known: Known<Id, What>,
-    state: Since,
+    known: KnownStates<Id, What>,
+    state: ClientState,
     /// Since it was last up to date: what was said of an object, and whether that was its end.
     said: BTreeMap<Id, (bool, bool)>,
 }
 
 impl<Id: Ord + Copy + std::fmt::Debug, What: Clone + PartialEq + std::fmt::Debug> Follower<Id, What> {
-    fn new(known: Known<Id, What>, since: ModSeq) -> Self {
-        Self { known, state: Since::at(since), said: BTreeMap::new() }
+    fn new(known: KnownStates<Id, What>, since: ModSeq) -> Self {
+        Self { known, state: ClientState::at(since), said: BTreeMap::new() }
     }
 
     /// Takes one answer of `most` objects at most; says whether there is more.
-    fn take(&mut self, told: &Changes<Id>, most: usize, now: &Known<Id, What>) -> bool {
+    fn take(&mut self, told: &Changes<Id>, most: usize, now: &KnownStates<Id, What>) -> bool {
         let count = told.created.len() + told.updated.len() + told.destroyed.len();
         assert!(count <= most && (count > 0 || !told.more || told.state.mark > self.state.mark), "{told:?} {self:?}");
         for id in &told.created {
@@ -74,11 +74,11 @@ impl<Id: Ord + Copy + std::fmt::Debug, What: Clone + PartialEq + std::fmt::Debug
 
 /// Catches up from a state in steps of `most`; whether that could be told.
 fn catch_up<Id: Ord + Copy + std::fmt::Debug, What: Clone + PartialEq + std::fmt::Debug>(
-    old: Known<Id, What>,
+    old: KnownStates<Id, What>,
     since: ModSeq,
     most: usize,
-    now: &Known<Id, What>,
-    ask: impl Fn(Since, usize) -> Option<Changes<Id>>,
+    now: &KnownStates<Id, What>,
+    ask: impl Fn(ClientState, usize) -> Option<Changes<Id>>,
 ) -> bool {
     let mut client = Follower::new(old, since);
     loop {
@@ -90,7 +90,7 @@ fn catch_up<Id: Ord + Copy + std::fmt::Debug, What: Clone + PartialEq + std::fmt
 }
 
 /// From every state that there was.
-pub(super) fn check_catching_up(drive: &Drive, most: usize) {
+pub(super) fn check_catching_up(drive: &TestDriver, most: usize) {
     let view = drive.store.view();
     let marks = view.account_state(ACCOUNT).unwrap();
     assert!(marks.purged(DataType::Thread) <= marks.purged(DataType::Email));
@@ -112,7 +112,7 @@ proptest! {
 
     #[test]
     fn changes_from_every_past_state_are_told_or_refused_and_never_wrong(ops in ops(40), most in 1usize..5) {
-        let mut drive = Drive::new();
+        let mut drive = TestDriver::new();
         drive.run(&ops);
         check_catching_up(&drive, most);
     }
@@ -122,11 +122,11 @@ proptest! {
         ops in ops(40),
         steps in proptest::collection::vec((any::<bool>(), 1usize..4), 40),
     ) {
-        let mut drive = Drive::new();
+        let mut drive = TestDriver::new();
         let first = drive.state();
         let mut of_emails = Follower::new(emails_of(&drive.now), first);
         let mut of_threads = Follower::new(threads_of(&drive.now), first);
-        let follow = |drive: &Drive, of_emails: &mut Follower<_, _>, of_threads: &mut Follower<_, _>, most| {
+        let follow = |drive: &TestDriver, of_emails: &mut Follower<_, _>, of_threads: &mut Follower<_, _>, most| {
             let view = drive.store.view();
             let (emails, threads) = (emails_of(&drive.now), threads_of(&drive.now));
             let more = match view.email_changes(ACCOUNT, of_emails.state, most).unwrap() {

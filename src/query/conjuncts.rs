@@ -4,20 +4,20 @@
 use std::collections::BTreeSet;
 
 use super::filter::{Condition, Filter};
-use super::supply::Range;
-use crate::model::{MailboxUid, View, keyword};
+use super::supply::IdRange;
+use crate::model::{ListingFilter, MailboxUid, keyword};
 
 /// The parts of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct Conjuncts {
     /// The mailboxes that a match is in, each once.
     pub(super) mailboxes: Vec<MailboxUid>,
     /// Of each of these sets of mailboxes a match is in one at least. They are conditions among `others`, too.
     pub(super) among: Vec<Vec<MailboxUid>>,
     /// The views that show a match, each once.
-    pub(super) views: Vec<View>,
+    pub(super) views: Vec<ListingFilter>,
     /// When a match was received.
-    pub(super) range: Range,
+    pub(super) range: IdRange,
     /// Conditions that are the same for all emails of a thread.
     pub(super) thread_wide: usize,
     /// All other conditions.
@@ -25,12 +25,12 @@ pub(super) struct Asked {
 }
 
 /// The parts of a filter.
-pub(super) fn asked(filter: &Filter) -> Asked {
-    let mut asked = Asked {
+pub(super) fn asked(filter: &Filter) -> Conjuncts {
+    let mut asked = Conjuncts {
         mailboxes: Vec::new(),
         among: Vec::new(),
         views: Vec::new(),
-        range: Range::ALL,
+        range: IdRange::ALL,
         thread_wide: 0,
         others: 0,
     };
@@ -38,7 +38,7 @@ pub(super) fn asked(filter: &Filter) -> Asked {
     asked
 }
 
-impl Asked {
+impl Conjuncts {
     /// The same where no view of threads may answer: conditions on threads are decided thread by thread.
     pub(super) fn without_thread_views(mut self) -> Self {
         let before = self.views.len();
@@ -85,25 +85,25 @@ impl Asked {
             (Condition::Before(at), true) | (Condition::After(at), false) => self.range = self.range.before(*at),
             (Condition::After(at), true) | (Condition::Before(at), false) => self.range = self.range.after(*at),
             (Condition::NotKeyword(word), true) | (Condition::HasKeyword(word), false) if is(word, keyword::SEEN) => {
-                self.view(View::Unseen);
+                self.view(ListingFilter::Unseen);
             }
             (Condition::HasKeyword(word), true) | (Condition::NotKeyword(word), false)
                 if is(word, keyword::FLAGGED) =>
             {
-                self.view(View::Flagged);
+                self.view(ListingFilter::Flagged);
             }
             (Condition::AllInThreadHaveKeyword(word), false) if is(word, keyword::SEEN) => {
-                self.view(View::ThreadUnseen);
+                self.view(ListingFilter::ThreadUnseen);
             }
             (Condition::SomeInThreadHaveKeyword(word), true) | (Condition::NoneInThreadHaveKeyword(word), false)
                 if is(word, keyword::FLAGGED) =>
             {
-                self.view(View::ThreadFlagged);
+                self.view(ListingFilter::ThreadFlagged);
             }
             (Condition::NoneInThreadHaveKeyword(word), true) | (Condition::SomeInThreadHaveKeyword(word), false)
                 if is(word, keyword::SEEN) =>
             {
-                self.view(View::ThreadUntouched);
+                self.view(ListingFilter::ThreadUntouched);
             }
             (
                 Condition::AllInThreadHaveKeyword(_)
@@ -115,7 +115,7 @@ impl Asked {
         }
     }
 
-    fn view(&mut self, view: View) {
+    fn view(&mut self, view: ListingFilter) {
         if !self.views.contains(&view) {
             self.views.push(view);
         }
@@ -158,8 +158,11 @@ mod tests {
         let unseen = || is(Condition::NotKeyword(seen()));
         let has_seen = || is(Condition::HasKeyword(seen()));
         let wanted = asked(&Filter::And(vec![inbox(), unseen()]));
-        assert_eq!((wanted.mailboxes.as_slice(), wanted.views.as_slice()), (&[MailboxUid(1)][..], &[View::Unseen][..]));
-        assert_eq!((wanted.thread_wide, wanted.others, wanted.range), (0, 0, Range::ALL));
+        assert_eq!(
+            (wanted.mailboxes.as_slice(), wanted.views.as_slice()),
+            (&[MailboxUid(1)][..], &[ListingFilter::Unseen][..])
+        );
+        assert_eq!((wanted.thread_wide, wanted.others, wanted.range), (0, 0, IdRange::ALL));
         for spelling in [
             Filter::And(vec![Filter::And(vec![inbox()]), inbox(), Filter::Not(vec![has_seen()])]),
             Filter::And(vec![inbox(), Filter::Not(vec![Filter::Or(vec![has_seen(), has_seen()])])]),
@@ -190,11 +193,11 @@ mod tests {
         let not = |condition| Filter::Not(vec![Filter::Is(condition)]);
         let word = |word: &str| word.to_owned();
         for (filter, view) in [
-            (not(Condition::AllInThreadHaveKeyword(word("$seen"))), View::ThreadUnseen),
-            (is(Condition::SomeInThreadHaveKeyword(word("$flagged"))), View::ThreadFlagged),
-            (not(Condition::NoneInThreadHaveKeyword(word("$flagged"))), View::ThreadFlagged),
-            (is(Condition::NoneInThreadHaveKeyword(word("$seen"))), View::ThreadUntouched),
-            (not(Condition::NotKeyword(word("$flagged"))), View::Flagged),
+            (not(Condition::AllInThreadHaveKeyword(word("$seen"))), ListingFilter::ThreadUnseen),
+            (is(Condition::SomeInThreadHaveKeyword(word("$flagged"))), ListingFilter::ThreadFlagged),
+            (not(Condition::NoneInThreadHaveKeyword(word("$flagged"))), ListingFilter::ThreadFlagged),
+            (is(Condition::NoneInThreadHaveKeyword(word("$seen"))), ListingFilter::ThreadUntouched),
+            (not(Condition::NotKeyword(word("$flagged"))), ListingFilter::Flagged),
         ] {
             assert_eq!(asked(&filter).views, [view], "{filter:?}");
         }
@@ -202,7 +205,7 @@ mod tests {
         assert_eq!(asked(&Filter::And(vec![draft(), Filter::Or(vec![draft(), draft()])])).thread_wide, 2);
         let at = UtcMillis(5);
         let span = Filter::And(vec![not(Condition::Before(at)), is(Condition::Before(UtcMillis(9)))]);
-        assert_eq!(asked(&span).range, Range::ALL.after(at).before(UtcMillis(9)));
+        assert_eq!(asked(&span).range, IdRange::ALL.after(at).before(UtcMillis(9)));
         assert_eq!(asked(&span).others, 0);
     }
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::search_tests::{prepare, step};
-use super::{Allowance, Condition, Error, Filter, Query, Results, Start, Window, query};
+use super::{Allowance, Condition, Error, Filter, Query, QuerySpec, Start, Window, query};
 use crate::message::rows;
-use crate::model::clock::Fixed;
+use crate::model::clock::FixedClock;
 use crate::model::{AccountId, EmailId, UtcMillis};
-use crate::store::engine::watched::Watched;
+use crate::store::engine::watched::CountingEngine;
 use crate::store::{EncodedMessage, FoldSizes, NewEmail, Options, Store};
 
 const ACCOUNT: AccountId = AccountId(1);
@@ -35,14 +35,14 @@ fn deliver(store: &Store, alias: &str, hop: &str, at: i64) -> EmailId {
 }
 
 /// So many emails, folded: eight to the shop's alias, all others to another.
-fn bed(emails: i64) -> (Arc<Watched>, Store, Vec<EmailId>) {
+fn bed(emails: i64) -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
     bed_of(emails, |_| "ann@example.org".to_owned())
 }
 
 /// The same, where `other` names the address of each other email.
-fn bed_of(emails: i64, other: impl Fn(i64) -> String) -> (Arc<Watched>, Store, Vec<EmailId>) {
-    let engine = Arc::new(Watched::default());
-    let store = Store::over(engine.clone(), &Options::small(), Arc::new(Fixed::at(UtcMillis(0)))).unwrap();
+fn bed_of(emails: i64, other: impl Fn(i64) -> String) -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
+    let engine = Arc::new(CountingEngine::default());
+    let store = Store::over(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
     prepare(&store);
     let mut shop = Vec::new();
     for n in 0..emails {
@@ -58,7 +58,7 @@ fn bed_of(emails: i64, other: impl Fn(i64) -> String) -> (Arc<Watched>, Store, V
 
 /// The emails that have it, of which no byte of a message is read.
 fn unread(store: &Store, filter: Filter) -> Result<Vec<EmailId>, Error> {
-    let results = Results { account: ACCOUNT, filter, reads: Allowance::of(0, u64::MAX), ..Results::default() };
+    let results = QuerySpec { account: ACCOUNT, filter, reads: Allowance::of(0, u64::MAX), ..QuerySpec::default() };
     let asked = Query { results, window: Window { start: Start::default(), limit: None }, total: true };
     query(&store.view(), store.secrets(), &asked).map(|found| found.answer.ids)
 }
@@ -102,7 +102,7 @@ fn addresses_that_are_looked_through_count_as_rows_walked_over() {
     // None of both holds the part, so nothing else is read.
     let asks = |store: &Store| {
         let (filter, reads) = (delivered(Some("zz")), Allowance::of(0, 300));
-        let results = Results { account: ACCOUNT, filter, reads, ..Results::default() };
+        let results = QuerySpec { account: ACCOUNT, filter, reads, ..QuerySpec::default() };
         let asked = Query { results, ..Query::default() };
         let ask = || query(&store.view(), store.secrets(), &asked).map(|found| found.answer.ids);
         [ask(), ask()]

@@ -11,11 +11,11 @@ use super::tests::config;
 use super::{Condition, Filter};
 use crate::message::rows;
 use crate::message::tokens::WordHash;
-use crate::model::clock::Fixed;
+use crate::model::clock::FixedClock;
 use crate::model::{AccountId, EmailId, Token, UtcMillis, delivered};
-use crate::store::engine::memory::Memory;
+use crate::store::engine::memory::MemoryEngine;
 use crate::store::engine::{Batch, Engine as _, Put, Table};
-use crate::store::repair::Scope;
+use crate::store::repair::RepairScope;
 use crate::store::row::block::{Blocks, Posting, read_block};
 use crate::store::row::fold::Folds;
 use crate::store::row::{EncodedMessage, Row as _};
@@ -66,15 +66,15 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 }
 
 struct Bed {
-    engine: Arc<Memory>,
+    engine: Arc<MemoryEngine>,
     store: Store,
     emails: BTreeMap<EmailId, Places>,
 }
 
 impl Bed {
     fn new() -> Self {
-        let engine = Arc::new(Memory::new());
-        let store = Store::over(engine.clone(), &Options::small(), Arc::new(Fixed::at(UtcMillis(0)))).unwrap();
+        let engine = Arc::new(MemoryEngine::new());
+        let store = Store::over(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
         prepare(&store);
         Self { engine, store, emails: BTreeMap::new() }
     }
@@ -95,8 +95,8 @@ impl Bed {
                 }
             }
             Act::Age => self.age(),
-            Act::Reindex => self.remake(Scope::Reindex),
-            Act::Rebuild => self.remake(Scope::Rebuild),
+            Act::Reindex => self.remake(RepairScope::Reindex),
+            Act::Rebuild => self.remake(RepairScope::Rebuild),
         }
     }
 
@@ -120,7 +120,7 @@ impl Bed {
         self.emails.insert(id, places);
     }
 
-    fn remake(&self, scope: Scope) {
+    fn remake(&self, scope: RepairScope) {
         let remake = |raw: &[u8]| rows(raw, self.store.secrets());
         self.store.repair(scope, None, &remake, &mut |_| true).unwrap();
     }
@@ -234,9 +234,9 @@ fn emails_that_an_earlier_version_filed_are_found() {
             let table = *Table::ALL.iter().find(|table| table.name() == words[0]).unwrap();
             Put { table, key: octets(words[1]), value: Some(octets(words[2])) }
         };
-        let engine = Arc::new(Memory::new());
+        let engine = Arc::new(MemoryEngine::new());
         engine.write(&[Arc::new(Batch { puts: known.lines().map(put).collect(), asserts: Vec::new() })]).unwrap();
-        let clock = Arc::new(Fixed::at(UtcMillis(1_795_255_200_000)));
+        let clock = Arc::new(FixedClock::at(UtcMillis(1_795_255_200_000)));
         let store = Store::over(engine.clone(), &Options { ranked_above: Some(2), ..Options::small() }, clock).unwrap();
         let all: Vec<EmailId> = store.view().emails(ACCOUNT, None, 99).unwrap().iter().map(|(id, _)| *id).collect();
         assert_eq!(all.len(), 7);
@@ -247,7 +247,7 @@ fn emails_that_an_earlier_version_filed_are_found() {
             step(&bed.store, &sizes).unwrap();
             bed.assert_answers();
         }
-        bed.remake(Scope::Reindex);
+        bed.remake(RepairScope::Reindex);
         bed.assert_answers();
         assert_eq!(bed.store.check().unwrap(), []);
     }

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::client_tests::check_catching_up;
-use super::drive::{Drive, ops};
+use super::drive::{TestDriver, ops};
 use super::fast_tests::{check_way, question};
 use super::tests::{check_account, check_changes, check_query, config, results, window};
 
@@ -22,7 +22,7 @@ proptest! {
         listed in proptest::collection::vec((question(), window(), any::<bool>()), 1..6),
         ranked in proptest::option::of(0u64..3),
     ) {
-        let mut drive = Drive::on_disk(ranked);
+        let mut drive = TestDriver::on_disk(ranked);
         for chunk in ops.chunks(8) {
             drive.run(chunk);
             for (results, window, total) in &asked {

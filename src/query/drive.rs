@@ -6,16 +6,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::naive::{self, Draft, Mail};
-pub(super) use super::ops::{Filed, Op, ops};
+use super::naive::{self, NaiveDraft, NaiveMail};
+pub(super) use super::ops::{EmailPlacement, Op, ops};
 use crate::message::rows;
-use crate::model::clock::Fixed;
+use crate::model::clock::FixedClock;
 use crate::model::{
     AccountId, AccountRow, Address, Clock as _, DataType, EmailId, MailboxUid, ModSeq, Role, UtcMillis,
 };
 use crate::store::engine::Engine;
-use crate::store::engine::memory::Memory;
-use crate::store::{Copied, EncodedMessage, Error, FoldSizes, NewEmail, NewMailbox, Options, Store, Ticket, Txn};
+use crate::store::engine::memory::MemoryEngine;
+use crate::store::{EmailCopy, EncodedMessage, Error, FoldSizes, NewEmail, NewMailbox, Options, Store, Ticket, Txn};
 
 /// Whose account it is.
 pub(super) const ACCOUNT: AccountId = AccountId(1);
@@ -29,18 +29,18 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// A destroyed email.
 #[derive(Debug, Clone)]
-struct Dead {
-    mail: Mail,
+struct DestroyedMail {
+    mail: NaiveMail,
     at: UtcMillis,
     restored: bool,
 }
 
 /// A store and the naive account beside it.
-pub(super) struct Drive {
+pub(super) struct TestDriver {
     pub(super) store: Store,
-    pub(super) now: naive::Account,
+    pub(super) now: naive::NaiveAccount,
     /// Every state of the past and the present one, with its change number.
-    pub(super) past: Vec<(ModSeq, naive::Account)>,
+    pub(super) past: Vec<(ModSeq, naive::NaiveAccount)>,
     /// Every email that there ever was.
     pub(super) ids: Vec<EmailId>,
     /// The newest change of a purged email.
@@ -48,18 +48,18 @@ pub(super) struct Drive {
     /// Whether history of listings may have been purged.
     history_cut: bool,
     options: Options,
-    clock: Arc<Fixed>,
-    dead: Vec<Dead>,
+    clock: Arc<FixedClock>,
+    dead: Vec<DestroyedMail>,
     /// Opens the store anew; after `store`, for it may hold the directory that it lies in.
-    opens: Box<Opens>,
+    opens: Box<StoreOpener>,
 }
 
 /// Opens a store, or again what the one before it left; that is still there then, and does nothing more.
-type Opens = dyn FnMut(&Options, Arc<Fixed>) -> Store;
+type StoreOpener = dyn FnMut(&Options, Arc<FixedClock>) -> Store;
 
-impl std::fmt::Debug for Drive {
+impl std::fmt::Debug for TestDriver {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Drive").field("now", &self.now).finish_non_exhaustive()
+        out.debug_struct("TestDriver").field("now", &self.now).finish_non_exhaustive()
     }
 }
 
@@ -84,16 +84,16 @@ fn copied(dir: &std::path::Path) -> Option<tempfile::TempDir> {
     (files()? == before).then_some(copy)
 }
 
-impl Drive {
+impl TestDriver {
     /// Over the memory engine.
     pub(super) fn new() -> Self {
-        Self::over(Arc::new(Memory::new()), None)
+        Self::over(Arc::new(MemoryEngine::new()), None)
     }
 
     /// Over an empty engine; listings of more emails than `ranked_above` have ranks.
     pub(super) fn over(engine: Arc<dyn Engine>, ranked_above: Option<u64>) -> Self {
         let opens =
-            move |options: &Options, clock: Arc<Fixed>| Store::over(Arc::clone(&engine), options, clock).unwrap();
+            move |options: &Options, clock: Arc<FixedClock>| Store::over(Arc::clone(&engine), options, clock).unwrap();
         Self::begin(Box::new(opens), ranked_above)
     }
 
@@ -103,7 +103,7 @@ impl Drive {
     pub(super) fn on_disk(ranked_above: Option<u64>) -> Self {
         let mut dirs = vec![tempfile::tempdir().unwrap()];
         let mut used = false;
-        let opens = move |options: &Options, clock: Arc<Fixed>| {
+        let opens = move |options: &Options, clock: Arc<FixedClock>| {
             if std::mem::replace(&mut used, true) {
                 let copy = (0..1000).find_map(|_| copied(dirs.last().unwrap().path()));
                 dirs.push(copy.expect("files that stay while they are copied"));
@@ -113,8 +113,8 @@ impl Drive {
         Self::begin(Box::new(opens), ranked_above)
     }
 
-    fn begin(mut opens: Box<Opens>, ranked_above: Option<u64>) -> Self {
-        let clock = Arc::new(Fixed::at(UtcMillis(EPOCH)));
+    fn begin(mut opens: Box<StoreOpener>, ranked_above: Option<u64>) -> Self {
+        let clock = Arc::new(FixedClock::at(UtcMillis(EPOCH)));
         let options = Options { ranked_above, ..Options::small() };
         let store = opens(&options, Arc::clone(&clock));
         let row = AccountRow::new("me", Address::from_parts("me", "a.example"), UtcMillis(0));
@@ -126,10 +126,10 @@ impl Drive {
             Ok(())
         });
         made.unwrap().1.wait_blocking().unwrap();
-        let (now, past, ids, dead) = (naive::Account::default(), Vec::new(), Vec::new(), Vec::new());
+        let (now, past, ids, dead) = (naive::NaiveAccount::default(), Vec::new(), Vec::new(), Vec::new());
         let (low, history_cut) = (ModSeq(0), false);
         let mut drive = Self { store, now, past, ids, low, history_cut, options, clock, dead, opens };
-        drive.past.push((drive.state(), naive::Account::default()));
+        drive.past.push((drive.state(), naive::NaiveAccount::default()));
         drive
     }
 
@@ -167,12 +167,12 @@ impl Drive {
                 let mail = self.now.mails.remove(at);
                 let id = mail.id;
                 self.done(ACCOUNT, |txn| txn.destroy_email(id)).unwrap();
-                self.dead.push(Dead { mail, at: self.clock.now(), restored: false });
+                self.dead.push(DestroyedMail { mail, at: self.clock.now(), restored: false });
                 id
             }),
             Op::Copy { which, mailboxes, keywords, at, far } => self.at(*which).map(|source| {
                 let received_at = *at;
-                let copied = Copied { mailboxes: mailboxes.clone(), keywords: keywords.clone(), received_at };
+                let copied = EmailCopy { mailboxes: mailboxes.clone(), keywords: keywords.clone(), received_at };
                 self.copy(source, copied, *far)
             }),
             Op::Restore { which } => which.checked_rem(self.dead.len()).and_then(|at| self.restore(at)),
@@ -213,7 +213,7 @@ impl Drive {
         }
     }
 
-    fn several(&mut self, acts: &[(usize, Option<Filed>)], queued: bool) {
+    fn several(&mut self, acts: &[(usize, Option<EmailPlacement>)], queued: bool) {
         let (mut modseq, mut wishes) = (self.modseq(), Vec::new());
         for (which, filed) in acts {
             let Some(at) = self.at(*which) else { continue };
@@ -227,13 +227,13 @@ impl Drive {
                 (mail.mailboxes, mail.keywords) = (mailboxes.clone(), keywords.clone());
             } else {
                 let mail = self.now.mails.remove(at);
-                self.dead.push(Dead { mail, at: self.clock.now(), restored: false });
+                self.dead.push(DestroyedMail { mail, at: self.clock.now(), restored: false });
             }
             modseq = modseq.next();
             self.now.changed.insert(id, modseq);
             self.past.push((modseq, self.now.clone()));
         }
-        let one = |txn: &mut Txn<'_>, (id, filed): &(EmailId, Option<Filed>)| match filed.clone() {
+        let one = |txn: &mut Txn<'_>, (id, filed): &(EmailId, Option<EmailPlacement>)| match filed.clone() {
             Some((mailboxes, keywords)) => txn.update_email(*id, mailboxes, keywords).map(drop),
             None => txn.destroy_email(*id),
         };
@@ -249,7 +249,7 @@ impl Drive {
 
     fn create(
         &mut self,
-        draft: &Draft,
+        draft: &NaiveDraft,
         mailboxes: &BTreeSet<MailboxUid>,
         keywords: &BTreeSet<String>,
         received_at: UtcMillis,
@@ -272,11 +272,11 @@ impl Drive {
         assert_eq!(thread, self.now.thread_for(draft));
         self.ids.push(id);
         let (mailboxes, keywords) = (mailboxes.clone(), keywords.clone());
-        self.now.mails.push(Mail { id, thread, mailboxes, keywords, received_at, draft: draft.clone() });
+        self.now.mails.push(NaiveMail { id, thread, mailboxes, keywords, received_at, draft: draft.clone() });
         id
     }
 
-    fn copy(&mut self, source: usize, copied: Copied, far: bool) -> EmailId {
+    fn copy(&mut self, source: usize, copied: EmailCopy, far: bool) -> EmailId {
         let from = self.now.mails[source].clone();
         let raw = from.draft.raw();
         let message = EncodedMessage::new(&rows(raw.as_bytes(), self.store.secrets()));
@@ -290,14 +290,14 @@ impl Drive {
         assert!(!self.ids.contains(&id), "an id is used once");
         assert_eq!(thread, self.now.thread_for(&from.draft));
         self.ids.push(id);
-        let Copied { mailboxes, keywords, received_at } = copied;
-        self.now.mails.push(Mail { id, thread, mailboxes, keywords, received_at, draft: from.draft });
+        let EmailCopy { mailboxes, keywords, received_at } = copied;
+        self.now.mails.push(NaiveMail { id, thread, mailboxes, keywords, received_at, draft: from.draft });
         id
     }
 
     /// A second time, or too late, it is refused; else it comes back with all but its id and its thread.
     fn restore(&mut self, at: usize) -> Option<EmailId> {
-        let Dead { mail, at: end, restored } = self.dead[at].clone();
+        let DestroyedMail { mail, at: end, restored } = self.dead[at].clone();
         let raw = mail.draft.raw();
         let message = EncodedMessage::new(&rows(raw.as_bytes(), self.store.secrets()));
         let made = self.done(ACCOUNT, |txn| txn.restore_email(mail.id, &message, DAY * GRACE));
@@ -310,7 +310,7 @@ impl Drive {
         assert_eq!((id.received_at(), thread), (mail.received_at, self.now.thread_for(&mail.draft)));
         self.ids.push(id);
         self.dead[at].restored = true;
-        self.now.mails.push(Mail { id, thread, ..mail });
+        self.now.mails.push(NaiveMail { id, thread, ..mail });
         Some(id)
     }
 
@@ -341,7 +341,7 @@ impl Drive {
             assert_eq!(self.store.check().unwrap(), []);
         }
         if what & 1 != 0 {
-            for Dead { mail, .. } in self.dead.extract_if(.., |dead| dead.at <= upto) {
+            for DestroyedMail { mail, .. } in self.dead.extract_if(.., |dead| dead.at <= upto) {
                 let changed = self.now.changed.remove(&mail.id).unwrap();
                 self.low = self.low.max(changed);
             }
@@ -370,7 +370,7 @@ impl Drive {
             mail.keywords.retain(|word| ["$seen", "$flagged"].contains(&word.as_str()) || word == "$draft" && !is_seen);
         }
         let view = self.store.view();
-        for Dead { mail, .. } in self.dead.iter_mut().filter(|dead| ids.contains(&dead.mail.id)) {
+        for DestroyedMail { mail, .. } in self.dead.iter_mut().filter(|dead| ids.contains(&dead.mail.id)) {
             let row = view.email_or_tombstone(ACCOUNT, mail.id).unwrap().unwrap();
             // Where a destroyed email was, and whether flagged, is told by the history of listings alone.
             let is_told = row.mailboxes == mail.mailboxes;

@@ -4,46 +4,46 @@ use smallvec::SmallVec;
 
 use super::evaluate::Matcher;
 use super::hits::Hits;
-use super::threads::{Share, Threads};
-use super::{Allowance, Error, Results};
+use super::threads::{KeywordShare, Threads};
+use super::{Allowance, Error, QuerySpec};
 use crate::message::header::{body_offset, ends};
 use crate::model::{AccountId, EmailContent, EmailId, EmailMetadata, ModSeq};
-use crate::store::View;
+use crate::store::Snapshot;
 
 /// Bytes of a message that cost about as much as a row of an email.
 const ROW_BYTES: usize = 1024;
 
 /// Where candidates read.
 #[derive(Debug)]
-pub(super) struct Source<'v> {
-    pub(super) view: &'v View<'v>,
+pub(super) struct CandidateSource<'v> {
+    pub(super) view: &'v Snapshot<'v>,
     pub(super) account: AccountId,
     pub(super) threads: Threads<'v>,
     /// What may be read of messages.
     pub(super) reads: Allowance,
     /// What the search index says, by the number of the matcher's needle.
-    hits: Vec<Asked<'v>>,
+    hits: Vec<PairedHits<'v>>,
     /// Of each alternative of the matcher: from where it was sought last, and where it may match next.
     ahead: Vec<Option<(EmailId, Option<EmailId>)>>,
 }
 
-/// What the search index says of an email, as `Source::told` has it.
-pub(super) type Told = SmallVec<[Option<ModSeq>; 2]>;
+/// What the search index says of an email, as `CandidateSource::told` has it.
+pub(super) type IndexAnswer = SmallVec<[Option<ModSeq>; 2]>;
 
 /// Two walks over the hits of a needle. Where several needles must meet, the one that leads goes far beyond an email that
 /// another alternative names: what is said of that is said by the one that follows. Of emails that are asked for from newer to
 /// older neither begins again.
 #[derive(Debug)]
-struct Asked<'v> {
+struct PairedHits<'v> {
     leads: Hits<'v>,
     follows: Option<Hits<'v>>,
 }
 
-impl<'v> Source<'v> {
+impl<'v> CandidateSource<'v> {
     /// For a matcher of these results.
-    pub(super) fn new(view: &'v View<'v>, results: &'v Results, matcher: &Matcher) -> Self {
+    pub(super) fn new(view: &'v Snapshot<'v>, results: &'v QuerySpec, matcher: &Matcher) -> Self {
         let account = results.account;
-        let asked = |needle| Asked { leads: Hits::new(view, account, needle, &results.reads), follows: None };
+        let asked = |needle| PairedHits { leads: Hits::new(view, account, needle, &results.reads), follows: None };
         let hits = matcher.needles().iter().map(asked).collect();
         Self {
             view,
@@ -57,13 +57,13 @@ impl<'v> Source<'v> {
 
     /// What the search index says of an email, by the number of the needle: whether it may have it, and then that no email
     /// made later is meant.
-    pub(super) fn told(&mut self, id: EmailId) -> Result<Told, Error> {
+    pub(super) fn told(&mut self, id: EmailId) -> Result<IndexAnswer, Error> {
         (0..self.hits.len()).map(|needle| self.told_of(needle, id)).collect()
     }
 
     /// The same of one needle.
     fn told_of(&mut self, needle: usize, id: EmailId) -> Result<Option<ModSeq>, Error> {
-        let Some(Asked { leads, follows }) = self.hits.get_mut(needle) else { return Ok(None) };
+        let Some(PairedHits { leads, follows }) = self.hits.get_mut(needle) else { return Ok(None) };
         let walk = if leads.is_beyond(id) { follows.get_or_insert_with(|| leads.anew()) } else { leads };
         Ok(walk.told(id)?)
     }
@@ -89,44 +89,44 @@ impl<'v> Source<'v> {
 
 /// What was fetched of an email.
 #[derive(Debug, Default)]
-pub(super) struct Facts {
+pub(super) struct FetchedEmail {
     content: Option<Option<(Vec<u8>, EmailContent)>>,
     /// The message as it was received.
     pub(super) received: Option<Option<Vec<u8>>>,
     /// The beginning of the message, with its header.
     header: Option<Option<Vec<u8>>>,
-    /// As `Source::told` has it.
-    told: Option<Told>,
+    /// As `CandidateSource::told` has it.
+    told: Option<IndexAnswer>,
 }
 
-impl Facts {
+impl FetchedEmail {
     /// Of which the search index told this.
-    pub(super) fn of(told: Told) -> Self {
+    pub(super) fn of(told: IndexAnswer) -> Self {
         Self { told: Some(told), ..Self::default() }
     }
 }
 
 /// The trace fields of an email's delivery, and the beginning of its message with its own fields.
-type Header<'h> = (&'h [u8], &'h [u8]);
+type HeaderBytes<'h> = (&'h [u8], &'h [u8]);
 
 /// An email, or the tombstone of one.
 #[derive(Debug)]
 pub(super) struct Candidate<'s, 'v> {
-    source: &'s mut Source<'v>,
+    source: &'s mut CandidateSource<'v>,
     pub(super) id: EmailId,
     pub(super) metadata: &'s EmailMetadata,
-    facts: Facts,
+    facts: FetchedEmail,
     /// Messages may be read for it.
     reads: bool,
 }
 
 impl<'s, 'v> Candidate<'s, 'v> {
-    pub(super) fn new(source: &'s mut Source<'v>, id: EmailId, metadata: &'s EmailMetadata) -> Self {
-        Self { source, id, metadata, facts: Facts::default(), reads: true }
+    pub(super) fn new(source: &'s mut CandidateSource<'v>, id: EmailId, metadata: &'s EmailMetadata) -> Self {
+        Self { source, id, metadata, facts: FetchedEmail::default(), reads: true }
     }
 
     /// Of which something is known already.
-    pub(super) fn knowing(self, facts: Facts) -> Self {
+    pub(super) fn knowing(self, facts: FetchedEmail) -> Self {
         Self { facts, ..self }
     }
 
@@ -136,7 +136,7 @@ impl<'s, 'v> Candidate<'s, 'v> {
     }
 
     /// What is known of it by now.
-    pub(super) fn into_facts(self) -> Facts {
+    pub(super) fn into_facts(self) -> FetchedEmail {
         self.facts
     }
 
@@ -180,7 +180,7 @@ impl<'s, 'v> Candidate<'s, 'v> {
 
     /// Its header: the trace fields of its delivery, and the beginning of the message with its own
     /// fields. None of what is destroyed.
-    pub(super) fn header(&mut self) -> Result<Option<Header<'_>>, Error> {
+    pub(super) fn header(&mut self) -> Result<Option<HeaderBytes<'_>>, Error> {
         if self.facts.received.is_none() && self.facts.header.is_none() && self.reads {
             let live = self.metadata.deleted.is_none();
             let view = self.source.view;
@@ -205,7 +205,7 @@ impl<'s, 'v> Candidate<'s, 'v> {
     }
 
     /// Which emails of its thread have a keyword.
-    pub(super) fn thread_share(&mut self, word: &str) -> Result<Share, Error> {
+    pub(super) fn thread_share(&mut self, word: &str) -> Result<KeywordShare, Error> {
         self.source.threads.share(self.metadata.thread, word)
     }
 }

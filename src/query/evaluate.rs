@@ -7,10 +7,10 @@
 //! The same index leads a walk over emails past those that cannot match (`Matcher::next`), whatever the filter is made of.
 
 use super::Error;
-use super::email::{Candidate, Source};
+use super::email::{Candidate, CandidateSource};
 use super::filter::{Condition, Filter};
-use super::text::{Needle, WORDS, pieces};
-use super::threads::Share;
+use super::text::{SearchTerm, WORD_FIELDS, pieces};
+use super::threads::KeywordShare;
 use crate::message::header::{fields, folded};
 use crate::message::tokens;
 use crate::model::{EmailId, Secrets, limits};
@@ -28,14 +28,14 @@ pub(super) enum Moment {
 #[derive(Debug)]
 pub(super) struct Matcher {
     node: Node,
-    numbered: Numbered,
+    numbered: FilterTables,
 }
 
 /// What the nodes of a filter name by number.
 #[derive(Debug, Default)]
-struct Numbered {
+struct FilterTables {
     /// What is looked for in the search index.
-    needles: Vec<Needle>,
+    needles: Vec<SearchTerm>,
     /// How many alternatives there are.
     alternatives: usize,
 }
@@ -62,12 +62,12 @@ enum Node {
 impl Matcher {
     /// Of a filter that was validated.
     pub(super) fn new(filter: &Filter, secrets: &Secrets) -> Self {
-        let mut numbered = Numbered::default();
+        let mut numbered = FilterTables::default();
         Self { node: Node::of(filter, secrets, &mut numbered), numbered }
     }
 
     /// What is looked for in the search index.
-    pub(super) fn needles(&self) -> &[Needle] {
+    pub(super) fn needles(&self) -> &[SearchTerm] {
         &self.numbered.needles
     }
 
@@ -77,7 +77,7 @@ impl Matcher {
     }
 
     /// The first email not before `from` that may match, by the search index.
-    pub(super) fn next(&self, source: &mut Source<'_>, from: EmailId) -> Result<Option<EmailId>, Error> {
+    pub(super) fn next(&self, source: &mut CandidateSource<'_>, from: EmailId) -> Result<Option<EmailId>, Error> {
         self.node.next(source, from)
     }
 
@@ -99,7 +99,7 @@ impl Matcher {
 }
 
 impl Node {
-    fn of(filter: &Filter, secrets: &Secrets, numbered: &mut Numbered) -> Self {
+    fn of(filter: &Filter, secrets: &Secrets, numbered: &mut FilterTables) -> Self {
         let mut all = |parts: &[Filter]| {
             let mut nodes: Vec<Self> = parts.iter().map(|part| Self::of(part, secrets, numbered)).collect();
             nodes.sort_by_key(Self::cost);
@@ -118,9 +118,9 @@ impl Node {
         }
     }
 
-    fn of_condition(condition: &Condition, secrets: &Secrets, numbered: &mut Numbered) -> Self {
+    fn of_condition(condition: &Condition, secrets: &Secrets, numbered: &mut FilterTables) -> Self {
         let needles = &mut numbered.needles;
-        let mut sought = |needle: Needle| {
+        let mut sought = |needle: SearchTerm| {
             // An empty needle is in every email.
             if needle.is_empty() {
                 return Self::And(Vec::new());
@@ -128,9 +128,9 @@ impl Node {
             needles.push(needle);
             Self::Text(needles.len() - 1)
         };
-        let text = |text: &str, fields| Needle::new(text, fields, secrets);
+        let text = |text: &str, fields| SearchTerm::new(text, fields, secrets);
         match condition {
-            Condition::Text(what) => sought(text(what, WORDS)),
+            Condition::Text(what) => sought(text(what, WORD_FIELDS)),
             Condition::From(what) => sought(text(what, tokens::FROM)),
             Condition::To(what) => sought(text(what, tokens::TO)),
             Condition::Cc(what) => sought(text(what, tokens::CC)),
@@ -138,16 +138,16 @@ impl Node {
             Condition::Subject(what) => sought(text(what, tokens::SUBJECT)),
             Condition::Body(what) => sought(text(what, tokens::BODY)),
             Condition::AttachmentName(what) => sought(text(what, tokens::ATTACHMENT_NAME)),
-            Condition::AttachmentType(what) => sought(Needle::of_type(what)),
+            Condition::AttachmentType(what) => sought(SearchTerm::of_type(what)),
             Condition::Header { name, text } => {
                 let pieces: Vec<String> =
                     pieces(text.as_deref().unwrap_or_default()).iter().map(|piece| folded(piece)).collect();
                 if name.eq_ignore_ascii_case("Delivered-To") {
                     return Self::of_delivery(name, pieces, secrets, numbered);
                 }
-                let ids = pieces.iter().filter_map(|piece| Needle::of_id(name, piece));
+                let ids = pieces.iter().filter_map(|piece| SearchTerm::of_id(name, piece));
                 let first = needles.len();
-                needles.extend(Needle::of_field(name, secrets).into_iter().chain(ids));
+                needles.extend(SearchTerm::of_field(name, secrets).into_iter().chain(ids));
                 Self::Header { name: name.clone(), pieces, needles: (first..needles.len()).collect() }
             }
             other => Self::Is(other.clone()),
@@ -156,11 +156,11 @@ impl Node {
 
     /// A condition on Delivered-To: what this service wrote on delivery is known from the search index, and for all
     /// else of that name the header is read.
-    fn of_delivery(name: &str, pieces: Vec<String>, secrets: &Secrets, numbered: &mut Numbered) -> Self {
+    fn of_delivery(name: &str, pieces: Vec<String>, secrets: &Secrets, numbered: &mut FilterTables) -> Self {
         let own = numbered.needles.len();
-        numbered.needles.push(Needle::of_delivery(&pieces));
+        numbered.needles.push(SearchTerm::of_delivery(&pieces));
         let first = numbered.needles.len();
-        numbered.needles.extend(Needle::of_other_delivery(name, secrets));
+        numbered.needles.extend(SearchTerm::of_other_delivery(name, secrets));
         let other = Self::Header { name: name.to_owned(), pieces, needles: (first..numbered.needles.len()).collect() };
         let alternative = numbered.alternatives;
         numbered.alternatives += 2;
@@ -178,7 +178,7 @@ impl Node {
         }
     }
 
-    fn next(&self, source: &mut Source<'_>, from: EmailId) -> Result<Option<EmailId>, Error> {
+    fn next(&self, source: &mut CandidateSource<'_>, from: EmailId) -> Result<Option<EmailId>, Error> {
         match self {
             Self::And(parts) => meet(parts, from, |part, from| part.next(source, from)),
             Self::Or(parts, number) => {
@@ -222,7 +222,12 @@ impl Node {
         }
     }
 
-    fn decide(&self, email: &mut Candidate<'_, '_>, moment: Moment, needles: &[Needle]) -> Result<Option<bool>, Error> {
+    fn decide(
+        &self,
+        email: &mut Candidate<'_, '_>,
+        moment: Moment,
+        needles: &[SearchTerm],
+    ) -> Result<Option<bool>, Error> {
         let mut all = |parts: &[Self], wanted: bool| {
             let mut known = Some(true);
             for part in parts {
@@ -282,7 +287,7 @@ fn meet<T>(
 fn is(condition: &Condition, email: &mut Candidate<'_, '_>, moment: Moment) -> Result<Option<bool>, Error> {
     let facts = email.metadata;
     let mutable = |holds: bool| (moment == Moment::Now).then_some(holds);
-    let mut share = |word: &str, holds: fn(Share) -> bool| match moment {
+    let mut share = |word: &str, holds: fn(KeywordShare) -> bool| match moment {
         Moment::Now => email.thread_share(word).map(|share| Some(holds(share))),
         Moment::Ever => Ok(None),
     };
@@ -293,9 +298,9 @@ fn is(condition: &Condition, email: &mut Candidate<'_, '_>, moment: Moment) -> R
         Condition::After(at) => Some(facts.received_at >= *at),
         Condition::MinSize(octets) => Some(facts.size >= *octets),
         Condition::MaxSize(octets) => Some(facts.size < *octets),
-        Condition::AllInThreadHaveKeyword(word) => share(word, |share| share == Share::All)?,
-        Condition::SomeInThreadHaveKeyword(word) => share(word, |share| share != Share::None)?,
-        Condition::NoneInThreadHaveKeyword(word) => share(word, |share| share == Share::None)?,
+        Condition::AllInThreadHaveKeyword(word) => share(word, |share| share == KeywordShare::All)?,
+        Condition::SomeInThreadHaveKeyword(word) => share(word, |share| share != KeywordShare::None)?,
+        Condition::NoneInThreadHaveKeyword(word) => share(word, |share| share == KeywordShare::None)?,
         Condition::HasKeyword(word) => mutable(facts.has(word)),
         Condition::NotKeyword(word) => mutable(!facts.has(word)),
         Condition::HasAttachment(wanted) => email.content()?.map(|content| content.has_attachment == *wanted),

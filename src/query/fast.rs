@@ -10,16 +10,16 @@
 
 use std::collections::BTreeSet;
 
-use super::parts::{Parts, Touched};
-use super::plan::Plan;
+use super::parts::{ResultDelta, ResultParts};
+use super::plan::QueryPlan;
 use super::sort::Direction;
-use super::supply::{Range, Supply};
-use super::{Answer, Changes, Error, Query, QueryChanges, Results, Start};
+use super::supply::{IdRange, Supply};
+use super::{Error, Query, QueryAnswer, QueryChanges, QueryChangesAnswer, QuerySpec, Start};
 use crate::model::{DataType, EmailId, limits};
-use crate::store::View;
+use crate::store::Snapshot;
 
 /// Email/query of kept listings.
-pub(super) fn query(view: &View<'_>, query: &Query, parts: &Parts<'_>) -> Result<Answer, Error> {
+pub(super) fn query(view: &Snapshot<'_>, query: &Query, parts: &ResultParts<'_>) -> Result<QueryAnswer, Error> {
     let length = parts.length()?;
     let mut near = None;
     let start = match query.window.start {
@@ -33,7 +33,7 @@ pub(super) fn query(view: &View<'_>, query: &Query, parts: &Parts<'_>) -> Result
     };
     let left = usize::try_from(length.saturating_sub(start)).unwrap_or(usize::MAX);
     let limit = query.window.limit.map_or(left, |limit| limit.min(left));
-    Ok(Answer {
+    Ok(QueryAnswer {
         ids: parts.section(start, limit, near)?,
         position: whole(start),
         total: query.total.then_some(whole(length)),
@@ -45,12 +45,12 @@ pub(super) fn query(view: &View<'_>, query: &Query, parts: &Parts<'_>) -> Result
 /// Email/queryChanges of kept listings; nothing where the state is older than their history. At most `most` events of
 /// each are read.
 pub(super) fn changes(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     asked: &QueryChanges,
-    plan: &Plan,
-    parts: &Parts<'_>,
+    plan: &QueryPlan,
+    parts: &ResultParts<'_>,
     most: usize,
-) -> Result<Option<Changes>, Error> {
+) -> Result<Option<QueryChangesAnswer>, Error> {
     let state = view.state(asked.results.account, DataType::Email)?;
     if asked.since > state {
         return Err(Error::CannotCalculateChanges);
@@ -58,7 +58,7 @@ pub(super) fn changes(
     if asked.since < parts.low() {
         return Ok(None);
     }
-    let Touched { mut removed, mut added, up_to } = parts.touched(asked, most)?;
+    let ResultDelta { mut removed, mut added, up_to } = parts.touched(asked, most)?;
     if let Some((last, was_there, is_there)) = up_to {
         if was_there {
             removed.retain(|id| !plan.direction.is_behind(*id, last));
@@ -70,11 +70,11 @@ pub(super) fn changes(
     bounded(asked, removed.len(), added.len())?;
     let added = parts.positions(&added)?.into_iter().map(|(at, id)| (whole(at), id)).collect();
     let total = if asked.total { Some(whole(parts.length()?)) } else { None };
-    Ok(Some(Changes { state, removed: removed.into_iter().collect(), added, total }))
+    Ok(Some(QueryChangesAnswer { state, removed: removed.into_iter().collect(), added, total }))
 }
 
 /// Email/query of all mail, newest or oldest first. Positions cost a walk.
-pub(super) fn all_mail(view: &View<'_>, query: &Query, direction: Direction) -> Result<Answer, Error> {
+pub(super) fn all_mail(view: &Snapshot<'_>, query: &Query, direction: Direction) -> Result<QueryAnswer, Error> {
     query.results.reads.begin_walk()?;
     let account = query.results.account;
     let marks = view.account_state(account)?;
@@ -91,7 +91,7 @@ pub(super) fn all_mail(view: &View<'_>, query: &Query, direction: Direction) -> 
     let limit = query.window.limit.map_or(left, |limit| limit.min(left));
     let mut ids = Vec::new();
     if limit > 0 {
-        let mut supply = Supply::of_all(view, account, Range::ALL, direction).counted_by(query.results.reads.clone());
+        let mut supply = Supply::of_all(view, account, IdRange::ALL, direction).counted_by(query.results.reads.clone());
         let mut skip = start;
         while ids.len() < limit
             && let Some((id, _)) = supply.next_email()?
@@ -102,7 +102,7 @@ pub(super) fn all_mail(view: &View<'_>, query: &Query, direction: Direction) -> 
             }
         }
     }
-    Ok(Answer {
+    Ok(QueryAnswer {
         ids,
         position: whole(start),
         total: query.total.then_some(whole(marks.emails)),
@@ -112,7 +112,11 @@ pub(super) fn all_mail(view: &View<'_>, query: &Query, direction: Direction) -> 
 }
 
 /// Email/queryChanges of all mail: who came was made since, who left was destroyed since.
-pub(super) fn all_mail_changes(view: &View<'_>, asked: &QueryChanges, direction: Direction) -> Result<Changes, Error> {
+pub(super) fn all_mail_changes(
+    view: &Snapshot<'_>,
+    asked: &QueryChanges,
+    direction: Direction,
+) -> Result<QueryChangesAnswer, Error> {
     asked.results.reads.begin_walk()?;
     let (account, since) = (asked.results.account, asked.since);
     let marks = view.account_state(account)?;
@@ -149,18 +153,18 @@ pub(super) fn all_mail_changes(view: &View<'_>, asked: &QueryChanges, direction:
     let added =
         positions(view, &asked.results, &added, direction)?.into_iter().map(|(at, id)| (whole(at), id)).collect();
     let total = asked.total.then_some(whole(marks.emails));
-    Ok(Changes { state, removed: removed.into_iter().collect(), added, total })
+    Ok(QueryChangesAnswer { state, removed: removed.into_iter().collect(), added, total })
 }
 
 /// The positions of live emails among all, in the direction of the walk, by one walk to the last of them.
 fn positions(
-    view: &View<'_>,
-    results: &Results,
+    view: &Snapshot<'_>,
+    results: &QuerySpec,
     ids: &[EmailId],
     direction: Direction,
 ) -> Result<Vec<(u64, EmailId)>, Error> {
     let mut out = Vec::with_capacity(ids.len());
-    let mut supply = Supply::of_all(view, results.account, Range::ALL, direction).counted_by(results.reads.clone());
+    let mut supply = Supply::of_all(view, results.account, IdRange::ALL, direction).counted_by(results.reads.clone());
     let mut wanted = ids.iter().peekable();
     let mut at = 0u64;
     while let Some(next) = wanted.peek().copied()

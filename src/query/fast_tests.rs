@@ -7,21 +7,21 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::client_tests::check_catching_up;
-use super::drive::{ACCOUNT, Drive, EPOCH, Op, TIMES, ops};
-use super::naive::Draft;
+use super::drive::{ACCOUNT, EPOCH, Op, TIMES, TestDriver, ops};
+use super::naive::NaiveDraft;
 use super::plan::ways;
 use super::tests::{
     Begin, check_changes, check_facts, check_query, comparator, condition, config, is_exact, keyword, least_by, window,
 };
 use super::*;
-use crate::model::{Listing, MailboxUid, Shape, UtcMillis, VacationResponse, View as Shows};
-use crate::store::engine::memory::Memory;
+use crate::model::{Listing, ListingFilter, MailboxUid, Shape, UtcMillis, VacationResponse};
+use crate::store::engine::memory::MemoryEngine;
 
 /// A question that a view may answer.
 #[derive(Debug, Clone)]
-pub(super) struct Question {
+pub(super) struct ListingQuery {
     uid: Option<MailboxUid>,
-    view: Shows,
+    view: ListingFilter,
     spelling: u8,
     before: Option<i64>,
     after: Option<i64>,
@@ -30,27 +30,27 @@ pub(super) struct Question {
     collapse: bool,
 }
 
-fn shows(view: Shows, spelling: u8) -> Filter {
+fn shows(view: ListingFilter, spelling: u8) -> Filter {
     let word = |word: &str| word.to_owned();
     let (seen, flagged) = (word("$seen"), word("$flagged"));
     let not = |condition| Filter::Not(vec![Filter::Is(condition)]);
     let plain = spelling.is_multiple_of(2);
     match view {
-        Shows::Every => Filter::default(),
-        Shows::Unseen if plain => Filter::Is(Condition::NotKeyword(seen)),
-        Shows::Unseen => not(Condition::HasKeyword(seen)),
-        Shows::Flagged if plain => Filter::Is(Condition::HasKeyword(flagged)),
-        Shows::Flagged => not(Condition::NotKeyword(flagged)),
-        Shows::ThreadUnseen => not(Condition::AllInThreadHaveKeyword(seen)),
-        Shows::ThreadFlagged if plain => Filter::Is(Condition::SomeInThreadHaveKeyword(flagged)),
-        Shows::ThreadFlagged => not(Condition::NoneInThreadHaveKeyword(flagged)),
-        Shows::ThreadUntouched if plain => Filter::Is(Condition::NoneInThreadHaveKeyword(seen)),
-        Shows::ThreadUntouched => not(Condition::SomeInThreadHaveKeyword(seen)),
+        ListingFilter::Every => Filter::default(),
+        ListingFilter::Unseen if plain => Filter::Is(Condition::NotKeyword(seen)),
+        ListingFilter::Unseen => not(Condition::HasKeyword(seen)),
+        ListingFilter::Flagged if plain => Filter::Is(Condition::HasKeyword(flagged)),
+        ListingFilter::Flagged => not(Condition::NotKeyword(flagged)),
+        ListingFilter::ThreadUnseen => not(Condition::AllInThreadHaveKeyword(seen)),
+        ListingFilter::ThreadFlagged if plain => Filter::Is(Condition::SomeInThreadHaveKeyword(flagged)),
+        ListingFilter::ThreadFlagged => not(Condition::NoneInThreadHaveKeyword(flagged)),
+        ListingFilter::ThreadUntouched if plain => Filter::Is(Condition::NoneInThreadHaveKeyword(seen)),
+        ListingFilter::ThreadUntouched => not(Condition::SomeInThreadHaveKeyword(seen)),
     }
 }
 
-impl Question {
-    pub(super) fn results(&self) -> Results {
+impl ListingQuery {
+    pub(super) fn results(&self) -> QuerySpec {
         let at = |at: i64| UtcMillis(EPOCH + at);
         let mut parts = vec![shows(self.view, self.spelling)];
         parts.extend(self.uid.map(|uid| Filter::Is(Condition::InMailbox(uid))));
@@ -64,11 +64,11 @@ impl Question {
             Filter::And(parts)
         };
         let sort = self.sort.clone();
-        Results { account: ACCOUNT, filter, sort, collapse: self.collapse, ..Results::default() }
+        QuerySpec { account: ACCOUNT, filter, sort, collapse: self.collapse, ..QuerySpec::default() }
     }
 
     /// The way that answers it whole, if its listings are kept.
-    fn way(&self) -> Option<Way> {
+    fn way(&self) -> Option<AccessPath> {
         let uid = self.uid.unwrap_or(MailboxUid::ALL);
         let (pin, receipt) = match self.sort.as_slice() {
             [] => (None, None),
@@ -76,7 +76,7 @@ impl Question {
             [first, last] => (Some(pin(first)?), Some(last)),
             _ => return None,
         };
-        if self.more.is_some() || receipt.is_some_and(|last| last.property != Property::ReceivedAt) {
+        if self.more.is_some() || receipt.is_some_and(|last| last.property != SortProperty::ReceivedAt) {
             return None;
         }
         // What is the same for all that the filter leaves is no order.
@@ -91,60 +91,60 @@ impl Question {
         match pin {
             Some(pin) => {
                 let by_thread = self.collapse && pin.view.is_of_emails();
-                let fits = self.view == Shows::Every
+                let fits = self.view == ListingFilter::Every
                     && !(self.collapse && backwards)
                     && !(by_thread && (is_span || !pin.first));
-                fits.then_some(Way::Pinned(Listing { uid, view: Shows::Every, shape }, pin))
+                fits.then_some(AccessPath::Pinned(Listing { uid, view: ListingFilter::Every, shape }, pin))
             }
             None if self.collapse && backwards => {
                 let fits = self.view.is_of_emails() && !is_span;
-                fits.then_some(Way::Listing(Listing { uid, view: self.view, shape: Shape::Emails }))
+                fits.then_some(AccessPath::Listing(Listing { uid, view: self.view, shape: Shape::Emails }))
             }
-            None => Some(Way::Listing(Listing { uid, view: self.view, shape })),
+            None => Some(AccessPath::Listing(Listing { uid, view: self.view, shape })),
         }
     }
 
     /// The views that its way needs.
-    fn views(&self) -> Vec<Shows> {
+    fn views(&self) -> Vec<ListingFilter> {
         match self.way() {
-            Some(Way::Pinned(listing, pin)) => vec![listing.view, pin.view],
-            Some(Way::Listing(listing)) => vec![listing.view],
+            Some(AccessPath::Pinned(listing, pin)) => vec![listing.view, pin.view],
+            Some(AccessPath::Listing(listing)) => vec![listing.view],
             _ => Vec::new(),
         }
     }
 }
 
 /// Who comes first by a sort: with `isAscending` those for whom it is false (RFC 8621 §4.4.2).
-fn pin(comparator: &Comparator) -> Option<Pin> {
+fn pin(comparator: &Comparator) -> Option<SortPin> {
     let up = comparator.ascending;
-    let of = |view, first| Some(Pin { view, first });
+    let of = |view, first| Some(SortPin { view, first });
     match &comparator.property {
-        Property::HasKeyword(word) if word == "$flagged" => of(Shows::Flagged, !up),
-        Property::HasKeyword(word) if word == "$seen" => of(Shows::Unseen, up),
-        Property::SomeInThreadHaveKeyword(word) if word == "$flagged" => of(Shows::ThreadFlagged, !up),
-        Property::SomeInThreadHaveKeyword(word) if word == "$seen" => of(Shows::ThreadUntouched, up),
-        Property::AllInThreadHaveKeyword(word) if word == "$seen" => of(Shows::ThreadUnseen, up),
+        SortProperty::HasKeyword(word) if word == "$flagged" => of(ListingFilter::Flagged, !up),
+        SortProperty::HasKeyword(word) if word == "$seen" => of(ListingFilter::Unseen, up),
+        SortProperty::SomeInThreadHaveKeyword(word) if word == "$flagged" => of(ListingFilter::ThreadFlagged, !up),
+        SortProperty::SomeInThreadHaveKeyword(word) if word == "$seen" => of(ListingFilter::ThreadUntouched, up),
+        SortProperty::AllInThreadHaveKeyword(word) if word == "$seen" => of(ListingFilter::ThreadUnseen, up),
         _ => None,
     }
 }
 
-fn by(property: Property, ascending: bool) -> Comparator {
+fn by(property: SortProperty, ascending: bool) -> Comparator {
     Comparator { property, ascending, collation: Collation::UnicodeCasemap }
 }
 
 fn pinned() -> impl Strategy<Value = Comparator> {
     let property = prop_oneof![
-        3 => Just(Property::HasKeyword("$flagged".into())),
-        2 => Just(Property::HasKeyword("$seen".into())),
-        2 => Just(Property::SomeInThreadHaveKeyword("$flagged".into())),
-        1 => Just(Property::SomeInThreadHaveKeyword("$seen".into())),
-        1 => Just(Property::AllInThreadHaveKeyword("$seen".into())),
+        3 => Just(SortProperty::HasKeyword("$flagged".into())),
+        2 => Just(SortProperty::HasKeyword("$seen".into())),
+        2 => Just(SortProperty::SomeInThreadHaveKeyword("$flagged".into())),
+        1 => Just(SortProperty::SomeInThreadHaveKeyword("$seen".into())),
+        1 => Just(SortProperty::AllInThreadHaveKeyword("$seen".into())),
     ];
     (property, any::<bool>()).prop_map(|(property, ascending)| by(property, ascending))
 }
 
-pub(super) fn question() -> impl Strategy<Value = Question> {
-    let receipt = || any::<bool>().prop_map(|ascending| by(Property::ReceivedAt, ascending));
+pub(super) fn question() -> impl Strategy<Value = ListingQuery> {
+    let receipt = || any::<bool>().prop_map(|ascending| by(SortProperty::ReceivedAt, ascending));
     let sort = prop_oneof![
         4 => Just(Vec::new()),
         3 => receipt().prop_map(|receipt| vec![receipt]),
@@ -160,9 +160,9 @@ pub(super) fn question() -> impl Strategy<Value = Question> {
     ];
     let time = || proptest::option::weighted(0.2, -1..=TIMES);
     let uid = proptest::option::weighted(0.8, (1u32..4).prop_map(MailboxUid));
-    let view = prop_oneof![1 => Just(Shows::Every), 1 => proptest::sample::select(Shows::ALL.to_vec())];
+    let view = prop_oneof![1 => Just(ListingFilter::Every), 1 => proptest::sample::select(ListingFilter::ALL.to_vec())];
     (uid, view, 0u8..6, time(), time(), more, sort, any::<bool>()).prop_map(
-        |(uid, view, spelling, before, after, more, sort, collapse)| Question {
+        |(uid, view, spelling, before, after, more, sort, collapse)| ListingQuery {
             uid,
             view,
             spelling,
@@ -176,11 +176,11 @@ pub(super) fn question() -> impl Strategy<Value = Question> {
 }
 
 /// Where listings answer whole they are what is taken, and where none does nothing says so.
-pub(super) fn check_way(drive: &Drive, question: &Question) {
+pub(super) fn check_way(drive: &TestDriver, question: &ListingQuery) {
     let view = drive.store.view();
     let plan = explain(&view, &question.results()).unwrap();
     let uid = question.uid.unwrap_or(MailboxUid::ALL);
-    let is_kept = |shown: &Shows| view.kept(ACCOUNT, uid, *shown).unwrap().is_some();
+    let is_kept = |shown: &ListingFilter| view.kept(ACCOUNT, uid, *shown).unwrap().is_some();
     match question.way() {
         Some(way) if question.views().iter().all(is_kept) => {
             assert_eq!(plan.way, way, "{question:?}");
@@ -189,7 +189,7 @@ pub(super) fn check_way(drive: &Drive, question: &Question) {
         }
         // One more condition may happen to be a view's.
         _ if question.more.is_some() => {}
-        _ => assert!(!matches!(plan.way, Way::Listing(_) | Way::Pinned(..)), "{plan:?} for {question:?}"),
+        _ => assert!(!matches!(plan.way, AccessPath::Listing(_) | AccessPath::Pinned(..)), "{plan:?} for {question:?}"),
     }
 }
 
@@ -202,7 +202,7 @@ proptest! {
         asked in proptest::collection::vec((question(), window(), any::<bool>()), 1..10),
         ranked in proptest::option::of(0u64..3),
     ) {
-        let mut drive = Drive::over(Arc::new(Memory::new()), ranked);
+        let mut drive = TestDriver::over(Arc::new(MemoryEngine::new()), ranked);
         for chunk in ops.chunks(8) {
             drive.run(chunk);
             for (question, window, total) in &asked {
@@ -218,7 +218,7 @@ proptest! {
         asked in proptest::collection::vec(question(), 1..4),
         ranked in proptest::option::of(0u64..3),
     ) {
-        let mut drive = Drive::over(Arc::new(Memory::new()), ranked);
+        let mut drive = TestDriver::over(Arc::new(MemoryEngine::new()), ranked);
         // Views that are whole from the start have the whole history.
         for question in asked.iter().take(2) {
             let uid = question.uid.unwrap_or(MailboxUid::ALL);
@@ -232,16 +232,16 @@ proptest! {
     }
 }
 
-fn keep(drive: &mut Drive, uid: MailboxUid, view: Shows) {
+fn keep(drive: &mut TestDriver, uid: MailboxUid, view: ListingFilter) {
     drive.apply(&Op::Make { uid, view, most: 1000 });
 }
 
-fn mailbox(uid: u32, view: Shows, collapse: bool) -> Question {
+fn mailbox(uid: u32, view: ListingFilter, collapse: bool) -> ListingQuery {
     let uid = (uid > 0).then_some(MailboxUid(uid));
-    Question { uid, view, spelling: 0, before: None, after: None, more: None, sort: Vec::new(), collapse }
+    ListingQuery { uid, view, spelling: 0, before: None, after: None, more: None, sort: Vec::new(), collapse }
 }
 
-fn create(draft: Draft, uids: &[u32], at: i64) -> Op {
+fn create(draft: NaiveDraft, uids: &[u32], at: i64) -> Op {
     let mailboxes = uids.iter().copied().map(MailboxUid).collect();
     Op::Create { draft, mailboxes, keywords: BTreeSet::new(), at: UtcMillis(EPOCH + at) }
 }
@@ -264,22 +264,22 @@ fn every_short_history_of_two_emails_in_two_threads() {
 }
 
 fn every_short_history(same_thread: bool, newer: usize) {
-    let mut acts: Vec<Act> = Vec::new();
+    let mut acts: Vec<PlacementChange> = Vec::new();
     for email in 0..2 {
         acts.push((email, None));
         acts.extend(["", "$seen", "$flagged"].map(|word| (email, Some((INBOX, word)))));
         acts.extend([&[2][..], &[1, 2]].map(|uids| (email, Some((uids, "")))));
     }
-    let mut histories: Vec<Vec<Act>> = vec![Vec::new()];
+    let mut histories: Vec<Vec<PlacementChange>> = vec![Vec::new()];
     let mut checked = 0;
     let longest = std::env::var("RESTANTE_EXHAUSTIVE").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
     for _ in 0..longest {
         let longer = histories.iter().flat_map(|history| acts.iter().map(|act| [&history[..], &[*act]].concat()));
         histories = longer.filter(|history| is_possible(history)).collect();
         for history in &histories {
-            let mut drive = Drive::over(Arc::new(Memory::new()), Some(0));
+            let mut drive = TestDriver::over(Arc::new(MemoryEngine::new()), Some(0));
             for uid in 0..3 {
-                Shows::ALL.into_iter().for_each(|view| keep(&mut drive, MailboxUid(uid), view));
+                ListingFilter::ALL.into_iter().for_each(|view| keep(&mut drive, MailboxUid(uid), view));
             }
             let mut ids: [Option<EmailId>; 2] = [None; 2];
             for (email, to) in history {
@@ -288,7 +288,7 @@ fn every_short_history(same_thread: bool, newer: usize) {
             check_facts(&drive);
             check_catching_up(&drive, 1);
             for uid in 0..3 {
-                for (view, collapse) in Shows::ALL.into_iter().flat_map(|view| [(view, false), (view, true)]) {
+                for (view, collapse) in ListingFilter::ALL.into_iter().flat_map(|view| [(view, false), (view, true)]) {
                     let question = mailbox(uid, view, collapse);
                     if question.way().is_some() {
                         check_least(&drive, &question.results());
@@ -297,7 +297,7 @@ fn every_short_history(same_thread: bool, newer: usize) {
                 }
                 // Of the Trash, which is a mailbox like the Inbox, no other order is tried.
                 for (collapse, sort) in sorts().into_iter().filter(|_| uid < 2) {
-                    let question = Question { sort, ..mailbox(uid, Shows::Every, collapse) };
+                    let question = ListingQuery { sort, ..mailbox(uid, ListingFilter::Every, collapse) };
                     assert!(question.way().is_some(), "{question:?}");
                     check_least(&drive, &question.results());
                     checked += 1;
@@ -310,10 +310,10 @@ fn every_short_history(same_thread: bool, newer: usize) {
 
 /// Orders other than newest first that listings have; collapsed or not.
 fn sorts() -> Vec<(bool, Vec<Comparator>)> {
-    let flagged = || by(Property::HasKeyword("$flagged".into()), false);
-    let unseen = by(Property::HasKeyword("$seen".into()), true);
-    let of_thread = by(Property::SomeInThreadHaveKeyword("$flagged".into()), false);
-    let oldest = || by(Property::ReceivedAt, true);
+    let flagged = || by(SortProperty::HasKeyword("$flagged".into()), false);
+    let unseen = by(SortProperty::HasKeyword("$seen".into()), true);
+    let of_thread = by(SortProperty::SomeInThreadHaveKeyword("$flagged".into()), false);
+    let oldest = || by(SortProperty::ReceivedAt, true);
     vec![
         (false, vec![oldest()]),
         (false, vec![flagged()]),
@@ -325,12 +325,12 @@ fn sorts() -> Vec<(bool, Vec<Comparator>)> {
 }
 
 /// In which mailboxes an email is and with which keyword; nothing: it is destroyed.
-type Act = (usize, Option<(&'static [u32], &'static str)>);
+type PlacementChange = (usize, Option<(&'static [u32], &'static str)>);
 
 const INBOX: &[u32] = &[1];
 
 /// Whether each act finds its email as it must be: not the same as before, and destroyed only once it is there.
-fn is_possible(history: &[Act]) -> bool {
+fn is_possible(history: &[PlacementChange]) -> bool {
     let Some(((email, to), before)) = history.split_last() else { return true };
     let known = before.iter().rev().find(|(other, _)| other == email).map(|(_, to)| *to);
     // Whoever comes first is the first; and none comes back.
@@ -339,18 +339,18 @@ fn is_possible(history: &[Act]) -> bool {
 }
 
 fn live(
-    drive: &mut Drive,
+    drive: &mut TestDriver,
     ids: &mut [Option<EmailId>; 2],
     email: usize,
     to: Option<(&[u32], &str)>,
     same_thread: bool,
     newer: usize,
 ) {
-    let at = |id: EmailId, drive: &Drive| drive.now.mails.iter().position(|mail| mail.id == id).unwrap();
+    let at = |id: EmailId, drive: &TestDriver| drive.now.mails.iter().position(|mail| mail.id == id).unwrap();
     match (ids[email], to) {
         (None, Some((uids, word))) => {
             let message_id = Some(if same_thread { 0 } else { u8::try_from(email).unwrap() });
-            let draft = Draft { message_id, subject: Some(0), ..Draft::default() };
+            let draft = NaiveDraft { message_id, subject: Some(0), ..NaiveDraft::default() };
             let mut op = create(draft, uids, i64::from(email == newer));
             if let Op::Create { keywords, .. } = &mut op {
                 keywords.extend((!word.is_empty()).then(|| word.to_owned()));
@@ -369,7 +369,7 @@ fn live(
 }
 
 /// The way taken, from every past state and up to every id, tells the least.
-fn check_least(drive: &Drive, results: &Results) {
+fn check_least(drive: &TestDriver, results: &QuerySpec) {
     let (view, secrets) = (drive.store.view(), drive.store.secrets());
     let new = drive.now.list(results);
     let page = query(&view, secrets, &Query { results: results.clone(), total: true, ..Query::default() }).unwrap();
@@ -391,20 +391,22 @@ fn check_least(drive: &Drive, results: &Results) {
 
 #[test]
 fn a_view_is_wanted_then_made_and_then_serves() {
-    let mut drive = Drive::over(Arc::new(Memory::new()), Some(64));
+    let mut drive = TestDriver::over(Arc::new(MemoryEngine::new()), Some(64));
     for n in 0..300 {
-        drive.apply(&create(Draft::default(), &[1], n));
+        drive.apply(&create(NaiveDraft::default(), &[1], n));
     }
-    for (uid, view, collapse) in [(1, Shows::Unseen, false), (1, Shows::ThreadUnseen, true), (0, Shows::Every, true)] {
+    for (uid, view, collapse) in
+        [(1, ListingFilter::Unseen, false), (1, ListingFilter::ThreadUnseen, true), (0, ListingFilter::Every, true)]
+    {
         let question = mailbox(uid, view, collapse);
-        let plan = |drive: &Drive| explain(&drive.store.view(), &question.results()).unwrap();
+        let plan = |drive: &TestDriver| explain(&drive.store.view(), &question.results()).unwrap();
         let before = plan(&drive);
         let wanted = (MailboxUid(uid), view);
-        assert_eq!((before.wants, before.way, before.served.len()), (Some(wanted), Way::Generic, 0), "{before}");
+        assert_eq!((before.wants, before.way, before.served.len()), (Some(wanted), AccessPath::Generic, 0), "{before}");
         assert!(before.to_string().contains("not listing: "), "{before}");
         drive.apply(&Op::Make { uid: wanted.0, view, most: 100 });
         let making = plan(&drive);
-        assert_eq!((making.wants, making.way), (Some(wanted), Way::Generic));
+        assert_eq!((making.wants, making.way), (Some(wanted), AccessPath::Generic));
         assert!(making.to_string().contains("being made"), "{making}");
         let state = drive.state();
         // The state of emails is what a client holds, whatever else of the account changes.
@@ -412,14 +414,14 @@ fn a_view_is_wanted_then_made_and_then_serves() {
         drive.store.commit(ACCOUNT, |txn| txn.set_vacation(&other)).unwrap().1.wait_blocking().unwrap();
         keep(&mut drive, wanted.0, view);
         let kept = plan(&drive);
-        assert!(matches!(kept.way, Way::Listing(_)) && kept.ranked, "{kept}");
+        assert!(matches!(kept.way, AccessPath::Listing(_)) && kept.ranked, "{kept}");
         assert_eq!((kept.wants, kept.served.as_slice(), kept.length), (None, &[wanted][..], 300));
         let secrets = drive.store.secrets().clone();
         let asked = |since| QueryChanges { results: question.results(), since, ..QueryChanges::default() };
         let found = changes(&drive.store.view(), &secrets, &asked(state)).unwrap();
-        assert!(matches!(found.plan.way, Way::Listing(_)), "{}", found.plan);
+        assert!(matches!(found.plan.way, AccessPath::Listing(_)), "{}", found.plan);
         let older = changes(&drive.store.view(), &secrets, &asked(ModSeq(state.0 - 1))).unwrap();
-        assert!(matches!(older.plan.way, Way::Filtered(_)), "{}", older.plan);
+        assert!(matches!(older.plan.way, AccessPath::Filtered(_)), "{}", older.plan);
         assert!(older.plan.to_string().contains("older than its history"), "{}", older.plan);
         check_query(&drive, &question.results(), &(Begin::Position(150), Some(10)), true);
         check_query(&drive, &question.results(), &(Begin::Anchor(7, -3), Some(10)), true);
@@ -428,23 +430,23 @@ fn a_view_is_wanted_then_made_and_then_serves() {
 
 #[test]
 fn of_few_emails_no_view_is_wanted() {
-    let mut drive = Drive::new();
-    drive.apply(&create(Draft::default(), &[1], 0));
-    for (uid, view) in [(1, Shows::Unseen), (7, Shows::Every), (0, Shows::Unseen)] {
+    let mut drive = TestDriver::new();
+    drive.apply(&create(NaiveDraft::default(), &[1], 0));
+    for (uid, view) in [(1, ListingFilter::Unseen), (7, ListingFilter::Every), (0, ListingFilter::Unseen)] {
         let plan = explain(&drive.store.view(), &mailbox(uid, view, false).results()).unwrap();
-        assert_eq!((plan.wants, plan.way), (None, Way::Generic), "{plan}");
+        assert_eq!((plan.wants, plan.way), (None, AccessPath::Generic), "{plan}");
     }
 }
 
 #[test]
 fn all_mail_is_walked_and_its_depths_want_ranks() {
-    let mut drive = Drive::new();
+    let mut drive = TestDriver::new();
     for n in 0..3 {
-        drive.apply(&create(Draft::default(), &[1], n));
+        drive.apply(&create(NaiveDraft::default(), &[1], n));
     }
-    let results = mailbox(0, Shows::Every, false).results();
+    let results = mailbox(0, ListingFilter::Every, false).results();
     let view = drive.store.view();
-    assert_eq!(explain(&view, &results).unwrap().way, Way::AllMail);
+    assert_eq!(explain(&view, &results).unwrap().way, AccessPath::AllMail);
     assert!(!Window::default().is_deep());
     for start in [Start::Position(-1), Start::Position(10_000), Start::Anchor { id: EmailId(0), offset: 0 }] {
         assert!(Window { start, limit: None }.is_deep());
@@ -454,30 +456,30 @@ fn all_mail_is_walked_and_its_depths_want_ranks() {
 
 #[test]
 fn the_cheaper_of_two_walks_is_taken() {
-    let mut drive = Drive::new();
+    let mut drive = TestDriver::new();
     for n in 0..20 {
-        drive.apply(&create(Draft::default(), &[if n < 4 { 1 } else { 3 }], n));
+        drive.apply(&create(NaiveDraft::default(), &[if n < 4 { 1 } else { 3 }], n));
     }
     let way = |uid| {
-        let mut question = mailbox(uid, Shows::Every, false);
+        let mut question = mailbox(uid, ListingFilter::Every, false);
         question.more = Some(Condition::MinSize(1));
         explain(&drive.store.view(), &question.results()).unwrap()
     };
-    let small = Listing { uid: MailboxUid(1), view: Shows::Every, shape: Shape::Emails };
-    assert_eq!((way(1).way, way(1).length), (Way::Filtered(small), 4));
-    assert_eq!(way(3).way, Way::Generic);
+    let small = Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Emails };
+    assert_eq!((way(1).way, way(1).length), (AccessPath::Filtered(small), 4));
+    assert_eq!(way(3).way, AccessPath::Generic);
     assert!(way(3).to_string().contains("not filtered listing: to find 16 emails"), "{}", way(3));
 }
 
 #[test]
 fn more_events_than_are_looked_at_are_refused() {
-    let mut drive = Drive::new();
+    let mut drive = TestDriver::new();
     let first = drive.state();
     for n in 0..4 {
-        drive.apply(&create(Draft::default(), &[1], n));
+        drive.apply(&create(NaiveDraft::default(), &[1], n));
     }
     let (view, secrets) = (drive.store.view(), drive.store.secrets());
-    let results = mailbox(1, Shows::Every, false).results();
+    let results = mailbox(1, ListingFilter::Every, false).results();
     let plan = explain(&view, &results).unwrap();
     let asked = QueryChanges { results: results.clone(), since: first, ..QueryChanges::default() };
     assert_eq!(changes_by(&view, secrets, &asked, plan.clone(), 3), Err(Error::CannotCalculateChanges));

@@ -81,14 +81,14 @@ pub enum Condition {
 
 /// What an answer hangs on, beside what of an email never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Depends {
+pub struct Dependencies {
     /// Mailboxes or keywords.
     pub mutable: bool,
     /// The other emails of the thread.
     pub threads: bool,
 }
 
-impl Depends {
+impl Dependencies {
     /// Of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
@@ -125,10 +125,10 @@ impl Filter {
 
     /// What it hangs on.
     #[must_use]
-    pub fn depends(&self) -> Depends {
+    pub fn depends(&self) -> Dependencies {
         match self {
             Self::And(parts) | Self::Or(parts) | Self::Not(parts) => {
-                parts.iter().fold(Depends::default(), |all, part| all.and(part.depends()))
+                parts.iter().fold(Dependencies::default(), |all, part| all.and(part.depends()))
             }
             Self::Is(condition) => condition.depends(),
         }
@@ -170,7 +170,7 @@ impl Condition {
         Ok(())
     }
 
-    fn depends(&self) -> Depends {
+    fn depends(&self) -> Dependencies {
         let threads = matches!(
             self,
             Self::AllInThreadHaveKeyword(_) | Self::SomeInThreadHaveKeyword(_) | Self::NoneInThreadHaveKeyword(_)
@@ -179,7 +179,7 @@ impl Condition {
             self,
             Self::InMailbox(_) | Self::InMailboxOtherThan(_) | Self::HasKeyword(_) | Self::NotKeyword(_)
         );
-        Depends { mutable: threads || own, threads }
+        Dependencies { mutable: threads || own, threads }
     }
 }
 
@@ -210,9 +210,9 @@ mod tests {
     #[test]
     fn what_filters_hang_on() {
         let of = |condition| Filter::Not(vec![Filter::default(), Filter::Is(condition)]).depends();
-        assert_eq!(of(Condition::Subject("x".into())), Depends::default());
-        assert_eq!(of(Condition::InMailbox(MailboxUid(1))), Depends { mutable: true, threads: false });
+        assert_eq!(of(Condition::Subject("x".into())), Dependencies::default());
+        assert_eq!(of(Condition::InMailbox(MailboxUid(1))), Dependencies { mutable: true, threads: false });
         let thread = of(Condition::NoneInThreadHaveKeyword("$seen".into()));
-        assert_eq!(thread, Depends { mutable: true, threads: true });
+        assert_eq!(thread, Dependencies { mutable: true, threads: true });
     }
 }

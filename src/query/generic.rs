@@ -7,26 +7,31 @@
 
 use std::collections::HashSet;
 
-use super::email::{Candidate, Source};
+use super::email::{Candidate, CandidateSource};
 use super::evaluate::{Matcher, Moment};
 use super::merge::Merge;
-use super::sort::{self, Direction, Entry};
-use super::sought::{Hit, Sought};
+use super::sort::{self, Direction, SortEntry};
+use super::sought::{Hit, SearchWalk};
 use super::supply::Supply;
-use super::{Answer, Error, Query, Results, Start, Window};
+use super::{Error, Query, QueryAnswer, QuerySpec, Start, Window};
 use crate::model::{DataType, EmailId, Secrets, ThreadId};
-use crate::store::View;
+use crate::store::Snapshot;
 
 /// Results beyond those wanted that are kept before they are sorted and let go; few in tests, which have few.
-const SPARE: usize = if cfg!(test) { 2 } else { 1024 };
+const SORT_SLACK: usize = if cfg!(test) { 2 } else { 1024 };
 
 /// Answers Email/query (RFC 8620 §5.5, RFC 8621 §4.4).
-pub(super) fn query(view: &View<'_>, secrets: &Secrets, query: &Query, walk: Walk<'_>) -> Result<Answer, Error> {
-    let wanted = Wanted { most: query.window.reach().unwrap_or(usize::MAX), total: query.total };
+pub(super) fn query(
+    view: &Snapshot<'_>,
+    secrets: &Secrets,
+    query: &Query,
+    walk: EmailWalk<'_>,
+) -> Result<QueryAnswer, Error> {
+    let wanted = ListRequest { most: query.window.reach().unwrap_or(usize::MAX), total: query.total };
     let found = list(view, secrets, &query.results, walk, wanted)?;
     let ids: Vec<EmailId> = found.first.iter().map(|entry| entry.id).collect();
     let (position, section) = query.window.cut(&ids).ok_or(Error::AnchorNotFound)?;
-    Ok(Answer {
+    Ok(QueryAnswer {
         ids: section.to_vec(),
         position,
         total: query.total.then_some(found.total),
@@ -62,16 +67,16 @@ impl Window {
 
 /// Where the emails come from.
 #[derive(Debug)]
-pub(super) enum Walk<'v> {
+pub(super) enum EmailWalk<'v> {
     /// Every email is decided.
     Each(Supply<'v>),
     /// Only what the search index leaves.
-    Sought(Sought<'v>),
+    Sought(SearchWalk<'v>),
     /// Every email matches, and no other; the order asked for is that of the walk.
     Sure(Merge<'v>),
 }
 
-impl Walk<'_> {
+impl EmailWalk<'_> {
     /// The order in which it meets the emails.
     fn direction(&self) -> Direction {
         match self {
@@ -84,39 +89,39 @@ impl Walk<'_> {
 
 /// What is wanted of the complete list.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct ListRequest {
     /// So many of its first.
     pub(super) most: usize,
     /// Its length.
     pub(super) total: bool,
 }
 
-impl Wanted {
+impl ListRequest {
     /// All of it.
     pub(super) const ALL: Self = Self { most: usize::MAX, total: false };
 }
 
 /// The beginning of the complete list, and its length where that is wanted.
 #[derive(Debug)]
-pub(super) struct Listed {
-    pub(super) first: Vec<Entry>,
+pub(super) struct ListPrefix {
+    pub(super) first: Vec<SortEntry>,
     pub(super) total: usize,
 }
 
 /// The complete list, as far as it is wanted.
 pub(super) fn list(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     secrets: &Secrets,
-    results: &Results,
-    walk: Walk<'_>,
-    wanted: Wanted,
-) -> Result<Listed, Error> {
+    results: &QuerySpec,
+    walk: EmailWalk<'_>,
+    wanted: ListRequest,
+) -> Result<ListPrefix, Error> {
     results.reads.begin_walk()?;
     let matcher = Matcher::new(&results.filter, secrets);
-    let mut source = Source::new(view, results, &matcher);
-    let mut found = Gathered::new(results, wanted, walk.direction());
+    let mut source = CandidateSource::new(view, results, &matcher);
+    let mut found = ListCollector::new(results, wanted, walk.direction());
     match walk {
-        Walk::Each(supply) => {
+        EmailWalk::Each(supply) => {
             let mut supply = supply.counted_by(results.reads.clone());
             while !found.is_enough()
                 && let Some((id, metadata)) = supply.next_email()?
@@ -124,7 +129,7 @@ pub(super) fn list(
                 found.take(&matcher, Candidate::new(&mut source, id, &metadata), false)?;
             }
         }
-        Walk::Sought(mut sought) => {
+        EmailWalk::Sought(mut sought) => {
             while !found.is_enough()
                 && let Some(hits) = sought.hits(&matcher, &mut source, found.room(), found.shown())?
             {
@@ -133,7 +138,7 @@ pub(super) fn list(
                 }
             }
         }
-        Walk::Sure(mut merge) => {
+        EmailWalk::Sure(mut merge) => {
             while !found.is_enough()
                 && let Some((id, thread)) = merge.next()?
             {
@@ -146,19 +151,19 @@ pub(super) fn list(
 }
 
 /// What was found so far.
-struct Gathered<'q> {
-    results: &'q Results,
-    wanted: Wanted,
+struct ListCollector<'q> {
+    results: &'q QuerySpec,
+    wanted: ListRequest,
     /// The walk is in the order asked for.
     natural: bool,
-    first: Vec<Entry>,
+    first: Vec<SortEntry>,
     /// Threads that have a result, where that must be known.
     threads: HashSet<ThreadId>,
     total: usize,
 }
 
-impl<'q> Gathered<'q> {
-    fn new(results: &'q Results, wanted: Wanted, walked: Direction) -> Self {
+impl<'q> ListCollector<'q> {
+    fn new(results: &'q QuerySpec, wanted: ListRequest, walked: Direction) -> Self {
         let natural = sort::direction(&results.sort) == Some(walked);
         Self { results, wanted, natural, first: Vec::new(), threads: HashSet::new(), total: 0 }
     }
@@ -179,7 +184,7 @@ impl<'q> Gathered<'q> {
         if !self.is_enough()
             && !self.shown().is_some_and(|shown| shown.contains(&email.metadata.thread))
             && (sure || matcher.matches(&mut email, Moment::Now)?)
-            && let Some(entry) = Entry::of(&self.results.sort, &mut email)?
+            && let Some(entry) = SortEntry::of(&self.results.sort, &mut email)?
         {
             self.push(entry);
         }
@@ -189,7 +194,7 @@ impl<'q> Gathered<'q> {
     /// Takes an email that matches and whose place its id says.
     fn take_sure(&mut self, id: EmailId, thread: ThreadId) {
         if !self.is_enough() && !self.shown().is_some_and(|shown| shown.contains(&thread)) {
-            self.push(Entry::by_id(id, thread));
+            self.push(SortEntry::by_id(id, thread));
         }
     }
 
@@ -198,7 +203,7 @@ impl<'q> Gathered<'q> {
         (self.natural && self.results.collapse).then_some(&self.threads)
     }
 
-    fn push(&mut self, entry: Entry) {
+    fn push(&mut self, entry: SortEntry) {
         let is_first =
             !self.results.collapse || !(self.natural || self.wanted.total) || self.threads.insert(entry.thread);
         self.total = self.total.saturating_add(usize::from(is_first));
@@ -207,7 +212,7 @@ impl<'q> Gathered<'q> {
         }
         self.first.push(entry);
         // As many again, so that sorting costs each result but a few comparisons more.
-        let room = self.wanted.most.saturating_mul(2).max(self.wanted.most.saturating_add(SPARE));
+        let room = self.wanted.most.saturating_mul(2).max(self.wanted.most.saturating_add(SORT_SLACK));
         if !self.natural && self.first.len() >= room {
             self.settle();
         }
@@ -224,10 +229,10 @@ impl<'q> Gathered<'q> {
         self.first.truncate(self.wanted.most);
     }
 
-    fn end(mut self) -> Listed {
+    fn end(mut self) -> ListPrefix {
         if !self.natural {
             self.settle();
         }
-        Listed { first: self.first, total: self.total }
+        ListPrefix { first: self.first, total: self.total }
     }
 }

@@ -2,7 +2,7 @@
 //! and from the folds.
 //!
 //! - An email that is not a hit surely has not the text; one that is very likely has it (words are hashes of 28 bits), and
-//!   `Needle::confirms` makes sure by the message.
+//!   `SearchTerm::confirms` makes sure by the message.
 //! - Every source is walked only as far as it is asked: a fold whose emails are all older than what is wanted, or all
 //!   newer, is not opened, and of a word's postings only those blocks are read that the other words leave, so that a
 //!   phrase costs what its rarest word does.
@@ -11,33 +11,33 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::Allowance;
-use super::text::{Needle, Piece, Rest};
+use super::text::{SearchTerm, TermPiece, TextRemainder};
 use crate::model::{AccountId, EmailId, ModSeq, Token};
-use crate::store::{Error, Fold, Ordinals, Postings, View};
+use crate::store::{Error, Fold, Ordinals, Postings, Snapshot};
 
 /// Hits among the token rows that are read at once.
-const MOST: usize = 64;
+const MAX_SCAN_HITS: usize = 64;
 
 /// A walk over the emails that may have a needle.
 #[derive(Debug)]
 pub(super) struct Hits<'v> {
-    view: &'v View<'v>,
+    view: &'v Snapshot<'v>,
     account: AccountId,
-    needle: Needle,
+    needle: SearchTerm,
     /// Counts the texts that are looked through.
     reads: Allowance,
     /// None before the first question.
-    sources: Option<Vec<Source<'v>>>,
+    sources: Option<Vec<HitSource<'v>>>,
     /// Where each source stands, by its number; one where there is no more is not here. Of two at one place the hit is first:
     /// the other need not be looked into to know of the email.
-    ahead: BTreeSet<(EmailId, Stand, usize)>,
+    ahead: BTreeSet<(EmailId, SourcePosition, usize)>,
     /// The last question; what comes before it is not known any more.
     asked: EmailId,
 }
 
 /// What is known of where a source stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stand {
+enum SourcePosition {
     /// Its next hit is there.
     Hit,
     /// Its next hit is not before.
@@ -45,7 +45,7 @@ enum Stand {
 }
 
 impl<'v> Hits<'v> {
-    pub(super) fn new(view: &'v View<'v>, account: AccountId, needle: &Needle, reads: &Allowance) -> Self {
+    pub(super) fn new(view: &'v Snapshot<'v>, account: AccountId, needle: &SearchTerm, reads: &Allowance) -> Self {
         let (needle, reads) = (needle.clone(), reads.clone());
         Self { view, account, needle, reads, sources: None, ahead: BTreeSet::new(), asked: EmailId(0) }
     }
@@ -64,7 +64,7 @@ impl<'v> Hits<'v> {
     pub(super) fn seek(&mut self, from: EmailId) -> Result<Option<EmailId>, Error> {
         self.open(from)?;
         while let Some((at, stand, _)) = self.ahead.first() {
-            if *stand == Stand::Hit && *at >= from {
+            if *stand == SourcePosition::Hit && *at >= from {
                 return Ok(Some(*at));
             }
             self.advance(from)?;
@@ -79,13 +79,13 @@ impl<'v> Hits<'v> {
         while self.ahead.first().is_some_and(|(at, ..)| *at < id) {
             self.advance(id)?;
         }
-        let unsure = self.ahead.range((id, Stand::Before, 0)..=(id, Stand::Before, usize::MAX));
+        let unsure = self.ahead.range((id, SourcePosition::Before, 0)..=(id, SourcePosition::Before, usize::MAX));
         for place in unsure.copied().collect::<Vec<_>>() {
             self.advance_one(place, id)?;
         }
-        let hits = self.ahead.range((id, Stand::Hit, 0)..=(id, Stand::Hit, usize::MAX));
+        let hits = self.ahead.range((id, SourcePosition::Hit, 0)..=(id, SourcePosition::Hit, usize::MAX));
         let sources = self.sources.as_deref().unwrap_or_default();
-        Ok(hits.filter_map(|(.., number)| sources.get(*number)).map(Source::made).max())
+        Ok(hits.filter_map(|(.., number)| sources.get(*number)).map(HitSource::made).max())
     }
 
     fn open(&mut self, from: EmailId) -> Result<(), Error> {
@@ -93,10 +93,10 @@ impl<'v> Hits<'v> {
             let folds = self.view.folds(self.account)?.live;
             let left = self.view.account_state(self.account)?.unfolded;
             self.ahead.clear();
-            self.ahead.insert((EmailId(0), Stand::Before, 0));
-            self.ahead.extend((1..).zip(&folds).map(|(number, fold)| (fold.newest, Stand::Before, number)));
-            let rows = Source::Rows { left, ahead: VecDeque::new(), most: 1 };
-            let folds = folds.into_iter().map(|fold| Source::Fold { fold, walk: None });
+            self.ahead.insert((EmailId(0), SourcePosition::Before, 0));
+            self.ahead.extend((1..).zip(&folds).map(|(number, fold)| (fold.newest, SourcePosition::Before, number)));
+            let rows = HitSource::Rows { left, ahead: VecDeque::new(), most: 1 };
+            let folds = folds.into_iter().map(|fold| HitSource::Fold { fold, walk: None });
             self.sources = Some(std::iter::once(rows).chain(folds).collect());
         }
         self.asked = from;
@@ -108,21 +108,21 @@ impl<'v> Hits<'v> {
         self.ahead.first().copied().map_or(Ok(()), |place| self.advance_one(place, from))
     }
 
-    fn advance_one(&mut self, place: (EmailId, Stand, usize), from: EmailId) -> Result<(), Error> {
+    fn advance_one(&mut self, place: (EmailId, SourcePosition, usize), from: EmailId) -> Result<(), Error> {
         let (at, _, number) = place;
         self.ahead.remove(&place);
         let source = self.sources.as_deref_mut().and_then(|sources| sources.get_mut(number));
         let found = source.map_or(Ok(None), |source| {
             source.seek(self.view, self.account, (&self.needle, &self.reads), at.max(from))
         })?;
-        self.ahead.extend(found.map(|id| (id, Stand::Hit, number)));
+        self.ahead.extend(found.map(|id| (id, SourcePosition::Hit, number)));
         Ok(())
     }
 }
 
 /// Where emails are found.
 #[derive(Debug)]
-enum Source<'v> {
+enum HitSource<'v> {
     /// No more than `left` of them are still to be read: behind the last an engine may have the remains of thousands that
     /// were folded, and would walk over them for nothing.
     Rows {
@@ -134,11 +134,11 @@ enum Source<'v> {
     },
     Fold {
         fold: Fold,
-        walk: Option<(Walk<'v>, Ordinals<'v>)>,
+        walk: Option<(FoldWalk<'v>, Ordinals<'v>)>,
     },
 }
 
-impl<'v> Source<'v> {
+impl<'v> HitSource<'v> {
     /// No email that it tells of is younger.
     fn made(&self) -> ModSeq {
         match self {
@@ -150,9 +150,9 @@ impl<'v> Source<'v> {
     /// The first hit not before an email.
     fn seek(
         &mut self,
-        view: &'v View<'v>,
+        view: &'v Snapshot<'v>,
         account: AccountId,
-        (needle, reads): (&Needle, &Allowance),
+        (needle, reads): (&SearchTerm, &Allowance),
         from: EmailId,
     ) -> Result<Option<EmailId>, Error> {
         match self {
@@ -167,14 +167,14 @@ impl<'v> Source<'v> {
                     if ahead.len() < *most {
                         *left = 0;
                     }
-                    *most = most.saturating_mul(4).min(MOST);
+                    *most = most.saturating_mul(4).min(MAX_SCAN_HITS);
                 }
                 Ok(ahead.front().copied())
             }
             Self::Fold { fold, .. } if from > fold.oldest => Ok(None),
             Self::Fold { fold, walk } => {
                 let (walk, emails) = walk.get_or_insert_with(|| {
-                    (Walk::new(view, account, *fold, needle, reads), view.fold_ordinals(account, *fold))
+                    (FoldWalk::new(view, account, *fold, needle, reads), view.fold_ordinals(account, *fold))
                 });
                 let first = if from <= fold.newest { Some(0) } else { emails.seek(from)? };
                 match first.map_or(Ok(None), |first| walk.seek(first))? {
@@ -188,11 +188,11 @@ impl<'v> Source<'v> {
 
 /// A needle in a fold: all its pieces.
 #[derive(Debug)]
-struct Walk<'v>(Vec<PieceWalk<'v>>);
+struct FoldWalk<'v>(Vec<PieceWalk<'v>>);
 
-impl<'v> Walk<'v> {
-    fn new(view: &'v View<'v>, account: AccountId, fold: Fold, needle: &Needle, reads: &Allowance) -> Self {
-        let piece = |piece: &Piece| PieceWalk {
+impl<'v> FoldWalk<'v> {
+    fn new(view: &'v Snapshot<'v>, account: AccountId, fold: Fold, needle: &SearchTerm, reads: &Allowance) -> Self {
+        let piece = |piece: &TermPiece| PieceWalk {
             view,
             account,
             fold,
@@ -230,10 +230,10 @@ impl<'v> Walk<'v> {
 /// A piece in a fold.
 #[derive(Debug)]
 struct PieceWalk<'v> {
-    view: &'v View<'v>,
+    view: &'v Snapshot<'v>,
     account: AccountId,
     fold: Fold,
-    piece: Piece,
+    piece: TermPiece,
     reads: Allowance,
     words: Vec<Postings<'v>>,
     /// Emails that have one of the texts, ascending; read when they are first asked for.
@@ -259,9 +259,9 @@ impl PieceWalk<'_> {
             let (account, fold) = (self.account, self.fold.id);
             for text in &self.piece.texts {
                 let found = match text.rest {
-                    Rest::Nothing => self.view.postings_of_text(account, fold, &text.begins)?,
-                    Rest::Anything => self.view.postings_of_texts(account, fold, &text.begins)?,
-                    Rest::Parts(_) => {
+                    TextRemainder::Nothing => self.view.postings_of_text(account, fold, &text.begins)?,
+                    TextRemainder::Anything => self.view.postings_of_texts(account, fold, &text.begins)?,
+                    TextRemainder::Parts(_) => {
                         let (mut found, known) = (Vec::new(), self.view.texts(account, fold, &text.begins)?);
                         self.reads.count_rows(known.len());
                         for one in known.iter().filter(|one| text.is(one)) {

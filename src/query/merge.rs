@@ -2,35 +2,35 @@
 
 use std::collections::VecDeque;
 
-use super::Results;
-use super::conjuncts::Asked;
-use super::plan::{Plan, Way};
+use super::QuerySpec;
+use super::conjuncts::Conjuncts;
+use super::plan::{AccessPath, QueryPlan};
 use super::sort::{self, Direction};
-use super::supply::{Range, page};
-use crate::model::{AccountId, EmailId, Listing, ThreadId, View as Filter};
-use crate::store::{Error, View};
+use super::supply::{IdRange, page};
+use crate::model::{AccountId, EmailId, Listing, ListingFilter, ThreadId};
+use crate::store::{Error, Snapshot};
 
 /// Mailboxes whose listings are walked side by side at most.
 const MAX_MERGED: usize = 64;
 /// Rows that are read of all listings together at first, and later.
-const FIRST: usize = 64;
-const STEP: usize = 256;
+const MIN_READ_BATCH: usize = 64;
+const MAX_READ_BATCH: usize = 256;
 /// The fewest that are read of one.
 const LEAST: usize = 8;
 
 /// A walk over the rows of listings that are whole.
 #[derive(Debug)]
 pub(super) struct Merge<'v> {
-    view: &'v View<'v>,
+    view: &'v Snapshot<'v>,
     account: AccountId,
-    listings: Vec<Part>,
-    range: Range,
+    listings: Vec<SourceListing>,
+    range: IdRange,
     direction: Direction,
 }
 
 /// One of the listings.
 #[derive(Debug)]
-struct Part {
+struct SourceListing {
     listing: Listing,
     read: VecDeque<(EmailId, ThreadId)>,
     /// Where to read on: behind this email, or from the beginning; nothing where all is read.
@@ -40,15 +40,19 @@ struct Part {
 
 impl<'v> Merge<'v> {
     pub(super) fn new(
-        view: &'v View<'v>,
+        view: &'v Snapshot<'v>,
         account: AccountId,
         listings: &[Listing],
-        range: Range,
+        range: IdRange,
         direction: Direction,
     ) -> Self {
-        let step = (FIRST / listings.len().max(1)).max(LEAST);
-        let part =
-            |listing: &Listing| Part { listing: *listing, read: VecDeque::new(), upto: range.begin(direction), step };
+        let step = (MIN_READ_BATCH / listings.len().max(1)).max(LEAST);
+        let part = |listing: &Listing| SourceListing {
+            listing: *listing,
+            read: VecDeque::new(),
+            upto: range.begin(direction),
+            step,
+        };
         Self { view, account, listings: listings.iter().map(part).collect(), range, direction }
     }
 
@@ -62,7 +66,7 @@ impl<'v> Merge<'v> {
     /// # Errors
     /// Those of reading.
     pub(super) fn next(&mut self) -> Result<Option<(EmailId, ThreadId)>, Error> {
-        let most = (STEP / self.listings.len().max(1)).max(LEAST);
+        let most = (MAX_READ_BATCH / self.listings.len().max(1)).max(LEAST);
         let mut first: Option<(EmailId, ThreadId)> = None;
         for part in &mut self.listings {
             if part.read.is_empty()
@@ -89,12 +93,17 @@ impl<'v> Merge<'v> {
 }
 
 /// The listings of several mailboxes in one of which each match is, side by side.
-pub(super) fn plan(view: &View<'_>, results: &Results, asked: &Asked, base: &Plan) -> Result<Option<Plan>, Error> {
-    let mut best: Option<Plan> = None;
+pub(super) fn plan(
+    view: &Snapshot<'_>,
+    results: &QuerySpec,
+    asked: &Conjuncts,
+    base: &QueryPlan,
+) -> Result<Option<QueryPlan>, Error> {
+    let mut best: Option<QueryPlan> = None;
     for uids in asked.among.iter().filter(|uids| (2..=MAX_MERGED).contains(&uids.len())) {
         let (mut length, mut are_whole) = (0u64, true);
         for uid in uids {
-            let kept = view.kept(results.account, *uid, Filter::Every)?;
+            let kept = view.kept(results.account, *uid, ListingFilter::Every)?;
             are_whole &= kept.is_some();
             length = length.saturating_add(kept.map_or(0, |kept| kept.emails.total));
         }
@@ -102,7 +111,7 @@ pub(super) fn plan(view: &View<'_>, results: &Results, asked: &Asked, base: &Pla
             let is_all = asked.others == 1 && asked.thread_wide == 0;
             let is_all = is_all && asked.views.is_empty() && asked.mailboxes.is_empty();
             let decides = !is_all || sort::direction(&results.sort).is_none();
-            best = Some(Plan { way: Way::Merged { decides }, length, among: uids.clone(), ..base.clone() });
+            best = Some(QueryPlan { way: AccessPath::Merged { decides }, length, among: uids.clone(), ..base.clone() });
         }
     }
     Ok(best)

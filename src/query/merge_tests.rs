@@ -3,22 +3,24 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::plan::Way;
+use super::plan::AccessPath;
 use super::search_tests::{file, prepare};
-use super::{Collation, Comparator, Condition, Filter, Property, Query, QueryChanges, Results, Scope, Start, Window};
+use super::{
+    Collation, Comparator, Condition, Filter, Query, QueryChanges, QuerySpec, Scope, SortProperty, Start, Window,
+};
 use super::{changes, query};
-use crate::model::clock::Fixed;
+use crate::model::clock::FixedClock;
 use crate::model::{AccountId, DataType, EmailId, MailboxUid, UtcMillis};
-use crate::store::engine::watched::Watched;
+use crate::store::engine::watched::CountingEngine;
 use crate::store::{NewMailbox, Options, Store};
 
 const ACCOUNT: AccountId = AccountId(1);
 const EMAILS: i64 = 2_000;
 
 /// A store with emails in the Inbox, some of them also in one or both of two more mailboxes; and those, newest first.
-fn bed() -> (Arc<Watched>, Store, Vec<EmailId>) {
-    let engine = Arc::new(Watched::default());
-    let store = Store::over(engine.clone(), &Options::small(), Arc::new(Fixed::at(UtcMillis(0)))).unwrap();
+fn bed() -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
+    let engine = Arc::new(CountingEngine::default());
+    let store = Store::over(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
     prepare(&store);
     for name in ["Two", "Three"] {
         let mailbox = NewMailbox { name: name.into(), parent: None, role: None, sort_order: 0 };
@@ -46,10 +48,10 @@ fn place(store: &Store, id: EmailId, more: &BTreeSet<MailboxUid>, keywords: &[&s
     done.unwrap().1.wait_blocking().unwrap();
 }
 
-fn results(filter: Filter, ascending: bool, collapse: bool) -> Results {
-    let sort = vec![Comparator { property: Property::ReceivedAt, ascending, collation: Collation::default() }];
+fn results(filter: Filter, ascending: bool, collapse: bool) -> QuerySpec {
+    let sort = vec![Comparator { property: SortProperty::ReceivedAt, ascending, collation: Collation::default() }];
     let scope: Scope = [2, 3].into_iter().map(MailboxUid).collect();
-    Results { account: ACCOUNT, filter, sort, collapse, scope: Some(scope), ..Results::default() }
+    QuerySpec { account: ACCOUNT, filter, sort, collapse, scope: Some(scope), ..QuerySpec::default() }
 }
 
 #[test]
@@ -57,7 +59,7 @@ fn a_guest_of_two_mailboxes_reads_the_rows_of_these() {
     let (engine, store, shared) = bed();
     let everything = || Filter::And(Vec::new());
     let oldest: Vec<EmailId> = shared.iter().rev().copied().collect();
-    let rows = |results: Results, position: i64, total: bool, list: &[EmailId]| {
+    let rows = |results: QuerySpec, position: i64, total: bool, list: &[EmailId]| {
         let window = Window { start: Start::Position(position), limit: Some(10) };
         let asked = Query { results, window, total };
         engine.read();
@@ -98,6 +100,6 @@ fn changes_for_a_guest_of_two_mailboxes_read_the_rows_of_these() {
     let rows = engine.read();
     assert_eq!((found.answer.removed.as_slice(), found.answer.added.as_slice()), (&shared[5..6], &[][..]));
     assert_eq!(found.answer.total, Some(shared.len() - 1));
-    assert_eq!(found.plan.way, Way::Merged { decides: false });
+    assert_eq!(found.plan.way, AccessPath::Merged { decides: false });
     assert!(rows < 500, "{rows} rows; {}", found.plan);
 }

@@ -65,39 +65,39 @@ mod tests;
 
 pub use allowance::Allowance;
 pub use collation::Collation;
-pub use filter::{Condition, Depends, Filter};
-pub use plan::{Plan, Way};
+pub use filter::{Condition, Dependencies, Filter};
+pub use plan::{AccessPath, QueryPlan};
 pub use scope::{Scope, ScopedChange, ScopedChanges, UnreadThreads};
 pub use snippet::{Finder, Snippet};
-pub use sort::{Comparator, Pin, Property};
-pub use text::{Needle, WORDS, pieces};
+pub use sort::{Comparator, SortPin, SortProperty};
+pub use text::{SearchTerm, WORD_FIELDS, pieces};
 
-use self::parts::Parts;
+use self::parts::ResultParts;
 use crate::model::{self, AccountId, EmailId, MailboxUid, ModSeq, Secrets, limits};
-use crate::store::{self, View};
+use crate::store::{self, Snapshot};
 
 /// An answer, and how it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found<T> {
+pub struct AnswerWithPlan<T> {
     /// The answer.
     pub answer: T,
     /// How; and what, if it were kept, would find it faster.
-    pub plan: Plan,
+    pub plan: QueryPlan,
 }
 
 /// Answers Email/query (RFC 8620 §5.5, RFC 8621 §4.4).
 ///
 /// # Errors
 /// `Unsupported`, `AnchorNotFound`, and those of reading.
-pub fn query(view: &View<'_>, secrets: &Secrets, query: &Query) -> Result<Found<Answer>, Error> {
+pub fn query(view: &Snapshot<'_>, secrets: &Secrets, query: &Query) -> Result<AnswerWithPlan<QueryAnswer>, Error> {
     query.results.validate()?;
     let query = &Query { results: query.results.within_scope(), ..query.clone() };
     let mut plan = plan::plan(view, &query.results)?;
-    if plan.way == Way::AllMail && query.window.is_deep() && plan.length > DEEP {
-        plan.wants = Some((MailboxUid::ALL, model::View::Every));
+    if plan.way == AccessPath::AllMail && query.window.is_deep() && plan.length > MIN_RANKED_POSITION {
+        plan.wants = Some((MailboxUid::ALL, model::ListingFilter::Every));
     }
     let answer = query_by(view, secrets, query, &plan)?;
-    Ok(Found { answer, plan })
+    Ok(AnswerWithPlan { answer, plan })
 }
 
 /// Answers Email/queryChanges (RFC 8620 §5.6, RFC 8621 §4.5).
@@ -106,7 +106,11 @@ pub fn query(view: &View<'_>, secrets: &Secrets, query: &Query) -> Result<Found<
 /// `Unsupported`, `CannotCalculateChanges`, `TooManyChanges`, and those of reading.
 ///
 /// Of results within a scope it is the caller's to ask whether the scope was the same at the state.
-pub fn changes(view: &View<'_>, secrets: &Secrets, asked: &QueryChanges) -> Result<Found<Changes>, Error> {
+pub fn changes(
+    view: &Snapshot<'_>,
+    secrets: &Secrets,
+    asked: &QueryChanges,
+) -> Result<AnswerWithPlan<QueryChangesAnswer>, Error> {
     asked.results.validate()?;
     let asked = &QueryChanges { results: asked.results.within_scope(), ..asked.clone() };
     let plan = plan::plan(view, &asked.results)?;
@@ -117,37 +121,37 @@ pub fn changes(view: &View<'_>, secrets: &Secrets, asked: &QueryChanges) -> Resu
 ///
 /// # Errors
 /// `Unsupported`, and those of reading.
-pub fn explain(view: &View<'_>, results: &Results) -> Result<Plan, Error> {
+pub fn explain(view: &Snapshot<'_>, results: &QuerySpec) -> Result<QueryPlan, Error> {
     results.validate()?;
     plan::plan(view, &results.within_scope())
 }
 
-fn query_by(view: &View<'_>, secrets: &Secrets, query: &Query, plan: &Plan) -> Result<Answer, Error> {
+fn query_by(view: &Snapshot<'_>, secrets: &Secrets, query: &Query, plan: &QueryPlan) -> Result<QueryAnswer, Error> {
     let account = query.results.account;
-    match (plan.way, Parts::of(view, account, plan, query.results.collapse)) {
+    match (plan.way, ResultParts::of(view, account, plan, query.results.collapse)) {
         (_, Some(parts)) => fast::query(view, query, &parts),
-        (Way::AllMail, _) => fast::all_mail(view, query, plan.direction),
+        (AccessPath::AllMail, _) => fast::all_mail(view, query, plan.direction),
         _ => generic::query(view, secrets, query, plan.walk(view, account)),
     }
 }
 
 /// `most` is how many events of a listing are looked at.
 fn changes_by(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     secrets: &Secrets,
     asked: &QueryChanges,
-    mut plan: Plan,
+    mut plan: QueryPlan,
     most: usize,
-) -> Result<Found<Changes>, Error> {
+) -> Result<AnswerWithPlan<QueryChangesAnswer>, Error> {
     let account = asked.results.account;
-    match (plan.way, Parts::of(view, account, &plan, asked.results.collapse)) {
+    match (plan.way, ResultParts::of(view, account, &plan, asked.results.collapse)) {
         (_, Some(parts)) => match fast::changes(view, asked, &plan, &parts, most)? {
-            Some(answer) => return Ok(Found { answer, plan }),
+            Some(answer) => return Ok(AnswerWithPlan { answer, plan }),
             None => plan = plan.decided("the state is older than its history"),
         },
-        (Way::AllMail, _) => {
+        (AccessPath::AllMail, _) => {
             let answer = fast::all_mail_changes(view, asked, plan.direction)?;
-            return Ok(Found { answer, plan });
+            return Ok(AnswerWithPlan { answer, plan });
         }
         _ => {}
     }
@@ -157,15 +161,15 @@ fn changes_by(
         Error::TooMuchRead => Error::CannotCalculateChanges,
         error => error,
     })?;
-    Ok(Found { answer, plan })
+    Ok(AnswerWithPlan { answer, plan })
 }
 
 /// Emails of all mail from which on a position is worth ranks.
-const DEEP: u64 = 4096;
+const MIN_RANKED_POSITION: u64 = 4096;
 
 /// Which emails, in which order: what a query and its changes have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Results {
+pub struct QuerySpec {
     /// Whose.
     pub account: AccountId,
     /// Which.
@@ -180,7 +184,7 @@ pub struct Results {
     pub reads: Allowance,
 }
 
-impl Results {
+impl QuerySpec {
     /// With a filter that finds nothing outside the scope.
     fn within_scope(&self) -> Self {
         let filter = match &self.scope {
@@ -204,7 +208,7 @@ impl Results {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Query {
     /// The complete list.
-    pub results: Results,
+    pub results: QuerySpec,
     /// Which section of it.
     pub window: Window,
     /// `calculateTotal`.
@@ -224,7 +228,7 @@ impl Window {
     /// Whether it may begin far from the newest.
     fn is_deep(self) -> bool {
         match self.start {
-            Start::Position(at) => at < 0 || at.unsigned_abs() > DEEP,
+            Start::Position(at) => at < 0 || at.unsigned_abs() > MIN_RANKED_POSITION,
             Start::Anchor { .. } => true,
         }
     }
@@ -252,7 +256,7 @@ impl Default for Start {
 
 /// The answer of Email/query.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct QueryAnswer {
     /// The section.
     pub ids: Vec<EmailId>,
     /// The index of its first in the complete list; the one asked for where the section is empty.
@@ -269,7 +273,7 @@ pub struct Answer {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QueryChanges {
     /// The complete list.
-    pub results: Results,
+    pub results: QuerySpec,
     /// `sinceQueryState`.
     pub since: ModSeq,
     /// `upToId`: the last that the client has. Honoured where the sort is by what never changes.
@@ -282,7 +286,7 @@ pub struct QueryChanges {
 
 /// The answer of Email/queryChanges.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Changes {
+pub struct QueryChangesAnswer {
     /// `newQueryState`.
     pub state: ModSeq,
     /// What may have been in the old results and must be taken out, newest first.

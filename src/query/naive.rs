@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Changes, Collation, Comparator, Condition, Filter, Property, Query, Results, Start};
-use crate::model::{Counts, EmailId, MailboxUid, ModSeq, ThreadId, UtcMillis};
+use super::{Collation, Comparator, Condition, Filter, Query, QueryChangesAnswer, QuerySpec, SortProperty, Start};
+use crate::model::{EmailId, MailboxCounts, MailboxUid, ModSeq, ThreadId, UtcMillis};
 
 /// Display name and address.
 pub(super) const PEOPLE: [(&str, &str); 4] =
@@ -39,7 +39,7 @@ pub(super) const TRASH: MailboxUid = MailboxUid(2);
 
 /// The choices that make a message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Draft {
+pub(super) struct NaiveDraft {
     pub(super) from: Option<usize>,
     pub(super) to: Vec<usize>,
     pub(super) cc: Option<usize>,
@@ -57,7 +57,7 @@ pub(super) struct Draft {
     pub(super) hop: Option<usize>,
 }
 
-impl Draft {
+impl NaiveDraft {
     pub(super) fn prefix(&self) -> String {
         self.alias.map_or_else(String::new, |at| format!("Return-Path: <>\r\nDelivered-To: {}\r\n", ALIASES[at]))
     }
@@ -130,16 +130,16 @@ impl Draft {
 
 /// One email.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mail {
+pub(super) struct NaiveMail {
     pub(super) id: EmailId,
     pub(super) thread: ThreadId,
     pub(super) mailboxes: BTreeSet<MailboxUid>,
     pub(super) keywords: BTreeSet<String>,
     pub(super) received_at: UtcMillis,
-    pub(super) draft: Draft,
+    pub(super) draft: NaiveDraft,
 }
 
-impl Mail {
+impl NaiveMail {
     pub(super) fn size(&self) -> u64 {
         (self.draft.prefix().len() + self.draft.raw().len()) as u64
     }
@@ -151,17 +151,17 @@ impl Mail {
 
 /// One state of an account, and what it remembers of the past.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Account {
-    pub(super) mails: Vec<Mail>,
+pub(super) struct NaiveAccount {
+    pub(super) mails: Vec<NaiveMail>,
     /// The last change of each email that there ever was.
     pub(super) changed: BTreeMap<EmailId, ModSeq>,
     refs: BTreeMap<(u8, &'static str), ThreadId>,
     last_thread: u64,
 }
 
-impl Account {
+impl NaiveAccount {
     /// The thread of a new message: the oldest live one that shares an id and a topic with it.
-    pub(super) fn thread_for(&mut self, draft: &Draft) -> ThreadId {
+    pub(super) fn thread_for(&mut self, draft: &NaiveDraft) -> ThreadId {
         let keys: Vec<_> = draft.message_id.iter().chain(&draft.references).map(|id| (*id, draft.topic())).collect();
         let alive = |thread: &ThreadId| self.mails.iter().any(|mail| mail.thread == *thread);
         let named: Vec<_> = keys.iter().map(|key| self.refs.get(key).copied().filter(alive)).collect();
@@ -176,7 +176,7 @@ impl Account {
     }
 
     /// RFC 8620 §5.5 operators, RFC 8621 §4.4.1 conditions.
-    fn matches(&self, filter: &Filter, mail: &Mail) -> bool {
+    fn matches(&self, filter: &Filter, mail: &NaiveMail) -> bool {
         match filter {
             Filter::And(parts) => parts.iter().all(|part| self.matches(part, mail)),
             Filter::Or(parts) => parts.iter().any(|part| self.matches(part, mail)),
@@ -185,7 +185,7 @@ impl Account {
         }
     }
 
-    fn is(&self, condition: &Condition, mail: &Mail) -> bool {
+    fn is(&self, condition: &Condition, mail: &NaiveMail) -> bool {
         let mut thread = self.mails.iter().filter(|other| other.thread == mail.thread);
         let text = |text: &str, kinds: &[&str]| {
             let texts: Vec<String> = kinds.iter().flat_map(|kind| mail.draft.texts(kind)).collect();
@@ -229,10 +229,11 @@ impl Account {
     }
 
     /// The complete results.
-    pub(super) fn list(&self, results: &Results) -> Vec<EmailId> {
-        let mut found: Vec<&Mail> = self.mails.iter().filter(|mail| self.matches(&results.filter, mail)).collect();
+    pub(super) fn list(&self, results: &QuerySpec) -> Vec<EmailId> {
+        let mut found: Vec<&NaiveMail> = self.mails.iter().filter(|mail| self.matches(&results.filter, mail)).collect();
         found.sort_by_key(|mail| mail.id);
-        if results.sort.iter().any(|comparator| comparator.property == Property::ReceivedAt && comparator.ascending) {
+        if results.sort.iter().any(|comparator| comparator.property == SortProperty::ReceivedAt && comparator.ascending)
+        {
             found.reverse();
         }
         for comparator in results.sort.iter().rev() {
@@ -254,7 +255,7 @@ impl Account {
     }
 
     /// RFC 8621 §4.4.2.
-    fn key(&self, comparator: &Comparator, mail: &Mail) -> (i64, String) {
+    fn key(&self, comparator: &Comparator, mail: &NaiveMail) -> (i64, String) {
         let mut thread = self.mails.iter().filter(|other| other.thread == mail.thread);
         let text = |text: &str| {
             (0, if comparator.collation == Collation::Octet { text.to_owned() } else { text.to_ascii_uppercase() })
@@ -266,17 +267,17 @@ impl Account {
         };
         let number = |number: i64| (number, String::new());
         match &comparator.property {
-            Property::ReceivedAt => number(mail.received_at.0),
-            Property::SentAt => number(mail.draft.sent.map_or(-1, i64::from)),
-            Property::Size => number(i64::try_from(mail.size()).unwrap()),
-            Property::From => person(mail.draft.from),
-            Property::To => person(mail.draft.to.first().copied()),
-            Property::Subject => text(mail.draft.subject.map_or("", |at| SUBJECTS[at].1)),
-            Property::HasKeyword(word) => number(i64::from(mail.keywords.contains(word))),
-            Property::AllInThreadHaveKeyword(word) => {
+            SortProperty::ReceivedAt => number(mail.received_at.0),
+            SortProperty::SentAt => number(mail.draft.sent.map_or(-1, i64::from)),
+            SortProperty::Size => number(i64::try_from(mail.size()).unwrap()),
+            SortProperty::From => person(mail.draft.from),
+            SortProperty::To => person(mail.draft.to.first().copied()),
+            SortProperty::Subject => text(mail.draft.subject.map_or("", |at| SUBJECTS[at].1)),
+            SortProperty::HasKeyword(word) => number(i64::from(mail.keywords.contains(word))),
+            SortProperty::AllInThreadHaveKeyword(word) => {
                 number(i64::from(thread.all(|other| other.keywords.contains(word))))
             }
-            Property::SomeInThreadHaveKeyword(word) => {
+            SortProperty::SomeInThreadHaveKeyword(word) => {
                 number(i64::from(thread.any(|other| other.keywords.contains(word))))
             }
         }
@@ -298,17 +299,17 @@ impl Account {
 
     /// RFC 8621 §2: an email that is only in the Trash does not make its thread unread elsewhere, and in the Trash only
     /// what is there counts.
-    pub(super) fn counts(&self, uid: MailboxUid) -> Counts {
-        let here: Vec<&Mail> = self.mails.iter().filter(|mail| mail.mailboxes.contains(&uid)).collect();
+    pub(super) fn counts(&self, uid: MailboxUid) -> MailboxCounts {
+        let here: Vec<&NaiveMail> = self.mails.iter().filter(|mail| mail.mailboxes.contains(&uid)).collect();
         let threads: BTreeSet<ThreadId> = here.iter().map(|mail| mail.thread).collect();
-        let weighs = |mail: &&Mail| {
+        let weighs = |mail: &&NaiveMail| {
             if uid == TRASH { mail.mailboxes.contains(&TRASH) } else { mail.mailboxes != BTreeSet::from([TRASH]) }
         };
         let is_unread = |thread: &&ThreadId| {
             let mut mails = self.mails.iter().filter(|mail| mail.thread == **thread).filter(weighs);
-            mails.any(Mail::is_unread)
+            mails.any(NaiveMail::is_unread)
         };
-        Counts {
+        MailboxCounts {
             total_emails: here.len() as u64,
             unread_emails: here.iter().filter(|mail| mail.is_unread()).count() as u64,
             total_threads: threads.len() as u64,
@@ -319,7 +320,7 @@ impl Account {
 
 /// What RFC 8620 §5.6 tells a client to do with what it has of a list (`None`: not cached), with erratum 6604: where it
 /// has not what was removed, all behind its first gap may have moved.
-pub(super) fn splice(cached: &[Option<EmailId>], changes: &Changes, total: usize) -> Vec<Option<EmailId>> {
+pub(super) fn splice(cached: &[Option<EmailId>], changes: &QueryChangesAnswer, total: usize) -> Vec<Option<EmailId>> {
     let mut list = cached.to_vec();
     let mut missing = false;
     for gone in &changes.removed {

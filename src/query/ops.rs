@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::drive::{EPOCH, TIMES};
-use super::naive::{ALIASES, BODY, Draft, FILES, HOPS, KEYWORDS, MARKS, PEOPLE, SUBJECTS};
-use crate::model::{MailboxUid, UtcMillis, View};
+use super::naive::{ALIASES, BODY, FILES, HOPS, KEYWORDS, MARKS, NaiveDraft, PEOPLE, SUBJECTS};
+use crate::model::{ListingFilter, MailboxUid, UtcMillis};
 
 /// One change. `which` counts the live emails round.
 #[derive(Debug, Clone)]
 pub(super) enum Op {
     Create {
-        draft: Draft,
+        draft: NaiveDraft,
         mailboxes: BTreeSet<MailboxUid>,
         keywords: BTreeSet<String>,
         at: UtcMillis,
@@ -28,7 +28,7 @@ pub(super) enum Op {
     /// Several such changes, where nothing is wished the end: in one commit, or in as many that are queued behind each
     /// other. Each takes a change number of its own, and is a state that a client may hold.
     Several {
-        acts: Vec<(usize, Option<Filed>)>,
+        acts: Vec<(usize, Option<EmailPlacement>)>,
         queued: bool,
     },
     /// A second email of the same octets, elsewhere; by the way for other accounts, or within the account.
@@ -50,13 +50,13 @@ pub(super) enum Op {
     /// A step of making a view, of so many emails.
     Make {
         uid: MailboxUid,
-        view: View,
+        view: ListingFilter,
         most: usize,
     },
     /// A step of dropping one, of so many rows.
     Drop {
         uid: MailboxUid,
-        view: View,
+        view: ListingFilter,
         most: usize,
     },
     /// Upkeep, of what the bits say: emails, history, threads, messages; in steps of so many rows.
@@ -74,7 +74,7 @@ pub(super) enum Op {
 }
 
 /// In which mailboxes an email is to be, and with which keywords.
-pub(super) type Filed = (BTreeSet<MailboxUid>, BTreeSet<String>);
+pub(super) type EmailPlacement = (BTreeSet<MailboxUid>, BTreeSet<String>);
 
 /// Up to `most` changes.
 pub(super) fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
@@ -103,13 +103,13 @@ pub(super) fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
     proptest::collection::vec(op, 1..most)
 }
 
-fn several() -> impl Strategy<Value = Vec<(usize, Option<Filed>)>> {
+fn several() -> impl Strategy<Value = Vec<(usize, Option<EmailPlacement>)>> {
     let filed = proptest::option::weighted(0.8, (mailboxes(), keywords()));
     proptest::collection::vec((0usize..4, filed), 2..6)
 }
 
-fn views() -> impl Strategy<Value = (MailboxUid, View)> {
-    ((0u32..4).prop_map(MailboxUid), proptest::sample::select(View::ALL.to_vec()))
+fn views() -> impl Strategy<Value = (MailboxUid, ListingFilter)> {
+    ((0u32..4).prop_map(MailboxUid), proptest::sample::select(ListingFilter::ALL.to_vec()))
 }
 
 fn mailboxes() -> impl Strategy<Value = BTreeSet<MailboxUid>> {
@@ -120,7 +120,7 @@ fn keywords() -> impl Strategy<Value = BTreeSet<String>> {
     proptest::collection::btree_set(proptest::sample::select(&KEYWORDS[..]).prop_map(str::to_owned), 0..3)
 }
 
-fn draft() -> impl Strategy<Value = Draft> {
+fn draft() -> impl Strategy<Value = NaiveDraft> {
     use proptest::option;
     let person = || 0..PEOPLE.len();
     let people = (option::weighted(0.9, person()), proptest::collection::vec(person(), 0..3), option::of(person()));
@@ -139,6 +139,6 @@ fn draft() -> impl Strategy<Value = Draft> {
     );
     (people, texts, rest).prop_map(|((from, to, cc), (subject, body, file, mark), rest)| {
         let (bcc, sent, message_id, references, (alias, hop)) = rest;
-        Draft { from, to, cc, bcc, subject, body, sent, file, mark, message_id, references, alias, hop }
+        NaiveDraft { from, to, cc, bcc, subject, body, sent, file, mark, message_id, references, alias, hop }
     })
 }

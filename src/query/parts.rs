@@ -1,7 +1,7 @@
 //! Results made of kept listings: one of them, from either end, or two parts of it of which one comes first.
 //!
 //! - *Pinned*: the emails that another listing shows, and the rest of the larger one, which no listing keeps
-//!   (`store::View::rest`). "Flagged first" is the listing "flagged" and the rest of "every email".
+//!   (`store::Snapshot::rest`). "Flagged first" is the listing "flagged" and the rest of "every email".
 //! - *By thread*: collapsed, a thread with a flagged email shows its newest flagged one. The rest are the threads of which
 //!   the smaller listing shows no email. Positions among them are counted by a walk over the rows of the listing.
 //! - *Oldest of each thread*: collapsed and oldest first, a walk from the end over the uncollapsed listing.
@@ -10,22 +10,22 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::plan::{Plan, Way};
-use super::shown::Shown;
-use super::sort::{Direction, Pin};
+use super::plan::{AccessPath, QueryPlan};
+use super::shown::ListingRange;
+use super::sort::{Direction, SortPin};
 use super::supply::page;
 use super::{Error, QueryChanges};
 use crate::model::{AccountId, EmailId, Listing, ModSeq, Shape, ThreadId};
-use crate::store::{Counted, Moves, View};
+use crate::store::{CountedListing, ListingMoves, Snapshot};
 
 /// Emails read at once.
-const STEP: usize = 256;
+const READ_BATCH: usize = 256;
 /// Threads of the smaller listing that are held at once; of more each thread is looked up.
-const HELD_THREADS: u64 = 4096;
+const MAX_HELD_THREADS: u64 = 4096;
 
 /// By what an email of the rest is known.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum RestKind {
     /// The smaller listing does not show it.
     ById,
     /// The smaller listing shows none of its thread.
@@ -35,24 +35,24 @@ enum Kind {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum ResultPart {
     Whole,
     Pinned,
     Rest,
 }
 
 /// The results of a query, as listings have them.
-pub(super) struct Parts<'v> {
-    view: &'v View<'v>,
+pub(super) struct ResultParts<'v> {
+    view: &'v Snapshot<'v>,
     account: AccountId,
-    all: Shown<'v>,
-    pin: Option<(Pin, Shown<'v>)>,
-    kind: Kind,
+    all: ListingRange<'v>,
+    pin: Option<(SortPin, ListingRange<'v>)>,
+    kind: RestKind,
     direction: Direction,
 }
 
 /// What must be taken out of old results and put into new ones.
-pub(super) struct Touched {
+pub(super) struct ResultDelta {
     pub(super) removed: BTreeSet<EmailId>,
     pub(super) added: BTreeSet<EmailId>,
     /// `upToId` where it can be honoured: whether it was in the old results, and whether it is in the new ones.
@@ -65,18 +65,18 @@ struct Events {
     gone: BTreeMap<EmailId, ThreadId>,
 }
 
-impl<'v> Parts<'v> {
+impl<'v> ResultParts<'v> {
     /// The listings of a plan, where its way is made of them.
-    pub(super) fn of(view: &'v View<'v>, account: AccountId, plan: &Plan, collapse: bool) -> Option<Self> {
+    pub(super) fn of(view: &'v Snapshot<'v>, account: AccountId, plan: &QueryPlan, collapse: bool) -> Option<Self> {
         let (listing, pin) = match plan.way {
-            Way::Listing(listing) => (listing, None),
-            Way::Pinned(listing, pin) => (listing, Some(pin)),
+            AccessPath::Listing(listing) => (listing, None),
+            AccessPath::Pinned(listing, pin) => (listing, Some(pin)),
             _ => return None,
         };
         let kept = plan.kept?;
-        let shown = |listing: Listing, kept: &crate::model::Kept| {
-            let counted = Counted { listing, tally: kept.tally(listing.shape) };
-            Shown { view, account, counted, range: plan.range }
+        let shown = |listing: Listing, kept: &crate::model::MaintainedListing| {
+            let counted = CountedListing { listing, tally: kept.tally(listing.shape) };
+            ListingRange { view, account, counted, range: plan.range }
         };
         let all = shown(listing, &kept);
         let pin = match pin {
@@ -84,9 +84,9 @@ impl<'v> Parts<'v> {
             None => None,
         };
         let kind = match pin {
-            None if collapse && listing.shape == Shape::Emails => Kind::OldestOfThreads(kept.threads.total),
-            Some((pin, _)) if collapse && pin.view.is_of_emails() => Kind::ByThread,
-            _ => Kind::ById,
+            None if collapse && listing.shape == Shape::Emails => RestKind::OldestOfThreads(kept.threads.total),
+            Some((pin, _)) if collapse && pin.view.is_of_emails() => RestKind::ByThread,
+            _ => RestKind::ById,
         };
         Some(Self { view, account, all, pin, kind, direction: plan.direction })
     }
@@ -94,23 +94,23 @@ impl<'v> Parts<'v> {
     /// How many emails the results have.
     pub(super) fn length(&self) -> Result<u64, Error> {
         match self.kind {
-            Kind::OldestOfThreads(threads) => Ok(threads),
+            RestKind::OldestOfThreads(threads) => Ok(threads),
             _ => self.all.length(),
         }
     }
 
     /// The earliest state from which their changes can be told.
     pub(super) fn low(&self) -> ModSeq {
-        let low = |shown: &Shown<'_>| shown.counted.tally.low;
+        let low = |shown: &ListingRange<'_>| shown.counted.tally.low;
         self.pin.iter().map(|(_, shown)| low(shown)).fold(low(&self.all), ModSeq::max)
     }
 
     /// The parts in their order, each with its length.
-    fn parts(&self) -> Result<Vec<(Part, u64)>, Error> {
+    fn parts(&self) -> Result<Vec<(ResultPart, u64)>, Error> {
         let length = self.length()?;
-        let Some((pin, shown)) = &self.pin else { return Ok(vec![(Part::Whole, length)]) };
+        let Some((pin, shown)) = &self.pin else { return Ok(vec![(ResultPart::Whole, length)]) };
         let pinned = shown.length()?;
-        let mut parts = vec![(Part::Pinned, pinned), (Part::Rest, length.saturating_sub(pinned))];
+        let mut parts = vec![(ResultPart::Pinned, pinned), (ResultPart::Rest, length.saturating_sub(pinned))];
         if !pin.first {
             parts.reverse();
         }
@@ -140,7 +140,7 @@ impl<'v> Parts<'v> {
 
     fn section_of(
         &self,
-        part: Part,
+        part: ResultPart,
         length: u64,
         start: u64,
         limit: usize,
@@ -162,8 +162,8 @@ impl<'v> Parts<'v> {
         let start = if is_backwards { behind(start.saturating_add(count)) } else { start };
         let near = near.map(|(id, at)| (id, if is_backwards { behind(at.saturating_add(1)) } else { at }));
         let mut ids = match (part, &self.pin) {
-            (Part::Pinned, Some((_, shown))) => shown.section(start, limit, near)?,
-            (Part::Rest, Some((_, shown))) => {
+            (ResultPart::Pinned, Some((_, shown))) => shown.section(start, limit, near)?,
+            (ResultPart::Rest, Some((_, shown))) => {
                 // Of the rest, those before the range.
                 let before = self.all.ends()?.0.saturating_sub(shown.ends()?.0);
                 let at = before.saturating_add(start);
@@ -197,9 +197,9 @@ impl<'v> Parts<'v> {
     /// Whether an email of the larger listing is what is shown of its thread.
     fn is_first_of(&self, id: EmailId, thread: ThreadId) -> Result<bool, Error> {
         Ok(match self.kind {
-            Kind::ById => true,
-            Kind::ByThread => !self.is_thread_pinned(thread)?,
-            Kind::OldestOfThreads(_) => self.end_of(&self.all, thread, true, |_| true)? == Some(id),
+            RestKind::ById => true,
+            RestKind::ByThread => !self.is_thread_pinned(thread)?,
+            RestKind::OldestOfThreads(_) => self.end_of(&self.all, thread, true, |_| true)? == Some(id),
         })
     }
 
@@ -214,7 +214,7 @@ impl<'v> Parts<'v> {
         }
         let (mut out, mut offset) = (Vec::with_capacity(ids.len()), 0u64);
         for (part, length) in self.parts()? {
-            let wanted = if part == Part::Pinned { &pinned } else { &others };
+            let wanted = if part == ResultPart::Pinned { &pinned } else { &others };
             let found = self.positions_in(part, wanted)?;
             let is_backwards = self.direction == Direction::OldestFirst && !self.is_walked(part);
             out.extend(found.into_iter().map(|(at, id)| {
@@ -228,7 +228,7 @@ impl<'v> Parts<'v> {
     }
 
     /// The positions in a part; newest first, but for a walk.
-    fn positions_in(&self, part: Part, ids: &BTreeSet<EmailId>) -> Result<Vec<(u64, EmailId)>, Error> {
+    fn positions_in(&self, part: ResultPart, ids: &BTreeSet<EmailId>) -> Result<Vec<(u64, EmailId)>, Error> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
@@ -243,8 +243,8 @@ impl<'v> Parts<'v> {
             return Ok(out);
         }
         match (part, &self.pin) {
-            (Part::Pinned, Some((_, shown))) => shown.positions(ids),
-            (Part::Rest, Some((_, shown))) => {
+            (ResultPart::Pinned, Some((_, shown))) => shown.positions(ids),
+            (ResultPart::Rest, Some((_, shown))) => {
                 let pinned = shown.positions(ids)?;
                 let all = self.all.positions(ids)?.into_iter().zip(pinned);
                 Ok(all.map(|((at, id), (pinned, _))| (at.saturating_sub(pinned), id)).collect())
@@ -254,18 +254,18 @@ impl<'v> Parts<'v> {
     }
 
     /// Whether no ranks count a part.
-    fn is_walked(&self, part: Part) -> bool {
+    fn is_walked(&self, part: ResultPart) -> bool {
         match self.kind {
-            Kind::ById => false,
-            Kind::ByThread => part == Part::Rest,
-            Kind::OldestOfThreads(_) => true,
+            RestKind::ById => false,
+            RestKind::ByThread => part == ResultPart::Rest,
+            RestKind::OldestOfThreads(_) => true,
         }
     }
 
     /// Goes through the part that no ranks count, in the order of the results, as long as `each` wants more.
     fn walk(&self, mut each: impl FnMut(u64, EmailId) -> bool) -> Result<(), Error> {
         let pinned = match &self.pin {
-            Some((_, shown)) if shown.counted.tally.total <= HELD_THREADS => {
+            Some((_, shown)) if shown.counted.tally.total <= MAX_HELD_THREADS => {
                 let rows = self.view.listing(self.account, shown.counted.listing, None, usize::MAX)?;
                 Some(rows.into_iter().map(|(_, thread)| thread).collect::<HashSet<_>>())
             }
@@ -274,11 +274,11 @@ impl<'v> Parts<'v> {
         let listing = self.all.counted.listing;
         let (mut met, mut at, mut upto) = (HashSet::new(), 0u64, None);
         loop {
-            let rows = page(self.view, self.account, listing, self.direction, upto, STEP)?;
+            let rows = page(self.view, self.account, listing, self.direction, upto, READ_BATCH)?;
             for (id, thread) in &rows {
                 let is_shown = match (&self.kind, &pinned) {
-                    (Kind::ByThread, Some(pinned)) => !pinned.contains(thread),
-                    (Kind::ByThread, None) => !self.is_thread_pinned(*thread)?,
+                    (RestKind::ByThread, Some(pinned)) => !pinned.contains(thread),
+                    (RestKind::ByThread, None) => !self.is_thread_pinned(*thread)?,
                     _ => met.insert(*thread),
                 };
                 if is_shown {
@@ -289,7 +289,7 @@ impl<'v> Parts<'v> {
                 }
             }
             upto = rows.last().map(|(id, _)| *id);
-            if rows.len() < STEP {
+            if rows.len() < READ_BATCH {
                 return Ok(());
             }
         }
@@ -305,7 +305,7 @@ impl<'v> Parts<'v> {
     /// The newest or the oldest email of a thread in the email view of a listing.
     fn end_of(
         &self,
-        shown: &Shown<'_>,
+        shown: &ListingRange<'_>,
         thread: ThreadId,
         oldest: bool,
         is_wanted: impl Fn(EmailId) -> bool,
@@ -315,22 +315,22 @@ impl<'v> Parts<'v> {
     }
 
     /// What must be taken out and put in since a state that is not before `low`.
-    pub(super) fn touched(&self, asked: &QueryChanges, most: usize) -> Result<Touched, Error> {
+    pub(super) fn touched(&self, asked: &QueryChanges, most: usize) -> Result<ResultDelta, Error> {
         let all = self.events(&self.all, asked.since, most)?;
         let pinned = match &self.pin {
             Some((_, shown)) => Some(self.events(shown, asked.since, most)?),
             None => None,
         };
-        if self.kind == Kind::ById {
+        if self.kind == RestKind::ById {
             self.touched_by_id(asked, &all, pinned.as_ref())
         } else {
             self.touched_by_thread(&all, pinned.as_ref())
         }
     }
 
-    fn events(&self, shown: &Shown<'_>, since: ModSeq, most: usize) -> Result<Events, Error> {
+    fn events(&self, shown: &ListingRange<'_>, since: ModSeq, most: usize) -> Result<Events, Error> {
         let moves = self.view.moves(self.account, shown.counted.listing, since, most)?;
-        let Moves { came, gone, .. } = moves.ok_or(Error::CannotCalculateChanges)?;
+        let ListingMoves { came, gone, .. } = moves.ok_or(Error::CannotCalculateChanges)?;
         let within = |all: Vec<(EmailId, ThreadId, ModSeq)>| {
             let pairs = all.into_iter().map(|(id, thread, _)| (id, thread));
             pairs.filter(|(id, _)| shown.range.holds(*id)).collect()
@@ -338,7 +338,7 @@ impl<'v> Parts<'v> {
         Ok(Events { came: within(came), gone: within(gone) })
     }
 
-    fn touched_by_id(&self, asked: &QueryChanges, all: &Events, pinned: Option<&Events>) -> Result<Touched, Error> {
+    fn touched_by_id(&self, asked: &QueryChanges, all: &Events, pinned: Option<&Events>) -> Result<ResultDelta, Error> {
         let (entered, left) = (all.entered(), all.left());
         let (mut removed, mut added) = (left.clone(), entered.clone());
         if let Some(pinned) = pinned {
@@ -356,11 +356,11 @@ impl<'v> Parts<'v> {
             }
             None => None,
         };
-        Ok(Touched { removed, added, up_to })
+        Ok(ResultDelta { removed, added, up_to })
     }
 
-    fn touched_by_thread(&self, all: &Events, pinned: Option<&Events>) -> Result<Touched, Error> {
-        let mut touched = Touched { removed: BTreeSet::new(), added: BTreeSet::new(), up_to: None };
+    fn touched_by_thread(&self, all: &Events, pinned: Option<&Events>) -> Result<ResultDelta, Error> {
+        let mut touched = ResultDelta { removed: BTreeSet::new(), added: BTreeSet::new(), up_to: None };
         let events = || std::iter::once(all).chain(pinned);
         let threads = |of: &'_ BTreeMap<EmailId, ThreadId>| of.values().copied().collect::<Vec<_>>();
         let threads: BTreeSet<ThreadId> =
@@ -395,7 +395,7 @@ impl<'v> Parts<'v> {
     /// The email that a collapsed listing showed of a thread, and the one that it shows.
     fn newest(
         &self,
-        shown: &Shown<'_>,
+        shown: &ListingRange<'_>,
         events: &BTreeMap<ThreadId, (Vec<EmailId>, Vec<EmailId>)>,
         thread: ThreadId,
     ) -> Result<(Option<EmailId>, Option<EmailId>), Error> {

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::plan::Way;
+use super::plan::AccessPath;
 use super::search_tests::{file, prepare};
-use super::{Collation, Comparator, Condition, Filter, Property, Query, QueryChanges, Results, Start, Window};
+use super::{Collation, Comparator, Condition, Filter, Query, QueryChanges, QuerySpec, SortProperty, Start, Window};
 use super::{changes, query};
-use crate::model::clock::Fixed;
-use crate::model::{AccountId, DataType, EmailId, MailboxUid, UtcMillis, View};
-use crate::store::engine::watched::Watched;
+use crate::model::clock::FixedClock;
+use crate::model::{AccountId, DataType, EmailId, ListingFilter, MailboxUid, UtcMillis};
+use crate::store::engine::watched::CountingEngine;
 use crate::store::engine::{Batch, Engine as _, Put, Table};
 use crate::store::{Options, Store};
 
@@ -20,15 +20,15 @@ const KEYS: u8 = 6;
 
 /// A store with `emails` emails, each in a thread of its own, oldest first; listings of more than 100 have ranks. Each run
 /// makes the same store.
-fn bed(key: u8, emails: i64, is_flagged: impl Fn(i64) -> bool) -> (Arc<Watched>, Store, Vec<EmailId>) {
-    let engine = Arc::new(Watched::default());
+fn bed(key: u8, emails: i64, is_flagged: impl Fn(i64) -> bool) -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
+    let engine = Arc::new(CountingEngine::default());
     // The format and the keys of a new store: which emails bound a rank hangs on them, and the rows that are read with it.
     let facts = Put { table: Table::Site, key: b"store".to_vec(), value: Some([&[1][..], &[key; 104]].concat()) };
     engine.write(&[Arc::new(Batch { puts: vec![facts], asserts: Vec::new() })]).unwrap();
     let options = Options { ranked_above: Some(100), ..Options::small() };
-    let store = Store::over(engine.clone(), &options, Arc::new(Fixed::at(UtcMillis(0)))).unwrap();
+    let store = Store::over(engine.clone(), &options, Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
     prepare(&store);
-    let made = store.commit(ACCOUNT, |txn| txn.keep(INBOX, View::Flagged, 10));
+    let made = store.commit(ACCOUNT, |txn| txn.keep(INBOX, ListingFilter::Flagged, 10));
     made.unwrap().1.wait_blocking().unwrap();
     let ids: Vec<EmailId> =
         (0..emails).map(|n| file(&store, format!("Subject: {n}\r\n\r\nx\r\n").as_bytes(), n)).collect();
@@ -46,22 +46,22 @@ fn flag(store: &Store, id: EmailId, flagged: bool) {
     done.unwrap().1.wait_blocking().unwrap();
 }
 
-fn results(property: Property, ascending: bool, collapse: bool) -> Results {
+fn results(property: SortProperty, ascending: bool, collapse: bool) -> QuerySpec {
     let filter = Filter::Is(Condition::InMailbox(INBOX));
     let sort = vec![Comparator { property, ascending, collation: Collation::default() }];
-    Results { account: ACCOUNT, filter, sort, collapse, ..Results::default() }
+    QuerySpec { account: ACCOUNT, filter, sort, collapse, ..QuerySpec::default() }
 }
 
-fn flagged() -> Property {
-    Property::HasKeyword("$flagged".into())
+fn flagged() -> SortProperty {
+    SortProperty::HasKeyword("$flagged".into())
 }
 
 /// The rows that a page of ten takes, which must be these emails.
-fn rows(engine: &Watched, store: &Store, results: &Results, start: Start, wanted: &[EmailId]) -> usize {
+fn rows(engine: &CountingEngine, store: &Store, results: &QuerySpec, start: Start, wanted: &[EmailId]) -> usize {
     let asked = Query { results: results.clone(), window: Window { start, limit: Some(10) }, total: true };
     engine.read();
     let found = query(&store.view(), store.secrets(), &asked).unwrap();
-    assert!(matches!(found.plan.way, Way::Pinned(..) | Way::Listing(_)), "{}", found.plan);
+    assert!(matches!(found.plan.way, AccessPath::Pinned(..) | AccessPath::Listing(_)), "{}", found.plan);
     assert_eq!(found.answer.ids, wanted, "{}", found.plan);
     engine.read()
 }
@@ -89,8 +89,8 @@ fn a_page_of_flagged_first_reads_no_more_of_a_larger_mailbox() {
             rows(&engine, &store, &plain, at(deep), page(deep)),
             rows(&engine, &store, &plain, anchor, page(deep)),
             rows(&engine, &store, &collapsed, at(0), page(0)),
-            rows(&engine, &store, &results(Property::ReceivedAt, true, false), at(0), &oldest),
-            rows(&engine, &store, &results(Property::ReceivedAt, true, true), at(0), &oldest),
+            rows(&engine, &store, &results(SortProperty::ReceivedAt, true, false), at(0), &oldest),
+            rows(&engine, &store, &results(SortProperty::ReceivedAt, true, true), at(0), &oldest),
         ]
     };
     // How many rows one page takes hangs on which emails bound the ranks, so several stores are asked: of four times as many
@@ -141,7 +141,7 @@ fn changes_of_flagged_first_read_what_changed() {
         engine.read();
         let found = changes(&store.view(), store.secrets(), &asked).unwrap();
         let rows = engine.read();
-        assert!(matches!(found.plan.way, Way::Pinned(..)), "{}", found.plan);
+        assert!(matches!(found.plan.way, AccessPath::Pinned(..)), "{}", found.plan);
         assert_eq!(found.answer.removed, [ids[1_001], ids[8]]);
         // 250 are flagged: before 1,001 stand the flagged from 1,008 on, and of the rest the new one is the first.
         assert_eq!(found.answer.added, [(124, ids[1_001]), (250, new), (1_993, ids[8])]);

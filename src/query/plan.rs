@@ -23,29 +23,31 @@
 
 use std::fmt;
 
-use super::conjuncts::{Asked, asked};
+use super::conjuncts::{Conjuncts, asked};
 use super::evaluate::Matcher;
-use super::generic::Walk;
+use super::generic::EmailWalk;
 use super::merge::{self, Merge};
-use super::sort::{self, Direction, Order, Pin};
-use super::sought::Sought;
-use super::supply::{Range, Supply};
-use super::{Error, Results};
-use crate::model::{AccountId, Kept, Listing, MailboxUid, Secrets, Shape, Stage, UtcMillis, View as Filter};
-use crate::store::View;
+use super::sort::{self, Direction, ListingOrder, SortPin};
+use super::sought::SearchWalk;
+use super::supply::{IdRange, Supply};
+use super::{Error, QuerySpec};
+use crate::model::{
+    AccountId, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing, Secrets, Shape, UtcMillis,
+};
+use crate::store::Snapshot;
 
 /// A view of fewer emails than this is not worth keeping: they are read as fast as its rows are written.
-pub(super) const WORTH: u64 = 256;
+pub(super) const MIN_MAINTAINED_EMAILS: u64 = 256;
 /// What it costs to find one email by its id, against reading the next of all.
-const FIND: u64 = 4;
+const LOOKUP_COST: u64 = 4;
 
 /// A way to answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum AccessPath {
     /// The listing is the answer.
     Listing(Listing),
     /// The listing is the answer, but for the emails that a view of them shows: those come first, or last.
-    Pinned(Listing, Pin),
+    Pinned(Listing, SortPin),
     /// All mail, newest first, is the answer.
     AllMail,
     /// What the search index leaves, of the listing or of all emails, each decided by the filter.
@@ -61,7 +63,7 @@ pub enum Way {
     Generic,
 }
 
-impl Way {
+impl AccessPath {
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -89,43 +91,43 @@ impl Way {
 
 /// How a query is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct QueryPlan {
     /// The way taken.
-    pub way: Way,
+    pub way: AccessPath,
     /// Emails of the listing that is read, or of the account.
     pub length: u64,
     /// Whether positions in it are counted by ranks.
     pub ranked: bool,
     /// A view that is not kept, or not whole yet, and would make this a listing: `store::Txn::keep` makes it.
-    pub wants: Option<(MailboxUid, Filter)>,
+    pub wants: Option<(MailboxUid, ListingFilter)>,
     /// Views that were made on demand and served: `store::Txn::asked_for` keeps them from being dropped.
-    pub served: Vec<(MailboxUid, Filter)>,
+    pub served: Vec<(MailboxUid, ListingFilter)>,
     /// The ways not taken, by name, and why.
     pub others: Vec<(&'static str, String)>,
-    pub(super) range: Range,
+    pub(super) range: IdRange,
     pub(super) direction: Direction,
-    pub(super) kept: Option<Kept>,
+    pub(super) kept: Option<MaintainedListing>,
     /// How the view is kept that says which emails are pinned.
-    pub(super) pin_kept: Option<Kept>,
+    pub(super) pin_kept: Option<MaintainedListing>,
     /// The mailboxes whose listings are merged.
     pub(super) among: Vec<MailboxUid>,
 }
 
-impl Plan {
+impl QueryPlan {
     /// Where to take the emails for a walk.
-    pub(super) fn walk<'v>(&self, view: &'v View<'v>, account: AccountId) -> Walk<'v> {
+    pub(super) fn walk<'v>(&self, view: &'v Snapshot<'v>, account: AccountId) -> EmailWalk<'v> {
         let (range, direction) = (self.range, self.direction);
-        let every = |uid: &MailboxUid| Listing { uid: *uid, view: Filter::Every, shape: Shape::Emails };
+        let every = |uid: &MailboxUid| Listing { uid: *uid, view: ListingFilter::Every, shape: Shape::Emails };
         let merged = || self.among.iter().map(every).collect::<Vec<Listing>>();
         let listings: Vec<Listing> = match self.way {
-            Way::Search(listing) => return Walk::Sought(Sought::new(view, account, listing, range)),
-            Way::Merged { decides: false } => {
-                return Walk::Sure(Merge::new(view, account, &merged(), range, direction));
+            AccessPath::Search(listing) => return EmailWalk::Sought(SearchWalk::new(view, account, listing, range)),
+            AccessPath::Merged { decides: false } => {
+                return EmailWalk::Sure(Merge::new(view, account, &merged(), range, direction));
             }
-            Way::Merged { decides: true } => merged(),
+            AccessPath::Merged { decides: true } => merged(),
             way => way.listing().into_iter().collect(),
         };
-        Walk::Each(match listings.as_slice() {
+        EmailWalk::Each(match listings.as_slice() {
             [] => Supply::of_all(view, account, range, direction),
             listings => Supply::of(view, account, listings, range, direction),
         })
@@ -133,9 +135,9 @@ impl Plan {
 
     /// The views made on demand that served, where it is time to note that.
     #[must_use]
-    pub fn to_be_noted(&self, now: UtcMillis) -> Vec<(MailboxUid, Filter)> {
-        let kept = |view: Filter| self.kept.iter().chain(&self.pin_kept).find(|kept| kept.view == view);
-        let is_due = |view: Filter| kept(view).is_some_and(|kept| kept.is_to_be_noted(now));
+    pub fn to_be_noted(&self, now: UtcMillis) -> Vec<(MailboxUid, ListingFilter)> {
+        let kept = |view: ListingFilter| self.kept.iter().chain(&self.pin_kept).find(|kept| kept.view == view);
+        let is_due = |view: ListingFilter| kept(view).is_some_and(|kept| kept.is_to_be_noted(now));
         self.served.iter().copied().filter(|(_, view)| is_due(*view)).collect()
     }
 
@@ -144,14 +146,14 @@ impl Plan {
         self.others.insert(0, (self.way.name(), why.to_owned()));
         let way = match self.way {
             // Another email of a thread may be the first in this order than the one that the collapsed listing shows.
-            Way::Pinned(listing, _) => Way::Filtered(Listing { shape: Shape::Emails, ..listing }),
-            way => way.listing().map_or(Way::Generic, Way::Filtered),
+            AccessPath::Pinned(listing, _) => AccessPath::Filtered(Listing { shape: Shape::Emails, ..listing }),
+            way => way.listing().map_or(AccessPath::Generic, AccessPath::Filtered),
         };
         Self { way, ..self }
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for QueryPlan {
     /// A line on the way taken, and one on each that was not.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let emails = self.length;
@@ -161,26 +163,28 @@ impl fmt::Display for Plan {
             Direction::OldestFirst => "oldest first",
         };
         match self.way {
-            Way::Listing(listing) => write!(out, "listing: {}, {first}; {emails} emails, {counted}", words(listing))?,
-            Way::Pinned(listing, pin) => {
+            AccessPath::Listing(listing) => {
+                write!(out, "listing: {}, {first}; {emails} emails, {counted}", words(listing))?;
+            }
+            AccessPath::Pinned(listing, pin) => {
                 let (view, listing) = (pin.view.name(), words(listing));
                 let (one, other) = if pin.first { (view, "the rest") } else { ("the rest", view) };
                 write!(out, "pinned: {listing}: {one} before {other}, {first}; {emails} emails, {counted}")?;
             }
-            Way::AllMail => write!(out, "all mail: {emails} emails, {first}")?,
-            Way::Search(Some(listing)) => {
+            AccessPath::AllMail => write!(out, "all mail: {emails} emails, {first}")?,
+            AccessPath::Search(Some(listing)) => {
                 write!(out, "search: {}; what the index leaves of {emails} emails is decided", words(listing))?;
             }
-            Way::Search(None) => write!(out, "search: what the index leaves of {emails} emails is decided")?,
-            Way::Filtered(listing) => {
+            AccessPath::Search(None) => write!(out, "search: what the index leaves of {emails} emails is decided")?,
+            AccessPath::Filtered(listing) => {
                 write!(out, "filtered listing: {}; each of {emails} emails is decided", words(listing))?;
             }
-            Way::Merged { decides } => {
+            AccessPath::Merged { decides } => {
                 let uids: Vec<String> = self.among.iter().map(ToString::to_string).collect();
                 let how = if decides { "each is decided" } else { first };
                 write!(out, "merged: mailboxes {}, every; {emails} emails, {how}", uids.join(" "))?;
             }
-            Way::Generic => write!(out, "generic: each of {emails} emails is decided")?,
+            AccessPath::Generic => write!(out, "generic: each of {emails} emails is decided")?,
         }
         if let Some((uid, view)) = self.wants {
             write!(out, "\nwanted: {}", words(Listing { uid, view, shape: Shape::Emails }))?;
@@ -201,7 +205,7 @@ fn words(listing: Listing) -> String {
 ///
 /// # Errors
 /// Those of reading.
-pub(super) fn plan(view: &View<'_>, results: &Results) -> Result<Plan, Error> {
+pub(super) fn plan(view: &Snapshot<'_>, results: &QuerySpec) -> Result<QueryPlan, Error> {
     let mut ways = ways(view, results)?;
     // The generic way is the last, and never dear.
     let first = ways.candidates.iter().position(|plan| !ways.is_dear(plan)).unwrap_or_default();
@@ -220,37 +224,37 @@ pub(super) fn plan(view: &View<'_>, results: &Results) -> Result<Plan, Error> {
 }
 
 /// The ways that apply, best first, the generic one last.
-pub(super) struct Ways {
-    pub(super) candidates: Vec<Plan>,
-    wants: Option<(MailboxUid, Filter)>,
+pub(super) struct AccessPaths {
+    pub(super) candidates: Vec<QueryPlan>,
+    wants: Option<(MailboxUid, ListingFilter)>,
     others: Vec<(&'static str, String)>,
     emails: u64,
 }
 
-impl Ways {
-    fn is_dear(&self, plan: &Plan) -> bool {
+impl AccessPaths {
+    fn is_dear(&self, plan: &QueryPlan) -> bool {
         let each = match plan.way {
-            Way::Filtered(_) | Way::Merged { decides: true } => FIND,
-            Way::Merged { decides: false } => 1,
+            AccessPath::Filtered(_) | AccessPath::Merged { decides: true } => LOOKUP_COST,
+            AccessPath::Merged { decides: false } => 1,
             _ => 0,
         };
         plan.length.saturating_mul(each) > self.emails
     }
 
     /// Notes that a listing would serve that is not whole, and wants it where it is worth that.
-    fn lacks(&mut self, shelf: &Shelf, listing: Listing) {
+    fn lacks(&mut self, shelf: &MaintainedListings, listing: Listing) {
         let size = if listing.uid == MailboxUid::ALL {
             self.emails
         } else {
-            shelf.entry(listing.uid, Filter::Every).map_or(0, |every| every.emails.total)
+            shelf.entry(listing.uid, ListingFilter::Every).map_or(0, |every| every.emails.total)
         };
         let stage = shelf.entry(listing.uid, listing.view).map(|entry| entry.stage);
         let is_there = shelf.0.iter().any(|(uid, _)| *uid == listing.uid);
-        let worth = size >= WORTH && is_there && stage != Some(Stage::Dropping);
+        let worth = size >= MIN_MAINTAINED_EMAILS && is_there && stage != Some(ListingStage::Dropping);
         self.wants = worth.then_some((listing.uid, listing.view));
         let why = match stage {
-            Some(Stage::Making(_)) => "being made",
-            Some(Stage::Dropping) => "being dropped",
+            Some(ListingStage::Making(_)) => "being made",
+            Some(ListingStage::Dropping) => "being dropped",
             _ if !is_there => "there is no such mailbox",
             _ if !worth => "not kept, nor worth it for so few emails",
             _ => "not kept",
@@ -260,10 +264,10 @@ impl Ways {
 }
 
 /// What is kept of the mailboxes that a filter names.
-struct Shelf(Vec<(MailboxUid, Vec<Kept>)>);
+struct MaintainedListings(Vec<(MailboxUid, Vec<MaintainedListing>)>);
 
-impl Shelf {
-    fn read(view: &View<'_>, account: AccountId, asked: &Asked) -> Result<Self, Error> {
+impl MaintainedListings {
+    fn read(view: &Snapshot<'_>, account: AccountId, asked: &Conjuncts) -> Result<Self, Error> {
         let all = [MailboxUid::ALL];
         let uids = if asked.mailboxes.is_empty() { &all[..] } else { &asked.mailboxes };
         let mut out = Vec::new();
@@ -273,21 +277,21 @@ impl Shelf {
         Ok(Self(out))
     }
 
-    fn entry(&self, uid: MailboxUid, view: Filter) -> Option<&Kept> {
+    fn entry(&self, uid: MailboxUid, view: ListingFilter) -> Option<&MaintainedListing> {
         let (_, kept) = self.0.iter().find(|(known, _)| *known == uid)?;
         kept.iter().find(|entry| entry.view == view)
     }
 }
 
-pub(super) fn ways(view: &View<'_>, results: &Results) -> Result<Ways, Error> {
+pub(super) fn ways(view: &Snapshot<'_>, results: &QuerySpec) -> Result<AccessPaths, Error> {
     let account = results.account;
     let asked = asked(&results.filter);
     // What is kept of threads counts all of their emails.
     let asked = if results.scope.is_some() { asked.without_thread_views() } else { asked };
     let emails = view.account_state(account)?.emails;
-    let shelf = Shelf::read(view, account, &asked)?;
-    let base = Plan {
-        way: Way::Generic,
+    let shelf = MaintainedListings::read(view, account, &asked)?;
+    let base = QueryPlan {
+        way: AccessPath::Generic,
         length: emails,
         ranked: false,
         wants: None,
@@ -299,10 +303,10 @@ pub(super) fn ways(view: &View<'_>, results: &Results) -> Result<Ways, Error> {
         pin_kept: None,
         among: Vec::new(),
     };
-    let on_demand = |uid: MailboxUid, view: Filter| (!view.is_usual(uid)).then_some((uid, view));
-    let of_listing = |listing: Listing, kept: &Kept, way: fn(Listing) -> Way| {
+    let on_demand = |uid: MailboxUid, view: ListingFilter| (!view.is_usual(uid)).then_some((uid, view));
+    let of_listing = |listing: Listing, kept: &MaintainedListing, way: fn(Listing) -> AccessPath| {
         let tally = kept.tally(listing.shape);
-        Plan {
+        QueryPlan {
             way: way(listing),
             length: tally.total,
             ranked: tally.is_ranked(),
@@ -311,33 +315,34 @@ pub(super) fn ways(view: &View<'_>, results: &Results) -> Result<Ways, Error> {
             ..base.clone()
         }
     };
-    let mut ways = Ways { candidates: Vec::new(), wants: None, others: Vec::new(), emails };
+    let mut ways = AccessPaths { candidates: Vec::new(), wants: None, others: Vec::new(), emails };
     match exact(results, &asked) {
         Err(why) => ways.others.push(("listing", why.to_owned())),
-        Ok(Exact { listing, order, .. }) if is_all_mail(listing, results) && order.pin.is_none() => {
+        Ok(ExactListing { listing, order, .. }) if is_all_mail(listing, results) && order.pin.is_none() => {
             let kept = shelf.entry(listing.uid, listing.view).filter(|kept| kept.is_whole());
-            let plan = Plan { direction: order.direction, ..base.clone() };
+            let plan = QueryPlan { direction: order.direction, ..base.clone() };
             if let Some(kept) = kept {
-                let plan = of_listing(listing, kept, Way::Listing);
-                ways.candidates.push(Plan { direction: order.direction, ..plan });
+                let plan = of_listing(listing, kept, AccessPath::Listing);
+                ways.candidates.push(QueryPlan { direction: order.direction, ..plan });
             } else {
-                let all_mail = Plan { way: Way::AllMail, ..plan };
-                ways.candidates.extend((asked.range == Range::ALL).then_some(all_mail));
+                let all_mail = QueryPlan { way: AccessPath::AllMail, ..plan };
+                ways.candidates.extend((asked.range == IdRange::ALL).then_some(all_mail));
                 ways.others.push(("listing", "all mail needs none".to_owned()));
             }
         }
-        Ok(Exact { listing, order, counted }) => {
+        Ok(ExactListing { listing, order, counted }) => {
             let needed = std::iter::once(listing.view).chain(order.pin.map(|pin| pin.view));
-            let missing = needed.clone().find(|view| !shelf.entry(listing.uid, *view).is_some_and(Kept::is_whole));
+            let missing =
+                needed.clone().find(|view| !shelf.entry(listing.uid, *view).is_some_and(MaintainedListing::is_whole));
             match (missing, shelf.entry(listing.uid, listing.view)) {
                 (Some(view), _) => ways.lacks(&shelf, Listing { view, ..listing }),
                 (None, Some(kept)) => {
                     let pin_kept = order.pin.and_then(|pin| shelf.entry(listing.uid, pin.view)).copied();
-                    let plan = of_listing(listing, kept, Way::Listing);
+                    let plan = of_listing(listing, kept, AccessPath::Listing);
                     let ranked = plan.ranked && counted;
                     let length = if counted { plan.length } else { kept.threads.total };
-                    ways.candidates.push(Plan {
-                        way: order.pin.map_or(plan.way, |pin| Way::Pinned(listing, pin)),
+                    ways.candidates.push(QueryPlan {
+                        way: order.pin.map_or(plan.way, |pin| AccessPath::Pinned(listing, pin)),
                         length,
                         ranked,
                         served: needed.filter_map(|view| on_demand(listing.uid, view)).collect(),
@@ -350,14 +355,14 @@ pub(super) fn ways(view: &View<'_>, results: &Results) -> Result<Ways, Error> {
             }
         }
     }
-    let mut filtered: Vec<Plan> = filtered(results, &asked)
+    let mut filtered: Vec<QueryPlan> = filtered(results, &asked)
         .into_iter()
         .filter_map(|listing| shelf.entry(listing.uid, listing.view).map(|kept| (listing, kept)))
         .filter(|(_, kept)| kept.is_whole())
-        .map(|(listing, kept)| of_listing(listing, kept, Way::Filtered))
+        .map(|(listing, kept)| of_listing(listing, kept, AccessPath::Filtered))
         .collect();
     filtered.extend(merge::plan(view, results, &asked, &base)?);
-    let is_decided = |plan: &Plan| plan.way != Way::Merged { decides: false };
+    let is_decided = |plan: &QueryPlan| plan.way != AccessPath::Merged { decides: false };
     filtered.sort_by_key(|plan| (is_decided(plan), plan.length));
     if filtered.is_empty() {
         ways.others.push(("filtered listing", "no kept listing holds every match".to_owned()));
@@ -366,9 +371,9 @@ pub(super) fn ways(view: &View<'_>, results: &Results) -> Result<Ways, Error> {
         // A listing of most of the mail leaves nothing out that is worth the reading of it.
         let first = filtered.iter().find(|plan| plan.way.listing().is_some());
         let narrow = first.filter(|plan| plan.length.saturating_mul(2) <= emails);
-        let within = narrow.map(|plan| Plan { way: Way::Search(plan.way.listing()), ..plan.clone() });
+        let within = narrow.map(|plan| QueryPlan { way: AccessPath::Search(plan.way.listing()), ..plan.clone() });
         ways.candidates.extend(within);
-        ways.candidates.push(Plan { way: Way::Search(None), ..base.clone() });
+        ways.candidates.push(QueryPlan { way: AccessPath::Search(None), ..base.clone() });
     } else {
         ways.others.push(("search", "the filter has no text that every match must have".to_owned()));
     }
@@ -377,21 +382,21 @@ pub(super) fn ways(view: &View<'_>, results: &Results) -> Result<Ways, Error> {
     Ok(ways)
 }
 
-fn is_all_mail(listing: Listing, results: &Results) -> bool {
-    let all = Listing { uid: MailboxUid::ALL, view: Filter::Every, shape: Shape::Emails };
+fn is_all_mail(listing: Listing, results: &QuerySpec) -> bool {
+    let all = Listing { uid: MailboxUid::ALL, view: ListingFilter::Every, shape: Shape::Emails };
     listing == all && !results.collapse
 }
 
 /// The listing that is the query, kept or not, and the order in which it is.
-struct Exact {
+struct ExactListing {
     listing: Listing,
-    order: Order,
+    order: ListingOrder,
     /// Whether its ranks count positions in the results.
     counted: bool,
 }
 
 /// The listing that is the query; or why there is none.
-fn exact(results: &Results, asked: &Asked) -> Result<Exact, &'static str> {
+fn exact(results: &QuerySpec, asked: &Conjuncts) -> Result<ExactListing, &'static str> {
     let order = sort::order(&results.sort, &asked.views).ok_or("the order is one that no listing has")?;
     if asked.others > 0 || asked.thread_wide > 0 {
         return Err("the filter has a condition that no view answers");
@@ -400,18 +405,18 @@ fn exact(results: &Results, asked: &Asked) -> Result<Exact, &'static str> {
         ([_, _, ..], _) => return Err("the filter names several mailboxes"),
         (_, [_, _, ..]) => return Err("the filter names several views"),
         (uids, views) => {
-            (uids.first().copied().unwrap_or(MailboxUid::ALL), views.first().copied().unwrap_or(Filter::Every))
+            (uids.first().copied().unwrap_or(MailboxUid::ALL), views.first().copied().unwrap_or(ListingFilter::Every))
         }
     };
     if !view.is_of_emails() && !results.collapse {
         return Err("views of threads are kept collapsed only");
     }
-    if results.collapse && asked.range.first > Range::ALL.first {
+    if results.collapse && asked.range.first > IdRange::ALL.first {
         return Err("collapsed, `before` shows other emails of the threads");
     }
     let is_backwards = order.direction == Direction::OldestFirst;
     if let Some(pin) = order.pin {
-        if view != Filter::Every {
+        if view != ListingFilter::Every {
             return Err("the filter names a view, and the order another one");
         }
         if !pin.view.is_of_emails() && !results.collapse {
@@ -427,30 +432,31 @@ fn exact(results: &Results, asked: &Asked) -> Result<Exact, &'static str> {
         if by_thread && !pin.first {
             return Err("collapsed, the newest email of each thread that is not in the view is not kept");
         }
-        if by_thread && asked.range != Range::ALL {
+        if by_thread && asked.range != IdRange::ALL {
             return Err("collapsed, a span shows other emails of the threads");
         }
         let shape = if results.collapse { Shape::Threads } else { Shape::Emails };
-        return Ok(Exact { listing: Listing { uid, view, shape }, order, counted: !by_thread });
+        return Ok(ExactListing { listing: Listing { uid, view, shape }, order, counted: !by_thread });
     }
     if results.collapse && is_backwards {
         if !view.is_of_emails() {
             return Err("collapsed, the oldest of each thread is not kept");
         }
-        if asked.range != Range::ALL {
+        if asked.range != IdRange::ALL {
             return Err("collapsed, a span shows other emails of the threads");
         }
-        return Ok(Exact { listing: Listing { uid, view, shape: Shape::Emails }, order, counted: false });
+        return Ok(ExactListing { listing: Listing { uid, view, shape: Shape::Emails }, order, counted: false });
     }
     let shape = if results.collapse { Shape::Threads } else { Shape::Emails };
-    Ok(Exact { listing: Listing { uid, view, shape }, order, counted: true })
+    Ok(ExactListing { listing: Listing { uid, view, shape }, order, counted: true })
 }
 
 /// The listings that hold every match, or, where only threads are left to decide, every one that is shown.
-fn filtered(results: &Results, asked: &Asked) -> Vec<Listing> {
-    let (of_emails, of_threads): (Vec<Filter>, Vec<Filter>) = asked.views.iter().partition(|view| view.is_of_emails());
+fn filtered(results: &QuerySpec, asked: &Conjuncts) -> Vec<Listing> {
+    let (of_emails, of_threads): (Vec<ListingFilter>, Vec<ListingFilter>) =
+        asked.views.iter().partition(|view| view.is_of_emails());
     let is_natural = sort::direction(&results.sort) == Some(Direction::NewestFirst);
-    let newest = results.collapse && is_natural && asked.range.first == Range::ALL.first;
+    let newest = results.collapse && is_natural && asked.range.first == IdRange::ALL.first;
     let alone = newest && asked.others == 0 && asked.mailboxes.len() <= 1;
     let all = [MailboxUid::ALL];
     let uids = if asked.mailboxes.is_empty() { &all[..] } else { &asked.mailboxes };
@@ -459,14 +465,14 @@ fn filtered(results: &Results, asked: &Asked) -> Vec<Listing> {
         let mut add = |view, shape| out.push(Listing { uid: *uid, view, shape });
         // Every email of all mail is what the generic way reads, and faster.
         if *uid != MailboxUid::ALL {
-            add(Filter::Every, Shape::Emails);
+            add(ListingFilter::Every, Shape::Emails);
         }
         for view in &of_emails {
             add(*view, Shape::Emails);
         }
         match of_emails.as_slice() {
             [] if alone => {
-                add(Filter::Every, Shape::Threads);
+                add(ListingFilter::Every, Shape::Threads);
                 of_threads.iter().for_each(|view| add(*view, Shape::Threads));
             }
             [view] if alone => add(*view, Shape::Threads),

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::drive::{ACCOUNT, Drive, ops};
+use super::drive::{ACCOUNT, TestDriver, ops};
 use super::naive::splice;
 use super::tests::{check_query, config, results, window};
-use super::{Error, QueryChanges, Results, changes};
+use super::{Error, QueryChanges, QuerySpec, changes};
 use crate::message::rows_or_bare;
-use crate::model::{EmailMetadata, Mailbox, MailboxUid, ModSeq, View as Filter};
-use crate::store::engine::memory::Memory;
+use crate::model::{EmailMetadata, ListingFilter, Mailbox, MailboxUid, ModSeq};
+use crate::store::engine::memory::MemoryEngine;
 use crate::store::engine::{Batch, Engine as _, Put, Table};
-use crate::store::repair::Scope;
+use crate::store::repair::RepairScope;
 use crate::store::row::{Row as _, content_prefix};
 use crate::store::table::{self, MailboxEmailList, decode_key};
 
@@ -49,7 +49,7 @@ fn damage() -> impl Strategy<Value = Vec<Damage>> {
     proptest::collection::vec(one, 1..12)
 }
 
-fn write(engine: &Memory, table: Table, key: Vec<u8>, value: Option<Vec<u8>>) {
+fn write(engine: &MemoryEngine, table: Table, key: Vec<u8>, value: Option<Vec<u8>>) {
     engine.write(&[Arc::new(Batch { puts: vec![Put { table, key, value }], asserts: Vec::new() })]).unwrap();
 }
 
@@ -59,7 +59,7 @@ fn is_past(table: Table, key: &[u8]) -> bool {
     table == Table::MailboxEmailList && removed(key) != Ok(ModSeq(0))
 }
 
-fn hurt(engine: &Memory, damage: &Damage) {
+fn hurt(engine: &MemoryEngine, damage: &Damage) {
     let Some(table) = DERIVED.get(damage.table).copied() else {
         return miscount(engine, damage);
     };
@@ -100,7 +100,7 @@ fn hurt(engine: &Memory, damage: &Damage) {
 }
 
 /// The counters of a mailbox, which stand beside what the owner said of it.
-fn miscount(engine: &Memory, damage: &Damage) {
+fn miscount(engine: &MemoryEngine, damage: &Damage) {
     let rows = engine.rows(Table::Mailboxes);
     let (key, value) = rows[damage.row % rows.len()].clone();
     let mut row = Mailbox::decode(&key, &value).unwrap();
@@ -113,15 +113,15 @@ fn miscount(engine: &Memory, damage: &Damage) {
 }
 
 /// Begins these views, or makes them further.
-fn keep(drive: &Drive, views: Vec<(u32, usize, usize)>) {
+fn keep(drive: &TestDriver, views: Vec<(u32, usize, usize)>) {
     for (uid, view, most) in views {
-        let kept = drive.store.commit(ACCOUNT, |txn| txn.keep(MailboxUid(uid), Filter::ALL[view], most));
+        let kept = drive.store.commit(ACCOUNT, |txn| txn.keep(MailboxUid(uid), ListingFilter::ALL[view], most));
         kept.unwrap().1.wait_blocking().unwrap();
     }
 }
 
 /// From every state that was ever given out: refused, or what leads to the new list.
-fn check_states(drive: &Drive, results: &Results) {
+fn check_states(drive: &TestDriver, results: &QuerySpec) {
     let view = drive.store.view();
     let new = drive.now.list(results);
     for (since, past) in &drive.past {
@@ -139,10 +139,10 @@ fn check_states(drive: &Drive, results: &Results) {
 }
 
 /// Listings that were asked for show what a walk over all mail does.
-fn check_listings(drive: &Drive) {
+fn check_listings(drive: &TestDriver) {
     let view = drive.store.view();
     for uid in (0..4).map(MailboxUid) {
-        for filter in Filter::ALL {
+        for filter in ListingFilter::ALL {
             let Some(kept) = view.kept(ACCOUNT, uid, filter).unwrap() else { continue };
             for shape in kept.shapes() {
                 let listing = crate::model::Listing { uid, view: filter, shape: *shape };
@@ -167,8 +167,8 @@ proptest! {
         after in ops(8),
         asked in proptest::collection::vec((results(), window(), any::<bool>()), 1..6),
     ) {
-        let engine = Arc::new(Memory::new());
-        let mut drive = Drive::over(Arc::clone(&engine) as _, Some(2));
+        let engine = Arc::new(MemoryEngine::new());
+        let mut drive = TestDriver::over(Arc::clone(&engine) as _, Some(2));
         drive.run(&before);
         keep(&drive, views);
         // One of a thread: of several its counters may not tell which were seen.
@@ -186,9 +186,9 @@ proptest! {
         }
         let secrets = drive.store.secrets().clone();
         let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
-        let done = drive.store.repair(Scope::Repair, None, &remake, &mut |_| true).unwrap();
+        let done = drive.store.repair(RepairScope::Repair, None, &remake, &mut |_| true).unwrap();
         prop_assert_eq!((&done.left, done.renewed.is_empty()), (&Vec::new(), gone.is_empty()));
-        let clean = |drive: &Drive| drive.store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches;
+        let clean = |drive: &TestDriver| drive.store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches;
         prop_assert_eq!(clean(&drive), Vec::new());
         drive.forget_keywords(&gone);
         drive.past.clear();
@@ -215,8 +215,8 @@ proptest! {
         after in ops(8),
         asked in proptest::collection::vec((results(), window(), any::<bool>()), 1..6),
     ) {
-        let engine = Arc::new(Memory::new());
-        let mut drive = Drive::over(Arc::clone(&engine) as _, Some(2));
+        let engine = Arc::new(MemoryEngine::new());
+        let mut drive = TestDriver::over(Arc::clone(&engine) as _, Some(2));
         drive.run(&before);
         keep(&drive, views);
         for one in &damages {
@@ -224,10 +224,10 @@ proptest! {
         }
         let secrets = drive.store.secrets().clone();
         let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
-        let scope = if rebuild { Scope::Rebuild } else { Scope::Repair };
+        let scope = if rebuild { RepairScope::Rebuild } else { RepairScope::Repair };
         let done = drive.store.repair(scope, None, &remake, &mut |_| true).unwrap();
         prop_assert_eq!(&done.left, &Vec::new());
-        let clean = |drive: &Drive| drive.store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches;
+        let clean = |drive: &TestDriver| drive.store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches;
         prop_assert_eq!(clean(&drive), Vec::new(), "{:?}", damages);
         for (results, window, total) in &asked {
             check_query(&drive, results, window, *total);
@@ -245,6 +245,6 @@ proptest! {
         }
         check_listings(&drive);
         prop_assert_eq!(clean(&drive), Vec::new());
-        prop_assert_eq!(drive.store.repair(Scope::Repair, None, &remake, &mut |_| true).unwrap().written, 0);
+        prop_assert_eq!(drive.store.repair(RepairScope::Repair, None, &remake, &mut |_| true).unwrap().written, 0);
     }
 }

@@ -3,7 +3,7 @@
 //! - An answer within a scope is the one that an account would give that had no other mail: of an email the other mailboxes
 //!   are not there, and of a thread the other emails.
 //! - What was in the scope at an earlier state is known from the history of its mailboxes, as long as the same mailboxes
-//!   were open then. Whether they were is the caller's to ask (`View::is_shared_as_at`).
+//!   were open then. Whether they were is the caller's to ask (`Snapshot::is_shared_as_at`).
 //! - Not hidden is how much changed in the account: states count all changes, and what lies too many of them back cannot be
 //!   told (`docs/decisions.md`).
 
@@ -11,13 +11,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Allowance;
 use super::filter::{Condition, Filter};
-use super::plan::WORTH;
+use super::plan::MIN_MAINTAINED_EMAILS;
 use super::sort::Direction;
-use super::supply::{Range, Supply};
+use super::supply::{IdRange, Supply};
 use crate::model::{
-    AccountId, EmailId, EmailMetadata, Kept, Listing, MailboxUid, ModSeq, Shape, Stage, ThreadId, View as Shows,
+    AccountId, EmailId, EmailMetadata, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing, ModSeq,
+    Shape, ThreadId,
 };
-use crate::store::{Error, View};
+use crate::store::{Error, Snapshot};
 
 /// The mailboxes whose emails may be seen.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -102,15 +103,15 @@ impl Scope {
     /// Those of reading.
     pub fn changes(
         &self,
-        view: &View<'_>,
+        view: &Snapshot<'_>,
         account: AccountId,
         since: ModSeq,
         most: usize,
     ) -> Result<Option<ScopedChanges>, Error> {
-        let mut moved: BTreeMap<EmailId, Moved> = BTreeMap::new();
+        let mut moved: BTreeMap<EmailId, ScopeMove> = BTreeMap::new();
         for uid in &self.0 {
-            let listing = Listing { uid: *uid, view: Shows::Every, shape: Shape::Emails };
-            let kept = view.kept(account, *uid, Shows::Every)?;
+            let listing = Listing { uid: *uid, view: ListingFilter::Every, shape: Shape::Emails };
+            let kept = view.kept(account, *uid, ListingFilter::Every)?;
             let is_known = kept.is_some_and(|kept| kept.tally(Shape::Emails).low <= since);
             let moves = if is_known { view.moves(account, listing, since, most)? } else { None };
             let Some(moves) = moves else { return Ok(None) };
@@ -152,7 +153,7 @@ impl Scope {
     /// Those of reading.
     pub fn unread_threads(
         &self,
-        view: &View<'_>,
+        view: &Snapshot<'_>,
         account: AccountId,
         reads: &Allowance,
     ) -> Result<UnreadThreads, Error> {
@@ -163,13 +164,13 @@ impl Scope {
         let mut threads: BTreeMap<ThreadId, (bool, bool)> = BTreeMap::new();
         for uid in &self.0 {
             let Some(mailbox) = view.mailbox(account, *uid)? else { continue };
-            let kept = mailbox.kept.iter().find(|kept| kept.view == Shows::Unseen).copied();
-            let whole = kept.filter(Kept::is_whole);
+            let kept = mailbox.kept.iter().find(|kept| kept.view == ListingFilter::Unseen).copied();
+            let whole = kept.filter(MaintainedListing::is_whole);
             out.served.extend(whole.map(|kept| (*uid, kept)));
-            let shows = if whole.is_some() { Shows::Unseen } else { Shows::Every };
+            let shows = if whole.is_some() { ListingFilter::Unseen } else { ListingFilter::Every };
             let listing = Listing { uid: *uid, view: shows, shape: Shape::Emails };
             let mut supply =
-                Supply::of(view, account, &[listing], Range::ALL, Direction::NewestFirst).counted_by(reads.clone());
+                Supply::of(view, account, &[listing], IdRange::ALL, Direction::NewestFirst).counted_by(reads.clone());
             let (mut left, mut passed) = (mailbox.counts.unread_emails, 0);
             while left > 0
                 && let Some((_, email)) = supply.next_email()?
@@ -183,7 +184,8 @@ impl Scope {
                 unread.0 |= email.mailboxes.iter().any(|uid| *uid != trash && self.0.contains(uid));
                 unread.1 |= *uid == trash;
             }
-            if passed >= WORTH && kept.is_none_or(|kept| matches!(kept.stage, Stage::Making(_))) {
+            if passed >= MIN_MAINTAINED_EMAILS && kept.is_none_or(|kept| matches!(kept.stage, ListingStage::Making(_)))
+            {
                 out.wants = Some(*uid);
             }
         }
@@ -209,12 +211,12 @@ pub struct UnreadThreads {
     /// A mailbox where many emails were read to find those unread: a view of its unread emails is worth keeping.
     pub wants: Option<MailboxUid>,
     /// The mailboxes whose view of unread emails was read.
-    pub served: Vec<(MailboxUid, Kept)>,
+    pub served: Vec<(MailboxUid, MaintainedListing)>,
 }
 
 /// How an email moved among the mailboxes of a scope.
 #[derive(Debug, Default)]
-struct Moved {
+struct ScopeMove {
     /// Whether it was in one at the state.
     was: bool,
     came: BTreeSet<MailboxUid>,
@@ -223,7 +225,7 @@ struct Moved {
     at: ModSeq,
 }
 
-impl Moved {
+impl ScopeMove {
     fn leaves(&mut self, uid: MailboxUid, at: ModSeq) {
         self.left.insert(uid);
         self.at = self.at.max(at);

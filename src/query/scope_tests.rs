@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::drive::{ACCOUNT, Drive, ops};
+use super::drive::{ACCOUNT, TestDriver, ops};
 use super::fast_tests::question;
 use super::naive::{self, splice};
 use super::plan::ways;
 use super::tests::{Begin, config, results, window};
 use super::*;
-use crate::model::{Shape, View as Shows};
+use crate::model::{ListingFilter, Shape};
 
 /// The account as it would be without all that is outside the scope.
-fn seen(account: &naive::Account, scope: &Scope) -> naive::Account {
+fn seen(account: &naive::NaiveAccount, scope: &Scope) -> naive::NaiveAccount {
     let mut seen = account.clone();
     for mail in &mut seen.mails {
         mail.mailboxes.retain(|uid| scope.mailboxes().contains(uid));
@@ -22,11 +22,11 @@ fn seen(account: &naive::Account, scope: &Scope) -> naive::Account {
     seen
 }
 
-fn scoped(results: &Results, scope: &Scope) -> Results {
-    Results { scope: Some(scope.clone()), ..results.clone() }
+fn scoped(results: &QuerySpec, scope: &Scope) -> QuerySpec {
+    QuerySpec { scope: Some(scope.clone()), ..results.clone() }
 }
 
-fn check_query(drive: &Drive, results: &Results, scope: &Scope, (begin, limit): &(Begin, Option<usize>)) {
+fn check_query(drive: &TestDriver, results: &QuerySpec, scope: &Scope, (begin, limit): &(Begin, Option<usize>)) {
     let start = match begin {
         Begin::Position(position) => Start::Position(*position),
         Begin::Anchor(which, offset) => match which.checked_rem(drive.ids.len()) {
@@ -36,7 +36,7 @@ fn check_query(drive: &Drive, results: &Results, scope: &Scope, (begin, limit): 
     };
     let now = seen(&drive.now, scope);
     let asked = Query { results: results.clone(), window: Window { start, limit: *limit }, total: true };
-    let wanted = now.page(&asked).ok_or(Error::AnchorNotFound).map(|(ids, position)| Answer {
+    let wanted = now.page(&asked).ok_or(Error::AnchorNotFound).map(|(ids, position)| QueryAnswer {
         ids,
         position,
         total: Some(now.list(results).len()),
@@ -52,11 +52,12 @@ fn check_query(drive: &Drive, results: &Results, scope: &Scope, (begin, limit): 
     }
 }
 
-fn check_changes(drive: &Drive, results: &Results, scope: &Scope) {
+fn check_changes(drive: &TestDriver, results: &QuerySpec, scope: &Scope) {
     let (view, secrets) = (drive.store.view(), drive.store.secrets());
     let now = seen(&drive.now, scope);
     let new = now.list(results);
-    let low = |uid: &MailboxUid| view.kept(ACCOUNT, *uid, Shows::Every).unwrap().unwrap().tally(Shape::Emails).low;
+    let low =
+        |uid: &MailboxUid| view.kept(ACCOUNT, *uid, ListingFilter::Every).unwrap().unwrap().tally(Shape::Emails).low;
     let low = scope.mailboxes().iter().map(low).max().unwrap_or_default().max(drive.low);
     for (since, past) in &drive.past {
         let (since, past) = (*since, seen(past, scope));
@@ -93,7 +94,7 @@ fn check_changes(drive: &Drive, results: &Results, scope: &Scope) {
 }
 
 /// What changed is what a comparison of two naive accounts says.
-fn check_scope(drive: &Drive, scope: &Scope) {
+fn check_scope(drive: &TestDriver, scope: &Scope) {
     let view = drive.store.view();
     let now = seen(&drive.now, scope);
     for (uid, unread) in scope.unread_threads(&view, ACCOUNT, &Allowance::default()).unwrap().counts {
@@ -105,7 +106,7 @@ fn check_scope(drive: &Drive, scope: &Scope) {
             continue;
         }
         let past = seen(past, scope);
-        let ids = |account: &naive::Account| account.mails.iter().map(|mail| mail.id).collect::<BTreeSet<_>>();
+        let ids = |account: &naive::NaiveAccount| account.mails.iter().map(|mail| mail.id).collect::<BTreeSet<_>>();
         let (old, new) = (ids(&past), ids(&now));
         for (id, change) in &changes {
             assert_eq!((change.was, change.is), (old.contains(id), new.contains(id)), "{id} since {since}");
@@ -124,7 +125,7 @@ proptest! {
         questions in proptest::collection::vec((question(), window()), 1..3),
         scope in proptest::collection::btree_set((1u32..4).prop_map(MailboxUid), 0..4),
     ) {
-        let mut drive = Drive::new();
+        let mut drive = TestDriver::new();
         drive.run(&ops);
         let scope: Scope = scope.into_iter().collect();
         check_scope(&drive, &scope);

@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use super::plan::Way;
+use super::plan::AccessPath;
 use super::search_tests::{ask, file, prepare, step};
-use super::{Condition, Filter, Results, explain};
+use super::{Condition, Filter, QuerySpec, explain};
 use crate::message::tokens::WordHash;
-use crate::model::clock::Fixed;
-use crate::model::{AccountId, EmailId, Listing, MailboxUid, Shape, Token, UtcMillis, View};
-use crate::store::engine::watched::Watched;
+use crate::model::clock::FixedClock;
+use crate::model::{AccountId, EmailId, Listing, ListingFilter, MailboxUid, Shape, Token, UtcMillis};
+use crate::store::engine::watched::CountingEngine;
 use crate::store::{FoldSizes, NewMailbox, Options, Store};
 
 const SIZES: FoldSizes =
     FoldSizes { rows: 32, row_octets: 1 << 20, block: 1024, fan: 4, piece: 8 << 10, last_level: 2 };
 
 /// So many emails, folded: each has "lunch" and "dinner", each 400th "rare" before "dinner".
-fn bed(emails: i64, sizes: &FoldSizes) -> (Arc<Watched>, Store) {
-    let engine = Arc::new(Watched::default());
-    let store = Store::over(engine.clone(), &Options::small(), Arc::new(Fixed::at(UtcMillis(0)))).unwrap();
+fn bed(emails: i64, sizes: &FoldSizes) -> (Arc<CountingEngine>, Store) {
+    let engine = Arc::new(CountingEngine::default());
+    let store = Store::over(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
     prepare(&store);
     for n in 0..emails {
         let rare = if n % 400 == 200 { "rare" } else { "usual" };
@@ -137,15 +137,15 @@ fn a_text_is_sought_by_the_index_and_within_a_small_mailbox() {
     let (small, ticket) = made.unwrap();
     ticket.wait_blocking().unwrap();
     let plan = |filter: &Filter| {
-        let results = Results { account: AccountId(1), filter: filter.clone(), ..Results::default() };
+        let results = QuerySpec { account: AccountId(1), filter: filter.clone(), ..QuerySpec::default() };
         explain(&store.view(), &results).unwrap()
     };
     let within = |uid: MailboxUid, filter| Filter::And(vec![Filter::Is(Condition::InMailbox(uid)), filter]);
-    assert_eq!(plan(&body("lunch")).way, Way::Search(None));
+    assert_eq!(plan(&body("lunch")).way, AccessPath::Search(None));
     assert!(plan(&body("lunch")).to_string().starts_with("search: what the index leaves of 100 emails"));
-    let listing = Listing { uid: small, view: View::Every, shape: Shape::Emails };
+    let listing = Listing { uid: small, view: ListingFilter::Every, shape: Shape::Emails };
     let sought = within(small, body("lunch"));
-    assert_eq!(plan(&sought).way, Way::Search(Some(listing)));
+    assert_eq!(plan(&sought).way, AccessPath::Search(Some(listing)));
     engine.read();
     assert_eq!(ask(&store, sought, None).len(), 3);
     let read = engine.read();
@@ -154,7 +154,7 @@ fn a_text_is_sought_by_the_index_and_within_a_small_mailbox() {
         [Filter::Not(vec![body("lunch")]), body("--"), Filter::Or(vec![body("lunch"), within(small, body(""))])]
     {
         let plan = plan(&filter);
-        assert!(!matches!(plan.way, Way::Search(_)), "{plan}");
+        assert!(!matches!(plan.way, AccessPath::Search(_)), "{plan}");
         assert!(plan.to_string().contains("not search: the filter has no text"), "{plan}");
     }
 }

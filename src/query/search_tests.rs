@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::email::{Candidate, Facts, Source};
+use super::email::{Candidate, CandidateSource, FetchedEmail};
 use super::evaluate::Matcher;
-use super::text::WORDS;
-use super::{Condition, Filter, Query, Results, Start, Window, query};
+use super::text::WORD_FIELDS;
+use super::{Condition, Filter, Query, QuerySpec, Start, Window, query};
 use crate::message::{rows, tokens};
-use crate::model::clock::Fixed;
+use crate::model::clock::FixedClock;
 use crate::model::{AccountId, AccountRow, Address, EmailId, EmailMetadata, ModSeq, Role, UtcMillis};
-use crate::store::engine::fault::Fault;
-use crate::store::engine::memory::Memory;
+use crate::store::engine::fault::FaultyEngine;
+use crate::store::engine::memory::MemoryEngine;
 use crate::store::{EncodedMessage, Error, FoldSizes, NewEmail, NewMailbox, Options, Store};
 
 mod allowance;
@@ -23,21 +23,21 @@ mod words;
 const ACCOUNT: AccountId = AccountId(1);
 
 /// A store with one account, and what it was given.
-struct Bed {
-    engine: Arc<Fault<Memory>>,
+struct Fixture {
+    engine: Arc<FaultyEngine<MemoryEngine>>,
     store: Store,
-    texts: BTreeMap<EmailId, Mail>,
+    texts: BTreeMap<EmailId, TestMail>,
 }
 
 #[derive(Debug, Clone)]
-struct Mail {
+struct TestMail {
     name: String,
     domain: String,
     subject: String,
     body: String,
 }
 
-impl Mail {
+impl TestMail {
     fn raw(&self) -> Vec<u8> {
         let Self { name, domain, subject, body } = self;
         let head = "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit";
@@ -45,8 +45,8 @@ impl Mail {
     }
 }
 
-fn open(engine: &Arc<Fault<Memory>>) -> Store {
-    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+fn open(engine: &Arc<FaultyEngine<MemoryEngine>>) -> Store {
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     Store::over(engine.clone(), &Options::small(), clock).unwrap()
 }
 
@@ -83,20 +83,20 @@ pub(super) fn step(store: &Store, sizes: &FoldSizes) -> Result<bool, Error> {
 }
 
 pub(super) fn ask(store: &Store, filter: Filter, limit: Option<usize>) -> Vec<EmailId> {
-    let results = Results { account: ACCOUNT, filter, ..Results::default() };
+    let results = QuerySpec { account: ACCOUNT, filter, ..QuerySpec::default() };
     let asked = Query { results, window: Window { start: Start::default(), limit }, total: false };
     query(&store.view(), store.secrets(), &asked).unwrap().answer.ids
 }
 
-impl Bed {
+impl Fixture {
     fn new() -> Self {
-        let engine = Arc::new(Fault::new(Memory::new()));
+        let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
         let store = open(&engine);
         prepare(&store);
         Self { engine, store, texts: BTreeMap::new() }
     }
 
-    fn deliver(&mut self, mail: &Mail, at: i64) -> EmailId {
+    fn deliver(&mut self, mail: &TestMail, at: i64) -> EmailId {
         let id = self.file(&mail.raw(), at);
         self.texts.insert(id, mail.clone());
         id
@@ -134,15 +134,15 @@ impl Bed {
     fn assert_answers(&self) {
         for (text, fields) in needles() {
             let (has, lacks): (Vec<_>, Vec<_>) = self.texts.iter().partition(|(_, mail)| naive(mail, text, fields));
-            let ids = |some: Vec<(&EmailId, &Mail)>| some.into_iter().map(|(id, _)| *id).collect::<Vec<_>>();
+            let ids = |some: Vec<(&EmailId, &TestMail)>| some.into_iter().map(|(id, _)| *id).collect::<Vec<_>>();
             let (has, lacks) = (ids(has), ids(lacks));
             assert_eq!(self.found(text, fields), has, "{text} in {fields}");
             assert_eq!(self.ask(filter(text, fields), Some(2)), has[..has.len().min(2)], "the newest of {text}");
             assert_eq!(self.ask(Filter::Not(vec![filter(text, fields)]), None), lacks, "all but {text} in {fields}");
         }
         let both = |a: Vec<EmailId>, b: &[EmailId]| a.into_iter().filter(|id| b.contains(id)).collect::<Vec<_>>();
-        let (lunch, big) = (self.found("lunch", WORDS), self.found("big", tokens::SUBJECT));
-        let parts = vec![filter("lunch", WORDS), filter("big", tokens::SUBJECT)];
+        let (lunch, big) = (self.found("lunch", WORD_FIELDS), self.found("big", tokens::SUBJECT));
+        let parts = vec![filter("lunch", WORD_FIELDS), filter("big", tokens::SUBJECT)];
         assert_eq!(self.ask(Filter::And(parts.clone()), None), both(lunch.clone(), &big));
         let either: BTreeSet<EmailId> = lunch.into_iter().chain(big).collect();
         assert_eq!(self.ask(Filter::Or(parts), None), either.into_iter().collect::<Vec<_>>());
@@ -174,14 +174,14 @@ fn needles() -> Vec<(&'static str, u16)> {
         "noon",
         "big-lunch",
     ] {
-        for fields in [WORDS, tokens::SUBJECT, tokens::BODY, tokens::FROM] {
+        for fields in [WORD_FIELDS, tokens::SUBJECT, tokens::BODY, tokens::FROM] {
             out.push((text, fields));
         }
     }
     out.push(("@example.org", tokens::FROM));
     out.push(("@b.example.org", tokens::FROM));
     out.push(("ann@b.example.org", tokens::FROM));
-    out.push(("@example.org lunch", WORDS));
+    out.push(("@example.org lunch", WORD_FIELDS));
     out
 }
 
@@ -208,7 +208,7 @@ fn contains(text: &str, phrase: &str) -> bool {
     })
 }
 
-fn naive(mail: &Mail, text: &str, fields: u16) -> bool {
+fn naive(mail: &TestMail, text: &str, fields: u16) -> bool {
     super::text::pieces(text).iter().all(|piece| {
         let domain = piece.strip_prefix('@');
         let from = match domain {
@@ -222,8 +222,8 @@ fn naive(mail: &Mail, text: &str, fields: u16) -> bool {
 }
 
 #[derive(Debug, Clone)]
-enum Op {
-    Deliver(Mail, i64),
+enum SearchOp {
+    Deliver(TestMail, i64),
     Destroy(usize),
     Steps(usize),
     /// The disk refuses the n-th write of some steps.
@@ -231,7 +231,7 @@ enum Op {
     Reopen,
 }
 
-fn mail() -> impl Strategy<Value = Mail> {
+fn mail() -> impl Strategy<Value = TestMail> {
     let words = prop_oneof![Just("lunch"), Just("big"), Just("Noon,"), Just("日本"), Just("語"), Just("日本語、日")];
     let text = || {
         proptest::collection::vec((words.clone(), prop_oneof![Just(" "), Just("")]), 0..5).prop_map(|words| {
@@ -240,7 +240,7 @@ fn mail() -> impl Strategy<Value = Mail> {
         })
     };
     let domain = prop_oneof![Just("example.org"), Just("b.example.org"), Just("example.org.uk"), Just("b.example")];
-    (text(), domain, text(), text()).prop_map(|(name, domain, subject, body): (String, _, String, String)| Mail {
+    (text(), domain, text(), text()).prop_map(|(name, domain, subject, body): (String, _, String, String)| TestMail {
         name: name.replace([',', '、'], "").trim().to_owned(),
         domain: domain.to_owned(),
         subject: subject.trim().to_owned(),
@@ -248,13 +248,13 @@ fn mail() -> impl Strategy<Value = Mail> {
     })
 }
 
-fn ops() -> impl Strategy<Value = Vec<Op>> {
+fn ops() -> impl Strategy<Value = Vec<SearchOp>> {
     let op = prop_oneof![
-        6 => (mail(), 0i64..40).prop_map(|(mail, at)| Op::Deliver(mail, at)),
-        1 => (0usize..30).prop_map(Op::Destroy),
-        3 => (1usize..6).prop_map(Op::Steps),
-        1 => (0i64..3).prop_map(Op::Refuse),
-        1 => Just(Op::Reopen),
+        6 => (mail(), 0i64..40).prop_map(|(mail, at)| SearchOp::Deliver(mail, at)),
+        1 => (0usize..30).prop_map(SearchOp::Destroy),
+        3 => (1usize..6).prop_map(SearchOp::Steps),
+        1 => (0i64..3).prop_map(SearchOp::Refuse),
+        1 => Just(SearchOp::Reopen),
     ];
     proptest::collection::vec(op, 1..60)
 }
@@ -270,26 +270,26 @@ proptest! {
 
     #[test]
     fn a_folded_account_answers_as_its_texts_do(ops in ops(), sizes in sizes()) {
-        let mut bed = Bed::new();
+        let mut bed = Fixture::new();
         for op in &ops {
             match op {
-                Op::Deliver(mail, at) => drop(bed.deliver(mail, *at)),
-                Op::Destroy(which) => bed.destroy(*which),
-                Op::Steps(steps) => {
+                SearchOp::Deliver(mail, at) => drop(bed.deliver(mail, *at)),
+                SearchOp::Destroy(which) => bed.destroy(*which),
+                SearchOp::Steps(steps) => {
                     for _ in 0..*steps {
                         bed.step(&sizes).unwrap();
                     }
                 }
-                Op::Refuse(after) => {
+                SearchOp::Refuse(after) => {
                     bed.engine.fail_after(*after, Error::Full);
                     let steps = (0..4).map(|_| bed.step(&sizes)).take_while(Result::is_ok).count();
                     bed.engine.heal();
                     prop_assert!(steps <= 4);
                 }
-                Op::Reopen => {
-                    let Bed { engine, store, texts } = bed;
+                SearchOp::Reopen => {
+                    let Fixture { engine, store, texts } = bed;
                     drop(store);
-                    bed = Bed { store: open(&engine), engine, texts };
+                    bed = Fixture { store: open(&engine), engine, texts };
                 }
             }
         }
@@ -305,13 +305,13 @@ proptest! {
     }
 }
 
-fn plain(subject: &str, body: &str) -> Mail {
-    Mail { name: "Ann".into(), domain: "example.org".into(), subject: subject.into(), body: body.into() }
+fn plain(subject: &str, body: &str) -> TestMail {
+    TestMail { name: "Ann".into(), domain: "example.org".into(), subject: subject.into(), body: body.into() }
 }
 
 #[test]
 fn many_emails_merge_in_pieces_and_every_stop_between_answers_alike() {
-    let mut bed = Bed::new();
+    let mut bed = Fixture::new();
     for n in 0..64 {
         let often = "lunch big lunch ".repeat(n % 7 * 40);
         bed.deliver(
@@ -339,7 +339,7 @@ fn many_emails_merge_in_pieces_and_every_stop_between_answers_alike() {
 
 #[test]
 fn what_was_destroyed_goes_with_the_next_merge_and_an_empty_account_has_no_rows() {
-    let mut bed = Bed::new();
+    let mut bed = Fixture::new();
     for n in 0..8 {
         bed.deliver(&plain("lunch", "noon"), n);
     }
@@ -350,7 +350,7 @@ fn what_was_destroyed_goes_with_the_next_merge_and_an_empty_account_has_no_rows(
     for _ in 0..8 {
         bed.destroy(0);
     }
-    assert_eq!(bed.found("lunch", WORDS), []);
+    assert_eq!(bed.found("lunch", WORD_FIELDS), []);
     bed.assert_clean();
     while bed.step(&sizes).unwrap() {}
     assert_eq!(bed.store.view().folds(ACCOUNT).unwrap().live, []);
@@ -359,7 +359,7 @@ fn what_was_destroyed_goes_with_the_next_merge_and_an_empty_account_has_no_rows(
 
 #[test]
 fn a_piece_made_of_what_has_changed_is_not_written() {
-    let mut bed = Bed::new();
+    let mut bed = Fixture::new();
     for n in 0..4 {
         bed.deliver(&plain("lunch", "noon"), n);
     }
@@ -382,7 +382,7 @@ fn a_piece_made_of_what_has_changed_is_not_written() {
 
 #[test]
 fn imported_mail_of_any_date_comes_in_its_place() {
-    let mut bed = Bed::new();
+    let mut bed = Fixture::new();
     let sizes = FoldSizes { rows: 2, fan: 99, ..FoldSizes::default() };
     let ids: Vec<EmailId> = [50, 90, 10, 70, 5, 60]
         .into_iter()
@@ -393,13 +393,13 @@ fn imported_mail_of_any_date_comes_in_its_place() {
         })
         .collect();
     let wanted: Vec<EmailId> = [1, 3, 5, 0, 2, 4].into_iter().map(|at: usize| ids[at]).collect();
-    assert_eq!(bed.found("lunch", WORDS), wanted);
+    assert_eq!(bed.found("lunch", WORD_FIELDS), wanted);
     assert_eq!(bed.store.view().folds(ACCOUNT).unwrap().live.len(), 3);
 }
 
 #[test]
 fn a_fold_tells_nothing_of_an_email_that_is_younger_than_it() {
-    let store = open(&Arc::new(Fault::new(Memory::new())));
+    let store = open(&Arc::new(FaultyEngine::new(MemoryEngine::new())));
     prepare(&store);
     let id = file(&store, b"Subject: s\r\n\r\nlunch\r\n", 1);
     while step(&store, &FoldSizes { rows: 1, ..FoldSizes::default() }).unwrap() {}
@@ -409,20 +409,20 @@ fn a_fold_tells_nothing_of_an_email_that_is_younger_than_it() {
     assert!(view.holds(ACCOUNT, made, id).unwrap());
     assert!(!view.holds(ACCOUNT, ModSeq(created.0 - 1), id).unwrap());
     let matcher = Matcher::new(&Filter::Is(Condition::Body("lunch".into())), store.secrets());
-    let results = Results { account: ACCOUNT, ..Results::default() };
-    let mut source = Source::new(&view, &results, &matcher);
+    let results = QuerySpec { account: ACCOUNT, ..QuerySpec::default() };
+    let mut source = CandidateSource::new(&view, &results, &matcher);
     let told = source.told(id).unwrap();
     for (created, wanted) in [(created, true), (made, true), (made.next(), false)] {
         let email = EmailMetadata { created, ..email.clone() };
         assert_eq!(Candidate::new(&mut source, id, &email).may_have(0).unwrap(), Some(wanted));
-        let mut known = Candidate::new(&mut source, id, &email).knowing(Facts::of(told.clone()));
+        let mut known = Candidate::new(&mut source, id, &email).knowing(FetchedEmail::of(told.clone()));
         assert_eq!(known.may_have(0).unwrap(), Some(wanted));
     }
 }
 
 #[test]
 fn words_of_one_hash_are_told_apart_by_the_message() {
-    let store = open(&Arc::new(Fault::new(Memory::new())));
+    let store = open(&Arc::new(FaultyEngine::new(MemoryEngine::new())));
     prepare(&store);
     let hash = tokens::WordHash::new(store.secrets());
     let mut known = BTreeMap::new();

@@ -3,25 +3,25 @@
 use std::collections::BTreeSet;
 
 use super::Error;
-use super::supply::Range;
+use super::supply::IdRange;
 use crate::model::{AccountId, EmailId};
-use crate::store::{Counted, RANK_COST, View};
+use crate::store::{CountedListing, RANK_COST, Snapshot};
 
 /// Emails read at once.
-const STEP: usize = 256;
+const READ_BATCH: usize = 256;
 
 /// An email, which need not be in the listing, or the end, and how many stand before it.
-type Near = (Option<EmailId>, u64);
+type ListingPosition = (Option<EmailId>, u64);
 
 #[derive(Clone, Copy)]
-pub(super) struct Shown<'v> {
-    pub(super) view: &'v View<'v>,
+pub(super) struct ListingRange<'v> {
+    pub(super) view: &'v Snapshot<'v>,
     pub(super) account: AccountId,
-    pub(super) counted: Counted,
-    pub(super) range: Range,
+    pub(super) counted: CountedListing,
+    pub(super) range: IdRange,
 }
 
-impl Shown<'_> {
+impl ListingRange<'_> {
     /// How many emails it shows.
     pub(super) fn length(&self) -> Result<u64, Error> {
         let (low, high) = self.ends()?;
@@ -36,13 +36,13 @@ impl Shown<'_> {
         near: Option<(EmailId, u64)>,
     ) -> Result<Vec<EmailId>, Error> {
         let (low, high) = self.ends()?;
-        let near: Near = match near {
+        let near: ListingPosition = match near {
             Some((id, at)) => (Some(id), low.saturating_add(at)),
             None if start > high.saturating_sub(low) / 2 => (self.range.last.0.checked_add(1).map(EmailId), high),
             None => (Some(self.range.first), low),
         };
         let left = usize::try_from(high.saturating_sub(low).saturating_sub(start)).unwrap_or(usize::MAX);
-        let Counted { listing, tally } = self.counted;
+        let CountedListing { listing, tally } = self.counted;
         let at = low.saturating_add(start);
         let page = self.view.page(self.account, listing, tally, at, near, limit.min(left))?;
         Ok(page.into_iter().map(|(id, _)| id).collect())
@@ -84,7 +84,7 @@ impl Shown<'_> {
         let mut wanted = ids.iter().peekable();
         let (mut at, mut upto) = (start.saturating_sub(low), first.0.checked_sub(1).map(EmailId));
         while wanted.peek().is_some() {
-            let page = self.view.listing(self.account, self.counted.listing, upto, STEP)?;
+            let page = self.view.listing(self.account, self.counted.listing, upto, READ_BATCH)?;
             for (id, _) in &page {
                 while let Some(wanted) = wanted.next_if(|wanted| *wanted <= id) {
                     out.push((at, *wanted));
@@ -92,7 +92,7 @@ impl Shown<'_> {
                 at = at.saturating_add(1);
             }
             upto = page.last().map(|(end, _)| *end);
-            if page.len() < STEP {
+            if page.len() < READ_BATCH {
                 break;
             }
         }

@@ -15,19 +15,19 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::Error;
 use super::filter::{Condition, Filter};
-use super::text::{Needle, Piece, WORDS};
+use super::text::{SearchTerm, TermPiece, WORD_FIELDS};
 use crate::message::content::content;
 use crate::message::words::each_word;
 use crate::message::{Message, tokens};
 use crate::model::{AccountId, EmailId, Secrets, limits};
-use crate::store::View;
+use crate::store::Snapshot;
 
 /// Octets of a snippet that may stand before the first match.
-const BEFORE: usize = 72;
+const MAX_LEAD_BYTES: usize = 72;
 /// Matches of one piece that are marked: no more fit.
-const MATCHES: usize = 1000;
+const MAX_MATCHES: usize = 1000;
 /// Marks that are taken to belong to a match's last character.
-const COMBINED: usize = 8;
+const MAX_COMBINING_MARKS: usize = 8;
 const OPEN: &str = "<mark>";
 const CLOSE: &str = "</mark>";
 
@@ -43,8 +43,8 @@ pub struct Snippet {
 /// What a filter looks for in subjects and texts, made ready for many emails.
 #[derive(Debug, Clone)]
 pub struct Finder {
-    subject: Vec<Piece>,
-    body: Vec<Piece>,
+    subject: Vec<TermPiece>,
+    body: Vec<TermPiece>,
 }
 
 impl Finder {
@@ -53,8 +53,8 @@ impl Finder {
     pub fn new(filter: &Filter, secrets: &Secrets) -> Self {
         let mut needles = Vec::new();
         gather(filter, secrets, &mut needles);
-        let pieces = |field: u16| -> Vec<Piece> {
-            let all = needles.iter().flat_map(|needle: &Needle| &needle.pieces);
+        let pieces = |field: u16| -> Vec<TermPiece> {
+            let all = needles.iter().flat_map(|needle: &SearchTerm| &needle.pieces);
             all.filter(|piece| piece.fields & field != 0).cloned().collect()
         };
         Self { subject: pieces(tokens::SUBJECT), body: pieces(tokens::BODY) }
@@ -70,7 +70,7 @@ impl Finder {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn snippet(&self, view: &View<'_>, account: AccountId, id: EmailId) -> Result<Option<Snippet>, Error> {
+    pub fn snippet(&self, view: &Snapshot<'_>, account: AccountId, id: EmailId) -> Result<Option<Snippet>, Error> {
         let Some((_, content)) = view.content(account, id)? else { return Ok(None) };
         if view.email(account, id)?.is_none() {
             return Ok(None);
@@ -109,18 +109,18 @@ impl Finder {
 }
 
 /// The texts that a match may owe its place to.
-fn gather(filter: &Filter, secrets: &Secrets, needles: &mut Vec<Needle>) {
+fn gather(filter: &Filter, secrets: &Secrets, needles: &mut Vec<SearchTerm>) {
     match filter {
         Filter::And(parts) | Filter::Or(parts) => parts.iter().for_each(|part| gather(part, secrets, needles)),
-        Filter::Is(Condition::Text(text)) => needles.push(Needle::new(text, WORDS, secrets)),
-        Filter::Is(Condition::Subject(text)) => needles.push(Needle::new(text, tokens::SUBJECT, secrets)),
-        Filter::Is(Condition::Body(text)) => needles.push(Needle::new(text, tokens::BODY, secrets)),
+        Filter::Is(Condition::Text(text)) => needles.push(SearchTerm::new(text, WORD_FIELDS, secrets)),
+        Filter::Is(Condition::Subject(text)) => needles.push(SearchTerm::new(text, tokens::SUBJECT, secrets)),
+        Filter::Is(Condition::Body(text)) => needles.push(SearchTerm::new(text, tokens::BODY, secrets)),
         Filter::Not(_) | Filter::Is(_) => {}
     }
 }
 
 /// Where the pieces stand in a text: in octets, in order, none touching another.
-fn matches(text: &str, pieces: &[Piece]) -> Vec<Range<usize>> {
+fn matches(text: &str, pieces: &[TermPiece]) -> Vec<Range<usize>> {
     let sought: BTreeSet<&str> =
         pieces.iter().flat_map(|piece| &piece.phrase).map(|sought| sought.word.as_str()).collect();
     if sought.is_empty() {
@@ -150,7 +150,7 @@ fn matches(text: &str, pieces: &[Piece]) -> Vec<Range<usize>> {
             })
         };
         let found = of(&first.word).iter().filter_map(|place| Some(place.1.start..closed(text, whole(place)?)));
-        out.extend(found.take(MATCHES));
+        out.extend(found.take(MAX_MATCHES));
     }
     out.sort_unstable_by_key(|place| (place.start, place.end));
     out.dedup_by(|next, kept| {
@@ -165,14 +165,15 @@ fn matches(text: &str, pieces: &[Piece]) -> Vec<Range<usize>> {
 
 /// The end of a match with the marks that belong to its last character.
 fn closed(text: &str, end: usize) -> usize {
-    let marks = text.get(end..).unwrap_or_default().chars().take(COMBINED).take_while(|c| is_combining_mark(*c));
+    let marks =
+        text.get(end..).unwrap_or_default().chars().take(MAX_COMBINING_MARKS).take_while(|c| is_combining_mark(*c));
     end.saturating_add(marks.map(char::len_utf8).sum())
 }
 
 /// A text with its matches marked; where it does not fit into `most` octets, the part from shortly before the first one.
 fn marked(text: &str, found: &[Range<usize>], most: usize) -> String {
     let part = |from: usize| {
-        let mut part = Part { out: String::new(), most, open: false, space: false, full: false };
+        let mut part = SnippetWriter { out: String::new(), most, open: false, space: false, full: false };
         let mut at = from;
         for place in found {
             part.text(text.get(at..place.start).unwrap_or_default());
@@ -198,7 +199,7 @@ fn beginning(text: &str, first: usize) -> usize {
     let mut octets = 0usize;
     let fits = |(_, word): &(usize, &str)| {
         octets = octets.saturating_add(word.chars().map(width).sum());
-        octets <= BEFORE
+        octets <= MAX_LEAD_BYTES
     };
     before.split_word_bound_indices().rev().take_while(fits).last().map_or(first, |(start, _)| start)
 }
@@ -221,7 +222,7 @@ fn escaped(c: char) -> Option<&'static str> {
 }
 
 /// A snippet in the making.
-struct Part {
+struct SnippetWriter {
     out: String,
     most: usize,
     /// A mark is open, and its end must fit.
@@ -232,7 +233,7 @@ struct Part {
     full: bool,
 }
 
-impl Part {
+impl SnippetWriter {
     fn text(&mut self, text: &str) {
         for cluster in text.graphemes(true) {
             if self.full {

@@ -10,16 +10,16 @@ use std::cmp::Ordering;
 use super::Error;
 use super::collation::Collation;
 use super::email::Candidate;
-use super::filter::Depends;
-use super::threads::Share;
+use super::filter::Dependencies;
+use super::threads::KeywordShare;
 use crate::message::subject::base_subject;
-use crate::model::{EmailAddress, EmailId, ThreadId, View, keyword, limits};
+use crate::model::{EmailAddress, EmailId, ListingFilter, ThreadId, keyword, limits};
 
 /// One comparator (RFC 8620 §5.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comparator {
     /// By what.
-    pub property: Property,
+    pub property: SortProperty,
     /// Lowest first.
     pub ascending: bool,
     /// How texts compare.
@@ -28,7 +28,7 @@ pub struct Comparator {
 
 /// What results can be sorted by (RFC 8621 §4.4.2). Keywords are in normal form.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Property {
+pub enum SortProperty {
     /// When it was received.
     ReceivedAt,
     /// The Date field.
@@ -49,10 +49,10 @@ pub enum Property {
     SomeInThreadHaveKeyword(String),
 }
 
-impl Property {
-    fn depends(&self) -> Depends {
+impl SortProperty {
+    fn depends(&self) -> Dependencies {
         let threads = matches!(self, Self::AllInThreadHaveKeyword(_) | Self::SomeInThreadHaveKeyword(_));
-        Depends { mutable: threads || matches!(self, Self::HasKeyword(_)), threads }
+        Dependencies { mutable: threads || matches!(self, Self::HasKeyword(_)), threads }
     }
 
     fn keyword(&self) -> Option<&str> {
@@ -84,8 +84,8 @@ pub(super) fn validate(sort: &[Comparator]) -> Result<(), Error> {
 
 /// What a sort hangs on.
 #[must_use]
-pub(super) fn depends(sort: &[Comparator]) -> Depends {
-    sort.iter().fold(Depends::default(), |all, comparator| all.and(comparator.property.depends()))
+pub(super) fn depends(sort: &[Comparator]) -> Dependencies {
+    sort.iter().fold(Dependencies::default(), |all, comparator| all.and(comparator.property.depends()))
 }
 
 /// Which end of the ids comes first. Ids ascend from the newest email to the oldest.
@@ -108,24 +108,24 @@ impl Direction {
 
 /// Emails with or without a keyword come first: those that a listing of `view` shows, where `first`, or all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pin {
+pub struct SortPin {
     /// The view that shows the emails of one side.
-    pub view: View,
+    pub view: ListingFilter,
     /// Whether that side comes first.
     pub first: bool,
 }
 
 /// A sort by what listings know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Order {
-    pub(super) pin: Option<Pin>,
+pub(super) struct ListingOrder {
+    pub(super) pin: Option<SortPin>,
     pub(super) direction: Direction,
 }
 
 /// The order that a sort asks of emails that all are in the views `shown`; `None` where listings do not know it. A
 /// comparator that is the same for all of them says nothing.
 #[must_use]
-pub(super) fn order(sort: &[Comparator], shown: &[View]) -> Option<Order> {
+pub(super) fn order(sort: &[Comparator], shown: &[ListingFilter]) -> Option<ListingOrder> {
     let is_constant = |comparator: &&Comparator| pin(comparator).is_some_and(|pin| shown.contains(&pin.view));
     let mut rest = sort.iter().filter(|comparator| !is_constant(comparator)).peekable();
     let pin = rest.peek().copied().and_then(pin);
@@ -136,25 +136,25 @@ pub(super) fn order(sort: &[Comparator], shown: &[View]) -> Option<Order> {
         None => Direction::NewestFirst,
         Some(last) => by_receipt(last)?,
     };
-    rest.next().is_none().then_some(Order { pin, direction })
+    rest.next().is_none().then_some(ListingOrder { pin, direction })
 }
 
 fn by_receipt(comparator: &Comparator) -> Option<Direction> {
     let direction = if comparator.ascending { Direction::OldestFirst } else { Direction::NewestFirst };
-    (comparator.property == Property::ReceivedAt).then_some(direction)
+    (comparator.property == SortProperty::ReceivedAt).then_some(direction)
 }
 
-fn pin(comparator: &Comparator) -> Option<Pin> {
+fn pin(comparator: &Comparator) -> Option<SortPin> {
     // Ascending, those for which it is false come first.
     let (view, shows_true) = match &comparator.property {
-        Property::HasKeyword(word) if word == keyword::FLAGGED => (View::Flagged, true),
-        Property::HasKeyword(word) if word == keyword::SEEN => (View::Unseen, false),
-        Property::SomeInThreadHaveKeyword(word) if word == keyword::FLAGGED => (View::ThreadFlagged, true),
-        Property::AllInThreadHaveKeyword(word) if word == keyword::SEEN => (View::ThreadUnseen, false),
-        Property::SomeInThreadHaveKeyword(word) if word == keyword::SEEN => (View::ThreadUntouched, false),
+        SortProperty::HasKeyword(word) if word == keyword::FLAGGED => (ListingFilter::Flagged, true),
+        SortProperty::HasKeyword(word) if word == keyword::SEEN => (ListingFilter::Unseen, false),
+        SortProperty::SomeInThreadHaveKeyword(word) if word == keyword::FLAGGED => (ListingFilter::ThreadFlagged, true),
+        SortProperty::AllInThreadHaveKeyword(word) if word == keyword::SEEN => (ListingFilter::ThreadUnseen, false),
+        SortProperty::SomeInThreadHaveKeyword(word) if word == keyword::SEEN => (ListingFilter::ThreadUntouched, false),
         _ => return None,
     };
-    Some(Pin { view, first: comparator.ascending != shows_true })
+    Some(SortPin { view, first: comparator.ascending != shows_true })
 }
 
 /// The direction in which a walk over ids meets the results in their order; `None` where none does.
@@ -169,20 +169,20 @@ pub(super) fn direction(sort: &[Comparator]) -> Option<Direction> {
 
 /// A result with the keys that it is sorted by.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
-    keys: Box<[Key]>,
+pub(super) struct SortEntry {
+    keys: Box<[SortKey]>,
     pub(super) id: EmailId,
     pub(super) thread: ThreadId,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
+enum SortKey {
     Flag(bool),
     Number(i64),
     Text(Box<str>),
 }
 
-impl Entry {
+impl SortEntry {
     /// Takes the keys of an email. Nothing where they hang on content that is gone, as that of a purged email may be.
     pub(super) fn of(sort: &[Comparator], email: &mut Candidate<'_, '_>) -> Result<Option<Self>, Error> {
         let mut keys = Vec::new();
@@ -220,25 +220,29 @@ fn is_oldest_first(sort: &[Comparator]) -> bool {
     sort.iter().any(|comparator| by_receipt(comparator) == Some(Direction::OldestFirst))
 }
 
-fn key(comparator: &Comparator, email: &mut Candidate<'_, '_>) -> Result<Option<Key>, Error> {
-    let signed = |number: u64| Key::Number(i64::try_from(number).unwrap_or(i64::MAX));
-    let text = |text: &str| Key::Text(comparator.collation.key(text));
+fn key(comparator: &Comparator, email: &mut Candidate<'_, '_>) -> Result<Option<SortKey>, Error> {
+    let signed = |number: u64| SortKey::Number(i64::try_from(number).unwrap_or(i64::MAX));
+    let text = |text: &str| SortKey::Text(comparator.collation.key(text));
     Ok(match &comparator.property {
-        Property::ReceivedAt => Some(Key::Number(email.metadata.received_at.0)),
-        Property::Size => Some(signed(email.metadata.size)),
-        Property::SentAt => {
+        SortProperty::ReceivedAt => Some(SortKey::Number(email.metadata.received_at.0)),
+        SortProperty::Size => Some(signed(email.metadata.size)),
+        SortProperty::SentAt => {
             let content = email.content()?;
-            content.map(|content| Key::Number(content.sent_at.map_or(i64::MIN, |sent| sent.at.0)))
+            content.map(|content| SortKey::Number(content.sent_at.map_or(i64::MIN, |sent| sent.at.0)))
         }
-        Property::From => email.content()?.map(|content| text(first(&content.from))),
-        Property::To => email.content()?.map(|content| text(first(&content.to))),
-        Property::Subject => {
+        SortProperty::From => email.content()?.map(|content| text(first(&content.from))),
+        SortProperty::To => email.content()?.map(|content| text(first(&content.to))),
+        SortProperty::Subject => {
             let content = email.content()?;
             content.map(|content| text(&base_subject(content.subject.as_deref().unwrap_or_default())))
         }
-        Property::HasKeyword(word) => Some(Key::Flag(email.metadata.has(word))),
-        Property::AllInThreadHaveKeyword(word) => Some(Key::Flag(email.thread_share(word)? == Share::All)),
-        Property::SomeInThreadHaveKeyword(word) => Some(Key::Flag(email.thread_share(word)? != Share::None)),
+        SortProperty::HasKeyword(word) => Some(SortKey::Flag(email.metadata.has(word))),
+        SortProperty::AllInThreadHaveKeyword(word) => {
+            Some(SortKey::Flag(email.thread_share(word)? == KeywordShare::All))
+        }
+        SortProperty::SomeInThreadHaveKeyword(word) => {
+            Some(SortKey::Flag(email.thread_share(word)? != KeywordShare::None))
+        }
     })
 }
 

@@ -3,28 +3,28 @@
 
 use std::collections::HashSet;
 
-use super::email::{Candidate, Facts, Source, Told};
+use super::email::{Candidate, CandidateSource, FetchedEmail, IndexAnswer};
 use super::evaluate::Matcher;
-use super::supply::Range;
+use super::supply::IdRange;
 use super::{Allowance, Error};
 use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, Listing, ThreadId};
-use crate::store::View;
+use crate::store::Snapshot;
 
 /// Hits looked at together, where as many results are wanted; few in tests, which have few.
-const FIRST: usize = if cfg!(test) { 2 } else { 64 };
+const MIN_SEARCH_BATCH: usize = if cfg!(test) { 2 } else { 64 };
 /// And where many hits are no results.
-const MOST: usize = 256;
+const MAX_SEARCH_BATCH: usize = 256;
 /// Octets of messages that are read before they are asked for.
-const AHEAD: u64 = if cfg!(test) { 256 } else { 1 << 20 };
+const MAX_PREFETCH_BYTES: u64 = if cfg!(test) { 256 } else { 1 << 20 };
 
 /// A walk.
 #[derive(Debug)]
-pub(super) struct Sought<'v> {
-    view: &'v View<'v>,
+pub(super) struct SearchWalk<'v> {
+    view: &'v Snapshot<'v>,
     account: AccountId,
     /// Of all mail where there is none.
     listing: Option<Listing>,
-    range: Range,
+    range: IdRange,
     /// Where to go on; nothing at the end.
     from: Option<EmailId>,
     step: usize,
@@ -49,14 +49,14 @@ fn behind(id: EmailId) -> Option<EmailId> {
 pub(super) struct Hit {
     pub(super) id: EmailId,
     pub(super) metadata: EmailMetadata,
-    pub(super) facts: Facts,
+    pub(super) facts: FetchedEmail,
     /// That it matches is known.
     pub(super) sure: bool,
 }
 
-impl<'v> Sought<'v> {
+impl<'v> SearchWalk<'v> {
     /// Over all mail, or over a listing that is whole.
-    pub(super) fn new(view: &'v View<'v>, account: AccountId, listing: Option<Listing>, range: Range) -> Self {
+    pub(super) fn new(view: &'v Snapshot<'v>, account: AccountId, listing: Option<Listing>, range: IdRange) -> Self {
         Self { view, account, listing, range, from: Some(range.first), step: 1, listing_met: 1000, index_met: 1000 }
     }
 
@@ -65,13 +65,13 @@ impl<'v> Sought<'v> {
     pub(super) fn hits(
         &mut self,
         matcher: &Matcher,
-        source: &mut Source<'v>,
+        source: &mut CandidateSource<'v>,
         room: usize,
         shown: Option<&HashSet<ThreadId>>,
     ) -> Result<Option<Vec<Hit>>, Error> {
         let Some(from) = self.from.filter(|from| *from <= self.range.last) else { return Ok(None) };
-        let most = room.min(FIRST).max(self.step);
-        self.step = self.step.saturating_mul(2).min(MOST);
+        let most = room.min(MIN_SEARCH_BATCH).max(self.step);
+        self.step = self.step.saturating_mul(2).min(MAX_SEARCH_BATCH);
         let told = match self.listing {
             Some(listing) if self.listing_met >= self.index_met => {
                 self.of_listing(listing, matcher, source, from, most)?
@@ -86,7 +86,7 @@ impl<'v> Sought<'v> {
             else {
                 continue;
             };
-            let mut email = Candidate::new(source, id, &metadata).knowing(Facts::of(told)).unread();
+            let mut email = Candidate::new(source, id, &metadata).knowing(FetchedEmail::of(told)).unread();
             let known = matcher.foresees(&mut email)?;
             let facts = email.into_facts();
             if known == Some(false) {
@@ -107,10 +107,10 @@ impl<'v> Sought<'v> {
         &mut self,
         listing: Option<Listing>,
         matcher: &Matcher,
-        source: &mut Source<'v>,
+        source: &mut CandidateSource<'v>,
         from: EmailId,
         most: usize,
-    ) -> Result<Vec<(EmailId, Told)>, Error> {
+    ) -> Result<Vec<(EmailId, IndexAnswer)>, Error> {
         let mut told = Vec::new();
         let mut next = Some(from);
         while let Some(from) = next
@@ -138,10 +138,10 @@ impl<'v> Sought<'v> {
         &mut self,
         listing: Listing,
         matcher: &Matcher,
-        source: &mut Source<'v>,
+        source: &mut CandidateSource<'v>,
         from: EmailId,
         most: usize,
-    ) -> Result<Vec<(EmailId, Told)>, Error> {
+    ) -> Result<Vec<(EmailId, IndexAnswer)>, Error> {
         let mut told = Vec::new();
         let page = self.view.listing(self.account, listing, from.0.checked_sub(1).map(EmailId), most)?;
         source.reads.count_rows(page.len());
@@ -163,7 +163,7 @@ impl<'v> Sought<'v> {
 
     /// Reads messages that will be asked for.
     fn read(&self, hits: &mut [Hit], unsure: &[usize], reads: &Allowance) -> Result<(), Error> {
-        let (mut left, mut blobs): (u64, Vec<(usize, BlobHash)>) = (AHEAD, Vec::new());
+        let (mut left, mut blobs): (u64, Vec<(usize, BlobHash)>) = (MAX_PREFETCH_BYTES, Vec::new());
         for at in unsure {
             let Some(hit) = hits.get(*at) else { continue };
             if let Some(rest) = left.checked_sub(hit.metadata.size) {
@@ -171,7 +171,7 @@ impl<'v> Sought<'v> {
                 blobs.push((*at, hit.metadata.blob));
             }
         }
-        reads.take(AHEAD.saturating_sub(left))?;
+        reads.take(MAX_PREFETCH_BYTES.saturating_sub(left))?;
         let hashes: Vec<BlobHash> = blobs.iter().map(|(_, blob)| *blob).collect();
         for ((at, _), raw) in blobs.iter().zip(self.view.received_all(&hashes)?) {
             if let Some(hit) = hits.get_mut(*at) {

@@ -7,20 +7,20 @@ use super::Allowance;
 use super::merge::Merge;
 use super::sort::Direction;
 use crate::model::{AccountId, EmailId, EmailMetadata, Listing, ThreadId, UtcMillis};
-use crate::store::{Error, View};
+use crate::store::{Error, Snapshot};
 
 /// Emails read at once: a first page is short.
-const FIRST: usize = 64;
-const STEP: usize = 256;
+const MIN_READ_BATCH: usize = 64;
+const MAX_READ_BATCH: usize = 256;
 
 /// Ids between two times of receipt, both ends included; empty where the first is behind the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Range {
+pub(super) struct IdRange {
     pub(super) first: EmailId,
     pub(super) last: EmailId,
 }
 
-impl Range {
+impl IdRange {
     pub(super) const ALL: Self = Self { first: EmailId(0), last: EmailId(u64::MAX) };
     const NONE: Self = Self { first: EmailId(u64::MAX), last: EmailId(0) };
 
@@ -57,10 +57,10 @@ impl Range {
 /// A walk.
 #[derive(Debug)]
 pub(super) struct Supply<'v> {
-    view: &'v View<'v>,
+    view: &'v Snapshot<'v>,
     account: AccountId,
     from: From<'v>,
-    range: Range,
+    range: IdRange,
     direction: Direction,
     read: VecDeque<(EmailId, EmailMetadata)>,
     step: usize,
@@ -78,24 +78,33 @@ enum From<'v> {
 
 impl<'v> Supply<'v> {
     /// Over all mail.
-    pub(super) fn of_all(view: &'v View<'v>, account: AccountId, range: Range, direction: Direction) -> Self {
+    pub(super) fn of_all(view: &'v Snapshot<'v>, account: AccountId, range: IdRange, direction: Direction) -> Self {
         Self::new(view, account, From::All(range.begin(direction)), range, direction)
     }
 
     /// Over what listings show, which are whole.
     pub(super) fn of(
-        view: &'v View<'v>,
+        view: &'v Snapshot<'v>,
         account: AccountId,
         listings: &[Listing],
-        range: Range,
+        range: IdRange,
         direction: Direction,
     ) -> Self {
         let merge = Merge::new(view, account, listings, range, direction);
         Self::new(view, account, From::Listings(merge), range, direction)
     }
 
-    fn new(view: &'v View<'v>, account: AccountId, from: From<'v>, range: Range, direction: Direction) -> Self {
-        Self { view, account, from, range, direction, read: VecDeque::new(), step: FIRST, reads: Allowance::default() }
+    fn new(view: &'v Snapshot<'v>, account: AccountId, from: From<'v>, range: IdRange, direction: Direction) -> Self {
+        Self {
+            view,
+            account,
+            from,
+            range,
+            direction,
+            read: VecDeque::new(),
+            step: MIN_READ_BATCH,
+            reads: Allowance::default(),
+        }
     }
 
     /// Counts the rows that it reads there.
@@ -152,14 +161,14 @@ impl<'v> Supply<'v> {
             }
         };
         self.reads.count_rows(self.read.len());
-        self.step = self.step.saturating_mul(4).min(STEP);
+        self.step = self.step.saturating_mul(4).min(MAX_READ_BATCH);
         Ok(is_more)
     }
 }
 
 /// The next emails of a listing behind one of them, in a direction.
 pub(super) fn page(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     account: AccountId,
     listing: Listing,
     direction: Direction,
@@ -185,7 +194,7 @@ mod tests {
             shift in proptest::sample::select(vec![0i64, 1 << 47, (1 << 48) - 2]),
         ) {
             let id = EmailId::new(UtcMillis(at + shift), unique);
-            let mut range = Range::ALL;
+            let mut range = IdRange::ALL;
             let mut wanted = true;
             if let Some(low) = low {
                 range = range.after(UtcMillis(low + shift));
@@ -202,10 +211,10 @@ mod tests {
     #[test]
     fn the_ends_of_time() {
         for at in [i64::MIN, i64::MIN + 1, -1, 0] {
-            assert!(!Range::ALL.before(UtcMillis(at)).holds(EmailId::new(UtcMillis(0), 0)));
-            assert!(Range::ALL.after(UtcMillis(at)).holds(EmailId::new(UtcMillis(0), u16::MAX)));
+            assert!(!IdRange::ALL.before(UtcMillis(at)).holds(EmailId::new(UtcMillis(0), 0)));
+            assert!(IdRange::ALL.after(UtcMillis(at)).holds(EmailId::new(UtcMillis(0), u16::MAX)));
         }
-        assert!(Range::ALL.before(UtcMillis(i64::MAX)).holds(EmailId(0)));
-        assert!(!Range::ALL.after(UtcMillis(i64::MAX)).holds(EmailId(0)));
+        assert!(IdRange::ALL.before(UtcMillis(i64::MAX)).holds(EmailId(0)));
+        assert!(!IdRange::ALL.after(UtcMillis(i64::MAX)).holds(EmailId(0)));
     }
 }

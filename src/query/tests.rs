@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::drive::{ACCOUNT, Drive, EPOCH, Op, TIMES, ops};
-use super::naive::{self, Draft, KEYWORDS, splice};
+use super::drive::{ACCOUNT, EPOCH, Op, TIMES, TestDriver, ops};
+use super::naive::{self, KEYWORDS, NaiveDraft, splice};
 use super::plan::ways;
 use super::*;
 use crate::message::rows_or_bare;
@@ -115,23 +115,24 @@ fn filter() -> impl Strategy<Value = Filter> {
 
 pub(super) fn comparator() -> impl Strategy<Value = Comparator> {
     let property = prop_oneof![
-        3 => Just(Property::ReceivedAt),
-        1 => Just(Property::SentAt),
-        1 => Just(Property::Size),
-        1 => Just(Property::From),
-        1 => Just(Property::To),
-        1 => Just(Property::Subject),
-        1 => keyword().prop_map(Property::HasKeyword),
-        1 => keyword().prop_map(Property::AllInThreadHaveKeyword),
-        1 => keyword().prop_map(Property::SomeInThreadHaveKeyword),
+        3 => Just(SortProperty::ReceivedAt),
+        1 => Just(SortProperty::SentAt),
+        1 => Just(SortProperty::Size),
+        1 => Just(SortProperty::From),
+        1 => Just(SortProperty::To),
+        1 => Just(SortProperty::Subject),
+        1 => keyword().prop_map(SortProperty::HasKeyword),
+        1 => keyword().prop_map(SortProperty::AllInThreadHaveKeyword),
+        1 => keyword().prop_map(SortProperty::SomeInThreadHaveKeyword),
     ];
     (property, any::<bool>(), proptest::sample::select(Collation::ALL.to_vec()))
         .prop_map(|(property, ascending, collation)| Comparator { property, ascending, collation })
 }
 
-pub(super) fn results() -> impl Strategy<Value = Results> {
-    (filter(), proptest::collection::vec(comparator(), 0..3), any::<bool>())
-        .prop_map(|(filter, sort, collapse)| Results { account: ACCOUNT, filter, sort, collapse, ..Results::default() })
+pub(super) fn results() -> impl Strategy<Value = QuerySpec> {
+    (filter(), proptest::collection::vec(comparator(), 0..3), any::<bool>()).prop_map(|(filter, sort, collapse)| {
+        QuerySpec { account: ACCOUNT, filter, sort, collapse, ..QuerySpec::default() }
+    })
 }
 
 /// Where a window begins, as long as there are no ids.
@@ -150,7 +151,12 @@ pub(super) fn window() -> impl Strategy<Value = (Begin, Option<usize>)> {
 }
 
 /// Every way that applies answers as the naive account does.
-pub(super) fn check_query(drive: &Drive, results: &Results, (begin, limit): &(Begin, Option<usize>), total: bool) {
+pub(super) fn check_query(
+    drive: &TestDriver,
+    results: &QuerySpec,
+    (begin, limit): &(Begin, Option<usize>),
+    total: bool,
+) {
     let start = match begin {
         Begin::Position(position) => Start::Position(*position),
         Begin::Anchor(which, offset) => match which.checked_rem(drive.ids.len()) {
@@ -160,7 +166,7 @@ pub(super) fn check_query(drive: &Drive, results: &Results, (begin, limit): &(Be
     };
     let asked = Query { results: results.clone(), window: Window { start, limit: *limit }, total };
     let (view, secrets) = (drive.store.view(), drive.store.secrets());
-    let wanted = drive.now.page(&asked).ok_or(Error::AnchorNotFound).map(|(ids, position)| Answer {
+    let wanted = drive.now.page(&asked).ok_or(Error::AnchorNotFound).map(|(ids, position)| QueryAnswer {
         ids,
         position,
         total: total.then(|| drive.now.list(results).len()),
@@ -175,7 +181,7 @@ pub(super) fn check_query(drive: &Drive, results: &Results, (begin, limit): &(Be
 
 /// From every past state, by every way: replayed on the whole old list it gives the new one, and on its first part what is
 /// known of it is true. A listing names no more than the least.
-pub(super) fn check_changes(drive: &Drive, results: &Results) {
+pub(super) fn check_changes(drive: &TestDriver, results: &QuerySpec) {
     let view = drive.store.view();
     let new = drive.now.list(results);
     for plan in ways(&view, results).unwrap().candidates {
@@ -186,30 +192,30 @@ pub(super) fn check_changes(drive: &Drive, results: &Results) {
 }
 
 /// Whether changes that are found this way are the least.
-pub(super) fn is_exact(way: Way) -> bool {
-    matches!(way, Way::Listing(_) | Way::Pinned(..) | Way::AllMail)
+pub(super) fn is_exact(way: AccessPath) -> bool {
+    matches!(way, AccessPath::Listing(_) | AccessPath::Pinned(..) | AccessPath::AllMail)
 }
 
 /// The least, by a way that tells it: `upToId` is honoured where the order of what is shown never changes.
 pub(super) fn least_by(
-    plan: &Plan,
-    results: &Results,
-    (past, old): (&naive::Account, &[EmailId]),
-    (now, new): (&naive::Account, &[EmailId]),
+    plan: &QueryPlan,
+    results: &QuerySpec,
+    (past, old): (&naive::NaiveAccount, &[EmailId]),
+    (now, new): (&naive::NaiveAccount, &[EmailId]),
     up_to: Option<EmailId>,
 ) -> (std::collections::BTreeSet<EmailId>, Vec<(usize, EmailId)>) {
     let is_oldest_of_threads = results.collapse && plan.direction == sort::Direction::OldestFirst;
-    let is_honoured = !matches!(plan.way, Way::Pinned(..)) && !is_oldest_of_threads;
+    let is_honoured = !matches!(plan.way, AccessPath::Pinned(..)) && !is_oldest_of_threads;
     let moved = |id| past.keys(&results.sort, id) != now.keys(&results.sort, id);
     naive::least(old, new, up_to.filter(|_| is_honoured), moved)
 }
 
 fn check_changes_by(
-    drive: &Drive,
-    view: &View<'_>,
-    results: &Results,
-    plan: &Plan,
-    (since, past): (ModSeq, &naive::Account),
+    drive: &TestDriver,
+    view: &Snapshot<'_>,
+    results: &QuerySpec,
+    plan: &QueryPlan,
+    (since, past): (ModSeq, &naive::NaiveAccount),
     new: &[EmailId],
 ) {
     let old = past.list(results);
@@ -218,7 +224,7 @@ fn check_changes_by(
     let mut asked = QueryChanges { results: results.clone(), since, total: true, ..QueryChanges::default() };
     let first = run(&asked);
     let has_history = match plan.way {
-        Way::Listing(listing) | Way::Pinned(listing, _) => {
+        AccessPath::Listing(listing) | AccessPath::Pinned(listing, _) => {
             plan.kept.iter().chain(&plan.pin_kept).all(|kept| since >= kept.tally(listing.shape).low)
         }
         _ => false,
@@ -227,9 +233,9 @@ fn check_changes_by(
         assert_eq!(first, Err(Error::CannotCalculateChanges), "{since} is from before {}", drive.low);
         return;
     }
-    let Found { answer: found, plan: taken } = first.unwrap();
+    let AnswerWithPlan { answer: found, plan: taken } = first.unwrap();
     let exact = is_exact(taken.way);
-    let least = |part: &Changes, up_to: Option<EmailId>| {
+    let least = |part: &QueryChangesAnswer, up_to: Option<EmailId>| {
         let named = (part.removed.iter().copied().collect(), part.added.clone());
         let wanted = least_by(&taken, results, (past, old), (&drive.now, new), up_to);
         assert_eq!(named, wanted, "{old:?} to {new:?} up to {up_to:?} for {asked:?}");
@@ -284,7 +290,7 @@ fn check_changes_by(
         }
     }
     asked.total = false;
-    assert_eq!(run(&asked).unwrap().answer, Changes { total: None, ..found });
+    assert_eq!(run(&asked).unwrap().answer, QueryChangesAnswer { total: None, ..found });
 }
 
 proptest! {
@@ -295,7 +301,7 @@ proptest! {
         ops in ops(30),
         asked in proptest::collection::vec((results(), window(), any::<bool>()), 1..12),
     ) {
-        let mut drive = Drive::new();
+        let mut drive = TestDriver::new();
         for chunk in ops.chunks(8) {
             drive.run(chunk);
             for (results, window, total) in &asked {
@@ -309,7 +315,7 @@ proptest! {
         ops in ops(20),
         asked in proptest::collection::vec(results(), 1..5),
     ) {
-        let mut drive = Drive::new();
+        let mut drive = TestDriver::new();
         drive.run(&ops);
         for results in &asked {
             check_changes(&drive, results);
@@ -318,14 +324,14 @@ proptest! {
 
     #[test]
     fn counts_states_and_the_checker_agree_with_the_naive_account(ops in ops(40)) {
-        let mut drive = Drive::new();
+        let mut drive = TestDriver::new();
         drive.run(&ops);
         check_account(&drive);
     }
 }
 
 /// What is there and what it comes to; and the checker agrees.
-pub(super) fn check_account(drive: &Drive) {
+pub(super) fn check_account(drive: &TestDriver) {
     check_facts(drive);
     let remake = |raw: &[u8]| rows_or_bare(raw, drive.store.secrets());
     let found = drive.store.check_deep(Some(&remake), &mut |_| true).unwrap();
@@ -333,7 +339,7 @@ pub(super) fn check_account(drive: &Drive) {
 }
 
 /// Counts, marks, emails with their octets, threads, quota.
-pub(super) fn check_facts(drive: &Drive) {
+pub(super) fn check_facts(drive: &TestDriver) {
     let view = drive.store.view();
     let boxes = view.mailboxes(ACCOUNT).unwrap();
     assert_eq!(boxes.len(), 3);
@@ -348,7 +354,7 @@ pub(super) fn check_facts(drive: &Drive) {
         wanted.sort_unstable();
         assert_eq!(view.emails_since(ACCOUNT, *since, wanted.len()).unwrap(), Some(wanted));
     }
-    let mut threads: BTreeMap<ThreadId, Vec<&naive::Mail>> = BTreeMap::new();
+    let mut threads: BTreeMap<ThreadId, Vec<&naive::NaiveMail>> = BTreeMap::new();
     for mail in &drive.now.mails {
         let found = view.email(ACCOUNT, mail.id).unwrap().unwrap();
         assert_eq!((&found.mailboxes, &found.keywords), (&mail.mailboxes, &mail.keywords));
@@ -371,7 +377,7 @@ pub(super) fn check_facts(drive: &Drive) {
     for id in drive.ids.iter().filter(|id| !drive.now.mails.iter().any(|mail| mail.id == **id)) {
         assert_eq!((view.email(ACCOUNT, *id), view.message(ACCOUNT, *id)), (Ok(None), Ok(None)));
     }
-    let octets: u64 = drive.now.mails.iter().map(naive::Mail::size).sum();
+    let octets: u64 = drive.now.mails.iter().map(naive::NaiveMail::size).sum();
     assert_eq!((marks.emails, marks.octets), (drive.now.mails.len() as u64, octets));
     assert_eq!(view.threads(ACCOUNT, 1000).unwrap(), threads.keys().copied().collect::<Vec<_>>());
     for (thread, mut mails) in threads {
@@ -390,25 +396,25 @@ pub(super) fn check_facts(drive: &Drive) {
 
 #[test]
 fn a_state_of_the_future_is_refused_and_bounds_are_checked_first() {
-    let drive = Drive::new();
+    let drive = TestDriver::new();
     let (view, secrets) = (drive.store.view(), drive.store.secrets());
-    let results = Results { account: ACCOUNT, ..Results::default() };
+    let results = QuerySpec { account: ACCOUNT, ..QuerySpec::default() };
     let ahead = QueryChanges { results: results.clone(), since: ModSeq(1_000), ..QueryChanges::default() };
     assert_eq!(changes(&view, secrets, &ahead), Err(Error::CannotCalculateChanges));
-    let keyword = Property::HasKeyword("$Seen".into());
+    let keyword = SortProperty::HasKeyword("$Seen".into());
     let sort = vec![Comparator { property: keyword, ascending: true, collation: Collation::Octet }];
-    let wrong = Query { results: Results { sort, ..results.clone() }, ..Query::default() };
+    let wrong = Query { results: QuerySpec { sort, ..results.clone() }, ..Query::default() };
     assert!(matches!(query(&view, secrets, &wrong), Err(Error::Unsupported(_))));
-    let by_size = Comparator { property: Property::Size, ascending: true, collation: Collation::Octet };
+    let by_size = Comparator { property: SortProperty::Size, ascending: true, collation: Collation::Octet };
     let sort = vec![by_size; limits::SORT_COMPARATORS + 1];
-    let wrong = QueryChanges { results: Results { sort, ..results }, ..QueryChanges::default() };
+    let wrong = QueryChanges { results: QuerySpec { sort, ..results }, ..QueryChanges::default() };
     assert!(matches!(changes(&view, secrets, &wrong), Err(Error::Unsupported(_))));
 }
 
 #[test]
 fn windows_at_their_ends() {
-    let mut drive = Drive::new();
-    let draft = Draft::default();
+    let mut drive = TestDriver::new();
+    let draft = NaiveDraft::default();
     // More than one step of the walk, so that its seams are crossed.
     for n in 0..270 {
         let boxes = [MailboxUid(1)].into();
@@ -419,7 +425,7 @@ fn windows_at_their_ends() {
             at: UtcMillis(EPOCH + n),
         });
     }
-    let results = Results { account: ACCOUNT, ..Results::default() };
+    let results = QuerySpec { account: ACCOUNT, ..QuerySpec::default() };
     for position in [0, 1, 255, 256, 257, 269, 270, 271, -1, -270, -271, i64::MAX, i64::MIN] {
         for limit in [None, Some(0), Some(1), Some(256), Some(usize::MAX)] {
             for total in [false, true] {

@@ -7,41 +7,41 @@
 //!
 //! A piece `@example.org` is a domain: of addresses it finds those in that domain or one below it, elsewhere it is a phrase.
 //!
-//! Tokens are hashes of 28 bits: what they match is very likely there. [`Needle::stands`] looks at the message itself.
+//! Tokens are hashes of 28 bits: what they match is very likely there. [`SearchTerm::stands`] looks at the message itself.
 
 use crate::message::Message;
 use crate::message::content::content;
-use crate::message::tokens::{self, Seen, WordHash, each_token};
+use crate::message::tokens::{self, MessageToken, WordHash, each_token};
 use crate::message::words::each_word;
 use crate::model::address::domain_is_well_formed;
 use crate::model::field::field_at;
 use crate::model::{Address, Secrets, Tokens, delivered};
 
 /// The fields that have words.
-pub const WORDS: u16 =
+pub const WORD_FIELDS: u16 =
     tokens::FROM | tokens::TO | tokens::CC | tokens::BCC | tokens::SUBJECT | tokens::BODY | tokens::ATTACHMENT_NAME;
 /// The fields whose addresses are kept as text.
-const ADDRESSES: u16 = tokens::FROM | tokens::TO | tokens::CC | tokens::BCC | tokens::DELIVERED_TO;
+const ADDRESS_FIELDS: u16 = tokens::FROM | tokens::TO | tokens::CC | tokens::BCC | tokens::DELIVERED_TO;
 /// Words of a text that are looked for; what follows is not looked at.
-const SOUGHT: usize = 256;
+const MAX_TERM_WORDS: usize = 256;
 /// Octets of a message in which a word is sought before the message is read.
-const QUICK: usize = 256 << 10;
+const RAW_SCAN_BYTES: usize = 256 << 10;
 
 /// A text to be found in some fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Needle {
+pub struct SearchTerm {
     fields: u16,
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Vec<TermPiece>,
 }
 
 /// What must be found, one way or the other.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Piece {
-    pub(super) phrase: Vec<Sought>,
+pub(super) struct TermPiece {
+    pub(super) phrase: Vec<PhraseWord>,
     /// In which fields the phrase may be.
     pub(super) fields: u16,
     /// Texts with one of these beginnings.
-    pub(super) texts: Vec<Text>,
+    pub(super) texts: Vec<TextPattern>,
     /// In which fields the texts may be.
     pub(super) text_fields: u16,
     /// Whether every email may have it that is in a fold which does not say where its emails were delivered.
@@ -50,7 +50,7 @@ pub(super) struct Piece {
 
 /// A word of a phrase.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Sought {
+pub(super) struct PhraseWord {
     pub(super) word: String,
     pub(super) hash: u32,
     /// How far behind the phrase's first word.
@@ -59,55 +59,55 @@ pub(super) struct Sought {
 
 /// A text token that is looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Text {
+pub(super) struct TextPattern {
     pub(super) begins: String,
-    pub(super) rest: Rest,
+    pub(super) rest: TextRemainder,
 }
 
 /// What may follow the beginning of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Rest {
+pub(super) enum TextRemainder {
     Anything,
     Nothing,
     /// Something that holds each of these, wherever it stands.
     Parts(Vec<String>),
 }
 
-impl Text {
+impl TextPattern {
     pub(super) fn is(&self, text: &str) -> bool {
         text.strip_prefix(&self.begins).is_some_and(|rest| match &self.rest {
-            Rest::Anything => true,
-            Rest::Nothing => rest.is_empty(),
-            Rest::Parts(parts) => !rest.is_empty() && parts.iter().all(|part| rest.contains(part.as_str())),
+            TextRemainder::Anything => true,
+            TextRemainder::Nothing => rest.is_empty(),
+            TextRemainder::Parts(parts) => !rest.is_empty() && parts.iter().all(|part| rest.contains(part.as_str())),
         })
     }
 }
 
-impl Needle {
+impl SearchTerm {
     /// To find `text` in any of `fields` (bits of `message::tokens`).
     #[must_use]
     pub fn new(text: &str, fields: u16, secrets: &Secrets) -> Self {
         let hash = WordHash::new(secrets);
-        let mut left = SOUGHT;
+        let mut left = MAX_TERM_WORDS;
         let mut out = Vec::new();
         for piece in pieces(text) {
-            let mut phrase: Vec<Sought> = Vec::new();
+            let mut phrase: Vec<PhraseWord> = Vec::new();
             each_word(&piece, |found| {
                 if !found.inner && left > 0 {
                     left -= 1;
-                    phrase.push(Sought { word: found.word.to_owned(), hash: hash.of(found.word), step: found.at });
+                    phrase.push(PhraseWord { word: found.word.to_owned(), hash: hash.of(found.word), step: found.at });
                 }
             });
             if phrase.is_empty() {
                 continue;
             }
-            let mut one = Piece { phrase, fields: fields & WORDS, ..Piece::default() };
+            let mut one = TermPiece { phrase, fields: fields & WORD_FIELDS, ..TermPiece::default() };
             if let Some(domain) = piece.strip_prefix('@').filter(|domain| domain_is_well_formed(domain)) {
                 let whole = Address::from_parts("", domain).reversed_domain();
                 let below = format!("{}.", whole.trim_end_matches('@'));
-                one.texts = [whole, below].map(|begins| Text { begins, rest: Rest::Anything }).into();
-                one.text_fields = fields & ADDRESSES;
-                one.fields &= !ADDRESSES;
+                one.texts = [whole, below].map(|begins| TextPattern { begins, rest: TextRemainder::Anything }).into();
+                one.text_fields = fields & ADDRESS_FIELDS;
+                one.fields &= !ADDRESS_FIELDS;
             }
             out.push(one);
         }
@@ -118,9 +118,9 @@ impl Needle {
     pub(super) fn of_field(name: &str, secrets: &Secrets) -> Option<Self> {
         let word = tokens::name_word(name)?;
         let hash = WordHash::new(secrets).of(&word);
-        let phrase = vec![Sought { word, hash, step: 0 }];
+        let phrase = vec![PhraseWord { word, hash, step: 0 }];
         let fields = tokens::HEADER;
-        Some(Self { fields, pieces: vec![Piece { phrase, fields, ..Piece::default() }] })
+        Some(Self { fields, pieces: vec![TermPiece { phrase, fields, ..TermPiece::default() }] })
     }
 
     /// To find messages that may have an id in a header field, as `message::header::folded` writes it; none where the
@@ -129,7 +129,7 @@ impl Needle {
         let field = tokens::ids_of(name)?;
         let id = tokens::bracketed(text).next()?;
         // The empty text stands for ids that were not taken.
-        let texts = ["", id].map(|text| Text { begins: text.to_owned(), rest: Rest::Nothing });
+        let texts = ["", id].map(|text| TextPattern { begins: text.to_owned(), rest: TextRemainder::Nothing });
         Some(Self::of_texts(texts.into(), field))
     }
 
@@ -138,14 +138,14 @@ impl Needle {
         let media_type = media_type.trim().to_ascii_lowercase();
         let whole = media_type.split_once('/').is_some_and(|(_, kind)| !kind.is_empty());
         let begins = if whole || media_type.ends_with('/') { media_type } else { format!("{media_type}/") };
-        let rest = if whole { Rest::Nothing } else { Rest::Anything };
-        Self::of_texts(vec![Text { begins, rest }], tokens::ATTACHMENT_TYPE)
+        let rest = if whole { TextRemainder::Nothing } else { TextRemainder::Anything };
+        Self::of_texts(vec![TextPattern { begins, rest }], tokens::ATTACHMENT_TYPE)
     }
 
     /// To find emails that this service delivered to an address with all these parts, each as `message::header::folded`
     /// writes it. What it finds has them: no message need be read.
     pub(super) fn of_delivery(parts: &[String]) -> Self {
-        let text = Text { begins: delivered::TEXT.to_owned(), rest: Rest::Parts(parts.to_vec()) };
+        let text = TextPattern { begins: delivered::TEXT.to_owned(), rest: TextRemainder::Parts(parts.to_vec()) };
         Self::of_texts(vec![text], tokens::DELIVERED_HERE)
     }
 
@@ -154,15 +154,15 @@ impl Needle {
     pub(super) fn of_other_delivery(name: &str, secrets: &Secrets) -> Option<Self> {
         let mut needle = Self::of_field(name, secrets)?;
         for piece in &mut needle.pieces {
-            piece.texts = vec![Text { begins: delivered::TEXT.to_owned(), rest: Rest::Nothing }];
+            piece.texts = vec![TextPattern { begins: delivered::TEXT.to_owned(), rest: TextRemainder::Nothing }];
             piece.text_fields = tokens::DELIVERED_HERE;
             piece.unread = true;
         }
         Some(needle)
     }
 
-    fn of_texts(texts: Vec<Text>, fields: u16) -> Self {
-        Self { fields, pieces: vec![Piece { texts, text_fields: fields, ..Piece::default() }] }
+    fn of_texts(texts: Vec<TextPattern>, fields: u16) -> Self {
+        Self { fields, pieces: vec![TermPiece { texts, text_fields: fields, ..TermPiece::default() }] }
     }
 
     /// In which fields it is looked for.
@@ -180,7 +180,7 @@ impl Needle {
     /// Whether an email with these tokens has it, but for words of one hash.
     #[must_use]
     pub fn matches(&self, tokens: &Tokens) -> bool {
-        let positions = |sought: &Sought| {
+        let positions = |sought: &PhraseWord| {
             let at = tokens.words.binary_search_by_key(&sought.hash, |word| word.hash).ok();
             at.and_then(|at| tokens.words.get(at)).map_or(&[][..], |word| &word.positions)
         };
@@ -196,18 +196,18 @@ impl Needle {
         found.dedup();
         let mut texts = Vec::new();
         each_token(&message, &content(&message), |seen| match seen {
-            Seen::Word(word, _, position) => {
+            MessageToken::Word(word, _, position) => {
                 let at = found.binary_search_by_key(&word, |(known, _)| known).ok();
                 if let Some((_, positions)) = at.and_then(|at| found.get_mut(at)) {
                     positions.push(position);
                 }
             }
-            Seen::Text(text, field) => texts.push((text.to_owned(), field)),
+            MessageToken::Text(text, field) => texts.push((text.to_owned(), field)),
         });
         for (_, positions) in &mut found {
             positions.sort_unstable();
         }
-        let positions = |sought: &Sought| {
+        let positions = |sought: &PhraseWord| {
             let at = found.binary_search_by_key(&sought.word.as_str(), |(word, _)| word).ok();
             at.and_then(|at| found.get(at)).map_or(&[][..], |(_, positions)| positions)
         };
@@ -217,7 +217,7 @@ impl Needle {
     /// Whether a message whose tokens match has it: where the words stand in the octets as they are, that is no chance.
     #[must_use]
     pub fn confirms(&self, raw: &[u8]) -> bool {
-        let (begin, mut lower) = (raw.get(..raw.len().min(QUICK)).unwrap_or_default(), None);
+        let (begin, mut lower) = (raw.get(..raw.len().min(RAW_SCAN_BYTES)).unwrap_or_default(), None);
         let is_edge = |octet: Option<&u8>| octet.is_none_or(|octet| octet.is_ascii() && !octet.is_ascii_alphanumeric());
         let is_in = |octets: &[u8], word: &[u8]| {
             memchr::memmem::find_iter(octets, word).any(|at| {
@@ -226,7 +226,7 @@ impl Needle {
             })
         };
         // As most words stand, and only then in capitals.
-        let whole = |sought: &Sought| {
+        let whole = |sought: &PhraseWord| {
             let word = sought.word.as_bytes();
             word.is_ascii()
                 && (is_in(begin, word) || is_in(lower.get_or_insert_with(|| begin.to_ascii_lowercase()), word))
@@ -234,11 +234,11 @@ impl Needle {
         self.pieces.iter().all(|piece| piece.texts.is_empty()) && self.words().all(whole) || self.stands(raw)
     }
 
-    fn words(&self) -> impl Iterator<Item = &Sought> {
+    fn words(&self) -> impl Iterator<Item = &PhraseWord> {
         self.pieces.iter().flat_map(|piece| &piece.phrase)
     }
 
-    fn is_in<'t>(&self, positions: impl Fn(&Sought) -> &'t [u32], texts: &[(String, u16)]) -> bool {
+    fn is_in<'t>(&self, positions: impl Fn(&PhraseWord) -> &'t [u32], texts: &[(String, u16)]) -> bool {
         self.pieces.iter().all(|piece| {
             let text = |(text, fields): &(String, u16)| {
                 fields & piece.text_fields != 0 && piece.texts.iter().any(|wanted| wanted.is(text))
@@ -249,7 +249,7 @@ impl Needle {
     }
 }
 
-impl Piece {
+impl TermPiece {
     /// Whether the phrase stands somewhere in its fields, by the positions of each of its words.
     pub(super) fn is_at(&self, positions: &[&[u32]]) -> bool {
         let Some((first, rest)) = positions.split_first() else { return false };

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 
 use super::{Allowance, Error, Scope};
 use crate::model::{AccountId, ThreadId, keyword};
-use crate::store::View;
+use crate::store::Snapshot;
 
 /// Answers remembered at once.
-const REMEMBERED: usize = 100_000;
+const MAX_CACHED_THREADS: usize = 100_000;
 
 /// Which emails of a thread have a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Share {
+pub(super) enum KeywordShare {
     /// None of them.
     None,
     /// Some, not all.
@@ -21,7 +21,7 @@ pub(super) enum Share {
     All,
 }
 
-impl Share {
+impl KeywordShare {
     fn of(with: u32, all: u32) -> Self {
         match with {
             0 => Self::None,
@@ -34,26 +34,26 @@ impl Share {
 /// The threads of an account on one view.
 #[derive(Debug)]
 pub(super) struct Threads<'v> {
-    view: &'v View<'v>,
+    view: &'v Snapshot<'v>,
     account: AccountId,
     scope: Option<&'v Scope>,
     /// Where the rows that are read are counted.
     reads: Allowance,
     /// By keyword; there are few.
-    known: Vec<(String, HashMap<ThreadId, Share>)>,
+    known: Vec<(String, HashMap<ThreadId, KeywordShare>)>,
 }
 
 impl<'v> Threads<'v> {
-    pub(super) fn new(view: &'v View<'v>, account: AccountId, scope: Option<&'v Scope>, reads: Allowance) -> Self {
+    pub(super) fn new(view: &'v Snapshot<'v>, account: AccountId, scope: Option<&'v Scope>, reads: Allowance) -> Self {
         Self { view, account, scope, reads, known: Vec::new() }
     }
 
-    pub(super) fn share(&mut self, thread: ThreadId, word: &str) -> Result<Share, Error> {
+    pub(super) fn share(&mut self, thread: ThreadId, word: &str) -> Result<KeywordShare, Error> {
         if self.scope.is_none() && (word == keyword::SEEN || word == keyword::FLAGGED) {
             self.reads.count_rows(1);
             let row = self.view.thread(self.account, thread)?.unwrap_or_default();
             let with = if word == keyword::FLAGGED { row.flagged } else { row.emails.saturating_sub(row.unseen) };
-            return Ok(Share::of(with, row.emails));
+            return Ok(KeywordShare::of(with, row.emails));
         }
         let remembered = self.known.iter().find(|(known, _)| known == word).and_then(|(_, of)| of.get(&thread));
         if let Some(share) = remembered {
@@ -69,10 +69,10 @@ impl<'v> Threads<'v> {
                 with += u32::from(email.has(word));
             }
         }
-        let share = Share::of(with, all);
+        let share = KeywordShare::of(with, all);
         match self.known.iter_mut().find(|(known, _)| known == word) {
             Some((_, of)) => {
-                if of.len() >= REMEMBERED {
+                if of.len() >= MAX_CACHED_THREADS {
                     of.clear();
                 }
                 of.insert(thread, share);

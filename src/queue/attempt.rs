@@ -7,40 +7,41 @@ use parking_lot::Mutex;
 
 use super::dress::dress;
 use super::entitled::refused;
-use super::order::Order;
-use super::pool::Pool;
-use super::send::{Connection, Handed};
+use super::order::RetryOrder;
+use super::pool::RelayPool;
+use super::send::{RelayConnection, SendResult};
 use super::worker::Settings;
 use crate::account::Directory;
-use crate::model::{AccountId, Action, ActionId, ActionState, Address, Fate, Target, UtcMillis};
+use crate::model::{AccountId, Action, ActionId, ActionState, Address, RecipientState, Target, UtcMillis};
 use crate::outbox::dsn;
 use crate::outbox::{
-    NOT_SENT, Next, Outcome, Queued, Reporter, Scope, Step, follow, in_order_until, recover, rules, too_late,
+    ActionStep, AttemptOutcome, NOT_SENT, NewAction, NextStep, RefusalScope, Reporter, follow, in_order_until, recover,
+    rules, too_late,
 };
 use crate::store::{Digest, Error, Store, domain_digest, lane_digest};
 use crate::trace::count;
 
 /// How long an action waits for earlier mail whose turn it is just now.
-const TURN: Duration = Duration::from_secs(2);
+const TURN_PAUSE: Duration = Duration::from_secs(2);
 
 /// A due action that is being carried out.
-pub(super) type Key = (AccountId, ActionId);
+pub(super) type ActionKey = (AccountId, ActionId);
 
 /// What every attempt needs.
 #[derive(Debug, Clone)]
-pub(super) struct Office {
+pub(super) struct AttemptContext {
     pub(super) store: Store,
     pub(super) directory: Directory,
     pub(super) settings: Arc<Settings>,
-    pub(super) pool: Arc<Pool>,
-    pub(super) order: Arc<Mutex<Order>>,
+    pub(super) pool: Arc<RelayPool>,
+    pub(super) order: Arc<Mutex<RetryOrder>>,
 }
 
 /// What came of it for the queue.
 #[derive(Debug)]
-pub(super) enum Came {
+pub(super) enum AttemptResult {
     /// It has its record; what was heard of destinations, and of the relay.
-    Recorded(Vec<(Digest, Heard)>, Word),
+    Recorded(Vec<(Digest, DestinationHealth)>, RelayHealth),
     /// The relay is out of order, for what it met, and nothing was tried.
     RelayDown(String),
     /// The store did not take the record, or did not give the action: it is left alone for a while.
@@ -54,7 +55,7 @@ pub(super) enum Came {
 
 /// What was heard of the relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum RelayHealth {
     /// Nothing: it was not asked.
     None,
     /// It works.
@@ -65,7 +66,7 @@ pub(super) enum Word {
 
 /// What was heard of a destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum DestinationHealth {
     /// It took something, or refused it for good.
     Reached,
     /// It refused one recipient for now.
@@ -75,12 +76,12 @@ pub(super) enum Heard {
 }
 
 /// Nothing was done, nothing was heard.
-fn nothing() -> Came {
-    Came::Recorded(Vec::new(), Word::None)
+fn nothing() -> AttemptResult {
+    AttemptResult::Recorded(Vec::new(), RelayHealth::None)
 }
 
-impl Office {
-    pub(super) async fn carry_out(self, (account, id): Key) -> Came {
+impl AttemptContext {
+    pub(super) async fn carry_out(self, (account, id): ActionKey) -> AttemptResult {
         let read = self.store.view().action(account, id);
         let action = match read {
             Ok(Some(action)) => action,
@@ -88,10 +89,10 @@ impl Office {
                 self.order.lock().forget((account, id));
                 return nothing();
             }
-            Err(Error::Rebuilding(_)) => return Came::Rests,
+            Err(Error::Rebuilding(_)) => return AttemptResult::Rests,
             Err(error) => {
                 tracing::error!(%account, action = %id, %error, "an action cannot be read");
-                return Came::Unrecorded;
+                return AttemptResult::Unrecorded;
             }
         };
         let (now, pace) = (self.store.clock().now(), &self.settings.pace);
@@ -100,7 +101,7 @@ impl Office {
                 self.order.lock().forget((account, id));
                 return nothing();
             }
-            ActionState::Sent => Some(Next { step: Step::Done, failed: Vec::new(), note: None, lost: None }),
+            ActionState::Sent => Some(NextStep { step: ActionStep::Done, failed: Vec::new(), note: None, lost: None }),
             // Its attempt was made, and what came of it could not be recorded.
             ActionState::Attempting => recover(&action, now, pace),
             ActionState::Waiting if action.due > now => return nothing(),
@@ -113,12 +114,12 @@ impl Office {
         let (turned, free) = if next.is_none() { self.turned(account, &action, now) } else { (action.clone(), Ok(0)) };
         let free = match free {
             Ok(free) => free,
-            Err(until) => return Came::Behind(until),
+            Err(until) => return AttemptResult::Behind(until),
         };
         let octets = self.store.view().action_message(account, &action);
         let octets = match octets {
             Ok(octets) => octets,
-            Err(Error::Rebuilding(_)) => return Came::Rests,
+            Err(Error::Rebuilding(_)) => return AttemptResult::Rests,
             Err(error) if next.is_none() => return self.set_aside(account, &action, &error).await,
             // Of what is over the octets are not needed.
             Err(_) => Vec::new(),
@@ -130,11 +131,11 @@ impl Office {
                 Ok(Some(next)) => self.keep(account, (&action, &action), next, &octets).await,
                 Err(error @ Error::Corrupt { .. }) => {
                     tracing::warn!(%account, action = %action.id, %error, "not sent before a repair");
-                    Came::Rests
+                    AttemptResult::Rests
                 }
                 Err(error) => {
                     tracing::error!(%account, action = %id, %error, "whose addresses are whose cannot be read");
-                    Came::Unrecorded
+                    AttemptResult::Unrecorded
                 }
             },
         }
@@ -173,7 +174,7 @@ impl Office {
     }
 
     /// Until when the mail before an action waits that goes to the same address, if any does.
-    fn behind(&self, key: Key, to: &Address, now: UtcMillis) -> Option<UtcMillis> {
+    fn behind(&self, key: ActionKey, to: &Address, now: UtcMillis) -> Option<UtcMillis> {
         let lane = lane_digest(key.0, &to.folded());
         loop {
             let first = self.order.lock().before(key, lane)?;
@@ -182,7 +183,7 @@ impl Office {
                 Some(known) if known.state == ActionState::Waiting && known.due > now => return Some(known.due),
                 // It is its turn.
                 Some(known) if matches!(known.state, ActionState::Waiting | ActionState::Attempting) => {
-                    return Some(now.after(TURN));
+                    return Some(now.after(TURN_PAUSE));
                 }
                 // It was removed or held by hand.
                 _ => self.order.lock().forget(first),
@@ -190,12 +191,18 @@ impl Office {
         }
     }
 
-    async fn try_it(&self, account: AccountId, read: &Action, (action, most): (&Action, usize), octets: &[u8]) -> Came {
+    async fn try_it(
+        &self,
+        account: AccountId,
+        read: &Action,
+        (action, most): (&Action, usize),
+        octets: &[u8],
+    ) -> AttemptResult {
         let relay = &self.settings.relay;
         let begun = Mutex::new(None);
         let mut fresh = false;
         let handed = loop {
-            let opened = if fresh { Connection::open(relay).await } else { self.pool.take(relay).await };
+            let opened = if fresh { RelayConnection::open(relay).await } else { self.pool.take(relay).await };
             let connection = match opened {
                 Ok(connection) => connection,
                 Err(error) => return self.relay_down(account, read, &error, octets).await,
@@ -203,36 +210,36 @@ impl Office {
             let dress = |offers| dress(&self.settings, action, octets, offers);
             let record = || self.begin(account, read, &begun);
             match connection.hand_over(relay, (action, most), dress, record).await {
-                Handed::Stale if !fresh => fresh = true,
+                SendResult::Stale if !fresh => fresh = true,
                 handed => break handed,
             }
         };
         let outcomes = match handed {
-            Handed::Made { outcomes, connection } => {
+            SendResult::Made { outcomes, connection } => {
                 if let Some(connection) = connection {
                     self.pool.give(relay, connection).await;
                 }
                 outcomes
             }
-            Handed::Stale => return self.relay_down(account, read, "it hangs up on new connections", octets).await,
+            SendResult::Stale => return self.relay_down(account, read, "it hangs up on new connections", octets).await,
             // It was taken back, held or moved while the relay was asked: nothing of it went out.
-            Handed::Unrecorded(error @ (Error::NotFound(_) | Error::Conflict(_))) => {
+            SendResult::Unrecorded(error @ (Error::NotFound(_) | Error::Conflict(_))) => {
                 tracing::info!(%account, action = %action.id, %error, "not sent: the attempt was broken off");
                 return nothing();
             }
-            Handed::Unrecorded(error) => {
+            SendResult::Unrecorded(error) => {
                 tracing::error!(%account, action = %action.id, %error, "an attempt could not be recorded, and was not made");
-                return Came::Unrecorded;
+                return AttemptResult::Unrecorded;
             }
         };
         let begun = begun.into_inner();
-        let refused_us = |outcome: &Outcome| match outcome {
-            Outcome::Temporary { scope: Scope::Relay, text } => Some(text.clone()),
+        let refused_us = |outcome: &AttemptOutcome| match outcome {
+            AttemptOutcome::Temporary { scope: RefusalScope::Relay, text } => Some(text.clone()),
             _ => None,
         };
         let ours = outcomes.iter().find_map(refused_us);
         if let Some(error) = &ours
-            && outcomes.iter().all(|outcome| refused_us(outcome).is_some() || *outcome == Outcome::TooMany)
+            && outcomes.iter().all(|outcome| refused_us(outcome).is_some() || *outcome == AttemptOutcome::TooMany)
             && begun.is_none()
         {
             return self.relay_down(account, read, error, octets).await;
@@ -243,7 +250,9 @@ impl Office {
         let next = follow(action, outcomes, now, &self.settings.pace, jitter);
         let read = begun.as_ref().unwrap_or(read);
         match self.keep(account, (read, action), next, octets).await {
-            Came::Recorded(..) => Came::Recorded(heard, if ours.is_some() { Word::Refused } else { Word::Well }),
+            AttemptResult::Recorded(..) => {
+                AttemptResult::Recorded(heard, if ours.is_some() { RelayHealth::Refused } else { RelayHealth::Well })
+            }
             other => other,
         }
     }
@@ -260,7 +269,7 @@ impl Office {
 
     /// The relay cannot be had. The action keeps its turn and its attempts: it waits for the relay, not for itself. What a
     /// person waits for says so, once.
-    async fn relay_down(&self, account: AccountId, action: &Action, error: &str, octets: &[u8]) -> Came {
+    async fn relay_down(&self, account: AccountId, action: &Action, error: &str, octets: &[u8]) -> AttemptResult {
         tracing::warn!(%account, action = %action.id, error, "the relay is out of order");
         let now = self.store.clock().now();
         let known = Action { last_error: Some(error.to_owned()), ..action.clone() };
@@ -272,36 +281,42 @@ impl Office {
             if let Ok(((), ticket)) = done
                 && ticket.wait().await.is_err()
             {
-                return Came::Unrecorded;
+                return AttemptResult::Unrecorded;
             }
         }
-        Came::RelayDown(error.to_owned())
+        AttemptResult::RelayDown(error.to_owned())
     }
 
     /// An action whose octets are lost cannot be sent, and is not dropped without a word.
-    async fn set_aside(&self, account: AccountId, action: &Action, error: &Error) -> Came {
+    async fn set_aside(&self, account: AccountId, action: &Action, error: &Error) -> AttemptResult {
         tracing::error!(%account, action = %action.id, %error, "what an action sends cannot be read: it is held");
         let held = Action { state: ActionState::Held, last_error: Some(error.to_string()), ..action.clone() };
         let done = self.store.commit(account, |txn| txn.update_action(action, &held));
         match done {
-            Ok(((), ticket)) => ticket.wait().await.map_or(Came::Unrecorded, |()| nothing()),
+            Ok(((), ticket)) => ticket.wait().await.map_or(AttemptResult::Unrecorded, |()| nothing()),
             // Somebody did something else with it meanwhile: it is looked at again.
             Err(Error::NotFound(_) | Error::Conflict(_)) => nothing(),
-            Err(_) => Came::Unrecorded,
+            Err(_) => AttemptResult::Unrecorded,
         }
     }
 
     /// Records what is next of an action, `read` being its row as this attempt read or wrote it last. What was changed by
     /// hand meanwhile stays so: nothing of the message went out then (`begin`), and the attempt is forgotten.
-    async fn keep(&self, account: AccountId, (read, action): (&Action, &Action), next: Next, octets: &[u8]) -> Came {
+    async fn keep(
+        &self,
+        account: AccountId,
+        (read, action): (&Action, &Action),
+        next: NextStep,
+        octets: &[u8],
+    ) -> AttemptResult {
         let report = self.report(account, action, &next, octets);
         let done = self.store.commit(account, |txn| {
             txn.assert_action(read)?;
             let gone = match &next.step {
-                Step::Done => txn.complete_action(action.id).map(|_| Vec::new())?,
-                Step::Dropped => txn.remove_unsent_action(action.id)?.split_off(1),
-                Step::Again(again) => txn.update_action(read, again).map(|()| Vec::new())?,
-                Step::Kept(kept) => {
+                ActionStep::Done => txn.complete_action(action.id).map(|_| Vec::new())?,
+                ActionStep::Dropped => txn.remove_unsent_action(action.id)?.split_off(1),
+                ActionStep::Again(again) => txn.update_action(read, again).map(|()| Vec::new())?,
+                ActionStep::Kept(kept) => {
                     txn.update_action(read, kept)?;
                     if kept.state == ActionState::Failed {
                         txn.drop_dependants(action.id)?
@@ -320,7 +335,7 @@ impl Office {
                     txn.remove_told(&who)?;
                 }
             }
-            if let Some(Queued { action, octets }) = &report {
+            if let Some(NewAction { action, octets }) = &report {
                 txn.queue_action(action.clone(), octets)?;
             }
             Ok(())
@@ -338,11 +353,11 @@ impl Office {
         };
         if let Err(error) = done {
             tracing::error!(%account, action = %action.id, %error, "what came of an action could not be recorded");
-            return Came::Unrecorded;
+            return AttemptResult::Unrecorded;
         }
         let mut order = self.order.lock();
         match &next.step {
-            Step::Again(again) if again.due > self.store.clock().now() => {
+            ActionStep::Again(again) if again.due > self.store.clock().now() => {
                 order.wait((account, action.id), lanes(account, again), again.due);
             }
             _ => order.forget((account, action.id)),
@@ -352,7 +367,7 @@ impl Office {
 
     /// What its sender is told of those whom it will not reach. Its id follows from the action and the attempt, so that it
     /// is the same if the record must be made again.
-    fn report(&self, account: AccountId, action: &Action, next: &Next, octets: &[u8]) -> Option<Queued> {
+    fn report(&self, account: AccountId, action: &Action, next: &NextStep, octets: &[u8]) -> Option<NewAction> {
         if next.failed.is_empty() {
             return None;
         }
@@ -371,13 +386,15 @@ pub(super) fn lanes(account: AccountId, action: &Action) -> Vec<Digest> {
 }
 
 /// What the outcomes say of the recipients' domains.
-fn heard(action: &Action, outcomes: &[Outcome]) -> Vec<(Digest, Heard)> {
+fn heard(action: &Action, outcomes: &[AttemptOutcome]) -> Vec<(Digest, DestinationHealth)> {
     let waiting = action.recipients.iter().filter(|target| target.waits());
     let heard = waiting.zip(outcomes).filter_map(|(target, outcome)| {
         let heard = match outcome {
-            Outcome::Sent(_) | Outcome::Permanent { .. } | Outcome::EightBit(_) => Heard::Reached,
-            Outcome::Temporary { scope: Scope::Destination, .. } => Heard::Refused,
-            Outcome::Temporary { scope: Scope::Recipient, .. } => Heard::RefusedOne,
+            AttemptOutcome::Sent(_) | AttemptOutcome::Permanent { .. } | AttemptOutcome::EightBit(_) => {
+                DestinationHealth::Reached
+            }
+            AttemptOutcome::Temporary { scope: RefusalScope::Destination, .. } => DestinationHealth::Refused,
+            AttemptOutcome::Temporary { scope: RefusalScope::Recipient, .. } => DestinationHealth::RefusedOne,
             _ => return None,
         };
         Some((domain_digest(&target.address.folded()), heard))
@@ -385,29 +402,31 @@ fn heard(action: &Action, outcomes: &[Outcome]) -> Vec<(Digest, Heard)> {
     heard.collect()
 }
 
-fn say(account: AccountId, action: &Action, next: &Next) {
+fn say(account: AccountId, action: &Action, next: &NextStep) {
     let (id, kind, to) = (action.id, action.kind.name(), action.to_line());
     for target in &next.failed {
-        if let Fate::Failed { text, .. } = &target.fate {
+        if let RecipientState::Failed { text, .. } = &target.fate {
             let recipient = &target.address;
             tracing::warn!(%account, action = %id, kind, %recipient, why = text, "given up");
         }
     }
     let result = match (&next.step, &next.note) {
-        (Step::Again(_), _) => "again",
+        (ActionStep::Again(_), _) => "again",
         (_, Some(_)) => "unknown",
-        (Step::Dropped, None) => "failed",
-        (Step::Kept(kept), None) if kept.state == ActionState::Failed => "failed",
-        (Step::Done | Step::Kept(_), None) => "sent",
+        (ActionStep::Dropped, None) => "failed",
+        (ActionStep::Kept(kept), None) if kept.state == ActionState::Failed => "failed",
+        (ActionStep::Done | ActionStep::Kept(_), None) => "sent",
     };
     count::attempted(kind, result);
     match (&next.step, &next.note) {
-        (Step::Again(again), note) => {
+        (ActionStep::Again(again), note) => {
             let error = again.last_error.as_deref();
             tracing::info!(%account, action = %id, kind, to, error, note, due = %again.due, "again");
         }
         (_, Some(note)) => tracing::warn!(%account, action = %id, kind, to, note, "done"),
-        (Step::Done | Step::Kept(_), None) if result == "sent" && next.failed.is_empty() && action.state.is_open() => {
+        (ActionStep::Done | ActionStep::Kept(_), None)
+            if result == "sent" && next.failed.is_empty() && action.state.is_open() =>
+        {
             tracing::info!(%account, action = %id, kind, to, "sent");
         }
         _ => {}

@@ -9,7 +9,7 @@ use crate::account::Directory;
 use crate::message::header::{body_offset, fields};
 use crate::message::parse::addresses;
 use crate::model::{AccountId, Action, ActionKind, Address, UtcMillis};
-use crate::outbox::{Next, Outcome, Pace, follow};
+use crate::outbox::{AttemptOutcome, NextStep, RetrySchedule, follow};
 use crate::store::Error;
 
 /// What follows where a submission names an address that is no more the account's, as its envelope sender, in From or in
@@ -22,8 +22,8 @@ pub(super) fn refused(
     account: AccountId,
     (action, octets): (&Action, &[u8]),
     now: UtcMillis,
-    pace: &Pace,
-) -> Result<Option<Next>, Error> {
+    pace: &RetrySchedule,
+) -> Result<Option<NextStep>, Error> {
     if action.kind != ActionKind::Submission {
         return Ok(None);
     }
@@ -43,7 +43,7 @@ pub(super) fn refused(
     tracing::warn!(%account, action = %action.id, address = lost, "not sent: the address is no more the account's");
     let text = format!("{lost} is no more an address of the account");
     let waiting = action.recipients.iter().filter(|target| target.waits());
-    let outcomes = waiting.map(|_| Outcome::Permanent { status: [5, 7, 1], text: text.clone() }).collect();
+    let outcomes = waiting.map(|_| AttemptOutcome::Permanent { status: [5, 7, 1], text: text.clone() }).collect();
     let next = follow(action, outcomes, now, pace, 0);
-    Ok(Some(Next { failed: Vec::new(), ..next }))
+    Ok(Some(NextStep { failed: Vec::new(), ..next }))
 }

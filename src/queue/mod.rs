@@ -18,8 +18,8 @@ mod signed;
 mod start;
 mod worker;
 
-pub use relay::{Login, Place, Protocol, Relay, Tls};
-pub use worker::{Bell, Queue, Settings};
+pub use relay::{Protocol, Relay, RelayAddress, RelayCredentials, Tls};
+pub use worker::{QueueWaker, QueueWorker, Settings};
 
 #[cfg(test)]
 mod rogue;

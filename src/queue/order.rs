@@ -9,27 +9,27 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::attempt::Key;
+use super::attempt::ActionKey;
 use crate::model::{AccountId, ActionId, UtcMillis, limits};
-use crate::outbox::Digest;
+use crate::outbox::DomainDigest;
 
 /// Actions that wait for another attempt.
 #[derive(Debug, Default)]
-pub(super) struct Order {
-    waiting: HashMap<Key, Waiting>,
+pub(super) struct RetryOrder {
+    waiting: HashMap<ActionKey, WaitingAction>,
     /// Those of each address, in the order in which they were queued.
-    lanes: HashMap<(AccountId, Digest), BTreeSet<ActionId>>,
+    lanes: HashMap<(AccountId, DomainDigest), BTreeSet<ActionId>>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingAction {
     until: UtcMillis,
-    lanes: Vec<Digest>,
+    lanes: Vec<DomainDigest>,
 }
 
-impl Order {
+impl RetryOrder {
     /// Remembers that an action waits until a time, and holds back what was queued later for these addresses.
-    pub(super) fn wait(&mut self, key: Key, lanes: Vec<Digest>, until: UtcMillis) {
+    pub(super) fn wait(&mut self, key: ActionKey, lanes: Vec<DomainDigest>, until: UtcMillis) {
         self.forget(key);
         if self.waiting.len() >= limits::ORDERED {
             return;
@@ -37,11 +37,11 @@ impl Order {
         for lane in &lanes {
             self.lanes.entry((key.0, *lane)).or_default().insert(key.1);
         }
-        self.waiting.insert(key, Waiting { until, lanes });
+        self.waiting.insert(key, WaitingAction { until, lanes });
     }
 
     /// Forgets an action: it is done, or waits no more.
-    pub(super) fn forget(&mut self, key: Key) {
+    pub(super) fn forget(&mut self, key: ActionKey) {
         for lane in self.waiting.remove(&key).into_iter().flat_map(|waiting| waiting.lanes) {
             let place = (key.0, lane);
             if let Some(of) = self.lanes.get_mut(&place) {
@@ -54,19 +54,19 @@ impl Order {
     }
 
     /// The first action before this one that waits for an address.
-    pub(super) fn before(&self, (account, action): Key, lane: Digest) -> Option<Key> {
+    pub(super) fn before(&self, (account, action): ActionKey, lane: DomainDigest) -> Option<ActionKey> {
         let first = self.lanes.get(&(account, lane))?.first()?;
         (*first < action).then_some((account, *first))
     }
 
     /// Whether somebody wants an action to go now: it is here, and is to wait by what was decided for it last; or nothing
     /// was ever decided.
-    pub(super) fn is_wanted_now(&self, key: Key, now: UtcMillis) -> bool {
+    pub(super) fn is_wanted_now(&self, key: ActionKey, now: UtcMillis) -> bool {
         self.waiting.get(&key).is_none_or(|waiting| now < waiting.until)
     }
 
     /// Whether an action is before its time by what was decided for it last: a person asked for it.
-    pub(super) fn is_early(&self, key: Key, now: UtcMillis) -> bool {
+    pub(super) fn is_early(&self, key: ActionKey, now: UtcMillis) -> bool {
         self.waiting.get(&key).is_some_and(|waiting| now < waiting.until)
     }
 }
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn what_was_queued_later_waits_for_what_was_queued_first() {
-        let mut order = Order::default();
+        let mut order = RetryOrder::default();
         let (bob, eve) = ([1; 8], [2; 8]);
         let (first, second, third) = ((ANN, ActionId(1)), (ANN, ActionId(2)), (ANN, ActionId(3)));
         order.wait(second, vec![bob, eve], UtcMillis(50));
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn no_more_are_remembered_than_there_is_room_for() {
-        let mut order = Order::default();
+        let mut order = RetryOrder::default();
         (0..2 * limits::ORDERED as u64).for_each(|id| order.wait((ANN, ActionId(id)), vec![[1; 8]], UtcMillis(1)));
         assert_eq!(order.waiting.len(), limits::ORDERED);
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Relay {
     /// Where it is.
-    pub place: Place,
+    pub place: RelayAddress,
     /// What it speaks.
     pub protocol: Protocol,
     /// TLS or not.
@@ -18,7 +18,7 @@ pub struct Relay {
     /// The name that its certificate must hold; `None` is its host.
     pub tls_name: Option<String>,
     /// Who we are to it.
-    pub login: Option<Login>,
+    pub login: Option<RelayCredentials>,
     /// The name that we give in EHLO.
     pub hostname: String,
     /// Longest wait for one answer.
@@ -33,7 +33,7 @@ pub struct Relay {
 
 /// Where a next hop is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum RelayAddress {
     /// A host and port.
     Tcp {
         /// Its name or address.
@@ -69,7 +69,7 @@ pub enum Tls {
 
 /// Who we are to the relay (RFC 4954).
 #[derive(Clone, PartialEq, Eq)]
-pub struct Login {
+pub struct RelayCredentials {
     /// The name.
     pub user: String,
     /// The password.
@@ -78,13 +78,13 @@ pub struct Login {
     pub in_the_clear: bool,
 }
 
-impl fmt::Debug for Login {
+impl fmt::Debug for RelayCredentials {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
+        out.debug_struct("RelayCredentials").field("user", &self.user).finish_non_exhaustive()
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RelayAddress {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp { host, port } if host.contains(':') => write!(out, "[{host}]:{port}"),

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 /// A message that went out to it, whether or not it said so.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct RelayedMail {
     /// The MAIL line.
     pub(super) mail: String,
     /// The RCPT lines that it took.
@@ -25,7 +25,7 @@ pub(super) struct Seen {
 
 /// How it behaves towards all.
 #[derive(Debug, Clone)]
-pub(super) struct Manners {
+pub(super) struct RogueSettings {
     pub(super) greeting: &'static str,
     pub(super) offers: Vec<&'static str>,
     /// Recipients that it takes of one message.
@@ -41,7 +41,7 @@ pub(super) struct Manners {
     pub(super) seven_bit: bool,
 }
 
-impl Default for Manners {
+impl Default for RogueSettings {
     fn default() -> Self {
         Self {
             greeting: "220 rogue\r\n",
@@ -57,12 +57,12 @@ impl Default for Manners {
 }
 
 /// How long it waits where it is slow.
-const LAZY: std::time::Duration = std::time::Duration::from_millis(400);
+const SLOW_PAUSE: std::time::Duration = std::time::Duration::from_millis(400);
 
 #[derive(Debug, Clone)]
-pub(super) struct Rogue {
-    pub(super) manners: Arc<Mutex<Manners>>,
-    pub(super) seen: Arc<Mutex<Vec<Seen>>>,
+pub(super) struct RogueRelay {
+    pub(super) manners: Arc<Mutex<RogueSettings>>,
+    pub(super) seen: Arc<Mutex<Vec<RelayedMail>>>,
     /// Every command line.
     pub(super) heard: Arc<Mutex<Vec<String>>>,
     pub(super) connections: Arc<AtomicUsize>,
@@ -72,14 +72,14 @@ pub(super) struct Rogue {
     pub(super) keeps: Arc<Mutex<bool>>,
 }
 
-impl Default for Rogue {
+impl Default for RogueRelay {
     fn default() -> Self {
-        Self::of(Manners::default())
+        Self::of(RogueSettings::default())
     }
 }
 
-impl Rogue {
-    pub(super) fn of(manners: Manners) -> Self {
+impl RogueRelay {
+    pub(super) fn of(manners: RogueSettings) -> Self {
         Self {
             manners: Arc::new(Mutex::new(manners)),
             seen: Arc::default(),
@@ -176,12 +176,12 @@ impl Rogue {
                         "twice" => "250 2.1.5 fine\r\n250 2.1.5 fine\r\n".into(),
                         "utf8" => "553 5.6.7 not so\r\n".into(),
                         "lazy" => {
-                            tokio::time::sleep(LAZY).await;
+                            tokio::time::sleep(SLOW_PAUSE).await;
                             rcpt.push(line.clone());
                             "250 2.1.5 fine\r\n".into()
                         }
                         "lazyno" => {
-                            tokio::time::sleep(LAZY).await;
+                            tokio::time::sleep(SLOW_PAUSE).await;
                             "451 4.7.1 later\r\n".into()
                         }
                         _ if rcpt.len() >= manners.most => "452 4.5.3 too many\r\n".into(),
@@ -197,11 +197,11 @@ impl Rogue {
                     }
                     let Some(message) = body(&mut input).await else { return };
                     if rcpt.iter().any(|line| line.contains("<slow@")) {
-                        tokio::time::sleep(LAZY).await;
+                        tokio::time::sleep(SLOW_PAUSE).await;
                     }
                     let (answer, goes_on) = after(&manners, &rcpt, &message);
                     let taken = answer.starts_with("250");
-                    let seen = Seen { mail: mail.clone(), rcpt: rcpt.clone(), message, connection, taken };
+                    let seen = RelayedMail { mail: mail.clone(), rcpt: rcpt.clone(), message, connection, taken };
                     self.taken.fetch_add(usize::from(taken), Ordering::SeqCst);
                     if keeps {
                         self.seen.lock().push(seen);
@@ -237,7 +237,7 @@ impl Rogue {
 }
 
 /// What it says after the dot, and whether it goes on.
-fn after(manners: &Manners, rcpt: &[String], message: &str) -> (String, bool) {
+fn after(manners: &RogueSettings, rcpt: &[String], message: &str) -> (String, bool) {
     let to = |name: &str| rcpt.iter().any(|line| line.contains(&format!("<{name}@")));
     if manners.seven_bit && !message.is_ascii() {
         return ("554 5.6.3 eight bits\r\n".into(), true);

@@ -20,43 +20,43 @@ use parking_lot::Mutex;
 use tokio::task::{Id, JoinSet};
 use tokio::time::timeout;
 
-use super::attempt::{Came, Heard, Key, Office, Word, lanes};
-use super::order::Order;
-use super::pool::Pool;
+use super::attempt::{ActionKey, AttemptContext, AttemptResult, DestinationHealth, RelayHealth, lanes};
+use super::order::RetryOrder;
+use super::pool::RelayPool;
 use super::worker::Settings;
 use crate::account::Directory;
-use crate::model::{AccountId, ActionId, ActionState, Live, RelayTrouble, Steady, UtcMillis, limits};
-use crate::outbox::{Destinations, Digest, May, Pace, Trouble, is_delayed};
-use crate::store::{Error, Store, Wake, Wakeup};
+use crate::model::{AccountId, ActionId, ActionState, LiveValue, MonotonicMillis, RelayTrouble, UtcMillis, limits};
+use crate::outbox::{Destinations, DomainDigest, RetrySchedule, SendPermission, Trouble, is_delayed};
+use crate::store::{Error, Store, WakeCondition, Wakeup};
 
 /// Wake-ups that are held, beside those under way.
-const WINDOW: usize = 256;
+const MAX_HELD_WAKEUPS: usize = 256;
 /// The longest sleep: whatever else may have happened is seen then.
-const SLEEP: Duration = Duration::from_secs(60);
+const MAX_SLEEP: Duration = Duration::from_secs(60);
 /// How far behind the first wake-up the next look begins: a commit may be visible later than one that began after it.
-const LAG: Duration = Duration::from_secs(5);
+const VISIBILITY_LAG: Duration = Duration::from_secs(5);
 /// Actions that were half attempted when the service ended: no more than were under way.
-const HALF: usize = 10_000;
+const MAX_HALF_ATTEMPTED: usize = 10_000;
 
 /// The state of the work.
-pub(super) struct Round {
+pub(super) struct Scheduler {
     store: Store,
     directory: Directory,
-    live: Live<Settings>,
+    live: LiveValue<Settings>,
     settings: Arc<Settings>,
-    pool: Arc<Pool>,
-    under_way: JoinSet<Came>,
+    pool: Arc<RelayPool>,
+    under_way: JoinSet<AttemptResult>,
     tasks: HashMap<Id, Wakeup>,
-    lanes: HashSet<Digest>,
+    lanes: HashSet<DomainDigest>,
     ready: VecDeque<Wakeup>,
-    resting: HashMap<Key, (Steady, Wakeup)>,
+    resting: HashMap<ActionKey, (MonotonicMillis, Wakeup)>,
     /// All of the above.
-    known: HashSet<Key>,
+    known: HashSet<ActionKey>,
     relay: Trouble,
     /// The same for those who look at the queue.
-    trouble: Live<Option<RelayTrouble>>,
+    trouble: LiveValue<Option<RelayTrouble>>,
     destinations: Destinations,
-    order: Arc<Mutex<Order>>,
+    order: Arc<Mutex<RetryOrder>>,
     /// What was found to wait for earlier mail, and until when.
     behind: Vec<(UtcMillis, Wakeup)>,
     /// Whether a person asks for something that waits for the relay: it is asked before its time.
@@ -68,26 +68,26 @@ pub(super) struct Round {
     next: Option<UtcMillis>,
     /// Where the next look begins.
     from: UtcMillis,
-    swept: Option<Steady>,
+    swept: Option<MonotonicMillis>,
     most: Arc<AtomicUsize>,
 }
 
 /// The time of one look: what o'clock it is, for times in rows, and the process's own time, for rests.
 #[derive(Debug, Clone, Copy)]
-struct Now {
+struct CurrentTime {
     wall: UtcMillis,
-    steady: Steady,
+    steady: MonotonicMillis,
 }
 
-fn key(wakeup: &Wakeup) -> Key {
+fn key(wakeup: &Wakeup) -> ActionKey {
     (wakeup.account, wakeup.action)
 }
 
-impl Round {
+impl Scheduler {
     pub(super) fn new(
         (store, directory): (Store, Directory),
-        live: Live<Settings>,
-        trouble: Live<Option<RelayTrouble>>,
+        live: LiveValue<Settings>,
+        trouble: LiveValue<Option<RelayTrouble>>,
         most: Arc<AtomicUsize>,
     ) -> Self {
         let settings = live.get();
@@ -118,14 +118,14 @@ impl Round {
         }
     }
 
-    fn now(&self) -> Now {
+    fn now(&self) -> CurrentTime {
         let clock = self.store.clock();
-        Now { wall: clock.now(), steady: clock.steady() }
+        CurrentTime { wall: clock.now(), steady: clock.steady() }
     }
 
     /// What an earlier run of the service left half attempted is looked at first; and what it put off is remembered.
     pub(super) fn recover(&mut self) {
-        let half = self.store.view().wakeups(Wake::Attempting(UtcMillis(0)), HALF);
+        let half = self.store.view().wakeups(WakeCondition::Attempting(UtcMillis(0)), MAX_HALF_ATTEMPTED);
         match half {
             Ok(half) => half.into_iter().for_each(|wakeup| self.take(wakeup, false)),
             Err(error) => tracing::error!(%error, "what was half attempted cannot be read"),
@@ -137,7 +137,7 @@ impl Round {
 
     fn remember(&self) -> Result<(), Error> {
         let (now, view) = (self.store.clock().now(), self.store.view());
-        for from in [Wake::Urgent(now), Wake::Due(now)] {
+        for from in [WakeCondition::Urgent(now), WakeCondition::Due(now)] {
             for wakeup in view.wakeups(from, limits::ORDERED)? {
                 let (account, id) = key(&wakeup);
                 if let Some(action) = view.action(account, id)?.filter(|action| !is_delayed(action)) {
@@ -160,15 +160,15 @@ impl Round {
         let mark = self.store.view().queue_mark();
         match mark {
             Ok(mark) if mark.as_ref().is_none_or(|mark| mark.held.is_none()) => {}
-            Ok(_) => return SLEEP,
+            Ok(_) => return MAX_SLEEP,
             Err(error) => {
                 tracing::error!(%error, "the queue's mark cannot be read");
-                return SLEEP;
+                return MAX_SLEEP;
             }
         }
         self.pool.expire(self.settings.relay.idle).await;
         self.bring_back(now).await;
-        if self.swept.is_none_or(|last| now.steady.since(last) >= SLEEP) {
+        if self.swept.is_none_or(|last| now.steady.since(last) >= MAX_SLEEP) {
             self.sweep(now).await;
         }
         if self.more || self.next.is_some_and(|next| next <= now.wall) {
@@ -181,13 +181,13 @@ impl Round {
         self.sleep(now)
     }
 
-    fn sleep(&self, now: Now) -> Duration {
-        let mut wait = if self.pool.is_empty() { SLEEP } else { self.settings.relay.idle.min(SLEEP) };
+    fn sleep(&self, now: CurrentTime) -> Duration {
+        let mut wait = if self.pool.is_empty() { MAX_SLEEP } else { self.settings.relay.idle.min(MAX_SLEEP) };
         let room = self.under_way.len() < self.settings.concurrency.max(1);
-        if self.more && room && self.ready.len() < WINDOW / 2 && self.relay.is_none() {
+        if self.more && room && self.ready.len() < MAX_HELD_WAKEUPS / 2 && self.relay.is_none() {
             return Duration::ZERO;
         }
-        if let May::Not(until) = self.relay.may(now.steady) {
+        if let SendPermission::Not(until) = self.relay.may(now.steady) {
             return wait.min(until.since(now.steady));
         }
         if room {
@@ -204,7 +204,7 @@ impl Round {
     }
 
     /// Takes new settings, and what has rested.
-    fn settle(&mut self, now: Steady) {
+    fn settle(&mut self, now: MonotonicMillis) {
         let newest = self.live.get();
         if newest.relay != self.settings.relay {
             // What was found out about the old relay says nothing about the new one.
@@ -213,7 +213,7 @@ impl Round {
             self.pool = Arc::default();
         }
         self.settings = newest;
-        let rested: Vec<Key> =
+        let rested: Vec<ActionKey> =
             self.resting.iter().filter(|(_, (until, _))| *until <= now).map(|(key, _)| *key).collect();
         for wakeup in
             rested.iter().filter_map(|key| self.resting.remove(key)).map(|(_, wakeup)| wakeup).collect::<Vec<_>>()
@@ -223,11 +223,11 @@ impl Round {
     }
 
     /// Forgets what was kept for its time, and looks from the beginning again.
-    async fn sweep(&mut self, now: Now) {
+    async fn sweep(&mut self, now: CurrentTime) {
         (self.swept, self.from, self.more) = (Some(now.steady), UtcMillis(0), true);
         let now = now.wall;
-        let over = self.store.view().wakeups(Wake::Forget(UtcMillis(0)), WINDOW).unwrap_or_default();
-        for wakeup in over.iter().filter(|wakeup| matches!(wakeup.wake, Wake::Forget(at) if at <= now)) {
+        let over = self.store.view().wakeups(WakeCondition::Forget(UtcMillis(0)), MAX_HELD_WAKEUPS).unwrap_or_default();
+        for wakeup in over.iter().filter(|wakeup| matches!(wakeup.wake, WakeCondition::Forget(at) if at <= now)) {
             let (account, id) = key(wakeup);
             let done = self.store.commit(account, |txn| {
                 let action = txn.action(id)?;
@@ -246,15 +246,15 @@ impl Round {
 
     /// Fills the window: what a person waits for, then the rest, by time. While it is half full the rest is not looked for.
     fn look(&mut self, now: UtcMillis) {
-        let is_filled = self.ready.len() >= WINDOW / 2;
+        let is_filled = self.ready.len() >= MAX_HELD_WAKEUPS / 2;
         let known_next = self.next.filter(|_| is_filled);
         (self.more, self.next) = (is_filled, known_next);
         let mut later = |at: UtcMillis| self.next = Some(self.next.map_or(at, |next| next.min(at)));
-        let limit = WINDOW.saturating_add(self.known.len());
+        let limit = MAX_HELD_WAKEUPS.saturating_add(self.known.len());
         let view = self.store.view();
-        let found = view.wakeups(Wake::Urgent(UtcMillis(0)), limit).and_then(|urgent| {
+        let found = view.wakeups(WakeCondition::Urgent(UtcMillis(0)), limit).and_then(|urgent| {
             let limit = if is_filled { 0 } else { limit };
-            view.wakeups(Wake::Due(self.from), limit).map(|usual| (urgent, usual))
+            view.wakeups(WakeCondition::Due(self.from), limit).map(|usual| (urgent, usual))
         });
         let (urgent, usual) = match found {
             Ok(found) => found,
@@ -266,19 +266,21 @@ impl Round {
         // Beyond one that is not due there is none that is.
         let is_full = |found: &[Wakeup]| {
             found.len() >= limit
-                && found.last().is_none_or(|last| matches!(last.wake, Wake::Urgent(at) | Wake::Due(at) if at <= now))
+                && found.last().is_none_or(
+                    |last| matches!(last.wake, WakeCondition::Urgent(at) | WakeCondition::Due(at) if at <= now),
+                )
         };
         let full = is_full(&usual) || is_full(&urgent);
-        if let Some(Wakeup { wake: Wake::Due(first), .. }) = usual.first() {
+        if let Some(Wakeup { wake: WakeCondition::Due(first), .. }) = usual.first() {
             // What is queued from now on is due now, and stands before what waits for later.
-            self.from = (*first).min(now).before(LAG);
+            self.from = (*first).min(now).before(VISIBILITY_LAG);
         }
         let mut due: Vec<(Wakeup, bool)> = Vec::new();
         for (wakeup, is_urgent) in
             urgent.into_iter().map(|wakeup| (wakeup, true)).chain(usual.into_iter().map(|wakeup| (wakeup, false)))
         {
             match wakeup.wake {
-                Wake::Urgent(at) | Wake::Due(at) if at > now => later(at),
+                WakeCondition::Urgent(at) | WakeCondition::Due(at) if at > now => later(at),
                 _ => due.push((wakeup, is_urgent)),
             }
         }
@@ -294,7 +296,7 @@ impl Round {
         let due: Vec<(Wakeup, bool)> =
             due.into_iter().filter(|(wakeup, _)| !self.known.contains(&key(wakeup))).collect();
         // What does not fit is looked for when there is room again.
-        let room = (2 * WINDOW).saturating_sub(self.ready.len());
+        let room = (2 * MAX_HELD_WAKEUPS).saturating_sub(self.ready.len());
         self.more |= full || due.len() > room;
         for (wakeup, is_urgent) in due.into_iter().take(room) {
             self.take(wakeup, is_urgent);
@@ -306,7 +308,7 @@ impl Round {
             return;
         }
         if is_urgent {
-            let place = self.ready.iter().take_while(|one| matches!(one.wake, Wake::Urgent(_))).count();
+            let place = self.ready.iter().take_while(|one| matches!(one.wake, WakeCondition::Urgent(_))).count();
             self.ready.insert(place, wakeup);
         } else {
             self.ready.push_back(wakeup);
@@ -314,40 +316,40 @@ impl Round {
     }
 
     /// Begins as many as may be under way; gives those that are to be put off, and until when.
-    fn pick(&mut self, now: Now) -> Vec<(UtcMillis, Wakeup)> {
+    fn pick(&mut self, now: CurrentTime) -> Vec<(UtcMillis, Wakeup)> {
         let mut room = self.settings.concurrency.max(1).saturating_sub(self.under_way.len());
         let mut put_off = Vec::new();
         match self.relay.may(now.steady) {
             // After a failure of the relay one action is enough to find out whether it is back.
-            May::Go if !self.relay.is_none() => room = usize::from(self.under_way.is_empty()),
-            May::Go => {}
-            May::Not(_) if self.asked_for && self.under_way.is_empty() => room = 1,
-            May::Asking | May::Not(_) => return put_off,
+            SendPermission::Go if !self.relay.is_none() => room = usize::from(self.under_way.is_empty()),
+            SendPermission::Go => {}
+            SendPermission::Not(_) if self.asked_for && self.under_way.is_empty() => room = 1,
+            SendPermission::Asking | SendPermission::Not(_) => return put_off,
         }
         self.asked_for = false;
         let mut at = 0;
         while let Some(wakeup) = self.ready.get(at).copied().filter(|_| room > 0) {
-            let is_wanted =
-                matches!(wakeup.wake, Wake::Urgent(_)) && self.order.lock().is_wanted_now(key(&wakeup), now.wall);
-            let may = if is_wanted { May::Go } else { self.destinations.may(wakeup.domain, now.steady) };
+            let is_wanted = matches!(wakeup.wake, WakeCondition::Urgent(_))
+                && self.order.lock().is_wanted_now(key(&wakeup), now.wall);
+            let may = if is_wanted { SendPermission::Go } else { self.destinations.may(wakeup.domain, now.steady) };
             match may {
                 _ if self.lanes.contains(&wakeup.lane) => at += 1,
                 // They fill the window, while others could go.
-                May::Asking if at > WINDOW / 2 => {
+                SendPermission::Asking if at > MAX_HELD_WAKEUPS / 2 => {
                     self.ready.remove(at);
                     put_off.push((now.wall.after(self.settings.pace.first), wakeup));
                 }
-                May::Asking => at += 1,
-                May::Not(until) => {
+                SendPermission::Asking => at += 1,
+                SendPermission::Not(until) => {
                     self.ready.remove(at);
                     put_off.push((now.wall.after(until.since(now.steady)), wakeup));
                 }
-                May::Go => {
+                SendPermission::Go => {
                     self.ready.remove(at);
                     self.destinations.asks(wakeup.domain);
                     self.relay.asks();
                     self.lanes.insert(wakeup.lane);
-                    let office = Office {
+                    let office = AttemptContext {
                         store: self.store.clone(),
                         directory: self.directory.clone(),
                         settings: Arc::clone(&self.settings),
@@ -364,13 +366,13 @@ impl Round {
     }
 
     /// What goes to a domain that rests waits with it.
-    async fn put_off(&mut self, all: Vec<(UtcMillis, Wakeup)>, now: Now) {
+    async fn put_off(&mut self, all: Vec<(UtcMillis, Wakeup)>, now: CurrentTime) {
         let mut groups: BTreeMap<(AccountId, UtcMillis), Vec<(ActionId, Wakeup)>> = BTreeMap::new();
         for (until, wakeup) in all {
             groups.entry((wakeup.account, until)).or_default().push((wakeup.action, wakeup));
         }
         for ((account, until), actions) in groups {
-            let seen: Vec<(ActionId, Wake)> = actions.iter().map(|(id, wakeup)| (*id, wakeup.wake)).collect();
+            let seen: Vec<(ActionId, WakeCondition)> = actions.iter().map(|(id, wakeup)| (*id, wakeup.wake)).collect();
             let done = match self.store.commit(account, |txn| txn.defer_actions(&seen, until)) {
                 Ok(((), ticket)) => ticket.wait().await,
                 Err(error) => Err(error),
@@ -394,7 +396,7 @@ impl Round {
         }
     }
 
-    fn rest(&mut self, wakeup: Wakeup, now: Steady) {
+    fn rest(&mut self, wakeup: Wakeup, now: MonotonicMillis) {
         self.resting.insert(key(&wakeup), (now.after(self.settings.relay_pause.saturating_mul(4)), wakeup));
     }
 
@@ -405,51 +407,54 @@ impl Round {
             Some(Ok((id, came))) => self.note(id, came),
             Some(Err(error)) => {
                 tracing::error!(%error, "an attempt ended badly");
-                self.note(error.id(), Came::Unrecorded);
+                self.note(error.id(), AttemptResult::Unrecorded);
             }
         }
     }
 
-    fn note(&mut self, id: Id, came: Came) {
+    fn note(&mut self, id: Id, came: AttemptResult) {
         let Some(wakeup) = self.tasks.remove(&id) else { return };
         self.lanes.remove(&wakeup.lane);
         let now = self.store.clock().steady();
         let (pace, jitter) = (self.settings.pace, wakeup.lane[0]);
-        let relay_pace =
-            Pace { first: self.settings.relay_pause, longest: self.settings.relay_pause.saturating_mul(64), ..pace };
+        let relay_pace = RetrySchedule {
+            first: self.settings.relay_pause,
+            longest: self.settings.relay_pause.saturating_mul(64),
+            ..pace
+        };
         self.relay.not_asked();
         self.destinations.not_asked(wakeup.domain);
         match came {
-            Came::Recorded(heard, word) => {
+            AttemptResult::Recorded(heard, word) => {
                 self.known.remove(&key(&wakeup));
                 // It may be due again, and whoever looked while it was under way did not see it.
                 self.more = true;
                 for (domain, heard) in heard {
                     match heard {
-                        Heard::Reached => self.destinations.reached(domain),
-                        Heard::RefusedOne => self.destinations.refused_one(domain, now, &pace, jitter),
-                        Heard::Refused => self.destinations.refused(domain, now, &pace, jitter),
+                        DestinationHealth::Reached => self.destinations.reached(domain),
+                        DestinationHealth::RefusedOne => self.destinations.refused_one(domain, now, &pace, jitter),
+                        DestinationHealth::Refused => self.destinations.refused(domain, now, &pace, jitter),
                     }
                 }
                 match word {
-                    Word::None => {}
-                    Word::Well => self.relay_is_well(),
-                    Word::Refused => self.relay.refused(now, &relay_pace, 0),
+                    RelayHealth::None => {}
+                    RelayHealth::Well => self.relay_is_well(),
+                    RelayHealth::Refused => self.relay.refused(now, &relay_pace, 0),
                 }
             }
-            Came::RelayDown(error) => {
+            AttemptResult::RelayDown(error) => {
                 // Its turn stays: it is the first again.
                 self.ready.push_front(wakeup);
                 self.relay.refused(now, &relay_pace, 0);
-                if let May::Not(until) = self.relay.may(now) {
+                if let SendPermission::Not(until) = self.relay.may(now) {
                     self.trouble.set(Some(RelayTrouble { error, until }));
                 }
             }
-            Came::Rests => self.rest(wakeup, now),
-            Came::Behind(until) => self.behind.push((until, wakeup)),
-            Came::Unrecorded => {
+            AttemptResult::Rests => self.rest(wakeup, now),
+            AttemptResult::Behind(until) => self.behind.push((until, wakeup)),
+            AttemptResult::Unrecorded => {
                 // A store that takes nothing would have every action begun in vain, one after another.
-                self.relay.refused(now, &Pace { longest: self.settings.relay_pause, ..relay_pace }, 0);
+                self.relay.refused(now, &RetrySchedule { longest: self.settings.relay_pause, ..relay_pace }, 0);
                 self.rest(wakeup, now);
             }
         }

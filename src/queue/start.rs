@@ -10,7 +10,7 @@ use crate::outbox::HELD;
 use crate::store::{Error, QueueMark, Store};
 
 /// Actions of one look, and of one commit.
-const STEP: usize = 256;
+const ACTIONS_PER_COMMIT: usize = 256;
 
 /// Looks, and says in the store why nothing may be sent, if so.
 pub(super) async fn audit(store: &Store) -> Result<(), Error> {
@@ -53,7 +53,7 @@ fn tell(store: &Store) -> Result<(), Error> {
 fn tell_one(store: &Store, account: AccountId) -> Result<(), Error> {
     let mut behind = None;
     loop {
-        let page = store.view().actions(account, behind, STEP)?;
+        let page = store.view().actions(account, behind, ACTIONS_PER_COMMIT)?;
         behind = page.last().map(|action| action.id);
         let is_silent = |action: &&Action| {
             action.submission.is_some() && action.state.is_open() && action.last_error.as_deref() != Some(HELD)
@@ -72,7 +72,7 @@ fn tell_one(store: &Store, account: AccountId) -> Result<(), Error> {
             })?;
             ticket.wait_blocking()?;
         }
-        if page.len() < STEP {
+        if page.len() < ACTIONS_PER_COMMIT {
             return Ok(());
         }
     }

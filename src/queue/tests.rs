@@ -8,20 +8,20 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::rogue::{Manners, Rogue};
-use super::send::Offers;
+use super::rogue::{RogueRelay, RogueSettings};
+use super::send::RelayExtensions;
 use super::*;
 use crate::account::{Directory, Settings as Addresses};
-use crate::model::clock::{Fixed, System};
+use crate::model::clock::{FixedClock, SystemClock};
 use crate::model::{
-    AccountId, AccountRow, Action, ActionId, ActionState, Address, BlobHash, Clock, EmailId, Fate, Live, MessageRows,
-    Notify, Recall, Target, ToldKey, UtcMillis,
+    AccountId, AccountRow, Action, ActionId, ActionState, Address, BlobHash, Clock, DsnNotify, EmailId, LiveValue,
+    MessageRows, RecipientState, Target, ToldKey, ToldLifetime, UtcMillis,
 };
-use crate::outbox::{Pace, Queued, Redirect, Reply, Submission, by_hand};
-use crate::proof::{Algorithm, Key, Signer, generate};
+use crate::outbox::{NewAction, RedirectAction, ReplyAction, RetrySchedule, SubmissionAction, by_hand};
+use crate::proof::{Algorithm, Signer, SigningKey, generate};
 use crate::store::engine::Engine;
-use crate::store::engine::fault::Fault;
-use crate::store::engine::memory::Memory;
+use crate::store::engine::fault::FaultyEngine;
+use crate::store::engine::memory::MemoryEngine;
 use crate::store::{EncodedMessage, Error, NewEmail, NewMailbox, Options, QueueMark, Store, Txn};
 
 mod drain;
@@ -37,7 +37,7 @@ fn directory(store: &Store) -> Directory {
 }
 
 fn store() -> Store {
-    store_over(Arc::new(Memory::new()), Arc::new(System))
+    store_over(Arc::new(MemoryEngine::new()), Arc::new(SystemClock))
 }
 
 fn store_over(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Store {
@@ -66,8 +66,8 @@ fn key_of(to: &str) -> ToldKey {
     ToldKey(key)
 }
 
-fn reply(to: &str, now: UtcMillis) -> Queued {
-    let reply = Reply {
+fn reply(to: &str, now: UtcMillis) -> NewAction {
+    let reply = ReplyAction {
         recipient: at_home(to),
         email: EmailId(1),
         told: Some(key_of(to)),
@@ -80,9 +80,9 @@ fn reply(to: &str, now: UtcMillis) -> Queued {
 
 /// Queues a reply, and that its recipient was told.
 fn queue_reply(store: &Store, to: &str, state: ActionState) -> ActionId {
-    let Queued { action, octets } = reply(to, store.clock().now());
+    let NewAction { action, octets } = reply(to, store.clock().now());
     commit(store, |txn| {
-        txn.remember_told(&key_of(to), &at_home(to), &Recall::of(0))?;
+        txn.remember_told(&key_of(to), &at_home(to), &ToldLifetime::of(0))?;
         txn.queue_action(Action { state, ..action }, &octets)
     })
 }
@@ -110,9 +110,9 @@ fn file(store: &Store, raw: &[u8]) -> (EmailId, BlobHash) {
     (made.0, blob)
 }
 
-fn submission(store: &Store, to: &[&str]) -> Queued {
+fn submission(store: &Store, to: &[&str]) -> NewAction {
     let (email, blob) = file(store, format!("Subject: to {to:?}\r\nMessage-ID: <s@x>\r\n\r\nhello\r\n").as_bytes());
-    let submission = Submission {
+    let submission = SubmissionAction {
         sender: Some(Address::from_parts("ann", "example.org")),
         recipients: to.iter().map(|name| Target::plain(at_home(name))).collect(),
         ret: None,
@@ -127,14 +127,14 @@ fn submission(store: &Store, to: &[&str]) -> Queued {
     submission.queue(store.clock().now())
 }
 
-fn queue(store: &Store, queued: Queued) -> ActionId {
+fn queue(store: &Store, queued: NewAction) -> ActionId {
     commit(store, |txn| txn.queue_action(queued.action, &queued.octets))
 }
 
 fn settings(port: u16) -> Settings {
     Settings {
         relay: Relay {
-            place: Place::Tcp { host: "127.0.0.1".into(), port },
+            place: RelayAddress::Tcp { host: "127.0.0.1".into(), port },
             protocol: Protocol::Smtp,
             tls: Tls::Opportunistic,
             authorities: Vec::new(),
@@ -148,7 +148,7 @@ fn settings(port: u16) -> Settings {
         },
         concurrency: 4,
         relay_pause: Duration::from_millis(20),
-        pace: Pace::default(),
+        pace: RetrySchedule::default(),
         signer: None,
     }
 }
@@ -157,14 +157,14 @@ fn settings(port: u16) -> Settings {
 struct Working {
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
-    bell: Bell,
+    bell: QueueWaker,
     held: Arc<std::sync::atomic::AtomicUsize>,
 }
 
 impl Working {
     fn start(store: &Store, settings: Settings) -> Self {
         let (stop, stopped) = oneshot::channel();
-        let queue = Queue::new(store.clone(), directory(store), Live::new(settings));
+        let queue = QueueWorker::new(store.clone(), directory(store), LiveValue::new(settings));
         let (bell, held) = (queue.bell(), queue.held_at_most());
         let task = tokio::spawn(queue.run(async { drop(stopped.await) }));
         Self { stop: Some(stop), task, bell, held }
@@ -191,7 +191,7 @@ fn left(store: &Store) -> Vec<Action> {
 }
 
 fn is_told(store: &Store, to: &str) -> bool {
-    store.view().told_at(ANN, &key_of(to), &Recall::of(0), UtcMillis(0)).unwrap().is_some()
+    store.view().told_at(ANN, &key_of(to), &ToldLifetime::of(0), UtcMillis(0)).unwrap().is_some()
 }
 
 fn clean(store: &Store) {
@@ -204,11 +204,11 @@ fn clean(store: &Store) {
 fn a_message_goes_out_from_where_its_header_begins() {
     let action = submission(&store(), &["bob"]).action;
     let pem = generate(Algorithm::Ed25519, 0).unwrap();
-    let signer = Signer::new(vec![Key::new("example.org", "s", pem.as_bytes()).unwrap()]);
+    let signer = Signer::new(vec![SigningKey::new("example.org", "s", pem.as_bytes()).unwrap()]);
     let signing = Settings { signer: Some(Arc::new(signer)), ..settings(1) };
     for subject in ["lunch", "Gr\u{fc}\u{df}e"] {
         let header = format!("From: ann@example.org\r\nSubject: {subject}\r\n\r\nAt noon?\r\n");
-        let offers = Offers { eight_bit: true, ..Offers::default() };
+        let offers = RelayExtensions { eight_bit: true, ..RelayExtensions::default() };
         for before in ["", "\r\n", "\u{feff}", "From ann Sat Nov 21 10:00:00 2026\r\n"] {
             let raw = format!("{before}{header}");
             let dressed = |settings: &Settings| {

@@ -8,11 +8,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::relay::Relay;
-use super::round::Round;
+use super::round::Scheduler;
 use super::start::audit;
 use crate::account::Directory;
-use crate::model::{DataType, Live, RelayTrouble};
-use crate::outbox::Pace;
+use crate::model::{DataType, LiveValue, RelayTrouble};
+use crate::outbox::RetrySchedule;
 use crate::proof::Signer;
 use crate::store::Store;
 
@@ -26,37 +26,37 @@ pub struct Settings {
     /// First wait after the relay was found out of order; it doubles up to 64 times this.
     pub relay_pause: Duration,
     /// How long is waited between attempts at one action.
-    pub pace: Pace,
+    pub pace: RetrySchedule,
     /// Signs what goes out.
     pub signer: Option<Arc<Signer>>,
 }
 
 /// The queue's worker.
 #[derive(Debug)]
-pub struct Queue {
+pub struct QueueWorker {
     store: Store,
     directory: Directory,
-    settings: Live<Settings>,
+    settings: LiveValue<Settings>,
     wake: Arc<Notify>,
     held: Arc<AtomicUsize>,
-    trouble: Live<Option<RelayTrouble>>,
+    trouble: LiveValue<Option<RelayTrouble>>,
 }
 
 /// Wakes the worker, as after its settings were changed.
 #[derive(Debug, Clone)]
-pub struct Bell(Arc<Notify>);
+pub struct QueueWaker(Arc<Notify>);
 
-impl Bell {
+impl QueueWaker {
     /// Wakes it.
     pub fn ring(&self) {
         self.0.notify_one();
     }
 }
 
-impl Queue {
+impl QueueWorker {
     /// A worker over a store, whose directory says who may send as whom; it is woken by the store's commits. An attempt keeps the settings that it began with.
     #[must_use]
-    pub fn new(store: Store, directory: Directory, settings: Live<Settings>) -> Self {
+    pub fn new(store: Store, directory: Directory, settings: LiveValue<Settings>) -> Self {
         let wake = Arc::new(Notify::new());
         let bell = Arc::clone(&wake);
         store.on_change(move |change| {
@@ -64,18 +64,18 @@ impl Queue {
                 bell.notify_one();
             }
         });
-        Self { store, directory, settings, wake, held: Arc::default(), trouble: Live::default() }
+        Self { store, directory, settings, wake, held: Arc::default(), trouble: LiveValue::default() }
     }
 
     /// What wakes it.
     #[must_use]
-    pub fn bell(&self) -> Bell {
-        Bell(Arc::clone(&self.wake))
+    pub fn bell(&self) -> QueueWaker {
+        QueueWaker(Arc::clone(&self.wake))
     }
 
     /// Why nothing is sent, while the relay is out of order.
     #[must_use]
-    pub fn trouble(&self) -> Live<Option<RelayTrouble>> {
+    pub fn trouble(&self) -> LiveValue<Option<RelayTrouble>> {
         self.trouble.clone()
     }
 
@@ -99,7 +99,7 @@ impl Queue {
                 () = tokio::time::sleep(wait) => wait = (wait * 2).min(Duration::from_secs(60)),
             }
         }
-        let mut round = Round::new((self.store, self.directory), self.settings, self.trouble, self.held);
+        let mut round = Scheduler::new((self.store, self.directory), self.settings, self.trouble, self.held);
         round.recover();
         loop {
             let wait = round.begin().await;

@@ -57,9 +57,9 @@ use crate::model::{AccountId, BlobHash, EmailId, MailboxUid, ModSeq, ObjectKind,
 
 /// A key under construction.
 #[derive(Debug, Clone)]
-struct Key(Vec<u8>);
+struct KeyBuilder(Vec<u8>);
 
-impl Key {
+impl KeyBuilder {
     fn of(account: AccountId) -> Self {
         let mut key = Vec::with_capacity(44);
         key.extend_from_slice(&account.0.to_be_bytes());
@@ -90,70 +90,70 @@ impl Key {
 /// Every key of an account in an account's table; also the key of its only row.
 #[must_use]
 pub fn account(account: AccountId) -> Vec<u8> {
-    Key::of(account).0
+    KeyBuilder::of(account).0
 }
 
 /// `email_metadata`, `email_content`, `email_tokens`.
 #[must_use]
 pub fn email(account: AccountId, email: EmailId) -> Vec<u8> {
-    Key::of(account).u64(email.0).0
+    KeyBuilder::of(account).u64(email.0).0
 }
 
 /// `email_by_modseq`, `thread_by_modseq`.
 #[must_use]
 pub fn by_modseq(account: AccountId, modseq: ModSeq) -> Vec<u8> {
-    Key::of(account).u64(modseq.0).0
+    KeyBuilder::of(account).u64(modseq.0).0
 }
 
 /// `threads`; prefix of `email_by_thread`.
 #[must_use]
 pub fn thread(account: AccountId, thread: ThreadId) -> Vec<u8> {
-    Key::of(account).u64(thread.0).0
+    KeyBuilder::of(account).u64(thread.0).0
 }
 
 /// `email_by_thread`.
 #[must_use]
 pub fn email_by_thread(account: AccountId, thread: ThreadId, email: EmailId) -> Vec<u8> {
-    Key::of(account).u64(thread.0).u64(email.0).0
+    KeyBuilder::of(account).u64(thread.0).u64(email.0).0
 }
 
 /// Prefix of the rows of a fold; those of a level run newest first.
 #[must_use]
 pub fn fold(account: AccountId, fold: FoldId) -> Vec<u8> {
-    Key::of(account).u8(fold.level).u64(u64::MAX.saturating_sub(fold.number)).0
+    KeyBuilder::of(account).u8(fold.level).u64(u64::MAX.saturating_sub(fold.number)).0
 }
 
 /// Prefix of the rows that say which emails a fold has.
 #[must_use]
 pub fn fold_emails(account: AccountId, id: FoldId) -> Vec<u8> {
-    Key(fold(account, id)).u8(0).0
+    KeyBuilder(fold(account, id)).u8(0).0
 }
 
 /// Emails of a fold from an ordinal.
 #[must_use]
 pub fn fold_ids(account: AccountId, id: FoldId, first: u32) -> Vec<u8> {
-    Key(fold_emails(account, id)).u32(first).0
+    KeyBuilder(fold_emails(account, id)).u32(first).0
 }
 
 /// Not after any block of a fold, and after the rows of its emails.
 #[must_use]
 pub fn fold_blocks(account: AccountId, id: FoldId) -> Vec<u8> {
-    Key(fold(account, id)).u8(1).0
+    KeyBuilder(fold(account, id)).u8(1).0
 }
 
 /// Prefix of the blocks that begin with a token; before those of all greater ones.
 #[must_use]
 pub fn fold_token(account: AccountId, id: FoldId, token: &Token) -> Vec<u8> {
     match token {
-        Token::Word(hash) => Key(fold(account, id)).u8(1).u32(*hash).0,
-        Token::Text(text) => Key(fold_texts(account, id, text)).u8(0).u8(1).0,
+        Token::Word(hash) => KeyBuilder(fold(account, id)).u8(1).u32(*hash).0,
+        Token::Text(text) => KeyBuilder(fold_texts(account, id, text)).u8(0).u8(1).0,
     }
 }
 
 /// Prefix of the blocks that begin with a text that begins so.
 #[must_use]
 pub fn fold_texts(account: AccountId, id: FoldId, prefix: &str) -> Vec<u8> {
-    let mut key = Key(fold(account, id)).u8(2);
+    let mut key = KeyBuilder(fold(account, id)).u8(2);
     for octet in prefix.bytes() {
         key.0.push(octet);
         if octet == 0 {
@@ -166,19 +166,19 @@ pub fn fold_texts(account: AccountId, id: FoldId, prefix: &str) -> Vec<u8> {
 /// A block of a fold, by the first posting in it.
 #[must_use]
 pub fn fold_block(account: AccountId, id: FoldId, token: &Token, ordinal: u32, position: u32) -> Vec<u8> {
-    Key(fold_token(account, id, token)).u32(ordinal).u32(position).0
+    KeyBuilder(fold_token(account, id, token)).u32(ordinal).u32(position).0
 }
 
 /// `mailboxes`; prefix of `subscriptions`.
 #[must_use]
 pub fn mailbox(account: AccountId, uid: MailboxUid) -> Vec<u8> {
-    Key::of(account).u32(uid.0).0
+    KeyBuilder::of(account).u32(uid.0).0
 }
 
 /// `thread_refs`.
 #[must_use]
 pub fn thread_ref(account: AccountId, key: &ThreadKey) -> Vec<u8> {
-    Key::of(account).bytes(&key.0).0
+    KeyBuilder::of(account).bytes(&key.0).0
 }
 
 /// `blobs`; prefix of what is kept by message: `blob_frames`, `blob_refs`, `outbox_blobs`, `upload_blobs`.
@@ -190,24 +190,24 @@ pub fn blob(hash: &BlobHash) -> Vec<u8> {
 /// `blob_refs`.
 #[must_use]
 pub fn blob_ref(hash: &BlobHash, account: AccountId, email: EmailId) -> Vec<u8> {
-    Key(hash.0.to_vec()).u32(account.0).u64(email.0).0
+    KeyBuilder(hash.0.to_vec()).u32(account.0).u64(email.0).0
 }
 
 /// Prefix of the objects of a kind, in both of their tables.
 #[must_use]
 pub fn objects(account: AccountId, kind: ObjectKind) -> Vec<u8> {
-    Key::of(account).u8(kind as u8).0
+    KeyBuilder::of(account).u8(kind as u8).0
 }
 
 /// Reads numbers back out of a key, from its end: those of fixed width that end it.
 #[derive(Debug)]
-pub struct Parts<'a> {
+pub struct KeySuffix<'a> {
     table: &'static str,
     whole: &'a [u8],
     left: &'a [u8],
 }
 
-impl<'a> Parts<'a> {
+impl<'a> KeySuffix<'a> {
     /// Of a key of `table`.
     #[must_use]
     pub fn of(table: super::engine::Table, key: &'a [u8]) -> Self {

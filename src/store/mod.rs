@@ -4,7 +4,7 @@
 //!   account has queued, builds its rows, queues them while it still holds the lock, and returns a `Ticket` that is
 //!   redeemed when they are durable and visible. Nobody else makes a batch.
 //! - One committer thread merges all that is queued into one synced write.
-//! - Nothing is visible before it is durable; a `View` is one consistent state.
+//! - Nothing is visible before it is durable; a `Snapshot` is one consistent state.
 //! - After a write that failed for any cause but a full disk the store is poisoned: it refuses writes until it is opened
 //!   anew. A full disk is temporary, and heals by itself.
 //!
@@ -27,20 +27,23 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use commit::{Collected, Copied, NewEmail, NewMailbox, Purged, Results, ShareChange, Ticket, Txn};
+pub use commit::{
+    CollectResult, CommitResults, EmailCopy, NewEmail, NewMailbox, PurgeResult, ShareChange, Ticket, Txn,
+};
 pub use engine::{Statistics, Usage};
 pub use error::{Error, MailboxFault};
 pub use read::{
-    Changes, Counted, Destroyed, DirectoryRows, FoldPiece, FoldSizes, MailboxChanges, Moves, Ordinals, Postings,
-    QueueAudit, RANK_COST, Since, View, Wakeup,
+    Changes, ClientState, CountedListing, DestroyedEmail, DirectoryRows, FoldPiece, FoldSizes, ListingMoves,
+    MailboxChanges, Ordinals, Postings, QueueAudit, RANK_COST, Snapshot, Wakeup,
 };
 pub use row::block::Posting;
 pub use row::fold::{Fold, Folds};
 pub use row::{
-    Delivery, Digest, EncodedMessage, Object, QueueMark, State, Thread, Told, Upload, domain_digest, lane_digest,
+    AccountStateRow, DeliveryRow, Digest, EncodedMessage, Object, QueueMark, Thread, ToldRow, UploadRow, domain_digest,
+    lane_digest,
 };
 pub use table::folds::FoldId;
-pub use table::keys::Wake;
+pub use table::keys::WakeCondition;
 
 use crate::model::{AccountId, Change, Clock, EmailId, Secrets, ThreadId};
 use commit::Committer;
@@ -112,7 +115,7 @@ struct Inner {
     committer: Committer,
     engine: Arc<dyn Engine>,
     clock: Arc<dyn Clock>,
-    site: version::Site,
+    site: version::StoreIdentity,
 }
 
 impl Store {
@@ -122,7 +125,7 @@ impl Store {
     /// `Open`, with what to do; nothing is changed then.
     #[cfg(feature = "rocksdb")]
     pub fn open(dir: &Path, options: &Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        Self::over(Arc::new(engine::rocks::Rocks::open(dir, options)?), options, clock)
+        Self::over(Arc::new(engine::rocks::RocksEngine::open(dir, options)?), options, clock)
     }
 
     /// Opens the store in a directory to look at it: no file is made or changed, and commits are refused. Nobody else may
@@ -132,7 +135,7 @@ impl Store {
     /// `Open`, with what to do: there is none, a service has it, or it is damaged.
     #[cfg(feature = "rocksdb")]
     pub fn open_read_only(dir: &Path, options: &Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        let engine = Arc::new(engine::rocks::Rocks::open_read_only(dir, options)?);
+        let engine = Arc::new(engine::rocks::RocksEngine::open_read_only(dir, options)?);
         let empty = || Error::Open(format!("the store in {} was never used: there is nothing to see", dir.display()));
         let site = version::known(&*engine)?.ok_or_else(empty)?;
         Self::with(engine, site, options, clock)
@@ -149,7 +152,7 @@ impl Store {
 
     fn with(
         engine: Arc<dyn Engine>,
-        site: version::Site,
+        site: version::StoreIdentity,
         options: &Options,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
@@ -179,11 +182,11 @@ impl Store {
 
     /// One consistent state to read. Of accounts that are being repaired nothing is seen but `Rebuilding`.
     #[must_use]
-    pub fn view(&self) -> View<'_> {
+    pub fn view(&self) -> Snapshot<'_> {
         // Together: of a repair that began or ended in between, the state might hold a part.
         let look = |closed: &BTreeSet<AccountId>| (closed.clone(), self.0.engine.snapshot());
         let (closed, read) = self.0.committer.beside_repairs(look);
-        View::of(if closed.is_empty() { read } else { Box::new(read::Guard { read, closed }) })
+        Snapshot::of(if closed.is_empty() { read } else { Box::new(read::Guard { read, closed }) })
     }
 
     /// Changes one account: `change` stages what it wants, and all of it or nothing is written. The result may be used
@@ -227,7 +230,7 @@ impl Store {
         message: &EncodedMessage,
         raw: &[u8],
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
-    ) -> Results<T> {
+    ) -> CommitResults<T> {
         let puts = row::blob_rows(&message.blob, raw, self.0.clock.now());
         self.commit_many(accounts, Batch { puts, asserts: Vec::new() }, change)
     }
@@ -243,7 +246,7 @@ impl Store {
         (from, id): (AccountId, EmailId),
         to: AccountId,
         message: &EncodedMessage,
-        copied: &Copied,
+        copied: &EmailCopy,
     ) -> Result<((EmailId, ThreadId), Ticket), Error> {
         let gone = || Error::NotFound("email");
         let (raw, prefix) = {
@@ -262,7 +265,7 @@ impl Store {
         accounts: &[AccountId],
         shared: Batch,
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
-    ) -> Results<T> {
+    ) -> CommitResults<T> {
         self.0.committer.commit(self.0.clock.now(), accounts, shared, change)
     }
 
@@ -286,9 +289,9 @@ impl Store {
     /// Those of the engine; `Stopped`.
     pub fn check_deep(
         &self,
-        remake: Option<&check::Remake<'_>>,
-        tell: &mut check::Tell<'_>,
-    ) -> Result<check::Report, Error> {
+        remake: Option<&check::RemakeFn<'_>>,
+        tell: &mut check::ProgressFn<'_>,
+    ) -> Result<check::CheckReport, Error> {
         check::run(&*self.0.engine.sweeping_snapshot(), self.0.committer.ranking(), remake, tell)
     }
 

@@ -10,7 +10,7 @@
 //! what was not so. What cannot be made again is named and left as it is.
 
 use super::Store;
-use super::check::{self, Breach, Depth, Fault, Mend, Pace as _, Remake, Run, Tell};
+use super::check::{self, Breach, CheckObserver as _, CheckOptions, CheckRun, ProgressFn, RemakeFn, RowFault, RowFix};
 use super::engine::Table;
 use super::error::Error;
 use super::version;
@@ -18,7 +18,7 @@ use crate::model::AccountId;
 
 /// How much is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum RepairScope {
     /// What is wrong.
     Repair,
     /// What searches use, as this version makes it of the messages; clients notice nothing.
@@ -29,7 +29,7 @@ pub enum Scope {
 
 /// What was done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Repaired {
+pub struct RepairReport {
     /// Accounts that were looked at.
     pub accounts: usize,
     /// Accounts of which something was written.
@@ -45,13 +45,13 @@ pub struct Repaired {
 }
 
 /// Rows and octets of one batch; small ones in tests, which cut a repair off between any two.
-const BATCH: (usize, usize) = if cfg!(test) { (16, 1 << 12) } else { (256, 1 << 20) };
+const BATCH_LIMITS: (usize, usize) = if cfg!(test) { (16, 1 << 12) } else { (256, 1 << 20) };
 /// Rounds after which what is still wrong is left: two are the most that were ever seen to be needed.
-const ROUNDS: u32 = 8;
+const MAX_ROUNDS: u32 = 8;
 /// Of what is left, how much is named.
-const NAMED: usize = 1000;
+const MAX_LISTED: usize = 1000;
 
-impl Scope {
+impl RepairScope {
     const ALL: [(Self, u8); 3] = [(Self::Repair, 0), (Self::Reindex, 1), (Self::Rebuild, 2)];
 
     /// The row of an account that is being repaired so.
@@ -66,7 +66,7 @@ impl Scope {
     }
 
     /// Whether it may mend this.
-    fn covers(self, fault: &Fault) -> bool {
+    fn covers(self, fault: &RowFault) -> bool {
         self != Self::Reindex || is_search(fault.table) || (fault.table == Table::AccountState && !fault.history)
     }
 }
@@ -78,14 +78,14 @@ fn is_search(table: Table) -> bool {
 
 /// One batch that is being gathered.
 #[derive(Default)]
-struct Gather {
+struct RepairBatch {
     rows: Vec<(Table, Vec<u8>, Option<Vec<u8>>)>,
     octets: usize,
 }
 
 /// What one round found.
 #[derive(Default)]
-struct Round {
+struct RepairRound {
     mended: u64,
     /// Something that clients know of, while history does not begin anew.
     history: bool,
@@ -103,11 +103,11 @@ impl Store {
     /// a marked account stays marked.
     pub fn repair(
         &self,
-        scope: Scope,
+        scope: RepairScope,
         accounts: Option<&[AccountId]>,
-        remake: &Remake<'_>,
-        tell: &mut Tell<'_>,
-    ) -> Result<Repaired, Error> {
+        remake: &RemakeFn<'_>,
+        tell: &mut ProgressFn<'_>,
+    ) -> Result<RepairReport, Error> {
         let (known, leads) = check::accounts(&*self.0.engine.snapshot())?;
         let named: Vec<AccountId> = match accounts {
             Some(named) => named.to_vec(),
@@ -116,13 +116,13 @@ impl Store {
         if named.iter().any(|account| !known.contains(account)) {
             return Err(Error::NotFound("account"));
         }
-        let run = Run::new(tell, named.len());
-        let mut done = Repaired { accounts: named.len(), ..Repaired::default() };
-        let depth = Depth { remake: Some(remake), refold: false, anew: false, reread: false, leads: &leads };
+        let run = CheckRun::new(tell, named.len());
+        let mut done = RepairReport { accounts: named.len(), ..RepairReport::default() };
+        let depth = CheckOptions { remake: Some(remake), refold: false, anew: false, reread: false, leads: &leads };
         for account in &named {
             self.repair_one(*account, scope, depth, &run, &mut done)?;
         }
-        if scope != Scope::Reindex {
+        if scope != RepairScope::Reindex {
             run.enter(AccountId::SITE);
             self.repair_shared(&named, &run, &mut done)?;
         }
@@ -134,51 +134,56 @@ impl Store {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn unfinished(&self) -> Result<Vec<(AccountId, Scope)>, Error> {
+    pub fn unfinished(&self) -> Result<Vec<(AccountId, RepairScope)>, Error> {
         version::unfinished(&*self.0.engine.snapshot())
     }
 
     fn repair_one(
         &self,
         account: AccountId,
-        wished: Scope,
-        depth: Depth<'_>,
-        run: &Run<'_>,
-        done: &mut Repaired,
+        wished: RepairScope,
+        depth: CheckOptions<'_>,
+        run: &CheckRun<'_>,
+        done: &mut RepairReport,
     ) -> Result<(), Error> {
         let marked = self.unfinished()?.into_iter().find(|(id, _)| *id == account).map(|(_, scope)| scope);
         run.enter(account);
         let mut scope = wished;
-        let mut refold = marked.is_some() || wished == Scope::Rebuild;
+        let mut refold = marked.is_some() || wished == RepairScope::Rebuild;
         if let Some(begun) = marked {
             // What an earlier one began is ended first, and is the more of both.
-            scope = if begun == Scope::Rebuild || wished == Scope::Rebuild { Scope::Rebuild } else { Scope::Repair };
-        } else if wished != Scope::Rebuild {
+            scope = if begun == RepairScope::Rebuild || wished == RepairScope::Rebuild {
+                RepairScope::Rebuild
+            } else {
+                RepairScope::Repair
+            };
+        } else if wished != RepairScope::Rebuild {
             let found = self.look(account, scope, depth, run)?;
             if found.mended == 0 {
                 done.leave(found);
                 return Ok(());
             }
             if found.history {
-                scope = Scope::Rebuild;
+                scope = RepairScope::Rebuild;
             }
             refold = found.search || found.history;
         }
         self.mark(account, scope)?;
         let mut rounds = 0;
         let last = loop {
-            let round = self.round(account, Depth { refold, anew: scope == Scope::Rebuild, ..depth }, scope, run)?;
+            let round =
+                self.round(account, CheckOptions { refold, anew: scope == RepairScope::Rebuild, ..depth }, scope, run)?;
             rounds += 1;
-            if round.search && !refold && rounds < ROUNDS {
+            if round.search && !refold && rounds < MAX_ROUNDS {
                 refold = true;
-            } else if round.history && scope == Scope::Repair {
-                scope = Scope::Rebuild;
+            } else if round.history && scope == RepairScope::Repair {
+                scope = RepairScope::Rebuild;
                 self.mark(account, scope)?;
-            } else if round.mended == 0 || rounds >= ROUNDS {
+            } else if round.mended == 0 || rounds >= MAX_ROUNDS {
                 break round;
             }
         };
-        let is_new = scope == Scope::Rebuild;
+        let is_new = scope == RepairScope::Rebuild;
         self.commit_marked(account, |txn| {
             if is_new {
                 txn.refuse_states()?;
@@ -196,9 +201,15 @@ impl Store {
     }
 
     /// What a repair would do, while nobody is stopped.
-    fn look(&self, account: AccountId, scope: Scope, depth: Depth<'_>, run: &Run<'_>) -> Result<Round, Error> {
-        let mut round = Round::default();
-        let depth = Depth { reread: scope == Scope::Reindex, ..depth };
+    fn look(
+        &self,
+        account: AccountId,
+        scope: RepairScope,
+        depth: CheckOptions<'_>,
+        run: &CheckRun<'_>,
+    ) -> Result<RepairRound, Error> {
+        let mut round = RepairRound::default();
+        let depth = CheckOptions { reread: scope == RepairScope::Reindex, ..depth };
         let read = self.0.engine.sweeping_snapshot();
         check::account(&*read, run, account, self.0.committer.ranking(), depth, &mut |fault| {
             round.hear(&fault, scope);
@@ -208,17 +219,23 @@ impl Store {
     }
 
     /// Checks a marked account once, and writes what it finds wrong.
-    fn round(&self, account: AccountId, depth: Depth<'_>, scope: Scope, run: &Run<'_>) -> Result<Round, Error> {
-        let (mut round, mut gather) = (Round::default(), Gather::default());
+    fn round(
+        &self,
+        account: AccountId,
+        depth: CheckOptions<'_>,
+        scope: RepairScope,
+        run: &CheckRun<'_>,
+    ) -> Result<RepairRound, Error> {
+        let (mut round, mut gather) = (RepairRound::default(), RepairBatch::default());
         let read = self.0.engine.sweeping_snapshot();
         check::account(&*read, run, account, self.0.committer.ranking(), depth, &mut |fault| {
-            let is_told = fault.history && scope != Scope::Rebuild;
+            let is_told = fault.history && scope != RepairScope::Rebuild;
             let is_whole = is_search(fault.table) && !depth.refold;
             if round.hear(&fault, scope) && !is_told && !is_whole {
-                let value = if let Mend::Put(value) = fault.mend { Some(value) } else { None };
+                let value = if let RowFix::Put(value) = fault.mend { Some(value) } else { None };
                 gather.octets += fault.key.len() + value.as_ref().map_or(0, Vec::len);
                 gather.rows.push((fault.table, fault.key, value));
-                if gather.rows.len() >= BATCH.0 || gather.octets >= BATCH.1 {
+                if gather.rows.len() >= BATCH_LIMITS.0 || gather.octets >= BATCH_LIMITS.1 {
                     self.write(account, &mut gather, run)?;
                 }
             }
@@ -228,7 +245,7 @@ impl Store {
         Ok(round)
     }
 
-    fn write(&self, account: AccountId, gather: &mut Gather, run: &Run<'_>) -> Result<(), Error> {
+    fn write(&self, account: AccountId, gather: &mut RepairBatch, run: &CheckRun<'_>) -> Result<(), Error> {
         let rows = std::mem::take(gather).rows;
         if rows.is_empty() {
             return Ok(());
@@ -239,7 +256,7 @@ impl Store {
         Ok(())
     }
 
-    fn mark(&self, account: AccountId, scope: Scope) -> Result<(), Error> {
+    fn mark(&self, account: AccountId, scope: RepairScope) -> Result<(), Error> {
         let marked = self.commit_marked(account, |txn| {
             txn.begin_repair(scope);
             Ok(())
@@ -261,14 +278,14 @@ impl Store {
     }
 
     /// The tables that all accounts share.
-    fn repair_shared(&self, named: &[AccountId], run: &Run<'_>, done: &mut Repaired) -> Result<(), Error> {
+    fn repair_shared(&self, named: &[AccountId], run: &CheckRun<'_>, done: &mut RepairReport) -> Result<(), Error> {
         let mut strays: Vec<(AccountId, Table, Vec<u8>)> = Vec::new();
         let read = self.0.engine.snapshot();
         check::strays(&*read, run, &mut |fault| {
             if named.contains(&fault.account) {
                 strays.push((fault.account, fault.table, fault.key));
             }
-            if strays.len() >= BATCH.0 {
+            if strays.len() >= BATCH_LIMITS.0 {
                 self.drop_strays(&mut strays, run, done)?;
             }
             Ok(())
@@ -279,8 +296,8 @@ impl Store {
     fn drop_strays(
         &self,
         strays: &mut Vec<(AccountId, Table, Vec<u8>)>,
-        run: &Run<'_>,
-        done: &mut Repaired,
+        run: &CheckRun<'_>,
+        done: &mut RepairReport,
     ) -> Result<(), Error> {
         strays.sort_unstable();
         for rows in std::mem::take(strays).chunk_by(|one, other| one.0 == other.0) {
@@ -297,15 +314,15 @@ impl Store {
     }
 }
 
-impl Round {
+impl RepairRound {
     /// Whether it is to be mended.
-    fn hear(&mut self, fault: &Fault, scope: Scope) -> bool {
+    fn hear(&mut self, fault: &RowFault, scope: RepairScope) -> bool {
         if !scope.covers(fault) {
             return false;
         }
-        if fault.mend == Mend::Nothing {
+        if fault.mend == RowFix::Nothing {
             self.left_count += 1;
-            if self.left.len() < NAMED {
+            if self.left.len() < MAX_LISTED {
                 self.left.push(fault.breach());
             }
             return false;
@@ -317,10 +334,10 @@ impl Round {
     }
 }
 
-impl Repaired {
-    fn leave(&mut self, round: Round) {
+impl RepairReport {
+    fn leave(&mut self, round: RepairRound) {
         self.left_count += round.left_count;
-        let room = NAMED.saturating_sub(self.left.len());
+        let room = MAX_LISTED.saturating_sub(self.left.len());
         self.left.extend(round.left.into_iter().take(room));
     }
 }

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use super::engine::typed::{KeyRange, TypedRead as _};
-use super::engine::{Batch, Engine, Put, Read};
+use super::engine::{Batch, Engine, Put, RowReader};
 use super::error::Error;
-use super::repair::Scope;
+use super::repair::RepairScope;
 use super::row::QueueMark;
 use super::table::keys::{Repairs, SiteKey};
 use super::table::{self, codec};
@@ -20,13 +20,13 @@ const FORMAT: u8 = 2;
 
 /// What a store knows of itself.
 #[derive(Debug, Clone)]
-pub(super) struct Site {
+pub(super) struct StoreIdentity {
     pub(super) epoch: u64,
     pub(super) secrets: Secrets,
 }
 
 /// Reads the store's facts, or makes them in an empty store.
-pub(super) fn open(engine: &dyn Engine) -> Result<Site, Error> {
+pub(super) fn open(engine: &dyn Engine) -> Result<StoreIdentity, Error> {
     if let Some(row) = engine.bytes::<table::Site>(&SiteKey::Store)? {
         let site = read(&row)?;
         raise(engine, row)?;
@@ -65,7 +65,7 @@ fn raise(engine: &dyn Engine, mut row: Vec<u8>) -> Result<(), Error> {
 
 /// Reads the store's facts; `None` in an empty store.
 #[cfg(feature = "rocksdb")]
-pub(super) fn known(engine: &dyn Engine) -> Result<Option<Site>, Error> {
+pub(super) fn known(engine: &dyn Engine) -> Result<Option<StoreIdentity>, Error> {
     engine.bytes::<table::Site>(&SiteKey::Store)?.map(|row| read(&row)).transpose()
 }
 
@@ -87,19 +87,19 @@ pub(super) fn unfinished_key(account: AccountId) -> Vec<u8> {
 }
 
 /// The accounts that are being repaired.
-pub(super) fn unfinished(read: &dyn Read) -> Result<Vec<(AccountId, Scope)>, Error> {
+pub(super) fn unfinished(read: &dyn RowReader) -> Result<Vec<(AccountId, RepairScope)>, Error> {
     let mut out = Vec::new();
     read.keys(&KeyRange::<table::Site>::under(&Repairs), |key, row| {
         if let SiteKey::Repair(account) = key {
             // A row that cannot be read may have said the most that there is.
-            out.push((account, Scope::of_row(row).unwrap_or(Scope::Rebuild)));
+            out.push((account, RepairScope::of_row(row).unwrap_or(RepairScope::Rebuild)));
         }
         Ok(true)
     })?;
     Ok(out)
 }
 
-fn read(row: &[u8]) -> Result<Site, Error> {
+fn read(row: &[u8]) -> Result<StoreIdentity, Error> {
     let damaged = || Error::Open("the store's own row is damaged: restore the last backup".into());
     let (format, mut rest) = row.split_first().ok_or_else(damaged)?;
     if *format > FORMAT {
@@ -107,7 +107,7 @@ fn read(row: &[u8]) -> Result<Site, Error> {
             "the store has format {format}, and this version of Restante knows {FORMAT} at most: use a newer version"
         )));
     }
-    Ok(Site {
+    Ok(StoreIdentity {
         epoch: u64::from_be_bytes(take(&mut rest).ok_or_else(damaged)?),
         secrets: Secrets {
             threads: take(&mut rest).ok_or_else(damaged)?,

@@ -13,7 +13,7 @@ use prometheus_client::registry::Registry;
 
 /// How a message for a recipient ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Delivered {
+pub enum DeliveryOutcome {
     /// Filed.
     Filed,
     /// It was there: a retry.
@@ -24,7 +24,7 @@ pub enum Delivered {
     Refused,
 }
 
-impl Delivered {
+impl DeliveryOutcome {
     fn name(self) -> &'static str {
         match self {
             Self::Filed => "filed",
@@ -38,7 +38,7 @@ impl Delivered {
 /// Labels: names with their values. All values are known beforehand, so that nothing is made for a count.
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 
-struct Counts {
+struct MetricsRegistry {
     registry: Registry,
     deliveries: Family<Labels<1>, Counter>,
     delivery_seconds: Histogram,
@@ -52,9 +52,9 @@ struct Counts {
     build: Family<Labels<1>, Gauge>,
 }
 
-static COUNTS: LazyLock<Counts> = LazyLock::new(Counts::new);
+static COUNTS: LazyLock<MetricsRegistry> = LazyLock::new(MetricsRegistry::new);
 
-impl Counts {
+impl MetricsRegistry {
     fn new() -> Self {
         let seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
         let mut new = Self {
@@ -95,7 +95,9 @@ impl Counts {
         registry.register("build", "The version", new.build.clone());
         new.build.get_or_create(&[("version", env!("CARGO_PKG_VERSION"))]).set(1);
         // Each is there from the start, so that the first of its kind is seen as a change.
-        for result in [Delivered::Filed, Delivered::Again, Delivered::Deferred, Delivered::Refused] {
+        for result in
+            [DeliveryOutcome::Filed, DeliveryOutcome::Again, DeliveryOutcome::Deferred, DeliveryOutcome::Refused]
+        {
             drop(new.deliveries.get_or_create(&[("result", result.name())]));
         }
         new
@@ -103,7 +105,7 @@ impl Counts {
 }
 
 /// A message for a recipient has its answer.
-pub fn delivered(result: Delivered) {
+pub fn delivered(result: DeliveryOutcome) {
     COUNTS.deliveries.get_or_create(&[("result", result.name())]).inc();
 }
 
@@ -125,9 +127,9 @@ pub fn attempted(kind: &'static str, result: &'static str) {
 /// An LMTP session; over when this is dropped.
 #[derive(Debug)]
 #[must_use]
-pub struct Session(());
+pub struct SessionGauge(());
 
-impl Session {
+impl SessionGauge {
     /// One more.
     pub fn begin() -> Self {
         COUNTS.sessions.inc();
@@ -135,7 +137,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for SessionGauge {
     fn drop(&mut self) {
         COUNTS.sessions.dec();
     }
@@ -183,14 +185,14 @@ mod tests {
             line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
         };
         let before = text();
-        delivered(Delivered::Again);
+        delivered(DeliveryOutcome::Again);
         delivery_took(Duration::from_millis(7));
         decided("already-told");
         attempted("reply", "sent");
         turned_away();
         store("syncs", 5);
         queued("reply", "waiting", 7);
-        let (session, after) = (Session::begin(), text());
+        let (session, after) = (SessionGauge::begin(), text());
         for name in [
             "restante_deliveries_total{result=\"again\"}",
             "restante_delivery_seconds_count",

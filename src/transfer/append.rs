@@ -10,14 +10,14 @@ use std::collections::BTreeSet;
 
 use crate::message::rows_or_bare;
 use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, MailboxUid, ThreadId, UtcMillis};
-use crate::store::{EncodedMessage, Error, NewEmail, Store, Ticket, Txn, View};
+use crate::store::{EncodedMessage, Error, NewEmail, Snapshot, Store, Ticket, Txn};
 
 /// A millisecond that is full moves an email on to a later one: by so many at most, where millions came at once.
 const MOVED_MS: i64 = 64;
 
 /// What is to be filed.
 #[derive(Debug, Clone)]
-pub struct Append<'a> {
+pub struct AppendRequest<'a> {
     /// The message.
     pub raw: &'a [u8],
     /// Where.
@@ -33,7 +33,7 @@ pub struct Append<'a> {
 
 /// What became of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AppendOutcome {
     /// It is there now.
     Added,
     /// It was there, and is in this mailbox too now.
@@ -42,7 +42,7 @@ pub enum Outcome {
     There,
 }
 
-impl Outcome {
+impl AppendOutcome {
     /// Its name on the wire.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -56,20 +56,20 @@ impl Outcome {
 
 /// An email that was filed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Appended {
+pub struct AppendedEmail {
     /// Its id.
     pub email: EmailId,
     /// Its thread.
     pub thread: ThreadId,
     /// What was done.
-    pub outcome: Outcome,
+    pub outcome: AppendOutcome,
 }
 
 /// Files a message. Nothing may be promised before the ticket is redeemed.
 ///
 /// # Errors
 /// `NotFound` (account, mailbox), `Quota`, and those of the store.
-pub fn append(store: &Store, account: AccountId, new: &Append<'_>) -> Result<(Appended, Ticket), Error> {
+pub fn append(store: &Store, account: AccountId, new: &AppendRequest<'_>) -> Result<(AppendedEmail, Ticket), Error> {
     let hash = BlobHash(*blake3::hash(new.raw).as_bytes());
     // What is there need not be parsed; the answer is given under the lock all the same.
     if there(&store.view(), account, new, &hash)?.is_some() {
@@ -85,25 +85,30 @@ pub fn append(store: &Store, account: AccountId, new: &Append<'_>) -> Result<(Ap
     Ok((done, ticket))
 }
 
-fn there(view: &View<'_>, account: AccountId, new: &Append<'_>, hash: &BlobHash) -> Result<Option<Appended>, Error> {
+fn there(
+    view: &Snapshot<'_>,
+    account: AccountId,
+    new: &AppendRequest<'_>,
+    hash: &BlobHash,
+) -> Result<Option<AppendedEmail>, Error> {
     let known = known(view, account, new, hash)?;
-    Ok(known.filter(|(_, email)| email.mailboxes.contains(&new.mailbox)).map(|(id, email)| Appended {
+    Ok(known.filter(|(_, email)| email.mailboxes.contains(&new.mailbox)).map(|(id, email)| AppendedEmail {
         email: id,
         thread: email.thread,
-        outcome: Outcome::There,
+        outcome: AppendOutcome::There,
     }))
 }
 
-fn file(txn: &mut Txn<'_>, new: &Append<'_>, message: &EncodedMessage) -> Result<Appended, Error> {
+fn file(txn: &mut Txn<'_>, new: &AppendRequest<'_>, message: &EncodedMessage) -> Result<AppendedEmail, Error> {
     let known = known(&txn.view(), txn.account(), new, &message.blob)?;
     if let Some((id, email)) = known {
         let (mut mailboxes, mut keywords) = (email.mailboxes, email.keywords);
         if !mailboxes.insert(new.mailbox) {
-            return Ok(Appended { email: id, thread: email.thread, outcome: Outcome::There });
+            return Ok(AppendedEmail { email: id, thread: email.thread, outcome: AppendOutcome::There });
         }
         keywords.extend(new.keywords.iter().cloned());
         txn.update_email(id, mailboxes, keywords)?;
-        return Ok(Appended { email: id, thread: email.thread, outcome: Outcome::Joined });
+        return Ok(AppendedEmail { email: id, thread: email.thread, outcome: AppendOutcome::Joined });
     }
     let (email, thread) = txn.create_email(&NewEmail {
         message,
@@ -112,14 +117,14 @@ fn file(txn: &mut Txn<'_>, new: &Append<'_>, message: &EncodedMessage) -> Result
         keywords: new.keywords.clone(),
         received_at: new.received_at,
     })?;
-    Ok(Appended { email, thread, outcome: Outcome::Added })
+    Ok(AppendedEmail { email, thread, outcome: AppendOutcome::Added })
 }
 
 /// The email that this message is already: one in this mailbox rather than one elsewhere.
 fn known(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     account: AccountId,
-    new: &Append<'_>,
+    new: &AppendRequest<'_>,
     hash: &BlobHash,
 ) -> Result<Option<(EmailId, EmailMetadata)>, Error> {
     let size = new.raw.len() as u64;

@@ -10,27 +10,27 @@ use crate::message::header;
 use crate::model::keyword::{self, ANSWERED, DRAFT, FLAGGED, FORWARDED, SEEN};
 
 /// Keywords a folder has letters for: `a` to `z`.
-const LETTERS: usize = 26;
+const MAX_LETTERS: usize = 26;
 /// Octets of a `dovecot-keywords` file that are looked at.
 pub const TABLE_OCTETS: usize = 64 * 1024;
 /// Keywords of one message.
-const KEYWORDS: usize = 1000;
+const MAX_KEYWORDS: usize = 1000;
 
 /// Letters of Maildir, in their order, with the keywords that they stand for.
 const MAILDIR: [(u8, &str); 5] = [(b'D', DRAFT), (b'F', FLAGGED), (b'P', FORWARDED), (b'R', ANSWERED), (b'S', SEEN)];
 
 /// What a format says of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Marks {
+pub struct MessageFlags {
     /// Its keywords, normal form.
     pub keywords: BTreeSet<String>,
     /// Whether it waits for being expunged.
     pub deleted: bool,
 }
 
-impl Marks {
+impl MessageFlags {
     fn set(&mut self, name: &str) {
-        if self.keywords.len() < KEYWORDS {
+        if self.keywords.len() < MAX_KEYWORDS {
             self.keywords.insert(name.to_owned());
         }
     }
@@ -52,7 +52,7 @@ impl Letters {
         let mut letters = Self::default();
         for line in text.lines() {
             let Some((number, name)) = line.split_once(' ') else { continue };
-            let Some(number) = number.parse::<usize>().ok().filter(|number| *number < LETTERS) else { continue };
+            let Some(number) = number.parse::<usize>().ok().filter(|number| *number < MAX_LETTERS) else { continue };
             if letters.0.len() <= number {
                 letters.0.resize(number + 1, None);
             }
@@ -75,7 +75,7 @@ impl Letters {
         let before = self.0.len();
         for name in keywords.iter().filter(|name| !is_flag(name)) {
             let known = self.0.iter().any(|known| known.as_ref() == Some(name));
-            if !known && self.0.len() < LETTERS {
+            if !known && self.0.len() < MAX_LETTERS {
                 self.0.push(Some(name.clone()));
             }
         }
@@ -99,8 +99,8 @@ impl Letters {
 
     /// What letters stand for; one that is not known stands for nothing.
     #[must_use]
-    pub fn marks(&self, letters: &[u8]) -> Marks {
-        let mut marks = Marks::default();
+    pub fn marks(&self, letters: &[u8]) -> MessageFlags {
+        let mut marks = MessageFlags::default();
         for letter in letters {
             if let Some((_, name)) = MAILDIR.iter().find(|(known, _)| known == letter) {
                 marks.set(name);
@@ -134,7 +134,7 @@ pub fn status(keywords: &BTreeSet<String>) -> String {
 }
 
 /// Takes in one such field; says whether it is one.
-pub(super) fn read_status(marks: &mut Marks, field: &header::Field<'_>) -> bool {
+pub(super) fn read_status(marks: &mut MessageFlags, field: &header::Field<'_>) -> bool {
     let is = |name| field.is(name);
     if !(is("Status") || is("X-Status") || is("X-Keywords") || is("X-Mozilla-Status") || is("X-Mozilla-Keys")) {
         return false;
@@ -178,7 +178,10 @@ mod tests {
     #[test]
     fn letters_as_dovecot_has_them() {
         let mut letters = Letters::parse(b"0 $Junk\n2 work\nx y\n99 far\n1\n");
-        assert_eq!(letters.marks(b"FSacbT"), Marks { keywords: set("$seen $flagged $junk work"), deleted: true });
+        assert_eq!(
+            letters.marks(b"FSacbT"),
+            MessageFlags { keywords: set("$seen $flagged $junk work"), deleted: true }
+        );
         assert!(letters.learn(&set("$seen new work")));
         assert!(!letters.learn(&set("new")));
         assert_eq!(letters.write(), "0 $junk\n2 work\n3 new\n");
@@ -186,20 +189,20 @@ mod tests {
         let many: BTreeSet<String> = (0..40).map(|number| format!("k{number:02}")).collect();
         letters.learn(&many);
         assert!(!letters.cover(&many) && letters.cover(&set("k00 $answered")));
-        assert_eq!(letters.write().lines().count(), LETTERS - 1);
+        assert_eq!(letters.write().lines().count(), MAX_LETTERS - 1);
     }
 
     #[test]
     fn fields_of_mailbox_files() {
         let marks = |text: &str| {
-            let mut marks = Marks::default();
+            let mut marks = MessageFlags::default();
             header::fields(text.as_bytes()).for_each(|field| assert!(read_status(&mut marks, &field)));
             marks
         };
         assert_eq!(marks("Status: RO\nX-Status: AF\n").keywords, set("$seen $answered $flagged"));
         assert_eq!(marks("X-Status: T\nX-Keywords: Work $MDNSent  (bad\n").keywords, set("$draft work $mdnsent"));
         let mozilla = marks("X-Mozilla-Status: 1009\nX-Mozilla-Keys: $label1\n");
-        assert_eq!(mozilla, Marks { keywords: set("$seen $forwarded $label1"), deleted: true });
+        assert_eq!(mozilla, MessageFlags { keywords: set("$seen $forwarded $label1"), deleted: true });
         assert!(marks("Status: D\n").deleted);
         assert_eq!(status(&set("$seen $flagged x")), "Status: RO\nX-Status: F\nX-Keywords: x\n");
     }
@@ -211,7 +214,7 @@ mod tests {
             letters.learn(&words);
             let letters = Letters::parse(letters.write().as_bytes());
             prop_assert_eq!(&letters.marks(letters.letters(&words).as_bytes()).keywords, &words);
-            let mut marks = Marks::default();
+            let mut marks = MessageFlags::default();
             header::fields(status(&words).as_bytes()).for_each(|field| assert!(read_status(&mut marks, &field)));
             prop_assert_eq!(marks.keywords, words);
         }

@@ -22,14 +22,14 @@ pub const CARD_OCTETS: usize = 64 * 1024;
 
 /// A mailbox by its way from the top, or from the Inbox: the Inbox itself is the empty way from the Inbox.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Place {
+pub struct MailboxPath {
     /// Whether it is the Inbox, or lies under it.
     pub inbox: bool,
     /// The names, outermost first.
     pub names: Vec<String>,
 }
 
-impl Place {
+impl MailboxPath {
     /// The Inbox.
     #[must_use]
     pub fn inbox() -> Self {
@@ -176,7 +176,7 @@ fn unescape(text: &str, mark: char) -> String {
 }
 
 /// A name that fits: its beginning, `~`, which stands in no other, and what tells it from its like.
-fn cut(name: &str, place: &Place) -> String {
+fn cut(name: &str, place: &MailboxPath) -> String {
     if name.len() <= NAME_OCTETS {
         return name.to_owned();
     }
@@ -192,8 +192,8 @@ mod tests {
 
     use super::*;
 
-    fn place(path: &[&str]) -> Place {
-        Place::of(path.iter().map(|name| (*name).to_owned()).collect())
+    fn place(path: &[&str]) -> MailboxPath {
+        MailboxPath::of(path.iter().map(|name| (*name).to_owned()).collect())
     }
 
     #[test]
@@ -212,34 +212,34 @@ mod tests {
             assert_eq!(place.maildir().as_deref(), maildir);
             assert_eq!(place.tree().join("/"), tree);
         }
-        let stranger = Place { inbox: false, names: vec!["Inbox".into()] };
+        let stranger = MailboxPath { inbox: false, names: vec!["Inbox".into()] };
         assert_eq!(stranger.maildir().as_deref(), Some(".\\49nbox"));
-        assert_eq!(Place::of_maildir(b".\\49nbox"), Some(stranger));
+        assert_eq!(MailboxPath::of_maildir(b".\\49nbox"), Some(stranger));
         for none in [&b"x"[..], b".", b"..", b".a..b", b".a.", b"."] {
-            assert_eq!(Place::of_maildir(none), None, "{}", none.escape_ascii());
+            assert_eq!(MailboxPath::of_maildir(none), None, "{}", none.escape_ascii());
         }
         // Names of others: raw UTF-8, octets that are none, a mark that escapes nothing.
         for (folder, path) in [(&b".Entw\xc3\xbcrfe"[..], "Entwürfe"), (b".a\xff\n", "a\u{fffd}_"), (b".a\\x", "a\\x")]
         {
-            assert_eq!(Place::of_maildir(folder).map(|place| place.path()).as_deref(), Some(path));
+            assert_eq!(MailboxPath::of_maildir(folder).map(|place| place.path()).as_deref(), Some(path));
         }
     }
 
     #[test]
     fn places_below_others() {
         assert_eq!(place(&["Old"]).with(&place(&["a", "b"])).path(), "Old/a/b");
-        assert_eq!(place(&["Old"]).with(&Place::inbox()).path(), "Old");
-        assert_eq!(Place::inbox().with(&place(&["a"])).path(), "Inbox/a");
+        assert_eq!(place(&["Old"]).with(&MailboxPath::inbox()).path(), "Old");
+        assert_eq!(MailboxPath::inbox().with(&place(&["a"])).path(), "Inbox/a");
     }
 
     #[test]
     fn cards_are_bounded() {
-        let (known, role) = Place::of_card(place(&["A", "b"]).card(Some(Role::Archive)).as_bytes()).unwrap();
+        let (known, role) = MailboxPath::of_card(place(&["A", "b"]).card(Some(Role::Archive)).as_bytes()).unwrap();
         assert_eq!((known.path().as_str(), role), ("A/b", Some(Role::Archive)));
         let large = format!("{{\"inbox\":true,\"mailbox\":[]}}{}", " ".repeat(CARD_OCTETS));
         for none in ["", "{}", "[]", "{\"inbox\":false,\"mailbox\":[]}", "{\"inbox\":true,\"mailbox\":[\"\"]}", &large]
         {
-            assert!(Place::of_card(none.as_bytes()).is_none(), "{none:.40}");
+            assert!(MailboxPath::of_card(none.as_bytes()).is_none(), "{none:.40}");
         }
     }
 
@@ -249,7 +249,7 @@ mod tests {
         fits && name != "." && name != ".." && !name.contains('/') && !name.chars().any(char::is_control)
     }
 
-    fn hostile() -> impl Strategy<Value = Place> {
+    fn hostile() -> impl Strategy<Value = MailboxPath> {
         let name = prop_oneof![
             "\\PC{1,30}",
             "[./\\\\%~&: ]{1,5}",
@@ -260,7 +260,7 @@ mod tests {
             Just("..".to_owned()),
         ];
         let names = proptest::collection::vec(name.prop_filter_map("a mailbox's name", |name| sound(&name)), 1..6);
-        (any::<bool>(), names).prop_map(|(inbox, names)| Place { inbox, names })
+        (any::<bool>(), names).prop_map(|(inbox, names)| MailboxPath { inbox, names })
     }
 
     proptest! {
@@ -269,16 +269,16 @@ mod tests {
             let maildir = one.maildir().unwrap();
             prop_assert!(is_safe(&maildir) && maildir.starts_with('.') && maildir.is_ascii(), "{maildir}");
             if !maildir.contains('~') {
-                prop_assert_eq!(Place::of_maildir(maildir.as_bytes()).map(|place| place.names), Some(one.names.clone()));
-                prop_assert_eq!(Place::of_maildir(maildir.as_bytes()).map(|place| place.inbox), Some(one.inbox));
+                prop_assert_eq!(MailboxPath::of_maildir(maildir.as_bytes()).map(|place| place.names), Some(one.names.clone()));
+                prop_assert_eq!(MailboxPath::of_maildir(maildir.as_bytes()).map(|place| place.inbox), Some(one.inbox));
             }
             let tree = one.tree();
             prop_assert!(tree.iter().all(|name| is_safe(name) && !name.starts_with('.')), "{tree:?}");
             if !tree.iter().any(|name| name.contains('~')) {
                 let octets: Vec<Vec<u8>> = tree.iter().map(|name| name.clone().into_bytes()).collect();
-                prop_assert_eq!(Place::of_tree(&octets).map(|place| place.names), Some(one.names.clone()));
+                prop_assert_eq!(MailboxPath::of_tree(&octets).map(|place| place.names), Some(one.names.clone()));
             }
-            prop_assert_eq!(Place::of_card(one.card(None).as_bytes()), Some((one.clone(), None)));
+            prop_assert_eq!(MailboxPath::of_card(one.card(None).as_bytes()), Some((one.clone(), None)));
             if one != other {
                 prop_assert_ne!(one.maildir(), other.maildir());
                 prop_assert_ne!(one.tree(), other.tree());
@@ -287,7 +287,7 @@ mod tests {
 
         #[test]
         fn any_folder_is_a_place_or_none(octets in proptest::collection::vec(any::<u8>(), 0..40)) {
-            for place in Place::of_maildir(&octets).into_iter().chain(Place::of_tree(&[octets])) {
+            for place in MailboxPath::of_maildir(&octets).into_iter().chain(MailboxPath::of_tree(&[octets])) {
                 prop_assert!(place.names.iter().all(|name| sound(name).as_ref() == Some(name)), "{place:?}");
             }
         }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::keyword;
 
 /// Octets of a ledger that are read.
-pub const OCTETS: u64 = 256 * 1024 * 1024;
+pub const MAX_LEDGER_BYTES: u64 = 256 * 1024 * 1024;
 
 /// Keywords by file name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -20,8 +20,8 @@ pub mod mbox;
 pub mod name;
 pub mod utf7;
 
-pub use append::{Append, Appended, Outcome, append};
-pub use folder::Place;
+pub use append::{AppendOutcome, AppendRequest, AppendedEmail, append};
+pub use folder::MailboxPath;
 
 use std::borrow::Cow;
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::flags::{Letters, Marks};
+use super::flags::{Letters, MessageFlags};
 use crate::model::{EmailId, UtcMillis};
 
 /// What tells our files from others', in the place of a host.
@@ -20,7 +20,7 @@ pub fn maildir(id: EmailId, size: u64) -> String {
 
 /// A Maildir file's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Maildir<'a> {
+pub struct MaildirName<'a> {
     /// What never changes.
     pub base: &'a [u8],
     /// The letters behind `:2,`.
@@ -29,7 +29,7 @@ pub struct Maildir<'a> {
     pub id: Option<EmailId>,
 }
 
-impl<'a> Maildir<'a> {
+impl<'a> MaildirName<'a> {
     /// Reads a name: any octets are one.
     #[must_use]
     pub fn of(name: &'a [u8]) -> Self {
@@ -46,7 +46,7 @@ impl<'a> Maildir<'a> {
 
     /// The marks that the letters stand for; none of a file that nobody has looked at yet.
     #[must_use]
-    pub fn marks(&self, known: &Letters) -> Marks {
+    pub fn marks(&self, known: &Letters) -> MessageFlags {
         known.marks(self.letters)
     }
 }
@@ -89,26 +89,26 @@ mod tests {
         assert_eq!(base, format!("1795251600.{id}.restante,S=42"));
         let name = with_letters(&base, &BTreeSet::from(["$seen".into(), "$flagged".into()]), &Letters::default());
         assert_eq!(name, format!("{base}:2,FS"));
-        let read = Maildir::of(name.as_bytes());
+        let read = MaildirName::of(name.as_bytes());
         assert_eq!((read.base, read.letters, read.id), (base.as_bytes(), &b"FS"[..], Some(id)));
         let name = eml(id);
         assert_eq!(name, format!("20261121T090000Z-{id}.eml"));
         assert_eq!(of_eml(name.as_bytes()), Some(id));
 
         let name = b"1795251600.M5P3.host,S=5,W=6:2,S";
-        let read = Maildir::of(name);
+        let read = MaildirName::of(name);
         assert_eq!((read.base, read.letters, read.id), (&b"1795251600.M5P3.host,S=5,W=6"[..], &b"S"[..], None));
-        assert_eq!(Maildir::of(b"x:1,weird").letters, b"");
+        assert_eq!(MaildirName::of(b"x:1,weird").letters, b"");
         assert_eq!(of_eml(format!("20261122T090000Z-{id}.eml").as_bytes()), None);
         // A date of five digits is none of ours.
         let far = EmailId(0).to_string();
-        assert_eq!(Maildir::of(format!("1.{far}.restante").as_bytes()).id, None);
+        assert_eq!(MaildirName::of(format!("1.{far}.restante").as_bytes()).id, None);
     }
 
     proptest! {
         #[test]
         fn any_octets_are_a_name(name in proptest::collection::vec(any::<u8>(), 0..60)) {
-            let read = Maildir::of(&name);
+            let read = MaildirName::of(&name);
             prop_assert!(name.starts_with(read.base) && name.ends_with(read.letters));
             let _marks = read.marks(&Letters::default());
         }
@@ -116,7 +116,7 @@ mod tests {
         #[test]
         fn ids_come_back(millis in 0..LAST.0, unique: u16, size: u64) {
             let id = EmailId::new(UtcMillis(millis), unique);
-            prop_assert_eq!(Maildir::of(maildir(id, size).as_bytes()).id, Some(id));
+            prop_assert_eq!(MaildirName::of(maildir(id, size).as_bytes()).id, Some(id));
             prop_assert_eq!(of_eml(eml(id).as_bytes()), Some(id));
         }
     }

@@ -2,18 +2,21 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::*;
-use crate::model::clock::Fixed;
+use crate::model::clock::FixedClock;
 use crate::model::{AccountId, AccountRow, Address, EmailId, MailboxUid, UtcMillis};
-use crate::store::engine::memory::Memory;
+use crate::store::engine::memory::MemoryEngine;
 use crate::store::{EncodedMessage, Error, NewEmail, NewMailbox, Options, Store};
 
 const ANN: AccountId = AccountId(1);
 const AT: UtcMillis = UtcMillis(1_700_000_000_123);
 
 fn store() -> (Store, MailboxUid, MailboxUid) {
-    let store =
-        Store::over(Arc::new(Memory::new()), &Options::small(), Arc::new(Fixed::at(UtcMillis(1_795_251_600_000))))
-            .unwrap();
+    let store = Store::over(
+        Arc::new(MemoryEngine::new()),
+        &Options::small(),
+        Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000))),
+    )
+    .unwrap();
     let (uids, ticket) = store
         .commit(ANN, |txn| {
             txn.register(&row());
@@ -34,14 +37,14 @@ fn row() -> AccountRow {
     }
 }
 
-fn put(store: &Store, new: &Append<'_>) -> Result<Appended, Error> {
+fn put(store: &Store, new: &AppendRequest<'_>) -> Result<AppendedEmail, Error> {
     let (done, ticket) = append(store, ANN, new)?;
     ticket.wait_blocking()?;
     Ok(done)
 }
 
-fn new(raw: &[u8], mailbox: MailboxUid) -> Append<'_> {
-    Append { raw, mailbox, keywords: BTreeSet::new(), received_at: AT, known_as: None }
+fn new(raw: &[u8], mailbox: MailboxUid) -> AppendRequest<'_> {
+    AppendRequest { raw, mailbox, keywords: BTreeSet::new(), received_at: AT, known_as: None }
 }
 
 fn set(words: &str) -> BTreeSet<String> {
@@ -52,26 +55,26 @@ fn set(words: &str) -> BTreeSet<String> {
 fn the_same_again_adds_nothing() {
     let (store, one, two) = store();
     let raw = b"Subject: x\r\n\r\n";
-    let first = put(&store, &Append { keywords: set("$seen"), ..new(raw, one) }).unwrap();
-    assert_eq!((first.outcome, first.email.received_at()), (Outcome::Added, AT));
-    let again = put(&store, &Append { keywords: set("$flagged"), ..new(raw, one) }).unwrap();
-    assert_eq!(again, Appended { outcome: Outcome::There, ..first });
+    let first = put(&store, &AppendRequest { keywords: set("$seen"), ..new(raw, one) }).unwrap();
+    assert_eq!((first.outcome, first.email.received_at()), (AppendOutcome::Added, AT));
+    let again = put(&store, &AppendRequest { keywords: set("$flagged"), ..new(raw, one) }).unwrap();
+    assert_eq!(again, AppendedEmail { outcome: AppendOutcome::There, ..first });
     // What is there keeps its keywords; what joins a mailbox brings its own.
-    let joined = put(&store, &Append { keywords: set("$flagged"), ..new(raw, two) }).unwrap();
-    assert_eq!(joined, Appended { outcome: Outcome::Joined, ..first });
-    assert_eq!(put(&store, &new(raw, two)).unwrap().outcome, Outcome::There);
+    let joined = put(&store, &AppendRequest { keywords: set("$flagged"), ..new(raw, two) }).unwrap();
+    assert_eq!(joined, AppendedEmail { outcome: AppendOutcome::Joined, ..first });
+    assert_eq!(put(&store, &new(raw, two)).unwrap().outcome, AppendOutcome::There);
     let email = store.view().email(ANN, first.email).unwrap().unwrap();
     assert_eq!((email.mailboxes, email.keywords), (BTreeSet::from([one, two]), set("$seen $flagged")));
     // Received at another time, it is another email; and so are other octets at the same time.
-    let later = put(&store, &Append { received_at: UtcMillis(AT.0 + 1000), ..new(raw, one) }).unwrap();
+    let later = put(&store, &AppendRequest { received_at: UtcMillis(AT.0 + 1000), ..new(raw, one) }).unwrap();
     let other = put(&store, &new(b"Subject: y\r\n\r\n", one)).unwrap();
-    assert_eq!((later.outcome, other.outcome), (Outcome::Added, Outcome::Added));
+    assert_eq!((later.outcome, other.outcome), (AppendOutcome::Added, AppendOutcome::Added));
     assert_eq!(put(&store, &new(b"z", one)), Err(Error::Quota));
     assert_eq!(put(&store, &new(raw, MailboxUid(99))), Err(Error::NotFound("mailbox")));
     // What its owner destroyed comes back when he imports it again.
     store.commit(ANN, |txn| txn.destroy_email(first.email)).unwrap().1.wait_blocking().unwrap();
     let back = put(&store, &new(raw, one)).unwrap();
-    assert!(back.outcome == Outcome::Added && back.email != first.email);
+    assert!(back.outcome == AppendOutcome::Added && back.email != first.email);
     assert!(store.check().unwrap().is_empty());
 }
 
@@ -93,10 +96,13 @@ fn an_export_of_delivered_mail_is_known_by_its_id() {
     let (id, _) = results.remove(0).1.unwrap();
     let whole = b"Received: y\r\nSubject: x\r\n\r\n";
     let known_as = Some(id);
-    assert_eq!(put(&store, &Append { known_as, ..new(whole, one) }).unwrap().outcome, Outcome::There);
+    assert_eq!(put(&store, &AppendRequest { known_as, ..new(whole, one) }).unwrap().outcome, AppendOutcome::There);
     // An id alone proves nothing: the octets do.
-    assert_eq!(put(&store, &Append { known_as, ..new(b"Subject: z\r\n\r\n", one) }).unwrap().outcome, Outcome::Added);
-    assert_eq!(put(&store, &Append { known_as, ..new(raw, one) }).unwrap().outcome, Outcome::Added);
+    assert_eq!(
+        put(&store, &AppendRequest { known_as, ..new(b"Subject: z\r\n\r\n", one) }).unwrap().outcome,
+        AppendOutcome::Added
+    );
+    assert_eq!(put(&store, &AppendRequest { known_as, ..new(raw, one) }).unwrap().outcome, AppendOutcome::Added);
 }
 
 /// More than a millisecond has ids for come at once: they move on, and are found again where they are.
@@ -105,29 +111,29 @@ fn a_moved_email_is_found_again() {
     let (store, one, _) = store();
     let moved = UtcMillis(AT.0 + 2);
     let raw = b"Subject: x\r\n\r\n";
-    let first = put(&store, &Append { received_at: moved, ..new(raw, one) }).unwrap();
-    assert_eq!(put(&store, &new(raw, one)).unwrap(), Appended { outcome: Outcome::There, ..first });
-    let early = Append { received_at: UtcMillis(AT.0 - 60_000), ..new(raw, one) };
-    assert_eq!(put(&store, &early).unwrap().outcome, Outcome::Added);
+    let first = put(&store, &AppendRequest { received_at: moved, ..new(raw, one) }).unwrap();
+    assert_eq!(put(&store, &new(raw, one)).unwrap(), AppendedEmail { outcome: AppendOutcome::There, ..first });
+    let early = AppendRequest { received_at: UtcMillis(AT.0 - 60_000), ..new(raw, one) };
+    assert_eq!(put(&store, &early).unwrap().outcome, AppendOutcome::Added);
 }
 
 #[test]
 fn at_once_from_many_sides_it_is_added_once() {
     let (store, one, _) = store();
-    let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
+    let outcomes: Vec<AppendOutcome> = std::thread::scope(|scope| {
         let threads: Vec<_> =
             (0..8).map(|_| scope.spawn(|| put(&store, &new(b"Subject: x\r\n\r\n", one)).unwrap().outcome)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::Added).count(), 1, "{outcomes:?}");
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == AppendOutcome::Added).count(), 1, "{outcomes:?}");
 }
 
 #[test]
 fn an_email_before_1970_is_found_again() {
     let (store, one, _) = store();
-    let early = Append { received_at: UtcMillis(-5), ..new(b"x", one) };
-    assert_eq!(put(&store, &early).unwrap().outcome, Outcome::Added);
-    assert_eq!(put(&store, &early).unwrap().outcome, Outcome::There);
+    let early = AppendRequest { received_at: UtcMillis(-5), ..new(b"x", one) };
+    assert_eq!(put(&store, &early).unwrap().outcome, AppendOutcome::Added);
+    assert_eq!(put(&store, &early).unwrap().outcome, AppendOutcome::There);
 }
 
 #[test]
@@ -153,9 +159,9 @@ fn the_corpus_comes_back_from_a_mailbox_file() {
     for (number, raw) in (0..).zip(&messages) {
         mbox::write(&mut file, EmailId::new(UtcMillis(AT.0 + number), 0), &set("$seen x"), raw).unwrap();
     }
-    let mut reader = mbox::Reader::new(file.as_slice(), 10 << 20);
+    let mut reader = mbox::MboxReader::new(file.as_slice(), 10 << 20);
     for (number, raw) in (0..).zip(&messages) {
-        let Some(mbox::Entry::Mail(mail)) = reader.read().unwrap() else { panic!("no message {number}") };
+        let Some(mbox::MboxEntry::Mail(mail)) = reader.read().unwrap() else { panic!("no message {number}") };
         assert!(mail.octets == *raw && mail.whole && mail.marks.keywords == set("$seen x"), "message {number}");
         assert_eq!(mail.id.map(EmailId::received_at), Some(UtcMillis(AT.0 + number)));
     }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::fold;
 use crate::message::rows;
-use crate::model::clock::Fixed;
+use crate::model::clock::FixedClock;
 use crate::model::{AccountId, AccountRow, Address, Role, UtcMillis, field};
 use crate::store::check::Breach;
-use crate::store::engine::memory::Memory;
+use crate::store::engine::memory::MemoryEngine;
 use crate::store::{EncodedMessage, FoldSizes, NewEmail, NewMailbox, Options, Store};
 
 const ACCOUNT: AccountId = AccountId(1);
@@ -33,8 +33,8 @@ fn deliver(store: &Store, count: i64) {
 }
 
 fn store() -> Store {
-    let clock = Arc::new(Fixed::at(UtcMillis(0)));
-    let store = Store::over(Arc::new(Memory::new()), &Options::small(), clock).unwrap();
+    let clock = Arc::new(FixedClock::at(UtcMillis(0)));
+    let store = Store::over(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap();
     let row = AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0));
     let made = store.commit(ACCOUNT, |txn| {
         txn.register(&row);

@@ -23,10 +23,10 @@ use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-pub use run::Running;
+pub use run::UpkeepHandle;
 
 use crate::model::clock::Stopwatch;
-use crate::model::{AccountId, Live, limits};
+use crate::model::{AccountId, LiveValue, limits};
 use crate::store::{Error, Store};
 
 /// How long things are kept, and how often they are looked at.
@@ -70,7 +70,7 @@ impl Default for Settings {
 
 /// What a round did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Report {
+pub struct RoundReport {
     /// Accounts that it looked at.
     pub accounts: usize,
     /// Steps that had something to do, or left something.
@@ -99,21 +99,21 @@ pub struct Report {
 #[derive(Debug, Clone)]
 pub struct Upkeep {
     store: Store,
-    settings: Live<Settings>,
+    settings: LiveValue<Settings>,
 }
 
 /// What a step had to do.
-enum Step {
+enum StepResult {
     /// Nothing.
     Idle,
     /// Something, and whether there is more of it.
     Worked { left: bool },
 }
 
-type Task = fn(&Store, AccountId, &Settings, &mut Report) -> Result<Step, Error>;
+type Task = fn(&Store, AccountId, &Settings, &mut RoundReport) -> Result<StepResult, Error>;
 
 /// Whose turn it is, and with what.
-struct Turn {
+struct AccountTurn {
     account: AccountId,
     tasks: &'static [Task],
 }
@@ -121,7 +121,7 @@ struct Turn {
 impl Upkeep {
     /// Of this store.
     #[must_use]
-    pub fn new(store: Store, settings: Live<Settings>) -> Self {
+    pub fn new(store: Store, settings: LiveValue<Settings>) -> Self {
         Self { store, settings }
     }
 
@@ -130,21 +130,21 @@ impl Upkeep {
     ///
     /// # Errors
     /// Where accounts cannot be listed, or the store takes no writes.
-    pub fn round(&self, mut go_on: impl FnMut(Duration) -> bool) -> Result<Report, Error> {
-        let mut report = Report::default();
+    pub fn round(&self, mut go_on: impl FnMut(Duration) -> bool) -> Result<RoundReport, Error> {
+        let mut report = RoundReport::default();
         let accounts = self.store.view().account_ids()?;
         report.accounts = accounts.len();
-        let mut turns: VecDeque<Turn> =
-            accounts.into_iter().map(|account| Turn { account, tasks: steps::OF_ACCOUNT }).collect();
-        turns.push_back(Turn { account: AccountId::SITE, tasks: steps::OF_SITE });
+        let mut turns: VecDeque<AccountTurn> =
+            accounts.into_iter().map(|account| AccountTurn { account, tasks: steps::OF_ACCOUNT }).collect();
+        turns.push_back(AccountTurn { account: AccountId::SITE, tasks: steps::OF_SITE });
         report.complete = self.take(turns, &mut report, &mut go_on)?;
         Ok(report)
     }
 
     /// What of these accounts does not wait for the next round: mail to be folded, and lists that were begun for somebody.
-    fn hurry(&self, accounts: &[AccountId], mut go_on: impl FnMut(Duration) -> bool) -> Result<Report, Error> {
-        let mut report = Report { accounts: accounts.len(), ..Report::default() };
-        let turns = accounts.iter().map(|account| Turn { account: *account, tasks: steps::OF_HURRY }).collect();
+    fn hurry(&self, accounts: &[AccountId], mut go_on: impl FnMut(Duration) -> bool) -> Result<RoundReport, Error> {
+        let mut report = RoundReport { accounts: accounts.len(), ..RoundReport::default() };
+        let turns = accounts.iter().map(|account| AccountTurn { account: *account, tasks: steps::OF_HURRY }).collect();
         report.complete = self.take(turns, &mut report, &mut go_on)?;
         Ok(report)
     }
@@ -152,8 +152,8 @@ impl Upkeep {
     /// Takes turns until nothing is left; says whether it came to that.
     fn take(
         &self,
-        mut turns: VecDeque<Turn>,
-        report: &mut Report,
+        mut turns: VecDeque<AccountTurn>,
+        report: &mut RoundReport,
         go_on: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<bool, Error> {
         let settings = self.settings.get();
@@ -162,16 +162,16 @@ impl Upkeep {
             while let Some((task, rest)) = turn.tasks.split_first() {
                 let step = self.step(*task, turn.account, &settings, report);
                 match step {
-                    Ok(Step::Worked { left: true }) => {
+                    Ok(StepResult::Worked { left: true }) => {
                         report.steps += 1;
                         break;
                     }
-                    Ok(Step::Worked { left: false }) => {
+                    Ok(StepResult::Worked { left: false }) => {
                         report.steps += 1;
                         turn.tasks = rest;
                         break;
                     }
-                    Ok(Step::Idle) => turn.tasks = rest,
+                    Ok(StepResult::Idle) => turn.tasks = rest,
                     Err(error) => {
                         self.store.health()?;
                         tracing::warn!(account = %turn.account, %error, "upkeep of an account failed; tried again next time");
@@ -193,7 +193,13 @@ impl Upkeep {
         Ok(true)
     }
 
-    fn step(&self, task: Task, account: AccountId, settings: &Settings, report: &mut Report) -> Result<Step, Error> {
+    fn step(
+        &self,
+        task: Task,
+        account: AccountId,
+        settings: &Settings,
+        report: &mut RoundReport,
+    ) -> Result<StepResult, Error> {
         let work = AssertUnwindSafe(|| task(&self.store, account, settings, report));
         std::panic::catch_unwind(work)
             .unwrap_or_else(|_| Err(Error::Io("upkeep panicked: a fault of the program".into())))

@@ -17,20 +17,20 @@ use crate::model::{AccountId, DataType};
 use crate::store::FoldSizes;
 
 /// It rests so many times as long as its steps take.
-const RESTS: u32 = 4;
+const REST_FACTOR: u32 = 4;
 /// A rest is taken once it has come to this: a shorter one costs more than it gives.
-const REST: Duration = Duration::from_millis(5);
+const MIN_REST: Duration = Duration::from_millis(5);
 /// While others write it looks so often whether they are done.
-const LOOK: Duration = Duration::from_millis(2);
+const BUSY_POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// But for no longer than this before each step: under a load that never ends it goes on nevertheless.
-const GIVES_WAY: Duration = Duration::from_millis(50);
+const MAX_YIELD: Duration = Duration::from_millis(50);
 /// Remains of deleted rows are cleared so long after they were first heard of, and again after each time.
 const CLEARS_AFTER: Duration = Duration::from_millis(500);
 /// Steps of what does not wait, between two steps of a round: accounts into which mail comes without end keep it from none.
-const HURRIED: usize = 4;
+const URGENT_STEPS_PER_STEP: usize = 4;
 
 #[derive(Debug, Default)]
-struct Wish {
+struct UpkeepRequests {
     stop: bool,
     now: bool,
     /// Accounts that have enough to fold, or a list that was begun.
@@ -41,7 +41,7 @@ struct Wish {
     remains: Option<Stopwatch>,
 }
 
-impl Wish {
+impl UpkeepRequests {
     /// How long until remains are to be cleared, if there are any.
     fn clears_in(&self) -> Option<Duration> {
         self.remains.as_ref().map(|since| CLEARS_AFTER.saturating_sub(since.elapsed()))
@@ -52,17 +52,17 @@ impl Wish {
 /// go on, as does this.
 fn give_way(in_flight: impl Fn() -> usize, mut rest: impl FnMut(Duration) -> bool) -> bool {
     let mut waited = Duration::ZERO;
-    while in_flight() > 0 && waited < GIVES_WAY {
-        if !rest(LOOK) {
+    while in_flight() > 0 && waited < MAX_YIELD {
+        if !rest(BUSY_POLL_INTERVAL) {
             return false;
         }
-        waited += LOOK;
+        waited += BUSY_POLL_INTERVAL;
     }
     true
 }
 
 /// What is to be done.
-enum Next {
+enum UpkeepCommand {
     Stop,
     Round,
     Hurry,
@@ -70,13 +70,13 @@ enum Next {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Bell {
-    wish: Mutex<Wish>,
+pub(super) struct UpkeepWaker {
+    wish: Mutex<UpkeepRequests>,
     rung: Condvar,
 }
 
-impl Bell {
-    fn ring(&self, wish: impl FnOnce(&mut Wish)) {
+impl UpkeepWaker {
+    fn ring(&self, wish: impl FnOnce(&mut UpkeepRequests)) {
         wish(&mut self.wish.lock());
         self.rung.notify_all();
     }
@@ -94,7 +94,7 @@ impl Bell {
     }
 
     /// Waits until somebody wants something, or the time is over.
-    fn wait(&self, time: Duration) -> Next {
+    fn wait(&self, time: Duration) -> UpkeepCommand {
         let mut wish = self.wish.lock();
         let watch = Stopwatch::start();
         loop {
@@ -102,14 +102,14 @@ impl Bell {
             let left = time.saturating_sub(watch.elapsed());
             let clears_in = wish.clears_in();
             if wish.stop {
-                return Next::Stop;
+                return UpkeepCommand::Stop;
             } else if wish.now || left.is_zero() {
                 wish.now = false;
-                return Next::Round;
+                return UpkeepCommand::Round;
             } else if !wish.due.is_empty() {
-                return Next::Hurry;
+                return UpkeepCommand::Hurry;
             } else if clears_in.is_some_and(|left| left.is_zero()) {
-                return Next::Clear;
+                return UpkeepCommand::Clear;
             }
             self.rung.wait_for(&mut wish, clears_in.map_or(left, |clears_in| clears_in.min(left)));
         }
@@ -151,8 +151,8 @@ impl Bell {
 
 /// Upkeep at work. Dropped, it stops as `stop` has it.
 #[derive(Debug)]
-pub struct Running {
-    bell: Arc<Bell>,
+pub struct UpkeepHandle {
+    bell: Arc<UpkeepWaker>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -161,16 +161,16 @@ impl Upkeep {
     ///
     /// # Errors
     /// No thread could be had.
-    pub fn start(self) -> std::io::Result<Running> {
-        let bell = Arc::new(Bell::default());
+    pub fn start(self) -> std::io::Result<UpkeepHandle> {
+        let bell = Arc::new(UpkeepWaker::default());
         self.listen(&bell);
         let own = Arc::clone(&bell);
         let thread = std::thread::Builder::new().name("upkeep".into()).spawn(move || self.run(&own))?;
-        Ok(Running { bell, thread: Some(thread) })
+        Ok(UpkeepHandle { bell, thread: Some(thread) })
     }
 
     /// Counts what comes into each account, and hears of lists that were begun.
-    fn listen(&self, bell: &Arc<Bell>) {
+    fn listen(&self, bell: &Arc<UpkeepWaker>) {
         let bell = Arc::clone(bell);
         let (enough, counts) = (FoldSizes::default().rows, Mutex::new(HashMap::<AccountId, usize>::new()));
         self.store.on_change(move |change| {
@@ -194,7 +194,7 @@ impl Upkeep {
     }
 
     /// Clears remains of deleted rows, where it is time: readers step over them until then.
-    fn clear(&self, bell: &Bell) {
+    fn clear(&self, bell: &UpkeepWaker) {
         if bell.takes_clear() {
             match self.store.clear_remains() {
                 Ok(true) => bell.want_clear(),
@@ -205,7 +205,7 @@ impl Upkeep {
     }
 
     /// Does what does not wait for the next round, so many steps of it at most; says whether to go on.
-    pub(super) fn hurried(&self, bell: &Bell, most: usize) -> bool {
+    pub(super) fn hurried(&self, bell: &UpkeepWaker, most: usize) -> bool {
         self.clear(bell);
         let mut steps = 0;
         while steps < most {
@@ -218,7 +218,7 @@ impl Upkeep {
                 steps += 1;
                 // They take turns; once each had one, the order is theirs again.
                 turns.next().into_iter().for_each(|account| bell.serve(*account));
-                let goes_on = bell.rest(took * RESTS);
+                let goes_on = bell.rest(took * REST_FACTOR);
                 self.clear(bell);
                 goes_on && self.gives_way(bell) && steps < most
             };
@@ -238,18 +238,18 @@ impl Upkeep {
     }
 
     /// Deliveries go first.
-    fn gives_way(&self, bell: &Bell) -> bool {
+    fn gives_way(&self, bell: &UpkeepWaker) -> bool {
         give_way(|| self.store.in_flight(), |time| bell.rest(time))
     }
 
-    fn run(&self, bell: &Bell) {
+    fn run(&self, bell: &UpkeepWaker) {
         loop {
             let watch = Stopwatch::start();
             let mut tired = Duration::ZERO;
             let done = self.round(|took| {
-                tired += took * RESTS;
-                let rest = if tired < REST { Duration::ZERO } else { std::mem::take(&mut tired) };
-                bell.rest(rest) && self.hurried(bell, HURRIED) && self.gives_way(bell)
+                tired += took * REST_FACTOR;
+                let rest = if tired < MIN_REST { Duration::ZERO } else { std::mem::take(&mut tired) };
+                bell.rest(rest) && self.hurried(bell, URGENT_STEPS_PER_STEP) && self.gives_way(bell)
             });
             match done {
                 Ok(report) => tracing::info!(
@@ -272,17 +272,17 @@ impl Upkeep {
             let every = self.settings.get().every;
             loop {
                 match bell.wait(every.saturating_sub(watch.elapsed())) {
-                    Next::Round => break,
-                    Next::Clear => self.clear(bell),
-                    Next::Hurry if self.hurried(bell, HURRIED) => {}
-                    Next::Hurry | Next::Stop => return,
+                    UpkeepCommand::Round => break,
+                    UpkeepCommand::Clear => self.clear(bell),
+                    UpkeepCommand::Hurry if self.hurried(bell, URGENT_STEPS_PER_STEP) => {}
+                    UpkeepCommand::Hurry | UpkeepCommand::Stop => return,
                 }
             }
         }
     }
 }
 
-impl Running {
+impl UpkeepHandle {
     /// Begins a round now, where none is under way; else another one after it.
     pub fn wake(&self) {
         self.bell.ring(|wish| wish.now = true);
@@ -301,7 +301,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for UpkeepHandle {
     fn drop(&mut self) {
         self.end();
     }
@@ -315,7 +315,8 @@ mod tests {
 
     #[test]
     fn who_does_not_wait_has_a_turn_before_another_has_a_second() {
-        let (bell, accounts) = (Bell::default(), |ids: &[u32]| ids.iter().copied().map(AccountId).collect::<Vec<_>>());
+        let (bell, accounts) =
+            (UpkeepWaker::default(), |ids: &[u32]| ids.iter().copied().map(AccountId).collect::<Vec<_>>());
         for (served, due) in [(2, [3, 5, 1, 2]), (3, [5, 1, 2, 3]), (5, [1, 2, 3, 5]), (9, [1, 2, 3, 5])] {
             bell.serve(AccountId(served));
             bell.want(accounts(&[1, 2, 3, 5]));
@@ -326,10 +327,10 @@ mod tests {
 
     #[test]
     fn a_round_that_is_due_is_not_put_off_by_what_is_in_a_hurry() {
-        let bell = Bell::default();
+        let bell = UpkeepWaker::default();
         bell.want([AccountId(1)]);
-        assert!(matches!(bell.wait(Duration::from_secs(60)), Next::Hurry));
-        assert!(matches!(bell.wait(Duration::ZERO), Next::Round));
+        assert!(matches!(bell.wait(Duration::from_secs(60)), UpkeepCommand::Hurry));
+        assert!(matches!(bell.wait(Duration::ZERO), UpkeepCommand::Round));
     }
 
     #[test]
@@ -339,16 +340,16 @@ mod tests {
             let (left, rests) = (Cell::new(busy), Cell::new(0u32));
             let in_flight = || usize::try_from(left.get()).unwrap();
             let on = give_way(in_flight, |time| {
-                assert_eq!(time, LOOK);
+                assert_eq!(time, BUSY_POLL_INTERVAL);
                 left.set(left.get().saturating_sub(1));
                 rests.set(rests.get() + 1);
                 rests.get() < stops_at
             });
-            (on, LOOK * rests.get())
+            (on, BUSY_POLL_INTERVAL * rests.get())
         };
         assert_eq!(give(0, 99), (true, Duration::ZERO), "nobody writes: no rest");
-        assert_eq!(give(3, 99), (true, LOOK * 3), "it goes on as soon as they are done");
-        assert_eq!(give(u32::MAX, u32::MAX), (true, GIVES_WAY), "under a load that never ends it goes on");
-        assert_eq!(give(9, 2), (false, LOOK * 2), "who stops it does not wait");
+        assert_eq!(give(3, 99), (true, BUSY_POLL_INTERVAL * 3), "it goes on as soon as they are done");
+        assert_eq!(give(u32::MAX, u32::MAX), (true, MAX_YIELD), "under a load that never ends it goes on");
+        assert_eq!(give(9, 2), (false, BUSY_POLL_INTERVAL * 2), "who stops it does not wait");
     }
 }

@@ -1,30 +1,30 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::run::Bell;
+use super::run::UpkeepWaker;
 use super::*;
-use crate::model::clock::Fixed;
+use crate::model::clock::FixedClock;
 use crate::model::{
-    AccountRow, Address, BlobHash, Clock as _, EmailId, MailboxUid, MessageRows, Role, UtcMillis, View as Filter,
+    AccountRow, Address, BlobHash, Clock as _, EmailId, ListingFilter, MailboxUid, MessageRows, Role, UtcMillis,
 };
-use crate::store::engine::fault::Fault;
-use crate::store::engine::memory::Memory;
-use crate::store::engine::watched::Watched;
+use crate::store::engine::fault::FaultyEngine;
+use crate::store::engine::memory::MemoryEngine;
+use crate::store::engine::watched::CountingEngine;
 use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-struct Bed {
-    engine: Arc<Fault<Memory>>,
-    clock: Arc<Fixed>,
+struct Fixture {
+    engine: Arc<FaultyEngine<MemoryEngine>>,
+    clock: Arc<FixedClock>,
     store: Store,
-    settings: Live<Settings>,
+    settings: LiveValue<Settings>,
 }
 
-fn bed(accounts: u32) -> Bed {
-    let clock = Arc::new(Fixed::at(UtcMillis(1_795_251_600_000)));
-    let engine = Arc::new(Fault::new(Memory::new()));
+fn bed(accounts: u32) -> Fixture {
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
+    let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
     let store = Store::over(engine.clone(), &Options::small(), clock.clone()).unwrap();
     for id in 1..=accounts {
         let row = AccountRow::new(format!("a{id}"), Address::from_parts(format!("a{id}"), "example.org"), UtcMillis(0));
@@ -35,10 +35,10 @@ fn bed(accounts: u32) -> Bed {
         });
         made.unwrap().1.wait_blocking().unwrap();
     }
-    Bed { engine, clock, store, settings: Live::default() }
+    Fixture { engine, clock, store, settings: LiveValue::default() }
 }
 
-impl Bed {
+impl Fixture {
     fn deliver(&self, account: u32, n: u32) -> EmailId {
         let raw = format!("Subject: {account} {n}\r\n\r\n").into_bytes();
         let blob = BlobHash(*blake3::hash(&raw).as_bytes());
@@ -66,7 +66,7 @@ impl Bed {
         Upkeep::new(self.store.clone(), self.settings.clone())
     }
 
-    fn round(&self) -> Report {
+    fn round(&self) -> RoundReport {
         self.upkeep().round(|_| true).unwrap()
     }
 
@@ -80,7 +80,7 @@ fn a_round_does_what_is_due_and_the_next_one_nothing() {
     let bed = bed(2);
     bed.destroyed(1, 150);
     bed.destroyed(2, 3);
-    let keep = bed.store.commit(AccountId(2), |txn| txn.keep(MailboxUid(1), Filter::Unseen, 99));
+    let keep = bed.store.commit(AccountId(2), |txn| txn.keep(MailboxUid(1), ListingFilter::Unseen, 99));
     keep.unwrap().1.wait_blocking().unwrap();
     let kept = bed.settings.get();
     assert_eq!((bed.round().emails, bed.round().steps), (0, 0), "noted, and then nothing");
@@ -106,7 +106,7 @@ fn what_was_begun_for_somebody_is_made() {
     for n in 0..600 {
         bed.deliver(1, n);
     }
-    for view in [Filter::Unseen, Filter::ThreadFlagged] {
+    for view in [ListingFilter::Unseen, ListingFilter::ThreadFlagged] {
         let begin = bed.store.commit(AccountId(1), |txn| txn.keep(MailboxUid(1), view, 100));
         assert!(!begin.unwrap().0);
     }
@@ -114,7 +114,7 @@ fn what_was_begun_for_somebody_is_made() {
     assert_eq!((report.made, report.lists, report.failed), (2, 0, 0));
     assert!(report.steps > 4, "in pieces: {report:?}");
     let view = bed.store.view();
-    for (filter, total) in [(Filter::Unseen, 600), (Filter::ThreadFlagged, 0)] {
+    for (filter, total) in [(ListingFilter::Unseen, 600), (ListingFilter::ThreadFlagged, 0)] {
         let kept = view.kept(AccountId(1), MailboxUid(1), filter).unwrap().unwrap();
         assert_eq!(kept.threads.total, total);
     }
@@ -128,11 +128,11 @@ fn what_does_not_wait_leaves_room_for_the_round_and_is_done_in_the_end() {
     for n in 0..600 {
         bed.deliver(1, n);
     }
-    let begin = bed.store.commit(AccountId(1), |txn| txn.keep(MailboxUid(1), Filter::Flagged, 100));
+    let begin = bed.store.commit(AccountId(1), |txn| txn.keep(MailboxUid(1), ListingFilter::Flagged, 100));
     assert!(!begin.unwrap().0);
-    let (upkeep, bell) = (bed.upkeep(), Bell::default());
+    let (upkeep, bell) = (bed.upkeep(), UpkeepWaker::default());
     bell.want([AccountId(1)]);
-    let made = || bed.store.view().kept(AccountId(1), MailboxUid(1), Filter::Flagged).unwrap().is_some();
+    let made = || bed.store.view().kept(AccountId(1), MailboxUid(1), ListingFilter::Flagged).unwrap().is_some();
     let mut turns = 0;
     while !made() {
         turns += 1;
@@ -233,11 +233,11 @@ fn what_somebody_waits_for_does_not_wait_for_the_next_round() {
     // The first round notes each account; then nothing but what is begun gives it reason to work.
     let noted = || bed.engine.inner().rows(crate::store::engine::Table::History).len();
     soon("the first round", &|| noted() == 2);
-    let begin = bed.store.commit(AccountId(2), |txn| txn.keep(MailboxUid(1), Filter::Flagged, 100));
+    let begin = bed.store.commit(AccountId(2), |txn| txn.keep(MailboxUid(1), ListingFilter::Flagged, 100));
     let (whole, ticket) = begin.unwrap();
     ticket.wait_blocking().unwrap();
     assert!(!whole);
-    let made = || bed.store.view().kept(AccountId(2), MailboxUid(1), Filter::Flagged).unwrap().is_some();
+    let made = || bed.store.view().kept(AccountId(2), MailboxUid(1), ListingFilter::Flagged).unwrap().is_some();
     soon("the list that was begun", &made);
     running.stop();
     bed.clean();
@@ -245,9 +245,9 @@ fn what_somebody_waits_for_does_not_wait_for_the_next_round() {
 
 #[test]
 fn remains_of_deleted_rows_are_cleared_after_a_change_until_there_are_none() {
-    let engine = Arc::new(Watched::default());
-    let store = Store::over(engine.clone(), &Options::small(), Arc::new(Fixed::at(UtcMillis(0)))).unwrap();
-    let running = Upkeep::new(store.clone(), Live::default()).start().unwrap();
+    let engine = Arc::new(CountingEngine::default());
+    let store = Store::over(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
+    let running = Upkeep::new(store.clone(), LiveValue::default()).start().unwrap();
     engine.set_remains(3);
     let row = AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0));
     let made = store.commit(AccountId(1), |txn| {
@@ -266,9 +266,9 @@ fn remains_of_deleted_rows_are_cleared_after_a_change_until_there_are_none() {
 /// While texts were folded, a step and its rest after another, remains of deleted rows waited for the end of it.
 #[test]
 fn remains_are_cleared_between_the_steps_of_what_does_not_wait() {
-    let engine = Arc::new(Watched::default());
-    let store = Store::over(engine.clone(), &Options::small(), Arc::new(Fixed::at(UtcMillis(0)))).unwrap();
-    let (upkeep, bell) = (Upkeep::new(store, Live::default()), Arc::new(Bell::default()));
+    let engine = Arc::new(CountingEngine::default());
+    let store = Store::over(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
+    let (upkeep, bell) = (Upkeep::new(store, LiveValue::default()), Arc::new(UpkeepWaker::default()));
     engine.set_remains(1);
     bell.want([AccountId(1)]);
     let own = Arc::clone(&bell);

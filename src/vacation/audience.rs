@@ -10,7 +10,7 @@ use crate::model::{Address, Circle, Identity, VacationResponse};
 
 /// What is said to one sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Words<'a> {
+pub(super) struct ReplyText<'a> {
     /// The language that it is in, where that is known.
     pub(super) language: Option<&'a str>,
     /// The subject.
@@ -41,15 +41,15 @@ pub fn circle(sender: &Address, identity: &Identity, response: &VacationResponse
 }
 
 /// The words for somebody of a circle who reads these languages, the best first.
-pub(super) fn words<'a>(response: &'a VacationResponse, circle: Circle, languages: &[String]) -> Words<'a> {
-    let own = Words {
+pub(super) fn words<'a>(response: &'a VacationResponse, circle: Circle, languages: &[String]) -> ReplyText<'a> {
+    let own = ReplyText {
         language: response.language.as_deref(),
         subject: response.subject.as_deref(),
         text: response.text_body.as_deref(),
         html: response.html_body.as_deref(),
     };
     let variants = response.variants.iter().map(|variant| {
-        let words = Words {
+        let words = ReplyText {
             language: variant.language.as_deref(),
             subject: variant.subject.as_deref(),
             text: variant.text_body.as_deref(),
@@ -57,10 +57,10 @@ pub(super) fn words<'a>(response: &'a VacationResponse, circle: Circle, language
         };
         (variant.circle, words)
     });
-    let all: Vec<(Option<Circle>, Words<'_>)> = std::iter::once((None, own)).chain(variants).collect();
+    let all: Vec<(Option<Circle>, ReplyText<'_>)> = std::iter::once((None, own)).chain(variants).collect();
     let special = all.iter().any(|(of, _)| *of == Some(circle));
     let wanted = if special { Some(circle) } else { None };
-    let fitting: Vec<Words<'_>> = all.into_iter().filter(|(of, _)| *of == wanted).map(|(_, words)| words).collect();
+    let fitting: Vec<ReplyText<'_>> = all.into_iter().filter(|(of, _)| *of == wanted).map(|(_, words)| words).collect();
     let read = languages.iter().find_map(|range| fitting.iter().find(|words| speaks(words.language, range)));
     read.or(fitting.first()).copied().unwrap_or_default()
 }

@@ -1,16 +1,16 @@
 //! One message and one notice, to a reply or a reason for none: the whole of the engine in one call, for deliveries, for
-//! scripts, and for trying a message out. What is remembered is asked of a `World`; nothing is written here.
+//! scripts, and for trying a message out. What is remembered is asked of a `AccountLookup`; nothing is written here.
 
-use super::decide::{Input, Outcome, Settings, decide_asking};
+use super::decide::{Input, ReplyDecision, Settings, decide_asking};
 use super::notice::Notice;
 use super::reason::Reason;
-use super::reply::{Occasion, Reply, reply};
+use super::reply::{ReplyContext, VacationReply, reply};
 use super::sender::{is_from_self, told_key};
-use crate::message::auto::Facts;
-use crate::model::{Address, Identity, Recall, ToldKey, UtcMillis};
+use crate::message::auto::AutoReplyFacts;
+use crate::model::{Address, Identity, ToldKey, ToldLifetime, UtcMillis};
 
 /// What is remembered of an account, as far as it bears on this.
-pub trait World {
+pub trait AccountLookup {
     /// Why it could not be read.
     type Error;
 
@@ -24,7 +24,7 @@ pub trait World {
     ///
     /// # Errors
     /// Those of reading.
-    fn told(&self, who: &ToldKey, memory: &Recall) -> Result<Option<UtcMillis>, Self::Error>;
+    fn told(&self, who: &ToldKey, memory: &ToldLifetime) -> Result<Option<UtcMillis>, Self::Error>;
 
     /// Whether the owner has written to a sender.
     ///
@@ -35,7 +35,7 @@ pub trait World {
 
 /// A message, and who got it.
 #[derive(Debug, Clone, Copy)]
-pub struct Case<'a> {
+pub struct ReceivedMessage<'a> {
     /// Now.
     pub now: UtcMillis,
     /// The envelope sender.
@@ -47,7 +47,7 @@ pub struct Case<'a> {
     /// Who the account is.
     pub identity: &'a Identity,
     /// What the header says.
-    pub facts: &'a Facts,
+    pub facts: &'a AutoReplyFacts,
     /// Why the sender is taken for forged, if it is.
     pub forged: Option<&'a str>,
     /// Whether it is filed in Junk, where that bears on it.
@@ -62,15 +62,15 @@ pub struct Case<'a> {
 
 /// What follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum ReplyOutcome {
     /// A reply is owed; when it is given, who got it is remembered so.
     Reply {
         /// The reply.
-        reply: Box<Reply>,
+        reply: Box<VacationReply>,
         /// Under which key.
         told: ToldKey,
         /// For how long.
-        memory: Recall,
+        memory: ToldLifetime,
     },
     /// None is, and why: the rule and what gave rise to it.
     Silent(Reason, String),
@@ -80,8 +80,12 @@ pub enum Answer {
 ///
 /// # Errors
 /// Those of the world.
-pub fn consider<W: World>(case: &Case<'_>, notice: &Notice<'_>, world: &W) -> Result<Answer, W::Error> {
-    let Case { now, recipient, known_as, identity, facts, secret, .. } = *case;
+pub fn consider<W: AccountLookup>(
+    case: &ReceivedMessage<'_>,
+    notice: &Notice<'_>,
+    world: &W,
+) -> Result<ReplyOutcome, W::Error> {
+    let ReceivedMessage { now, recipient, known_as, identity, facts, secret, .. } = *case;
     let key = case.sender.map(|sender| told_key(secret, &notice.handle, sender));
     let told = match &key {
         Some(key) => world.told(key, &notice.memory)?,
@@ -107,13 +111,13 @@ pub fn consider<W: World>(case: &Case<'_>, notice: &Notice<'_>, world: &W) -> Re
     };
     let outcome = decide_asking(&input, || case.sender.map_or(Ok(false), |sender| world.knows(sender)))?;
     Ok(match (outcome, case.sender, key) {
-        (Outcome::Answer, Some(sender), Some(told)) => {
+        (ReplyDecision::Answer, Some(sender), Some(told)) => {
             let occasion =
-                Occasion { notice, identity, facts, sender, recipient, known_as, now, secret, nonce: case.nonce };
+                ReplyContext { notice, identity, facts, sender, recipient, known_as, now, secret, nonce: case.nonce };
             let reply = Box::new(reply(&occasion, is_own));
-            Answer::Reply { reply, told, memory: notice.memory }
+            ReplyOutcome::Reply { reply, told, memory: notice.memory }
         }
-        (Outcome::Silent(reason, detail), ..) => Answer::Silent(reason, detail),
-        (Outcome::Answer, ..) => Answer::Silent(Reason::NullSender, String::new()),
+        (ReplyDecision::Silent(reason, detail), ..) => ReplyOutcome::Silent(reason, detail),
+        (ReplyDecision::Answer, ..) => ReplyOutcome::Silent(Reason::NullSender, String::new()),
     })
 }

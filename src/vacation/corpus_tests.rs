@@ -1,8 +1,8 @@
 //! Decides over the corpus of real mail and compares with its column `vacation_reply`: supposing that the recipient is
 //! named, that nobody was told before, and that the owner is away.
 
-use super::{Input, Notice, Outcome, Settings, decide};
-use crate::message::auto::Facts;
+use super::{Input, Notice, ReplyDecision, Settings, decide};
+use crate::message::auto::AutoReplyFacts;
 use crate::message::parse;
 use crate::model::{Address, Identity, UtcMillis, VacationResponse};
 
@@ -32,7 +32,7 @@ fn decisions_agree_with_the_table() {
         if cell("confidence") != "high" || !["yes", "no"].contains(&wanted) {
             continue;
         }
-        let facts = Facts::of(&std::fs::read(dir.join(file)).unwrap());
+        let facts = AutoReplyFacts::of(&std::fs::read(dir.join(file)).unwrap());
         let sender = envelope_sender(cell("env_from"));
         // The recipient is named: whoever is; where nobody is, the owner's own list of addresses says that it is him.
         let recipient = facts.destinations.iter().find(|one| Some(*one) != sender.as_ref()).cloned();
@@ -62,12 +62,12 @@ fn decisions_agree_with_the_table() {
             settings: &Settings { trust_spam_fields: false, ..Settings::default() },
         });
         looked += 1;
-        let ours = if outcome == Outcome::Answer { "yes" } else { "no" };
+        let ours = if outcome == ReplyDecision::Answer { "yes" } else { "no" };
         if ours != wanted {
             wrong.push(format!("{file}: table {wanted} ({}), ours {outcome:?}", cell("reasons")));
         }
         // A reason of ours is one of the table's, where ours is a rule that the table knows.
-        if let (Outcome::Silent(reason, _), "no") = (&outcome, wanted) {
+        if let (ReplyDecision::Silent(reason, _), "no") = (&outcome, wanted) {
             let known = cell("reasons").split(',').any(|one| one == reason.code());
             if !known && !OTHERWISE.contains(&(file, reason.code())) {
                 wrong.push(format!("{file}: table {}, ours {}", cell("reasons"), reason.code()));

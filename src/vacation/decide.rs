@@ -8,7 +8,7 @@ use super::notice::Notice;
 use super::reason::Reason;
 use super::reply::is_own_id;
 use super::sender::{layers, system_sender};
-use crate::message::auto::Facts;
+use crate::message::auto::AutoReplyFacts;
 use crate::model::{Address, Audience, Circle, Identity, UtcMillis};
 
 /// What a site sets.
@@ -17,14 +17,14 @@ pub struct Settings {
     /// More local parts that are machines, lower case.
     pub system_senders: Vec<String>,
     /// Replies an hour.
-    pub rate: super::Limits,
+    pub rate: super::RateLimits,
     /// Whether what a spam filter wrote into the header is believed.
     pub trust_spam_fields: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { system_senders: Vec::new(), rate: super::Limits::default(), trust_spam_fields: true }
+        Self { system_senders: Vec::new(), rate: super::RateLimits::default(), trust_spam_fields: true }
     }
 }
 
@@ -44,7 +44,7 @@ pub struct Input<'a> {
     /// What is to be told, and when.
     pub notice: &'a Notice<'a>,
     /// What the header says.
-    pub facts: &'a Facts,
+    pub facts: &'a AutoReplyFacts,
     /// Why the sender is taken for forged, if it is.
     pub forged: Option<&'a str>,
     /// Whether it is filed in Junk. A script that files it there and answers nevertheless is obeyed (RFC 5230 §4.7).
@@ -61,7 +61,7 @@ pub struct Input<'a> {
 
 /// The decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReplyDecision {
     /// A reply is owed.
     Answer,
     /// None is, and why: the rule and what gave rise to it.
@@ -70,12 +70,12 @@ pub enum Outcome {
 
 /// Decides.
 #[must_use]
-pub fn decide(input: &Input<'_>) -> Outcome {
+pub fn decide(input: &Input<'_>) -> ReplyDecision {
     let rules = [window, sender, kind, standing, addressed, audience, told];
     rules
         .iter()
         .find_map(|rule| rule(input))
-        .map_or(Outcome::Answer, |(reason, detail)| Outcome::Silent(reason, detail))
+        .map_or(ReplyDecision::Answer, |(reason, detail)| ReplyDecision::Silent(reason, detail))
 }
 
 /// Decides where it must be looked up whether the owner knows the sender: `knows` is asked only where all else is for a
@@ -83,10 +83,10 @@ pub fn decide(input: &Input<'_>) -> Outcome {
 ///
 /// # Errors
 /// Those of the look-up.
-pub fn decide_asking<E>(input: &Input<'_>, knows: impl FnOnce() -> Result<bool, E>) -> Result<Outcome, E> {
+pub fn decide_asking<E>(input: &Input<'_>, knows: impl FnOnce() -> Result<bool, E>) -> Result<ReplyDecision, E> {
     let hoped = decide(&Input { known: true, ..*input });
     let asks = input.notice.terms.as_ref().is_some_and(|terms| terms.audience == Audience::Known);
-    if hoped == Outcome::Answer && asks { Ok(decide(&Input { known: knows()?, ..*input })) } else { Ok(hoped) }
+    if hoped == ReplyDecision::Answer && asks { Ok(decide(&Input { known: knows()?, ..*input })) } else { Ok(hoped) }
 }
 
 type Objection = Option<(Reason, String)>;

@@ -18,15 +18,15 @@ mod sender;
 mod window;
 
 pub use audience::circle;
-pub use consider::{Answer, Case, World, consider};
-pub use decide::{Input, Outcome, Settings, decide, decide_asking};
-pub use notice::{Body, Fcc, Handle, Notice, Period, Script, Terms, Unexpanded};
-pub use rate::{Counted, Limits, Rate};
+pub use consider::{AccountLookup, ReceivedMessage, ReplyOutcome, consider};
+pub use decide::{Input, ReplyDecision, Settings, decide, decide_asking};
+pub use notice::{Fcc, Handle, Notice, Period, ReplyBody, Script, ScriptArguments, Terms};
+pub use rate::{RateCharge, RateLimiter, RateLimits};
 pub use reason::Reason;
-pub use reply::{Occasion, Reply, is_own_id, reply};
-pub use report::{Arrival, Correspondent, Report, Topic};
+pub use reply::{ReplyContext, VacationReply, is_own_id, reply};
+pub use report::{AbsenceReport, Arrival, Correspondent, Topic};
 pub use sender::{plain_in_domain, sender_key, told_key};
-pub use window::{Away, away};
+pub use window::{CurrentAbsence, away};
 
 #[cfg(test)]
 mod corpus_tests;

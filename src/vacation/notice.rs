@@ -7,22 +7,23 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::audience::{Words, circle, words};
+use super::audience::{ReplyText, circle, words};
 use super::reason::Reason;
-use super::window::{Away, away};
-use crate::message::auto::Facts;
+use super::window::{CurrentAbsence, away};
+use crate::message::auto::AutoReplyFacts;
 use crate::message::parse;
 use crate::model::{
-    Address, Audience, Circle, EmailAddress, Except, Identity, Recall, UtcMillis, VacationResponse, keyword,
+    Address, Audience, Circle, EmailAddress, ExcludedSender, Identity, ToldLifetime, UtcMillis, VacationResponse,
+    keyword,
 };
 
 /// Days between two answers to one sender where a script says nothing (RFC 5230 §4.1).
-const DAYS: u64 = 7;
+const DEFAULT_DAYS: u64 = 7;
 /// Days at most; RFC 5230 §4.1 lets a site bound them, to no less than 7.
-const MOST_DAYS: u64 = 365;
+const MAX_DAYS: u64 = 365;
 const DAY: u64 = 24 * 3600;
 /// Addresses of one action that are looked at.
-const ADDRESSES: usize = 1000;
+const MAX_ADDRESSES: usize = 1000;
 
 /// What one sender is told, and under which conditions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub struct Notice<'a> {
     /// Under what it is remembered who was told.
     pub handle: Handle<'a>,
     /// How long.
-    pub memory: Recall,
+    pub memory: ToldLifetime,
     /// More addresses that count as the owner's (RFC 5230 §4.5).
     pub addresses: Cow<'a, [Address]>,
     /// The reply's From.
@@ -40,7 +41,7 @@ pub struct Notice<'a> {
     /// Its subject.
     pub subject: Option<&'a str>,
     /// What it says.
-    pub body: Body<'a>,
+    pub body: ReplyBody<'a>,
     /// The language of that, where it is known.
     pub language: Option<&'a str>,
     /// Where a copy of the reply is filed (RFC 8580).
@@ -64,7 +65,7 @@ pub enum Handle<'a> {
 
 /// What a reply says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Body<'a> {
+pub enum ReplyBody<'a> {
     /// Text and HTML, as far as there is either.
     Words {
         /// The text.
@@ -80,9 +81,9 @@ pub enum Body<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms<'a> {
     /// Whether the owner is away now, and if not, why.
-    pub away: Result<Away, (Reason, String)>,
+    pub away: Result<CurrentAbsence, (Reason, String)>,
     /// Who is never answered.
-    pub except: &'a [Except],
+    pub except: &'a [ExcludedSender],
     /// Who is answered.
     pub audience: Audience,
     /// Where the sender stands.
@@ -122,12 +123,12 @@ pub struct Script {
     /// `:fcc`, with its `:flags`, `:create` and `:specialuse`.
     pub fcc: Option<Fcc>,
     /// Subject, from and reason as they stand in the script, no variable expanded (RFC 5230 §4.2).
-    pub unexpanded: Unexpanded,
+    pub unexpanded: ScriptArguments,
 }
 
 /// Arguments as they stand in the script.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Unexpanded {
+pub struct ScriptArguments {
     /// `:from`.
     pub from: Option<String>,
     /// `:subject`.
@@ -151,9 +152,9 @@ pub enum Period {
 impl Period {
     fn duration(self) -> Duration {
         Duration::from_secs(match self {
-            Self::Usual => DAYS * DAY,
-            Self::Days(days) => days.clamp(1, MOST_DAYS) * DAY,
-            Self::Seconds(seconds) => seconds.min(MOST_DAYS * DAY),
+            Self::Usual => DEFAULT_DAYS * DAY,
+            Self::Days(days) => days.clamp(1, MAX_DAYS) * DAY,
+            Self::Seconds(seconds) => seconds.min(MAX_DAYS * DAY),
         })
     }
 }
@@ -165,23 +166,23 @@ impl<'a> Notice<'a> {
         response: &'a VacationResponse,
         identity: &Identity,
         sender: Option<&Address>,
-        facts: &Facts,
+        facts: &AutoReplyFacts,
         now: UtcMillis,
     ) -> Self {
         let away = away(response, identity.zone.as_deref(), now);
         let circle = sender.map_or(Circle::Outside, |sender| circle(sender, identity, response));
-        let Words { language, subject, text, html } = words(response, circle, &facts.languages);
-        let Away { since, until } = away.clone().unwrap_or_default();
+        let ReplyText { language, subject, text, html } = words(response, circle, &facts.languages);
+        let CurrentAbsence { since, until } = away.clone().unwrap_or_default();
         // Only where its days come again do those who were told before it began count as not told.
         let since = since.filter(|_| !response.days.is_empty());
         Self {
             handle: Handle::Response,
-            memory: Recall::Response { generation: response.generation, since },
+            memory: ToldLifetime::Response { generation: response.generation, since },
             addresses: Cow::Borrowed(&response.addresses),
             from: response.from.clone(),
             reply_to: response.reply_to.clone(),
             subject,
-            body: Body::Words { text, html },
+            body: ReplyBody::Words { text, html },
             language,
             fcc: response.copies.then(Fcc::sent),
             until,
@@ -193,18 +194,18 @@ impl<'a> Notice<'a> {
     #[must_use]
     pub fn of_script(script: &'a Script) -> Self {
         let handle = script.handle.as_deref().map_or_else(|| Handle::Arguments(script.arguments()), Handle::Named);
-        let addresses = script.addresses.iter().take(ADDRESSES).filter_map(|text| Address::parse(text).ok());
+        let addresses = script.addresses.iter().take(MAX_ADDRESSES).filter_map(|text| Address::parse(text).ok());
         let from = script.from.as_deref().and_then(|from| parse::addresses(from.as_bytes()).into_iter().next());
         Self {
             handle,
-            memory: Recall::For(script.period.duration()),
+            memory: ToldLifetime::For(script.period.duration()),
             addresses: Cow::Owned(addresses.collect()),
             from,
             reply_to: None,
             subject: script.subject.as_deref(),
             body: match script.mime {
-                true => Body::Entity(&script.reason),
-                false => Body::Words { text: Some(&script.reason), html: None },
+                true => ReplyBody::Entity(&script.reason),
+                false => ReplyBody::Words { text: Some(&script.reason), html: None },
             },
             language: None,
             fcc: script.fcc.clone(),
@@ -244,7 +245,7 @@ impl Script {
     /// What makes two actions without a handle the same; every part has its length before it.
     fn arguments(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new_derive_key("restante 2026-11 vacation: arguments of an action");
-        let Unexpanded { from, subject, reason } = &self.unexpanded;
+        let ScriptArguments { from, subject, reason } = &self.unexpanded;
         for part in [from.as_deref(), subject.as_deref(), Some(reason)] {
             hasher.update(&[u8::from(part.is_some())]);
             hasher.update(&(part.unwrap_or_default().len() as u64).to_be_bytes());

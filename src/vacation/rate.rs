@@ -7,29 +7,29 @@
 use std::collections::HashMap;
 
 use crate::model::address::fold_domain;
-use crate::model::{AccountId, Steady};
+use crate::model::{AccountId, MonotonicMillis};
 
 const HALF_HOUR: u64 = 30 * 60 * 1000;
 /// Keys remembered; beyond it the oldest half hour is forgotten at once.
-const KEYS: usize = 100_000;
+const MAX_TRACKED_KEYS: usize = 100_000;
 
 /// The counters.
 #[derive(Debug, Default)]
-pub struct Rate {
+pub struct RateLimiter {
     slot: u64,
-    now: HashMap<Key, u32>,
-    before: HashMap<Key, u32>,
+    now: HashMap<RateKey, u32>,
+    before: HashMap<RateKey, u32>,
 }
 
 /// A reply that was counted: whoever sends none after all gives it back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Counted {
+pub struct RateCharge {
     slot: u64,
-    keys: [Key; 3],
+    keys: [RateKey; 3],
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Key {
+enum RateKey {
     Account(AccountId),
     Domain(String),
     Site,
@@ -37,7 +37,7 @@ enum Key {
 
 /// The most of each in an hour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct RateLimits {
     /// Of one account.
     pub account: u32,
     /// To one domain.
@@ -46,28 +46,34 @@ pub struct Limits {
     pub site: u32,
 }
 
-impl Default for Limits {
+impl Default for RateLimits {
     fn default() -> Self {
         Self { account: 100, domain: 500, site: 5_000 }
     }
 }
 
-impl Rate {
+impl RateLimiter {
     /// Counts a reply.
     ///
     /// # Errors
     /// Which of the limits is reached; then nothing is counted.
-    pub fn take(&mut self, now: Steady, account: AccountId, domain: &str, limits: &Limits) -> Result<Counted, String> {
+    pub fn take(
+        &mut self,
+        now: MonotonicMillis,
+        account: AccountId,
+        domain: &str,
+        limits: &RateLimits,
+    ) -> Result<RateCharge, String> {
         let slot = now.0 / HALF_HOUR;
-        if slot != self.slot || self.now.len() > KEYS {
+        if slot != self.slot || self.now.len() > MAX_TRACKED_KEYS {
             let old = std::mem::take(&mut self.now);
             self.before = if slot == self.slot + 1 { old } else { HashMap::new() };
             self.slot = slot;
         }
-        let keys = [Key::Account(account), Key::Domain(fold_domain(domain)), Key::Site];
+        let keys = [RateKey::Account(account), RateKey::Domain(fold_domain(domain)), RateKey::Site];
         let most = [(limits.account, "the account"), (limits.domain, "the sender's domain"), (limits.site, "the site")];
         for (key, (most, whose)) in keys.iter().zip(most) {
-            let count = |of: &HashMap<Key, u32>| of.get(key).copied().unwrap_or(0);
+            let count = |of: &HashMap<RateKey, u32>| of.get(key).copied().unwrap_or(0);
             if count(&self.now) + count(&self.before) >= most {
                 return Err(format!("{most} replies an hour for {whose}"));
             }
@@ -75,11 +81,11 @@ impl Rate {
         for key in &keys {
             *self.now.entry(key.clone()).or_default() += 1;
         }
-        Ok(Counted { slot, keys })
+        Ok(RateCharge { slot, keys })
     }
 
     /// Counts a reply no more that is not sent after all.
-    pub fn give_back(&mut self, counted: &Counted) {
+    pub fn give_back(&mut self, counted: &RateCharge) {
         let bucket = match self.slot.saturating_sub(counted.slot) {
             0 => &mut self.now,
             1 => &mut self.before,
@@ -99,10 +105,10 @@ mod tests {
 
     #[test]
     fn an_hour_holds_so_many() {
-        let mut rate = Rate::default();
-        let limits = Limits { account: 2, domain: 3, site: 4 };
+        let mut rate = RateLimiter::default();
+        let limits = RateLimits { account: 2, domain: 3, site: 4 };
         let mut take = |minute: u64, account, domain: &str| {
-            rate.take(Steady(minute * 60_000), AccountId(account), domain, &limits).is_ok()
+            rate.take(MonotonicMillis(minute * 60_000), AccountId(account), domain, &limits).is_ok()
         };
         assert!(take(0, 1, "a.example") && take(1, 1, "a.example"));
         assert!(!take(2, 1, "b.example"));
@@ -116,9 +122,9 @@ mod tests {
 
     #[test]
     fn a_reply_that_is_given_back_is_not_counted() {
-        let mut rate = Rate::default();
-        let limits = Limits { account: 1, domain: 9, site: 9 };
-        let at = |minute: u64| Steady(minute * 60_000);
+        let mut rate = RateLimiter::default();
+        let limits = RateLimits { account: 1, domain: 9, site: 9 };
+        let at = |minute: u64| MonotonicMillis(minute * 60_000);
         let mut counted = Vec::new();
         for minute in [0, 1, 2] {
             counted = vec![rate.take(at(minute), AccountId(1), "a.example", &limits).unwrap()];

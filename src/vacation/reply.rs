@@ -3,15 +3,15 @@
 //! It goes to the envelope sender, from an own address that he knows, with an id by which our replies are known again. The
 //! original's body is never repeated (RFC 3834 §3.2), and what is repeated of its header is data: see `message::compose`.
 
-use super::notice::{Body, Fcc, Notice};
+use super::notice::{Fcc, Notice, ReplyBody};
 use super::sender::plain_in_domain;
-use crate::message::auto::Facts;
+use crate::message::auto::AutoReplyFacts;
 use crate::message::compose::{Draft, build, one_line};
 use crate::model::{Address, EmailAddress, Identity, UtcMillis};
 
 /// A finished reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reply {
+pub struct VacationReply {
     /// To whom: the original's envelope sender (RFC 3834 §4).
     pub recipient: Address,
     /// Its Message-ID.
@@ -26,13 +26,13 @@ pub struct Reply {
 
 /// What gives rise to a reply.
 #[derive(Debug, Clone, Copy)]
-pub struct Occasion<'a> {
+pub struct ReplyContext<'a> {
     /// What is told.
     pub notice: &'a Notice<'a>,
     /// Who the account is.
     pub identity: &'a Identity,
     /// What the original's header says.
-    pub facts: &'a Facts,
+    pub facts: &'a AutoReplyFacts,
     /// The original's envelope sender.
     pub sender: &'a Address,
     /// Its envelope recipient, which led to the account.
@@ -48,32 +48,32 @@ pub struct Occasion<'a> {
 }
 
 /// References that a reply names: the first and the last of longer lists.
-const REFERENCES: usize = 20;
+const MAX_REFERENCES: usize = 20;
 /// Octets of an id that is named: with its field's name it fits into a line (RFC 5322 §2.1.1).
-const ID: usize = 980;
+const MAX_ID_BYTES: usize = 980;
 /// Characters of the original subject that are repeated, each time.
-const SUBJECT: usize = 200;
+const MAX_SUBJECT_CHARS: usize = 200;
 /// The text where the owner set none (RFC 8621 §8).
 const DEFAULT_TEXT: &str = "I am away at the moment and will read your message when I am back.\n";
 
 /// Composes the reply to a message. `is_own` says whether the directory leads an address to the
 /// account: no other is the reply's From.
 #[must_use]
-pub fn reply(occasion: &Occasion<'_>, is_own: impl Fn(&Address) -> bool) -> Reply {
-    let Occasion { notice, identity, facts, sender, now, secret, nonce, .. } = *occasion;
+pub fn reply(occasion: &ReplyContext<'_>, is_own: impl Fn(&Address) -> bool) -> VacationReply {
+    let ReplyContext { notice, identity, facts, sender, now, secret, nonce, .. } = *occasion;
     let from = from(occasion, &is_own);
     let domain =
         Address::parse(&from.email).map_or_else(|_| identity.primary.domain().to_owned(), |a| a.domain().to_owned());
     let message_id = own_id(nonce, crate::model::address::fold_domain(&domain).as_str(), secret);
     let subject = facts.subject.as_deref().map(one_line).unwrap_or_default();
-    let subject: String = subject.chars().take(SUBJECT).collect();
+    let subject: String = subject.chars().take(MAX_SUBJECT_CHARS).collect();
     let until = notice.until.map(|at| at.last_day(identity.zone.as_deref()));
     let values = [("subject", Some(subject.clone())), ("from", Some(sender.to_string())), ("until", until)];
     // A script has variables of its own (RFC 5229): what it says is said as it is.
     let values: &[_] = if notice.terms.is_some() { &values } else { &[] };
     let placed = |text: &str| fill(text, values, str::to_owned);
     let (text, html, entity) = match notice.body {
-        Body::Words { text, html } => {
+        ReplyBody::Words { text, html } => {
             let html = html.map(|html| fill(html, values, as_html));
             let text = match (text, &html) {
                 (Some(text), _) => placed(text),
@@ -82,7 +82,7 @@ pub fn reply(occasion: &Occasion<'_>, is_own: impl Fn(&Address) -> bool) -> Repl
             };
             (text, html, None)
         }
-        Body::Entity(entity) => (String::new(), None, Some(entity.to_owned())),
+        ReplyBody::Entity(entity) => (String::new(), None, Some(entity.to_owned())),
     };
     let draft = Draft {
         from,
@@ -104,12 +104,12 @@ pub fn reply(occasion: &Occasion<'_>, is_own: impl Fn(&Address) -> bool) -> Repl
         entity,
     };
     let message = build(&draft);
-    Reply { recipient: sender.clone(), message_id, message, fcc: notice.fcc.clone(), until: notice.until }
+    VacationReply { recipient: sender.clone(), message_id, message, fcc: notice.fcc.clone(), until: notice.until }
 }
 
 /// The reply's From: what the owner or the script set (RFC 3834 §3.1.1, RFC 5230 §5.1), where the
 /// directory still leads that to the account; else an own address.
-fn from(occasion: &Occasion<'_>, is_own: &impl Fn(&Address) -> bool) -> EmailAddress {
+fn from(occasion: &ReplyContext<'_>, is_own: &impl Fn(&Address) -> bool) -> EmailAddress {
     let is_ours = |from: &&EmailAddress| Address::parse(&from.email).is_ok_and(|address| is_own(&address));
     occasion.notice.from.as_ref().filter(is_ours).cloned().unwrap_or_else(|| own_address(occasion, is_own))
 }
@@ -117,8 +117,8 @@ fn from(occasion: &Occasion<'_>, is_own: &impl Fn(&Address) -> bool) -> EmailAdd
 /// The own address that the sender used: the first in To, Cc or their kin, else the one by which
 /// the sender knew the account where that is proven, else the account's. The directory says which
 /// are its own: a stranger must not choose our From.
-fn own_address(occasion: &Occasion<'_>, is_own: &impl Fn(&Address) -> bool) -> EmailAddress {
-    let Occasion { identity, facts, recipient, known_as, .. } = *occasion;
+fn own_address(occasion: &ReplyContext<'_>, is_own: &impl Fn(&Address) -> bool) -> EmailAddress {
+    let ReplyContext { identity, facts, recipient, known_as, .. } = *occasion;
     let canonical = |address: &Address| identity.canonical(address);
     let meant: Vec<Address> = [recipient].into_iter().chain(known_as).map(canonical).collect();
     let is_used = |to: &&Address| (identity.is_me(to) || meant.contains(&canonical(to))) && is_own(to);
@@ -128,7 +128,7 @@ fn own_address(occasion: &Occasion<'_>, is_own: &impl Fn(&Address) -> bool) -> E
 }
 
 /// The sender's name, where From has the sender's address.
-fn name_of(sender: &Address, facts: &Facts) -> Option<String> {
+fn name_of(sender: &Address, facts: &AutoReplyFacts) -> Option<String> {
     let same_as = [sender.folded(), plain_in_domain(sender)];
     let same = |person: &&EmailAddress| Address::parse(&person.email).is_ok_and(|one| same_as.contains(&one.folded()));
     facts.from.iter().find(same).and_then(|person| person.name.clone())
@@ -143,15 +143,15 @@ fn subject_for(original: &str) -> String {
 }
 
 /// RFC 5322 §3.6.4: the original's References, else its only In-Reply-To, and then its own id.
-fn references(facts: &Facts) -> Vec<String> {
+fn references(facts: &AutoReplyFacts) -> Vec<String> {
     let Some(own) = named(facts) else { return Vec::new() };
     let mut all = match (facts.references.is_empty(), facts.in_reply_to.as_slice()) {
         (true, [only]) => vec![only.clone()],
         _ => facts.references.clone(),
     };
-    all.retain(|id| id.len() <= ID);
-    if all.len() >= REFERENCES {
-        all.drain(1..=all.len() + 1 - REFERENCES);
+    all.retain(|id| id.len() <= MAX_ID_BYTES);
+    if all.len() >= MAX_REFERENCES {
+        all.drain(1..=all.len() + 1 - MAX_REFERENCES);
     }
     all.retain(|id| id != own);
     all.push(own.clone());
@@ -159,8 +159,8 @@ fn references(facts: &Facts) -> Vec<String> {
 }
 
 /// The original's id, if it can be named.
-fn named(facts: &Facts) -> Option<&String> {
-    facts.message_id.as_ref().filter(|id| id.len() <= ID)
+fn named(facts: &AutoReplyFacts) -> Option<&String> {
+    facts.message_id.as_ref().filter(|id| id.len() <= MAX_ID_BYTES)
 }
 
 /// The owner's text with its placeholders filled in: `{subject}`, `{from}`, and `{until}`, the last day of the vacation. What

@@ -2,10 +2,10 @@
 //! They are read back by our own parser here, and by another one in the end-to-end test.
 
 use super::*;
-use crate::message::auto::Facts;
+use crate::message::auto::AutoReplyFacts;
 use crate::message::header::{body_offset, fields, first};
 use crate::message::{Message, parse};
-use crate::model::{Address, Circle, EmailAddress, Identity, Recall, UtcMillis, VacationResponse, Variant};
+use crate::model::{Address, Circle, EmailAddress, Identity, ToldLifetime, UtcMillis, VacationResponse, Variant};
 
 const SECRET: [u8; 32] = [5; 32];
 const NOW: UtcMillis = UtcMillis(1_795_251_600_000);
@@ -25,12 +25,12 @@ fn identity() -> Identity {
     }
 }
 
-struct Sent {
-    reply: Reply,
+struct SentReply {
+    reply: VacationReply,
     text: String,
 }
 
-impl Sent {
+impl SentReply {
     fn field(&self, name: &str) -> Option<String> {
         first(self.text.as_bytes(), name).map(|field| field.decoded())
     }
@@ -45,10 +45,10 @@ impl Sent {
 }
 
 /// What a notice has for a message of this sender; every reply is checked for what all replies must be.
-fn sent_by(notice: &Notice<'_>, header: &[u8], sender: &str, (recipient, known_as): (&str, Option<&str>)) -> Sent {
-    let (identity, facts) = (identity(), Facts::of(&[header, b"\r\n\r\nhello\r\n"].concat()));
+fn sent_by(notice: &Notice<'_>, header: &[u8], sender: &str, (recipient, known_as): (&str, Option<&str>)) -> SentReply {
+    let (identity, facts) = (identity(), AutoReplyFacts::of(&[header, b"\r\n\r\nhello\r\n"].concat()));
     let (sender, recipient, known_as) = (address(sender), address(recipient), known_as.map(address));
-    let occasion = Occasion {
+    let occasion = ReplyContext {
         notice,
         identity: &identity,
         facts: &facts,
@@ -73,11 +73,11 @@ fn sent_by(notice: &Notice<'_>, header: &[u8], sender: &str, (recipient, known_a
     for name in ["Bcc", "Cc", "X-Evil"] {
         assert!(first(text.as_bytes(), name).is_none(), "{name}\n{text}");
     }
-    Sent { reply, text }
+    SentReply { reply, text }
 }
 
-fn sent(response: &VacationResponse, header: &str, sender: &str) -> Sent {
-    let facts = Facts::of(format!("{header}\r\n\r\nx").as_bytes());
+fn sent(response: &VacationResponse, header: &str, sender: &str) -> SentReply {
+    let facts = AutoReplyFacts::of(format!("{header}\r\n\r\nx").as_bytes());
     let notice = Notice::of_response(response, &identity(), Some(&address(sender)), &facts, NOW);
     sent_by(&notice, header.as_bytes(), sender, ("ann@example.org", None))
 }
@@ -129,7 +129,7 @@ fn long_and_foreign_subjects_and_names() {
     // Raw octets of another charset are shown as what they are not, but never sent raw.
     let raw = b"Subject: Gr\xfc\xdfe \x80\xff\r\nTo: ann@example.org";
     let response = away();
-    let notice = Notice::of_response(&response, &identity(), None, &Facts::default(), NOW);
+    let notice = Notice::of_response(&response, &identity(), None, &AutoReplyFacts::default(), NOW);
     let reply = sent_by(&notice, raw, "bob@example.net", ("ann@example.org", None));
     assert!(reply.field("Subject").unwrap().starts_with("Auto: Gr"), "{}", reply.text);
     // An existing `Auto:` is not repeated, and a subject of blanks is none.
@@ -174,7 +174,7 @@ fn references_keep_the_first_and_the_last() {
 #[test]
 fn from_the_address_that_the_sender_knows() {
     let response = away();
-    let notice = Notice::of_response(&response, &identity(), None, &Facts::default(), NOW);
+    let notice = Notice::of_response(&response, &identity(), None, &AutoReplyFacts::default(), NOW);
     let from = |header: &str, recipient: &str, known_as| {
         sent_by(&notice, header.as_bytes(), "bob@example.net", (recipient, known_as)).from()
     };
@@ -256,15 +256,15 @@ fn days_that_come_again_end_the_reply_and_what_was_told() {
     let reply = sent(&response, "Subject: x", "bob@example.net");
     assert_eq!(reply.says().trim_end(), "Back after 2026-11-21.");
     assert_eq!(reply.reply.until, UtcMillis::parse_rfc3339("2026-11-21T23:00:00Z"));
-    let notice = Notice::of_response(&response, &identity(), None, &Facts::default(), NOW);
+    let notice = Notice::of_response(&response, &identity(), None, &AutoReplyFacts::default(), NOW);
     let since = UtcMillis::parse_rfc3339("2026-11-20T23:00:00Z");
-    assert_eq!(notice.memory, Recall::Response { generation: 3, since });
+    assert_eq!(notice.memory, ToldLifetime::Response { generation: 3, since });
 }
 
 fn script(reason: &str) -> Script {
     Script {
         reason: reason.into(),
-        unexpanded: Unexpanded { reason: reason.into(), ..Unexpanded::default() },
+        unexpanded: ScriptArguments { reason: reason.into(), ..ScriptArguments::default() },
         ..Script::default()
     }
 }
@@ -318,8 +318,11 @@ fn a_script_is_remembered_by_its_handle_or_by_its_arguments() {
     );
     let mut others = vec![away.clone(), script("Gone"), Script { mime: true, ..away.clone() }];
     for (subject, from) in [(Some("a"), None), (None, Some("a")), (Some(""), None), (Some("aA"), Some("way"))] {
-        let unexpanded =
-            Unexpanded { subject: subject.map(str::to_owned), from: from.map(str::to_owned), reason: "Away".into() };
+        let unexpanded = ScriptArguments {
+            subject: subject.map(str::to_owned),
+            from: from.map(str::to_owned),
+            reason: "Away".into(),
+        };
         others.push(Script { unexpanded, ..away.clone() });
     }
     for handle in ["", "a", "account"] {
@@ -335,11 +338,11 @@ fn a_script_is_remembered_by_its_handle_or_by_its_arguments() {
 #[test]
 fn how_long_a_script_remembers() {
     let memory = |period| Notice::of_script(&Script { period, ..script("Away") }).memory;
-    let days = |days: u64| Recall::For(std::time::Duration::from_secs(days * 24 * 3600));
+    let days = |days: u64| ToldLifetime::For(std::time::Duration::from_secs(days * 24 * 3600));
     assert_eq!(memory(Period::Usual), days(7));
     assert_eq!(memory(Period::Days(0)), days(1));
     assert_eq!(memory(Period::Days(30)), days(30));
     assert_eq!(memory(Period::Days(u64::MAX)), days(365));
-    assert_eq!(memory(Period::Seconds(0)), Recall::For(std::time::Duration::ZERO));
-    assert_eq!(memory(Period::Seconds(90)), Recall::For(std::time::Duration::from_secs(90)));
+    assert_eq!(memory(Period::Seconds(0)), ToldLifetime::For(std::time::Duration::ZERO));
+    assert_eq!(memory(Period::Seconds(90)), ToldLifetime::For(std::time::Duration::from_secs(90)));
 }

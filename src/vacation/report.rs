@@ -30,7 +30,7 @@ pub struct Arrival {
 
 /// What came, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Report {
+pub struct AbsenceReport {
     /// Since when.
     pub began: Option<UtcMillis>,
     /// Until when; none where the owner is still away.
@@ -78,13 +78,13 @@ pub struct Topic {
 }
 
 /// Correspondents that a text shows; the rest is counted.
-const SHOWN: usize = 500;
+const MAX_CORRESPONDENTS: usize = 500;
 /// Threads of each.
-const THREADS: usize = 50;
+const MAX_THREADS_EACH: usize = 50;
 /// Threads in all.
-const LINES: usize = 2000;
+const MAX_THREADS: usize = 2000;
 /// Characters of a subject or a name.
-const WORDS: usize = 120;
+const MAX_LINE_CHARS: usize = 120;
 
 /// The reasons by which mail is known to be of machines.
 const MACHINES: [Reason; 9] = [
@@ -99,7 +99,7 @@ const MACHINES: [Reason; 9] = [
     Reason::Spam,
 ];
 
-impl Report {
+impl AbsenceReport {
     /// Of what arrived, newest first.
     #[must_use]
     pub fn of(arrivals: &[Arrival], (began, ended): (Option<UtcMillis>, Option<UtcMillis>), cut: bool) -> Self {
@@ -159,14 +159,14 @@ impl Report {
     #[must_use]
     pub fn text(&self, zone: Option<&str>) -> String {
         let mut out = format!("{}\n{}\n", self.title(), self.summary(zone));
-        let mut left = LINES;
+        let mut left = MAX_THREADS;
         for (heading, machine) in HEADINGS {
             let part: Vec<&Correspondent> = self.correspondents.iter().filter(|one| one.machine == machine).collect();
             if part.is_empty() {
                 continue;
             }
             line(&mut out, &format!("\n{heading}"));
-            for one in part.iter().take(SHOWN) {
+            for one in part.iter().take(MAX_CORRESPONDENTS) {
                 let answered = if one.answered { " (told that you are away)" } else { "" };
                 line(&mut out, &format!("\n  {}{answered}", shown(&one.person)));
                 let some = one.shown(&mut left);
@@ -175,7 +175,7 @@ impl Report {
                 }
                 more(&mut out, "    ", one.threads.len(), some.len(), "threads");
             }
-            more(&mut out, "\n  ", part.len(), SHOWN, "senders");
+            more(&mut out, "\n  ", part.len(), MAX_CORRESPONDENTS, "senders");
         }
         out
     }
@@ -187,7 +187,7 @@ impl Report {
         let mut out = format!(
             "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>{title}</title></head><body>\n<h1>{title}</h1>\n"
         );
-        let mut left = LINES;
+        let mut left = MAX_THREADS;
         for part in self.summary(zone).lines() {
             line(&mut out, &format!("<p>{}</p>", escaped(part)));
         }
@@ -197,7 +197,7 @@ impl Report {
                 continue;
             }
             line(&mut out, &format!("<h2>{heading}</h2>"));
-            for one in part.iter().take(SHOWN) {
+            for one in part.iter().take(MAX_CORRESPONDENTS) {
                 let answered = if one.answered { " <em>(told that you are away)</em>" } else { "" };
                 line(&mut out, &format!("<h3>{}{answered}</h3>\n<ul>", escaped(&shown(&one.person))));
                 let some = one.shown(&mut left);
@@ -207,7 +207,7 @@ impl Report {
                 more(&mut out, "<li>", one.threads.len(), some.len(), "threads");
                 out.push_str("</ul>\n");
             }
-            more(&mut out, "<p>", part.len(), SHOWN, "senders");
+            more(&mut out, "<p>", part.len(), MAX_CORRESPONDENTS, "senders");
         }
         out.push_str("</body></html>\n");
         out
@@ -250,7 +250,7 @@ const HEADINGS: [(&str, bool); 2] = [("People", false), ("Lists and automatic ma
 impl Correspondent {
     /// The threads that are shown, of so many that are left to be shown.
     fn shown(&self, left: &mut usize) -> &[Topic] {
-        let most = self.threads.len().min(THREADS).min(*left);
+        let most = self.threads.len().min(MAX_THREADS_EACH).min(*left);
         *left = left.saturating_sub(most);
         self.threads.get(..most).unwrap_or_default()
     }
@@ -290,7 +290,7 @@ fn shown(person: &EmailAddress) -> String {
 
 fn cut(text: &str) -> String {
     let line = one_line(text);
-    match line.char_indices().nth(WORDS) {
+    match line.char_indices().nth(MAX_LINE_CHARS) {
         Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
         None => line,
     }
@@ -320,7 +320,7 @@ mod tests {
         }
     }
 
-    fn some() -> Report {
+    fn some() -> AbsenceReport {
         let arrivals = [
             arrival(0, "news@lists.example", "Weekly", Some(9), Some("list")),
             arrival(1, "bob@example.net", "Re: Lunch", Some(1), Some("already-told")),
@@ -329,7 +329,7 @@ mod tests {
             arrival(4, "bob@example.net", "Dinner", Some(2), Some("already-told")),
             arrival(5, "zoe@example.net", "", Some(3), Some("not-addressed")),
         ];
-        Report::of(&arrivals, (Some(UtcMillis(1_795_000_000_000)), Some(UtcMillis(1_795_300_000_000))), false)
+        AbsenceReport::of(&arrivals, (Some(UtcMillis(1_795_000_000_000)), Some(UtcMillis(1_795_300_000_000))), false)
     }
 
     #[test]
@@ -343,7 +343,10 @@ mod tests {
         assert!(bob.answered && !bob.machine && bob.person.name.as_deref() == Some("Bob"));
         assert_eq!(bob.threads.len(), 2);
         assert_eq!((bob.threads[0].subject.as_str(), bob.threads[0].emails.len()), ("Re: Lunch", 2));
-        assert_eq!(Report::of(&[], (None, None), false).title(), "While you were away: 0 messages, 0 people wrote");
+        assert_eq!(
+            AbsenceReport::of(&[], (None, None), false).title(),
+            "While you were away: 0 messages, 0 people wrote"
+        );
     }
 
     #[test]
@@ -373,7 +376,7 @@ mod tests {
                 arrival(n, &from, &"x".repeat(10_000), Some(n), None)
             })
             .collect();
-        let report = Report::of(&many, (None, None), true);
+        let report = AbsenceReport::of(&many, (None, None), true);
         let text = report.text(None);
         assert!(text.len() < 400_000, "{}", text.len());
         assert!(text.contains("and 950 more threads") && text.contains("and 1501 more senders"), "{text:.500}");
@@ -381,7 +384,7 @@ mod tests {
         let topics: Vec<Arrival> = (0..9000)
             .map(|n| arrival(n, &format!("p{}@example.net", n % 300), &"\u{fc}".repeat(500), Some(n), None))
             .collect();
-        let report = Report::of(&topics, (None, None), false);
+        let report = AbsenceReport::of(&topics, (None, None), false);
         for shown in [report.text(None), report.html(None)] {
             assert_eq!(shown.matches("\u{fc}\u{2026}").count(), 2000);
             assert!(shown.contains("and 30 more threads") && shown.len() < 1 << 20);
@@ -395,7 +398,7 @@ mod tests {
             zone: None,
         };
         let message = some().message(&identity, UtcMillis(0), "7");
-        let facts = crate::message::auto::Facts::of(&message);
+        let facts = crate::message::auto::AutoReplyFacts::of(&message);
         assert!(facts.auto_submitted.is_some() && message.is_ascii());
         assert_eq!(facts.subject.as_deref(), Some("While you were away: 6 messages, 2 people wrote"));
         assert_eq!(facts.message_id.as_deref(), Some("away.7@example.org"));

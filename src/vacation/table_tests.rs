@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
-use crate::message::auto::Facts;
+use crate::message::auto::AutoReplyFacts;
 use crate::model::{Address, Audience, Identity, UtcMillis, VacationResponse};
 
 const TABLE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vacation/cases.txt"));
@@ -17,7 +17,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// The reasons that are not decided of a message and its response alone, and so have no lines.
 const ELSEWHERE: [Reason; 1] = [Reason::RateLimit];
 
-struct Case {
+struct TableCase {
     wanted: String,
     sender: Option<Address>,
     recipient: Address,
@@ -33,7 +33,7 @@ struct Case {
     taken: Vec<String>,
 }
 
-impl Case {
+impl TableCase {
     /// Whether the directory leads an address to the account.
     fn is_own(&self, identity: &Identity, address: &Address) -> bool {
         let real = identity.canonical(address);
@@ -57,10 +57,10 @@ fn sender(text: &str) -> Option<Address> {
     Some(Address::parse(&text).unwrap_or_else(|_| Address::from_parts(parts().0, parts().1)))
 }
 
-fn case(line: &str, own: &str) -> Case {
+fn case(line: &str, own: &str) -> TableCase {
     let (wanted, rest) = line.split_once(' ').unwrap();
     let (from, mut rest) = rest.split_once(' ').unwrap();
-    let mut case = Case {
+    let mut case = TableCase {
         wanted: wanted.to_owned(),
         sender: sender(from),
         recipient: Address::from_parts("ann", "example.org"),
@@ -112,8 +112,8 @@ fn case(line: &str, own: &str) -> Case {
     case
 }
 
-fn decided(case: &Case, identity: &Identity) -> Outcome {
-    let (sender, facts) = (case.sender.as_ref(), Facts::of(case.raw.as_bytes()));
+fn decided(case: &TableCase, identity: &Identity) -> ReplyDecision {
+    let (sender, facts) = (case.sender.as_ref(), AutoReplyFacts::of(case.raw.as_bytes()));
     let from_self = sender.is_some_and(|sender| sender::is_from_self(sender, |one| case.is_own(identity, one)));
     decide(&Input {
         sender,
@@ -142,11 +142,11 @@ fn every_case_is_decided_as_the_table_has_it() {
         delimiter: Some('+'),
         zone: Some("America/New_York".into()),
     };
-    let facts = Facts::of(b"To: ann@example.org\r\n\r\n");
+    let facts = AutoReplyFacts::of(b"To: ann@example.org\r\n\r\n");
     let bob = Address::from_parts("bob", "example.net");
     let (response, ann) = (VacationResponse::default(), &identity.primary);
     let notice = Notice::of_response(&response, &identity, Some(&bob), &facts, NOW);
-    let occasion = Occasion {
+    let occasion = ReplyContext {
         notice: &notice,
         identity: &identity,
         facts: &facts,
@@ -165,8 +165,8 @@ fn every_case_is_decided_as_the_table_has_it() {
         *seen.entry(case.wanted.clone()).or_default() += 1;
         let ours = decided(&case, &identity);
         let code = match &ours {
-            Outcome::Answer => "answer",
-            Outcome::Silent(reason, _) => reason.code(),
+            ReplyDecision::Answer => "answer",
+            ReplyDecision::Silent(reason, _) => reason.code(),
         };
         if code != case.wanted {
             wrong.push(format!("{number}: {line}\n    ours: {ours:?}"));

@@ -1,7 +1,7 @@
 //! What the table (`table_tests`) does not have: generations, details of reasons; and the reply under fixed values.
 
 use super::*;
-use crate::message::auto::Facts;
+use crate::message::auto::AutoReplyFacts;
 use crate::model::{Address, EmailAddress, Identity, UtcMillis, VacationResponse};
 
 const SECRET: [u8; 32] = [5; 32];
@@ -33,12 +33,12 @@ fn outcome(
     edit: impl FnOnce(&mut VacationResponse),
     told: Option<UtcMillis>,
     forged: Option<&str>,
-) -> Outcome {
+) -> ReplyDecision {
     let mut response = response();
     edit(&mut response);
     let sender = Address::parse(case.sender).ok();
     let recipient = Address::parse(case.recipient).unwrap();
-    let facts = Facts::of(format!("{}\r\n\r\nHello\r\n", case.header).as_bytes());
+    let facts = AutoReplyFacts::of(format!("{}\r\n\r\nHello\r\n", case.header).as_bytes());
     let identity = identity();
     decide(&Input {
         sender: sender.as_ref(),
@@ -59,8 +59,8 @@ fn outcome(
 
 fn code(sender: &'static str, header: &'static str) -> &'static str {
     match outcome(&Case { sender, recipient: "ann@example.org", header }, |_| {}, None, None) {
-        Outcome::Answer => "answer",
-        Outcome::Silent(reason, _) => reason.code(),
+        ReplyDecision::Answer => "answer",
+        ReplyDecision::Silent(reason, _) => reason.code(),
     }
 }
 
@@ -68,8 +68,8 @@ fn code(sender: &'static str, header: &'static str) -> &'static str {
 fn the_window_is_half_open_and_generations_count() {
     let case = Case { sender: "bob@example.net", recipient: "ann@example.org", header: "To: ann@example.org" };
     let reason = |edit: fn(&mut VacationResponse), told, forged| match outcome(&case, edit, told, forged) {
-        Outcome::Answer => "answer",
-        Outcome::Silent(reason, _) => reason.code(),
+        ReplyDecision::Answer => "answer",
+        ReplyDecision::Silent(reason, _) => reason.code(),
     };
     assert_eq!(reason(|r| r.enabled = false, None, None), "disabled");
     assert_eq!(reason(|r| r.from_date = Some(NOW), None, None), "answer");
@@ -84,23 +84,37 @@ fn the_window_is_half_open_and_generations_count() {
 #[test]
 fn a_catch_all_recipient_counts_as_addressed() {
     let case = Case { sender: "bob@example.net", recipient: "any@shop.example", header: "To: any@shop.example" };
-    assert_eq!(outcome(&case, |_| {}, None, None), Outcome::Answer);
+    assert_eq!(outcome(&case, |_| {}, None, None), ReplyDecision::Answer);
 }
 
-fn made(header: &str, edit: impl FnOnce(&mut VacationResponse)) -> (Reply, String) {
+fn made(header: &str, edit: impl FnOnce(&mut VacationResponse)) -> (VacationReply, String) {
     let mut response = response();
     edit(&mut response);
-    let facts = Facts::of(format!("{header}\r\n\r\nx").as_bytes());
+    let facts = AutoReplyFacts::of(format!("{header}\r\n\r\nx").as_bytes());
     let (identity, bob) = (identity(), Address::from_parts("bob", "example.net"));
     let notice = Notice::of_response(&response, &identity, Some(&bob), &facts, NOW);
     said(&notice, &identity, &facts, None)
 }
 
 /// What is replied to bob.
-fn said(notice: &Notice<'_>, identity: &Identity, facts: &Facts, known_as: Option<&Address>) -> (Reply, String) {
+fn said(
+    notice: &Notice<'_>,
+    identity: &Identity,
+    facts: &AutoReplyFacts,
+    known_as: Option<&Address>,
+) -> (VacationReply, String) {
     let (bob, recipient) = (Address::from_parts("bob", "example.net"), &identity.primary);
-    let occasion =
-        Occasion { notice, identity, facts, sender: &bob, recipient, known_as, now: NOW, secret: &SECRET, nonce: 7 };
+    let occasion = ReplyContext {
+        notice,
+        identity,
+        facts,
+        sender: &bob,
+        recipient,
+        known_as,
+        now: NOW,
+        secret: &SECRET,
+        nonce: 7,
+    };
     let reply = reply(&occasion, |address| identity.is_me(address));
     let text = String::from_utf8(reply.message.clone()).unwrap();
     (reply, text)
@@ -135,7 +149,7 @@ fn a_reply_is_what_the_rfc_asks_for() {
     let back = format!("To: ann@example.org\r\nIn-Reply-To: <{}>", reply.message_id);
     assert_eq!(code("bob@example.net", Box::leak(back.into_boxed_str())), "our-own-reply");
     // Nor is the reply itself.
-    let facts = Facts::of(&reply.message);
+    let facts = AutoReplyFacts::of(&reply.message);
     assert!(facts.auto_submitted.is_some() && facts.precedence.is_some() && facts.suppress.is_some());
 }
 
@@ -175,8 +189,8 @@ fn who_is_excepted_is_not_answered() {
         let case = Case { sender, recipient: "ann@example.org", header: "To: ann@example.org" };
         let except: Vec<_> = except.iter().map(|text| text.parse().unwrap()).collect();
         match outcome(&case, |response| response.except = except, Some(NOW), None) {
-            Outcome::Answer => "answer".to_owned(),
-            Outcome::Silent(reason, why) => format!("{} {why}", reason.code()),
+            ReplyDecision::Answer => "answer".to_owned(),
+            ReplyDecision::Silent(reason, why) => format!("{} {why}", reason.code()),
         }
     };
     let only = ["boss@example.com", "example.net"];

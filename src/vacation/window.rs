@@ -5,11 +5,11 @@ use super::reason::Reason;
 use crate::model::{UtcMillis, VacationResponse};
 
 /// Days that are looked at on either side of today: an absence that is longer has no end by its days.
-const LOOK: i32 = 64;
+const MAX_DAYS_SCANNED: i32 = 64;
 
 /// The absence that is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Away {
+pub struct CurrentAbsence {
     /// Since when, where that is said.
     pub since: Option<UtcMillis>,
     /// Until when, exclusive, where that is said.
@@ -20,7 +20,11 @@ pub struct Away {
 ///
 /// # Errors
 /// `Disabled` or `OutsideWindow`, and what gave rise to it.
-pub fn away(response: &VacationResponse, zone: Option<&str>, now: UtcMillis) -> Result<Away, (Reason, String)> {
+pub fn away(
+    response: &VacationResponse,
+    zone: Option<&str>,
+    now: UtcMillis,
+) -> Result<CurrentAbsence, (Reason, String)> {
     if !response.enabled {
         return Err((Reason::Disabled, String::new()));
     }
@@ -30,7 +34,7 @@ pub fn away(response: &VacationResponse, zone: Option<&str>, now: UtcMillis) -> 
     if let Some(to) = response.to_date.filter(|to| now >= *to) {
         return Err((Reason::OutsideWindow, format!("ended {to}")));
     }
-    let whole = Away { since: response.from_date, until: response.to_date };
+    let whole = CurrentAbsence { since: response.from_date, until: response.to_date };
     if response.days.is_empty() {
         return Ok(whole);
     }
@@ -39,17 +43,17 @@ pub fn away(response: &VacationResponse, zone: Option<&str>, now: UtcMillis) -> 
         let days: Vec<String> = response.days.iter().map(ToString::to_string).collect();
         return Err((Reason::OutsideWindow, format!("only on: {}", days.join(", "))));
     };
-    let before = (1..=LOOK).map(|back| day(-back)).position(|day| day.is_none());
+    let before = (1..=MAX_DAYS_SCANNED).map(|back| day(-back)).position(|day| day.is_none());
     let first = match before.and_then(|days| i32::try_from(days).ok()) {
         Some(0) => Some(today.begins),
         Some(days) => day(-days).map(|day| day.begins),
         None => None,
     };
-    let after = (1..=LOOK).find(|ahead| day(*ahead).is_none());
+    let after = (1..=MAX_DAYS_SCANNED).find(|ahead| day(*ahead).is_none());
     let end = after.and_then(|ahead| now.day(zone, ahead)).map(|day| day.begins);
     let later = |one: Option<UtcMillis>, other: Option<UtcMillis>| one.max(other);
     let sooner = |one: Option<UtcMillis>, other: Option<UtcMillis>| one.into_iter().chain(other).min();
-    Ok(Away { since: later(whole.since, first), until: sooner(whole.until, end) })
+    Ok(CurrentAbsence { since: later(whole.since, first), until: sooner(whole.until, end) })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use restante::proof::{Algorithm, Key, Signer, generate};
+use restante::proof::{Algorithm, Signer, SigningKey, generate};
 use serde_json::Value;
 
 use crate::bed::{Bed, feed};
@@ -133,7 +133,7 @@ fn signed(signer: &Signer, message: &[u8]) -> Vec<u8> {
 fn a_forger_gets_no_reply_and_a_true_sender_gets_one_that_is_signed() {
     let (dns, relay) = (Dns::start(), Sink::start());
     dns.txt("example.net", "v=spf1 ip4:192.0.2.0/24 -all").txt("_dmarc.example.net", "v=DMARC1; p=reject");
-    let key = Key::new("example.net", "bob", generate(Algorithm::Rsa, 2048).unwrap().as_bytes()).unwrap();
+    let key = SigningKey::new("example.net", "bob", generate(Algorithm::Rsa, 2048).unwrap().as_bytes()).unwrap();
     dns.txt(&key.name(), &key.record());
     let bob = Signer::new(vec![key]);
     let bed = service(&dns, &relay);

@@ -20,18 +20,18 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::model::{AccountId, Steady};
+use crate::model::{AccountId, MonotonicMillis};
 
 /// Where somebody comes from: an IPv4 address, the 64 bits of an IPv6 network, or this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Source(Option<IpAddr>);
+pub struct LoginSource(Option<IpAddr>);
 
-impl Source {
+impl LoginSource {
     /// This machine, by a Unix socket.
     pub const LOCAL: Self = Self(None);
 }
 
-impl From<IpAddr> for Source {
+impl From<IpAddr> for LoginSource {
     fn from(address: IpAddr) -> Self {
         Self(Some(match address.to_canonical() {
             IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
@@ -43,36 +43,36 @@ impl From<IpAddr> for Source {
 /// Wait so long before the next attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many logins that failed")]
-pub struct TooMany(pub Duration);
+pub struct TooManyFailures(pub Duration);
 
 /// Failures at once of one source, and what each costs.
-const BY_SOURCE: (i64, Duration) = (20, Duration::from_secs(15));
+const SOURCE_FAILURES: (i64, Duration) = (20, Duration::from_secs(15));
 /// The same of one account, whatever sources they come from.
-const BY_ACCOUNT: (i64, Duration) = (100, Duration::from_secs(6));
+const ACCOUNT_FAILURES: (i64, Duration) = (100, Duration::from_secs(6));
 /// The same of one account and a source from which it was logged in to before.
-const BY_OWN_SOURCE: (i64, Duration) = BY_SOURCE;
+const OWN_SOURCE_FAILURES: (i64, Duration) = SOURCE_FAILURES;
 /// Sources, and accounts, that are held.
-const MOST: usize = 65_536;
+const MAX_TRACKED_KEYS: usize = 65_536;
 /// Sources of one account that are known, those of late.
-const OWN_SOURCES: usize = 32;
+const MAX_OWN_SOURCES: usize = 32;
 /// How long a source is known after the last login.
 const OWN_SOURCE_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Failures of late.
 #[derive(Debug, Default)]
 pub struct Failures {
-    sources: Mutex<Owed<Source>>,
-    accounts: Mutex<Owed<Whom>>,
-    own_sources: Mutex<Owed<(AccountId, Source)>>,
-    known: Mutex<HashMap<AccountId, Vec<(Source, Steady)>>>,
+    sources: Mutex<Penalties<LoginSource>>,
+    accounts: Mutex<Penalties<LoginTarget>>,
+    own_sources: Mutex<Penalties<(AccountId, LoginSource)>>,
+    known: Mutex<HashMap<AccountId, Vec<(LoginSource, MonotonicMillis)>>>,
 }
 
 /// Until when each has paid for his failures.
-type Owed<K> = HashMap<K, Steady>;
+type Penalties<K> = HashMap<K, MonotonicMillis>;
 
 /// An account, or a name that is nobody's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Whom {
+enum LoginTarget {
     Account(AccountId),
     Nobody(u64),
 }
@@ -80,13 +80,13 @@ enum Whom {
 /// An attempt under way; it counts as a failure unless it is said to be none.
 #[derive(Debug)]
 #[must_use]
-pub struct Attempt<'a> {
+pub struct LoginAttempt<'a> {
     of: &'a Failures,
-    source: Source,
-    whom: Whom,
+    source: LoginSource,
+    whom: LoginTarget,
     /// Whether the source is known for the account.
     own: bool,
-    now: Steady,
+    now: MonotonicMillis,
 }
 
 impl Failures {
@@ -96,44 +96,44 @@ impl Failures {
     /// He or the account must wait first.
     pub fn attempt(
         &self,
-        source: Source,
+        source: LoginSource,
         account: Option<AccountId>,
         name: &str,
-        now: Steady,
-    ) -> Result<Attempt<'_>, TooMany> {
+        now: MonotonicMillis,
+    ) -> Result<LoginAttempt<'_>, TooManyFailures> {
         let whom = account.map_or_else(
             || {
                 let mut hasher = DefaultHasher::new();
                 name.to_lowercase().hash(&mut hasher);
-                Whom::Nobody(hasher.finish())
+                LoginTarget::Nobody(hasher.finish())
             },
-            Whom::Account,
+            LoginTarget::Account,
         );
-        let attempt = |own| Attempt { of: self, source, whom, own, now };
-        if let Whom::Account(account) = whom
+        let attempt = |own| LoginAttempt { of: self, source, whom, own, now };
+        if let LoginTarget::Account(account) = whom
             && self.knows(account, source, now)
         {
-            charge(&mut self.own_sources.lock(), (account, source), BY_OWN_SOURCE, now)?;
+            charge(&mut self.own_sources.lock(), (account, source), OWN_SOURCE_FAILURES, now)?;
             return Ok(attempt(true));
         }
-        charge(&mut self.sources.lock(), source, BY_SOURCE, now)?;
-        charge(&mut self.accounts.lock(), whom, BY_ACCOUNT, now)?;
+        charge(&mut self.sources.lock(), source, SOURCE_FAILURES, now)?;
+        charge(&mut self.accounts.lock(), whom, ACCOUNT_FAILURES, now)?;
         Ok(attempt(false))
     }
 
     /// Whether an account was logged in to from this source of late.
-    fn knows(&self, account: AccountId, source: Source, now: Steady) -> bool {
+    fn knows(&self, account: AccountId, source: LoginSource, now: MonotonicMillis) -> bool {
         let known = self.known.lock();
         let sources = known.get(&account).map_or(&[][..], Vec::as_slice);
         sources.iter().any(|(known, last)| *known == source && now < last.after(OWN_SOURCE_KEPT))
     }
 
     /// An account was logged in to from this source.
-    fn learn(&self, account: AccountId, source: Source, now: Steady) {
+    fn learn(&self, account: AccountId, source: LoginSource, now: MonotonicMillis) {
         let mut known = self.known.lock();
         let sources = known.entry(account).or_default();
         sources.retain(|(known, _)| *known != source);
-        if sources.len() >= OWN_SOURCES {
+        if sources.len() >= MAX_OWN_SOURCES {
             // The one that was used longest ago.
             sources.remove(0);
         }
@@ -141,29 +141,29 @@ impl Failures {
     }
 }
 
-impl Attempt<'_> {
+impl LoginAttempt<'_> {
     /// It was none: what it cost is given back.
     pub fn succeeded(self) {
-        let Whom::Account(account) = self.whom else { return };
+        let LoginTarget::Account(account) = self.whom else { return };
         if self.own {
-            refund(&mut self.of.own_sources.lock(), &(account, self.source), BY_OWN_SOURCE);
+            refund(&mut self.of.own_sources.lock(), &(account, self.source), OWN_SOURCE_FAILURES);
         } else {
-            refund(&mut self.of.sources.lock(), &self.source, BY_SOURCE);
-            refund(&mut self.of.accounts.lock(), &self.whom, BY_ACCOUNT);
+            refund(&mut self.of.sources.lock(), &self.source, SOURCE_FAILURES);
+            refund(&mut self.of.accounts.lock(), &self.whom, ACCOUNT_FAILURES);
         }
         self.of.learn(account, self.source, self.now);
     }
 }
 
 fn charge<K: Eq + std::hash::Hash>(
-    owed: &mut Owed<K>,
+    owed: &mut Penalties<K>,
     who: K,
     (burst, cost): (i64, Duration),
-    now: Steady,
-) -> Result<(), TooMany> {
-    if owed.len() >= MOST && !owed.contains_key(&who) {
+    now: MonotonicMillis,
+) -> Result<(), TooManyFailures> {
+    if owed.len() >= MAX_TRACKED_KEYS && !owed.contains_key(&who) {
         owed.retain(|_, until| *until > now);
-        if owed.len() >= MOST {
+        if owed.len() >= MAX_TRACKED_KEYS {
             return Ok(());
         }
     }
@@ -171,13 +171,13 @@ fn charge<K: Eq + std::hash::Hash>(
     let due = (*until).max(now).after(cost);
     let most = now.after(cost.saturating_mul(u32::try_from(burst).unwrap_or(u32::MAX)));
     if due > most {
-        return Err(TooMany(due.since(most)));
+        return Err(TooManyFailures(due.since(most)));
     }
     *until = due;
     Ok(())
 }
 
-fn refund<K: Eq + std::hash::Hash>(owed: &mut Owed<K>, who: &K, (_, cost): (i64, Duration)) {
+fn refund<K: Eq + std::hash::Hash>(owed: &mut Penalties<K>, who: &K, (_, cost): (i64, Duration)) {
     if let Some(until) = owed.get_mut(who) {
         *until = until.before(cost);
     }
@@ -187,10 +187,10 @@ fn refund<K: Eq + std::hash::Hash>(owed: &mut Owed<K>, who: &K, (_, cost): (i64,
 mod tests {
     use super::*;
 
-    const NOW: Steady = Steady(1_795_251_600_000);
+    const NOW: MonotonicMillis = MonotonicMillis(1_795_251_600_000);
 
-    fn from(text: &str) -> Source {
-        Source::from(text.parse::<IpAddr>().unwrap())
+    fn from(text: &str) -> LoginSource {
+        LoginSource::from(text.parse::<IpAddr>().unwrap())
     }
 
     #[test]
@@ -200,7 +200,7 @@ mod tests {
         for n in 0..20 {
             drop(failures.attempt(eve, None, &format!("name {n}"), NOW).unwrap());
         }
-        assert_eq!(failures.attempt(eve, None, "ann", NOW).unwrap_err(), TooMany(Duration::from_secs(15)));
+        assert_eq!(failures.attempt(eve, None, "ann", NOW).unwrap_err(), TooManyFailures(Duration::from_secs(15)));
         failures.attempt(from("192.0.2.10"), Some(AccountId(1)), "ann", NOW).unwrap().succeeded();
         // One more after the time of one; and he is refused again.
         let later = NOW.after(Duration::from_secs(15));
@@ -213,20 +213,20 @@ mod tests {
         let failures = Failures::default();
         let ann = Some(AccountId(1));
         let attempt =
-            |n: u32, account| failures.attempt(Source::from(IpAddr::from(n.to_be_bytes())), account, "ann", NOW);
+            |n: u32, account| failures.attempt(LoginSource::from(IpAddr::from(n.to_be_bytes())), account, "ann", NOW);
         (0..100).for_each(|n| drop(attempt(n, ann).unwrap()));
-        assert_eq!(attempt(100, ann).unwrap_err(), TooMany(Duration::from_secs(6)));
+        assert_eq!(attempt(100, ann).unwrap_err(), TooManyFailures(Duration::from_secs(6)));
         assert!(attempt(101, Some(AccountId(2))).is_ok());
         // A name that nobody has is no different.
         (0..100).for_each(|n| drop(attempt(n, None).unwrap()));
-        assert_eq!(attempt(101, None).unwrap_err(), TooMany(Duration::from_secs(6)));
+        assert_eq!(attempt(101, None).unwrap_err(), TooManyFailures(Duration::from_secs(6)));
     }
 
     #[test]
     fn who_has_it_right_is_not_counted() {
         let failures = Failures::default();
         for _ in 0..1000 {
-            failures.attempt(Source::LOCAL, Some(AccountId(1)), "ann", NOW).unwrap().succeeded();
+            failures.attempt(LoginSource::LOCAL, Some(AccountId(1)), "ann", NOW).unwrap().succeeded();
         }
     }
 
@@ -234,13 +234,13 @@ mod tests {
     fn so_many_sources_of_an_account_are_known_and_for_so_long() {
         let failures = Failures::default();
         let (ann, bob) = (AccountId(1), AccountId(2));
-        let source = |n: usize| Source::from(IpAddr::from(u32::try_from(n).unwrap().to_be_bytes()));
+        let source = |n: usize| LoginSource::from(IpAddr::from(u32::try_from(n).unwrap().to_be_bytes()));
         let log_in = |n: usize, now| failures.attempt(source(n), Some(ann), "ann", now).unwrap().succeeded();
-        (0..OWN_SOURCES).for_each(|n| log_in(n, NOW));
+        (0..MAX_OWN_SOURCES).for_each(|n| log_in(n, NOW));
         log_in(0, NOW);
-        log_in(OWN_SOURCES, NOW);
+        log_in(MAX_OWN_SOURCES, NOW);
         let known = |n: usize, now| failures.knows(ann, source(n), now);
-        assert!(known(0, NOW) && !known(1, NOW) && known(2, NOW) && known(OWN_SOURCES, NOW));
+        assert!(known(0, NOW) && !known(1, NOW) && known(2, NOW) && known(MAX_OWN_SOURCES, NOW));
         assert!(!failures.knows(bob, source(0), NOW), "another account's");
         assert!(!known(0, NOW.after(OWN_SOURCE_KEPT)));
         // A failure teaches nothing.

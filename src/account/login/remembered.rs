@@ -9,21 +9,21 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::model::Steady;
+use crate::model::MonotonicMillis;
 use crate::store::Error;
 
 /// How long a password is remembered after it was last hashed.
-const KEPT: Duration = Duration::from_secs(300);
+const CACHE_LIFETIME: Duration = Duration::from_secs(300);
 /// Most that are remembered.
-const MOST: usize = 10_000;
+const MAX_CACHED: usize = 10_000;
 
 #[derive(Debug)]
-pub(super) struct Remembered {
+pub(super) struct LoginCache {
     key: [u8; 32],
-    until: Mutex<HashMap<[u8; 32], Steady>>,
+    until: Mutex<HashMap<[u8; 32], MonotonicMillis>>,
 }
 
-impl Remembered {
+impl LoginCache {
     pub(super) fn new() -> Result<Self, Error> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(|error| Error::Io(format!("no randomness for logins: {error}")))?;
@@ -38,19 +38,19 @@ impl Remembered {
         *hasher.finalize().as_bytes()
     }
 
-    pub(super) fn knows(&self, phc: &str, password: &str, now: Steady) -> bool {
+    pub(super) fn knows(&self, phc: &str, password: &str, now: MonotonicMillis) -> bool {
         let digest = self.digest(phc, password);
         self.until.lock().get(&digest).is_some_and(|until| now < *until)
     }
 
-    pub(super) fn put(&self, phc: &str, password: &str, now: Steady) {
+    pub(super) fn put(&self, phc: &str, password: &str, now: MonotonicMillis) {
         let digest = self.digest(phc, password);
         let mut all = self.until.lock();
-        if all.len() >= MOST {
+        if all.len() >= MAX_CACHED {
             all.retain(|_, until| now < *until);
         }
-        if all.len() < MOST {
-            all.insert(digest, now.after(KEPT));
+        if all.len() < MAX_CACHED {
+            all.insert(digest, now.after(CACHE_LIFETIME));
         }
     }
 }
@@ -61,21 +61,21 @@ mod tests {
 
     #[test]
     fn a_password_is_remembered_for_a_time_and_for_its_own_hash() {
-        let (memory, now) = (Remembered::new().unwrap(), Steady(1_000_000));
+        let (memory, now) = (LoginCache::new().unwrap(), MonotonicMillis(1_000_000));
         assert!(!memory.knows("phc", "secret", now));
         memory.put("phc", "secret", now);
         assert!(memory.knows("phc", "secret", now));
         assert!(!memory.knows("phc", "secret!", now) && !memory.knows("phcs", "ecret", now));
-        assert!(!memory.knows("phc", "secret", now.after(KEPT)));
+        assert!(!memory.knows("phc", "secret", now.after(CACHE_LIFETIME)));
     }
 
     #[test]
     fn no_more_are_remembered_than_there_is_room_for() {
-        let (memory, now) = (Remembered::new().unwrap(), Steady(1_000_000));
-        (0..MOST).for_each(|n| memory.put("phc", &n.to_string(), now));
+        let (memory, now) = (LoginCache::new().unwrap(), MonotonicMillis(1_000_000));
+        (0..MAX_CACHED).for_each(|n| memory.put("phc", &n.to_string(), now));
         memory.put("phc", "one more", now);
         assert!(!memory.knows("phc", "one more", now) && memory.knows("phc", "0", now));
-        let later = now.after(KEPT);
+        let later = now.after(CACHE_LIFETIME);
         memory.put("phc", "one more", later);
         assert!(memory.knows("phc", "one more", later) && memory.until.lock().len() == 1);
     }

@@ -1,10 +1,10 @@
 //! Rows of accounts and addresses that are lost or damaged: noticed, made again, and nobody else's trouble.
 
 use super::*;
-use crate::store::engine::watched::Watched;
+use crate::store::engine::watched::CountingEngine;
 
 struct Bed {
-    engine: Arc<Memory>,
+    engine: Arc<MemoryEngine>,
     store: Store,
     directory: Directory,
     ann: AccountId,
@@ -13,7 +13,7 @@ struct Bed {
 
 /// Ann with an alias, Bob with an alias and a catch-all, and a domain that stands for theirs.
 fn bed() -> Bed {
-    let engine = Arc::new(Memory::new());
+    let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
     let directory = Directory::new(store.clone(), Settings::default());
     let add = |name: &str, alias: &str| {
@@ -29,8 +29,8 @@ fn bed() -> Bed {
     bed
 }
 
-fn open(engine: Arc<Memory>) -> Store {
-    Store::over(engine, &Options::small(), Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)))).unwrap()
+fn open(engine: Arc<MemoryEngine>) -> Store {
+    Store::over(engine, &Options::small(), Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)))).unwrap()
 }
 
 impl Bed {
@@ -61,7 +61,7 @@ impl Bed {
     }
 
     fn repair(&self) -> u64 {
-        let done = self.store.repair(Scope::Repair, None, &|_| MessageRows::default(), &mut |_| true).unwrap();
+        let done = self.store.repair(RepairScope::Repair, None, &|_| MessageRows::default(), &mut |_| true).unwrap();
         assert_eq!(self.named(), Vec::<String>::new());
         done.left_count
     }
@@ -258,7 +258,7 @@ fn an_address_that_cannot_be_read_can_be_given_again() {
 impl Bed {
     /// The addresses that are wrong after a repair.
     fn repair_leaves(&self) -> Vec<String> {
-        self.store.repair(Scope::Repair, None, &|_| MessageRows::default(), &mut |_| true).unwrap();
+        self.store.repair(RepairScope::Repair, None, &|_| MessageRows::default(), &mut |_| true).unwrap();
         let left = self.store.check().unwrap().into_iter().map(|breach| {
             let octets = (0..breach.key.len()).step_by(2).map(|at| u8::from_str_radix(&breach.key[at..at + 2], 16));
             String::from_utf8(octets.map(Result::unwrap).collect()).unwrap()
@@ -284,8 +284,8 @@ fn damage_is_reported_once_until_it_is_mended() {
 #[test]
 fn addresses_are_compared_in_one_walk() {
     let rows = |accounts: usize| {
-        let engine = Arc::new(Watched::default());
-        let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+        let engine = Arc::new(CountingEngine::default());
+        let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
         let store = Store::over(engine.clone(), &Options::small(), clock).unwrap();
         let directory = Directory::new(store.clone(), Settings { all_mailboxes: false, ..Settings::default() });
         for n in 0..accounts {

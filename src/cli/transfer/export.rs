@@ -14,19 +14,19 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::folder::Folder;
-use super::layout::{Have, Layout, Site};
-use super::{AT_ONCE, Export, Format, KIB_AT_ONCE};
+use super::layout::{ExportStatus, ExportTarget, Layout};
+use super::{ExportArgs, Format, MAX_CONCURRENT_REQUESTS, MAX_KIB_IN_FLIGHT};
 use crate::cli::output;
-use crate::cli::pool::{Answer, Pool};
-use crate::cli::progress::Progress;
-use crate::cli::{Context, Failure, exit, methods, whose};
+use crate::cli::pool::{ControlPool, ControlResponse};
+use crate::cli::progress::ByteProgress;
+use crate::cli::{CommandContext, Failure, exit, methods, whose};
 use crate::model::{EmailId, Role, limits};
-use crate::transfer::Place;
+use crate::transfer::MailboxPath;
 use crate::wire::query;
 
 /// A mailbox with its emails, oldest first.
-struct Mailbox {
-    place: Place,
+struct ExportMailbox {
+    place: MailboxPath,
     role: Option<Role>,
     emails: Vec<usize>,
 }
@@ -39,7 +39,7 @@ struct Email {
 
 /// What became of it all.
 #[derive(Default)]
-struct Tally {
+struct ExportCounts {
     mailboxes: usize,
     written: u64,
     there: u64,
@@ -48,18 +48,18 @@ struct Tally {
     octets: u64,
 }
 
-impl Tally {
+impl ExportCounts {
     fn says(&self) -> String {
         format!("{} messages", self.written + self.there)
     }
 }
 
-pub(in crate::cli) async fn run(args: Export, context: &Context) -> Result<(), Failure> {
+pub(in crate::cli) async fn run(args: ExportArgs, context: &CommandContext) -> Result<(), Failure> {
     let account = whose::account(&args.whose.account, context).await?;
     let (mailboxes, emails) = index(context, &account.id).await?;
     let total = mailboxes.iter().flat_map(|mailbox| &mailbox.emails);
     let total = total.filter_map(|at| emails.get(*at)).map(|email| email.size).sum();
-    let mut tally = Tally::default();
+    let mut tally = ExportCounts::default();
     if args.dry_run {
         tally.mailboxes = mailboxes.len();
         tally.written = mailboxes.iter().map(|mailbox| mailbox.emails.len() as u64).sum();
@@ -68,9 +68,12 @@ pub(in crate::cli) async fn run(args: Export, context: &Context) -> Result<(), F
         return Ok(());
     }
     let root = Folder::create(&args.path).map_err(|error| wrong(&args.path.display().to_string(), &error))?;
-    let mut progress = Progress::new("exporting", total);
-    let exporter =
-        Exporter { format: args.format, account: &account.id, pool: Arc::new(Pool::new(context.client.clone())) };
+    let mut progress = ByteProgress::new("exporting", total);
+    let exporter = Exporter {
+        format: args.format,
+        account: &account.id,
+        pool: Arc::new(ControlPool::new(context.client.clone())),
+    };
     let ended = tokio::select! {
         ended = exporter.all(&root, &mailboxes, &emails, &mut progress, &mut tally) => ended,
         _ = tokio::signal::ctrl_c() => Err(Failure::new(exit::TEMPORARY, "interrupted")),
@@ -85,9 +88,9 @@ pub(in crate::cli) async fn run(args: Export, context: &Context) -> Result<(), F
 }
 
 /// All mailboxes and emails of the account.
-async fn index(context: &Context, account: &str) -> Result<(Vec<Mailbox>, Vec<Email>), Failure> {
+async fn index(context: &CommandContext, account: &str) -> Result<(Vec<ExportMailbox>, Vec<Email>), Failure> {
     let bad = || Failure::new(exit::SOFTWARE, "the service's answer holds no list of mail");
-    let (mut mailboxes, mut emails) = (Vec::<Mailbox>::new(), Vec::new());
+    let (mut mailboxes, mut emails) = (Vec::<ExportMailbox>::new(), Vec::new());
     let mut known: HashMap<String, usize> = HashMap::new();
     let mut after = Value::Null;
     loop {
@@ -101,10 +104,10 @@ async fn index(context: &Context, account: &str) -> Result<(Vec<Mailbox>, Vec<Em
             }
             let names = row["names"].as_array().into_iter().flatten();
             let names = names.filter_map(Value::as_str).map(str::to_owned).collect();
-            let place = Place { inbox: row["inbox"].as_bool().unwrap_or_default(), names };
+            let place = MailboxPath { inbox: row["inbox"].as_bool().unwrap_or_default(), names };
             let role = row["role"].as_str().and_then(Role::from_name);
             known.insert(id.to_owned(), mailboxes.len());
-            mailboxes.push(Mailbox { place, role, emails: Vec::new() });
+            mailboxes.push(ExportMailbox { place, role, emails: Vec::new() });
         }
         let list = page["list"].as_array().ok_or_else(bad)?;
         for row in list {
@@ -132,42 +135,44 @@ async fn index(context: &Context, account: &str) -> Result<(Vec<Mailbox>, Vec<Em
 struct Exporter<'a> {
     format: Format,
     account: &'a str,
-    pool: Arc<Pool>,
+    pool: Arc<ControlPool>,
 }
 
 /// What is under way, in order.
-type Window<'a> = VecDeque<(&'a Email, JoinHandle<Result<Answer, Failure>>)>;
+type PendingDownloads<'a> = VecDeque<(&'a Email, JoinHandle<Result<ControlResponse, Failure>>)>;
 
 impl Exporter<'_> {
     async fn all(
         &self,
         root: &Folder,
-        mailboxes: &[Mailbox],
+        mailboxes: &[ExportMailbox],
         emails: &[Email],
-        progress: &mut Progress,
-        tally: &mut Tally,
+        progress: &mut ByteProgress,
+        tally: &mut ExportCounts,
     ) -> Result<(), Failure> {
         for mailbox in mailboxes {
             let shown = mailbox.place.path();
-            let site =
-                Site::open(root, self.format, &mailbox.place, mailbox.role).map_err(|error| wrong(&shown, &error))?;
+            let site = ExportTarget::open(root, self.format, &mailbox.place, mailbox.role)
+                .map_err(|error| wrong(&shown, &error))?;
             let mut layout = site.layout(self.format).map_err(|error| wrong(&shown, &error))?;
             tally.mailboxes += 1;
-            let mut window: Window<'_> = VecDeque::new();
+            let mut window: PendingDownloads<'_> = VecDeque::new();
             let mut octets = 0;
             for email in mailbox.emails.iter().filter_map(|at| emails.get(*at)) {
                 match layout.have(email.id, email.size, &email.keywords).map_err(|error| wrong(&shown, &error))? {
-                    Have::Missing => {
+                    ExportStatus::Missing => {
                         window.push_back((email, self.fetch(email.id)));
                         octets += email.size;
                     }
                     have => {
                         tally.there += 1;
-                        tally.remarked += u64::from(have == Have::Remarked);
+                        tally.remarked += u64::from(have == ExportStatus::Remarked);
                         progress.more(email.size, || tally.says());
                     }
                 }
-                while window.len() >= AT_ONCE || (window.len() > 1 && octets > u64::from(KIB_AT_ONCE) * 1024) {
+                while window.len() >= MAX_CONCURRENT_REQUESTS
+                    || (window.len() > 1 && octets > u64::from(MAX_KIB_IN_FLIGHT) * 1024)
+                {
                     octets -= self.first(&mut window, &mut layout, &shown, progress, tally).await?;
                 }
             }
@@ -178,7 +183,7 @@ impl Exporter<'_> {
         Ok(())
     }
 
-    fn fetch(&self, id: EmailId) -> JoinHandle<Result<Answer, Failure>> {
+    fn fetch(&self, id: EmailId) -> JoinHandle<Result<ControlResponse, Failure>> {
         let pairs = [("account", self.account), ("email", &id.to_string())];
         let path = format!("/octets?{}", query::write(&pairs));
         let pool = Arc::clone(&self.pool);
@@ -188,11 +193,11 @@ impl Exporter<'_> {
     /// Writes the first of those under way; its octets.
     async fn first(
         &self,
-        window: &mut Window<'_>,
+        window: &mut PendingDownloads<'_>,
         layout: &mut Layout<'_>,
         shown: &str,
-        progress: &mut Progress,
-        tally: &mut Tally,
+        progress: &mut ByteProgress,
+        tally: &mut ExportCounts,
     ) -> Result<u64, Failure> {
         let Some((email, task)) = window.pop_front() else { return Ok(0) };
         let answer = task.await.map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))??;
@@ -222,7 +227,7 @@ fn wrong(shown: &str, error: &io::Error) -> Failure {
     Failure::new(code, format!("{shown}: {error}"))
 }
 
-fn report(args: &Export, context: &Context, tally: &Tally, took: Duration, ended: Option<&Failure>) {
+fn report(args: &ExportArgs, context: &CommandContext, tally: &ExportCounts, took: Duration, ended: Option<&Failure>) {
     if context.json {
         output::json(&json!({
             "dryRun": args.dry_run, "mailboxes": tally.mailboxes, "written": tally.written, "there": tally.there,

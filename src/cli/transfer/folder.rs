@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Timespec, Timestamps
 use crate::model::UtcMillis;
 
 /// Folders above one another that are looked into.
-pub(super) const DEPTH: usize = 64;
+pub(super) const MAX_FOLDER_DEPTH: usize = 64;
 
 /// An open folder.
 #[derive(Debug)]
@@ -18,13 +18,13 @@ pub(super) struct Folder(OwnedFd);
 
 /// What stands in a folder.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Entry {
+pub(super) struct FolderEntry {
     pub(super) name: Vec<u8>,
-    pub(super) kind: Kind,
+    pub(super) kind: FileKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     Folder,
     File,
     Link,
@@ -33,21 +33,21 @@ pub(super) enum Kind {
 
 /// What is known of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Facts {
-    pub(super) kind: Kind,
+pub(super) struct FileInfo {
+    pub(super) kind: FileKind,
     pub(super) size: u64,
     pub(super) modified: UtcMillis,
 }
 
 /// What a name holds.
 #[derive(Debug)]
-pub(super) enum Content {
+pub(super) enum FileContent {
     /// No file.
     Absent,
     /// More than was asked for.
     TooLarge,
     /// All of it.
-    Whole(Vec<u8>, Facts),
+    Whole(Vec<u8>, FileInfo),
 }
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -96,7 +96,7 @@ impl Folder {
     }
 
     /// What stands in it, by name.
-    pub(super) fn entries(&self) -> io::Result<Vec<Entry>> {
+    pub(super) fn entries(&self) -> io::Result<Vec<FolderEntry>> {
         let mut all = Vec::new();
         for entry in Dir::read_from(&self.0)? {
             let entry = entry?;
@@ -105,17 +105,17 @@ impl Folder {
                 continue;
             }
             let kind = match entry.file_type() {
-                FileType::Unknown => self.facts(&name)?.map_or(Kind::Other, |facts| facts.kind),
+                FileType::Unknown => self.facts(&name)?.map_or(FileKind::Other, |facts| facts.kind),
                 known => kind(known),
             };
-            all.push(Entry { name, kind });
+            all.push(FolderEntry { name, kind });
         }
         all.sort();
         Ok(all)
     }
 
     /// What is known of a name; `None` where it is not there. A link is a link.
-    pub(super) fn facts(&self, name: &[u8]) -> io::Result<Option<Facts>> {
+    pub(super) fn facts(&self, name: &[u8]) -> io::Result<Option<FileInfo>> {
         match rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(facts(&stat))),
             Err(error) => absent(error),
@@ -123,7 +123,7 @@ impl Folder {
     }
 
     /// A file in it, to be read; `None` where there is none of that name, or it is anything else.
-    pub(super) fn file(&self, name: &[u8]) -> io::Result<Option<(File, Facts)>> {
+    pub(super) fn file(&self, name: &[u8]) -> io::Result<Option<(File, FileInfo)>> {
         // A pipe would wait for its other end.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         self.regular(name, flags)
@@ -136,31 +136,31 @@ impl Folder {
         file.map(|(file, _)| file).ok_or_else(|| io::Error::other(format!("{name} is no file")))
     }
 
-    fn regular(&self, name: &[u8], flags: OFlags) -> io::Result<Option<(File, Facts)>> {
+    fn regular(&self, name: &[u8], flags: OFlags) -> io::Result<Option<(File, FileInfo)>> {
         let fd = match rustix::fs::openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR) {
             Ok(fd) => fd,
             Err(error) => return absent(error),
         };
         let facts = facts(&rustix::fs::fstat(&fd)?);
-        Ok((facts.kind == Kind::File).then(|| (File::from(fd), facts)))
+        Ok((facts.kind == FileKind::File).then(|| (File::from(fd), facts)))
     }
 
     /// A file's octets, `most` at most.
-    pub(super) fn read(&self, name: &[u8], most: u64) -> io::Result<Content> {
-        let Some((file, facts)) = self.file(name)? else { return Ok(Content::Absent) };
+    pub(super) fn read(&self, name: &[u8], most: u64) -> io::Result<FileContent> {
+        let Some((file, facts)) = self.file(name)? else { return Ok(FileContent::Absent) };
         if facts.size > most {
-            return Ok(Content::TooLarge);
+            return Ok(FileContent::TooLarge);
         }
         let mut octets = Vec::with_capacity(usize::try_from(facts.size).unwrap_or(0).saturating_add(1));
         file.take(most.saturating_add(1)).read_to_end(&mut octets)?;
-        Ok(if octets.len() as u64 <= most { Content::Whole(octets, facts) } else { Content::TooLarge })
+        Ok(if octets.len() as u64 <= most { FileContent::Whole(octets, facts) } else { FileContent::TooLarge })
     }
 
     /// A small file beside the mail; nothing where there is none.
     pub(super) fn note(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
         match self.read(name.as_bytes(), most)? {
-            Content::Whole(octets, _) => Ok(octets),
-            Content::Absent | Content::TooLarge => Ok(Vec::new()),
+            FileContent::Whole(octets, _) => Ok(octets),
+            FileContent::Absent | FileContent::TooLarge => Ok(Vec::new()),
         }
     }
 
@@ -230,18 +230,18 @@ fn absent<T>(error: rustix::io::Errno) -> io::Result<Option<T>> {
     }
 }
 
-fn kind(kind: FileType) -> Kind {
+fn kind(kind: FileType) -> FileKind {
     match kind {
-        FileType::RegularFile => Kind::File,
-        FileType::Directory => Kind::Folder,
-        FileType::Symlink => Kind::Link,
-        _ => Kind::Other,
+        FileType::RegularFile => FileKind::File,
+        FileType::Directory => FileKind::Folder,
+        FileType::Symlink => FileKind::Link,
+        _ => FileKind::Other,
     }
 }
 
-fn facts(stat: &rustix::fs::Stat) -> Facts {
+fn facts(stat: &rustix::fs::Stat) -> FileInfo {
     let millis = i64::try_from(stat.st_mtime_nsec / 1_000_000).unwrap_or(0);
-    Facts {
+    FileInfo {
         kind: kind(FileType::from_raw_mode(stat.st_mode)),
         size: u64::try_from(stat.st_size).unwrap_or(0),
         modified: UtcMillis(stat.st_mtime.saturating_mul(1000).saturating_add(millis)),

@@ -13,36 +13,36 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
-use super::read::{self, Found, words};
-use super::survey::{Source, Survey, survey};
-use super::{AT_ONCE, Import, KIB_AT_ONCE};
+use super::read::{self, ImportEntry, words};
+use super::survey::{SourceMailbox, Survey, survey};
+use super::{ImportArgs, MAX_CONCURRENT_REQUESTS, MAX_KIB_IN_FLIGHT};
 use crate::cli::output::{self, text};
-use crate::cli::pool::{Answer, Pool};
-use crate::cli::progress::Progress;
-use crate::cli::{Context, Failure, exit, methods, whose};
+use crate::cli::pool::{ControlPool, ControlResponse};
+use crate::cli::progress::ByteProgress;
+use crate::cli::{CommandContext, Failure, exit, methods, whose};
 use crate::model::Role;
-use crate::transfer::Place;
+use crate::transfer::MailboxPath;
 use crate::wire::query;
 
 /// Messages that cannot be imported, of which the summary tells.
-const TOLD: usize = 1000;
+const MAX_LISTED_FAILURES: usize = 1000;
 /// How often a message is sent that the service could not take just then, with growing pauses.
-const TRIES: u32 = 6;
-const PAUSE: Duration = Duration::from_millis(100);
+const MAX_TRIES: u32 = 6;
+const FIRST_RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// From who reads to who sends.
-enum Step {
+enum ImportStep {
     /// What follows is of this mailbox.
-    Mailbox(Place, Option<Role>),
+    Mailbox(MailboxPath, Option<Role>),
     /// A message or why it is none; its name and how much of the files it is.
-    Found(String, u64, Found, OwnedSemaphorePermit),
+    Found(String, u64, ImportEntry, OwnedSemaphorePermit),
     /// All of it could not be read.
     Broken(String, String),
 }
 
 /// What became of it all.
 #[derive(Default)]
-struct Tally {
+struct ImportCounts {
     mailboxes: usize,
     added: u64,
     joined: u64,
@@ -53,11 +53,11 @@ struct Tally {
     failures: Vec<(String, String)>,
 }
 
-impl Tally {
-    fn fail(&mut self, progress: &Progress, name: &str, why: &str) {
+impl ImportCounts {
+    fn fail(&mut self, progress: &ByteProgress, name: &str, why: &str) {
         progress.note(&format!("{name}: {why}"));
         self.failed += 1;
-        if self.failures.len() < TOLD {
+        if self.failures.len() < MAX_LISTED_FAILURES {
             self.failures.push((name.to_owned(), why.to_owned()));
         }
     }
@@ -68,23 +68,23 @@ impl Tally {
 }
 
 /// What is under way, in order.
-type Window = VecDeque<(String, u64, JoinHandle<Result<Answer, Failure>>)>;
+type PendingAppends = VecDeque<(String, u64, JoinHandle<Result<ControlResponse, Failure>>)>;
 
-pub(in crate::cli) async fn run(args: Import, context: &Context) -> Result<(), Failure> {
+pub(in crate::cli) async fn run(args: ImportArgs, context: &CommandContext) -> Result<(), Failure> {
     let account = whose::account(&args.whose.account, context).await?;
     let found = find(&args).await?;
     let sources = sources(&args, found.sources);
     if sources.is_empty() && found.passed_over.is_empty() {
         return Err(Failure::new(exit::NO_INPUT, "nothing to import there: neither Maildir, mailbox file nor .eml"));
     }
-    let mut progress = Progress::new("importing", sources.iter().map(Source::octets).sum());
-    let mut tally = Tally::default();
+    let mut progress = ByteProgress::new("importing", sources.iter().map(SourceMailbox::octets).sum());
+    let mut tally = ImportCounts::default();
     for (name, why) in &found.passed_over {
         tally.fail(&progress, name, why);
     }
-    let (steps, steps_in) = mpsc::channel(AT_ONCE);
+    let (steps, steps_in) = mpsc::channel(MAX_CONCURRENT_REQUESTS);
     let most = context.config.limits.message.0;
-    let room = Arc::new(Semaphore::new(usize::try_from(KIB_AT_ONCE).unwrap_or(usize::MAX)));
+    let room = Arc::new(Semaphore::new(usize::try_from(MAX_KIB_IN_FLIGHT).unwrap_or(usize::MAX)));
     let runtime = tokio::runtime::Handle::current();
     let reader = tokio::task::spawn_blocking(move || {
         for source in &sources {
@@ -97,7 +97,7 @@ pub(in crate::cli) async fn run(args: Import, context: &Context) -> Result<(), F
         args: &args,
         context,
         account: &account.id,
-        pool: Arc::new(Pool::new(context.client.clone())),
+        pool: Arc::new(ControlPool::new(context.client.clone())),
         known: HashMap::new(),
         window: VecDeque::new(),
     };
@@ -129,7 +129,7 @@ pub(in crate::cli) async fn run(args: Import, context: &Context) -> Result<(), F
 }
 
 /// All there is to import.
-async fn find(args: &Import) -> Result<Survey, Failure> {
+async fn find(args: &ImportArgs) -> Result<Survey, Failure> {
     let (paths, format) = (args.paths.clone(), args.format);
     let looking = tokio::task::spawn_blocking(move || {
         let mut found = Survey::default();
@@ -143,74 +143,74 @@ async fn find(args: &Import) -> Result<Survey, Failure> {
 }
 
 /// Each where it is to go.
-fn sources(args: &Import, found: Vec<Source>) -> Vec<Source> {
+fn sources(args: &ImportArgs, found: Vec<SourceMailbox>) -> Vec<SourceMailbox> {
     let Some(mailbox) = &args.mailbox else { return found };
-    let base = Place::of(mailbox.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect());
-    let below = |source: Source| Source { place: base.with(&source.place), role: None, ..source };
+    let base = MailboxPath::of(mailbox.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect());
+    let below = |source: SourceMailbox| SourceMailbox { place: base.with(&source.place), role: None, ..source };
     found.into_iter().map(below).collect()
 }
 
 /// Reads a mailbox for who sends; whether to go on.
 fn produce(
-    source: &Source,
+    source: &SourceMailbox,
     most: u64,
-    steps: &mpsc::Sender<Step>,
+    steps: &mpsc::Sender<ImportStep>,
     room: &Arc<Semaphore>,
     runtime: &tokio::runtime::Handle,
 ) -> bool {
-    let mut open = steps.blocking_send(Step::Mailbox(source.place.clone(), source.role)).is_ok();
+    let mut open = steps.blocking_send(ImportStep::Mailbox(source.place.clone(), source.role)).is_ok();
     let done = read::read(source, most, &mut |name, octets, found| {
         let held = match &found {
-            Found::Letter(letter) => letter.octets.len(),
-            Found::Failed(_) => 0,
+            ImportEntry::Letter(letter) => letter.octets.len(),
+            ImportEntry::Failed(_) => 0,
         };
-        let kib = u32::try_from(held.div_ceil(1024)).unwrap_or(u32::MAX).clamp(1, KIB_AT_ONCE);
+        let kib = u32::try_from(held.div_ceil(1024)).unwrap_or(u32::MAX).clamp(1, MAX_KIB_IN_FLIGHT);
         let Ok(permit) = runtime.block_on(Arc::clone(room).acquire_many_owned(kib)) else { return false };
-        open = open && steps.blocking_send(Step::Found(name, octets, found, permit)).is_ok();
+        open = open && steps.blocking_send(ImportStep::Found(name, octets, found, permit)).is_ok();
         open
     });
     if let Err(error) = done {
-        open = open && steps.blocking_send(Step::Broken(source.shown.clone(), error.to_string())).is_ok();
+        open = open && steps.blocking_send(ImportStep::Broken(source.shown.clone(), error.to_string())).is_ok();
     }
     open
 }
 
 struct Importer<'a> {
-    args: &'a Import,
-    context: &'a Context,
+    args: &'a ImportArgs,
+    context: &'a CommandContext,
     account: &'a str,
-    pool: Arc<Pool>,
+    pool: Arc<ControlPool>,
     /// The id of each mailbox, or why it cannot be.
-    known: HashMap<(Place, Option<Role>), Result<String, String>>,
-    window: Window,
+    known: HashMap<(MailboxPath, Option<Role>), Result<String, String>>,
+    window: PendingAppends,
 }
 
 impl Importer<'_> {
     /// Takes all that is read, until it ends or something stops it.
     async fn take(
         &mut self,
-        mut steps: mpsc::Receiver<Step>,
-        progress: &mut Progress,
-        tally: &mut Tally,
+        mut steps: mpsc::Receiver<ImportStep>,
+        progress: &mut ByteProgress,
+        tally: &mut ImportCounts,
     ) -> Result<(), Failure> {
         let mut mailbox = Err(String::new());
         while let Some(step) = steps.recv().await {
             match step {
-                Step::Mailbox(place, role) => {
+                ImportStep::Mailbox(place, role) => {
                     mailbox = self.mailbox(place.clone(), role).await?;
                     match &mailbox {
                         Ok(_) => tally.mailboxes += 1,
                         Err(why) => tally.fail(progress, &place.path(), why),
                     }
                 }
-                Step::Broken(name, why) => tally.fail(progress, &name, &why),
-                Step::Found(name, octets, Found::Failed(why), _) => {
+                ImportStep::Broken(name, why) => tally.fail(progress, &name, &why),
+                ImportStep::Found(name, octets, ImportEntry::Failed(why), _) => {
                     tally.fail(progress, &name, &why);
                     progress.more(octets, || tally.says());
                 }
-                Step::Found(name, octets, Found::Letter(letter), room) => {
+                ImportStep::Found(name, octets, ImportEntry::Letter(letter), room) => {
                     let to = if letter.marks.deleted && self.args.with_deleted {
-                        self.mailbox(Place::of(vec!["Trash".into()]), Some(Role::Trash)).await?
+                        self.mailbox(MailboxPath::of(vec!["Trash".into()]), Some(Role::Trash)).await?
                     } else {
                         mailbox.clone()
                     };
@@ -229,7 +229,7 @@ impl Importer<'_> {
                     }
                 }
             }
-            while self.window.len() >= AT_ONCE {
+            while self.window.len() >= MAX_CONCURRENT_REQUESTS {
                 self.first(progress, tally).await?;
             }
         }
@@ -239,7 +239,7 @@ impl Importer<'_> {
         Ok(())
     }
 
-    async fn first(&mut self, progress: &mut Progress, tally: &mut Tally) -> Result<(), Failure> {
+    async fn first(&mut self, progress: &mut ByteProgress, tally: &mut ImportCounts) -> Result<(), Failure> {
         match self.window.pop_front() {
             Some((name, octets, task)) => self.arrived(&name, octets, task, progress, tally).await,
             None => Ok(()),
@@ -247,7 +247,7 @@ impl Importer<'_> {
     }
 
     /// The mailbox at a place, made where it is not there.
-    async fn mailbox(&mut self, place: Place, role: Option<Role>) -> Result<Result<String, String>, Failure> {
+    async fn mailbox(&mut self, place: MailboxPath, role: Option<Role>) -> Result<Result<String, String>, Failure> {
         if self.args.dry_run {
             return Ok(Ok(String::new()));
         }
@@ -267,7 +267,14 @@ impl Importer<'_> {
         Ok(made)
     }
 
-    fn send(&mut self, name: String, octets: u64, letter: read::Letter, mailbox: &str, room: OwnedSemaphorePermit) {
+    fn send(
+        &mut self,
+        name: String,
+        octets: u64,
+        letter: read::ImportMessage,
+        mailbox: &str,
+        room: OwnedSemaphorePermit,
+    ) {
         let (keywords, at) = (words(&letter.marks.keywords), letter.received_at.rfc3339_millis());
         let id = letter.id.map(|id| id.to_string());
         let mut pairs = vec![
@@ -287,10 +294,10 @@ impl Importer<'_> {
                 let answer = pool.exchange(&Method::POST, &path, &body).await?;
                 tries += 1;
                 let later = matches!(answer.problem().as_deref(), Some("busy" | "overtaken"));
-                if !later || tries == TRIES {
+                if !later || tries == MAX_TRIES {
                     return Ok(answer);
                 }
-                tokio::time::sleep(PAUSE * 2u32.pow(tries)).await;
+                tokio::time::sleep(FIRST_RETRY_PAUSE * 2u32.pow(tries)).await;
             }
         });
         self.window.push_back((name, octets, task));
@@ -304,9 +311,9 @@ impl Importer<'_> {
         &mut self,
         name: &str,
         octets: u64,
-        task: JoinHandle<Result<Answer, Failure>>,
-        progress: &mut Progress,
-        tally: &mut Tally,
+        task: JoinHandle<Result<ControlResponse, Failure>>,
+        progress: &mut ByteProgress,
+        tally: &mut ImportCounts,
     ) -> Result<(), Failure> {
         let answer = task.await.map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))??;
         if answer.status.is_success() {
@@ -337,7 +344,7 @@ impl Importer<'_> {
     }
 }
 
-fn report(args: &Import, context: &Context, tally: &Tally, took: Duration, ended: Option<&Failure>) {
+fn report(args: &ImportArgs, context: &CommandContext, tally: &ImportCounts, took: Duration, ended: Option<&Failure>) {
     if context.json {
         let failures: Vec<Value> = tally.failures.iter().map(|(name, why)| json!({"name": name, "why": why})).collect();
         output::json(&json!({

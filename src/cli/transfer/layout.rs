@@ -13,21 +13,21 @@ use super::{Format, beside};
 use crate::model::{EmailId, Role};
 use crate::transfer::flags::{Letters, TABLE_OCTETS};
 use crate::transfer::ledger::{self, Ledger};
-use crate::transfer::mbox::{self, Entry, Reader};
-use crate::transfer::{Place, name};
+use crate::transfer::mbox::{self, MboxEntry, MboxReader};
+use crate::transfer::{MailboxPath, name};
 
 /// Whether an email is in an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Have {
+pub(super) enum ExportStatus {
     Missing,
     Same,
     /// It was there with other keywords, and has these now.
     Remarked,
 }
 
-/// Where a mailbox is written; it is begun by `Site::open`.
+/// Where a mailbox is written; it is begun by `ExportTarget::open`.
 #[derive(Debug)]
-pub(super) struct Site {
+pub(super) struct ExportTarget {
     folder: Folder,
     /// Its file, of a mailbox file.
     file: String,
@@ -36,14 +36,14 @@ pub(super) struct Site {
 /// A mailbox as it is written.
 #[derive(Debug)]
 pub(super) enum Layout<'a> {
-    Maildir(Maildir<'a>),
-    Eml(Eml<'a>),
-    Mbox(Mbox<'a>),
+    Maildir(MaildirWriter<'a>),
+    Eml(EmlWriter<'a>),
+    Mbox(MboxWriter<'a>),
 }
 
-impl Site {
+impl ExportTarget {
     /// Makes the folders of a mailbox, and the card beside its mail.
-    pub(super) fn open(root: &Folder, format: Format, place: &Place, role: Option<Role>) -> io::Result<Self> {
+    pub(super) fn open(root: &Folder, format: Format, place: &MailboxPath, role: Option<Role>) -> io::Result<Self> {
         let card = place.card(role);
         let mut folder = root.at(&[])?.ok_or(io::ErrorKind::NotFound)?;
         let mut file = String::new();
@@ -80,9 +80,9 @@ impl Site {
     /// What is there.
     pub(super) fn layout(&self, format: Format) -> io::Result<Layout<'_>> {
         Ok(match format {
-            Format::Maildir => Layout::Maildir(Maildir::of(&self.folder)?),
-            Format::Eml => Layout::Eml(Eml::of(&self.folder)?),
-            Format::Mbox => Layout::Mbox(Mbox::of(&self.folder, &self.file)?),
+            Format::Maildir => Layout::Maildir(MaildirWriter::of(&self.folder)?),
+            Format::Eml => Layout::Eml(EmlWriter::of(&self.folder)?),
+            Format::Mbox => Layout::Mbox(MboxWriter::of(&self.folder, &self.file)?),
         })
     }
 }
@@ -98,11 +98,11 @@ fn keep(folder: &Folder, name: &str, octets: &[u8]) -> io::Result<()> {
 
 impl Layout<'_> {
     /// Whether an email is there, and whole; its keywords are made so where they differ and the format can.
-    pub(super) fn have(&mut self, id: EmailId, size: u64, keywords: &BTreeSet<String>) -> io::Result<Have> {
+    pub(super) fn have(&mut self, id: EmailId, size: u64, keywords: &BTreeSet<String>) -> io::Result<ExportStatus> {
         match self {
             Self::Maildir(maildir) => maildir.have(id, size, keywords),
             Self::Eml(eml) => eml.have(id, size, keywords),
-            Self::Mbox(mbox) => Ok(if mbox.known.contains(&id) { Have::Same } else { Have::Missing }),
+            Self::Mbox(mbox) => Ok(if mbox.known.contains(&id) { ExportStatus::Same } else { ExportStatus::Missing }),
         }
     }
 
@@ -118,50 +118,50 @@ impl Layout<'_> {
 
 /// A folder of a Maildir++.
 #[derive(Debug)]
-pub(super) struct Maildir<'a> {
+pub(super) struct MaildirWriter<'a> {
     folder: &'a Folder,
     tmp: Folder,
     new: Folder,
     cur: Folder,
     letters: Letters,
-    ledger: Keywords<'a>,
+    ledger: LedgerWriter<'a>,
     /// Whether it is in `cur`, and its name.
     known: HashMap<EmailId, (bool, Vec<u8>)>,
 }
 
-impl<'a> Maildir<'a> {
+impl<'a> MaildirWriter<'a> {
     fn of(folder: &'a Folder) -> io::Result<Self> {
         let (tmp, new, cur) = (folder.make("tmp")?, folder.make("new")?, folder.make("cur")?);
         let mut known = HashMap::new();
         for (inner, is_cur) in [(&new, false), (&cur, true)] {
             for entry in inner.entries()? {
-                if let Some(id) = name::Maildir::of(&entry.name).id {
+                if let Some(id) = name::MaildirName::of(&entry.name).id {
                     known.insert(id, (is_cur, entry.name));
                 }
             }
         }
-        let letters = Letters::parse(&folder.note(beside::LETTERS, TABLE_OCTETS as u64)?);
-        let ledger = Keywords::of(folder, beside::LEDGER)?;
+        let letters = Letters::parse(&folder.note(beside::MESSAGES, TABLE_OCTETS as u64)?);
+        let ledger = LedgerWriter::of(folder, beside::LEDGER)?;
         Ok(Self { folder, tmp, new, cur, letters, ledger, known })
     }
 
-    fn have(&mut self, id: EmailId, size: u64, keywords: &BTreeSet<String>) -> io::Result<Have> {
-        let Some((is_cur, old)) = self.known.get(&id).cloned() else { return Ok(Have::Missing) };
+    fn have(&mut self, id: EmailId, size: u64, keywords: &BTreeSet<String>) -> io::Result<ExportStatus> {
+        let Some((is_cur, old)) = self.known.get(&id).cloned() else { return Ok(ExportStatus::Missing) };
         let inner = if is_cur { &self.cur } else { &self.new };
         if inner.facts(&old)?.is_none_or(|facts| facts.size != size) {
             inner.remove(&old)?;
             self.known.remove(&id);
-            return Ok(Have::Missing);
+            return Ok(ExportStatus::Missing);
         }
         let base = name::maildir(id, size);
         let wanted = self.named(&base, keywords)?;
         if is_cur && old == wanted.as_bytes() {
-            return Ok(Have::Same);
+            return Ok(ExportStatus::Same);
         }
         let inner = if is_cur { &self.cur } else { &self.new };
         inner.rename(&old, &self.cur, wanted.as_bytes())?;
         self.known.insert(id, (true, wanted.into_bytes()));
-        Ok(Have::Remarked)
+        Ok(ExportStatus::Remarked)
     }
 
     fn put(&mut self, id: EmailId, keywords: &BTreeSet<String>, octets: &[u8]) -> io::Result<()> {
@@ -176,7 +176,7 @@ impl<'a> Maildir<'a> {
     /// The name with these keywords; letters and what has none are written before.
     fn named(&mut self, base: &str, keywords: &BTreeSet<String>) -> io::Result<String> {
         if self.letters.learn(keywords) {
-            self.folder.replace(beside::LETTERS, self.letters.write().as_bytes())?;
+            self.folder.replace(beside::MESSAGES, self.letters.write().as_bytes())?;
         }
         let none = BTreeSet::new();
         self.ledger.say(base, if self.letters.cover(keywords) { &none } else { keywords })?;
@@ -186,22 +186,22 @@ impl<'a> Maildir<'a> {
 
 /// A folder of .eml files.
 #[derive(Debug)]
-pub(super) struct Eml<'a> {
+pub(super) struct EmlWriter<'a> {
     folder: &'a Folder,
-    ledger: Keywords<'a>,
+    ledger: LedgerWriter<'a>,
 }
 
-impl<'a> Eml<'a> {
+impl<'a> EmlWriter<'a> {
     fn of(folder: &'a Folder) -> io::Result<Self> {
-        Ok(Self { folder, ledger: Keywords::of(folder, beside::TREE_LEDGER)? })
+        Ok(Self { folder, ledger: LedgerWriter::of(folder, beside::TREE_LEDGER)? })
     }
 
-    fn have(&mut self, id: EmailId, size: u64, keywords: &BTreeSet<String>) -> io::Result<Have> {
+    fn have(&mut self, id: EmailId, size: u64, keywords: &BTreeSet<String>) -> io::Result<ExportStatus> {
         let name = name::eml(id);
         if self.folder.facts(name.as_bytes())?.is_none_or(|facts| facts.size != size) {
-            return Ok(Have::Missing);
+            return Ok(ExportStatus::Missing);
         }
-        Ok(if self.ledger.say(&name, keywords)? { Have::Remarked } else { Have::Same })
+        Ok(if self.ledger.say(&name, keywords)? { ExportStatus::Remarked } else { ExportStatus::Same })
     }
 
     fn put(&mut self, id: EmailId, keywords: &BTreeSet<String>, octets: &[u8]) -> io::Result<()> {
@@ -215,16 +215,16 @@ impl<'a> Eml<'a> {
 
 /// A ledger to which lines are added.
 #[derive(Debug)]
-struct Keywords<'a> {
+struct LedgerWriter<'a> {
     folder: &'a Folder,
     name: &'static str,
     ledger: Ledger,
     file: Option<File>,
 }
 
-impl<'a> Keywords<'a> {
+impl<'a> LedgerWriter<'a> {
     fn of(folder: &'a Folder, name: &'static str) -> io::Result<Self> {
-        let ledger = Ledger::parse(&folder.note(name, ledger::OCTETS)?);
+        let ledger = Ledger::parse(&folder.note(name, ledger::MAX_LEDGER_BYTES)?);
         Ok(Self { folder, name, ledger, file: None })
     }
 
@@ -253,26 +253,26 @@ impl<'a> Keywords<'a> {
 
 /// A mailbox file, locked.
 #[derive(Debug)]
-pub(super) struct Mbox<'a> {
+pub(super) struct MboxWriter<'a> {
     file: File,
     known: HashSet<EmailId>,
     _lock: Lock<'a>,
 }
 
-impl<'a> Mbox<'a> {
+impl<'a> MboxWriter<'a> {
     fn of(folder: &'a Folder, name: &str) -> io::Result<Self> {
         let mut file = folder.file_to_write(name)?;
         let lock = Lock::take(folder, name.as_bytes(), &file, true)?;
         let mut known = HashSet::new();
         let mut end = 0;
-        let mut reader = Reader::new(BufReader::with_capacity(256 * 1024, &file), usize::MAX / 4);
+        let mut reader = MboxReader::new(BufReader::with_capacity(256 * 1024, &file), usize::MAX / 4);
         let strange = || {
             let what = format!("{name} holds mail that no export wrote: export into another place");
             io::Error::new(io::ErrorKind::AlreadyExists, what)
         };
         while let Some(entry) = reader.read()? {
             match entry {
-                Entry::Mail(mail) => match mail.id {
+                MboxEntry::Mail(mail) => match mail.id {
                     // What was cut off is the last, and is written again.
                     _ if mail.begun => break,
                     Some(_) if !mail.whole => break,
@@ -282,7 +282,7 @@ impl<'a> Mbox<'a> {
                     }
                     None => return Err(strange()),
                 },
-                Entry::TooLarge(_) | Entry::Internal => return Err(strange()),
+                MboxEntry::TooLarge(_) | MboxEntry::Internal => return Err(strange()),
             }
         }
         file.set_len(end)?;

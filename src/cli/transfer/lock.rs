@@ -11,14 +11,14 @@ use std::time::Duration;
 use rustix::fs::FlockOperation;
 use rustix::process::{Pid, test_kill_process};
 
-use super::folder::{Content, Folder};
+use super::folder::{FileContent, Folder};
 use crate::model::clock::Stopwatch;
 
 /// How long somebody else may hold it.
-const PATIENCE: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(100);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Octets of a lock that are looked at.
-const SAYS: u64 = 1024;
+const MAX_LOCK_FILE_BYTES: u64 = 1024;
 
 /// A locked mailbox file; dropped, it is free. The locks on the file itself go with the file.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl<'a> Lock<'a> {
                     break;
                 }
                 Ok(false) if is_left_behind(folder, &beside)? => folder.remove(&beside)?,
-                Ok(false) if watch.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
+                Ok(false) if watch.elapsed() < LOCK_TIMEOUT => std::thread::sleep(LOCK_POLL_INTERVAL),
                 Ok(false) => return Err(held()),
                 Err(error) if !to_write && no_right(&error) => break,
                 Err(error) => return Err(error),
@@ -58,8 +58,8 @@ impl<'a> Lock<'a> {
         loop {
             match rustix::fs::fcntl_lock(file, operation) {
                 Ok(()) => return Ok(lock),
-                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) if watch.elapsed() < PATIENCE => {
-                    std::thread::sleep(PAUSE);
+                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) if watch.elapsed() < LOCK_TIMEOUT => {
+                    std::thread::sleep(LOCK_POLL_INTERVAL);
                 }
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => return Err(held()),
                 Err(error) => return Err(error.into()),
@@ -83,7 +83,7 @@ fn no_right(error: &io::Error) -> bool {
 
 /// Whether it names a process of this machine that is no more.
 fn is_left_behind(folder: &Folder, name: &[u8]) -> io::Result<bool> {
-    let Content::Whole(says, _) = folder.read(name, SAYS)? else { return Ok(false) };
+    let FileContent::Whole(says, _) = folder.read(name, MAX_LOCK_FILE_BYTES)? else { return Ok(false) };
     let says = String::from_utf8_lossy(&says);
     let Some((pid, at)) = says.trim().split_once(':') else { return Ok(false) };
     let pid = pid.parse().ok().and_then(Pid::from_raw);

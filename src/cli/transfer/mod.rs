@@ -22,15 +22,15 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::args::Whose;
+use super::args::AccountArgs;
 
 pub(super) use export::run as export;
 pub(super) use import::run as import;
 
 /// Requests under way at once: enough that their commits share a sync.
-const AT_ONCE: usize = 24;
+const MAX_CONCURRENT_REQUESTS: usize = 24;
 /// KiB of messages under way at once.
-const KIB_AT_ONCE: u32 = 64 * 1024;
+const MAX_KIB_IN_FLIGHT: u32 = 64 * 1024;
 
 /// A form of mail in files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -45,10 +45,10 @@ pub enum Format {
 
 /// `mail import`
 #[derive(Debug, Args)]
-pub struct Import {
+pub struct ImportArgs {
     /// Whose.
     #[command(flatten)]
-    pub whose: Whose,
+    pub whose: AccountArgs,
     /// What the files are; found out where it is not given.
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<Format>,
@@ -68,10 +68,10 @@ pub struct Import {
 
 /// `mail export`
 #[derive(Debug, Args)]
-pub struct Export {
+pub struct ExportArgs {
     /// Whose.
     #[command(flatten)]
-    pub whose: Whose,
+    pub whose: AccountArgs,
     /// What is to be written.
     #[arg(long, default_value = "maildir", value_name = "FORMAT")]
     pub format: Format,
@@ -90,7 +90,7 @@ mod beside {
     /// Keywords that names do not hold, in a Maildir folder.
     pub(super) const LEDGER: &str = "restante-keywords";
     /// Dovecot's table of keywords.
-    pub(super) const LETTERS: &str = "dovecot-keywords";
+    pub(super) const MESSAGES: &str = "dovecot-keywords";
     /// What makes a folder of a Maildir++ one.
     pub(super) const MAILDIR_FOLDER: &str = "maildirfolder";
     /// The same two in a tree, where what begins with a dot is no mailbox.

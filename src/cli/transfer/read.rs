@@ -4,20 +4,20 @@ use std::collections::BTreeSet;
 use std::io::{self, BufReader};
 
 use super::beside;
-use super::folder::{Content, Facts, Folder};
+use super::folder::{FileContent, FileInfo, Folder};
 use super::lock::Lock;
-use super::survey::{Files, Source};
+use super::survey::{Files, SourceMailbox};
 use crate::model::{EmailId, UtcMillis};
-use crate::transfer::flags::{Letters, Marks, TABLE_OCTETS};
+use crate::transfer::flags::{Letters, MessageFlags, TABLE_OCTETS};
 use crate::transfer::ledger::{self, Ledger};
-use crate::transfer::mbox::{Entry, Reader};
+use crate::transfer::mbox::{MboxEntry, MboxReader};
 use crate::transfer::{as_mail, date, name};
 
 /// A message to be imported.
 #[derive(Debug)]
-pub(super) struct Letter {
+pub(super) struct ImportMessage {
     pub(super) octets: Vec<u8>,
-    pub(super) marks: Marks,
+    pub(super) marks: MessageFlags,
     pub(super) received_at: UtcMillis,
     /// The email that it is a file of, where we wrote it.
     pub(super) id: Option<EmailId>,
@@ -25,8 +25,8 @@ pub(super) struct Letter {
 
 /// What came next.
 #[derive(Debug)]
-pub(super) enum Found {
-    Letter(Letter),
+pub(super) enum ImportEntry {
+    Letter(ImportMessage),
     /// It cannot be imported.
     Failed(String),
 }
@@ -36,7 +36,11 @@ pub(super) enum Found {
 ///
 /// # Errors
 /// The folder or the mailbox file cannot be read.
-pub(super) fn read(source: &Source, most: u64, each: &mut dyn FnMut(String, u64, Found) -> bool) -> io::Result<()> {
+pub(super) fn read(
+    source: &SourceMailbox,
+    most: u64,
+    each: &mut dyn FnMut(String, u64, ImportEntry) -> bool,
+) -> io::Result<()> {
     let gone = || io::Error::new(io::ErrorKind::NotFound, "it is no longer there");
     let folder = source.root.at(&source.way)?.ok_or_else(gone)?;
     match &source.files {
@@ -46,8 +50,8 @@ pub(super) fn read(source: &Source, most: u64, each: &mut dyn FnMut(String, u64,
     }
 }
 
-fn too_large(most: u64) -> Found {
-    Found::Failed(format!("larger than {most} octets (limits.message)"))
+fn too_large(most: u64) -> ImportEntry {
+    ImportEntry::Failed(format!("larger than {most} octets (limits.message)"))
 }
 
 fn maildir(
@@ -55,23 +59,23 @@ fn maildir(
     shown: &str,
     files: &[(&'static str, Vec<u8>, u64)],
     most: u64,
-    each: &mut dyn FnMut(String, u64, Found) -> bool,
+    each: &mut dyn FnMut(String, u64, ImportEntry) -> bool,
 ) -> io::Result<()> {
-    let letters = Letters::parse(&folder.note(beside::LETTERS, TABLE_OCTETS as u64)?);
-    let ledger = Ledger::parse(&folder.note(beside::LEDGER, ledger::OCTETS)?);
+    let letters = Letters::parse(&folder.note(beside::MESSAGES, TABLE_OCTETS as u64)?);
+    let ledger = Ledger::parse(&folder.note(beside::LEDGER, ledger::MAX_LEDGER_BYTES)?);
     // A mail program that reads meanwhile renames what it has seen: those are looked for once more at the end.
     let mut moved: Vec<(&[u8], u64)> = Vec::new();
     let mut one = |inner: &Folder, sub: &str, file: &[u8], size: u64| -> io::Result<Option<bool>> {
-        let own = name::Maildir::of(file);
+        let own = name::MaildirName::of(file);
         let found = match inner.read(file, most) {
-            Ok(Content::Absent) => return Ok(None),
-            Ok(Content::TooLarge) => too_large(most),
-            Ok(Content::Whole(octets, facts)) => {
+            Ok(FileContent::Absent) => return Ok(None),
+            Ok(FileContent::TooLarge) => too_large(most),
+            Ok(FileContent::Whole(octets, facts)) => {
                 let mut marks = own.marks(&letters);
                 marks.keywords.extend(ledger.of(own.base).into_iter().flatten().cloned());
-                Found::Letter(letter(octets, marks, own.id, |_| Some(facts.modified)))
+                ImportEntry::Letter(letter(octets, marks, own.id, |_| Some(facts.modified)))
             }
-            Err(error) => Found::Failed(error.to_string()),
+            Err(error) => ImportEntry::Failed(error.to_string()),
         };
         Ok(Some(each(format!("{shown}/{sub}/{}", String::from_utf8_lossy(file)), size, found)))
     };
@@ -81,7 +85,7 @@ fn maildir(
             match one(&inner, sub, file, *size)? {
                 Some(true) => {}
                 Some(false) => return Ok(()),
-                None => moved.push((name::Maildir::of(file).base, *size)),
+                None => moved.push((name::MaildirName::of(file).base, *size)),
             }
         }
     }
@@ -90,7 +94,7 @@ fn maildir(
     }
     let Some(cur) = folder.sub(b"cur")? else { return Ok(()) };
     for entry in cur.entries()? {
-        let base = name::Maildir::of(&entry.name).base;
+        let base = name::MaildirName::of(&entry.name).base;
         let Some((_, size)) = moved.iter().find(|(known, _)| *known == base) else { continue };
         if one(&cur, "cur", &entry.name, *size)? == Some(false) {
             break;
@@ -104,19 +108,19 @@ fn eml(
     shown: &str,
     files: &[(Vec<u8>, u64)],
     most: u64,
-    each: &mut dyn FnMut(String, u64, Found) -> bool,
+    each: &mut dyn FnMut(String, u64, ImportEntry) -> bool,
 ) -> io::Result<()> {
-    let ledger = Ledger::parse(&folder.note(beside::TREE_LEDGER, ledger::OCTETS)?);
+    let ledger = Ledger::parse(&folder.note(beside::TREE_LEDGER, ledger::MAX_LEDGER_BYTES)?);
     for (file, size) in files {
         let found = match folder.read(file, most) {
-            Ok(Content::Absent) => continue,
-            Ok(Content::TooLarge) => too_large(most),
-            Ok(Content::Whole(octets, facts)) => {
+            Ok(FileContent::Absent) => continue,
+            Ok(FileContent::TooLarge) => too_large(most),
+            Ok(FileContent::Whole(octets, facts)) => {
                 let keywords = ledger.of(file).cloned().unwrap_or_default();
-                let marks = Marks { keywords, deleted: false };
-                Found::Letter(letter(octets, marks, name::of_eml(file), |raw| of_file(raw, facts)))
+                let marks = MessageFlags { keywords, deleted: false };
+                ImportEntry::Letter(letter(octets, marks, name::of_eml(file), |raw| of_file(raw, facts)))
             }
-            Err(error) => Found::Failed(error.to_string()),
+            Err(error) => ImportEntry::Failed(error.to_string()),
         };
         // A single file is shown by its own path.
         let file = String::from_utf8_lossy(file);
@@ -133,21 +137,21 @@ fn mbox(
     shown: &str,
     name: &[u8],
     most: u64,
-    each: &mut dyn FnMut(String, u64, Found) -> bool,
+    each: &mut dyn FnMut(String, u64, ImportEntry) -> bool,
 ) -> io::Result<()> {
     let Some((file, _)) = folder.file(name)? else { return Err(io::Error::other("no file any more")) };
     let _lock = Lock::take(folder, name, &file, false)?;
     let mut reader =
-        Reader::new(BufReader::with_capacity(256 * 1024, &file), usize::try_from(most).unwrap_or(usize::MAX));
+        MboxReader::new(BufReader::with_capacity(256 * 1024, &file), usize::try_from(most).unwrap_or(usize::MAX));
     let (mut number, mut end) = (0u64, 0u64);
     while let Some(entry) = reader.read()? {
         number += 1;
         let shown = format!("{shown}, message {number}");
         let goes_on = match entry {
-            Entry::Internal => true,
-            Entry::TooLarge(_) => each(shown, 0, too_large(most)),
-            Entry::Mail(mail) if mail.begun => true,
-            Entry::Mail(mail) => {
+            MboxEntry::Internal => true,
+            MboxEntry::TooLarge(_) => each(shown, 0, too_large(most)),
+            MboxEntry::Mail(mail) if mail.begun => true,
+            MboxEntry::Mail(mail) => {
                 let size = mail.end.saturating_sub(end);
                 end = mail.end;
                 let from = mail.from_date;
@@ -155,7 +159,7 @@ fn mbox(
                 each(
                     shown,
                     size,
-                    Found::Letter(Letter {
+                    ImportEntry::Letter(ImportMessage {
                         received_at: mail
                             .id
                             .map_or_else(|| dated(&mail.octets).unwrap_or_default(), EmailId::received_at),
@@ -174,20 +178,20 @@ fn mbox(
 }
 
 /// The date of a message in a file of its own: of the last hop, else of its sender, else of the file.
-fn of_file(raw: &[u8], facts: Facts) -> Option<UtcMillis> {
+fn of_file(raw: &[u8], facts: FileInfo) -> Option<UtcMillis> {
     date::received(raw).or_else(|| date::sent(raw)).or(Some(facts.modified))
 }
 
 /// A message of a file: of ours as it is, of others as mail.
 fn letter(
     octets: Vec<u8>,
-    marks: Marks,
+    marks: MessageFlags,
     id: Option<EmailId>,
     dated: impl FnOnce(&[u8]) -> Option<UtcMillis>,
-) -> Letter {
+) -> ImportMessage {
     let octets = if id.is_some() { octets } else { as_mail(&octets).into_owned() };
     let received_at = id.map(EmailId::received_at).or_else(|| dated(&octets)).unwrap_or_default();
-    Letter { octets, marks, received_at, id }
+    ImportMessage { octets, marks, received_at, id }
 }
 
 /// Keywords between spaces, as the service takes them.

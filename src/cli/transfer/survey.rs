@@ -4,22 +4,22 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::folder::{DEPTH, Entry, Folder, Kind};
+use super::folder::{FileKind, Folder, FolderEntry, MAX_FOLDER_DEPTH};
 use super::{Format, beside};
 use crate::model::Role;
-use crate::transfer::Place;
+use crate::transfer::MailboxPath;
 use crate::transfer::folder::CARD_OCTETS;
 
 /// A mailbox to be imported.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct SourceMailbox {
     pub(super) root: Arc<Folder>,
     /// From the root to the folder that its files are in.
     pub(super) way: Vec<Vec<u8>>,
     /// What people call it.
     pub(super) shown: String,
     pub(super) files: Files,
-    pub(super) place: Place,
+    pub(super) place: MailboxPath,
     pub(super) role: Option<Role>,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Files {
     Mbox(Vec<u8>, u64),
 }
 
-impl Source {
+impl SourceMailbox {
     pub(super) fn octets(&self) -> u64 {
         match &self.files {
             Files::Maildir(files) => files.iter().map(|(.., size)| size).sum(),
@@ -45,7 +45,7 @@ impl Source {
 /// All that was found, and what was not looked at, with the reason.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
-    pub(super) sources: Vec<Source>,
+    pub(super) sources: Vec<SourceMailbox>,
     pub(super) passed_over: Vec<(String, String)>,
 }
 
@@ -57,14 +57,14 @@ pub(super) fn survey(path: &Path, format: Option<Format>, out: &mut Survey) -> i
     let path = path.canonicalize()?;
     if path.is_dir() {
         let root = Arc::new(Folder::open(&path)?);
-        return Walk { root, shown: path.display().to_string(), format, out }.folder(&[]);
+        return SurveyWalk { root, shown: path.display().to_string(), format, out }.folder(&[]);
     }
     let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::NotFound.into());
     };
     let root = Arc::new(Folder::open(above)?);
     let name = std::os::unix::ffi::OsStrExt::as_bytes(name).to_vec();
-    let Some(facts) = root.facts(&name)?.filter(|facts| facts.kind == Kind::File) else {
+    let Some(facts) = root.facts(&name)?.filter(|facts| facts.kind == FileKind::File) else {
         return Err(io::Error::other("neither a file nor a folder"));
     };
     let files = match format {
@@ -76,18 +76,18 @@ pub(super) fn survey(path: &Path, format: Option<Format>, out: &mut Survey) -> i
         None => return Err(io::Error::other("what is it? Say --format")),
     };
     let shown = path.display().to_string();
-    out.sources.push(Source { root, way: Vec::new(), shown, files, place: Place::inbox(), role: None });
+    out.sources.push(SourceMailbox { root, way: Vec::new(), shown, files, place: MailboxPath::inbox(), role: None });
     Ok(())
 }
 
-struct Walk<'a> {
+struct SurveyWalk<'a> {
     root: Arc<Folder>,
     shown: String,
     format: Option<Format>,
     out: &'a mut Survey,
 }
 
-impl Walk<'_> {
+impl SurveyWalk<'_> {
     fn wants(&self, format: Format) -> bool {
         self.format.is_none_or(|wanted| wanted == format)
     }
@@ -105,12 +105,12 @@ impl Walk<'_> {
 
     fn folder(&mut self, way: &[Vec<u8>]) -> io::Result<()> {
         let Some(folder) = self.root.at(way)? else { return Ok(()) };
-        if way.len() > DEPTH {
+        if way.len() > MAX_FOLDER_DEPTH {
             self.pass_over(way, b"", "too many folders in one another");
             return Ok(());
         }
         let entries = folder.entries()?;
-        let is = |entry: &Entry, name: &[u8]| entry.kind == Kind::Folder && entry.name == name;
+        let is = |entry: &FolderEntry, name: &[u8]| entry.kind == FileKind::Folder && entry.name == name;
         let maildir = entries.iter().any(|entry| is(entry, b"cur") || is(entry, b"new"));
         if maildir && self.wants(Format::Maildir) {
             let place = place_of(way, None);
@@ -121,23 +121,23 @@ impl Walk<'_> {
         for entry in &entries {
             let below = || [way, std::slice::from_ref(&entry.name)].concat();
             match entry.kind {
-                Kind::Folder if maildir && [&b"cur"[..], b"new", b"tmp"].contains(&entry.name.as_slice()) => {}
-                Kind::Folder if maildir && entry.name.starts_with(b".") => {
+                FileKind::Folder if maildir && [&b"cur"[..], b"new", b"tmp"].contains(&entry.name.as_slice()) => {}
+                FileKind::Folder if maildir && entry.name.starts_with(b".") => {
                     if self.wants(Format::Maildir)
                         && let Some(folder) = folder.sub(&entry.name)?
                     {
-                        self.maildir(&folder, &below(), Place::of_maildir(&entry.name))?;
+                        self.maildir(&folder, &below(), MailboxPath::of_maildir(&entry.name))?;
                     }
                 }
-                Kind::Folder if !entry.name.starts_with(b".") => self.folder(&below())?,
-                Kind::Link => self.pass_over(way, &entry.name, "a symbolic link, which is not followed"),
+                FileKind::Folder if !entry.name.starts_with(b".") => self.folder(&below())?,
+                FileKind::Link => self.pass_over(way, &entry.name, "a symbolic link, which is not followed"),
                 _ => {}
             }
         }
         Ok(())
     }
 
-    fn maildir(&mut self, folder: &Folder, way: &[Vec<u8>], place: Option<Place>) -> io::Result<()> {
+    fn maildir(&mut self, folder: &Folder, way: &[Vec<u8>], place: Option<MailboxPath>) -> io::Result<()> {
         let mut files = Vec::new();
         let mut is_one = false;
         for sub in ["new", "cur"] {
@@ -145,8 +145,8 @@ impl Walk<'_> {
             is_one = true;
             for entry in inner.entries()?.into_iter().filter(|entry| !entry.name.starts_with(b".")) {
                 match (entry.kind, inner.facts(&entry.name)?) {
-                    (Kind::File, Some(facts)) => files.push((sub, entry.name, facts.size)),
-                    (Kind::Link, _) => self.pass_over(
+                    (FileKind::File, Some(facts)) => files.push((sub, entry.name, facts.size)),
+                    (FileKind::Link, _) => self.pass_over(
                         &[way, &[sub.as_bytes().to_vec()]].concat(),
                         &entry.name,
                         "a symbolic link, which is not followed",
@@ -162,9 +162,9 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn tree(&mut self, folder: &Folder, entries: &[Entry], way: &[Vec<u8>]) -> io::Result<()> {
+    fn tree(&mut self, folder: &Folder, entries: &[FolderEntry], way: &[Vec<u8>]) -> io::Result<()> {
         let mut messages = Vec::new();
-        for entry in entries.iter().filter(|entry| entry.kind == Kind::File && !entry.name.starts_with(b".")) {
+        for entry in entries.iter().filter(|entry| entry.kind == FileKind::File && !entry.name.starts_with(b".")) {
             let size = folder.facts(&entry.name)?.map_or(0, |facts| facts.size);
             if ends(&entry.name, b".eml") {
                 messages.push((entry.name.clone(), size));
@@ -194,23 +194,30 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn found(&mut self, way: &[Vec<u8>], name: &[u8], files: Files, card: &[u8], place: Option<Place>) {
-        let (place, role) = match (Place::of_card(card), place) {
+    fn found(&mut self, way: &[Vec<u8>], name: &[u8], files: Files, card: &[u8], place: Option<MailboxPath>) {
+        let (place, role) = match (MailboxPath::of_card(card), place) {
             (Some((place, role)), _) => (place, role),
             (None, Some(place)) => (place, None),
             (None, None) => return self.pass_over(way, name, "its name is no mailbox's: import it with --mailbox"),
         };
         let shown = self.shown(way, name);
-        self.out.sources.push(Source { root: Arc::clone(&self.root), way: way.to_vec(), shown, files, place, role });
+        self.out.sources.push(SourceMailbox {
+            root: Arc::clone(&self.root),
+            way: way.to_vec(),
+            shown,
+            files,
+            place,
+            role,
+        });
     }
 }
 
 /// The mailbox that folders lead to, and a file in them; the Inbox where they lead nowhere.
-fn place_of(way: &[Vec<u8>], stem: Option<&[u8]>) -> Option<Place> {
+fn place_of(way: &[Vec<u8>], stem: Option<&[u8]>) -> Option<MailboxPath> {
     // Thunderbird keeps what lies below a mailbox in a folder of its name and `.sbd`.
     let folders = way.iter().map(|name| name.strip_suffix(b".sbd").unwrap_or(name));
     let names: Vec<Vec<u8>> = folders.chain(stem).map(<[u8]>::to_vec).collect();
-    if names.is_empty() { Some(Place::inbox()) } else { Place::of_tree(&names) }
+    if names.is_empty() { Some(MailboxPath::inbox()) } else { MailboxPath::of_tree(&names) }
 }
 
 fn ends(name: &[u8], end: &[u8]) -> bool {

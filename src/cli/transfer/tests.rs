@@ -7,17 +7,17 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::folder::Folder;
-use super::layout::{Have, Layout, Site};
+use super::layout::{ExportStatus, ExportTarget, Layout};
 use super::lock::Lock;
-use super::read::{Found, Letter, read};
+use super::read::{ImportEntry, ImportMessage, read};
 use super::survey::{Survey, survey};
 use super::*;
-use crate::cli::pool::Pool;
+use crate::cli::pool::ControlPool;
 use crate::cli::serve::runtime;
-use crate::cli::{Client, Context, Failure, Service, exit, methods};
-use crate::config::{Config, Listener};
+use crate::cli::{CommandContext, ControlClient, Failure, Service, exit, methods};
+use crate::config::{Config, ListenValue};
 use crate::model::{EmailId, Role, UtcMillis, clock};
-use crate::transfer::{Place, as_mail};
+use crate::transfer::{MailboxPath, as_mail};
 
 mod service;
 
@@ -28,15 +28,15 @@ fn set(words: &str) -> BTreeSet<String> {
     words.split_whitespace().map(str::to_owned).collect()
 }
 
-fn place(path: &[&str]) -> Place {
-    Place::of(path.iter().map(|name| (*name).to_owned()).collect())
+fn place(path: &[&str]) -> MailboxPath {
+    MailboxPath::of(path.iter().map(|name| (*name).to_owned()).collect())
 }
 
 /// What a mailbox holds: date, keywords and octets of each message.
-type Mail = BTreeMap<(Place, i64), (BTreeSet<String>, Vec<u8>)>;
+type MailboxContents = BTreeMap<(MailboxPath, i64), (BTreeSet<String>, Vec<u8>)>;
 
 /// Mail as it is and as none should be, in mailboxes of every kind.
-fn mail() -> Mail {
+fn mail() -> MailboxContents {
     let mut messages: Vec<Vec<u8>> = [
         "Subject: a\r\n\r\nFrom here\r\n>From there\r\n",
         "",
@@ -55,10 +55,10 @@ fn mail() -> Mail {
         (place(&["INBOX"]), "$seen $flagged"),
         (place(&["Lists", "rust"]), "$answered work $forwarded"),
         (place(&["inbox", "..", "a.b/c"]), "$draft"),
-        (Place { inbox: false, names: vec!["Inbox".into(), "~".into()] }, ""),
+        (MailboxPath { inbox: false, names: vec!["Inbox".into(), "~".into()] }, ""),
         (place(&[&long, &long, &long]), "x"),
     ];
-    let mut mail = Mail::new();
+    let mut mail = MailboxContents::new();
     for (at, octets) in (1_700_000_000_123i64..).step_by(999).zip(messages) {
         let (place, words) = &places[usize::try_from(at).unwrap() % places.len()];
         // More keywords than a Maildir has letters for.
@@ -78,21 +78,21 @@ fn corpus() -> Vec<Vec<u8>> {
 }
 
 /// Writes what is not there yet; how many were written, and how many got other keywords.
-fn write(dir: &Path, format: Format, mail: &Mail) -> (usize, usize) {
+fn write(dir: &Path, format: Format, mail: &MailboxContents) -> (usize, usize) {
     let root = Folder::create(dir).unwrap();
     let (mut written, mut remarked) = (0, 0);
-    let places: BTreeSet<&Place> = mail.keys().map(|(place, _)| place).collect();
+    let places: BTreeSet<&MailboxPath> = mail.keys().map(|(place, _)| place).collect();
     for place in places {
-        let site = Site::open(&root, format, place, None).unwrap();
+        let site = ExportTarget::open(&root, format, place, None).unwrap();
         let mut layout = site.layout(format).unwrap();
         for ((_, at), (keywords, octets)) in mail.iter().filter(|((known, _), _)| known == place) {
             let id = EmailId::new(UtcMillis(*at), 7);
             match layout.have(id, octets.len() as u64, keywords).unwrap() {
-                Have::Missing => {
+                ExportStatus::Missing => {
                     layout.put(id, keywords, octets).unwrap();
                     written += 1;
                 }
-                have => remarked += usize::from(have == Have::Remarked),
+                have => remarked += usize::from(have == ExportStatus::Remarked),
             }
         }
     }
@@ -105,13 +105,13 @@ fn look(dir: &Path, format: Option<Format>) -> Survey {
     found
 }
 
-fn letters(found: &Survey) -> Vec<(Place, Letter)> {
+fn letters(found: &Survey) -> Vec<(MailboxPath, ImportMessage)> {
     let mut letters = Vec::new();
     for source in &found.sources {
         read(source, MOST, &mut |name, _, found| {
             match found {
-                Found::Letter(letter) => letters.push((source.place.clone(), letter)),
-                Found::Failed(why) => panic!("{name}: {why}"),
+                ImportEntry::Letter(letter) => letters.push((source.place.clone(), letter)),
+                ImportEntry::Failed(why) => panic!("{name}: {why}"),
             }
             true
         })
@@ -120,10 +120,10 @@ fn letters(found: &Survey) -> Vec<(Place, Letter)> {
     letters
 }
 
-fn read_back(dir: &Path, format: Option<Format>) -> Mail {
+fn read_back(dir: &Path, format: Option<Format>) -> MailboxContents {
     let found = look(dir, format);
     assert!(found.passed_over.is_empty(), "{:?}", found.passed_over);
-    let of = |(place, letter): (Place, Letter)| {
+    let of = |(place, letter): (MailboxPath, ImportMessage)| {
         assert!(letter.id.is_some());
         ((place, letter.received_at.0), (letter.marks.keywords, letter.octets))
     };
@@ -168,7 +168,7 @@ fn keywords_follow_where_they_can() {
 /// Whatever a kill leaves behind is written again, and once.
 #[test]
 fn what_was_cut_off_is_written_again() {
-    let mail: Mail = mail().into_iter().step_by(7).collect();
+    let mail: MailboxContents = mail().into_iter().step_by(7).collect();
     for format in FORMATS {
         let dir = tempfile::tempdir().unwrap();
         write(dir.path(), format, &mail);
@@ -234,13 +234,13 @@ fn no_link_leads_out() {
         symlink(&outside, to.join(name)).unwrap();
         let root = Folder::open(&to).unwrap();
         let led = if format == Format::Mbox { place(&["Lists", "rust"]) } else { place(&["Lists"]) };
-        assert!(Site::open(&root, format, &led, None).is_err(), "{format:?}");
+        assert!(ExportTarget::open(&root, format, &led, None).is_err(), "{format:?}");
     }
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 4);
     let to = dir.path().join("file");
     fs::create_dir_all(&to).unwrap();
     symlink(outside.join("new.mbox"), to.join("Lists.mbox")).unwrap();
-    let site = Site::open(&Folder::open(&to).unwrap(), Format::Mbox, &place(&["Lists"]), None).unwrap();
+    let site = ExportTarget::open(&Folder::open(&to).unwrap(), Format::Mbox, &place(&["Lists"]), None).unwrap();
     assert!(site.layout(Format::Mbox).is_err() && !outside.join("new.mbox").exists());
 }
 
@@ -290,7 +290,7 @@ fn a_mailbox_file_of_others_is_not_written_into() {
     let file = dir.path().join("Lists.mbox");
     let foreign = "From x Mon Jan  1 00:00:00 2001\nSubject: x\n\nhello\n";
     fs::write(&file, foreign).unwrap();
-    let site = Site::open(&Folder::open(dir.path()).unwrap(), Format::Mbox, &place(&["Lists"]), None).unwrap();
+    let site = ExportTarget::open(&Folder::open(dir.path()).unwrap(), Format::Mbox, &place(&["Lists"]), None).unwrap();
     let error = site.layout(Format::Mbox).map(|_: Layout<'_>| ()).unwrap_err();
     assert!(error.to_string().contains("no export wrote"), "{error}");
     assert_eq!(fs::read_to_string(file).unwrap(), foreign);
@@ -302,7 +302,7 @@ fn roles_come_back() {
     for format in FORMATS {
         let to = dir.path().join(format!("{format:?}"));
         let root = Folder::create(&to).unwrap();
-        Site::open(&root, format, &place(&["Abgelegt"]), Some(Role::Archive)).unwrap().layout(format).unwrap();
+        ExportTarget::open(&root, format, &place(&["Abgelegt"]), Some(Role::Archive)).unwrap().layout(format).unwrap();
         let found = look(&to, None);
         let source = found.sources.iter().find(|source| source.place.path() == "Abgelegt").unwrap();
         assert_eq!(source.role, Some(Role::Archive), "{format:?}");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::cli::args::{Whose, listed};
+use crate::cli::args::{AccountArgs, listed};
 
 /// `vacation`
 #[derive(Debug, Subcommand)]
@@ -15,25 +15,25 @@ pub enum VacationCommand {
     /// 2026-12-24, 2026-12-24T09:00, today, tomorrow, friday, or from today +3d, +2w, +1m; in the account's time zone. A day
     /// given to --until is included. In subject and text {subject} stands for the subject of the message that is answered,
     /// {from} for its sender, {until} for the last day.
-    Set(Box<VacationSet>),
+    Set(Box<VacationSetArgs>),
     /// Say it in other words to some: in another language, or to the organisation alone, or to all others.
     ///
     /// Where there are words for the organisation, or for those outside, nobody else gets them, and they get no others. Of
     /// several languages the one that the sender reads is taken, by what his message says of that; else the first.
-    Text(Box<VacationText>),
+    Text(Box<VacationTextArgs>),
     /// Show what senders are told.
-    Show(Named),
+    Show(PositionalAccountArgs),
     /// Switch it off; the text stays.
-    Off(Named),
+    Off(PositionalAccountArgs),
     /// For each message: was a reply sent, and why or why not.
-    Log(Box<VacationLog>),
+    Log(Box<VacationLogArgs>),
     /// What came while the owner was away: by correspondent and thread.
-    Report(VacationReport),
+    Report(VacationReportArgs),
     /// Who was told, newest first.
     Told {
         /// Whose.
         #[command(flatten)]
-        whose: Named,
+        whose: PositionalAccountArgs,
         /// At most this many; all if not given.
         #[arg(long, value_name = "NUMBER")]
         limit: Option<usize>,
@@ -43,7 +43,7 @@ pub enum VacationCommand {
     Forget {
         /// Whose.
         #[command(flatten)]
-        whose: Whose,
+        whose: AccountArgs,
         /// Whom.
         #[arg(group = "who")]
         sender: Option<String>,
@@ -55,7 +55,7 @@ pub enum VacationCommand {
     Test {
         /// Whose.
         #[command(flatten)]
-        whose: Whose,
+        whose: AccountArgs,
         /// The message; - is standard input.
         #[arg(value_name = "FILE.eml")]
         file: PathBuf,
@@ -67,16 +67,16 @@ pub enum VacationCommand {
 
 /// Whose, of a command that has no other word: it may stand there by itself.
 #[derive(Debug, Args)]
-pub struct Named {
+pub struct PositionalAccountArgs {
     /// The same as --account.
     #[arg(value_name = "ACCOUNT", conflicts_with = "account", default_value = "", hide_default_value = true)]
     word: String,
     /// Whose.
     #[command(flatten)]
-    whose: Whose,
+    whose: AccountArgs,
 }
 
-impl Named {
+impl PositionalAccountArgs {
     /// The account that is named, or "".
     pub fn name(&self) -> &str {
         if self.word.is_empty() { &self.whose.account } else { &self.word }
@@ -85,7 +85,7 @@ impl Named {
 
 /// What is said.
 #[derive(Debug, Args)]
-pub struct Words {
+pub struct ReplyTextArgs {
     /// The reply's subject; "Auto: " and the original subject if not given.
     #[arg(long)]
     pub subject: Option<String>,
@@ -102,7 +102,7 @@ pub struct Words {
 
 /// Who is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Audience {
+pub enum AudienceArg {
     /// Everybody.
     Everyone,
     /// People whom the owner has written to.
@@ -113,7 +113,7 @@ pub enum Audience {
 
 /// Where a sender stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Circle {
+pub enum CircleArg {
     /// In the organisation.
     Organisation,
     /// Elsewhere.
@@ -122,13 +122,13 @@ pub enum Circle {
 
 /// `vacation set`
 #[derive(Debug, Args)]
-pub struct VacationSet {
+pub struct VacationSetArgs {
     /// Whose.
     #[command(flatten)]
-    pub whose: Named,
+    pub whose: PositionalAccountArgs,
     /// What is said.
     #[command(flatten)]
-    pub words: Words,
+    pub words: ReplyTextArgs,
     /// From when on; now if not given.
     #[arg(long = "from", alias = "from-date", value_name = "DATE")]
     pub from_date: Option<String>,
@@ -155,7 +155,7 @@ pub struct VacationSet {
     pub except: Vec<String>,
     /// Who is answered; it stays as it was if not given.
     #[arg(long, value_name = "WHO")]
-    pub audience: Option<Audience>,
+    pub audience: Option<AudienceArg>,
     /// Domains of the organisation beside those of the account's addresses; the option once for each, "" for none.
     #[arg(long, value_name = "DOMAIN")]
     pub organisation: Vec<String>,
@@ -179,19 +179,19 @@ pub struct VacationSet {
 /// `vacation text`
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("for").required(true).multiple(true))]
-pub struct VacationText {
+pub struct VacationTextArgs {
     /// Whose.
     #[command(flatten)]
-    pub whose: Named,
+    pub whose: PositionalAccountArgs,
     /// In which language, such as de or pt-BR.
     #[arg(long, group = "for", value_name = "LANGUAGE")]
     pub language: Option<String>,
     /// To whom.
     #[arg(long, group = "for", value_name = "WHOM")]
-    pub to: Option<Circle>,
+    pub to: Option<CircleArg>,
     /// What is said.
     #[command(flatten)]
-    pub words: Words,
+    pub words: ReplyTextArgs,
     /// Say it no more.
     #[arg(long, conflicts_with_all = ["subject", "text", "text_file", "html_file"])]
     pub remove: bool,
@@ -199,10 +199,10 @@ pub struct VacationText {
 
 /// `vacation log`
 #[derive(Debug, Args)]
-pub struct VacationLog {
+pub struct VacationLogArgs {
     /// Whose.
     #[command(flatten)]
-    pub whose: Named,
+    pub whose: PositionalAccountArgs,
     /// At most this many, newest first, up to 10000.
     #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = listed())]
     pub limit: usize,
@@ -231,10 +231,10 @@ pub struct VacationLog {
 
 /// `vacation report`
 #[derive(Debug, Args)]
-pub struct VacationReport {
+pub struct VacationReportArgs {
     /// Whose.
     #[command(flatten)]
-    pub whose: Named,
+    pub whose: PositionalAccountArgs,
     /// From then on; since the last absence began if not given.
     #[arg(long, value_name = "DATE")]
     pub since: Option<String>,

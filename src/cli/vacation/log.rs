@@ -3,22 +3,22 @@
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::args::{Named, VacationLog, VacationReport};
-use crate::cli::args::Whose;
+use super::args::{PositionalAccountArgs, VacationLogArgs, VacationReportArgs};
+use crate::cli::args::AccountArgs;
 use crate::cli::dates::{self, Edge};
 use crate::cli::output::{self, text, when};
-use crate::cli::whose::{Account, account, call};
-use crate::cli::{Context, Failure, exit, methods};
+use crate::cli::whose::{AccountInfo, account, call};
+use crate::cli::{CommandContext, Failure, exit, methods};
 use crate::model::clock::{self, Clock as _};
 
 /// An instant that is asked for, as the service reads it.
-fn instant(given: Option<&String>, account: &Account, edge: Edge) -> Result<Value, Failure> {
+fn instant(given: Option<&String>, account: &AccountInfo, edge: Edge) -> Result<Value, Failure> {
     let Some(given) = given else { return Ok(Value::Null) };
-    let at = dates::parse(given, clock::System.now(), &account.zone, edge);
+    let at = dates::parse(given, clock::SystemClock.now(), &account.zone, edge);
     at.map(|at| at.rfc3339().into()).map_err(|bad| Failure::new(exit::USAGE, bad.to_string()))
 }
 
-pub(super) async fn log(args: VacationLog, context: &Context) -> Result<(), Failure> {
+pub(super) async fn log(args: VacationLogArgs, context: &CommandContext) -> Result<(), Failure> {
     let account = account(args.whose.name(), context).await?;
     let (mut since, mut until) =
         (instant(args.since.as_ref(), &account, Edge::From)?, instant(args.until.as_ref(), &account, Edge::Until)?);
@@ -71,7 +71,11 @@ pub(in crate::cli) fn log_rows(list: &Value, zone: &TimeZone) -> Vec<Vec<String>
     list.as_array().into_iter().flatten().map(row).collect()
 }
 
-pub(super) async fn told(whose: &Named, limit: Option<usize>, context: &Context) -> Result<(), Failure> {
+pub(super) async fn told(
+    whose: &PositionalAccountArgs,
+    limit: Option<usize>,
+    context: &CommandContext,
+) -> Result<(), Failure> {
     let account = account(whose.name(), context).await?;
     let answer = context.client.call(methods::TOLD_LIST, json!({"accountId": account.id, "limit": limit})).await?;
     if context.json {
@@ -86,7 +90,12 @@ pub(super) async fn told(whose: &Named, limit: Option<usize>, context: &Context)
     Ok(())
 }
 
-pub(super) async fn forget(whose: &Whose, sender: Option<String>, all: bool, context: &Context) -> Result<(), Failure> {
+pub(super) async fn forget(
+    whose: &AccountArgs,
+    sender: Option<String>,
+    all: bool,
+    context: &CommandContext,
+) -> Result<(), Failure> {
     let answer = call(context, whose, methods::TOLD_FORGET, json!({"sender": sender, "all": all})).await?;
     if context.json {
         output::json(&answer);
@@ -99,7 +108,7 @@ pub(super) async fn forget(whose: &Whose, sender: Option<String>, all: bool, con
     Ok(())
 }
 
-pub(super) async fn report(args: &VacationReport, context: &Context) -> Result<(), Failure> {
+pub(super) async fn report(args: &VacationReportArgs, context: &CommandContext) -> Result<(), Failure> {
     let account = account(args.whose.name(), context).await?;
     let since = instant(args.since.as_ref(), &account, Edge::From)?;
     let until = instant(args.until.as_ref(), &account, Edge::Until)?;

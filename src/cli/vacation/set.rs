@@ -2,17 +2,17 @@
 
 use serde_json::{Map, Value, json};
 
-use super::args::{Audience, Circle, VacationSet, VacationText, Words};
+use super::args::{AudienceArg, CircleArg, ReplyTextArgs, VacationSetArgs, VacationTextArgs};
 use super::{show, update};
 use crate::cli::dates::{self, Edge};
 use crate::cli::input::read_text;
 use crate::cli::whose::account;
-use crate::cli::{Context, Failure, complain, exit, methods};
+use crate::cli::{CommandContext, Failure, complain, exit, methods};
 use crate::model::clock::{self, Clock as _};
 
-pub(super) async fn set(args: VacationSet, context: &Context) -> Result<(), Failure> {
+pub(super) async fn set(args: VacationSetArgs, context: &CommandContext) -> Result<(), Failure> {
     let account = account(args.whose.name(), context).await?;
-    let now = clock::System.now();
+    let now = clock::SystemClock.now();
     let date = |given: &Option<String>, edge: Edge| -> Result<Option<Value>, Failure> {
         let Some(given) = given else { return Ok(None) };
         let at =
@@ -48,9 +48,9 @@ pub(super) async fn set(args: VacationSet, context: &Context) -> Result<(), Fail
     }
     if let Some(audience) = args.audience {
         let name = match audience {
-            Audience::Everyone => "everyone",
-            Audience::Known => "known",
-            Audience::Organisation => "organisation",
+            AudienceArg::Everyone => "everyone",
+            AudienceArg::Known => "known",
+            AudienceArg::Organisation => "organisation",
         };
         patch.insert("audience".into(), name.into());
     }
@@ -68,12 +68,12 @@ pub(super) async fn set(args: VacationSet, context: &Context) -> Result<(), Fail
 }
 
 /// Changes the words for some senders; all others stay. Who changes them at the same time is not overwritten.
-pub(super) async fn text(args: VacationText, context: &Context) -> Result<(), Failure> {
+pub(super) async fn text(args: VacationTextArgs, context: &CommandContext) -> Result<(), Failure> {
     let account = account(args.whose.name(), context).await?;
     let answer = context.client.call(methods::VACATION_GET, json!({"accountId": account.id})).await?;
     let circle = args.to.map(|circle| match circle {
-        Circle::Organisation => "organisation",
-        Circle::Outside => "outside",
+        CircleArg::Organisation => "organisation",
+        CircleArg::Outside => "outside",
     });
     let language = args.language.as_ref().map(|language| language.to_ascii_lowercase());
     let mut variants: Vec<Value> = answer["list"][0]["variants"].as_array().cloned().unwrap_or_default();
@@ -102,10 +102,10 @@ pub(super) async fn text(args: VacationText, context: &Context) -> Result<(), Fa
 }
 
 /// Text and HTML.
-type Said = (Option<String>, Option<String>);
+type TextAndHtml = (Option<String>, Option<String>);
 
 /// What is said, where either is given.
-fn said(words: &Words) -> Result<Option<Said>, Failure> {
+fn said(words: &ReplyTextArgs) -> Result<Option<TextAndHtml>, Failure> {
     let text = match (&words.text, &words.text_file) {
         (Some(text), _) => Some(text.clone()),
         (None, Some(file)) => Some(read_text(file)?),
@@ -120,7 +120,7 @@ fn person(name: Option<&str>, address: &str) -> Value {
     if address.is_empty() { Value::Null } else { json!({"name": name, "email": address}) }
 }
 
-fn warn(speaks: bool, context: &Context) {
+fn warn(speaks: bool, context: &CommandContext) {
     if speaks && !context.json {
         complain(
             "note: strangers will read this text, and so learn that you are away (RFC 3834 §6). Say nothing there that \

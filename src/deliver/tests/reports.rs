@@ -2,15 +2,15 @@
 
 use super::*;
 use crate::model::{
-    Action, BlobHash, Change, DataType, Delivered, EmailId, EmailSubmission, EnvelopeAddress, Fate, ObjectId,
-    SubmissionRecipient, Target, limits,
+    Action, BlobHash, Change, DataType, DeliveryState, EmailId, EmailSubmission, EnvelopeAddress, ObjectId,
+    RecipientState, SubmissionRecipient, Target, limits,
 };
 use crate::outbox::submission::order;
-use crate::outbox::{Queued, Reporter, dsn};
+use crate::outbox::{NewAction, Reporter, dsn};
 
 const SENT: &[u8] = b"From: ann@example.org\r\nMessage-ID: <s1@example.org>\r\nSubject: lunch\r\n\r\nAt noon?\r\n";
 
-impl Bed {
+impl Fixture {
     /// Ann sends this to these, and the relay has it.
     fn submitted(&self, to: &[&str]) -> ObjectId {
         let path = |email: &str| EnvelopeAddress { email: email.into(), parameters: None };
@@ -18,7 +18,7 @@ impl Bed {
         let now = self.clock.now();
         let order = order(&from, &rcpt_to, now, limits::RECIPIENTS, limits::DELAYED_SEND).unwrap();
         let hash = BlobHash(*blake3::hash(SENT).as_bytes());
-        let Queued { action, octets } = order.queue(Default::default(), hash, "s1@example.org".into(), now);
+        let NewAction { action, octets } = order.queue(Default::default(), hash, "s1@example.org".into(), now);
         assert_eq!(action.envid.as_deref(), Some("s1@example.org"));
         let rcpt_to = rcpt_to.into_iter().map(|path| SubmissionRecipient { path, ..SubmissionRecipient::default() });
         let (message_id, rcpt_to) = ("s1@example.org".to_owned(), rcpt_to.collect());
@@ -28,7 +28,7 @@ impl Bed {
             let read = txn.action(action)?;
             let mut action = read.clone();
             for target in &mut action.recipients {
-                target.fate = Fate::Sent("250 2.0.0 queued as 4X".into());
+                target.fate = RecipientState::Sent("250 2.0.0 queued as 4X".into());
             }
             txn.update_action(&read, &action)?;
             Ok(id)
@@ -45,7 +45,7 @@ impl Bed {
         self.store.view().object(self.ann, id).unwrap().unwrap()
     }
 
-    fn said(&self, id: ObjectId) -> Vec<(Delivered, bool)> {
+    fn said(&self, id: ObjectId) -> Vec<(DeliveryState, bool)> {
         let status = |to: SubmissionRecipient| (to.status.delivered, to.status.displayed);
         self.submission(id).rcpt_to.into_iter().map(status).collect()
     }
@@ -76,7 +76,7 @@ const HEADERS: &str = "Content-Type: text/rfc822-headers\n\nMessage-ID: <s1@exam
 fn what_comes_back_is_told_by_the_submission() {
     let bed = bed();
     let id = bed.submitted(&["bob@example.net", "cy@example.net"]);
-    let unknown = (Delivered::Unknown, false);
+    let unknown = (DeliveryState::Unknown, false);
     assert_eq!(bed.said(id), [unknown, unknown]);
     let moved = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&moved);
@@ -94,7 +94,7 @@ fn what_comes_back_is_told_by_the_submission() {
     assert_eq!((bed.said(id), bed.submission(id).dsn.as_slice()), (vec![unknown, unknown], [bed.newest()].as_slice()));
     dsn("BOB@example.net", "failed", "5.1.1");
     dsn("cy@example.net", "delivered", "2.0.0");
-    assert_eq!(bed.said(id), [(Delivered::No, false), (Delivered::Yes, false)]);
+    assert_eq!(bed.said(id), [(DeliveryState::No, false), (DeliveryState::Yes, false)]);
     assert_eq!(bed.submission(id).rcpt_to[0].status.smtp_reply, "550 5.1.1 failed");
     let mdn = |id: &str, what: &str| {
         let fields = format!(
@@ -104,9 +104,9 @@ fn what_comes_back_is_told_by_the_submission() {
         bed.report(&report("disposition-notification", &fields, ""))
     };
     mdn("s1@example.org", "deleted");
-    assert_eq!(bed.said(id)[1], (Delivered::Yes, false));
+    assert_eq!(bed.said(id)[1], (DeliveryState::Yes, false));
     mdn("s1@example.org", "displayed");
-    assert_eq!(bed.said(id)[1], (Delivered::Yes, true));
+    assert_eq!(bed.said(id)[1], (DeliveryState::Yes, true));
     let now = bed.submission(id);
     assert_eq!((now.dsn.len(), now.mdn.len(), now.mdn[1]), (3, 2, bed.newest()));
     assert!(now.mdn[0].received_at() < now.mdn[1].received_at(), "the oldest first");
@@ -124,7 +124,7 @@ fn what_comes_back_is_told_by_the_submission() {
         txn.update_action(&action, &Action { state: crate::model::ActionState::Sent, ..action.clone() })
     });
     bed.done(|txn| txn.remove_action(action));
-    assert_eq!(bed.said(id), [(Delivered::No, false), (Delivered::Yes, true)]);
+    assert_eq!(bed.said(id), [(DeliveryState::No, false), (DeliveryState::Yes, true)]);
     // It was destroyed: reports are mail like any other.
     bed.done(|txn| txn.destroy_object::<EmailSubmission>(id));
     assert!(dsn("cy@example.net", "failed", "5.2.2").starts_with("250 filed as"));
@@ -139,15 +139,15 @@ fn our_own_reports_are_understood_and_the_envelope_id_is_enough() {
     let fields = "Original-Envelope-Id: s1@example.org\n\nOriginal-Recipient: rfc822;bob@example.net\n\
                   Final-Recipient: rfc822; robert@inside.example.net\nAction: delivered\nStatus: 2.0.0\n";
     bed.report(&report("delivery-status", fields, ""));
-    assert_eq!(bed.said(id), [(Delivered::Yes, false)]);
-    let failed = Fate::Failed { status: [5, 1, 1], text: "550 5.1.1 no such user".into() };
+    assert_eq!(bed.said(id), [(DeliveryState::Yes, false)]);
+    let failed = RecipientState::Failed { status: [5, 1, 1], text: "550 5.1.1 no such user".into() };
     let bob = Target { fate: failed, ..Target::plain(Address::parse("bob@example.net").unwrap()) };
     let action = bed.store.view().action(bed.ann, bed.submission(id).action.unwrap()).unwrap().unwrap();
     let reporter = Reporter { hostname: "mx.example.org", message_id: "d1@mx.example.org", now: bed.clock.now() };
     let told = dsn::failed(&action, &[bob], SENT, &reporter).unwrap();
     let text = String::from_utf8(told.octets).unwrap().replace("\r\n", "\n");
     bed.report(&text);
-    assert_eq!(bed.said(id), [(Delivered::No, false)]);
+    assert_eq!(bed.said(id), [(DeliveryState::No, false)]);
     assert_eq!(bed.submission(id).rcpt_to[0].status.smtp_reply, "550 5.1.1 no such user");
     assert_eq!(bed.submission(id).dsn.len(), 2);
     bed.clean();

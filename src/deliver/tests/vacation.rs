@@ -6,7 +6,7 @@ use crate::model::{Audience, EmailId, EmailMetadata, OriginalRecipient, keyword}
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-impl Bed {
+impl Fixture {
     fn respond(&self, edit: impl FnOnce(&mut VacationResponse)) {
         let done = self.store.commit(self.ann, |txn| {
             let mut response = txn.view().vacation(self.ann)?;
@@ -87,11 +87,11 @@ fn a_copy_of_each_reply_is_filed_in_sent_beside_what_it_answers() {
 
 #[test]
 fn a_scripts_copy_goes_where_it_says() {
-    use crate::vacation::{Fcc, Reply};
+    use crate::vacation::{Fcc, VacationReply};
     let bed = bed();
     let raw = b"Subject: Away\r\nMessage-ID: <r@example.org>\r\n\r\nAway\r\n".to_vec();
     let (recipient, message_id) = (Address::from_parts("bob", "example.net"), "r@example.org".to_owned());
-    let reply = Reply { recipient, message_id, message: raw.clone(), fcc: None, until: None };
+    let reply = VacationReply { recipient, message_id, message: raw.clone(), fcc: None, until: None };
     let encoded = EncodedMessage::new(&rows(&raw, bed.store.secrets()));
     let file = |mailbox: &str, special_use: Option<&str>, create| {
         let (mailbox, special_use) = (mailbox.to_owned(), special_use.map(str::to_owned));
@@ -180,7 +180,7 @@ fn the_address_that_the_sender_knew_is_the_replys_from_only_if_it_is_ours() {
         let original = OriginalRecipient { kind: "rfc822".into(), address: original.into() };
         let recipient =
             Recipient { original: Some(original), ..Recipient::plain(Address::parse("ann@example.org").unwrap()) };
-        let mut session = Session::default();
+        let mut session = DeliveryTransaction::default();
         assert!(bed.deliver.admit(&mut session, &envelope, &recipient).is_positive());
         envelope.recipients.push(recipient);
         let body = format!("To: team@example.net\r\nSubject: {n}\r\n\r\nx\r\n").into_bytes();

@@ -3,18 +3,18 @@
 use serde_json::{Value, json};
 
 use super::mail::rows;
-use crate::account::{Remembered, arrivals};
+use crate::account::{AccountSnapshot, arrivals};
 use crate::jmap::context::{Args, Context, address, date, fail};
-use crate::message::auto::Facts;
+use crate::message::auto::AutoReplyFacts;
 use crate::message::header;
 use crate::model::{Address, Decision, UtcMillis, Verdict};
 use crate::outbox::{NO_SMTPUTF8, NOT_SENT};
-use crate::vacation::{Answer, Case, Correspondent, Notice, Reason, Topic, consider};
+use crate::vacation::{Correspondent, Notice, Reason, ReceivedMessage, ReplyOutcome, Topic, consider};
 use crate::wire::jmap::{MethodError, of_octets};
 
 /// Which decisions are wanted.
 #[derive(Debug, Default)]
-struct Wanted {
+struct DecisionFilter {
     since: Option<UtcMillis>,
     until: Option<UtcMillis>,
     /// Answered ones, or silent ones.
@@ -25,7 +25,7 @@ struct Wanted {
     sender: Option<String>,
 }
 
-impl Wanted {
+impl DecisionFilter {
     fn of(arguments: &Args<'_>) -> Result<Self, MethodError> {
         let answered = arguments.get("answered").map(|_| arguments.flag("answered")).transpose()?;
         let reason = arguments.maybe_text("reason")?;
@@ -92,7 +92,7 @@ pub(super) fn report(context: &Context, arguments: &Args<'_>) -> Result<Value, M
 pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let (account, _) = context.account(arguments)?;
     let limit = rows(arguments)?;
-    let wanted = Wanted::of(arguments)?;
+    let wanted = DecisionFilter::of(arguments)?;
     if let Some(reason) = wanted.reason.as_ref().filter(|reason| !is_reason(reason)) {
         return Err(MethodError::InvalidArguments(format!("reason: there is no {reason}")));
     }
@@ -137,7 +137,7 @@ fn describe(decision: &Decision) -> Value {
 pub(super) fn test(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let (account, row) = context.account(arguments)?;
     let raw = of_octets(&arguments.text("message")?)?;
-    let facts = Facts::of(&raw);
+    let facts = AutoReplyFacts::of(&raw);
     let sender = match arguments.get("sender") {
         Some(_) => {
             Some(arguments.text("sender")?).filter(|text| !text.is_empty()).map(|text| address(&text)).transpose()?
@@ -162,7 +162,7 @@ pub(super) fn test(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
         }
     }
     let notice = Notice::of_response(&response, &identity, sender.as_ref(), &facts, now);
-    let case = Case {
+    let case = ReceivedMessage {
         now,
         sender: sender.as_ref(),
         recipient,
@@ -175,11 +175,11 @@ pub(super) fn test(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
         settings: &context.vacation,
         nonce: 0,
     };
-    let world = Remembered { view: &view, account, identity: &identity, own: &own, now, secret };
+    let world = AccountSnapshot { view: &view, account, identity: &identity, own: &own, now, secret };
     Ok(match consider(&case, &notice, &world).map_err(|error| fail(&error))? {
-        Answer::Reply { reply, .. } => json!({
+        ReplyOutcome::Reply { reply, .. } => json!({
             "reason": null, "recipient": reply.recipient.to_string(), "reply": String::from_utf8_lossy(&reply.message),
         }),
-        Answer::Silent(reason, detail) => json!({"reason": reason.code(), "detail": detail}),
+        ReplyOutcome::Silent(reason, detail) => json!({"reason": reason.code(), "detail": detail}),
     })
 }

@@ -14,7 +14,7 @@ use crate::store::{EncodedMessage, Error, Txn};
 use crate::wire::jmap::MethodError;
 
 /// Emails of one commit.
-const AT_ONCE: usize = 64;
+const EMAILS_PER_COMMIT: usize = 64;
 
 /// What became of each.
 struct Outcomes {
@@ -56,7 +56,7 @@ fn each(
     mut change: impl FnMut(&mut Txn<'_>, EmailId) -> Result<Value, Error>,
 ) -> Outcomes {
     let mut outcomes = Outcomes::new();
-    for chunk in ids.chunks(AT_ONCE) {
+    for chunk in ids.chunks(EMAILS_PER_COMMIT) {
         let done = context.store.commit(account, |txn| {
             let one = |(_, id): &(String, Option<EmailId>)| match id
                 .map_or(Err(Error::NotFound("email")), |id| change(txn, id))
@@ -141,7 +141,7 @@ pub(super) fn purge(context: &Context, arguments: &Args<'_>) -> Result<Value, Me
         (true, false) => {
             let mut count = 0;
             loop {
-                let done = context.store.commit(account, |txn| txn.purge_emails(txn.now(), AT_ONCE));
+                let done = context.store.commit(account, |txn| txn.purge_emails(txn.now(), EMAILS_PER_COMMIT));
                 let (purged, ticket) = done.map_err(|error| fail(&error))?;
                 ticket.wait_blocking().map_err(|error| fail(&error))?;
                 count += purged.emails;

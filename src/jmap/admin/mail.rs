@@ -6,9 +6,10 @@ use crate::jmap::context::{Args, Context, address, date, fail};
 use crate::jmap::thread::summary;
 use crate::message::Message;
 use crate::model::{
-    AccountId, Address, EmailAddress, EmailContent, EmailId, EmailMetadata, Listing, Shape, ThreadId, View, limits,
+    AccountId, Address, EmailAddress, EmailContent, EmailId, EmailMetadata, Listing, ListingFilter, Shape, ThreadId,
+    limits,
 };
-use crate::store::View as State;
+use crate::store::Snapshot;
 use crate::wire::jmap::{MethodError, octets, of_octets};
 
 pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
@@ -21,7 +22,7 @@ pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
     let limit = rows(arguments)?;
     let after = arguments.maybe_text("after")?.map(|id| id.parse::<EmailId>()).transpose();
     let after = after.map_err(|_| MethodError::InvalidArguments("after: an email id is wanted".into()))?;
-    let listing = Listing { uid, view: View::Every, shape };
+    let listing = Listing { uid, view: ListingFilter::Every, shape };
     let page = view.listing(account, listing, after, limit).map_err(|error| fail(&error))?;
     let row = |(email, thread)| {
         let row = describe(&view, account, email, thread)?;
@@ -50,7 +51,7 @@ pub(super) fn rows(arguments: &Args<'_>) -> Result<usize, MethodError> {
 }
 
 pub(super) fn describe(
-    view: &State<'_>,
+    view: &Snapshot<'_>,
     account: AccountId,
     id: EmailId,
     thread: ThreadId,
@@ -65,7 +66,7 @@ pub(super) fn describe(
 
 /// A row of a list of threads: what is said of the email that stands for the thread, and what of the thread.
 pub(super) fn with_thread(
-    view: &State<'_>,
+    view: &Snapshot<'_>,
     account: AccountId,
     thread: ThreadId,
     mut row: Value,

@@ -13,7 +13,7 @@ use crate::store::{Error, NewMailbox, Txn};
 use crate::wire::jmap::MethodError;
 
 /// Emails that are taken out of a mailbox in one commit.
-const AT_ONCE: usize = 64;
+const EMAILS_PER_COMMIT: usize = 64;
 
 /// The mailbox of that name.
 pub(super) fn named(context: &Context, account: AccountId, name: &str) -> Result<(MailboxUid, Mailbox), MethodError> {
@@ -216,7 +216,7 @@ pub(super) fn remove(context: &Context, arguments: &Args<'_>) -> Result<Value, M
         }
         emails = mailbox.counts.total_emails;
         loop {
-            let step = context.store.commit(account, |txn| txn.empty_mailbox(uid, AT_ONCE));
+            let step = context.store.commit(account, |txn| txn.empty_mailbox(uid, EMAILS_PER_COMMIT));
             let (left, ticket) = step.map_err(|error| fail(&error))?;
             ticket.wait_blocking().map_err(|error| fail(&error))?;
             if !left {

@@ -10,13 +10,13 @@ use crate::jmap::email::sort::sort;
 use crate::jmap::email::window::window;
 use crate::jmap::email::{listings, refused};
 use crate::jmap::standard::state;
-use crate::model::{AccountId, EmailId, Listing, MailboxUid, Shape, View, limits};
-use crate::query::{Condition, Filter, Finder, Plan, Query, Results, explain, query};
-use crate::store::View as State;
+use crate::model::{AccountId, EmailId, Listing, ListingFilter, MailboxUid, Shape, limits};
+use crate::query::{Condition, Filter, Finder, Query, QueryPlan, QuerySpec, explain, query};
+use crate::store::Snapshot;
 use crate::wire::jmap::MethodError;
 
 /// Emails of an answer, where no limit is given.
-const USUAL: u64 = 50;
+const DEFAULT_LIMIT: u64 = 50;
 
 pub(super) fn run(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let (account, _) = context.account(arguments)?;
@@ -32,12 +32,12 @@ pub(super) fn run(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     }
     let collapse = arguments.flag("collapseThreads")?;
     let reads = context.budget.searched();
-    let results = Results { account, filter, sort: sort(get("sort"))?, collapse, reads, scope: None };
+    let results = QuerySpec { account, filter, sort: sort(get("sort"))?, collapse, reads, scope: None };
     if arguments.flag("explain")? {
         return Ok(json!({ "plan": in_json(&explain(&view, &results).map_err(refused)?) }));
     }
     let mut section = arguments.0.clone();
-    section.entry("limit").or_insert_with(|| USUAL.into());
+    section.entry("limit").or_insert_with(|| DEFAULT_LIMIT.into());
     let window = window(&section, limits::LISTED)?;
     let finder = arguments.flag("snippets")?.then(|| Finder::new(&results.filter, secrets));
     let asked = Query { results, window, total: arguments.flag("calculateTotal")? };
@@ -57,7 +57,7 @@ pub(super) fn run(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
 /// What a list shows of an email, and of its thread where threads are listed, and what was found in the email.
 fn row(
     context: &Context,
-    view: &State<'_>,
+    view: &Snapshot<'_>,
     account: AccountId,
     (id, collapse): (EmailId, bool),
     finder: Option<&Finder>,
@@ -77,14 +77,14 @@ fn row(
     Ok(row)
 }
 
-fn in_json(plan: &Plan) -> Value {
+fn in_json(plan: &QueryPlan) -> Value {
     let listing = |listing: Listing| {
         json!({
             "mailboxId": listing.uid.to_string(), "view": listing.view.name(),
             "collapsed": listing.shape == Shape::Threads,
         })
     };
-    let wanted = |(uid, view): (MailboxUid, View)| json!({"mailboxId": uid.to_string(), "view": view.name()});
+    let wanted = |(uid, view): (MailboxUid, ListingFilter)| json!({"mailboxId": uid.to_string(), "view": view.name()});
     let others: Vec<Value> = plan.others.iter().map(|(name, why)| json!({"strategy": name, "reason": why})).collect();
     json!({
         "strategy": plan.way.name(), "listing": plan.way.listing().map(listing), "length": plan.length,

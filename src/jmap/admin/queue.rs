@@ -5,16 +5,16 @@ use serde_json::{Value, json};
 use super::mail::charge;
 use crate::jmap::context::{Args, Context, date, fail};
 use crate::model::address::fold_domain;
-use crate::model::{AccountId, Action, ActionId, ActionKind, ActionState, Fate, Target, UtcMillis, limits};
+use crate::model::{AccountId, Action, ActionId, ActionKind, ActionState, RecipientState, Target, UtcMillis, limits};
 use crate::outbox::{HELD, NOT_SENT, by_hand};
 use crate::store::{Error, QueueMark, Txn};
 use crate::wire::jmap::{MethodError, octets};
 
 /// Actions of one commit, and of one look.
-const STEP: usize = 256;
+const ACTIONS_PER_COMMIT: usize = 256;
 
 /// Which actions are meant.
-struct Filter {
+struct QueueFilter {
     kind: Option<ActionKind>,
     state: Option<ActionState>,
     domain: Option<String>,
@@ -22,7 +22,7 @@ struct Filter {
     until: Option<UtcMillis>,
 }
 
-impl Filter {
+impl QueueFilter {
     fn of(arguments: &Args<'_>) -> Result<Self, MethodError> {
         let bad = |what: String| MethodError::InvalidArguments(what);
         let kind = arguments.maybe_text("kind")?.map(|name| {
@@ -69,15 +69,15 @@ fn accounts(context: &Context, arguments: &Args<'_>) -> Result<Vec<(AccountId, S
 fn walk(
     context: &Context,
     account: AccountId,
-    filter: &Filter,
+    filter: &QueueFilter,
     mut each: impl FnMut(Vec<Action>) -> Result<bool, MethodError>,
 ) -> Result<(), MethodError> {
     let mut behind = None;
     loop {
-        let page = context.store.view().actions(account, behind, STEP).map_err(|error| fail(&error))?;
+        let page = context.store.view().actions(account, behind, ACTIONS_PER_COMMIT).map_err(|error| fail(&error))?;
         let (count, last) = (page.len(), page.last().map(|action| action.id));
         let taken: Vec<Action> = page.into_iter().filter(|action| filter.takes(action)).collect();
-        if !taken.is_empty() && !each(taken)? || count < STEP {
+        if !taken.is_empty() && !each(taken)? || count < ACTIONS_PER_COMMIT {
             return Ok(());
         }
         behind = last;
@@ -85,7 +85,7 @@ fn walk(
 }
 
 pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let filter = Filter::of(arguments)?;
+    let filter = QueueFilter::of(arguments)?;
     let limit = arguments.number("limit")?.and_then(|limit| usize::try_from(limit).ok());
     let limit = limit.unwrap_or(limits::LISTED).min(limits::LISTED);
     let mut list = Vec::new();
@@ -140,9 +140,9 @@ fn describe(account: AccountId, name: &str, action: &Action) -> Value {
 
 fn recipient(target: &Target) -> Value {
     let (state, said) = match &target.fate {
-        Fate::Waiting => ("waiting", None),
-        Fate::Sent(text) => ("sent", Some(text)),
-        Fate::Failed { text, .. } => ("failed", Some(text)),
+        RecipientState::Waiting => ("waiting", None),
+        RecipientState::Sent(text) => ("sent", Some(text)),
+        RecipientState::Failed { text, .. } => ("failed", Some(text)),
     };
     json!({"address": target.address.to_string(), "state": state, "said": said})
 }
@@ -220,7 +220,7 @@ fn change(
         finish(done)?;
         return Ok(json!({ "changed": 1, "left": 0, "underWay": under_way }));
     }
-    let filter = Filter::of(arguments)?;
+    let filter = QueueFilter::of(arguments)?;
     for (account, _) in accounts(context, arguments)? {
         walk(context, account, &filter, |actions| {
             let done = context.store.commit(account, |txn| {
@@ -252,7 +252,7 @@ pub(super) fn accept_loss(context: &Context, _: &Args<'_>) -> Result<Value, Meth
     };
     let restored = of != epoch;
     let (mut dropped, mut kept) = (0u64, 0u64);
-    let everything = Filter { kind: None, state: None, domain: None, until: None };
+    let everything = QueueFilter { kind: None, state: None, domain: None, until: None };
     for (account, _, _) in context.directory.list().map_err(|error| fail(&error))? {
         walk(context, account, &everything, |actions| {
             let done = context.store.commit(account, |txn| {

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::jmap::context::{Args, Context};
 use crate::message::rows_or_bare;
 use crate::model::AccountId;
-use crate::store::check::{Breach, Progress, Report};
-use crate::store::repair::{Repaired, Scope};
+use crate::store::check::{Breach, CheckReport, Progress};
+use crate::store::repair::{RepairReport, RepairScope};
 use crate::wire::jmap::MethodError;
 
 pub(super) fn check(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
@@ -35,7 +35,7 @@ pub fn progress(at: &Progress) -> Value {
 
 /// What a check found.
 #[must_use]
-pub fn checked(found: &Report) -> Value {
+pub fn checked(found: &CheckReport) -> Value {
     json!({
         "breaches": lines(&found.breaches), "count": found.count, "accounts": found.accounts, "rows": found.rows,
     })
@@ -67,18 +67,18 @@ pub(super) fn repair(context: &Context, arguments: &Args<'_>) -> Result<Value, M
 
 /// The scope of that name.
 #[must_use]
-pub fn scope_of(name: &str) -> Option<Scope> {
+pub fn scope_of(name: &str) -> Option<RepairScope> {
     match name {
-        "repair" => Some(Scope::Repair),
-        "reindex" => Some(Scope::Reindex),
-        "rebuild" => Some(Scope::Rebuild),
+        "repair" => Some(RepairScope::Repair),
+        "reindex" => Some(RepairScope::Reindex),
+        "rebuild" => Some(RepairScope::Rebuild),
         _ => None,
     }
 }
 
 /// What a repair did.
 #[must_use]
-pub fn repaired(done: &Repaired) -> Value {
+pub fn repaired(done: &RepairReport) -> Value {
     let names = |accounts: &[AccountId]| accounts.iter().map(ToString::to_string).collect::<Vec<_>>();
     json!({
         "accounts": done.accounts, "mended": names(&done.mended), "renewed": names(&done.renewed),

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::jmap::context::{Account, Args, Context};
-use crate::jmap::standard::Fault;
+use crate::jmap::standard::SetFailure;
 use crate::model::{AccountId, BlobBase, BlobId, limits};
 use crate::store::Error;
 use crate::wire::jmap::json::or_null;
@@ -35,7 +35,7 @@ pub(in crate::jmap) fn copy(context: &Context, arguments: &Args<'_>) -> Result<V
             None => Err(SetError::NotFound.into()),
         };
         // Others may have been copied: it is this one's error alone (RFC 8620 §3.6.2).
-        match Fault::of_one(done).unwrap_or_else(|error| Err(SetError::ServerFail(error.description()))) {
+        match SetFailure::of_one(done).unwrap_or_else(|error| Err(SetError::ServerFail(error.description()))) {
             Ok(new) => drop(copied.insert(id, new.to_string().into())),
             Err(error) => drop(not_copied.insert(id, error.object())),
         }
@@ -46,7 +46,7 @@ pub(in crate::jmap) fn copy(context: &Context, arguments: &Args<'_>) -> Result<V
     }))
 }
 
-fn one(context: &Context, from: &Account, to: AccountId, id: &BlobId) -> Result<BlobId, Fault> {
+fn one(context: &Context, from: &Account, to: AccountId, id: &BlobId) -> Result<BlobId, SetFailure> {
     let blob = context.blob(from, id)?.ok_or(SetError::NotFound)?;
     let media_type = blob.media_type().unwrap_or(OCTETS).to_owned();
     let hash = match id.base {

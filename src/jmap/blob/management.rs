@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::copy::{OCTETS, not_found};
 use crate::jmap::context::{Account, Args, Context, fail};
 use crate::jmap::rights::Rights;
-use crate::jmap::standard::{Done, Fault};
+use crate::jmap::standard::{SetFailure, SetResponse};
 use crate::model::{BlobBase, BlobId, EmailId, UtcMillis, limits};
 use crate::store::Error;
 use crate::wire::http::media_type;
@@ -24,9 +24,9 @@ pub(in crate::jmap) const DIGESTS: [&str; 3] = ["sha", "sha-256", "sha-512"];
 /// Types of objects that blobs are looked up in (RFC 9404 §3.1 supportedTypeNames).
 pub(in crate::jmap) const LOOKED_UP: [&str; 3] = ["Email", "Thread", "Mailbox"];
 /// Octets of all blobs that one Blob/get gives.
-const GIVEN: u64 = 16 * 1024 * 1024;
+const MAX_DATA_BYTES: u64 = 16 * 1024 * 1024;
 /// Emails that one blob is looked up in.
-const EMAILS: usize = 1000;
+const MAX_EMAILS_EXAMINED: usize = 1000;
 
 /// Blob/upload (RFC 9404 §4.1).
 pub(in crate::jmap) fn upload(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
@@ -35,7 +35,7 @@ pub(in crate::jmap) fn upload(context: &Context, arguments: &Args<'_>) -> Result
     if waiting.len() > limits::OBJECTS_IN_SET {
         return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
     }
-    let mut done = Done::default();
+    let mut done = SetResponse::default();
     let mut is_begun = false;
     // One may be made of another of the same call: whatever order they stand in, those that wait for none come first.
     loop {
@@ -44,7 +44,7 @@ pub(in crate::jmap) fn upload(context: &Context, arguments: &Args<'_>) -> Result
             waiting.into_iter().partition(|(name, object)| !refers(object, &names, name));
         let stuck = ready.is_empty();
         for (name, object) in if stuck { rest.clone() } else { ready } {
-            let made = match Fault::of_one(made(context, arguments, &account, &object)) {
+            let made = match SetFailure::of_one(made(context, arguments, &account, &object)) {
                 // Once something was kept, no error is of the whole call (RFC 8620 §3.6.2).
                 Err(error) if is_begun => Err(SetError::ServerFail(error.description())),
                 made => made?,
@@ -75,7 +75,7 @@ fn made(
     arguments: &Args<'_>,
     account: &Account,
     object: &Map<String, Value>,
-) -> Result<Map<String, Value>, Fault> {
+) -> Result<Map<String, Value>, SetFailure> {
     let wrong = |name: &str, what: &str| SetError::property(name, what);
     if let Some(unknown) = object.keys().find(|name| !["data", "type"].contains(&name.as_str())) {
         return Err(wrong(unknown, "no such property").into());
@@ -121,7 +121,7 @@ fn append(
     account: &Account,
     source: &Value,
     out: &mut Vec<u8>,
-) -> Result<(), Fault> {
+) -> Result<(), SetFailure> {
     let wrong = |what: &str| SetError::property("data", what);
     let source = source.as_object().ok_or_else(|| wrong("a source is an object"))?;
     let text = |name: &str| source.get(name).filter(|value| !value.is_null());
@@ -170,7 +170,7 @@ pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Va
         return Err(MethodError::InvalidArguments(format!("properties: {unknown} is no property")));
     }
     let (offset, length) = (arguments.number("offset")?.unwrap_or(0), arguments.number("length")?);
-    let (mut list, mut missing, mut room) = (Vec::new(), Vec::new(), GIVEN);
+    let (mut list, mut missing, mut room) = (Vec::new(), Vec::new(), MAX_DATA_BYTES);
     for id in ids {
         let resolved = arguments.created().resolve(&id).unwrap_or_else(|| id.clone());
         let found = resolved.parse::<BlobId>().ok().map(|known| context.blob(&account, &known)).transpose();
@@ -285,7 +285,7 @@ fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders,
     };
     let mut holders = Holders::default();
     for id in emails {
-        if holders.emails.len() >= EMAILS {
+        if holders.emails.len() >= MAX_EMAILS_EXAMINED {
             break;
         }
         if let Some(email) = view.email(account.id, id)?.and_then(|email| rights.seen(email)) {

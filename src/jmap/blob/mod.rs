@@ -20,7 +20,7 @@ use std::ops::Range;
 pub(super) use copy::copy;
 pub(super) use management::{DATA_SOURCES, DIGESTS, LOOKED_UP, max_blob_set};
 pub(super) use management::{get, lookup, upload};
-pub use uploads::{TooFast, UploadRates, UploadSettings};
+pub use uploads::{UploadRateExceeded, UploadRates, UploadSettings};
 
 use crate::message::Message;
 use crate::message::decode::Decoder;
@@ -32,26 +32,26 @@ use super::rights::Rights;
 use crate::wire::jmap::MethodError;
 
 /// Octets that are read from the store at once: one frame of a message.
-const PIECE: u64 = 128 * 1024;
+const READ_CHUNK: u64 = 128 * 1024;
 
 /// A blob that was found.
 #[derive(Debug, Clone)]
 pub struct Blob {
-    octets: Octets,
+    octets: BlobLocation,
     /// Of an upload, as its uploader said.
     media_type: Option<String>,
 }
 
 #[derive(Debug, Clone)]
-enum Octets {
+enum BlobLocation {
     /// These of the store.
-    Stored { account: AccountId, at: Stored, window: Range<u64>, encoding: u8 },
+    Stored { account: AccountId, at: BlobSource, window: Range<u64>, encoding: u8 },
     /// Those that lie in a window of what another blob holds.
     Within { outer: Box<Blob>, window: Range<u64>, encoding: u8 },
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Stored {
+enum BlobSource {
     Email(EmailId),
     Upload(AccountId, BlobHash),
 }
@@ -67,7 +67,7 @@ impl Context {
     ///
     /// # Errors
     /// Who uploads must wait first.
-    pub fn begin_upload(&self, account: AccountId) -> Result<(), TooFast> {
+    pub fn begin_upload(&self, account: AccountId) -> Result<(), UploadRateExceeded> {
         if self.caller.admin { Ok(()) } else { self.rates.begin(self.uploader(account), &self.uploads) }
     }
 
@@ -170,7 +170,7 @@ impl Blob {
                 let row = view.email(account, email)?;
                 let rights = Rights::of(&view, of)?;
                 let Some(row) = row.filter(|row| rights.sees(row)) else { return Ok(None) };
-                let at = Stored::Email(email);
+                let at = BlobSource::Email(email);
                 let Some((first, rest)) = steps.split_first() else {
                     return Ok(Some((Self::stored(account, at, 0..row.size, 0), steps)));
                 };
@@ -184,14 +184,14 @@ impl Blob {
             BlobBase::Upload(hash) => {
                 let user = context.uploader(account);
                 let Some(row) = view.upload(account, user, &hash)? else { return Ok(None) };
-                let blob = Self::stored(account, Stored::Upload(user, hash), 0..row.size, 0);
+                let blob = Self::stored(account, BlobSource::Upload(user, hash), 0..row.size, 0);
                 Ok(Some((Self { media_type: Some(row.media_type), ..blob }, steps)))
             }
         }
     }
 
-    fn stored(account: AccountId, at: Stored, window: Range<u64>, encoding: u8) -> Self {
-        Self { octets: Octets::Stored { account, at, window, encoding }, media_type: None }
+    fn stored(account: AccountId, at: BlobSource, window: Range<u64>, encoding: u8) -> Self {
+        Self { octets: BlobLocation::Stored { account, at, window, encoding }, media_type: None }
     }
 
     /// The part that these steps lead to, of a message. Each message on the way is read and parsed,
@@ -205,12 +205,12 @@ impl Blob {
             let parts = Message::parse(&raw).parts();
             let Some(part) = usize::try_from(*step).ok().and_then(|step| parts.get(step)) else { return Ok(None) };
             blob = match &blob.octets {
-                Octets::Stored { account, at, window, encoding: 0 } => {
+                BlobLocation::Stored { account, at, window, encoding: 0 } => {
                     Self::stored(*account, *at, within_window(window, part), part.encoding)
                 }
                 _ => {
                     let window = within_window(&(0..raw.len() as u64), part);
-                    let octets = Octets::Within { outer: Box::new(blob), window, encoding: part.encoding };
+                    let octets = BlobLocation::Within { outer: Box::new(blob), window, encoding: part.encoding };
                     Self { octets, media_type: None }
                 }
             };
@@ -221,17 +221,17 @@ impl Blob {
     /// Octets that are read for a range of it.
     fn cost(&self, wanted: &Range<u64>) -> u64 {
         match &self.octets {
-            Octets::Within { outer, .. } => outer.cost(&(0..u64::MAX)),
-            Octets::Stored { window, encoding: 0, .. } => {
+            BlobLocation::Within { outer, .. } => outer.cost(&(0..u64::MAX)),
+            BlobLocation::Stored { window, encoding: 0, .. } => {
                 wanted.end.min(window.end.saturating_sub(window.start)).saturating_sub(wanted.start)
             }
-            Octets::Stored { window, .. } => window.end.saturating_sub(window.start),
+            BlobLocation::Stored { window, .. } => window.end.saturating_sub(window.start),
         }
     }
 
     fn is_encoded(&self) -> bool {
         match &self.octets {
-            Octets::Stored { encoding, .. } | Octets::Within { encoding, .. } => *encoding != 0,
+            BlobLocation::Stored { encoding, .. } | BlobLocation::Within { encoding, .. } => *encoding != 0,
         }
     }
 
@@ -247,10 +247,10 @@ impl Blob {
     /// Those of reading.
     pub fn size(&self, store: &Store) -> Result<u64, Error> {
         match &self.octets {
-            Octets::Stored { window, encoding: 0, .. } | Octets::Within { window, encoding: 0, .. } => {
+            BlobLocation::Stored { window, encoding: 0, .. } | BlobLocation::Within { window, encoding: 0, .. } => {
                 Ok(window.end.saturating_sub(window.start))
             }
-            Octets::Stored { .. } | Octets::Within { .. } => {
+            BlobLocation::Stored { .. } | BlobLocation::Within { .. } => {
                 let (mut reader, mut size) = (self.clone().reader(0..u64::MAX), 0);
                 while let Some(piece) = reader.next(store)? {
                     size += piece.len() as u64;
@@ -277,7 +277,7 @@ impl Blob {
 
     /// Reads it, or the octets of it that are wanted.
     #[must_use]
-    pub fn reader(self, wanted: Range<u64>) -> Reader {
+    pub fn reader(self, wanted: Range<u64>) -> BlobReader {
         let left = wanted.end.saturating_sub(wanted.start);
         // What is not encoded need not be read from its beginning.
         let from = |window: &Range<u64>, encoding: u8| {
@@ -286,17 +286,17 @@ impl Blob {
             (at, skip)
         };
         let (source, encoding, skip) = match self.octets {
-            Octets::Stored { account, at: stored, window, encoding } => {
+            BlobLocation::Stored { account, at: stored, window, encoding } => {
                 let (at, skip) = from(&window, encoding);
                 let whole_pieces = encoding != 0;
-                (Source::Stored { account, stored, at, end: window.end, whole_pieces }, encoding, skip)
+                (ReaderSource::Stored { account, stored, at, end: window.end, whole_pieces }, encoding, skip)
             }
-            Octets::Within { outer, window, encoding } => {
+            BlobLocation::Within { outer, window, encoding } => {
                 let (at, skip) = from(&window, encoding);
-                (Source::Within(Box::new(outer.reader(at.min(window.end)..window.end))), encoding, skip)
+                (ReaderSource::Within(Box::new(outer.reader(at.min(window.end)..window.end))), encoding, skip)
             }
         };
-        Reader { source, decoder: Some(Decoder::new(encoding)), skip, left }
+        BlobReader { source, decoder: Some(Decoder::new(encoding)), skip, left }
     }
 }
 
@@ -308,8 +308,8 @@ fn within_window(message: &Range<u64>, part: &PartOffsets) -> Range<u64> {
 
 /// Reads a blob a piece at a time; each time anew from the store, so that nothing is held while a client is slow.
 #[derive(Debug)]
-pub struct Reader {
-    source: Source,
+pub struct BlobReader {
+    source: ReaderSource,
     decoder: Option<Decoder>,
     skip: u64,
     left: u64,
@@ -317,14 +317,14 @@ pub struct Reader {
 
 /// Where the pieces come from, before they are decoded.
 #[derive(Debug)]
-enum Source {
+enum ReaderSource {
     /// From the store: what lies between `at` and `end`.
-    Stored { account: AccountId, stored: Stored, at: u64, end: u64, whole_pieces: bool },
+    Stored { account: AccountId, stored: BlobSource, at: u64, end: u64, whole_pieces: bool },
     /// From what another reader decodes.
-    Within(Box<Reader>),
+    Within(Box<BlobReader>),
 }
 
-impl Reader {
+impl BlobReader {
     /// The next piece, never empty; `None` at the end. For a thread that may wait.
     ///
     /// # Errors
@@ -357,17 +357,17 @@ impl Reader {
     fn read(&mut self, store: &Store) -> Result<Option<Vec<u8>>, Error> {
         let gone = || Error::NotFound("blob");
         match &mut self.source {
-            Source::Within(outer) => outer.next(store),
-            Source::Stored { account, stored, at, end, whole_pieces } => {
-                let most = if *whole_pieces { PIECE } else { self.left.min(PIECE) };
+            ReaderSource::Within(outer) => outer.next(store),
+            ReaderSource::Stored { account, stored, at, end, whole_pieces } => {
+                let most = if *whole_pieces { READ_CHUNK } else { self.left.min(READ_CHUNK) };
                 let range = *at..at.saturating_add(most).min(*end);
                 if range.is_empty() {
                     return Ok(None);
                 }
                 let view = store.view();
                 let piece = match stored {
-                    Stored::Email(id) => view.message_part(*account, *id, range)?,
-                    Stored::Upload(user, hash) => view.upload_part(*account, *user, hash, range)?,
+                    BlobSource::Email(id) => view.message_part(*account, *id, range)?,
+                    BlobSource::Upload(user, hash) => view.upload_part(*account, *user, hash, range)?,
                 };
                 let piece = piece.ok_or_else(gone)?;
                 *at += piece.len() as u64;

@@ -51,17 +51,17 @@ impl UploadSettings {
 
 /// What each user has uploaded of late.
 #[derive(Debug, Clone)]
-pub struct UploadRates(Arc<Rates>);
+pub struct UploadRates(Arc<UploadRateState>);
 
 #[derive(Debug)]
-struct Rates {
+struct UploadRateState {
     clock: Stopwatch,
-    users: Mutex<HashMap<AccountId, Spent>>,
+    users: Mutex<HashMap<AccountId, UploadUsage>>,
 }
 
 /// When the uploads of a user, and their bytes, are paid for; each costs its part of a minute.
 #[derive(Debug, Clone, Copy, Default)]
-struct Spent {
+struct UploadUsage {
     uploads: Duration,
     bytes: Duration,
 }
@@ -69,15 +69,15 @@ struct Spent {
 /// Too much was uploaded of late; how long to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many uploads in a minute")]
-pub struct TooFast(pub Duration);
+pub struct UploadRateExceeded(pub Duration);
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// Users beyond whom those who owe nothing are forgotten.
-const USERS: usize = 10_000;
+const MAX_TRACKED_USERS: usize = 10_000;
 
 impl Default for UploadRates {
     fn default() -> Self {
-        Self(Arc::new(Rates { clock: Stopwatch::start(), users: Mutex::default() }))
+        Self(Arc::new(UploadRateState { clock: Stopwatch::start(), users: Mutex::default() }))
     }
 }
 
@@ -86,7 +86,7 @@ impl UploadRates {
     ///
     /// # Errors
     /// The user must wait first.
-    pub fn begin(&self, user: AccountId, settings: &UploadSettings) -> Result<(), TooFast> {
+    pub fn begin(&self, user: AccountId, settings: &UploadSettings) -> Result<(), UploadRateExceeded> {
         self.begin_at(self.0.clock.elapsed(), user, settings)
     }
 
@@ -95,9 +95,9 @@ impl UploadRates {
         self.came_at(self.0.clock.elapsed(), user, bytes, settings);
     }
 
-    fn begin_at(&self, now: Duration, user: AccountId, settings: &UploadSettings) -> Result<(), TooFast> {
+    fn begin_at(&self, now: Duration, user: AccountId, settings: &UploadSettings) -> Result<(), UploadRateExceeded> {
         let mut users = self.0.users.lock();
-        if users.len() >= USERS && !users.contains_key(&user) {
+        if users.len() >= MAX_TRACKED_USERS && !users.contains_key(&user) {
             users.retain(|_, spent| spent.uploads > now || spent.bytes > now);
         }
         let spent = users.entry(user).or_default();
@@ -107,7 +107,7 @@ impl UploadRates {
         let bytes = (spent.bytes >= most).then(|| spent.bytes.saturating_sub(most) + Duration::from_millis(1));
         let wait = due.saturating_sub(most).max(bytes.unwrap_or_default());
         if wait > Duration::ZERO {
-            return Err(TooFast(wait));
+            return Err(UploadRateExceeded(wait));
         }
         spent.uploads = due;
         Ok(())
@@ -145,10 +145,10 @@ mod tests {
         let at = Duration::from_secs;
         let begin = |now, user| rates.begin_at(at(now), user, &settings);
         assert!((0..6).all(|_| begin(1000, ann).is_ok()));
-        assert_eq!((begin(1000, ann), begin(1000, bob)), (Err(TooFast(at(10))), Ok(())));
+        assert_eq!((begin(1000, ann), begin(1000, bob)), (Err(UploadRateExceeded(at(10))), Ok(())));
         assert_eq!(
             (begin(1004, ann), begin(1010, ann), begin(1010, ann)),
-            (Err(TooFast(at(6))), Ok(()), Err(TooFast(at(10))))
+            (Err(UploadRateExceeded(at(6))), Ok(()), Err(UploadRateExceeded(at(10))))
         );
         // One may go beyond; what it took must be over first.
         rates.came_at(at(2000), ann, 599, &settings);

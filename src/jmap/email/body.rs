@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::property::{Wanted, all_fields, header, prove_headers, shown};
+use super::property::{RequestedProperties, all_fields, header, prove_headers, shown};
 use crate::jmap::budget::Budget;
 use crate::jmap::context::{Args, Context};
 use crate::message::forms::HeaderProperty;
@@ -13,10 +13,10 @@ use crate::message::header::{Field, fields};
 use crate::message::{Message, Part, Structure, guarded};
 use crate::model::{BlobId, limits};
 use crate::wire::jmap::MethodError;
-use crate::wire::jmap::json::{WHOLE, members, weight};
+use crate::wire::jmap::json::{MAX_SAFE_INTEGER, members, weight};
 
 /// What is given of a part where nothing is asked for (RFC 8621 §4.2).
-const USUAL: [&str; 10] =
+const DEFAULT_LIMIT: [&str; 10] =
     ["partId", "blobId", "size", "name", "type", "charset", "disposition", "cid", "language", "location"];
 
 /// What is asked for of bodies.
@@ -35,7 +35,7 @@ pub(super) struct Bodies {
 
 /// A message as it is shown: what was put before it, and itself.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Whole<'m> {
+pub(super) struct TracedMessage<'m> {
     /// The trace fields of its delivery.
     pub(super) prefix: &'m [u8],
     /// The message as received.
@@ -52,13 +52,13 @@ impl Bodies {
     pub(super) fn read(context: &Context, arguments: &Args<'_>) -> Result<Self, MethodError> {
         let asked = match arguments.get("bodyProperties") {
             Some(_) => arguments.distinct("bodyProperties")?,
-            None => USUAL.iter().map(|name| (*name).to_owned()).collect(),
+            None => DEFAULT_LIMIT.iter().map(|name| (*name).to_owned()).collect(),
         };
         let (mut names, mut headers) = (Vec::new(), Vec::new());
         for name in asked {
             if name.starts_with("header:") {
                 headers.push((name.clone(), header(&name)?));
-            } else if USUAL.contains(&name.as_str()) || name == "headers" || name == "subParts" {
+            } else if DEFAULT_LIMIT.contains(&name.as_str()) || name == "headers" || name == "subParts" {
                 names.push(name);
             } else {
                 return Err(MethodError::InvalidArguments(format!("bodyProperties: {name} is no property")));
@@ -66,7 +66,7 @@ impl Bodies {
         }
         prove_headers(&headers)?;
         let most = arguments.number("maxBodyValueBytes")?.unwrap_or(0);
-        if most > WHOLE {
+        if most > MAX_SAFE_INTEGER {
             return Err(MethodError::InvalidArguments("maxBodyValueBytes: a whole number is wanted".into()));
         }
         Ok(Self {
@@ -83,7 +83,7 @@ impl Bodies {
 
     /// What is given where nothing is asked for.
     pub(super) fn usual(context: &Context) -> Self {
-        let names = USUAL.iter().map(|name| (*name).to_owned()).collect();
+        let names = DEFAULT_LIMIT.iter().map(|name| (*name).to_owned()).collect();
         let budget = context.budget.clone();
         Self { names, headers: Vec::new(), text: false, html: false, all: false, most: 0, grown: Cell::new(0), budget }
     }
@@ -101,12 +101,12 @@ impl Bodies {
     /// `requestTooLarge` where the answer has no room for it.
     pub(super) fn of_header(
         &self,
-        wanted: &Wanted,
-        whole: Whole<'_>,
+        wanted: &RequestedProperties,
+        whole: TracedMessage<'_>,
         object: &mut Map<String, Value>,
     ) -> Result<(), MethodError> {
         self.grown.set(0);
-        wanted.of_header(&Joined::new(whole.prefix, whole.raw), object, &|value| self.grow(value))
+        wanted.of_header(&JoinedFields::new(whole.prefix, whole.raw), object, &|value| self.grow(value))
     }
 
     /// What a message says of all that is wanted and in no row.
@@ -115,8 +115,8 @@ impl Bodies {
     /// `requestTooLarge` where the answer has no room for it.
     pub(super) fn of(
         &self,
-        wanted: &Wanted,
-        whole: Whole<'_>,
+        wanted: &RequestedProperties,
+        whole: TracedMessage<'_>,
         object: &mut Map<String, Value>,
     ) -> Result<(), MethodError> {
         let read = guarded("a message", || {
@@ -167,9 +167,9 @@ impl Bodies {
 
     /// `EmailBodyPart`. Within bodyStructure a multipart shows its parts, whether that is asked for or not: without them
     /// it would be no structure.
-    fn part(&self, part: &Part<'_>, whole: Whole<'_>, deep: bool) -> Result<Value, MethodError> {
+    fn part(&self, part: &Part<'_>, whole: TracedMessage<'_>, deep: bool) -> Result<Value, MethodError> {
         let prefix = if part.number == 0 { whole.prefix } else { &[] };
-        let header = Joined::new(prefix, part.header);
+        let header = JoinedFields::new(prefix, part.header);
         let mut object = Map::new();
         shown(&self.headers, &header, &mut object, &|value| self.grow(value))?;
         let leaf = |value: Value| if part.is_multipart { Value::Null } else { value };
@@ -209,18 +209,18 @@ fn listed<'s, 'm>(structure: &'s Structure<'m>, numbers: &'s [u32]) -> impl Iter
 
 /// The fields of two headers, one after the other, the second within `limits::HEADER_BYTES`.
 #[derive(Clone)]
-pub(super) struct Joined<'m> {
+pub(super) struct JoinedFields<'m> {
     rest: std::vec::IntoIter<Field<'m>>,
 }
 
-impl<'m> Joined<'m> {
+impl<'m> JoinedFields<'m> {
     pub(super) fn new(prefix: &'m [u8], raw: &'m [u8]) -> Self {
         let raw = raw.get(..limits::HEADER_BYTES).unwrap_or(raw);
         Self { rest: fields(prefix).chain(fields(raw)).collect::<Vec<_>>().into_iter() }
     }
 }
 
-impl<'m> Iterator for Joined<'m> {
+impl<'m> Iterator for JoinedFields<'m> {
     type Item = Field<'m>;
 
     fn next(&mut self) -> Option<Field<'m>> {
@@ -231,20 +231,20 @@ impl<'m> Iterator for Joined<'m> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jmap::standard::Created;
+    use crate::jmap::standard::CreationIds;
     use crate::jmap::tests::context;
     use crate::model::EmailId;
 
     #[test]
     fn texts_fit_the_answer_or_the_call_is_refused() {
         let arguments = json!({"fetchAllBodyValues": true});
-        let created = Created::default();
+        let created = CreationIds::default();
         let mut context = context();
         context.budget = Budget::with(0, 0, 1000);
         let bodies = Bodies::read(&context, &Args(arguments.as_object().unwrap(), &created, &[])).unwrap();
-        let wanted = Wanted::read(&["bodyValues".to_owned()]).unwrap();
+        let wanted = RequestedProperties::read(&["bodyValues".to_owned()]).unwrap();
         let blob = BlobId::email(EmailId(1));
-        let of = |raw: &[u8]| bodies.of(&wanted, Whole { prefix: &[], raw, blob: &blob }, &mut Map::new());
+        let of = |raw: &[u8]| bodies.of(&wanted, TracedMessage { prefix: &[], raw, blob: &blob }, &mut Map::new());
         assert_eq!(of(b"Subject: x\r\n\r\n1234567"), Ok(()));
         let long = format!("Subject: x\r\n\r\n{}", "x".repeat(1000));
         assert!(matches!(of(long.as_bytes()), Err(MethodError::RequestTooLarge(_))));

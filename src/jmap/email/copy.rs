@@ -3,15 +3,18 @@
 use serde_json::{Map, Value, json};
 
 use super::filing::{self, Filing};
-use super::keep::{Commits, Message, keep};
+use super::keep::{Commits, NewMessage, keep};
 use crate::jmap::context::{Account, Args, Context, fail};
-use crate::jmap::dispatch::Next;
+use crate::jmap::dispatch::FollowUpCall;
 use crate::jmap::rights::Rights;
-use crate::jmap::standard::{Done, Fault, Wrong, newest, state};
+use crate::jmap::standard::{InvalidProperties, SetFailure, SetResponse, newest, state};
 use crate::model::{DataType, EmailId, ModSeq, limits};
 use crate::wire::jmap::{MethodError, SetError};
 
-pub(in crate::jmap) fn copy(context: &Context, arguments: &Args<'_>) -> Result<(Value, Option<Next>), MethodError> {
+pub(in crate::jmap) fn copy(
+    context: &Context,
+    arguments: &Args<'_>,
+) -> Result<(Value, Option<FollowUpCall>), MethodError> {
     let from = context.open_other(arguments, "fromAccountId", MethodError::FromAccountNotFound)?;
     let account = context.open_shared(arguments)?;
     if from.id == account.id {
@@ -34,7 +37,7 @@ pub(in crate::jmap) fn copy(context: &Context, arguments: &Args<'_>) -> Result<(
     }
     let wanted = arguments.maybe_text("ifInState")?;
     let is_right = |now| wanted.as_ref().is_none_or(|wanted| *wanted == state(&context.store, now));
-    let (mut commits, mut done, mut copied) = (Commits::default(), Done::default(), Vec::new());
+    let (mut commits, mut done, mut copied) = (Commits::default(), SetResponse::default(), Vec::new());
     for (name, object) in &create {
         let made = one(context, (&from, &account), arguments, &mut commits, is_right, object);
         match commits.of_one(made)? {
@@ -56,7 +59,7 @@ pub(in crate::jmap) fn copy(context: &Context, arguments: &Args<'_>) -> Result<(
     follows.insert("ifInState".into(), json!(destroy_if));
     let any = destroy && !copied.is_empty();
     follows.insert("destroy".into(), Value::Array(copied));
-    Ok((answer, any.then_some(Next { name: "Email/set", arguments: follows })))
+    Ok((answer, any.then_some(FollowUpCall { name: "Email/set", arguments: follows })))
 }
 
 fn one(
@@ -66,8 +69,8 @@ fn one(
     commits: &mut Commits,
     is_right: impl FnOnce(ModSeq) -> bool,
     object: &Map<String, Value>,
-) -> Result<(EmailId, Map<String, Value>), Fault> {
-    let mut wrong = Wrong::default();
+) -> Result<(EmailId, Map<String, Value>), SetFailure> {
+    let mut wrong = InvalidProperties::default();
     for unknown in object.keys().filter(|name| *name != "id" && !filing::NAMES.contains(&name.as_str())) {
         wrong.add(unknown, "a copy cannot have another");
     }
@@ -81,7 +84,7 @@ fn one(
     let id = arguments.created().resolve(id).and_then(|id| id.parse::<EmailId>().ok()).ok_or(SetError::NotFound)?;
     let (email, prefix, raw) = {
         let view = context.store.view();
-        let whole = |error| Fault::Whole(fail(&error));
+        let whole = |error| SetFailure::Whole(fail(&error));
         let rights = Rights::of(&view, from).map_err(whole)?;
         let email = view.email(from.id, id).map_err(whole)?.filter(|email| rights.sees(email));
         let email = email.ok_or(SetError::NotFound)?;
@@ -90,7 +93,7 @@ fn one(
         let raw = view.received(&email.blob).map_err(whole)?.ok_or(SetError::NotFound)?;
         (email, prefix, raw)
     };
-    let message = Message {
+    let message = NewMessage {
         raw: &raw,
         prefix: &prefix,
         filing: &filing,

@@ -9,12 +9,12 @@ use serde_json::{Map, Value};
 
 use super::filing;
 use crate::jmap::context::{Account, Context};
-use crate::jmap::standard::{Fault, Wrong};
-use crate::message::build::{self, BadValue, Mail};
+use crate::jmap::standard::{InvalidProperties, SetFailure};
+use crate::message::build::{self, BadFieldValue, MessageTree};
 use crate::message::forms::{Form, HeaderProperty};
 use crate::model::{SentAt, UtcMillis, limits};
 use crate::wire::jmap::{MethodError, SetError};
-use part::Parts;
+use part::PartBuilder;
 
 /// Properties that stand for a header field, with its name and form (RFC 8621 §4.1.3).
 const FIELDS: [(&str, &str, Form); 11] = [
@@ -35,12 +35,12 @@ const BODY: [&str; 5] = ["bodyStructure", "bodyValues", "textBody", "htmlBody", 
 
 /// The header fields that an object has set: none twice (RFC 8621 §4.6).
 #[derive(Debug, Default)]
-struct Header {
+struct HeaderFields {
     names: BTreeSet<String>,
-    fields: Vec<build::Field>,
+    fields: Vec<build::EncodedField>,
 }
 
-impl Header {
+impl HeaderFields {
     fn has(&self, name: &str) -> bool {
         self.names.contains(&name.to_ascii_lowercase())
     }
@@ -50,14 +50,14 @@ impl Header {
         self.names.insert(name.to_ascii_lowercase())
     }
 
-    fn set(&mut self, property: &HeaderProperty, json: &Value, path: &str, wrong: &mut Wrong) {
+    fn set(&mut self, property: &HeaderProperty, json: &Value, path: &str, wrong: &mut InvalidProperties) {
         if !self.claim(&property.name) {
             wrong.add(path, "the same header field is set by two properties");
             return;
         }
         match value::fields(property, json) {
             Ok(fields) => self.fields.extend(fields),
-            Err(BadValue(why)) => wrong.add(path, why),
+            Err(BadFieldValue(why)) => wrong.add(path, why),
         }
     }
 }
@@ -71,9 +71,9 @@ pub(super) fn message(
     account: &Account,
     object: &Map<String, Value>,
     now: UtcMillis,
-    mut wrong: Wrong,
-) -> Result<Vec<u8>, Fault> {
-    let mut header = Header::default();
+    mut wrong: InvalidProperties,
+) -> Result<Vec<u8>, SetFailure> {
+    let mut header = HeaderFields::default();
     for (name, value) in object.iter().filter(|(_, value)| !value.is_null()) {
         if filing::NAMES.contains(&name.as_str()) || BODY.contains(&name.as_str()) {
             continue;
@@ -91,7 +91,7 @@ pub(super) fn message(
             wrong.add(name, "an email that is made has no such property");
         }
     }
-    let mut parts = Parts::new(context, account, object, &header, &mut wrong);
+    let mut parts = PartBuilder::new(context, account, object, &header, &mut wrong);
     let body = parts.body()?;
     let (missing, octets, attached) = (std::mem::take(&mut parts.missing), parts.octets, parts.attached);
     // Where there is an error of its own for it, it is that and not `invalidProperties` (RFC 8620 §5.3).
@@ -99,7 +99,7 @@ pub(super) fn message(
         return Err(SetError::BlobNotFound(missing).into());
     }
     wrong.finish()?;
-    let too_large = || Fault::One(SetError::TooLarge(format!("more than {} octets", limits::MESSAGE_OCTETS)));
+    let too_large = || SetFailure::One(SetError::TooLarge(format!("more than {} octets", limits::MESSAGE_OCTETS)));
     if attached > limits::ATTACHMENTS_OCTETS {
         let most = limits::ATTACHMENTS_OCTETS;
         return Err(SetError::TooLarge(format!("more than {most} octets of attachments")).into());
@@ -107,20 +107,20 @@ pub(super) fn message(
     if octets > limits::MESSAGE_OCTETS {
         return Err(too_large());
     }
-    let (id, seed) = message_id(account).map_err(Fault::Whole)?;
-    let Header { names, mut fields } = header;
+    let (id, seed) = message_id(account).map_err(SetFailure::Whole)?;
+    let HeaderFields { names, mut fields } = header;
     let added = [
-        ("Message-ID", build::Value::MessageIds(vec![id])),
-        ("Date", build::Value::Date(SentAt { at: now, offset_minutes: 0 })),
+        ("Message-ID", build::FieldValue::MessageIds(vec![id])),
+        ("Date", build::FieldValue::Date(SentAt { at: now, offset_minutes: 0 })),
     ];
     for (name, value) in added {
         // The root of a bodyStructure may have set it, too: that is the same header.
         if !names.contains(&name.to_ascii_lowercase()) && !body.fields.iter().any(|field| field.is(name)) {
-            let field = build::Field::new(name, &value);
-            fields.push(field.map_err(|error| Fault::Whole(MethodError::ServerFail(error.to_string())))?);
+            let field = build::EncodedField::new(name, &value);
+            fields.push(field.map_err(|error| SetFailure::Whole(MethodError::ServerFail(error.to_string())))?);
         }
     }
-    let raw = build::build(&Mail { fields, body }, &seed);
+    let raw = build::build(&MessageTree { fields, body }, &seed);
     if raw.len() as u64 > limits::MESSAGE_OCTETS { Err(too_large()) } else { Ok(raw) }
 }
 

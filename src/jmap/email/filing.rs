@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use crate::jmap::context::{Account, Args};
 use crate::jmap::rights::Rights;
-use crate::jmap::standard::Wrong;
+use crate::jmap::standard::InvalidProperties;
 use crate::jmap::standard::value::utc_date;
 use crate::model::{MailboxUid, UtcMillis, keyword, limits};
-use crate::store::{Error, View};
+use crate::store::{Error, Snapshot};
 use crate::wire::jmap::SetError;
 
 /// The names of these properties.
@@ -32,7 +32,11 @@ impl Filing {
     ///
     /// # Errors
     /// `tooManyKeywords`.
-    pub(super) fn read(arguments: &Args<'_>, object: &Map<String, Value>, wrong: &mut Wrong) -> Result<Self, SetError> {
+    pub(super) fn read(
+        arguments: &Args<'_>,
+        object: &Map<String, Value>,
+        wrong: &mut InvalidProperties,
+    ) -> Result<Self, SetError> {
         let given = |name: &str| object.get(name).filter(|value| !value.is_null());
         let mailboxes = mailboxes(arguments, given("mailboxIds").unwrap_or(&Value::Null));
         let received_at = given("receivedAt").map(|value| utc_date("receivedAt", value)).transpose();
@@ -81,7 +85,7 @@ pub(super) fn keywords(value: &Value) -> Result<BTreeSet<String>, SetError> {
 /// # Errors
 /// Those of reading; `invalidProperties` within.
 pub(super) fn prove(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     (account, rights): (&Account, &Rights),
     mailboxes: &BTreeSet<MailboxUid>,
 ) -> Result<Result<(), SetError>, Error> {

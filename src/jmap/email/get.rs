@@ -3,24 +3,24 @@
 
 use serde_json::{Map, Value};
 
-use super::body::{Bodies, Whole};
-use super::property::{CONTENT, METADATA, USUAL_BODY, Wanted};
+use super::body::{Bodies, TracedMessage};
+use super::property::{CONTENT, METADATA, RequestedProperties, USUAL_BODY};
 use super::refused;
 use crate::jmap::context::{Account, Args, Context, fail};
 use crate::jmap::rights::Rights;
-use crate::jmap::standard::{Get, newest};
+use crate::jmap::standard::{GetArguments, newest};
 use crate::message::header;
 use crate::model::{BlobHash, BlobId, DataType, EmailId, limits};
-use crate::query::{Query, Results, Window, query};
-use crate::store::View;
+use crate::query::{Query, QuerySpec, Window, query};
+use crate::store::Snapshot;
 use crate::wire::jmap::MethodError;
 
 pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open_shared(arguments)?;
-    let mut get = Get::read(arguments)?;
+    let mut get = GetArguments::read(arguments)?;
     let usual = || METADATA.iter().chain(&CONTENT).chain(&USUAL_BODY).map(|name| (*name).to_owned()).collect();
     let names = get.properties.take().unwrap_or_else(usual);
-    let (wanted, bodies) = (Wanted::read(&names)?, Bodies::read(context, arguments)?);
+    let (wanted, bodies) = (RequestedProperties::read(&names)?, Bodies::read(context, arguments)?);
     get.properties = Some(names);
     let view = context.store.view();
     let rights = Rights::of(&view, &account).map_err(|error| fail(&error))?;
@@ -43,11 +43,11 @@ pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Va
 /// Those of reading.
 pub(in crate::jmap) fn newest_emails(
     context: &Context,
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     (account, rights): (&Account, &Rights),
     collapse: bool,
 ) -> Result<Vec<EmailId>, MethodError> {
-    let results = Results { account: account.id, collapse, scope: rights.scope(), ..Results::default() };
+    let results = QuerySpec { account: account.id, collapse, scope: rights.scope(), ..QuerySpec::default() };
     let window = Window { limit: Some(limits::OBJECTS_IN_GET + 1), ..Window::default() };
     let found = query(view, context.store.secrets(), &Query { results, window, total: false });
     Ok(found.map_err(refused)?.answer.ids)
@@ -60,7 +60,7 @@ pub(in crate::jmap) fn newest_emails(
 /// Those of reading; `requestTooLarge`.
 pub(in crate::jmap) fn head(
     context: &Context,
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     blob: &BlobHash,
 ) -> Result<Option<Vec<u8>>, MethodError> {
     let head = view.received_until(blob, &header::ends).map_err(|error| fail(&error))?;
@@ -71,10 +71,10 @@ pub(in crate::jmap) fn head(
 /// The properties of one email.
 pub(super) fn object(
     context: &Context,
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     (account, rights): (&Account, &Rights),
     id: EmailId,
-    (wanted, bodies): (&Wanted, &Bodies),
+    (wanted, bodies): (&RequestedProperties, &Bodies),
 ) -> Result<Option<Map<String, Value>>, MethodError> {
     let email = view.email(account.id, id).map_err(|error| fail(&error))?;
     let Some(email) = email.and_then(|email| rights.seen(email)) else { return Ok(None) };
@@ -90,10 +90,10 @@ pub(super) fn object(
     if wanted.body() {
         context.budget.read(email.size)?;
         let raw = view.received(&email.blob).map_err(|error| fail(&error))?.ok_or_else(lost)?;
-        bodies.of(wanted, Whole { prefix: &prefix, raw: &raw, blob: &blob }, &mut object)?;
+        bodies.of(wanted, TracedMessage { prefix: &prefix, raw: &raw, blob: &blob }, &mut object)?;
     } else if wanted.message() {
         let head = head(context, view, &email.blob)?.ok_or_else(lost)?;
-        bodies.of_header(wanted, Whole { prefix: &prefix, raw: &head, blob: &blob }, &mut object)?;
+        bodies.of_header(wanted, TracedMessage { prefix: &prefix, raw: &head, blob: &blob }, &mut object)?;
     }
     Ok(Some(object))
 }

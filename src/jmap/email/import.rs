@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 
 use super::blobs::octets;
 use super::filing::{self, Filing};
-use super::keep::{Commits, Message, keep};
+use super::keep::{Commits, NewMessage, keep};
 use crate::jmap::context::{Account, Args, Context};
-use crate::jmap::standard::{Done, Fault, Wrong, state};
+use crate::jmap::standard::{InvalidProperties, SetFailure, SetResponse, state};
 use crate::message::header::{first, is_message};
 use crate::message::parse::date;
 use crate::model::{UtcMillis, limits};
@@ -25,7 +25,7 @@ pub(in crate::jmap) fn import(context: &Context, arguments: &Args<'_>) -> Result
     }
     let wanted = arguments.maybe_text("ifInState")?;
     let is_right = |now| wanted.as_ref().is_none_or(|wanted| *wanted == state(&context.store, now));
-    let (mut commits, mut done) = (Commits::default(), Done::default());
+    let (mut commits, mut done) = (Commits::default(), SetResponse::default());
     for (name, object) in &emails {
         let kept = one(context, &account, arguments, &mut commits, is_right, object);
         let kept = commits.of_one(kept)?;
@@ -46,8 +46,8 @@ fn one(
     commits: &mut Commits,
     is_right: impl FnOnce(crate::model::ModSeq) -> bool,
     object: &Map<String, Value>,
-) -> Result<Map<String, Value>, Fault> {
-    let mut wrong = Wrong::default();
+) -> Result<Map<String, Value>, SetFailure> {
+    let mut wrong = InvalidProperties::default();
     for unknown in object.keys().filter(|name| *name != "blobId" && !filing::NAMES.contains(&name.as_str())) {
         wrong.add(unknown, "no such property");
     }
@@ -70,7 +70,7 @@ fn one(
     }
     let received_at = received(&raw).unwrap_or_else(|| context.store.clock().now());
     let message =
-        Message { raw: &raw, prefix: &[], filing: &filing, keywords: BTreeSet::new(), received_at, once: true };
+        NewMessage { raw: &raw, prefix: &[], filing: &filing, keywords: BTreeSet::new(), received_at, once: true };
     Ok(keep(context, account, commits, is_right, &message)?.object_changed(&filing))
 }
 

@@ -8,18 +8,18 @@ use serde_json::{Map, Value};
 use super::filing::{self, Filing};
 use crate::jmap::context::{Account, Context, date, fail};
 use crate::jmap::rights::Rights;
-use crate::jmap::standard::{Fault, Stand, refused};
+use crate::jmap::standard::{SetFailure, SetStates, refused};
 use crate::message::rows_or_bare;
 use crate::model::mailbox::Right;
 use crate::model::{BlobId, DataType, EmailId, ModSeq, ThreadId, UtcMillis};
 use crate::query::Scope;
-use crate::store::{EncodedMessage, Error, NewEmail, Ticket, Txn, View};
+use crate::store::{EncodedMessage, Error, NewEmail, Snapshot, Ticket, Txn};
 use crate::wire::jmap::{MethodError, SetError};
 
 /// The commits of a call: in which state the first may begin, and from which state to which they led.
 #[derive(Debug, Default)]
 pub(super) struct Commits {
-    stand: Option<Stand>,
+    stand: Option<SetStates>,
 }
 
 impl Commits {
@@ -27,7 +27,7 @@ impl Commits {
     fn enter(&mut self, now: ModSeq, is_right: impl FnOnce(ModSeq) -> bool) -> bool {
         match &mut self.stand {
             Some(stand) => stand.before(now),
-            None if is_right(now) => self.stand = Some(Stand::new(now)),
+            None if is_right(now) => self.stand = Some(SetStates::new(now)),
             None => return false,
         }
         true
@@ -80,15 +80,15 @@ impl Commits {
     /// `stateMismatch` where that is not the right one; those of reading.
     pub(super) fn stand(
         self,
-        view: &View<'_>,
+        view: &Snapshot<'_>,
         account: &Account,
         is_right: impl FnOnce(ModSeq) -> bool,
-    ) -> Result<Stand, MethodError> {
+    ) -> Result<SetStates, MethodError> {
         if let Some(stand) = self.stand {
             return Ok(stand);
         }
         let now = view.state(account.id, DataType::Email).map_err(|error| fail(&error))?;
-        if is_right(now) { Ok(Stand::new(now)) } else { Err(MethodError::StateMismatch) }
+        if is_right(now) { Ok(SetStates::new(now)) } else { Err(MethodError::StateMismatch) }
     }
 
     /// Tells an object's own error from that of the whole call. Once something was done there is none of the whole call:
@@ -96,8 +96,8 @@ impl Commits {
     ///
     /// # Errors
     /// That of the whole call.
-    pub(super) fn of_one<T>(&self, done: Result<T, Fault>) -> Result<Result<T, SetError>, MethodError> {
-        match Fault::of_one(done) {
+    pub(super) fn of_one<T>(&self, done: Result<T, SetFailure>) -> Result<Result<T, SetError>, MethodError> {
+        match SetFailure::of_one(done) {
             Err(error) if self.stand.is_some() => Ok(Err(SetError::ServerFail(error.description()))),
             other => other,
         }
@@ -106,7 +106,7 @@ impl Commits {
 
 /// A message to be filed.
 #[derive(Debug)]
-pub(super) struct Message<'m> {
+pub(super) struct NewMessage<'m> {
     /// Its octets.
     pub(super) raw: &'m [u8],
     /// The trace fields that it was delivered with.
@@ -123,14 +123,14 @@ pub(super) struct Message<'m> {
 
 /// An email that was filed.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct FiledEmail {
     pub(super) id: EmailId,
     thread: ThreadId,
     size: u64,
     received_at: UtcMillis,
 }
 
-impl Kept {
+impl FiledEmail {
     /// What the client cannot know of it (RFC 8621 §4.6, §4.8).
     pub(super) fn object(&self) -> Map<String, Value> {
         let mut object = Map::new();
@@ -169,8 +169,8 @@ pub(super) fn keep(
     account: &Account,
     commits: &mut Commits,
     is_right: impl FnOnce(ModSeq) -> bool,
-    message: &Message<'_>,
-) -> Result<Kept, Fault> {
+    message: &NewMessage<'_>,
+) -> Result<FiledEmail, SetFailure> {
     context.budget.file(message.raw.len() as u64)?;
     let encoded = EncodedMessage::new(&rows_or_bare(message.raw, context.store.secrets()));
     let keywords = message.filing.keywords.clone().unwrap_or_else(|| message.keywords.clone());
@@ -195,11 +195,11 @@ pub(super) fn keep(
         let made = results.pop().map_or(Err(Error::NotFound("account")), |(_, made)| made)?;
         Ok((made, ticket))
     });
-    let made = done.map_err(Fault::Whole)??;
+    let made = done.map_err(SetFailure::Whole)??;
     commits.leave(left);
-    let (id, thread) = made.ok_or(Fault::Whole(MethodError::StateMismatch))??;
+    let (id, thread) = made.ok_or(SetFailure::Whole(MethodError::StateMismatch))??;
     let size = encoded.size + message.prefix.len() as u64;
-    Ok(Kept { id, thread, size, received_at: id.received_at() })
+    Ok(FiledEmail { id, thread, size, received_at: id.received_at() })
 }
 
 fn one(

@@ -3,15 +3,15 @@
 //! The answer is given whatever becomes of this: it waits for no disk, and what fails is only said in the log. A view that
 //! is begun is made further by each question that wants it, and by the upkeep.
 
-use crate::model::{AccountId, MailboxUid, View};
-use crate::query::{Plan, UnreadThreads};
+use crate::model::{AccountId, ListingFilter, MailboxUid};
+use crate::query::{QueryPlan, UnreadThreads};
 use crate::store::Store;
 
 /// Emails taken up at once.
-const PIECE: usize = 1000;
+const EMAILS_PER_COMMIT: usize = 1000;
 
 /// Does for the views of an account what a plan says.
-pub(in crate::jmap) fn follow(store: &Store, account: AccountId, plan: &Plan) {
+pub(in crate::jmap) fn follow(store: &Store, account: AccountId, plan: &QueryPlan) {
     keep(store, account, plan.wants, &plan.to_be_noted(store.clock().now()));
 }
 
@@ -19,17 +19,22 @@ pub(in crate::jmap) fn follow(store: &Store, account: AccountId, plan: &Plan) {
 pub(in crate::jmap) fn follow_unread(store: &Store, account: AccountId, unread: &UnreadThreads) {
     let now = store.clock().now();
     let noted = unread.served.iter().filter(|(_, kept)| kept.is_to_be_noted(now));
-    let noted: Vec<_> = noted.map(|(uid, _)| (*uid, View::Unseen)).collect();
-    keep(store, account, unread.wants.map(|uid| (uid, View::Unseen)), &noted);
+    let noted: Vec<_> = noted.map(|(uid, _)| (*uid, ListingFilter::Unseen)).collect();
+    keep(store, account, unread.wants.map(|uid| (uid, ListingFilter::Unseen)), &noted);
 }
 
-fn keep(store: &Store, account: AccountId, wants: Option<(MailboxUid, View)>, noted: &[(MailboxUid, View)]) {
+fn keep(
+    store: &Store,
+    account: AccountId,
+    wants: Option<(MailboxUid, ListingFilter)>,
+    noted: &[(MailboxUid, ListingFilter)],
+) {
     if wants.is_none() && noted.is_empty() {
         return;
     }
     let done = store.commit(account, |txn| {
         if let Some((uid, view)) = wants {
-            txn.keep(uid, view, PIECE)?;
+            txn.keep(uid, view, EMAILS_PER_COMMIT)?;
         }
         noted.iter().try_for_each(|(uid, view)| txn.asked_for(*uid, *view))
     });

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::blobs::octets;
-use super::body::{Bodies, Whole};
-use super::property::{CONTENT, USUAL_BODY, Wanted};
+use super::body::{Bodies, TracedMessage};
+use super::property::{CONTENT, RequestedProperties, USUAL_BODY};
 use crate::jmap::context::{Args, Context};
 use crate::message::content::content;
 use crate::message::header::is_message;
@@ -27,7 +27,7 @@ pub(in crate::jmap) fn parse(context: &Context, arguments: &Args<'_>) -> Result<
         Some(_) => arguments.distinct("properties")?,
         None => CONTENT.iter().chain(&USUAL_BODY).map(|name| (*name).to_owned()).collect(),
     };
-    let (wanted, bodies) = (Wanted::read(&names)?, Bodies::read(context, arguments)?);
+    let (wanted, bodies) = (RequestedProperties::read(&names)?, Bodies::read(context, arguments)?);
     let (mut parsed, mut not_parsable, mut not_found) = (Map::new(), Vec::new(), Vec::new());
     for id in ids {
         let raw = octets(context, &account, &id)?;
@@ -53,7 +53,7 @@ pub(in crate::jmap) fn parse(context: &Context, arguments: &Args<'_>) -> Result<
             wanted.of_content(&content, &mut object);
         }
         if wanted.message() {
-            bodies.of(&wanted, Whole { prefix: &[], raw: &raw, blob: &blob }, &mut object)?;
+            bodies.of(&wanted, TracedMessage { prefix: &[], raw: &raw, blob: &blob }, &mut object)?;
         }
         let object = Value::Object(object);
         context.budget.tell(&object)?;

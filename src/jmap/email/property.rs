@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use crate::jmap::context::date;
-use crate::message::forms::{FormValue, HeaderProperty, Shown, raw};
+use crate::message::forms::{FormValue, HeaderProperty, PropertyValue, raw};
 use crate::message::header::Field;
 use crate::message::parse::Group;
 use crate::model::{EmailAddress, EmailContent, EmailMetadata, limits};
@@ -38,12 +38,12 @@ pub(super) const USUAL_BODY: [&str; 4] = ["bodyValues", "textBody", "htmlBody", 
 
 /// The properties that are asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Wanted {
+pub(super) struct RequestedProperties {
     names: Vec<String>,
     headers: Vec<(String, HeaderProperty)>,
 }
 
-impl Wanted {
+impl RequestedProperties {
     /// Reads their names.
     ///
     /// # Errors
@@ -136,7 +136,7 @@ impl Wanted {
         &self,
         header: &(impl Iterator<Item = Field<'f>> + Clone),
         object: &mut Map<String, Value>,
-        grow: &Grow<'_>,
+        grow: &ValueCheck<'_>,
     ) -> Result<(), MethodError> {
         shown(&self.headers, header, object, grow)?;
         if self.has(HEADERS) {
@@ -166,19 +166,19 @@ pub(super) fn prove_headers(headers: &[(String, HeaderProperty)]) -> Result<(), 
 }
 
 /// Told of each value before it becomes part of the answer; an error ends the call.
-pub(super) type Grow<'a> = dyn Fn(&Value) -> Result<(), MethodError> + 'a;
+pub(super) type ValueCheck<'a> = dyn Fn(&Value) -> Result<(), MethodError> + 'a;
 
 /// What properties `header:…` show of a header.
 pub(super) fn shown<'f>(
     properties: &[(String, HeaderProperty)],
     header: &(impl Iterator<Item = Field<'f>> + Clone),
     object: &mut Map<String, Value>,
-    grow: &Grow<'_>,
+    grow: &ValueCheck<'_>,
 ) -> Result<(), MethodError> {
     for (name, property) in properties {
         let value = match property.of(header.clone()) {
-            Shown::Last(value) => value.as_ref().map_or(Value::Null, in_json),
-            Shown::All(values) => values.iter().map(in_json).collect(),
+            PropertyValue::Last(value) => value.as_ref().map_or(Value::Null, in_json),
+            PropertyValue::All(values) => values.iter().map(in_json).collect(),
         };
         grow(&value)?;
         object.insert(name.clone(), value);
@@ -187,7 +187,10 @@ pub(super) fn shown<'f>(
 }
 
 /// `EmailHeader[]` (RFC 8621 §4.1.3).
-pub(super) fn all_fields<'f>(header: impl Iterator<Item = Field<'f>>, grow: &Grow<'_>) -> Result<Value, MethodError> {
+pub(super) fn all_fields<'f>(
+    header: impl Iterator<Item = Field<'f>>,
+    grow: &ValueCheck<'_>,
+) -> Result<Value, MethodError> {
     let all = header.map(|field| {
         let field = json!({"name": String::from_utf8_lossy(field.name), "value": raw(&field)});
         grow(&field).map(|()| field)

@@ -9,14 +9,14 @@ use super::{listings, refused};
 use crate::jmap::context::{Account, Args, Context, fail};
 use crate::jmap::guest;
 use crate::jmap::rights::{Rights, unchanged_since};
-use crate::jmap::standard::{self, Asked, since, state};
+use crate::jmap::standard::{self, ChangesArguments, since, state};
 use crate::model::limits;
-use crate::query::{self as questions, Query, QueryChanges, Results};
+use crate::query::{self as questions, Query, QueryChanges, QuerySpec};
 use crate::wire::jmap::MethodError;
 
 pub(in crate::jmap) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open_shared(arguments)?;
-    let asked = Asked::read(context, arguments)?;
+    let asked = ChangesArguments::read(context, arguments)?;
     let view = context.store.view();
     let found = match account.guest {
         None => view.email_changes(account.id, asked.since, asked.most),
@@ -31,9 +31,9 @@ fn results(
     rights: &Rights,
     account: &Account,
     arguments: &Args<'_>,
-) -> Result<Results, MethodError> {
+) -> Result<QuerySpec, MethodError> {
     let get = |name: &str| arguments.get(name).unwrap_or(&Value::Null);
-    Ok(Results {
+    Ok(QuerySpec {
         account: account.id,
         filter: filter::of(arguments)?,
         sort: sort(get("sort"))?,

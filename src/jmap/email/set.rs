@@ -9,24 +9,24 @@ use super::body::Bodies;
 use super::create;
 use super::filing::{self, Filing};
 use super::get::object;
-use super::keep::{Commits, Kept, Message, keep};
-use super::property::Wanted;
+use super::keep::{Commits, FiledEmail, NewMessage, keep};
+use super::property::RequestedProperties;
 use crate::jmap::context::{Account, Args, Context};
 use crate::jmap::rights::Rights;
-use crate::jmap::standard::{Fault, Outcome, Set, Wrong, refused};
+use crate::jmap::standard::{InvalidProperties, SetArguments, SetFailure, SetResult, refused};
 use crate::message::content::content;
 use crate::message::{Message as Parsed, guarded};
 use crate::model::mailbox::Right;
 use crate::model::{DataType, EmailId, MailboxUid, ModSeq, SentAt};
-use crate::store::{Error, Txn, View};
+use crate::store::{Error, Snapshot, Txn};
 use crate::wire::jmap::{MethodError, Patch, SetError};
 
 /// Emails of one commit.
-const AT_ONCE: usize = 64;
+const EMAILS_PER_COMMIT: usize = 64;
 
 pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open_shared(arguments)?;
-    let mut set = Set::read(arguments)?;
+    let mut set = SetArguments::read(arguments)?;
     let mut done = std::mem::take(&mut set.done);
     let mut commits = Commits::default();
     let is_right = |now: ModSeq| set.is_in_state(context, now);
@@ -38,7 +38,7 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Va
     let updates: Vec<(String, &Value)> =
         set.update.iter().map(|(id, patch)| (resolved(arguments, id), patch)).collect();
     let destroys: Vec<String> = set.destroy.iter().map(|id| resolved(arguments, id)).collect();
-    let work = Work { context, account: &account, arguments };
+    let work = EmailSetCall { context, account: &account, arguments };
     work.each(
         &mut commits,
         &is_right,
@@ -65,20 +65,26 @@ fn made(
     commits: &mut Commits,
     is_right: impl FnOnce(ModSeq) -> bool,
     given: &Map<String, Value>,
-) -> Result<Map<String, Value>, Fault> {
-    let mut wrong = Wrong::default();
+) -> Result<Map<String, Value>, SetFailure> {
+    let mut wrong = InvalidProperties::default();
     let filing = Filing::read(arguments, given, &mut wrong)?;
     context.budget.file(0)?;
     let now = context.store.clock().now();
     let raw = create::message(context, account, given, now, wrong)?;
-    let message =
-        Message { raw: &raw, prefix: &[], filing: &filing, keywords: BTreeSet::new(), received_at: now, once: false };
-    let kept: Kept = keep(context, account, commits, is_right, &message)?;
+    let message = NewMessage {
+        raw: &raw,
+        prefix: &[],
+        filing: &filing,
+        keywords: BTreeSet::new(),
+        received_at: now,
+        once: false,
+    };
+    let kept: FiledEmail = keep(context, account, commits, is_right, &message)?;
     let mut object = kept.object_dated(&filing);
     let content = guarded("a message", || content(&Parsed::parse(&raw))).unwrap_or_default();
     let wanted = ["hasAttachment", "preview", "messageId", "sentAt"].map(str::to_owned);
     let wanted: Vec<String> = wanted.into_iter().filter(|name| given.get(name).is_none_or(Value::is_null)).collect();
-    Wanted::read(&wanted).map_err(Fault::Whole)?.of_content(&content, &mut object);
+    RequestedProperties::read(&wanted).map_err(SetFailure::Whole)?.of_content(&content, &mut object);
     // A header field holds whole seconds.
     let asked = given.get("sentAt").and_then(Value::as_str).and_then(SentAt::parse_rfc3339);
     if asked.is_some() && asked != content.sent_at {
@@ -90,23 +96,23 @@ fn made(
     Ok(object)
 }
 
-struct Work<'a> {
+struct EmailSetCall<'a> {
     context: &'a Context,
     account: &'a Account,
     arguments: &'a Args<'a>,
 }
 
-impl Work<'_> {
+impl EmailSetCall<'_> {
     /// Does the same with each object, several in a commit; what fails of one is nothing to the others.
     fn each<O, T>(
         &self,
         commits: &mut Commits,
         is_right: &dyn Fn(ModSeq) -> bool,
         objects: &[O],
-        change: &mut dyn FnMut(&mut Txn<'_>, &O) -> Outcome<T>,
+        change: &mut dyn FnMut(&mut Txn<'_>, &O) -> SetResult<T>,
         tell: &mut dyn FnMut(&O, Result<T, SetError>),
     ) -> Result<(), MethodError> {
-        for chunk in objects.chunks(AT_ONCE) {
+        for chunk in objects.chunks(EMAILS_PER_COMMIT) {
             let mut left = None;
             let done = commits.run(is_right, |enter| {
                 self.context.store.commit(self.account.id, |txn| {
@@ -130,7 +136,7 @@ impl Work<'_> {
     }
 
     /// Destroys one.
-    fn destroy(&self, txn: &mut Txn<'_>, id: &str) -> Outcome<()> {
+    fn destroy(&self, txn: &mut Txn<'_>, id: &str) -> SetResult<()> {
         let Ok(id) = id.parse::<EmailId>() else { return Ok(Err(SetError::NotFound)) };
         let rights = Rights::of(&txn.view(), self.account)?;
         if rights != Rights::Owner {
@@ -147,7 +153,7 @@ impl Work<'_> {
     }
 
     /// Changes one; gives what else changed of it than was asked.
-    fn update(&self, txn: &mut Txn<'_>, id: &str, patch: &Value) -> Outcome<Map<String, Value>> {
+    fn update(&self, txn: &mut Txn<'_>, id: &str, patch: &Value) -> SetResult<Map<String, Value>> {
         let Ok(id) = id.parse::<EmailId>() else { return Ok(Err(SetError::NotFound)) };
         let rights = Rights::of(&txn.view(), self.account)?;
         let email = txn.view().email(self.account.id, id)?.filter(|email| rights.sees(email));
@@ -184,19 +190,19 @@ impl Work<'_> {
     }
 
     /// What the email is to be. What cannot change may be named, and must be as it is (RFC 8620 §5.3).
-    fn wish(&self, view: &View<'_>, rights: &Rights, id: EmailId, patch: &Value) -> Result<Wish, SetError> {
+    fn wish(&self, view: &Snapshot<'_>, rights: &Rights, id: EmailId, patch: &Value) -> Result<EmailUpdate, SetError> {
         let patch = Patch::read(patch)?;
         let mut names: Vec<String> = patch.properties().map(str::to_owned).collect();
         names.extend(["mailboxIds", "keywords"].map(str::to_owned));
         let unknown = |name: &str| SetError::property(name, "an email has no such property");
         for name in &names {
-            Wanted::read(std::slice::from_ref(name)).map_err(|_| unknown(name))?;
+            RequestedProperties::read(std::slice::from_ref(name)).map_err(|_| unknown(name))?;
         }
         let wrong = |error: MethodError| match error {
             MethodError::RequestTooLarge(why) => SetError::RateLimit(why.into()),
             _ => SetError::ServerFail("the email cannot be read".into()),
         };
-        let wanted = Wanted::read(&names).map_err(wrong)?;
+        let wanted = RequestedProperties::read(&names).map_err(wrong)?;
         let bodies = Bodies::usual(self.context);
         let now = object(self.context, view, (self.account, rights), id, (&wanted, &bodies))
             .map_err(wrong)?
@@ -220,12 +226,12 @@ impl Work<'_> {
             also.insert("keywords".into(), Value::Object(stored.collect()));
         }
         let mailboxes = filing::mailboxes(self.arguments, new.get("mailboxIds").unwrap_or(&Value::Null))?;
-        Ok(Wish { mailboxes, keywords, also })
+        Ok(EmailUpdate { mailboxes, keywords, also })
     }
 }
 
 /// What an email is to be.
-struct Wish {
+struct EmailUpdate {
     mailboxes: BTreeSet<MailboxUid>,
     keywords: BTreeSet<String>,
     also: Map<String, Value>,

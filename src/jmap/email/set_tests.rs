@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::jmap::email::keep::Commits;
 use crate::jmap::email::read_tests::filed;
-use crate::jmap::standard::Fault;
+use crate::jmap::standard::SetFailure;
 use crate::jmap::tests::{account_of, call, context, error};
 use crate::jmap::{CAPABILITIES, Context, run};
 use crate::wire::jmap::{MethodError, parse};
@@ -263,7 +263,7 @@ fn an_email_is_copied_and_the_original_goes() {
 fn once_something_was_done_no_error_is_of_the_whole_call() {
     let context = context();
     let (ann, _) = context.directory.find("ann@example.org").unwrap().unwrap();
-    let unread = || Err::<(), _>(Fault::Whole(MethodError::ServerFail("it cannot be read".into())));
+    let unread = || Err::<(), _>(SetFailure::Whole(MethodError::ServerFail("it cannot be read".into())));
     let mut commits = Commits::default();
     assert_eq!(commits.of_one(unread()).unwrap_err(), MethodError::ServerFail("it cannot be read".into()));
     let done = commits.run(

@@ -9,7 +9,7 @@ use super::refused;
 use crate::jmap::context::{Args, Context, fail};
 use crate::jmap::rights::Rights;
 use crate::model::limits;
-use crate::query::{Finder, Results, explain};
+use crate::query::{Finder, QuerySpec, explain};
 use crate::wire::jmap::MethodError;
 
 pub(in crate::jmap) fn snippets(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
@@ -23,8 +23,12 @@ pub(in crate::jmap) fn snippets(context: &Context, arguments: &Args<'_>) -> Resu
     }
     let view = context.store.view();
     let rights = Rights::of(&view, &account).map_err(|error| fail(&error))?;
-    let results =
-        Results { account: account.id, filter: filter::of(arguments)?, scope: rights.scope(), ..Results::default() };
+    let results = QuerySpec {
+        account: account.id,
+        filter: filter::of(arguments)?,
+        scope: rights.scope(),
+        ..QuerySpec::default()
+    };
     // What cannot be answered as a query has no snippets either.
     explain(&view, &results).map_err(refused)?;
     let finder = Finder::new(&results.filter, context.store.secrets());

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::filter::{keyword, short};
 use super::{flag, text, wanted};
 use crate::model::limits;
-use crate::query::{Collation, Comparator, Property};
+use crate::query::{Collation, Comparator, SortProperty};
 use crate::wire::jmap::MethodError;
 
 /// Reads a sort.
@@ -53,22 +53,22 @@ fn comparator(value: &Value) -> Result<Comparator, MethodError> {
     // aerc asks for the keyword alone.
     let of_word = word.as_ref().map(|_| "hasKeyword");
     let name = property.or(of_word).ok_or_else(|| wanted("property", "a text"))?;
-    let of_keyword = |of: fn(String) -> Property, word: Option<String>| {
+    let of_keyword = |of: fn(String) -> SortProperty, word: Option<String>| {
         word.map(of).ok_or_else(|| wanted("keyword", &format!("the keyword of {name}")))
     };
     let property = match name {
-        "hasKeyword" => of_keyword(Property::HasKeyword, word)?,
-        "allInThreadHaveKeyword" => of_keyword(Property::AllInThreadHaveKeyword, word)?,
-        "someInThreadHaveKeyword" => of_keyword(Property::SomeInThreadHaveKeyword, word)?,
+        "hasKeyword" => of_keyword(SortProperty::HasKeyword, word)?,
+        "allInThreadHaveKeyword" => of_keyword(SortProperty::AllInThreadHaveKeyword, word)?,
+        "someInThreadHaveKeyword" => of_keyword(SortProperty::SomeInThreadHaveKeyword, word)?,
         _ if word.is_some() => {
             return Err(MethodError::InvalidArguments(format!("{} has no keyword", short(name))));
         }
-        "receivedAt" => Property::ReceivedAt,
-        "sentAt" => Property::SentAt,
-        "size" => Property::Size,
-        "from" => Property::From,
-        "to" => Property::To,
-        "subject" => Property::Subject,
+        "receivedAt" => SortProperty::ReceivedAt,
+        "sentAt" => SortProperty::SentAt,
+        "size" => SortProperty::Size,
+        "from" => SortProperty::From,
+        "to" => SortProperty::To,
+        "subject" => SortProperty::Subject,
         other => return Err(MethodError::UnsupportedSort(format!("no sort by {}", short(other)))),
     };
     Ok(Comparator { property, ascending, collation })

@@ -8,7 +8,7 @@ use super::sort::sort;
 use super::window::window;
 use super::*;
 use crate::model::{EmailId, MailboxUid, UtcMillis, limits};
-use crate::query::{Collation, Comparator, Condition, Filter, Property, Start};
+use crate::query::{Collation, Comparator, Condition, Filter, SortProperty, Start};
 
 fn kind<T: std::fmt::Debug>(result: Result<T, MethodError>) -> String {
     result.unwrap_err().arguments()["type"].as_str().unwrap().to_owned()
@@ -133,9 +133,10 @@ fn filters_that_are_none_say_so() {
 
 #[test]
 fn sorts_and_their_errors() {
-    let newest = Comparator { property: Property::ReceivedAt, ascending: false, collation: Collation::UnicodeCasemap };
+    let newest =
+        Comparator { property: SortProperty::ReceivedAt, ascending: false, collation: Collation::UnicodeCasemap };
     let by_word =
-        Comparator { property: Property::HasKeyword("$seen".into()), ascending: true, collation: Collation::Octet };
+        Comparator { property: SortProperty::HasKeyword("$seen".into()), ascending: true, collation: Collation::Octet };
     let both = json!([
         {"property": "receivedAt", "isAscending": false},
         {"property": "hasKeyword", "keyword": "$Seen", "collation": "i;octet"},
@@ -144,11 +145,11 @@ fn sorts_and_their_errors() {
     assert_eq!(sort(&both), Ok(vec![newest, by_word]));
     assert_eq!(sort(&Value::Null), Ok(Vec::new()));
     for (name, wanted) in [
-        ("sentAt", Property::SentAt),
-        ("size", Property::Size),
-        ("from", Property::From),
-        ("to", Property::To),
-        ("subject", Property::Subject),
+        ("sentAt", SortProperty::SentAt),
+        ("size", SortProperty::Size),
+        ("from", SortProperty::From),
+        ("to", SortProperty::To),
+        ("subject", SortProperty::Subject),
     ] {
         assert_eq!(sort(&json!([{"property": name}])).unwrap()[0].property, wanted);
     }

@@ -2,21 +2,21 @@
 
 use serde_json::{Value, json};
 
-use super::{COUNTS, Seen, UNREAD_THREADS, object, properties};
+use super::{COUNTS, UNREAD_THREADS, VisibleMailboxes, object, properties};
 use crate::jmap::context::{Args, Context, fail};
 use crate::jmap::email::listings;
 use crate::jmap::guest::{self, newest};
-use crate::jmap::standard::{self, Asked, Get};
+use crate::jmap::standard::{self, ChangesArguments, GetArguments};
 use crate::model::DataType;
 use crate::wire::jmap::MethodError;
 
 pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open_shared(arguments)?;
     let shown = properties(arguments);
-    let mut get = Get::of(arguments, &shown)?;
+    let mut get = GetArguments::of(arguments, &shown)?;
     get.properties.get_or_insert_with(|| shown.into_iter().map(str::to_owned).collect());
     let view = context.store.view();
-    let mut seen = Seen::of(&view, &account)?;
+    let mut seen = VisibleMailboxes::of(&view, &account)?;
     get.prove_all(seen.0.len() as u64)?;
     let state = newest(context, &view, &account, DataType::Mailbox)?;
     let is_wanted = get.properties.iter().flatten().any(|name| name == UNREAD_THREADS);
@@ -30,7 +30,7 @@ pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Va
 
 pub(in crate::jmap) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open_shared(arguments)?;
-    let asked = Asked::read(context, arguments)?;
+    let asked = ChangesArguments::read(context, arguments)?;
     let view = context.store.view();
     let (found, only_counts) = match account.guest {
         None => {
@@ -38,7 +38,7 @@ pub(in crate::jmap) fn changes(context: &Context, arguments: &Args<'_>) -> Resul
             found.map_or((None, false), |found| (Some(found.changes), found.only_counts))
         }
         Some(_) => {
-            let seen = Seen::of(&view, &account)?;
+            let seen = VisibleMailboxes::of(&view, &account)?;
             let is_same = seen.is_same_since(&view, &account, asked.since.base).map_err(|error| fail(&error))?;
             let found = if is_same { guest::mailbox_changes(&view, &account, &asked) } else { Ok(None) };
             let found = found.map_err(|error| fail(&error))?;

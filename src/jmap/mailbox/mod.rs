@@ -17,9 +17,9 @@ use super::budget::Budget;
 use super::context::{Account, Args, fail};
 use super::rights::unchanged_since;
 use crate::model::mailbox::Right;
-use crate::model::{AccountId, Counts, Mailbox, MailboxUid, ModSeq, Role};
+use crate::model::{AccountId, Mailbox, MailboxCounts, MailboxUid, ModSeq, Role};
 use crate::query::{Scope, UnreadThreads};
-use crate::store::{Error, View};
+use crate::store::{Error, Snapshot};
 use crate::wire::jmap::json::{members, or_null};
 use crate::wire::jmap::{ADMIN, MethodError, PRINCIPALS};
 
@@ -58,14 +58,14 @@ const UNREAD_THREADS: &str = "unreadThreads";
 const COUNTS: [&str; 4] = ["totalEmails", "unreadEmails", "totalThreads", UNREAD_THREADS];
 
 /// The mailboxes of an account as the caller sees them.
-struct Seen(BTreeMap<MailboxUid, Mailbox>);
+struct VisibleMailboxes(BTreeMap<MailboxUid, Mailbox>);
 
-impl Seen {
-    fn of(view: &View<'_>, account: &Account) -> Result<Self, MethodError> {
+impl VisibleMailboxes {
+    fn of(view: &Snapshot<'_>, account: &Account) -> Result<Self, MethodError> {
         Self::read(view, account).map_err(|error| fail(&error))
     }
 
-    fn read(view: &View<'_>, account: &Account) -> Result<Self, Error> {
+    fn read(view: &Snapshot<'_>, account: &Account) -> Result<Self, Error> {
         let all: BTreeMap<MailboxUid, Mailbox> = view.mailboxes(account.id)?.into_iter().collect();
         let Some(guest) = account.guest else { return Ok(Self(all)) };
         Ok(Self(opened(all, account.id, guest, &view.subscribed(account.id, guest)?)))
@@ -79,7 +79,7 @@ impl Seen {
     /// `requestTooLarge` where the request walked over too many emails, and those of reading.
     fn count_unread(
         &mut self,
-        view: &View<'_>,
+        view: &Snapshot<'_>,
         account: &Account,
         budget: &Budget,
     ) -> Result<UnreadThreads, MethodError> {
@@ -100,13 +100,13 @@ impl Seen {
 
     /// Whether since a state nothing of these mailboxes changed for the caller but their counts. How the tree was that a
     /// guest saw is not kept: it was this one if nothing of it changed and the same was open. For the owner it always is.
-    fn is_same_since(&self, view: &View<'_>, account: &Account, since: ModSeq) -> Result<bool, Error> {
+    fn is_same_since(&self, view: &Snapshot<'_>, account: &Account, since: ModSeq) -> Result<bool, Error> {
         let is_same = account.guest.is_none() || self.0.values().all(|row| row.updated_not_counts <= since);
         Ok(is_same && unchanged_since(view, account, since)?)
     }
 
     /// One mailbox as the caller sees it; the unread threads of a guest are not counted.
-    fn one(view: &View<'_>, account: &Account, uid: MailboxUid) -> Result<Option<Mailbox>, Error> {
+    fn one(view: &Snapshot<'_>, account: &Account, uid: MailboxUid) -> Result<Option<Mailbox>, Error> {
         match account.guest {
             None => view.mailbox(account.id, uid),
             Some(_) if view.mailbox(account.id, uid)?.is_none() => Ok(None),
@@ -145,9 +145,9 @@ fn opened(
     }
     let seen = |(uid, row): (MailboxUid, Mailbox)| {
         let rights = row.rights_of(owner, guest);
-        // The account's unread threads count emails out of sight: `Seen::count_unread` counts those in sight.
-        let known = Counts { unread_threads: 0, ..row.counts };
-        let counts = if rights & Right::ReadItems.bit() == 0 { Counts::default() } else { known };
+        // The account's unread threads count emails out of sight: `VisibleMailboxes::count_unread` counts those in sight.
+        let known = MailboxCounts { unread_threads: 0, ..row.counts };
+        let counts = if rights & Right::ReadItems.bit() == 0 { MailboxCounts::default() } else { known };
         let role = row.role.filter(|_| rights != 0);
         let subscribed = subscribed.contains(&uid);
         let (shares, attributes) = (BTreeMap::new(), BTreeMap::new());

@@ -5,18 +5,18 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::Seen;
+use super::VisibleMailboxes;
 use crate::jmap::context::{Account, Args, Context, fail};
 use crate::jmap::guest::newest;
 use crate::jmap::standard::value::{flag, text};
-use crate::jmap::standard::{self, Order, Tree, section, since, sort};
+use crate::jmap::standard::{self, PropertyComparator, Tree, section, since, sort};
 use crate::model::{DataType, Mailbox, MailboxUid, ModSeq, Role};
 use crate::query::Collation;
-use crate::store::{Since, View};
+use crate::store::{ClientState, Snapshot};
 use crate::wire::jmap::MethodError;
 
 /// A condition (RFC 8621 §2.3).
-enum Is {
+enum MailboxCondition {
     Parent(Option<String>),
     Named(String),
     Role(Option<String>),
@@ -25,7 +25,7 @@ enum Is {
 }
 
 #[derive(Clone, Copy)]
-enum Property {
+enum MailboxSortProperty {
     SortOrder,
     Name,
     Parent,
@@ -35,7 +35,7 @@ pub(in crate::jmap) fn query(context: &Context, arguments: &Args<'_>) -> Result<
     let account = context.open_shared(arguments)?;
     let view = context.store.view();
     let state = newest(context, &view, &account, DataType::Mailbox)?;
-    let results = results(&Seen::of(&view, &account)?, arguments)?;
+    let results = results(&VisibleMailboxes::of(&view, &account)?, arguments)?;
     section(arguments, account.id, &state, &results)
 }
 
@@ -45,7 +45,7 @@ pub(in crate::jmap) fn query_changes(context: &Context, arguments: &Args<'_>) ->
     let from = since(&context.store, &arguments.text("sinceQueryState")?).ok_or(MethodError::CannotCalculateChanges)?;
     let view = context.store.view();
     let state = newest(context, &view, &account, DataType::Mailbox)?;
-    let seen = Seen::of(&view, &account)?;
+    let seen = VisibleMailboxes::of(&view, &account)?;
     if !seen.is_same_since(&view, &account, from.mark).map_err(|error| fail(&error))? {
         return Err(MethodError::CannotCalculateChanges);
     }
@@ -54,8 +54,13 @@ pub(in crate::jmap) fn query_changes(context: &Context, arguments: &Args<'_>) ->
     standard::query_changes(arguments, account.id, &state, &results, &moved)
 }
 
-fn moved(view: &View<'_>, account: &Account, seen: &Seen, since: ModSeq) -> Result<BTreeSet<String>, MethodError> {
-    let found = view.mailbox_changes(account.id, Since::at(since), usize::MAX).map_err(|error| fail(&error))?;
+fn moved(
+    view: &Snapshot<'_>,
+    account: &Account,
+    seen: &VisibleMailboxes,
+    since: ModSeq,
+) -> Result<BTreeSet<String>, MethodError> {
+    let found = view.mailbox_changes(account.id, ClientState::at(since), usize::MAX).map_err(|error| fail(&error))?;
     let mut gone = found.ok_or(MethodError::CannotCalculateChanges)?.changes.destroyed;
     // Of what a guest saw nothing is gone: the same is open as then.
     gone.retain(|_| account.guest.is_none());
@@ -67,12 +72,12 @@ fn moved(view: &View<'_>, account: &Account, seen: &Seen, since: ModSeq) -> Resu
 }
 
 /// All results, in order.
-fn results(seen: &Seen, arguments: &Args<'_>) -> Result<Vec<String>, MethodError> {
+fn results(seen: &VisibleMailboxes, arguments: &Args<'_>) -> Result<Vec<String>, MethodError> {
     let filter = Tree::read(arguments, condition)?;
     let order = sort(arguments, |name| match name {
-        "sortOrder" => Some(Property::SortOrder),
-        "name" => Some(Property::Name),
-        "parentId" => Some(Property::Parent),
+        "sortOrder" => Some(MailboxSortProperty::SortOrder),
+        "name" => Some(MailboxSortProperty::Name),
+        "parentId" => Some(MailboxSortProperty::Parent),
         _ => None,
     })?;
     let (as_tree, with_above) = (arguments.flag("sortAsTree")?, arguments.flag("filterAsTree")?);
@@ -82,11 +87,11 @@ fn results(seen: &Seen, arguments: &Args<'_>) -> Result<Vec<String>, MethodError
         matches(mailbox) && (!with_above || seen.above(mailbox).all(|(_, above)| matches(above)))
     });
     found.sort_by_cached_key(|(uid, mailbox)| {
-        let own = Place { uid: *uid, mailbox, order: &order };
+        let own = SiblingPosition { uid: *uid, mailbox, order: &order };
         // The way from the top: what is above comes first, and a whole branch before the next.
         let mut way = vec![own];
         if as_tree {
-            way.extend(seen.above(mailbox).map(|(uid, mailbox)| Place { uid, mailbox, order: &order }));
+            way.extend(seen.above(mailbox).map(|(uid, mailbox)| SiblingPosition { uid, mailbox, order: &order }));
             way.reverse();
         }
         way
@@ -95,20 +100,20 @@ fn results(seen: &Seen, arguments: &Args<'_>) -> Result<Vec<String>, MethodError
 }
 
 /// Where a mailbox stands among its like.
-struct Place<'p> {
+struct SiblingPosition<'p> {
     uid: MailboxUid,
     mailbox: &'p Mailbox,
-    order: &'p [Order<Property>],
+    order: &'p [PropertyComparator<MailboxSortProperty>],
 }
 
-impl Ord for Place<'_> {
+impl Ord for SiblingPosition<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         let (one, two) = (self.mailbox, other.mailbox);
-        let by = |order: &Order<Property>| {
+        let by = |order: &PropertyComparator<MailboxSortProperty>| {
             order.compare(|property, collation: Collation| match property {
-                Property::SortOrder => one.sort_order.cmp(&two.sort_order),
-                Property::Name => collation.key(&one.name).cmp(&collation.key(&two.name)),
-                Property::Parent => one.parent.cmp(&two.parent),
+                MailboxSortProperty::SortOrder => one.sort_order.cmp(&two.sort_order),
+                MailboxSortProperty::Name => collation.key(&one.name).cmp(&collation.key(&two.name)),
+                MailboxSortProperty::Parent => one.parent.cmp(&two.parent),
             })
         };
         let found = self.order.iter().map(by).find(|order| order.is_ne());
@@ -116,38 +121,38 @@ impl Ord for Place<'_> {
     }
 }
 
-impl PartialOrd for Place<'_> {
+impl PartialOrd for SiblingPosition<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Place<'_> {
+impl PartialEq for SiblingPosition<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Place<'_> {}
+impl Eq for SiblingPosition<'_> {}
 
-fn condition(name: &str, value: &Value) -> Result<Is, MethodError> {
+fn condition(name: &str, value: &Value) -> Result<MailboxCondition, MethodError> {
     let maybe = || if value.is_null() { Ok(None) } else { text(name, value).map(|text| Some(text.to_owned())) };
     Ok(match name {
-        "parentId" => Is::Parent(maybe()?),
-        "name" => Is::Named(Collation::UnicodeCasemap.key(text(name, value)?).into()),
-        "role" => Is::Role(maybe()?),
-        "hasAnyRole" => Is::AnyRole(flag(name, value)?),
-        "isSubscribed" => Is::Subscribed(flag(name, value)?),
+        "parentId" => MailboxCondition::Parent(maybe()?),
+        "name" => MailboxCondition::Named(Collation::UnicodeCasemap.key(text(name, value)?).into()),
+        "role" => MailboxCondition::Role(maybe()?),
+        "hasAnyRole" => MailboxCondition::AnyRole(flag(name, value)?),
+        "isSubscribed" => MailboxCondition::Subscribed(flag(name, value)?),
         _ => return Err(MethodError::UnsupportedFilter("no such condition of mailboxes".into())),
     })
 }
 
-fn holds(is: &Is, mailbox: &Mailbox) -> bool {
+fn holds(is: &MailboxCondition, mailbox: &Mailbox) -> bool {
     match is {
-        Is::Parent(id) => *id == mailbox.parent.map(|uid| uid.to_string()),
-        Is::Named(part) => Collation::UnicodeCasemap.key(&mailbox.name).contains(part.as_str()),
-        Is::Role(role) => role.as_deref() == mailbox.role.map(Role::name),
-        Is::AnyRole(any) => mailbox.role.is_some() == *any,
-        Is::Subscribed(yes) => mailbox.subscribed == *yes,
+        MailboxCondition::Parent(id) => *id == mailbox.parent.map(|uid| uid.to_string()),
+        MailboxCondition::Named(part) => Collation::UnicodeCasemap.key(&mailbox.name).contains(part.as_str()),
+        MailboxCondition::Role(role) => role.as_deref() == mailbox.role.map(Role::name),
+        MailboxCondition::AnyRole(any) => mailbox.role.is_some() == *any,
+        MailboxCondition::Subscribed(yes) => mailbox.subscribed == *yes,
     }
 }

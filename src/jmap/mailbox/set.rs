@@ -14,24 +14,24 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use unicode_normalization::UnicodeNormalization as _;
 
-use super::{ATTRIBUTES, SHARE_WITH, Seen, UNREAD_THREADS, object};
+use super::{ATTRIBUTES, SHARE_WITH, UNREAD_THREADS, VisibleMailboxes, object};
 use crate::jmap::context::{Account, Args, Context, fail};
 use crate::jmap::guest::mark;
 use crate::jmap::rights::Rights;
 use crate::jmap::share;
 use crate::jmap::standard::value::{flag, text, unsigned};
-use crate::jmap::standard::{Done, Set, Stand, Wrong, refused};
+use crate::jmap::standard::{InvalidProperties, SetArguments, SetResponse, SetStates, refused};
 use crate::model::mailbox::{Right, prove_attributes};
 use crate::model::{AccountId, DataType, Mailbox, MailboxUid, ModSeq, Role};
 use crate::store::{Error, MailboxFault, NewMailbox, ShareChange, Txn};
 use crate::wire::jmap::{ADMIN, MethodError, PRINCIPALS, Patch, SetError};
 
 /// Emails that are taken out of a mailbox in one commit.
-const AT_ONCE: usize = 64;
+const EMAILS_PER_COMMIT: usize = 64;
 
 pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open_shared(arguments)?;
-    let set = Set::read(arguments)?;
+    let set = SetArguments::read(arguments)?;
     let with_emails = arguments.flag("onDestroyRemoveEmails")?;
     let unread = said_again(context, &account, &set)?;
     let committed = context.store.commit(account.id, |txn| {
@@ -40,8 +40,8 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Va
             return Ok(None);
         }
         let (done, named, unread) = (set.done.clone(), Vec::new(), unread.clone());
-        let mut work = Work { context, account: &account, arguments, done, named, unread };
-        let mut stand = Stand::new(before);
+        let mut work = MailboxSetCall { context, account: &account, arguments, done, named, unread };
+        let mut stand = SetStates::new(before);
         let left = work.all(txn, &set, with_emails)?;
         let told = work.tells_all(txn, before)?;
         stand.after(mark(txn.state(), account.guest.is_some(), DataType::Mailbox), told);
@@ -57,14 +57,18 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Va
 
 /// The unread threads in a guest's sight, where an update says them: what the server says may be said again (RFC 8620 §5.3).
 /// They are counted before the account is locked: deliveries do not wait for it.
-fn said_again(context: &Context, account: &Account, set: &Set) -> Result<BTreeMap<MailboxUid, u64>, MethodError> {
+fn said_again(
+    context: &Context,
+    account: &Account,
+    set: &SetArguments,
+) -> Result<BTreeMap<MailboxUid, u64>, MethodError> {
     let says = |(_, patch): &&(String, Value)| patch.get(UNREAD_THREADS).is_some();
     let mut said = set.update.iter().filter(says).peekable();
     if account.guest.is_none() || said.peek().is_none() {
         return Ok(BTreeMap::new());
     }
     let view = context.store.view();
-    let mut seen = Seen::of(&view, account)?;
+    let mut seen = VisibleMailboxes::of(&view, account)?;
     if said.any(|(id, _)| seen.get(id).is_some()) {
         return Ok(seen.count_unread(&view, account, &context.budget)?.counts);
     }
@@ -73,17 +77,17 @@ fn said_again(context: &Context, account: &Account, set: &Set) -> Result<BTreeMa
 
 /// One thing that is asked for.
 #[derive(Clone, Copy)]
-enum Wish<'s> {
+enum MailboxOperation<'s> {
     Create(&'s str, &'s Map<String, Value>),
     Update(&'s str, &'s Value),
     Destroy(&'s str),
 }
 
-pub(super) struct Work<'a> {
+pub(super) struct MailboxSetCall<'a> {
     pub(super) context: &'a Context,
     pub(super) account: &'a Account,
     pub(super) arguments: &'a Args<'a>,
-    done: Done,
+    done: SetResponse,
     /// What was made or changed.
     named: Vec<MailboxUid>,
     /// The unread threads that a guest was told of, where the call says them again.
@@ -91,7 +95,7 @@ pub(super) struct Work<'a> {
 }
 
 /// What a mailbox is to be.
-struct Wanted {
+struct MailboxUpdate {
     uid: MailboxUid,
     row: Mailbox,
     /// A guest's own subscription.
@@ -100,24 +104,24 @@ struct Wanted {
     also: Map<String, Value>,
 }
 
-impl Work<'_> {
+impl MailboxSetCall<'_> {
     /// Does all that can be done; gives what is to go with its emails.
-    fn all(&mut self, txn: &mut Txn<'_>, set: &Set, with_emails: bool) -> Result<Vec<MailboxUid>, Error> {
-        let creates = set.create.iter().map(|(name, object)| Wish::Create(name, object));
-        let updates = set.update.iter().map(|(id, patch)| Wish::Update(id, patch));
-        let mut wishes: Vec<Wish<'_>> = creates.chain(updates).collect();
-        wishes.extend(set.destroy.iter().map(|id| Wish::Destroy(id)));
+    fn all(&mut self, txn: &mut Txn<'_>, set: &SetArguments, with_emails: bool) -> Result<Vec<MailboxUid>, Error> {
+        let creates = set.create.iter().map(|(name, object)| MailboxOperation::Create(name, object));
+        let updates = set.update.iter().map(|(id, patch)| MailboxOperation::Update(id, patch));
+        let mut wishes: Vec<MailboxOperation<'_>> = creates.chain(updates).collect();
+        wishes.extend(set.destroy.iter().map(|id| MailboxOperation::Destroy(id)));
         let mut later = Vec::new();
         loop {
-            let mut left: Vec<(Wish<'_>, SetError)> = Vec::new();
+            let mut left: Vec<(MailboxOperation<'_>, SetError)> = Vec::new();
             let before = wishes.len();
             for wish in wishes {
                 match self.one(txn, wish) {
                     Ok(()) => {}
-                    Err(Fault::Whole(error)) => return Err(error),
-                    Err(Fault::Full(uid)) if with_emails => later.push(uid),
-                    Err(Fault::Full(_)) => left.push((wish, full())),
-                    Err(Fault::One(error)) => left.push((wish, error)),
+                    Err(MailboxSetError::Whole(error)) => return Err(error),
+                    Err(MailboxSetError::Full(uid)) if with_emails => later.push(uid),
+                    Err(MailboxSetError::Full(_)) => left.push((wish, full())),
+                    Err(MailboxSetError::One(error)) => left.push((wish, error)),
                 }
             }
             if left.len() == before {
@@ -129,9 +133,9 @@ impl Work<'_> {
                 }
                 for (wish, error) in left {
                     match wish {
-                        Wish::Create(name, _) => self.done.not_created(name, &error),
-                        Wish::Update(id, _) => self.done.not_updated(id, &error),
-                        Wish::Destroy(id) => self.done.not_destroyed(id, &error),
+                        MailboxOperation::Create(name, _) => self.done.not_created(name, &error),
+                        MailboxOperation::Update(id, _) => self.done.not_updated(id, &error),
+                        MailboxOperation::Destroy(id) => self.done.not_destroyed(id, &error),
                     }
                 }
                 return Ok(later);
@@ -144,14 +148,14 @@ impl Work<'_> {
     fn together<'s>(
         &mut self,
         txn: &mut Txn<'_>,
-        mut left: Vec<(Wish<'s>, SetError)>,
-    ) -> Result<Vec<(Wish<'s>, SetError)>, Error> {
+        mut left: Vec<(MailboxOperation<'s>, SetError)>,
+    ) -> Result<Vec<(MailboxOperation<'s>, SetError)>, Error> {
         let mut changes = Vec::new();
         for (wish, _) in &left {
-            let Wish::Update(id, patch) = wish else { continue };
+            let MailboxOperation::Update(id, patch) = wish else { continue };
             match self.wanted(txn, id, patch) {
                 Ok(wanted) => changes.push((*id, wanted)),
-                Err(Fault::Whole(error)) => return Err(error),
+                Err(MailboxSetError::Whole(error)) => return Err(error),
                 Err(_) => {}
             }
         }
@@ -160,7 +164,7 @@ impl Work<'_> {
             match txn.update_mailboxes(&rows) {
                 Ok(()) => {
                     left.retain(|(wish, _)| {
-                        !changes.iter().any(|(id, ..)| matches!(wish, Wish::Update(own, _) if own == id))
+                        !changes.iter().any(|(id, ..)| matches!(wish, MailboxOperation::Update(own, _) if own == id))
                     });
                     for (id, wanted) in changes {
                         self.changed(txn, id, wanted)?;
@@ -168,7 +172,7 @@ impl Work<'_> {
                     return Ok(left);
                 }
                 Err((uid, error)) => match fault(error, uid, |_| true) {
-                    Fault::Whole(error) => return Err(error),
+                    MailboxSetError::Whole(error) => return Err(error),
                     _ => changes.retain(|(_, wanted)| wanted.uid != uid),
                 },
             }
@@ -176,11 +180,11 @@ impl Work<'_> {
         Ok(left)
     }
 
-    fn one(&mut self, txn: &mut Txn<'_>, wish: Wish<'_>) -> Result<(), Fault> {
+    fn one(&mut self, txn: &mut Txn<'_>, wish: MailboxOperation<'_>) -> Result<(), MailboxSetError> {
         match wish {
-            Wish::Create(name, properties) => self.create(txn, name, properties),
-            Wish::Update(id, patch) => self.update(txn, id, patch),
-            Wish::Destroy(id) => {
+            MailboxOperation::Create(name, properties) => self.create(txn, name, properties),
+            MailboxOperation::Update(id, patch) => self.update(txn, id, patch),
+            MailboxOperation::Destroy(id) => {
                 let uid = self.known(id)?;
                 if self.account.guest.is_some() {
                     self.prove_destroy(txn, uid)?;
@@ -192,10 +196,15 @@ impl Work<'_> {
         }
     }
 
-    fn create(&mut self, txn: &mut Txn<'_>, name: &str, properties: &Map<String, Value>) -> Result<(), Fault> {
+    fn create(
+        &mut self,
+        txn: &mut Txn<'_>,
+        name: &str,
+        properties: &Map<String, Value>,
+    ) -> Result<(), MailboxSetError> {
         // Who makes one wants to see it (RFC 8621 §2 isSubscribed).
         let mut row = Mailbox { subscribed: true, rights: Right::Rename.bit(), ..Mailbox::default() };
-        let mut wrong = Wrong::default();
+        let mut wrong = InvalidProperties::default();
         for (property, value) in properties {
             self.prove_property(&row, property)?;
             wrong.note(self.apply(&mut row, property, value))?;
@@ -209,14 +218,15 @@ impl Work<'_> {
         }
         let Mailbox { name: label, parent, role, sort_order, subscribed, shares, attributes, .. } = row;
         let new = NewMailbox { name: label.clone(), parent, role, sort_order };
-        let rights = Rights::of(&txn.view(), self.account).map_err(Fault::Whole)?;
+        let rights = Rights::of(&txn.view(), self.account).map_err(MailboxSetError::Whole)?;
         let made = txn.create_mailbox(&new);
         let uid = made.map_err(|error| fault(error, MailboxUid::ALL, |other| rights.knows(other)))?;
         let user = self.account.guest.unwrap_or(self.account.id);
         // It is made: what fails now fails the whole.
-        txn.update_mailbox(uid, |row| (row.shares, row.attributes) = (shares, attributes)).map_err(Fault::Whole)?;
-        txn.subscribe(uid, user, subscribed).map_err(Fault::Whole)?;
-        let made = Seen::one(&txn.view(), self.account, uid).map_err(Fault::Whole)?;
+        txn.update_mailbox(uid, |row| (row.shares, row.attributes) = (shares, attributes))
+            .map_err(MailboxSetError::Whole)?;
+        txn.subscribe(uid, user, subscribed).map_err(MailboxSetError::Whole)?;
+        let made = VisibleMailboxes::one(&txn.view(), self.account, uid).map_err(MailboxSetError::Whole)?;
         // All that the client does not know: what it did not say, and the name where its form changed.
         let mut told = made.map(|row| object(uid, &row)).unwrap_or_default();
         told.retain(|property, value| properties.get(property) != Some(value));
@@ -227,17 +237,17 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn update(&mut self, txn: &mut Txn<'_>, id: &str, patch: &Value) -> Result<(), Fault> {
+    fn update(&mut self, txn: &mut Txn<'_>, id: &str, patch: &Value) -> Result<(), MailboxSetError> {
         let wanted = self.wanted(txn, id, patch)?;
         let (uid, row) = (wanted.uid, wanted.row.clone());
-        let rights = Rights::of(&txn.view(), self.account).map_err(Fault::Whole)?;
+        let rights = Rights::of(&txn.view(), self.account).map_err(MailboxSetError::Whole)?;
         let done = txn.update_mailbox(uid, |now| *now = row);
         done.map_err(|error| fault(error, uid, |other| rights.knows(other)))?;
-        self.changed(txn, id, wanted).map_err(Fault::Whole)
+        self.changed(txn, id, wanted).map_err(MailboxSetError::Whole)
     }
 
     /// Notes what was done.
-    fn changed(&mut self, txn: &mut Txn<'_>, id: &str, wanted: Wanted) -> Result<(), Error> {
+    fn changed(&mut self, txn: &mut Txn<'_>, id: &str, wanted: MailboxUpdate) -> Result<(), Error> {
         if let Some((guest, on)) = wanted.subscribed {
             txn.subscribe(wanted.uid, guest, on)?;
         }
@@ -246,14 +256,16 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn wanted(&self, txn: &Txn<'_>, id: &str, patch: &Value) -> Result<Wanted, Fault> {
+    fn wanted(&self, txn: &Txn<'_>, id: &str, patch: &Value) -> Result<MailboxUpdate, MailboxSetError> {
         let uid = self.known(id)?;
-        let mut old = Seen::one(&txn.view(), self.account, uid).map_err(Fault::Whole)?.ok_or(SetError::NotFound)?;
+        let mut old = VisibleMailboxes::one(&txn.view(), self.account, uid)
+            .map_err(MailboxSetError::Whole)?
+            .ok_or(SetError::NotFound)?;
         if let Some(unread) = self.unread.get(&uid) {
             old.counts.unread_threads = *unread;
         }
         let before = object(uid, &old);
-        let (mut row, mut also, mut wrong) = (old.clone(), Map::new(), Wrong::default());
+        let (mut row, mut also, mut wrong) = (old.clone(), Map::new(), InvalidProperties::default());
         for (property, value) in Patch::wishes(patch, &before)? {
             // What the server says may be said again (RFC 8620 §5.3).
             if before.get(&property) != Some(&value) {
@@ -275,15 +287,16 @@ impl Work<'_> {
         }
         wrong.finish()?;
         let Some(guest) = self.account.guest else {
-            return Ok(Wanted { uid, row, subscribed: None, also });
+            return Ok(MailboxUpdate { uid, row, subscribed: None, also });
         };
         if row.parent != old.parent {
             self.prove_parent(txn, row.parent)?;
         }
         let subscribed = Some((guest, row.subscribed));
-        let whole = txn.view().mailbox(self.account.id, uid).map_err(Fault::Whole)?.ok_or(SetError::NotFound)?;
+        let whole =
+            txn.view().mailbox(self.account.id, uid).map_err(MailboxSetError::Whole)?.ok_or(SetError::NotFound)?;
         let row = Mailbox { name: row.name, parent: row.parent, ..whole };
-        Ok(Wanted { uid, row, subscribed, also })
+        Ok(MailboxUpdate { uid, row, subscribed, also })
     }
 
     /// The mailbox that an id or a creation id, of this call too, stands for.
@@ -331,7 +344,7 @@ impl Work<'_> {
 }
 
 /// What hinders.
-pub(super) enum Fault {
+pub(super) enum MailboxSetError {
     /// One object.
     One(SetError),
     /// A mailbox is to go that has emails in it.
@@ -340,7 +353,7 @@ pub(super) enum Fault {
     Whole(Error),
 }
 
-impl From<SetError> for Fault {
+impl From<SetError> for MailboxSetError {
     fn from(error: SetError) -> Self {
         Self::One(error)
     }
@@ -353,11 +366,11 @@ fn full() -> SetError {
 /// Moves what stays for what is under it, where all of that goes, behind what goes with its emails.
 fn after_their_children(
     all: &[(MailboxUid, Mailbox)],
-    left: &mut Vec<(Wish<'_>, SetError)>,
+    left: &mut Vec<(MailboxOperation<'_>, SetError)>,
     later: &mut Vec<MailboxUid>,
 ) {
-    let goes = |wish: &Wish<'_>, later: &[MailboxUid]| match wish {
-        Wish::Destroy(id) => id.parse::<MailboxUid>().ok().filter(|uid| {
+    let goes = |wish: &MailboxOperation<'_>, later: &[MailboxUid]| match wish {
+        MailboxOperation::Destroy(id) => id.parse::<MailboxUid>().ok().filter(|uid| {
             let mut under = all.iter().filter(|(_, one)| one.parent == Some(*uid)).peekable();
             under.peek().is_some() && under.all(|(uid, _)| later.contains(uid))
         }),
@@ -390,15 +403,15 @@ fn description(error: MethodError) -> String {
 }
 
 /// An error of the store about a mailbox; `knows` says of which others the caller may learn the id.
-fn fault(error: Error, uid: MailboxUid, knows: impl Fn(MailboxUid) -> bool) -> Fault {
+fn fault(error: Error, uid: MailboxUid, knows: impl Fn(MailboxUid) -> bool) -> MailboxSetError {
     let Error::Mailbox { fault, .. } = error else {
         return match refused(error) {
-            Ok(error) => Fault::One(error),
-            Err(error) => Fault::Whole(error),
+            Ok(error) => MailboxSetError::One(error),
+            Err(error) => MailboxSetError::Whole(error),
         };
     };
     let property = |name| SetError::property(name, fault.to_string());
-    Fault::One(match fault {
+    MailboxSetError::One(match fault {
         MailboxFault::NameTaken(other) if knows(other) => SetError::AlreadyExists(other.to_string()),
         MailboxFault::Name | MailboxFault::NameTaken(_) => property("name"),
         MailboxFault::RoleTaken(_) => property("role"),
@@ -408,7 +421,7 @@ fn fault(error: Error, uid: MailboxUid, knows: impl Fn(MailboxUid) -> bool) -> F
         MailboxFault::TooMany => SetError::OverQuota(fault.to_string()),
         MailboxFault::Inbox => SetError::Forbidden(fault.to_string()),
         MailboxFault::HasChildren => SetError::of("mailboxHasChild", "it has mailboxes under it"),
-        MailboxFault::HasEmails => return Fault::Full(uid),
+        MailboxFault::HasEmails => return MailboxSetError::Full(uid),
     })
 }
 
@@ -418,8 +431,8 @@ fn remove_with_emails(
     context: &Context,
     account: &Account,
     uids: Vec<MailboxUid>,
-    work: &mut Work<'_>,
-    stand: &mut Stand,
+    work: &mut MailboxSetCall<'_>,
+    stand: &mut SetStates,
 ) -> Vec<ShareChange> {
     let mut shared = Vec::new();
     for uid in uids {
@@ -431,7 +444,7 @@ fn remove_with_emails(
                 if let Some((_, above)) = all.iter().find(|(_, one)| one.parent == Some(uid)) {
                     return Err(Error::Mailbox { name: above.name.clone(), fault: MailboxFault::HasChildren });
                 }
-                let left = txn.empty_mailbox(uid, AT_ONCE)?;
+                let left = txn.empty_mailbox(uid, EMAILS_PER_COMMIT)?;
                 if !left {
                     txn.destroy_mailbox(uid)?;
                 }
@@ -447,9 +460,9 @@ fn remove_with_emails(
                 }
                 Err(error) => {
                     break Err(match fault(error, uid, |_| true) {
-                        Fault::One(error) => error,
-                        Fault::Full(_) => full(),
-                        Fault::Whole(error) => SetError::ServerFail(error.to_string()),
+                        MailboxSetError::One(error) => error,
+                        MailboxSetError::Full(_) => full(),
+                        MailboxSetError::Whole(error) => SetError::ServerFail(error.to_string()),
                     });
                 }
             }

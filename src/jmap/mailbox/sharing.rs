@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::set::{Fault, Work};
-use super::{SHARE_WITH, Seen, mine};
+use super::set::{MailboxSetCall, MailboxSetError};
+use super::{SHARE_WITH, VisibleMailboxes, mine};
 use crate::jmap::principal;
 use crate::jmap::standard::value::flag;
 use crate::model::mailbox::Right;
@@ -13,19 +13,21 @@ use crate::model::{AccountId, Mailbox, MailboxUid, limits};
 use crate::store::Txn;
 use crate::wire::jmap::SetError;
 
-impl Work<'_> {
+impl MailboxSetCall<'_> {
     /// Whether a guest may destroy a mailbox, and what is in it.
-    pub(super) fn prove_destroy(&self, txn: &Txn<'_>, uid: MailboxUid) -> Result<(), Fault> {
+    pub(super) fn prove_destroy(&self, txn: &Txn<'_>, uid: MailboxUid) -> Result<(), MailboxSetError> {
         let view = txn.view();
-        let seen = Seen::one(&view, self.account, uid).map_err(Fault::Whole)?.ok_or(SetError::NotFound)?;
-        let whole = view.mailbox(self.account.id, uid).map_err(Fault::Whole)?;
+        let seen = VisibleMailboxes::one(&view, self.account, uid)
+            .map_err(MailboxSetError::Whole)?
+            .ok_or(SetError::NotFound)?;
+        let whole = view.mailbox(self.account.id, uid).map_err(MailboxSetError::Whole)?;
         let empty = whole.is_none_or(|row| row.counts.total_emails == 0);
         let wanted = if empty { Right::Delete.bit() } else { Right::Delete.bit() | Right::RemoveItems.bit() };
         if mine(&seen) & wanted == wanted { Ok(()) } else { Err(forbidden("destroy it")) }
     }
 
     /// Whether a guest may change a property of a mailbox.
-    pub(super) fn prove_property(&self, seen: &Mailbox, property: &str) -> Result<(), Fault> {
+    pub(super) fn prove_property(&self, seen: &Mailbox, property: &str) -> Result<(), MailboxSetError> {
         let may = match property {
             _ if self.account.guest.is_none() => true,
             "isSubscribed" => seen.rights != 0,
@@ -36,11 +38,11 @@ impl Work<'_> {
     }
 
     /// The mailbox under which a guest may put one.
-    pub(super) fn prove_parent(&self, txn: &Txn<'_>, parent: Option<MailboxUid>) -> Result<Mailbox, Fault> {
+    pub(super) fn prove_parent(&self, txn: &Txn<'_>, parent: Option<MailboxUid>) -> Result<Mailbox, MailboxSetError> {
         let Some(uid) = parent else { return Err(forbidden("put a mailbox at the top")) };
         let view = txn.view();
-        let seen = Seen::one(&view, self.account, uid).map_err(Fault::Whole)?;
-        let whole = view.mailbox(self.account.id, uid).map_err(Fault::Whole)?;
+        let seen = VisibleMailboxes::one(&view, self.account, uid).map_err(MailboxSetError::Whole)?;
+        let whole = view.mailbox(self.account.id, uid).map_err(MailboxSetError::Whole)?;
         let (Some(seen), Some(whole)) = (seen, whole) else {
             return Err(SetError::property("parentId", "there is no such mailbox").into());
         };
@@ -84,6 +86,6 @@ impl Work<'_> {
     }
 }
 
-fn forbidden(what: &str) -> Fault {
+fn forbidden(what: &str) -> MailboxSetError {
     SetError::Forbidden(format!("the account's owner did not let you {what}")).into()
 }

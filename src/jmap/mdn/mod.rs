@@ -13,7 +13,7 @@ pub(super) use send::send;
 use serde_json::{Value, json};
 
 use super::context::{Account, Args, Context};
-use crate::message::report::Disposition;
+use crate::message::report::DispositionReport;
 use crate::wire::jmap::MethodError;
 
 /// The account; one that is not there is a wrong argument (RFC 9007 §2.1, §2.2).
@@ -23,7 +23,7 @@ fn open(context: &Context, arguments: &Args<'_>) -> Result<Account, MethodError>
 }
 
 /// What was done, as JSON (RFC 9007 §2).
-fn disposition(of: &Disposition) -> Value {
+fn disposition(of: &DispositionReport) -> Value {
     json!({"actionMode": of.action.name(), "sendingMode": of.sending.name(), "type": of.kind.name()})
 }
 

@@ -9,17 +9,17 @@ use crate::jmap::context::{Account, Args, Context, fail};
 use crate::jmap::email;
 use crate::message::header::first;
 use crate::message::refs::message_ids;
-use crate::message::report::{About, Report, report};
+use crate::message::report::{Report, ReportContent, report};
 use crate::message::{Message, guarded};
 use crate::model::{BlobId, EmailId, limits};
-use crate::query::{self, Condition, Filter, Query, Results, Window};
+use crate::query::{self, Condition, Filter, Query, QuerySpec, Window};
 use crate::wire::jmap::MethodError;
 use crate::wire::jmap::json::or_null;
 
 /// Originals that one call looks for; beyond them it is not said which they are (RFC 9007 §2.2).
-const SOUGHT: usize = 100;
+const MAX_ORIGINALS: usize = 100;
 /// Emails with the id in their Message-ID field that are looked at.
-const LIKELY: usize = 4;
+const MAX_CANDIDATES: usize = 4;
 
 pub(in crate::jmap) fn parse(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = super::open(context, arguments)?;
@@ -40,7 +40,7 @@ pub(in crate::jmap) fn parse(context: &Context, arguments: &Args<'_>) -> Result<
             continue;
         };
         match guarded("a report", || report(&Message::parse(&raw))).flatten() {
-            Some(found) if matches!(found.about, About::Disposition(_)) => {
+            Some(found) if matches!(found.about, ReportContent::Disposition(_)) => {
                 let object = originals.object(&raw, &found)?;
                 context.budget.tell(&object)?;
                 parsed.insert(id, object);
@@ -65,7 +65,7 @@ struct Originals<'a> {
 
 impl Originals<'_> {
     fn object(&mut self, raw: &[u8], found: &Report) -> Result<Value, MethodError> {
-        let About::Disposition(about) = &found.about else { return Ok(Value::Null) };
+        let ReportContent::Disposition(about) = &found.about else { return Ok(Value::Null) };
         let id = about.original_message_id.as_deref().and_then(|id| message_ids(id.as_bytes()).into_iter().next());
         let email = id.map(|id| self.find(id)).transpose()?.flatten();
         let extensions: Map<String, Value> =
@@ -85,14 +85,14 @@ impl Originals<'_> {
         if let Some(known) = self.known.get(&id) {
             return Ok(*known);
         }
-        if self.known.len() >= SOUGHT || id.len() > limits::FILTER_TEXT_OCTETS {
+        if self.known.len() >= MAX_ORIGINALS || id.len() > limits::FILTER_TEXT_OCTETS {
             return Ok(None);
         }
         let account = self.account.id;
         let filter = Filter::Is(Condition::Header { name: "Message-ID".into(), text: Some(id.clone()) });
         let query = Query {
-            results: Results { account, filter, reads: self.context.budget.searched(), ..Results::default() },
-            window: Window { limit: Some(LIKELY), ..Window::default() },
+            results: QuerySpec { account, filter, reads: self.context.budget.searched(), ..QuerySpec::default() },
+            window: Window { limit: Some(MAX_CANDIDATES), ..Window::default() },
             total: false,
         };
         let view = self.context.store.view();
@@ -109,7 +109,7 @@ impl Originals<'_> {
                 same.push(*email);
             }
         }
-        let found = same.first().copied().filter(|_| same.len() == 1 && likely.len() < LIKELY);
+        let found = same.first().copied().filter(|_| same.len() == 1 && likely.len() < MAX_CANDIDATES);
         self.known.insert(id, found);
         Ok(found)
     }

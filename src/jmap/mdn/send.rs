@@ -6,27 +6,30 @@
 
 use serde_json::{Map, Value, json};
 
-use super::wish::Wish;
-use crate::jmap::context::{Account, Args, Context, Named, fail};
-use crate::jmap::dispatch::Next;
+use super::wish::MdnObject;
+use crate::jmap::context::{Account, Args, Context, NamedObjects, fail};
+use crate::jmap::dispatch::FollowUpCall;
 use crate::jmap::email;
-use crate::jmap::identity::{self, Me};
-use crate::jmap::standard::{Fault, refused};
+use crate::jmap::identity::{self, SenderAddresses};
+use crate::jmap::standard::{SetFailure, refused};
 use crate::message::guarded;
-use crate::message::report::{Disposition, DispositionType, SendingMode, address};
+use crate::message::report::{DispositionReport, DispositionType, SendingMode, address};
 use crate::model::{
     Address, BlobHash, EmailAddress, EmailId, EmailMetadata, ObjectId, SenderIdentity, keyword, limits,
 };
-use crate::outbox::mdn::{Notification, Request, notification};
-use crate::outbox::{Receipt, Reporter, typed};
+use crate::outbox::mdn::{MdnDraft, MdnRequest, notification};
+use crate::outbox::{ReceiptAction, Reporter, typed};
 use crate::store::Error;
 use crate::wire::jmap::json::or_null;
 use crate::wire::jmap::{MethodError, SetError};
 
 /// Octets of a message in which its header is sought.
-const HEADER: u64 = 256 * 1024;
+const MAX_HEADER_BYTES: u64 = 256 * 1024;
 
-pub(in crate::jmap) fn send(context: &Context, arguments: &Args<'_>) -> Result<(Value, Option<Next>), MethodError> {
+pub(in crate::jmap) fn send(
+    context: &Context,
+    arguments: &Args<'_>,
+) -> Result<(Value, Option<FollowUpCall>), MethodError> {
     let account = super::open(context, arguments)?;
     if arguments.get("send").is_none() {
         return Err(MethodError::InvalidArguments("send: an object of objects is wanted".into()));
@@ -38,11 +41,11 @@ pub(in crate::jmap) fn send(context: &Context, arguments: &Args<'_>) -> Result<(
     identity::refresh(context, &account)?;
     let identity = identity(context, &account, arguments)?;
     marks(&wishes, &patches)?;
-    let me = Me::of(context, &account)?;
-    let mut desk = Desk { context, account: &account, arguments, me, identity };
+    let me = SenderAddresses::of(context, &account)?;
+    let mut desk = MdnSender { context, account: &account, arguments, me, identity };
     let (mut sent, mut not_sent, mut update) = (Map::new(), Map::new(), Map::new());
     for (name, wish) in &wishes {
-        let done = match Fault::of_one(desk.send(wish)) {
+        let done = match SetFailure::of_one(desk.send(wish)) {
             // An error of the whole call says that nothing was done (RFC 8620 §3.6.2).
             Err(error) if !sent.is_empty() => Err(SetError::ServerFail(error.description())),
             done => done?,
@@ -62,7 +65,7 @@ pub(in crate::jmap) fn send(context: &Context, arguments: &Args<'_>) -> Result<(
         let mut call = Map::new();
         call.insert("accountId".into(), id.into());
         call.insert("update".into(), Value::Object(update));
-        Next { name: "Email/set", arguments: call }
+        FollowUpCall { name: "Email/set", arguments: call }
     });
     Ok((answer, next))
 }
@@ -77,7 +80,7 @@ fn identity(context: &Context, account: &Account, arguments: &Args<'_>) -> Resul
 }
 
 /// Every email must get the keyword: each MDN has its patch, by a reference to its creation id, that sets it (RFC 9007 §2.1).
-fn marks(wishes: &Named, patches: &Named) -> Result<(), MethodError> {
+fn marks(wishes: &NamedObjects, patches: &NamedObjects) -> Result<(), MethodError> {
     let bad = |what: String| MethodError::InvalidArguments(format!("onSuccessUpdateEmail: {what}"));
     let is_asked = |of: &str| of.strip_prefix('#').is_some_and(|of| wishes.iter().any(|(name, _)| name == of));
     if let Some((other, _)) = patches.iter().find(|(of, _)| !is_asked(of)) {
@@ -96,18 +99,18 @@ fn marks(wishes: &Named, patches: &Named) -> Result<(), MethodError> {
 }
 
 /// The account that sends, and by which identity.
-struct Desk<'a> {
+struct MdnSender<'a> {
     context: &'a Context,
     account: &'a Account,
     arguments: &'a Args<'a>,
-    me: Me,
+    me: SenderAddresses,
     identity: SenderIdentity,
 }
 
-impl Desk<'_> {
+impl MdnSender<'_> {
     /// Sends one; gives its email, and what the client does not know of it.
-    fn send(&mut self, given: &Map<String, Value>) -> Result<(EmailId, Map<String, Value>), Fault> {
-        let wish = Wish::read(given)?;
+    fn send(&mut self, given: &Map<String, Value>) -> Result<(EmailId, Map<String, Value>), SetFailure> {
+        let wish = MdnObject::read(given)?;
         let id = self.arguments.created().resolve(&wish.email).and_then(|id| id.parse::<EmailId>().ok());
         let id = id.ok_or(SetError::NotFound)?;
         let (email, request) = self.asked(id)?;
@@ -126,19 +129,19 @@ impl Desk<'_> {
     }
 
     /// The email, and what its sender asked for. One that asks for nothing is not there (RFC 9007 §2.1).
-    fn asked(&self, id: EmailId) -> Result<(EmailMetadata, Request), Fault> {
+    fn asked(&self, id: EmailId) -> Result<(EmailMetadata, MdnRequest), SetFailure> {
         let view = self.context.store.view();
         let email = view.email(self.account.id, id)?.ok_or(SetError::NotFound)?;
-        self.context.budget.read(HEADER.min(email.size))?;
-        let head = view.message_part(self.account.id, id, 0..HEADER)?.ok_or(SetError::NotFound)?;
-        let request = guarded("a header", || Request::of(&head)).flatten();
+        self.context.budget.read(MAX_HEADER_BYTES.min(email.size))?;
+        let head = view.message_part(self.account.id, id, 0..MAX_HEADER_BYTES)?.ok_or(SetError::NotFound)?;
+        let request = guarded("a header", || MdnRequest::of(&head)).flatten();
         let nobody = || SetError::Of("notFound", note("it has no valid Disposition-Notification-To field"));
         Ok((email, request.ok_or_else(nobody)?))
     }
 
     /// For whom it is sent: who the client says, if he is the account; else the identity, and of one that stands for a
     /// domain the address there to which the message came.
-    fn person(&self, wish: &Wish, request: &Request) -> Result<Address, SetError> {
+    fn person(&self, wish: &MdnObject, request: &MdnRequest) -> Result<Address, SetError> {
         if !self.me.may_use(&self.identity)? {
             let gone = format!("{} is no more the account's address", self.identity.email);
             return Err(SetError::of("forbiddenFrom", &gone));
@@ -163,7 +166,7 @@ impl Desk<'_> {
     }
 
     /// The message as it was received.
-    fn original(&mut self, email: &EmailMetadata) -> Result<Vec<u8>, Fault> {
+    fn original(&mut self, email: &EmailMetadata) -> Result<Vec<u8>, SetFailure> {
         if email.size > limits::MESSAGE_OCTETS {
             return Err(too_large().into());
         }
@@ -173,9 +176,9 @@ impl Desk<'_> {
     }
 
     /// The notification and the keyword, in one commit.
-    fn queue(&mut self, id: EmailId, made: Notification) -> Result<(), Fault> {
+    fn queue(&mut self, id: EmailId, made: MdnDraft) -> Result<(), SetFailure> {
         let Self { context, account, .. } = *self;
-        let (message_id, _) = email::message_id(account).map_err(Fault::Whole)?;
+        let (message_id, _) = email::message_id(account).map_err(SetFailure::Whole)?;
         let recipients = made.to.iter().filter_map(|to| Address::parse(&to.email).ok()).collect();
         let now = context.store.clock().now();
         let raw = notification(made, &Reporter { hostname: "", message_id: &message_id, now });
@@ -184,7 +187,7 @@ impl Desk<'_> {
         }
         context.budget.file(raw.len() as u64)?;
         let blob = BlobHash(*blake3::hash(&raw).as_bytes());
-        let action = Receipt { recipients, email: id, message_id, blob }.queue(now);
+        let action = ReceiptAction { recipients, email: id, message_id, blob }.queue(now);
         let committed = context.store.commit(account.id, |txn| {
             let Some(email) = txn.view().email(account.id, id)? else { return Ok(Err(SetError::NotFound)) };
             if email.keywords.contains(keyword::MDN_SENT) {
@@ -222,13 +225,13 @@ fn too_large() -> SetError {
 
 /// The notification that is wished for.
 fn made(
-    wish: &Wish,
-    request: &Request,
+    wish: &MdnObject,
+    request: &MdnRequest,
     identity: &SenderIdentity,
     person: &Address,
     original: Option<Vec<u8>>,
-) -> Notification {
-    let disposition = Disposition {
+) -> MdnDraft {
+    let disposition = DispositionReport {
         reporting_ua: wish.reporting_ua.clone(),
         gateway: None,
         original_recipient: request.original_recipient.clone(),
@@ -249,7 +252,7 @@ fn made(
     };
     let name = Some(identity.name.clone()).filter(|name| !name.is_empty());
     let email = if identity.email.starts_with('*') { person.to_string() } else { identity.email.clone() };
-    Notification {
+    MdnDraft {
         from: EmailAddress { name, email },
         to: request.to.clone(),
         subject: wish.subject.clone().unwrap_or_else(|| format!("{title}: {about}")),
@@ -273,7 +276,7 @@ fn words(kind: DispositionType) -> (&'static str, &'static str) {
 }
 
 /// What the client did not say of it.
-fn told(given: &Map<String, Value>, wish: &Wish, made: &Notification, request: &Request) -> Map<String, Value> {
+fn told(given: &Map<String, Value>, wish: &MdnObject, made: &MdnDraft, request: &MdnRequest) -> Map<String, Value> {
     let extensions: Map<String, Value> =
         wish.extensions.iter().map(|(name, text)| (name.clone(), text.clone().into())).collect();
     let whole = json!({

@@ -6,13 +6,13 @@ use crate::jmap::budget::Budget;
 use crate::jmap::dispatch::run_within;
 use crate::jmap::tests::{account_of, call, context, error};
 use crate::jmap::{CAPABILITIES, Context, run};
-use crate::message::report::{About, DispositionType, report};
+use crate::message::report::{DispositionType, ReportContent, report};
 use crate::message::{Message, rows};
 use crate::model::{AccountId, Action, ActionKind, keyword, limits};
 use crate::store::{EncodedMessage, NewEmail};
 use crate::wire::jmap::{BLOB, CORE, MAIL, MDN};
 
-struct Desk {
+struct Fixture {
     context: Context,
     account: String,
     identity: String,
@@ -28,7 +28,7 @@ Subject: lunch
 At noon?
 ";
 
-impl Desk {
+impl Fixture {
     fn new() -> Self {
         let context = context();
         let account = account_of(&context);
@@ -107,10 +107,10 @@ impl Desk {
 
 #[test]
 fn the_capability_is_an_empty_object_twice() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let mut context = desk.context.clone();
     context.caller.account = Some(desk.id());
-    let reached = crate::jmap::Reached { base: "https://mail.example.org", max_upload: 1 };
+    let reached = crate::jmap::ServiceEndpoint { base: "https://mail.example.org", max_upload: 1 };
     let session = crate::jmap::session(&context, reached).unwrap().json();
     assert_eq!(session["capabilities"][MDN], json!({}), "{session}");
     assert_eq!(session["accounts"][&desk.account]["accountCapabilities"][MDN], json!({}));
@@ -119,9 +119,9 @@ fn the_capability_is_an_empty_object_twice() {
 /// RFC 9007 §3.1.
 #[test]
 fn a_notification_goes_to_who_asked_and_the_email_is_marked() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let email = desk.deliver("bob@example.net", ASKING);
-    let wish = Desk::wish(
+    let wish = Fixture::wish(
         &email,
         &json!({"reportingUA": "Foomail 97.1", "extensionFields": {"EXTENSION-EXAMPLE": "example.com"}}),
     );
@@ -162,9 +162,9 @@ fn a_notification_goes_to_who_asked_and_the_email_is_marked() {
 
 #[test]
 fn the_original_goes_back_where_that_is_wished() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let email = desk.deliver("bob@example.net", ASKING);
-    let answers = desk.send(&Desk::wish(&email, &json!({
+    let answers = desk.send(&Fixture::wish(&email, &json!({
         "includeOriginalMessage": true, "subject": "Seen", "textBody": "Yes, I saw it.",
         "finalRecipient": "Ann+work@example.org",
         "disposition": {"actionMode": "automatic-action", "sendingMode": "mdn-sent-automatically", "type": "deleted"},
@@ -177,13 +177,13 @@ fn the_original_goes_back_where_that_is_wished() {
         "finalRecipient": "Ann+work@example.org",
         "disposition": {"actionMode": "automatic-action", "sendingMode": "mdn-sent-automatically", "type": "deleted"},
     });
-    let answers = desk.send(&Desk::wish(&email, &more));
+    let answers = desk.send(&Fixture::wish(&email, &more));
     assert_eq!(answers[0][1]["sent"]["k"]["finalRecipient"], "rfc822; Ann+work@example.org", "{answers}");
     let (_, raw) = desk.queued().pop().unwrap();
     let message = Message::parse(&raw);
     let found = report(&message).unwrap();
     assert_eq!((found.text.as_deref().map(str::trim), found.has_original), (Some("Yes, I saw it."), true));
-    let About::Disposition(about) = found.about else { panic!() };
+    let ReportContent::Disposition(about) = found.about else { panic!() };
     assert_eq!(about.kind, DispositionType::Deleted);
     assert!(String::from_utf8(raw).unwrap().contains("At noon?"));
 }
@@ -191,10 +191,10 @@ fn the_original_goes_back_where_that_is_wished() {
 /// The notification is stored, with the original in it: that is charged once.
 #[test]
 fn original_is_charged_once() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let long = ASKING.replace("At noon?", &"At noon?\n".repeat(2000));
     let email = desk.deliver("Bob@example.net", &long);
-    let wish = Desk::wish(&email, &json!({"includeOriginalMessage": true}));
+    let wish = Fixture::wish(&email, &json!({"includeOriginalMessage": true}));
     let mark = json!({"#k": {"keywords/$mdnsent": true}});
     let send = json!({
         "accountId": desk.account, "identityId": desk.identity, "send": {"k": wish}, "onSuccessUpdateEmail": mark,
@@ -211,24 +211,24 @@ fn original_is_charged_once() {
 
 #[test]
 fn what_is_not_sent_and_why() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let email = desk.deliver("bob@example.net", ASKING);
     let plain = desk.deliver("bob@example.net", &ASKING.replace("Disposition-Notification-To", "X-To"));
     let nobody = desk.deliver("bob@example.net", &ASKING.replace("Bob <Bob@example.net>", "<>"));
     let report = ASKING.replace("Subject:", "Content-Type: multipart/report; boundary=b\nSubject:");
     let report = desk.deliver("", &report);
     let disposition = |name: &str, value: &str| {
-        let mut wish = Desk::wish(&email, &json!({}));
+        let mut wish = Fixture::wish(&email, &json!({}));
         wish["disposition"][name] = value.into();
         wish
     };
-    let wish = |more: Value| Desk::wish(&email, &more);
+    let wish = |more: Value| Fixture::wish(&email, &more);
     for (wish, kind, properties) in [
-        (Desk::wish("e0", &json!({})), "notFound", Value::Null),
-        (Desk::wish("#none", &json!({})), "notFound", Value::Null),
-        (Desk::wish(&plain, &json!({})), "notFound", Value::Null),
-        (Desk::wish(&nobody, &json!({})), "notFound", Value::Null),
-        (Desk::wish(&report, &json!({})), "forbidden", Value::Null),
+        (Fixture::wish("e0", &json!({})), "notFound", Value::Null),
+        (Fixture::wish("#none", &json!({})), "notFound", Value::Null),
+        (Fixture::wish(&plain, &json!({})), "notFound", Value::Null),
+        (Fixture::wish(&nobody, &json!({})), "notFound", Value::Null),
+        (Fixture::wish(&report, &json!({})), "forbidden", Value::Null),
         (wish(json!({"finalRecipient": "rfc822; eve@example.org"})), "forbiddenFrom", Value::Null),
         (wish(json!({"finalRecipient": "x400; /C=de"})), "invalidProperties", json!(["finalRecipient"])),
         (wish(json!({"forEmailId": null})), "invalidProperties", json!(["forEmailId"])),
@@ -266,9 +266,9 @@ fn what_is_not_sent_and_why() {
 /// RFC 9007 §2.1: whose arguments are wrong sends nothing, and so does who would not mark the email.
 #[test]
 fn a_call_that_would_not_mark_the_email_is_refused() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let email = desk.deliver("bob@example.net", ASKING);
-    let send = json!({"k": Desk::wish(&email, &json!({}))});
+    let send = json!({"k": Fixture::wish(&email, &json!({}))});
     let call = |identity: &str, update: Value| json!({"accountId": desk.account, "identityId": identity, "send": send, "onSuccessUpdateEmail": update});
     let good = json!({"#k": {"keywords/$mdnsent": true}});
     for wrong in [
@@ -303,9 +303,9 @@ fn a_call_that_would_not_mark_the_email_is_refused() {
 /// RFC 9007 §3.3.
 #[test]
 fn what_came_is_parsed_and_leads_to_what_it_is_about() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let email = desk.deliver("bob@example.net", ASKING);
-    let wish = Desk::wish(
+    let wish = Fixture::wish(
         &email,
         &json!({"subject": "Gr\u{fc}\u{df}e", "textBody": "Seen.", "extensionFields": {"X-Y": "z"}}),
     );

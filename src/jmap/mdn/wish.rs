@@ -2,19 +2,19 @@
 
 use serde_json::{Map, Value};
 
-use crate::jmap::standard::Wrong;
-use crate::message::report::{ActionMode, DispositionType, SendingMode, VALUE, is_extension};
+use crate::jmap::standard::InvalidProperties;
+use crate::message::report::{ActionMode, DispositionType, MAX_VALUE_BYTES, SendingMode, is_extension};
 use crate::model::limits;
 use crate::wire::jmap::SetError;
 
 /// Extension fields of one.
-const EXTENSIONS: usize = 50;
+const MAX_EXTENSIONS: usize = 50;
 /// What only the server sets.
-const FIXED: [&str; 4] = ["mdnGateway", "originalRecipient", "originalMessageId", "error"];
+const SERVER_SET: [&str; 4] = ["mdnGateway", "originalRecipient", "originalMessageId", "error"];
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wish {
+pub(super) struct MdnObject {
     /// `forEmailId`, a creation id perhaps.
     pub(super) email: String,
     pub(super) subject: Option<String>,
@@ -28,18 +28,18 @@ pub(super) struct Wish {
     pub(super) extensions: Vec<(String, String)>,
 }
 
-impl Wish {
+impl MdnObject {
     /// Reads it.
     ///
     /// # Errors
     /// `invalidProperties` with all that is wrong, `tooLarge`.
     pub(super) fn read(object: &Map<String, Value>) -> Result<Self, SetError> {
-        let mut wrong = Wrong::default();
+        let mut wrong = InvalidProperties::default();
         let given = |name: &str| object.get(name).filter(|value| !value.is_null());
         for name in object.keys() {
-            if FIXED.contains(&name.as_str()) && given(name).is_some() {
+            if SERVER_SET.contains(&name.as_str()) && given(name).is_some() {
                 wrong.add(name, "the server sets it");
-            } else if !FIXED.contains(&name.as_str()) && !KNOWN.contains(&name.as_str()) {
+            } else if !SERVER_SET.contains(&name.as_str()) && !PROPERTIES.contains(&name.as_str()) {
                 wrong.add(name, "an MDN has no such property");
             }
         }
@@ -100,7 +100,7 @@ impl Wish {
 }
 
 /// What the client may set.
-const KNOWN: [&str; 8] = [
+const PROPERTIES: [&str; 8] = [
     "forEmailId",
     "subject",
     "textBody",
@@ -116,7 +116,7 @@ fn wanted(name: &str, what: &str) -> SetError {
 }
 
 fn is_line(text: &str) -> bool {
-    !text.trim().is_empty() && text.len() <= VALUE && !text.chars().any(char::is_control)
+    !text.trim().is_empty() && text.len() <= MAX_VALUE_BYTES && !text.chars().any(char::is_control)
 }
 
 /// One of these words, in this case (RFC 9007 §2).
@@ -138,7 +138,7 @@ fn word<T: Copy>(
 fn extensions(given: Option<&Value>) -> Result<Vec<(String, String)>, SetError> {
     let Some(given) = given else { return Ok(Vec::new()) };
     let bad = || wanted("extensionFields", "an object of names of fields that RFC 8098 leaves free, and their texts");
-    let members = given.as_object().filter(|members| members.len() <= EXTENSIONS).ok_or_else(bad)?;
+    let members = given.as_object().filter(|members| members.len() <= MAX_EXTENSIONS).ok_or_else(bad)?;
     let mut out: Vec<(String, String)> = Vec::new();
     for (name, value) in members {
         let text = value.as_str().filter(|text| is_line(text) && is_extension(name)).ok_or_else(bad)?;

@@ -7,21 +7,21 @@ use serde_json::{Map, Value};
 use super::state;
 use crate::jmap::context::{Args, Context};
 use crate::model::{AccountId, limits};
-use crate::store::{Changes, Since};
+use crate::store::{Changes, ClientState};
 use crate::wire::jmap::MethodError;
 
 /// What a /changes asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::jmap) struct Asked {
+pub(in crate::jmap) struct ChangesArguments {
     /// As the client wrote it.
     old: String,
     /// From where on.
-    pub(in crate::jmap) since: Since,
+    pub(in crate::jmap) since: ClientState,
     /// How many ids at most.
     pub(in crate::jmap) most: usize,
 }
 
-impl Asked {
+impl ChangesArguments {
     /// Reads the arguments.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl Asked {
 pub(in crate::jmap) fn changes<Id: Display>(
     context: &Context,
     account: AccountId,
-    asked: &Asked,
+    asked: &ChangesArguments,
     changes: Option<Changes<Id>>,
 ) -> Result<Map<String, Value>, MethodError> {
     let changes = changes.ok_or(MethodError::CannotCalculateChanges)?;

@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 /// What creation ids stand for, over the calls of one request.
 #[derive(Debug, Default)]
-pub(in crate::jmap) struct Created(RefCell<BTreeMap<String, String>>);
+pub(in crate::jmap) struct CreationIds(RefCell<BTreeMap<String, String>>);
 
-impl Created {
+impl CreationIds {
     /// Begins with what the client says of earlier requests.
     pub(in crate::jmap) fn new(given: Option<&Map<String, Value>>) -> Self {
         let known = given.into_iter().flatten();

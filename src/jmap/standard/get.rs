@@ -8,14 +8,14 @@ use crate::wire::jmap::MethodError;
 
 /// What a /get asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::jmap) struct Get {
+pub(in crate::jmap) struct GetArguments {
     /// The ids, each once, creation ids replaced; `None` is all there are.
     pub(in crate::jmap) ids: Option<Vec<String>>,
     /// The properties, `id` among them; `None` is the usual.
     pub(in crate::jmap) properties: Option<Vec<String>>,
 }
 
-impl Get {
+impl GetArguments {
     /// Reads the arguments.
     ///
     /// # Errors

@@ -12,10 +12,10 @@ mod state;
 pub(super) mod value;
 mod wrong;
 
-pub(super) use changes::{Asked, changes};
-pub(super) use created::Created;
-pub(super) use get::Get;
-pub(super) use query::{Order, Tree, query_changes, section, sort};
-pub(super) use set::{Done, Fault, Outcome, Set, Stand, refused};
+pub(super) use changes::{ChangesArguments, changes};
+pub(super) use created::CreationIds;
+pub(super) use get::GetArguments;
+pub(super) use query::{PropertyComparator, Tree, query_changes, section, sort};
+pub(super) use set::{SetArguments, SetFailure, SetResponse, SetResult, SetStates, refused};
 pub(super) use state::{newest, since, state};
-pub(super) use wrong::Wrong;
+pub(super) use wrong::InvalidProperties;

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{Asked, Get, newest, query_changes, section, since};
+use super::{ChangesArguments, GetArguments, newest, query_changes, section, since};
 use crate::jmap::context::{Account, Args, Context, fail};
 use crate::model::{DataType, ObjectId};
-use crate::store::{Object, View};
+use crate::store::{Object, Snapshot};
 use crate::wire::jmap::MethodError;
 
 /// The type whose state is theirs.
@@ -19,7 +19,7 @@ fn data<T: Object>() -> Result<DataType, MethodError> {
 /// The objects of an account; each has these properties, as `object` makes them.
 ///
 /// # Errors
-/// Those of `Get`, and of reading.
+/// Those of `GetArguments`, and of reading.
 pub(in crate::jmap) fn get<T: Object>(
     context: &Context,
     account: &Account,
@@ -27,7 +27,7 @@ pub(in crate::jmap) fn get<T: Object>(
     properties: &[&str],
     object: impl Fn(ObjectId, &T) -> Map<String, Value>,
 ) -> Result<Value, MethodError> {
-    let get = Get::of(arguments, properties)?;
+    let get = GetArguments::of(arguments, properties)?;
     let view = context.store.view();
     let mut all = Vec::new();
     if get.ids.is_none() {
@@ -46,13 +46,13 @@ pub(in crate::jmap) fn get<T: Object>(
 /// What changed of them.
 ///
 /// # Errors
-/// Those of `Asked` and `changes`, and of reading.
+/// Those of `ChangesArguments` and `changes`, and of reading.
 pub(in crate::jmap) fn changes<T: Object>(
     context: &Context,
     account: &Account,
     arguments: &Args<'_>,
 ) -> Result<Value, MethodError> {
-    let asked = Asked::read(context, arguments)?;
+    let asked = ChangesArguments::read(context, arguments)?;
     let found = context.store.view().object_changes::<T>(account.id, asked.since, asked.most);
     let found = found.map_err(|error| fail(&error))?;
     super::changes(context, account.id, &asked, found).map(Value::Object)
@@ -66,7 +66,7 @@ pub(in crate::jmap) fn query<T: Object>(
     context: &Context,
     account: &Account,
     arguments: &Args<'_>,
-    results: impl FnOnce(&View<'_>) -> Result<Vec<String>, MethodError>,
+    results: impl FnOnce(&Snapshot<'_>) -> Result<Vec<String>, MethodError>,
 ) -> Result<Value, MethodError> {
     let view = context.store.view();
     let state = newest(&context.store, &view, account.id, data::<T>()?)?;
@@ -81,7 +81,7 @@ pub(in crate::jmap) fn queried<T: Object>(
     context: &Context,
     account: &Account,
     arguments: &Args<'_>,
-    results: impl FnOnce(&View<'_>) -> Result<Vec<String>, MethodError>,
+    results: impl FnOnce(&Snapshot<'_>) -> Result<Vec<String>, MethodError>,
 ) -> Result<Value, MethodError> {
     let from = since(&context.store, &arguments.text("sinceQueryState")?).ok_or(MethodError::CannotCalculateChanges)?;
     let view = context.store.view();

@@ -81,13 +81,13 @@ impl<C> Tree<C> {
 
 /// A comparator (RFC 8620 §5.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::jmap) struct Order<P> {
+pub(in crate::jmap) struct PropertyComparator<P> {
     property: P,
     ascending: bool,
     collation: Collation,
 }
 
-impl<P> Order<P> {
+impl<P> PropertyComparator<P> {
     /// Compares two objects by it.
     pub(in crate::jmap) fn compare(&self, by: impl FnOnce(&P, Collation) -> Ordering) -> Ordering {
         let order = by(&self.property, self.collation);
@@ -102,7 +102,7 @@ impl<P> Order<P> {
 pub(in crate::jmap) fn sort<P>(
     arguments: &Args<'_>,
     known: impl Fn(&str) -> Option<P>,
-) -> Result<Vec<Order<P>>, MethodError> {
+) -> Result<Vec<PropertyComparator<P>>, MethodError> {
     let unsupported = |what: &str| MethodError::UnsupportedSort(what.to_owned());
     let Some(value) = arguments.get("sort") else { return Ok(Vec::new()) };
     let all = value.as_array().ok_or_else(|| wanted("sort", "an array"))?;
@@ -122,7 +122,7 @@ pub(in crate::jmap) fn sort<P>(
                 Collation::from_name(text("collation", name)?).ok_or_else(|| unsupported("no such collation"))?
             }
         };
-        Ok(Order { property, ascending, collation })
+        Ok(PropertyComparator { property, ascending, collation })
     };
     all.iter().map(one).collect()
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::state::state;
-use crate::jmap::context::{Account, Args, Context, Named, distinct, fail};
+use crate::jmap::context::{Account, Args, Context, NamedObjects, distinct, fail};
 use crate::model::{DataType, ModSeq, limits};
 use crate::store::{Error, Txn};
 use crate::wire::jmap::json::{members, or_null};
@@ -11,19 +11,19 @@ use crate::wire::jmap::{MethodError, SetError};
 
 /// What a /set asks for.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::jmap) struct Set {
+pub(in crate::jmap) struct SetArguments {
     if_in_state: Option<String>,
     /// By creation id.
-    pub(in crate::jmap) create: Named,
+    pub(in crate::jmap) create: NamedObjects,
     /// By id, creation ids replaced: patches. None of what is to be destroyed.
     pub(in crate::jmap) update: Vec<(String, Value)>,
     /// Ids, each once, creation ids of earlier calls replaced.
     pub(in crate::jmap) destroy: Vec<String>,
     /// What is refused already.
-    pub(in crate::jmap) done: Done,
+    pub(in crate::jmap) done: SetResponse,
 }
 
-impl Set {
+impl SetArguments {
     /// Reads the arguments.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl Set {
         if create.len() + update.len() + destroy.len() > limits::OBJECTS_IN_SET {
             return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
         }
-        let mut done = Done::default();
+        let mut done = SetResponse::default();
         for (id, _) in &mut update {
             *id = arguments.created().resolve(id).unwrap_or_else(|| id.clone());
         }
@@ -60,14 +60,14 @@ impl Set {
         context: &Context,
         account: &Account,
         data: DataType,
-        change: impl FnOnce(&mut Txn<'_>, &mut Done) -> Result<T, Error>,
+        change: impl FnOnce(&mut Txn<'_>, &mut SetResponse) -> Result<T, Error>,
     ) -> Result<(Value, T), MethodError> {
         let committed = context.store.commit(account.id, |txn| {
             let before = txn.state().state(data);
             if !self.is_in_state(context, before) {
                 return Ok(None);
             }
-            let (mut done, mut stand) = (self.done.clone(), Stand::new(before));
+            let (mut done, mut stand) = (self.done.clone(), SetStates::new(before));
             let made = change(txn, &mut done)?;
             stand.after(txn.state().state(data), true);
             Ok(Some((done, stand, made)))
@@ -91,7 +91,7 @@ impl Set {
 
 /// What became of each object.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(in crate::jmap) struct Done {
+pub(in crate::jmap) struct SetResponse {
     created: Map<String, Value>,
     updated: Map<String, Value>,
     destroyed: Vec<Value>,
@@ -100,7 +100,7 @@ pub(in crate::jmap) struct Done {
     not_destroyed: Map<String, Value>,
 }
 
-impl Done {
+impl SetResponse {
     /// One was made, or not.
     pub(in crate::jmap) fn create(
         &mut self,
@@ -174,7 +174,7 @@ impl Done {
     }
 
     /// The answer.
-    pub(in crate::jmap) fn answer(self, context: &Context, account: &Account, stand: Stand) -> Value {
+    pub(in crate::jmap) fn answer(self, context: &Context, account: &Account, stand: SetStates) -> Value {
         let mut answer = self.outcomes();
         answer.insert("accountId".into(), account.id.to_string().into());
         answer.insert("oldState".into(), state(&context.store, stand.old).into());
@@ -189,13 +189,13 @@ impl Done {
 /// a change altered objects that the answer does not name, the new state stays before it, and the client learns of it by
 /// /changes, as of any other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::jmap) struct Stand {
+pub(in crate::jmap) struct SetStates {
     old: ModSeq,
     new: ModSeq,
     joined: bool,
 }
 
-impl Stand {
+impl SetStates {
     /// At the beginning of the first commit.
     pub(in crate::jmap) fn new(now: ModSeq) -> Self {
         Self { old: now, new: now, joined: true }
@@ -217,20 +217,20 @@ impl Stand {
 
 /// Why an object is not made, changed or destroyed; or why the whole call is not answered.
 #[derive(Debug)]
-pub(in crate::jmap) enum Fault {
+pub(in crate::jmap) enum SetFailure {
     /// The object is refused.
     One(SetError),
     /// The call cannot be done.
     Whole(MethodError),
 }
 
-impl From<SetError> for Fault {
+impl From<SetError> for SetFailure {
     fn from(error: SetError) -> Self {
         Self::One(error)
     }
 }
 
-impl From<MethodError> for Fault {
+impl From<MethodError> for SetFailure {
     /// A request that reads too much refuses the object: what the call did before stays done.
     fn from(error: MethodError) -> Self {
         match error {
@@ -240,13 +240,13 @@ impl From<MethodError> for Fault {
     }
 }
 
-impl From<Error> for Fault {
+impl From<Error> for SetFailure {
     fn from(error: Error) -> Self {
         refused(error).map_or_else(|error| Self::Whole(fail(&error)), Self::One)
     }
 }
 
-impl Fault {
+impl SetFailure {
     /// Tells the object's own error from that of the whole call.
     ///
     /// # Errors
@@ -261,7 +261,7 @@ impl Fault {
 }
 
 /// What became of one object within a commit; an error of the store ends the whole.
-pub(in crate::jmap) type Outcome<T> = Result<Result<T, SetError>, Error>;
+pub(in crate::jmap) type SetResult<T> = Result<Result<T, SetError>, Error>;
 
 /// A store's error as that of one object.
 ///

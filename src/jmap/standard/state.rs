@@ -2,11 +2,11 @@
 //! backup has another epoch, so that nothing that a client knows of the lost time is taken for known.
 //!
 //! `epoch-mark`, in hexadecimal; of a client that is still catching up `epoch-mark-base`, and of one that was told only some
-//! of the mailboxes that one change changed `epoch-mark-base-last` (`store::Since`).
+//! of the mailboxes that one change changed `epoch-mark-base-last` (`store::ClientState`).
 
 use crate::jmap::context::fail;
 use crate::model::{AccountId, DataType, ModSeq};
-use crate::store::{Since, Store, View};
+use crate::store::{ClientState, Snapshot, Store};
 use crate::wire::jmap::MethodError;
 
 /// The state of a change number.
@@ -15,7 +15,7 @@ pub(in crate::jmap) fn state(store: &Store, mark: ModSeq) -> String {
 }
 
 /// How far a client has come, as a state.
-pub(in crate::jmap) fn at(store: &Store, since: Since) -> String {
+pub(in crate::jmap) fn at(store: &Store, since: ClientState) -> String {
     if since.mark == since.base && since.last == u32::MAX {
         return state(store, since.mark);
     }
@@ -26,7 +26,7 @@ pub(in crate::jmap) fn at(store: &Store, since: Since) -> String {
 /// The newest state of a type.
 pub(in crate::jmap) fn newest(
     store: &Store,
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     account: AccountId,
     data: DataType,
 ) -> Result<String, MethodError> {
@@ -34,10 +34,10 @@ pub(in crate::jmap) fn newest(
 }
 
 /// What a state string says; nothing of one that this store never gave.
-pub(in crate::jmap) fn since(store: &Store, text: &str) -> Option<Since> {
+pub(in crate::jmap) fn since(store: &Store, text: &str) -> Option<ClientState> {
     let mut parts = text.split('-').map(|part| u64::from_str_radix(part, 16).ok().filter(|_| !part.starts_with('+')));
     let (epoch, mark) = (parts.next()??, ModSeq(parts.next()??));
     let base = parts.next().map_or(Some(mark), |base| base.map(ModSeq))?;
     let last = parts.next().map_or(Some(u32::MAX), |last| u32::try_from(last?).ok())?;
-    (epoch == store.epoch() && parts.next().is_none()).then_some(Since { mark, base, last })
+    (epoch == store.epoch() && parts.next().is_none()).then_some(ClientState { mark, base, last })
 }

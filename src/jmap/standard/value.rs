@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::model::UtcMillis;
 use crate::wire::jmap::MethodError;
-use crate::wire::jmap::json::WHOLE;
+use crate::wire::jmap::json::MAX_SAFE_INTEGER;
 
 /// The error of a value that is not what is wanted.
 pub(in crate::jmap) fn wanted(name: &str, what: &str) -> MethodError {
@@ -27,12 +27,12 @@ pub(in crate::jmap) fn id<'v>(name: &str, value: &'v Value) -> Result<&'v str, M
 
 /// `UnsignedInt` (RFC 8620 §1.3).
 pub(in crate::jmap) fn unsigned(name: &str, value: &Value) -> Result<u64, MethodError> {
-    value.as_u64().filter(|number| *number <= WHOLE).ok_or_else(|| wanted(name, "a whole number"))
+    value.as_u64().filter(|number| *number <= MAX_SAFE_INTEGER).ok_or_else(|| wanted(name, "a whole number"))
 }
 
 /// `Int` (RFC 8620 §1.3).
 pub(in crate::jmap) fn int(name: &str, value: &Value) -> Result<i64, MethodError> {
-    let number = value.as_i64().filter(|number| number.unsigned_abs() <= WHOLE);
+    let number = value.as_i64().filter(|number| number.unsigned_abs() <= MAX_SAFE_INTEGER);
     number.ok_or_else(|| wanted(name, "a whole number"))
 }
 

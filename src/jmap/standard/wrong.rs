@@ -5,12 +5,12 @@ use crate::wire::jmap::SetError;
 
 /// What is wrong.
 #[derive(Debug, Default)]
-pub(in crate::jmap) struct Wrong {
+pub(in crate::jmap) struct InvalidProperties {
     properties: Vec<String>,
     why: Option<String>,
 }
 
-impl Wrong {
+impl InvalidProperties {
     /// One more property, and what is wrong with it. What is said of the first is said of all;
     /// beyond `limits::WRONG_PROPERTIES` they are not named.
     pub(in crate::jmap) fn add(&mut self, property: impl Into<String>, why: &str) {

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::jmap::identity::Me;
+use crate::jmap::identity::SenderAddresses;
 use crate::message::header::{Field, body_offset, fields};
 use crate::model::{Address, EmailAddress, EmailContent, EnvelopeAddress, SenderIdentity, limits};
 use crate::outbox::submission::{BadEnvelope, derived};
 use crate::wire::jmap::SetError;
 
 /// From whom, and to whom.
-pub(super) type Envelope = (EnvelopeAddress, Vec<EnvelopeAddress>);
+pub(super) type SubmissionEnvelope = (EnvelopeAddress, Vec<EnvelopeAddress>);
 
 /// Fields that a message has once at most (RFC 5322 §3.6), with the property that each is.
 const ONCE: [(&str, &str); 11] = [
@@ -48,11 +48,11 @@ pub(super) fn prove_size(octets: u64, most: u64) -> Result<(), SetError> {
 /// `invalidEmail`, `forbiddenFrom`, `forbiddenMailFrom`, `invalidProperties`; `serverFail` where the directory cannot tell
 /// whose an address is.
 pub(super) fn prove(
-    me: &Me,
+    me: &SenderAddresses,
     identity: &SenderIdentity,
     (raw, content): (&[u8], &EmailContent),
     given: Option<&Value>,
-) -> Result<Envelope, SetError> {
+) -> Result<SubmissionEnvelope, SetError> {
     let given = given.filter(|given| !given.is_null());
     sendable(raw, content, given.is_some())?;
     let address = |email: &str| Address::parse(email).ok();
@@ -168,7 +168,7 @@ fn names_others(field: &Field<'_>, people: &[EmailAddress]) -> bool {
 }
 
 /// An envelope from JSON (RFC 8621 §7).
-fn read(value: &Value) -> Result<Envelope, SetError> {
+fn read(value: &Value) -> Result<SubmissionEnvelope, SetError> {
     let wanted = |path: &str, what: &str| SetError::property(path, format!("{what} is wanted"));
     let members = value.as_object().ok_or_else(|| wanted("envelope", "an object"))?;
     // aerc writes mailfrom.

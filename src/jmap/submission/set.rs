@@ -12,31 +12,34 @@ use serde_json::{Map, Value};
 use super::envelope::{bad, prove, prove_size};
 use super::object;
 use crate::jmap::context::{Account, Args, Context, fail};
-use crate::jmap::dispatch::Next;
+use crate::jmap::dispatch::FollowUpCall;
 use crate::jmap::email;
-use crate::jmap::identity::{self, Me};
-use crate::jmap::standard::{Fault, Outcome, Set, Wrong, refused};
+use crate::jmap::identity::{self, SenderAddresses};
+use crate::jmap::standard::{InvalidProperties, SetArguments, SetFailure, SetResult, refused};
 use crate::message::header;
 use crate::model::{
     Action, BlobHash, DataType, EmailId, EmailSubmission, ObjectId, SenderIdentity, SubmissionRecipient, UndoStatus,
     limits,
 };
 use crate::outbox::HELD;
-use crate::outbox::submission::{Order, order};
+use crate::outbox::submission::{SubmissionOrder, order};
 use crate::store::{Error, Txn};
 use crate::wire::jmap::{MethodError, Patch, SetError};
 
-pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<(Value, Option<Next>), MethodError> {
+pub(in crate::jmap) fn set(
+    context: &Context,
+    arguments: &Args<'_>,
+) -> Result<(Value, Option<FollowUpCall>), MethodError> {
     let account = context.open(arguments)?;
-    let set = Set::read(arguments)?;
-    let follow = Follow::read(arguments)?;
+    let set = SetArguments::read(arguments)?;
+    let follow = OnSuccessChanges::read(arguments)?;
     identity::refresh(context, &account)?;
-    let me = Me::of(context, &account)?;
+    let me = SenderAddresses::of(context, &account)?;
     // What needs reading is read before the account is locked.
     let mut parcels = Vec::with_capacity(set.create.len());
     for (name, properties) in &set.create {
         let parcel = prepare(context, &account, &me, arguments, properties);
-        parcels.push((name, Fault::of_one(parcel)?));
+        parcels.push((name, SetFailure::of_one(parcel)?));
     }
     // Of which emails the submissions are that were made, changed or removed.
     let mut emails: BTreeMap<String, EmailId> = BTreeMap::new();
@@ -77,9 +80,9 @@ fn told(id: ObjectId, submission: &EmailSubmission) -> Map<String, Value> {
 }
 
 /// A submission that can be made: what is sent, to whom.
-struct Parcel {
+struct NewSubmission {
     submission: EmailSubmission,
-    order: Order,
+    order: SubmissionOrder,
     message_id: String,
     /// The message that goes out; with its octets where it is no email's.
     blob: BlobHash,
@@ -88,10 +91,10 @@ struct Parcel {
     is_held: bool,
 }
 
-type Made = (ObjectId, EmailSubmission);
+type CreatedSubmission = (ObjectId, EmailSubmission);
 
-impl Parcel {
-    fn send(self, txn: &mut Txn<'_>) -> Outcome<Made> {
+impl NewSubmission {
+    fn send(self, txn: &mut Txn<'_>) -> SetResult<CreatedSubmission> {
         let Self { submission, order, message_id, blob, octets, is_held } = self;
         if txn.view().email(txn.account(), submission.email)?.is_none() {
             return Ok(Err(SetError::property("emailId", "there is no such email")));
@@ -115,11 +118,11 @@ const NO_TIME: &str = "0001-01-01T00:00:00Z";
 fn prepare(
     context: &Context,
     account: &Account,
-    me: &Me,
+    me: &SenderAddresses,
     arguments: &Args<'_>,
     properties: &Map<String, Value>,
-) -> Result<Parcel, Fault> {
-    let mut wrong = Wrong::default();
+) -> Result<NewSubmission, SetFailure> {
+    let mut wrong = InvalidProperties::default();
     let settable = |name: &str| matches!(name, "identityId" | "emailId" | "envelope" | "undoStatus");
     // aerc writes the time that its language has where there is none.
     let no_time = |name: &str| name == "sendAt" && properties.get(name).is_some_and(|at| at == NO_TIME);
@@ -134,7 +137,7 @@ fn prepare(
         wrong.add("undoStatus", "pending is what it begins with");
     }
     let id = |name: &str| properties.get(name)?.as_str().and_then(|id| arguments.created().resolve(id));
-    let whole = |error: Error| Fault::Whole(fail(&error));
+    let whole = |error: Error| SetFailure::Whole(fail(&error));
     let view = context.store.view();
     let identity_id = id("identityId").and_then(|id| id.parse::<ObjectId>().ok()).unwrap_or_default();
     let identity = view.object::<SenderIdentity>(account.id, identity_id).map_err(whole)?;
@@ -183,11 +186,11 @@ fn prepare(
     };
     let mark = view.queue_mark().map_err(whole)?;
     let is_held = mark.is_some_and(|mark| mark.held.is_some());
-    Ok(Parcel { submission, order, message_id, blob, octets, is_held })
+    Ok(NewSubmission { submission, order, message_id, blob, octets, is_held })
 }
 
 /// All that can be changed is that it is taken back.
-fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> Outcome<EmailId> {
+fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> SetResult<EmailId> {
     let Ok(known) = id.parse::<ObjectId>() else { return Ok(Err(SetError::NotFound)) };
     let found = txn.view().object::<EmailSubmission>(txn.account(), known)?;
     let Some(submission) = found else { return Ok(Err(SetError::NotFound)) };
@@ -214,7 +217,7 @@ fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> Outcome<EmailId> {
 }
 
 /// Only the record goes: what is on its way goes on (RFC 8621 §7.5).
-fn destroy(txn: &mut Txn<'_>, id: &str) -> Outcome<EmailId> {
+fn destroy(txn: &mut Txn<'_>, id: &str) -> SetResult<EmailId> {
     let Ok(known) = id.parse::<ObjectId>() else { return Ok(Err(SetError::NotFound)) };
     match txn.destroy_object::<EmailSubmission>(known) {
         Ok(submission) => Ok(Ok(submission.email)),
@@ -223,13 +226,13 @@ fn destroy(txn: &mut Txn<'_>, id: &str) -> Outcome<EmailId> {
 }
 
 /// What is to be done with the emails of submissions that are done.
-struct Follow {
+struct OnSuccessChanges {
     /// By submission.
     update: Vec<(String, Map<String, Value>)>,
     destroy: Vec<String>,
 }
 
-impl Follow {
+impl OnSuccessChanges {
     fn read(arguments: &Args<'_>) -> Result<Self, MethodError> {
         let (update, destroy) = (arguments.objects("onSuccessUpdateEmail")?, arguments.texts("onSuccessDestroyEmail")?);
         if update.len() + destroy.len() > limits::OBJECTS_IN_SET {
@@ -239,7 +242,7 @@ impl Follow {
     }
 
     /// The call that does it; none where nothing is to be done.
-    fn next(self, account: &Account, arguments: &Args<'_>, emails: &BTreeMap<String, EmailId>) -> Option<Next> {
+    fn next(self, account: &Account, arguments: &Args<'_>, emails: &BTreeMap<String, EmailId>) -> Option<FollowUpCall> {
         let email = |id: &str| {
             let known = emails.get(id).or_else(|| emails.get(&arguments.created().resolve(id)?));
             known.map(ToString::to_string)
@@ -254,6 +257,6 @@ impl Follow {
         call.insert("accountId".into(), account.id.to_string().into());
         call.insert("update".into(), Value::Object(update));
         call.insert("destroy".into(), Value::Array(destroy));
-        Some(Next { name: "Email/set", arguments: call })
+        Some(FollowUpCall { name: "Email/set", arguments: call })
     }
 }

@@ -5,17 +5,17 @@ use serde_json::{Value, json};
 use crate::jmap::Context;
 use crate::jmap::tests::{account_of, call, context};
 use crate::message::rows;
-use crate::model::{AccountId, ActionState, EmailSubmission, Fate};
+use crate::model::{AccountId, ActionState, EmailSubmission, RecipientState};
 use crate::outbox::HELD;
 use crate::store::{EncodedMessage, NewEmail, QueueMark};
 
-struct Desk {
+struct Fixture {
     context: Context,
     account: String,
     identity: String,
 }
 
-impl Desk {
+impl Fixture {
     fn new() -> Self {
         let context = context();
         let account = account_of(&context);
@@ -74,7 +74,7 @@ At noon?
 
 #[test]
 fn the_envelope_is_taken_from_the_message_and_bcc_from_what_is_sent() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let email = desk.write(DRAFT);
     let made = desk.send(&email, &json!({}))["created"]["s"].clone();
     let to: Vec<&str> =
@@ -102,7 +102,7 @@ fn the_envelope_is_taken_from_the_message_and_bcc_from_what_is_sent() {
 
 #[test]
 fn who_may_send_what() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let email = desk.write(DRAFT);
     let path = |email: &str| json!({"email": email});
     let to_bob = json!([path("bob@example.net")]);
@@ -162,7 +162,7 @@ fn who_may_send_what() {
 /// RFC 8621 §7, §9.6: the From is the identity's; so is the sender of an envelope that nobody gave.
 #[test]
 fn the_identity_says_from_whom_it_is() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let ann = &desk.account;
     call(&desk.context, "Account/alias", &json!({"account": ann, "address": "desk@example.org"}));
     call(&desk.context, "Account/alias", &json!({"account": ann, "address": "@example.com"}));
@@ -192,7 +192,7 @@ fn the_identity_says_from_whom_it_is() {
 /// an identity was made.
 #[test]
 fn nobody_sends_from_an_address_that_the_directory_gives_to_somebody_else() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let alias = |account: &Value, address: &str, remove: bool| {
         call(&desk.context, "Account/alias", &json!({"account": account, "address": address, "remove": remove}))
     };
@@ -241,7 +241,7 @@ fn a_message_that_is_too_large_is_refused_with_the_largest() {
 /// RFC 8621 §7.5: neither the email's destruction nor that of the submission keeps the message from going.
 #[test]
 fn what_is_on_its_way_goes_on_whatever_is_destroyed() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let email = desk.write(DRAFT);
     let made = desk.send(&email, &json!({}))["created"]["s"].clone();
     let id = made["id"].as_str().unwrap();
@@ -264,7 +264,7 @@ fn what_is_on_its_way_goes_on_whatever_is_destroyed() {
 
 #[test]
 fn what_waits_can_be_taken_back_and_what_is_gone_cannot() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let email = desk.write(DRAFT);
     let held = json!({"email": "ann@example.org", "parameters": {"HOLDFOR": "3600"}});
     let envelope =
@@ -296,7 +296,7 @@ fn what_waits_can_be_taken_back_and_what_is_gone_cannot() {
             let read = txn.view().outbox(desk.id())?.pop().unwrap();
             let mut action = read.clone();
             for target in &mut action.recipients {
-                target.fate = Fate::Sent("250 2.0.0 Ok: queued as 4X".into());
+                target.fate = RecipientState::Sent("250 2.0.0 Ok: queued as 4X".into());
             }
             action.state = ActionState::Sent;
             txn.update_action(&read, &action)
@@ -326,7 +326,7 @@ fn what_waits_can_be_taken_back_and_what_is_gone_cannot() {
 /// One request writes, sends and files (RFC 8621 §7.5.1); where it is not sent, nothing follows.
 #[test]
 fn what_was_sent_is_filed_by_the_same_call() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let email = desk.write(DRAFT);
     let run = |identity: &str| {
         let call = json!(["EmailSubmission/set", {
@@ -348,7 +348,7 @@ fn what_was_sent_is_filed_by_the_same_call() {
 
 #[test]
 fn submissions_are_taken_as_meli_and_aerc_write_them() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let email = desk.write(DRAFT);
     let meli = desk.send(&email, &json!({"undoStatus": "final", "envelope": null}));
     assert_eq!(meli["created"]["s"]["undoStatus"], "pending", "{meli}");
@@ -369,7 +369,7 @@ fn submissions_are_taken_as_meli_and_aerc_write_them() {
 /// loss is accepted it is an ordinary one.
 #[test]
 fn a_held_queue_is_told_to_who_sends_and_to_who_manages() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let email = desk.write(DRAFT);
     let mark = |held: Option<&str>| {
         let mark = QueueMark { epoch: desk.context.store.epoch(), held: held.map(str::to_owned) };
@@ -397,7 +397,7 @@ fn a_held_queue_is_told_to_who_sends_and_to_who_manages() {
 /// Where local parts differ by case, an account sends from its addresses as they are written.
 #[test]
 fn an_account_sends_from_an_address_with_capitals() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let settings = crate::account::Settings { case_sensitive: true, ..crate::account::Settings::default() };
     desk.context.directory.settings().set(settings);
     let alias = |account: &str, address: &str| {
@@ -417,7 +417,7 @@ fn an_account_sends_from_an_address_with_capitals() {
 /// Another From behind as many lines as are looked at, or beside one that is read.
 #[test]
 fn no_other_author_is_hidden() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let junk = "junk\n".repeat(crate::model::limits::FIELDS);
     for field in ["From: eve@example.net", "Bcc: eve@example.net", "X-Other: x"] {
         let raw = DRAFT.replace("Subject: lunch\n", &format!("{junk}{field}\n"));

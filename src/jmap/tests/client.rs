@@ -13,7 +13,7 @@ use crate::store::Txn;
 
 /// What others do.
 #[derive(Debug, Clone)]
-enum Deed {
+enum ForeignChange {
     Deliver(u32),
     Flag(usize, &'static str, bool),
     Move(usize, usize, bool),
@@ -25,28 +25,29 @@ enum Deed {
     Share(usize, u16),
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn deed() -> impl Strategy<Value = ForeignChange> {
     let word = prop::sample::select(vec!["$seen", "$flagged", "$draft", "work"]);
     prop_oneof![
-        3 => (1u32..3).prop_map(Deed::Deliver),
-        4 => (0usize..9, word, any::<bool>()).prop_map(|(at, word, on)| Deed::Flag(at, word, on)),
-        3 => (0usize..9, 0usize..6, any::<bool>()).prop_map(|(at, to, also)| Deed::Move(at, to, also)),
-        2 => (0usize..9).prop_map(Deed::Destroy),
-        1 => (0u8..4).prop_map(Deed::Make),
-        1 => (0usize..6, 0u8..4).prop_map(|(at, name)| Deed::Rename(at, name)),
-        1 => (0usize..6, 0usize..6).prop_map(|(at, under)| Deed::Nest(at, under)),
-        1 => (0usize..6).prop_map(Deed::Remove),
+        3 => (1u32..3).prop_map(ForeignChange::Deliver),
+        4 => (0usize..9, word, any::<bool>()).prop_map(|(at, word, on)| ForeignChange::Flag(at, word, on)),
+        3 => (0usize..9, 0usize..6, any::<bool>()).prop_map(|(at, to, also)| ForeignChange::Move(at, to, also)),
+        2 => (0usize..9).prop_map(ForeignChange::Destroy),
+        1 => (0u8..4).prop_map(ForeignChange::Make),
+        1 => (0usize..6, 0u8..4).prop_map(|(at, name)| ForeignChange::Rename(at, name)),
+        1 => (0usize..6, 0usize..6).prop_map(|(at, under)| ForeignChange::Nest(at, under)),
+        1 => (0usize..6).prop_map(ForeignChange::Remove),
     ]
 }
 
 /// With mailboxes opened and closed, but for the Inbox.
-fn deed_beside_a_guest() -> impl Strategy<Value = Deed> {
-    let share = (0usize..6, prop::sample::select(vec![0, 1, 1, 2, 9])).prop_map(|(at, rights)| Deed::Share(at, rights));
+fn deed_beside_a_guest() -> impl Strategy<Value = ForeignChange> {
+    let share = (0usize..6, prop::sample::select(vec![0, 1, 1, 2, 9]))
+        .prop_map(|(at, rights)| ForeignChange::Share(at, rights));
     prop_oneof![9 => deed(), 1 => share]
 }
 
 /// The service as one who works beside the client uses it.
-struct World {
+struct ServiceActor {
     context: Context,
     account: String,
     /// As the client uses it: the owner's, or a guest's.
@@ -54,7 +55,7 @@ struct World {
     guest: Option<AccountId>,
 }
 
-impl World {
+impl ServiceActor {
     fn ask(&self, name: &str, arguments: Value) -> (String, Value) {
         let mut arguments = arguments;
         arguments["accountId"] = self.account.clone().into();
@@ -73,30 +74,30 @@ impl World {
     }
 
     /// Does it, where it can be done.
-    fn work(&self, deed: &Deed) {
+    fn work(&self, deed: &ForeignChange) {
         let (emails, boxes) = (self.ids("Email/query"), self.ids("Mailbox/query"));
         let email = |at: usize| emails.get(at % emails.len().max(1)).cloned();
         let mailbox = |at: usize| boxes[at % boxes.len()].clone();
         let set = |arguments: Value| drop(self.ask("Mailbox/set", arguments));
         match deed {
-            Deed::Deliver(count) => drop(letters(&self.context, *count)),
-            Deed::Flag(at, word, on) => {
+            ForeignChange::Deliver(count) => drop(letters(&self.context, *count)),
+            ForeignChange::Flag(at, word, on) => {
                 let Some(id) = email(*at) else { return };
                 let which = if *on { "add" } else { "remove" };
                 self.ask("Mail/flag", json!({"ids": [id], which: [word]}));
             }
-            Deed::Move(at, to, also) => {
+            ForeignChange::Move(at, to, also) => {
                 let Some(id) = email(*at) else { return };
                 self.ask("Mail/move", json!({"ids": [id], "mailbox": mailbox(*to), "also": also}));
             }
-            Deed::Destroy(at) => {
+            ForeignChange::Destroy(at) => {
                 let Some(id) = email(*at) else { return };
                 self.ask("Mail/destroy", json!({"ids": [id]}));
             }
-            Deed::Make(name) => set(json!({"create": {"x": {"name": format!("box {name}")}}})),
-            Deed::Rename(at, name) => set(json!({"update": {mailbox(*at): {"name": format!("box {name}")}}})),
-            Deed::Nest(at, under) => set(json!({"update": {mailbox(*at): {"parentId": mailbox(*under)}}})),
-            Deed::Share(at, rights) => {
+            ForeignChange::Make(name) => set(json!({"create": {"x": {"name": format!("box {name}")}}})),
+            ForeignChange::Rename(at, name) => set(json!({"update": {mailbox(*at): {"name": format!("box {name}")}}})),
+            ForeignChange::Nest(at, under) => set(json!({"update": {mailbox(*at): {"parentId": mailbox(*under)}}})),
+            ForeignChange::Share(at, rights) => {
                 let (account, uid) = (self.account.parse::<AccountId>().unwrap(), mailbox(*at).parse().unwrap());
                 let guest = self.guest.unwrap();
                 let done = self.context.store.commit(account, |txn| {
@@ -108,7 +109,7 @@ impl World {
                 });
                 done.unwrap().1.wait_blocking().unwrap();
             }
-            Deed::Remove(at) => set(json!({"destroy": [mailbox(*at)], "onDestroyRemoveEmails": true})),
+            ForeignChange::Remove(at) => set(json!({"destroy": [mailbox(*at)], "onDestroyRemoveEmails": true})),
         }
     }
 
@@ -140,15 +141,15 @@ fn questions() -> Vec<(&'static str, Value)> {
 }
 
 /// What the client knows: of each type its objects and their state, of each question its list and its state.
-struct Client {
+struct ModelClient {
     objects: BTreeMap<&'static str, (BTreeMap<String, Value>, Value)>,
     lists: Vec<(Vec<Value>, Value)>,
     /// How often it had to ask a question anew.
     anew: usize,
 }
 
-impl Client {
-    fn fetch(world: &World) -> Self {
+impl ModelClient {
+    fn fetch(world: &ServiceActor) -> Self {
         let fetch =
             |(kind, properties): (&'static str, &[&str])| (kind, world.get(kind, json!({"properties": properties})));
         let list = |(kind, question): &(&str, Value)| {
@@ -159,7 +160,7 @@ impl Client {
     }
 
     /// Catches up, `most` changes at a time; `may_fail` where it may not be told what changed.
-    fn sync(&mut self, world: &World, most: Option<u64>, may_fail: bool) {
+    fn sync(&mut self, world: &ServiceActor, most: Option<u64>, may_fail: bool) {
         for (kind, properties) in KINDS {
             let (objects, state) = self.objects.get_mut(kind).unwrap();
             loop {
@@ -220,7 +221,7 @@ impl Client {
         }
     }
 
-    fn compare(&self, world: &World) {
+    fn compare(&self, world: &ServiceActor) {
         let fresh = Self::fetch(world);
         for (kind, (objects, state)) in &self.objects {
             assert_eq!(objects, &fresh.objects[kind].0, "{kind}");
@@ -242,9 +243,9 @@ proptest! {
         steps in prop::collection::vec((prop::collection::vec(deed(), 0..8), 1u64..4), 1..8),
     ) {
         let context = context();
-        let world = World { account: account_of(&context), client: context.clone(), context, guest: None };
+        let world = ServiceActor { account: account_of(&context), client: context.clone(), context, guest: None };
         letters(&world.context, 2);
-        let mut client = Client::fetch(&world);
+        let mut client = ModelClient::fetch(&world);
         for (deeds, most) in steps {
             deeds.iter().for_each(|deed| world.work(deed));
             client.sync(&world, Some(most), false);
@@ -267,13 +268,13 @@ proptest! {
         };
         context.store.commit(account.parse().unwrap(), open).unwrap().1.wait_blocking().unwrap();
         let client = Context { caller: Caller { account: Some(guest), ..Caller::default() }, ..context.clone() };
-        let world = World { account, client, context, guest: Some(guest) };
+        let world = ServiceActor { account, client, context, guest: Some(guest) };
         letters(&world.context, 2);
-        let mut client = Client::fetch(&world);
+        let mut client = ModelClient::fetch(&world);
         for deeds in steps {
             deeds.iter().for_each(|deed| world.work(deed));
             // With a mailbox goes what was open of it.
-            let shares = deeds.iter().any(|deed| matches!(deed, Deed::Share(..) | Deed::Remove(_)));
+            let shares = deeds.iter().any(|deed| matches!(deed, ForeignChange::Share(..) | ForeignChange::Remove(_)));
             client.sync(&world, None, shares);
             client.compare(&world);
         }

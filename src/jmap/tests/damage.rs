@@ -3,18 +3,18 @@
 use super::*;
 use crate::model::AccountId;
 use crate::store::engine::{Batch, Put, Table};
-use crate::store::repair::Scope;
+use crate::store::repair::RepairScope;
 
 /// Ann with an alias, and rows that can be damaged.
 struct Bed {
-    engine: Arc<Memory>,
+    engine: Arc<MemoryEngine>,
     context: Context,
     ann: String,
 }
 
 impl Bed {
     fn new() -> Self {
-        let engine = Arc::new(Memory::new());
+        let engine = Arc::new(MemoryEngine::new());
         let context = context_over(engine.clone());
         let ann = account_of(&context);
         for address in ["lee@example.org", "@shop.example"] {
@@ -32,7 +32,7 @@ impl Bed {
 
     fn repair(&self) {
         let store = &self.context.store;
-        let done = store.repair(Scope::Repair, None, &|raw| rows(raw, store.secrets()), &mut |_| true).unwrap();
+        let done = store.repair(RepairScope::Repair, None, &|raw| rows(raw, store.secrets()), &mut |_| true).unwrap();
         assert_eq!(done.left_count, 0);
     }
 

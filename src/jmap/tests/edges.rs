@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{account_of, call, context, error, letters};
-use crate::jmap::{CAPABILITIES, Caller, Context, Reached, run, session};
+use crate::jmap::{CAPABILITIES, Caller, Context, ServiceEndpoint, run, session};
 use crate::wire::jmap::{ADMIN, CORE, MAIL, parse};
 
 /// RFC 8621 §3.
@@ -94,7 +94,7 @@ fn the_session_says_what_may_be_done_with_an_account() {
     let mut context = context();
     let ann = account_of(&context);
     context.caller = Caller { account: Some(ann.parse().unwrap()), ..Caller::default() };
-    let reached = Reached { base: "https://mail.example.org", max_upload: 7 };
+    let reached = ServiceEndpoint { base: "https://mail.example.org", max_upload: 7 };
     let session = session(&context, reached).unwrap().json();
     let of =
         |name: &str| session["accounts"][&ann]["accountCapabilities"][format!("urn:ietf:params:jmap:{name}")].clone();
@@ -182,7 +182,7 @@ fn unread_totals_of_the_inbox_stand_in_the_session_and_in_the_account() {
     let ann =
         Context { caller: Caller { account: Some(account.parse().unwrap()), ..Caller::default() }, ..context.clone() };
     let session = || {
-        let reached = Reached { base: "https://mail.example.org", max_upload: 1000 };
+        let reached = ServiceEndpoint { base: "https://mail.example.org", max_upload: 1000 };
         session(&ann, reached).unwrap().json()
     };
     let told = |session: &Value| session["accounts"][&account]["accountCapabilities"][ADMIN].clone();

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{call, context, error, filed};
-use crate::jmap::{CAPABILITIES, Caller, Context, Reached, run, session};
+use crate::jmap::{CAPABILITIES, Caller, Context, ServiceEndpoint, run, session};
 use crate::model::AccountId;
 use crate::wire::jmap::parse;
 
@@ -26,7 +26,7 @@ mod threads;
 mod twin_tests;
 
 /// Ann, who opens mailboxes, Bob, to whom, and what is in them.
-struct Bed {
+struct SharingFixture {
     context: Context,
     ann: String,
     bob: String,
@@ -38,7 +38,7 @@ struct Bed {
     emails: [String; 3],
 }
 
-impl Bed {
+impl SharingFixture {
     fn new() -> Self {
         Self::over(context())
     }
@@ -100,7 +100,7 @@ impl Bed {
     }
 
     fn session(&self, who: &str) -> Value {
-        let reached = Reached { base: "https://mail.example.org", max_upload: 1000 };
+        let reached = ServiceEndpoint { base: "https://mail.example.org", max_upload: 1000 };
         session(&self.asks(who), reached).unwrap().json()
     }
 }
@@ -111,7 +111,7 @@ fn ids(answer: &Value) -> Vec<String> {
 
 #[test]
 fn what_is_opened_stands_in_the_guests_session() {
-    let bed = Bed::new();
+    let bed = SharingFixture::new();
     assert_eq!(bed.bob_fails("Mailbox/get", json!({})), "accountNotFound");
     let before = bed.session(&bed.bob);
     assert!(before["accounts"].get(&bed.ann).is_none());
@@ -154,7 +154,7 @@ fn what_is_opened_stands_in_the_guests_session() {
 
 #[test]
 fn a_guest_sees_what_is_open_to_him_and_nothing_else() {
-    let bed = Bed::new();
+    let bed = SharingFixture::new();
     bed.open(&bed.plans, &["mayReadItems"]);
     let [alone, planned, twofold] = &bed.emails;
     let boxes = bed.bob("Mailbox/get", json!({}));
@@ -239,7 +239,7 @@ fn a_guest_sees_what_is_open_to_him_and_nothing_else() {
 
 #[test]
 fn changes_are_told_to_a_guest_where_they_can_be() {
-    let bed = Bed::new();
+    let bed = SharingFixture::new();
     bed.open(&bed.plans, &["mayReadItems"]);
     let since = bed.bob("Mailbox/get", json!({}))["state"].clone();
     let state = |of: &str| bed.bob(of, json!({"ids": []}))["state"].clone();
@@ -288,7 +288,7 @@ fn changes_are_told_to_a_guest_where_they_can_be() {
 
 #[test]
 fn emails_and_blobs_are_copied_across() {
-    let bed = Bed::new();
+    let bed = SharingFixture::new();
     bed.open(&bed.plans, &["mayReadItems", "mayAddItems"]);
     let bob = bed.asks(&bed.bob);
     let own = call(&bob, "Mailbox/query", &json!({"accountId": bed.bob, "filter": {"role": "inbox"}})).1;

@@ -8,7 +8,9 @@ use crate::account::OwnAddresses;
 use crate::jmap::context::date;
 use crate::jmap::standard::value::utc_date;
 use crate::model::address::{domain_is_well_formed, fold_domain};
-use crate::model::{Address, Audience, Circle, Days, EmailAddress, Except, UtcMillis, VacationResponse, Variant};
+use crate::model::{
+    Address, Audience, Circle, Days, EmailAddress, ExcludedSender, UtcMillis, VacationResponse, Variant,
+};
 use crate::wire::jmap::SetError;
 use crate::wire::jmap::json::members;
 
@@ -42,15 +44,15 @@ pub(super) const ALL: [&str; 21] = [
 pub(super) const UNKNOWN: &str = "there is no such property, or it cannot be set";
 
 /// Addresses, exceptions or domains of one response.
-const MOST: usize = 1000;
+const MAX_ADDRESSES: usize = 1000;
 /// Its variants.
-const VARIANTS: usize = 32;
+const MAX_VARIANTS: usize = 32;
 /// Its days.
-const DAYS: usize = 64;
+const MAX_DAYS: usize = 64;
 /// Octets of a text that is stored.
-const TEXT: usize = 256 * 1024;
+const MAX_TEXT_BYTES: usize = 256 * 1024;
 /// Octets of a language tag.
-const TAG: usize = 35;
+const MAX_TAG_BYTES: usize = 35;
 
 /// The whole object.
 pub(super) fn object(response: &VacationResponse, id: &str) -> Map<String, Value> {
@@ -114,13 +116,13 @@ fn apply_plain(response: &mut VacationResponse, property: &str, value: &Value) -
         "textBody" => response.text_body = text(value)?,
         "htmlBody" => response.html_body = text(value)?,
         "replyTo" => response.reply_to = person(value)?,
-        "addresses" => response.addresses = all(value, MOST, Address::parse)?,
-        "except" => response.except = all(value, MOST, str::parse::<Except>)?,
+        "addresses" => response.addresses = all(value, MAX_ADDRESSES, Address::parse)?,
+        "except" => response.except = all(value, MAX_ADDRESSES, str::parse::<ExcludedSender>)?,
         "audience" => response.audience = named(value, Audience::from_name, "everyone, known or organisation")?,
-        "organisation" => response.organisation = all(value, MOST, domain)?,
+        "organisation" => response.organisation = all(value, MAX_ADDRESSES, domain)?,
         "language" => response.language = language(value)?,
         "variants" => response.variants = variants(value)?,
-        "days" => response.days = all(value, DAYS, str::parse::<Days>)?,
+        "days" => response.days = all(value, MAX_DAYS, str::parse::<Days>)?,
         "copies" => response.copies = flag(value)?,
         "report" => response.report = flag(value)?,
         _ => return Err(UNKNOWN.into()),
@@ -159,7 +161,7 @@ fn domain(text: &str) -> Result<String, &'static str> {
 fn language(value: &Value) -> Result<Option<String>, String> {
     let Some(tag) = text(value)? else { return Ok(None) };
     let subtag = |part: &str| !part.is_empty() && part.bytes().all(|octet| octet.is_ascii_alphanumeric());
-    if tag.len() <= TAG && tag.split('-').all(subtag) {
+    if tag.len() <= MAX_TAG_BYTES && tag.split('-').all(subtag) {
         Ok(Some(tag.to_ascii_lowercase()))
     } else {
         Err("a language tag such as de or pt-BR is wanted".into())
@@ -168,8 +170,8 @@ fn language(value: &Value) -> Result<Option<String>, String> {
 
 fn variants(value: &Value) -> Result<Vec<Variant>, String> {
     let all = value.as_array().ok_or("an array of objects is wanted")?;
-    if all.len() > VARIANTS {
-        return Err(format!("more than {VARIANTS}"));
+    if all.len() > MAX_VARIANTS {
+        return Err(format!("more than {MAX_VARIANTS}"));
     }
     let mut out: Vec<Variant> = Vec::with_capacity(all.len());
     for one in all {
@@ -206,7 +208,7 @@ fn instant(value: &Value) -> Result<Option<UtcMillis>, String> {
 fn text(value: &Value) -> Result<Option<String>, String> {
     match value {
         Value::Null => Ok(None),
-        Value::String(text) if text.len() <= TEXT => Ok(Some(text.clone())),
+        Value::String(text) if text.len() <= MAX_TEXT_BYTES => Ok(Some(text.clone())),
         Value::String(_) => Err("the text is too long".into()),
         _ => Err("a text is wanted".into()),
     }

@@ -8,11 +8,11 @@ use crate::model::{EmailAddress, SentAt, limits};
 /// Octets of a line (RFC 5322 §2.1.1).
 const LINE: usize = 998;
 /// Octets of a name that leave room for a value in the first line.
-const NAME: usize = 76;
+const MAX_NAME_BYTES: usize = 76;
 
 /// What a field is to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
+pub enum FieldValue {
     /// What stands after the colon: ASCII, folded as it is to be.
     Raw(String),
     /// Text.
@@ -32,59 +32,59 @@ pub enum Value {
 /// Why a value cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct BadValue(pub &'static str);
+pub struct BadFieldValue(pub &'static str);
 
 /// A header field, written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Field {
+pub struct EncodedField {
     name: String,
     octets: Vec<u8>,
 }
 
-impl Field {
+impl EncodedField {
     /// Writes a field.
     ///
     /// # Errors
-    /// `BadValue`.
-    pub fn new(name: &str, value: &Value) -> Result<Self, BadValue> {
-        if !is_name(name) || name.len() > NAME {
-            return Err(BadValue("not a name of a header field"));
+    /// `BadFieldValue`.
+    pub fn new(name: &str, value: &FieldValue) -> Result<Self, BadFieldValue> {
+        if !is_name(name) || name.len() > MAX_NAME_BYTES {
+            return Err(BadFieldValue("not a name of a header field"));
         }
         let column = name.len().saturating_add(2);
         let written = match value {
-            Value::Raw(value) => return Self::raw(name, value),
-            Value::Text(text) => self::text(text, column)?,
-            Value::Addresses(people) => word::listed(&addresses(people)?, ",", column),
-            Value::Groups(groups) => word::listed(&self::groups(groups)?, ",", column),
-            Value::MessageIds(ids) => word::listed(&angled(ids, &is_id, "not a message id")?, "", column),
-            Value::Urls(urls) => word::listed(&angled(urls, &is_url, "not a URL")?, ",", column),
+            FieldValue::Raw(value) => return Self::raw(name, value),
+            FieldValue::Text(text) => self::text(text, column)?,
+            FieldValue::Addresses(people) => word::listed(&addresses(people)?, ",", column),
+            FieldValue::Groups(groups) => word::listed(&self::groups(groups)?, ",", column),
+            FieldValue::MessageIds(ids) => word::listed(&angled(ids, &is_id, "not a message id")?, "", column),
+            FieldValue::Urls(urls) => word::listed(&angled(urls, &is_url, "not a URL")?, ",", column),
             // It has four digits for the year, and readers take lesser ones for abbreviations.
-            Value::Date(date) if date.rfc3339().get(..4).is_none_or(|year| year < "1900") => {
-                return Err(BadValue("a date in a header field has no year before 1900 (RFC 5322 §3.3)"));
+            FieldValue::Date(date) if date.rfc3339().get(..4).is_none_or(|year| year < "1900") => {
+                return Err(BadFieldValue("a date in a header field has no year before 1900 (RFC 5322 §3.3)"));
             }
-            Value::Date(date) => date.rfc5322(),
+            FieldValue::Date(date) => date.rfc5322(),
         };
         let octets = format!("{name}: {written}\r\n").into_bytes();
         Ok(Self { name: name.to_owned(), octets })
     }
 
-    fn raw(name: &str, value: &str) -> Result<Self, BadValue> {
+    fn raw(name: &str, value: &str) -> Result<Self, BadFieldValue> {
         let value = value.replace("\r\n", "\n");
         let mut lines = value.split('\n');
         let first = lines.next().unwrap_or_default();
         let mut octets = format!("{name}:{first}");
         for line in lines {
             if !line.starts_with([' ', '\t']) || line.trim().is_empty() {
-                return Err(BadValue("a line of a folded value must begin with a blank, and not be blank"));
+                return Err(BadFieldValue("a line of a folded value must begin with a blank, and not be blank"));
             }
             octets.push_str("\r\n");
             octets.push_str(line);
         }
         if octets.bytes().any(|octet| !matches!(octet, b' '..=b'~' | b'\t' | b'\r' | b'\n')) || value.contains('\r') {
-            return Err(BadValue("a raw value must be printable ASCII; asText takes any text"));
+            return Err(BadFieldValue("a raw value must be printable ASCII; asText takes any text"));
         }
         if octets.split("\r\n").any(|line| line.len() > LINE) {
-            return Err(BadValue("a line of more than 998 octets"));
+            return Err(BadFieldValue("a line of more than 998 octets"));
         }
         octets.push_str("\r\n");
         Ok(Self { name: name.to_owned(), octets: octets.into_bytes() })
@@ -103,9 +103,9 @@ impl Field {
     }
 }
 
-fn text(text: &str, column: usize) -> Result<String, BadValue> {
+fn text(text: &str, column: usize) -> Result<String, BadFieldValue> {
     if text.chars().any(|c| c.is_control() && c != '\t') {
-        return Err(BadValue("a control character"));
+        return Err(BadFieldValue("a control character"));
     }
     let blank = |c: char| matches!(c, ' ' | '\t');
     // Blanks count to the word after them.
@@ -119,21 +119,21 @@ fn text(text: &str, column: usize) -> Result<String, BadValue> {
     Ok(if plain { word::folded(text, column) } else { word::encoded(text, column) })
 }
 
-fn addresses(people: &[EmailAddress]) -> Result<Vec<String>, BadValue> {
+fn addresses(people: &[EmailAddress]) -> Result<Vec<String>, BadFieldValue> {
     if people.len() > limits::ADDRESSES {
-        return Err(BadValue("too many addresses"));
+        return Err(BadFieldValue("too many addresses"));
     }
     people.iter().map(address).collect()
 }
 
-fn address(person: &EmailAddress) -> Result<String, BadValue> {
+fn address(person: &EmailAddress) -> Result<String, BadFieldValue> {
     let (name, email) = (person.name.as_deref().unwrap_or_default(), person.email.as_str());
     if name.chars().any(|c| c.is_control() && c != '\t') || email.chars().any(char::is_control) {
-        return Err(BadValue("a control character"));
+        return Err(BadFieldValue("a control character"));
     }
     let has_name = !name.trim().is_empty();
     if (email.is_empty() && !has_name) || email.len() > WORD || email.contains(['<', '>']) || email.trim() != email {
-        return Err(BadValue("not an email address"));
+        return Err(BadFieldValue("not an email address"));
     }
     let bare = email.contains('@')
         && email.chars().all(|c| !c.is_ascii() || c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.@".contains(c));
@@ -149,10 +149,10 @@ fn address(person: &EmailAddress) -> Result<String, BadValue> {
     })
 }
 
-fn groups(groups: &[Group]) -> Result<Vec<String>, BadValue> {
+fn groups(groups: &[Group]) -> Result<Vec<String>, BadFieldValue> {
     let count = groups.iter().fold(groups.len(), |count, group| count.saturating_add(group.addresses.len()));
     if count > limits::ADDRESSES {
-        return Err(BadValue("too many addresses"));
+        return Err(BadFieldValue("too many addresses"));
     }
     let mut items = Vec::new();
     for group in groups {
@@ -162,7 +162,7 @@ fn groups(groups: &[Group]) -> Result<Vec<String>, BadValue> {
             continue;
         };
         if name.trim().is_empty() || name.chars().any(char::is_control) {
-            return Err(BadValue("not a name of a group"));
+            return Err(BadFieldValue("not a name of a group"));
         }
         let members = word::listed(&addresses, ",", 1);
         items.push(format!("{}:\r\n {members};", word::phrase(name)));
@@ -170,9 +170,9 @@ fn groups(groups: &[Group]) -> Result<Vec<String>, BadValue> {
     Ok(items)
 }
 
-fn angled(items: &[String], fits: &dyn Fn(&str) -> bool, wrong: &'static str) -> Result<Vec<String>, BadValue> {
+fn angled(items: &[String], fits: &dyn Fn(&str) -> bool, wrong: &'static str) -> Result<Vec<String>, BadFieldValue> {
     if items.len() > limits::ADDRESSES || !items.iter().all(|item| fits(item)) {
-        return Err(BadValue(wrong));
+        return Err(BadFieldValue(wrong));
     }
     Ok(items.iter().map(|item| format!("<{item}>")).collect())
 }

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::field::{BadValue, Field};
+use super::field::{BadFieldValue, EncodedField};
 use super::word;
 use crate::message::seven::quoted_printable;
 
@@ -16,7 +16,7 @@ const TOKEN: usize = 127;
 
 /// A part to be built.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Part {
+pub struct PartDraft {
     /// Its media type, without parameters.
     pub media_type: String,
     /// Parameters of Content-Type, without `boundary` and `name`.
@@ -34,34 +34,34 @@ pub struct Part {
     /// Content-Location.
     pub location: Option<String>,
     /// Further fields.
-    pub fields: Vec<Field>,
+    pub fields: Vec<EncodedField>,
     /// What it holds.
-    pub content: Content,
+    pub content: PartContent,
 }
 
 /// What a part holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Content {
+pub enum PartContent {
     /// Text in UTF-8; of text and messages lines end in LF and are written with CRLF.
     Text(String),
     /// Octets.
     Octets(Vec<u8>),
     /// Parts.
-    Parts(Vec<Part>),
+    Parts(Vec<PartDraft>),
 }
 
-impl Default for Content {
+impl Default for PartContent {
     fn default() -> Self {
         Self::Text(String::new())
     }
 }
 
-impl Part {
+impl PartDraft {
     /// What is wrong with its values, and the name of the property in RFC 8621 §4.1.4 that it is in.
     ///
     /// # Errors
-    /// `BadValue`. Parts within are not looked at.
-    pub fn check(&self) -> Result<(), (&'static str, BadValue)> {
+    /// `BadFieldValue`. Parts within are not looked at.
+    pub fn check(&self) -> Result<(), (&'static str, BadFieldValue)> {
         let token = |text: &str| {
             (1..=TOKEN).contains(&text.len())
                 && text.bytes().all(|octet| octet.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=*".contains(&octet))
@@ -75,11 +75,11 @@ impl Part {
         let rules = [
             ("type", self.media_type.split_once('/').is_some_and(|(kind, rest)| token(kind) && token(rest))),
             ("type", params(&self.params)),
-            ("type", multipart == matches!(self.content, Content::Parts(_))),
+            ("type", multipart == matches!(self.content, PartContent::Parts(_))),
             // RFC 2045 §6.4: it is never encoded, so it must be lines that can travel.
             (
                 "partId",
-                !self.is_message() || !matches!(&self.content, Content::Text(text) if !fits_lines(&lines(text))),
+                !self.is_message() || !matches!(&self.content, PartContent::Text(text) if !fits_lines(&lines(text))),
             ),
             ("name", self.name.as_deref().is_none_or(clean)),
             ("disposition", self.disposition.as_deref().is_none_or(token)),
@@ -89,7 +89,7 @@ impl Part {
             ("location", self.location.as_ref().is_none_or(url)),
         ];
         match rules.iter().find(|(_, fits)| !fits) {
-            Some((property, _)) => Err((*property, BadValue("not a value that can be written"))),
+            Some((property, _)) => Err((*property, BadFieldValue("not a value that can be written"))),
             None => Ok(()),
         }
     }
@@ -97,9 +97,9 @@ impl Part {
     /// Whether the octets of a message within make it one that is not 7-bit.
     fn is_eight_bit(&self) -> bool {
         match &self.content {
-            Content::Parts(parts) => parts.iter().any(Self::is_eight_bit),
-            Content::Octets(octets) => self.is_message() && !octets.is_ascii() && fits_lines(octets),
-            Content::Text(text) => self.is_message() && !text.is_ascii(),
+            PartContent::Parts(parts) => parts.iter().any(Self::is_eight_bit),
+            PartContent::Octets(octets) => self.is_message() && !octets.is_ascii() && fits_lines(octets),
+            PartContent::Text(text) => self.is_message() && !text.is_ascii(),
         }
     }
 
@@ -113,19 +113,19 @@ impl Part {
 }
 
 /// Writes the fields that describe it, an empty line, and its content.
-pub(super) fn write(part: &Part, seed: &str, out: &mut Vec<u8>) {
+pub(super) fn write(part: &PartDraft, seed: &str, out: &mut Vec<u8>) {
     let mut head = format!("Content-Type: {}", part.media_type);
     for (name, value) in &part.params {
         head.push_str(&word::parameter(name, value));
     }
     // Other types have no charset, or one of their own.
-    if part.is_text() && matches!(part.content, Content::Text(_)) {
+    if part.is_text() && matches!(part.content, PartContent::Text(_)) {
         head.push_str(&word::parameter("charset", "utf-8"));
     }
     if let Some(name) = &part.name {
         head.push_str(&word::old_name(name));
     }
-    let boundary = matches!(part.content, Content::Parts(_)).then(|| free_boundary(part, seed));
+    let boundary = matches!(part.content, PartContent::Parts(_)).then(|| free_boundary(part, seed));
     if let Some(boundary) = &boundary {
         head.push_str(&word::parameter("boundary", boundary));
     }
@@ -155,7 +155,7 @@ pub(super) fn write(part: &Part, seed: &str, out: &mut Vec<u8>) {
     let (encoding, octets) = travelling(part);
     out.extend_from_slice(format!("Content-Transfer-Encoding: {encoding}\r\n\r\n").as_bytes());
     out.extend_from_slice(&octets);
-    if let (Content::Parts(parts), Some(boundary)) = (&part.content, boundary) {
+    if let (PartContent::Parts(parts), Some(boundary)) = (&part.content, boundary) {
         for child in parts {
             out.extend_from_slice(format!("\r\n--{boundary}\r\n").as_bytes());
             write(child, seed, out);
@@ -165,7 +165,7 @@ pub(super) fn write(part: &Part, seed: &str, out: &mut Vec<u8>) {
 }
 
 /// A boundary that stands in nothing that is written unencoded.
-fn free_boundary(part: &Part, seed: &str) -> String {
+fn free_boundary(part: &PartDraft, seed: &str) -> String {
     let mut at = 0u32;
     loop {
         // Neither base64 nor quoted-printable ever has `=_`.
@@ -179,35 +179,37 @@ fn free_boundary(part: &Part, seed: &str) -> String {
 }
 
 /// What tells nested multiparts apart.
-fn depth(part: &Part) -> usize {
+fn depth(part: &PartDraft) -> usize {
     match &part.content {
-        Content::Parts(parts) => parts.iter().map(depth).max().unwrap_or(0).saturating_add(1),
+        PartContent::Parts(parts) => parts.iter().map(depth).max().unwrap_or(0).saturating_add(1),
         _ => 0,
     }
 }
 
-fn stands(part: &Part, boundary: &[u8]) -> bool {
+fn stands(part: &PartDraft, boundary: &[u8]) -> bool {
     match &part.content {
-        Content::Text(text) => memchr::memmem::find(text.as_bytes(), boundary).is_some(),
-        Content::Octets(octets) => memchr::memmem::find(octets, boundary).is_some(),
-        Content::Parts(parts) => parts.iter().any(|part| stands(part, boundary)),
+        PartContent::Text(text) => memchr::memmem::find(text.as_bytes(), boundary).is_some(),
+        PartContent::Octets(octets) => memchr::memmem::find(octets, boundary).is_some(),
+        PartContent::Parts(parts) => parts.iter().any(|part| stands(part, boundary)),
     }
 }
 
 /// The transfer encoding, and the content in it.
-fn travelling(part: &Part) -> (&'static str, Vec<u8>) {
+fn travelling(part: &PartDraft) -> (&'static str, Vec<u8>) {
     match &part.content {
-        Content::Parts(_) => (if part.is_eight_bit() { "8bit" } else { "7bit" }, Vec::new()),
-        Content::Text(text) if part.is_text() => encoded(lines(text)),
-        Content::Text(text) if part.is_message() => (if text.is_ascii() { "7bit" } else { "8bit" }, lines(text)),
+        PartContent::Parts(_) => (if part.is_eight_bit() { "8bit" } else { "7bit" }, Vec::new()),
+        PartContent::Text(text) if part.is_text() => encoded(lines(text)),
+        PartContent::Text(text) if part.is_message() => (if text.is_ascii() { "7bit" } else { "8bit" }, lines(text)),
         // Of another type the octets count, line ends with them.
-        Content::Text(text) if text.is_ascii() && fits_lines(text.as_bytes()) => ("7bit", text.clone().into_bytes()),
-        Content::Text(text) => ("base64", base64(text.as_bytes())),
-        Content::Octets(octets) if part.media_type.starts_with("text/") => encoded(octets.clone()),
-        Content::Octets(octets) if part.is_message() && fits_lines(octets) => {
+        PartContent::Text(text) if text.is_ascii() && fits_lines(text.as_bytes()) => {
+            ("7bit", text.clone().into_bytes())
+        }
+        PartContent::Text(text) => ("base64", base64(text.as_bytes())),
+        PartContent::Octets(octets) if part.media_type.starts_with("text/") => encoded(octets.clone()),
+        PartContent::Octets(octets) if part.is_message() && fits_lines(octets) => {
             (if octets.is_ascii() { "7bit" } else { "8bit" }, octets.clone())
         }
-        Content::Octets(octets) => ("base64", base64(octets)),
+        PartContent::Octets(octets) => ("base64", base64(octets)),
     }
 }
 

@@ -13,8 +13,8 @@ fn person(name: Option<&str>, email: &str) -> EmailAddress {
 }
 
 /// What a value reads as once it is written.
-fn read(name: &str, value: &Value, form: Form) -> FormValue {
-    let field = Field::new(name, value).unwrap();
+fn read(name: &str, value: &FieldValue, form: Form) -> FormValue {
+    let field = EncodedField::new(name, value).unwrap();
     let octets = [field.octets(), b"\r\n"].concat();
     let text = String::from_utf8(octets.clone()).unwrap();
     assert!(text.split("\r\n").all(|line| line.len() <= 998 && !line.contains(['\r', '\n'])), "{text:?}");
@@ -25,7 +25,7 @@ fn read(name: &str, value: &Value, form: Form) -> FormValue {
 }
 
 fn text(value: &str) -> String {
-    match read("Subject", &Value::Text(value.into()), Form::Text) {
+    match read("Subject", &FieldValue::Text(value.into()), Form::Text) {
         FormValue::Text(text) => text,
         other => panic!("{other:?}"),
     }
@@ -50,8 +50,13 @@ fn texts_read_back() {
     ] {
         assert_eq!(text(value), value);
     }
-    assert_eq!(Field::new("Subject", &Value::Text("a\r\nBcc: x".into())), Err(BadValue("a control character")));
-    for line in String::from_utf8_lossy(Field::new("Subject", &Value::Text(long)).unwrap().octets()).split("\r\n") {
+    assert_eq!(
+        EncodedField::new("Subject", &FieldValue::Text("a\r\nBcc: x".into())),
+        Err(BadFieldValue("a control character"))
+    );
+    for line in
+        String::from_utf8_lossy(EncodedField::new("Subject", &FieldValue::Text(long)).unwrap().octets()).split("\r\n")
+    {
         assert!(line.len() <= 78, "{line}");
     }
 }
@@ -73,12 +78,15 @@ fn addresses_read_back() {
         person(Some("A  B"), "two@x.example"),
         person(None, "bob"),
     ];
-    assert_eq!(read("To", &Value::Addresses(people.clone()), Form::Addresses), FormValue::Addresses(people.clone()));
+    assert_eq!(
+        read("To", &FieldValue::Addresses(people.clone()), Form::Addresses),
+        FormValue::Addresses(people.clone())
+    );
     let many = vec![person(Some("Somebody"), "somebody@some.example"); 100];
-    assert_eq!(read("To", &Value::Addresses(many.clone()), Form::Addresses), FormValue::Addresses(many));
-    assert_eq!(read("To", &Value::Addresses(vec![]), Form::Addresses), FormValue::Addresses(vec![]));
+    assert_eq!(read("To", &FieldValue::Addresses(many.clone()), Form::Addresses), FormValue::Addresses(many));
+    assert_eq!(read("To", &FieldValue::Addresses(vec![]), Form::Addresses), FormValue::Addresses(vec![]));
     for email in ["", "a>b@x", "a\r\nBcc: x@y", "<a@x>", " a@x"] {
-        assert!(Field::new("To", &Value::Addresses(vec![person(None, email)])).is_err(), "{email:?}");
+        assert!(EncodedField::new("To", &FieldValue::Addresses(vec![person(None, email)])).is_err(), "{email:?}");
     }
     let groups = vec![
         Group { name: None, addresses: people[..2].to_vec() },
@@ -86,41 +94,44 @@ fn addresses_read_back() {
         Group { name: Some("Nobody".into()), addresses: vec![] },
         Group { name: None, addresses: people[5..6].to_vec() },
     ];
-    assert_eq!(read("To", &Value::Groups(groups.clone()), Form::GroupedAddresses), FormValue::Groups(groups));
+    assert_eq!(read("To", &FieldValue::Groups(groups.clone()), Form::GroupedAddresses), FormValue::Groups(groups));
 }
 
 #[test]
 fn the_other_forms_read_back() {
     let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<String>>();
     let ids = list(&["a@x", "b.c+d@y.example"]);
-    assert_eq!(read("References", &Value::MessageIds(ids.clone()), Form::MessageIds), FormValue::Strings(Some(ids)));
+    assert_eq!(
+        read("References", &FieldValue::MessageIds(ids.clone()), Form::MessageIds),
+        FormValue::Strings(Some(ids))
+    );
     let urls = list(&["mailto:a@x?subject=b", "https://x.example/a?b,(c)"]);
-    assert_eq!(read("List-Help", &Value::Urls(urls.clone()), Form::Urls), FormValue::Strings(Some(urls)));
+    assert_eq!(read("List-Help", &FieldValue::Urls(urls.clone()), Form::Urls), FormValue::Strings(Some(urls)));
     for zone in [0, 60, -210, 840] {
         let date = SentAt { at: UtcMillis(1_795_251_600_000), offset_minutes: zone };
-        assert_eq!(read("Date", &Value::Date(date), Form::Date), FormValue::Date(Some(date)));
+        assert_eq!(read("Date", &FieldValue::Date(date), Form::Date), FormValue::Date(Some(date)));
         assert_eq!(SentAt::parse_rfc3339(&date.rfc3339()), Some(date));
     }
     let raw = " a\r\n b\t=?x";
-    assert_eq!(read("X-A", &Value::Raw(raw.into()), Form::Raw), FormValue::Text(raw.into()));
+    assert_eq!(read("X-A", &FieldValue::Raw(raw.into()), Form::Raw), FormValue::Text(raw.into()));
     for bad in ["a\r\nBcc: x", "a\r\n \r\n b", "a\rb", "\u{fc}", "a\0", "a\n\n b"] {
-        assert!(Field::new("X-A", &Value::Raw(bad.into())).is_err(), "{bad:?}");
+        assert!(EncodedField::new("X-A", &FieldValue::Raw(bad.into())).is_err(), "{bad:?}");
     }
     for (name, value) in [("X A", "x"), ("X:", "x"), ("", "x"), ("X\r\nBcc", "x")] {
-        assert!(Field::new(name, &Value::Raw(value.into())).is_err(), "{name:?}");
+        assert!(EncodedField::new(name, &FieldValue::Raw(value.into())).is_err(), "{name:?}");
     }
     for id in ["a b", "<a@x>", "", "\u{fc}@x", "a\n"] {
-        assert!(Field::new("Message-ID", &Value::MessageIds(list(&[id]))).is_err(), "{id:?}");
+        assert!(EncodedField::new("Message-ID", &FieldValue::MessageIds(list(&[id]))).is_err(), "{id:?}");
     }
 }
 
-fn leaf(media_type: &str, content: Content) -> Part {
-    Part { media_type: media_type.into(), content, ..Part::default() }
+fn leaf(media_type: &str, content: PartContent) -> PartDraft {
+    PartDraft { media_type: media_type.into(), content, ..PartDraft::default() }
 }
 
-fn built(body: Part) -> Vec<u8> {
-    let subject = Field::new("Subject", &Value::Text("x".into())).unwrap();
-    let raw = build(&Mail { fields: vec![subject], body }, "seed");
+fn built(body: PartDraft) -> Vec<u8> {
+    let subject = EncodedField::new("Subject", &FieldValue::Text("x".into())).unwrap();
+    let raw = build(&MessageTree { fields: vec![subject], body }, "seed");
     for line in raw.split_inclusive(|octet| *octet == b'\n') {
         assert!(line.len() <= 1000 && !line.contains(&0), "{}", line.escape_ascii());
     }
@@ -130,36 +141,36 @@ fn built(body: Part) -> Vec<u8> {
 #[test]
 fn parts_read_back() {
     let name = "Angebot f\u{fc}r J\u{fc}rgen und alle anderen, die noch eines haben wollen \u{1f600} (2).pdf";
-    let mut file = leaf("application/pdf", Content::Octets((0..=255).cycle().take(5000).collect()));
+    let mut file = leaf("application/pdf", PartContent::Octets((0..=255).cycle().take(5000).collect()));
     file.name = Some(name.into());
     file.disposition = Some("attachment".into());
     file.cid = Some("1@x".into());
     file.language = vec!["de".into(), "en-GB".into()];
     file.location = Some("http://x.example/a".into());
-    let unnamed = Part { disposition: None, ..file.clone() };
-    let plain = Part {
+    let unnamed = PartDraft { disposition: None, ..file.clone() };
+    let plain = PartDraft {
         name: Some("a b.txt".into()),
         disposition: Some("inline".into()),
-        ..leaf("text/plain", Content::Octets(b"a\nb\0\xff".to_vec()))
+        ..leaf("text/plain", PartContent::Octets(b"a\nb\0\xff".to_vec()))
     };
-    let mut calendar = leaf("text/calendar", Content::Text("BEGIN\n".into()));
+    let mut calendar = leaf("text/calendar", PartContent::Text("BEGIN\n".into()));
     calendar.params = vec![("method".into(), "REQUEST".into())];
     let inner = b"Subject: inner\r\n\r\nGr\xc3\xbc\xc3\x9fe\r\n".to_vec();
     let odd = b"Subject: inner\n\nodd\n".to_vec();
     let parts = vec![
-        leaf("text/plain", Content::Text("Gr\u{fc}\u{df}e\n--=_\nFrom x\n.\n  \nend".into())),
+        leaf("text/plain", PartContent::Text("Gr\u{fc}\u{df}e\n--=_\nFrom x\n.\n  \nend".into())),
         file,
         unnamed,
         plain,
         calendar,
-        leaf("message/rfc822", Content::Octets(inner.clone())),
-        leaf("message/rfc822", Content::Octets(odd.clone())),
-        leaf("multipart/mixed", Content::Parts(vec![leaf("text/html", Content::Text("<p>".repeat(2000)))])),
+        leaf("message/rfc822", PartContent::Octets(inner.clone())),
+        leaf("message/rfc822", PartContent::Octets(odd.clone())),
+        leaf("multipart/mixed", PartContent::Parts(vec![leaf("text/html", PartContent::Text("<p>".repeat(2000)))])),
     ];
     for part in &parts {
         assert_eq!(part.check(), Ok(()));
     }
-    let raw = built(leaf("multipart/mixed", Content::Parts(parts)));
+    let raw = built(leaf("multipart/mixed", PartContent::Parts(parts)));
     let message = Message::parse(&raw);
     let structure = message.structure();
     let kinds: Vec<&str> = structure.root.children.iter().map(|part| part.media_type.as_str()).collect();
@@ -193,18 +204,18 @@ fn parts_read_back() {
 
 #[test]
 fn values_of_parts_are_checked() {
-    let part = || leaf("text/plain", Content::Text(String::new()));
-    let wrong = |part: Part| part.check().unwrap_err().0;
-    assert_eq!(wrong(leaf("text", Content::default())), "type");
-    assert_eq!(wrong(leaf("text/plain\r\nX: y", Content::default())), "type");
-    assert_eq!(wrong(leaf("multipart/mixed", Content::default())), "type");
-    assert_eq!(wrong(leaf("text/plain", Content::Parts(vec![]))), "type");
-    assert_eq!(wrong(Part { name: Some("a\nb".into()), ..part() }), "name");
-    assert_eq!(wrong(Part { disposition: Some("a b".into()), ..part() }), "disposition");
-    assert_eq!(wrong(Part { cid: Some("a>\r\n".into()), ..part() }), "cid");
-    assert_eq!(wrong(Part { language: vec!["a b".into()], ..part() }), "language");
-    assert_eq!(wrong(Part { location: Some("a b".into()), ..part() }), "location");
-    assert_eq!(wrong(Part { params: vec![("a=".into(), "b".into())], ..part() }), "type");
+    let part = || leaf("text/plain", PartContent::Text(String::new()));
+    let wrong = |part: PartDraft| part.check().unwrap_err().0;
+    assert_eq!(wrong(leaf("text", PartContent::default())), "type");
+    assert_eq!(wrong(leaf("text/plain\r\nX: y", PartContent::default())), "type");
+    assert_eq!(wrong(leaf("multipart/mixed", PartContent::default())), "type");
+    assert_eq!(wrong(leaf("text/plain", PartContent::Parts(vec![]))), "type");
+    assert_eq!(wrong(PartDraft { name: Some("a\nb".into()), ..part() }), "name");
+    assert_eq!(wrong(PartDraft { disposition: Some("a b".into()), ..part() }), "disposition");
+    assert_eq!(wrong(PartDraft { cid: Some("a>\r\n".into()), ..part() }), "cid");
+    assert_eq!(wrong(PartDraft { language: vec!["a b".into()], ..part() }), "language");
+    assert_eq!(wrong(PartDraft { location: Some("a b".into()), ..part() }), "location");
+    assert_eq!(wrong(PartDraft { params: vec![("a=".into(), "b".into())], ..part() }), "type");
 }
 
 proptest! {
@@ -226,7 +237,7 @@ proptest! {
     ) {
         let address = Address::from_parts(local, "x.example");
         let one = person(Some(name.trim()).filter(|name| !name.is_empty()), &address.to_string());
-        let written = Field::new("To", &Value::Addresses(vec![one; count]));
+        let written = EncodedField::new("To", &FieldValue::Addresses(vec![one; count]));
         prop_assume!(written.is_ok() || address.to_string().contains(['<', '>']));
         if let Ok(field) = written {
             let raw = [field.octets(), b"\r\n"].concat();
@@ -237,16 +248,16 @@ proptest! {
     #[test]
     fn any_name_reads_back(name in "[ -~\u{c0}-\u{17f}]{0,90}", email in "[a-z0-9.+]{1,20}@[a-z]{1,10}") {
         let person = person(Some(name.trim()).filter(|name| !name.is_empty()), &email);
-        let value = Value::Addresses(vec![person.clone(), person.clone()]);
+        let value = FieldValue::Addresses(vec![person.clone(), person.clone()]);
         prop_assert_eq!(read("To", &value, Form::Addresses), FormValue::Addresses(vec![person.clone(), person]));
     }
 
     #[test]
     fn any_body_reads_back(text in "[ -~\n\t\r\u{fc}\0]{0,400}", octets in proptest::collection::vec(any::<u8>(), 0..400), name in "[ -~\u{fc}]{0,120}") {
         let name = Some(name.trim()).filter(|name| !name.is_empty()).map(str::to_owned);
-        let file = |kind: &str| Part { name: name.clone(), disposition: Some("attachment".into()), ..leaf(kind, Content::Octets(octets.clone())) };
-        let parts = vec![leaf("text/plain", Content::Text(text.clone())), file("image/png"), file("text/csv"), file("message/rfc822")];
-        let raw = built(leaf("multipart/mixed", Content::Parts(parts)));
+        let file = |kind: &str| PartDraft { name: name.clone(), disposition: Some("attachment".into()), ..leaf(kind, PartContent::Octets(octets.clone())) };
+        let parts = vec![leaf("text/plain", PartContent::Text(text.clone())), file("image/png"), file("text/csv"), file("message/rfc822")];
+        let raw = built(leaf("multipart/mixed", PartContent::Parts(parts)));
         let message = Message::parse(&raw);
         let lines: Vec<&str> = text.split('\n').collect();
         let (last, lines) = lines.split_last().unwrap();
@@ -259,7 +270,7 @@ proptest! {
         let structure = message.structure();
         prop_assert_eq!(&structure.root.children[1].name, &name);
         // Alone, the name stands in Content-Type only.
-        let alone = built(Part { disposition: None, ..file("image/png") });
+        let alone = built(PartDraft { disposition: None, ..file("image/png") });
         let message = Message::parse(&alone);
         prop_assert_eq!(message.structure().root.name, name);
     }

@@ -55,7 +55,7 @@ fn base64_ends_at_its_padding() {
         assert_eq!((decoded.as_ref(), was_broken), (wanted.as_bytes(), is_broken), "{octets}");
         assert_eq!(whole(2, octets.as_bytes()), at_once(2, octets.as_bytes()));
     }
-    let long = format!("SGVsbG8=\n{}\n", "A".repeat(TAIL + 4));
+    let long = format!("SGVsbG8=\n{}\n", "A".repeat(MAX_TAIL_BYTES + 4));
     assert_eq!(at_once(2, long.as_bytes()), b"Hello");
 }
 
@@ -100,7 +100,9 @@ fn a_line_without_end_is_not_held_whole() {
     let (mut decoder, mut out) = (Decoder::new(1), Vec::new());
     for piece in line.as_bytes().chunks(1000) {
         decoder.feed(piece, &mut out);
-        assert!(matches!(&decoder.state, State::Quoted(held) if held.line.len() < HELD.saturating_mul(2)));
+        assert!(
+            matches!(&decoder.state, DecoderState::Quoted(held) if held.line.len() < MAX_HELD_LINE_BYTES.saturating_mul(2))
+        );
     }
     decoder.finish(&mut out);
     assert_eq!(out, at_once(1, line.as_bytes()));
@@ -110,16 +112,16 @@ fn a_line_without_end_is_not_held_whole() {
 #[test]
 fn a_line_without_a_place_to_cut_it_is_looked_through_once() {
     for unit in ["=", " ", " =", "= \t"] {
-        let line = unit.repeat(6 * HELD / unit.len());
+        let line = unit.repeat(6 * MAX_HELD_LINE_BYTES / unit.len());
         for (end, is_cut) in [("x", false), (" xyz", true), ("x\r\n", true), ("\rxyz", true)] {
             let (mut decoder, mut out) = (Decoder::new(QUOTED_PRINTABLE), Vec::new());
-            for piece in line.as_bytes().chunks(HELD) {
+            for piece in line.as_bytes().chunks(MAX_HELD_LINE_BYTES) {
                 decoder.feed(piece, &mut out);
-                let State::Quoted(held) = &decoder.state else { panic!("not quoted-printable") };
+                let DecoderState::Quoted(held) = &decoder.state else { panic!("not quoted-printable") };
                 assert_eq!((held.searched, out.len()), (held.line.len(), 0), "{unit:?}");
             }
             decoder.feed(end.as_bytes(), &mut out);
-            let State::Quoted(held) = &decoder.state else { panic!("not quoted-printable") };
+            let DecoderState::Quoted(held) = &decoder.state else { panic!("not quoted-printable") };
             assert!(!is_cut || (held.searched == 0 && held.line.len() <= 3), "{unit:?} {end:?}");
             decoder.finish(&mut out);
             assert_eq!(out, at_once(QUOTED_PRINTABLE, format!("{line}{end}").as_bytes()), "{unit:?} {end:?}");

@@ -3,22 +3,22 @@
 //! them.
 
 /// Bytes in which `begin` is looked for.
-const PREAMBLE: usize = 64 * 1024;
+const MAX_PREAMBLE_BYTES: usize = 64 * 1024;
 /// Bytes of a line; what is longer is cut.
-const LINE: usize = 200;
+const MAX_LINE_BYTES: usize = 200;
 /// Bytes of one line once it is decoded.
-const DECODED: usize = 63;
+const MAX_DECODED_LINE: usize = 63;
 
 #[derive(Debug, Default)]
 pub(super) struct Uu {
-    stands: Stands,
+    stands: UuState,
     /// What was fed and belongs to no whole line; before `begin`, all that was fed.
     held: Vec<u8>,
     is_broken: bool,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Stands {
+enum UuState {
     #[default]
     Before,
     Inside,
@@ -31,20 +31,20 @@ impl Uu {
     pub(super) fn feed(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         for line in piece.split_inclusive(|byte| *byte == b'\n') {
             match self.stands {
-                Stands::Plain => out.extend_from_slice(line),
-                Stands::After => {}
-                Stands::Before => {
+                UuState::Plain => out.extend_from_slice(line),
+                UuState::After => {}
+                UuState::Before => {
                     self.held.extend_from_slice(line);
                     if line.ends_with(b"\n") && begins(last_line(&self.held)) {
-                        self.stands = Stands::Inside;
+                        self.stands = UuState::Inside;
                         self.held.clear();
-                    } else if self.held.len() > PREAMBLE {
-                        self.stands = Stands::Plain;
+                    } else if self.held.len() > MAX_PREAMBLE_BYTES {
+                        self.stands = UuState::Plain;
                         out.append(&mut self.held);
                     }
                 }
-                Stands::Inside => {
-                    let room = LINE.saturating_sub(self.held.len()).min(line.len());
+                UuState::Inside => {
+                    let room = MAX_LINE_BYTES.saturating_sub(self.held.len()).min(line.len());
                     self.held.extend_from_slice(line.get(..room).unwrap_or_default());
                     if line.ends_with(b"\n") {
                         self.line(out);
@@ -57,14 +57,14 @@ impl Uu {
     /// Whether it has no beginning or no end, or a line was not as long as it says.
     pub(super) fn finish(mut self, out: &mut Vec<u8>) -> bool {
         match self.stands {
-            Stands::Before => {
+            UuState::Before => {
                 out.append(&mut self.held);
                 return true;
             }
-            Stands::Inside => self.line(out),
-            Stands::After | Stands::Plain => {}
+            UuState::Inside => self.line(out),
+            UuState::After | UuState::Plain => {}
         }
-        self.is_broken || self.stands != Stands::After
+        self.is_broken || self.stands != UuState::After
     }
 
     /// Decodes the line that is held.
@@ -73,12 +73,12 @@ impl Uu {
         let line = held.strip_suffix(b"\n").unwrap_or(&held);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.trim_ascii_end() == b"end" {
-            self.stands = Stands::After;
+            self.stands = UuState::After;
             return;
         }
         let Some((count, symbols)) = line.split_first() else { return };
         let wanted = usize::from(bits(*count));
-        let mut decoded = Vec::with_capacity(DECODED);
+        let mut decoded = Vec::with_capacity(MAX_DECODED_LINE);
         for four in symbols.chunks(4) {
             let at = |place: usize| four.get(place).map_or(0, |symbol| bits(*symbol));
             let (one, two, three, four_th) = (at(0), at(1), at(2), at(3));

@@ -48,7 +48,7 @@ pub struct Group {
 }
 
 /// A piece of a list item.
-enum Piece<'v> {
+enum AddressPiece<'v> {
     Word(Cow<'v, str>),
     Encoded(EncodedWord),
     Quoted(String),
@@ -57,12 +57,12 @@ enum Piece<'v> {
 }
 
 /// Pieces of one list item, each with whether a blank or a comment stands before it.
-type Item<'v> = Vec<(Piece<'v>, bool)>;
+type AddressItem<'v> = Vec<(AddressPiece<'v>, bool)>;
 
 /// Reads a list in one pass.
 struct List<'v> {
     rest: &'v str,
-    item: Item<'v>,
+    item: AddressItem<'v>,
     groups: Vec<Group>,
     in_group: bool,
     /// Addresses and groups that may still be taken.
@@ -105,17 +105,17 @@ impl<'v> List<'v> {
             '"' => {
                 let (quoted, rest) = quoted(after);
                 self.rest = rest;
-                self.push(Piece::Quoted(quoted), is_apart);
+                self.push(AddressPiece::Quoted(quoted), is_apart);
             }
             '(' => {
                 let (comment, rest) = comment(after);
                 self.rest = rest;
-                self.push(Piece::Comment(comment), is_apart);
+                self.push(AddressPiece::Comment(comment), is_apart);
             }
             '<' => {
                 let (angle, rest) = angle(after);
                 self.rest = rest;
-                self.push(Piece::Angle(angle), is_apart);
+                self.push(AddressPiece::Angle(angle), is_apart);
             }
             // What closes nothing.
             '>' | ')' => self.rest = after,
@@ -127,7 +127,7 @@ impl<'v> List<'v> {
     fn word(&mut self, text: &'v str, is_apart: bool) {
         if let Some((word, length)) = encoded_word(text) {
             self.rest = text.get(length..).unwrap_or_default();
-            return self.push(Piece::Encoded(word), is_apart);
+            return self.push(AddressPiece::Encoded(word), is_apart);
         }
         let mut end = word_end(text);
         // A literal in the place of a domain has colons (RFC 5321 §4.1.3).
@@ -138,11 +138,11 @@ impl<'v> List<'v> {
         }
         let (word, rest) = text.split_at_checked(end).unwrap_or((text, ""));
         self.rest = rest;
-        self.push(Piece::Word(Cow::Borrowed(word)), is_apart);
+        self.push(AddressPiece::Word(Cow::Borrowed(word)), is_apart);
     }
 
-    fn push(&mut self, piece: Piece<'v>, is_apart: bool) {
-        let is_apart = is_apart || matches!(self.item.last(), Some((Piece::Comment(_), _)));
+    fn push(&mut self, piece: AddressPiece<'v>, is_apart: bool) {
+        let is_apart = is_apart || matches!(self.item.last(), Some((AddressPiece::Comment(_), _)));
         self.item.push((piece, is_apart));
     }
 
@@ -193,8 +193,8 @@ fn word_end(text: &str) -> usize {
 }
 
 /// The mailboxes of an item, at most so many: one, but where commas lack between them.
-fn people(mut item: Item<'_>, most: usize) -> Vec<EmailAddress> {
-    let is_angle = |(piece, _): &(Piece<'_>, bool)| matches!(piece, Piece::Angle(_));
+fn people(mut item: AddressItem<'_>, most: usize) -> Vec<EmailAddress> {
+    let is_angle = |(piece, _): &(AddressPiece<'_>, bool)| matches!(piece, AddressPiece::Angle(_));
     if !item.iter().any(is_angle) {
         item = joined(item);
     }
@@ -212,11 +212,12 @@ fn people(mut item: Item<'_>, most: usize) -> Vec<EmailAddress> {
 }
 
 /// Where the words `on behalf of` end that stand between two addresses, and the last address.
-fn on_behalf_of(item: &[(Piece<'_>, bool)]) -> Option<(usize, usize)> {
-    let is_address = |(piece, _): &(Piece<'_>, bool)| matches!(piece, Piece::Angle(_)) || is_whole_address(piece);
+fn on_behalf_of(item: &[(AddressPiece<'_>, bool)]) -> Option<(usize, usize)> {
+    let is_address =
+        |(piece, _): &(AddressPiece<'_>, bool)| matches!(piece, AddressPiece::Angle(_)) || is_whole_address(piece);
     let first = item.iter().position(is_address)?;
     let last = item.iter().rposition(is_address).filter(|last| *last > first)?;
-    let is = |(piece, _): &(Piece<'_>, bool), word: &str| matches!(piece, Piece::Word(own) if own.eq_ignore_ascii_case(word));
+    let is = |(piece, _): &(AddressPiece<'_>, bool), word: &str| matches!(piece, AddressPiece::Word(own) if own.eq_ignore_ascii_case(word));
     let ends_at = |begin: usize| {
         let rest = item.get(begin..last)?;
         let found = ON_BEHALF_OF.iter().find(|words| {
@@ -229,12 +230,12 @@ fn on_behalf_of(item: &[(Piece<'_>, bool)]) -> Option<(usize, usize)> {
 
 /// The mailbox of an item with such words that end before the piece `words`, its address the piece
 /// `address`.
-fn on_behalf(item: Item<'_>, words: usize, address: usize) -> Option<EmailAddress> {
-    let item: Item<'_> = item
+fn on_behalf(item: AddressItem<'_>, words: usize, address: usize) -> Option<EmailAddress> {
+    let item: AddressItem<'_> = item
         .into_iter()
         .enumerate()
         .map(|(at, (piece, is_apart))| match piece {
-            Piece::Angle(text) if at < address => (Piece::Quoted(format!("<{text}>")), is_apart),
+            AddressPiece::Angle(text) if at < address => (AddressPiece::Quoted(format!("<{text}>")), is_apart),
             piece => (piece, is_apart),
         })
         .collect();
@@ -248,15 +249,15 @@ fn on_behalf(item: Item<'_>, words: usize, address: usize) -> Option<EmailAddres
 }
 
 /// The mailboxes of pieces, their addresses all in angle brackets or all without.
-fn mailboxes(pieces: &[(Piece<'_>, bool)], has_angle: bool, most: usize) -> Vec<EmailAddress> {
+fn mailboxes(pieces: &[(AddressPiece<'_>, bool)], has_angle: bool, most: usize) -> Vec<EmailAddress> {
     let is_alone = pieces.iter().filter(|(piece, _)| !is_comment(piece)).count() == 1;
-    let is_address = |(piece, _): &(Piece<'_>, bool)| match piece {
-        Piece::Angle(_) => true,
-        Piece::Word(word) => !has_angle && (word.contains('@') || is_alone),
+    let is_address = |(piece, _): &(AddressPiece<'_>, bool)| match piece {
+        AddressPiece::Angle(_) => true,
+        AddressPiece::Word(word) => !has_angle && (word.contains('@') || is_alone),
         _ => false,
     };
-    let is_further = |(piece, _): &(Piece<'_>, bool)| match piece {
-        Piece::Angle(_) => true,
+    let is_further = |(piece, _): &(AddressPiece<'_>, bool)| match piece {
+        AddressPiece::Angle(_) => true,
         _ => !has_angle && is_whole_address(piece),
     };
     let Some(mut at) = pieces.iter().position(is_address) else {
@@ -282,28 +283,28 @@ fn mailboxes(pieces: &[(Piece<'_>, bool)], has_angle: bool, most: usize) -> Vec<
     people
 }
 
-fn is_comment(piece: &Piece<'_>) -> bool {
-    matches!(piece, Piece::Comment(_))
+fn is_comment(piece: &AddressPiece<'_>) -> bool {
+    matches!(piece, AddressPiece::Comment(_))
 }
 
 /// Whether a word is an address beyond doubt, and no part of a name.
-fn is_whole_address(piece: &Piece<'_>) -> bool {
-    let Piece::Word(word) = piece else { return false };
+fn is_whole_address(piece: &AddressPiece<'_>) -> bool {
+    let AddressPiece::Word(word) = piece else { return false };
     let parts = word.split_once('@');
     parts.is_some_and(|(local, domain)| !local.is_empty() && !local.contains('[') && !domain.is_empty())
 }
 
 /// The mailbox whose address is the piece `at`.
-fn person(item: &[(Piece<'_>, bool)], at: usize) -> Option<EmailAddress> {
+fn person(item: &[(AddressPiece<'_>, bool)], at: usize) -> Option<EmailAddress> {
     let (before, from) = item.split_at_checked(at)?;
     let ((address, _), behind) = from.split_first()?;
     let email = match address {
-        Piece::Angle(text) => addr_spec(text),
-        Piece::Word(word) => addr_spec(word),
+        AddressPiece::Angle(text) => addr_spec(text),
+        AddressPiece::Word(word) => addr_spec(word),
         _ => String::new(),
     };
     let comment = match behind.first() {
-        Some((Piece::Comment(comment), _)) => tidy(comment),
+        Some((AddressPiece::Comment(comment), _)) => tidy(comment),
         _ => String::new(),
     };
     let names = [tidy(&phrase(before)), comment, tidy(&phrase(behind))];
@@ -312,15 +313,17 @@ fn person(item: &[(Piece<'_>, bool)], at: usize) -> Option<EmailAddress> {
 }
 
 /// The pieces of an address without angle brackets put together: `"a b"@x`, `a @ x`, `a@x . y`.
-fn joined(item: Item<'_>) -> Item<'_> {
-    let mut out: Item<'_> = Vec::with_capacity(item.len());
+fn joined(item: AddressItem<'_>) -> AddressItem<'_> {
+    let mut out: AddressItem<'_> = Vec::with_capacity(item.len());
     for (piece, is_apart) in item {
         let whole = match (out.last(), &piece) {
-            (Some((Piece::Quoted(local), _)), Piece::Word(next)) => next
+            (Some((AddressPiece::Quoted(local), _)), AddressPiece::Word(next)) => next
                 .strip_prefix('@')
                 .filter(|domain| !domain.is_empty())
                 .map(|domain| Address::from_parts(local.as_str(), domain).to_string()),
-            (Some((Piece::Word(word), _)), Piece::Word(next)) if word.len() <= limits::MESSAGE_ID_OCTETS => {
+            (Some((AddressPiece::Word(word), _)), AddressPiece::Word(next))
+                if word.len() <= limits::MESSAGE_ID_OCTETS =>
+            {
                 let is_split = word.ends_with('@') || next.starts_with('@');
                 let has_domain = word.contains('@') && (word.ends_with('.') || next.starts_with('.'));
                 (is_split || has_domain).then(|| format!("{word}{next}"))
@@ -328,7 +331,7 @@ fn joined(item: Item<'_>) -> Item<'_> {
             _ => None,
         };
         match (whole, out.last_mut()) {
-            (Some(whole), Some((last, _))) => *last = Piece::Word(Cow::Owned(whole)),
+            (Some(whole), Some((last, _))) => *last = AddressPiece::Word(Cow::Owned(whole)),
             _ => out.push((piece, is_apart)),
         }
     }
@@ -337,12 +340,12 @@ fn joined(item: Item<'_>) -> Item<'_> {
 
 /// The text of words, encoded words and quoted strings, with one blank where there is any between
 /// them.
-fn phrase(item: &[(Piece<'_>, bool)]) -> String {
+fn phrase(item: &[(AddressPiece<'_>, bool)]) -> String {
     let mut out = String::new();
     let mut run: Vec<&EncodedWord> = Vec::new();
     let mut begins_apart = false;
     for (piece, is_apart) in item {
-        if let Piece::Encoded(word) = piece {
+        if let AddressPiece::Encoded(word) = piece {
             if run.is_empty() {
                 begins_apart = *is_apart;
             }
@@ -350,8 +353,8 @@ fn phrase(item: &[(Piece<'_>, bool)]) -> String {
             continue;
         }
         let text = match piece {
-            Piece::Word(word) => Cow::Borrowed(word.as_ref()),
-            Piece::Quoted(quoted) => encoded::anywhere(quoted),
+            AddressPiece::Word(word) => Cow::Borrowed(word.as_ref()),
+            AddressPiece::Quoted(quoted) => encoded::anywhere(quoted),
             _ => continue,
         };
         flush(&mut run, begins_apart, &mut out);

@@ -15,11 +15,11 @@ use std::borrow::Cow;
 use mail_parser::Charset;
 
 /// Bytes of the name of a charset; a longer one is not known.
-const LABEL: usize = 64;
+const MAX_LABEL_BYTES: usize = 64;
 
 /// A charset that text can be decoded from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::message) enum Coding {
+pub(in crate::message) enum CharsetCodec {
     /// `us-ascii`, and what names no charset.
     Ascii,
     /// One that the library decodes.
@@ -54,11 +54,11 @@ const PAGES: [(&str, &str); 13] = [
     ("869", pages::CP869),
 ];
 
-impl Coding {
+impl CharsetCodec {
     /// The charset of a name; `None` of one that nobody here knows.
     pub(in crate::message) fn of_label(label: &str) -> Option<Self> {
         let label = label.trim().trim_matches(['"', '\'']).trim();
-        if label.len() > LABEL {
+        if label.len() > MAX_LABEL_BYTES {
             return None;
         }
         let name = label.to_ascii_lowercase().replace('_', "-");
@@ -123,7 +123,7 @@ pub(in crate::message) fn guessed(bytes: &[u8]) -> (Cow<'_, str>, bool) {
 /// The bytes of a header field: UTF-8 if they are valid, for hardly any other text is by chance;
 /// else the charset that the header names for the body, if all bytes belong to it; else
 /// windows-1252.
-pub(in crate::message) fn of_header(bytes: &[u8], declared: Option<Coding>) -> Cow<'_, str> {
+pub(in crate::message) fn of_header(bytes: &[u8], declared: Option<CharsetCodec>) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);
     }

@@ -12,7 +12,7 @@
 
 use std::borrow::{Borrow, Cow};
 
-use super::charset::Coding;
+use super::charset::CharsetCodec;
 use crate::message::decode;
 
 /// Bytes in which the end of an encoded word with blanks or question marks is looked for.
@@ -20,7 +20,7 @@ const MAX_LENIENT: usize = 998;
 
 /// The bytes of an encoded word, and their charset.
 pub(super) struct EncodedWord {
-    coding: Coding,
+    coding: CharsetCodec,
     bytes: Vec<u8>,
 }
 
@@ -54,7 +54,7 @@ impl EncodedWord {
 
     fn of(label: &str, encoding: &str, inner: &str, is_q: fn(u8) -> bool) -> Option<(Self, usize)> {
         // RFC 2231 §5: a language may follow the charset.
-        let coding = Coding::of_label(label.split('*').next().unwrap_or_default())?;
+        let coding = CharsetCodec::of_label(label.split('*').next().unwrap_or_default())?;
         let bytes = match encoding {
             "Q" | "q" if inner.bytes().all(is_q) => q(inner),
             "B" | "b" if inner.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte)) => {

@@ -54,7 +54,7 @@ const UNREAD: [HeaderName<'static>; 33] = [
 
 /// A message as the library read it.
 #[derive(Debug)]
-pub(super) struct Given<'a> {
+pub(super) struct LibraryMessage<'a> {
     parsed: Option<mail_parser::Message<'a>>,
     /// Where the header begins in the message.
     header: usize,
@@ -64,7 +64,7 @@ pub(super) struct Given<'a> {
     ends: (usize, usize),
 }
 
-impl<'a> Given<'a> {
+impl<'a> LibraryMessage<'a> {
     pub(super) fn parse(raw: &'a [u8]) -> Self {
         let (start, body) = (header::start(raw), header::body_offset(raw));
         let end = end_of_fields(raw, body);

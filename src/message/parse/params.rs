@@ -7,11 +7,11 @@
 
 use std::collections::BTreeMap;
 
-use super::charset::{self, Coding};
+use super::charset::{self, CharsetCodec};
 use super::encoded::{anywhere, hex};
 
 /// Sections of one parameter, and parameters of one field.
-const SECTIONS: usize = 1000;
+const MAX_SECTIONS: usize = 1000;
 
 /// A piece of a parameter's value.
 struct Section {
@@ -22,7 +22,7 @@ struct Section {
 /// The value of a parameter of a field, unfolded; the first where there are several.
 pub(super) fn parameter(field: &str, name: &str) -> Option<String> {
     let mut sections: BTreeMap<usize, Section> = BTreeMap::new();
-    for (attribute, value) in Parameters::of(field).take(SECTIONS) {
+    for (attribute, value) in FieldParameters::of(field).take(MAX_SECTIONS) {
         let mut parts = attribute.split('*');
         if !parts.next().is_some_and(|base| base.eq_ignore_ascii_case(name)) {
             continue;
@@ -47,7 +47,7 @@ pub(super) fn parameter(field: &str, name: &str) -> Option<String> {
         if *number == 0 && section.is_encoded {
             let mut parts = value.splitn(3, '\'');
             if let (Some(label), Some(_language), Some(rest)) = (parts.next(), parts.next(), parts.next()) {
-                coding = Coding::of_label(label);
+                coding = CharsetCodec::of_label(label);
                 value = rest;
             }
         }
@@ -77,17 +77,17 @@ fn percent(text: &str, out: &mut Vec<u8>) {
 }
 
 /// The parameters of a field, as they are written but for quotes.
-struct Parameters<'f> {
+struct FieldParameters<'f> {
     rest: &'f str,
 }
 
-impl<'f> Parameters<'f> {
+impl<'f> FieldParameters<'f> {
     fn of(field: &'f str) -> Self {
         Self { rest: field.split_once(';').map_or("", |(_, rest)| rest) }
     }
 }
 
-impl Iterator for Parameters<'_> {
+impl Iterator for FieldParameters<'_> {
     type Item = (String, String);
 
     fn next(&mut self) -> Option<(String, String)> {
@@ -165,6 +165,6 @@ mod tests {
             assert_eq!(name(field), wanted, "{field}");
         }
         let many: String = (0..100_000).map(|n| format!("; name*{n}=x")).collect();
-        assert_eq!(name(&format!("a/b{many}")).len(), SECTIONS);
+        assert_eq!(name(&format!("a/b{many}")).len(), MAX_SECTIONS);
     }
 }

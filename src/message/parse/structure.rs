@@ -102,7 +102,7 @@ impl Message<'_> {
             root = self.part(&message.root().root_part(), 0, &numbers);
         }
         let mut lists = Lists::default();
-        lists.add(std::slice::from_ref(&root), "mixed", false, Shown { text: true, html: true });
+        lists.add(std::slice::from_ref(&root), "mixed", false, OpenLists { text: true, html: true });
         Structure { text: lists.text, html: lists.html, attachments: lists.attachments, root }
     }
 
@@ -266,7 +266,7 @@ fn location(field: &Field<'_>) -> Option<String> {
 
 /// Which of the two lists still take parts (in RFC 8621 §4.1.4 a list that takes none is null).
 #[derive(Clone, Copy)]
-struct Shown {
+struct OpenLists {
     text: bool,
     html: bool,
 }
@@ -280,7 +280,7 @@ struct Lists {
 }
 
 impl Lists {
-    fn add(&mut self, parts: &[Part<'_>], multipart: &str, in_alternative: bool, mut shown: Shown) {
+    fn add(&mut self, parts: &[Part<'_>], multipart: &str, in_alternative: bool, mut shown: OpenLists) {
         let before = (self.text.len(), self.html.len());
         for (at, part) in parts.iter().enumerate() {
             if part.is_multipart {

@@ -8,7 +8,7 @@ use mail_parser::HeaderForm;
 use unicode_normalization::UnicodeNormalization;
 
 use super::address::{self, Group};
-use super::charset::{self, Coding};
+use super::charset::{self, CharsetCodec};
 use super::encoded;
 use crate::model::{EmailAddress, SentAt, UtcMillis, limits};
 
@@ -40,7 +40,7 @@ pub fn text(value: &[u8]) -> String {
 /// A value as characters: unfolded (RFC 5322 §2.2.3: line ends go, the blanks after them stay), and
 /// no more of it than `limits::FIELD_OCTETS`. Bytes that are no UTF-8 are in the declared charset,
 /// or in windows-1252.
-pub(in crate::message) fn readable(value: &[u8], declared: Option<Coding>) -> Cow<'_, str> {
+pub(in crate::message) fn readable(value: &[u8], declared: Option<CharsetCodec>) -> Cow<'_, str> {
     let value = bounded(value);
     if !value.iter().any(|octet| matches!(octet, b'\r' | b'\n' | 0)) {
         return charset::of_header(value, declared);

@@ -1,11 +1,11 @@
 //! What became of a message on its way (RFC 3464 §2): read.
 
 use super::{Field, address, groups, value};
-use crate::model::{Address, Delivered, Returned, ReturnedKind, ReturnedRecipient};
+use crate::model::{Address, DeliveryState, ReturnedKind, ReturnedRecipient, ReturnedReport};
 
 /// The part of a delivery status notification that programs read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Delivery {
+pub struct DeliveryReport {
     /// Original-Envelope-Id.
     pub envid: Option<String>,
     /// One at least.
@@ -60,12 +60,12 @@ impl DeliveryAction {
 }
 
 /// Reads it. Nothing where no recipient can be read.
-pub(super) fn read(octets: &[u8]) -> Option<Delivery> {
+pub(super) fn read(octets: &[u8]) -> Option<DeliveryReport> {
     let mut groups = groups(octets).into_iter();
     let message = groups.next()?;
     let envid = super::named(&message, "Original-Envelope-Id").and_then(|field| value(&field.unfolded()));
     let recipients: Vec<DeliveryRecipient> = groups.filter_map(|group| recipient(&group)).collect();
-    (!recipients.is_empty()).then_some(Delivery { envid, recipients })
+    (!recipients.is_empty()).then_some(DeliveryReport { envid, recipients })
 }
 
 fn recipient(group: &[Field<'_>]) -> Option<DeliveryRecipient> {
@@ -98,10 +98,10 @@ fn status(said: &str) -> Option<[u16; 3]> {
 impl DeliveryRecipient {
     /// What it says of the delivery (RFC 8621 §7): that it is done, or will not be, with the reply that says so. All else
     /// says nothing of either.
-    fn delivered(&self) -> Option<(Delivered, String)> {
+    fn delivered(&self) -> Option<(DeliveryState, String)> {
         let (delivered, code) = match self.action {
-            DeliveryAction::Delivered => (Delivered::Yes, 250),
-            DeliveryAction::Failed => (Delivered::No, 550),
+            DeliveryAction::Delivered => (DeliveryState::Yes, 250),
+            DeliveryAction::Failed => (DeliveryState::No, 550),
             DeliveryAction::Delayed | DeliveryAction::Relayed | DeliveryAction::Expanded => return None,
         };
         let [class, subject, detail] = self.status;
@@ -118,15 +118,15 @@ impl DeliveryRecipient {
     }
 }
 
-impl Delivery {
+impl DeliveryReport {
     /// What it says to the submission that it is about.
-    pub(super) fn returned(&self, original_id: Option<String>) -> Returned {
+    pub(super) fn returned(&self, original_id: Option<String>) -> ReturnedReport {
         let recipients = self.recipients.iter().map(|recipient| ReturnedRecipient {
             addresses: recipient.original.iter().chain(&recipient.last).cloned().collect(),
             delivered: recipient.delivered(),
             displayed: false,
         });
-        Returned {
+        ReturnedReport {
             kind: ReturnedKind::Delivery,
             message_id: original_id,
             envid: self.envid.clone(),

@@ -1,16 +1,16 @@
 //! What a recipient, or what acts for him, did with a message (RFC 8098 §3): read, and written.
 
-use super::{Field, VALUE, address, groups, value};
+use super::{Field, MAX_VALUE_BYTES, address, groups, value};
 use crate::message::compose::{one_line, without_controls};
 use crate::message::refs::message_ids;
-use crate::model::{Delivered, Returned, ReturnedKind, ReturnedRecipient};
+use crate::model::{DeliveryState, ReturnedKind, ReturnedRecipient, ReturnedReport};
 
 /// Extension fields, and texts of errors, that are kept.
-const MANY: usize = 50;
+const MAX_KEPT_VALUES: usize = 50;
 
 /// The part of a disposition notification that programs read (RFC 8098 §3.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Disposition {
+pub struct DispositionReport {
     /// Reporting-UA.
     pub reporting_ua: Option<String>,
     /// MDN-Gateway.
@@ -128,7 +128,7 @@ pub fn is_extension(name: &str) -> bool {
 }
 
 /// Reads it. Nothing where a field that must be there is not, or says what RFC 8098 does not have.
-pub(super) fn read(octets: &[u8]) -> Option<Disposition> {
+pub(super) fn read(octets: &[u8]) -> Option<DispositionReport> {
     let group = groups(octets).into_iter().next()?;
     let said = |name: &str| super::named(&group, name).map(Field::without_comments);
     let text = |name: &str| super::named(&group, name).and_then(|field| value(&field.unfolded()));
@@ -138,11 +138,11 @@ pub(super) fn read(octets: &[u8]) -> Option<Disposition> {
     for field in &group {
         let name = String::from_utf8_lossy(field.name).into_owned();
         let is_known = extensions.iter().any(|(known, _)| known.eq_ignore_ascii_case(&name));
-        if extensions.len() < MANY && is_extension(&name) && !is_known {
+        if extensions.len() < MAX_KEPT_VALUES && is_extension(&name) && !is_known {
             extensions.push((name, value(&field.unfolded()).unwrap_or_default()));
         }
     }
-    Some(Disposition {
+    Some(DispositionReport {
         reporting_ua: text("Reporting-UA"),
         gateway: text("MDN-Gateway"),
         original_recipient: said("Original-Recipient").and_then(|said| typed(&said)),
@@ -151,7 +151,7 @@ pub(super) fn read(octets: &[u8]) -> Option<Disposition> {
         action,
         sending,
         kind,
-        errors: errors.take(MANY).collect(),
+        errors: errors.take(MAX_KEPT_VALUES).collect(),
         extensions,
     })
 }
@@ -176,7 +176,7 @@ fn modes(said: &str) -> Option<(ActionMode, SendingMode, DispositionType)> {
     ))
 }
 
-impl Disposition {
+impl DispositionReport {
     /// The fields as they are written, CRLF lines; each value is one line.
     #[must_use]
     pub fn write(&self) -> String {
@@ -185,7 +185,7 @@ impl Disposition {
             // In an address every blank counts.
             let is_address = name.ends_with("-Recipient");
             let text = if is_address { without_controls(text) } else { one_line(text) };
-            let kept = text.get(..text.floor_char_boundary(VALUE)).unwrap_or_default();
+            let kept = text.get(..text.floor_char_boundary(MAX_VALUE_BYTES)).unwrap_or_default();
             out.push_str(&format!("{name}: {kept}\r\n"));
         };
         let modifier = if self.errors.is_empty() { "" } else { "/error" };
@@ -210,16 +210,16 @@ impl Disposition {
     }
 
     /// What it says to the submission that it is about.
-    pub(super) fn returned(&self, original_id: Option<String>) -> Returned {
+    pub(super) fn returned(&self, original_id: Option<String>) -> ReturnedReport {
         let said = self.original_message_id.as_deref().and_then(|id| message_ids(id.as_bytes()).into_iter().next());
         let typed = [self.original_recipient.as_deref(), Some(self.final_recipient.as_str())];
-        Returned {
+        ReturnedReport {
             kind: ReturnedKind::Disposition,
             message_id: said.or(original_id),
             envid: None,
             recipients: vec![ReturnedRecipient {
                 addresses: typed.into_iter().flatten().filter_map(address).collect(),
-                delivered: None::<(Delivered, String)>,
+                delivered: None::<(DeliveryState, String)>,
                 displayed: self.kind == DispositionType::Displayed,
             }],
         }

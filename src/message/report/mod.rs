@@ -8,26 +8,26 @@
 mod delivery;
 mod disposition;
 
-pub use delivery::{Delivery, DeliveryAction, DeliveryRecipient};
-pub use disposition::{ActionMode, Disposition, DispositionType, SendingMode, is_extension};
+pub use delivery::{DeliveryAction, DeliveryRecipient, DeliveryReport};
+pub use disposition::{ActionMode, DispositionReport, DispositionType, SendingMode, is_extension};
 
 use super::compose::one_line;
 use super::decode::Decoder;
 use super::header::{Field, fields, first};
 use super::parse::{Message, Part};
 use super::refs::message_ids;
-use crate::model::{Address, Returned, limits};
+use crate::model::{Address, ReturnedReport, limits};
 
 /// Octets of the part that programs read, before it is decoded: more than so many recipients need.
-const STATUS: usize = 512 * 1024;
+const MAX_STATUS_BYTES: usize = 512 * 1024;
 /// Octets of the returned original that are looked at, for its header.
-const ORIGINAL: usize = 64 * 1024;
+const MAX_ORIGINAL_BYTES: usize = 64 * 1024;
 /// Octets of the text that people read.
-const TEXT: usize = 64 * 1024;
+const MAX_TEXT_BYTES: usize = 64 * 1024;
 /// Octets of a value.
-pub const VALUE: usize = 900;
+pub const MAX_VALUE_BYTES: usize = 900;
 /// Fields of a group that are looked at.
-const FIELDS: usize = 200;
+const MAX_FIELDS: usize = 200;
 
 /// A report.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,16 +39,16 @@ pub struct Report {
     /// The Message-ID of the original that came back, without angle brackets.
     pub original_id: Option<String>,
     /// What programs read.
-    pub about: About,
+    pub about: ReportContent,
 }
 
 /// What programs read of a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum About {
+pub enum ReportContent {
     /// What became of a message on its way (RFC 3464).
-    Delivery(Delivery),
+    Delivery(DeliveryReport),
     /// What a recipient did with it (RFC 8098).
-    Disposition(Disposition),
+    Disposition(DispositionReport),
 }
 
 /// Whether a header says that it is one, without a look at what it has.
@@ -72,10 +72,10 @@ pub fn report(message: &Message<'_>) -> Option<Report> {
     let content = |part: &Part<'_>, most: usize| content(message, part, most);
     let about = root.children.iter().find_map(|part| match part.media_type.as_str() {
         "message/delivery-status" | "message/global-delivery-status" => {
-            delivery::read(&content(part, STATUS)).map(About::Delivery)
+            delivery::read(&content(part, MAX_STATUS_BYTES)).map(ReportContent::Delivery)
         }
         "message/disposition-notification" | "message/global-disposition-notification" => {
-            disposition::read(&content(part, STATUS)).map(About::Disposition)
+            disposition::read(&content(part, MAX_STATUS_BYTES)).map(ReportContent::Disposition)
         }
         _ => None,
     })?;
@@ -84,7 +84,7 @@ pub fn report(message: &Message<'_>) -> Option<Report> {
         "text/rfc822-headers" | "message/rfc822-headers" | "message/global-headers" => Some((part, false)),
         _ => None,
     });
-    let header = original.map(|(part, _)| content(part, ORIGINAL));
+    let header = original.map(|(part, _)| content(part, MAX_ORIGINAL_BYTES));
     let id = header.as_deref().and_then(|header| first(header, "Message-ID"));
     Some(Report {
         text: root.children.first().and_then(|part| text(message, &structure.text, part)),
@@ -97,11 +97,11 @@ pub fn report(message: &Message<'_>) -> Option<Report> {
 impl Report {
     /// What it says to the submission that it is about (RFC 8621 §7).
     #[must_use]
-    pub fn returned(&self) -> Returned {
+    pub fn returned(&self) -> ReturnedReport {
         let id = self.original_id.clone();
         match &self.about {
-            About::Delivery(delivery) => delivery.returned(id),
-            About::Disposition(disposition) => disposition.returned(id),
+            ReportContent::Delivery(delivery) => delivery.returned(id),
+            ReportContent::Disposition(disposition) => disposition.returned(id),
         }
     }
 }
@@ -123,10 +123,10 @@ fn content(message: &Message<'_>, part: &Part<'_>, most: usize) -> Vec<u8> {
 fn text(message: &Message<'_>, shown: &[u32], part: &Part<'_>) -> Option<String> {
     let within = part.flat();
     if let Some(plain) = within.iter().find(|part| part.media_type == "text/plain") {
-        return message.body_value(plain.number, TEXT).map(|body| body.value);
+        return message.body_value(plain.number, MAX_TEXT_BYTES).map(|body| body.value);
     }
     let is_shown = shown.first().is_some_and(|first| within.iter().any(|part| part.number == *first));
-    message.texts(TEXT).into_iter().next().filter(|_| is_shown)
+    message.texts(MAX_TEXT_BYTES).into_iter().next().filter(|_| is_shown)
 }
 
 /// The groups of fields: empty lines stand between them (RFC 3464 §2.1).
@@ -137,7 +137,7 @@ fn groups(octets: &[u8]) -> Vec<Vec<Field<'_>>> {
         let (line, after) = rest.split_at_checked(end).unwrap_or((rest, &[]));
         if line.trim_ascii().is_empty() {
             let group = start.get(..start.len().saturating_sub(rest.len())).unwrap_or_default();
-            let found: Vec<Field<'_>> = fields(group).take(FIELDS).collect();
+            let found: Vec<Field<'_>> = fields(group).take(MAX_FIELDS).collect();
             if !found.is_empty() {
                 groups.push(found);
             }
@@ -156,10 +156,10 @@ fn named<'g, 'a>(group: &'g [Field<'a>], name: &str) -> Option<&'g Field<'a>> {
     group.iter().find(|field| field.is(name))
 }
 
-/// A value as one line, cut to `VALUE`; none where it is empty.
+/// A value as one line, cut to `MAX_VALUE_BYTES`; none where it is empty.
 fn value(text: &str) -> Option<String> {
     let line = one_line(text);
-    let kept = line.get(..line.floor_char_boundary(VALUE)).unwrap_or_default().trim_end();
+    let kept = line.get(..line.floor_char_boundary(MAX_VALUE_BYTES)).unwrap_or_default().trim_end();
     (!kept.is_empty()).then(|| kept.to_owned())
 }
 

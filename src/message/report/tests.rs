@@ -1,14 +1,14 @@
 use super::*;
-use crate::model::{Delivered, ReturnedKind};
+use crate::model::{DeliveryState, ReturnedKind};
 
 fn read(text: &str) -> Option<Report> {
     report(&Message::parse(text.replace('\n', "\r\n").as_bytes()))
 }
 
-fn disposition(text: &str) -> Disposition {
+fn disposition(text: &str) -> DispositionReport {
     match read(text).unwrap().about {
-        About::Disposition(disposition) => disposition,
-        About::Delivery(other) => panic!("{other:?}"),
+        ReportContent::Disposition(disposition) => disposition,
+        ReportContent::Delivery(other) => panic!("{other:?}"),
     }
 }
 
@@ -96,7 +96,7 @@ fn what_lacks_a_field_or_says_other_words_is_none() {
 
 #[test]
 fn a_value_is_one_line_and_none_is_a_field_of_its_own() {
-    let evil = Disposition {
+    let evil = DispositionReport {
         reporting_ua: Some("x\r\nError: forged".into()),
         extensions: vec![("Disposition".into(), "x".into()), ("A B".into(), "x".into()), ("X-Y".into(), "é\n".into())],
         ..disposition(READ)
@@ -105,7 +105,7 @@ fn a_value_is_one_line_and_none_is_a_field_of_its_own() {
     assert!(written.contains("Reporting-UA: x Error: forged\r\n") && written.contains("X-Y: é\r\n"), "{written}");
     assert_eq!(written.matches("Disposition:").count(), 1);
     assert!(!written.contains("A B"));
-    let long = Disposition { reporting_ua: Some("é".repeat(2000)), ..disposition(READ) };
+    let long = DispositionReport { reporting_ua: Some("é".repeat(2000)), ..disposition(READ) };
     assert!(long.write().lines().all(|line| line.len() <= 998));
 }
 
@@ -169,17 +169,17 @@ fn a_delivery_is_read_for_each_recipient() {
         [
             (
                 text("team@example.net Bob@Example.net"),
-                Some((Delivered::No, text("550 5.1.1 <bob@example.net>: unknown (really)")))
+                Some((DeliveryState::No, text("550 5.1.1 <bob@example.net>: unknown (really)")))
             ),
-            (text("jü@example.net"), Some((Delivered::Yes, text("250 2.0.0 delivered")))),
+            (text("jü@example.net"), Some((DeliveryState::Yes, text("250 2.0.0 delivered")))),
             (text("slow@example.net"), None),
-            (text(""), Some((Delivered::No, text("550 5.0.0 failed")))),
+            (text(""), Some((DeliveryState::No, text("550 5.0.0 failed")))),
         ]
     );
     for (from, to) in
         [("Status: 2.0.0", "Status: 3.0.0"), ("Status: 2.0.0", "Status: 2.0"), ("Action: delivered", "X: y")]
     {
-        let About::Delivery(fewer) = read(&BOUNCE.replacen(from, to, 1)).unwrap().about else { panic!() };
+        let ReportContent::Delivery(fewer) = read(&BOUNCE.replacen(from, to, 1)).unwrap().about else { panic!() };
         assert_eq!(fewer.recipients.len(), 3, "{to}");
     }
 }
@@ -200,6 +200,6 @@ fn what_a_notification_says_to_a_submission() {
 fn a_flood_of_recipients_is_cut() {
     let one = "\nFinal-Recipient: rfc822; x@example.net\nAction: failed\nStatus: 5.0.0\n";
     let many = BOUNCE.replacen("--b\nContent-Type: text", &format!("{}\n--b\nContent-Type: text", one.repeat(5000)), 1);
-    let About::Delivery(found) = read(&many).unwrap().about else { panic!() };
+    let ReportContent::Delivery(found) = read(&many).unwrap().about else { panic!() };
     assert!(found.recipients.len() <= limits::RECIPIENTS);
 }

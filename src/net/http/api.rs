@@ -10,20 +10,20 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
 
 use super::blocking::blocking;
-use super::connection::UntilSent;
+use super::connection::ResponseHold;
 use super::in_flight::Bounds;
-use super::pace::{Pace, Paced};
+use super::pace::{BodyPace, PacedBody};
 use super::problem::Problem;
-use super::tally::Counted;
-use super::who::Who;
+use super::tally::ConcurrencyPermit;
+use super::who::RequestContext;
 use super::{Backend, answer};
-use crate::jmap::{self, CAPABILITIES, Reached};
+use crate::jmap::{self, CAPABILITIES, ServiceEndpoint};
 use crate::model::limits;
 use crate::wire::jmap::{Request, RequestError, parse};
 
 pub(super) async fn request(
     State(backend): State<Arc<Backend>>,
-    Extension(who): Extension<Who>,
+    Extension(who): Extension<RequestContext>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -31,7 +31,7 @@ pub(super) async fn request(
         Ok((value, counted)) => {
             let mut response = answer(StatusCode::OK, "application/json", &value);
             // An answer is held until the client has read it, and counts as under way so long.
-            response.extensions_mut().insert(UntilSent(Arc::new(counted)));
+            response.extensions_mut().insert(ResponseHold(Arc::new(counted)));
             response
         }
         Err(problem) => problem.into_response(),
@@ -40,10 +40,10 @@ pub(super) async fn request(
 
 async fn answered(
     backend: &Arc<Backend>,
-    who: &Who,
+    who: &RequestContext,
     headers: &HeaderMap,
     body: Body,
-) -> Result<(Value, Option<Counted>), Problem> {
+) -> Result<(Value, Option<ConcurrencyPermit>), Problem> {
     if !is_json(headers) {
         return Err(RequestError::NotJson("the content type is not application/json".into()).into());
     }
@@ -57,7 +57,7 @@ async fn answered(
         return Err(RequestError::Limit("maxSizeRequest").into());
     }
     let mut room = backend.held.room(who.key(), bounds(who));
-    let mut paced = Paced::new(body, Pace::within(limits::REQUEST_TIME));
+    let mut paced = PacedBody::new(body, BodyPace::within(limits::REQUEST_TIME));
     let mut body = Vec::new();
     while let Some(piece) = paced.next().await? {
         if body.len() + piece.len() > most {
@@ -71,7 +71,7 @@ async fn answered(
 }
 
 /// What requests may hold. Other people's do not keep an administrator's out.
-pub(super) fn bounds(who: &Who) -> Bounds {
+pub(super) fn bounds(who: &RequestContext) -> Bounds {
     let (all, each) = (limits::REQUESTS_IN_FLIGHT, limits::REQUESTS_IN_FLIGHT_EACH);
     let (all, each) = if who.caller.admin { (2 * all, all) } else { (all, each) };
     Bounds { all, each, free: limits::REQUEST_FREE_BYTES }
@@ -80,7 +80,7 @@ pub(super) fn bounds(who: &Who) -> Bounds {
 /// Runs a request; the response as JSON. `held` is held until the request has ended, and comes back.
 pub(super) async fn run<H: Send + 'static>(
     backend: &Arc<Backend>,
-    who: &Who,
+    who: &RequestContext,
     request: Request,
     held: H,
 ) -> Result<(Value, H), Problem> {
@@ -89,7 +89,7 @@ pub(super) async fn run<H: Send + 'static>(
     let base = Arc::clone(&who.base);
     let ran = blocking(held, move || {
         let mut response = jmap::run(&context, request);
-        let session = jmap::session(&context, Reached { base: &base, max_upload })?;
+        let session = jmap::session(&context, ServiceEndpoint { base: &base, max_upload })?;
         response.session_state = session.state();
         Ok::<_, Problem>(response.json())
     });

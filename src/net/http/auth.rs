@@ -15,18 +15,18 @@ use tokio::time::timeout;
 
 use super::Backend;
 use super::blocking::blocking;
-use super::origin::{Connection, Origin, origin};
+use super::origin::{ConnectionInfo, RequestSource, origin};
 use super::problem::Problem;
-use super::who::Who;
+use super::who::RequestContext;
 use crate::account::Login;
 use crate::jmap::Caller;
 use crate::wire::http::{Credentials, credentials};
 
 /// The longest wait for a turn at hashing.
-const TURN: Duration = Duration::from_secs(10);
+const HASHING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why nobody was let in.
-enum Refused {
+enum AuthFailure {
     /// Nobody, or not known. Whether a token was shown.
     Unknown {
         token: bool,
@@ -34,7 +34,7 @@ enum Refused {
     Problem(Problem),
 }
 
-impl<T: Into<Problem>> From<T> for Refused {
+impl<T: Into<Problem>> From<T> for AuthFailure {
     fn from(problem: T) -> Self {
         Self::Problem(problem.into())
     }
@@ -42,7 +42,7 @@ impl<T: Into<Problem>> From<T> for Refused {
 
 /// Lets a request through with who asks, or says how to log in.
 pub(super) async fn known(State(backend): State<Arc<Backend>>, mut request: Request, next: Next) -> Response {
-    let connection = request.extensions().get::<Connection>().cloned();
+    let connection = request.extensions().get::<ConnectionInfo>().cloned();
     let Some(connection) = connection else {
         return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "no connection").into_response();
     };
@@ -60,10 +60,10 @@ pub(super) async fn known(State(backend): State<Arc<Backend>>, mut request: Requ
         Ok(login) => {
             let (account, credential) = (Some(login.account), Some(login.credential));
             let caller = Caller { account, credential, ..Caller::default() };
-            request.extensions_mut().insert(Who { caller, base: origin.base.into() });
+            request.extensions_mut().insert(RequestContext { caller, base: origin.base.into() });
             next.run(request).await
         }
-        Err(Refused::Unknown { token }) => {
+        Err(AuthFailure::Unknown { token }) => {
             let mut response =
                 Problem::new(StatusCode::UNAUTHORIZED, "log in with a password or a token").into_response();
             let basic = HeaderValue::from_static("Basic realm=\"JMAP\", charset=\"UTF-8\"");
@@ -73,24 +73,28 @@ pub(super) async fn known(State(backend): State<Arc<Backend>>, mut request: Requ
             response.headers_mut().append("www-authenticate", HeaderValue::from_static(bearer));
             response
         }
-        Err(Refused::Problem(problem)) => problem.into_response(),
+        Err(AuthFailure::Problem(problem)) => problem.into_response(),
     }
 }
 
-async fn log_in(backend: &Arc<Backend>, origin: &Origin, shown: Option<Credentials>) -> Result<Login, Refused> {
+async fn log_in(
+    backend: &Arc<Backend>,
+    origin: &RequestSource,
+    shown: Option<Credentials>,
+) -> Result<Login, AuthFailure> {
     let logins = backend.logins.clone();
-    let too_many = |wait: crate::account::TooMany| {
+    let too_many = |wait: crate::account::TooManyFailures| {
         tracing::warn!(from = ?origin.address, "too many logins that failed");
-        Refused::Problem(Problem::new(StatusCode::TOO_MANY_REQUESTS, wait.to_string()).after(wait.0))
+        AuthFailure::Problem(Problem::new(StatusCode::TOO_MANY_REQUESTS, wait.to_string()).after(wait.0))
     };
     match shown {
-        None => Err(Refused::Unknown { token: false }),
+        None => Err(AuthFailure::Unknown { token: false }),
         Some(Credentials::Bearer(token)) => match logins.of_token(&token)? {
             Some(login) => Ok(login),
             None => {
                 drop(logins.attempt(origin.source, "").map_err(too_many)?);
                 tracing::info!(from = ?origin.address, "a token that is none");
-                Err(Refused::Unknown { token: true })
+                Err(AuthFailure::Unknown { token: true })
             }
         },
         Some(Credentials::Basic { name, password }) => {
@@ -98,7 +102,7 @@ async fn log_in(backend: &Arc<Backend>, origin: &Origin, shown: Option<Credentia
                 return Ok(login);
             }
             let attempt = logins.attempt(origin.source, &name).map_err(too_many)?;
-            let turn = timeout(TURN, Arc::clone(&backend.hashing).acquire_owned()).await;
+            let turn = timeout(HASHING_TIMEOUT, Arc::clone(&backend.hashing).acquire_owned()).await;
             let Ok(Ok(turn)) = turn else { return Err(Problem::busy("too many log in at once").into()) };
             let (hashing, name) = (logins.clone(), name.clone());
             let verified = blocking(turn, move || hashing.verify(&name, &password)).await;
@@ -110,7 +114,7 @@ async fn log_in(backend: &Arc<Backend>, origin: &Origin, shown: Option<Credentia
                 }
                 None => {
                     tracing::info!(from = ?origin.address, "a login that failed");
-                    Err(Refused::Unknown { token: false })
+                    Err(AuthFailure::Unknown { token: false })
                 }
             }
         }

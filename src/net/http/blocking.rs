@@ -24,12 +24,12 @@ where
 mod tests {
     use std::sync::mpsc::channel;
 
-    use super::super::tally::Tally;
+    use super::super::tally::ConcurrencyLimit;
     use super::*;
 
     #[tokio::test]
     async fn what_bounds_the_work_is_held_until_it_ends_though_nobody_waits() {
-        let tally = Tally::new(1);
+        let tally = ConcurrencyLimit::new(1);
         let (go, may_end) = channel::<()>();
         let (begun, has_begun) = tokio::sync::oneshot::channel();
         let counted = tally.enter("ann".into()).unwrap();

@@ -22,11 +22,11 @@ use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer};
 use crate::wire::http::prefers;
 
 /// What is shorter goes as it is.
-const LEAST: u64 = 1024;
+const MIN_COMPRESSED_BYTES: u64 = 1024;
 /// Octets that are written at a time.
-const PIECE: usize = 32 * 1024;
+const OUTPUT_CHUNK: usize = 32 * 1024;
 /// How hard zstd tries: its usual level, whose window is far below the 8 MB that a client must have room for (RFC 9659 §3).
-const LEVEL: i32 = 3;
+const ZSTD_LEVEL: i32 = 3;
 
 /// JSON that is long enough.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +35,7 @@ pub(super) struct LongJson;
 impl Predicate for LongJson {
     fn should_compress<B: HttpBody>(&self, response: &Response<B>) -> bool {
         let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok());
-        kind == Some("application/json") && response.body().size_hint().lower() >= LEAST
+        kind == Some("application/json") && response.body().size_hint().lower() >= MIN_COMPRESSED_BYTES
     }
 }
 
@@ -53,7 +53,7 @@ pub(super) async fn zstd(request: Request, next: Next) -> Response<Body> {
     if !wanted || is_coded || !LongJson.should_compress(&response) {
         return response;
     }
-    let Some(pieces) = Compressing::level(LEVEL) else { return response };
+    let Some(pieces) = CompressedBody::level(ZSTD_LEVEL) else { return response };
     let (mut head, body) = response.into_parts();
     head.headers.remove(CONTENT_LENGTH);
     head.headers.remove(ACCEPT_RANGES);
@@ -63,27 +63,27 @@ pub(super) async fn zstd(request: Request, next: Next) -> Response<Body> {
 }
 
 /// A body that is compressed as it is read.
-struct Compressing {
+struct CompressedBody {
     inner: Body,
     context: CCtx<'static>,
     /// What was read and is still to be written.
     rest: Bytes,
-    stage: Stage,
+    stage: CompressionStage,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum CompressionStage {
     Reading,
     /// All was read: the end of the frame is still to be written.
     Ending,
     Over,
 }
 
-impl Compressing {
+impl CompressedBody {
     fn level(level: i32) -> Option<Self> {
         let mut context = CCtx::try_create()?;
         context.set_parameter(CParameter::CompressionLevel(level)).ok()?;
-        Some(Self { inner: Body::empty(), context, rest: Bytes::new(), stage: Stage::Reading })
+        Some(Self { inner: Body::empty(), context, rest: Bytes::new(), stage: CompressionStage::Reading })
     }
 
     fn of(self, inner: Body) -> Self {
@@ -92,28 +92,28 @@ impl Compressing {
 
     /// Writes one piece of what there is. Nothing where more must be read first, or all is written.
     fn piece(&mut self) -> Result<Option<Bytes>, axum::Error> {
-        if self.stage == Stage::Over || (self.stage == Stage::Reading && self.rest.is_empty()) {
+        if self.stage == CompressionStage::Over || (self.stage == CompressionStage::Reading && self.rest.is_empty()) {
             return Ok(None);
         }
-        let mut out = vec![0; PIECE];
+        let mut out = vec![0; OUTPUT_CHUNK];
         let mut output = OutBuffer::around(out.as_mut_slice());
         let mut input = InBuffer::around(&self.rest);
         let left = match self.stage {
-            Stage::Reading => self.context.compress_stream(&mut output, &mut input),
-            Stage::Ending | Stage::Over => self.context.end_stream(&mut output),
+            CompressionStage::Reading => self.context.compress_stream(&mut output, &mut input),
+            CompressionStage::Ending | CompressionStage::Over => self.context.end_stream(&mut output),
         };
         let left = left.map_err(|code| axum::Error::new(std::io::Error::other(zstd_safe::get_error_name(code))))?;
         let (read, written) = (input.pos(), output.pos());
         let _read = self.rest.split_to(read.min(self.rest.len()));
-        if self.stage == Stage::Ending && left == 0 {
-            self.stage = Stage::Over;
+        if self.stage == CompressionStage::Ending && left == 0 {
+            self.stage = CompressionStage::Over;
         }
         out.truncate(written);
         Ok(Some(out.into()))
     }
 }
 
-impl HttpBody for Compressing {
+impl HttpBody for CompressedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -123,15 +123,15 @@ impl HttpBody for Compressing {
             match this.piece() {
                 Ok(Some(piece)) if piece.is_empty() => {}
                 Ok(Some(piece)) => return Poll::Ready(Some(Ok(Frame::data(piece)))),
-                Ok(None) if this.stage == Stage::Over => return Poll::Ready(None),
+                Ok(None) if this.stage == CompressionStage::Over => return Poll::Ready(None),
                 Ok(None) => match ready!(Pin::new(&mut this.inner).poll_frame(cx)) {
                     // JSON has no trailers.
                     Some(Ok(frame)) => this.rest = frame.into_data().unwrap_or_default(),
                     Some(Err(error)) => return Poll::Ready(Some(Err(error))),
-                    None => this.stage = Stage::Ending,
+                    None => this.stage = CompressionStage::Ending,
                 },
                 Err(error) => {
-                    this.stage = Stage::Over;
+                    this.stage = CompressionStage::Over;
                     return Poll::Ready(Some(Err(error)));
                 }
             }
@@ -178,11 +178,11 @@ mod tests {
                 whole.chunks(chunk).map(|piece| Ok::<_, axum::Error>(Frame::data(Bytes::copy_from_slice(piece))));
             let frames: Vec<_> = frames.collect();
             let body = Body::new(StreamBody::new(futures_util::stream::iter(frames)));
-            let mut body = Compressing::level(LEVEL).unwrap().of(body);
+            let mut body = CompressedBody::level(ZSTD_LEVEL).unwrap().of(body);
             let mut octets = Vec::new();
             while let Some(frame) = body.frame().await {
                 let data = frame.unwrap().into_data().unwrap();
-                assert!((1..=PIECE).contains(&data.len()));
+                assert!((1..=OUTPUT_CHUNK).contains(&data.len()));
                 octets.extend_from_slice(&data);
             }
             assert!(unpacked(&octets, whole.len()) == whole, "{} octets by {chunk}", whole.len());

@@ -31,26 +31,26 @@ use tokio::io::AsyncWrite as _;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use super::origin::Connection;
-use super::patience::Patient;
+use super::origin::ConnectionInfo;
+use super::patience::WriteTimeout;
 use super::reading::Reading;
-use super::tally::{Counted, Tally};
+use super::tally::{ConcurrencyLimit, ConcurrencyPermit};
 use super::unread;
 use crate::model::limits;
-use crate::net::ceiling::{Ceiling, Place as CeilingPlace};
-use crate::net::listen::{Bound, Peer, Stream};
-use crate::net::stop::Stop;
+use crate::net::ceiling::{Ceiling, ConnectionPermit};
+use crate::net::listen::{BoundListener, ByteStream, Peer};
+use crate::net::stop::StopSignal;
 
 /// The longest handshake of TLS.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often an HTTP/2 client is asked whether it is there, and how long it may take to say so.
-const PING: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(20));
+const HTTP2_PING: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(20));
 /// Bytes of a request's head.
-const HEAD_BYTES: usize = 32 * 1024;
+const MAX_HEAD_BYTES: usize = 32 * 1024;
 /// Bytes of an answer that are handed over at once.
-const PIECE: usize = 16 * 1024;
+const WRITE_CHUNK: usize = 16 * 1024;
 /// Requests of one HTTP/2 connection at once.
-const STREAMS: u32 = 64;
+const MAX_HTTP2_STREAMS: u32 = 64;
 
 /// How long a connection may do nothing.
 #[derive(Debug, Clone, Copy)]
@@ -69,37 +69,37 @@ impl Default for Times {
 
 /// A connection's place under the ceiling, and among those of its user or address.
 #[derive(Debug)]
-pub(super) struct Place {
-    _of_all: Option<CeilingPlace>,
-    _of_one: Option<Counted>,
+pub(super) struct HttpPermit {
+    _of_all: Option<ConnectionPermit>,
+    _of_one: Option<ConcurrencyPermit>,
 }
 
 /// How many connections there may be.
 #[derive(Debug, Clone)]
-pub(super) struct Places {
+pub(super) struct HttpLimits {
     all: Ceiling,
-    each: Tally,
+    each: ConcurrencyLimit,
 }
 
-impl Places {
+impl HttpLimits {
     pub(super) fn new(all: Ceiling) -> Self {
-        Self { all, each: Tally::new(usize::MAX) }
+        Self { all, each: ConcurrencyLimit::new(usize::MAX) }
     }
 
     /// A place for a connection of `whose`, who may have `most` of them.
-    pub(super) fn one(&self, whose: String, most: usize) -> Option<Place> {
+    pub(super) fn one(&self, whose: String, most: usize) -> Option<HttpPermit> {
         let of_one = self.each.enter_within(whose, most)?;
-        Some(Place { _of_all: Some(self.all.connection()?), _of_one: Some(of_one) })
+        Some(HttpPermit { _of_all: Some(self.all.connection()?), _of_one: Some(of_one) })
     }
 
     /// A place that only the ceiling bounds.
-    pub(super) fn any(&self) -> Option<Place> {
-        Some(Place { _of_all: Some(self.all.connection()?), _of_one: None })
+    pub(super) fn any(&self) -> Option<HttpPermit> {
+        Some(HttpPermit { _of_all: Some(self.all.connection()?), _of_one: None })
     }
 
     /// A place that does not count among all: others cannot take it away. Of those, too, `whose` may have `most`.
-    pub(super) fn apart(&self, whose: String, most: usize) -> Option<Place> {
-        Some(Place { _of_all: None, _of_one: Some(self.each.enter_within(whose, most)?) })
+    pub(super) fn apart(&self, whose: String, most: usize) -> Option<HttpPermit> {
+        Some(HttpPermit { _of_all: None, _of_one: Some(self.each.enter_within(whose, most)?) })
     }
 
     /// How many there may be in all.
@@ -110,7 +110,7 @@ impl Places {
 
 /// One listener: what is behind it and by which bounds.
 #[derive(Debug, Clone)]
-pub(super) struct Listener<F, G> {
+pub(super) struct HttpListener<F, G> {
     pub(super) router: Router,
     /// Gives a new connection its place.
     pub(super) place: F,
@@ -119,28 +119,28 @@ pub(super) struct Listener<F, G> {
     pub(super) times: Times,
 }
 
-impl<F, G> Listener<F, G>
+impl<F, G> HttpListener<F, G>
 where
-    F: Fn(Peer) -> Option<Place>,
+    F: Fn(Peer) -> Option<HttpPermit>,
     G: Fn(Peer) -> Option<Arc<rustls::ServerConfig>>,
 {
     /// Serves until the end.
-    pub(super) async fn serve(self, bound: Bound, mut stop: Stop) {
+    pub(super) async fn serve(self, bound: BoundListener, mut stop: StopSignal) {
         while let Some((stream, peer)) = bound.next(&mut stop).await {
             let tls = (self.tls)(peer);
             let Some(place) = (self.place)(peer) else {
                 turn_away(stream, tls.is_some()).await;
                 continue;
             };
-            let connection = Connection { peer, secured: tls.is_some(), _place: Arc::new(place), _under_way: None };
-            let spoken = Spoken { router: self.router.clone(), connection, times: self.times };
+            let connection = ConnectionInfo { peer, secured: tls.is_some(), _place: Arc::new(place), _under_way: None };
+            let spoken = ConnectionService { router: self.router.clone(), connection, times: self.times };
             tokio::spawn(spoken.over(stream, tls, stop.clone()));
         }
     }
 }
 
 /// Says that there is no place, as far as that can be said at once: nobody is waited for.
-async fn turn_away(mut stream: Box<dyn Stream>, secured: bool) {
+async fn turn_away(mut stream: Box<dyn ByteStream>, secured: bool) {
     const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
         content-type: application/problem+json\r\ncontent-length: 84\r\n\r\n\
         {\"type\":\"about:blank\",\"status\":503,\"detail\":\"too many connections: try again later\"}";
@@ -151,18 +151,18 @@ async fn turn_away(mut stream: Box<dyn Stream>, secured: bool) {
 }
 
 /// What is spoken on one connection.
-struct Spoken {
+struct ConnectionService {
     router: Router,
-    connection: Connection,
+    connection: ConnectionInfo,
     times: Times,
 }
 
-impl Spoken {
-    async fn over(self, stream: Box<dyn Stream>, tls: Option<Arc<rustls::ServerConfig>>, stop: Stop) {
-        let (stream, peer) = (Patient::new(stream, self.times.unread), self.connection.peer);
+impl ConnectionService {
+    async fn over(self, stream: Box<dyn ByteStream>, tls: Option<Arc<rustls::ServerConfig>>, stop: StopSignal) {
+        let (stream, peer) = (WriteTimeout::new(stream, self.times.unread), self.connection.peer);
         match tls {
             None => self.speak(stream, stop).await,
-            Some(config) => match timeout(HANDSHAKE, TlsAcceptor::from(config).accept(stream)).await {
+            Some(config) => match timeout(TLS_HANDSHAKE_TIMEOUT, TlsAcceptor::from(config).accept(stream)).await {
                 Ok(Ok(stream)) => self.speak(stream, stop).await,
                 Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS"),
                 Err(_) => tracing::debug!(%peer, "TLS took too long"),
@@ -170,24 +170,24 @@ impl Spoken {
         }
     }
 
-    async fn speak(self, stream: impl Stream + 'static, mut stop: Stop) {
+    async fn speak(self, stream: impl ByteStream + 'static, mut stop: StopSignal) {
         let Self { router, connection, times } = self;
         let mut builder = Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(times.idle).max_buf_size(HEAD_BYTES);
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(times.idle).max_buf_size(MAX_HEAD_BYTES);
         builder
             .http2()
             .timer(TokioTimer::new())
-            .keep_alive_interval(PING.0)
-            .keep_alive_timeout(PING.1)
-            .max_concurrent_streams(STREAMS)
-            .max_header_list_size(u32::try_from(HEAD_BYTES).unwrap_or(u32::MAX))
+            .keep_alive_interval(HTTP2_PING.0)
+            .keep_alive_timeout(HTTP2_PING.1)
+            .max_concurrent_streams(MAX_HTTP2_STREAMS)
+            .max_header_list_size(u32::try_from(MAX_HEAD_BYTES).unwrap_or(u32::MAX))
             .enable_connect_protocol();
         let peer = connection.peer;
         let activity = Arc::new(Activity::default());
         let begun = Arc::clone(&activity);
         let service = service_fn(move |request: Request<Incoming>| {
-            let under_way = Arc::new(UnderWay::begin(&begun));
-            let connection = Connection { _under_way: Some(Arc::clone(&under_way)), ..connection.clone() };
+            let under_way = Arc::new(RequestGuard::begin(&begun));
+            let connection = ConnectionInfo { _under_way: Some(Arc::clone(&under_way)), ..connection.clone() };
             let router = TowerToHyperService::new(router.clone());
             let answers = Arc::clone(&begun);
             async move {
@@ -195,10 +195,10 @@ impl Spoken {
                 request.extensions_mut().insert(connection);
                 let mut response = router.call(request).await?;
                 rest.read_on(Arc::clone(&under_way));
-                let held = response.extensions_mut().remove::<UntilSent>();
+                let held = response.extensions_mut().remove::<ResponseHold>();
                 let reading = answers.answer(Instant::now());
                 Ok::<_, Infallible>(response.map(|body| {
-                    Body::new(Sending { body, rest: Bytes::new(), reading, _under_way: under_way, _held: held })
+                    Body::new(ResponseBody { body, rest: Bytes::new(), reading, _under_way: under_way, _held: held })
                 }))
             }
         });
@@ -271,9 +271,9 @@ impl Activity {
 
 /// One request that is under way, until it is dropped.
 #[derive(Debug)]
-pub(super) struct UnderWay(Arc<Activity>);
+pub(super) struct RequestGuard(Arc<Activity>);
 
-impl UnderWay {
+impl RequestGuard {
     fn begin(of: &Arc<Activity>) -> Self {
         of.requests.fetch_add(1, Ordering::AcqRel);
         of.under_way.fetch_add(1, Ordering::AcqRel);
@@ -281,7 +281,7 @@ impl UnderWay {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.0.under_way.fetch_sub(1, Ordering::AcqRel);
     }
@@ -289,22 +289,22 @@ impl Drop for UnderWay {
 
 /// What an answer holds until it is sent, or the client has gone.
 #[derive(Clone)]
-pub(super) struct UntilSent(
+pub(super) struct ResponseHold(
     #[expect(dead_code, reason = "dropped with the answer")] pub(super) Arc<dyn Any + Send + Sync>,
 );
 
 /// The body of an answer, whose request is under way until it is sent. It goes out in pieces: what is handed over to hyper
 /// is buffered there whatever the client takes, and the rest of the answer counts as unsent only while it is here.
-struct Sending {
+struct ResponseBody {
     body: Body,
     /// What was taken from the body and is not handed over yet.
     rest: Bytes,
     reading: Arc<Mutex<Reading>>,
-    _under_way: Arc<UnderWay>,
-    _held: Option<UntilSent>,
+    _under_way: Arc<RequestGuard>,
+    _held: Option<ResponseHold>,
 }
 
-impl HttpBody for Sending {
+impl HttpBody for ResponseBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -323,7 +323,7 @@ impl HttpBody for Sending {
                 end => return Poll::Ready(end),
             }
         }
-        let piece = self.rest.len().min(PIECE);
+        let piece = self.rest.len().min(WRITE_CHUNK);
         self.reading.lock().gets(piece, Instant::now());
         Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(piece)))))
     }
@@ -344,10 +344,10 @@ impl HttpBody for Sending {
 }
 
 #[cfg(test)]
-impl Connection {
+impl ConnectionInfo {
     /// One that counts nowhere.
     pub(super) fn alone(peer: Peer, secured: bool) -> Self {
-        Self { peer, secured, _place: Arc::new(Place { _of_all: None, _of_one: None }), _under_way: None }
+        Self { peer, secured, _place: Arc::new(HttpPermit { _of_all: None, _of_one: None }), _under_way: None }
     }
 }
 

@@ -12,16 +12,16 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 
-use super::connection::{Listener, Place, Places, Times};
-use super::origin::Connection;
+use super::connection::{HttpLimits, HttpListener, HttpPermit, Times};
+use super::origin::ConnectionInfo;
 use super::problem::Problem;
-use super::who::Who;
+use super::who::RequestContext;
 use super::{Backend, problem, routes, transfer};
 use crate::jmap::Caller;
 use crate::model::{ActionKind, ActionState, limits};
 use crate::net::ceiling::Ceiling;
-use crate::net::listen::{Access, Bound, Listen, Peer, User};
-use crate::net::stop::Stop;
+use crate::net::listen::{Access, BoundListener, ListenAddress, Peer, User};
+use crate::net::stop::StopSignal;
 use crate::store::Store;
 use crate::trace::count;
 
@@ -29,13 +29,13 @@ use crate::trace::count;
 ///
 /// # Errors
 /// Those of the operating system.
-pub async fn bind(path: &Path) -> std::io::Result<Bound> {
-    let mut bound = Bound::bind(&Listen::Unix(path.to_owned()), &Access::Everybody).await?;
+pub async fn bind(path: &Path) -> std::io::Result<BoundListener> {
+    let mut bound = BoundListener::bind(&ListenAddress::Unix(path.to_owned()), &Access::Everybody).await?;
     bound.pop().ok_or_else(|| std::io::Error::other("no socket"))
 }
 
 /// Serves the control socket until the end. Whatever other users do, root and the service's own user have places left.
-pub async fn serve(bound: Bound, backend: Arc<Backend>, stop: Stop) {
+pub async fn serve(bound: BoundListener, backend: Arc<Backend>, stop: StopSignal) {
     let router = Router::new()
         .route("/append", post(transfer::take_in))
         .route("/octets", get(transfer::give_out))
@@ -45,12 +45,12 @@ pub async fn serve(bound: Bound, backend: Arc<Backend>, stop: Stop) {
         .layer(from_fn(problem::shape))
         .layer(from_fn_with_state(Arc::clone(&backend), known))
         .with_state(backend);
-    let place = control_places(Places::new(Ceiling::new(limits::CONTROL_CONNECTIONS, 0)));
-    Listener { router, place, tls: |_| None, times: Times::default() }.serve(bound, stop).await;
+    let place = control_places(HttpLimits::new(Ceiling::new(limits::CONTROL_CONNECTIONS, 0)));
+    HttpListener { router, place, tls: |_| None, times: Times::default() }.serve(bound, stop).await;
 }
 
 /// The places on the control socket, by Unix user.
-pub(super) fn control_places(places: Places) -> impl Fn(Peer) -> Option<Place> {
+pub(super) fn control_places(places: HttpLimits) -> impl Fn(Peer) -> Option<HttpPermit> {
     move |peer| match peer {
         Peer::Unix(Some(user)) if user.is_own() => places.apart("own".into(), limits::CONTROL_CONNECTIONS),
         Peer::Unix(Some(user)) => places.one(user.uid.to_string(), limits::CONTROL_CONNECTIONS_EACH),
@@ -60,22 +60,24 @@ pub(super) fn control_places(places: Places) -> impl Fn(Peer) -> Option<Place> {
 
 /// Says of each request who asks.
 async fn known(State(backend): State<Arc<Backend>>, mut request: Request, next: Next) -> Response {
-    let user = match request.extensions().get::<Connection>().map(|connection| connection.peer) {
+    let user = match request.extensions().get::<ConnectionInfo>().map(|connection| connection.peer) {
         Some(Peer::Unix(user)) => user,
         _ => None,
     };
     let caller = caller(user, &backend.settings.get().administrators);
     let base = backend.http.get().url.clone().unwrap_or_else(|| "http://localhost".into());
-    request.extensions_mut().insert(Who { caller, base: base.into() });
+    request.extensions_mut().insert(RequestContext { caller, base: base.into() });
     next.run(request).await
 }
 
 /// Serves what was counted, and nothing else, on a listener of its own: whoever can connect may read it.
-pub async fn serve_metrics(bound: Bound, store: Store, stop: Stop) {
+pub async fn serve_metrics(bound: BoundListener, store: Store, stop: StopSignal) {
     let router = Router::new().route("/metrics", get(|State(store): State<Store>| async move { counted(&store) }));
     let router = router.layer(from_fn(problem::shape)).with_state(store);
-    let places = Places::new(Ceiling::new(limits::METRICS_CONNECTIONS, 0));
-    Listener { router, place: move |_| places.any(), tls: |_| None, times: Times::default() }.serve(bound, stop).await;
+    let places = HttpLimits::new(Ceiling::new(limits::METRICS_CONNECTIONS, 0));
+    HttpListener { router, place: move |_| places.any(), tls: |_| None, times: Times::default() }
+        .serve(bound, stop)
+        .await;
 }
 
 async fn health(State(backend): State<Arc<Backend>>) -> Response {
@@ -85,7 +87,7 @@ async fn health(State(backend): State<Arc<Backend>>) -> Response {
     }
 }
 
-async fn metrics(State(backend): State<Arc<Backend>>, Extension(who): Extension<Who>) -> Response {
+async fn metrics(State(backend): State<Arc<Backend>>, Extension(who): Extension<RequestContext>) -> Response {
     if !who.caller.admin {
         return Problem::new(StatusCode::FORBIDDEN, "for administrators").into_response();
     }

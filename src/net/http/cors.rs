@@ -16,7 +16,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
 use super::Backend;
-use super::origin::Connection;
+use super::origin::ConnectionInfo;
 use super::problem::Problem;
 use super::public::HttpSettings;
 use crate::wire::http::{Credentials, authority, credentials};
@@ -24,8 +24,8 @@ use crate::wire::http::{Credentials, authority, credentials};
 /// Answers for pages that may ask, and refuses the others.
 pub(super) async fn guard(State(backend): State<Arc<Backend>>, request: Request, next: Next) -> Response {
     let settings = backend.http.get();
-    let secured = request.extensions().get::<Connection>().is_some_and(|connection| connection.secured);
-    let asked = Asked { secured, method: request.method(), uri: request.uri(), headers: request.headers() };
+    let secured = request.extensions().get::<ConnectionInfo>().is_some_and(|connection| connection.secured);
+    let asked = CorsRequest { secured, method: request.method(), uri: request.uri(), headers: request.headers() };
     let is_foreign = asked.is_foreign(&settings);
     let origin = request.headers().get("origin").cloned();
     let allowed = origin.filter(|origin| settings.origins.all || is_named(&settings, origin.as_bytes()));
@@ -50,7 +50,7 @@ pub(super) async fn guard(State(backend): State<Arc<Backend>>, request: Request,
 
 /// What of a request tells which page sent it.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct CorsRequest<'a> {
     /// Whether it came by TLS.
     secured: bool,
     method: &'a Method,
@@ -58,7 +58,7 @@ struct Asked<'a> {
     headers: &'a HeaderMap,
 }
 
-impl Asked<'_> {
+impl CorsRequest<'_> {
     /// Whether a page sent it that is neither named nor our own.
     fn is_foreign(&self, settings: &HttpSettings) -> bool {
         let is_socket = self.is_socket();

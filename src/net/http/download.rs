@@ -18,18 +18,18 @@ use super::blocking::blocking;
 use super::pieces::{Pieces, pieces};
 use super::problem::Problem;
 use super::upload::account;
-use super::who::Who;
+use super::who::RequestContext;
 use super::{Backend, tally};
-use crate::jmap::{self, Blob, Reader};
+use crate::jmap::{self, Blob, BlobReader};
 use crate::model::BlobId;
 use crate::store::Store;
-use crate::wire::http::{Asked, attachment, media_type, range, same_tag};
+use crate::wire::http::{RangeSelection, attachment, media_type, range, same_tag};
 use crate::wire::jmap::MethodError;
 use crate::wire::query;
 
 pub(super) async fn give(
     State(backend): State<Arc<Backend>>,
-    Extension(who): Extension<Who>,
+    Extension(who): Extension<RequestContext>,
     method: Method,
     uri: Uri,
     Path(path): Path<(String, String, String)>,
@@ -43,7 +43,7 @@ pub(super) async fn give(
 
 pub(super) async fn give_unnamed(
     backend: State<Arc<Backend>>,
-    who: Extension<Who>,
+    who: Extension<RequestContext>,
     method: Method,
     uri: Uri,
     Path((account, blob)): Path<(String, String)>,
@@ -54,7 +54,7 @@ pub(super) async fn give_unnamed(
 
 async fn given(
     backend: &Arc<Backend>,
-    who: &Who,
+    who: &RequestContext,
     method: &Method,
     uri: &Uri,
     (named, blob, name): &(String, String, String),
@@ -114,15 +114,15 @@ async fn given(
     }
     // Of another than the client has, it gets the whole (RFC 9110 §13.1.5).
     let asked = field("range").filter(|_| field("if-range").is_none_or(|field| same_tag(field, &tag)));
-    let wanted = match asked.map_or(Asked::Whole, |asked| range(asked, size)) {
-        Asked::Whole => 0..size,
-        Asked::Part(part) => {
+    let wanted = match asked.map_or(RangeSelection::Whole, |asked| range(asked, size)) {
+        RangeSelection::Whole => 0..size,
+        RangeSelection::Part(part) => {
             *response.status_mut() = StatusCode::PARTIAL_CONTENT;
             let place = format!("bytes {}-{}/{size}", part.start, part.end.saturating_sub(1));
             response.headers_mut().insert("content-range", text(place)?);
             part
         }
-        Asked::Nothing => {
+        RangeSelection::Nothing => {
             let mut refused = Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "no such octets").into_response();
             refused.headers_mut().insert("content-range", text(format!("bytes */{size}"))?);
             return Ok(refused);
@@ -136,13 +136,13 @@ async fn given(
 }
 
 /// The octets of a blob, as they are taken.
-fn read(store: Store, blob: Blob, wanted: Range<u64>, counted: tally::Counted) -> Body {
+fn read(store: Store, blob: Blob, wanted: Range<u64>, counted: tally::ConcurrencyPermit) -> Body {
     let (into, body) = pieces(counted);
     tokio::spawn(pump(store, blob.reader(wanted), into));
     body
 }
 
-async fn pump(store: Store, mut reader: Reader, into: Pieces) {
+async fn pump(store: Store, mut reader: BlobReader, into: Pieces) {
     loop {
         let store = store.clone();
         let read = tokio::task::spawn_blocking(move || {

@@ -14,27 +14,27 @@ use axum::response::{IntoResponse as _, Response};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, sleep_until};
 
 use super::Backend;
-use super::follow::Follow;
+use super::follow::ChangeFollower;
 use super::pieces::{Pieces, pieces};
 use super::problem::Problem;
-use super::who::Who;
-use crate::net::stop::Stop;
+use super::who::RequestContext;
+use crate::net::stop::StopSignal;
 use crate::wire::query;
 
 /// How long a stream lives.
-const LIFE: Duration = Duration::from_secs(3600);
+const MAX_STREAM_LIFETIME: Duration = Duration::from_secs(3600);
 /// The least time between two events: what changes meanwhile is told together.
-pub(super) const GAP: Duration = Duration::from_millis(50);
+pub(super) const MIN_EVENT_INTERVAL: Duration = Duration::from_millis(50);
 /// Seconds between pings: the least and the most.
-const PINGS: (u64, u64) = (5, 3600);
+const PING_SECONDS: (u64, u64) = (5, 3600);
 /// How often it is looked whether the client may still listen.
-pub(super) const LOOK: Duration = Duration::from_secs(30);
+pub(super) const ACCESS_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 /// Types that a client names.
-const TYPES: usize = 64;
+const MAX_TYPES: usize = 64;
 
 /// What a client wants to hear.
 #[derive(Debug, PartialEq, Eq)]
-struct Wish {
+struct EventOptions {
     /// Names of types; `None` is all.
     types: Option<Vec<String>>,
     /// Whether the first change ends the stream.
@@ -43,7 +43,7 @@ struct Wish {
     ping: Option<Duration>,
 }
 
-impl Wish {
+impl EventOptions {
     /// Reads the query of RFC 8620 §7.3. What is left out is as it would most often be.
     fn of(uri: &Uri) -> Result<Self, Problem> {
         let bad = |detail: &str| Problem::new(StatusCode::BAD_REQUEST, detail);
@@ -53,7 +53,7 @@ impl Wish {
             "*" => None,
             names => Some(names.split(',').map(str::to_owned).collect::<Vec<String>>()),
         };
-        if types.as_ref().is_some_and(|types| types.len() > TYPES || types.iter().any(String::is_empty)) {
+        if types.as_ref().is_some_and(|types| types.len() > MAX_TYPES || types.iter().any(String::is_empty)) {
             return Err(bad("types: \"*\", or names between commas"));
         }
         let once = match text("closeafter").unwrap_or("no") {
@@ -63,7 +63,7 @@ impl Wish {
         };
         let ping = match text("ping").unwrap_or("0").parse::<u64>() {
             Ok(0) => None,
-            Ok(seconds) => Some(Duration::from_secs(seconds.clamp(PINGS.0, PINGS.1))),
+            Ok(seconds) => Some(Duration::from_secs(seconds.clamp(PING_SECONDS.0, PING_SECONDS.1))),
             Err(_) => return Err(bad("ping: a whole number of seconds")),
         };
         Ok(Self { types, once, ping })
@@ -72,7 +72,7 @@ impl Wish {
 
 pub(super) async fn open(
     State(backend): State<Arc<Backend>>,
-    Extension(who): Extension<Who>,
+    Extension(who): Extension<RequestContext>,
     uri: Uri,
     headers: HeaderMap,
 ) -> Response {
@@ -82,15 +82,15 @@ pub(super) async fn open(
     }
 }
 
-fn opened(backend: &Arc<Backend>, who: Who, uri: &Uri, headers: &HeaderMap) -> Result<Response, Problem> {
-    let wish = Wish::of(uri)?;
+fn opened(backend: &Arc<Backend>, who: RequestContext, uri: &Uri, headers: &HeaderMap) -> Result<Response, Problem> {
+    let wish = EventOptions::of(uri)?;
     let counted = backend.streams.enter(who.key());
     let counted = counted.ok_or_else(|| Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many streams at once"))?;
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let follow = Follow::begin(backend, &who, last)?;
+    let follow = ChangeFollower::begin(backend, &who, last)?;
     let (into, body) = pieces(counted);
     let (stop, backend) = (backend.stop.clone(), Arc::clone(backend));
-    tokio::spawn(Stream { backend, who, wish, follow, into }.run(stop));
+    tokio::spawn(EventStream { backend, who, wish, follow, into }.run(stop));
     let mut response = Response::new(body);
     for (name, value) in
         [("content-type", "text/event-stream"), ("cache-control", "no-store"), ("x-accel-buffering", "no")]
@@ -100,18 +100,18 @@ fn opened(backend: &Arc<Backend>, who: Who, uri: &Uri, headers: &HeaderMap) -> R
     Ok(response)
 }
 
-struct Stream {
+struct EventStream {
     backend: Arc<Backend>,
-    who: Who,
-    wish: Wish,
-    follow: Follow,
+    who: RequestContext,
+    wish: EventOptions,
+    follow: ChangeFollower,
     into: Pieces,
 }
 
-impl Stream {
-    async fn run(mut self, mut stop: Stop) {
-        let end = Instant::now() + LIFE;
-        let mut look = interval_at(Instant::now() + LOOK, LOOK);
+impl EventStream {
+    async fn run(mut self, mut stop: StopSignal) {
+        let end = Instant::now() + MAX_STREAM_LIFETIME;
+        let mut look = interval_at(Instant::now() + ACCESS_CHECK_INTERVAL, ACCESS_CHECK_INTERVAL);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut told = Instant::now();
         loop {
@@ -123,7 +123,7 @@ impl Stream {
                         return;
                     }
                     told = Instant::now();
-                    sleep(GAP).await;
+                    sleep(MIN_EVENT_INTERVAL).await;
                 }
                 Err(error) => {
                     tracing::warn!(?error, "an event stream ends");
@@ -167,15 +167,15 @@ async fn silence(ping: Option<Duration>, told: Instant) -> Duration {
 mod tests {
     use super::*;
 
-    fn wish(query: &str) -> Option<Wish> {
-        Wish::of(&format!("/jmap/events?{query}").parse().unwrap()).ok()
+    fn wish(query: &str) -> Option<EventOptions> {
+        EventOptions::of(&format!("/jmap/events?{query}").parse().unwrap()).ok()
     }
 
     #[test]
     fn what_a_client_may_wish_for() {
         let of = |types: Option<&[&str]>, once, ping: Option<u64>| {
             let types = types.map(|types| types.iter().map(|name| (*name).to_owned()).collect());
-            Some(Wish { types, once, ping: ping.map(Duration::from_secs) })
+            Some(EventOptions { types, once, ping: ping.map(Duration::from_secs) })
         };
         assert_eq!(wish("types=*&closeafter=no&ping=0"), of(None, false, None));
         assert_eq!(wish(""), of(None, false, None));
@@ -188,7 +188,7 @@ mod tests {
         for wrong in ["closeafter=yes", "ping=x", "ping=-1", "types=", "types=Email,,", "types=%ff"] {
             assert_eq!(wish(wrong), None, "{wrong}");
         }
-        assert_eq!(wish(&format!("types={}", vec!["x"; TYPES + 1].join(","))), None);
+        assert_eq!(wish(&format!("types={}", vec!["x"; MAX_TYPES + 1].join(","))), None);
     }
 
     #[tokio::test]

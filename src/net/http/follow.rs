@@ -6,32 +6,32 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Backend;
-use super::hub::Watch;
-use super::who::Who;
-use crate::jmap::{Followed, Known};
+use super::hub::HubWaiter;
+use super::who::RequestContext;
+use crate::jmap::{ObservedAccount, PushState};
 use crate::wire::jmap::MethodError;
 
 /// A connection's changes.
-pub(super) struct Follow {
+pub(super) struct ChangeFollower {
     backend: Arc<Backend>,
-    who: Who,
-    accounts: Vec<Followed>,
-    known: Known,
-    watch: Watch,
+    who: RequestContext,
+    accounts: Vec<ObservedAccount>,
+    known: PushState,
+    watch: HubWaiter,
 }
 
-impl Follow {
-    /// From what the client says that it knows (`Known::text`), or from now on.
+impl ChangeFollower {
+    /// From what the client says that it knows (`PushState::text`), or from now on.
     ///
     /// # Errors
     /// Those of reading.
-    pub(super) fn begin(backend: &Arc<Backend>, who: &Who, said: Option<&str>) -> Result<Self, MethodError> {
+    pub(super) fn begin(backend: &Arc<Backend>, who: &RequestContext, said: Option<&str>) -> Result<Self, MethodError> {
         let accounts = accounts(backend, who)?;
         // Before it is looked what there is, so that nothing falls between.
         let watch = watch(backend, &accounts);
-        let known = match said.and_then(|said| Known::of(said, &backend.store, &accounts)) {
+        let known = match said.and_then(|said| PushState::of(said, &backend.store, &accounts)) {
             Some(known) => known,
-            None => Known::now(&backend.store, &accounts).map_err(|error| crate::jmap::fail(&error))?,
+            None => PushState::now(&backend.store, &accounts).map_err(|error| crate::jmap::fail(&error))?,
         };
         Ok(Self { backend: Arc::clone(backend), who: who.clone(), accounts, known, watch })
     }
@@ -61,11 +61,11 @@ impl Follow {
     }
 }
 
-fn accounts(backend: &Backend, who: &Who) -> Result<Vec<Followed>, MethodError> {
+fn accounts(backend: &Backend, who: &RequestContext) -> Result<Vec<ObservedAccount>, MethodError> {
     let context = backend.context(&backend.settings.get(), who.caller.clone());
-    Ok(context.reachable()?.iter().map(Followed::from).collect())
+    Ok(context.reachable()?.iter().map(ObservedAccount::from).collect())
 }
 
-fn watch(backend: &Backend, accounts: &[Followed]) -> Watch {
+fn watch(backend: &Backend, accounts: &[ObservedAccount]) -> HubWaiter {
     backend.hub.watch(accounts.iter().map(|one| one.account).collect())
 }

@@ -15,7 +15,7 @@ pub(super) struct Hub(Arc<Mutex<HashMap<AccountId, Vec<Arc<Notify>>>>>);
 
 /// One who waits, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct HubWaiter {
     hub: Hub,
     accounts: Vec<AccountId>,
     woken: Arc<Notify>,
@@ -35,25 +35,25 @@ impl Hub {
     }
 
     /// Waits for changes of these accounts.
-    pub(super) fn watch(&self, accounts: Vec<AccountId>) -> Watch {
+    pub(super) fn watch(&self, accounts: Vec<AccountId>) -> HubWaiter {
         let woken = Arc::new(Notify::new());
         let mut all = self.0.lock();
         for account in &accounts {
             all.entry(*account).or_default().push(Arc::clone(&woken));
         }
         drop(all);
-        Watch { hub: self.clone(), accounts, woken }
+        HubWaiter { hub: self.clone(), accounts, woken }
     }
 }
 
-impl Watch {
+impl HubWaiter {
     /// Until something changed, since the last time or since the beginning.
     pub(super) async fn changed(&self) {
         self.woken.notified().await;
     }
 }
 
-impl Drop for Watch {
+impl Drop for HubWaiter {
     fn drop(&mut self) {
         let mut all = self.hub.0.lock();
         for account in &self.accounts {
@@ -76,20 +76,20 @@ mod tests {
     use super::*;
     use crate::account::{NewAccount, Settings};
     use crate::model::Address;
-    use crate::model::clock::System;
+    use crate::model::clock::SystemClock;
     use crate::store::Options;
-    use crate::store::engine::memory::Memory;
+    use crate::store::engine::memory::MemoryEngine;
 
     #[test]
     fn a_change_wakes_who_waits_for_that_account() {
-        let store = Store::over(Arc::new(Memory::new()), &Options::small(), Arc::new(System)).unwrap();
+        let store = Store::over(Arc::new(MemoryEngine::new()), &Options::small(), Arc::new(SystemClock)).unwrap();
         let hub = Hub::of(&store);
         let directory = crate::account::Directory::new(store.clone(), Settings::default());
         let add = |name: &str| directory.add(&NewAccount::at(Address::parse(name).unwrap())).unwrap();
         let (ann, bob) = (add("ann@example.org"), add("bob@example.org"));
         let (one, other, both) = (hub.watch(vec![ann]), hub.watch(vec![bob]), hub.watch(vec![ann, bob]));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let wakes = |watch: &Watch| {
+        let wakes = |watch: &HubWaiter| {
             runtime.block_on(async { timeout(Duration::from_millis(200), watch.changed()).await.is_ok() })
         };
         directory.update(ann, |row| row.active = false).unwrap();

@@ -12,10 +12,10 @@ use super::problem::Problem;
 
 /// What is held now.
 #[derive(Debug, Clone, Default)]
-pub(super) struct InFlight(Arc<Mutex<Held>>);
+pub(super) struct InFlight(Arc<Mutex<InFlightTotals>>);
 
 #[derive(Debug, Default)]
-struct Held {
+struct InFlightTotals {
     all: u64,
     by: HashMap<String, u64>,
 }
@@ -33,7 +33,7 @@ pub(super) struct Bounds {
 
 /// What one request holds, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct Reservation {
     of: InFlight,
     whose: String,
     bounds: Bounds,
@@ -43,7 +43,7 @@ pub(super) struct Room {
 
 /// Why there is no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Full {
+pub(super) enum CapacityError {
     /// The account's other requests have taken its share.
     #[error("too much of this account is under way at once: try again later")]
     Share,
@@ -52,7 +52,7 @@ pub(super) enum Full {
     All,
 }
 
-impl Full {
+impl CapacityError {
     /// The refusal; `which` is the limit of RFC 8620 §2 that bounds an account's share.
     pub(super) fn problem(self, which: &'static str) -> Problem {
         match self {
@@ -62,25 +62,25 @@ impl Full {
     }
 }
 
-impl From<Full> for Problem {
-    fn from(full: Full) -> Self {
+impl From<CapacityError> for Problem {
+    fn from(full: CapacityError) -> Self {
         full.problem("maxConcurrentRequests")
     }
 }
 
 impl InFlight {
     /// An empty room of `whose`.
-    pub(super) fn room(&self, whose: String, bounds: Bounds) -> Room {
-        Room { of: self.clone(), whose, bounds, free: bounds.free, held: 0 }
+    pub(super) fn room(&self, whose: String, bounds: Bounds) -> Reservation {
+        Reservation { of: self.clone(), whose, bounds, free: bounds.free, held: 0 }
     }
 }
 
-impl Room {
+impl Reservation {
     /// Takes room for so many bytes more.
     ///
     /// # Errors
     /// There is none; what was held stays held.
-    pub(super) fn grow(&mut self, by: usize) -> Result<(), Full> {
+    pub(super) fn grow(&mut self, by: usize) -> Result<(), CapacityError> {
         let by = by as u64;
         let counted = by.saturating_sub(self.free);
         if counted > 0 {
@@ -88,10 +88,10 @@ impl Room {
             let own = held.by.get(&self.whose).copied().unwrap_or_default().saturating_add(counted);
             let all = held.all.saturating_add(counted);
             if own > self.bounds.each {
-                return Err(Full::Share);
+                return Err(CapacityError::Share);
             }
             if all > self.bounds.all {
-                return Err(Full::All);
+                return Err(CapacityError::All);
             }
             held.all = all;
             held.by.insert(self.whose.clone(), own);
@@ -108,7 +108,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for Reservation {
     fn drop(&mut self) {
         if self.held == 0 {
             return;
@@ -131,9 +131,9 @@ mod tests {
     /// An upload is bounded by another limit than a request.
     #[test]
     fn refusal_names_the_limit_that_bounds_the_share() {
-        assert_eq!(Full::Share.problem("maxConcurrentUpload").body()["limit"], "maxConcurrentUpload");
-        assert_eq!(Problem::from(Full::Share).body()["limit"], "maxConcurrentRequests");
-        assert_eq!(Full::All.problem("maxConcurrentUpload").status(), 503);
+        assert_eq!(CapacityError::Share.problem("maxConcurrentUpload").body()["limit"], "maxConcurrentUpload");
+        assert_eq!(Problem::from(CapacityError::Share).body()["limit"], "maxConcurrentRequests");
+        assert_eq!(CapacityError::All.problem("maxConcurrentUpload").status(), 503);
     }
 
     #[test]
@@ -142,15 +142,15 @@ mod tests {
         let bounds = Bounds { all: 100, each: 60, free: 10 };
         let room = |whose: &str| in_flight.room(whose.into(), bounds);
         let (mut one, mut other) = (room("ann"), room("ann"));
-        assert_eq!((one.grow(70), other.grow(11)), (Ok(()), Err(Full::Share)));
+        assert_eq!((one.grow(70), other.grow(11)), (Ok(()), Err(CapacityError::Share)));
         // What is free needs no room, and can be taken piece by piece.
-        assert_eq!((other.grow(7), other.grow(3), other.grow(1)), (Ok(()), Ok(()), Err(Full::Share)));
+        assert_eq!((other.grow(7), other.grow(3), other.grow(1)), (Ok(()), Ok(()), Err(CapacityError::Share)));
         let mut bob = room("bob");
-        assert_eq!((bob.grow(51), bob.grow(0), bob.grow(9)), (Err(Full::All), Ok(()), Ok(())));
-        assert_eq!((bob.grow(41), bob.grow(1)), (Ok(()), Err(Full::All)));
+        assert_eq!((bob.grow(51), bob.grow(0), bob.grow(9)), (Err(CapacityError::All), Ok(()), Ok(())));
+        assert_eq!((bob.grow(41), bob.grow(1)), (Ok(()), Err(CapacityError::All)));
         // What was handed on is still held.
         let taken = one.take();
-        assert_eq!((one.grow(10), one.grow(1)), (Ok(()), Err(Full::Share)));
+        assert_eq!((one.grow(10), one.grow(1)), (Ok(()), Err(CapacityError::Share)));
         drop(taken);
         assert_eq!(one.grow(60), Ok(()));
         drop((one, other, bob));

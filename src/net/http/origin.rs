@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, StatusCode, Uri};
 
-use super::connection::{Place, UnderWay};
+use super::connection::{HttpPermit, RequestGuard};
 use super::problem::Problem;
 use super::public::HttpSettings;
-use crate::account::Source;
+use crate::account::LoginSource;
 use crate::net::listen::Peer;
 use crate::wire::http::{Network, authority, client, forwarded, x_forwarded_for};
 
@@ -25,15 +25,15 @@ pub struct Proxies {
 
 /// A connection.
 #[derive(Debug, Clone)]
-pub(super) struct Connection {
+pub(super) struct ConnectionInfo {
     /// Who is at the other end.
     pub(super) peer: Peer,
     /// Whether by TLS.
     pub(super) secured: bool,
     /// Its place among those that may be; a WebSocket keeps it.
-    pub(super) _place: Arc<Place>,
+    pub(super) _place: Arc<HttpPermit>,
     /// The request that this stands with, which is under way as long as it is held; none outside of a request.
-    pub(super) _under_way: Option<Arc<UnderWay>>,
+    pub(super) _under_way: Option<Arc<RequestGuard>>,
 }
 
 impl HttpSettings {
@@ -48,9 +48,9 @@ impl HttpSettings {
 
 /// Where a request is from.
 #[derive(Debug, PartialEq)]
-pub(super) struct Origin {
+pub(super) struct RequestSource {
     /// By what failures are counted.
-    pub(super) source: Source,
+    pub(super) source: LoginSource,
     /// The address, for the log.
     pub(super) address: Option<IpAddr>,
     /// What URLs begin with.
@@ -63,10 +63,10 @@ pub(super) struct Origin {
 /// It came in the clear over a network; its Host is none.
 pub(super) fn origin(
     settings: &HttpSettings,
-    connection: &Connection,
+    connection: &ConnectionInfo,
     uri: &Uri,
     headers: &HeaderMap,
-) -> Result<Origin, Problem> {
+) -> Result<RequestSource, Problem> {
     let peer = match connection.peer {
         Peer::Unix(_) => None,
         Peer::Tcp(address) => Some(address.to_canonical()),
@@ -96,7 +96,7 @@ pub(super) fn origin(
             format!("{}://{host}", if connection.secured || trusted { "https" } else { "http" })
         }
     };
-    Ok(Origin { source: address.map_or(Source::LOCAL, Source::from), address, base })
+    Ok(RequestSource { source: address.map_or(LoginSource::LOCAL, LoginSource::from), address, base })
 }
 
 #[cfg(test)]
@@ -114,12 +114,13 @@ mod tests {
         peer: Option<&str>,
         secured: bool,
         fields: &[(&'static str, &str)],
-    ) -> Result<Origin, u16> {
+    ) -> Result<RequestSource, u16> {
         let peer = peer.map_or(Peer::Unix(None), |text| Peer::Tcp(text.parse().unwrap()));
         let headers = fields.iter().map(|(name, value)| {
             (axum::http::HeaderName::from_static(name), value.parse::<axum::http::HeaderValue>().unwrap())
         });
-        let found = origin(settings, &Connection::alone(peer, secured), &Uri::from_static("/jmap"), &headers.collect());
+        let found =
+            origin(settings, &ConnectionInfo::alone(peer, secured), &Uri::from_static("/jmap"), &headers.collect());
         found.map_err(|problem| problem.status().as_u16())
     }
 
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!(from(&none, Some("192.0.2.1"), true, &host).unwrap().base, "https://mail.example.org");
         assert_eq!(from(&none, Some("::1"), false, &host).unwrap().base, "http://mail.example.org");
         assert_eq!(from(&none, Some("::ffff:127.0.0.1"), false, &host).unwrap().base, "http://mail.example.org");
-        assert_eq!(from(&none, None, false, &host).unwrap().source, Source::LOCAL);
+        assert_eq!(from(&none, None, false, &host).unwrap().source, LoginSource::LOCAL);
         let proxied = settings(None, &["192.0.2.0/24"], false);
         assert_eq!(from(&proxied, Some("192.0.2.1"), false, &host).unwrap().base, "https://mail.example.org");
     }

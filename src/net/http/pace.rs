@@ -10,7 +10,7 @@ use crate::model::limits;
 
 /// How fast a body must come.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pace {
+pub(super) struct BodyPace {
     /// In each time of this length
     pub(super) window: Duration,
     /// there must come at least so many bytes.
@@ -19,7 +19,7 @@ pub(super) struct Pace {
     pub(super) whole: Duration,
 }
 
-impl Pace {
+impl BodyPace {
     /// The pace of a body that may take so long in all.
     pub(super) fn within(whole: Duration) -> Self {
         Self { window: limits::PACE_WINDOW, least: limits::PACE_BYTES, whole }
@@ -28,9 +28,9 @@ impl Pace {
 
 /// A body that is read at a pace.
 #[derive(Debug)]
-pub(super) struct Paced {
+pub(super) struct PacedBody {
     body: Body,
-    pace: Pace,
+    pace: BodyPace,
     window_end: Instant,
     /// Bytes that came in this window.
     came: usize,
@@ -39,25 +39,25 @@ pub(super) struct Paced {
 
 /// Why no more comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(super) enum BodyError {
     /// It came too slowly.
     Slow,
     /// The client went away, or what it sent is no body.
     Off,
 }
 
-impl Paced {
-    pub(super) fn new(body: Body, pace: Pace) -> Self {
+impl PacedBody {
+    pub(super) fn new(body: Body, pace: BodyPace) -> Self {
         let now = Instant::now();
         Self { body, pace, window_end: now + pace.window, came: 0, end: now + pace.whole }
     }
 
     /// The next bytes. `None` at the end.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Broken> {
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
         loop {
             match timeout_at(self.window_end.min(self.end), self.body.frame()).await {
                 Ok(None) => return Ok(None),
-                Ok(Some(Err(_))) => return Err(Broken::Off),
+                Ok(Some(Err(_))) => return Err(BodyError::Off),
                 // Trailers say nothing here.
                 Ok(Some(Ok(frame))) => {
                     if let Ok(bytes) = frame.into_data() {
@@ -68,7 +68,7 @@ impl Paced {
                 Err(_) => {
                     let now = Instant::now();
                     if self.came < self.pace.least || now >= self.end {
-                        return Err(Broken::Slow);
+                        return Err(BodyError::Slow);
                     }
                     (self.window_end, self.came) = (now + self.pace.window, 0);
                 }
@@ -97,9 +97,9 @@ mod tests {
         Body::from_stream(futures_util::stream::poll_fn(move |cx| receiver.poll_recv(cx)))
     }
 
-    async fn read(pieces: Vec<(u64, usize)>, whole: u64) -> Result<usize, Broken> {
-        let pace = Pace { window: Duration::from_millis(200), least: 10, whole: Duration::from_millis(whole) };
-        let (mut paced, mut bytes) = (Paced::new(body(pieces), pace), 0);
+    async fn read(pieces: Vec<(u64, usize)>, whole: u64) -> Result<usize, BodyError> {
+        let pace = BodyPace { window: Duration::from_millis(200), least: 10, whole: Duration::from_millis(whole) };
+        let (mut paced, mut bytes) = (PacedBody::new(body(pieces), pace), 0);
         while let Some(piece) = paced.next().await? {
             bytes += piece.len();
         }
@@ -111,8 +111,8 @@ mod tests {
         assert_eq!(read(vec![(0, 5), (0, 5)], 60_000).await, Ok(10));
         // Fast enough in each window; and one that sent much at once may not rest on it.
         assert_eq!(read(vec![(50, 20); 12], 60_000).await, Ok(240));
-        assert_eq!(read(vec![(0, 1_000_000), (50, 1), (60_000, 1)], 600_000).await, Err(Broken::Slow));
-        assert_eq!(read(vec![(30, 1); 1000], 60_000).await, Err(Broken::Slow));
-        assert_eq!(read(vec![(50, 20); 1000], 500).await, Err(Broken::Slow));
+        assert_eq!(read(vec![(0, 1_000_000), (50, 1), (60_000, 1)], 600_000).await, Err(BodyError::Slow));
+        assert_eq!(read(vec![(30, 1); 1000], 60_000).await, Err(BodyError::Slow));
+        assert_eq!(read(vec![(50, 20); 1000], 500).await, Err(BodyError::Slow));
     }
 }

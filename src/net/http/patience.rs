@@ -11,14 +11,14 @@ use tokio::time::{Sleep, sleep};
 
 /// The stream.
 #[derive(Debug)]
-pub(super) struct Patient<S> {
+pub(super) struct WriteTimeout<S> {
     stream: S,
     most: Duration,
     /// Runs while something waits to be written.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Patient<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> WriteTimeout<S> {
     /// Waits so long, and no longer.
     pub(super) fn new(stream: S, most: Duration) -> Self {
         Self { stream, most, deadline: None }
@@ -36,13 +36,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(mut self: Pin<&mut Self>, waker: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(waker, into)
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, waker: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(waker, octets);
         self.waited(waker, written)
@@ -68,13 +68,13 @@ mod tests {
     #[tokio::test]
     async fn who_does_not_read_is_left() {
         let (near, mut far) = duplex(16);
-        let mut near = Patient::new(near, Duration::from_millis(50));
+        let mut near = WriteTimeout::new(near, Duration::from_millis(50));
         near.write_all(&[0; 16]).await.unwrap();
         assert_eq!(near.write_all(&[0; 1]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
         // Who reads again in time is not.
         let (near, far_again) = duplex(16);
         drop(std::mem::replace(&mut far, far_again));
-        let mut near = Patient::new(near, Duration::from_secs(5));
+        let mut near = WriteTimeout::new(near, Duration::from_secs(5));
         let reader = tokio::spawn(async move {
             let mut all = Vec::new();
             far.read_to_end(&mut all).await.map(|_| all.len())

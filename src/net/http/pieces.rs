@@ -10,10 +10,10 @@ use hyper::body::{Bytes, Frame};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::timeout;
 
-use super::tally::Counted;
+use super::tally::ConcurrencyPermit;
 
 /// The longest wait for a piece to be taken.
-const UNTAKEN: Duration = Duration::from_secs(60);
+const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Where pieces go in.
 #[derive(Debug)]
@@ -22,12 +22,12 @@ pub(super) struct Pieces(Sender<io::Result<Bytes>>);
 impl Pieces {
     /// Hands on a piece; whether there is anybody who takes it, and took the one before in time.
     pub(super) async fn push(&self, piece: impl Into<Bytes>) -> bool {
-        matches!(timeout(UNTAKEN, self.0.send(Ok(piece.into()))).await, Ok(Ok(())))
+        matches!(timeout(SEND_TIMEOUT, self.0.send(Ok(piece.into()))).await, Ok(Ok(())))
     }
 
     /// Breaks off: what came is not all.
     pub(super) async fn fail(&self, why: String) {
-        drop(timeout(UNTAKEN, self.0.send(Err(io::Error::other(why)))).await);
+        drop(timeout(SEND_TIMEOUT, self.0.send(Err(io::Error::other(why)))).await);
     }
 
     /// Waits until nobody takes pieces any more.
@@ -36,12 +36,12 @@ impl Pieces {
     }
 }
 
-struct Taken {
+struct PieceBody {
     pieces: Receiver<io::Result<Bytes>>,
-    _counted: Counted,
+    _counted: ConcurrencyPermit,
 }
 
-impl hyper::body::Body for Taken {
+impl hyper::body::Body for PieceBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -51,7 +51,7 @@ impl hyper::body::Body for Taken {
 }
 
 /// A body, and where its pieces go in. It counts as under way until it is gone.
-pub(super) fn pieces(counted: Counted) -> (Pieces, Body) {
+pub(super) fn pieces(counted: ConcurrencyPermit) -> (Pieces, Body) {
     let (sender, receiver) = channel(1);
-    (Pieces(sender), Body::new(Taken { pieces: receiver, _counted: counted }))
+    (Pieces(sender), Body::new(PieceBody { pieces: receiver, _counted: counted }))
 }

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use super::answer;
-use super::pace::Broken;
+use super::pace::BodyError;
 use crate::store::Error;
 use crate::wire::jmap::{MethodError, RequestError};
 
@@ -70,11 +70,11 @@ impl Problem {
     }
 }
 
-impl From<Broken> for Problem {
-    fn from(broken: Broken) -> Self {
+impl From<BodyError> for Problem {
+    fn from(broken: BodyError) -> Self {
         match broken {
-            Broken::Slow => Self::new(StatusCode::REQUEST_TIMEOUT, "the request comes too slowly"),
-            Broken::Off => Self::new(StatusCode::BAD_REQUEST, "the request broke off"),
+            BodyError::Slow => Self::new(StatusCode::REQUEST_TIMEOUT, "the request comes too slowly"),
+            BodyError::Off => Self::new(StatusCode::BAD_REQUEST, "the request broke off"),
         }
     }
 }

@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use axum::middleware::{from_fn, from_fn_with_state};
 
-use super::connection::{Listener, Places, Times};
+use super::connection::{HttpLimits, HttpListener, Times};
 use super::origin::Proxies;
 use super::{Backend, auth, compress, cors, problem, routes};
-use crate::account::Source;
+use crate::account::LoginSource;
 use crate::jmap::UploadSettings;
 use crate::model::limits;
 use crate::net::ceiling::Ceiling;
-use crate::net::listen::{Bound, Peer};
-use crate::net::stop::Stop;
+use crate::net::listen::{BoundListener, Peer};
+use crate::net::stop::StopSignal;
 
 /// What a site sets.
 #[derive(Debug, Clone, Default)]
@@ -28,7 +28,7 @@ pub struct HttpSettings {
     /// Who says whom he speaks for.
     pub proxies: Proxies,
     /// Whose scripts may ask.
-    pub origins: Origins,
+    pub origins: AllowedOrigins,
     /// What may be uploaded.
     pub uploads: Arc<UploadSettings>,
     /// Whether changes may be pushed to addresses of the inside.
@@ -37,7 +37,7 @@ pub struct HttpSettings {
 
 /// Web pages whose scripts may ask, by their origins (RFC 6454).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Origins {
+pub struct AllowedOrigins {
     /// Whether every page may ask; a WebSocket is still opened for `named` ones alone.
     pub all: bool,
     /// Origins that may ask, and open a WebSocket.
@@ -45,7 +45,7 @@ pub struct Origins {
 }
 
 /// Serves one listener until the end.
-pub async fn serve_public(bound: Bound, backend: Arc<Backend>, ceiling: Ceiling, stop: Stop) {
+pub async fn serve_public(bound: BoundListener, backend: Arc<Backend>, ceiling: Ceiling, stop: StopSignal) {
     let router = routes()
         .route_layer(from_fn_with_state(Arc::clone(&backend), auth::known))
         .layer(from_fn(problem::shape))
@@ -53,7 +53,7 @@ pub async fn serve_public(bound: Bound, backend: Arc<Backend>, ceiling: Ceiling,
         .layer(from_fn(compress::zstd))
         .layer(compress::layer())
         .with_state(Arc::clone(&backend));
-    let places = Places::new(ceiling);
+    let places = HttpLimits::new(ceiling);
     let settings = backend.http.clone();
     let place = move |peer| match peer {
         // A proxy brings many people.
@@ -61,12 +61,12 @@ pub async fn serve_public(bound: Bound, backend: Arc<Backend>, ceiling: Ceiling,
         Peer::Unix(_) => places.any(),
         Peer::Tcp(address) => {
             let most = (places.most() / limits::HTTP_SHARE).max(limits::HTTP_CONNECTIONS_EACH);
-            places.one(format!("{:?}", Source::from(address)), most)
+            places.one(format!("{:?}", LoginSource::from(address)), most)
         }
     };
     let tls = move |peer| match peer {
         Peer::Tcp(_) => backend.http.get().tls.clone(),
         Peer::Unix(_) => None,
     };
-    Listener { router, place, tls, times: Times::default() }.serve(bound, stop).await;
+    HttpListener { router, place, tls, times: Times::default() }.serve(bound, stop).await;
 }

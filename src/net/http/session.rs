@@ -9,14 +9,14 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 
 use super::problem::Problem;
-use super::who::Who;
+use super::who::RequestContext;
 use super::{Backend, answer};
-use crate::jmap::{self, Reached};
+use crate::jmap::{self, ServiceEndpoint};
 
-pub(super) async fn get(State(backend): State<Arc<Backend>>, Extension(who): Extension<Who>) -> Response {
+pub(super) async fn get(State(backend): State<Arc<Backend>>, Extension(who): Extension<RequestContext>) -> Response {
     let context = backend.context(&backend.settings.get(), who.caller.clone());
     let max_upload = backend.http.get().uploads.max;
-    match jmap::session(&context, Reached { base: &who.base, max_upload }) {
+    match jmap::session(&context, ServiceEndpoint { base: &who.base, max_upload }) {
         Ok(session) => {
             let mut response = answer(StatusCode::OK, "application/json", &session.json());
             let fresh = axum::http::HeaderValue::from_static("no-cache, no-store, must-revalidate");

@@ -15,19 +15,19 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 
-use super::events::{GAP, LOOK};
-use super::follow::Follow;
-use super::in_flight::Room;
-use super::origin::Connection;
-use super::pace::Pace;
+use super::events::{ACCESS_CHECK_INTERVAL, MIN_EVENT_INTERVAL};
+use super::follow::ChangeFollower;
+use super::in_flight::Reservation;
+use super::origin::ConnectionInfo;
+use super::pace::BodyPace;
 use super::problem::Problem;
-use super::tally::Counted;
-use super::websocket::{Handshake, Heard, Socket, Unheard};
-use super::who::Who;
+use super::tally::ConcurrencyPermit;
+use super::websocket::{ClientMessage, Handshake, ReceiveError, Socket};
+use super::who::RequestContext;
 use super::{Backend, api};
 use crate::jmap::CAPABILITIES;
 use crate::model::limits;
-use crate::wire::jmap::socket::{Message as Asked, PROTOCOL, change, read, refusal, response};
+use crate::wire::jmap::socket::{PROTOCOL, SocketMessage, change, read, refusal, response};
 use crate::wire::jmap::{Request, RequestError, json};
 
 /// Why a connection is closed (RFC 6455 §7.4.1 and its registry).
@@ -42,7 +42,7 @@ mod code {
 
 pub(super) async fn open(
     State(backend): State<Arc<Backend>>,
-    Extension(who): Extension<Who>,
+    Extension(who): Extension<RequestContext>,
     mut request: HttpRequest,
 ) -> Response {
     let handshake = match Handshake::of(&mut request) {
@@ -56,49 +56,49 @@ pub(super) async fn open(
     let Some(counted) = backend.streams.enter(who.key()) else {
         return Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many streams at once").into_response();
     };
-    let connection = request.extensions_mut().remove::<Connection>();
+    let connection = request.extensions_mut().remove::<ConnectionInfo>();
     let room = backend.held.room(who.key(), api::bounds(&who));
     handshake.agree(PROTOCOL, room, move |socket| async move {
         let _connection = connection;
-        Talk { backend, who, socket, under_way: JoinSet::new(), push: None, _counted: counted }.run().await;
+        WebSocketSession { backend, who, socket, under_way: JoinSet::new(), push: None, _counted: counted }.run().await;
     })
 }
 
-struct Talk {
+struct WebSocketSession {
     backend: Arc<Backend>,
-    who: Who,
+    who: RequestContext,
     socket: Socket,
     /// Requests at work; each comes back with what counts it, which is held until the answer is sent.
-    under_way: JoinSet<(Value, Option<(Counted, Room)>)>,
-    push: Option<Push>,
-    _counted: Counted,
+    under_way: JoinSet<(Value, Option<(ConcurrencyPermit, Reservation)>)>,
+    push: Option<PushFeed>,
+    _counted: ConcurrencyPermit,
 }
 
 /// What a client hears of.
-struct Push {
+struct PushFeed {
     types: Option<Vec<String>>,
-    follow: Follow,
+    follow: ChangeFollower,
 }
 
 /// Why a conversation ends.
-enum End {
+enum CloseReason {
     /// The other side went, or does not read.
     Gone,
     /// We end it, for this reason (RFC 6455 §7.4.1).
     Close(u16, &'static str),
 }
 
-impl Talk {
+impl WebSocketSession {
     async fn run(mut self) {
-        if let Err(End::Close(code, reason)) = self.talk().await {
+        if let Err(CloseReason::Close(code, reason)) = self.talk().await {
             self.socket.close(code, reason, &self.backend.stop).await;
         }
     }
 
-    async fn talk(&mut self) -> Result<(), End> {
+    async fn talk(&mut self) -> Result<(), CloseReason> {
         let mut stop = self.backend.stop.clone();
-        let pace = Pace::within(limits::REQUEST_TIME);
-        let mut tick = interval_at(Instant::now() + LOOK, LOOK);
+        let pace = BodyPace::within(limits::REQUEST_TIME);
+        let mut tick = interval_at(Instant::now() + ACCESS_CHECK_INTERVAL, ACCESS_CHECK_INTERVAL);
         let mut look = interval_at(Instant::now() + pace.window / 4, pace.window / 4);
         for interval in [&mut tick, &mut look] {
             interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -107,26 +107,26 @@ impl Talk {
             self.tell().await?;
             let has_room = self.under_way.len() < limits::CONCURRENT_REQUESTS;
             tokio::select! {
-                () = stop.pulled() => return Err(End::Close(code::AWAY, "the service stops")),
+                () = stop.pulled() => return Err(CloseReason::Close(code::AWAY, "the service stops")),
                 Some(done) = self.under_way.join_next() => if let Ok((answer, _held)) = done {
                     self.say(&answer).await?;
                 },
                 () = changed(self.push.as_ref()) => {}
                 _ = tick.tick() => {
                     if !self.backend.may_stay(&self.who) {
-                        return Err(End::Close(code::POLICY, "log in again"));
+                        return Err(CloseReason::Close(code::POLICY, "log in again"));
                     }
                     if !self.socket.ping().await {
-                        return Err(End::Gone);
+                        return Err(CloseReason::Gone);
                     }
                 }
                 _ = look.tick() => if self.socket.is_slow(pace, has_room) {
-                    return Err(End::Close(code::POLICY, "the message comes too slowly"));
+                    return Err(CloseReason::Close(code::POLICY, "the message comes too slowly"));
                 },
                 heard = self.socket.hear(), if has_room => match heard {
-                    Ok(Heard::Text(text, room)) => self.heard(text.as_bytes(), room).await?,
-                    Ok(Heard::Bytes) => return Err(End::Close(code::UNSUPPORTED, "messages are texts")),
-                    Ok(Heard::Control) => {}
+                    Ok(ClientMessage::Text(text, room)) => self.heard(text.as_bytes(), room).await?,
+                    Ok(ClientMessage::Bytes) => return Err(CloseReason::Close(code::UNSUPPORTED, "messages are texts")),
+                    Ok(ClientMessage::Control) => {}
                     Err(unheard) => return Err(self.refuse(unheard).await?),
                 },
             }
@@ -134,15 +134,15 @@ impl Talk {
     }
 
     /// Says why a message is refused that was not heard to its end. Nothing can follow it.
-    async fn refuse(&mut self, unheard: Unheard) -> Result<End, End> {
+    async fn refuse(&mut self, unheard: ReceiveError) -> Result<CloseReason, CloseReason> {
         let (problem, end) = match unheard {
-            Unheard::Gone => return Err(End::Gone),
-            Unheard::TooLarge => {
+            ReceiveError::Gone => return Err(CloseReason::Gone),
+            ReceiveError::TooLarge => {
                 let problem = RequestError::Limit("maxSizeRequest").problem();
-                (problem, End::Close(code::TOO_LARGE, "the message is too large"))
+                (problem, CloseReason::Close(code::TOO_LARGE, "the message is too large"))
             }
-            Unheard::Full(full) => {
-                (Problem::from(full).body().clone(), End::Close(code::TRY_AGAIN_LATER, "too much at once"))
+            ReceiveError::Full(full) => {
+                (Problem::from(full).body().clone(), CloseReason::Close(code::TRY_AGAIN_LATER, "too much at once"))
             }
         };
         // Which request it was is not known: its id was in it.
@@ -150,23 +150,23 @@ impl Talk {
         Ok(end)
     }
 
-    async fn heard(&mut self, text: &[u8], room: Room) -> Result<(), End> {
+    async fn heard(&mut self, text: &[u8], room: Reservation) -> Result<(), CloseReason> {
         if !self.backend.may_stay(&self.who) {
-            return Err(End::Close(code::POLICY, "log in again"));
+            return Err(CloseReason::Close(code::POLICY, "log in again"));
         }
         match read(text, CAPABILITIES) {
-            Ok(Asked::Request(request, id)) => {
+            Ok(SocketMessage::Request(request, id)) => {
                 let (backend, who) = (Arc::clone(&self.backend), self.who.clone());
                 self.under_way.spawn(async move { answered(&backend, &who, request, id, room).await });
                 Ok(())
             }
-            Ok(Asked::PushEnable(types, state)) => {
-                let unread = |_| End::Close(code::ERROR, "changes cannot be read");
-                let follow = Follow::begin(&self.backend, &self.who, state.as_deref()).map_err(unread)?;
-                self.push = Some(Push { types, follow });
+            Ok(SocketMessage::PushEnable(types, state)) => {
+                let unread = |_| CloseReason::Close(code::ERROR, "changes cannot be read");
+                let follow = ChangeFollower::begin(&self.backend, &self.who, state.as_deref()).map_err(unread)?;
+                self.push = Some(PushFeed { types, follow });
                 Ok(())
             }
-            Ok(Asked::PushDisable) => {
+            Ok(SocketMessage::PushDisable) => {
                 self.push = None;
                 Ok(())
             }
@@ -175,34 +175,34 @@ impl Talk {
     }
 
     /// Tells what changed, where that is wanted.
-    async fn tell(&mut self) -> Result<(), End> {
+    async fn tell(&mut self) -> Result<(), CloseReason> {
         let Some(push) = &mut self.push else { return Ok(()) };
         match push.follow.catch_up(push.types.as_deref()) {
             Ok(None) => Ok(()),
             Ok(Some(changed)) => {
                 let told = change(changed, &push.follow.text());
                 self.say(&told).await?;
-                sleep(GAP).await;
-                self.socket.deaf(GAP);
+                sleep(MIN_EVENT_INTERVAL).await;
+                self.socket.deaf(MIN_EVENT_INTERVAL);
                 Ok(())
             }
             Err(error) => {
                 tracing::warn!(?error, "changes cannot be read");
-                Err(End::Close(code::ERROR, "changes cannot be read"))
+                Err(CloseReason::Close(code::ERROR, "changes cannot be read"))
             }
         }
     }
 
-    async fn say(&mut self, value: &Value) -> Result<(), End> {
+    async fn say(&mut self, value: &Value) -> Result<(), CloseReason> {
         let text = String::from_utf8(json::write(value)).unwrap_or_default();
         let (backend, who) = (&self.backend, &self.who);
         // A large answer may take long; the service need not wait for it, nor a log-in that was taken back.
         let goes_on = || !backend.stop.is_pulled() && backend.may_stay(who);
-        if self.socket.say(text, goes_on).await { Ok(()) } else { Err(End::Gone) }
+        if self.socket.say(text, goes_on).await { Ok(()) } else { Err(CloseReason::Gone) }
     }
 }
 
-async fn changed(push: Option<&Push>) {
+async fn changed(push: Option<&PushFeed>) {
     match push {
         Some(push) => push.follow.changed().await,
         None => std::future::pending().await,
@@ -211,11 +211,11 @@ async fn changed(push: Option<&Push>) {
 
 async fn answered(
     backend: &Arc<Backend>,
-    who: &Who,
+    who: &RequestContext,
     request: Request,
     id: Option<String>,
-    room: Room,
-) -> (Value, Option<(Counted, Room)>) {
+    room: Reservation,
+) -> (Value, Option<(ConcurrencyPermit, Reservation)>) {
     let ran = match backend.requests.enter(who.key()) {
         Some(counted) => api::run(backend, who, request, (counted, room)).await,
         None => Err(Problem::limit("maxConcurrentRequests")),

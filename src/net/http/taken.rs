@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::deliver::Delivery;
-use crate::jmap::Taken;
-use crate::model::{Address, Envelope, Live, Recipient};
+use crate::deliver::DeliveryService;
+use crate::jmap::DeliverFn;
+use crate::model::{Address, Envelope, LiveValue, Recipient};
 use crate::net::lmtp::LmtpSettings;
 use crate::proof;
 use crate::wire::smtp::Reply;
 
 /// The way in for `Mail/deliver`, over the same deliveries and by the same bounds as LMTP. To be called from a thread that
 /// may wait.
-pub fn taken<D: Delivery>(deliver: Arc<D>, settings: Live<LmtpSettings>) -> Arc<Taken> {
+pub fn taken<D: DeliveryService>(deliver: Arc<D>, settings: LiveValue<LmtpSettings>) -> Arc<DeliverFn> {
     let runtime = tokio::runtime::Handle::current();
     Arc::new(move |sender: Option<Address>, recipients: Vec<Address>, message: Vec<u8>| {
         let settings = settings.get();

@@ -7,30 +7,30 @@ use parking_lot::Mutex;
 
 /// So many at once of each.
 #[derive(Debug, Clone)]
-pub(super) struct Tally {
+pub(super) struct ConcurrencyLimit {
     most: usize,
     under_way: Arc<Mutex<HashMap<String, usize>>>,
 }
 
 /// One that is under way, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Counted {
-    of: Tally,
+pub(super) struct ConcurrencyPermit {
+    of: ConcurrencyLimit,
     key: String,
 }
 
-impl Tally {
+impl ConcurrencyLimit {
     pub(super) fn new(most: usize) -> Self {
         Self { most, under_way: Arc::default() }
     }
 
     /// One more of this key; `None` where there are as many as may be.
-    pub(super) fn enter(&self, key: String) -> Option<Counted> {
+    pub(super) fn enter(&self, key: String) -> Option<ConcurrencyPermit> {
         self.enter_within(key, self.most)
     }
 
     /// One more of this key, of which there may be `most`.
-    pub(super) fn enter_within(&self, key: String, most: usize) -> Option<Counted> {
+    pub(super) fn enter_within(&self, key: String, most: usize) -> Option<ConcurrencyPermit> {
         let mut under_way = self.under_way.lock();
         let count = under_way.get(&key).copied().unwrap_or_default();
         if count >= most {
@@ -38,11 +38,11 @@ impl Tally {
         }
         under_way.insert(key.clone(), count + 1);
         drop(under_way);
-        Some(Counted { of: self.clone(), key })
+        Some(ConcurrencyPermit { of: self.clone(), key })
     }
 }
 
-impl Drop for Counted {
+impl Drop for ConcurrencyPermit {
     fn drop(&mut self) {
         let mut under_way = self.of.under_way.lock();
         if let Some(count) = under_way.get_mut(&self.key) {
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn each_has_as_many_as_may_be() {
-        let tally = Tally::new(2);
+        let tally = ConcurrencyLimit::new(2);
         let held = [tally.enter("ann".into()), tally.enter("ann".into())];
         assert!(held.iter().all(Option::is_some) && tally.enter("ann".into()).is_none());
         assert!(tally.enter("bob".into()).is_some());

@@ -24,18 +24,18 @@ use hyper::body::{Bytes, Frame, SizeHint};
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::pace::{Pace, Paced};
+use super::pace::{BodyPace, PacedBody};
 use super::problem::Problem;
-use super::who::Who;
+use super::who::RequestContext;
 use super::{Backend, answer, upload};
 use crate::model::{AccountId, EmailId, MailboxUid, UtcMillis, keyword, limits};
 use crate::store::Error;
-use crate::transfer::{Append, append};
+use crate::transfer::{AppendRequest, append};
 use crate::wire::jmap::MethodError;
 use crate::wire::query;
 
 /// Keywords that an email is filed with.
-const KEYWORDS: usize = 1000;
+const MAX_KEYWORDS: usize = 1000;
 
 /// Why nothing came of it: the problem's type, and words.
 struct Refusal(StatusCode, &'static str, String);
@@ -101,7 +101,7 @@ fn busy() -> Refusal {
 
 pub(super) async fn take_in(
     State(backend): State<Arc<Backend>>,
-    Extension(who): Extension<Who>,
+    Extension(who): Extension<RequestContext>,
     uri: Uri,
     body: Body,
 ) -> Response {
@@ -111,7 +111,7 @@ pub(super) async fn take_in(
     }
 }
 
-async fn taken_in(backend: &Backend, who: &Who, uri: &Uri, body: Body) -> Result<Response, Refusal> {
+async fn taken_in(backend: &Backend, who: &RequestContext, uri: &Uri, body: Body) -> Result<Response, Refusal> {
     let wish = Arguments::of(uri)?;
     let account = authorised(backend, who, wish.text("account")?)?;
     let mailbox = wish.text("mailbox")?.parse::<MailboxUid>().map_err(|_| Refusal::bad("mailbox: no id"))?;
@@ -132,11 +132,11 @@ async fn taken_in(backend: &Backend, who: &Who, uri: &Uri, body: Body) -> Result
     if body.size_hint().lower() > max_message {
         return Err(too_large());
     }
-    let paced = Paced::new(body, Pace::within(limits::UPLOAD_TIME));
+    let paced = PacedBody::new(body, BodyPace::within(limits::UPLOAD_TIME));
     let (collected, room) = upload::collect(backend, who, paced, most).await?.ok_or_else(too_large)?;
     let into = backend.store.clone();
     let appended = upload::store(backend, collected, move |raw| {
-        append(&into, account, &Append { raw: &raw, mailbox, keywords, received_at, known_as })
+        append(&into, account, &AppendRequest { raw: &raw, mailbox, keywords, received_at, known_as })
     });
     let (done, ticket) = appended.await??;
     ticket.wait().await?;
@@ -150,7 +150,7 @@ async fn taken_in(backend: &Backend, who: &Who, uri: &Uri, body: Body) -> Result
 
 pub(super) async fn give_out(
     State(backend): State<Arc<Backend>>,
-    Extension(who): Extension<Who>,
+    Extension(who): Extension<RequestContext>,
     uri: Uri,
 ) -> Response {
     match given_out(&backend, &who, &uri).await {
@@ -159,7 +159,7 @@ pub(super) async fn give_out(
     }
 }
 
-async fn given_out(backend: &Backend, who: &Who, uri: &Uri) -> Result<Response, Refusal> {
+async fn given_out(backend: &Backend, who: &RequestContext, uri: &Uri) -> Result<Response, Refusal> {
     let wish = Arguments::of(uri)?;
     let account = authorised(backend, who, wish.text("account")?)?;
     let missing = || Refusal::from(Error::NotFound("email"));
@@ -171,11 +171,11 @@ async fn given_out(backend: &Backend, who: &Who, uri: &Uri) -> Result<Response, 
     let store = backend.store.clone();
     let read = tokio::task::spawn_blocking(move || store.view().message(account, id));
     let octets = read.await.map_err(|error| Error::Io(error.to_string()))??.ok_or_else(missing)?;
-    let body = Body::new(Held { octets: Some(octets.into()), _room: held });
+    let body = Body::new(OutgoingMessage { octets: Some(octets.into()), _room: held });
     Ok(([("content-type", "message/rfc822")], body).into_response())
 }
 
-fn authorised(backend: &Backend, who: &Who, account: &str) -> Result<AccountId, Refusal> {
+fn authorised(backend: &Backend, who: &RequestContext, account: &str) -> Result<AccountId, Refusal> {
     let settings = backend.settings.get();
     let context = backend.context(&settings, who.caller.clone());
     Ok(context.owned(account)?.0)
@@ -188,7 +188,8 @@ fn keywords(words: &str) -> Result<BTreeSet<String>, Refusal> {
         .filter(|word| !word.is_empty())
         .map(|word| keyword::normal(word).ok_or_else(|| wrong(word)))
         .collect();
-    words.and_then(|words| if words.len() <= KEYWORDS { Ok(words) } else { Err(Refusal::bad("keywords: too many")) })
+    words
+        .and_then(|words| if words.len() <= MAX_KEYWORDS { Ok(words) } else { Err(Refusal::bad("keywords: too many")) })
 }
 
 /// What a query says.
@@ -209,12 +210,12 @@ impl Arguments {
 }
 
 /// A message on its way out, which takes its room until it is gone.
-struct Held {
+struct OutgoingMessage {
     octets: Option<Bytes>,
     _room: OwnedSemaphorePermit,
 }
 
-impl hyper::body::Body for Held {
+impl hyper::body::Body for OutgoingMessage {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 

@@ -15,12 +15,12 @@ use axum::http::Request;
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 use parking_lot::Mutex;
 
-use super::connection::UnderWay;
-use super::pace::{Pace, Paced};
+use super::connection::RequestGuard;
+use super::pace::{BodyPace, PacedBody};
 use crate::model::limits;
 
 /// A body that is put aside when it is dropped unread.
-struct Kept {
+struct ReclaimableBody {
     body: Option<Incoming>,
     /// Whether the client sends it only when it is asked for, and was not asked yet.
     waits: bool,
@@ -36,19 +36,19 @@ pub(super) fn kept(request: Request<Incoming>) -> (Request<Body>, Rest) {
     let rest = Arc::new(Mutex::new(None));
     let expects = request.headers().get("expect");
     let waits = expects.is_some_and(|field| field.as_bytes().eq_ignore_ascii_case(b"100-continue"));
-    let request = request.map(|body| Body::new(Kept { body: Some(body), waits, rest: Arc::clone(&rest) }));
+    let request = request.map(|body| Body::new(ReclaimableBody { body: Some(body), waits, rest: Arc::clone(&rest) }));
     (request, Rest(rest))
 }
 
 impl Rest {
     /// Reads what is left, within bounds, in a task of its own.
-    pub(super) fn read_on(self, under_way: Arc<UnderWay>) {
+    pub(super) fn read_on(self, under_way: Arc<RequestGuard>) {
         let Some(body) = self.0.lock().take() else { return };
         tokio::spawn(async move {
             let _under_way = under_way;
             let pace =
-                Pace { window: limits::READ_ON_WINDOW, least: limits::READ_ON_PACE_BYTES, whole: limits::READ_ON };
-            let (mut paced, mut bytes) = (Paced::new(Body::new(body), pace), 0);
+                BodyPace { window: limits::READ_ON_WINDOW, least: limits::READ_ON_PACE_BYTES, whole: limits::READ_ON };
+            let (mut paced, mut bytes) = (PacedBody::new(Body::new(body), pace), 0);
             while bytes <= limits::READ_ON_BYTES
                 && let Ok(Some(piece)) = paced.next().await
             {
@@ -58,7 +58,7 @@ impl Rest {
     }
 }
 
-impl Drop for Kept {
+impl Drop for ReclaimableBody {
     fn drop(&mut self) {
         if let Some(body) = self.body.take()
             && !self.waits
@@ -69,7 +69,7 @@ impl Drop for Kept {
     }
 }
 
-impl HttpBody for Kept {
+impl HttpBody for ReclaimableBody {
     type Data = Bytes;
     type Error = hyper::Error;
 

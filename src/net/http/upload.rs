@@ -17,14 +17,14 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
-use super::in_flight::{Bounds, Room};
-use super::pace::{Pace, Paced};
+use super::in_flight::{Bounds, Reservation};
+use super::pace::{BodyPace, PacedBody};
 use super::problem::Problem;
-use super::who::Who;
+use super::who::RequestContext;
 use super::{Backend, answer};
 use crate::jmap::Account;
 use crate::model::{AccountId, limits};
-use crate::net::collect::Collected;
+use crate::net::collect::BodyBuffer;
 use crate::store::Error;
 use crate::wire::http::media_type;
 use crate::wire::jmap::MethodError;
@@ -34,7 +34,7 @@ const FULL: &str = "maxConcurrentUpload";
 
 pub(super) async fn take(
     State(backend): State<Arc<Backend>>,
-    Extension(who): Extension<Who>,
+    Extension(who): Extension<RequestContext>,
     Path(account): Path<String>,
     headers: HeaderMap,
     body: Body,
@@ -50,7 +50,7 @@ pub(super) async fn take(
 ///
 /// # Errors
 /// 404 where it is not there for who asks.
-pub(super) fn account(backend: &Backend, who: &Who, named: &str) -> Result<Account, Problem> {
+pub(super) fn account(backend: &Backend, who: &RequestContext, named: &str) -> Result<Account, Problem> {
     let missing = || Problem::new(StatusCode::NOT_FOUND, "no such account");
     let id = named.parse::<AccountId>().map_err(|_| missing())?;
     let context = backend.context(&backend.settings.get(), who.caller.clone());
@@ -62,7 +62,7 @@ pub(super) fn account(backend: &Backend, who: &Who, named: &str) -> Result<Accou
 
 async fn taken(
     backend: &Arc<Backend>,
-    who: Who,
+    who: RequestContext,
     named: &str,
     headers: &HeaderMap,
     body: Body,
@@ -95,7 +95,7 @@ async fn taken(
     }
     let begun = context.begin_upload(account);
     begun.map_err(|wait| Problem::new(StatusCode::TOO_MANY_REQUESTS, wait.to_string()).after(wait.0))?;
-    let paced = Paced::new(body, Pace::within(limits::UPLOAD_TIME));
+    let paced = PacedBody::new(body, BodyPace::within(limits::UPLOAD_TIME));
     let (collected, room) = collect(backend, &who, paced, most).await?.ok_or_else(too_large)?;
     let size = collected.size();
     context.upload_came(account, size);
@@ -113,15 +113,15 @@ async fn taken(
 /// than `most`.
 pub(super) async fn collect(
     backend: &Backend,
-    who: &Who,
-    mut body: Paced,
+    who: &RequestContext,
+    mut body: PacedBody,
     most: usize,
-) -> Result<Option<(Collected, Room)>, Problem> {
+) -> Result<Option<(BodyBuffer, Reservation)>, Problem> {
     let settings = backend.settings.get();
     let each = (most as u64).saturating_mul(limits::CONCURRENT_UPLOADS as u64).max(limits::UPLOADS_COMING_EACH);
     let bounds = Bounds { all: each.saturating_mul(limits::UPLOADERS), each, free: 0 };
     let mut room = backend.coming.room(who.key(), bounds);
-    let mut collected = Collected::new(settings.body_in_memory, &settings.spill);
+    let mut collected = BodyBuffer::new(settings.body_in_memory, &settings.spill);
     while let Some(piece) = body.next().await? {
         if collected.size() + piece.len() > most {
             return Ok(None);
@@ -138,7 +138,7 @@ pub(super) async fn collect(
 /// Stores what came in whole, as soon as there is memory for it and for the copies that storing makes.
 pub(super) async fn store<T: Send + 'static>(
     backend: &Backend,
-    mut collected: Collected,
+    mut collected: BodyBuffer,
     kept: impl FnOnce(Vec<u8>) -> T + Send + 'static,
 ) -> Result<T, Problem> {
     let room = backend.storing.take(collected.size().saturating_mul(1 + limits::COPIES_IN_FLIGHT)).await;

@@ -29,11 +29,11 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use super::in_flight::{Full, Room};
-use super::pace::Pace;
+use super::in_flight::{CapacityError, Reservation};
+use super::pace::BodyPace;
 use super::problem::Problem;
 use crate::model::limits;
-use crate::net::stop::Stop;
+use crate::net::stop::StopSignal;
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 16 * 1024;
@@ -92,7 +92,7 @@ impl Handshake {
     pub(super) fn agree<F>(
         self,
         protocol: &'static str,
-        room: Room,
+        room: Reservation,
         talk: impl FnOnce(Socket) -> F + Send + 'static,
     ) -> Response
     where
@@ -122,9 +122,9 @@ impl Handshake {
 
 /// A message of the client.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum ClientMessage {
     /// A text, and the room that it takes.
-    Text(String, Room),
+    Text(String, Reservation),
     /// Bytes, which mean nothing here.
     Bytes,
     /// A ping, or an answer to one.
@@ -133,32 +133,32 @@ pub(super) enum Heard {
 
 /// Why no more is heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unheard {
+pub(super) enum ReceiveError {
     /// The client went away, or does not speak the protocol.
     Gone,
     /// A message is larger than a request may be.
     TooLarge,
     /// There is no room for the message now.
-    Full(Full),
+    Full(CapacityError),
 }
 
 /// A WebSocket that is open.
 #[derive(Debug)]
 pub(super) struct Socket<S = TokioIo<Upgraded>> {
-    stream: WebSocketStream<Metered<S>>,
-    meter: Arc<Mutex<Meter>>,
+    stream: WebSocketStream<MeteredStream<S>>,
+    meter: Arc<Mutex<MessageMeter>>,
     /// In so much time `limits::READ_PACE_BYTES` of a message must be taken, or its rest.
     unread: Duration,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
-    async fn new(stream: S, room: Room, unread: Duration) -> Self {
-        let meter = Arc::new(Mutex::new(Meter { room, bytes: 0, window: None, full: None, written: 0 }));
+    async fn new(stream: S, room: Reservation, unread: Duration) -> Self {
+        let meter = Arc::new(Mutex::new(MessageMeter { room, bytes: 0, window: None, full: None, written: 0 }));
         let config = WebSocketConfig::default()
             .read_buffer_size(READ_BYTES)
             .max_message_size(Some(limits::REQUEST_OCTETS))
             .max_frame_size(Some(limits::REQUEST_OCTETS));
-        let metered = Metered { stream, meter: Arc::clone(&meter) };
+        let metered = MeteredStream { stream, meter: Arc::clone(&meter) };
         Self { stream: WebSocketStream::from_raw_socket(metered, Role::Server, Some(config)).await, meter, unread }
     }
 
@@ -166,23 +166,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     ///
     /// # Errors
     /// There is none any more, or this one is refused.
-    pub(super) async fn hear(&mut self) -> Result<Heard, Unheard> {
+    pub(super) async fn hear(&mut self) -> Result<ClientMessage, ReceiveError> {
         match self.stream.next().await {
-            Some(Ok(Message::Text(text))) => Ok(Heard::Text(text.as_str().to_owned(), self.meter.lock().complete())),
-            Some(Ok(Message::Binary(_))) => Ok(Heard::Bytes),
+            Some(Ok(Message::Text(text))) => {
+                Ok(ClientMessage::Text(text.as_str().to_owned(), self.meter.lock().complete()))
+            }
+            Some(Ok(Message::Binary(_))) => Ok(ClientMessage::Bytes),
             // Two bytes of a control frame say what it is, four are its mask (RFC 6455 §5.2).
             Some(Ok(Message::Ping(bytes) | Message::Pong(bytes))) => {
                 self.meter.lock().passed(bytes.len() + 6);
-                Ok(Heard::Control)
+                Ok(ClientMessage::Control)
             }
-            Some(Err(Error::Capacity(_))) => Err(Unheard::TooLarge),
+            Some(Err(Error::Capacity(_))) => Err(ReceiveError::TooLarge),
             Some(Ok(Message::Close(_))) => {
                 // The answer to it goes out when more is read.
                 drop(timeout(limits::HTTP_UNREAD, self.stream.next()).await);
-                Err(Unheard::Gone)
+                Err(ReceiveError::Gone)
             }
             Some(Ok(Message::Frame(_)) | Err(_)) | None => {
-                Err(self.meter.lock().full.map_or(Unheard::Gone, Unheard::Full))
+                Err(self.meter.lock().full.map_or(ReceiveError::Gone, ReceiveError::Full))
             }
         }
     }
@@ -221,13 +223,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     }
 
     /// Whether a message that was begun comes too slowly. Asked from time to time; `reads` says whether it could come.
-    pub(super) fn is_slow(&self, pace: Pace, reads: bool) -> bool {
+    pub(super) fn is_slow(&self, pace: BodyPace, reads: bool) -> bool {
         self.meter.lock().is_slow(Instant::now(), pace, reads)
     }
 
     /// Closes for a reason (RFC 6455 §7.4.1), and reads what the client still sends for a while; at once where the service
     /// stops.
-    pub(super) async fn close(mut self, code: u16, reason: &'static str, stop: &Stop) {
+    pub(super) async fn close(mut self, code: u16, reason: &'static str, stop: &StopSignal) {
         let frame = CloseFrame { code: CloseCode::from(code), reason: reason.into() };
         if !self.send(Message::Close(Some(frame)), || true).await || stop.is_pulled() {
             return;
@@ -251,18 +253,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
 
 /// What came of the message that is not complete.
 #[derive(Debug)]
-struct Meter {
-    room: Room,
+struct MessageMeter {
+    room: Reservation,
     bytes: usize,
     /// Since when its pace is looked at, and what had come then.
     window: Option<(Instant, usize)>,
     /// Why nothing more is read.
-    full: Option<Full>,
+    full: Option<CapacityError>,
     /// Bytes that were written to the client.
     written: u64,
 }
 
-impl Meter {
+impl MessageMeter {
     fn came(&mut self, bytes: usize) -> io::Result<()> {
         self.bytes += bytes;
         self.room.grow(bytes).map_err(|full| {
@@ -272,7 +274,7 @@ impl Meter {
     }
 
     /// The message is complete: what it took goes with it.
-    fn complete(&mut self) -> Room {
+    fn complete(&mut self) -> Reservation {
         (self.bytes, self.window) = (0, None);
         self.room.take()
     }
@@ -297,7 +299,7 @@ impl Meter {
         }
     }
 
-    fn is_slow(&mut self, now: Instant, pace: Pace, reads: bool) -> bool {
+    fn is_slow(&mut self, now: Instant, pace: BodyPace, reads: bool) -> bool {
         let (since, before) = match self.window {
             Some(window) if reads && self.bytes > 0 => window,
             _ => {
@@ -315,12 +317,12 @@ impl Meter {
 
 /// A stream of which is counted what was read.
 #[derive(Debug)]
-struct Metered<S> {
+struct MeteredStream<S> {
     stream: S,
-    meter: Arc<Mutex<Meter>>,
+    meter: Arc<Mutex<MessageMeter>>,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for MeteredStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = into.filled().len();
         match Pin::new(&mut self.stream).poll_read(cx, into) {
@@ -333,7 +335,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for MeteredStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         if let Poll::Ready(Ok(bytes)) = written {
@@ -356,17 +358,18 @@ mod tests {
     use super::*;
     use crate::net::http::in_flight::{Bounds, InFlight};
 
-    fn meter(in_flight: &InFlight) -> Meter {
+    fn meter(in_flight: &InFlight) -> MessageMeter {
         let room = in_flight.room("ann".into(), Bounds { all: 1000, each: 1000, free: 0 });
-        Meter { room, bytes: 0, window: None, full: None, written: 0 }
+        MessageMeter { room, bytes: 0, window: None, full: None, written: 0 }
     }
 
     #[test]
     fn a_message_that_stays_unfinished_is_slow_and_an_idle_socket_is_not() {
         let mut meter = meter(&InFlight::default());
-        let pace = Pace { window: Duration::from_secs(10), least: 100, whole: Duration::from_secs(60) };
+        let pace = BodyPace { window: Duration::from_secs(10), least: 100, whole: Duration::from_secs(60) };
         let begun = Instant::now();
-        let slow = |meter: &mut Meter, seconds, reads| meter.is_slow(begun + Duration::from_secs(seconds), pace, reads);
+        let slow =
+            |meter: &mut MessageMeter, seconds, reads| meter.is_slow(begun + Duration::from_secs(seconds), pace, reads);
         assert!(!slow(&mut meter, 0, true) && !slow(&mut meter, 1000, true), "nothing was begun");
         meter.came(50).unwrap();
         assert!(!slow(&mut meter, 1010, true) && !slow(&mut meter, 1019, true));
@@ -393,7 +396,7 @@ mod tests {
         let in_flight = InFlight::default();
         let (mut one, mut other) = (meter(&in_flight), meter(&in_flight));
         one.came(900).unwrap();
-        assert!(other.came(101).is_err() && other.full == Some(Full::Share));
+        assert!(other.came(101).is_err() && other.full == Some(CapacityError::Share));
         let held = one.complete();
         assert!(one.came(101).is_err());
         drop(held);

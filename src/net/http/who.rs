@@ -6,14 +6,14 @@ use crate::jmap::Caller;
 
 /// Goes with each request that was let in.
 #[derive(Debug, Clone)]
-pub(super) struct Who {
+pub(super) struct RequestContext {
     /// He.
     pub(super) caller: Caller,
     /// What URLs that he is told begin with.
     pub(super) base: Arc<str>,
 }
 
-impl Who {
+impl RequestContext {
     /// By what his requests are counted: his account, or his Unix user.
     pub(super) fn key(&self) -> String {
         match (&self.caller.account, &self.caller.user) {

@@ -4,14 +4,14 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::model::Recipient;
-use crate::net::listen::{Access, Listen};
+use crate::net::listen::{Access, ListenAddress};
 use crate::net::stop::{Switch, switch};
 
 /// Takes everything and remembers it.
 #[derive(Default)]
-struct Kept(parking_lot::Mutex<Vec<Vec<u8>>>);
+struct RecordingService(parking_lot::Mutex<Vec<Vec<u8>>>);
 
-impl Delivery for Kept {
+impl DeliveryService for RecordingService {
     type Session = ();
 
     fn admit(&self, (): &mut (), _: &Envelope, recipient: &Recipient) -> Reply {
@@ -36,7 +36,7 @@ impl Delivery for Kept {
 struct Server {
     dir: tempfile::TempDir,
     port: u16,
-    kept: Arc<Kept>,
+    kept: Arc<RecordingService>,
     switch: Switch,
 }
 
@@ -44,10 +44,10 @@ async fn server(edit: impl FnOnce(&mut LmtpSettings), ceiling: Ceiling) -> Serve
     let dir = tempfile::tempdir().unwrap();
     let mut settings = LmtpSettings { spill: dir.path().into(), body_in_memory: 1000, ..LmtpSettings::default() };
     edit(&mut settings);
-    let (settings, kept, (switch, stop)) = (Live::new(settings), Arc::new(Kept::default()), switch());
+    let (settings, kept, (switch, stop)) = (LiveValue::new(settings), Arc::new(RecordingService::default()), switch());
     let mut port = 0;
-    for listen in [Listen::Unix(dir.path().join("s")), Listen::Tcp("127.0.0.1".into(), 0)] {
-        for bound in Bound::bind(&listen, &Access::Everybody).await.unwrap() {
+    for listen in [ListenAddress::Unix(dir.path().join("s")), ListenAddress::Tcp("127.0.0.1".into(), 0)] {
+        for bound in BoundListener::bind(&listen, &Access::Everybody).await.unwrap() {
             port = bound.port().unwrap_or(port);
             tokio::spawn(serve(bound, settings.clone(), ceiling.clone(), kept.clone(), stop.clone()));
         }
@@ -56,7 +56,7 @@ async fn server(edit: impl FnOnce(&mut LmtpSettings), ceiling: Ceiling) -> Serve
 }
 
 /// Sends all at once, as a pipelining client may, and reads until `QUIT`'s reply or the end.
-async fn converse(stream: impl Stream + 'static, talk: &[u8]) -> Vec<String> {
+async fn converse(stream: impl ByteStream + 'static, talk: &[u8]) -> Vec<String> {
     let (read, mut write) = tokio::io::split(stream);
     let talk = talk.to_vec();
     let writer = tokio::spawn(async move {

@@ -7,31 +7,36 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
 use crate::model::PushKeys;
 
 /// The size of a record (RFC 8188 §2.1): ours are one, and smaller.
-const RECORD: u32 = 4096;
+const RECORD_BYTES: u32 = 4096;
 /// Octets of a message that fit into it: the tag takes 16, the delimiter one, the header 86.
-pub(super) const MOST: usize = 3993;
+pub(super) const MAX_MESSAGE_BYTES: usize = 3993;
 
 /// It could not be encrypted: the client's key is no point of the curve, or the message is too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the message cannot be encrypted with the client's keys")]
-pub(super) struct NotEncrypted;
+pub(super) struct EncryptionError;
 
 /// The body of a request that only the client can read.
-pub(super) fn encrypt(plain: &[u8], keys: &PushKeys) -> Result<Vec<u8>, NotEncrypted> {
+pub(super) fn encrypt(plain: &[u8], keys: &PushKeys) -> Result<Vec<u8>, EncryptionError> {
     let mut salt = [0; 16];
-    getrandom::fill(&mut salt).map_err(|_| NotEncrypted)?;
-    let private = PrivateKey::generate(&ECDH_P256).map_err(|_| NotEncrypted)?;
+    getrandom::fill(&mut salt).map_err(|_| EncryptionError)?;
+    let private = PrivateKey::generate(&ECDH_P256).map_err(|_| EncryptionError)?;
     encrypt_with(plain, keys, &private, &salt)
 }
 
-fn encrypt_with(plain: &[u8], keys: &PushKeys, private: &PrivateKey, salt: &[u8; 16]) -> Result<Vec<u8>, NotEncrypted> {
-    if plain.len() > MOST {
-        return Err(NotEncrypted);
+fn encrypt_with(
+    plain: &[u8],
+    keys: &PushKeys,
+    private: &PrivateKey,
+    salt: &[u8; 16],
+) -> Result<Vec<u8>, EncryptionError> {
+    if plain.len() > MAX_MESSAGE_BYTES {
+        return Err(EncryptionError);
     }
-    let public = private.compute_public_key().map_err(|_| NotEncrypted)?;
+    let public = private.compute_public_key().map_err(|_| EncryptionError)?;
     let peer = UnparsedPublicKey::new(&ECDH_P256, &keys.p256dh);
     // RFC 8291 §3.4.
-    let input: [u8; 32] = agree(private, peer, NotEncrypted, |secret| {
+    let input: [u8; 32] = agree(private, peer, EncryptionError, |secret| {
         let key = Salt::new(HKDF_SHA256, &keys.auth).extract(secret);
         fill(&key, &[b"WebPush: info\0", &keys.p256dh, public.as_ref()])
     })?;
@@ -42,16 +47,16 @@ fn encrypt_with(plain: &[u8], keys: &PushKeys, private: &PrivateKey, salt: &[u8;
     let mut sealed = plain.to_vec();
     // The delimiter of the last record (RFC 8188 §2).
     sealed.push(2);
-    let content = UnboundKey::new(&AES_128_GCM, &content).map_err(|_| NotEncrypted)?;
+    let content = UnboundKey::new(&AES_128_GCM, &content).map_err(|_| EncryptionError)?;
     let nonce = Nonce::assume_unique_for_key(nonce);
     let done = LessSafeKey::new(content).seal_in_place_append_tag(nonce, Aad::empty(), &mut sealed);
-    done.map_err(|_| NotEncrypted)?;
+    done.map_err(|_| EncryptionError)?;
 
     let id = public.as_ref();
     let mut body = Vec::with_capacity(21 + id.len() + sealed.len());
     body.extend_from_slice(salt);
-    body.extend_from_slice(&RECORD.to_be_bytes());
-    body.push(u8::try_from(id.len()).map_err(|_| NotEncrypted)?);
+    body.extend_from_slice(&RECORD_BYTES.to_be_bytes());
+    body.push(u8::try_from(id.len()).map_err(|_| EncryptionError)?);
     body.extend_from_slice(id);
     body.extend_from_slice(&sealed);
     Ok(body)
@@ -67,10 +72,10 @@ impl KeyType for Length {
     }
 }
 
-fn fill<const N: usize>(key: &aws_lc_rs::hkdf::Prk, info: &[&[u8]]) -> Result<[u8; N], NotEncrypted> {
+fn fill<const N: usize>(key: &aws_lc_rs::hkdf::Prk, info: &[&[u8]]) -> Result<[u8; N], EncryptionError> {
     let mut out = [0; N];
-    let material = key.expand(info, Length(N)).map_err(|_| NotEncrypted)?;
-    material.fill(&mut out).map_err(|_| NotEncrypted)?;
+    let material = key.expand(info, Length(N)).map_err(|_| EncryptionError)?;
+    material.fill(&mut out).map_err(|_| EncryptionError)?;
     Ok(out)
 }
 
@@ -107,8 +112,8 @@ mod tests {
         let keys = PushKeys { p256dh: point, auth: vec![0; 16] };
         let (first, second) = (encrypt(b"x", &keys).unwrap(), encrypt(b"x", &keys).unwrap());
         assert!(first != second && first.len() == 86 + 2 + 16);
-        assert!(encrypt(&[0; MOST], &keys).unwrap().len() <= RECORD as usize);
-        assert_eq!(encrypt(&[0; MOST + 1], &keys), Err(NotEncrypted));
-        assert_eq!(encrypt(b"x", &PushKeys { p256dh: vec![4; 65], auth: vec![0; 16] }), Err(NotEncrypted));
+        assert!(encrypt(&[0; MAX_MESSAGE_BYTES], &keys).unwrap().len() <= RECORD_BYTES as usize);
+        assert_eq!(encrypt(&[0; MAX_MESSAGE_BYTES + 1], &keys), Err(EncryptionError));
+        assert_eq!(encrypt(b"x", &PushKeys { p256dh: vec![4; 65], auth: vec![0; 16] }), Err(EncryptionError));
     }
 }

@@ -21,36 +21,36 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::http::HttpSettings;
-use super::stop::Stop;
+use super::stop::StopSignal;
 use crate::account::Directory;
-use crate::jmap::{Followed, Known};
-use crate::model::{AccountId, Live, ModSeq, ObjectId, PushSubscription, limits};
+use crate::jmap::{ObservedAccount, PushState};
+use crate::model::{AccountId, LiveValue, ModSeq, ObjectId, PushSubscription, limits};
 use crate::store::{Error, Store};
-use target::{Sent, send};
+use target::{PushResult, send};
 
 /// The least time between two pushes of one subscription.
-const GAP: Duration = Duration::from_secs(1);
+const MIN_PUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// The first wait after a push that failed; it doubles.
-const FIRST: Duration = Duration::from_secs(30);
+const FIRST_RETRY_PAUSE: Duration = Duration::from_secs(30);
 /// The longest wait, also where the other side wants a longer one.
-const LONGEST: Duration = Duration::from_secs(3600);
+const MAX_RETRY_PAUSE: Duration = Duration::from_secs(3600);
 /// So often it is tried; then it waits for the next change.
-const TRIES: u32 = 8;
+const MAX_TRIES: u32 = 8;
 /// Pushes under way at once.
-const AT_ONCE: usize = 64;
+const MAX_CONCURRENT_PUSHES: usize = 64;
 /// A subscription that hears nothing for so long is looked at: its time may be over.
-const LOOK: Duration = Duration::from_secs(3600);
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Accounts in which something changed, and the first change of each that was not looked at.
 #[derive(Debug, Default)]
-struct Changed {
+struct ChangedAccounts {
     accounts: Mutex<HashMap<AccountId, ModSeq>>,
     woken: Notify,
 }
 
 /// Pushes until the end.
-pub async fn run(store: Store, directory: Directory, settings: Live<HttpSettings>, mut stop: Stop) {
-    let changed = Arc::new(Changed::default());
+pub async fn run(store: Store, directory: Directory, settings: LiveValue<HttpSettings>, mut stop: StopSignal) {
+    let changed = Arc::new(ChangedAccounts::default());
     let noting = Arc::clone(&changed);
     store.on_change(move |change| {
         let first = change.types.iter().map(|(_, modseq)| *modseq).min().unwrap_or(ModSeq(u64::MAX));
@@ -60,7 +60,7 @@ pub async fn run(store: Store, directory: Directory, settings: Live<HttpSettings
         drop(accounts);
         noting.woken.notify_one();
     });
-    let turns = Arc::new(Semaphore::new(AT_ONCE));
+    let turns = Arc::new(Semaphore::new(MAX_CONCURRENT_PUSHES));
     let mut own_turns: HashMap<AccountId, Arc<Semaphore>> = HashMap::new();
     let mut woken: HashMap<(AccountId, ObjectId), Arc<Notify>> = HashMap::new();
     let mut tasks = JoinSet::new();
@@ -85,12 +85,12 @@ pub async fn run(store: Store, directory: Directory, settings: Live<HttpSettings
                     waiting.notify_one();
                     continue;
                 }
-                let known = followed(&store, account).and_then(|followed| Known::now(&store, &followed));
+                let known = followed(&store, account).and_then(|followed| PushState::now(&store, &followed));
                 let Ok(mut known) = known else { continue };
                 known.forget_from(changed, first);
                 let waking = Arc::new(Notify::new());
                 woken.insert((account, id), Arc::clone(&waking));
-                let one = Subscription {
+                let one = SubscriptionTask {
                     store: store.clone(),
                     directory: directory.clone(),
                     settings: settings.clone(),
@@ -125,28 +125,29 @@ fn subscriptions(store: &Store, account: AccountId) -> Result<Vec<(AccountId, Ob
 }
 
 /// What the subscriptions of an account are about: it, and those in which something was opened to it.
-fn followed(store: &Store, account: AccountId) -> Result<Vec<Followed>, Error> {
-    let shared = store.view().shared_with(account)?.into_iter().map(|account| Followed { account, shared: true });
-    Ok([Followed::own(account)].into_iter().chain(shared).collect())
+fn followed(store: &Store, account: AccountId) -> Result<Vec<ObservedAccount>, Error> {
+    let shared =
+        store.view().shared_with(account)?.into_iter().map(|account| ObservedAccount { account, shared: true });
+    Ok([ObservedAccount::own(account)].into_iter().chain(shared).collect())
 }
 
 /// One subscription.
-struct Subscription {
+struct SubscriptionTask {
     store: Store,
     directory: Directory,
-    settings: Live<HttpSettings>,
+    settings: LiveValue<HttpSettings>,
     /// Those of all subscriptions of the account.
     own_turns: Arc<Semaphore>,
     turns: Arc<Semaphore>,
     account: AccountId,
     id: ObjectId,
-    known: Known,
+    known: PushState,
     code_sent: bool,
 }
 
 /// What is next.
 #[derive(Debug, PartialEq, Eq)]
-enum Next {
+enum PushStep {
     /// Wait for a change.
     Wait,
     /// Look again after this.
@@ -155,25 +156,25 @@ enum Next {
     End,
 }
 
-impl Subscription {
+impl SubscriptionTask {
     async fn run(mut self, woken: Arc<Notify>) -> (AccountId, ObjectId) {
         let mut tries = 0;
         loop {
             match self.step(&mut tries).await {
-                Next::End => return (self.account, self.id),
-                Next::Again(wait) => sleep(wait).await,
+                PushStep::End => return (self.account, self.id),
+                PushStep::Again(wait) => sleep(wait).await,
                 // Woken or not, it is looked at.
-                Next::Wait => drop(timeout(LOOK, woken.notified()).await),
+                PushStep::Wait => drop(timeout(IDLE_CHECK_INTERVAL, woken.notified()).await),
             }
         }
     }
 
-    async fn step(&mut self, tries: &mut u32) -> Next {
+    async fn step(&mut self, tries: &mut u32) -> PushStep {
         let now = self.store.clock().now();
         let one = match self.store.view().object::<PushSubscription>(self.account, self.id) {
             Ok(Some(one)) if now < one.expires => one,
-            Ok(_) => return Next::End,
-            Err(_) => return Next::Again(FIRST),
+            Ok(_) => return PushStep::End,
+            Err(_) => return PushStep::Again(FIRST_RETRY_PAUSE),
         };
         let holds = one
             .credential
@@ -184,67 +185,67 @@ impl Subscription {
         }
         match followed(&self.store, self.account) {
             Ok(followed) => self.known.follow(&followed),
-            Err(_) => return Next::Again(FIRST),
+            Err(_) => return PushStep::Again(FIRST_RETRY_PAUSE),
         }
         let before = self.known.clone();
         let message = if one.is_verified {
             match self.known.catch_up(&self.store, one.types.as_deref()) {
                 Ok(Some(change)) => change,
-                Ok(None) => return Next::Wait,
-                Err(_) => return Next::Again(FIRST),
+                Ok(None) => return PushStep::Wait,
+                Err(_) => return PushStep::Again(FIRST_RETRY_PAUSE),
             }
         } else if self.code_sent {
-            return Next::Wait;
+            return PushStep::Wait;
         } else {
             json!({"@type": "PushVerification", "pushSubscriptionId": self.id.to_string(), "verificationCode": one.code})
         };
         match self.push(&one, &message).await {
-            Sent::Taken => {
+            PushResult::Taken => {
                 *tries = 0;
                 self.code_sent = true;
-                Next::Again(GAP)
+                PushStep::Again(MIN_PUSH_INTERVAL)
             }
-            Sent::Gone => self.destroy().await,
-            Sent::Later(why, wait) if *tries < TRIES => {
-                let doubled = FIRST.saturating_mul(1 << (*tries).min(16));
+            PushResult::Gone => self.destroy().await,
+            PushResult::Later(why, wait) if *tries < MAX_TRIES => {
+                let doubled = FIRST_RETRY_PAUSE.saturating_mul(1 << (*tries).min(16));
                 *tries += 1;
                 tracing::debug!(account = %self.account, why, "a push waits");
                 self.known = before;
-                Next::Again(wait.unwrap_or(doubled).clamp(FIRST, LONGEST))
+                PushStep::Again(wait.unwrap_or(doubled).clamp(FIRST_RETRY_PAUSE, MAX_RETRY_PAUSE))
             }
-            Sent::Later(why, _) | Sent::Refused(why) => {
+            PushResult::Later(why, _) | PushResult::Refused(why) => {
                 *tries = 0;
                 self.code_sent = true;
                 tracing::info!(account = %self.account, why, "a push is given up");
-                Next::Wait
+                PushStep::Wait
             }
         }
     }
 
-    async fn push(&self, one: &PushSubscription, message: &Value) -> Sent {
+    async fn push(&self, one: &PushSubscription, message: &Value) -> PushResult {
         let plain = message.to_string().into_bytes();
         let body = match &one.keys {
             None => plain,
             Some(keys) => match encrypt::encrypt(&plain, keys) {
                 Ok(body) => body,
-                Err(error) => return Sent::Refused(error.to_string()),
+                Err(error) => return PushResult::Refused(error.to_string()),
             },
         };
         // First of one's own share, so that who waits for that keeps no others waiting.
-        let Ok(_own) = self.own_turns.acquire().await else { return Sent::Later("the end".into(), None) };
-        let Ok(_turn) = self.turns.acquire().await else { return Sent::Later("the end".into(), None) };
+        let Ok(_own) = self.own_turns.acquire().await else { return PushResult::Later("the end".into(), None) };
+        let Ok(_turn) = self.turns.acquire().await else { return PushResult::Later("the end".into(), None) };
         send(&one.url, body, one.keys.is_some(), self.settings.get().push_to_private).await
     }
 
-    async fn destroy(&self) -> Next {
+    async fn destroy(&self) -> PushStep {
         let (store, account, id) = (self.store.clone(), self.account, self.id);
         let done = tokio::task::spawn_blocking(move || {
             let (_, ticket) = store.commit(account, |txn| txn.destroy_object::<PushSubscription>(id))?;
             ticket.wait_blocking()
         });
         match done.await {
-            Ok(Ok(()) | Err(Error::NotFound(_))) => Next::End,
-            _ => Next::Again(FIRST),
+            Ok(Ok(()) | Err(Error::NotFound(_))) => PushStep::End,
+            _ => PushStep::Again(FIRST_RETRY_PAUSE),
         }
     }
 }

@@ -18,11 +18,11 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 /// The longest that one push may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PUSH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What came of a push.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Sent {
+pub(super) enum PushResult {
     /// It was taken.
     Taken,
     /// There is nobody there for good.
@@ -34,16 +34,16 @@ pub(super) enum Sent {
 }
 
 /// Sends a push.
-pub(super) async fn send(url: &str, body: Vec<u8>, encrypted: bool, private: bool) -> Sent {
-    match timeout(PATIENCE, sent(url, body, encrypted, private)).await {
+pub(super) async fn send(url: &str, body: Vec<u8>, encrypted: bool, private: bool) -> PushResult {
+    match timeout(PUSH_TIMEOUT, sent(url, body, encrypted, private)).await {
         Ok(Ok(sent) | Err(sent)) => sent,
-        Err(_) => Sent::Later("too slow".into(), None),
+        Err(_) => PushResult::Later("too slow".into(), None),
     }
 }
 
-async fn sent(url: &str, body: Vec<u8>, encrypted: bool, private: bool) -> Result<Sent, Sent> {
-    let later = |error: &dyn std::fmt::Display| Sent::Later(error.to_string(), None);
-    let uri: Uri = url.parse().map_err(|_| Sent::Refused("no URL".into()))?;
+async fn sent(url: &str, body: Vec<u8>, encrypted: bool, private: bool) -> Result<PushResult, PushResult> {
+    let later = |error: &dyn std::fmt::Display| PushResult::Later(error.to_string(), None);
+    let uri: Uri = url.parse().map_err(|_| PushResult::Refused("no URL".into()))?;
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
     let port = uri.port_u16().unwrap_or(443);
     let found = tokio::net::lookup_host((host.as_str(), port)).await.map_err(|error| later(&error))?;
@@ -52,10 +52,10 @@ async fn sent(url: &str, body: Vec<u8>, encrypted: bool, private: bool) -> Resul
     // Whatever was found out before: who is reached from the same address is this machine.
     let here = stream.local_addr().map_err(|error| later(&error))?;
     if !private && is_within(here.ip(), address.ip()) {
-        return Err(Sent::Refused("an address of this machine".into()));
+        return Err(PushResult::Refused("an address of this machine".into()));
     }
-    let name = ServerName::try_from(host.clone()).map_err(|_| Sent::Refused("no name for TLS".into()))?;
-    let connector = connector().ok_or_else(|| Sent::Later("no certificates are believed here".into(), None))?;
+    let name = ServerName::try_from(host.clone()).map_err(|_| PushResult::Refused("no name for TLS".into()))?;
+    let connector = connector().ok_or_else(|| PushResult::Later("no certificates are believed here".into(), None))?;
     let stream = connector.connect(name, stream).await.map_err(|error| later(&error))?;
     let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = shaken.map_err(|error| later(&error))?;
@@ -70,7 +70,7 @@ async fn sent(url: &str, body: Vec<u8>, encrypted: bool, private: bool) -> Resul
     if encrypted {
         request = request.header("content-encoding", "aes128gcm");
     }
-    let request = request.body(Full::new(Bytes::from(body))).map_err(|error| Sent::Refused(error.to_string()))?;
+    let request = request.body(Full::new(Bytes::from(body))).map_err(|error| PushResult::Refused(error.to_string()))?;
     let response = sender.send_request(request).await.map_err(|error| later(&error));
     driver.abort();
     let response = response?;
@@ -79,13 +79,13 @@ async fn sent(url: &str, body: Vec<u8>, encrypted: bool, private: bool) -> Resul
 }
 
 /// What a status says (RFC 8030 §5, §7.3).
-fn judged(status: StatusCode, wait: Option<Duration>) -> Sent {
+fn judged(status: StatusCode, wait: Option<Duration>) -> PushResult {
     match status {
-        status if status.is_success() => Sent::Taken,
-        StatusCode::NOT_FOUND | StatusCode::GONE => Sent::Gone,
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => Sent::Later(status.to_string(), wait),
-        status if status.is_server_error() => Sent::Later(status.to_string(), wait),
-        status => Sent::Refused(status.to_string()),
+        status if status.is_success() => PushResult::Taken,
+        StatusCode::NOT_FOUND | StatusCode::GONE => PushResult::Gone,
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => PushResult::Later(status.to_string(), wait),
+        status if status.is_server_error() => PushResult::Later(status.to_string(), wait),
+        status => PushResult::Refused(status.to_string()),
     }
 }
 
@@ -94,12 +94,12 @@ fn allowed(
     found: impl Iterator<Item = SocketAddr>,
     private: bool,
     is_own: impl Fn(IpAddr) -> bool,
-) -> Result<SocketAddr, Sent> {
+) -> Result<SocketAddr, PushResult> {
     let all: Vec<SocketAddr> = found.collect();
     if !private && all.iter().any(|address| is_inside(address.ip()) || is_own(address.ip())) {
-        return Err(Sent::Refused("an address of the inside".into()));
+        return Err(PushResult::Refused("an address of the inside".into()));
     }
-    all.first().copied().ok_or_else(|| Sent::Later("no address".into(), None))
+    all.first().copied().ok_or_else(|| PushResult::Later("no address".into(), None))
 }
 
 /// Whether an address is one of this machine's, however public: what it serves to itself alone is reached there, too.
@@ -266,11 +266,14 @@ mod tests {
     #[test]
     fn what_a_status_says() {
         let of = |status: u16, wait| judged(StatusCode::from_u16(status).unwrap(), wait);
-        assert_eq!((of(201, None), of(204, None), of(410, None)), (Sent::Taken, Sent::Taken, Sent::Gone));
+        assert_eq!(
+            (of(201, None), of(204, None), of(410, None)),
+            (PushResult::Taken, PushResult::Taken, PushResult::Gone)
+        );
         let wait = Some(Duration::from_secs(7));
-        assert!(matches!(of(429, wait), Sent::Later(_, Some(after)) if Some(after) == wait));
-        assert!(matches!(of(503, None), Sent::Later(_, None)));
+        assert!(matches!(of(429, wait), PushResult::Later(_, Some(after)) if Some(after) == wait));
+        assert!(matches!(of(503, None), PushResult::Later(_, None)));
         // Nothing that it says is followed.
-        assert!(matches!((of(301, None), of(400, None)), (Sent::Refused(_), Sent::Refused(_))));
+        assert!(matches!((of(301, None), of(400, None)), (PushResult::Refused(_), PushResult::Refused(_))));
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::message::Message;
-use crate::message::report::{About, report as read};
+use crate::message::report::{ReportContent, report as read};
 use crate::message::seven::seven_bit;
 use crate::model::UtcMillis;
 
@@ -26,14 +26,14 @@ fn a_rejection_is_a_disposition_notification() {
         assert!(text.lines().any(|known| known == line), "{line}\n---\n{text}");
     }
     assert!(text.contains("disposition-notification") && !text.contains("secret"), "{text}");
-    let facts = Facts::of(&made.octets);
+    let facts = AutoReplyFacts::of(&made.octets);
     assert!(facts.report.is_some() && facts.auto_submitted.is_some());
     let nobody = Envelope { sender: None, ..envelope };
     assert_eq!(rejected(&nobody, &ann, &own, "no", raw, None, &reporter()), None);
 }
 
-fn request(more: &str) -> Option<Request> {
-    Request::of(format!("{more}\r\n\r\nbody\r\n").replace("\r\n", "\n").replace('\n', "\r\n").as_bytes())
+fn request(more: &str) -> Option<MdnRequest> {
+    MdnRequest::of(format!("{more}\r\n\r\nbody\r\n").replace("\r\n", "\n").replace('\n', "\r\n").as_bytes())
 }
 
 /// RFC 8098 §2.1: who is told, and of what the owner must be asked.
@@ -69,7 +69,7 @@ fn who_is_told_unasked_is_who_sent_it() {
     assert_eq!(manual(&format!("{both}\nDisposition-Notification-Options: a=optional,required")), Some(true));
     let many: Vec<String> = (0..300).map(|n| format!("{n}@example.net")).collect();
     let flood = request(&format!("Disposition-Notification-To: {}", many.join(", "))).unwrap();
-    assert!(flood.refused(SendingMode::Manual).is_some() && flood.to.len() <= TOLD + 1);
+    assert!(flood.refused(SendingMode::Manual).is_some() && flood.to.len() <= MAX_NOTIFIED + 1);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn what_is_said_of_the_original_is_taken_from_it() {
 /// RFC 2046 §5.2.1, RFC 6532 §3.7: a message within is not encoded, unless it is one of those that may be.
 #[test]
 fn the_original_goes_back_as_it_came() {
-    let disposition = Disposition {
+    let disposition = DispositionReport {
         reporting_ua: None,
         gateway: None,
         original_recipient: None,
@@ -100,7 +100,7 @@ fn the_original_goes_back_as_it_came() {
         extensions: vec![("X-Y".into(), "z".into())],
     };
     let person = |email: &str| EmailAddress { name: None, email: email.into() };
-    let made = |original: Option<&str>| Notification {
+    let made = |original: Option<&str>| MdnDraft {
         from: person("ann@example.org"),
         to: vec![person("bob@example.net"), person("cy@example.net")],
         subject: "Read: x\r\nBcc: eve@example.net".into(),
@@ -117,7 +117,7 @@ fn the_original_goes_back_as_it_came() {
         let raw = octets(Some(original));
         let message = Message::parse(&raw);
         let whole = read(&message).unwrap();
-        assert_eq!(whole.about, About::Disposition(disposition.clone()));
+        assert_eq!(whole.about, ReportContent::Disposition(disposition.clone()));
         assert_eq!(whole.text.as_deref().map(str::trim), Some("Gr\u{fc}\u{df}e"));
         assert!(whole.has_original);
         let structure = message.structure();
@@ -129,8 +129,8 @@ fn the_original_goes_back_as_it_came() {
         assert!(seven.is_ascii() && read(&Message::parse(&seven)).is_some());
         let names: Vec<String> = fields(&raw).map(|field| String::from_utf8_lossy(field.name).into_owned()).collect();
         assert!(!names.contains(&"Bcc".to_owned()) && !names.iter().any(|name| name.starts_with("Disposition-")));
-        assert_eq!(Facts::of(&raw).destinations.len(), 2);
-        assert!(Request::of(&raw).is_none(), "no notification asks for one (RFC 8098 §2.1)");
+        assert_eq!(AutoReplyFacts::of(&raw).destinations.len(), 2);
+        assert!(MdnRequest::of(&raw).is_none(), "no notification asks for one (RFC 8098 §2.1)");
     }
     let none = octets(None);
     assert!(!read(&Message::parse(&none)).unwrap().has_original && none.is_ascii());

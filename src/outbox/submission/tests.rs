@@ -9,7 +9,7 @@ fn address(email: &str, parameters: &[(&str, Option<&str>)]) -> EnvelopeAddress 
     EnvelopeAddress { email: email.into(), parameters: Some(parameters.collect()) }
 }
 
-fn from(parameters: &[(&str, Option<&str>)]) -> Result<Order, BadEnvelope> {
+fn from(parameters: &[(&str, Option<&str>)]) -> Result<SubmissionOrder, BadEnvelope> {
     order(&address("ann@example.org", parameters), &[address("bob@example.net", &[])], NOW, 9, YEAR)
 }
 
@@ -34,7 +34,7 @@ fn parameters_of_the_sender_are_taken_or_refused_with_their_place() {
     let good =
         from(&[("ret", Some("hdrs")), ("ENVID", Some("QQ 314+x")), ("BODY", Some("8BITMIME")), ("SMTPUTF8", None)]);
     let good = good.unwrap();
-    assert_eq!((good.ret, good.envid.as_deref(), good.send_at), (Some(Ret::Headers), Some("QQ 314+x"), NOW));
+    assert_eq!((good.ret, good.envid.as_deref(), good.send_at), (Some(DsnReturn::Headers), Some("QQ 314+x"), NOW));
     let at = |parameter| from(&[parameter]).map(|order| order.send_at);
     assert_eq!(at(("HOLDFOR", Some("3600"))), Ok(NOW.after(Duration::from_secs(3600))));
     assert_eq!(at(("HOLDFOR", Some("0"))), Ok(NOW));
@@ -44,7 +44,7 @@ fn parameters_of_the_sender_are_taken_or_refused_with_their_place() {
         Ok(UtcMillis::parse_rfc3339("2026-11-21T12:00:00Z").unwrap())
     );
     assert_eq!(at(("HOLDUNTIL", Some("2020-01-01T00:00:00Z"))), Ok(NOW), "what is due already goes at once");
-    let long = "x".repeat(ENVID + 1);
+    let long = "x".repeat(MAX_ENVID_BYTES + 1);
     for (name, value) in [
         ("HOLDFOR", Some("31536001")),
         ("HOLDFOR", Some("1000000000")),
@@ -76,7 +76,7 @@ fn parameters_of_the_sender_are_taken_or_refused_with_their_place() {
 #[test]
 fn parameters_of_a_recipient_are_taken_or_refused_with_their_place() {
     let good = to(&[("NOTIFY", Some("success,FAILURE")), ("ORCPT", Some("RFC822;bob+x@example.net"))]).unwrap();
-    let notify = Notify { success: true, failure: true, ..Notify::default() };
+    let notify = DsnNotify { success: true, failure: true, ..DsnNotify::default() };
     let original = OriginalRecipient { kind: "rfc822".into(), address: "bob+x@example.net".into() };
     assert_eq!((good.notify, good.original), (Some(notify), Some(original)));
     for (name, value) in [

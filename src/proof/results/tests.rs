@@ -9,7 +9,7 @@ fn read(value: &str) -> Vec<String> {
     payload.verdicts.iter().map(shown).collect()
 }
 
-fn shown(verdict: &Verdict) -> String {
+fn shown(verdict: &MethodResult) -> String {
     let mut text = format!("{}={}", verdict.method, verdict.result);
     for (name, value) in &verdict.properties {
         text += &format!(" {name}={value}");
@@ -123,13 +123,13 @@ fn near_misses_say_nothing() {
 #[test]
 fn bounded() {
     let long = format!("a{}", "; dkim=pass header.d=b".repeat(5000));
-    assert_eq!(read(&long).len(), CLAUSES);
+    assert_eq!(read(&long).len(), MAX_CLAUSES);
     let wide = format!("a; dkim=pass{}", " header.d=b".repeat(5000));
-    assert_eq!(Payload::read(&wide).unwrap().verdicts[0].properties.len(), PROPERTIES);
+    assert_eq!(Payload::read(&wide).unwrap().verdicts[0].properties.len(), MAX_PROPERTIES);
     let deep = format!("a; dkim=pass {}{} header.d=b", "(".repeat(100_000), ")".repeat(100_000));
     assert_eq!(read(&deep), ["dkim=pass header.d=b"]);
     let many = "Authentication-Results: mx.example.org".to_owned() + &"; dkim=pass".repeat(100) + "\r\n";
-    assert_eq!(trusted(many.repeat(100).as_bytes(), &["mx.example.org".into()]).len(), VERDICTS);
+    assert_eq!(trusted(many.repeat(100).as_bytes(), &["mx.example.org".into()]).len(), MAX_RESULTS);
 }
 
 /// Whether a field at that place counts.
@@ -236,9 +236,9 @@ fn word() -> impl Strategy<Value = String> {
 
 prop_compose! {
     fn clause()(method in word(), result in word(), reason in prop::option::of("[a-z;() ]{0,8}"),
-                properties in prop::collection::vec((word(), word(), "[a-zA-Z0-9.@; ()\"\\\\=]{1,10}"), 0..4)) -> Verdict {
+                properties in prop::collection::vec((word(), word(), "[a-zA-Z0-9.@; ()\"\\\\=]{1,10}"), 0..4)) -> MethodResult {
         let properties = properties.into_iter().map(|(kind, name, value)| (format!("{kind}.{name}"), value)).collect();
-        Verdict { method, result, reason, properties }
+        MethodResult { method, result, reason, properties }
     }
 }
 

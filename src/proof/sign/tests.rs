@@ -10,8 +10,8 @@ const MESSAGE: &str = "From: Ann <ann@Example.ORG>\r\nTo: bob@example.net\r\nSub
                        +0000\r\nMessage-ID: <1@example.org>\r\nMIME-Version: 1.0\r\nContent-Type: text/plain\r\n\
                        Auto-Submitted: auto-replied\r\n\r\nI am away.\r\n\r\n.\r\n";
 
-fn key(domain: &str, selector: &str, algorithm: Algorithm) -> Key {
-    Key::new(domain, selector, generate(algorithm, 2048).unwrap().as_bytes()).unwrap()
+fn key(domain: &str, selector: &str, algorithm: Algorithm) -> SigningKey {
+    SigningKey::new(domain, selector, generate(algorithm, 2048).unwrap().as_bytes()).unwrap()
 }
 
 /// Made once: an RSA key takes its time.
@@ -99,7 +99,7 @@ fn whose_mail_is_signed() {
 #[test]
 fn signers_are_equal_by_their_keys() {
     let pem = generate(Algorithm::Ed25519, 0).unwrap();
-    let of = |selector: &str| Signer::new(vec![Key::new("example.org", selector, pem.as_bytes()).unwrap()]);
+    let of = |selector: &str| Signer::new(vec![SigningKey::new("example.org", selector, pem.as_bytes()).unwrap()]);
     assert_eq!(of("a"), of("a"));
     assert_ne!(of("a"), of("b"));
     assert_ne!(both(), both());
@@ -117,10 +117,10 @@ fn keys_and_their_records() {
     assert!(generate(Algorithm::Rsa, 1024).unwrap_err().contains("2048, 3072 or 4096"));
     // An elliptic curve of TLS is no key for DKIM; nor is a certificate, or nothing.
     let curve = include_bytes!("../../../tests/tls/one.key.pem");
-    assert!(Key::new("example.org", "s", curve).unwrap_err().contains("neither an Ed25519 nor an RSA key"));
+    assert!(SigningKey::new("example.org", "s", curve).unwrap_err().contains("neither an Ed25519 nor an RSA key"));
     let certificate = include_bytes!("../../../tests/tls/one.cert.pem");
-    assert!(Key::new("example.org", "s", certificate).unwrap_err().contains("no private key"));
-    assert!(Key::new("example.org", "s", b"").is_err());
+    assert!(SigningKey::new("example.org", "s", certificate).unwrap_err().contains("no private key"));
+    assert!(SigningKey::new("example.org", "s", b"").is_err());
     assert!(!format!("{rsa:?}").contains("PRIVATE"), "{rsa:?}");
 }
 

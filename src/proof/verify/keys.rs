@@ -1,7 +1,7 @@
 //! Verifies the DKIM signatures of one message, each with a time of its own.
 //!
 //! mail-auth asks for one key after another, so that one name server that never answers would use up the time of all
-//! signatures. Here it never asks itself: [`Keys`] answers it, first that every key is unknown for now, which tells
+//! signatures. Here it never asks itself: [`KeyRecords`] answers it, first that every key is unknown for now, which tells
 //! which keys are needed, then with what was found. What must hold:
 //! - all keys are asked for at the same time, each for at most `most`; one that is not told by then is a temporary
 //!   error of its own signature;
@@ -25,9 +25,9 @@ use tokio::time::timeout;
 
 /// The records of keys by their names, as mail-auth writes them.
 #[derive(Default)]
-pub(super) struct Keys(HashMap<Box<str>, TxtRecord>);
+pub(super) struct KeyRecords(HashMap<Box<str>, TxtRecord>);
 
-impl Keys {
+impl KeyRecords {
     /// Asks for the keys of those signatures of a message that could be valid.
     pub(super) async fn of(message: &AuthenticatedMessage<'_>, asks: &MessageAuthenticator, most: Duration) -> Self {
         let (mut keys, none) = (Self::default(), Self::default());
@@ -74,7 +74,7 @@ fn unanswered() -> TxtRecord {
     TxtRecord::Error(Error::Dns(DnsError::Resolver("no answer".into())))
 }
 
-impl ResolverCache<Box<str>, TxtRecord> for Keys {
+impl ResolverCache<Box<str>, TxtRecord> for KeyRecords {
     fn get<Q>(&self, name: &Q) -> Option<TxtRecord>
     where
         Box<str>: Borrow<Q>,
@@ -94,7 +94,7 @@ impl ResolverCache<Box<str>, TxtRecord> for Keys {
     fn insert(&self, _: Box<str>, _: TxtRecord, _: Instant) {}
 }
 
-impl DnsCache for Keys {
+impl DnsCache for KeyRecords {
     type Txt = Self;
     type Mx = NoCache;
     type Ipv4 = NoCache;

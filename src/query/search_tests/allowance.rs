@@ -5,7 +5,7 @@ use crate::query::{Allowance, Error as Refused, QueryChanges, changes};
 
 #[test]
 fn searches_share_an_allowance_of_bytes_to_read() {
-    let store = open(&Arc::new(Fault::new(Memory::new())));
+    let store = open(&Arc::new(FaultyEngine::new(MemoryEngine::new())));
     prepare(&store);
     for n in 0..20 {
         file(&store, format!("Subject: s\r\nX-A: b\r\n\r\n{}lunch\r\n", "x ".repeat(100)).as_bytes(), n);
@@ -15,7 +15,7 @@ fn searches_share_an_allowance_of_bytes_to_read() {
     // Of a condition on the header, the header alone is charged.
     for (condition, bytes) in [(Condition::Body("lunch".into()), 20_000), (header, 2000)] {
         let reads = Allowance::of(bytes, u64::MAX);
-        let results = Results { account: ACCOUNT, filter: Filter::Is(condition), reads, ..Results::default() };
+        let results = QuerySpec { account: ACCOUNT, filter: Filter::Is(condition), reads, ..QuerySpec::default() };
         let asked = Query { results, ..Query::default() };
         let ask = || query(&view, store.secrets(), &asked).map(|found| found.answer.ids.len());
         assert_eq!(ask(), Ok(20), "{asked:?}");
@@ -28,7 +28,7 @@ fn searches_share_an_allowance_of_bytes_to_read() {
 /// on its body the message.
 #[test]
 fn header_of_a_long_message_is_charged_without_its_body() {
-    let store = open(&Arc::new(Fault::new(Memory::new())));
+    let store = open(&Arc::new(FaultyEngine::new(MemoryEngine::new())));
     prepare(&store);
     let long = |n: i64| format!("Subject: s\r\nX-A: b{n}\r\n\r\nlunch {}\r\n", "x ".repeat(100_000));
     for n in 0..20 {
@@ -37,7 +37,7 @@ fn header_of_a_long_message_is_charged_without_its_body() {
     let view = store.view();
     let asked = |condition: Condition, bytes: u64, rows: u64| {
         let reads = Allowance::of(bytes, rows);
-        let results = Results { account: ACCOUNT, filter: Filter::Is(condition), reads, ..Results::default() };
+        let results = QuerySpec { account: ACCOUNT, filter: Filter::Is(condition), reads, ..QuerySpec::default() };
         Query { results, ..Query::default() }
     };
     let header = || Condition::Header { name: "X-A".into(), text: Some("b7".into()) };
@@ -54,18 +54,18 @@ fn header_of_a_long_message_is_charged_without_its_body() {
 /// at every hit.
 #[test]
 fn changes_that_read_too_much_cannot_be_calculated() {
-    let store = open(&Arc::new(Fault::new(Memory::new())));
+    let store = open(&Arc::new(FaultyEngine::new(MemoryEngine::new())));
     prepare(&store);
     let put = |n: i64| file(&store, format!("Subject: s\r\n\r\n{}lunch\r\n", "x ".repeat(100)).as_bytes(), n);
     for n in 0..20 {
         put(n);
     }
     let filter = Filter::Is(Condition::Body("lunch".into()));
-    let of = |bytes: u64| Results {
+    let of = |bytes: u64| QuerySpec {
         account: ACCOUNT,
         filter: filter.clone(),
         reads: Allowance::of(bytes, u64::MAX),
-        ..Results::default()
+        ..QuerySpec::default()
     };
     let asked = Query { results: of(2000), window: Window { limit: Some(1), ..Window::default() }, total: false };
     let page = query(&store.view(), store.secrets(), &asked).unwrap().answer;

@@ -5,7 +5,7 @@ use super::*;
 
 /// Emails with each of these bodies (raw messages, header and all), asked before and after they are folded.
 fn assert_found(raws: &[&str], asked: &[(Filter, &[usize])]) {
-    let bed = Bed::new();
+    let bed = Fixture::new();
     let ids: Vec<EmailId> = raws.iter().zip(0..).map(|(raw, at)| bed.file(raw.as_bytes(), at)).collect();
     let sizes = FoldSizes { rows: 1, row_octets: 100, block: 300, fan: 2, piece: 500, ..FoldSizes::default() };
     for folded in [false, true] {

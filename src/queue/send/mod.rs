@@ -16,26 +16,26 @@ use tokio::time::timeout;
 
 use super::relay::{Protocol, Relay};
 use crate::message::header::body_offset;
-use crate::model::{Action, Address, Notify, Ret, Target};
-use crate::outbox::{Answer, Outcome, Scope, Stage, judge};
+use crate::model::{Action, Address, DsnNotify, DsnReturn, Target};
+use crate::outbox::{AttemptOutcome, RefusalScope, RelayAnswer, SmtpStage, judge};
 use crate::store::Error as StoreError;
 
 /// Octets both ways.
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+trait RelayStream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> RelayStream for T {}
 
 /// An open connection, ready for a message.
-pub(super) struct Connection {
-    client: SmtpClient<Box<dyn Stream>>,
+pub(super) struct RelayConnection {
+    client: SmtpClient<Box<dyn RelayStream>>,
     protocol: Protocol,
-    offers: Offers,
+    offers: RelayExtensions,
     /// Messages that it carried.
     pub(super) carried: u32,
 }
 
 /// What the relay offers.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Offers {
+pub(super) struct RelayExtensions {
     pub(super) dsn: bool,
     pub(super) utf8: bool,
     pub(super) eight_bit: bool,
@@ -44,16 +44,16 @@ pub(super) struct Offers {
 }
 
 /// Whether the attempt could be recorded.
-pub(super) type Recorded = Result<(), StoreError>;
+pub(super) type RecordResult = Result<(), StoreError>;
 
 /// What came of handing a message over.
-pub(super) enum Handed {
+pub(super) enum SendResult {
     /// Of each recipient that waits, in order, what came of it; those behind the last were not asked.
     Made {
         /// What came of it.
-        outcomes: Vec<Outcome>,
+        outcomes: Vec<AttemptOutcome>,
         /// The connection, where it may carry another message.
-        connection: Option<Connection>,
+        connection: Option<RelayConnection>,
     },
     /// The connection was over when it was taken up again; nothing was asked.
     Stale,
@@ -61,7 +61,7 @@ pub(super) enum Handed {
     Unrecorded(StoreError),
 }
 
-impl Connection {
+impl RelayConnection {
     /// Opens one.
     ///
     /// # Errors
@@ -72,13 +72,13 @@ impl Connection {
 
     /// Hands a message over, to the first `most` of the action's recipients that wait. `dress` makes its final octets for what the relay offers,
     /// or says that it cannot; `record` is awaited right before the message goes out, and if it fails nothing goes.
-    pub(super) async fn hand_over<F: Future<Output = Recorded>>(
+    pub(super) async fn hand_over<F: Future<Output = RecordResult>>(
         mut self,
         relay: &Relay,
         (action, most): (&Action, usize),
-        dress: impl FnOnce(Offers) -> Result<Vec<u8>, Outcome>,
+        dress: impl FnOnce(RelayExtensions) -> Result<Vec<u8>, AttemptOutcome>,
         record: impl FnOnce() -> F,
-    ) -> Handed {
+    ) -> SendResult {
         self.client.timeout = relay.patience;
         let waiting: Vec<&Target> = action.recipients.iter().filter(|target| target.waits()).collect();
         let asked = waiting.get(..relay.recipients.min(most).max(1)).unwrap_or(&waiting);
@@ -87,16 +87,16 @@ impl Connection {
             Ok(octets) => octets,
             Err(outcome) => {
                 let outcomes = vec![outcome; asked.len()];
-                return Handed::Made { outcomes, connection: Some(self) };
+                return SendResult::Made { outcomes, connection: Some(self) };
             }
         };
         let sender_utf8 = action.sender.as_ref().is_some_and(Address::needs_smtputf8);
         // One after the other, what becomes of them; `None` is still to be asked.
-        let mut fates: Vec<Option<Outcome>> = asked
+        let mut fates: Vec<Option<AttemptOutcome>> = asked
             .iter()
             .map(|target| {
                 let needs = sender_utf8 || target.address.needs_smtputf8();
-                (needs && !offers.utf8).then_some(Outcome::NoSmtpUtf8)
+                (needs && !offers.utf8).then_some(AttemptOutcome::NoSmtpUtf8)
             })
             .collect();
         if fates.iter().all(Option::is_some) {
@@ -115,43 +115,43 @@ impl Connection {
         let replies = match self.ask(&commands).await {
             Ok(replies) => replies,
             // It was well a moment ago. What it breaks off over is this message, unless it had been lying idle.
-            Err(Broken { answered: 0, .. }) if self.carried > 0 => return Handed::Stale,
-            Err(Broken { text, .. }) => {
-                let scope = Scope::Message;
-                fill(&mut fates, &Outcome::Temporary { text, scope });
+            Err(BrokenConversation { answered: 0, .. }) if self.carried > 0 => return SendResult::Stale,
+            Err(BrokenConversation { text, .. }) => {
+                let scope = RefusalScope::Message;
+                fill(&mut fates, &AttemptOutcome::Temporary { text, scope });
                 return self.made(fates, false);
             }
         };
         let mut replies = replies.iter();
-        let first = replies.next().map(|reply| judge(Stage::Sender, reply));
-        if let Some(refusal) = first.filter(|outcome| !matches!(outcome, Outcome::Sent(_))) {
+        let first = replies.next().map(|reply| judge(SmtpStage::Sender, reply));
+        if let Some(refusal) = first.filter(|outcome| !matches!(outcome, AttemptOutcome::Sent(_))) {
             let alive = !concerns_us(&refusal);
             fill(&mut fates, &refusal);
             return self.reset(fates, alive).await;
         }
         let mut taken: Vec<usize> = Vec::new();
         for (at, reply) in going.iter().zip(replies) {
-            match judge(Stage::Recipient(taken.len()), reply) {
-                Outcome::Sent(_) => taken.push(*at),
+            match judge(SmtpStage::Recipient(taken.len()), reply) {
+                AttemptOutcome::Sent(_) => taken.push(*at),
                 outcome => set(&mut fates, *at, outcome),
             }
         }
         if taken.is_empty() {
             let alive = !fates.iter().flatten().any(concerns_us);
-            fill(&mut fates, &Outcome::TooMany);
+            fill(&mut fates, &AttemptOutcome::TooMany);
             return self.reset(fates, alive).await;
         }
         let data = match self.ask(&["DATA\r\n".to_owned()]).await {
             Ok(replies) => replies.into_iter().next(),
-            Err(Broken { text, .. }) => {
-                fill(&mut fates, &Outcome::Temporary { text, scope: Scope::Message });
+            Err(BrokenConversation { text, .. }) => {
+                fill(&mut fates, &AttemptOutcome::Temporary { text, scope: RefusalScope::Message });
                 return self.made(fates, false);
             }
         };
         if let Some(reply) = data.filter(|reply| reply.code != 354) {
             // A plain yes to DATA is no answer that anything can be done with.
-            let outcome = match judge(Stage::Data, &reply) {
-                Outcome::Sent(text) => Outcome::Temporary { text, scope: Scope::Message },
+            let outcome = match judge(SmtpStage::Data, &reply) {
+                AttemptOutcome::Sent(text) => AttemptOutcome::Temporary { text, scope: RefusalScope::Message },
                 outcome => outcome,
             };
             let alive = reply.code >= 400 && !concerns_us(&outcome);
@@ -160,7 +160,7 @@ impl Connection {
         }
         if let Err(error) = record().await {
             // Nothing of the message went out: the connection is dropped in the middle of DATA, and the relay forgets it.
-            return Handed::Unrecorded(error);
+            return SendResult::Unrecorded(error);
         }
         let alive = self.message(&octets, &taken, &mut fates).await;
         self.carried = self.carried.saturating_add(1);
@@ -169,7 +169,7 @@ impl Connection {
 
     /// The message, and its answers: one, or one for each recipient that was taken (RFC 2033 §4.2). Says whether the
     /// connection is good for more.
-    async fn message(&mut self, octets: &[u8], taken: &[usize], fates: &mut [Option<Outcome>]) -> bool {
+    async fn message(&mut self, octets: &[u8], taken: &[usize], fates: &mut [Option<AttemptOutcome>]) -> bool {
         // RFC 5321 §4.5.3.2: minutes for a command, ten for the answer to a message, which may be scanned first.
         let patience = self.client.timeout.saturating_mul(10);
         let answers = if self.protocol == Protocol::Lmtp { taken.len() } else { 1 };
@@ -192,11 +192,11 @@ impl Connection {
             Ok(Err(text)) => Some(text),
             Err(_) => Some("no answer in time".to_owned()),
         };
-        let unknown = || Outcome::Unknown(broken.clone().unwrap_or_else(|| "no answer".into()));
+        let unknown = || AttemptOutcome::Unknown(broken.clone().unwrap_or_else(|| "no answer".into()));
         let mut alive = broken.is_none();
         for (place, at) in taken.iter().enumerate() {
             let reply = replies.get(if answers == 1 { 0 } else { place });
-            let outcome = reply.map_or_else(unknown, |reply| judge(Stage::End, reply));
+            let outcome = reply.map_or_else(unknown, |reply| judge(SmtpStage::End, reply));
             alive &= !concerns_us(&outcome);
             set(fates, *at, outcome);
         }
@@ -204,7 +204,7 @@ impl Connection {
     }
 
     /// Commands, all at once where the relay allows it (RFC 2920), and their answers.
-    async fn ask(&mut self, commands: &[String]) -> Result<Vec<Answer>, Broken> {
+    async fn ask(&mut self, commands: &[String]) -> Result<Vec<RelayAnswer>, BrokenConversation> {
         let (mut replies, patience) = (Vec::with_capacity(commands.len()), self.client.timeout);
         let batches: Vec<&[String]> =
             if self.offers.pipelining { vec![commands] } else { commands.chunks(1).collect() };
@@ -218,23 +218,23 @@ impl Connection {
             });
             let done = exchange.await.unwrap_or_else(|_| Err("no answer in time".into()));
             if let Err(text) = done {
-                return Err(Broken { text, answered: replies.len() });
+                return Err(BrokenConversation { text, answered: replies.len() });
             }
         }
         Ok(replies)
     }
 
     /// Ends a transaction that comes to nothing.
-    async fn reset(mut self, fates: Vec<Option<Outcome>>, alive: bool) -> Handed {
+    async fn reset(mut self, fates: Vec<Option<AttemptOutcome>>, alive: bool) -> SendResult {
         let alive =
             alive && self.ask(&["RSET\r\n".to_owned()]).await.is_ok_and(|all| all.iter().all(|r| r.code == 250));
         self.carried = self.carried.saturating_add(1);
         self.made(fates, alive)
     }
 
-    fn made(self, fates: Vec<Option<Outcome>>, alive: bool) -> Handed {
-        let outcomes = fates.into_iter().map(|fate| fate.unwrap_or(Outcome::TooMany)).collect();
-        Handed::Made { outcomes, connection: alive.then_some(self) }
+    fn made(self, fates: Vec<Option<AttemptOutcome>>, alive: bool) -> SendResult {
+        let outcomes = fates.into_iter().map(|fate| fate.unwrap_or(AttemptOutcome::TooMany)).collect();
+        SendResult::Made { outcomes, connection: alive.then_some(self) }
     }
 
     /// Says goodbye.
@@ -248,7 +248,7 @@ impl Connection {
 }
 
 /// A conversation that broke off.
-struct Broken {
+struct BrokenConversation {
     text: String,
     /// Answers that came before.
     answered: usize,
@@ -256,7 +256,7 @@ struct Broken {
 
 /// Reads so many answers, and keeps those that came where it breaks off. What comes beyond them belongs to nobody: the next
 /// one who reads would take it for his, so it is an error.
-async fn read(stream: &mut Box<dyn Stream>, many: usize, out: &mut Vec<Answer>) -> Result<(), String> {
+async fn read(stream: &mut Box<dyn RelayStream>, many: usize, out: &mut Vec<RelayAnswer>) -> Result<(), String> {
     let wanted = out.len().saturating_add(many);
     let (mut buffer, mut parser) = ([0u8; 1024], ResponseReceiver::default());
     while out.len() < wanted {
@@ -282,22 +282,22 @@ async fn read(stream: &mut Box<dyn Stream>, many: usize, out: &mut Vec<Answer>) 
     Ok(())
 }
 
-fn answer(reply: &Response<String>) -> Answer {
-    Answer { code: reply.code, status: reply.esc, text: reply.message.clone() }
+fn answer(reply: &Response<String>) -> RelayAnswer {
+    RelayAnswer { code: reply.code, status: reply.esc, text: reply.message.clone() }
 }
 
-fn concerns_us(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Temporary { scope: Scope::Relay, .. })
+fn concerns_us(outcome: &AttemptOutcome) -> bool {
+    matches!(outcome, AttemptOutcome::Temporary { scope: RefusalScope::Relay, .. })
 }
 
-fn set(fates: &mut [Option<Outcome>], at: usize, outcome: Outcome) {
+fn set(fates: &mut [Option<AttemptOutcome>], at: usize, outcome: AttemptOutcome) {
     if let Some(fate) = fates.get_mut(at) {
         *fate = Some(outcome);
     }
 }
 
 /// All that were not decided.
-fn fill(fates: &mut [Option<Outcome>], outcome: &Outcome) {
+fn fill(fates: &mut [Option<AttemptOutcome>], outcome: &AttemptOutcome) {
     for fate in fates.iter_mut().filter(|fate| fate.is_none()) {
         *fate = Some(outcome.clone());
     }
@@ -305,7 +305,7 @@ fn fill(fates: &mut [Option<Outcome>], outcome: &Outcome) {
 
 /// `MAIL` (RFC 5321 §3.3) with what the relay offers of SIZE (RFC 1870), 8BITMIME (RFC 6152), SMTPUTF8 (RFC 6531) and DSN
 /// (RFC 3461).
-fn mail(action: &Action, offers: Offers, utf8: bool, octets: &[u8]) -> String {
+fn mail(action: &Action, offers: RelayExtensions, utf8: bool, octets: &[u8]) -> String {
     let sender = action.sender.as_ref().map(|sender| sender.travelling().to_string()).unwrap_or_default();
     let mut line = format!("MAIL FROM:<{sender}>");
     if offers.size {
@@ -319,8 +319,8 @@ fn mail(action: &Action, offers: Offers, utf8: bool, octets: &[u8]) -> String {
     }
     if offers.dsn {
         line.push_str(match action.ret {
-            Some(Ret::Full) => " RET=FULL",
-            Some(Ret::Headers) => " RET=HDRS",
+            Some(DsnReturn::Full) => " RET=FULL",
+            Some(DsnReturn::Headers) => " RET=HDRS",
             None => "",
         });
         if let Some(envid) = &action.envid {
@@ -330,7 +330,7 @@ fn mail(action: &Action, offers: Offers, utf8: bool, octets: &[u8]) -> String {
     line + "\r\n"
 }
 
-fn rcpt(target: &Target, offers: Offers) -> String {
+fn rcpt(target: &Target, offers: RelayExtensions) -> String {
     let mut line = format!("RCPT TO:<{}>", target.address.travelling());
     if offers.dsn {
         if let Some(notify) = &target.notify {
@@ -343,7 +343,7 @@ fn rcpt(target: &Target, offers: Offers) -> String {
     line + "\r\n"
 }
 
-fn notify_words(notify: &Notify) -> String {
+fn notify_words(notify: &DsnNotify) -> String {
     let words = [(notify.success, "SUCCESS"), (notify.failure, "FAILURE"), (notify.delay, "DELAY")];
     let words: Vec<&str> = words.iter().filter(|(is_set, _)| *is_set).map(|(_, word)| *word).collect();
     match (notify.never, words.is_empty()) {

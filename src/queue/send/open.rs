@@ -17,12 +17,12 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::{Connection, Offers, Stream, answer};
-use crate::queue::relay::{Login, Place, Protocol, Relay, Tls};
+use super::{RelayConnection, RelayExtensions, RelayStream, answer};
+use crate::queue::relay::{Protocol, Relay, RelayAddress, RelayCredentials, Tls};
 
-type Client = SmtpClient<Box<dyn Stream>>;
+type RelayClient = SmtpClient<Box<dyn RelayStream>>;
 
-pub(super) async fn open(relay: &Relay) -> Result<Connection, String> {
+pub(super) async fn open(relay: &Relay) -> Result<RelayConnection, String> {
     let wrong = |what: &dyn Display| format!("{}: {what}", relay.place);
     // Of what is read before a message the whole is bounded, too: a relay that speaks an octet a minute is none.
     let opening = timeout(relay.patience.saturating_mul(4), opened(relay));
@@ -32,7 +32,7 @@ pub(super) async fn open(relay: &Relay) -> Result<Connection, String> {
     }
 }
 
-async fn opened(relay: &Relay) -> Result<Connection, String> {
+async fn opened(relay: &Relay) -> Result<RelayConnection, String> {
     let (stream, is_local) = connect(relay).await?;
     let mut client = SmtpClient { stream, timeout: relay.patience };
     let mut encrypted = false;
@@ -69,22 +69,22 @@ async fn opened(relay: &Relay) -> Result<Connection, String> {
         authenticate(&mut client, login, said.auth_mechanisms).await?;
     }
     let has = |bit: u32| said.capabilities & bit != 0;
-    let offers = Offers {
+    let offers = RelayExtensions {
         dsn: has(EXT_DSN),
         utf8: has(EXT_SMTP_UTF8),
         eight_bit: has(EXT_8BIT_MIME),
         pipelining: has(EXT_PIPELINING),
         size: has(EXT_SIZE),
     };
-    Ok(Connection { client, protocol: relay.protocol, offers, carried: 0 })
+    Ok(RelayConnection { client, protocol: relay.protocol, offers, carried: 0 })
 }
 
 /// The stream, and whether both its ends are on this machine.
-async fn connect(relay: &Relay) -> Result<(Box<dyn Stream>, bool), String> {
+async fn connect(relay: &Relay) -> Result<(Box<dyn RelayStream>, bool), String> {
     let connected = timeout(relay.patience, async {
-        let made: std::io::Result<(Box<dyn Stream>, bool)> = match &relay.place {
-            Place::Unix(path) => UnixStream::connect(path).await.map(|stream| (Box::new(stream) as _, true)),
-            Place::Tcp { host, port } => TcpStream::connect((host.as_str(), *port)).await.map(|stream| {
+        let made: std::io::Result<(Box<dyn RelayStream>, bool)> = match &relay.place {
+            RelayAddress::Unix(path) => UnixStream::connect(path).await.map(|stream| (Box::new(stream) as _, true)),
+            RelayAddress::Tcp { host, port } => TcpStream::connect((host.as_str(), *port)).await.map(|stream| {
                 let is_local = stream.peer_addr().is_ok_and(|peer| peer.ip().is_loopback());
                 // Commands are short, and each waits for its answer.
                 drop(stream.set_nodelay(true));
@@ -97,7 +97,7 @@ async fn connect(relay: &Relay) -> Result<(Box<dyn Stream>, bool), String> {
     connected.map_err(|error| error.to_string())
 }
 
-async fn hello(client: &mut Client, relay: &Relay) -> Result<EhloResponse<String>, String> {
+async fn hello(client: &mut RelayClient, relay: &Relay) -> Result<EhloResponse<String>, String> {
     let said = match relay.protocol {
         Protocol::Smtp => client.ehlo(&relay.hostname).await,
         Protocol::Lmtp => client.lhlo(&relay.hostname).await,
@@ -105,12 +105,12 @@ async fn hello(client: &mut Client, relay: &Relay) -> Result<EhloResponse<String
     said.map_err(|error| error.to_string())
 }
 
-async fn encrypt(client: Client, relay: &Relay) -> Result<Client, String> {
+async fn encrypt(client: RelayClient, relay: &Relay) -> Result<RelayClient, String> {
     let connector = connector(relay)?;
     let name = match (&relay.tls_name, &relay.place) {
         (Some(name), _) => name.clone(),
-        (None, Place::Tcp { host, .. }) => host.clone(),
-        (None, Place::Unix(_)) => "localhost".into(),
+        (None, RelayAddress::Tcp { host, .. }) => host.clone(),
+        (None, RelayAddress::Unix(_)) => "localhost".into(),
     };
     let name = ServerName::try_from(name).map_err(|error| format!("no name for TLS: {error}"))?;
     let secured = timeout(relay.patience, connector.connect(name, client.stream)).await;
@@ -133,7 +133,7 @@ fn connector(relay: &Relay) -> Result<TlsConnector, String> {
 
 /// PLAIN, else LOGIN (RFC 4954 §4, RFC 4616). mail-send begins with mechanisms that it was not built for, and then speaks
 /// into the middle of their exchange.
-async fn authenticate(client: &mut Client, login: &Login, offered: u64) -> Result<(), String> {
+async fn authenticate(client: &mut RelayClient, login: &RelayCredentials, offered: u64) -> Result<(), String> {
     let reply = if offered & AUTH_PLAIN != 0 {
         let both = BASE64.encode(format!("\0{}\0{}", login.user, login.password));
         client.cmd(format!("AUTH PLAIN {both}\r\n")).await

@@ -6,7 +6,7 @@ use tokio::io::AsyncWriteExt as _;
 use super::*;
 
 /// What is understood of these octets, as so many answers; cut in two.
-fn understood(octets: &[u8], cut: usize, many: usize) -> (Vec<Answer>, Result<(), String>) {
+fn understood(octets: &[u8], cut: usize, many: usize) -> (Vec<RelayAnswer>, Result<(), String>) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let (near, mut far) = tokio::io::duplex(1 << 16);
@@ -18,7 +18,7 @@ fn understood(octets: &[u8], cut: usize, many: usize) -> (Vec<Answer>, Result<()
             // Who has heard enough hangs up.
             drop(far.write_all(&second).await);
         });
-        let mut stream: Box<dyn Stream> = Box::new(near);
+        let mut stream: Box<dyn RelayStream> = Box::new(near);
         let mut answers = Vec::new();
         let done = read(&mut stream, many, &mut answers).await;
         drop(stream);
@@ -72,9 +72,9 @@ proptest! {
 
 #[test]
 fn commands_say_what_the_relay_can_hear() {
-    let all = Offers { dsn: true, utf8: true, eight_bit: true, pipelining: true, size: true };
+    let all = RelayExtensions { dsn: true, utf8: true, eight_bit: true, pipelining: true, size: true };
     let target = Target {
-        notify: Some(Notify { success: true, failure: true, ..Notify::default() }),
+        notify: Some(DsnNotify { success: true, failure: true, ..DsnNotify::default() }),
         original: Some(crate::model::OriginalRecipient { kind: "rfc822".into(), address: "a+b@x".into() }),
         ..Target::plain(Address::from_parts("bob", "bücher.example"))
     };
@@ -82,6 +82,6 @@ fn commands_say_what_the_relay_can_hear() {
         rcpt(&target, all),
         "RCPT TO:<bob@xn--bcher-kva.example> NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;a+2Bb@x\r\n"
     );
-    assert_eq!(rcpt(&target, Offers::default()), "RCPT TO:<bob@xn--bcher-kva.example>\r\n");
-    assert_eq!(notify_words(&Notify { never: true, ..Notify::default() }), " NOTIFY=NEVER");
+    assert_eq!(rcpt(&target, RelayExtensions::default()), "RCPT TO:<bob@xn--bcher-kva.example>\r\n");
+    assert_eq!(notify_words(&DsnNotify { never: true, ..DsnNotify::default() }), " NOTIFY=NEVER");
 }

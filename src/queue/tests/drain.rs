@@ -8,7 +8,7 @@ fn queue_many(store: &Store, count: usize, name: impl Fn(usize) -> Address) {
     for first in (0..count).step_by(500) {
         commit(store, |txn| {
             for n in first..count.min(first + 500) {
-                let Queued { action, octets } = reply(&format!("u{n}"), now);
+                let NewAction { action, octets } = reply(&format!("u{n}"), now);
                 let recipients = vec![Target::unreported(name(n))];
                 txn.queue_action(Action { recipients, told: None, ..action }, &octets)?;
             }
@@ -19,7 +19,7 @@ fn queue_many(store: &Store, count: usize, name: impl Fn(usize) -> Address) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thousands_drain_while_few_are_held() {
-    let (store, rogue) = (store(), Rogue::default());
+    let (store, rogue) = (store(), RogueRelay::default());
     let (port, _server) = rogue.start().await;
     const COUNT: usize = 1500;
     queue_many(&store, COUNT, |n| at_home(&format!("u{n}")));
@@ -45,15 +45,15 @@ async fn thousands_drain_while_few_are_held() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn to_one_recipient_they_go_in_order_and_to_others_beside_them() {
-    let (store, rogue) = (store(), Rogue::default());
+    let (store, rogue) = (store(), RogueRelay::default());
     let (port, _server) = rogue.start().await;
     let now = store.clock().now();
-    let order = |seen: &rogue::Seen| -> Option<usize> {
+    let order = |seen: &rogue::RelayedMail| -> Option<usize> {
         seen.rcpt[0].contains("<bob@").then(|| seen.message.lines().next()?.strip_prefix("Subject: ")?.parse().ok())?
     };
     commit(&store, |txn| {
         for n in 0..60 {
-            let Queued { action, .. } = reply(if n % 2 == 0 { "bob" } else { "eve" }, now);
+            let NewAction { action, .. } = reply(if n % 2 == 0 { "bob" } else { "eve" }, now);
             txn.queue_action(action, format!("Subject: {n}\r\n\r\n").as_bytes())?;
         }
         Ok(())
@@ -70,10 +70,10 @@ async fn to_one_recipient_they_go_in_order_and_to_others_beside_them() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_domain_that_refuses_is_probed_and_the_others_go_on() {
-    let clock = Arc::new(Fixed::at(UtcMillis(1_795_251_600_000)));
-    let store = store_over(Arc::new(Memory::new()), clock.clone());
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
+    let store = store_over(Arc::new(MemoryEngine::new()), clock.clone());
     let refuses = Some(("down.example", "451 4.4.1 no way there\r\n"));
-    let rogue = Rogue::of(Manners { refuses, ..Manners::default() });
+    let rogue = RogueRelay::of(RogueSettings { refuses, ..RogueSettings::default() });
     let (port, _server) = rogue.start().await;
     queue_many(&store, 400, |n| {
         Address::from_parts(format!("u{n}"), if n % 4 == 0 { "well.example" } else { "down.example" })
@@ -113,9 +113,9 @@ async fn a_domain_that_refuses_is_probed_and_the_others_go_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_relay_that_is_down_for_an_hour_loses_and_repeats_nothing() {
-    let clock = Arc::new(Fixed::at(UtcMillis(1_795_251_600_000)));
-    let store = store_over(Arc::new(Memory::new()), clock.clone());
-    let rogue = Rogue::default();
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
+    let store = store_over(Arc::new(MemoryEngine::new()), clock.clone());
+    let rogue = RogueRelay::default();
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -147,7 +147,7 @@ async fn a_relay_that_is_down_for_an_hour_loses_and_repeats_nothing() {
     to.dedup();
     assert_eq!((to.len(), rogue.seen.lock().len(), left(&store).len()), (200, 200, 50));
     // What was sent is known for its time, and then forgotten.
-    clock.advance(Pace::default().kept + Duration::from_secs(60));
+    clock.advance(RetrySchedule::default().kept + Duration::from_secs(60));
     working.bell.ring();
     until("forgotten", || left(&store).is_empty()).await;
     working.stop().await;
@@ -168,12 +168,12 @@ fn resident() -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_thousand_drain_in_flat_memory() {
     use crate::model::clock::Stopwatch;
-    use crate::store::engine::rocks::Rocks;
+    use crate::store::engine::rocks::RocksEngine;
     let count: usize = std::env::var("RESTANTE_ACTIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(100_000);
     let dir = tempfile::tempdir().unwrap();
-    let engine = Arc::new(Rocks::open(&dir.path().join("store"), &Options::default()).unwrap());
-    let store = store_over(engine, Arc::new(System));
-    let rogue = Rogue::default();
+    let engine = Arc::new(RocksEngine::open(&dir.path().join("store"), &Options::default()).unwrap());
+    let store = store_over(engine, Arc::new(SystemClock));
+    let rogue = RogueRelay::default();
     *rogue.keeps.lock() = false;
     let (port, _server) = rogue.start().await;
     queue_many(&store, count, |n| at_home(&format!("u{n}")));

@@ -1,10 +1,10 @@
 //! What was submitted from an address that is the account's no more.
 
-use super::super::attempt::{Came, Office};
+use super::super::attempt::{AttemptContext, AttemptResult};
 use super::*;
 use crate::model::ActionKind;
 use crate::store::engine::{Batch, Put, Table};
-use crate::store::repair::Scope;
+use crate::store::repair::RepairScope;
 
 const BEA: AccountId = AccountId(2);
 
@@ -12,7 +12,7 @@ const BEA: AccountId = AccountId(2);
 fn held(store: &Store, sender: &str, from: &str, to: &str) -> ActionId {
     let raw = format!("From: {from}\r\nSubject: {to}\r\nMessage-ID: <{to}@x>\r\n\r\nhello\r\n");
     let (email, blob) = file(store, raw.as_bytes());
-    let submission = Submission {
+    let submission = SubmissionAction {
         sender: Address::parse(sender).ok(),
         recipients: vec![Target::plain(at_home(to))],
         ret: None,
@@ -24,7 +24,7 @@ fn held(store: &Store, sender: &str, from: &str, to: &str) -> ActionId {
         prefix: Vec::new(),
         blob,
     };
-    let Queued { action, octets } = submission.queue(store.clock().now());
+    let NewAction { action, octets } = submission.queue(store.clock().now());
     commit(store, |txn| txn.queue_action(Action { state: ActionState::Held, ..action }, &octets))
 }
 
@@ -35,7 +35,7 @@ fn apart(change: impl FnOnce() + Send) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn held_submission_is_not_sent_from_an_address_that_became_another_s() {
-    let (store, rogue) = (store(), Rogue::default());
+    let (store, rogue) = (store(), RogueRelay::default());
     let (port, _server) = rogue.start().await;
     let (directory, boss) = (directory(&store), Address::parse("boss@example.org").unwrap());
     apart(|| directory.add_alias(ANN, &boss).unwrap());
@@ -87,8 +87,8 @@ async fn submission_waits_until_the_damaged_row_of_its_address_is_repaired() {
         (Table::Addresses, b"@@example.com", Some(vec![99])),
     ];
     for (table, key, value) in rows {
-        let engine = Arc::new(Memory::new());
-        let (store, rogue) = (store_over(engine.clone(), Arc::new(System)), Rogue::default());
+        let engine = Arc::new(MemoryEngine::new());
+        let (store, rogue) = (store_over(engine.clone(), Arc::new(SystemClock)), RogueRelay::default());
         let (port, _server) = rogue.start().await;
         let settings = Arc::new(settings(port));
         let alias = || apart(|| directory(&store).add_alias_domain("example.com", "example.org").unwrap());
@@ -98,7 +98,7 @@ async fn submission_waits_until_the_damaged_row_of_its_address_is_repaired() {
         commit(&store, |txn| txn.update_action(&action, &by_hand::release(&action, txn.now()).unwrap()));
         let puts = vec![Put { table, key: key.to_vec(), value }];
         engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
-        let office = Office {
+        let office = AttemptContext {
             store: store.clone(),
             directory: directory(&store),
             settings: settings.clone(),
@@ -107,14 +107,14 @@ async fn submission_waits_until_the_damaged_row_of_its_address_is_repaired() {
         };
         let state = || store.view().action(ANN, id).unwrap().unwrap().state;
         let came = office.clone().carry_out((ANN, id)).await;
-        assert!(matches!(came, Came::Rests), "{key:?}: {came:?}");
+        assert!(matches!(came, AttemptResult::Rests), "{key:?}: {came:?}");
         assert_eq!((state(), rogue.to("bob")), (ActionState::Waiting, 0));
-        apart(|| drop(store.repair(Scope::Repair, None, &|_| MessageRows::default(), &mut |_| true).unwrap()));
+        apart(|| drop(store.repair(RepairScope::Repair, None, &|_| MessageRows::default(), &mut |_| true).unwrap()));
         if key.starts_with(b"@@") {
             alias();
         }
-        let came = Office { directory: directory(&store), ..office }.carry_out((ANN, id)).await;
-        assert!(matches!(came, Came::Recorded(..)), "{key:?}: {came:?}");
+        let came = AttemptContext { directory: directory(&store), ..office }.carry_out((ANN, id)).await;
+        assert!(matches!(came, AttemptResult::Recorded(..)), "{key:?}: {came:?}");
         assert_eq!((state(), rogue.to("bob")), (ActionState::Sent, 1));
     }
 }

@@ -1,12 +1,12 @@
 //! What becomes of actions: each outcome, what depends on what, and a queue that is not what it should be.
 
 use super::*;
-use crate::model::{Delivered, EmailSubmission, EnvelopeAddress, ObjectId, SubmissionRecipient, UndoStatus};
+use crate::model::{DeliveryState, EmailSubmission, EnvelopeAddress, ObjectId, SubmissionRecipient, UndoStatus};
 use crate::outbox::submission::order;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replies_go_out_once_and_failures_are_told_apart() {
-    let (store, rogue) = (store(), Rogue::default());
+    let (store, rogue) = (store(), RogueRelay::default());
     let (port, _server) = rogue.start().await;
     // An attempt that an earlier run recorded counts as sent: it is not sent again.
     queue_reply(&store, "interrupted", ActionState::Attempting);
@@ -39,7 +39,7 @@ async fn replies_go_out_once_and_failures_are_told_apart() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_relay_that_is_down_is_waited_for_and_costs_no_attempts() {
-    let (store, rogue) = (store(), Rogue::default());
+    let (store, rogue) = (store(), RogueRelay::default());
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -62,15 +62,15 @@ async fn a_relay_that_is_down_is_waited_for_and_costs_no_attempts() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refusals_that_concern_us_hold_all_and_cost_no_attempts() {
     for manners in [
-        Manners { greeting: "554 5.7.1 go away\r\n", ..Manners::default() },
-        Manners { greeting: "nonsense\r\n", ..Manners::default() },
-        Manners { greeting: "220-half a", ..Manners::default() },
-        Manners { sender: "530 5.7.0 authenticate first\r\n", ..Manners::default() },
-        Manners { sender: "421 4.3.2 closing\r\n", ..Manners::default() },
-        Manners { sender: "452 4.3.1 no room\r\n", ..Manners::default() },
-        Manners { lmtp: true, ..Manners::default() },
+        RogueSettings { greeting: "554 5.7.1 go away\r\n", ..RogueSettings::default() },
+        RogueSettings { greeting: "nonsense\r\n", ..RogueSettings::default() },
+        RogueSettings { greeting: "220-half a", ..RogueSettings::default() },
+        RogueSettings { sender: "530 5.7.0 authenticate first\r\n", ..RogueSettings::default() },
+        RogueSettings { sender: "421 4.3.2 closing\r\n", ..RogueSettings::default() },
+        RogueSettings { sender: "452 4.3.1 no room\r\n", ..RogueSettings::default() },
+        RogueSettings { lmtp: true, ..RogueSettings::default() },
     ] {
-        let (store, rogue) = (store(), Rogue::of(manners.clone()));
+        let (store, rogue) = (store(), RogueRelay::of(manners.clone()));
         let (port, _server) = rogue.start().await;
         for to in ["a", "bb", "ccc"] {
             queue_reply(&store, to, ActionState::Waiting);
@@ -82,7 +82,7 @@ async fn refusals_that_concern_us_hold_all_and_cost_no_attempts() {
         let tried = rogue.connections.load(Ordering::SeqCst);
         assert!((1..=12).contains(&tried), "{tried} connections: {manners:?}");
         assert!(left(&store).len() == 3 && left(&store).iter().all(|action| action.attempts == 0), "{manners:?}");
-        *rogue.manners.lock() = Manners::default();
+        *rogue.manners.lock() = RogueSettings::default();
         until("all sent", || left(&store).is_empty()).await;
         assert_eq!(rogue.seen.lock().len(), 3, "{manners:?}");
         working.stop().await;
@@ -92,9 +92,9 @@ async fn refusals_that_concern_us_hold_all_and_cost_no_attempts() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_takes_no_record_is_waited_for_and_nothing_goes_out_twice() {
-    let engine = Arc::new(Fault::new(Memory::new()));
-    let store = store_over(engine.clone(), Arc::new(System));
-    let rogue = Rogue::default();
+    let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
+    let store = store_over(engine.clone(), Arc::new(SystemClock));
+    let rogue = RogueRelay::default();
     let (port, _server) = rogue.start().await;
     // The queue's own mark is there before anything fails.
     let working = Working::start(&store, settings(port));
@@ -120,12 +120,12 @@ async fn a_store_that_takes_no_record_is_waited_for_and_nothing_goes_out_twice()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_depends_waits_and_goes_with_what_it_depends_on() {
-    let (store, rogue) = (store(), Rogue::default());
+    let (store, rogue) = (store(), RogueRelay::default());
     let (port, _server) = rogue.start().await;
     let chain = |first: &str, second: &str| {
         let one = queue(&store, submission(&store, &[first]));
         let next = submission(&store, &[second]);
-        let two = queue(&store, Queued { action: Action { after: Some(one), ..next.action }, ..next });
+        let two = queue(&store, NewAction { action: Action { after: Some(one), ..next.action }, ..next });
         (one, two)
     };
     let good = chain("bob", "eve");
@@ -148,7 +148,7 @@ async fn what_depends_waits_and_goes_with_what_it_depends_on() {
     assert!(store.commit(ANN, |txn| txn.queue_action(late.clone(), b"")).is_err());
     // By hand the failed one is tried again, and the person hears of it once more.
     let failed = store.view().action(ANN, bad.0).unwrap().unwrap();
-    assert!(matches!(&failed.recipients[0].fate, Fate::Failed { status: [5, 1, 1], .. }));
+    assert!(matches!(&failed.recipients[0].fate, RecipientState::Failed { status: [5, 1, 1], .. }));
     let before = rogue.heard("RCPT TO:<bad@");
     commit(&store, |txn| txn.update_action(&failed, &by_hand::retry(&failed, txn.now()).unwrap()));
     until("tried again", || rogue.heard("RCPT TO:<bad@") > before).await;
@@ -159,10 +159,10 @@ async fn what_depends_waits_and_goes_with_what_it_depends_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_for_good_is_told_to_a_real_sender() {
-    let (store, rogue) = (store(), Rogue::default());
+    let (store, rogue) = (store(), RogueRelay::default());
     let (port, _server) = rogue.start().await;
     let (email, blob) = file(&store, b"Subject: for others\r\nMessage-ID: <m@x>\r\n\r\nbody\r\n");
-    let redirect = |sender: Option<&str>, to: &[&str]| Redirect {
+    let redirect = |sender: Option<&str>, to: &[&str]| RedirectAction {
         sender: sender.map(|name| Address::from_parts(name, "example.com")),
         recipients: to.iter().map(|name| at_home(name)).collect(),
         email: Some(email),
@@ -177,10 +177,10 @@ async fn a_failure_for_good_is_told_to_a_real_sender() {
     let again = redirect(Some("carl"), &["bad", "bob"]).queue(now);
     assert_eq!(queue(&store, again), left(&store)[0].id);
     assert_eq!(left(&store).len(), 2);
-    let never = Notify { never: true, ..Notify::default() };
+    let never = DsnNotify { never: true, ..DsnNotify::default() };
     let quiet = Target { notify: Some(never), ..Target::plain(at_home("bad")) };
     let silent = submission(&store, &["x"]);
-    queue(&store, Queued { action: Action { recipients: vec![quiet], ..silent.action }, ..silent });
+    queue(&store, NewAction { action: Action { recipients: vec![quiet], ..silent.action }, ..silent });
     clean(&store);
     let working = Working::start(&store, settings(port));
     until("the report", || rogue.seen.lock().iter().any(|seen| seen.message.contains("delivery-status"))).await;
@@ -204,8 +204,8 @@ async fn a_queue_that_is_not_what_it_should_be_is_held_until_it_is_accepted() {
     use crate::store::engine::{Batch, Put, Table};
     // The marks of: another line of history (a backup restored), and none.
     for mark in [Some(QueueMark { epoch: 1, held: None }), None] {
-        let engine = Arc::new(Memory::new());
-        let (store, rogue) = (store_over(engine.clone(), Arc::new(System)), Rogue::default());
+        let engine = Arc::new(MemoryEngine::new());
+        let (store, rogue) = (store_over(engine.clone(), Arc::new(SystemClock)), RogueRelay::default());
         let (port, _server) = rogue.start().await;
         queue_reply(&store, "bob", ActionState::Waiting);
         match &mark {
@@ -247,9 +247,9 @@ async fn a_queue_that_is_not_what_it_should_be_is_held_until_it_is_accepted() {
 async fn what_is_missing_from_the_queue_is_noticed() {
     use crate::store::engine::{Batch, Put, Table};
     for table in [Table::Outbox, Table::OutboxDue] {
-        let engine = Arc::new(Memory::new());
-        let store = store_over(engine.clone(), Arc::new(System));
-        let rogue = Rogue::default();
+        let engine = Arc::new(MemoryEngine::new());
+        let store = store_over(engine.clone(), Arc::new(SystemClock));
+        let rogue = RogueRelay::default();
         let (port, _server) = rogue.start().await;
         Working::start(&store, settings(port)).stop().await;
         queue_reply(&store, "bob", ActionState::Waiting);
@@ -267,7 +267,7 @@ async fn what_is_missing_from_the_queue_is_noticed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_person_waits_for_goes_first_and_what_is_held_not_at_all() {
-    let (store, rogue) = (store(), Rogue::default());
+    let (store, rogue) = (store(), RogueRelay::default());
     let (port, _server) = rogue.start().await;
     for n in 0..20 {
         queue_reply(&store, &format!("u{n}"), ActionState::Waiting);
@@ -276,7 +276,7 @@ async fn what_a_person_waits_for_goes_first_and_what_is_held_not_at_all() {
     queue(&store, submission(&store, &["person"]));
     let undone = submission(&store, &["undone"]);
     let due = store.clock().now().after(Duration::from_secs(3600));
-    let undone = queue(&store, Queued { action: Action { due, ..undone.action }, ..undone });
+    let undone = queue(&store, NewAction { action: Action { due, ..undone.action }, ..undone });
     let working = Working::start(&store, Settings { concurrency: 1, ..settings(port) });
     until("the rest is sent", || rogue.seen.lock().len() == 21).await;
     assert!(rogue.seen.lock()[0].rcpt[0].contains("<person@"));
@@ -300,7 +300,7 @@ pub(super) fn submit(store: &Store, to: &[&str], parameters: &[(&str, &str)]) ->
     let send_at = order.send_at;
     let message = crate::message::header::without(raw.as_bytes(), &["Bcc"]);
     let hash = BlobHash(*blake3::hash(&message).as_bytes());
-    let Queued { action, octets } = order.queue(email, hash, "s@x".into(), now);
+    let NewAction { action, octets } = order.queue(email, hash, "s@x".into(), now);
     let rcpt_to = rcpt_to.into_iter().map(|path| SubmissionRecipient { path, ..SubmissionRecipient::default() });
     let (email, mail_from, rcpt_to) = (email, from, rcpt_to.collect());
     let submission = EmailSubmission { email, mail_from, rcpt_to, send_at, ..EmailSubmission::default() };
@@ -309,7 +309,7 @@ pub(super) fn submit(store: &Store, to: &[&str], parameters: &[(&str, &str)]) ->
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_submission_says_what_became_of_it_and_goes_without_bcc() {
-    let (store, rogue) = (store(), Rogue::default());
+    let (store, rogue) = (store(), RogueRelay::default());
     let (port, _server) = rogue.start().await;
     let id = submit(&store, &["bob", "bad"], &[("ENVID", "q1"), ("RET", "HDRS")]);
     let read = || store.view().object::<EmailSubmission>(ANN, id).unwrap().unwrap();
@@ -318,7 +318,7 @@ async fn a_submission_says_what_became_of_it_and_goes_without_bcc() {
     until("it is settled", || read().ended.is_some()).await;
     working.stop().await;
     let said: Vec<_> = read().rcpt_to.into_iter().map(|to| (to.status.delivered, to.status.smtp_reply)).collect();
-    let wanted = [(Delivered::Unknown, "250 2.0.0 taken"), (Delivered::No, "550 5.1.1 no such user")];
+    let wanted = [(DeliveryState::Unknown, "250 2.0.0 taken"), (DeliveryState::No, "550 5.1.1 no such user")];
     assert_eq!(said, wanted.map(|(delivered, reply)| (delivered, reply.to_owned())));
     assert_eq!(read().undo, UndoStatus::Final);
     let seen = rogue.seen.lock()[0].clone();
@@ -329,7 +329,7 @@ async fn a_submission_says_what_became_of_it_and_goes_without_bcc() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_submission_is_taken_back_until_its_message_goes_out() {
-    let (store, rogue) = (store(), Rogue::default());
+    let (store, rogue) = (store(), RogueRelay::default());
     let (port, _server) = rogue.start().await;
     let held = submit(&store, &["held"], &[("HOLDFOR", "3600")]);
     let (lazy, slow) = (submit(&store, &["lazy"], &[]), submit(&store, &["slow"], &[]));
@@ -361,10 +361,10 @@ async fn a_submission_is_taken_back_until_its_message_goes_out() {
 /// from then on the command is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_while_the_relay_is_asked_is_kept_and_one_that_comes_too_late_says_so() {
-    let (store, rogue) = (store(), Rogue::default());
+    let (store, rogue) = (store(), RogueRelay::default());
     let (port, _server) = rogue.start().await;
     let (email, blob) = file(&store, b"Subject: for others\r\nMessage-ID: <m@x>\r\n\r\nbody\r\n");
-    let redirect = |to: &str| Redirect {
+    let redirect = |to: &str| RedirectAction {
         sender: None,
         recipients: vec![at_home(to)],
         email: Some(email),
@@ -416,7 +416,7 @@ async fn a_hold_while_the_relay_is_asked_is_kept_and_one_that_comes_too_late_say
 /// A commit about an action holds for the state that it was read in, and for no other.
 #[tokio::test]
 async fn what_was_changed_since_it_was_read_is_neither_overwritten_nor_put_off() {
-    use crate::store::Wake;
+    use crate::store::WakeCondition;
     let store = store();
     let id = queue_reply(&store, "bob", ActionState::Waiting);
     let read = store.view().action(ANN, id).unwrap().unwrap();
@@ -426,9 +426,9 @@ async fn what_was_changed_since_it_was_read_is_neither_overwritten_nor_put_off()
     assert!(matches!(stale, Err(Error::Conflict(_))), "{stale:?}");
     // A worker that saw it as it was before the person asked for it does not put it off.
     let later = read.due.after(Duration::from_secs(600));
-    commit(&store, |txn| txn.defer_actions(&[(id, Wake::Due(read.due))], later));
+    commit(&store, |txn| txn.defer_actions(&[(id, WakeCondition::Due(read.due))], later));
     assert_eq!(store.view().action(ANN, id).unwrap(), Some(urgent.clone()));
-    commit(&store, |txn| txn.defer_actions(&[(id, Wake::Urgent(read.due))], later));
+    commit(&store, |txn| txn.defer_actions(&[(id, WakeCondition::Urgent(read.due))], later));
     assert_eq!(store.view().action(ANN, id).unwrap(), Some(Action { due: later, ..urgent }));
     clean(&store);
 }

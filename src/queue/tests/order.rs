@@ -14,7 +14,7 @@ fn of(store: &Store, id: ActionId) -> Option<Action> {
 /// Queues a redirect of a message with this subject to these addresses.
 fn redirect(store: &Store, subject: &str, to: &[&str]) -> ActionId {
     let (email, blob) = file(store, format!("Subject: {subject}\r\nMessage-ID: <{subject}@x>\r\n\r\nx\r\n").as_bytes());
-    let redirect = Redirect {
+    let redirect = RedirectAction {
         sender: None,
         recipients: to.iter().map(|to| Address::parse(to).unwrap()).collect(),
         email: Some(email),
@@ -26,16 +26,16 @@ fn redirect(store: &Store, subject: &str, to: &[&str]) -> ActionId {
 }
 
 /// The subjects that an address got, in order.
-fn got(rogue: &Rogue, to: &str) -> Vec<String> {
+fn got(rogue: &RogueRelay, to: &str) -> Vec<String> {
     let mark = format!("<{to}>");
     let seen = rogue.seen.lock();
     let to_it = seen.iter().filter(|seen| seen.taken && seen.rcpt.iter().any(|line| line.contains(&mark)));
     to_it.map(|seen| seen.message.lines().next().unwrap().trim_start_matches("Subject: ").to_owned()).collect()
 }
 
-fn bed() -> (Arc<Fixed>, Store, Rogue) {
-    let clock = Arc::new(Fixed::at(NINE));
-    (clock.clone(), store_over(Arc::new(Memory::new()), clock), Rogue::default())
+fn bed() -> (Arc<FixedClock>, Store, RogueRelay) {
+    let clock = Arc::new(FixedClock::at(NINE));
+    (clock.clone(), store_over(Arc::new(MemoryEngine::new()), clock), RogueRelay::default())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -142,8 +142,11 @@ async fn a_relay_that_rests_is_asked_at_once_where_a_person_wants_it() {
     let port = listener.local_addr().unwrap().port();
     drop(listener);
     let id = queue_reply(&store, "bob", ActionState::Waiting);
-    let queue =
-        Queue::new(store.clone(), directory(&store), Live::new(Settings { relay_pause: HOUR, ..settings(port) }));
+    let queue = QueueWorker::new(
+        store.clone(),
+        directory(&store),
+        LiveValue::new(Settings { relay_pause: HOUR, ..settings(port) }),
+    );
     let (trouble, (stop, stopped)) = (queue.trouble(), oneshot::channel::<()>());
     let task = tokio::spawn(queue.run(async { drop(stopped.await) }));
     until("the relay is down", || trouble.get().is_some()).await;
@@ -196,11 +199,11 @@ async fn a_clock_that_was_years_ahead_for_a_moment_gives_up_nothing_untried() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_copy_of_a_reply_that_nobody_got_goes_with_it() {
-    let (store, rogue) = (store(), Rogue::default());
+    let (store, rogue) = (store(), RogueRelay::default());
     let (port, _server) = rogue.start().await;
     let mut copies = Vec::new();
     for to in ["never", "refused", "bob"] {
-        let Queued { action, .. } = reply(to, store.clock().now());
+        let NewAction { action, .. } = reply(to, store.clock().now());
         let message = format!("Subject: away\r\nMessage-ID: <{to}@example.org>\r\n\r\naway\r\n").into_bytes();
         copies.push((to, file(&store, &message).0));
         commit(&store, |txn| txn.queue_action(action, &message));
@@ -216,7 +219,7 @@ async fn the_copy_of_a_reply_that_nobody_got_goes_with_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_submission_in_a_queue_that_is_held_says_so() {
-    let (store, rogue) = (store(), Rogue::default());
+    let (store, rogue) = (store(), RogueRelay::default());
     let (port, _server) = rogue.start().await;
     let id = lives::submit(&store, &["bob"], &[]);
     let done = store.commit(AccountId::SITE, |txn| {

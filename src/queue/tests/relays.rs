@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::ActionKind;
-use crate::queue::relay::Login;
+use crate::queue::relay::RelayCredentials;
 
 /// The one submission; reports of its failures are beside it.
 fn only(store: &Store) -> Action {
@@ -16,7 +16,7 @@ fn only(store: &Store) -> Action {
 async fn many_recipients_go_in_as_many_goes_as_the_relay_wants() {
     // One that says so, and one that we know not to take more.
     for (most, ours) in [(10, 100), (100, 7)] {
-        let (store, rogue) = (store(), Rogue::of(Manners { most, ..Manners::default() }));
+        let (store, rogue) = (store(), RogueRelay::of(RogueSettings { most, ..RogueSettings::default() }));
         let (port, _server) = rogue.start().await;
         let names: Vec<String> = (0..25).map(|n| format!("u{n}")).collect();
         queue(&store, submission(&store, &names.iter().map(String::as_str).collect::<Vec<_>>()));
@@ -29,7 +29,7 @@ async fn many_recipients_go_in_as_many_goes_as_the_relay_wants() {
             assert_eq!(rogue.to(name), 1, "{name}");
         }
         assert_eq!(rogue.seen.lock().len(), 25usize.div_ceil(most.min(ours)));
-        assert!(only(&store).recipients.iter().all(|one| matches!(one.fate, Fate::Sent(_))));
+        assert!(only(&store).recipients.iter().all(|one| matches!(one.fate, RecipientState::Sent(_))));
         clean(&store);
     }
 }
@@ -39,15 +39,15 @@ async fn what_is_not_ascii_goes_as_seven_bit_text_where_it_must() {
     let raw = "Subject: x\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n\
                Content-Transfer-Encoding: 8bit\r\n\r\nGr\u{fc}\u{df}e\r\n";
     for (manners, goes) in [
-        (Manners::default(), 1),
-        (Manners { offers: vec![], ..Manners::default() }, 1),
-        (Manners { seven_bit: true, ..Manners::default() }, 2),
+        (RogueSettings::default(), 1),
+        (RogueSettings { offers: vec![], ..RogueSettings::default() }, 1),
+        (RogueSettings { seven_bit: true, ..RogueSettings::default() }, 2),
     ] {
-        let (store, rogue) = (store(), Rogue::of(manners.clone()));
+        let (store, rogue) = (store(), RogueRelay::of(manners.clone()));
         let (port, _server) = rogue.start().await;
         let (_, blob) = file(&store, raw.as_bytes());
         let queued = submission(&store, &["bob"]);
-        queue(&store, Queued { action: Action { blob: Some(blob), ..queued.action }, ..queued });
+        queue(&store, NewAction { action: Action { blob: Some(blob), ..queued.action }, ..queued });
         let working = Working::start(&store, settings(port));
         until("sent", || only(&store).state == ActionState::Sent).await;
         working.stop().await;
@@ -66,7 +66,7 @@ async fn what_is_not_ascii_goes_as_seven_bit_text_where_it_must() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_that_is_not_ascii_needs_smtputf8() {
     for (offers, sent) in [(vec!["8BITMIME"], false), (vec!["8BITMIME", "SMTPUTF8"], true)] {
-        let (store, rogue) = (store(), Rogue::of(Manners { offers, ..Manners::default() }));
+        let (store, rogue) = (store(), RogueRelay::of(RogueSettings { offers, ..RogueSettings::default() }));
         let (port, _server) = rogue.start().await;
         queue(&store, submission(&store, &["jürgen", "bob"]));
         let working = Working::start(&store, settings(port));
@@ -81,7 +81,7 @@ async fn an_address_that_is_not_ascii_needs_smtputf8() {
 /// RFC 2033 §4.2: an answer for each recipient, and those that came count where the conversation breaks off.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_lmtp_each_recipient_is_answered() {
-    let (store, rogue) = (store(), Rogue::of(Manners { lmtp: true, ..Manners::default() }));
+    let (store, rogue) = (store(), RogueRelay::of(RogueSettings { lmtp: true, ..RogueSettings::default() }));
     let (port, _server) = rogue.start().await;
     queue(&store, submission(&store, &["bob", "refused", "bad", "defer"]));
     let mut settings = settings(port);
@@ -90,16 +90,16 @@ async fn over_lmtp_each_recipient_is_answered() {
     until("tried", || only(&store).attempts == 1).await;
     working.stop().await;
     let fate = |name: &str| only(&store).recipients.into_iter().find(|one| one.address.local() == name).unwrap().fate;
-    assert!(matches!(fate("bob"), Fate::Sent(_)) && matches!(fate("defer"), Fate::Waiting));
-    assert!(matches!(fate("refused"), Fate::Failed { status: [5, 6, 0], .. }));
-    assert!(matches!(fate("bad"), Fate::Failed { status: [5, 1, 1], .. }));
+    assert!(matches!(fate("bob"), RecipientState::Sent(_)) && matches!(fate("defer"), RecipientState::Waiting));
+    assert!(matches!(fate("refused"), RecipientState::Failed { status: [5, 6, 0], .. }));
+    assert!(matches!(fate("bad"), RecipientState::Failed { status: [5, 1, 1], .. }));
     clean(&store);
 
     // The first of three is answered, and then the line is cut: the others are sent again, and he is not.
-    let (store, rogue) = (super::store(), Rogue::of(Manners { lmtp: true, ..Manners::default() }));
+    let (store, rogue) = (super::store(), RogueRelay::of(RogueSettings { lmtp: true, ..RogueSettings::default() }));
     let (port, _server) = rogue.start().await;
     queue(&store, submission(&store, &["first", "cut", "third"]));
-    settings.relay.place = Place::Tcp { host: "127.0.0.1".into(), port };
+    settings.relay.place = RelayAddress::Tcp { host: "127.0.0.1".into(), port };
     let working = Working::start(&store, settings);
     until("tried", || only(&store).attempts == 1).await;
     working.stop().await;
@@ -110,13 +110,13 @@ async fn over_lmtp_each_recipient_is_answered() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_relay_may_be_a_unix_socket() {
-    let (store, rogue) = (store(), Rogue::default());
+    let (store, rogue) = (store(), RogueRelay::default());
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("smtp");
     let _server = rogue.serve_unix(tokio::net::UnixListener::bind(&path).unwrap());
     queue_reply(&store, "bob", ActionState::Waiting);
     let mut settings = settings(1);
-    settings.relay.place = Place::Unix(path);
+    settings.relay.place = RelayAddress::Unix(path);
     let working = Working::start(&store, settings);
     until("sent", || left(&store).is_empty()).await;
     assert_eq!(rogue.to("bob"), 1);
@@ -125,7 +125,7 @@ async fn a_relay_may_be_a_unix_socket() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_carries_many_messages_and_no_more_than_it_may() {
-    let (store, rogue) = (store(), Rogue::default());
+    let (store, rogue) = (store(), RogueRelay::default());
     let (port, _server) = rogue.start().await;
     for n in 0..60 {
         queue_reply(&store, &format!("u{n}"), ActionState::Waiting);
@@ -146,7 +146,7 @@ async fn a_connection_carries_many_messages_and_no_more_than_it_may() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_relay_that_says_more_than_it_was_asked_is_not_believed() {
-    let (store, rogue) = (store(), Rogue::default());
+    let (store, rogue) = (store(), RogueRelay::default());
     let (port, _server) = rogue.start().await;
     queue_reply(&store, "twice", ActionState::Waiting);
     let working = Working::start(&store, settings(port));
@@ -159,10 +159,10 @@ async fn a_relay_that_says_more_than_it_was_asked_is_not_believed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_message_ends_before_its_end() {
     let raw = ".\r\nRSET\r\nMAIL FROM:<evil@example.com>\r\n.\n.\r.\r\n..\r\n";
-    let (store, rogue) = (store(), Rogue::default());
+    let (store, rogue) = (store(), RogueRelay::default());
     let (port, _server) = rogue.start().await;
     let queued = reply("bob", store.clock().now());
-    queue(&store, Queued { octets: raw.as_bytes().to_vec(), ..queued });
+    queue(&store, NewAction { octets: raw.as_bytes().to_vec(), ..queued });
     let working = Working::start(&store, settings(port));
     until("sent", || left(&store).is_empty()).await;
     working.stop().await;
@@ -173,14 +173,15 @@ async fn no_message_ends_before_its_end() {
 /// RFC 4954, RFC 4616.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_password_is_said_where_it_may_be() {
-    let login = |in_the_clear| Some(Login { user: "ann".into(), password: "s3cret".into(), in_the_clear });
+    let login = |in_the_clear| Some(RelayCredentials { user: "ann".into(), password: "s3cret".into(), in_the_clear });
     for (offer, auth, works) in [
         ("AUTH LOGIN PLAIN CRAM-MD5", "235 2.7.0 fine\r\n", true),
         ("AUTH CRAM-MD5 LOGIN", "235 2.7.0 fine\r\n", true),
         ("AUTH PLAIN", "535 5.7.8 wrong\r\n", false),
         ("AUTH CRAM-MD5", "235 2.7.0 fine\r\n", false),
     ] {
-        let (store, rogue) = (store(), Rogue::of(Manners { offers: vec![offer], auth, ..Manners::default() }));
+        let (store, rogue) =
+            (store(), RogueRelay::of(RogueSettings { offers: vec![offer], auth, ..RogueSettings::default() }));
         let (port, _server) = rogue.start().await;
         queue_reply(&store, "bob", ActionState::Waiting);
         let mut settings = settings(port);
@@ -218,7 +219,7 @@ async fn tls_holds_where_it_must() {
         (Tls::Implicit, "two", "mda.test.example", false),
         (Tls::Implicit, "one", "other.test.example", false),
     ] {
-        let (store, rogue) = (store(), Rogue::default());
+        let (store, rogue) = (store(), RogueRelay::default());
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (own, secure) = (rogue.clone(), acceptor.clone());
@@ -248,7 +249,7 @@ async fn tls_holds_where_it_must() {
         working.stop().await;
     }
     // Where TLS is wanted and not offered nothing is sent.
-    let (store, rogue) = (store(), Rogue::default());
+    let (store, rogue) = (store(), RogueRelay::default());
     let (port, _server) = rogue.start().await;
     queue_reply(&store, "bob", ActionState::Waiting);
     let mut settings = settings(port);

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::*;
-use crate::model::clock::Fixed;
+use crate::model::clock::FixedClock;
 use crate::model::{AccountId, AccountRow, Address, BlobHash, EmailId, MessageRows, Role};
 use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options};
 
 const ANN: AccountId = AccountId(1);
 
 fn open(dir: &Path) -> Result<Store, Error> {
-    Store::open(dir, &Options::small(), Arc::new(Fixed::at(UtcMillis(1_700_000_000_000))))
+    Store::open(dir, &Options::small(), Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000))))
 }
 
 fn remake(raw: &[u8]) -> MessageRows {

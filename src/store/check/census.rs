@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::model::{DataType, EmailId, EmailMetadata, Mailbox, MailboxUid, ModSeq, ThreadId, UtcMillis, View, keyword};
+use crate::model::{
+    DataType, EmailId, EmailMetadata, ListingFilter, Mailbox, MailboxUid, ModSeq, ThreadId, UtcMillis, keyword,
+};
 use crate::store::row::Thread;
 
 /// An email, as far as lists and counts hang on it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Mail {
+pub(super) struct CensusEmail {
     pub(super) id: EmailId,
     pub(super) thread: ThreadId,
     pub(super) created: u64,
@@ -22,7 +24,7 @@ const SEEN: u8 = 2;
 const FLAGGED: u8 = 4;
 const UNREAD: u8 = 8;
 
-impl Mail {
+impl CensusEmail {
     pub(super) fn is_live(self) -> bool {
         self.marks & LIVE != 0
     }
@@ -32,13 +34,13 @@ impl Mail {
     }
 
     /// Whether, by itself, it matches an email view of a mailbox that it is in.
-    pub(super) fn shows(self, view: View) -> bool {
+    pub(super) fn shows(self, view: ListingFilter) -> bool {
         self.is_live()
             && match view {
-                View::Every => true,
-                View::Unseen => self.marks & SEEN == 0,
-                View::Flagged => self.marks & FLAGGED != 0,
-                View::ThreadUnseen | View::ThreadFlagged | View::ThreadUntouched => false,
+                ListingFilter::Every => true,
+                ListingFilter::Unseen => self.marks & SEEN == 0,
+                ListingFilter::Flagged => self.marks & FLAGGED != 0,
+                ListingFilter::ThreadUnseen | ListingFilter::ThreadFlagged | ListingFilter::ThreadUntouched => false,
             }
     }
 }
@@ -47,7 +49,7 @@ impl Mail {
 #[derive(Debug, Default)]
 pub(super) struct Census {
     /// All emails that can be read, tombstones among them, newest first.
-    pub(super) mails: Vec<Mail>,
+    pub(super) mails: Vec<CensusEmail>,
     sets: Vec<Vec<MailboxUid>>,
     known: HashMap<Vec<MailboxUid>, u32>,
     /// Tombstones by time.
@@ -82,7 +84,7 @@ pub(super) struct Census {
     /// Of each live mailbox and email, positions in `mails`, newest first.
     pub(super) members: BTreeMap<MailboxUid, Vec<u32>>,
     /// What the views of all mail hold.
-    pub(super) kept: Vec<crate::model::Kept>,
+    pub(super) kept: Vec<crate::model::MaintainedListing>,
 }
 
 impl Census {
@@ -121,14 +123,14 @@ impl Census {
         self.high = self.high.max(email.updated.0).max(email.created.0);
         self.last_thread = self.last_thread.max(email.thread.0);
         let (created, updated) = (email.created.0, email.updated.0);
-        self.mails.push(Mail { id, thread: email.thread, created, updated, boxes, marks });
+        self.mails.push(CensusEmail { id, thread: email.thread, created, updated, boxes, marks });
     }
 
-    pub(super) fn mail(&self, at: u32) -> Option<Mail> {
+    pub(super) fn mail(&self, at: u32) -> Option<CensusEmail> {
         self.mails.get(usize::try_from(at).ok()?).copied()
     }
 
-    pub(super) fn boxes(&self, mail: Mail) -> &[MailboxUid] {
+    pub(super) fn boxes(&self, mail: CensusEmail) -> &[MailboxUid] {
         usize::try_from(mail.boxes).ok().and_then(|at| self.sets.get(at)).map_or(&[], Vec::as_slice)
     }
 
@@ -137,7 +139,7 @@ impl Census {
     }
 
     /// Adds a live email to the counters of its thread.
-    pub(super) fn count(&self, mail: Mail, thread: &mut Thread) {
+    pub(super) fn count(&self, mail: CensusEmail, thread: &mut Thread) {
         let has = |mark: u8| mail.marks & mark != 0;
         thread.tally(self.boxes(mail), [has(SEEN), has(FLAGGED), has(UNREAD)], self.trash, true);
     }

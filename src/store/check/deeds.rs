@@ -1,6 +1,6 @@
 //! Told rows, served transactions, and what is kept of decisions.
 
-use super::{Checker, Mend};
+use super::{Checker, RowFix};
 use crate::model::{ActionId, DataType, Decision, ModSeq, VacationResponse, Verdict};
 use crate::store::engine::Table;
 use crate::store::engine::typed::TypedRead as _;
@@ -20,7 +20,7 @@ impl Checker<'_> {
         while let Some(found) = refs.next()? {
             if found.id().is_none() || row::ThreadRefRow::decode(&found.value).is_none() {
                 let what = "cannot be read: an answer to this message begins a thread of its own";
-                self.say(Table::ThreadRefs, &found.key, what, Mend::Delete)?;
+                self.say(Table::ThreadRefs, &found.key, what, RowFix::Delete)?;
             }
         }
         let mut decisions = self.rows::<Decisions>();
@@ -28,7 +28,7 @@ impl Checker<'_> {
             match found.row() {
                 Ok(Decision { verdict: Verdict::Answered(action), .. }) => self.note_action(action),
                 Ok(_) => {}
-                Err(error) => self.say(Table::Decisions, &found.key, error.to_string(), Mend::Delete)?,
+                Err(error) => self.say(Table::Decisions, &found.key, error.to_string(), RowFix::Delete)?,
             }
         }
         self.actions()
@@ -42,7 +42,7 @@ impl Checker<'_> {
             Some(Ok(response)) => Some(response),
             Some(Err(error)) => {
                 let what = format!("{error}: set the response anew");
-                self.say(Table::Vacation, &own, what, Mend::Nothing)?;
+                self.say(Table::Vacation, &own, what, RowFix::Nothing)?;
                 None
             }
         };
@@ -50,12 +50,12 @@ impl Checker<'_> {
         let mut rows = self.rows::<VacationTold>();
         while let Some(found) = rows.next()? {
             let (Some(key), Ok(told)) = (found.id(), found.row()) else {
-                self.say(Table::VacationTold, &found.key, "cannot be read: who it was is forgotten", Mend::Delete)?;
+                self.say(Table::VacationTold, &found.key, "cannot be read: who it was is forgotten", RowFix::Delete)?;
                 continue;
             };
             if response.as_ref().is_some_and(|response| told.generation.is_some_and(|of| of != response.generation)) {
                 let what = "told in another generation of the response";
-                self.say(Table::VacationTold, &found.key, what, Mend::Delete)?;
+                self.say(Table::VacationTold, &found.key, what, RowFix::Delete)?;
                 continue;
             }
             by_time.push(ToldTimeKey { account, at: told.at.into(), told: key.told });
@@ -72,14 +72,14 @@ impl Checker<'_> {
         while let Some(found) = rows.next()? {
             let (Some(key), Ok(delivery)) = (found.id(), found.row()) else {
                 let what = "cannot be read: a retry of it would be filed again";
-                self.say(Table::Deliveries, &found.key, what, Mend::Delete)?;
+                self.say(Table::Deliveries, &found.key, what, RowFix::Delete)?;
                 continue;
             };
             by_time.push(DeliveryTimeKey { account, at: delivery.at.into(), hash: key.hash });
             // Of what was purged the deliveries stay for their time, so that a retry is still answered.
             let purged = self.found.as_ref().is_none_or(|state| state.purged(DataType::Email) > ModSeq(0));
             if delivery.email.is_some_and(|email| !purged && !self.census.knows(email)) {
-                self.say(Table::Deliveries, &found.key, "made an email that is not there", Mend::Nothing)?;
+                self.say(Table::Deliveries, &found.key, "made an email that is not there", RowFix::Nothing)?;
             }
         }
         by_time.sort_unstable();

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::lost::Lost;
-use super::{Checker, Mend};
+use super::lost::LostEmails;
+use super::{Checker, RowFix};
 use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, MailboxUid, ModSeq, Role};
 use crate::store::engine::typed::TypedRead as _;
-use crate::store::engine::{Read, Table};
+use crate::store::engine::{RowReader, Table};
 use crate::store::error::Error;
 use crate::store::read::blob;
 use crate::store::row::{
@@ -19,7 +19,7 @@ use crate::store::table::{self, BlobRefs, EmailByModseq, EmailByThread, EmailPur
 impl Checker<'_> {
     /// Reads the emails, and proves what hangs on single ones.
     pub(super) fn emails(&mut self) -> Result<(), Error> {
-        let (mut beside, mut lost) = (self.beside()?, Lost::default());
+        let (mut beside, mut lost) = (self.beside()?, LostEmails::default());
         while let Some(stands) = beside.next()? {
             let (key, content, tokens) = (&stands.key, stands.content.as_deref(), stands.tokens.as_deref());
             let read = stands.metadata.as_deref().map(|row| stands.email(row));
@@ -35,7 +35,7 @@ impl Checker<'_> {
                 self.census.add(id, &wanted);
             } else if let (Some(_), Some(Err(error))) = (id, read) {
                 let what = format!("{error}: what it said is in a backup alone");
-                self.say(Table::EmailMetadata, key, what, Mend::Nothing)?;
+                self.say(Table::EmailMetadata, key, what, RowFix::Nothing)?;
             } else {
                 let rows = [
                     (Table::EmailMetadata, stands.metadata.is_some()),
@@ -89,10 +89,10 @@ impl Checker<'_> {
         if self.found.as_ref().is_some_and(|state| email.updated > state.modseq) {
             let what = "a change number above the account's";
             // The account's row is what is put right.
-            self.say(Table::EmailMetadata, key, what, Mend::Put(wanted.to_bytes()))?;
+            self.say(Table::EmailMetadata, key, what, RowFix::Put(wanted.to_bytes()))?;
         }
         if !wrong.is_empty() {
-            self.say(Table::EmailMetadata, key, wrong.join("; "), Mend::Put(wanted.to_bytes()))?;
+            self.say(Table::EmailMetadata, key, wrong.join("; "), RowFix::Put(wanted.to_bytes()))?;
         }
         Ok(wanted)
     }
@@ -148,7 +148,7 @@ impl Checker<'_> {
         if let Some(made) = made.as_ref().filter(|_| is_compared) {
             self.references(email, &made.thread_keys)?;
         }
-        let mend = |row: Option<Vec<u8>>| row.map_or(Mend::Nothing, Mend::Put);
+        let mend = |row: Option<Vec<u8>>| row.map_or(RowFix::Nothing, RowFix::Put);
         let wanted = made.as_ref().map(|made| content_value(&prefix, &made.content));
         // The version also says by which rules the tokens were made: it alone makes no row wrong.
         let from = usize::from(!self.depth.anew);
@@ -189,7 +189,7 @@ impl Checker<'_> {
             Err(error @ Error::Corrupt { .. }) => error.to_string(),
             Err(error) => return Err(error),
         };
-        self.say(Table::Blobs, &key, wrong, Mend::Nothing)?;
+        self.say(Table::Blobs, &key, wrong, RowFix::Nothing)?;
         Ok(None)
     }
 
@@ -211,7 +211,7 @@ impl Checker<'_> {
                     Some(Err(error)) => error.to_string(),
                     Some(Ok(_)) => return Ok(()),
                 };
-                self.tell(Table::EmailContent, key, what, wanted.map_or(Mend::Nothing, Mend::Put), false)
+                self.tell(Table::EmailContent, key, what, wanted.map_or(RowFix::Nothing, RowFix::Put), false)
             }
         }
     }
@@ -244,7 +244,7 @@ impl Checker<'_> {
     /// A change number stands for one change of one email: of two that share one, the older email gets another.
     fn once(
         &mut self,
-        number: impl Fn(&super::census::Mail) -> u64,
+        number: impl Fn(&super::census::CensusEmail) -> u64,
         set: impl Fn(&mut EmailMetadata, ModSeq),
     ) -> Result<(), Error> {
         let mut all: Vec<(u64, usize)> = self.census.mails.iter().map(number).zip(0..).collect();
@@ -259,7 +259,7 @@ impl Checker<'_> {
             set(&mut email, fresh);
             (mail.created, mail.updated) = (email.created.0, email.updated.0);
             let what = "its change number is another email's, too";
-            self.say(Table::EmailMetadata, &key.encode(), what, Mend::Put(email.to_bytes()))?;
+            self.say(Table::EmailMetadata, &key.encode(), what, RowFix::Put(email.to_bytes()))?;
         }
         Ok(())
     }
@@ -274,7 +274,7 @@ impl Checker<'_> {
 
 /// Whether an email, or its tombstone, holds a blob. One that cannot be read may.
 pub(in crate::store) fn holds(
-    read: &dyn Read,
+    read: &dyn RowReader,
     account: AccountId,
     email: EmailId,
     blob: &BlobHash,

@@ -5,24 +5,26 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::rows::{Found, RawRows, Rows};
+use super::rows::{Found, RawRows, RowCursor};
 use super::threads::THREAD_VIEWS;
-use super::{Checker, Mend};
-use crate::model::{EmailId, Kept, Listing, MailboxUid, ModSeq, Shape, Stage, ThreadId, View};
+use super::{Checker, RowFix};
+use crate::model::{
+    EmailId, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing, ModSeq, Shape, ThreadId,
+};
 use crate::store::commit::rank;
 use crate::store::engine::Table;
 use crate::store::error::Error;
 use crate::store::row::{RankCount, RowFormat};
-use crate::store::table::codec::{Part as _, Prefix};
+use crate::store::table::codec::{KeyPart as _, Prefix};
 use crate::store::table::keys::{IndexKey, ListKey, MailboxKey, ThreadIndexKey};
 use crate::store::table::{MailboxEmailIndex, MailboxEmailList, MailboxRank, MailboxThreadIndex, Present, Table as _};
 
 /// The four tables of listings, side by side.
 struct Tables<'a> {
-    list: Rows<'a, MailboxEmailList>,
-    index: Rows<'a, MailboxEmailIndex>,
-    members: Rows<'a, MailboxThreadIndex>,
-    ranks: Rows<'a, MailboxRank>,
+    list: RowCursor<'a, MailboxEmailList>,
+    index: RowCursor<'a, MailboxEmailIndex>,
+    members: RowCursor<'a, MailboxThreadIndex>,
+    ranks: RowCursor<'a, MailboxRank>,
     /// In which round of `newest` an email of a thread was met.
     seen: Vec<u32>,
     round: u32,
@@ -67,7 +69,12 @@ impl Checker<'_> {
     }
 
     /// The views of one mailbox; gives them as they should be.
-    fn views(&self, uid: MailboxUid, found: Vec<Kept>, tables: &mut Tables<'_>) -> Result<Vec<Kept>, Error> {
+    fn views(
+        &self,
+        uid: MailboxUid,
+        found: Vec<MaintainedListing>,
+        tables: &mut Tables<'_>,
+    ) -> Result<Vec<MaintainedListing>, Error> {
         let mut kept = self.should_keep(uid, found);
         let mut order: Vec<usize> = (0..kept.len()).collect();
         order.sort_by_key(|at| kept.get(*at).map(|entry| entry.view));
@@ -93,7 +100,7 @@ impl Checker<'_> {
     }
 
     /// The usual view is always kept; where history begins anew, what is half made or half dropped is let go.
-    fn should_keep(&self, uid: MailboxUid, mut kept: Vec<Kept>) -> Vec<Kept> {
+    fn should_keep(&self, uid: MailboxUid, mut kept: Vec<MaintainedListing>) -> Vec<MaintainedListing> {
         let mut views = HashSet::new();
         kept.retain(|entry| views.insert(entry.view));
         if let Some(state) = &self.found {
@@ -105,19 +112,25 @@ impl Checker<'_> {
         if self.depth.anew {
             kept.retain(|entry| entry.is_whole() || entry.view.is_usual(uid));
         }
-        for view in View::ALL.into_iter().filter(|view| view.is_usual(uid)) {
+        for view in ListingFilter::ALL.into_iter().filter(|view| view.is_usual(uid)) {
             match kept.iter_mut().find(|entry| entry.view == view) {
-                Some(entry) => entry.stage = Stage::Whole,
-                None => kept.push(Kept::whole(view, self.state_or_fresh().modseq)),
+                Some(entry) => entry.stage = ListingStage::Whole,
+                None => kept.push(MaintainedListing::whole(view, self.state_or_fresh().modseq)),
             }
         }
         kept
     }
 
     /// What one kept view should hold, up to its frontier.
-    fn view(&self, uid: MailboxUid, entry: &mut Kept, frontier: EmailId, tables: &mut Tables<'_>) -> Result<(), Error> {
+    fn view(
+        &self,
+        uid: MailboxUid,
+        entry: &mut MaintainedListing,
+        frontier: EmailId,
+        tables: &mut Tables<'_>,
+    ) -> Result<(), Error> {
         let (account, view) = (self.account, entry.view);
-        let base = if view.is_of_emails() { view } else { View::Every };
+        let base = if view.is_of_emails() { view } else { ListingFilter::Every };
         let everything: Vec<u32>;
         let there: &[u32] = if uid == MailboxUid::ALL {
             everything = (0..u32::try_from(self.census.mails.len()).unwrap_or(u32::MAX)).collect();
@@ -133,7 +146,7 @@ impl Checker<'_> {
         }
         let within = |at: &u32| self.census.mail(*at).is_some_and(|mail| mail.id <= frontier);
         let mut members: Vec<(ThreadId, EmailId)> = Vec::new();
-        if view.is_of_emails() && (uid != MailboxUid::ALL || view != View::Every) {
+        if view.is_of_emails() && (uid != MailboxUid::ALL || view != ListingFilter::Every) {
             let mails = shown.iter().copied().filter(within).filter_map(|at| self.census.mail(at));
             members.extend(mails.map(|mail| (mail.thread, mail.id)));
             members.sort_unstable();
@@ -179,7 +192,7 @@ impl Checker<'_> {
         shown.iter().copied().filter(|at| first(at)).collect()
     }
 
-    fn thread_shows(&self, at: u32, view: View) -> bool {
+    fn thread_shows(&self, at: u32, view: ListingFilter) -> bool {
         let thread = usize::try_from(at).ok().and_then(|at| self.census.thread_of.get(at));
         let bits = thread.and_then(|thread| self.census.threads.get(usize::try_from(*thread).ok()?));
         let bit = THREAD_VIEWS.iter().position(|known| *known == view);
@@ -240,10 +253,10 @@ impl Checker<'_> {
         }
         if removed <= added || removed > newest {
             let what = "an interval that ends before it begins, or in the future";
-            return self.say(Table::MailboxEmailList, key, what, Mend::Delete);
+            return self.say(Table::MailboxEmailList, key, what, RowFix::Delete);
         }
         if self.depth.anew {
-            return self.say(Table::MailboxEmailList, key, "history begins anew", Mend::Delete);
+            return self.say(Table::MailboxEmailList, key, "history begins anew", RowFix::Delete);
         }
         Ok(())
     }

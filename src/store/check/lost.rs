@@ -13,16 +13,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::rows::Rows;
-use super::{Checker, Mend};
+use super::rows::RowCursor;
+use super::{Checker, RowFix};
 use crate::model::{
-    AccountId, BlobHash, EmailId, EmailMetadata, Kept, MailboxUid, ModSeq, Shape, ThreadId, UtcMillis, View, keyword,
+    AccountId, BlobHash, EmailId, EmailMetadata, ListingFilter, MailboxUid, MaintainedListing, ModSeq, Shape, ThreadId,
+    UtcMillis, keyword,
 };
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::engine::{Table, after};
 use crate::store::error::Error;
-use crate::store::row::{Blob, RowFormat as _, Thread, content_prefix};
-use crate::store::table::codec::{Part as _, Prefix as _};
+use crate::store::row::{BlobRow, RowFormat as _, Thread, content_prefix};
+use crate::store::table::codec::{KeyPart as _, Prefix as _};
 use crate::store::table::keys::{AccountKey, BlobKey, EmailKey, ThreadIdKey};
 use crate::store::table::{
     self, BlobRefs, Blobs, EmailByModseq, EmailByThread, EmailContent, EmailPurge, EmailTokens, MailboxEmailIndex,
@@ -31,20 +32,20 @@ use crate::store::table::{
 
 /// The emails that are lost and come back; gathered when the first is met.
 #[derive(Debug, Default)]
-pub(super) struct Lost(Option<BTreeMap<EmailId, EmailMetadata>>);
+pub(super) struct LostEmails(Option<BTreeMap<EmailId, EmailMetadata>>);
 
 /// The three tables that are keyed by email alone, side by side, with the emails that the order of changes names.
-pub(super) struct Beside<'a> {
+pub(super) struct EmailTables<'a> {
     account: AccountId,
-    metadata: Rows<'a, table::EmailMetadata>,
-    contents: Rows<'a, EmailContent>,
-    tokens: Rows<'a, EmailTokens>,
+    metadata: RowCursor<'a, table::EmailMetadata>,
+    contents: RowCursor<'a, EmailContent>,
+    tokens: RowCursor<'a, EmailTokens>,
     /// The first is the last in the order of keys.
     named: Vec<EmailId>,
 }
 
 /// What stands in them under one key.
-pub(super) struct Stands {
+pub(super) struct EmailRows {
     pub(super) key: Vec<u8>,
     pub(super) metadata: Option<Vec<u8>>,
     pub(super) content: Option<Vec<u8>>,
@@ -53,7 +54,7 @@ pub(super) struct Stands {
 
 /// What other rows say of a lost email.
 #[derive(Debug, Default)]
-struct Trace {
+struct LostEmailTrace {
     prefix: u64,
     /// Its message, and how long that is.
     blob: Option<(BlobHash, u64)>,
@@ -69,16 +70,16 @@ struct Trace {
 
 /// What a thread's row counts beyond the emails that can be read.
 #[derive(Debug, Clone, Copy)]
-struct Beyond {
+struct ThreadSurplus {
     unseen: u32,
     unread: u32,
 }
 
-type Traces = BTreeMap<EmailId, Trace>;
+type LostEmailTraces = BTreeMap<EmailId, LostEmailTrace>;
 
-impl Beside<'_> {
+impl EmailTables<'_> {
     /// What stands under the next key.
-    pub(super) fn next(&mut self) -> Result<Option<Stands>, Error> {
+    pub(super) fn next(&mut self) -> Result<Option<EmailRows>, Error> {
         let account = self.account;
         let key_of = |id: &EmailId| EmailKey { account, email: *id }.encode();
         let mut least = self.named.last().map(key_of);
@@ -93,11 +94,11 @@ impl Beside<'_> {
         self.named.pop_if(|id| key_of(id) == key);
         let (metadata, content, tokens) =
             (self.metadata.raw.at(&key)?, self.contents.raw.at(&key)?, self.tokens.raw.at(&key)?);
-        Ok(Some(Stands { key, metadata, content, tokens }))
+        Ok(Some(EmailRows { key, metadata, content, tokens }))
     }
 }
 
-impl Stands {
+impl EmailRows {
     /// What a row of `email_metadata` that stands there says.
     pub(super) fn email(&self, row: &[u8]) -> Result<EmailMetadata, Error> {
         EmailMetadata::from_bytes(Table::EmailMetadata, &self.key, row)
@@ -110,14 +111,20 @@ impl Stands {
 }
 
 impl<'a> Checker<'a> {
-    pub(super) fn beside(&self) -> Result<Beside<'a>, Error> {
+    pub(super) fn beside(&self) -> Result<EmailTables<'a>, Error> {
         let (mut named, mut changes) = (Vec::new(), self.rows::<EmailByModseq>());
         while let Some(found) = changes.next()? {
             named.extend(found.row().ok());
         }
         named.sort_unstable_by(|one, other| other.cmp(one));
         named.dedup();
-        Ok(Beside { account: self.account, metadata: self.rows(), contents: self.rows(), tokens: self.rows(), named })
+        Ok(EmailTables {
+            account: self.account,
+            metadata: self.rows(),
+            contents: self.rows(),
+            tokens: self.rows(),
+            named,
+        })
     }
 
     /// A lost email as it comes back, if it does; its row is said to be wrong.
@@ -125,7 +132,7 @@ impl<'a> Checker<'a> {
         &mut self,
         id: EmailId,
         wrong: &str,
-        lost: &mut Lost,
+        lost: &mut LostEmails,
     ) -> Result<Option<EmailMetadata>, Error> {
         if lost.0.is_none() {
             lost.0 = Some(self.gather()?);
@@ -138,18 +145,18 @@ impl<'a> Checker<'a> {
             words.join(" ")
         );
         let key = EmailKey { account: self.account, email: id }.encode();
-        self.say(Table::EmailMetadata, &key, what, Mend::Put(email.to_bytes()))?;
+        self.say(Table::EmailMetadata, &key, what, RowFix::Put(email.to_bytes()))?;
         Ok(Some(email))
     }
 
     fn gather(&mut self) -> Result<BTreeMap<EmailId, EmailMetadata>, Error> {
-        let mut traces = Traces::new();
+        let mut traces = LostEmailTraces::new();
         let mut beside = self.beside()?;
         while let Some(stands) = beside.next()? {
             let read = stands.metadata.as_deref().map(|row| stands.email(row));
             if let (Some(id), None | Some(Err(_))) = (stands.id(), read) {
                 let prefix = stands.content.as_deref().and_then(content_prefix).unwrap_or_default().len() as u64;
-                traces.insert(id, Trace { prefix, ..Trace::default() });
+                traces.insert(id, LostEmailTrace { prefix, ..LostEmailTrace::default() });
             }
         }
         self.holds_of(&mut traces)?;
@@ -190,13 +197,13 @@ impl<'a> Checker<'a> {
 
     /// Which messages they hold: by a walk over all references, for these are ordered by message. Those that hold none are
     /// let go.
-    fn holds_of(&self, traces: &mut Traces) -> Result<(), Error> {
-        let mut rows = Rows::<BlobRefs>::all(self.read, self.run);
+    fn holds_of(&self, traces: &mut LostEmailTraces) -> Result<(), Error> {
+        let mut rows = RowCursor::<BlobRefs>::all(self.read, self.run);
         while let Some(found) = rows.next()? {
             let Some(key) = found.id().filter(|key| key.account == self.account) else { continue };
             let Some(trace) = traces.get_mut(&key.email) else { continue };
             let length = self.read.row_with::<Blobs, _>(&BlobKey { blob: key.blob }, |key, row| {
-                Ok(Blob::decode(key, row).ok().map(|blob| blob.octets.len()))
+                Ok(BlobRow::decode(key, row).ok().map(|blob| blob.octets.len()))
             })?;
             let length = length.flatten();
             if length.is_some() || trace.blob.is_none() {
@@ -208,7 +215,7 @@ impl<'a> Checker<'a> {
     }
 
     /// What the orders of emails say: by change, by thread, by the time of their end.
-    fn orders_of(&self, traces: &mut Traces) -> Result<(), Error> {
+    fn orders_of(&self, traces: &mut LostEmailTraces) -> Result<(), Error> {
         let mut rows = self.rows::<EmailByModseq>();
         while let Some(found) = rows.next()? {
             let (Some(key), Ok(id)) = (found.id(), found.row()) else { continue };
@@ -234,7 +241,7 @@ impl<'a> Checker<'a> {
     }
 
     /// What listings say: of a live email those that show it, of a destroyed one those that it left by its end.
-    fn lists_of(&self, traces: &mut Traces) -> Result<(), Error> {
+    fn lists_of(&self, traces: &mut LostEmailTraces) -> Result<(), Error> {
         let mut rows = self.rows::<MailboxEmailIndex>();
         while let Some(found) = rows.next()? {
             let (Some(key), Ok((added, thread))) = (found.id(), found.row()) else { continue };
@@ -268,7 +275,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Of each thread of a live lost email, what its row counts beyond the others; nothing where it does not add up.
-    fn beyond(&self, traces: &Traces) -> Result<BTreeMap<ThreadId, Option<Beyond>>, Error> {
+    fn beyond(&self, traces: &LostEmailTraces) -> Result<BTreeMap<ThreadId, Option<ThreadSurplus>>, Error> {
         let mut lost: BTreeMap<ThreadId, u32> = BTreeMap::new();
         for thread in traces.values().filter(|trace| trace.destroyed.is_none()).filter_map(|trace| trace.thread) {
             *lost.entry(thread).or_default() += 1;
@@ -276,7 +283,7 @@ impl<'a> Checker<'a> {
         let mut out = BTreeMap::new();
         for (id, lost) in lost {
             let mut known = Thread::default();
-            let mut rows = Rows::<EmailByThread>::under(self.read, self.run, &(self.account, id));
+            let mut rows = RowCursor::<EmailByThread>::under(self.read, self.run, &(self.account, id));
             while let Some(found) = rows.next()? {
                 let Some(key) = found.id() else { continue };
                 let key = EmailKey { account: self.account, email: key.email };
@@ -286,7 +293,7 @@ impl<'a> Checker<'a> {
             }
             let row = self.readable::<Threads>(&ThreadIdKey { account: self.account, thread: id })?;
             let row = row.filter(|row| !row.deleted && row.emails == known.emails.saturating_add(lost));
-            let beyond = row.map(|row| Beyond {
+            let beyond = row.map(|row| ThreadSurplus {
                 unseen: row.unseen.saturating_sub(known.unseen),
                 unread: row
                     .unread_outside_trash
@@ -299,10 +306,10 @@ impl<'a> Checker<'a> {
     }
 
     /// Whether a kept listing of the unseen would have shown it, were it unseen.
-    fn is_seen(&self, trace: &Trace, updated: ModSeq) -> bool {
-        let tells = |kept: &[Kept]| {
+    fn is_seen(&self, trace: &LostEmailTrace, updated: ModSeq) -> bool {
+        let tells = |kept: &[MaintainedListing]| {
             kept.iter()
-                .filter(|entry| entry.view == View::Unseen && entry.is_whole())
+                .filter(|entry| entry.view == ListingFilter::Unseen && entry.is_whole())
                 .any(|entry| trace.destroyed.is_none() || entry.emails.low < updated)
         };
         let of = |uid: &MailboxUid| self.census.mailboxes.get(uid).is_some_and(|row| tells(&row.kept));
@@ -325,17 +332,17 @@ impl<'a> Checker<'a> {
     }
 }
 
-impl Trace {
-    fn shown(&mut self, uid: MailboxUid, view: View, added: ModSeq) {
+impl LostEmailTrace {
+    fn shown(&mut self, uid: MailboxUid, view: ListingFilter, added: ModSeq) {
         self.since = Some(self.since.map_or(added, |since| since.min(added)));
         self.marked(uid, view);
     }
 
-    fn marked(&mut self, uid: MailboxUid, view: View) {
+    fn marked(&mut self, uid: MailboxUid, view: ListingFilter) {
         match view {
-            View::Every if uid != MailboxUid::ALL => drop(self.mailboxes.insert(uid)),
-            View::Unseen => self.unseen = true,
-            View::Flagged => self.flagged = true,
+            ListingFilter::Every if uid != MailboxUid::ALL => drop(self.mailboxes.insert(uid)),
+            ListingFilter::Unseen => self.unseen = true,
+            ListingFilter::Flagged => self.flagged = true,
             _ => {}
         }
     }

@@ -41,9 +41,9 @@ use std::fmt;
 
 use super::commit::rank::Ranking;
 use super::engine::typed::{KeyRange, TypedRead as _};
-use super::engine::{Read, Table};
+use super::engine::{RowReader, Table};
 use super::error::{Error, hex};
-use super::row::{RowFormat, State};
+use super::row::{AccountStateRow, RowFormat};
 use super::table::codec::Prefix as _;
 use super::table::keys::AccountKey;
 use super::table::{self, AccountState, Accounts};
@@ -94,15 +94,15 @@ pub struct Progress {
 }
 
 /// Hears how far it is, and says whether to go on.
-pub type Tell<'a> = dyn FnMut(&Progress) -> bool + 'a;
+pub type ProgressFn<'a> = dyn FnMut(&Progress) -> bool + 'a;
 
 /// Makes the rows of a message anew: `message::rows`, which the store does not know.
-pub type Remake<'a> = dyn Fn(&[u8]) -> MessageRows + 'a;
+pub type RemakeFn<'a> = dyn Fn(&[u8]) -> MessageRows + 'a;
 
 /// What a check found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Report {
-    /// The breaches: those beyond `MOST` are counted, not kept.
+pub struct CheckReport {
+    /// The breaches: those beyond `MAX_REPORTED_BREACHES` are counted, not kept.
     pub breaches: Vec<Breach>,
     /// All of them.
     pub count: u64,
@@ -113,23 +113,23 @@ pub struct Report {
 }
 
 /// Breaches that a report keeps.
-const MOST: usize = 10_000;
+const MAX_REPORTED_BREACHES: usize = 10_000;
 
 /// What is wrong with one row, and what should stand there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct RowFault {
     pub(super) account: AccountId,
     pub(super) table: Table,
     pub(super) key: Vec<u8>,
     pub(super) what: String,
-    pub(super) mend: Mend,
+    pub(super) mend: RowFix,
     /// Whether clients may have been told something that is not so: their states are refused after the repair.
     pub(super) history: bool,
 }
 
 /// What mends a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Mend {
+pub(super) enum RowFix {
     /// This value.
     Put(Vec<u8>),
     /// That it goes.
@@ -139,13 +139,13 @@ pub(super) enum Mend {
 }
 
 /// Hears of each fault.
-pub(super) type Hear<'a> = dyn FnMut(Fault) -> Result<(), Error> + 'a;
+pub(super) type FaultFn<'a> = dyn FnMut(RowFault) -> Result<(), Error> + 'a;
 
 /// How an account is looked at.
 #[derive(Clone, Copy)]
-pub(super) struct Depth<'a> {
+pub(super) struct CheckOptions<'a> {
     /// Whether each message is read, proved and its rows compared.
-    pub(super) remake: Option<&'a Remake<'a>>,
+    pub(super) remake: Option<&'a RemakeFn<'a>>,
     /// Whether the search index begins anew: every email has a token row, and there are no folds.
     pub(super) refold: bool,
     /// Whether the history of listings begins anew: what is shown is shown since the change that made the email.
@@ -156,7 +156,7 @@ pub(super) struct Depth<'a> {
 }
 
 /// Hears which rows are read, and may end it.
-pub(super) trait Pace {
+pub(super) trait CheckObserver {
     /// The next account begins.
     fn enter(&self, account: AccountId);
 
@@ -168,13 +168,13 @@ pub(super) trait Pace {
 }
 
 /// What is shared by all accounts of one run.
-pub(super) struct Run<'a> {
-    tell: RefCell<&'a mut Tell<'a>>,
+pub(super) struct CheckRun<'a> {
+    tell: RefCell<&'a mut ProgressFn<'a>>,
     at: Cell<Progress>,
 }
 
-impl<'a> Run<'a> {
-    pub(super) fn new(tell: &'a mut Tell<'a>, accounts: usize) -> Self {
+impl<'a> CheckRun<'a> {
+    pub(super) fn new(tell: &'a mut ProgressFn<'a>, accounts: usize) -> Self {
         let (account, table) = (AccountId::SITE, "");
         let at = Cell::new(Progress { number: 0, accounts, account, table, rows: 0, written: 0 });
         Self { tell: RefCell::new(tell), at }
@@ -190,7 +190,7 @@ impl<'a> Run<'a> {
     }
 }
 
-impl Pace for Run<'_> {
+impl CheckObserver for CheckRun<'_> {
     /// One that is looked at again, as a repair does in rounds, is still the same one.
     fn enter(&self, account: AccountId) {
         let at = self.at.get();
@@ -215,20 +215,20 @@ impl Pace for Run<'_> {
 
 /// One account under the eye.
 struct Checker<'a> {
-    read: &'a dyn Read,
-    run: &'a dyn Pace,
+    read: &'a dyn RowReader,
+    run: &'a dyn CheckObserver,
     account: AccountId,
     ranking: Ranking,
-    depth: Depth<'a>,
-    hear: RefCell<&'a mut Hear<'a>>,
+    depth: CheckOptions<'a>,
+    hear: RefCell<&'a mut FaultFn<'a>>,
     /// As it stands there; `None` where it cannot be read.
-    found: Option<State>,
+    found: Option<AccountStateRow>,
     census: Census,
     refs: Refs,
 }
 
 /// The accounts that have rows of their own, a state, or mailboxes and an address; with the addresses that lead to each.
-pub(super) fn accounts(read: &dyn Read) -> Result<(Vec<AccountId>, Leads), Error> {
+pub(super) fn accounts(read: &dyn RowReader) -> Result<(Vec<AccountId>, Leads), Error> {
     let mut all = std::collections::BTreeSet::new();
     let mut add = |AccountKey { account }: AccountKey, _: &[u8]| {
         all.insert(account);
@@ -243,7 +243,7 @@ pub(super) fn accounts(read: &dyn Read) -> Result<(Vec<AccountId>, Leads), Error
 
 /// The row under a key, if there is one, or why it cannot be read.
 fn row_if_any<T: table::Table<Row: RowFormat>>(
-    read: &dyn Read,
+    read: &dyn RowReader,
     key: &T::Key,
 ) -> Result<Option<Result<T::Row, Error>>, Error> {
     Ok(read.bytes::<T>(key)?.map(|bytes| T::Row::from_bytes(T::ID, &key.encode(), &bytes)))
@@ -251,30 +251,30 @@ fn row_if_any<T: table::Table<Row: RowFormat>>(
 
 /// Checks the whole store on one state of it.
 pub(super) fn run(
-    read: &dyn Read,
+    read: &dyn RowReader,
     ranking: Ranking,
-    remake: Option<&Remake<'_>>,
-    tell: &mut Tell<'_>,
-) -> Result<Report, Error> {
+    remake: Option<&RemakeFn<'_>>,
+    tell: &mut ProgressFn<'_>,
+) -> Result<CheckReport, Error> {
     let (all, leads) = accounts(read)?;
-    let mut report = Report { accounts: all.len(), ..Report::default() };
-    let run = Run::new(tell, all.len());
-    let mut hear = |fault: Fault| {
+    let mut report = CheckReport { accounts: all.len(), ..CheckReport::default() };
+    let run = CheckRun::new(tell, all.len());
+    let mut hear = |fault: RowFault| {
         report.count = report.count.saturating_add(1);
-        if report.breaches.len() < MOST {
+        if report.breaches.len() < MAX_REPORTED_BREACHES {
             report.breaches.push(fault.breach());
         }
         Ok(())
     };
     for id in all {
-        let depth = Depth { remake, refold: false, anew: false, reread: false, leads: &leads };
+        let depth = CheckOptions { remake, refold: false, anew: false, reread: false, leads: &leads };
         account(read, &run, id, ranking, depth, &mut hear)?;
     }
     run.enter(AccountId::SITE);
     for (id, _) in version::unfinished(read)? {
         let what = "a repair of this account was not finished: run `restante repair`".into();
         let key = version::unfinished_key(id);
-        hear(Fault { account: id, table: Table::Site, key, what, mend: Mend::Nothing, history: false })?;
+        hear(RowFault { account: id, table: Table::Site, key, what, mend: RowFix::Nothing, history: false })?;
     }
     registration::addresses(read, &run, &mut hear)?;
     outbox::hints(read, &run, &mut hear)?;
@@ -287,12 +287,12 @@ pub(super) fn run(
 
 /// Checks one account.
 pub(super) fn account<'a>(
-    read: &'a dyn Read,
-    run: &'a dyn Pace,
+    read: &'a dyn RowReader,
+    run: &'a dyn CheckObserver,
     account: AccountId,
     ranking: Ranking,
-    depth: Depth<'a>,
-    hear: &'a mut Hear<'a>,
+    depth: CheckOptions<'a>,
+    hear: &'a mut FaultFn<'a>,
 ) -> Result<(), Error> {
     run.enter(account);
     let found = row_if_any::<AccountState>(read, &AccountKey { account })?.and_then(Result::ok);
@@ -318,26 +318,33 @@ pub(super) fn account<'a>(
 }
 
 /// Hints and references that name nothing, in the tables that all accounts share.
-pub(super) fn strays(read: &dyn Read, run: &dyn Pace, hear: &mut Hear<'_>) -> Result<(), Error> {
+pub(super) fn strays(read: &dyn RowReader, run: &dyn CheckObserver, hear: &mut FaultFn<'_>) -> Result<(), Error> {
     outbox::hints(read, run, hear)?;
     uploads::holds(read, run, hear)?;
     shares::strays(read, run, hear)?;
     remains::references(read, run, hear)
 }
 
-impl Fault {
+impl RowFault {
     pub(super) fn breach(&self) -> Breach {
         Breach { account: self.account, table: self.table.name(), key: hex(&self.key), what: self.what.clone() }
     }
 }
 
 impl Checker<'_> {
-    fn say(&self, table: Table, key: &[u8], what: impl Into<String>, mend: Mend) -> Result<(), Error> {
+    fn say(&self, table: Table, key: &[u8], what: impl Into<String>, mend: RowFix) -> Result<(), Error> {
         self.tell(table, key, what, mend, table.is_seen_by_clients())
     }
 
-    fn tell(&self, table: Table, key: &[u8], what: impl Into<String>, mend: Mend, history: bool) -> Result<(), Error> {
-        let fault = Fault { account: self.account, table, key: key.to_vec(), what: what.into(), mend, history };
+    fn tell(
+        &self,
+        table: Table,
+        key: &[u8],
+        what: impl Into<String>,
+        mend: RowFix,
+        history: bool,
+    ) -> Result<(), Error> {
+        let fault = RowFault { account: self.account, table, key: key.to_vec(), what: what.into(), mend, history };
         let mut hear = self.hear.borrow_mut();
         hear(fault)
     }
@@ -348,7 +355,7 @@ impl Checker<'_> {
     }
 
     /// What the account's state should be, as far as it is known.
-    fn state_or_fresh(&self) -> State {
-        self.found.clone().unwrap_or_else(State::fresh)
+    fn state_or_fresh(&self) -> AccountStateRow {
+        self.found.clone().unwrap_or_else(AccountStateRow::fresh)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Checker, Mend};
+use super::{Checker, RowFix};
 use crate::model::{ModSeq, ObjectId};
 use crate::store::engine::Table;
 use crate::store::engine::typed::TypedRead as _;
@@ -29,11 +29,11 @@ impl Checker<'_> {
             let row = match object_marks(kind, key, &found.value) {
                 Ok(row) if row.created <= row.updated && row.updated <= newest => row,
                 Ok(_) => {
-                    self.say(Table::Objects, key, "changed before it was made, or in the future", Mend::Delete)?;
+                    self.say(Table::Objects, key, "changed before it was made, or in the future", RowFix::Delete)?;
                     continue;
                 }
                 Err(error) => {
-                    self.say(Table::Objects, key, format!("{error}: it must be made again"), Mend::Delete)?;
+                    self.say(Table::Objects, key, format!("{error}: it must be made again"), RowFix::Delete)?;
                     continue;
                 }
             };
@@ -46,7 +46,7 @@ impl Checker<'_> {
             if let Some(other) = by_modseq.get(&order).copied() {
                 let object = if is_named { other } else { id };
                 let loser = ObjectKey { account, kind, object }.encode();
-                self.say(Table::Objects, &loser, "has the change number of another", Mend::Delete)?;
+                self.say(Table::Objects, &loser, "has the change number of another", RowFix::Delete)?;
                 if !is_named {
                     continue;
                 }

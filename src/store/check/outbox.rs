@@ -1,10 +1,10 @@
 //! Queued actions: their wake-ups, their octets, what they hold, and which deed they are.
 
-use super::rows::Rows;
-use super::{Checker, Fault, Hear, Mend, Pace};
+use super::rows::RowCursor;
+use super::{CheckObserver, Checker, FaultFn, RowFault, RowFix};
 use crate::model::{AccountId, ActionId, BlobHash};
 use crate::store::engine::typed::TypedRead as _;
-use crate::store::engine::{Read, Table};
+use crate::store::engine::{RowReader, Table};
 use crate::store::error::Error;
 use crate::store::row::{Destination, SameAction, wake_of};
 use crate::store::table::codec::Prefix as _;
@@ -25,13 +25,13 @@ impl Checker<'_> {
             self.census.queued = self.census.queued.saturating_add(1);
             let octets = messages.raw.at(key)?.map_or(0, |row| row.len().saturating_sub(1) as u64);
             let (Some(ActionKey { action: id, .. }), Ok(action)) = (found.id(), found.row()) else {
-                self.say(Table::Outbox, key, "cannot be read: what it said is in a backup alone", Mend::Nothing)?;
+                self.say(Table::Outbox, key, "cannot be read: what it said is in a backup alone", RowFix::Nothing)?;
                 continue;
             };
             self.note_action(id);
             if octets != action.octets {
                 let what = format!("has {} octets of its own, and {octets} are there", action.octets);
-                self.say(Table::OutboxMessages, key, what, Mend::Nothing)?;
+                self.say(Table::OutboxMessages, key, what, RowFix::Nothing)?;
             }
             if let Some(wake) = wake_of(&action) {
                 self.expect_row::<OutboxDue>(
@@ -42,7 +42,7 @@ impl Checker<'_> {
             if let Some(blob) = action.blob {
                 self.expect_row::<OutboxBlobs>(&ActionBlobKey { blob, account, action: id }, &Present)?;
                 if self.read.bytes::<Blobs>(&BlobKey { blob })?.is_none() {
-                    self.say(Table::Outbox, key, "the message that it sends is missing", Mend::Nothing)?;
+                    self.say(Table::Outbox, key, "the message that it sends is missing", RowFix::Nothing)?;
                 }
             }
             if let Some(hash) = action.same.filter(|_| action.state.is_open()) {
@@ -60,8 +60,8 @@ impl Checker<'_> {
 }
 
 /// Every wake-up is of an action that is woken so, and every hold of one that holds that message.
-pub(super) fn hints(read: &dyn Read, run: &dyn Pace, hear: &mut Hear<'_>) -> Result<(), Error> {
-    let mut hints = Rows::<OutboxDue>::all(read, run);
+pub(super) fn hints(read: &dyn RowReader, run: &dyn CheckObserver, hear: &mut FaultFn<'_>) -> Result<(), Error> {
+    let mut hints = RowCursor::<OutboxDue>::all(read, run);
     while let Some(found) = hints.next()? {
         let (account, due) = match whose(&found.key) {
             Some((account, action)) => (account, is_due(read, account, action, &found.key)?),
@@ -69,16 +69,16 @@ pub(super) fn hints(read: &dyn Read, run: &dyn Pace, hear: &mut Hear<'_>) -> Res
         };
         if !due {
             let (key, what) = (found.key, "wakes no action".into());
-            hear(Fault { account, table: Table::OutboxDue, key, what, mend: Mend::Delete, history: false })?;
+            hear(RowFault { account, table: Table::OutboxDue, key, what, mend: RowFix::Delete, history: false })?;
         }
     }
-    let mut holds = Rows::<OutboxBlobs>::all(read, run);
+    let mut holds = RowCursor::<OutboxBlobs>::all(read, run);
     while let Some(found) = holds.next()? {
         let holder = held_by(&found.key);
         if holder.is_none() || !sends(read, &found.key)? {
             let account = holder.map_or(AccountId::SITE, |(account, ..)| account);
             let (key, what) = (found.key, "holds a message for an action that does not send it".into());
-            hear(Fault { account, table: Table::OutboxBlobs, key, what, mend: Mend::Delete, history: false })?;
+            hear(RowFault { account, table: Table::OutboxBlobs, key, what, mend: RowFix::Delete, history: false })?;
         }
     }
     Ok(())
@@ -91,7 +91,7 @@ fn whose(hint: &[u8]) -> Option<(AccountId, ActionId)> {
 
 /// Whether a wake-up is an action's. One that cannot be read may be.
 pub(in crate::store) fn is_due(
-    read: &dyn Read,
+    read: &dyn RowReader,
     account: AccountId,
     action: ActionId,
     hint: &[u8],
@@ -107,7 +107,7 @@ fn held_by(hold: &[u8]) -> Option<(AccountId, ActionId, BlobHash)> {
 }
 
 /// Whether the action of a hold sends that message. One that cannot be read may do so.
-pub(in crate::store) fn sends(read: &dyn Read, hold: &[u8]) -> Result<bool, Error> {
+pub(in crate::store) fn sends(read: &dyn RowReader, hold: &[u8]) -> Result<bool, Error> {
     let Some((account, action, blob)) = held_by(hold) else { return Ok(false) };
     let found = super::row_if_any::<Outbox>(read, &ActionKey { account, action })?;
     Ok(found.is_some_and(|found| found.map_or(true, |found| found.blob == Some(blob))))

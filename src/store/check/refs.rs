@@ -19,13 +19,13 @@
 
 use std::time::Duration;
 
-use super::{Checker, Mend};
+use super::{Checker, RowFix};
 use crate::model::{DataType, EmailMetadata, ModSeq, ThreadId, ThreadKey, UtcMillis};
 use crate::store::commit::THREAD_REFS;
 use crate::store::engine::Table;
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
-use crate::store::row::{Blob, EncodedMessage, Noted, Sweep, ThreadRef, ThreadRefRow};
+use crate::store::row::{BlobRow, EncodedMessage, HistoryRow, SweepRow, ThreadRef, ThreadRefRow};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{BlobKey, EmailKey, SweepKey, ThreadIdKey, ThreadRefKey};
 use crate::store::table::{self, Blobs, History, Sweeps, Threads};
@@ -36,7 +36,7 @@ const SLACK: Duration = Duration::from_secs(2 * 24 * 3600);
 /// What tells whether a reference must be there.
 #[derive(Debug, Default)]
 pub(super) struct Refs {
-    swept: Sweep,
+    swept: SweepRow,
     /// When, and how far changes had come; ascending.
     notes: Vec<(UtcMillis, ModSeq)>,
     /// Whether one is missing that surely was there.
@@ -67,7 +67,7 @@ impl Checker<'_> {
         self.refs.swept = self.readable::<Sweeps>(&sweep)?.unwrap_or_default();
         let mut notes = self.rows::<History>();
         while let Some(found) = notes.next()? {
-            if let (Some(key), Ok(Noted(modseq))) = (found.id(), found.row()) {
+            if let (Some(key), Ok(HistoryRow(modseq))) = (found.id(), found.row()) {
                 self.refs.notes.push((key.at.into(), modseq));
             }
         }
@@ -140,7 +140,7 @@ impl Checker<'_> {
 
     fn write_references(&self, email: &EmailMetadata, keys: &[ThreadKey]) -> Result<(), Error> {
         let put = self.read.row_with::<Blobs, _>(&BlobKey { blob: email.blob }, |key, row| {
-            Ok(Blob::decode(key, row).ok().map(|blob| blob.at))
+            Ok(BlobRow::decode(key, row).ok().map(|blob| blob.at))
         })?;
         let seen = self.refs.filed(email).max(put.flatten().unwrap_or_default());
         let (ThreadId(number), lost) = (email.thread, ThreadRef { thread: email.thread, seen });
@@ -154,7 +154,7 @@ impl Checker<'_> {
             };
             refs.restore(lost);
             let what = format!("{wrong}: an answer to a message of thread {number} begins one of its own");
-            self.say(Table::ThreadRefs, &key.encode(), what, Mend::Put(refs.encode()))?;
+            self.say(Table::ThreadRefs, &key.encode(), what, RowFix::Put(refs.encode()))?;
         }
         Ok(())
     }

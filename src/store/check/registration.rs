@@ -9,13 +9,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::rows::{Found, Rows};
-use super::{Checker, Fault, Hear, Mend, Pace};
+use super::rows::{Found, RowCursor};
+use super::{CheckObserver, Checker, FaultFn, RowFault, RowFix};
 use crate::model::{AccountId, AccountRow, Address, AddressRow, SenderIdentity, UtcMillis};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
-use crate::store::engine::{Read, Table};
+use crate::store::engine::{RowReader, Table};
 use crate::store::error::Error;
-use crate::store::row::{Object as _, Row as _, RowFormat as _, Stored};
+use crate::store::row::{Object as _, ObjectRow, Row as _, RowFormat as _};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{AccountKey, AddressKey};
 use crate::store::table::{self, Accounts, Addresses, Mailboxes, Objects, Table as _, decode_key};
@@ -31,10 +31,10 @@ impl Checker<'_> {
         };
         let Some(row) = self.registered()? else {
             let what = format!("{wrong}; nothing else in the store names the account");
-            return self.say(Table::Accounts, &own, what, Mend::Nothing);
+            return self.say(Table::Accounts, &own, what, RowFix::Nothing);
         };
         let what = format!("{wrong}; it comes back as {}: passwords, quota and settings must be set anew", row.name);
-        self.say(Table::Accounts, &own, what, Mend::Put(row.to_bytes()))?;
+        self.say(Table::Accounts, &own, what, RowFix::Put(row.to_bytes()))?;
         self.primary(&row)
     }
 
@@ -66,7 +66,7 @@ impl Checker<'_> {
     fn named(&self, row: &AccountRow) -> Result<(), Error> {
         if row.is_being_removed() {
             let what = format!("the account is being removed: run `restante account remove {}`", self.account);
-            return self.say(Table::Accounts, &self.own_key().encode(), what, Mend::Nothing);
+            return self.say(Table::Accounts, &self.own_key().encode(), what, RowFix::Nothing);
         }
         self.primary(row)?;
         let Some(named) = &row.addresses else { return Ok(()) };
@@ -76,10 +76,10 @@ impl Checker<'_> {
             let wanted = if is_whole { AddressRow::CatchAll(self.account) } else { AddressRow::Alias(self.account) };
             let (wrong, mend) = match self.leads(address)? {
                 Some(Ok(row)) if row == wanted => continue,
-                None => ("leads nowhere", Mend::Put(wanted.to_bytes())),
-                Some(Err(_)) => ("cannot be read", Mend::Put(wanted.to_bytes())),
-                Some(row) if self.is_to(&row) => ("is another kind of address", Mend::Put(wanted.to_bytes())),
-                Some(Ok(_)) => ("leads elsewhere", Mend::Nothing),
+                None => ("leads nowhere", RowFix::Put(wanted.to_bytes())),
+                Some(Err(_)) => ("cannot be read", RowFix::Put(wanted.to_bytes())),
+                Some(row) if self.is_to(&row) => ("is another kind of address", RowFix::Put(wanted.to_bytes())),
+                Some(Ok(_)) => ("leads elsewhere", RowFix::Nothing),
             };
             let kind = if is_whole { "a catch-all" } else { "an alias" };
             let what = format!("{address}, {kind} of account {}, {wrong}", self.account);
@@ -92,7 +92,7 @@ impl Checker<'_> {
         }
         let what = format!("the row does not name {}, which leads to the account", unnamed.join(", "));
         let addresses = Some(named.iter().cloned().chain(unnamed).collect());
-        let mend = Mend::Put(AccountRow { addresses, ..row.clone() }.to_bytes());
+        let mend = RowFix::Put(AccountRow { addresses, ..row.clone() }.to_bytes());
         self.say(Table::Accounts, &self.own_key().encode(), what, mend)
     }
 
@@ -109,7 +109,7 @@ impl Checker<'_> {
         };
         if let Some((wrong, can_be_mended)) = wrong {
             let what = format!("{own}, the primary address of account {}, {wrong}", self.account);
-            let mend = if can_be_mended { Mend::Put(wanted.to_bytes()) } else { Mend::Nothing };
+            let mend = if can_be_mended { RowFix::Put(wanted.to_bytes()) } else { RowFix::Nothing };
             self.say(Table::Addresses, own.as_bytes(), what, mend)?;
         }
         Ok(())
@@ -121,7 +121,7 @@ impl Checker<'_> {
         let mut identities: Vec<SenderIdentity> = Vec::new();
         let range = KeyRange::<Objects>::under(&(self.account, SenderIdentity::KIND));
         self.read.raw_rows(&range, |key, value| {
-            let object = Stored::<SenderIdentity>::decode(key, value).ok().and_then(|row| row.object);
+            let object = ObjectRow::<SenderIdentity>::decode(key, value).ok().and_then(|row| row.object);
             identities.extend(object.filter(|identity| identity.given.is_some()));
             Ok(true)
         })?;
@@ -152,8 +152,8 @@ impl Checker<'_> {
 }
 
 /// Every address leads to an account that is there.
-pub(super) fn addresses(read: &dyn Read, run: &dyn Pace, hear: &mut Hear<'_>) -> Result<(), Error> {
-    let mut rows = Rows::<Addresses>::all(read, run);
+pub(super) fn addresses(read: &dyn RowReader, run: &dyn CheckObserver, hear: &mut FaultFn<'_>) -> Result<(), Error> {
+    let mut rows = RowCursor::<Addresses>::all(read, run);
     while let Some(found) = rows.next()? {
         let leads = match (found.id(), found.row()) {
             (Some(AddressKey(address)), Ok(AddressRow::Primary(to))) => {
@@ -180,13 +180,13 @@ pub(super) fn addresses(read: &dyn Read, run: &dyn Pace, hear: &mut Hear<'_>) ->
     Ok(())
 }
 
-fn stray(found: &Found<Addresses>, what: String) -> Fault {
+fn stray(found: &Found<Addresses>, what: String) -> RowFault {
     let (account, table, key) = (AccountId::SITE, Table::Addresses, found.key.clone());
-    Fault { account, table, key, what, mend: Mend::Nothing, history: false }
+    RowFault { account, table, key, what, mend: RowFix::Nothing, history: false }
 }
 
 /// Whether there are mailboxes of an account.
-fn has_mailboxes(read: &dyn Read, account: AccountId) -> Result<bool, Error> {
+fn has_mailboxes(read: &dyn RowReader, account: AccountId) -> Result<bool, Error> {
     let mut found = false;
     read.raw_rows(&KeyRange::<Mailboxes>::under(&(account,)), |_, _| {
         found = true;
@@ -199,7 +199,7 @@ fn has_mailboxes(read: &dyn Read, account: AccountId) -> Result<bool, Error> {
 pub(in crate::store) type Leads = BTreeMap<AccountId, Vec<String>>;
 
 /// Adds the accounts that addresses lead to, and of which there are mailboxes; gives the addresses of all.
-pub(super) fn addressed(read: &dyn Read, all: &mut BTreeSet<AccountId>) -> Result<Leads, Error> {
+pub(super) fn addressed(read: &dyn RowReader, all: &mut BTreeSet<AccountId>) -> Result<Leads, Error> {
     let mut leads = Leads::new();
     read.raw_rows(&KeyRange::<Addresses>::under(&()), |key, value| {
         // What cannot be read is named with the addresses.

@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use super::rows::{Found, Rows};
-use super::{Checker, Fault, Hear, Mend, Pace, emails};
+use super::rows::{Found, RowCursor};
+use super::{CheckObserver, Checker, FaultFn, RowFault, RowFix, emails};
 use crate::model::{AccountId, BlobHash, ModSeq};
-use crate::store::engine::{Read, Table};
+use crate::store::engine::{RowReader, Table};
 use crate::store::error::Error;
-use crate::store::row::{Blob, FRAME, Noted, Octets, RowFormat as _, decode_frame};
+use crate::store::row::{BlobBytes, BlobRow, FRAME, HistoryRow, RowFormat as _, decode_frame};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{BlobKey, BlobRefKey, SubscriptionKey};
 use crate::store::table::{
@@ -25,7 +25,7 @@ impl Checker<'_> {
                 is_other && self.census.mailboxes.contains_key(&key.mailbox)
             };
             if found.id().filter(holds).is_none() {
-                self.tell(Table::Subscriptions, &found.key, "to no mailbox, or of nobody", Mend::Delete, true)?;
+                self.tell(Table::Subscriptions, &found.key, "to no mailbox, or of nobody", RowFix::Delete, true)?;
             } else {
                 self.expect(Table::Subscriptions, &found.key, Some(&found.value), Present.to_bytes())?;
             }
@@ -40,17 +40,17 @@ impl Checker<'_> {
         let mut notes = self.rows::<History>();
         while let Some(found) = notes.next()? {
             match found.row() {
-                Ok(Noted(modseq)) if found.id().is_some() && modseq >= last && modseq <= newest => last = modseq,
+                Ok(HistoryRow(modseq)) if found.id().is_some() && modseq >= last && modseq <= newest => last = modseq,
                 Ok(_) => {
-                    self.say(Table::History, &found.key, "changes went back, or are of the future", Mend::Delete)?;
+                    self.say(Table::History, &found.key, "changes went back, or are of the future", RowFix::Delete)?;
                 }
-                Err(error) => self.say(Table::History, &found.key, error.to_string(), Mend::Delete)?,
+                Err(error) => self.say(Table::History, &found.key, error.to_string(), RowFix::Delete)?,
             }
         }
         let mut sweeps = self.rows::<Sweeps>();
         while let Some(found) = sweeps.next()? {
             if let Err(error) = found.row() {
-                self.say(Table::Sweeps, &found.key, error.to_string(), Mend::Delete)?;
+                self.say(Table::Sweeps, &found.key, error.to_string(), RowFix::Delete)?;
             }
         }
         Ok(())
@@ -59,20 +59,25 @@ impl Checker<'_> {
 
 /// Every reference to a message is of an email that holds it; every message is held by somebody, or will be looked at by
 /// and by; every message that is held is there.
-pub(super) fn messages(read: &dyn Read, run: &dyn Pace, deep: bool, hear: &mut Hear<'_>) -> Result<(), Error> {
+pub(super) fn messages(
+    read: &dyn RowReader,
+    run: &dyn CheckObserver,
+    deep: bool,
+    hear: &mut FaultFn<'_>,
+) -> Result<(), Error> {
     let mut candidates: HashSet<BlobHash> = HashSet::new();
-    let mut rows = Rows::<BlobPurge>::all(read, run);
+    let mut rows = RowCursor::<BlobPurge>::all(read, run);
     while let Some(found) = rows.next()? {
         match found.id() {
             Some(key) => drop(candidates.insert(key.blob)),
-            None => say(hear, AccountId::SITE, Table::BlobPurge, &found.key, "no key of this table", Mend::Delete)?,
+            None => say(hear, AccountId::SITE, Table::BlobPurge, &found.key, "no key of this table", RowFix::Delete)?,
         }
     }
-    let mut blobs = Rows::<Blobs>::all(read, run);
-    let mut refs = Rows::<BlobRefs>::all(read, run);
-    let mut sent = Rows::<OutboxBlobs>::all(read, run);
-    let mut uploads = Rows::<UploadBlobs>::all(read, run);
-    let mut frames = Rows::<BlobFrames>::all(read, run);
+    let mut blobs = RowCursor::<Blobs>::all(read, run);
+    let mut refs = RowCursor::<BlobRefs>::all(read, run);
+    let mut sent = RowCursor::<OutboxBlobs>::all(read, run);
+    let mut uploads = RowCursor::<UploadBlobs>::all(read, run);
+    let mut frames = RowCursor::<BlobFrames>::all(read, run);
     while let Some(found) = blobs.next()? {
         let (key, row) = (found.key.as_slice(), &found.value);
         missing(read, &mut refs, Some(key), deep, hear)?;
@@ -90,20 +95,20 @@ pub(super) fn messages(read: &dyn Read, run: &dyn Pace, deep: bool, hear: &mut H
             of_email |= is_held(read, &reference, hear)?.is_some();
         }
         let Some(BlobKey { blob }) = found.id() else {
-            say(hear, AccountId::SITE, Table::Blobs, key, "no key of this table", Mend::Nothing)?;
+            say(hear, AccountId::SITE, Table::Blobs, key, "no key of this table", RowFix::Nothing)?;
             continue;
         };
         // The hashes of those that emails hold are proved with these.
         if let Some(wrong) = octets(blob, row, &mut frames, deep && !of_email, hear)? {
-            say(hear, AccountId::SITE, Table::Blobs, key, &wrong, Mend::Nothing)?;
+            say(hear, AccountId::SITE, Table::Blobs, key, &wrong, RowFix::Nothing)?;
         }
         if !held && !of_email && !candidates.contains(&blob) {
             let what = "nobody holds this message, and nobody will look at it";
-            say(hear, AccountId::SITE, Table::Blobs, key, what, Mend::Nothing)?;
+            say(hear, AccountId::SITE, Table::Blobs, key, what, RowFix::Nothing)?;
         }
     }
     while let Some(frame) = frames.next()? {
-        say(hear, AccountId::SITE, Table::BlobFrames, &frame.key, "a frame of no message", Mend::Nothing)?;
+        say(hear, AccountId::SITE, Table::BlobFrames, &frame.key, "a frame of no message", RowFix::Nothing)?;
     }
     missing(read, &mut refs, None, deep, hear)
 }
@@ -112,15 +117,15 @@ pub(super) fn messages(read: &dyn Read, run: &dyn Pace, deep: bool, hear: &mut H
 fn octets(
     blob: BlobHash,
     row: &[u8],
-    frames: &mut Rows<'_, BlobFrames>,
+    frames: &mut RowCursor<'_, BlobFrames>,
     hashed: bool,
-    hear: &mut Hear<'_>,
+    hear: &mut FaultFn<'_>,
 ) -> Result<Option<String>, Error> {
     let key = BlobKey { blob }.encode();
     while let Some(frame) = frames.below(&key)? {
-        say(hear, AccountId::SITE, Table::BlobFrames, &frame.key, "a frame of no message", Mend::Nothing)?;
+        say(hear, AccountId::SITE, Table::BlobFrames, &frame.key, "a frame of no message", RowFix::Nothing)?;
     }
-    let octets = match Blob::decode(&key, row) {
+    let octets = match BlobRow::decode(&key, row) {
         Ok(blob) => blob.octets,
         Err(error) => {
             while frames.within(&key)?.is_some() {}
@@ -128,7 +133,7 @@ fn octets(
         }
     };
     let (mut hasher, mut left, mut wrong) = (blake3::Hasher::new(), octets.len(), None);
-    if let Octets::Here(raw) = octets {
+    if let BlobBytes::Here(raw) = octets {
         hasher.update(raw);
         left = 0;
     }
@@ -157,8 +162,8 @@ fn octets(
 }
 
 /// Every reference to a message is of an email that holds it.
-pub(super) fn references(read: &dyn Read, run: &dyn Pace, hear: &mut Hear<'_>) -> Result<(), Error> {
-    let mut refs = Rows::<BlobRefs>::all(read, run);
+pub(super) fn references(read: &dyn RowReader, run: &dyn CheckObserver, hear: &mut FaultFn<'_>) -> Result<(), Error> {
+    let mut refs = RowCursor::<BlobRefs>::all(read, run);
     while let Some(reference) = refs.next()? {
         is_held(read, &reference, hear)?;
     }
@@ -167,11 +172,11 @@ pub(super) fn references(read: &dyn Read, run: &dyn Pace, hear: &mut Hear<'_>) -
 
 /// References to messages that are not there, up to a message that is.
 fn missing(
-    read: &dyn Read,
-    refs: &mut Rows<'_, BlobRefs>,
+    read: &dyn RowReader,
+    refs: &mut RowCursor<'_, BlobRefs>,
     upto: Option<&[u8]>,
     deep: bool,
-    hear: &mut Hear<'_>,
+    hear: &mut FaultFn<'_>,
 ) -> Result<(), Error> {
     while let Some(reference) = match upto {
         Some(key) => refs.below(key)?,
@@ -180,14 +185,14 @@ fn missing(
         // A deep look has met it with its email.
         if let Some(BlobRefKey { blob, account, email }) = is_held(read, &reference, hear)?.filter(|_| !deep) {
             let what = format!("the message of {email} is missing");
-            say(hear, account, Table::Blobs, &BlobKey { blob }.encode(), &what, Mend::Nothing)?;
+            say(hear, account, Table::Blobs, &BlobKey { blob }.encode(), &what, RowFix::Nothing)?;
         }
     }
     Ok(())
 }
 
 /// The key of a reference, if its email holds the message.
-fn is_held(read: &dyn Read, found: &Found<BlobRefs>, hear: &mut Hear<'_>) -> Result<Option<BlobRefKey>, Error> {
+fn is_held(read: &dyn RowReader, found: &Found<BlobRefs>, hear: &mut FaultFn<'_>) -> Result<Option<BlobRefKey>, Error> {
     let mut account = AccountId::SITE;
     if let Some(key) = found.id() {
         if emails::holds(read, key.account, key.email, &key.blob)? {
@@ -196,10 +201,17 @@ fn is_held(read: &dyn Read, found: &Found<BlobRefs>, hear: &mut Hear<'_>) -> Res
         account = key.account;
     }
     let what = "refers to a message for an email that does not hold it";
-    say(hear, account, Table::BlobRefs, &found.key, what, Mend::Delete)?;
+    say(hear, account, Table::BlobRefs, &found.key, what, RowFix::Delete)?;
     Ok(None)
 }
 
-fn say(hear: &mut Hear<'_>, account: AccountId, table: Table, key: &[u8], what: &str, mend: Mend) -> Result<(), Error> {
-    hear(Fault { account, table, key: key.to_vec(), what: what.into(), mend, history: false })
+fn say(
+    hear: &mut FaultFn<'_>,
+    account: AccountId,
+    table: Table,
+    key: &[u8],
+    what: &str,
+    mend: RowFix,
+) -> Result<(), Error> {
+    hear(RowFault { account, table, key: key.to_vec(), what: what.into(), mend, history: false })
 }

@@ -4,19 +4,19 @@
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 
-use super::{Checker, Mend, Pace};
+use super::{CheckObserver, Checker, RowFix};
 use crate::model::AccountId;
 use crate::store::engine::typed::TypedRead as _;
-use crate::store::engine::{Read, Table as TableId, after};
+use crate::store::engine::{RowReader, Table as TableId, after};
 use crate::store::error::{Error, hex};
 use crate::store::row::RowFormat;
 use crate::store::table::codec::Prefix;
 use crate::store::table::{Encoded, Table, decode_key};
 
 /// Rows of a page at most, and octets after which it ends.
-const PAGE: (usize, usize) = (512, 1 << 20);
+const PAGE_LIMITS: (usize, usize) = (512, 1 << 20);
 /// Octets of a row that a breach quotes.
-const QUOTED: usize = 48;
+const MAX_QUOTED_BYTES: usize = 48;
 
 /// A key and its value.
 pub(super) type Pair = (Vec<u8>, Vec<u8>);
@@ -51,18 +51,18 @@ impl<T: Table> Found<T> {
 }
 
 /// The rows of a range, one after the other.
-pub(super) struct Rows<'a, T> {
+pub(super) struct RowCursor<'a, T> {
     pub(super) raw: RawRows<'a>,
     table: PhantomData<T>,
 }
 
-impl<'a, T: Table> Rows<'a, T> {
+impl<'a, T: Table> RowCursor<'a, T> {
     /// All rows of a table.
-    pub(super) fn all(read: &'a dyn Read, run: &'a dyn Pace) -> Self {
+    pub(super) fn all(read: &'a dyn RowReader, run: &'a dyn CheckObserver) -> Self {
         Self::under(read, run, &())
     }
 
-    pub(super) fn under(read: &'a dyn Read, run: &'a dyn Pace, prefix: &impl Prefix<T::Key>) -> Self {
+    pub(super) fn under(read: &'a dyn RowReader, run: &'a dyn CheckObserver, prefix: &impl Prefix<T::Key>) -> Self {
         Self { raw: RawRows::new(read, run, T::ID, &prefix.encode()), table: PhantomData }
     }
 
@@ -83,8 +83,8 @@ impl<'a, T: Table> Rows<'a, T> {
 
 /// The same without the types of the table.
 pub(super) struct RawRows<'a> {
-    read: &'a dyn Read,
-    run: &'a dyn Pace,
+    read: &'a dyn RowReader,
+    run: &'a dyn CheckObserver,
     pub(super) table: TableId,
     from: Vec<u8>,
     to: Vec<u8>,
@@ -93,7 +93,7 @@ pub(super) struct RawRows<'a> {
 }
 
 impl<'a> RawRows<'a> {
-    fn new(read: &'a dyn Read, run: &'a dyn Pace, table: TableId, prefix: &[u8]) -> Self {
+    fn new(read: &'a dyn RowReader, run: &'a dyn CheckObserver, table: TableId, prefix: &[u8]) -> Self {
         Self { read, run, table, from: prefix.to_vec(), to: after(prefix), page: VecDeque::new(), over: false }
     }
 
@@ -103,9 +103,9 @@ impl<'a> RawRows<'a> {
             self.read.scan(self.table, &self.from, &self.to, false, &mut |key, value| {
                 octets = octets.saturating_add(key.len()).saturating_add(value.len());
                 page.push_back((key.to_vec(), value.to_vec()));
-                Ok(page.len() < PAGE.0 && octets < PAGE.1)
+                Ok(page.len() < PAGE_LIMITS.0 && octets < PAGE_LIMITS.1)
             })?;
-            self.over = self.page.len() < PAGE.0 && octets < PAGE.1;
+            self.over = self.page.len() < PAGE_LIMITS.0 && octets < PAGE_LIMITS.1;
             if let Some((last, _)) = self.page.back() {
                 self.from = [last.as_slice(), &[0]].concat();
             }
@@ -144,11 +144,11 @@ impl<'a> RawRows<'a> {
 
 impl<'a> Checker<'a> {
     /// The account's rows of a table.
-    pub(super) fn rows<T: Table>(&self) -> Rows<'a, T>
+    pub(super) fn rows<T: Table>(&self) -> RowCursor<'a, T>
     where
         (AccountId,): Prefix<T::Key>,
     {
-        Rows::under(self.read, self.run, &(self.account,))
+        RowCursor::under(self.read, self.run, &(self.account,))
     }
 
     /// The account's rows of a table must be exactly these, which come in key order.
@@ -177,7 +177,7 @@ impl<'a> Checker<'a> {
     /// The rows under a prefix, at which `found` stands, must be exactly these.
     pub(super) fn section<T: Table<Row: RowFormat>>(
         &self,
-        found: &mut Rows<'_, T>,
+        found: &mut RowCursor<'_, T>,
         prefix: &impl Prefix<T::Key>,
         wanted: impl Iterator<Item = (T::Key, T::Row)>,
     ) -> Result<(), Error> {
@@ -217,20 +217,20 @@ impl<'a> Checker<'a> {
             Some(found) if found == value => Ok(()),
             Some(found) => {
                 let what = format!("reads {}, should read {}", quoted(found), quoted(&value));
-                self.say(table, key, what, Mend::Put(value))
+                self.say(table, key, what, RowFix::Put(value))
             }
-            None => self.say(table, key, "the row is missing", Mend::Put(value)),
+            None => self.say(table, key, "the row is missing", RowFix::Put(value)),
         }
     }
 
     pub(super) fn extra(&self, table: TableId, key: &[u8]) -> Result<(), Error> {
-        self.say(table, key, "the row should not be there", Mend::Delete)
+        self.say(table, key, "the row should not be there", RowFix::Delete)
     }
 }
 
 fn quoted(row: &[u8]) -> String {
-    match row.get(..QUOTED) {
-        Some(first) if row.len() > QUOTED => format!("{}… ({} octets)", hex(first), row.len()),
+    match row.get(..MAX_QUOTED_BYTES) {
+        Some(first) if row.len() > MAX_QUOTED_BYTES => format!("{}… ({} octets)", hex(first), row.len()),
         _ => hex(row),
     }
 }

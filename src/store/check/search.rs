@@ -4,12 +4,12 @@ use std::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
 
-use super::{Checker, Mend};
+use super::{Checker, RowFix};
 use crate::model::{AccountId, DeliveredTo, EmailId, Token, Tokens, field};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
-use crate::store::engine::{Each, Read, Table};
+use crate::store::engine::{RowFn, RowReader, Table};
 use crate::store::error::Error;
-use crate::store::read::View;
+use crate::store::read::Snapshot;
 use crate::store::row::block::read_block;
 use crate::store::row::fold::{Fold, Folds, read_fold_emails};
 use crate::store::row::{Row, content_prefix, decode_tokens, has_earlier_tokens};
@@ -33,7 +33,7 @@ impl Checker<'_> {
         while let Some(found) = rows.next()? {
             self.census.unfolded = self.census.unfolded.saturating_add(1);
             if let Err(error) = decode_tokens(&found.key, &found.value) {
-                self.say(Table::EmailTokens, &found.key, error.to_string(), Mend::Delete)?;
+                self.say(Table::EmailTokens, &found.key, error.to_string(), RowFix::Delete)?;
             }
             let id = found.id().map(|key| key.email);
             let at = id.and_then(|id| self.census.mails.binary_search_by_key(&id, |mail| mail.id).ok());
@@ -42,7 +42,7 @@ impl Checker<'_> {
             }
         }
         let folds = match found {
-            Some(Err(error)) => return self.say(Table::SearchFolds, &own, error.to_string(), Mend::Delete),
+            Some(Err(error)) => return self.say(Table::SearchFolds, &own, error.to_string(), RowFix::Delete),
             found => found.and_then(Result::ok).unwrap_or_default(),
         };
         for fold in &folds.live {
@@ -58,21 +58,21 @@ impl Checker<'_> {
         for (mail, count) in wrong {
             let key = EmailKey { account: self.account, email: mail.id }.encode();
             let what = format!("{count} times in the search index, and not once");
-            self.say(Table::EmailTokens, &key, what, Mend::Delete)?;
+            self.say(Table::EmailTokens, &key, what, RowFix::Delete)?;
         }
         self.fold_rows(&folds)?;
         if let Some(remake) = self.depth.remake {
-            let view = View::of(Box::new(Borrowed(self.read)));
+            let view = Snapshot::of(Box::new(BorrowedReader(self.read)));
             match strange(&view, self.account, self.depth.reread, |raw| remake(raw).tokens) {
                 Ok(all) => {
                     for id in all {
                         let what = "the tokens in the search index are not those of its message".to_owned();
                         let key = EmailKey { account: self.account, email: id }.encode();
-                        self.say(Table::EmailTokens, &key, what, Mend::Delete)?;
+                        self.say(Table::EmailTokens, &key, what, RowFix::Delete)?;
                     }
                 }
                 Err(error @ Error::Corrupt { .. }) => {
-                    self.say(Table::EmailTokens, &own, error.to_string(), Mend::Delete)?;
+                    self.say(Table::EmailTokens, &own, error.to_string(), RowFix::Delete)?;
                 }
                 Err(error) => return Err(error),
             }
@@ -134,7 +134,7 @@ impl Checker<'_> {
             wrong.push(((account, fold.id).encode(), format!("its {} emails are not those of {fold:?}", ids.len())));
         }
         for (key, what) in wrong {
-            self.say(Table::SearchFolds, &key, what, Mend::Delete)?;
+            self.say(Table::SearchFolds, &key, what, RowFix::Delete)?;
         }
         Ok(ids)
     }
@@ -153,13 +153,13 @@ impl Checker<'_> {
             }
         }
         for key in orphans {
-            self.say(Table::SearchFolds, &key, "of a fold that there is not", Mend::Delete)?;
+            self.say(Table::SearchFolds, &key, "of a fold that there is not", RowFix::Delete)?;
         }
         for merge in &folds.merges {
             if merge.sources.iter().any(|source| !folds.live.iter().any(|fold| fold.id == *source)) {
                 let what = format!("{:?} is made of folds that are gone", merge.into.id);
                 let list = FoldKey::list(self.account).encode();
-                self.say(Table::SearchFolds, &list, what, Mend::Delete)?;
+                self.say(Table::SearchFolds, &list, what, RowFix::Delete)?;
             }
         }
         Ok(())
@@ -167,14 +167,14 @@ impl Checker<'_> {
 }
 
 /// A state that somebody else holds.
-struct Borrowed<'a>(&'a dyn Read);
+struct BorrowedReader<'a>(&'a dyn RowReader);
 
-impl Read for Borrowed<'_> {
+impl RowReader for BorrowedReader<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.0.get(table, key)
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
         self.0.scan(table, from, to, reverse, each)
     }
 }
@@ -182,7 +182,7 @@ impl Read for Borrowed<'_> {
 /// The live emails of which the index has other tokens than those that `again` makes of their messages and the trace
 /// prefix of their delivery. Emails whose tokens were made by earlier rules are looked at where they are to be `reread`.
 fn strange(
-    view: &View<'_>,
+    view: &Snapshot<'_>,
     account: AccountId,
     reread: bool,
     mut again: impl FnMut(&[u8]) -> Tokens,

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
 
-use super::rows::{Found, Rows};
-use super::{Checker, Fault, Hear, Mend, Pace};
+use super::rows::{Found, RowCursor};
+use super::{CheckObserver, Checker, FaultFn, RowFault, RowFix};
 use crate::model::{AccountId, Mailbox};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
-use crate::store::engine::{Read, Table};
+use crate::store::engine::{RowReader, Table};
 use crate::store::error::Error;
 use crate::store::row::RowFormat as _;
 use crate::store::table::keys::{AccountKey, SharedKey};
@@ -33,7 +33,7 @@ fn shared_by(key: &[u8]) -> Option<(AccountId, AccountId)> {
 }
 
 /// With whom an account shares something, in as far as its mailboxes can be read.
-pub(in crate::store) fn shares_of(read: &dyn Read, owner: AccountId) -> Result<BTreeSet<AccountId>, Error> {
+pub(in crate::store) fn shares_of(read: &dyn RowReader, owner: AccountId) -> Result<BTreeSet<AccountId>, Error> {
     let mut with = BTreeSet::new();
     let range = KeyRange::<Mailboxes>::under(&(owner,));
     read.raw_rows(&range, |key, value| {
@@ -48,10 +48,10 @@ pub(in crate::store) fn shares_of(read: &dyn Read, owner: AccountId) -> Result<B
 }
 
 /// Every row is of two accounts that there are, of which one shares something with the other.
-pub(super) fn strays(read: &dyn Read, run: &dyn Pace, hear: &mut Hear<'_>) -> Result<(), Error> {
+pub(super) fn strays(read: &dyn RowReader, run: &dyn CheckObserver, hear: &mut FaultFn<'_>) -> Result<(), Error> {
     let is_there = |account| Ok::<bool, Error>(read.bytes::<Accounts>(&AccountKey { account })?.is_some());
     let mut known: BTreeMap<AccountId, BTreeSet<AccountId>> = BTreeMap::new();
-    let mut rows = Rows::<Shared>::all(read, run);
+    let mut rows = RowCursor::<Shared>::all(read, run);
     while let Some(Found { key, .. }) = rows.next()? {
         let (mut account, mut holds) = (AccountId::SITE, false);
         if let Some((owner, with)) = shared_by(&key) {
@@ -64,7 +64,7 @@ pub(super) fn strays(read: &dyn Read, run: &dyn Pace, hear: &mut Hear<'_>) -> Re
         }
         if !holds {
             let what = "says that something is shared that is not".into();
-            hear(Fault { account, table: Table::Shared, key, what, mend: Mend::Delete, history: false })?;
+            hear(RowFault { account, table: Table::Shared, key, what, mend: RowFix::Delete, history: false })?;
         }
     }
     Ok(())

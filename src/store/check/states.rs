@@ -1,10 +1,10 @@
 //! The mailboxes before anything hangs on them, and the account's own row when all is counted.
 
-use super::{Checker, Mend};
-use crate::model::{DataType, Kept, Mailbox, MailboxUid, ModSeq, Role, View, mailbox};
+use super::{Checker, RowFix};
+use crate::model::{DataType, ListingFilter, Mailbox, MailboxUid, MaintainedListing, ModSeq, Role, mailbox};
 use crate::store::engine::Table;
 use crate::store::error::Error;
-use crate::store::row::{RowFormat as _, State};
+use crate::store::row::{AccountStateRow, RowFormat as _};
 use crate::store::table::Mailboxes;
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{AccountKey, MailboxKey};
@@ -82,7 +82,7 @@ impl Checker<'_> {
             updated_not_counts: state.modseq,
             ..Mailbox::default()
         });
-        let kept = vec![Kept::whole(View::Every, state.modseq)];
+        let kept = vec![MaintainedListing::whole(ListingFilter::Every, state.modseq)];
         let row = Mailbox { name, parent: None, role, deleted: false, kept, ..base };
         self.census.mailboxes.insert(uid, row);
     }
@@ -96,7 +96,7 @@ impl Checker<'_> {
             Some(Err(error)) => format!("{error}: it comes back as \"{}\"", wanted.name),
             None => "the row is missing".to_owned(),
         };
-        self.tell(Table::Mailboxes, &key.encode(), what, Mend::Put(wanted.to_bytes()), true)
+        self.tell(Table::Mailboxes, &key.encode(), what, RowFix::Put(wanted.to_bytes()), true)
     }
 
     /// The account's own row, when all is counted.
@@ -104,17 +104,17 @@ impl Checker<'_> {
         let (own, census) = (AccountKey { account: self.account }.encode(), &self.census);
         let Some(found) = &self.found else {
             let what = "the account's row is missing or cannot be read: its numbers go on far above those in use";
-            return self.tell(Table::AccountState, &own, what, Mend::Put(self.lost().to_bytes()), true);
+            return self.tell(Table::AccountState, &own, what, RowFix::Put(self.lost().to_bytes()), true);
         };
         let (octets, emails, told, unfolded) = (census.octets, census.live, census.told, census.unfolded);
-        let totals = State { octets, emails, told, unfolded, queued: census.queued, ..found.clone() };
-        let sums = |state: &State| (state.octets, state.emails, state.told, state.unfolded, state.queued);
+        let totals = AccountStateRow { octets, emails, told, unfolded, queued: census.queued, ..found.clone() };
+        let sums = |state: &AccountStateRow| (state.octets, state.emails, state.told, state.unfolded, state.queued);
         if sums(found) != sums(&totals) {
             let (has, says) = (sums(&totals), sums(found));
             let what = format!("holds {has:?} octets, emails, told senders, token rows and actions, says {says:?}");
-            self.tell(Table::AccountState, &own, what, Mend::Put(totals.to_bytes()), false)?;
+            self.tell(Table::AccountState, &own, what, RowFix::Put(totals.to_bytes()), false)?;
         }
-        let mut wanted = State {
+        let mut wanted = AccountStateRow {
             last_thread: totals.last_thread.max(census.last_thread),
             last_mailbox: totals.last_mailbox.max(self.last_mailbox()),
             last_action: totals.last_action.max(census.last_action),
@@ -133,7 +133,7 @@ impl Checker<'_> {
         wanted.modseq = wanted.modseq.max(ModSeq(census.high)).max(marks);
         if wanted != totals {
             let what = format!("reads {totals:?}, should read {wanted:?}");
-            self.tell(Table::AccountState, &own, what, Mend::Put(wanted.to_bytes()), true)?;
+            self.tell(Table::AccountState, &own, what, RowFix::Put(wanted.to_bytes()), true)?;
         }
         Ok(())
     }
@@ -142,10 +142,10 @@ impl Checker<'_> {
         self.census.mailboxes.keys().next_back().map_or(0, |uid| uid.0)
     }
 
-    fn lost(&self) -> State {
+    fn lost(&self) -> AccountStateRow {
         let census = &self.census;
         let modseq = ModSeq(census.high.saturating_add(LEAP));
-        State {
+        AccountStateRow {
             modseq,
             last_thread: census.last_thread.saturating_add(LEAP_IDS),
             last_mailbox: self.last_mailbox().saturating_add(LEAP_MAILBOXES),
@@ -160,7 +160,7 @@ impl Checker<'_> {
             inbox: census.inbox,
             trash: census.trash,
             kept: census.kept.clone(),
-            ..State::fresh()
+            ..AccountStateRow::fresh()
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Checker, Mend};
-use crate::model::{Counts, DataType, EmailId, MailboxUid, ModSeq, ThreadId, View};
+use super::{Checker, RowFix};
+use crate::model::{DataType, EmailId, ListingFilter, MailboxCounts, MailboxUid, ModSeq, ThreadId};
 use crate::store::engine::Table;
 use crate::store::error::Error;
 use crate::store::row::{RowFormat as _, Thread};
@@ -12,11 +12,12 @@ use crate::store::table::keys::{ModSeqKey, ThreadIdKey};
 use crate::store::table::{Table as _, ThreadByModseq, Threads};
 
 /// The thread views, by the bit that says that a thread is in them.
-pub(super) const THREAD_VIEWS: [View; 3] = [View::ThreadUnseen, View::ThreadFlagged, View::ThreadUntouched];
+pub(super) const THREAD_VIEWS: [ListingFilter; 3] =
+    [ListingFilter::ThreadUnseen, ListingFilter::ThreadFlagged, ListingFilter::ThreadUntouched];
 
 /// A thread as it is recounted.
 #[derive(Default)]
-struct Recount {
+struct ThreadRecount {
     thread: Thread,
     /// When it was made and when it gained or lost an email, as far as its emails tell.
     made: u64,
@@ -30,7 +31,7 @@ impl Checker<'_> {
         let mut rows = self.rows::<Threads>();
         let order = std::mem::take(&mut self.census.by_thread);
         let mut thread_of = vec![0u32; self.census.mails.len()];
-        let mut counts: BTreeMap<MailboxUid, Counts> = BTreeMap::new();
+        let mut counts: BTreeMap<MailboxUid, MailboxCounts> = BTreeMap::new();
         let mut numbers: Vec<(u64, bool, u64)> = Vec::new();
         let mut rest = order.as_slice();
         while let Some(id) = rest.first().and_then(|at| self.thread(*at)) {
@@ -73,8 +74,8 @@ impl Checker<'_> {
         self.census.mail(at).map(|mail| mail.thread)
     }
 
-    fn recount(&self, group: &[u32], thread_of: &mut [u32]) -> Recount {
-        let mut recount = Recount { made: u64::MAX, ..Recount::default() };
+    fn recount(&self, group: &[u32], thread_of: &mut [u32]) -> ThreadRecount {
+        let mut recount = ThreadRecount { made: u64::MAX, ..ThreadRecount::default() };
         let own = u32::try_from(self.census.threads.len()).unwrap_or(u32::MAX);
         for at in group {
             let Some(mail) = self.census.mail(*at) else { continue };
@@ -97,7 +98,7 @@ impl Checker<'_> {
 
     /// A thread with emails or tombstones; gives what its row should be. A dead one has the number of the change that
     /// destroyed its last email, and may be purged before its other tombstones, where the clock went back: the marks tell.
-    fn judge(&mut self, key: &[u8], row: Option<&[u8]>, recount: Recount) -> Result<Option<Thread>, Error> {
+    fn judge(&mut self, key: &[u8], row: Option<&[u8]>, recount: ThreadRecount) -> Result<Option<Thread>, Error> {
         let deleted = recount.thread.emails == 0;
         let state = self.found.as_ref();
         let most = state.map_or(u64::MAX, |state| state.modseq.0);
@@ -117,10 +118,10 @@ impl Checker<'_> {
             Some(Ok(row)) if row == wanted => {}
             Some(Ok(row)) => {
                 let what = format!("reads {row:?}, should read {wanted:?}");
-                self.say(Table::Threads, key, what, Mend::Put(wanted.to_bytes()))?;
+                self.say(Table::Threads, key, what, RowFix::Put(wanted.to_bytes()))?;
             }
-            Some(Err(error)) => self.say(Table::Threads, key, error.to_string(), Mend::Put(wanted.to_bytes()))?,
-            None => self.say(Table::Threads, key, "the row is missing", Mend::Put(wanted.to_bytes()))?,
+            Some(Err(error)) => self.say(Table::Threads, key, error.to_string(), RowFix::Put(wanted.to_bytes()))?,
+            None => self.say(Table::Threads, key, "the row is missing", RowFix::Put(wanted.to_bytes()))?,
         }
         self.note(&wanted);
         Ok(Some(wanted))
@@ -148,7 +149,7 @@ impl Checker<'_> {
             *number = fresh.0;
             let row = Thread { updated: fresh, ..row };
             let what = "its change number is another thread's, too";
-            self.say(Table::Threads, &key.encode(), what, Mend::Put(row.to_bytes()))?;
+            self.say(Table::Threads, &key.encode(), what, RowFix::Put(row.to_bytes()))?;
             self.note(&row);
         }
         numbers.sort_unstable();
@@ -160,7 +161,7 @@ impl Checker<'_> {
     }
 
     /// The counts of the mailboxes, from the threads and the emails.
-    fn counts(&mut self, mut counts: BTreeMap<MailboxUid, Counts>) {
+    fn counts(&mut self, mut counts: BTreeMap<MailboxUid, MailboxCounts>) {
         for (uid, members) in &self.census.members {
             let counts = counts.entry(*uid).or_default();
             counts.total_emails = members.len() as u64;

@@ -1,12 +1,12 @@
 //! Uploads: each holds its octets, and these are there.
 
-use super::rows::{Found, Rows};
-use super::{Checker, Fault, Hear, Mend, Pace};
+use super::rows::{Found, RowCursor};
+use super::{CheckObserver, Checker, FaultFn, RowFault, RowFix};
 use crate::model::{AccountId, BlobHash};
 use crate::store::engine::typed::TypedRead as _;
-use crate::store::engine::{Read, Table};
+use crate::store::engine::{RowReader, Table};
 use crate::store::error::Error;
-use crate::store::row::{Blob, RowFormat as _, Upload};
+use crate::store::row::{BlobRow, RowFormat as _, UploadRow};
 use crate::store::table::keys::{BlobKey, UploadBlobKey, UploadKey};
 use crate::store::table::{Blobs, Present, UploadBlobs, Uploads, decode_key};
 
@@ -17,19 +17,19 @@ impl Checker<'_> {
         while let Some(found) = rows.next()? {
             let key = found.key.as_slice();
             let (Some(UploadKey { account, user, blob }), Ok(upload)) = (found.id(), found.row()) else {
-                self.say(Table::Uploads, key, "cannot be read: it must be uploaded again", Mend::Delete)?;
+                self.say(Table::Uploads, key, "cannot be read: it must be uploaded again", RowFix::Delete)?;
                 continue;
             };
             let size = self.read.row_with::<Blobs, _>(&BlobKey { blob }, |key, row| {
-                Ok(Blob::decode(key, row).map(|blob| blob.octets.len()))
+                Ok(BlobRow::decode(key, row).map(|blob| blob.octets.len()))
             })?;
             let Some(Ok(size)) = size else {
                 let what = "its octets are missing or cannot be read: it must be uploaded again";
-                self.say(Table::Uploads, key, what, Mend::Delete)?;
+                self.say(Table::Uploads, key, what, RowFix::Delete)?;
                 continue;
             };
             if size != upload.size {
-                let mend = Mend::Put(Upload { size, ..upload.clone() }.to_bytes());
+                let mend = RowFix::Put(UploadRow { size, ..upload.clone() }.to_bytes());
                 self.say(Table::Uploads, key, format!("says {} octets, has {size}", upload.size), mend)?;
             }
             self.expect_row::<UploadBlobs>(&UploadBlobKey { blob, account, user }, &Present)?;
@@ -44,19 +44,19 @@ fn uploaded_by(hold: &[u8]) -> Option<(AccountId, AccountId, BlobHash)> {
 }
 
 /// Whether there is the upload that a hold is of.
-pub(in crate::store) fn is_upload(read: &dyn Read, hold: &[u8]) -> Result<bool, Error> {
+pub(in crate::store) fn is_upload(read: &dyn RowReader, hold: &[u8]) -> Result<bool, Error> {
     let Some((account, user, blob)) = uploaded_by(hold) else { return Ok(false) };
     Ok(read.bytes::<Uploads>(&UploadKey { account, user, blob })?.is_some())
 }
 
 /// Every hold is of an upload that there is.
-pub(super) fn holds(read: &dyn Read, run: &dyn Pace, hear: &mut Hear<'_>) -> Result<(), Error> {
-    let mut holds = Rows::<UploadBlobs>::all(read, run);
+pub(super) fn holds(read: &dyn RowReader, run: &dyn CheckObserver, hear: &mut FaultFn<'_>) -> Result<(), Error> {
+    let mut holds = RowCursor::<UploadBlobs>::all(read, run);
     while let Some(Found { key, .. }) = holds.next()? {
         if !is_upload(read, &key)? {
             let account = uploaded_by(&key).map_or(AccountId::SITE, |(account, ..)| account);
             let what = "holds octets for an upload that there is not".into();
-            hear(Fault { account, table: Table::UploadBlobs, key, what, mend: Mend::Delete, history: false })?;
+            hear(RowFault { account, table: Table::UploadBlobs, key, what, mend: RowFix::Delete, history: false })?;
         }
     }
     Ok(())

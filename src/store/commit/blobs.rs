@@ -12,7 +12,7 @@ use super::Txn;
 use crate::model::{Action, BlobHash, EmailId, UtcMillis};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::row::{Blob, EncodedMessage, blob_frames, blob_head};
+use crate::store::row::{BlobRow, EncodedMessage, blob_frames, blob_head};
 use crate::store::table::codec::{KeyTime, Prefix as _};
 use crate::store::table::keys::{ActionBlobKey, BlobFrameKey, BlobKey, BlobPurgeKey, BlobRefKey};
 use crate::store::table::{BlobFrames, BlobPurge, BlobRefs, Blobs, OutboxBlobs, Present, UploadBlobs};
@@ -22,7 +22,7 @@ const STEP_OCTETS: u64 = 8 << 20;
 
 /// What a step of collecting did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Collected {
+pub struct CollectResult {
     /// Messages that are gone.
     pub blobs: usize,
     /// Their octets.
@@ -70,14 +70,14 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn collect_blobs(&mut self, upto: UtcMillis, most: usize) -> Result<Collected, Error> {
+    pub fn collect_blobs(&mut self, upto: UtcMillis, most: usize) -> Result<CollectResult, Error> {
         let over = UtcMillis(upto.0.saturating_add(1));
         let mut rows = Vec::new();
         self.keys(&KeyRange::<BlobPurge>::before(&(), &(KeyTime::from(over),)), |key, _| {
             rows.push(key);
             Ok(rows.len() < most)
         })?;
-        let mut done = Collected { left: rows.len() >= most, ..Collected::default() };
+        let mut done = CollectResult { left: rows.len() >= most, ..CollectResult::default() };
         let mut seen = 0;
         for row in rows {
             if seen > STEP_OCTETS {
@@ -92,7 +92,7 @@ impl Txn<'_> {
                 continue;
             }
             let Some(blob) = blob else { continue };
-            let Blob { at: put, octets } = Blob::decode(&key.encode(), &blob)?;
+            let BlobRow { at: put, octets } = BlobRow::decode(&key.encode(), &blob)?;
             seen = octets.len().saturating_add(seen);
             if put > upto {
                 self.note_released(put, row.blob);
@@ -117,7 +117,7 @@ impl Txn<'_> {
     pub fn sweep_blobs(&mut self, every: Duration, most: usize) -> Result<bool, Error> {
         let Some(range) = self.sweep_from::<Blobs>(super::sweep::BLOBS, &(), every)? else { return Ok(false) };
         let (mut seen, mut octets) = (Vec::new(), 0);
-        let decode = |key: &[u8], row: &[u8]| Ok((Blob::decode(key, row)?.at, row.len() as u64));
+        let decode = |key: &[u8], row: &[u8]| Ok((BlobRow::decode(key, row)?.at, row.len() as u64));
         self.rows_with(&range, decode, |key, (put, length)| {
             octets += length;
             seen.push((key, put));

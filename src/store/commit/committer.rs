@@ -19,11 +19,11 @@ use crate::model::{AccountId, BlobHash, Change, UtcMillis};
 use crate::store::engine::typed::KeyRange;
 use crate::store::engine::{Batch, Engine, Put};
 use crate::store::error::Error;
-use crate::store::table::codec::Part as _;
+use crate::store::table::codec::KeyPart as _;
 use crate::store::table::{BlobRefs, Home, OutboxBlobs};
 
 /// Octets that one synced write may hold.
-const GROUP_OCTETS: usize = 32 << 20;
+const MAX_GROUP_BYTES: usize = 32 << 20;
 
 /// Says when a commit is durable and visible.
 #[derive(Debug)]
@@ -60,50 +60,50 @@ fn gone() -> Error {
 
 /// What one account has on the way to the disk.
 #[derive(Debug, Default)]
-struct Cell {
+struct AccountQueue {
     lock: Mutex<()>,
-    queued: Mutex<Queued>,
+    queued: Mutex<QueuedBatches>,
 }
 
 #[derive(Debug, Default)]
-struct Queued {
+struct QueuedBatches {
     epoch: u64,
     batches: VecDeque<Arc<Batch>>,
 }
 
 /// Several accounts' rows that are promised together.
-struct Item {
+struct CommitItem {
     shared: Option<Arc<Batch>>,
-    parts: Vec<Part>,
+    parts: Vec<AccountBatch>,
     done: oneshot::Sender<Result<(), Error>>,
 }
 
-struct Part {
+struct AccountBatch {
     account: AccountId,
-    cell: Arc<Cell>,
+    cell: Arc<AccountQueue>,
     epoch: u64,
     rows: Option<(Arc<Batch>, Change)>,
 }
 
 /// What became of each account's change, and the ticket that they share.
-pub type Results<T> = (Vec<(AccountId, Result<T, Error>)>, Ticket);
+pub type CommitResults<T> = (Vec<(AccountId, Result<T, Error>)>, Ticket);
 
-type Listener = Box<dyn Fn(&Change) + Send + Sync>;
+type ChangeListener = Box<dyn Fn(&Change) + Send + Sync>;
 
 /// The queue, the thread that empties it, and the locks of the accounts.
 pub(in crate::store) struct Committer {
-    shared: Arc<Shared>,
+    shared: Arc<CommitterState>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-struct Shared {
+struct CommitterState {
     engine: Arc<dyn Engine>,
-    cells: RwLock<HashMap<AccountId, Arc<Cell>>>,
-    queue: Mutex<Queue>,
+    cells: RwLock<HashMap<AccountId, Arc<AccountQueue>>>,
+    queue: Mutex<CommitQueue>,
     /// Commits that are queued or being written.
     in_flight: AtomicUsize,
     wake: Condvar,
-    listeners: RwLock<Vec<Listener>>,
+    listeners: RwLock<Vec<ChangeListener>>,
     /// Accounts that are being repaired: nobody else writes them.
     marked: RwLock<BTreeSet<AccountId>>,
     poison: OnceLock<Error>,
@@ -112,8 +112,8 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct Queue {
-    items: VecDeque<Item>,
+struct CommitQueue {
+    items: VecDeque<CommitItem>,
     closed: bool,
 }
 
@@ -130,7 +130,7 @@ impl Committer {
         ranking: Ranking,
         marked: BTreeSet<AccountId>,
     ) -> Result<Self, Error> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(CommitterState {
             engine,
             cells: RwLock::default(),
             queue: Mutex::default(),
@@ -157,7 +157,7 @@ impl Committer {
         self.shared.ranking
     }
 
-    pub(in crate::store) fn listen(&self, listener: Listener) {
+    pub(in crate::store) fn listen(&self, listener: ChangeListener) {
         self.shared.listeners.write().push(listener);
     }
 
@@ -203,7 +203,7 @@ impl Committer {
         accounts: &[AccountId],
         shared: Batch,
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
-    ) -> Results<T> {
+    ) -> CommitResults<T> {
         self.commit_as((false, false), now, accounts, shared, change)
     }
 
@@ -213,7 +213,7 @@ impl Committer {
         now: UtcMillis,
         accounts: &[AccountId],
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
-    ) -> Results<T> {
+    ) -> CommitResults<T> {
         self.commit_as((false, true), now, accounts, Batch::default(), change)
     }
 
@@ -226,14 +226,14 @@ impl Committer {
         accounts: &[AccountId],
         mut shared: Batch,
         mut change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
-    ) -> Results<T> {
+    ) -> CommitResults<T> {
         let mut accounts = accounts.to_vec();
         accounts.sort_unstable();
         accounts.dedup();
         if let Err(error) = self.health() {
             return (accounts.into_iter().map(|account| (account, Err(error.clone()))).collect(), Ticket(None));
         }
-        let cells: Vec<Arc<Cell>> = accounts.iter().map(|account| self.shared.cell(*account)).collect();
+        let cells: Vec<Arc<AccountQueue>> = accounts.iter().map(|account| self.shared.cell(*account)).collect();
         let guards: Vec<_> = cells.iter().map(|cell| cell.lock.lock()).collect();
         let mut results = Vec::with_capacity(accounts.len());
         let mut parts = Vec::with_capacity(accounts.len());
@@ -255,7 +255,7 @@ impl Committer {
                 done.map(|(value, rows)| {
                     let rows = rows.map(|(batch, change)| (Arc::new(batch), change));
                     writes |= rows.is_some();
-                    parts.push(Part { account: *account, cell: Arc::clone(cell), epoch, rows });
+                    parts.push(AccountBatch { account: *account, cell: Arc::clone(cell), epoch, rows });
                     value
                 }),
             ));
@@ -279,13 +279,13 @@ impl Committer {
                 queued.batches.push_back(Arc::clone(batch));
             }
         }
-        self.shared.push(Item { shared: shared_rows, parts, done });
+        self.shared.push(CommitItem { shared: shared_rows, parts, done });
         drop(guards);
         (results, Ticket(Some(waiting)))
     }
 }
 
-impl Part {
+impl AccountBatch {
     /// Whether its rows hold a reference to a message.
     fn refers_to(&self, blob: BlobHash) -> bool {
         self.rows.as_ref().is_some_and(|(batch, _)| {
@@ -310,8 +310,8 @@ impl Drop for Committer {
     }
 }
 
-impl Shared {
-    fn cell(&self, account: AccountId) -> Arc<Cell> {
+impl CommitterState {
+    fn cell(&self, account: AccountId) -> Arc<AccountQueue> {
         if let Some(cell) = self.cells.read().get(&account) {
             return Arc::clone(cell);
         }
@@ -337,7 +337,7 @@ impl Shared {
         queue.items.clear();
     }
 
-    fn push(&self, item: Item) {
+    fn push(&self, item: CommitItem) {
         let mut queue = self.queue.lock();
         if queue.closed {
             return;
@@ -362,7 +362,7 @@ impl Shared {
     ///
     /// Where several wrote at once the `last` time, more of them are on their way: they are waited for, since a write and
     /// its sync cost nearly the same for one as for twenty. Who writes alone waits for nobody.
-    fn take(&self, last: usize) -> Option<Vec<Item>> {
+    fn take(&self, last: usize) -> Option<Vec<CommitItem>> {
         let mut queue = self.queue.lock();
         while queue.items.is_empty() {
             if queue.closed {
@@ -376,7 +376,7 @@ impl Shared {
             queue = self.queue.lock();
         }
         let (mut taken, mut octets) = (Vec::new(), 0);
-        while octets < GROUP_OCTETS
+        while octets < MAX_GROUP_BYTES
             && let Some(item) = queue.items.pop_front()
         {
             octets += item.octets();
@@ -385,7 +385,7 @@ impl Shared {
         Some(taken)
     }
 
-    fn write(&self, items: Vec<Item>) {
+    fn write(&self, items: Vec<CommitItem>) {
         // In order: what fails makes stale what was built on it, also in this group.
         let mut current = Vec::with_capacity(items.len());
         for item in items {
@@ -412,8 +412,8 @@ impl Shared {
         }
     }
 
-    fn put(&self, items: &[Item]) -> Result<(), Error> {
-        let batches: Vec<Arc<Batch>> = items.iter().flat_map(Item::batches).cloned().collect();
+    fn put(&self, items: &[CommitItem]) -> Result<(), Error> {
+        let batches: Vec<Arc<Batch>> = items.iter().flat_map(CommitItem::batches).cloned().collect();
         match self.poison.get() {
             Some(error) => Err(error.clone()),
             None if batches.is_empty() => Ok(()),
@@ -421,7 +421,7 @@ impl Shared {
         }
     }
 
-    fn redeem(&self, mut item: Item) {
+    fn redeem(&self, mut item: CommitItem) {
         for part in &item.parts {
             if let Some((batch, _)) = &part.rows {
                 part.cell.queued.lock().batches.retain(|queued| !Arc::ptr_eq(queued, batch));
@@ -436,7 +436,7 @@ impl Shared {
     }
 
     /// Whatever these accounts queued behind these rows was built on what just failed.
-    fn fail(&self, item: Item, error: &Error) {
+    fn fail(&self, item: CommitItem, error: &Error) {
         for part in &item.parts {
             let Some((batch, _)) = &part.rows else { continue };
             let mut queued = part.cell.queued.lock();
@@ -449,7 +449,7 @@ impl Shared {
     }
 }
 
-impl Item {
+impl CommitItem {
     fn batches(&self) -> impl Iterator<Item = &Arc<Batch>> {
         self.shared.iter().chain(self.parts.iter().filter_map(|part| part.rows.as_ref().map(|(batch, _)| batch)))
     }

@@ -1,13 +1,13 @@
 //! The counts of RFC 8621 §2 move by the difference that one email and its thread make.
 
 use super::Txn;
-use super::listings::Step;
+use super::listings::EmailChange;
 use crate::model::{DataType, EmailMetadata, Mailbox, MailboxUid};
 use crate::store::row::Thread;
 
 impl Txn<'_> {
     /// After a change of one email; the mailbox's mark moves only if a count does.
-    pub(super) fn write_counts(&mut self, uid: MailboxUid, mailbox: &mut Mailbox, step: &Step<'_>) {
+    pub(super) fn write_counts(&mut self, uid: MailboxUid, mailbox: &mut Mailbox, step: &EmailChange<'_>) {
         let trash = self.state.trash;
         let weight = |thread: &Thread, email: Option<&EmailMetadata>| {
             let here = email.filter(|email| email.mailboxes.contains(&uid));

@@ -6,7 +6,7 @@ use super::Txn;
 use crate::model::{Address, EmailId, UtcMillis, limits};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::row::Delivery;
+use crate::store::row::DeliveryRow;
 use crate::store::table::codec::KeyTime;
 use crate::store::table::keys::{DecisionKey, DeliveryKey, DeliveryTimeKey};
 use crate::store::table::{Decisions, Deliveries, DeliveryByTime, Present};
@@ -14,7 +14,7 @@ use crate::store::table::{Decisions, Deliveries, DeliveryByTime, Present};
 /// One delivery of so many, by its hash, looks for what is over its time.
 const EXPIRE_EVERY: u8 = 32;
 /// How much of each kind it then removes, at most.
-const EXPIRED_AT_ONCE: usize = 64;
+const EXPIRY_BATCH: usize = 64;
 
 impl Txn<'_> {
     /// Whether this transaction was served before: a retry is answered, not repeated. What was served longer ago than any
@@ -22,7 +22,7 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn delivery(&self, hash: &[u8; 32]) -> Result<Option<Delivery>, Error> {
+    pub fn delivery(&self, hash: &[u8; 32]) -> Result<Option<DeliveryRow>, Error> {
         let known = self.row::<Deliveries>(&self.delivery_key(hash))?;
         Ok(known.filter(|known| known.at.after(limits::DELIVERIES_KEPT) > self.now))
     }
@@ -38,12 +38,12 @@ impl Txn<'_> {
         recipients: &[Address],
     ) -> Result<(), Error> {
         if hash.first().is_some_and(|octet| octet % EXPIRE_EVERY == 0) {
-            self.expire_deeds(EXPIRED_AT_ONCE)?;
+            self.expire_deeds(EXPIRY_BATCH)?;
         }
         let known = self.delivery(hash)?;
         let mut row = match known.clone() {
             Some(known) => known,
-            None => Delivery { email, recipients: Vec::new(), at: self.now },
+            None => DeliveryRow { email, recipients: Vec::new(), at: self.now },
         };
         for recipient in recipients {
             if !row.recipients.contains(recipient) {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Txn;
 use crate::model::{AccountId, AccountRow, Action, AddressRow, DataType, EmailMetadata, Mailbox};
 use crate::store::engine::typed::TypedRead as _;
-use crate::store::engine::{Read, Table, after};
+use crate::store::engine::{RowReader, Table, after};
 use crate::store::error::Error;
 use crate::store::row::Row as _;
 use crate::store::table::codec::Prefix as _;

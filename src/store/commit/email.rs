@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Txn;
-use super::listings::{Step, missing};
+use super::listings::{EmailChange, missing};
 use crate::model::{BlobHash, DataType, EmailId, EmailMetadata, MailboxUid, ModSeq, ThreadId, UtcMillis};
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
@@ -17,7 +17,7 @@ use crate::store::table::{
 
 /// Ids of one millisecond that are tried for an email. Change numbers follow each other, and so do the ids of emails of one
 /// time: where these are taken, the millisecond is full or nearly so.
-const TRIES: u16 = 64;
+const MAX_ID_TRIES: u16 = 64;
 
 /// What a way in hands over.
 #[derive(Debug, Clone)]
@@ -163,7 +163,7 @@ impl Txn<'_> {
         let Some(thread_id) = old.or(new).map(|email| email.thread) else { return Ok(()) };
         self.write_metadata(id, modseq, old, new);
         let (was, now) = self.write_thread(thread_id, id, old, new)?;
-        let step = Step { id, thread: thread_id, old, new, was: &was, now: &now };
+        let step = EmailChange { id, thread: thread_id, old, new, was: &was, now: &now };
         let uids: BTreeSet<MailboxUid> = was.members.keys().chain(now.members.keys()).copied().collect();
         for uid in uids {
             let key = self.mailbox_key(uid);
@@ -224,7 +224,7 @@ impl Txn<'_> {
         let start = modseq.0 as u16;
         let mut at = EmailId::new(at, 0).received_at();
         loop {
-            for step in 0..TRIES {
+            for step in 0..MAX_ID_TRIES {
                 let id = EmailId::new(at, start.wrapping_add(step));
                 if self.bytes::<table::EmailMetadata>(&self.email_key(id))?.is_none() {
                     return Ok(id);

@@ -8,10 +8,10 @@
 use std::time::Duration;
 
 use super::Txn;
-use crate::model::{Kept, Listing, MailboxUid, ModSeq, UtcMillis};
+use crate::model::{Listing, MailboxUid, MaintainedListing, ModSeq, UtcMillis};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::row::Noted;
+use crate::store::row::HistoryRow;
 use crate::store::table::keys::HistoryKey;
 use crate::store::table::{History, MailboxEmailList};
 
@@ -26,7 +26,7 @@ impl Txn<'_> {
         let current = last.is_some_and(|(at, modseq)| modseq == self.state.modseq || self.now < at.after(every));
         if !current {
             let key = HistoryKey { account: self.account, at: self.now.into() };
-            self.put::<History>(&key, &Noted(self.state.modseq));
+            self.put::<History>(&key, &HistoryRow(self.state.modseq));
         }
         Ok(!current)
     }
@@ -55,7 +55,7 @@ impl Txn<'_> {
     /// The newest note made at `upto` or before: when, and how far changes had come.
     fn noted(&self, upto: UtcMillis) -> Result<Option<(UtcMillis, ModSeq)>, Error> {
         let found = self.first(&self.notes_upto(upto).reversed())?;
-        Ok(found.map(|(key, Noted(modseq))| (key.at.into(), modseq)))
+        Ok(found.map(|(key, HistoryRow(modseq))| (key.at.into(), modseq)))
     }
 
     /// The notes made at `upto` or before.
@@ -68,7 +68,8 @@ impl Txn<'_> {
     fn purge_listings(&mut self, bound: ModSeq, most: usize) -> Result<usize, Error> {
         let mailboxes = self.view().mailboxes(self.account)?;
         let all = mailboxes.into_iter().map(|(uid, mailbox)| (uid, mailbox.kept));
-        let all: Vec<(MailboxUid, Vec<Kept>)> = all.chain([(MailboxUid::ALL, self.state.kept.clone())]).collect();
+        let all: Vec<(MailboxUid, Vec<MaintainedListing>)> =
+            all.chain([(MailboxUid::ALL, self.state.kept.clone())]).collect();
         let mut rows = 0;
         for (uid, mut kept) in all {
             let before = rows;

@@ -8,8 +8,8 @@
 use super::Txn;
 use super::listings::shows;
 use crate::model::{
-    DataType, EmailId, EmailMetadata, Kept, Listing, Mailbox, MailboxUid, ModSeq, Shape, Stage, ThreadId, UtcMillis,
-    View,
+    DataType, EmailId, EmailMetadata, Listing, ListingFilter, ListingStage, Mailbox, MailboxUid, MaintainedListing,
+    ModSeq, Shape, ThreadId, UtcMillis,
 };
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
@@ -24,12 +24,12 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// `NotFound` where there is no such mailbox; those of reading.
-    pub fn keep(&mut self, uid: MailboxUid, view: View, most: usize) -> Result<bool, Error> {
+    pub fn keep(&mut self, uid: MailboxUid, view: ListingFilter, most: usize) -> Result<bool, Error> {
         let mut kept = self.kept(uid)?;
         let mut begun = false;
         if !kept.iter().any(|entry| entry.view == view) {
-            let mut entry = Kept::whole(view, ModSeq(0));
-            entry.stage = Stage::Making(EmailId(0));
+            let mut entry = MaintainedListing::whole(view, ModSeq(0));
+            entry.stage = ListingStage::Making(EmailId(0));
             entry.asked = self.now;
             kept.push(entry);
             begun = true;
@@ -37,12 +37,12 @@ impl Txn<'_> {
         let Some(at) = kept.iter().position(|entry| entry.view == view) else { return Ok(false) };
         let Some(mut entry) = kept.get(at).copied() else { return Ok(false) };
         let whole = match entry.stage {
-            Stage::Whole => return Ok(true),
-            Stage::Dropping => return Ok(false),
-            Stage::Making(upto) => self.make(uid, &mut entry, upto, most)?,
+            ListingStage::Whole => return Ok(true),
+            ListingStage::Dropping => return Ok(false),
+            ListingStage::Making(upto) => self.make(uid, &mut entry, upto, most)?,
         };
         if whole {
-            entry.stage = Stage::Whole;
+            entry.stage = ListingStage::Whole;
             // Whoever holds the newest state of emails holds what the view shows.
             entry.begin(self.state.state(DataType::Email));
         }
@@ -58,7 +58,7 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// As for `keep`.
-    pub fn asked_for(&mut self, uid: MailboxUid, view: View) -> Result<(), Error> {
+    pub fn asked_for(&mut self, uid: MailboxUid, view: ListingFilter) -> Result<(), Error> {
         let mut kept = self.kept(uid)?;
         let now = self.now;
         let Some(entry) = kept.iter_mut().find(|entry| entry.view == view) else { return Ok(()) };
@@ -73,13 +73,13 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// As for `keep`; `Conflict` for a view that is always kept.
-    pub fn drop_view(&mut self, uid: MailboxUid, view: View, most: usize) -> Result<bool, Error> {
+    pub fn drop_view(&mut self, uid: MailboxUid, view: ListingFilter, most: usize) -> Result<bool, Error> {
         if view.is_usual(uid) {
             return Err(Error::Conflict("this view is always kept".into()));
         }
         let mut kept = self.kept(uid)?;
         let Some(entry) = kept.iter_mut().find(|entry| entry.view == view) else { return Ok(false) };
-        entry.stage = Stage::Dropping;
+        entry.stage = ListingStage::Dropping;
         let left = self.delete_view_rows(uid, view, most)?;
         if !left {
             kept.retain(|entry| entry.view != view);
@@ -89,7 +89,12 @@ impl Txn<'_> {
     }
 
     /// Deletes up to `most` rows of a view that is followed no more; says whether any is left.
-    pub(super) fn delete_view_rows(&mut self, uid: MailboxUid, view: View, most: usize) -> Result<bool, Error> {
+    pub(super) fn delete_view_rows(
+        &mut self,
+        uid: MailboxUid,
+        view: ListingFilter,
+        most: usize,
+    ) -> Result<bool, Error> {
         Ok(self.delete_listings(&(self.account, uid, view), most)? >= most)
     }
 
@@ -105,11 +110,11 @@ impl Txn<'_> {
         Ok(rows)
     }
 
-    fn kept(&self, uid: MailboxUid) -> Result<Vec<Kept>, Error> {
+    fn kept(&self, uid: MailboxUid) -> Result<Vec<MaintainedListing>, Error> {
         if uid == MailboxUid::ALL { Ok(self.state.kept.clone()) } else { Ok(self.live_mailbox(uid)?.kept) }
     }
 
-    pub(super) fn set_kept(&mut self, uid: MailboxUid, kept: Vec<Kept>) -> Result<(), Error> {
+    pub(super) fn set_kept(&mut self, uid: MailboxUid, kept: Vec<MaintainedListing>) -> Result<(), Error> {
         if uid == MailboxUid::ALL {
             self.state.kept = kept;
             self.mark_state();
@@ -121,11 +126,17 @@ impl Txn<'_> {
     }
 
     /// Takes up what lies next beyond the frontier; says whether that was all.
-    fn make(&mut self, uid: MailboxUid, entry: &mut Kept, upto: EmailId, most: usize) -> Result<bool, Error> {
+    fn make(
+        &mut self,
+        uid: MailboxUid,
+        entry: &mut MaintainedListing,
+        upto: EmailId,
+        most: usize,
+    ) -> Result<bool, Error> {
         let found = self.beyond(uid, entry.view, upto, most)?;
         let whole = found.len() < most;
         let frontier = found.last().map_or(EmailId(u64::MAX), |(id, _)| *id);
-        entry.stage = Stage::Making(if whole { EmailId(u64::MAX) } else { frontier });
+        entry.stage = ListingStage::Making(if whole { EmailId(u64::MAX) } else { frontier });
         for (id, thread) in found {
             let Some(email) = self.email_row(id)?.filter(|email| email.deleted.is_none()) else { continue };
             if entry.view.is_of_emails() {
@@ -135,7 +146,8 @@ impl Txn<'_> {
                 continue;
             }
             let row = self.row::<Threads>(&self.thread_key(thread))?.unwrap_or_default();
-            let head = if uid == MailboxUid::ALL { row.newest() } else { self.newest(uid, View::Every, thread)? };
+            let head =
+                if uid == MailboxUid::ALL { row.newest() } else { self.newest(uid, ListingFilter::Every, thread)? };
             if row.shows(entry.view) && head == Some(id) {
                 let listing = Listing { uid, view: entry.view, shape: Shape::Threads };
                 self.enter(listing, entry, id, thread, email.created)?;
@@ -144,10 +156,16 @@ impl Txn<'_> {
         Ok(whole)
     }
 
-    fn take_up(&mut self, uid: MailboxUid, entry: &mut Kept, id: EmailId, email: &EmailMetadata) -> Result<(), Error> {
+    fn take_up(
+        &mut self,
+        uid: MailboxUid,
+        entry: &mut MaintainedListing,
+        id: EmailId,
+        email: &EmailMetadata,
+    ) -> Result<(), Error> {
         let listing = |shape| Listing { uid, view: entry.view, shape };
         let (emails, threads) = (listing(Shape::Emails), listing(Shape::Threads));
-        let head = if uid == MailboxUid::ALL && entry.view == View::Every {
+        let head = if uid == MailboxUid::ALL && entry.view == ListingFilter::Every {
             self.row::<Threads>(&self.thread_key(email.thread))?.and_then(|row| row.newest())
         } else {
             let member = self.thread_index_key((uid, entry.view), email.thread, id);
@@ -165,7 +183,7 @@ impl Txn<'_> {
     fn beyond(
         &self,
         uid: MailboxUid,
-        view: View,
+        view: ListingFilter,
         upto: EmailId,
         most: usize,
     ) -> Result<Vec<(EmailId, ThreadId)>, Error> {
@@ -181,7 +199,7 @@ impl Txn<'_> {
             return Ok(out);
         }
         let shape = if view.is_of_emails() { Shape::Emails } else { Shape::Threads };
-        let base = Listing { uid, view: View::Every, shape };
+        let base = Listing { uid, view: ListingFilter::Every, shape };
         let from = IndexKey { account: self.account, listing: base, email: next };
         self.rows::<MailboxEmailIndex>(&KeyRange::from(&(self.account, base), &from), |key, (_, thread)| {
             out.push((key.email, thread));
@@ -194,21 +212,24 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn begun_views(&self) -> Result<Vec<(MailboxUid, View)>, Error> {
-        self.views_where(|_, entry| matches!(entry.stage, Stage::Making(_)))
+    pub fn begun_views(&self) -> Result<Vec<(MailboxUid, ListingFilter)>, Error> {
+        self.views_where(|_, entry| matches!(entry.stage, ListingStage::Making(_)))
     }
 
     /// The views of the account that nobody asked for since then, or that are being dropped.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn stale_views(&self, before: UtcMillis) -> Result<Vec<(MailboxUid, View)>, Error> {
+    pub fn stale_views(&self, before: UtcMillis) -> Result<Vec<(MailboxUid, ListingFilter)>, Error> {
         self.views_where(|uid, entry| {
-            !entry.view.is_usual(uid) && (entry.stage == Stage::Dropping || entry.asked < before)
+            !entry.view.is_usual(uid) && (entry.stage == ListingStage::Dropping || entry.asked < before)
         })
     }
 
-    fn views_where(&self, is: impl Fn(MailboxUid, &Kept) -> bool) -> Result<Vec<(MailboxUid, View)>, Error> {
+    fn views_where(
+        &self,
+        is: impl Fn(MailboxUid, &MaintainedListing) -> bool,
+    ) -> Result<Vec<(MailboxUid, ListingFilter)>, Error> {
         let boxes = self.view().mailboxes(self.account)?;
         let all = boxes.iter().map(|(uid, mailbox)| (*uid, mailbox.kept.as_slice()));
         let all = all.chain([(MailboxUid::ALL, self.state.kept.as_slice())]);

@@ -6,7 +6,8 @@
 
 use super::{Txn, rank};
 use crate::model::{
-    AccountId, EmailId, EmailMetadata, Kept, Listing, MailboxUid, ModSeq, Shape, ThreadId, View, keyword,
+    AccountId, EmailId, EmailMetadata, Listing, ListingFilter, MailboxUid, MaintainedListing, ModSeq, Shape, ThreadId,
+    keyword,
 };
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::{Error, hex};
@@ -17,7 +18,7 @@ use crate::store::table::{MailboxEmailIndex, MailboxEmailList, MailboxThreadInde
 
 /// One email's change: what it and its thread were and are.
 #[derive(Clone, Copy)]
-pub(super) struct Step<'a> {
+pub(super) struct EmailChange<'a> {
     pub(super) id: EmailId,
     pub(super) thread: ThreadId,
     pub(super) old: Option<&'a EmailMetadata>,
@@ -27,19 +28,24 @@ pub(super) struct Step<'a> {
 }
 
 /// Whether an email, by itself, matches an email view of a mailbox.
-pub(super) fn shows(email: &EmailMetadata, uid: MailboxUid, view: View) -> bool {
+pub(super) fn shows(email: &EmailMetadata, uid: MailboxUid, view: ListingFilter) -> bool {
     (uid == MailboxUid::ALL || email.mailboxes.contains(&uid))
         && match view {
-            View::Every => true,
-            View::Unseen => !email.has(keyword::SEEN),
-            View::Flagged => email.has(keyword::FLAGGED),
-            View::ThreadUnseen | View::ThreadFlagged | View::ThreadUntouched => false,
+            ListingFilter::Every => true,
+            ListingFilter::Unseen => !email.has(keyword::SEEN),
+            ListingFilter::Flagged => email.has(keyword::FLAGGED),
+            ListingFilter::ThreadUnseen | ListingFilter::ThreadFlagged | ListingFilter::ThreadUntouched => false,
         }
 }
 
 impl Txn<'_> {
     /// All kept views of one mailbox, after a change of one email.
-    pub(super) fn write_listings(&mut self, uid: MailboxUid, kept: &mut [Kept], step: &Step<'_>) -> Result<(), Error> {
+    pub(super) fn write_listings(
+        &mut self,
+        uid: MailboxUid,
+        kept: &mut [MaintainedListing],
+        step: &EmailChange<'_>,
+    ) -> Result<(), Error> {
         // The exemplar of "every", before and after, where it is known: it stands for the thread in the thread views.
         let mut heads = None;
         for entry in kept.iter_mut().filter(|entry| entry.view.is_of_emails()) {
@@ -50,7 +56,7 @@ impl Txn<'_> {
                 continue;
             }
             let within = step.id <= frontier;
-            let (before, after) = if uid == MailboxUid::ALL && entry.view == View::Every {
+            let (before, after) = if uid == MailboxUid::ALL && entry.view == ListingFilter::Every {
                 self.move_email(uid, entry, step, now, within)?;
                 (step.was.newest(), step.now.newest())
             } else {
@@ -62,7 +68,7 @@ impl Txn<'_> {
                 (before, if now { Some(entered) } else { self.newest(uid, entry.view, step.thread)? })
             };
             self.replace(uid, entry, step.thread, before, after)?;
-            if entry.view == View::Every {
+            if entry.view == ListingFilter::Every {
                 heads = Some((before, after));
             }
         }
@@ -76,7 +82,7 @@ impl Txn<'_> {
                 None if uid == MailboxUid::ALL => (step.was.newest(), step.now.newest()),
                 None if was == now => continue,
                 None => {
-                    let head = self.newest(uid, View::Every, step.thread)?;
+                    let head = self.newest(uid, ListingFilter::Every, step.thread)?;
                     (head, head)
                 }
             };
@@ -89,8 +95,8 @@ impl Txn<'_> {
     fn move_email(
         &mut self,
         uid: MailboxUid,
-        entry: &mut Kept,
-        step: &Step<'_>,
+        entry: &mut MaintainedListing,
+        step: &EmailChange<'_>,
         now: bool,
         within: bool,
     ) -> Result<(), Error> {
@@ -99,7 +105,7 @@ impl Txn<'_> {
         }
         let listing = Listing { uid, view: entry.view, shape: Shape::Emails };
         // Of all mail, "every" has `email_by_thread` for this.
-        let member = (uid != MailboxUid::ALL || entry.view != View::Every)
+        let member = (uid != MailboxUid::ALL || entry.view != ListingFilter::Every)
             .then(|| self.thread_index_key((uid, entry.view), step.thread, step.id));
         if now {
             if let Some(member) = member {
@@ -118,7 +124,7 @@ impl Txn<'_> {
     pub(super) fn replace(
         &mut self,
         uid: MailboxUid,
-        entry: &mut Kept,
+        entry: &mut MaintainedListing,
         thread: ThreadId,
         before: Option<EmailId>,
         after: Option<EmailId>,
@@ -139,7 +145,12 @@ impl Txn<'_> {
     }
 
     /// The newest email of a thread in a view: what a collapsed listing shows of it.
-    pub(super) fn newest(&self, uid: MailboxUid, view: View, thread: ThreadId) -> Result<Option<EmailId>, Error> {
+    pub(super) fn newest(
+        &self,
+        uid: MailboxUid,
+        view: ListingFilter,
+        thread: ThreadId,
+    ) -> Result<Option<EmailId>, Error> {
         let range = KeyRange::<MailboxThreadIndex>::under(&(self.account, uid, view, thread));
         Ok(self.first_key(&range)?.map(|key| key.email))
     }
@@ -147,7 +158,7 @@ impl Txn<'_> {
     /// The key of an email of a thread in a view of a mailbox.
     pub(super) fn thread_index_key(
         &self,
-        (mailbox, view): (MailboxUid, View),
+        (mailbox, view): (MailboxUid, ListingFilter),
         thread: ThreadId,
         email: EmailId,
     ) -> ThreadIndexKey {
@@ -158,7 +169,7 @@ impl Txn<'_> {
     pub(super) fn enter(
         &mut self,
         listing: Listing,
-        entry: &mut Kept,
+        entry: &mut MaintainedListing,
         id: EmailId,
         thread: ThreadId,
         added: ModSeq,
@@ -171,7 +182,13 @@ impl Txn<'_> {
         rank::entered(self, listing, tally, id)
     }
 
-    fn leave(&mut self, listing: Listing, entry: &mut Kept, id: EmailId, thread: ThreadId) -> Result<(), Error> {
+    fn leave(
+        &mut self,
+        listing: Listing,
+        entry: &mut MaintainedListing,
+        id: EmailId,
+        thread: ThreadId,
+    ) -> Result<(), Error> {
         let (account, modseq) = (self.account, self.state.modseq);
         let index = IndexKey { account, listing, email: id };
         let row = self.row::<MailboxEmailIndex>(&index)?;

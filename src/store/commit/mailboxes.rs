@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Txn;
 use super::listings::missing;
 use crate::model::{
-    DataType, Kept, Listing, Mailbox, MailboxUid, ModSeq, Role, Shape, ThreadId, View, limits, mailbox,
+    DataType, Listing, ListingFilter, Mailbox, MailboxUid, MaintainedListing, ModSeq, Role, Shape, ThreadId, limits,
+    mailbox,
 };
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::{Error, MailboxFault};
@@ -39,7 +40,7 @@ impl Txn<'_> {
             sort_order: new.sort_order,
             rights: mailbox::ALL_RIGHTS,
             subscribed: true,
-            kept: vec![Kept::whole(View::Every, ModSeq(0))],
+            kept: vec![MaintainedListing::whole(ListingFilter::Every, ModSeq(0))],
             ..Mailbox::default()
         };
         self.prove_mailbox(None, &row)?;
@@ -143,7 +144,7 @@ impl Txn<'_> {
     /// `NotFound`.
     pub fn empty_mailbox(&mut self, uid: MailboxUid, most: usize) -> Result<bool, Error> {
         self.live_mailbox(uid)?;
-        let listing = Listing { uid, view: View::Every, shape: Shape::Emails };
+        let listing = Listing { uid, view: ListingFilter::Every, shape: Shape::Emails };
         let mut emails = Vec::new();
         self.keys(&KeyRange::<MailboxEmailIndex>::under(&(self.account, listing)), |key, _| {
             emails.push(key.email);
@@ -219,7 +220,7 @@ impl Txn<'_> {
         let old_trash = std::mem::replace(&mut self.state.trash, uid);
         let mut threads: BTreeSet<ThreadId> = BTreeSet::new();
         for at in [old_trash, uid].into_iter().filter(|at| *at != MailboxUid(0)) {
-            let listing = Listing { uid: at, view: View::Every, shape: Shape::Threads };
+            let listing = Listing { uid: at, view: ListingFilter::Every, shape: Shape::Threads };
             self.rows(&KeyRange::<MailboxEmailIndex>::under(&(self.account, listing)), |_, (_, thread)| {
                 threads.insert(thread);
                 Ok(true)

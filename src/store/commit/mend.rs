@@ -1,13 +1,13 @@
 //! A repair's writes: while an account is marked, nobody else writes it, and what the repair found holds until it is done.
 
 use super::Txn;
-use crate::model::{DataType, Kept};
+use crate::model::{DataType, MaintainedListing};
 use crate::store::check::{holds, is_due, is_upload, sends, shares_of};
 use crate::store::engine::Table;
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::repair::Scope;
-use crate::store::row::{Row as _, State};
+use crate::store::repair::RepairScope;
+use crate::store::row::{AccountStateRow, Row as _};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{SharedKey, SiteKey};
 use crate::store::table::{BlobRefs, Mailboxes, OutboxBlobs, OutboxDue, Shared, Site, UploadBlobs, decode_key};
@@ -25,7 +25,7 @@ const SEEN: [DataType; 7] = [
 
 impl Txn<'_> {
     /// Marks the account as one that is being repaired.
-    pub(in crate::store) fn begin_repair(&mut self, scope: Scope) {
+    pub(in crate::store) fn begin_repair(&mut self, scope: RepairScope) {
         self.put_bytes::<Site>(&SiteKey::Repair(self.account), scope.row());
     }
 
@@ -42,7 +42,7 @@ impl Txn<'_> {
             }
             match value {
                 Some(row) if table == Table::AccountState && key == own => {
-                    self.state = State::decode(&key, &row)?;
+                    self.state = AccountStateRow::decode(&key, &row)?;
                     self.mark_state();
                 }
                 value => self.stage_row(table, key, value),
@@ -60,7 +60,7 @@ impl Txn<'_> {
                 *low = now;
             }
         }
-        let renewed = |kept: &mut Vec<Kept>| kept.iter_mut().for_each(|entry| entry.begin(now));
+        let renewed = |kept: &mut Vec<MaintainedListing>| kept.iter_mut().for_each(|entry| entry.begin(now));
         renewed(&mut self.state.kept);
         let mut rows = Vec::new();
         self.rows(&KeyRange::<Mailboxes>::under(&(self.account,)), |key, mailbox| {

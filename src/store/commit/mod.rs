@@ -31,26 +31,26 @@ mod vacation;
 
 use std::sync::Arc;
 
-pub use blobs::Collected;
+pub use blobs::CollectResult;
 pub(super) use committer::Committer;
-pub use committer::{Results, Ticket};
+pub use committer::{CommitResults, Ticket};
 pub use email::NewEmail;
 pub use mailboxes::NewMailbox;
-pub use purge::Purged;
-pub use restore::Copied;
+pub use purge::PurgeResult;
+pub use restore::EmailCopy;
 pub use shares::ShareChange;
 pub(super) use sweep::THREAD_REFS;
 
 use super::engine::typed::{KeyRange, TypedRead as _};
-use super::engine::{Batch, Each, Engine, Put, Read, Table};
+use super::engine::{Batch, Engine, Put, RowFn, RowReader, Table};
 use super::error::Error;
-use super::read::View;
-use super::row::{RowFormat, State};
+use super::read::Snapshot;
+use super::row::{AccountStateRow, RowFormat};
 use super::table::codec::Prefix as _;
 use super::table::keys::{AccountKey, EmailKey, MailboxKey, SiteKey, ThreadIdKey};
 use super::table::{self, AccountState, Encoded, Home};
 use crate::model::{AccountId, Change, DataType, EmailId, MailboxUid, ModSeq, ThreadId, UtcMillis};
-use overlay::{Overlay, Stage};
+use overlay::{Overlay, StagedRows};
 use rank::Ranking;
 
 /// One account's change, under its lock.
@@ -60,9 +60,9 @@ pub struct Txn<'s> {
     engine: &'s dyn Engine,
     ranking: Ranking,
     pending: Vec<Arc<Batch>>,
-    stage: Stage,
+    stage: StagedRows,
     asserts: Vec<Put>,
-    state: State,
+    state: AccountStateRow,
     state_before: Option<Vec<u8>>,
     /// Whether a view was begun that is not whole yet.
     begun: bool,
@@ -94,9 +94,9 @@ impl<'s> Txn<'s> {
             engine,
             ranking,
             pending,
-            stage: Stage::new(),
+            stage: StagedRows::new(),
             asserts: Vec::new(),
-            state: State::fresh(),
+            state: AccountStateRow::fresh(),
             state_before: None,
             begun: false,
             shared: Vec::new(),
@@ -104,7 +104,7 @@ impl<'s> Txn<'s> {
         let key = txn.own_key();
         txn.state_before = txn.bytes::<AccountState>(&key)?;
         if let Some(row) = &txn.state_before {
-            match State::from_bytes(Table::AccountState, &key.encode(), row) {
+            match AccountStateRow::from_bytes(Table::AccountState, &key.encode(), row) {
                 Ok(state) => txn.state = state,
                 // What cannot be read is what a repair writes anew.
                 Err(_) if repairs => {}
@@ -128,14 +128,14 @@ impl<'s> Txn<'s> {
 
     /// Next ids, marks and totals.
     #[must_use]
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &AccountStateRow {
         &self.state
     }
 
     /// The account as this change will leave it.
     #[must_use]
-    pub fn view(&self) -> View<'_> {
-        View::of(Box::new(self))
+    pub fn view(&self) -> Snapshot<'_> {
+        Snapshot::of(Box::new(self))
     }
 
     /// Takes the next change number.
@@ -250,8 +250,10 @@ impl<'s> Txn<'s> {
         }
         let key = self.own_key().encode();
         let before = match &self.state_before {
-            Some(row) => State::from_bytes(Table::AccountState, &key, row).unwrap_or_else(|_| State::fresh()),
-            None => State::fresh(),
+            Some(row) => {
+                AccountStateRow::from_bytes(Table::AccountState, &key, row).unwrap_or_else(|_| AccountStateRow::fresh())
+            }
+            None => AccountStateRow::fresh(),
         };
         let types = DataType::ALL.iter().zip(self.state.high.iter().zip(&before.high));
         let types = types.filter(|(_, (now, was))| now != was).map(|(data, (now, _))| (*data, *now)).collect();
@@ -267,7 +269,7 @@ impl<'s> Txn<'s> {
     }
 }
 
-impl Read for Txn<'_> {
+impl RowReader for Txn<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         if let Some(staged) = self.stage.get(&(table, key.to_vec())) {
             return Ok(staged.clone());
@@ -278,7 +280,7 @@ impl Read for Txn<'_> {
         self.engine.get(table, key)
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
         if from >= to {
             return Ok(());
         }
@@ -311,12 +313,12 @@ impl Read for Txn<'_> {
     }
 }
 
-impl Read for &Txn<'_> {
+impl RowReader for &Txn<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         (*self).get(table, key)
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
         (*self).scan(table, from, to, reverse, each)
     }
 }

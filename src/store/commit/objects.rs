@@ -6,14 +6,14 @@
 //! Push subscriptions have no state, and go at once.
 
 use super::Txn;
-use crate::model::sender::{Step, steps};
+use crate::model::sender::{IdentityChange, steps};
 use crate::model::{
     Address, EmailSubmission, ModSeq, ObjectId, ObjectKind, PushSubscription, SenderIdentity, UndoStatus, UtcMillis,
     limits,
 };
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::row::{Object, Row as _, Stored, is_live_object};
+use crate::store::row::{Object, ObjectRow, Row as _, is_live_object};
 use crate::store::table::keys::{ObjectKey, ObjectModSeqKey};
 use crate::store::table::{ObjectByModseq, Objects};
 
@@ -33,7 +33,7 @@ impl Txn<'_> {
         }
         let modseq = self.next_modseq();
         let id = ObjectId(modseq.0);
-        self.write_object(id, None, &Stored { created: modseq, updated: modseq, object: Some(object.clone()) })?;
+        self.write_object(id, None, &ObjectRow { created: modseq, updated: modseq, object: Some(object.clone()) })?;
         Ok(id)
     }
 
@@ -49,7 +49,7 @@ impl Txn<'_> {
             return Ok(false);
         }
         let updated = self.next_modseq();
-        self.write_object(id, Some(old.updated), &Stored { updated, object: Some(object), ..old })?;
+        self.write_object(id, Some(old.updated), &ObjectRow { updated, object: Some(object), ..old })?;
         Ok(true)
     }
 
@@ -61,7 +61,7 @@ impl Txn<'_> {
         let (old, before) = self.live_object::<T>(id)?;
         let updated = self.next_modseq();
         if T::KIND.data().is_some() {
-            self.write_object::<T>(id, Some(old.updated), &Stored { updated, object: None, ..old })?;
+            self.write_object::<T>(id, Some(old.updated), &ObjectRow { updated, object: None, ..old })?;
         } else {
             self.delete::<Objects>(&self.object_key(T::KIND, id));
         }
@@ -79,16 +79,16 @@ impl Txn<'_> {
         let some = !steps.is_empty();
         for step in steps {
             match step {
-                Step::Make(identity) => drop(self.create_object(&identity)?),
-                Step::Rename(id, name) => {
+                IdentityChange::Make(identity) => drop(self.create_object(&identity)?),
+                IdentityChange::Rename(id, name) => {
                     self.update_object(id, |identity: &mut SenderIdentity| {
                         (identity.given, identity.name) = (Some(name.clone()), name);
                     })?;
                 }
-                Step::Release(id) => {
+                IdentityChange::Release(id) => {
                     self.update_object(id, |identity: &mut SenderIdentity| identity.given = None)?;
                 }
-                Step::Drop(id) => drop(self.destroy_object::<SenderIdentity>(id)?),
+                IdentityChange::Drop(id) => drop(self.destroy_object::<SenderIdentity>(id)?),
             }
         }
         Ok(some)
@@ -143,12 +143,17 @@ impl Txn<'_> {
         Ok(rows)
     }
 
-    fn live_object<T: Object>(&self, id: ObjectId) -> Result<(Stored<T>, T), Error> {
-        let row = self.row_with::<Objects, _>(&self.object_key(T::KIND, id), Stored::<T>::decode)?;
+    fn live_object<T: Object>(&self, id: ObjectId) -> Result<(ObjectRow<T>, T), Error> {
+        let row = self.row_with::<Objects, _>(&self.object_key(T::KIND, id), ObjectRow::<T>::decode)?;
         row.and_then(|row| row.object.clone().map(|object| (row, object))).ok_or(Error::NotFound("object"))
     }
 
-    fn write_object<T: Object>(&mut self, id: ObjectId, before: Option<ModSeq>, row: &Stored<T>) -> Result<(), Error> {
+    fn write_object<T: Object>(
+        &mut self,
+        id: ObjectId,
+        before: Option<ModSeq>,
+        row: &ObjectRow<T>,
+    ) -> Result<(), Error> {
         let value = row.encode();
         if value.len() > limits::OBJECT_OCTETS {
             return Err(Error::Conflict(format!("it has more than {} octets", limits::OBJECT_OCTETS)));

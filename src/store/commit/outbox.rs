@@ -8,11 +8,11 @@ use crate::model::{AccountId, Action, ActionId, ActionKind, ActionState, BlobHas
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::row::{Destination, QueueMark, SameAction, decode_message, message_value, wake_of};
-use crate::store::table::keys::{ActionBlobKey, ActionKey, DueKey, SameKey, SiteKey, Wake};
+use crate::store::table::keys::{ActionBlobKey, ActionKey, DueKey, SameKey, SiteKey, WakeCondition};
 use crate::store::table::{BlobRefs, Outbox, OutboxBlobs, OutboxDue, OutboxMessages, OutboxSame, Present, Site};
 
 /// Actions that may depend on one another in a chain; what hangs further down goes with a later step.
-const CHAIN: usize = 1000;
+const MAX_CHAIN: usize = 1000;
 
 impl Txn<'_> {
     /// Queues an action under a new id, with octets of its own; the id and the count of octets that it has are not looked
@@ -172,9 +172,9 @@ impl Txn<'_> {
 
     fn dependants(&self, id: ActionId) -> Result<Vec<ActionId>, Error> {
         let mut found = Vec::new();
-        self.keys(&KeyRange::<OutboxDue>::under(&(Wake::After(id), self.account)), |key, _| {
+        self.keys(&KeyRange::<OutboxDue>::under(&(WakeCondition::After(id), self.account)), |key, _| {
             found.push(key.action);
-            Ok(found.len() < CHAIN)
+            Ok(found.len() < MAX_CHAIN)
         })?;
         Ok(found)
     }
@@ -200,7 +200,7 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn defer_actions(&mut self, seen: &[(ActionId, Wake)], until: UtcMillis) -> Result<(), Error> {
+    pub fn defer_actions(&mut self, seen: &[(ActionId, WakeCondition)], until: UtcMillis) -> Result<(), Error> {
         for (id, wake) in seen {
             let found = self.row::<Outbox>(&self.action_key(*id))?;
             let is_as_seen = |action: &Action| {

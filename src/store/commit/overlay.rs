@@ -10,25 +10,25 @@ use std::sync::Arc;
 use crate::store::engine::{Batch, Put, Table};
 
 /// Rows by table and key; nothing for one that is deleted.
-pub(super) type Stage = BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>;
+pub(super) type StagedRows = BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>;
 
 /// A key, and its value or that it is deleted.
-type Over<'a> = (&'a [u8], Option<&'a [u8]>);
+type OverlayRow<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// The rows of a range that are on their way to the disk.
 pub(super) struct Overlay<'a> {
     /// Each with its next row; of one key the last one's counts.
-    sources: Vec<(Source<'a>, Over<'a>)>,
+    sources: Vec<(OverlaySource<'a>, OverlayRow<'a>)>,
     reverse: bool,
 }
 
-enum Source<'a> {
+enum OverlaySource<'a> {
     Queued(std::slice::Iter<'a, Put>),
     Own(btree_map::Range<'a, (Table, Vec<u8>), Option<Vec<u8>>>),
 }
 
-impl<'a> Source<'a> {
-    fn next(&mut self, reverse: bool) -> Option<Over<'a>> {
+impl<'a> OverlaySource<'a> {
+    fn next(&mut self, reverse: bool) -> Option<OverlayRow<'a>> {
         match self {
             Self::Queued(rows) => {
                 let put = if reverse { rows.next_back() } else { rows.next() }?;
@@ -46,13 +46,13 @@ impl<'a> Overlay<'a> {
     /// The rows of a table from the first key up to the second; `from` is not behind `to`.
     pub(super) fn of(
         queued: &'a [Arc<Batch>],
-        own: &'a Stage,
+        own: &'a StagedRows,
         table: Table,
         [from, to]: [&[u8]; 2],
         reverse: bool,
     ) -> Self {
-        let queued = queued.iter().map(|batch| Source::Queued(batch.range(table, from, to).iter()));
-        let own = Source::Own(own.range((table, from.to_vec())..(table, to.to_vec())));
+        let queued = queued.iter().map(|batch| OverlaySource::Queued(batch.range(table, from, to).iter()));
+        let own = OverlaySource::Own(own.range((table, from.to_vec())..(table, to.to_vec())));
         let sources = queued.chain([own]).filter_map(|mut source| source.next(reverse).map(|next| (source, next)));
         Self { sources: sources.collect(), reverse }
     }
@@ -62,14 +62,14 @@ impl<'a> Overlay<'a> {
     }
 
     /// The next row.
-    pub(super) fn take(&mut self) -> Option<Over<'a>> {
+    pub(super) fn take(&mut self) -> Option<OverlayRow<'a>> {
         let next = self.first()?;
         self.advance(next.0);
         Some(next)
     }
 
     /// The next row, where it does not lie behind this key.
-    pub(super) fn take_upto(&mut self, key: &[u8]) -> Option<Over<'a>> {
+    pub(super) fn take_upto(&mut self, key: &[u8]) -> Option<OverlayRow<'a>> {
         let next = self.first()?;
         if self.is_before(key, next.0) {
             return None;
@@ -82,7 +82,7 @@ impl<'a> Overlay<'a> {
         if self.reverse { one > other } else { one < other }
     }
 
-    fn first(&self) -> Option<Over<'a>> {
+    fn first(&self) -> Option<OverlayRow<'a>> {
         let nexts = self.sources.iter().map(|(_, next)| *next);
         nexts.reduce(|best, next| if self.is_before(best.0, next.0) { best } else { next })
     }

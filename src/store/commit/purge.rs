@@ -16,7 +16,7 @@ use crate::store::table::{
 
 /// What a step of purging did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Purged {
+pub struct PurgeResult {
     /// Emails that are gone for good.
     pub emails: usize,
     /// Threads that died with them.
@@ -30,7 +30,7 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn purge_emails(&mut self, upto: UtcMillis, most: usize) -> Result<Purged, Error> {
+    pub fn purge_emails(&mut self, upto: UtcMillis, most: usize) -> Result<PurgeResult, Error> {
         let over = UtcMillis(upto.0.saturating_add(1));
         let range = KeyRange::<EmailPurge>::before(&(self.account,), &(self.account, KeyTime::from(over)));
         let mut rows = Vec::new();
@@ -38,7 +38,7 @@ impl Txn<'_> {
             rows.push(key);
             Ok(rows.len() < most)
         })?;
-        let mut done = Purged { left: rows.len() >= most, ..Purged::default() };
+        let mut done = PurgeResult { left: rows.len() >= most, ..PurgeResult::default() };
         for row in rows {
             self.delete::<EmailPurge>(&row);
             let id = row.email;

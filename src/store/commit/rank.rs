@@ -15,8 +15,8 @@ use std::hash::Hasher;
 use siphasher::sip::SipHasher13;
 
 use super::Txn;
-use crate::model::{AccountId, EmailId, Listing, Tally};
-use crate::store::engine::Read;
+use crate::model::{AccountId, EmailId, Listing, ListingStats};
+use crate::store::engine::RowReader;
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::read::FANOUT_BITS;
@@ -54,7 +54,7 @@ impl Ranking {
 }
 
 /// An id whose index row has just been written.
-pub(super) fn entered(txn: &mut Txn<'_>, listing: Listing, tally: &mut Tally, id: EmailId) -> Result<(), Error> {
+pub(super) fn entered(txn: &mut Txn<'_>, listing: Listing, tally: &mut ListingStats, id: EmailId) -> Result<(), Error> {
     if let Some(front) = &mut tally.front {
         return insert(txn, listing, front, id);
     }
@@ -69,7 +69,7 @@ pub(super) fn entered(txn: &mut Txn<'_>, listing: Listing, tally: &mut Tally, id
 }
 
 /// An id whose index row has just been deleted.
-pub(super) fn left(txn: &mut Txn<'_>, listing: Listing, tally: &mut Tally, id: EmailId) -> Result<(), Error> {
+pub(super) fn left(txn: &mut Txn<'_>, listing: Listing, tally: &mut ListingStats, id: EmailId) -> Result<(), Error> {
     let Some(front) = &mut tally.front else { return Ok(()) };
     if tally.total < txn.ranking.below {
         tally.front = None;
@@ -85,7 +85,7 @@ pub(super) fn left(txn: &mut Txn<'_>, listing: Listing, tally: &mut Tally, id: E
 }
 
 /// The emails of a listing, newest first.
-fn ids(read: &dyn Read, account: AccountId, listing: Listing) -> Result<Vec<EmailId>, Error> {
+fn ids(read: &dyn RowReader, account: AccountId, listing: Listing) -> Result<Vec<EmailId>, Error> {
     let mut ids = Vec::new();
     read.keys(&KeyRange::<MailboxEmailIndex>::under(&(account, listing)), |key, _| {
         ids.push(key.email);
@@ -230,16 +230,16 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::model::{MailboxUid, ModSeq, Shape, ThreadId, View as Filter};
-    use crate::store::engine::memory::Memory;
+    use crate::model::{ListingFilter, MailboxUid, ModSeq, Shape, ThreadId};
+    use crate::store::engine::memory::MemoryEngine;
     use crate::store::engine::{Batch, Engine, Put};
-    use crate::store::read::View;
+    use crate::store::read::Snapshot;
 
     #[test]
     fn every_position_of_a_long_list_is_found_and_every_email_has_its_index() {
         let ranking = Ranking { key: [7; 16], above: 0, below: 0 };
         let (account, listing) =
-            (AccountId(1), Listing { uid: MailboxUid(1), view: Filter::Every, shape: Shape::Emails });
+            (AccountId(1), Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Emails });
         for (emails, levels) in [(1, 0), (15, 0), (60, 1), (700, 1), (2500, 2), (9000, 3)] {
             let ids: Vec<EmailId> = (1..=emails).map(|n: u64| EmailId(n * n * 5 + n)).collect();
             let ranks = rows_of(ranking, account, listing, &ids);
@@ -251,10 +251,10 @@ mod tests {
             });
             let ranks = ranks.iter().map(|(key, count)| Put::row::<MailboxRank>(key, &RankCount(*count)));
             let puts = index.chain(ranks).collect();
-            let engine = Memory::new();
+            let engine = MemoryEngine::new();
             engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
-            let view = View::of(engine.snapshot());
-            let tally = Tally { total: emails, front: Some(front_of(ranking, &ids)), low: ModSeq(0) };
+            let view = Snapshot::of(engine.snapshot());
+            let tally = ListingStats { total: emails, front: Some(front_of(ranking, &ids)), low: ModSeq(0) };
             // All where the first boundaries are, and some all over.
             for (at, id) in ids.iter().enumerate().filter(|(at, _)| *at < 200 || at % 37 == 0 || at + 20 > ids.len()) {
                 assert_eq!(view.index_of(account, listing, tally, *id).unwrap(), at as u64, "of {emails}");

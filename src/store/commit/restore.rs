@@ -16,7 +16,7 @@ use crate::store::table::{BlobRefs, EmailContent, EmailTokens};
 
 /// What a copy has of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Copied {
+pub struct EmailCopy {
     /// Where it is filed; at least one.
     pub mailboxes: BTreeSet<MailboxUid>,
     /// Its keywords, normal form.
@@ -25,7 +25,7 @@ pub struct Copied {
     pub received_at: UtcMillis,
 }
 
-impl Copied {
+impl EmailCopy {
     pub(in crate::store) fn email<'a>(&self, message: &'a EncodedMessage, prefix: &'a [u8]) -> NewEmail<'a> {
         NewEmail {
             message,
@@ -46,7 +46,7 @@ impl Txn<'_> {
         &mut self,
         id: EmailId,
         message: &EncodedMessage,
-        copied: &Copied,
+        copied: &EmailCopy,
     ) -> Result<(EmailId, ThreadId), Error> {
         let email = self.live_email(id)?;
         let prefix = self.prefix_of(id, &email, message)?;
@@ -84,7 +84,7 @@ impl Txn<'_> {
             }
             mailboxes.insert(self.state.inbox);
         }
-        let copied = Copied { mailboxes, keywords: old.keywords.clone(), received_at: old.received_at };
+        let copied = EmailCopy { mailboxes, keywords: old.keywords.clone(), received_at: old.received_at };
         let made = self.create_email(&copied.email(message, &prefix))?;
         self.delete::<EmailContent>(&self.email_key(id));
         self.delete_tokens(id)?;

@@ -7,8 +7,8 @@
 
 use super::Txn;
 use crate::model::{
-    Action, ActionId, ActionState, Address, BlobHash, Delivered, DeliveryStatus, EmailId, EmailSubmission, Fate,
-    ObjectId, Returned, Target, UndoStatus,
+    Action, ActionId, ActionState, Address, BlobHash, DeliveryState, DeliveryStatus, EmailId, EmailSubmission,
+    ObjectId, RecipientState, ReturnedReport, Target, UndoStatus,
 };
 use crate::store::error::Error;
 
@@ -61,7 +61,7 @@ impl Txn<'_> {
         self.update_object(id, |submission: &mut EmailSubmission| {
             (submission.undo, submission.ended) = (UndoStatus::Canceled, Some(now));
             for to in &mut submission.rcpt_to {
-                to.status.delivered = Delivered::No;
+                to.status.delivered = DeliveryState::No;
             }
         })?;
         self.remove_action(carrier.id)?;
@@ -72,7 +72,7 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn report_submission(&mut self, id: ObjectId, report: &Returned, email: EmailId) -> Result<bool, Error> {
+    pub fn report_submission(&mut self, id: ObjectId, report: &ReturnedReport, email: EmailId) -> Result<bool, Error> {
         let told = self.update_object(id, |submission: &mut EmailSubmission| {
             if submission.is_meant(report) {
                 submission.take(report, email);
@@ -93,7 +93,7 @@ impl Txn<'_> {
                 return;
             }
             follow(submission, action, is_gone);
-            let waits = submission.rcpt_to.iter().any(|to| to.status.delivered == Delivered::Queued);
+            let waits = submission.rcpt_to.iter().any(|to| to.status.delivered == DeliveryState::Queued);
             submission.ended = if waits { None } else { submission.ended.or(Some(now)) };
         });
         match told {
@@ -110,16 +110,16 @@ fn follow(submission: &mut EmailSubmission, action: &Action, is_gone: bool) {
         let folded = address.folded();
         if let Some(target) = action.recipients.iter().find(|target| target.address.folded() == folded) {
             // What a report said of what we handed on is more than that we did.
-            let is_reported = matches!(to.status.delivered, Delivered::Yes | Delivered::No);
-            if is_reported && matches!(target.fate, Fate::Sent(_)) {
+            let is_reported = matches!(to.status.delivered, DeliveryState::Yes | DeliveryState::No);
+            if is_reported && matches!(target.fate, RecipientState::Sent(_)) {
                 continue;
             }
             to.status = DeliveryStatus { displayed: to.status.displayed, ..status(target, action, is_gone) };
         }
     }
     let all = || submission.rcpt_to.iter().map(|to| to.status.delivered);
-    let is_final = all().any(|delivered| matches!(delivered, Delivered::Unknown | Delivered::Yes))
-        || all().all(|delivered| delivered != Delivered::Queued);
+    let is_final = all().any(|delivered| matches!(delivered, DeliveryState::Unknown | DeliveryState::Yes))
+        || all().all(|delivered| delivered != DeliveryState::Queued);
     if submission.undo == UndoStatus::Pending && is_final {
         submission.undo = UndoStatus::Final;
     }
@@ -128,14 +128,14 @@ fn follow(submission: &mut EmailSubmission, action: &Action, is_gone: bool) {
 /// RFC 8621 §7, `DeliveryStatus`: that the next hop has it says nothing of the mailbox behind.
 fn status(target: &Target, action: &Action, is_gone: bool) -> DeliveryStatus {
     let (delivered, smtp_reply) = match (&target.fate, &action.last_error) {
-        (Fate::Sent(text), _) => (Delivered::Unknown, reply(text, "250 2.0.0")),
-        (Fate::Failed { status: [class, subject, detail], text }, _) => {
+        (RecipientState::Sent(text), _) => (DeliveryState::Unknown, reply(text, "250 2.0.0")),
+        (RecipientState::Failed { status: [class, subject, detail], text }, _) => {
             let code = if *class == 4 { "451" } else { "550" };
-            (Delivered::No, reply(text, &format!("{code} {class}.{subject}.{detail}")))
+            (DeliveryState::No, reply(text, &format!("{code} {class}.{subject}.{detail}")))
         }
-        (Fate::Waiting, _) if is_gone => (Delivered::No, "554 5.3.0 removed from the queue".to_owned()),
-        (Fate::Waiting, Some(error)) => (Delivered::Queued, reply(error, "451 4.4.0")),
-        (Fate::Waiting, None) => (Delivered::Queued, "250 2.0.0 queued".to_owned()),
+        (RecipientState::Waiting, _) if is_gone => (DeliveryState::No, "554 5.3.0 removed from the queue".to_owned()),
+        (RecipientState::Waiting, Some(error)) => (DeliveryState::Queued, reply(error, "451 4.4.0")),
+        (RecipientState::Waiting, None) => (DeliveryState::Queued, "250 2.0.0 queued".to_owned()),
     };
     DeliveryStatus { smtp_reply, delivered, displayed: false }
 }

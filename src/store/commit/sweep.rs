@@ -6,7 +6,7 @@ use super::Txn;
 use crate::model::{ThreadId, UtcMillis};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::row::{Sweep, ThreadRefRow};
+use crate::store::row::{SweepRow, ThreadRefRow};
 use crate::store::table::codec::Prefix;
 use crate::store::table::keys::SweepKey;
 use crate::store::table::{Sweeps, Table, ThreadRefs, Threads};
@@ -62,7 +62,7 @@ impl Txn<'_> {
         }
         let key = self.sweep_key(THREAD_REFS);
         let known = self.row::<Sweeps>(&key)?.unwrap_or_default();
-        let noted = Sweep { upto: known.upto.max(upto), thread: known.thread.max(dead), ..known.clone() };
+        let noted = SweepRow { upto: known.upto.max(upto), thread: known.thread.max(dead), ..known.clone() };
         self.put::<Sweeps>(&key, &noted);
         Ok((forgotten, self.swept_to::<ThreadRefs>(THREAD_REFS, next.as_ref())?))
     }
@@ -81,7 +81,7 @@ impl Txn<'_> {
             Some(sweep) if !sweep.next.is_empty() => Some(KeyRange::resumed(prefix, sweep.next)),
             Some(sweep) if self.now < sweep.begun.after(every) => None,
             _ => {
-                let begun = Sweep { begun: self.now, next: Vec::new(), ..known.unwrap_or_default() };
+                let begun = SweepRow { begun: self.now, next: Vec::new(), ..known.unwrap_or_default() };
                 self.put::<Sweeps>(&key, &begun);
                 Some(KeyRange::under(prefix))
             }
@@ -95,7 +95,7 @@ impl Txn<'_> {
         // The round goes on at the first key behind that one.
         let next = last.map(|last| [last.encode().as_slice(), &[0]].concat()).unwrap_or_default();
         let left = !next.is_empty();
-        self.put::<Sweeps>(&key, &Sweep { next, ..sweep });
+        self.put::<Sweeps>(&key, &SweepRow { next, ..sweep });
         Ok(left)
     }
 

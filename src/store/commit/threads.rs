@@ -8,7 +8,7 @@ use super::sweep::THREAD_REFS;
 use crate::model::{DataType, EmailId, EmailMetadata, MailboxUid, ThreadId, ThreadKey};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::row::{Sweep, Thread, ThreadRef, ThreadRefRow};
+use crate::store::row::{SweepRow, Thread, ThreadRef, ThreadRefRow};
 use crate::store::table::keys::{ModSeqKey, SweepKey, ThreadRefKey};
 use crate::store::table::{EmailByThread, Sweeps, ThreadByModseq, ThreadRefs, Threads};
 
@@ -94,7 +94,7 @@ impl Txn<'_> {
         match self.row::<Sweeps>(&key) {
             Ok(known) => {
                 let known = known.unwrap_or_default();
-                self.put::<Sweeps>(&key, &Sweep { thread: known.thread.max(thread), ..known });
+                self.put::<Sweeps>(&key, &SweepRow { thread: known.thread.max(thread), ..known });
                 Ok(())
             }
             // A damaged row is the check's to name, and keeps no mail out.

@@ -13,7 +13,7 @@ use super::Txn;
 use crate::model::{AccountId, BlobHash, UtcMillis, limits};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::row::{Blob, Octets, Upload};
+use crate::store::row::{BlobBytes, BlobRow, UploadRow};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{BlobKey, UploadBlobKey, UploadKey};
 use crate::store::table::{Blobs, Present, UploadBlobs, Uploads};
@@ -30,7 +30,7 @@ impl Txn<'_> {
         raw: &[u8],
         media_type: &str,
         room: u64,
-    ) -> Result<Upload, Error> {
+    ) -> Result<UploadRow, Error> {
         let upload = self.note_upload(user, hash, raw.len() as u64, media_type, room)?;
         self.put_octets(hash, raw);
         Ok(upload)
@@ -48,13 +48,14 @@ impl Txn<'_> {
         hash: &BlobHash,
         media_type: &str,
         room: u64,
-    ) -> Result<Upload, Error> {
+    ) -> Result<UploadRow, Error> {
         let key = BlobKey { blob: *hash };
         let row = self.bytes::<Blobs>(&key)?.ok_or(Error::NotFound("blob"))?;
-        let blob = Blob::decode(&key.encode(), &row)?;
+        let blob = BlobRow::decode(&key.encode(), &row)?;
         let upload = self.note_upload(user, hash, blob.octets.len(), media_type, room)?;
         // As if put anew, so that the collection leaves them; but a head whose frames were collected must not come back.
-        let (anew, is_framed) = (Blob { at: self.now, ..blob }.encode(), matches!(blob.octets, Octets::Framed(_)));
+        let (anew, is_framed) =
+            (BlobRow { at: self.now, ..blob }.encode(), matches!(blob.octets, BlobBytes::Framed(_)));
         if is_framed {
             self.assert_unchanged::<Blobs>(&key, row);
         }
@@ -70,7 +71,7 @@ impl Txn<'_> {
         let key = UploadKey { account: self.account, user, blob: *hash };
         let found = self.row::<Uploads>(&key)?;
         if let Some(upload) = &found {
-            let upload = Upload { at: self.now, ..upload.clone() };
+            let upload = UploadRow { at: self.now, ..upload.clone() };
             self.put::<Uploads>(&key, &upload);
         }
         Ok(found.is_some())
@@ -100,7 +101,7 @@ impl Txn<'_> {
         size: u64,
         media_type: &str,
         room: u64,
-    ) -> Result<Upload, Error> {
+    ) -> Result<UploadRow, Error> {
         if size > room {
             return Err(Error::Quota);
         }
@@ -125,7 +126,7 @@ impl Txn<'_> {
             self.forget_upload(&key);
             (count, held) = (count.saturating_sub(1), held.saturating_sub(octets));
         }
-        let upload = Upload { size, media_type: media_type.to_owned(), at: self.now };
+        let upload = UploadRow { size, media_type: media_type.to_owned(), at: self.now };
         self.put::<Uploads>(&own, &upload);
         self.put::<UploadBlobs>(&UploadBlobKey { blob: *hash, account: self.account, user }, &Present);
         Ok(upload)

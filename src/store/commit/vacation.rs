@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::Txn;
 use crate::model::{
-    Absence, Action, ActionKind, Address, DataType, Decision, EmailId, Recall, ToldKey, UtcMillis, VacationResponse,
-    Verdict, limits,
+    Absence, Action, ActionKind, Address, DataType, Decision, EmailId, ToldKey, ToldLifetime, UtcMillis,
+    VacationResponse, Verdict, limits,
 };
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::row::{Row as _, Told};
+use crate::store::row::{Row as _, ToldRow};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{DecisionKey, ToldTimeKey, VacationToldKey};
 use crate::store::table::{Decisions, Present, ToldByTime, Vacation, VacationTold};
@@ -75,7 +75,7 @@ impl Txn<'_> {
         let (mut kept, mut gone, mut gone_times) = (BTreeSet::new(), Vec::new(), Vec::new());
         self.keys(&KeyRange::<VacationTold>::under(&(self.account,)), |key, row| {
             // What cannot be read is forgotten, too.
-            match Told::decode(&key.encode(), row).is_ok_and(|told| told.generation.is_none()) {
+            match ToldRow::decode(&key.encode(), row).is_ok_and(|told| told.generation.is_none()) {
                 true => drop(kept.insert(key.told)),
                 false => gone.push(key),
             }
@@ -97,12 +97,12 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn remember_told(&mut self, who: &ToldKey, sender: &Address, memory: &Recall) -> Result<(), Error> {
+    pub fn remember_told(&mut self, who: &ToldKey, sender: &Address, memory: &ToldLifetime) -> Result<(), Error> {
         let (account, at) = (self.account, self.now);
         let (generation, until) = match memory {
-            Recall::Response { generation, .. } => (Some(*generation), None),
-            Recall::For(Duration::ZERO) => return Ok(()),
-            Recall::For(time) => (None, Some(at.after(*time))),
+            ToldLifetime::Response { generation, .. } => (Some(*generation), None),
+            ToldLifetime::For(Duration::ZERO) => return Ok(()),
+            ToldLifetime::For(time) => (None, Some(at.after(*time))),
         };
         self.remove_told(who)?;
         if self.state.told >= limits::TOLD as u64 {
@@ -111,7 +111,7 @@ impl Txn<'_> {
                 self.remove_told(&oldest.told)?;
             }
         }
-        let row = Told { generation, at, sender: sender.clone(), until };
+        let row = ToldRow { generation, at, sender: sender.clone(), until };
         self.put::<VacationTold>(&VacationToldKey { account, told: *who }, &row);
         self.put::<ToldByTime>(&ToldTimeKey { account, at: at.into(), told: *who }, &Present);
         self.state.told += 1;
@@ -147,7 +147,7 @@ impl Txn<'_> {
         let mut gone = Vec::new();
         self.keys(&KeyRange::<ToldByTime>::under(&(account,)), |ToldTimeKey { told: who, .. }, _| {
             let told = self.row::<VacationTold>(&VacationToldKey { account, told: who })?;
-            let expired = |told: &Told| match told.until {
+            let expired = |told: &ToldRow| match told.until {
                 Some(until) => until <= now,
                 None => over && told.at <= upto,
             };

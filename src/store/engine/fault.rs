@@ -6,20 +6,20 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::{Batch, Each, Engine, Read, Statistics, Table, Usage};
+use super::{Batch, Engine, RowFn, RowReader, Statistics, Table, Usage};
 use crate::store::backup::Backup;
 use crate::store::error::Error;
 
 /// Wraps an engine; the write that `fail_after` names, and all after it until `heal`, fail as told.
 #[derive(Debug)]
-pub struct Fault<E> {
+pub struct FaultyEngine<E> {
     inner: E,
     left: AtomicI64,
     error: Mutex<Option<Error>>,
     refused: AtomicI64,
 }
 
-impl<E: Engine> Fault<E> {
+impl<E: Engine> FaultyEngine<E> {
     /// Wraps `inner`; no fault yet.
     pub fn new(inner: E) -> Self {
         Self { inner, left: AtomicI64::new(0), error: Mutex::new(None), refused: AtomicI64::new(0) }
@@ -47,18 +47,18 @@ impl<E: Engine> Fault<E> {
     }
 }
 
-impl<E: Engine> Read for Fault<E> {
+impl<E: Engine> RowReader for FaultyEngine<E> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.inner.get(table, key)
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
         self.inner.scan(table, from, to, reverse, each)
     }
 }
 
-impl<E: Engine> Engine for Fault<E> {
-    fn snapshot(&self) -> Box<dyn Read + '_> {
+impl<E: Engine> Engine for FaultyEngine<E> {
+    fn snapshot(&self) -> Box<dyn RowReader + '_> {
         self.inner.snapshot()
     }
 

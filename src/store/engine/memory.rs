@@ -6,24 +6,24 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use super::{Batch, Each, Engine, Read, Statistics, Table, Usage};
+use super::{Batch, Engine, RowFn, RowReader, Statistics, Table, Usage};
 use crate::store::error::Error;
 
-type Rows = BTreeMap<(Table, Vec<u8>), Arc<[u8]>>;
+type RowMap = BTreeMap<(Table, Vec<u8>), Arc<[u8]>>;
 
 /// Ordered rows behind a lock; a snapshot is a shared copy that the next write replaces.
 #[derive(Debug, Default)]
-pub struct Memory {
-    state: RwLock<State>,
+pub struct MemoryEngine {
+    state: RwLock<MemoryState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    rows: Arc<Rows>,
+struct MemoryState {
+    rows: Arc<RowMap>,
     statistics: Statistics,
 }
 
-impl Memory {
+impl MemoryEngine {
     /// An empty one.
     #[must_use]
     pub fn new() -> Self {
@@ -39,14 +39,14 @@ impl Memory {
     }
 }
 
-struct Snapshot(Arc<Rows>);
+struct MemorySnapshot(Arc<RowMap>);
 
-impl Read for Snapshot {
+impl RowReader for MemorySnapshot {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         Ok(self.0.get(&(table, key.to_vec())).map(|value| value.to_vec()))
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
         if from >= to {
             return Ok(());
         }
@@ -61,30 +61,30 @@ impl Read for Snapshot {
     }
 }
 
-impl Memory {
-    fn current(&self) -> Snapshot {
-        Snapshot(Arc::clone(&self.state.read().rows))
+impl MemoryEngine {
+    fn current(&self) -> MemorySnapshot {
+        MemorySnapshot(Arc::clone(&self.state.read().rows))
     }
 }
 
-impl Read for Memory {
+impl RowReader for MemoryEngine {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.current().get(table, key)
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
         self.current().scan(table, from, to, reverse, each)
     }
 }
 
-impl Engine for Memory {
-    fn snapshot(&self) -> Box<dyn Read + '_> {
+impl Engine for MemoryEngine {
+    fn snapshot(&self) -> Box<dyn RowReader + '_> {
         Box::new(self.current())
     }
 
     fn write(&self, batches: &[Arc<Batch>]) -> Result<(), Error> {
         let mut state = self.state.write();
-        let State { rows, statistics } = &mut *state;
+        let MemoryState { rows, statistics } = &mut *state;
         let mut over: BTreeMap<(Table, Vec<u8>), Option<&[u8]>> = BTreeMap::new();
         for batch in batches {
             for fence in &batch.asserts {

@@ -60,14 +60,14 @@ impl Batch {
 }
 
 /// What a scan calls for each row: key, value; `false` ends it.
-pub type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<bool, Error> + 'a;
+pub type RowFn<'a> = dyn FnMut(&[u8], &[u8]) -> Result<bool, Error> + 'a;
 
 /// What is called for each key that was asked for: key, and its row.
-pub type EachKey<'a> = dyn FnMut(&[u8], Option<&[u8]>) -> Result<(), Error> + 'a;
+pub type LookupFn<'a> = dyn FnMut(&[u8], Option<&[u8]>) -> Result<(), Error> + 'a;
 
 /// Where a walk goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Go {
+pub enum WalkStep {
     /// To the first row at this key or behind it.
     At(Vec<u8>),
     /// To the last row before this key.
@@ -81,10 +81,10 @@ pub enum Go {
 }
 
 /// What a walk asks at each row.
-pub type Guide<'a> = dyn FnMut(Option<(&[u8], &[u8])>) -> Result<Go, Error> + 'a;
+pub type WalkFn<'a> = dyn FnMut(Option<(&[u8], &[u8])>) -> Result<WalkStep, Error> + 'a;
 
 /// Reading: the newest state of an engine, one snapshot of it, or a transaction's own view.
-pub trait Read {
+pub trait RowReader {
     /// One row.
     ///
     /// # Errors
@@ -95,7 +95,7 @@ pub trait Read {
     ///
     /// # Errors
     /// As for `get`, and what `each` returns.
-    fn get_many(&self, table: Table, keys: &[Vec<u8>], each: &mut EachKey<'_>) -> Result<(), Error> {
+    fn get_many(&self, table: Table, keys: &[Vec<u8>], each: &mut LookupFn<'_>) -> Result<(), Error> {
         keys.iter().try_for_each(|key| each(key, self.get(table, key)?.as_deref()))
     }
 
@@ -103,7 +103,7 @@ pub trait Read {
     ///
     /// # Errors
     /// Those of the engine, and what `each` returns.
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error>;
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error>;
 
     /// A walk to and fro over the rows with `from <= key < to`: `each` is shown the row where it stands, or none where there
     /// is none, and says where to go. It finds what a scan for each step would; an engine that pays for the beginning of a
@@ -111,15 +111,15 @@ pub trait Read {
     ///
     /// # Errors
     /// Those of the engine, and what `each` returns.
-    fn walk(&self, table: Table, from: &[u8], to: &[u8], first: Go, each: &mut Guide<'_>) -> Result<(), Error> {
+    fn walk(&self, table: Table, from: &[u8], to: &[u8], first: WalkStep, each: &mut WalkFn<'_>) -> Result<(), Error> {
         let (mut go, mut at) = (first, None::<Vec<u8>>);
         loop {
             let (from, to, reverse) = match (go, at) {
-                (Go::At(key), _) => (key.max(from.to_vec()), to.to_vec(), false),
-                (Go::Before(key), _) => (from.to_vec(), key.min(to.to_vec()), true),
-                (Go::Next, Some(at)) => ([at.as_slice(), &[0]].concat(), to.to_vec(), false),
-                (Go::Prev, Some(at)) => (from.to_vec(), at, true),
-                (Go::Next | Go::Prev, None) | (Go::End, _) => return Ok(()),
+                (WalkStep::At(key), _) => (key.max(from.to_vec()), to.to_vec(), false),
+                (WalkStep::Before(key), _) => (from.to_vec(), key.min(to.to_vec()), true),
+                (WalkStep::Next, Some(at)) => ([at.as_slice(), &[0]].concat(), to.to_vec(), false),
+                (WalkStep::Prev, Some(at)) => (from.to_vec(), at, true),
+                (WalkStep::Next | WalkStep::Prev, None) | (WalkStep::End, _) => return Ok(()),
             };
             let mut found = None;
             self.scan(table, &from, &to, reverse, &mut |key, value| {
@@ -157,13 +157,13 @@ pub struct Usage {
 }
 
 /// An ordered, durable key-value engine.
-pub trait Engine: Read + Send + Sync + Debug {
+pub trait Engine: RowReader + Send + Sync + Debug {
     /// One consistent state.
-    fn snapshot(&self) -> Box<dyn Read + '_>;
+    fn snapshot(&self) -> Box<dyn RowReader + '_>;
 
     /// The same for whoever reads everything once: what its scans read takes no place in the cache from what others read
     /// again and again.
-    fn sweeping_snapshot(&self) -> Box<dyn Read + '_> {
+    fn sweeping_snapshot(&self) -> Box<dyn RowReader + '_> {
         self.snapshot()
     }
 

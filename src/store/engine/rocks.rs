@@ -20,14 +20,14 @@ use rocksdb::{
 };
 
 use self::remains::Deletions;
-use super::{Batch, Each, EachKey, Engine, Go, Guide, Put, Read, Statistics, Table, Usage};
+use super::{Batch, Engine, LookupFn, Put, RowFn, RowReader, Statistics, Table, Usage, WalkFn, WalkStep};
 use crate::store::Options;
 use crate::store::backup::Backup;
 use crate::store::error::Error;
 use crate::store::table::Tuning;
 
 /// An open RocksDB.
-pub struct Rocks {
+pub struct RocksEngine {
     db: DB,
     options: rocksdb::Options,
     read_only: bool,
@@ -37,15 +37,15 @@ pub struct Rocks {
     _lock: Option<File>,
 }
 
-impl std::fmt::Debug for Rocks {
+impl std::fmt::Debug for RocksEngine {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Rocks").field("path", &self.db.path()).finish_non_exhaustive()
+        out.debug_struct("RocksEngine").field("path", &self.db.path()).finish_non_exhaustive()
     }
 }
 
 const MIB: usize = 1 << 20;
 
-impl Rocks {
+impl RocksEngine {
     /// Opens the directory, making what is missing.
     ///
     /// # Errors
@@ -201,22 +201,22 @@ fn read_options(from: &[u8], to: &[u8]) -> ReadOptions {
 /// the remains of thousands that were deleted, and an iterator walks over all of them.
 fn walk<D: DBAccess>(
     mut rows: DBRawIteratorWithThreadMode<'_, D>,
-    first: Go,
-    each: &mut Guide<'_>,
+    first: WalkStep,
+    each: &mut WalkFn<'_>,
 ) -> Result<(), Error> {
     let mut go = first;
     loop {
         match go {
-            Go::At(key) => rows.seek(key),
-            Go::Before(key) => {
+            WalkStep::At(key) => rows.seek(key),
+            WalkStep::Before(key) => {
                 rows.seek_for_prev(&key);
                 if rows.key() == Some(&key) {
                     rows.prev();
                 }
             }
-            Go::Next if rows.valid() => rows.next(),
-            Go::Prev if rows.valid() => rows.prev(),
-            Go::Next | Go::Prev | Go::End => return Ok(()),
+            WalkStep::Next if rows.valid() => rows.next(),
+            WalkStep::Prev if rows.valid() => rows.prev(),
+            WalkStep::Next | WalkStep::Prev | WalkStep::End => return Ok(()),
         }
         let row = rows.item();
         if row.is_none() {
@@ -231,21 +231,25 @@ fn scan<D: DBAccess>(
     rows: DBRawIteratorWithThreadMode<'_, D>,
     [from, to]: [&[u8]; 2],
     reverse: bool,
-    each: &mut Each<'_>,
+    each: &mut RowFn<'_>,
 ) -> Result<(), Error> {
-    let (first, on) = if reverse { (Go::Before(to.to_vec()), Go::Prev) } else { (Go::At(from.to_vec()), Go::Next) };
+    let (first, on) = if reverse {
+        (WalkStep::Before(to.to_vec()), WalkStep::Prev)
+    } else {
+        (WalkStep::At(from.to_vec()), WalkStep::Next)
+    };
     walk(rows, first, &mut |row| match row {
         Some((key, value)) if each(key, value)? => Ok(on.clone()),
-        _ => Ok(Go::End),
+        _ => Ok(WalkStep::End),
     })
 }
 
-impl Read for Rocks {
+impl RowReader for RocksEngine {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.db.get_cf(self.family(table)?, key).map_err(|error| io(&error))
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
         if from >= to {
             return Ok(());
         }
@@ -253,28 +257,28 @@ impl Read for Rocks {
         self.noting_remains(table, || scan(rows, [from, to], reverse, each))
     }
 
-    fn walk(&self, table: Table, from: &[u8], to: &[u8], first: Go, each: &mut Guide<'_>) -> Result<(), Error> {
+    fn walk(&self, table: Table, from: &[u8], to: &[u8], first: WalkStep, each: &mut WalkFn<'_>) -> Result<(), Error> {
         let rows = self.rows(table, from, to)?;
         self.noting_remains(table, || walk(rows, first, each))
     }
 }
 
-impl Rocks {
+impl RocksEngine {
     fn rows(&self, table: Table, from: &[u8], to: &[u8]) -> Result<DBRawIterator<'_>, Error> {
         Ok(self.db.raw_iterator_cf_opt(self.family(table)?, read_options(from, to)))
     }
 }
 
-impl Rocks {
-    fn snapshot_of(&self, keeps: bool) -> Snapshot<'_> {
+impl RocksEngine {
+    fn snapshot_of(&self, keeps: bool) -> RocksSnapshot<'_> {
         let (mut options, snapshot) = (ReadOptions::default(), self.db.snapshot());
         options.set_snapshot(&snapshot);
-        Snapshot { engine: self, options, snapshot, keeps }
+        RocksSnapshot { engine: self, options, snapshot, keeps }
     }
 }
 
-struct Snapshot<'a> {
-    engine: &'a Rocks,
+struct RocksSnapshot<'a> {
+    engine: &'a RocksEngine,
     /// Of the state that `snapshot` holds.
     options: ReadOptions,
     snapshot: rocksdb::Snapshot<'a>,
@@ -282,7 +286,7 @@ struct Snapshot<'a> {
     keeps: bool,
 }
 
-impl Snapshot<'_> {
+impl RocksSnapshot<'_> {
     fn rows(&self, table: Table, from: &[u8], to: &[u8]) -> Result<DBRawIterator<'_>, Error> {
         let mut options = read_options(from, to);
         options.fill_cache(self.keeps);
@@ -290,19 +294,19 @@ impl Snapshot<'_> {
     }
 }
 
-impl Read for Snapshot<'_> {
+impl RowReader for RocksSnapshot<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let found = self.engine.db.get_pinned_cf_opt(self.engine.family(table)?, key, &self.options);
         Ok(found.map_err(|error| io(&error))?.map(|value| value.to_vec()))
     }
 
-    fn get_many(&self, table: Table, keys: &[Vec<u8>], each: &mut EachKey<'_>) -> Result<(), Error> {
+    fn get_many(&self, table: Table, keys: &[Vec<u8>], each: &mut LookupFn<'_>) -> Result<(), Error> {
         let family = self.engine.family(table)?;
         let found = self.engine.db.batched_multi_get_cf_opt(family, keys, keys.is_sorted(), &self.options);
         keys.iter().zip(found).try_for_each(|(key, row)| each(key, row.map_err(|error| io(&error))?.as_deref()))
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
         if from >= to {
             return Ok(());
         }
@@ -310,18 +314,18 @@ impl Read for Snapshot<'_> {
         self.engine.noting_remains(table, || scan(rows, [from, to], reverse, each))
     }
 
-    fn walk(&self, table: Table, from: &[u8], to: &[u8], first: Go, each: &mut Guide<'_>) -> Result<(), Error> {
+    fn walk(&self, table: Table, from: &[u8], to: &[u8], first: WalkStep, each: &mut WalkFn<'_>) -> Result<(), Error> {
         let rows = self.rows(table, from, to)?;
         self.engine.noting_remains(table, || walk(rows, first, each))
     }
 }
 
-impl Engine for Rocks {
-    fn snapshot(&self) -> Box<dyn Read + '_> {
+impl Engine for RocksEngine {
+    fn snapshot(&self) -> Box<dyn RowReader + '_> {
         Box::new(self.snapshot_of(true))
     }
 
-    fn sweeping_snapshot(&self) -> Box<dyn Read + '_> {
+    fn sweeping_snapshot(&self) -> Box<dyn RowReader + '_> {
         Box::new(self.snapshot_of(false))
     }
 
@@ -412,7 +416,7 @@ fn octets_after(report: &str, label: &str) -> u64 {
     number(whole).saturating_mul(1 << 30).saturating_add(part)
 }
 
-impl Rocks {
+impl RocksEngine {
     /// The assertions of all batches, each seen over the batches before it; `puts` are theirs, sorted.
     fn prove(&self, batches: &[Arc<Batch>], puts: &[(usize, &Put)]) -> Result<(), Error> {
         for (at, batch) in batches.iter().enumerate() {
@@ -434,7 +438,7 @@ impl Rocks {
     }
 }
 
-impl Drop for Rocks {
+impl Drop for RocksEngine {
     fn drop(&mut self) {
         self.db.cancel_all_background_work(true);
     }

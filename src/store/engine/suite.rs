@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Batch, Engine, Go, Put, Read, Table, after};
+use super::{Batch, Engine, Put, RowReader, Table, WalkStep, after};
 use crate::store::error::Error;
 
 fn put(table: Table, key: &[u8], value: Option<&[u8]>) -> Put {
@@ -14,7 +14,7 @@ fn batch(puts: Vec<Put>) -> Arc<Batch> {
     Arc::new(Batch { puts, asserts: Vec::new() })
 }
 
-fn keys(read: &dyn Read, table: Table, from: &[u8], to: &[u8], reverse: bool, limit: usize) -> Vec<Vec<u8>> {
+fn keys(read: &dyn RowReader, table: Table, from: &[u8], to: &[u8], reverse: bool, limit: usize) -> Vec<Vec<u8>> {
     let mut out = Vec::new();
     read.scan(table, from, to, reverse, &mut |key, _| {
         out.push(key.to_vec());
@@ -25,12 +25,17 @@ fn keys(read: &dyn Read, table: Table, from: &[u8], to: &[u8], reverse: bool, li
 }
 
 /// Where a walk stands after each of these steps, up to the one that ends it.
-pub(super) fn walked(read: &dyn Read, table: Table, [from, to]: [&[u8]; 2], steps: &[Go]) -> Vec<Option<Vec<u8>>> {
+pub(super) fn walked(
+    read: &dyn RowReader,
+    table: Table,
+    [from, to]: [&[u8]; 2],
+    steps: &[WalkStep],
+) -> Vec<Option<Vec<u8>>> {
     let (mut out, mut steps) = (Vec::new(), steps.iter().cloned());
-    let first = steps.next().unwrap_or(Go::End);
+    let first = steps.next().unwrap_or(WalkStep::End);
     read.walk(table, from, to, first, &mut |row| {
         out.push(row.map(|(key, value)| [key, b"=", value].concat()));
-        Ok(steps.next().unwrap_or(Go::End))
+        Ok(steps.next().unwrap_or(WalkStep::End))
     })
     .unwrap();
     out
@@ -52,7 +57,7 @@ pub fn run(engine: &dyn Engine) {
     assert_eq!(engine.get(Table::Threads, b"a1").unwrap().as_deref(), Some(&b"elsewhere"[..]));
     let many = [b"b1", b"a1", b"xx", b"a1"].map(|key| key.to_vec());
     let found = [Some(b"three".to_vec()), Some(b"one".to_vec()), None, Some(b"one".to_vec())];
-    let get_many = |read: &dyn Read, keys: &[Vec<u8>]| {
+    let get_many = |read: &dyn RowReader, keys: &[Vec<u8>]| {
         let mut rows = Vec::new();
         read.get_many(table, keys, &mut |key, row| {
             rows.push((key.to_vec(), row.map(<[u8]>::to_vec)));
@@ -70,15 +75,25 @@ pub fn run(engine: &dyn Engine) {
     assert!(keys(engine, table, b"x", b"a", false, 9).is_empty());
     assert_eq!(keys(engine, table, b"", &after(&[0xff]), false, 9).len(), 3);
 
-    let (at, before) = (|key: &[u8]| Go::At(key.to_vec()), |key: &[u8]| Go::Before(key.to_vec()));
-    let steps = [before(b"zz"), Go::Prev, Go::Next, at(b"a"), Go::Next, before(b"a2"), Go::Prev, at(b"a2"), Go::Prev];
+    let (at, before) = (|key: &[u8]| WalkStep::At(key.to_vec()), |key: &[u8]| WalkStep::Before(key.to_vec()));
+    let steps = [
+        before(b"zz"),
+        WalkStep::Prev,
+        WalkStep::Next,
+        at(b"a"),
+        WalkStep::Next,
+        before(b"a2"),
+        WalkStep::Prev,
+        at(b"a2"),
+        WalkStep::Prev,
+    ];
     let row = |text: &str| Some(text.as_bytes().to_vec());
     let rows = [row("b1=three"), row("a2=two"), row("b1=three"), row("a1=one"), row("a2=two"), row("a1=one"), None];
     let wanted = [&rows[..], &[row("a2=two"), row("a1=one")]].concat();
     assert_eq!(walked(engine, table, [b"", b"z"], &steps), wanted);
     assert_eq!(walked(&*engine.snapshot(), table, [b"", b"z"], &steps), wanted);
     // What lies outside is not there, and where it stands at nothing a step ends it.
-    let steps = [at(b""), Go::Next, Go::Next, before(b"zz"), at(b"b1"), Go::Prev, at(b"a")];
+    let steps = [at(b""), WalkStep::Next, WalkStep::Next, before(b"zz"), at(b"b1"), WalkStep::Prev, at(b"a")];
     assert_eq!(walked(engine, table, [b"a2", b"b1"], &steps), [row("a2=two"), None]);
     assert_eq!(walked(engine, table, [b"a2", b"b1"], &steps[3..]), [row("a2=two"), None]);
     assert_eq!(walked(engine, table, [b"a2", b"a2"], &[at(b"a"), before(b"z")]), [None, None]);
@@ -113,14 +128,15 @@ pub fn run(engine: &dyn Engine) {
 mod tests {
     #[test]
     fn memory_keeps_the_contract() {
-        super::run(&crate::store::engine::memory::Memory::new());
+        super::run(&crate::store::engine::memory::MemoryEngine::new());
     }
 
     #[test]
     #[cfg(feature = "rocksdb")]
     fn rocksdb_keeps_the_contract() {
         let dir = tempfile::tempdir().unwrap();
-        let engine = crate::store::engine::rocks::Rocks::open(dir.path(), &crate::store::Options::small()).unwrap();
+        let engine =
+            crate::store::engine::rocks::RocksEngine::open(dir.path(), &crate::store::Options::small()).unwrap();
         super::run(&engine);
     }
 }

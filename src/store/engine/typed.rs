@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::{Batch, Go, Put, Read, after};
+use super::{Batch, Put, RowReader, WalkStep, after};
 use crate::store::error::Error;
 use crate::store::row::RowFormat;
 use crate::store::table::codec::Prefix;
@@ -72,7 +72,7 @@ type Entry<T> = (<T as Table>::Key, <T as Table>::Row);
 /// Reads of one table, by its own keys and rows.
 ///
 /// Every function fails with `Corrupt` where a key or a row that it decodes is damaged, and with what the engine says.
-pub(crate) trait TypedRead: Read {
+pub(crate) trait TypedRead: RowReader {
     /// The row under a key.
     fn row<T: Table<Row: RowFormat>>(&self, key: &T::Key) -> Result<Option<T::Row>, Error> {
         let key = key.encode();
@@ -150,8 +150,8 @@ pub(crate) trait TypedRead: Read {
     fn walk_rows<T: Table<Row: RowFormat>>(
         &self,
         range: &KeyRange<T>,
-        first: Go,
-        mut each: impl FnMut(Option<(T::Key, T::Row)>) -> Result<Go, Error>,
+        first: WalkStep,
+        mut each: impl FnMut(Option<(T::Key, T::Row)>) -> Result<WalkStep, Error>,
     ) -> Result<(), Error> {
         self.walk(T::ID, &range.from, &range.to, first, &mut |row| {
             let row = row.map(|(key, bytes)| Ok((decode_key::<T>(key)?, T::Row::from_bytes(T::ID, key, bytes)?)));
@@ -200,7 +200,7 @@ pub(crate) trait TypedRead: Read {
     }
 }
 
-impl<R: Read + ?Sized> TypedRead for R {}
+impl<R: RowReader + ?Sized> TypedRead for R {}
 
 impl Put {
     /// Sets the row under a key.

@@ -8,22 +8,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::memory::Memory;
-use super::{Batch, Each, Engine, Read, Statistics, Table, Usage};
+use super::memory::MemoryEngine;
+use super::{Batch, Engine, RowFn, RowReader, Statistics, Table, Usage};
 use crate::store::error::Error;
 
-type Deed = Box<dyn FnOnce() + Send>;
+type SnapshotHook = Box<dyn FnOnce() + Send>;
 
 /// Counts the rows that are read, of itself and of its snapshots.
 #[derive(Default)]
-pub struct Watched {
-    inner: Memory,
+pub struct CountingEngine {
+    inner: MemoryEngine,
     read: AtomicUsize,
-    before_snapshot: Mutex<Option<Deed>>,
+    before_snapshot: Mutex<Option<SnapshotHook>>,
     remains: AtomicUsize,
 }
 
-impl Watched {
+impl CountingEngine {
     /// The rows that were read since this was last asked; a row that is not there counts where it was asked for by its key.
     pub fn read(&self) -> usize {
         self.read.swap(0, Ordering::Relaxed)
@@ -45,29 +45,29 @@ impl Watched {
     }
 
     /// The engine beneath.
-    pub fn inner(&self) -> &Memory {
+    pub fn inner(&self) -> &MemoryEngine {
         &self.inner
     }
 }
 
-impl std::fmt::Debug for Watched {
+impl std::fmt::Debug for CountingEngine {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Watched").field("read", &self.read).finish_non_exhaustive()
+        out.debug_struct("CountingEngine").field("read", &self.read).finish_non_exhaustive()
     }
 }
 
-struct Counting<'a, R> {
+struct CountingReader<'a, R> {
     inner: R,
     read: &'a AtomicUsize,
 }
 
-impl<R: Deref<Target: Read>> Read for Counting<'_, R> {
+impl<R: Deref<Target: RowReader>> RowReader for CountingReader<'_, R> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.read.fetch_add(1, Ordering::Relaxed);
         self.inner.get(table, key)
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
         self.inner.scan(table, from, to, reverse, &mut |key, value| {
             self.read.fetch_add(1, Ordering::Relaxed);
             each(key, value)
@@ -75,29 +75,29 @@ impl<R: Deref<Target: Read>> Read for Counting<'_, R> {
     }
 }
 
-impl Watched {
-    fn counting(&self) -> Counting<'_, &Memory> {
-        Counting { inner: &self.inner, read: &self.read }
+impl CountingEngine {
+    fn counting(&self) -> CountingReader<'_, &MemoryEngine> {
+        CountingReader { inner: &self.inner, read: &self.read }
     }
 }
 
-impl Read for Watched {
+impl RowReader for CountingEngine {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.counting().get(table, key)
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
         self.counting().scan(table, from, to, reverse, each)
     }
 }
 
-impl Engine for Watched {
-    fn snapshot(&self) -> Box<dyn Read + '_> {
+impl Engine for CountingEngine {
+    fn snapshot(&self) -> Box<dyn RowReader + '_> {
         let deed = self.before_snapshot.lock().take();
         if let Some(deed) = deed {
             deed();
         }
-        Box::new(Counting { inner: self.inner.snapshot(), read: &self.read })
+        Box::new(CountingReader { inner: self.inner.snapshot(), read: &self.read })
     }
 
     fn write(&self, batches: &[Arc<Batch>]) -> Result<(), Error> {

@@ -36,7 +36,7 @@ fn folds_run_newest_first_in_their_level() {
 #[test]
 fn the_numbers_of_a_key_read_back_from_its_end() {
     let key = blob_ref(&BlobHash([9; 32]), AccountId(5), EmailId(6));
-    let mut parts = Parts::of(Table::BlobRefs, &key);
+    let mut parts = KeySuffix::of(Table::BlobRefs, &key);
     assert_eq!((parts.u64(), parts.u32(), parts.take()), (Ok(6), Ok(5), Ok([9; 32])));
     assert!(parts.u32().is_err());
 }

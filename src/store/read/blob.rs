@@ -2,17 +2,17 @@
 
 use std::ops::Range;
 
-use super::View;
+use super::Snapshot;
 use crate::model::{AccountId, BlobHash, EmailId};
 use crate::store::engine::typed::TypedRead as _;
-use crate::store::engine::{Read, Table};
+use crate::store::engine::{RowReader, Table};
 use crate::store::error::{Error, hex};
-use crate::store::row::{Blob, FRAME, Octets, Upload, decode_frame};
+use crate::store::row::{BlobBytes, BlobRow, FRAME, UploadRow, decode_frame};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{BlobFrameKey, BlobKey, UploadKey};
 use crate::store::table::{BlobFrames, Blobs, Uploads};
 
-impl View<'_> {
+impl Snapshot<'_> {
     /// The octets of an email: its trace prefix and the message as received.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn upload(&self, account: AccountId, user: AccountId, hash: &BlobHash) -> Result<Option<Upload>, Error> {
+    pub fn upload(&self, account: AccountId, user: AccountId, hash: &BlobHash) -> Result<Option<UploadRow>, Error> {
         self.read.row::<Uploads>(&UploadKey { account, user, blob: *hash })
     }
 
@@ -66,7 +66,7 @@ impl View<'_> {
 
 /// Appends the octets of a blob that lie in a range; says whether there is such a blob.
 pub(in crate::store) fn append(
-    read: &dyn Read,
+    read: &dyn RowReader,
     hash: &BlobHash,
     range: Range<u64>,
     out: &mut Vec<u8>,
@@ -77,25 +77,31 @@ pub(in crate::store) fn append(
 }
 
 /// How many bytes a blob has; `None` where there is no such blob.
-pub(super) fn length(read: &dyn Read, hash: &BlobHash) -> Result<Option<u64>, Error> {
-    read.row_with::<Blobs, _>(&BlobKey { blob: *hash }, |key, row| Ok(Blob::decode(key, row)?.octets.len()))
+pub(super) fn length(read: &dyn RowReader, hash: &BlobHash) -> Result<Option<u64>, Error> {
+    read.row_with::<Blobs, _>(&BlobKey { blob: *hash }, |key, row| Ok(BlobRow::decode(key, row)?.octets.len()))
 }
 
 /// The octets of a blob, by its row.
-pub(super) fn whole(read: &dyn Read, hash: &BlobHash, row: &[u8]) -> Result<Vec<u8>, Error> {
+pub(super) fn whole(read: &dyn RowReader, hash: &BlobHash, row: &[u8]) -> Result<Vec<u8>, Error> {
     let mut out = Vec::new();
     octets_of(read, hash, row, 0..u64::MAX, &mut out)?;
     Ok(out)
 }
 
 /// Appends the octets of a blob, by its row, that lie in a range.
-fn octets_of(read: &dyn Read, hash: &BlobHash, row: &[u8], range: Range<u64>, out: &mut Vec<u8>) -> Result<(), Error> {
-    let length = match Blob::decode(&BlobKey { blob: *hash }.encode(), row)?.octets {
-        Octets::Here(raw) => {
+fn octets_of(
+    read: &dyn RowReader,
+    hash: &BlobHash,
+    row: &[u8],
+    range: Range<u64>,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
+    let length = match BlobRow::decode(&BlobKey { blob: *hash }.encode(), row)?.octets {
+        BlobBytes::Here(raw) => {
             out.extend_from_slice(part(raw, &range));
             return Ok(());
         }
-        Octets::Framed(length) => length,
+        BlobBytes::Framed(length) => length,
     };
     let end = range.end.min(length);
     let mut at = range.start;

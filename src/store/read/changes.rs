@@ -7,7 +7,7 @@
 
 use std::fmt::Display;
 
-use super::View;
+use super::Snapshot;
 use crate::model::{AccountId, DataType, EmailId, MailboxUid, ModSeq, ThreadId};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::{Error, hex};
@@ -18,7 +18,7 @@ use crate::store::table::{self, EmailByModseq, Mailboxes, Table, ThreadByModseq,
 
 /// How far a client has been told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Since {
+pub struct ClientState {
     /// Everything up to here.
     pub mark: ModSeq,
     /// Where it stood when it began to catch up; below `mark` only while there is more.
@@ -27,7 +27,7 @@ pub struct Since {
     pub last: u32,
 }
 
-impl Since {
+impl ClientState {
     /// Of a client that is catching up with nothing.
     #[must_use]
     pub fn at(mark: ModSeq) -> Self {
@@ -43,7 +43,7 @@ impl Since {
 
 /// By which changes an object was made, and changed last.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Marks {
+pub(super) struct ChangeMarks {
     pub(super) created: ModSeq,
     pub(super) updated: ModSeq,
 }
@@ -66,7 +66,7 @@ pub struct Changes<Id> {
     /// Gone since.
     pub destroyed: Vec<Id>,
     /// Where the client is now.
-    pub state: Since,
+    pub state: ClientState,
     /// Whether there is more.
     pub more: bool,
 }
@@ -80,7 +80,7 @@ pub struct MailboxChanges {
     pub only_counts: bool,
 }
 
-impl View<'_> {
+impl Snapshot<'_> {
     /// Email/changes: `most` objects at most; `None` where the state is from before what was purged, or from the future.
     ///
     /// # Errors
@@ -88,14 +88,14 @@ impl View<'_> {
     pub fn email_changes(
         &self,
         account: AccountId,
-        since: Since,
+        since: ClientState,
         most: usize,
     ) -> Result<Option<Changes<EmailId>>, Error> {
         let range = KeyRange::from(&(account,), &ModSeqKey { account, modseq: since.mark.next() });
         let index = ChangeIndex::<EmailByModseq> { data: DataType::Email, range, modseq: |key| key.modseq };
         self.changes(account, index, since, most, |email| {
             let row = self.read.row::<table::EmailMetadata>(&EmailKey { account, email })?;
-            Ok(row.map(|row| (Marks { created: row.created, updated: row.updated }, row.deleted.is_some())))
+            Ok(row.map(|row| (ChangeMarks { created: row.created, updated: row.updated }, row.deleted.is_some())))
         })
     }
 
@@ -106,14 +106,14 @@ impl View<'_> {
     pub fn thread_changes(
         &self,
         account: AccountId,
-        since: Since,
+        since: ClientState,
         most: usize,
     ) -> Result<Option<Changes<ThreadId>>, Error> {
         let range = KeyRange::from(&(account,), &ModSeqKey { account, modseq: since.mark.next() });
         let index = ChangeIndex::<ThreadByModseq> { data: DataType::Thread, range, modseq: |key| key.modseq };
         self.changes(account, index, since, most, |thread| {
             let row = self.read.row::<Threads>(&ThreadIdKey { account, thread })?;
-            Ok(row.map(|row| (Marks { created: row.created, updated: row.updated }, row.deleted)))
+            Ok(row.map(|row| (ChangeMarks { created: row.created, updated: row.updated }, row.deleted)))
         })
     }
 
@@ -123,13 +123,13 @@ impl View<'_> {
         &self,
         account: AccountId,
         index: ChangeIndex<T>,
-        since: Since,
+        since: ClientState,
         most: usize,
-        object: impl Fn(T::Row) -> Result<Option<(Marks, bool)>, Error>,
+        object: impl Fn(T::Row) -> Result<Option<(ChangeMarks, bool)>, Error>,
     ) -> Result<Option<Changes<T::Row>>, Error> {
         let ChangeIndex { data, range, modseq } = index;
         let Some(high) = self.within(account, data, since)? else { return Ok(None) };
-        let now = Since::at(high);
+        let now = ClientState::at(high);
         let mut out =
             Changes { created: Vec::new(), updated: Vec::new(), destroyed: Vec::new(), state: now, more: false };
         let mut mark = since.mark;
@@ -153,13 +153,13 @@ impl View<'_> {
             Ok(true)
         })?;
         if out.more {
-            out.state = Since { mark, base: since.base, last: u32::MAX };
+            out.state = ClientState { mark, base: since.base, last: u32::MAX };
         }
         Ok(Some(out))
     }
 
     /// The newest state of a type, if changes since a state can be told.
-    fn within(&self, account: AccountId, data: DataType, since: Since) -> Result<Option<ModSeq>, Error> {
+    fn within(&self, account: AccountId, data: DataType, since: ClientState) -> Result<Option<ModSeq>, Error> {
         let state = self.account_state(account)?;
         let (high, low) = (state.state(data), state.purged(data));
         Ok((since.mark <= state.modseq && since.mark >= low && since.base <= since.mark)
@@ -174,7 +174,7 @@ impl View<'_> {
     pub fn mailbox_changes(
         &self,
         account: AccountId,
-        since: Since,
+        since: ClientState,
         most: usize,
     ) -> Result<Option<MailboxChanges>, Error> {
         let Some(high) = self.within(account, DataType::Mailbox, since)? else { return Ok(None) };
@@ -189,8 +189,8 @@ impl View<'_> {
         let more = changed.len() > most;
         changed.truncate(most);
         let state = match changed.last().filter(|_| more) {
-            Some((uid, mailbox)) => Since { mark: mailbox.updated, base: since.base, last: uid.0 },
-            None => Since::at(high),
+            Some((uid, mailbox)) => ClientState { mark: mailbox.updated, base: since.base, last: uid.0 },
+            None => ClientState::at(high),
         };
         let mut changes = Changes { created: Vec::new(), updated: Vec::new(), destroyed: Vec::new(), state, more };
         let mut only_counts = true;

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::View;
+use super::Snapshot;
 use crate::model::{
-    AccountId, AccountRow, AddressRow, DataType, Decision, ModSeq, Recall, ToldKey, UtcMillis, VacationResponse,
+    AccountId, AccountRow, AddressRow, DataType, Decision, ModSeq, ToldKey, ToldLifetime, UtcMillis, VacationResponse,
 };
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::row::{Delivery, RowFormat as _, State, Told};
+use crate::store::row::{AccountStateRow, DeliveryRow, RowFormat as _, ToldRow};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{AccountKey, AddressKey, DeliveryKey, VacationToldKey};
 use crate::store::table::{
@@ -29,7 +29,7 @@ pub struct DirectoryRows {
     pub addresses: BTreeMap<String, Result<AddressRow, Error>>,
 }
 
-impl View<'_> {
+impl Snapshot<'_> {
     /// An account.
     ///
     /// # Errors
@@ -120,7 +120,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn account_state(&self, account: AccountId) -> Result<State, Error> {
+    pub fn account_state(&self, account: AccountId) -> Result<AccountStateRow, Error> {
         Ok(self.read.row::<AccountState>(&AccountKey { account })?.unwrap_or_default())
     }
 
@@ -167,16 +167,16 @@ impl View<'_> {
         &self,
         account: AccountId,
         who: &ToldKey,
-        memory: &Recall,
+        memory: &ToldLifetime,
         now: UtcMillis,
     ) -> Result<Option<UtcMillis>, Error> {
         let told = self.read.row::<VacationTold>(&VacationToldKey { account, told: *who })?;
-        let counts = |told: &Told| match memory {
-            Recall::Response { generation, since } => {
+        let counts = |told: &ToldRow| match memory {
+            ToldLifetime::Response { generation, since } => {
                 told.generation == Some(*generation) && since.is_none_or(|since| told.at >= since)
             }
             // What lies further ahead than clocks disagree was written by a clock that went wrong.
-            Recall::For(time) => {
+            ToldLifetime::For(time) => {
                 told.generation.is_none() && now < told.at.after(*time) && told.at <= now.after(CLOCKS_DISAGREE)
             }
         };
@@ -187,7 +187,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn told(&self, account: AccountId, limit: usize) -> Result<Vec<Told>, Error> {
+    pub fn told(&self, account: AccountId, limit: usize) -> Result<Vec<ToldRow>, Error> {
         let mut out = Vec::new();
         if limit == 0 {
             return Ok(out);
@@ -203,7 +203,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn delivery(&self, account: AccountId, hash: &[u8; 32]) -> Result<Option<Delivery>, Error> {
+    pub fn delivery(&self, account: AccountId, hash: &[u8; 32]) -> Result<Option<DeliveryRow>, Error> {
         self.read.row::<Deliveries>(&DeliveryKey { account, hash: *hash })
     }
 
@@ -234,7 +234,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn deliveries(&self, account: AccountId) -> Result<Vec<Delivery>, Error> {
+    pub fn deliveries(&self, account: AccountId) -> Result<Vec<DeliveryRow>, Error> {
         let mut out = Vec::new();
         self.read.rows::<Deliveries>(&KeyRange::under(&(account,)), |_, row| {
             out.push(row);

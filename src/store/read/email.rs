@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::View;
+use super::Snapshot;
 use crate::model::{
     AccountId, BlobHash, EmailContent, EmailId, EmailMetadata, Listing, Mailbox, MailboxUid, ModSeq, Role, ThreadId,
     Tokens, UtcMillis,
@@ -15,7 +15,7 @@ use crate::store::table::{
     self, BlobRefs, EmailByModseq, EmailByThread, EmailTokens, MailboxEmailIndex, Mailboxes, Subscriptions, Threads,
 };
 
-impl View<'_> {
+impl Snapshot<'_> {
     /// The facts of an email; a destroyed one is not there.
     ///
     /// # Errors

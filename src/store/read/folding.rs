@@ -9,13 +9,13 @@
 
 use std::collections::BTreeMap;
 
-use super::View;
-use crate::model::{AccountId, EmailId, Token, Tokens, Word};
+use super::Snapshot;
+use crate::model::{AccountId, EmailId, SearchWord, Token, Tokens};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::row::block::{Block, Blocks};
 use crate::store::row::decode_tokens;
-use crate::store::row::fold::{Fold, Folds, Next, fold_emails};
+use crate::store::row::fold::{Fold, Folds, MergePosition, fold_emails};
 use crate::store::table::folds::{FoldId, FoldKey};
 use crate::store::table::{EmailTokens, SearchFolds};
 
@@ -80,7 +80,7 @@ impl FoldPiece {
     }
 }
 
-impl View<'_> {
+impl Snapshot<'_> {
     /// What is next to be done for the folds of an account; nothing where nothing is.
     ///
     /// # Errors
@@ -166,7 +166,7 @@ impl View<'_> {
 
 /// The blocks of some emails' tokens.
 fn invert(rows: &[(EmailId, Tokens)], most: usize) -> Vec<Block> {
-    let mut words: Vec<(u32, u32, &Word)> = Vec::new();
+    let mut words: Vec<(u32, u32, &SearchWord)> = Vec::new();
     let mut texts: BTreeMap<&str, Vec<(u32, u16)>> = BTreeMap::new();
     for (ordinal, (_, tokens)) in (0u32..).zip(rows) {
         words.extend(tokens.words.iter().map(|word| (word.hash, ordinal, word)));
@@ -188,7 +188,7 @@ fn invert(rows: &[(EmailId, Tokens)], most: usize) -> Vec<Block> {
     blocks.finish()
 }
 
-impl Next {
+impl MergePosition {
     /// Where a merge begins.
     pub(super) const FIRST_EMAIL: Self = Self::Email(EmailId(0));
     /// Where its postings begin.

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use crate::model::AccountId;
-use crate::store::engine::{Each, EachKey, Go, Guide, Read, Table};
+use crate::store::engine::{LookupFn, RowFn, RowReader, Table, WalkFn, WalkStep};
 use crate::store::error::Error;
 use crate::store::table::Home;
-use crate::store::table::codec::Part as _;
+use crate::store::table::codec::KeyPart as _;
 
 /// Reads all but the rows of these accounts. Who they are and what they hold in all stays to be seen.
 pub(in crate::store) struct Guard<'a> {
-    pub(in crate::store) read: Box<dyn Read + 'a>,
+    pub(in crate::store) read: Box<dyn RowReader + 'a>,
     pub(in crate::store) closed: BTreeSet<AccountId>,
 }
 
@@ -25,23 +25,23 @@ impl Guard<'_> {
     }
 }
 
-impl Read for Guard<'_> {
+impl RowReader for Guard<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.prove(table, key)?;
         self.read.get(table, key)
     }
 
-    fn get_many(&self, table: Table, keys: &[Vec<u8>], each: &mut EachKey<'_>) -> Result<(), Error> {
+    fn get_many(&self, table: Table, keys: &[Vec<u8>], each: &mut LookupFn<'_>) -> Result<(), Error> {
         keys.iter().try_for_each(|key| self.prove(table, key))?;
         self.read.get_many(table, keys, each)
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
         self.prove(table, from)?;
         self.read.scan(table, from, to, reverse, each)
     }
 
-    fn walk(&self, table: Table, from: &[u8], to: &[u8], first: Go, each: &mut Guide<'_>) -> Result<(), Error> {
+    fn walk(&self, table: Table, from: &[u8], to: &[u8], first: WalkStep, each: &mut WalkFn<'_>) -> Result<(), Error> {
         self.prove(table, from)?;
         self.read.walk(table, from, to, first, each)
     }

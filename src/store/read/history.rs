@@ -1,6 +1,6 @@
 //! What is still known of emails that are gone.
 
-use super::View;
+use super::Snapshot;
 use super::blob::append;
 use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, UtcMillis};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -11,7 +11,7 @@ use crate::store::table::{self, BlobRefs, EmailPurge};
 
 /// A destroyed email that can be restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Destroyed {
+pub struct DestroyedEmail {
     /// The id that it had.
     pub id: EmailId,
     /// When it was destroyed.
@@ -20,7 +20,7 @@ pub struct Destroyed {
     pub email: EmailMetadata,
 }
 
-impl View<'_> {
+impl Snapshot<'_> {
     /// The facts of an email, or of its tombstone until that is purged.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn destroyed(&self, account: AccountId, since: UtcMillis, limit: usize) -> Result<Vec<Destroyed>, Error> {
+    pub fn destroyed(&self, account: AccountId, since: UtcMillis, limit: usize) -> Result<Vec<DestroyedEmail>, Error> {
         let after = UtcMillis(since.0.saturating_add(1));
         let first = PurgeKey { account, at: after.into(), email: EmailId(0) };
         let mut out = Vec::new();
@@ -47,7 +47,7 @@ impl View<'_> {
                     && let Some(at) = email.deleted
                     && self.read.bytes::<BlobRefs>(&BlobRefKey { blob: email.blob, account, email: id })?.is_some()
                 {
-                    out.push(Destroyed { id, at, email });
+                    out.push(DestroyedEmail { id, at, email });
                 }
                 Ok(out.len() < limit)
             },

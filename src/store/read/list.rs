@@ -1,8 +1,10 @@
 //! Kept listings: any page of them, where an email stands in them, and what moved in them since a state.
 
-use super::View;
-use crate::model::{AccountId, EmailId, Kept, Listing, MailboxUid, ModSeq, Tally, ThreadId, View as Filter};
-use crate::store::engine::Go;
+use super::Snapshot;
+use crate::model::{
+    AccountId, EmailId, Listing, ListingFilter, ListingStats, MailboxUid, MaintainedListing, ModSeq, ThreadId,
+};
+use crate::store::engine::WalkStep;
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::row::RankCount;
@@ -20,7 +22,7 @@ pub(in crate::store) const FANOUT_BITS: u32 = 4;
 
 /// What came to a listing and what left it since a state: an email that is in both has merely been away.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Moves {
+pub struct ListingMoves {
     /// Shown now, and since a later change than the state: since which.
     pub came: Vec<(EmailId, ThreadId, ModSeq)>,
     /// Shown at the state, and left since: by which change.
@@ -46,8 +48,8 @@ impl Levels {
     }
 
     /// The walk goes to this boundary, or to the next one.
-    fn at(self, level: u8, boundary: EmailId) -> Go {
-        Go::At(self.key(level, boundary).encode())
+    fn at(self, level: u8, boundary: EmailId) -> WalkStep {
+        WalkStep::At(self.key(level, boundary).encode())
     }
 }
 
@@ -67,12 +69,17 @@ fn below(level: u8) -> Option<u8> {
     level.checked_sub(1).filter(|level| *level > 0)
 }
 
-impl View<'_> {
+impl Snapshot<'_> {
     /// How a view of a mailbox is kept; `None` where it is not, or not whole yet.
     ///
     /// # Errors
     /// Those of reading; so for every function here.
-    pub fn kept(&self, account: AccountId, uid: MailboxUid, view: Filter) -> Result<Option<Kept>, Error> {
+    pub fn kept(
+        &self,
+        account: AccountId,
+        uid: MailboxUid,
+        view: ListingFilter,
+    ) -> Result<Option<MaintainedListing>, Error> {
         let kept = self.kept_views(account, uid)?.unwrap_or_default();
         Ok(kept.into_iter().find(|entry| entry.view == view && entry.is_whole()))
     }
@@ -81,7 +88,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn kept_views(&self, account: AccountId, uid: MailboxUid) -> Result<Option<Vec<Kept>>, Error> {
+    pub fn kept_views(&self, account: AccountId, uid: MailboxUid) -> Result<Option<Vec<MaintainedListing>>, Error> {
         if uid == MailboxUid::ALL {
             return Ok(Some(self.account_state(account)?.kept));
         }
@@ -107,7 +114,7 @@ impl View<'_> {
         &self,
         account: AccountId,
         listing: Listing,
-        tally: Tally,
+        tally: ListingStats,
         position: u64,
         near: (Option<EmailId>, u64),
         limit: usize,
@@ -155,7 +162,13 @@ impl View<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn index_of(&self, account: AccountId, listing: Listing, tally: Tally, id: EmailId) -> Result<u64, Error> {
+    pub fn index_of(
+        &self,
+        account: AccountId,
+        listing: Listing,
+        tally: ListingStats,
+        id: EmailId,
+    ) -> Result<u64, Error> {
         let index = |email| IndexKey { account, listing, email };
         if !tally.is_ranked() {
             return self.read.count::<MailboxEmailIndex>(&KeyRange::before(&(account, listing), &index(id)));
@@ -167,10 +180,10 @@ impl View<'_> {
             if let Some((key, RankCount(count))) = row.filter(|(key, _)| is_within(key, level, end)) {
                 counted += count;
                 first = first.or(Some(key.boundary));
-                return Ok(Go::Next);
+                return Ok(WalkStep::Next);
             }
             end = first.take().or(end);
-            let Some(below) = below(level) else { return Ok(Go::End) };
+            let Some(below) = below(level) else { return Ok(WalkStep::End) };
             level = below;
             Ok(rows.at(level, id))
         })?;
@@ -197,12 +210,12 @@ impl View<'_> {
                 let id = key.boundary;
                 if known.is_none() {
                     section.push((id, count));
-                    return Ok(Go::Next);
+                    return Ok(WalkStep::Next);
                 }
                 known = Some((id, upto));
                 if upto.saturating_add(count) <= position {
                     upto = upto.saturating_add(count);
-                    return Ok(Go::Next);
+                    return Ok(WalkStep::Next);
                 }
             }
             for (id, count) in section.drain(..).rev() {
@@ -214,7 +227,7 @@ impl View<'_> {
                 }
                 end = Some(id);
             }
-            let Some(below) = below(level) else { return Ok(Go::End) };
+            let Some(below) = below(level) else { return Ok(WalkStep::End) };
             level = below;
             let (id, before) = known.unwrap_or((EmailId(0), 0));
             upto = before;
@@ -235,8 +248,8 @@ impl View<'_> {
         listing: Listing,
         since: ModSeq,
         most: usize,
-    ) -> Result<Option<Moves>, Error> {
-        let mut moves = Moves::default();
+    ) -> Result<Option<ListingMoves>, Error> {
+        let mut moves = ListingMoves::default();
         let mut seen = 0;
         let key = |removed, added| ListKey { account, listing, removed, added };
         let shown = KeyRange::between(&key(ModSeq(0), since.next()), &key(ModSeq(1), ModSeq(0)));
@@ -259,7 +272,12 @@ impl View<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn listing_state(&self, account: AccountId, listing: Listing, kept: &Kept) -> Result<ModSeq, Error> {
+    pub fn listing_state(
+        &self,
+        account: AccountId,
+        listing: Listing,
+        kept: &MaintainedListing,
+    ) -> Result<ModSeq, Error> {
         let shown = KeyRange::under(&(account, listing, ModSeq(0)));
         let left = KeyRange::from(&(account, listing), &(account, listing, ModSeq(1)));
         let came = self.read.first_key::<MailboxEmailList>(&shown.reversed())?.map(|key| key.added);
@@ -275,7 +293,7 @@ impl View<'_> {
     pub fn end_of_thread(
         &self,
         account: AccountId,
-        (uid, view): (MailboxUid, Filter),
+        (uid, view): (MailboxUid, ListingFilter),
         thread: ThreadId,
         oldest: bool,
         is_wanted: impl Fn(EmailId) -> bool,
@@ -285,7 +303,7 @@ impl View<'_> {
             found = Some(email).filter(|id| is_wanted(*id));
             Ok(found.is_none())
         };
-        if uid == MailboxUid::ALL && view == Filter::Every {
+        if uid == MailboxUid::ALL && view == ListingFilter::Every {
             let range = KeyRange::<EmailByThread>::under(&(account, thread));
             self.read.keys(&if oldest { range.reversed() } else { range }, |key, _| meet(key.email))?;
         } else {
@@ -313,7 +331,7 @@ impl View<'_> {
             return self.thread_emails(account, thread);
         }
         let mut out = Vec::new();
-        let range = KeyRange::<MailboxThreadIndex>::under(&(account, uid, Filter::Every, thread));
+        let range = KeyRange::<MailboxThreadIndex>::under(&(account, uid, ListingFilter::Every, thread));
         self.read.keys(&range, |key, _| {
             out.push(key.email);
             Ok(true)

@@ -1,6 +1,6 @@
 //! Many rows at once: what each of them would cost by itself they share.
 
-use super::View;
+use super::Snapshot;
 use super::blob::whole;
 use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, Listing};
 use crate::store::engine::typed::TypedRead as _;
@@ -9,7 +9,7 @@ use crate::store::row::RowFormat as _;
 use crate::store::table::keys::{BlobKey, EmailKey, IndexKey};
 use crate::store::table::{self, Blobs, MailboxEmailIndex, Table as _};
 
-impl View<'_> {
+impl Snapshot<'_> {
     /// The facts of these emails; none of one that is destroyed or not there.
     ///
     /// # Errors

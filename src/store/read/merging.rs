@@ -7,13 +7,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::View;
+use super::Snapshot;
 use super::folding::{FoldPiece, FoldSizes};
 use crate::model::{AccountId, EmailId, ModSeq, Positions, Token, delivered, field};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::row::block::{Blocks, Posting, read_block};
-use crate::store::row::fold::{Fold, Folds, Merge, Next};
+use crate::store::row::fold::{Fold, FoldMerge, Folds, MergePosition};
 use crate::store::table::SearchFolds;
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::folds::{FoldId, FoldKey, FoldRows};
@@ -21,7 +21,7 @@ use crate::store::table::folds::{FoldId, FoldKey, FoldRows};
 /// Rows of emails that a piece writes.
 const EMAIL_ROWS: usize = 8;
 
-impl View<'_> {
+impl Snapshot<'_> {
     /// Begins to merge the oldest free folds of a level.
     pub(super) fn merge_begin(
         &self,
@@ -38,7 +38,7 @@ impl View<'_> {
         let (newest, oldest) = (EmailId(0), EmailId(0));
         let into = Fold { id, made, emails: 0, newest, oldest, knows_delivery: true };
         let sources = sources.into_iter().map(|fold| fold.id).collect();
-        let merge = Merge { sources, into, next: Next::FIRST_EMAIL };
+        let merge = FoldMerge { sources, into, next: MergePosition::FIRST_EMAIL };
         self.merge_emails(account, &mut piece, &merge, EmailId(0), sizes)?;
         Ok(piece)
     }
@@ -54,8 +54,8 @@ impl View<'_> {
         let mut piece = FoldPiece::of(folds);
         let merge = piece.after.merges.remove(at);
         match &merge.next {
-            Next::Email(from) => self.merge_emails(account, &mut piece, &merge, *from, sizes)?,
-            Next::Posting(token, ordinal, position) => {
+            MergePosition::Email(from) => self.merge_emails(account, &mut piece, &merge, *from, sizes)?,
+            MergePosition::Posting(token, ordinal, position) => {
                 let from = (token.clone(), *ordinal, *position);
                 self.merge_postings(account, &mut piece, &merge, &from, sizes)?;
             }
@@ -68,7 +68,7 @@ impl View<'_> {
         &self,
         account: AccountId,
         piece: &mut FoldPiece,
-        merge: &Merge,
+        merge: &FoldMerge,
         from: EmailId,
         sizes: &FoldSizes,
     ) -> Result<(), Error> {
@@ -98,7 +98,7 @@ impl View<'_> {
             merge.into.oldest = some.last().copied().unwrap_or_default();
             merge.into.emails = merge.into.emails.saturating_add(u32::try_from(some.len()).unwrap_or(u32::MAX));
         }
-        merge.next = later.first().map_or(Next::FIRST_POSTING, |(id, _)| Next::Email(*id));
+        merge.next = later.first().map_or(MergePosition::FIRST_POSTING, |(id, _)| MergePosition::Email(*id));
         piece.after.merges.push(merge);
         Ok(())
     }
@@ -108,7 +108,7 @@ impl View<'_> {
         &self,
         account: AccountId,
         piece: &mut FoldPiece,
-        merge: &Merge,
+        merge: &FoldMerge,
         from: &(Token, u32, u32),
         sizes: &FoldSizes,
     ) -> Result<(), Error> {
@@ -116,25 +116,25 @@ impl View<'_> {
         let mut heap = BinaryHeap::new();
         for (at, stream) in streams.iter_mut().enumerate() {
             if let Some(posting) = stream.next(self, from)? {
-                heap.push(Reverse(Ahead { posting, stream: at }));
+                heap.push(Reverse(NextPosting { posting, stream: at }));
             }
         }
         let mut blocks = Blocks::new(sizes.block);
         let mut next = None;
-        while let Some(Reverse(Ahead { posting, stream })) = heap.pop() {
+        while let Some(Reverse(NextPosting { posting, stream })) = heap.pop() {
             if blocks.octets() >= sizes.piece {
                 let (token, ordinal, position) = posting.place();
-                next = Some(Next::Posting(token.clone(), ordinal, position));
+                next = Some(MergePosition::Posting(token.clone(), ordinal, position));
                 break;
             }
             blocks.push(&posting.token, posting.ordinal, posting.fields, &posting.positions);
             if let Some(posting) = streams.get_mut(stream).map_or(Ok(None), |stream| stream.next(self, from))? {
-                heap.push(Reverse(Ahead { posting, stream }));
+                heap.push(Reverse(NextPosting { posting, stream }));
             }
         }
         piece.put_blocks(account, merge.into.id, blocks.finish());
         if let Some(next) = next {
-            piece.after.merges.push(Merge { next, ..merge.clone() });
+            piece.after.merges.push(FoldMerge { next, ..merge.clone() });
             return Ok(());
         }
         piece.after.live.retain(|fold| !merge.sources.contains(&fold.id));
@@ -150,9 +150,9 @@ impl View<'_> {
         &self,
         account: AccountId,
         folds: &Folds,
-        merge: &Merge,
+        merge: &FoldMerge,
         from: &(Token, u32, u32),
-    ) -> Result<Vec<Stream>, Error> {
+    ) -> Result<Vec<PostingStream>, Error> {
         let target = self.fold_emails(account, merge.into.id)?;
         let mut taken = vec![false; target.len()];
         let mut sources = merge.sources.clone();
@@ -182,16 +182,16 @@ impl View<'_> {
             };
             let knows_delivery = folds.live.iter().any(|fold| fold.id == source && fold.knows_delivery);
             if merge.into.knows_delivery && !knows_delivery {
-                out.push(Stream::unread((account, source), &ordinals, from));
+                out.push(PostingStream::unread((account, source), &ordinals, from));
             }
-            out.push(Stream { fold: (account, source), ordinals, rest: Some(rest), ahead: Vec::new() });
+            out.push(PostingStream { fold: (account, source), ordinals, rest: Some(rest), ahead: Vec::new() });
         }
         Ok(out)
     }
 }
 
 /// The postings of a source that live, with their new ordinals.
-struct Stream {
+struct PostingStream {
     fold: (AccountId, FoldId),
     ordinals: Vec<Option<u32>>,
     /// The blocks that are still to be read, if there are any.
@@ -200,7 +200,7 @@ struct Stream {
     ahead: Vec<Posting>,
 }
 
-impl Stream {
+impl PostingStream {
     /// Says of the emails of a source that does not say where they were delivered that their header is to be read.
     fn unread(fold: (AccountId, FoldId), ordinals: &[Option<u32>], from: &(Token, u32, u32)) -> Self {
         let posting = |ordinal: &u32| Posting {
@@ -215,7 +215,7 @@ impl Stream {
         Self { fold, ordinals: Vec::new(), rest: None, ahead }
     }
 
-    fn next(&mut self, view: &View<'_>, from: &(Token, u32, u32)) -> Result<Option<Posting>, Error> {
+    fn next(&mut self, view: &Snapshot<'_>, from: &(Token, u32, u32)) -> Result<Option<Posting>, Error> {
         loop {
             if let Some(posting) = self.ahead.pop() {
                 return Ok(Some(posting));
@@ -241,27 +241,27 @@ impl Stream {
 }
 
 /// The next posting of a stream.
-struct Ahead {
+struct NextPosting {
     posting: Posting,
     stream: usize,
 }
 
-impl Ord for Ahead {
+impl Ord for NextPosting {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.posting.place(), self.stream).cmp(&(other.posting.place(), other.stream))
     }
 }
 
-impl PartialOrd for Ahead {
+impl PartialOrd for NextPosting {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Ahead {
+impl PartialEq for NextPosting {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Ahead {}
+impl Eq for NextPosting {}

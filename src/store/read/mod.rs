@@ -18,38 +18,38 @@ mod rest;
 mod shares;
 mod tokens;
 
-pub use changes::{Changes, MailboxChanges, Since};
+pub use changes::{Changes, ClientState, MailboxChanges};
 pub use directory::DirectoryRows;
 pub use folding::{FoldPiece, FoldSizes};
 pub(super) use guard::Guard;
-pub use history::Destroyed;
+pub use history::DestroyedEmail;
 pub(super) use list::FANOUT_BITS;
-pub use list::{Moves, RANK_COST};
+pub use list::{ListingMoves, RANK_COST};
 pub use outbox::{QueueAudit, Wakeup};
 pub use postings::Postings;
-pub use rest::Counted;
+pub use rest::CountedListing;
 pub use tokens::Ordinals;
 
-use super::engine::Read;
+use super::engine::RowReader;
 
 /// One consistent state of the store.
-pub struct View<'a> {
-    read: Box<dyn Read + 'a>,
+pub struct Snapshot<'a> {
+    read: Box<dyn RowReader + 'a>,
 }
 
-impl std::fmt::Debug for View<'_> {
+impl std::fmt::Debug for Snapshot<'_> {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str("View(..)")
     }
 }
 
-impl<'a> View<'a> {
-    pub(super) fn of(read: Box<dyn Read + 'a>) -> Self {
+impl<'a> Snapshot<'a> {
+    pub(super) fn of(read: Box<dyn RowReader + 'a>) -> Self {
         Self { read }
     }
 
     /// The rows beneath; for the checker.
-    pub(super) fn reader(&self) -> &dyn Read {
+    pub(super) fn reader(&self) -> &dyn RowReader {
         &*self.read
     }
 }

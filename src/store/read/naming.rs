@@ -1,10 +1,10 @@
 //! Which emails name an address: a walk over the search tokens that stops as soon as it is told to.
 
-use super::View;
+use super::Snapshot;
 use crate::model::{AccountId, EmailId, Token};
 use crate::store::error::Error;
 
-impl View<'_> {
+impl Snapshot<'_> {
     /// Live emails that have a text (as `message::tokens` writes addresses) in one of these fields: first those that are
     /// not folded, then fold by fold, newest first in each. `each` says whether to go on.
     ///

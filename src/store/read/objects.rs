@@ -1,15 +1,15 @@
 //! Small objects: all of a kind, one, and what changed.
 
-use super::changes::{ChangeIndex, Marks};
-use super::{Changes, Since, View};
-use crate::model::{AccountId, EmailSubmission, ObjectId, Returned};
+use super::changes::{ChangeIndex, ChangeMarks};
+use super::{Changes, ClientState, Snapshot};
+use crate::model::{AccountId, EmailSubmission, ObjectId, ReturnedReport};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::row::{Object, Row as _, Stored};
+use crate::store::row::{Object, ObjectRow, Row as _};
 use crate::store::table::keys::{ObjectKey, ObjectModSeqKey};
 use crate::store::table::{ObjectByModseq, Objects};
 
-impl View<'_> {
+impl Snapshot<'_> {
     /// All objects of a kind, the first made first.
     ///
     /// # Errors
@@ -17,7 +17,7 @@ impl View<'_> {
     pub fn objects<T: Object>(&self, account: AccountId) -> Result<Vec<(ObjectId, T)>, Error> {
         let mut out = Vec::new();
         let range = KeyRange::under(&(account, T::KIND));
-        self.read.rows_with::<Objects, _>(&range, Stored::<T>::decode, |key, row| {
+        self.read.rows_with::<Objects, _>(&range, ObjectRow::<T>::decode, |key, row| {
             if let Some(object) = row.object {
                 out.push((key.object, object));
             }
@@ -39,10 +39,10 @@ impl View<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn submission_meant(&self, account: AccountId, report: &Returned) -> Result<Option<ObjectId>, Error> {
+    pub fn submission_meant(&self, account: AccountId, report: &ReturnedReport) -> Result<Option<ObjectId>, Error> {
         let mut found = None;
         let range = KeyRange::under(&(account, EmailSubmission::KIND));
-        self.read.rows_with::<Objects, _>(&range, Stored::<EmailSubmission>::decode, |key, row| {
+        self.read.rows_with::<Objects, _>(&range, ObjectRow::<EmailSubmission>::decode, |key, row| {
             if row.object.is_some_and(|submission| submission.is_meant(report)) {
                 found = Some(key.object);
             }
@@ -58,7 +58,7 @@ impl View<'_> {
     pub fn object_changes<T: Object>(
         &self,
         account: AccountId,
-        since: Since,
+        since: ClientState,
         most: usize,
     ) -> Result<Option<Changes<ObjectId>>, Error> {
         let Some(data) = T::KIND.data() else { return Ok(None) };
@@ -67,11 +67,11 @@ impl View<'_> {
         let index = ChangeIndex::<ObjectByModseq> { data, range, modseq: |key| key.modseq };
         self.changes(account, index, since, most, |id| {
             let row = self.stored::<T>(account, id)?;
-            Ok(row.map(|row| (Marks { created: row.created, updated: row.updated }, row.object.is_none())))
+            Ok(row.map(|row| (ChangeMarks { created: row.created, updated: row.updated }, row.object.is_none())))
         })
     }
 
-    fn stored<T: Object>(&self, account: AccountId, object: ObjectId) -> Result<Option<Stored<T>>, Error> {
-        self.read.row_with::<Objects, _>(&ObjectKey { account, kind: T::KIND, object }, Stored::<T>::decode)
+    fn stored<T: Object>(&self, account: AccountId, object: ObjectId) -> Result<Option<ObjectRow<T>>, Error> {
+        self.read.row_with::<Objects, _>(&ObjectKey { account, kind: T::KIND, object }, ObjectRow::<T>::decode)
     }
 }

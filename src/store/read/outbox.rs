@@ -2,21 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use super::View;
+use super::Snapshot;
 use super::blob::{append, length};
 use crate::model::{AccountId, Action, ActionId, ActionKind, ActionState};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::{Error, hex};
-use crate::store::row::{Destination, Digest, QueueMark, RowFormat as _, State, decode_message, kind_and_state};
+use crate::store::row::{
+    AccountStateRow, Destination, Digest, QueueMark, RowFormat as _, decode_message, kind_and_state,
+};
 use crate::store::table::codec::Prefix as _;
-use crate::store::table::keys::{ActionKey, DueKey, SiteKey, Wake, WakeClass};
+use crate::store::table::keys::{ActionKey, DueKey, SiteKey, WakeClass, WakeCondition};
 use crate::store::table::{AccountState, Outbox, OutboxDue, OutboxMessages, Site, Table as _};
 
 /// A wake-up: which action, and what it has in common with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wakeup {
     /// What wakes it.
-    pub wake: Wake,
+    pub wake: WakeCondition,
     /// Whose.
     pub account: AccountId,
     /// Which.
@@ -36,7 +38,7 @@ pub struct QueueAudit {
     pub actions: u64,
 }
 
-impl View<'_> {
+impl Snapshot<'_> {
     /// The queued actions of an account, oldest first.
     ///
     /// # Errors
@@ -128,7 +130,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn wakeups(&self, from: Wake, limit: usize) -> Result<Vec<Wakeup>, Error> {
+    pub fn wakeups(&self, from: WakeCondition, limit: usize) -> Result<Vec<Wakeup>, Error> {
         let mut out = Vec::new();
         if limit == 0 {
             return Ok(out);
@@ -161,7 +163,7 @@ impl View<'_> {
         let mut said: Vec<(AccountId, u64)> = Vec::new();
         self.read.keys::<AccountState>(&KeyRange::under(&()), |key, value| {
             if !repaired.contains(&key.account) {
-                let state = State::from_bytes(AccountState::ID, &key.encode(), value)?;
+                let state = AccountStateRow::from_bytes(AccountState::ID, &key.encode(), value)?;
                 said.push((key.account, state.queued));
             }
             Ok(true)

@@ -2,16 +2,16 @@
 //!
 //! A posting that goes on in the next block is put together here, so that nobody above knows of blocks.
 
-use super::View;
+use super::Snapshot;
 use crate::model::{AccountId, Token};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::row::block::{Posting, Reading};
+use crate::store::row::block::{BlockReader, Posting};
 use crate::store::table::SearchFolds;
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::folds::{FoldId, FoldKey, FoldRows};
 
-impl View<'_> {
+impl Snapshot<'_> {
     /// The postings of a token in a fold, to be walked.
     #[must_use]
     pub fn postings(&self, account: AccountId, fold: FoldId, token: Token) -> Postings<'_> {
@@ -22,12 +22,12 @@ impl View<'_> {
 /// The postings of one token in one fold, newest email first.
 #[derive(Debug)]
 pub struct Postings<'v> {
-    view: &'v View<'v>,
+    view: &'v Snapshot<'v>,
     account: AccountId,
     fold: FoldId,
     token: Token,
     /// The key of the block that is read, and how far it was.
-    block: Option<(FoldKey, Reading<Vec<u8>>)>,
+    block: Option<(FoldKey, BlockReader<Vec<u8>>)>,
     /// The token may go on behind what was read.
     open: bool,
     /// Where the walk stands.
@@ -108,7 +108,7 @@ impl Postings<'_> {
             Ok(false)
         })?;
         let Some((key, value)) = found else { return Ok(false) };
-        let reading = Reading::new(&key.encode(), value)?;
+        let reading = BlockReader::new(&key.encode(), value)?;
         self.block = Some((key, reading));
         Ok(true)
     }

@@ -5,9 +5,9 @@
 //! that bounds a level of the smaller listing bounds it in the larger one, too. So a page costs its own length and O(log n)
 //! rows for each of its emails, also where nearly every email is in both listings.
 
-use super::View;
+use super::Snapshot;
 use super::list::{RANK_COST, top_level};
-use crate::model::{AccountId, EmailId, Listing, Tally};
+use crate::model::{AccountId, EmailId, Listing, ListingStats};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::row::RankCount;
@@ -15,40 +15,40 @@ use crate::store::table::keys::{IndexKey, RankKey};
 use crate::store::table::{MailboxEmailIndex, MailboxRank};
 
 /// Index rows read at once.
-const STEP: usize = 256;
+const MAX_READ_BATCH: usize = 256;
 /// The fewest.
-const LEAST: usize = 16;
+const MIN_READ_BATCH: usize = 16;
 
 /// A listing with its length.
 #[derive(Debug, Clone, Copy)]
-pub struct Counted {
+pub struct CountedListing {
     /// The listing.
     pub listing: Listing,
     /// Its length in its shape, and whether it has ranks.
-    pub tally: Tally,
+    pub tally: ListingStats,
 }
 
 /// A stretch of ids, and how much of each listing lies in it.
 #[derive(Clone, Copy)]
-struct Stretch {
+struct IdStretch {
     from: EmailId,
     to: Option<EmailId>,
     all: u64,
     without: u64,
 }
 
-struct Walk<'v> {
-    view: &'v View<'v>,
+struct RestWalk<'v> {
+    view: &'v Snapshot<'v>,
     account: AccountId,
-    all: Counted,
-    without: Counted,
+    all: CountedListing,
+    without: CountedListing,
     /// How many are still passed over.
     skip: u64,
     limit: usize,
     found: Vec<EmailId>,
 }
 
-impl View<'_> {
+impl Snapshot<'_> {
     /// A page of what `all` shows and `without`, which is a part of it, does not: newest first, from a position on.
     ///
     /// # Errors
@@ -56,15 +56,15 @@ impl View<'_> {
     pub fn rest(
         &self,
         account: AccountId,
-        all: Counted,
-        without: Counted,
+        all: CountedListing,
+        without: CountedListing,
         position: u64,
         limit: usize,
     ) -> Result<Vec<EmailId>, Error> {
         let is_ranked = all.tally.is_ranked() && without.tally.is_ranked();
         let level = if is_ranked { top_level(without.tally.total) } else { 0 };
-        let whole = Stretch { from: EmailId(0), to: None, all: all.tally.total, without: without.tally.total };
-        let mut walk = Walk { view: self, account, all, without, skip: position, limit, found: Vec::new() };
+        let whole = IdStretch { from: EmailId(0), to: None, all: all.tally.total, without: without.tally.total };
+        let mut walk = RestWalk { view: self, account, all, without, skip: position, limit, found: Vec::new() };
         walk.visit(level, whole)?;
         Ok(walk.found)
     }
@@ -112,8 +112,8 @@ impl View<'_> {
     }
 }
 
-impl Walk<'_> {
-    fn visit(&mut self, level: u8, stretch: Stretch) -> Result<(), Error> {
+impl RestWalk<'_> {
+    fn visit(&mut self, level: u8, stretch: IdStretch) -> Result<(), Error> {
         let rest = stretch.all.saturating_sub(stretch.without);
         if rest == 0 || self.found.len() >= self.limit {
             return Ok(());
@@ -130,16 +130,16 @@ impl Walk<'_> {
     }
 
     /// Cuts a stretch at the boundaries that the smaller listing has in it.
-    fn pieces(&self, level: u8, stretch: Stretch) -> Result<Vec<Stretch>, Error> {
+    fn pieces(&self, level: u8, stretch: IdStretch) -> Result<Vec<IdStretch>, Error> {
         let span = (stretch.from, stretch.to);
         let cuts = self.view.boundaries(self.account, self.without.listing, level, span)?;
         let Some((first, _)) = cuts.first() else { return Ok(vec![stretch]) };
         let (all, without) = (stretch.all, cuts.iter().map(|(_, count)| count).sum());
         let from = stretch.from;
         let mut pieces =
-            vec![Stretch { from, to: Some(*first), all, without: stretch.without.saturating_sub(without) }];
+            vec![IdStretch { from, to: Some(*first), all, without: stretch.without.saturating_sub(without) }];
         let nexts = cuts.iter().skip(1).map(|(id, _)| Some(*id)).chain([stretch.to]);
-        pieces.extend(cuts.iter().zip(nexts).map(|((id, without), to)| Stretch {
+        pieces.extend(cuts.iter().zip(nexts).map(|((id, without), to)| IdStretch {
             from: *id,
             to,
             all: 0,
@@ -163,13 +163,15 @@ impl Walk<'_> {
     }
 
     /// Goes through both listings side by side.
-    fn leaf(&mut self, stretch: Stretch) -> Result<(), Error> {
+    fn leaf(&mut self, stretch: IdStretch) -> Result<(), Error> {
         let mut next = Some(self.locate(stretch)?);
         while let Some(from) = next.take()
             && self.found.len() < self.limit
         {
             let wanted = u64::try_from(self.limit.saturating_sub(self.found.len())).unwrap_or(u64::MAX);
-            let wanted = usize::try_from(wanted.saturating_add(self.skip)).unwrap_or(STEP).clamp(LEAST, STEP);
+            let wanted = usize::try_from(wanted.saturating_add(self.skip))
+                .unwrap_or(MAX_READ_BATCH)
+                .clamp(MIN_READ_BATCH, MAX_READ_BATCH);
             let ids = self.view.ids_between(self.account, self.all.listing, (from, stretch.to), wanted)?;
             let Some(last) = ids.last() else { return Ok(()) };
             let end = last.0.checked_add(1).map(EmailId);
@@ -193,7 +195,7 @@ impl Walk<'_> {
 
     /// The email of the larger listing to begin with; lowers `skip` by those of the rest that stand before it. From level
     /// to level it is the last boundary of the larger listing before which no more of the rest stand than are passed over.
-    fn locate(&mut self, stretch: Stretch) -> Result<EmailId, Error> {
+    fn locate(&mut self, stretch: IdStretch) -> Result<EmailId, Error> {
         if self.skip <= RANK_COST || !self.all.tally.is_ranked() {
             return Ok(stretch.from);
         }

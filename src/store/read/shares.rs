@@ -1,13 +1,13 @@
 //! What is shared with whom.
 
-use super::View;
+use super::Snapshot;
 use crate::model::{AccountId, DataType, ModSeq};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::table::keys::SharedKey;
 use crate::store::table::{Mailboxes, Shared};
 
-impl View<'_> {
+impl Snapshot<'_> {
     /// The accounts that share something with a user, beside his own.
     ///
     /// # Errors

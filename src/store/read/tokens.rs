@@ -1,9 +1,9 @@
 //! The search index: token rows that are not folded yet, and the postings of the folds.
 //!
 //! A fold numbers its emails newest first, and its postings name them by that ordinal. Postings may be of emails that are
-//! gone: whoever walks them asks [`View::holds`]. Nothing is read before it is asked for.
+//! gone: whoever walks them asks [`Snapshot::holds`]. Nothing is read before it is asked for.
 
-use super::View;
+use super::Snapshot;
 use crate::model::{AccountId, EmailId, ModSeq, Token, Tokens};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
@@ -15,7 +15,7 @@ use crate::store::table::folds::{FoldEmailsKey, FoldId, FoldKey, FoldRows};
 use crate::store::table::keys::EmailKey;
 use crate::store::table::{self, EmailTokens, SearchFolds};
 
-impl View<'_> {
+impl Snapshot<'_> {
     /// Which folds an account has.
     ///
     /// # Errors
@@ -165,15 +165,15 @@ fn more_texts(key: &FoldKey, value: &[u8], prefix: &str, known: &mut Vec<String>
 }
 
 /// As many emails as most rows of a fold have.
-const NEAR: u32 = 1024;
+const NEXT_ROW_DISTANCE: u32 = 1024;
 
 /// Rows that are read one after the other before one is looked for.
-const STEPS: usize = if cfg!(test) { 2 } else { 8 };
+const MAX_SCAN_STEPS: usize = if cfg!(test) { 2 } else { 8 };
 
 /// The emails of a fold by ordinal; the row that was read last is kept.
 #[derive(Debug)]
 pub struct Ordinals<'v> {
-    view: &'v View<'v>,
+    view: &'v Snapshot<'v>,
     account: AccountId,
     fold: Fold,
     first: u32,
@@ -188,7 +188,7 @@ impl Ordinals<'_> {
     pub fn email(&mut self, ordinal: u32) -> Result<Option<EmailId>, Error> {
         if self.known(ordinal).is_none() && ordinal < self.fold.emails {
             // In most walks it is in the row that follows; else the row that has it is looked for.
-            if ordinal.checked_sub(self.end()).is_some_and(|gap| gap < NEAR) {
+            if ordinal.checked_sub(self.end()).is_some_and(|gap| gap < NEXT_ROW_DISTANCE) {
                 self.load_next()?;
             }
             if self.known(ordinal).is_none() {
@@ -203,7 +203,7 @@ impl Ordinals<'_> {
     /// # Errors
     /// Those of reading.
     pub fn seek(&mut self, id: EmailId) -> Result<Option<u32>, Error> {
-        for _ in 0..STEPS {
+        for _ in 0..MAX_SCAN_STEPS {
             if self.reaches(id) || self.end() >= self.fold.emails {
                 break;
             }

@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::*;
-use crate::model::clock::Fixed;
+use crate::model::clock::FixedClock;
 use crate::model::{
-    AccountRow, Action, Address, AddressRow, BlobHash, DataType, Decision, EmailId, Mailbox, MailboxUid, MessageRows,
-    Recall, Role, SenderIdentity, ThreadKey, ToldKey, UtcMillis, VacationResponse, Verdict, View as Filter,
+    AccountRow, Action, Address, AddressRow, BlobHash, DataType, Decision, EmailId, ListingFilter, Mailbox, MailboxUid,
+    MessageRows, Role, SenderIdentity, ThreadKey, ToldKey, ToldLifetime, UtcMillis, VacationResponse, Verdict,
 };
-use crate::store::engine::fault::Fault as Failing;
-use crate::store::engine::memory::Memory;
+use crate::store::engine::fault::FaultyEngine;
+use crate::store::engine::memory::MemoryEngine;
 use crate::store::engine::{Batch, Engine, Put};
 use crate::store::row::{Object as _, Row as _};
 use crate::store::tests::action;
-use crate::store::{EncodedMessage, FoldSizes, NewEmail, NewMailbox, Options, Since, State, key};
+use crate::store::{AccountStateRow, ClientState, EncodedMessage, FoldSizes, NewEmail, NewMailbox, Options, key};
 
 mod beside;
 mod lost;
@@ -38,7 +38,7 @@ fn remake(raw: &[u8]) -> MessageRows {
 }
 
 fn open(engine: Arc<dyn Engine>) -> Store {
-    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     Store::over(engine, &Options { ranked_above: Some(0), ..Options::small() }, clock).unwrap()
 }
 
@@ -107,12 +107,12 @@ fn life(store: &Store) {
             txn.purge_email(ids[5])?;
             txn.note_history(std::time::Duration::ZERO)?;
             txn.sweep_thread_refs(UtcMillis(0), std::time::Duration::ZERO, 1)?;
-            while !txn.keep(MailboxUid(1), Filter::Unseen, 9)? {}
-            while !txn.keep(MailboxUid(0), Filter::ThreadFlagged, 9)? {}
+            while !txn.keep(MailboxUid(1), ListingFilter::Unseen, 9)? {}
+            while !txn.keep(MailboxUid(0), ListingFilter::ThreadFlagged, 9)? {}
             txn.set_vacation(&VacationResponse { enabled: true, ..VacationResponse::default() })?;
             let generation = txn.view().vacation(account)?.generation;
             let bob = Address::from_parts("bob", "example.net");
-            txn.remember_told(&ToldKey([1; 32]), &bob, &Recall::of(generation))?;
+            txn.remember_told(&ToldKey([1; 32]), &bob, &ToldLifetime::of(generation))?;
             let now = txn.now();
             let blob = txn.view().email(account, ids[0])?.map(|email| email.blob);
             let action = txn.queue_action(Action { blob, same: Some([9; 16]), ..action() }, b"Subject: x\r\n\r\n")?;
@@ -145,7 +145,7 @@ fn write(engine: &dyn Engine, table: Table, key: &[u8], value: Option<Vec<u8>>) 
     engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
 }
 
-fn rows_of(engine: &Memory, table: Table, account: AccountId) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn rows_of(engine: &MemoryEngine, table: Table, account: AccountId) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut rows = engine.rows(table);
     let at = match table {
         Table::BlobRefs | Table::OutboxBlobs | Table::UploadBlobs => 32,
@@ -162,7 +162,7 @@ fn deep(store: &Store) -> Vec<Breach> {
     store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches
 }
 
-fn repair(store: &Store, scope: Scope) -> Repaired {
+fn repair(store: &Store, scope: RepairScope) -> RepairReport {
     store.repair(scope, None, &remake, &mut |_| true).unwrap()
 }
 
@@ -208,7 +208,7 @@ fn is_silent(table: Table, damage: Damage) -> bool {
 #[test]
 fn every_damage_in_every_table_is_named_and_what_is_derived_is_mended() {
     let (engine, store) = loop {
-        let engine = Arc::new(Memory::new());
+        let engine = Arc::new(MemoryEngine::new());
         let store = open(engine.clone());
         life(&store);
         // Which emails are boundaries hangs on secrets that are drawn: now and then none is.
@@ -223,7 +223,7 @@ fn every_damage_in_every_table_is_named_and_what_is_derived_is_mended() {
     for table in Table::ALL {
         assert!(!rows_of(&engine, *table, ANN).is_empty(), "{} has no row", table.name());
         for damage in [Damage::Delete, Damage::Alter, Damage::Add] {
-            let copy = Arc::new(Memory::new());
+            let copy = Arc::new(MemoryEngine::new());
             let put = |(table, rows): &Whole| {
                 let put = |(key, value): &(Vec<u8>, Vec<u8>)| Put {
                     table: *table,
@@ -279,7 +279,7 @@ fn every_damage_in_every_table_is_named_and_what_is_derived_is_mended() {
             );
             assert!(told_by_others || named.iter().any(|breach| breach.table == table.name()), "{what}");
             assert!(!named.is_empty(), "{what}");
-            let done = repair(&store, Scope::Repair);
+            let done = repair(&store, RepairScope::Repair);
             let left = deep(&store);
             if is_made_good(*table, damage) {
                 assert_eq!((left, done.left_count), (Vec::new(), 0), "{what}, then {done:?}");
@@ -289,7 +289,7 @@ fn every_damage_in_every_table_is_named_and_what_is_derived_is_mended() {
                 // And it goes on.
                 deliver(&store, ANN, 200).unwrap();
                 assert_eq!(deep(&store), [], "{what}");
-                assert_eq!(repair(&store, Scope::Repair).written, 0);
+                assert_eq!(repair(&store, RepairScope::Repair).written, 0);
             }
         }
     }
@@ -297,53 +297,53 @@ fn every_damage_in_every_table_is_named_and_what_is_derived_is_mended() {
 
 #[test]
 fn what_searches_use_is_mended_without_a_word_to_clients_and_lists_with_one() {
-    let engine = Arc::new(Memory::new());
+    let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
     life(&store);
     let state = |store: &Store| store.view().account_state(ANN).unwrap();
     let before = state(&store);
     let (key, _) = rows_of(&engine, Table::EmailTokens, ANN).remove(2);
     write(&*engine, Table::EmailTokens, &key, None);
-    let done = repair(&store, Scope::Reindex);
+    let done = repair(&store, RepairScope::Reindex);
     assert_eq!((done.mended, done.renewed), (vec![ANN], vec![]));
     assert!(done.written > 0 && rows_of(&engine, Table::SearchFolds, ANN).len() == 1, "its folds are let go");
-    assert_eq!(State { unfolded: before.unfolded, ..state(&store) }, before);
+    assert_eq!(AccountStateRow { unfolded: before.unfolded, ..state(&store) }, before);
     assert_eq!(deep(&store), []);
 
     let (key, _) = rows_of(&engine, Table::MailboxEmailIndex, ANN).remove(2);
     write(&*engine, Table::MailboxEmailIndex, &key, None);
-    assert_eq!(repair(&store, Scope::Reindex).written, 0, "not its business");
-    let done = repair(&store, Scope::Repair);
+    assert_eq!(repair(&store, RepairScope::Reindex).written, 0, "not its business");
+    let done = repair(&store, RepairScope::Repair);
     assert_eq!((done.mended, done.renewed), (vec![ANN], vec![ANN]));
     let after = state(&store);
     for data in [DataType::Email, DataType::Thread, DataType::Mailbox] {
         assert!(after.purged(data) > before.modseq && after.state(data) == after.modseq, "{data:?}");
     }
     let view = store.view();
-    assert_eq!(view.email_changes(ANN, Since::at(before.state(DataType::Email)), 99).unwrap(), None);
-    assert_eq!(view.thread_changes(ANN, Since::at(before.state(DataType::Thread)), 99).unwrap(), None);
-    assert_eq!(view.mailbox_changes(ANN, Since::at(before.state(DataType::Mailbox)), 99).unwrap(), None);
-    let now = view.email_changes(ANN, Since::at(after.state(DataType::Email)), 99).unwrap().unwrap();
+    assert_eq!(view.email_changes(ANN, ClientState::at(before.state(DataType::Email)), 99).unwrap(), None);
+    assert_eq!(view.thread_changes(ANN, ClientState::at(before.state(DataType::Thread)), 99).unwrap(), None);
+    assert_eq!(view.mailbox_changes(ANN, ClientState::at(before.state(DataType::Mailbox)), 99).unwrap(), None);
+    let now = view.email_changes(ANN, ClientState::at(after.state(DataType::Email)), 99).unwrap().unwrap();
     assert!(now.created.is_empty() && now.updated.is_empty() && now.destroyed.is_empty());
-    let kept = view.kept(ANN, MailboxUid(1), Filter::Every).unwrap().unwrap();
+    let kept = view.kept(ANN, MailboxUid(1), ListingFilter::Every).unwrap().unwrap();
     assert_eq!((kept.emails.low, kept.threads.low), (after.modseq, after.modseq));
     drop(view);
     // A rebuild begins anew whether anything was wrong or not; the other account only when it is named.
     let bob = store.view().account_state(BOB).unwrap();
-    let done = store.repair(Scope::Rebuild, Some(&[ANN]), &remake, &mut |_| true).unwrap();
+    let done = store.repair(RepairScope::Rebuild, Some(&[ANN]), &remake, &mut |_| true).unwrap();
     assert_eq!(done.renewed, [ANN]);
     assert!(state(&store).purged(DataType::Email) > after.modseq);
     assert_eq!(store.view().account_state(BOB).unwrap(), bob);
     assert_eq!(deep(&store), []);
     assert_eq!(
-        store.repair(Scope::Repair, Some(&[AccountId(77)]), &remake, &mut |_| true),
+        store.repair(RepairScope::Repair, Some(&[AccountId(77)]), &remake, &mut |_| true),
         Err(Error::NotFound("account"))
     );
 }
 
 #[test]
 fn a_lost_mailbox_and_a_lost_state_come_back_with_their_mail() {
-    let engine = Arc::new(Memory::new());
+    let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
     life(&store);
     let view = store.view();
@@ -355,7 +355,7 @@ fn a_lost_mailbox_and_a_lost_state_come_back_with_their_mail() {
     write(&*engine, Table::AccountState, &key::account(ANN), None);
     drop(store);
     let store = open(engine.clone());
-    assert!(repair(&store, Scope::Repair).renewed.contains(&ANN));
+    assert!(repair(&store, RepairScope::Repair).renewed.contains(&ANN));
     assert_eq!(deep(&store), []);
     let view = store.view();
     let now = view.emails(ANN, None, 99).unwrap();
@@ -372,13 +372,13 @@ fn a_lost_mailbox_and_a_lost_state_come_back_with_their_mail() {
 
 #[test]
 fn an_email_whose_trace_fields_are_lost_has_the_size_of_its_message() {
-    let engine = Arc::new(Memory::new());
+    let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
     life(&store);
     let (id, email) = store.view().emails(ANN, None, 1).unwrap().remove(0);
     write(&*engine, Table::EmailContent, &key::email(ANN, id), None);
     assert_eq!(store.view().message(ANN, id).unwrap(), None);
-    repair(&store, Scope::Repair);
+    repair(&store, RepairScope::Repair);
     let view = store.view();
     let message = view.message(ANN, id).unwrap().unwrap();
     let size = view.email(ANN, id).unwrap().unwrap().size;
@@ -387,7 +387,7 @@ fn an_email_whose_trace_fields_are_lost_has_the_size_of_its_message() {
 }
 
 /// Damages much of Ann's.
-fn hurt(engine: &dyn Engine, memory: &Memory) {
+fn hurt(engine: &dyn Engine, memory: &MemoryEngine) {
     for table in
         [Table::EmailByModseq, Table::MailboxEmailIndex, Table::Threads, Table::EmailTokens, Table::MailboxRank]
     {
@@ -404,12 +404,12 @@ fn hurt(engine: &dyn Engine, memory: &Memory) {
 #[test]
 fn killed_at_any_write_the_mark_stays_and_the_next_repair_ends_it() {
     for full in 0..200 {
-        let engine = Arc::new(Failing::new(Memory::new()));
+        let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
         let store = open(engine.clone());
         life(&store);
         hurt(&*engine, engine.inner());
         engine.fail_after(full, Error::Full);
-        let done = store.repair(Scope::Repair, None, &remake, &mut |_| true);
+        let done = store.repair(RepairScope::Repair, None, &remake, &mut |_| true);
         engine.heal();
         if done.is_ok() {
             assert!(full >= 4, "hardly any write");
@@ -427,7 +427,7 @@ fn killed_at_any_write_the_mark_stays_and_the_next_repair_ends_it() {
             assert!(deep(&store).iter().any(|breach| breach.what.contains("not finished")));
         }
         deliver(&store, BOB, 201).unwrap();
-        repair(&store, Scope::Repair);
+        repair(&store, RepairScope::Repair);
         assert_eq!((deep(&store), store.unfinished().unwrap()), (vec![], vec![]), "after {full}");
         deliver(&store, ANN, 202).unwrap();
         assert_eq!(store.view().emails(ANN, None, 99).unwrap().len(), 38);
@@ -437,12 +437,12 @@ fn killed_at_any_write_the_mark_stays_and_the_next_repair_ends_it() {
 
 #[test]
 fn stopped_it_stays_marked_and_who_wrote_before_the_mark_is_seen() {
-    let engine = Arc::new(Memory::new());
+    let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
     life(&store);
     hurt(&*engine, &engine);
     let mut seen = Vec::new();
-    let stopped = store.repair(Scope::Repair, None, &remake, &mut |at| {
+    let stopped = store.repair(RepairScope::Repair, None, &remake, &mut |at| {
         if store.unfinished().unwrap().is_empty() {
             return true;
         }
@@ -454,16 +454,16 @@ fn stopped_it_stays_marked_and_who_wrote_before_the_mark_is_seen() {
     });
     assert_eq!(stopped, Err(Error::Stopped));
     assert!(seen.iter().all(|(ann, bob)| *ann == Err(Error::Rebuilding(ANN)) && bob.is_ok()), "{seen:?}");
-    assert_eq!(store.unfinished().unwrap(), [(ANN, Scope::Rebuild)]);
+    assert_eq!(store.unfinished().unwrap(), [(ANN, RepairScope::Rebuild)]);
     assert!(store.view().account(ANN).unwrap().is_some(), "who it is stays to be seen");
-    repair(&store, Scope::Repair);
+    repair(&store, RepairScope::Repair);
     assert_eq!(deep(&store), []);
     deliver(&store, ANN, 99).unwrap();
 }
 
 #[test]
 fn a_check_tells_how_far_it_is_and_stops_when_it_is_told() {
-    let store = open(Arc::new(Memory::new()));
+    let store = open(Arc::new(MemoryEngine::new()));
     life(&store);
     let mut all = Vec::new();
     let report = store.check_deep(None, &mut |at| {
@@ -479,12 +479,12 @@ fn a_check_tells_how_far_it_is_and_stops_when_it_is_told() {
 
 #[test]
 fn a_repair_tells_which_account_it_is_at_however_often_it_looks() {
-    let engine = Arc::new(Memory::new());
+    let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
     life(&store);
     hurt(&*engine, &engine);
     let mut all = BTreeSet::new();
-    let done = store.repair(Scope::Repair, None, &remake, &mut |at| {
+    let done = store.repair(RepairScope::Repair, None, &remake, &mut |at| {
         all.insert((at.number, at.account));
         true
     });
@@ -496,13 +496,13 @@ fn a_repair_tells_which_account_it_is_at_however_often_it_looks() {
 /// changed hears of the damage, and not of an object 0 or of nothing.
 #[test]
 fn damaged_indexes_of_changes_are_never_guessed() {
-    let engine = Arc::new(Memory::new());
+    let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
     life(&store);
     deliver(&store, ANN, 41).unwrap();
     done(&store, ANN, |txn| txn.create_object(&SenderIdentity::default()));
     let state = store.view().account_state(ANN).unwrap();
-    let from = |data| Since::at(state.purged(data));
+    let from = |data| ClientState::at(state.purged(data));
     let ask = |table: Table| match table {
         Table::EmailByModseq => {
             store.view().email_changes(ANN, from(DataType::Email), 99).map(|all| assert!(all.is_some()))

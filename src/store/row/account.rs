@@ -1,18 +1,19 @@
 //! Accounts, addresses, and the one row of an account that every commit writes.
 
 use super::mailbox::{read_kept, write_kept};
-use super::{Bad, Reader, Row, Writer};
+use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::{
-    AccessToken, AccountId, AccountRow, Address, AddressRow, DataType, Kept, MailboxUid, ModSeq, UtcMillis, View,
+    AccessToken, AccountId, AccountRow, Address, AddressRow, DataType, ListingFilter, MailboxUid, MaintainedListing,
+    ModSeq, UtcMillis,
 };
 use crate::store::engine::Table;
 
-pub(super) fn write_address(out: &mut Writer, address: &Address) {
+pub(super) fn write_address(out: &mut FieldWriter, address: &Address) {
     out.text(address.local());
     out.text(address.domain());
 }
 
-pub(super) fn read_address(input: &mut Reader<'_>) -> Result<Address, Bad> {
+pub(super) fn read_address(input: &mut FieldReader<'_>) -> Result<Address, RowError> {
     Ok(Address::from_parts(input.text()?, input.text()?))
 }
 
@@ -21,7 +22,7 @@ impl Row for AccountRow {
     /// 2: its addresses.
     const VERSION: u8 = 2;
 
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut FieldWriter) {
         out.text(&self.name);
         write_address(out, &self.primary);
         out.maybe_text(self.display_name.as_ref());
@@ -45,17 +46,17 @@ impl Row for AccountRow {
         out.option(self.addresses.as_ref(), |out, all| out.list(all.iter(), |out, address| out.text(address)));
     }
 
-    fn read(input: &mut Reader<'_>, version: u8) -> Result<Self, Bad> {
+    fn read(input: &mut FieldReader<'_>, version: u8) -> Result<Self, RowError> {
         Ok(Self {
             name: input.text()?,
             primary: read_address(input)?,
-            display_name: input.option(Reader::text)?,
+            display_name: input.option(FieldReader::text)?,
             active: input.bool()?,
-            quota_octets: input.option(Reader::num)?,
-            quota_emails: input.option(Reader::num)?,
-            zone: input.option(Reader::text)?,
+            quota_octets: input.option(FieldReader::num)?,
+            quota_emails: input.option(FieldReader::num)?,
+            zone: input.option(FieldReader::text)?,
             detail_files: input.bool()?,
-            unix_user: input.option(Reader::text)?,
+            unix_user: input.option(FieldReader::text)?,
             created: UtcMillis(input.signed()?),
             passwords: input.list(|input| Ok((input.text()?, input.text()?)))?,
             tokens: input.list(|input| {
@@ -66,7 +67,7 @@ impl Row for AccountRow {
                     expires: input.option(|input| Ok(UtcMillis(input.signed()?)))?,
                 })
             })?,
-            addresses: if version < 2 { None } else { input.option(|input| input.list(Reader::text))? },
+            addresses: if version < 2 { None } else { input.option(|input| input.list(FieldReader::text))? },
         })
     }
 }
@@ -74,7 +75,7 @@ impl Row for AccountRow {
 impl Row for AddressRow {
     const TABLE: Table = Table::Addresses;
 
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut FieldWriter) {
         let (kind, account) = match self {
             Self::Primary(account) => (0u8, account.0),
             Self::Alias(account) => (1, account.0),
@@ -88,20 +89,20 @@ impl Row for AddressRow {
         out.num(account);
     }
 
-    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+    fn read(input: &mut FieldReader<'_>, _version: u8) -> Result<Self, RowError> {
         Ok(match input.num()? {
             0 => Self::Primary(AccountId(input.num32()?)),
             1 => Self::Alias(AccountId(input.num32()?)),
             2 => Self::CatchAll(AccountId(input.num32()?)),
             3 => Self::AliasDomain(input.text()?),
-            _ => return Err(Bad("unknown kind of address")),
+            _ => return Err(RowError("unknown kind of address")),
         })
     }
 }
 
 /// `account_state`: next ids, marks and totals.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct State {
+pub struct AccountStateRow {
     /// The newest change.
     pub modseq: ModSeq,
     /// The newest thread.
@@ -131,18 +132,18 @@ pub struct State {
     /// The mailbox with role trash; 0 none.
     pub trash: MailboxUid,
     /// The views of all mail that are kept as listings.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<MaintainedListing>,
 }
 
-impl State {
+impl AccountStateRow {
     /// That of an account to be.
     #[must_use]
     pub fn fresh() -> Self {
-        Self { kept: vec![Kept::whole(View::Flagged, ModSeq(0))], ..Self::default() }
+        Self { kept: vec![MaintainedListing::whole(ListingFilter::Flagged, ModSeq(0))], ..Self::default() }
     }
 }
 
-impl State {
+impl AccountStateRow {
     /// The newest change of a data type.
     #[must_use]
     pub fn state(&self, data: DataType) -> ModSeq {
@@ -156,10 +157,10 @@ impl State {
     }
 }
 
-impl Row for State {
+impl Row for AccountStateRow {
     const TABLE: Table = Table::AccountState;
 
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut FieldWriter) {
         out.num(self.modseq.0);
         out.num(self.last_thread);
         out.num(self.last_mailbox);
@@ -176,12 +177,12 @@ impl Row for State {
         write_kept(out, &self.kept);
     }
 
-    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
-        let marks = |input: &mut Reader<'_>| -> Result<[ModSeq; DataType::ALL.len()], Bad> {
+    fn read(input: &mut FieldReader<'_>, _version: u8) -> Result<Self, RowError> {
+        let marks = |input: &mut FieldReader<'_>| -> Result<[ModSeq; DataType::ALL.len()], RowError> {
             let known: Vec<ModSeq> = input.list(|input| Ok(ModSeq(input.num()?)))?;
             let mut marks = [ModSeq(0); DataType::ALL.len()];
             if known.len() > marks.len() {
-                return Err(Bad("marks of unknown data types"));
+                return Err(RowError("marks of unknown data types"));
             }
             marks.iter_mut().zip(known).for_each(|(mark, known)| *mark = known);
             Ok(marks)

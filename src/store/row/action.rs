@@ -1,14 +1,14 @@
 //! Queued actions: the head, the octets beside it, and what the worker reads of it while it waits.
 
 use super::account::{read_address, write_address};
-use super::{Bad, Reader, Row, Writer, decode_with};
+use super::{FieldReader, FieldWriter, Row, RowError, decode_with};
 use crate::model::{
-    AccountId, Action, ActionId, ActionKind, ActionState, Address, BlobHash, EmailId, Fate, Notify, ObjectId,
-    OriginalRecipient, Ret, Target, ToldKey, UtcMillis,
+    AccountId, Action, ActionId, ActionKind, ActionState, Address, BlobHash, DsnNotify, DsnReturn, EmailId, ObjectId,
+    OriginalRecipient, RecipientState, Target, ToldKey, UtcMillis,
 };
 use crate::store::engine::Table;
 use crate::store::error::Error;
-use crate::store::table::keys::Wake;
+use crate::store::table::keys::WakeCondition;
 
 /// Octets of a digest that tells destinations apart.
 pub type Digest = [u8; 8];
@@ -16,7 +16,7 @@ pub type Digest = [u8; 8];
 impl Row for Action {
     const TABLE: Table = Table::Outbox;
 
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut FieldWriter) {
         out.num(self.id.0);
         out.num(place(&ActionKind::ALL, self.kind));
         out.num(place(&ActionState::ALL, self.state));
@@ -29,8 +29,8 @@ impl Row for Action {
         out.option(self.sender.as_ref(), write_address);
         out.num(match self.ret {
             None => 0u8,
-            Some(Ret::Full) => 1,
-            Some(Ret::Headers) => 2,
+            Some(DsnReturn::Full) => 1,
+            Some(DsnReturn::Headers) => 2,
         });
         out.maybe_text(self.envid.as_ref());
         out.list(self.recipients.iter(), write_target);
@@ -45,8 +45,8 @@ impl Row for Action {
         out.option(self.submission.as_ref(), |out, id| out.num(id.0));
     }
 
-    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
-        let at = |input: &mut Reader<'_>| Ok(UtcMillis(input.signed()?));
+    fn read(input: &mut FieldReader<'_>, _version: u8) -> Result<Self, RowError> {
+        let at = |input: &mut FieldReader<'_>| Ok(UtcMillis(input.signed()?));
         Ok(Self {
             id: ActionId(input.num()?),
             kind: at_place(&ActionKind::ALL, input, "unknown kind of action")?,
@@ -56,20 +56,20 @@ impl Row for Action {
             due: at(input)?,
             expires: at(input)?,
             attempts: input.num32()?,
-            last_error: input.option(Reader::text)?,
+            last_error: input.option(FieldReader::text)?,
             sender: input.option(read_address)?,
             ret: match input.num()? {
                 0 => None,
-                1 => Some(Ret::Full),
-                2 => Some(Ret::Headers),
-                _ => return Err(Bad("unknown RET")),
+                1 => Some(DsnReturn::Full),
+                2 => Some(DsnReturn::Headers),
+                _ => return Err(RowError("unknown RET")),
             },
-            envid: input.option(Reader::text)?,
+            envid: input.option(FieldReader::text)?,
             recipients: input.list(read_target)?,
             email: input.option(|input| Ok(EmailId(input.num()?)))?,
             told: input.option(|input| Ok(ToldKey(input.fixed()?)))?,
             after: input.option(|input| Ok(ActionId(input.num()?)))?,
-            same: input.option(Reader::fixed)?,
+            same: input.option(FieldReader::fixed)?,
             seven_bit: input.bool()?,
             message_id: input.text()?,
             octets: input.num()?,
@@ -93,7 +93,7 @@ pub fn kind_and_state(key: &[u8], row: &[u8]) -> Result<(ActionKind, ActionState
     })
 }
 
-fn write_target(out: &mut Writer, target: &Target) {
+fn write_target(out: &mut FieldWriter, target: &Target) {
     write_address(out, &target.address);
     out.option(target.notify.as_ref(), |out, notify| {
         let bits = [notify.never, notify.success, notify.failure, notify.delay];
@@ -104,12 +104,12 @@ fn write_target(out: &mut Writer, target: &Target) {
         out.text(&original.address);
     });
     match &target.fate {
-        Fate::Waiting => out.num(0u8),
-        Fate::Sent(text) => {
+        RecipientState::Waiting => out.num(0u8),
+        RecipientState::Sent(text) => {
             out.num(1u8);
             out.text(text);
         }
-        Fate::Failed { status, text } => {
+        RecipientState::Failed { status, text } => {
             out.num(2u8);
             out.fixed(status);
             out.text(text);
@@ -117,23 +117,23 @@ fn write_target(out: &mut Writer, target: &Target) {
     }
 }
 
-fn read_target(input: &mut Reader<'_>) -> Result<Target, Bad> {
+fn read_target(input: &mut FieldReader<'_>) -> Result<Target, RowError> {
     Ok(Target {
         address: read_address(input)?,
         notify: input.option(|input| {
             let bits = input.num()?;
             let has = |at: u32| bits >> at & 1 == 1;
             if bits > 15 {
-                return Err(Bad("unknown NOTIFY"));
+                return Err(RowError("unknown NOTIFY"));
             }
-            Ok(Notify { never: has(0), success: has(1), failure: has(2), delay: has(3) })
+            Ok(DsnNotify { never: has(0), success: has(1), failure: has(2), delay: has(3) })
         })?,
         original: input.option(|input| Ok(OriginalRecipient { kind: input.text()?, address: input.text()? }))?,
         fate: match input.num()? {
-            0 => Fate::Waiting,
-            1 => Fate::Sent(input.text()?),
-            2 => Fate::Failed { status: input.fixed()?, text: input.text()? },
-            _ => return Err(Bad("unknown fate of a recipient")),
+            0 => RecipientState::Waiting,
+            1 => RecipientState::Sent(input.text()?),
+            2 => RecipientState::Failed { status: input.fixed()?, text: input.text()? },
+            _ => return Err(RowError("unknown fate of a recipient")),
         },
     })
 }
@@ -142,8 +142,8 @@ pub(super) fn place<T: PartialEq + Copy>(all: &[T], one: T) -> u64 {
     all.iter().position(|known| *known == one).unwrap_or_default() as u64
 }
 
-pub(super) fn at_place<T: Copy>(all: &[T], input: &mut Reader<'_>, bad: &'static str) -> Result<T, Bad> {
-    usize::try_from(input.num()?).ok().and_then(|at| all.get(at)).copied().ok_or(Bad(bad))
+pub(super) fn at_place<T: Copy>(all: &[T], input: &mut FieldReader<'_>, bad: &'static str) -> Result<T, RowError> {
+    usize::try_from(input.num()?).ok().and_then(|at| all.get(at)).copied().ok_or(RowError(bad))
 }
 
 /// The row of an action's own octets.
@@ -172,13 +172,13 @@ pub fn decode_message<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Error
 
 /// What wakes an action; nothing wakes one that is held, or kept because it failed.
 #[must_use]
-pub fn wake_of(action: &Action) -> Option<Wake> {
+pub fn wake_of(action: &Action) -> Option<WakeCondition> {
     match action.state {
-        ActionState::Attempting => Some(Wake::Attempting(action.due)),
-        ActionState::Waiting if action.urgent => Some(Wake::Urgent(action.due)),
-        ActionState::Waiting => Some(Wake::Due(action.due)),
-        ActionState::Blocked => action.after.map(Wake::After),
-        ActionState::Sent => Some(Wake::Forget(action.due)),
+        ActionState::Attempting => Some(WakeCondition::Attempting(action.due)),
+        ActionState::Waiting if action.urgent => Some(WakeCondition::Urgent(action.due)),
+        ActionState::Waiting => Some(WakeCondition::Due(action.due)),
+        ActionState::Blocked => action.after.map(WakeCondition::After),
+        ActionState::Sent => Some(WakeCondition::Forget(action.due)),
         ActionState::Held | ActionState::Failed => None,
     }
 }
@@ -206,12 +206,12 @@ impl Destination {
 impl Row for Destination {
     const TABLE: Table = Table::OutboxDue;
 
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut FieldWriter) {
         out.fixed(&self.lane);
         out.fixed(&self.domain);
     }
 
-    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+    fn read(input: &mut FieldReader<'_>, _version: u8) -> Result<Self, RowError> {
         Ok(Self { lane: input.fixed()?, domain: input.fixed()? })
     }
 }
@@ -223,11 +223,11 @@ pub(crate) struct SameAction(pub(crate) ActionId);
 impl Row for SameAction {
     const TABLE: Table = Table::OutboxSame;
 
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut FieldWriter) {
         out.num(self.0.0);
     }
 
-    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+    fn read(input: &mut FieldReader<'_>, _version: u8) -> Result<Self, RowError> {
         Ok(Self(ActionId(input.num()?)))
     }
 }

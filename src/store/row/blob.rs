@@ -1,7 +1,7 @@
 //! A message as received: one row where it is short, a head and frames where it is long, so that a part of it is read
 //! without the rest, and no row is so large that writing it stops all others.
 
-use super::{Bad, Reader, Writer, decode_with};
+use super::{FieldReader, FieldWriter, RowError, decode_with};
 use crate::model::{BlobHash, UtcMillis};
 use crate::store::engine::{Put, Table};
 use crate::store::error::Error;
@@ -13,23 +13,23 @@ pub const FRAME: usize = 128 << 10;
 
 /// The `blobs` row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Blob<'a> {
+pub struct BlobRow<'a> {
     /// When it was last put.
     pub at: UtcMillis,
     /// Where its octets are.
-    pub octets: Octets<'a>,
+    pub octets: BlobBytes<'a>,
 }
 
 /// Where the octets of a blob are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Octets<'a> {
+pub enum BlobBytes<'a> {
     /// In its row.
     Here(&'a [u8]),
     /// In frames, so many in all.
     Framed(u64),
 }
 
-impl Octets<'_> {
+impl BlobBytes<'_> {
     /// How many they are.
     #[must_use]
     pub fn len(self) -> u64 {
@@ -55,7 +55,7 @@ impl Octets<'_> {
     }
 }
 
-impl<'a> Blob<'a> {
+impl<'a> BlobRow<'a> {
     /// Reads the `blobs` row.
     ///
     /// # Errors
@@ -68,30 +68,30 @@ impl<'a> Blob<'a> {
             match codec {
                 0 => input.bytes().map(|_| (at, None)),
                 1 => Ok((at, Some(input.num()?))),
-                _ => Err(Bad("unknown codec")),
+                _ => Err(RowError("unknown codec")),
             }
         })?;
         if framed.is_none() {
-            let mut rest = Reader(bytes.get(2..).unwrap_or_default());
+            let mut rest = FieldReader(bytes.get(2..).unwrap_or_default());
             let octets = rest.signed().and_then(|_| rest.bytes());
             here = octets.map_err(|bad| bad.of(Table::Blobs, key))?;
         }
-        Ok(Self { at, octets: framed.map_or(Octets::Here(here), Octets::Framed) })
+        Ok(Self { at, octets: framed.map_or(BlobBytes::Here(here), BlobBytes::Framed) })
     }
 
     /// Its row.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         match self.octets {
-            Octets::Here(raw) => {
-                let mut out = Writer(Vec::with_capacity(raw.len().saturating_add(16)));
+            BlobBytes::Here(raw) => {
+                let mut out = FieldWriter(Vec::with_capacity(raw.len().saturating_add(16)));
                 out.fixed(&[1, 0]);
                 out.signed(self.at.0);
                 out.bytes(raw);
                 out.0
             }
-            Octets::Framed(length) => {
-                let mut out = Writer(Vec::with_capacity(16));
+            BlobBytes::Framed(length) => {
+                let mut out = FieldWriter(Vec::with_capacity(16));
                 out.fixed(&[1, 1]);
                 out.signed(self.at.0);
                 out.num(length);
@@ -111,8 +111,8 @@ pub fn blob_rows(hash: &BlobHash, raw: &[u8], at: UtcMillis) -> Vec<Put> {
 
 /// The `blobs` row of a message that is put at this time.
 pub(in crate::store) fn blob_head(raw: &[u8], at: UtcMillis) -> Vec<u8> {
-    let octets = if raw.len() > FRAME { Octets::Framed(raw.len() as u64) } else { Octets::Here(raw) };
-    Blob { at, octets }.encode()
+    let octets = if raw.len() > FRAME { BlobBytes::Framed(raw.len() as u64) } else { BlobBytes::Here(raw) };
+    BlobRow { at, octets }.encode()
 }
 
 /// The `blob_frames` rows of a message; a short one has none.

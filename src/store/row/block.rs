@@ -11,7 +11,7 @@
 //! ordinal = difference from the one before it if the token is the same
 //! ```
 
-use super::{Bad, Reader, Writer, decode_with};
+use super::{FieldReader, FieldWriter, RowError, decode_with};
 use crate::model::{Positions, Token};
 use crate::store::engine::Table;
 use crate::store::error::Error;
@@ -89,7 +89,7 @@ impl Blocks {
     }
 
     fn one(&mut self, token: &Token, ordinal: u32, fields: u16, positions: &[u32]) {
-        let mut entry = Writer(Vec::with_capacity(16));
+        let mut entry = FieldWriter(Vec::with_capacity(16));
         if self.open.is_some() && self.last.as_ref().is_some_and(|(last, _)| kind(last) == kind(token)) {
             write(&mut entry, self.last.as_ref(), token, ordinal, fields, positions);
             let fits = |block: &&mut Block| block.value.len().saturating_add(entry.0.len()) <= self.most;
@@ -99,7 +99,7 @@ impl Blocks {
             }
         }
         self.close();
-        let mut value = Writer::new(1);
+        let mut value = FieldWriter::new(1);
         value.fixed(&[kind(token)]);
         write(&mut value, None, token, ordinal, fields, positions);
         let position = positions.first().copied().unwrap_or(0);
@@ -136,7 +136,14 @@ fn kind(token: &Token) -> u8 {
     }
 }
 
-fn write(out: &mut Writer, last: Option<&(Token, u32)>, token: &Token, ordinal: u32, fields: u16, positions: &[u32]) {
+fn write(
+    out: &mut FieldWriter,
+    last: Option<&(Token, u32)>,
+    token: &Token,
+    ordinal: u32,
+    fields: u16,
+    positions: &[u32],
+) {
     match (token, last.map(|(token, _)| token)) {
         (Token::Word(hash), Some(Token::Word(before))) => out.num(hash.saturating_sub(*before)),
         (Token::Word(hash), _) => out.num(*hash),
@@ -153,7 +160,7 @@ fn write(out: &mut Writer, last: Option<&(Token, u32)>, token: &Token, ordinal: 
     write_positions(out, positions);
 }
 
-fn write_positions(out: &mut Writer, positions: &[u32]) {
+fn write_positions(out: &mut FieldWriter, positions: &[u32]) {
     let mut before = 0;
     out.list(positions.iter(), |out, at| {
         out.num(at.saturating_sub(before));
@@ -172,7 +179,7 @@ pub fn read_block(
     mut wanted: impl FnMut(&Token, u32) -> Option<bool>,
     mut each: impl FnMut(Posting),
 ) -> Result<(), Error> {
-    let mut block = Reading::new(key, bytes)?;
+    let mut block = BlockReader::new(key, bytes)?;
     while let Some(posting) = block.next_of(key, &mut wanted)? {
         each(posting);
     }
@@ -181,7 +188,7 @@ pub fn read_block(
 
 /// A block that is read posting by posting.
 #[derive(Debug)]
-pub struct Reading<B> {
+pub struct BlockReader<B> {
     bytes: B,
     /// Octets that were read.
     at: usize,
@@ -190,7 +197,7 @@ pub struct Reading<B> {
     first: bool,
 }
 
-impl<B: AsRef<[u8]>> Reading<B> {
+impl<B: AsRef<[u8]>> BlockReader<B> {
     /// From its beginning.
     ///
     /// # Errors
@@ -202,7 +209,7 @@ impl<B: AsRef<[u8]>> Reading<B> {
             match kind {
                 1 => Ok(Token::Word(0)),
                 2 => Ok(Token::Text(String::new())),
-                _ => Err(Bad("a block of neither words nor texts")),
+                _ => Err(RowError("a block of neither words nor texts")),
             }
         })?;
         Ok(Self { bytes, at: 2, token, ordinal: 0, first: true })
@@ -218,15 +225,15 @@ impl<B: AsRef<[u8]>> Reading<B> {
         mut wanted: impl FnMut(&Token, u32) -> Option<bool>,
     ) -> Result<Option<Posting>, Error> {
         let octets = self.bytes.as_ref();
-        let mut input = Reader(octets.get(self.at..).unwrap_or_default());
+        let mut input = FieldReader(octets.get(self.at..).unwrap_or_default());
         let (token, ordinal, first) = (&mut self.token, &mut self.ordinal, &mut self.first);
-        let mut next = || -> Result<Option<Posting>, Bad> {
+        let mut next = || -> Result<Option<Posting>, RowError> {
             while !input.0.is_empty() {
                 let same = read_token(&mut input, token)? && !*first;
                 let step = input.num32()?;
                 let before = if same { *ordinal } else { 0 };
-                *ordinal = before.checked_add(step).ok_or(Bad("ordinal too large"))?;
-                let fields = u16::try_from(input.num()?).map_err(|_| Bad("unknown fields"))?;
+                *ordinal = before.checked_add(step).ok_or(RowError("ordinal too large"))?;
+                let fields = u16::try_from(input.num()?).map_err(|_| RowError("unknown fields"))?;
                 *first = false;
                 match wanted(token, *ordinal) {
                     Some(true) => {
@@ -250,21 +257,21 @@ impl<B: AsRef<[u8]>> Reading<B> {
 }
 
 /// Reads a token into the one before it; says whether it is the same.
-fn read_token(input: &mut Reader<'_>, token: &mut Token) -> Result<bool, Bad> {
+fn read_token(input: &mut FieldReader<'_>, token: &mut Token) -> Result<bool, RowError> {
     match token {
         Token::Word(hash) => {
             let step = input.num32()?;
-            *hash = hash.checked_add(step).ok_or(Bad("hash too large"))?;
+            *hash = hash.checked_add(step).ok_or(RowError("hash too large"))?;
             Ok(step == 0)
         }
         Token::Text(text) => {
-            let same = usize::try_from(input.num()?).map_err(|_| Bad("length too large"))?;
+            let same = usize::try_from(input.num()?).map_err(|_| RowError("length too large"))?;
             let rest = input.bytes()?;
-            let begin = text.as_bytes().get(..same).ok_or(Bad("begins with more than there is"))?;
-            let next = String::from_utf8([begin, rest].concat()).map_err(|_| Bad("text is not UTF-8"))?;
+            let begin = text.as_bytes().get(..same).ok_or(RowError("begins with more than there is"))?;
+            let next = String::from_utf8([begin, rest].concat()).map_err(|_| RowError("text is not UTF-8"))?;
             let unchanged = next == *text;
             if next < *text {
-                return Err(Bad("texts out of order"));
+                return Err(RowError("texts out of order"));
             }
             *text = next;
             Ok(unchanged)
@@ -272,10 +279,10 @@ fn read_token(input: &mut Reader<'_>, token: &mut Token) -> Result<bool, Bad> {
     }
 }
 
-fn read_positions(input: &mut Reader<'_>) -> Result<Positions, Bad> {
+fn read_positions(input: &mut FieldReader<'_>) -> Result<Positions, RowError> {
     let mut before = 0u32;
     input.list(|input| {
-        before = before.checked_add(input.num32()?).ok_or(Bad("position too large"))?;
+        before = before.checked_add(input.num32()?).ok_or(RowError("position too large"))?;
         Ok(before)
     })
 }

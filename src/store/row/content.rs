@@ -3,10 +3,10 @@
 use smallvec::smallvec;
 
 use super::account::{read_address, write_address};
-use super::{Bad, Reader, Writer, decode_with};
+use super::{FieldReader, FieldWriter, RowError, decode_with};
 use crate::model::{
-    Address, BlobHash, DeliveredTo, EmailAddress, EmailContent, MessageRows, PartOffsets, SentAt, ThreadKey, Tokens,
-    UtcMillis, Word, field,
+    Address, BlobHash, DeliveredTo, EmailAddress, EmailContent, MessageRows, PartOffsets, SearchWord, SentAt,
+    ThreadKey, Tokens, UtcMillis, field,
 };
 use crate::store::engine::Table;
 use crate::store::error::Error;
@@ -42,9 +42,9 @@ impl EncodedMessage {
     /// Encodes what all recipients share.
     #[must_use]
     pub fn new(rows: &MessageRows) -> Self {
-        let mut content = Writer(Vec::with_capacity(512));
+        let mut content = FieldWriter(Vec::with_capacity(512));
         write_content(&mut content, &rows.content);
-        let mut tokens = Writer(Vec::with_capacity(1024));
+        let mut tokens = FieldWriter(Vec::with_capacity(1024));
         write_tokens(&mut tokens, &rows.tokens);
         Self {
             blob: rows.blob,
@@ -59,7 +59,7 @@ impl EncodedMessage {
 /// The `email_content` row: version, this email's trace prefix, the shared part.
 #[must_use]
 pub fn content_value(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
-    let mut out = Writer::new(CONTENT);
+    let mut out = FieldWriter::new(CONTENT);
     out.bytes(prefix);
     out.fixed(shared);
     out.0
@@ -68,7 +68,7 @@ pub fn content_value(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
 /// The `email_tokens` row: version, where this email was delivered by its trace prefix, the shared part.
 #[must_use]
 pub fn tokens_value(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
-    let mut out = Writer::new(TOKENS);
+    let mut out = FieldWriter::new(TOKENS);
     out.maybe_text(DeliveredTo::of(prefix).text().as_ref());
     out.fixed(shared);
     out.0
@@ -88,7 +88,7 @@ pub fn decode_content(key: &[u8], bytes: &[u8]) -> Result<(Vec<u8>, EmailContent
 #[must_use]
 pub fn content_prefix(bytes: &[u8]) -> Option<Vec<u8>> {
     let (version, rest) = bytes.split_first()?;
-    Reader(rest).bytes().ok().filter(|_| (1..=CONTENT).contains(version)).map(<[u8]>::to_vec)
+    FieldReader(rest).bytes().ok().filter(|_| (1..=CONTENT).contains(version)).map(<[u8]>::to_vec)
 }
 
 /// Whether an `email_content` row was made of its message by earlier rules than those of this
@@ -110,7 +110,7 @@ pub fn has_earlier_tokens(bytes: &[u8]) -> bool {
 /// `Corrupt`.
 pub fn decode_tokens(key: &[u8], bytes: &[u8]) -> Result<Tokens, Error> {
     decode_with(Table::EmailTokens, key, bytes, TOKENS, |input, version| {
-        let own = if version < TOKENS { DeliveredTo::Unread.text() } else { input.option(Reader::text)? };
+        let own = if version < TOKENS { DeliveredTo::Unread.text() } else { input.option(FieldReader::text)? };
         let mut tokens = read_tokens(input)?;
         if let Some(text) = own {
             let at = tokens.texts.partition_point(|(known, _)| *known < text);
@@ -123,32 +123,32 @@ pub fn decode_tokens(key: &[u8], bytes: &[u8]) -> Result<Tokens, Error> {
     })
 }
 
-pub(super) fn write_people(out: &mut Writer, people: &[EmailAddress]) {
+pub(super) fn write_people(out: &mut FieldWriter, people: &[EmailAddress]) {
     out.list(people.iter(), write_person);
 }
 
-pub(super) fn write_person(out: &mut Writer, person: &EmailAddress) {
+pub(super) fn write_person(out: &mut FieldWriter, person: &EmailAddress) {
     out.maybe_text(person.name.as_ref());
     out.text(&person.email);
 }
 
-pub(super) fn read_person(input: &mut Reader<'_>) -> Result<EmailAddress, Bad> {
-    Ok(EmailAddress { name: input.option(Reader::text)?, email: input.text()? })
+pub(super) fn read_person(input: &mut FieldReader<'_>) -> Result<EmailAddress, RowError> {
+    Ok(EmailAddress { name: input.option(FieldReader::text)?, email: input.text()? })
 }
 
-pub(super) fn read_people(input: &mut Reader<'_>) -> Result<Vec<EmailAddress>, Bad> {
+pub(super) fn read_people(input: &mut FieldReader<'_>) -> Result<Vec<EmailAddress>, RowError> {
     input.list(read_person)
 }
 
-pub(super) fn write_addresses(out: &mut Writer, addresses: &[Address]) {
+pub(super) fn write_addresses(out: &mut FieldWriter, addresses: &[Address]) {
     out.list(addresses.iter(), write_address);
 }
 
-pub(super) fn read_addresses(input: &mut Reader<'_>) -> Result<Vec<Address>, Bad> {
+pub(super) fn read_addresses(input: &mut FieldReader<'_>) -> Result<Vec<Address>, RowError> {
     input.list(read_address)
 }
 
-fn write_content(out: &mut Writer, content: &EmailContent) {
+fn write_content(out: &mut FieldWriter, content: &EmailContent) {
     for people in [&content.from, &content.to, &content.cc, &content.bcc, &content.sender, &content.reply_to] {
         write_people(out, people);
     }
@@ -171,8 +171,8 @@ fn write_content(out: &mut Writer, content: &EmailContent) {
     });
 }
 
-fn read_content(input: &mut Reader<'_>) -> Result<EmailContent, Bad> {
-    let ids = |input: &mut Reader<'_>| input.list(Reader::text);
+fn read_content(input: &mut FieldReader<'_>) -> Result<EmailContent, RowError> {
+    let ids = |input: &mut FieldReader<'_>| input.list(FieldReader::text);
     Ok(EmailContent {
         from: read_people(input)?,
         to: read_people(input)?,
@@ -180,11 +180,11 @@ fn read_content(input: &mut Reader<'_>) -> Result<EmailContent, Bad> {
         bcc: read_people(input)?,
         sender: read_people(input)?,
         reply_to: read_people(input)?,
-        blank: u8::try_from(input.num()?).map_err(|_| Bad("unknown fields"))?,
-        subject: input.option(Reader::text)?,
+        blank: u8::try_from(input.num()?).map_err(|_| RowError("unknown fields"))?,
+        subject: input.option(FieldReader::text)?,
         sent_at: input.option(|input| {
             let at = UtcMillis(input.signed()?);
-            let offset = i16::try_from(input.signed()?).map_err(|_| Bad("time zone too large"))?;
+            let offset = i16::try_from(input.signed()?).map_err(|_| RowError("time zone too large"))?;
             Ok(SentAt { at, offset_minutes: offset })
         })?,
         message_id: ids(input)?,
@@ -194,15 +194,15 @@ fn read_content(input: &mut Reader<'_>) -> Result<EmailContent, Bad> {
         has_attachment: input.bool()?,
         parts: input.list(|input| {
             let header = input.num32()?;
-            let body = header.checked_add(input.num32()?).ok_or(Bad("part too long"))?;
-            let end = body.checked_add(input.num32()?).ok_or(Bad("part too long"))?;
-            let encoding = u8::try_from(input.num()?).map_err(|_| Bad("unknown encoding"))?;
+            let body = header.checked_add(input.num32()?).ok_or(RowError("part too long"))?;
+            let end = body.checked_add(input.num32()?).ok_or(RowError("part too long"))?;
+            let encoding = u8::try_from(input.num()?).map_err(|_| RowError("unknown encoding"))?;
             Ok(PartOffsets { header, body, end, encoding })
         })?,
     })
 }
 
-fn write_tokens(out: &mut Writer, tokens: &Tokens) {
+fn write_tokens(out: &mut FieldWriter, tokens: &Tokens) {
     let mut last = 0;
     out.list(tokens.words.iter(), |out, word| {
         // Most words stand once: that is said by a bit of the hash, and no count follows.
@@ -226,23 +226,23 @@ fn write_tokens(out: &mut Writer, tokens: &Tokens) {
     });
 }
 
-fn read_tokens(input: &mut Reader<'_>) -> Result<Tokens, Bad> {
-    let fields = |input: &mut Reader<'_>| u16::try_from(input.num()?).map_err(|_| Bad("unknown fields"));
+fn read_tokens(input: &mut FieldReader<'_>) -> Result<Tokens, RowError> {
+    let fields = |input: &mut FieldReader<'_>| u16::try_from(input.num()?).map_err(|_| RowError("unknown fields"));
     let mut last = 0u32;
     let words = input.list(|input| {
         let step = input.num()?;
         let hash =
-            u32::try_from(step >> 1).ok().and_then(|step| last.checked_add(step)).ok_or(Bad("hash too large"))?;
+            u32::try_from(step >> 1).ok().and_then(|step| last.checked_add(step)).ok_or(RowError("hash too large"))?;
         last = hash;
         if step & 1 == 0 {
-            return Ok(Word { hash, positions: smallvec![input.num32()?] });
+            return Ok(SearchWord { hash, positions: smallvec![input.num32()?] });
         }
         let mut before = 0u32;
         let positions = input.list(|input| {
-            before = before.checked_add(input.num32()?).ok_or(Bad("position too large"))?;
+            before = before.checked_add(input.num32()?).ok_or(RowError("position too large"))?;
             Ok(before)
         })?;
-        Ok(Word { hash, positions })
+        Ok(SearchWord { hash, positions })
     })?;
     Ok(Tokens { words, texts: input.list(|input| Ok((input.text()?, fields(input)?)))? })
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Bad, Reader, Row, Writer};
-use crate::model::{BlobHash, EmailId, EmailMetadata, MailboxUid, ModSeq, ThreadId, UtcMillis, View, keyword};
+use super::{FieldReader, FieldWriter, Row, RowError};
+use crate::model::{BlobHash, EmailId, EmailMetadata, ListingFilter, MailboxUid, ModSeq, ThreadId, UtcMillis, keyword};
 use crate::store::engine::Table;
 
 /// The keywords that most emails carry, by number; the rest are written out. Only ever added to at the end.
@@ -21,7 +21,7 @@ const COMMON: [&str; 8] = [
 impl Row for EmailMetadata {
     const TABLE: Table = Table::EmailMetadata;
 
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut FieldWriter) {
         out.num(self.thread.0);
         out.list(self.mailboxes.iter(), |out, uid| out.num(uid.0));
         out.list(self.keywords.iter(), |out, word| {
@@ -41,7 +41,7 @@ impl Row for EmailMetadata {
         out.option(self.deleted.as_ref(), |out, at| out.signed(at.0));
     }
 
-    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+    fn read(input: &mut FieldReader<'_>, _version: u8) -> Result<Self, RowError> {
         Ok(Self {
             thread: ThreadId(input.num()?),
             mailboxes: input.list(|input| Ok(MailboxUid(input.num32()?)))?,
@@ -51,7 +51,7 @@ impl Row for EmailMetadata {
                     .ok()
                     .and_then(|at| COMMON.get(at))
                     .map(|word| (*word).to_owned())
-                    .ok_or(Bad("unknown keyword number")),
+                    .ok_or(RowError("unknown keyword number")),
             })?,
             received_at: UtcMillis(input.signed()?),
             blob: BlobHash(input.fixed()?),
@@ -126,13 +126,13 @@ impl Thread {
 
     /// Whether it matches a thread view.
     #[must_use]
-    pub fn shows(&self, view: View) -> bool {
+    pub fn shows(&self, view: ListingFilter) -> bool {
         self.emails > 0
             && match view {
-                View::ThreadUnseen => self.unseen > 0,
-                View::ThreadFlagged => self.flagged > 0,
-                View::ThreadUntouched => self.unseen == self.emails,
-                View::Every | View::Unseen | View::Flagged => false,
+                ListingFilter::ThreadUnseen => self.unseen > 0,
+                ListingFilter::ThreadFlagged => self.flagged > 0,
+                ListingFilter::ThreadUntouched => self.unseen == self.emails,
+                ListingFilter::Every | ListingFilter::Unseen | ListingFilter::Flagged => false,
             }
     }
 
@@ -153,7 +153,7 @@ impl Thread {
 impl Row for Thread {
     const TABLE: Table = Table::Threads;
 
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut FieldWriter) {
         out.num(self.created.0);
         out.num(self.updated.0);
         out.bool(self.deleted);
@@ -167,7 +167,7 @@ impl Row for Thread {
         out.fixed(&self.latest.0.to_be_bytes());
     }
 
-    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+    fn read(input: &mut FieldReader<'_>, _version: u8) -> Result<Self, RowError> {
         Ok(Self {
             created: ModSeq(input.num()?),
             updated: ModSeq(input.num()?),

@@ -3,7 +3,7 @@
 //! One row says all of it, so that a fold or a merge takes effect by the writing of that row and by nothing else: blocks
 //! that it does not name are none, and it names also those that are being made and those that are to go.
 
-use super::{Bad, Reader, Row, Writer, decode_with};
+use super::{FieldReader, FieldWriter, Row, RowError, decode_with};
 use crate::model::{EmailId, ModSeq, Token};
 use crate::store::engine::Table;
 use crate::store::error::Error;
@@ -17,7 +17,7 @@ pub struct Folds {
     /// What is searched.
     pub live: Vec<Fold>,
     /// What is being merged; at most one of a level. Its sources are live until it is done.
-    pub merges: Vec<Merge>,
+    pub merges: Vec<FoldMerge>,
     /// Merged away; their rows are to go.
     pub dropped: Vec<FoldId>,
 }
@@ -42,18 +42,18 @@ pub struct Fold {
 
 /// A fold that is being made of others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Merge {
+pub struct FoldMerge {
     /// Of which.
     pub sources: Vec<FoldId>,
     /// What is there of it so far.
     pub into: Fold,
     /// What is to be written next.
-    pub next: Next,
+    pub next: MergePosition,
 }
 
 /// Where a merge goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next {
+pub enum MergePosition {
     /// With the emails from this one.
     Email(EmailId),
     /// With the postings from this one: token, ordinal, first position.
@@ -77,18 +77,18 @@ impl Row for Folds {
     /// 2 has `knows_delivery`.
     const VERSION: u8 = 2;
 
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut FieldWriter) {
         out.num(self.last);
         out.list(self.live.iter(), write_fold);
         out.list(self.merges.iter(), |out, merge| {
             write_ids(out, &merge.sources);
             write_fold(out, &merge.into);
             match &merge.next {
-                Next::Email(id) => {
+                MergePosition::Email(id) => {
                     out.num(0u8);
                     out.num(id.0);
                 }
-                Next::Posting(token, ordinal, position) => {
+                MergePosition::Posting(token, ordinal, position) => {
                     match token {
                         Token::Word(hash) => {
                             out.num(1u8);
@@ -107,20 +107,20 @@ impl Row for Folds {
         write_ids(out, &self.dropped);
     }
 
-    fn read(input: &mut Reader<'_>, version: u8) -> Result<Self, Bad> {
-        let read_fold = |input: &mut Reader<'_>| read_fold(input, version);
+    fn read(input: &mut FieldReader<'_>, version: u8) -> Result<Self, RowError> {
+        let read_fold = |input: &mut FieldReader<'_>| read_fold(input, version);
         Ok(Self {
             last: input.num()?,
             live: input.list(read_fold)?,
             merges: input.list(|input| {
-                Ok(Merge {
+                Ok(FoldMerge {
                     sources: input.list(read_id)?,
                     into: read_fold(input)?,
                     next: match input.num()? {
-                        0 => Next::Email(EmailId(input.num()?)),
-                        1 => Next::Posting(Token::Word(input.num32()?), input.num32()?, input.num32()?),
-                        2 => Next::Posting(Token::Text(input.text()?), input.num32()?, input.num32()?),
-                        _ => return Err(Bad("unknown step of a merge")),
+                        0 => MergePosition::Email(EmailId(input.num()?)),
+                        1 => MergePosition::Posting(Token::Word(input.num32()?), input.num32()?, input.num32()?),
+                        2 => MergePosition::Posting(Token::Text(input.text()?), input.num32()?, input.num32()?),
+                        _ => return Err(RowError("unknown step of a merge")),
                     },
                 })
             })?,
@@ -129,7 +129,7 @@ impl Row for Folds {
     }
 }
 
-fn write_fold(out: &mut Writer, fold: &Fold) {
+fn write_fold(out: &mut FieldWriter, fold: &Fold) {
     write_id(out, fold.id);
     out.num(fold.made.0);
     out.num(fold.emails);
@@ -138,7 +138,7 @@ fn write_fold(out: &mut Writer, fold: &Fold) {
     out.bool(fold.knows_delivery);
 }
 
-fn read_fold(input: &mut Reader<'_>, version: u8) -> Result<Fold, Bad> {
+fn read_fold(input: &mut FieldReader<'_>, version: u8) -> Result<Fold, RowError> {
     Ok(Fold {
         id: read_id(input)?,
         made: ModSeq(input.num()?),
@@ -149,24 +149,24 @@ fn read_fold(input: &mut Reader<'_>, version: u8) -> Result<Fold, Bad> {
     })
 }
 
-fn write_id(out: &mut Writer, id: FoldId) {
+fn write_id(out: &mut FieldWriter, id: FoldId) {
     out.num(id.level);
     out.num(id.number);
 }
 
-fn read_id(input: &mut Reader<'_>) -> Result<FoldId, Bad> {
-    let level = u8::try_from(input.num()?).map_err(|_| Bad("level too large"))?;
+fn read_id(input: &mut FieldReader<'_>) -> Result<FoldId, RowError> {
+    let level = u8::try_from(input.num()?).map_err(|_| RowError("level too large"))?;
     Ok(FoldId { level, number: input.num()? })
 }
 
-fn write_ids(out: &mut Writer, ids: &[FoldId]) {
+fn write_ids(out: &mut FieldWriter, ids: &[FoldId]) {
     out.list(ids.iter(), |out, id| write_id(out, *id));
 }
 
 /// The row of some emails of a fold: ids in ascending order.
 #[must_use]
 pub fn fold_emails(ids: &[EmailId]) -> Vec<u8> {
-    let mut out = Writer::new(1);
+    let mut out = FieldWriter::new(1);
     let mut last = 0;
     for id in ids {
         out.num(id.0.saturating_sub(last));
@@ -185,9 +185,9 @@ pub fn read_fold_emails(key: &[u8], bytes: &[u8]) -> Result<Vec<EmailId>, Error>
         while !input.0.is_empty() {
             let step = input.num()?;
             if step == 0 && !ids.is_empty() {
-                return Err(Bad("an email twice"));
+                return Err(RowError("an email twice"));
             }
-            last = last.checked_add(step).ok_or(Bad("email id too large"))?;
+            last = last.checked_add(step).ok_or(RowError("email id too large"))?;
             ids.push(EmailId(last));
         }
         Ok(ids)
@@ -232,14 +232,14 @@ mod tests {
             oldest: EmailId(u64::MAX),
             knows_delivery: number != 2,
         };
-        let merge = |number, next| Merge { sources: vec![fold(0, number).id], into: fold(1, number + 50), next };
+        let merge = |number, next| FoldMerge { sources: vec![fold(0, number).id], into: fold(1, number + 50), next };
         let folds = Folds {
             last: 99,
             live: vec![fold(0, 3), fold(0, 1), fold(0, 2), fold(1, 7)],
             merges: vec![
-                merge(1, Next::Email(EmailId(5))),
-                merge(7, Next::Posting(Token::Word(5), 6, 7)),
-                merge(8, Next::Posting(Token::Text("é\0".into()), 0, 0)),
+                merge(1, MergePosition::Email(EmailId(5))),
+                merge(7, MergePosition::Posting(Token::Word(5), 6, 7)),
+                merge(8, MergePosition::Posting(Token::Text("é\0".into()), 0, 0)),
             ],
             dropped: vec![fold(2, 4).id],
         };

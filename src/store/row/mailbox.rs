@@ -1,15 +1,16 @@
 //! Mailboxes, and the views that are kept of them.
 
-use super::{Bad, Reader, Row, Writer};
+use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::{
-    AccountId, Counts, EmailId, Kept, Mailbox, MailboxUid, ModSeq, Role, Stage, Tally, UtcMillis, View,
+    AccountId, EmailId, ListingFilter, ListingStage, ListingStats, Mailbox, MailboxCounts, MailboxUid,
+    MaintainedListing, ModSeq, Role, UtcMillis,
 };
 use crate::store::engine::Table;
 
 impl Row for Mailbox {
     const TABLE: Table = Table::Mailboxes;
 
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut FieldWriter) {
         out.text(&self.name);
         out.option(self.parent.as_ref(), |out, uid| out.num(uid.0));
         out.option(self.role.as_ref(), |out, role| out.num(role.number()));
@@ -35,23 +36,23 @@ impl Row for Mailbox {
         write_kept(out, &self.kept);
     }
 
-    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+    fn read(input: &mut FieldReader<'_>, _version: u8) -> Result<Self, RowError> {
         Ok(Self {
             name: input.text()?,
             parent: input.option(|input| Ok(MailboxUid(input.num32()?)))?,
             role: input.option(|input| {
                 let number = u8::try_from(input.num()?).ok();
-                number.and_then(Role::from_number).ok_or(Bad("unknown role"))
+                number.and_then(Role::from_number).ok_or(RowError("unknown role"))
             })?,
             sort_order: input.num32()?,
-            rights: u16::try_from(input.num()?).map_err(|_| Bad("unknown rights"))?,
+            rights: u16::try_from(input.num()?).map_err(|_| RowError("unknown rights"))?,
             subscribed: input.bool()?,
             attributes: input.list(|input| Ok((input.text()?, input.text()?)))?,
             shares: input.list(|input| {
                 let with = AccountId(input.num32()?);
-                Ok((with, u16::try_from(input.num()?).map_err(|_| Bad("unknown rights"))?))
+                Ok((with, u16::try_from(input.num()?).map_err(|_| RowError("unknown rights"))?))
             })?,
-            counts: Counts {
+            counts: MailboxCounts {
                 total_emails: input.num()?,
                 unread_emails: input.num()?,
                 total_threads: input.num()?,
@@ -68,13 +69,13 @@ impl Row for Mailbox {
 }
 
 /// Kept views: of a mailbox in its row, of all mail in the account's.
-pub(super) fn write_kept(out: &mut Writer, kept: &[Kept]) {
+pub(super) fn write_kept(out: &mut FieldWriter, kept: &[MaintainedListing]) {
     out.list(kept.iter(), |out, kept| {
         out.num(kept.view as u8);
         let (stage, upto) = match kept.stage {
-            Stage::Whole => (0u8, 0),
-            Stage::Making(EmailId(upto)) => (1, upto),
-            Stage::Dropping => (2, 0),
+            ListingStage::Whole => (0u8, 0),
+            ListingStage::Making(EmailId(upto)) => (1, upto),
+            ListingStage::Dropping => (2, 0),
         };
         out.num(stage);
         out.num(upto);
@@ -88,24 +89,27 @@ pub(super) fn write_kept(out: &mut Writer, kept: &[Kept]) {
     });
 }
 
-pub(super) fn read_kept(input: &mut Reader<'_>) -> Result<Vec<Kept>, Bad> {
-    let tally = |input: &mut Reader<'_>| {
+pub(super) fn read_kept(input: &mut FieldReader<'_>) -> Result<Vec<MaintainedListing>, RowError> {
+    let tally = |input: &mut FieldReader<'_>| {
         let (total, ranked, front) = (input.num()?, input.bool()?, EmailId(input.num()?));
         let front = match (ranked, front) {
             (true, front) => Some(front),
             (false, EmailId(0)) => None,
-            (false, _) => return Err(Bad("ranks that begin and are none")),
+            (false, _) => return Err(RowError("ranks that begin and are none")),
         };
-        Ok(Tally { total, front, low: ModSeq(input.num()?) })
+        Ok(ListingStats { total, front, low: ModSeq(input.num()?) })
     };
     input.list(|input| {
-        Ok(Kept {
-            view: u8::try_from(input.num()?).ok().and_then(View::from_number).ok_or(Bad("unknown view"))?,
+        Ok(MaintainedListing {
+            view: u8::try_from(input.num()?)
+                .ok()
+                .and_then(ListingFilter::from_number)
+                .ok_or(RowError("unknown view"))?,
             stage: match (input.num()?, EmailId(input.num()?)) {
-                (0, EmailId(0)) => Stage::Whole,
-                (1, upto) => Stage::Making(upto),
-                (2, EmailId(0)) => Stage::Dropping,
-                _ => return Err(Bad("unknown stage of a view")),
+                (0, EmailId(0)) => ListingStage::Whole,
+                (1, upto) => ListingStage::Making(upto),
+                (2, EmailId(0)) => ListingStage::Dropping,
+                _ => return Err(RowError("unknown stage of a view")),
             },
             asked: UtcMillis(input.signed()?),
             emails: tally(input)?,

@@ -20,10 +20,10 @@ mod upkeep;
 mod upload;
 mod vacation;
 
-pub use account::State;
+pub use account::AccountStateRow;
 pub(crate) use action::{Destination, SameAction};
 pub use action::{Digest, decode_message, domain_digest, kind_and_state, lane_digest, message_value, wake_of};
-pub use blob::{Blob, FRAME, Octets, blob_rows, decode_frame};
+pub use blob::{BlobBytes, BlobRow, FRAME, blob_rows, decode_frame};
 pub(in crate::store) use blob::{blob_frames, blob_head};
 pub use content::{
     EncodedMessage, content_prefix, content_value, decode_content, decode_tokens, has_earlier_tokens,
@@ -31,12 +31,12 @@ pub use content::{
 };
 pub use email::Thread;
 pub(crate) use list::RankCount;
-pub use object::{Object, Stored, is_live_object, object_marks};
+pub use object::{Object, ObjectRow, is_live_object, object_marks};
 pub use queue::QueueMark;
 pub use thread_ref::{ThreadRef, ThreadRefRow};
-pub use upkeep::{Noted, Sweep};
-pub use upload::Upload;
-pub use vacation::{Delivery, Told};
+pub use upkeep::{HistoryRow, SweepRow};
+pub use upload::UploadRow;
+pub use vacation::{DeliveryRow, ToldRow};
 
 use super::engine::Table;
 use super::error::{Error, hex};
@@ -51,17 +51,17 @@ pub trait Row: Sized {
     const VERSION: u8 = 1;
 
     /// Writes the fields.
-    fn write(&self, out: &mut Writer);
+    fn write(&self, out: &mut FieldWriter);
 
     /// Reads the fields of a version not above `VERSION`.
     ///
     /// # Errors
     /// What is wrong with the bytes.
-    fn read(input: &mut Reader<'_>, version: u8) -> Result<Self, Bad>;
+    fn read(input: &mut FieldReader<'_>, version: u8) -> Result<Self, RowError>;
 
     /// The whole row.
     fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::new(Self::VERSION);
+        let mut out = FieldWriter::new(Self::VERSION);
         self.write(&mut out);
         out.0
     }
@@ -81,14 +81,14 @@ pub(super) fn decode_with<T>(
     key: &[u8],
     bytes: &[u8],
     newest: u8,
-    read: impl FnOnce(&mut Reader<'_>, u8) -> Result<T, Bad>,
+    read: impl FnOnce(&mut FieldReader<'_>, u8) -> Result<T, RowError>,
 ) -> Result<T, Error> {
-    let corrupt = |what: &'static str| Bad(what).of(table, key);
+    let corrupt = |what: &'static str| RowError(what).of(table, key);
     let (version, rest) = bytes.split_first().ok_or_else(|| corrupt("empty row"))?;
     if *version > newest {
         return Err(corrupt("written by a newer version of Restante"));
     }
-    let mut input = Reader(rest);
+    let mut input = FieldReader(rest);
     let row = read(&mut input, *version).map_err(|bad| bad.of(table, key))?;
     if input.0.is_empty() { Ok(row) } else { Err(corrupt("octets after the last field")) }
 }
@@ -125,7 +125,7 @@ macro_rules! bare_id {
 
             fn from_bytes(table: Table, key: &[u8], bytes: &[u8]) -> Result<Self, Error> {
                 let id = bytes.try_into().map(u64::from_be_bytes);
-                id.map(Self).map_err(|_| Bad("no id where one should be").of(table, key))
+                id.map(Self).map_err(|_| RowError("no id where one should be").of(table, key))
             }
         }
     )*};
@@ -145,9 +145,9 @@ impl RowFormat for Present {
 
 /// What is wrong with a row's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bad(pub &'static str);
+pub struct RowError(pub &'static str);
 
-impl Bad {
+impl RowError {
     pub(in crate::store) fn of(self, table: Table, key: &[u8]) -> Error {
         Error::Corrupt { table: table.name(), key: hex(key), what: self.0.into() }
     }
@@ -155,9 +155,9 @@ impl Bad {
 
 /// Writes fields.
 #[derive(Debug, Clone)]
-pub struct Writer(pub Vec<u8>);
+pub struct FieldWriter(pub Vec<u8>);
 
-impl Writer {
+impl FieldWriter {
     /// A row of a version.
     #[must_use]
     pub fn new(version: u8) -> Self {
@@ -231,15 +231,15 @@ impl Writer {
 
 /// Reads fields.
 #[derive(Debug, Clone, Copy)]
-pub struct Reader<'a>(pub &'a [u8]);
+pub struct FieldReader<'a>(pub &'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> FieldReader<'a> {
     /// An octet.
     ///
     /// # Errors
     /// The row is too short.
-    pub fn byte(&mut self) -> Result<u8, Bad> {
-        let (first, rest) = self.0.split_first().ok_or(Bad("too short"))?;
+    pub fn byte(&mut self) -> Result<u8, RowError> {
+        let (first, rest) = self.0.split_first().ok_or(RowError("too short"))?;
         self.0 = rest;
         Ok(*first)
     }
@@ -248,12 +248,12 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// Too short or too large.
-    pub fn num(&mut self) -> Result<u64, Bad> {
+    pub fn num(&mut self) -> Result<u64, RowError> {
         let (mut value, mut shift, mut rest) = (0u64, 0u32, self.0.iter());
         for byte in rest.by_ref() {
             let bits = u64::from(byte & 0x7f);
             if shift > 63 || shift == 63 && bits > 1 {
-                return Err(Bad("number too large"));
+                return Err(RowError("number too large"));
             }
             value |= bits << shift;
             if byte & 0x80 == 0 {
@@ -262,22 +262,22 @@ impl<'a> Reader<'a> {
             }
             shift = shift.saturating_add(7);
         }
-        Err(Bad("too short"))
+        Err(RowError("too short"))
     }
 
     /// An unsigned number of 32 bits.
     ///
     /// # Errors
     /// Too short or too large.
-    pub fn num32(&mut self) -> Result<u32, Bad> {
-        u32::try_from(self.num()?).map_err(|_| Bad("number too large"))
+    pub fn num32(&mut self) -> Result<u32, RowError> {
+        u32::try_from(self.num()?).map_err(|_| RowError("number too large"))
     }
 
     /// A signed number.
     ///
     /// # Errors
     /// Too short or too large.
-    pub fn signed(&mut self) -> Result<i64, Bad> {
+    pub fn signed(&mut self) -> Result<i64, RowError> {
         let value = self.num()?;
         Ok((value >> 1).cast_signed() ^ (value & 1).cast_signed().wrapping_neg())
     }
@@ -286,11 +286,11 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// Neither.
-    pub fn bool(&mut self) -> Result<bool, Bad> {
+    pub fn bool(&mut self) -> Result<bool, RowError> {
         match self.byte()? {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err(Bad("neither yes nor no")),
+            _ => Err(RowError("neither yes nor no")),
         }
     }
 
@@ -298,9 +298,9 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// Too short.
-    pub fn bytes(&mut self) -> Result<&'a [u8], Bad> {
-        let len = usize::try_from(self.num()?).map_err(|_| Bad("length too large"))?;
-        let (bytes, rest) = self.0.split_at_checked(len).ok_or(Bad("too short"))?;
+    pub fn bytes(&mut self) -> Result<&'a [u8], RowError> {
+        let len = usize::try_from(self.num()?).map_err(|_| RowError("length too large"))?;
+        let (bytes, rest) = self.0.split_at_checked(len).ok_or(RowError("too short"))?;
         self.0 = rest;
         Ok(bytes)
     }
@@ -309,8 +309,8 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// Too short.
-    pub fn fixed<const N: usize>(&mut self) -> Result<[u8; N], Bad> {
-        let (bytes, rest) = self.0.split_first_chunk::<N>().ok_or(Bad("too short"))?;
+    pub fn fixed<const N: usize>(&mut self) -> Result<[u8; N], RowError> {
+        let (bytes, rest) = self.0.split_first_chunk::<N>().ok_or(RowError("too short"))?;
         self.0 = rest;
         Ok(*bytes)
     }
@@ -319,15 +319,15 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// Too short, or not UTF-8.
-    pub fn text(&mut self) -> Result<String, Bad> {
-        std::str::from_utf8(self.bytes()?).map(str::to_owned).map_err(|_| Bad("text is not UTF-8"))
+    pub fn text(&mut self) -> Result<String, RowError> {
+        std::str::from_utf8(self.bytes()?).map(str::to_owned).map_err(|_| RowError("text is not UTF-8"))
     }
 
     /// A value or none.
     ///
     /// # Errors
     /// Those of the value.
-    pub fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Bad>) -> Result<Option<T>, Bad> {
+    pub fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, RowError>) -> Result<Option<T>, RowError> {
         if self.bool()? { read(self).map(Some) } else { Ok(None) }
     }
 
@@ -335,10 +335,13 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// Those of the values, or a count that the row cannot hold.
-    pub fn list<T, C: FromIterator<T>>(&mut self, mut read: impl FnMut(&mut Self) -> Result<T, Bad>) -> Result<C, Bad> {
+    pub fn list<T, C: FromIterator<T>>(
+        &mut self,
+        mut read: impl FnMut(&mut Self) -> Result<T, RowError>,
+    ) -> Result<C, RowError> {
         let count = self.num()?;
         if count > self.0.len() as u64 {
-            return Err(Bad("count too large"));
+            return Err(RowError("count too large"));
         }
         (0..count).map(|_| read(self)).collect()
     }

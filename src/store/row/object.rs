@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::action::{at_place, place};
 use super::content::{read_people, write_people};
-use super::{Bad, Reader, Row, Writer};
+use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::{
-    AccountId, ActionId, ChangedBy, Delivered, DeliveryStatus, EmailId, EmailSubmission, EnvelopeAddress, MailboxUid,
-    ModSeq, ObjectId, ObjectKind, PushKeys, PushSubscription, SenderIdentity, ShareNotification, SubmissionRecipient,
-    ThreadId, UndoStatus, UtcMillis, limits,
+    AccountId, ActionId, ChangedBy, DeliveryState, DeliveryStatus, EmailId, EmailSubmission, EnvelopeAddress,
+    MailboxUid, ModSeq, ObjectId, ObjectKind, PushKeys, PushSubscription, SenderIdentity, ShareNotification,
+    SubmissionRecipient, ThreadId, UndoStatus, UtcMillis, limits,
 };
 use crate::store::engine::Table;
 use crate::store::error::Error;
@@ -21,18 +21,18 @@ pub trait Object: Clone + PartialEq {
     const MOST: usize;
 
     /// Writes the fields.
-    fn write(&self, out: &mut Writer);
+    fn write(&self, out: &mut FieldWriter);
 
     /// Reads the fields.
     ///
     /// # Errors
     /// What is wrong with the bytes.
-    fn read(input: &mut Reader<'_>) -> Result<Self, Bad>;
+    fn read(input: &mut FieldReader<'_>) -> Result<Self, RowError>;
 }
 
 /// `objects`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stored<T> {
+pub struct ObjectRow<T> {
     /// The change that made it.
     pub created: ModSeq,
     /// The last change of it.
@@ -41,10 +41,10 @@ pub struct Stored<T> {
     pub object: Option<T>,
 }
 
-impl<T: Object> Row for Stored<T> {
+impl<T: Object> Row for ObjectRow<T> {
     const TABLE: Table = Table::Objects;
 
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut FieldWriter) {
         out.bool(self.object.is_some());
         out.num(self.created.0);
         out.num(self.updated.0);
@@ -53,7 +53,7 @@ impl<T: Object> Row for Stored<T> {
         }
     }
 
-    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+    fn read(input: &mut FieldReader<'_>, _version: u8) -> Result<Self, RowError> {
         let is_live = input.bool()?;
         let (created, updated) = (ModSeq(input.num()?), ModSeq(input.num()?));
         let object = if is_live { Some(T::read(input)?) } else { None };
@@ -71,10 +71,10 @@ pub fn is_live_object(row: &[u8]) -> bool {
 ///
 /// # Errors
 /// `Corrupt`.
-pub fn object_marks(kind: ObjectKind, key: &[u8], row: &[u8]) -> Result<Stored<()>, Error> {
-    fn marks<T: Object>(key: &[u8], row: &[u8]) -> Result<Stored<()>, Error> {
-        let Stored { created, updated, object } = Stored::<T>::decode(key, row)?;
-        Ok(Stored { created, updated, object: object.map(drop) })
+pub fn object_marks(kind: ObjectKind, key: &[u8], row: &[u8]) -> Result<ObjectRow<()>, Error> {
+    fn marks<T: Object>(key: &[u8], row: &[u8]) -> Result<ObjectRow<()>, Error> {
+        let ObjectRow { created, updated, object } = ObjectRow::<T>::decode(key, row)?;
+        Ok(ObjectRow { created, updated, object: object.map(drop) })
     }
     match kind {
         ObjectKind::Identity => marks::<SenderIdentity>(key, row),
@@ -88,7 +88,7 @@ impl Object for SenderIdentity {
     const KIND: ObjectKind = ObjectKind::Identity;
     const MOST: usize = limits::IDENTITIES;
 
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut FieldWriter) {
         out.text(&self.name);
         out.text(&self.email);
         for people in [&self.reply_to, &self.bcc] {
@@ -99,7 +99,7 @@ impl Object for SenderIdentity {
         out.maybe_text(self.given.as_ref());
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, Bad> {
+    fn read(input: &mut FieldReader<'_>) -> Result<Self, RowError> {
         Ok(Self {
             name: input.text()?,
             email: input.text()?,
@@ -107,12 +107,12 @@ impl Object for SenderIdentity {
             bcc: input.option(read_people)?,
             text_signature: input.text()?,
             html_signature: input.text()?,
-            given: input.option(Reader::text)?,
+            given: input.option(FieldReader::text)?,
         })
     }
 }
 
-fn write_path(out: &mut Writer, path: &EnvelopeAddress) {
+fn write_path(out: &mut FieldWriter, path: &EnvelopeAddress) {
     out.text(&path.email);
     out.option(path.parameters.as_ref(), |out, parameters| {
         out.list(parameters.iter(), |out, (name, value)| {
@@ -122,10 +122,10 @@ fn write_path(out: &mut Writer, path: &EnvelopeAddress) {
     });
 }
 
-fn read_path(input: &mut Reader<'_>) -> Result<EnvelopeAddress, Bad> {
+fn read_path(input: &mut FieldReader<'_>) -> Result<EnvelopeAddress, RowError> {
     let email = input.text()?;
     let parameters = input.option(|input| {
-        input.list::<_, BTreeMap<String, Option<String>>>(|input| Ok((input.text()?, input.option(Reader::text)?)))
+        input.list::<_, BTreeMap<String, Option<String>>>(|input| Ok((input.text()?, input.option(FieldReader::text)?)))
     })?;
     Ok(EnvelopeAddress { email, parameters })
 }
@@ -134,7 +134,7 @@ impl Object for EmailSubmission {
     const KIND: ObjectKind = ObjectKind::EmailSubmission;
     const MOST: usize = limits::SUBMISSIONS;
 
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut FieldWriter) {
         out.num(self.identity.0);
         out.num(self.email.0);
         out.num(self.thread.0);
@@ -143,7 +143,7 @@ impl Object for EmailSubmission {
         out.list(self.rcpt_to.iter(), |out, to| {
             write_path(out, &to.path);
             out.text(&to.status.smtp_reply);
-            out.num(place(&Delivered::ALL, to.status.delivered));
+            out.num(place(&DeliveryState::ALL, to.status.delivered));
             out.bool(to.status.displayed);
         });
         out.signed(self.send_at.0);
@@ -155,8 +155,8 @@ impl Object for EmailSubmission {
         }
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, Bad> {
-        let ids = |input: &mut Reader<'_>| input.list(|input| Ok(EmailId(input.num()?)));
+    fn read(input: &mut FieldReader<'_>) -> Result<Self, RowError> {
+        let ids = |input: &mut FieldReader<'_>| input.list(|input| Ok(EmailId(input.num()?)));
         Ok(Self {
             identity: ObjectId(input.num()?),
             email: EmailId(input.num()?),
@@ -166,7 +166,7 @@ impl Object for EmailSubmission {
             rcpt_to: input.list(|input| {
                 let path = read_path(input)?;
                 let smtp_reply = input.text()?;
-                let delivered = at_place(&Delivered::ALL, input, "unknown word on a delivery")?;
+                let delivered = at_place(&DeliveryState::ALL, input, "unknown word on a delivery")?;
                 Ok(SubmissionRecipient {
                     path,
                     status: DeliveryStatus { smtp_reply, delivered, displayed: input.bool()? },
@@ -186,7 +186,7 @@ impl Object for PushSubscription {
     const KIND: ObjectKind = ObjectKind::PushSubscription;
     const MOST: usize = limits::PUSH_SUBSCRIPTIONS;
 
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut FieldWriter) {
         out.text(&self.device_client_id);
         out.text(&self.url);
         out.option(self.keys.as_ref(), |out, keys| {
@@ -200,7 +200,7 @@ impl Object for PushSubscription {
         out.maybe_text(self.credential.as_ref());
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, Bad> {
+    fn read(input: &mut FieldReader<'_>) -> Result<Self, RowError> {
         Ok(Self {
             device_client_id: input.text()?,
             url: input.text()?,
@@ -209,8 +209,8 @@ impl Object for PushSubscription {
             code: input.text()?,
             is_verified: input.bool()?,
             expires: UtcMillis(input.signed()?),
-            types: input.option(|input| input.list(Reader::text))?,
-            credential: input.option(Reader::text)?,
+            types: input.option(|input| input.list(FieldReader::text))?,
+            credential: input.option(FieldReader::text)?,
         })
     }
 }
@@ -219,7 +219,7 @@ impl Object for ShareNotification {
     const KIND: ObjectKind = ObjectKind::ShareNotification;
     const MOST: usize = limits::SHARE_NOTIFICATIONS;
 
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut FieldWriter) {
         out.signed(self.created.0);
         out.text(&self.by.name);
         out.maybe_text(self.by.email.as_ref());
@@ -231,13 +231,13 @@ impl Object for ShareNotification {
         out.num(self.new);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, Bad> {
-        let rights = |input: &mut Reader<'_>| u16::try_from(input.num()?).map_err(|_| Bad("unknown rights"));
+    fn read(input: &mut FieldReader<'_>) -> Result<Self, RowError> {
+        let rights = |input: &mut FieldReader<'_>| u16::try_from(input.num()?).map_err(|_| RowError("unknown rights"));
         Ok(Self {
             created: UtcMillis(input.signed()?),
             by: ChangedBy {
                 name: input.text()?,
-                email: input.option(Reader::text)?,
+                email: input.option(FieldReader::text)?,
                 account: input.option(|input| Ok(AccountId(input.num32()?)))?,
             },
             account: AccountId(input.num32()?),

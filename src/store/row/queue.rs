@@ -1,6 +1,6 @@
 //! The site's word on the queue.
 
-use super::{Reader, Writer, decode_with};
+use super::{FieldReader, FieldWriter, decode_with};
 use crate::store::engine::Table;
 use crate::store::error::Error;
 
@@ -16,7 +16,7 @@ pub struct QueueMark {
 
 impl QueueMark {
     pub(in crate::store) fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::new(1);
+        let mut out = FieldWriter::new(1);
         out.num(self.epoch);
         out.maybe_text(self.held.as_ref());
         out.0
@@ -24,7 +24,7 @@ impl QueueMark {
 
     pub(in crate::store) fn decode(key: &[u8], row: &[u8]) -> Result<Self, Error> {
         decode_with(Table::Site, key, row, 1, |input, _| {
-            Ok(Self { epoch: input.num()?, held: input.option(Reader::text)? })
+            Ok(Self { epoch: input.num()?, held: input.option(FieldReader::text)? })
         })
     }
 }

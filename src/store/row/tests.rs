@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::{
     Absence, AccountRow, Action, Address, AddressRow, Audience, Circle, Days, Decision, EmailMetadata, EmailSubmission,
-    Mailbox, MessageRows, PartOffsets, PushSubscription, SenderIdentity, SentAt, UtcMillis, VacationResponse, Variant,
-    Word,
+    Mailbox, MessageRows, PartOffsets, PushSubscription, SearchWord, SenderIdentity, SentAt, UtcMillis,
+    VacationResponse, Variant,
 };
 
 fn any_bytes_never_panic<R: Row>(bytes: &[u8]) {
@@ -14,10 +14,10 @@ fn any_bytes_never_panic<R: Row>(bytes: &[u8]) {
 proptest! {
     #[test]
     fn numbers_round_trip(value: u64, signed: i64) {
-        let mut out = Writer(Vec::new());
+        let mut out = FieldWriter(Vec::new());
         out.num(value);
         out.signed(signed);
-        let mut input = Reader(&out.0);
+        let mut input = FieldReader(&out.0);
         prop_assert_eq!(input.num(), Ok(value));
         prop_assert_eq!(input.signed(), Ok(signed));
         prop_assert!(input.0.is_empty());
@@ -28,22 +28,22 @@ proptest! {
         let bytes = [&[version], bytes.as_slice()].concat();
         any_bytes_never_panic::<AccountRow>(&bytes);
         any_bytes_never_panic::<AddressRow>(&bytes);
-        any_bytes_never_panic::<State>(&bytes);
+        any_bytes_never_panic::<AccountStateRow>(&bytes);
         any_bytes_never_panic::<EmailMetadata>(&bytes);
         any_bytes_never_panic::<Thread>(&bytes);
         any_bytes_never_panic::<Mailbox>(&bytes);
         any_bytes_never_panic::<VacationResponse>(&bytes);
-        any_bytes_never_panic::<Told>(&bytes);
-        any_bytes_never_panic::<Delivery>(&bytes);
+        any_bytes_never_panic::<ToldRow>(&bytes);
+        any_bytes_never_panic::<DeliveryRow>(&bytes);
         any_bytes_never_panic::<Decision>(&bytes);
         any_bytes_never_panic::<Action>(&bytes);
-        any_bytes_never_panic::<Upload>(&bytes);
-        any_bytes_never_panic::<Stored<SenderIdentity>>(&bytes);
-        any_bytes_never_panic::<Stored<EmailSubmission>>(&bytes);
-        any_bytes_never_panic::<Stored<PushSubscription>>(&bytes);
+        any_bytes_never_panic::<UploadRow>(&bytes);
+        any_bytes_never_panic::<ObjectRow<SenderIdentity>>(&bytes);
+        any_bytes_never_panic::<ObjectRow<EmailSubmission>>(&bytes);
+        any_bytes_never_panic::<ObjectRow<PushSubscription>>(&bytes);
         drop(decode_content(b"key", &bytes));
         drop(decode_tokens(b"key", &bytes));
-        drop(Blob::decode(b"key", &bytes));
+        drop(BlobRow::decode(b"key", &bytes));
         drop(decode_frame(b"key", &bytes));
     }
 
@@ -60,7 +60,7 @@ proptest! {
         rows.content.parts = vec![PartOffsets { header: 3, body: 9, end: 9, encoding: 2 }];
         rows.tokens.words = hashes
             .into_iter()
-            .map(|(hash, at)| Word { hash, positions: at.into_iter().collect() })
+            .map(|(hash, at)| SearchWord { hash, positions: at.into_iter().collect() })
             .collect();
         rows.tokens.texts = vec![("org.example@ann".into(), 1)];
         let encoded = EncodedMessage::new(&rows);
@@ -68,10 +68,10 @@ proptest! {
         prop_assert_eq!(decode_content(b"key", &value), Ok((prefix, rows.content)));
         let value = tokens_value(b"", &encoded.tokens);
         prop_assert_eq!(decode_tokens(b"key", &value), Ok(rows.tokens));
-        for octets in [Octets::Here(&raw), Octets::Framed(raw.len() as u64)] {
-            let blob = Blob { at: UtcMillis(5), octets };
+        for octets in [BlobBytes::Here(&raw), BlobBytes::Framed(raw.len() as u64)] {
+            let blob = BlobRow { at: UtcMillis(5), octets };
             let row = blob.encode();
-            prop_assert_eq!(Blob::decode(b"key", &row), Ok(blob));
+            prop_assert_eq!(BlobRow::decode(b"key", &row), Ok(blob));
         }
     }
 }
@@ -79,14 +79,14 @@ proptest! {
 #[test]
 fn a_newer_version_is_refused_and_so_is_what_follows_the_row() {
     let sender = Address::from_parts("bob", "example.net");
-    let told = Told { generation: Some(3), at: UtcMillis(9), sender, until: Some(UtcMillis(99)) };
+    let told = ToldRow { generation: Some(3), at: UtcMillis(9), sender, until: Some(UtcMillis(99)) };
     let mut row = told.encode();
-    assert_eq!(Told::decode(b"k", &row), Ok(told));
+    assert_eq!(ToldRow::decode(b"k", &row), Ok(told));
     row.push(0);
-    assert!(Told::decode(b"k", &row).is_err());
+    assert!(ToldRow::decode(b"k", &row).is_err());
     row.pop();
-    row[0] = Told::VERSION + 1;
-    assert!(Told::decode(b"k", &row).unwrap_err().to_string().contains("newer version"));
+    row[0] = ToldRow::VERSION + 1;
+    assert!(ToldRow::decode(b"k", &row).unwrap_err().to_string().contains("newer version"));
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use super::account::{read_address, write_address};
 use super::content::{read_addresses, read_person, write_addresses, write_person};
-use super::{Bad, Reader, Row, Writer};
+use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::{
-    Absence, ActionId, Address, Audience, Circle, Days, Decision, EmailId, Except, UtcMillis, VacationResponse,
+    Absence, ActionId, Address, Audience, Circle, Days, Decision, EmailId, ExcludedSender, UtcMillis, VacationResponse,
     Variant, Verdict,
 };
 use crate::store::engine::Table;
@@ -12,7 +12,7 @@ use crate::store::engine::Table;
 impl Row for VacationResponse {
     const TABLE: Table = Table::Vacation;
 
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut FieldWriter) {
         out.bool(self.enabled);
         write_time(out, self.from_date);
         write_time(out, self.to_date);
@@ -25,8 +25,8 @@ impl Row for VacationResponse {
         out.num(self.generation);
         out.list(self.except.iter(), |out, except| {
             let (kind, text) = match except {
-                Except::Address(address) => (0u8, address.to_string()),
-                Except::Domain(domain) => (1, domain.clone()),
+                ExcludedSender::Address(address) => (0u8, address.to_string()),
+                ExcludedSender::Domain(domain) => (1, domain.clone()),
             };
             out.num(kind);
             out.text(&text);
@@ -50,14 +50,14 @@ impl Row for VacationResponse {
         out.bool(self.absence.reported);
     }
 
-    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+    fn read(input: &mut FieldReader<'_>, _version: u8) -> Result<Self, RowError> {
         Ok(Self {
             enabled: input.bool()?,
             from_date: read_time(input)?,
             to_date: read_time(input)?,
-            subject: input.option(Reader::text)?,
-            text_body: input.option(Reader::text)?,
-            html_body: input.option(Reader::text)?,
+            subject: input.option(FieldReader::text)?,
+            text_body: input.option(FieldReader::text)?,
+            html_body: input.option(FieldReader::text)?,
             from: input.option(read_person)?,
             reply_to: input.option(read_person)?,
             addresses: read_addresses(input)?,
@@ -67,15 +67,15 @@ impl Row for VacationResponse {
                 0 => Audience::Everyone,
                 1 => Audience::Known,
                 2 => Audience::Organisation,
-                _ => return Err(Bad("unknown audience")),
+                _ => return Err(RowError("unknown audience")),
             },
-            organisation: input.list(Reader::text)?,
-            language: input.option(Reader::text)?,
+            organisation: input.list(FieldReader::text)?,
+            language: input.option(FieldReader::text)?,
             variants: input.list(read_variant)?,
             days: input.list(|input| match input.fixed()? {
                 [0, day, 0] => Ok(Days::Weekday(day)),
                 [1, first, last] => Ok(Days::Monthdays(first, last)),
-                _ => Err(Bad("unknown kind of days")),
+                _ => Err(RowError("unknown kind of days")),
             })?,
             copies: input.bool()?,
             report: input.bool()?,
@@ -84,15 +84,15 @@ impl Row for VacationResponse {
     }
 }
 
-fn write_time(out: &mut Writer, at: Option<UtcMillis>) {
+fn write_time(out: &mut FieldWriter, at: Option<UtcMillis>) {
     out.option(at.as_ref(), |out, at| out.signed(at.0));
 }
 
-fn read_time(input: &mut Reader<'_>) -> Result<Option<UtcMillis>, Bad> {
+fn read_time(input: &mut FieldReader<'_>) -> Result<Option<UtcMillis>, RowError> {
     input.option(|input| Ok(UtcMillis(input.signed()?)))
 }
 
-fn write_variant(out: &mut Writer, variant: &Variant) {
+fn write_variant(out: &mut FieldWriter, variant: &Variant) {
     out.maybe_text(variant.language.as_ref());
     out.num(match variant.circle {
         None => 0u8,
@@ -104,32 +104,32 @@ fn write_variant(out: &mut Writer, variant: &Variant) {
     }
 }
 
-fn read_variant(input: &mut Reader<'_>) -> Result<Variant, Bad> {
+fn read_variant(input: &mut FieldReader<'_>) -> Result<Variant, RowError> {
     Ok(Variant {
-        language: input.option(Reader::text)?,
+        language: input.option(FieldReader::text)?,
         circle: match input.num()? {
             0 => None,
             1 => Some(Circle::Organisation),
             2 => Some(Circle::Outside),
-            _ => return Err(Bad("unknown circle")),
+            _ => return Err(RowError("unknown circle")),
         },
-        subject: input.option(Reader::text)?,
-        text_body: input.option(Reader::text)?,
-        html_body: input.option(Reader::text)?,
+        subject: input.option(FieldReader::text)?,
+        text_body: input.option(FieldReader::text)?,
+        html_body: input.option(FieldReader::text)?,
     })
 }
 
-fn read_except(input: &mut Reader<'_>) -> Result<Except, Bad> {
+fn read_except(input: &mut FieldReader<'_>) -> Result<ExcludedSender, RowError> {
     match input.num()? {
-        0 => Address::parse(&input.text()?).map(Except::Address).map_err(|_| Bad("no address")),
-        1 => Ok(Except::Domain(input.text()?)),
-        _ => Err(Bad("unknown kind of exception")),
+        0 => Address::parse(&input.text()?).map(ExcludedSender::Address).map_err(|_| RowError("no address")),
+        1 => Ok(ExcludedSender::Domain(input.text()?)),
+        _ => Err(RowError("unknown kind of exception")),
     }
 }
 
 /// `vacation_told`: who was told, when, and by what.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct ToldRow {
     /// Of which generation of the response; none where it was an action of a script.
     pub generation: Option<u32>,
     /// When.
@@ -140,19 +140,19 @@ pub struct Told {
     pub until: Option<UtcMillis>,
 }
 
-impl Row for Told {
+impl Row for ToldRow {
     const TABLE: Table = Table::VacationTold;
 
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut FieldWriter) {
         out.option(self.generation.as_ref(), |out, generation| out.num(*generation));
         out.signed(self.at.0);
         write_address(out, &self.sender);
         write_time(out, self.until);
     }
 
-    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+    fn read(input: &mut FieldReader<'_>, _version: u8) -> Result<Self, RowError> {
         Ok(Self {
-            generation: input.option(Reader::num32)?,
+            generation: input.option(FieldReader::num32)?,
             at: UtcMillis(input.signed()?),
             sender: read_address(input)?,
             until: read_time(input)?,
@@ -162,7 +162,7 @@ impl Row for Told {
 
 /// `deliveries`: a transaction that was served for this account.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivery {
+pub struct DeliveryRow {
     /// The email that it made; `None` where it was discarded.
     pub email: Option<EmailId>,
     /// The recipients, as addressed, that it was served for.
@@ -171,16 +171,16 @@ pub struct Delivery {
     pub at: UtcMillis,
 }
 
-impl Row for Delivery {
+impl Row for DeliveryRow {
     const TABLE: Table = Table::Deliveries;
 
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut FieldWriter) {
         out.option(self.email.as_ref(), |out, email| out.num(email.0));
         write_addresses(out, &self.recipients);
         out.signed(self.at.0);
     }
 
-    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+    fn read(input: &mut FieldReader<'_>, _version: u8) -> Result<Self, RowError> {
         Ok(Self {
             email: input.option(|input| Ok(EmailId(input.num()?)))?,
             recipients: read_addresses(input)?,
@@ -192,7 +192,7 @@ impl Row for Delivery {
 impl Row for Decision {
     const TABLE: Table = Table::Decisions;
 
-    fn write(&self, out: &mut Writer) {
+    fn write(&self, out: &mut FieldWriter) {
         out.signed(self.at.0);
         out.num(self.email.0);
         out.option(self.sender.as_ref(), write_address);
@@ -210,7 +210,7 @@ impl Row for Decision {
         }
     }
 
-    fn read(input: &mut Reader<'_>, _version: u8) -> Result<Self, Bad> {
+    fn read(input: &mut FieldReader<'_>, _version: u8) -> Result<Self, RowError> {
         Ok(Self {
             at: UtcMillis(input.signed()?),
             email: EmailId(input.num()?),

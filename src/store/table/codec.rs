@@ -11,13 +11,13 @@
 use std::cmp::Reverse;
 
 use crate::model::{
-    AccountId, ActionId, BlobHash, EmailId, Listing, MailboxUid, ModSeq, ObjectId, ObjectKind, Shape, ThreadId,
-    ThreadKey, Token, ToldKey, UtcMillis, View,
+    AccountId, ActionId, BlobHash, EmailId, Listing, ListingFilter, MailboxUid, ModSeq, ObjectId, ObjectKind, Shape,
+    ThreadId, ThreadKey, Token, ToldKey, UtcMillis,
 };
-use crate::store::row::Bad;
+use crate::store::row::RowError;
 
 /// One field of a key.
-pub(crate) trait Part: Sized {
+pub(crate) trait KeyPart: Sized {
     /// Bytes that every value takes; 0 where that differs from value to value.
     const WIDTH: usize;
 
@@ -28,11 +28,11 @@ pub(crate) trait Part: Sized {
     ///
     /// # Errors
     /// The bytes that are left do not begin with such a field.
-    fn read(input: &mut &[u8]) -> Result<Self, Bad>;
+    fn read(input: &mut &[u8]) -> Result<Self, RowError>;
 }
 
 /// A whole key: its fields in the order in which rows are sorted.
-pub(crate) trait Key: Part {}
+pub(crate) trait Key: KeyPart {}
 
 /// The leading fields of a key of type `K`, or all of them.
 pub(crate) trait Prefix<K> {
@@ -71,22 +71,22 @@ impl From<KeyTime> for UtcMillis {
     }
 }
 
-fn take<const N: usize>(input: &mut &[u8]) -> Result<[u8; N], Bad> {
-    let (bytes, rest) = input.split_first_chunk::<N>().ok_or(Bad("the key is too short"))?;
+fn take<const N: usize>(input: &mut &[u8]) -> Result<[u8; N], RowError> {
+    let (bytes, rest) = input.split_first_chunk::<N>().ok_or(RowError("the key is too short"))?;
     *input = rest;
     Ok(*bytes)
 }
 
 macro_rules! number {
     ($($int:ty),*) => {$(
-        impl Part for $int {
+        impl KeyPart for $int {
             const WIDTH: usize = size_of::<$int>();
 
             fn write(&self, out: &mut Vec<u8>) {
                 out.extend_from_slice(&self.to_be_bytes());
             }
 
-            fn read(input: &mut &[u8]) -> Result<Self, Bad> {
+            fn read(input: &mut &[u8]) -> Result<Self, RowError> {
                 take(input).map(<$int>::from_be_bytes)
             }
         }
@@ -95,27 +95,27 @@ macro_rules! number {
 
 number!(u8, u32, u64);
 
-impl<const N: usize> Part for [u8; N] {
+impl<const N: usize> KeyPart for [u8; N] {
     const WIDTH: usize = N;
 
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self);
     }
 
-    fn read(input: &mut &[u8]) -> Result<Self, Bad> {
+    fn read(input: &mut &[u8]) -> Result<Self, RowError> {
         take(input)
     }
 }
 
 /// Newest first: the complement of the number is stored.
-impl<T: Part + Copy + Into<u64> + From<u64>> Part for Reverse<T> {
+impl<T: KeyPart + Copy + Into<u64> + From<u64>> KeyPart for Reverse<T> {
     const WIDTH: usize = u64::WIDTH;
 
     fn write(&self, out: &mut Vec<u8>) {
         (!self.0.into()).write(out);
     }
 
-    fn read(input: &mut &[u8]) -> Result<Self, Bad> {
+    fn read(input: &mut &[u8]) -> Result<Self, RowError> {
         u64::read(input).map(|number| Self(T::from(!number)))
     }
 }
@@ -134,14 +134,14 @@ impl From<KeyTime> for u64 {
 
 macro_rules! newtype {
     ($($name:ident($inner:ty)),* $(,)?) => {$(
-        impl Part for $name {
+        impl KeyPart for $name {
             const WIDTH: usize = <$inner>::WIDTH;
 
             fn write(&self, out: &mut Vec<u8>) {
                 self.0.write(out);
             }
 
-            fn read(input: &mut &[u8]) -> Result<Self, Bad> {
+            fn read(input: &mut &[u8]) -> Result<Self, RowError> {
                 <$inner>::read(input).map(Self)
             }
         }
@@ -153,19 +153,19 @@ newtype! {
     ModSeq(u64), ObjectId(u64), ThreadId(u64), ThreadKey([u8; 32]), ToldKey([u8; 32]),
 }
 
-impl Part for View {
+impl KeyPart for ListingFilter {
     const WIDTH: usize = 1;
 
     fn write(&self, out: &mut Vec<u8>) {
         out.push(*self as u8);
     }
 
-    fn read(input: &mut &[u8]) -> Result<Self, Bad> {
-        Self::from_number(u8::read(input)?).ok_or(Bad("the key names an unknown view"))
+    fn read(input: &mut &[u8]) -> Result<Self, RowError> {
+        Self::from_number(u8::read(input)?).ok_or(RowError("the key names an unknown view"))
     }
 }
 
-impl Part for Listing {
+impl KeyPart for Listing {
     const WIDTH: usize = 6;
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -174,26 +174,26 @@ impl Part for Listing {
         out.push(self.shape as u8);
     }
 
-    fn read(input: &mut &[u8]) -> Result<Self, Bad> {
-        let (uid, view) = (MailboxUid::read(input)?, View::read(input)?);
+    fn read(input: &mut &[u8]) -> Result<Self, RowError> {
+        let (uid, view) = (MailboxUid::read(input)?, ListingFilter::read(input)?);
         let shape = match u8::read(input)? {
             0 => Shape::Emails,
             1 => Shape::Threads,
-            _ => return Err(Bad("the key names an unknown shape")),
+            _ => return Err(RowError("the key names an unknown shape")),
         };
         Ok(Self { uid, view, shape })
     }
 }
 
-impl Part for ObjectKind {
+impl KeyPart for ObjectKind {
     const WIDTH: usize = 1;
 
     fn write(&self, out: &mut Vec<u8>) {
         out.push(*self as u8);
     }
 
-    fn read(input: &mut &[u8]) -> Result<Self, Bad> {
-        Self::of(u8::read(input)?).ok_or(Bad("the key names an unknown kind of object"))
+    fn read(input: &mut &[u8]) -> Result<Self, RowError> {
+        Self::of(u8::read(input)?).ok_or(RowError("the key names an unknown kind of object"))
     }
 }
 
@@ -201,21 +201,21 @@ impl Part for ObjectKind {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tag<const N: u8>;
 
-impl<const N: u8> Part for Tag<N> {
+impl<const N: u8> KeyPart for Tag<N> {
     const WIDTH: usize = 1;
 
     fn write(&self, out: &mut Vec<u8>) {
         out.push(N);
     }
 
-    fn read(input: &mut &[u8]) -> Result<Self, Bad> {
-        if u8::read(input)? == N { Ok(Self) } else { Err(Bad("the key is of another kind of row")) }
+    fn read(input: &mut &[u8]) -> Result<Self, RowError> {
+        if u8::read(input)? == N { Ok(Self) } else { Err(RowError("the key is of another kind of row")) }
     }
 }
 
 /// A token: words by their hash before texts by their bytes. A NUL in a text is written as 0 255 and the text ends with
 /// 0 1, so that a text sorts before every longer one that begins with it.
-impl Part for Token {
+impl KeyPart for Token {
     const WIDTH: usize = 0;
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -231,11 +231,11 @@ impl Part for Token {
         }
     }
 
-    fn read(input: &mut &[u8]) -> Result<Self, Bad> {
+    fn read(input: &mut &[u8]) -> Result<Self, RowError> {
         match u8::read(input)? {
             1 => u32::read(input).map(Self::Word),
             2 => read_text(input).map(Self::Text),
-            _ => Err(Bad("the key names an unknown kind of token")),
+            _ => Err(RowError("the key names an unknown kind of token")),
         }
     }
 }
@@ -251,7 +251,7 @@ pub(crate) fn write_text_start(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-fn read_text(input: &mut &[u8]) -> Result<String, Bad> {
+fn read_text(input: &mut &[u8]) -> Result<String, RowError> {
     let mut text = Vec::new();
     loop {
         match (u8::read(input)?, input.first()) {
@@ -260,12 +260,12 @@ fn read_text(input: &mut &[u8]) -> Result<String, Bad> {
                 text.push(0);
                 u8::read(input)?;
             }
-            (0, _) => return Err(Bad("a text in the key does not end")),
+            (0, _) => return Err(RowError("a text in the key does not end")),
             (byte, _) => text.push(byte),
         }
     }
     u8::read(input)?;
-    String::from_utf8(text).map_err(|_| Bad("a text in the key is not UTF-8"))
+    String::from_utf8(text).map_err(|_| RowError("a text in the key is not UTF-8"))
 }
 
 /// Declares a key as a struct: the order of its fields is the order of rows. Each leading run of fields, as a tuple, is
@@ -278,15 +278,15 @@ macro_rules! key {
             $(pub(crate) $field: $part),+
         }
 
-        impl $crate::store::table::codec::Part for $name {
-            const WIDTH: usize = 0 $(+ <$part as $crate::store::table::codec::Part>::WIDTH)+;
+        impl $crate::store::table::codec::KeyPart for $name {
+            const WIDTH: usize = 0 $(+ <$part as $crate::store::table::codec::KeyPart>::WIDTH)+;
 
             fn write(&self, out: &mut Vec<u8>) {
-                $($crate::store::table::codec::Part::write(&self.$field, out);)+
+                $($crate::store::table::codec::KeyPart::write(&self.$field, out);)+
             }
 
-            fn read(input: &mut &[u8]) -> Result<Self, $crate::store::row::Bad> {
-                Ok(Self { $($field: $crate::store::table::codec::Part::read(input)?),+ })
+            fn read(input: &mut &[u8]) -> Result<Self, $crate::store::row::RowError> {
+                Ok(Self { $($field: $crate::store::table::codec::KeyPart::read(input)?),+ })
             }
         }
 
@@ -302,10 +302,10 @@ macro_rules! prefixes {
     ($name:ident; $($done:ident: $part:ty),*; $next:ident: $new:ty, $($left:ident: $rest:ty),+) => {
         impl $crate::store::table::codec::Prefix<$name> for ($($part,)* $new,) {
             fn encode(&self) -> Vec<u8> {
-                let mut out = Vec::with_capacity(<$name as $crate::store::table::codec::Part>::WIDTH);
+                let mut out = Vec::with_capacity(<$name as $crate::store::table::codec::KeyPart>::WIDTH);
                 let ($($done,)* $next,) = self;
-                $($crate::store::table::codec::Part::write($done, &mut out);)*
-                $crate::store::table::codec::Part::write($next, &mut out);
+                $($crate::store::table::codec::KeyPart::write($done, &mut out);)*
+                $crate::store::table::codec::KeyPart::write($next, &mut out);
                 out
             }
         }

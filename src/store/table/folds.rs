@@ -6,10 +6,10 @@
 
 use std::cmp::Reverse;
 
-use super::codec::{Key, Part, Prefix, Tag, key, write_text_start};
+use super::codec::{Key, KeyPart, Prefix, Tag, key, write_text_start};
 use super::keys::AccountKey;
 use crate::model::{AccountId, Token};
-use crate::store::row::Bad;
+use crate::store::row::RowError;
 
 /// A fold of the search index. No two folds of an account ever have the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -67,7 +67,7 @@ impl FoldKey {
     }
 }
 
-impl Part for FoldKey {
+impl KeyPart for FoldKey {
     const WIDTH: usize = 0;
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -78,13 +78,13 @@ impl Part for FoldKey {
         }
     }
 
-    fn read(input: &mut &[u8]) -> Result<Self, Bad> {
+    fn read(input: &mut &[u8]) -> Result<Self, RowError> {
         const KIND: usize = AccountId::WIDTH + u8::WIDTH + u64::WIDTH;
         match (input.get(KIND), input.len() > AccountId::WIDTH) {
             (None, false) => AccountKey::read(input).map(Self::List),
             (Some(0), _) => FoldEmailsKey::read(input).map(Self::Emails),
             (Some(_), _) => FoldBlockKey::read(input).map(Self::Block),
-            (None, true) => Err(Bad("the key is too short")),
+            (None, true) => Err(RowError("the key is too short")),
         }
     }
 }

@@ -5,12 +5,12 @@
 
 use std::cmp::Reverse;
 
-use super::codec::{Key, KeyTime, Part, Prefix, key};
+use super::codec::{Key, KeyPart, KeyTime, Prefix, key};
 use crate::model::{
-    AccountId, ActionId, BlobHash, EmailId, Listing, MailboxUid, ModSeq, ObjectId, ObjectKind, ThreadId, ThreadKey,
-    ToldKey, UtcMillis, View,
+    AccountId, ActionId, BlobHash, EmailId, Listing, ListingFilter, MailboxUid, ModSeq, ObjectId, ObjectKind, ThreadId,
+    ThreadKey, ToldKey, UtcMillis,
 };
-use crate::store::row::Bad;
+use crate::store::row::RowError;
 
 key! {
     /// What an account has one row of.
@@ -35,7 +35,7 @@ key! {
     RankKey { account: AccountId, listing: Listing, level: u8, boundary: EmailId }
 
     /// An email of a thread in a mailbox, as far as the view shows it, newest first.
-    ThreadIndexKey { account: AccountId, mailbox: MailboxUid, view: View, thread: ThreadId, email: EmailId }
+    ThreadIndexKey { account: AccountId, mailbox: MailboxUid, view: ListingFilter, thread: ThreadId, email: EmailId }
 
     /// A thread of an account.
     ThreadIdKey { account: AccountId, thread: ThreadId }
@@ -80,7 +80,7 @@ key! {
     ActionKey { account: AccountId, action: ActionId }
 
     /// What wakes a queued action.
-    DueKey { wake: Wake, account: AccountId, action: ActionId }
+    DueKey { wake: WakeCondition, account: AccountId, action: ActionId }
 
     /// The cause of a queued action.
     SameKey { account: AccountId, hash: [u8; 16] }
@@ -122,7 +122,7 @@ macro_rules! listings {
             }
         }
 
-        impl Prefix<$key> for (AccountId, MailboxUid, View) {
+        impl Prefix<$key> for (AccountId, MailboxUid, ListingFilter) {
             fn encode(&self) -> Vec<u8> {
                 Prefix::<ThreadIndexKey>::encode(self)
             }
@@ -136,15 +136,15 @@ listings!(IndexKey, ListKey, RankKey);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AddressKey(pub(crate) String);
 
-impl Part for AddressKey {
+impl KeyPart for AddressKey {
     const WIDTH: usize = 0;
 
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.0.as_bytes());
     }
 
-    fn read(input: &mut &[u8]) -> Result<Self, Bad> {
-        let text = std::str::from_utf8(std::mem::take(input)).map_err(|_| Bad("the key is not UTF-8"))?;
+    fn read(input: &mut &[u8]) -> Result<Self, RowError> {
+        let text = std::str::from_utf8(std::mem::take(input)).map_err(|_| RowError("the key is not UTF-8"))?;
         Ok(Self(text.to_owned()))
     }
 }
@@ -173,7 +173,7 @@ impl SiteKey {
     }
 }
 
-impl Part for SiteKey {
+impl KeyPart for SiteKey {
     const WIDTH: usize = 0;
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -187,7 +187,7 @@ impl Part for SiteKey {
         }
     }
 
-    fn read(input: &mut &[u8]) -> Result<Self, Bad> {
+    fn read(input: &mut &[u8]) -> Result<Self, RowError> {
         let whole = *input;
         if let Some(rest) = whole.strip_prefix(Self::REPAIR) {
             *input = rest;
@@ -197,7 +197,7 @@ impl Part for SiteKey {
         match whole {
             Self::QUEUE => Ok(Self::Queue),
             Self::STORE => Ok(Self::Store),
-            _ => Err(Bad("the key names an unknown row of the site")),
+            _ => Err(RowError("the key names an unknown row of the site")),
         }
     }
 }
@@ -215,7 +215,7 @@ impl Prefix<SiteKey> for Repairs {
 
 /// What wakes a queued action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Wake {
+pub enum WakeCondition {
     /// An attempt that began at this time has not ended.
     Attempting(UtcMillis),
     /// This time; a person waits for it.
@@ -228,7 +228,7 @@ pub enum Wake {
     Forget(UtcMillis),
 }
 
-impl Wake {
+impl WakeCondition {
     /// Its class, and its place in the class.
     pub(crate) fn place(self) -> (u8, u64) {
         let millis = |at: UtcMillis| u64::from(KeyTime::from(at));
@@ -242,7 +242,7 @@ impl Wake {
     }
 }
 
-impl Part for Wake {
+impl KeyPart for WakeCondition {
     const WIDTH: usize = 9;
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -251,7 +251,7 @@ impl Part for Wake {
         place.write(out);
     }
 
-    fn read(input: &mut &[u8]) -> Result<Self, Bad> {
+    fn read(input: &mut &[u8]) -> Result<Self, RowError> {
         let (class, place) = (u8::read(input)?, u64::read(input)?);
         let at = UtcMillis::from(KeyTime::from(place));
         match class {
@@ -260,13 +260,13 @@ impl Part for Wake {
             2 => Ok(Self::Due(at)),
             3 => Ok(Self::After(ActionId(place))),
             4 => Ok(Self::Forget(at)),
-            _ => Err(Bad("the key names an unknown class of wake-ups")),
+            _ => Err(RowError("the key names an unknown class of wake-ups")),
         }
     }
 }
 
 /// All wake-ups of the class of this one.
-pub(crate) struct WakeClass(pub(crate) Wake);
+pub(crate) struct WakeClass(pub(crate) WakeCondition);
 
 impl Prefix<DueKey> for WakeClass {
     fn encode(&self) -> Vec<u8> {

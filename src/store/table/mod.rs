@@ -18,7 +18,7 @@ mod tests;
 
 use std::fmt;
 
-use codec::{Key, Part as _};
+use codec::{Key, KeyPart as _};
 use folds::FoldKey;
 use keys::{
     AccountKey, ActionBlobKey, ActionKey, AddressKey, BlobFrameKey, BlobKey, BlobPurgeKey, BlobRefKey, DecisionKey,
@@ -28,7 +28,10 @@ use keys::{
 };
 
 use super::error::Error;
-use super::row::{Bad, Delivery, Destination, Noted, RankCount, SameAction, State, Sweep, Thread, Told, Upload};
+use super::row::{
+    AccountStateRow, DeliveryRow, Destination, HistoryRow, RankCount, RowError, SameAction, SweepRow, Thread, ToldRow,
+    UploadRow,
+};
 use crate::model::{
     AccountRow, Action, AddressRow, Decision, EmailId, EmailMetadata as EmailMetadataRow, Mailbox, ModSeq, ObjectId,
     ThreadId, VacationResponse,
@@ -171,7 +174,7 @@ table! {
     }
     /// Next ids, marks and totals of an account.
     AccountState = 4 "account_state" {
-        key: AccountKey, row: State, home: Account, erased: false, seen_by_clients: false, tuning: []
+        key: AccountKey, row: AccountStateRow, home: Account, erased: false, seen_by_clients: false, tuning: []
     }
     /// What changes of an email: its mailboxes, keywords, thread and marks.
     EmailMetadata = 5 "email_metadata" {
@@ -251,7 +254,7 @@ table! {
     }
     /// The LMTP transactions that were served, so that a retry is answered and not repeated.
     Deliveries = 23 "deliveries" {
-        key: DeliveryKey, row: Delivery, home: Account, erased: true, seen_by_clients: false, tuning: [OftenMissing]
+        key: DeliveryKey, row: DeliveryRow, home: Account, erased: true, seen_by_clients: false, tuning: [OftenMissing]
     }
     /// The same by time.
     DeliveryByTime = 24 "delivery_by_time" {
@@ -263,7 +266,7 @@ table! {
     }
     /// Whom the vacation response answered.
     VacationTold = 26 "vacation_told" {
-        key: VacationToldKey, row: Told, home: Account, erased: true, seen_by_clients: false, tuning: []
+        key: VacationToldKey, row: ToldRow, home: Account, erased: true, seen_by_clients: false, tuning: []
     }
     /// The same by time.
     ToldByTime = 27 "told_by_time" {
@@ -303,15 +306,15 @@ table! {
     }
     /// How far the changes of an account had come at a time.
     History = 36 "history" {
-        key: HistoryKey, row: Noted, home: Account, erased: true, seen_by_clients: false, tuning: []
+        key: HistoryKey, row: HistoryRow, home: Account, erased: true, seen_by_clients: false, tuning: []
     }
     /// How far the slow rounds over whole tables have come.
     Sweeps = 37 "sweeps" {
-        key: SweepKey, row: Sweep, home: Account, erased: true, seen_by_clients: false, tuning: []
+        key: SweepKey, row: SweepRow, home: Account, erased: true, seen_by_clients: false, tuning: []
     }
     /// What was uploaded and is no email yet, without its bytes.
     Uploads = 38 "uploads" {
-        key: UploadKey, row: Upload, home: Account, erased: true, seen_by_clients: false, tuning: []
+        key: UploadKey, row: UploadRow, home: Account, erased: true, seen_by_clients: false, tuning: []
     }
     /// Which uploads hold which bytes.
     UploadBlobs = 39 "upload_blobs" {
@@ -337,9 +340,9 @@ table! {
 /// `Corrupt`, where they are none.
 pub(crate) fn decode_key<T: Table>(bytes: &[u8]) -> Result<T::Key, Error> {
     let mut input = bytes;
-    let corrupt = |bad: Bad| bad.of(T::ID, bytes);
+    let corrupt = |bad: RowError| bad.of(T::ID, bytes);
     let key = T::Key::read(&mut input).map_err(corrupt)?;
-    if input.is_empty() { Ok(key) } else { Err(corrupt(Bad("the key is too long"))) }
+    if input.is_empty() { Ok(key) } else { Err(corrupt(RowError("the key is too long"))) }
 }
 
 impl fmt::Display for TableId {

@@ -11,7 +11,8 @@ use super::folds::{FoldBlockKey, FoldId, FoldKey, FoldRows};
 use super::keys::*;
 use super::*;
 use crate::model::{
-    AccountId, ActionId, BlobHash, Listing, MailboxUid, ObjectKind, Shape, ThreadKey, Token, ToldKey, UtcMillis, View,
+    AccountId, ActionId, BlobHash, Listing, ListingFilter, MailboxUid, ObjectKind, Shape, ThreadKey, Token, ToldKey,
+    UtcMillis,
 };
 
 /// Numbers that share bytes, so that some fields are equal and the next one decides.
@@ -40,8 +41,8 @@ fn hash<const N: usize>() -> impl Strategy<Value = [u8; N]> {
     })
 }
 
-fn view() -> impl Strategy<Value = View> {
-    proptest::sample::select(View::ALL.to_vec())
+fn view() -> impl Strategy<Value = ListingFilter> {
+    proptest::sample::select(ListingFilter::ALL.to_vec())
 }
 
 fn listing() -> impl Strategy<Value = Listing> {
@@ -56,14 +57,14 @@ fn token() -> impl Strategy<Value = Token> {
     prop_oneof![narrow().prop_map(Token::Word), "[a-b\\x00\u{e9}]{0,4}".prop_map(Token::Text)]
 }
 
-fn wake() -> impl Strategy<Value = Wake> {
+fn wake() -> impl Strategy<Value = WakeCondition> {
     let at = || time().prop_map(UtcMillis::from);
     prop_oneof![
-        at().prop_map(Wake::Attempting),
-        at().prop_map(Wake::Urgent),
-        at().prop_map(Wake::Due),
-        number().prop_map(|action| Wake::After(ActionId(action))),
-        at().prop_map(Wake::Forget),
+        at().prop_map(WakeCondition::Attempting),
+        at().prop_map(WakeCondition::Urgent),
+        at().prop_map(WakeCondition::Due),
+        number().prop_map(|action| WakeCondition::After(ActionId(action))),
+        at().prop_map(WakeCondition::Forget),
     ]
 }
 

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Scope;
 
-use super::super::engine::fault::Fault;
+use super::super::engine::fault::FaultyEngine;
 use super::*;
 use crate::model::{DataType, ModSeq};
 
 /// Dice that can be thrown again.
-struct Dice(u64);
+struct SeededRng(u64);
 
-impl Dice {
+impl SeededRng {
     fn of(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
@@ -49,14 +49,14 @@ fn on<T>(store: &Store, account: AccountId, change: impl FnOnce(&mut Txn<'_>) ->
     may_fail(done.and_then(|(value, ticket)| ticket.wait_blocking().map(|()| value)))
 }
 
-fn pick(store: &Store, dice: &mut Dice) -> Option<EmailId> {
+fn pick(store: &Store, dice: &mut SeededRng) -> Option<EmailId> {
     let all = store.view().emails(ACCOUNT, None, 1000).unwrap();
     let at = dice.below(all.len().max(1));
     all.get(at).map(|(id, _)| *id)
 }
 
 fn delivers(store: &Store, who: u32, times: u32) {
-    let mut dice = Dice::of(who.into());
+    let mut dice = SeededRng::of(who.into());
     for n in 0..times {
         let keys: Vec<u8> = (0..dice.below(3)).map(|_| u8::try_from(dice.below(5)).unwrap()).collect();
         let at = i64::try_from(dice.below(6)).unwrap();
@@ -65,7 +65,7 @@ fn delivers(store: &Store, who: u32, times: u32) {
 }
 
 fn changes(store: &Store, who: u64, times: u32) {
-    let mut dice = Dice::of(who);
+    let mut dice = SeededRng::of(who);
     for _ in 0..times {
         let what = dice.below(10);
         if what == 0 {
@@ -97,9 +97,9 @@ fn changes(store: &Store, who: u64, times: u32) {
 }
 
 fn keeps(store: &Store, times: u32) {
-    let mut dice = Dice::of(77);
+    let mut dice = SeededRng::of(77);
     for _ in 0..times {
-        let (uid, view) = (MailboxUid(u32::try_from(dice.below(4)).unwrap()), Filter::ALL[dice.below(6)]);
+        let (uid, view) = (MailboxUid(u32::try_from(dice.below(4)).unwrap()), ListingFilter::ALL[dice.below(6)]);
         let most = 1 + dice.below(5);
         match dice.below(12) {
             0 if !view.is_usual(uid) => drop(on(store, ACCOUNT, |txn| txn.drop_view(uid, view, most))),
@@ -128,26 +128,26 @@ fn folds(store: &Store, times: u32) {
     }
 }
 
-type Facts = BTreeMap<EmailId, (BTreeSet<MailboxUid>, BTreeSet<String>)>;
+type EmailFacts = BTreeMap<EmailId, (BTreeSet<MailboxUid>, BTreeSet<String>)>;
 
-fn facts(view: &View<'_>) -> Facts {
+fn facts(view: &Snapshot<'_>) -> EmailFacts {
     let all = view.emails(ACCOUNT, None, 1000).unwrap();
     all.into_iter().map(|(id, email)| (id, (email.mailboxes, email.keywords))).collect()
 }
 
 /// A client that follows Email/changes in small steps, and reads what it is told of.
-struct Client {
-    known: Facts,
-    since: Since,
+struct ChangesClient {
+    known: EmailFacts,
+    since: ClientState,
 }
 
-impl Client {
-    fn new(view: &View<'_>) -> Self {
-        Self { known: facts(view), since: Since::at(view.state(ACCOUNT, DataType::Email).unwrap()) }
+impl ChangesClient {
+    fn new(view: &Snapshot<'_>) -> Self {
+        Self { known: facts(view), since: ClientState::at(view.state(ACCOUNT, DataType::Email).unwrap()) }
     }
 
     /// One answer; says whether there is more.
-    fn step(&mut self, view: &View<'_>, most: usize) -> bool {
+    fn step(&mut self, view: &Snapshot<'_>, most: usize) -> bool {
         let Some(told) = view.email_changes(ACCOUNT, self.since, most).unwrap() else {
             *self = Self::new(view);
             return false;
@@ -169,10 +169,10 @@ impl Client {
 /// What each kept list showed, and at which state.
 type Lists = BTreeMap<Listing, (ModSeq, BTreeSet<EmailId>)>;
 
-fn replays(view: &View<'_>, lists: &mut Lists) {
+fn replays(view: &Snapshot<'_>, lists: &mut Lists) {
     let state = view.state(ACCOUNT, DataType::Email).unwrap();
     for uid in (0..4).map(MailboxUid) {
-        for filter in Filter::ALL {
+        for filter in ListingFilter::ALL {
             let kept = view.kept(ACCOUNT, uid, filter).unwrap();
             for shape in [Shape::Emails, Shape::Threads] {
                 let listing = Listing { uid, view: filter, shape };
@@ -205,17 +205,17 @@ fn until<'s>(scope: &'s Scope<'s, '_>, over: &'s AtomicBool, mut step: impl FnMu
 }
 
 /// All of them at once.
-fn bustle(store: &Store, disk: Option<&Fault<Memory>>) {
+fn bustle(store: &Store, disk: Option<&FaultyEngine<MemoryEngine>>) {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         until(scope, &over, || assert_clean(store));
-        let (mut lists, mut client) = (Lists::new(), Client::new(&store.view()));
+        let (mut lists, mut client) = (Lists::new(), ChangesClient::new(&store.view()));
         until(scope, &over, move || replays(&store.view(), &mut lists));
         until(scope, &over, move || {
             client.step(&store.view(), 3);
         });
         if let Some(disk) = disk {
-            let mut dice = Dice::of(5);
+            let mut dice = SeededRng::of(5);
             until(scope, &over, move || {
                 disk.fail_after(i64::try_from(dice.below(4)).unwrap(), Error::Full);
                 std::thread::sleep(Duration::from_millis(1));
@@ -239,23 +239,23 @@ fn bustle(store: &Store, disk: Option<&Fault<Memory>>) {
     }
     assert_clean(store);
     assert!(store.health().is_ok());
-    let mut client = Client::new(&store.view());
+    let mut client = ChangesClient::new(&store.view());
     delivers(store, 9, 3);
     while client.step(&store.view(), 2) {}
 }
 
 #[test]
 fn whoever_works_beside_others_every_state_is_in_order() {
-    bustle(&store_over(Arc::new(Memory::new())), None);
+    bustle(&store_over(Arc::new(MemoryEngine::new())), None);
 }
 
 #[test]
 fn the_same_while_the_disk_refuses_writes() {
-    let engine = Arc::new(Fault::new(Memory::new()));
+    let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
     let store = store_over(engine.clone());
     bustle(&store, Some(&engine));
     drop(store);
-    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     assert_clean(&Store::over(engine, &Options::small(), clock).unwrap());
 }
 
@@ -263,7 +263,7 @@ fn the_same_while_the_disk_refuses_writes() {
 #[cfg(feature = "rocksdb")]
 fn the_same_on_a_disk() {
     let dir = tempfile::tempdir().unwrap();
-    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let options = Options { ranked_above: Some(2), ..Options::small() };
     let open = || Store::open(dir.path(), &options, clock.clone()).unwrap();
     let store = open();

@@ -3,8 +3,8 @@
 use super::life::bed;
 use super::*;
 
-fn state(store: &Store) -> Since {
-    Since::at(store.view().account_state(ACCOUNT).unwrap().modseq)
+fn state(store: &Store) -> ClientState {
+    ClientState::at(store.view().account_state(ACCOUNT).unwrap().modseq)
 }
 
 #[test]

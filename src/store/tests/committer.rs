@@ -2,14 +2,14 @@
 
 use std::sync::mpsc;
 
-use super::super::engine::fault::Fault;
+use super::super::engine::fault::FaultyEngine;
 use super::super::row::Row as _;
 use super::*;
 use crate::model::clock::Stopwatch;
 
 #[test]
 fn a_failed_write_takes_what_was_built_on_it_and_a_full_disk_heals() {
-    let engine = Arc::new(Fault::new(Memory::new()));
+    let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
     let store = store_over(engine.clone());
     engine.fail_after(0, Error::Full);
     assert_eq!(deliver_to(&store, ACCOUNT, 1, &[1], 1), Err(Error::Full));
@@ -28,7 +28,7 @@ fn a_failed_write_takes_what_was_built_on_it_and_a_full_disk_heals() {
 
 #[test]
 fn concurrent_commits_to_few_accounts_share_writes_and_lose_nothing() {
-    let engine = Arc::new(Memory::new());
+    let engine = Arc::new(MemoryEngine::new());
     let store = store_over(engine);
     make_account(&store, AccountId(2));
     std::thread::scope(|scope| {
@@ -75,7 +75,7 @@ fn rename(store: &Store, account: AccountId, name: &str) -> Ticket {
 
 #[test]
 fn one_that_was_overtaken_does_not_fail_the_others_of_its_group() {
-    let engine = Arc::new(Memory::new());
+    let engine = Arc::new(MemoryEngine::new());
     let store = store_over(engine.clone());
     make_account(&store, AccountId(2));
     let go = held(&store);
@@ -84,7 +84,7 @@ fn one_that_was_overtaken_does_not_fail_the_others_of_its_group() {
     // Another writer, as a store over several machines would have: the account's state is not what it was.
     let key = key::account(ACCOUNT);
     let state = store.view().account_state(ACCOUNT).unwrap();
-    let value = Some(State { told: 77, ..state }.encode());
+    let value = Some(AccountStateRow { told: 77, ..state }.encode());
     let put = Put { table: Table::AccountState, key, value };
     engine.write(&[Arc::new(Batch { puts: vec![put], asserts: Vec::new() })]).unwrap();
     go.send(()).unwrap();
@@ -100,7 +100,7 @@ fn one_that_was_overtaken_does_not_fail_the_others_of_its_group() {
 
 #[test]
 fn a_panic_of_the_committer_is_told_to_whoever_waits_and_to_whoever_comes() {
-    let store = store_over(Arc::new(Memory::new()));
+    let store = store_over(Arc::new(MemoryEngine::new()));
     store.on_change(|_| panic!("a listener that panics"));
     let begun = rename(&store, ACCOUNT, "a");
     assert!(begun.wait_blocking().is_err());
@@ -115,7 +115,7 @@ fn a_panic_of_the_committer_is_told_to_whoever_waits_and_to_whoever_comes() {
 
 #[test]
 fn what_is_on_its_way_is_counted() {
-    let store = store_over(Arc::new(Memory::new()));
+    let store = store_over(Arc::new(MemoryEngine::new()));
     let idle = || {
         let watch = Stopwatch::start();
         while store.in_flight() > 0 && watch.elapsed() < Duration::from_secs(10) {
@@ -135,7 +135,7 @@ fn what_is_on_its_way_is_counted() {
 
 #[test]
 fn a_full_queue_takes_no_more_and_says_that_it_is_for_now() {
-    let engine = Arc::new(Memory::new());
+    let engine = Arc::new(MemoryEngine::new());
     let store = store_over(engine.clone());
     let queue = |kind| {
         let queued = store.commit(ACCOUNT, |txn| txn.queue_action(Action { kind, ..action() }, b""));
@@ -148,7 +148,7 @@ fn a_full_queue_takes_no_more_and_says_that_it_is_for_now() {
     assert_eq!(counts, [one(ActionKind::Reply), one(ActionKind::Redirect)].into());
     // As if there were as many as may be.
     let state = store.view().account_state(ACCOUNT).unwrap();
-    let value = Some(State { queued: crate::model::limits::QUEUED, ..state }.encode());
+    let value = Some(AccountStateRow { queued: crate::model::limits::QUEUED, ..state }.encode());
     let put = Put { table: Table::AccountState, key: key::account(ACCOUNT), value };
     engine.write(&[Arc::new(Batch { puts: vec![put], asserts: Vec::new() })]).unwrap();
     let refused = queue(ActionKind::Reply).unwrap_err();

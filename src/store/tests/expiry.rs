@@ -2,7 +2,7 @@
 
 use super::life::{DAY, GRACE, MS, bed, raw};
 use super::*;
-use crate::model::{Decision, Recall, Verdict};
+use crate::model::{Decision, ToldLifetime, Verdict};
 
 #[test]
 fn a_message_that_nobody_holds_is_collected_after_its_time() {
@@ -19,10 +19,10 @@ fn a_message_that_nobody_holds_is_collected_after_its_time() {
     assert_clean(&bed.store);
     let collect = || bed.on(AccountId::SITE, |txn| txn.collect_blobs(bed.upto(DAY), 9)).unwrap();
     bed.clock.advance(DAY - MS);
-    assert_eq!(collect(), Collected::default());
+    assert_eq!(collect(), CollectResult::default());
     bed.clock.advance(MS);
     let octets = raw(1).len() as u64;
-    assert_eq!(collect(), Collected { blobs: 1, octets, left: false });
+    assert_eq!(collect(), CollectResult { blobs: 1, octets, left: false });
     assert_eq!((bed.rows(Table::Blobs), bed.rows(Table::BlobPurge)), (1, 0));
     assert!(bed.store.view().message(bob, there).unwrap().is_some());
     // It may come again, and what was put again since is left alone for its time.
@@ -33,7 +33,7 @@ fn a_message_that_nobody_holds_is_collected_after_its_time() {
     let once_more = bed.deliver(1, &[]);
     bed.destroy(once_more);
     bed.clock.advance(DAY / 2);
-    assert_eq!(collect(), Collected::default());
+    assert_eq!(collect(), CollectResult::default());
     assert!(bed.restore(once_more, 1).is_ok());
     assert_clean(&bed.store);
 }
@@ -60,7 +60,7 @@ fn a_long_message_goes_with_all_its_frames() {
     bed.done(|txn| txn.purge_email(id)).unwrap();
     bed.clock.advance(DAY);
     let collected = bed.on(AccountId::SITE, |txn| txn.collect_blobs(bed.upto(DAY), 9)).unwrap();
-    assert_eq!(collected, Collected { blobs: 1, octets: raw.len() as u64, left: false });
+    assert_eq!(collected, CollectResult { blobs: 1, octets: raw.len() as u64, left: false });
     assert_eq!((bed.rows(Table::Blobs), bed.rows(Table::BlobFrames)), (0, 0));
     assert_clean(&bed.store);
 }
@@ -149,7 +149,7 @@ fn who_was_told_is_forgotten_in_time_once_the_response_is_over() {
     let response = VacationResponse { enabled: true, to_date: Some(end), ..VacationResponse::default() };
     bed.done(|txn| txn.set_vacation(&response)).unwrap();
     let generation = bed.store.view().vacation(ACCOUNT).unwrap().generation;
-    let memory = Recall::of(generation);
+    let memory = ToldLifetime::of(generation);
     let bob = Address::from_parts("bob", "example.net");
     for n in 0..3 {
         bed.done(|txn| txn.remember_told(&ToldKey([n; 32]), &bob, &memory)).unwrap();
@@ -179,16 +179,17 @@ fn whom_a_script_told_is_remembered_for_its_time_whatever_becomes_of_the_respons
     bed.done(|txn| txn.set_vacation(&response)).unwrap();
     let generation = bed.store.view().vacation(ACCOUNT).unwrap().generation;
     let bob = Address::from_parts("bob", "example.net");
-    let told = |n: u8, recall: &Recall| bed.store.view().told_at(ACCOUNT, &ToldKey([n; 32]), recall, bed.clock.now());
-    let (of, week) = (Recall::of(generation), Recall::For(7 * DAY));
-    for (n, recall) in [(1, of), (2, week), (3, Recall::For(Duration::ZERO))] {
+    let told =
+        |n: u8, recall: &ToldLifetime| bed.store.view().told_at(ACCOUNT, &ToldKey([n; 32]), recall, bed.clock.now());
+    let (of, week) = (ToldLifetime::of(generation), ToldLifetime::For(7 * DAY));
+    for (n, recall) in [(1, of), (2, week), (3, ToldLifetime::For(Duration::ZERO))] {
         bed.done(|txn| txn.remember_told(&ToldKey([n; 32]), &bob, &recall)).unwrap();
     }
     assert_eq!(bed.rows(Table::VacationTold), 2, "who is remembered for no time is not remembered");
     assert!(told(1, &of).unwrap().is_some() && told(1, &week).unwrap().is_none());
     assert!(told(2, &week).unwrap().is_some() && told(2, &of).unwrap().is_none());
     // What was told before this absence began counts no more.
-    let later = Recall::Response { generation, since: Some(UtcMillis(bed.clock.now().0 + 1)) };
+    let later = ToldLifetime::Response { generation, since: Some(UtcMillis(bed.clock.now().0 + 1)) };
     assert!(told(1, &later).unwrap().is_none());
     bed.done(|txn| txn.set_vacation(&VacationResponse { subject: Some("x".into()), ..response })).unwrap();
     assert_eq!((bed.rows(Table::VacationTold), bed.rows(Table::ToldByTime)), (1, 1));
@@ -214,12 +215,14 @@ fn the_oldest_of_very_many_is_forgotten_first() {
     };
     let bob = Address::from_parts("bob", "example.net");
     for piece in 0..most / 1000 {
-        bed.done(|txn| (0..1000).try_for_each(|n| txn.remember_told(&key(piece * 1000 + n), &bob, &Recall::of(0))))
-            .unwrap();
+        bed.done(|txn| {
+            (0..1000).try_for_each(|n| txn.remember_told(&key(piece * 1000 + n), &bob, &ToldLifetime::of(0)))
+        })
+        .unwrap();
         bed.clock.advance(MS);
     }
-    bed.done(|txn| txn.remember_told(&key(most), &bob, &Recall::of(0))).unwrap();
-    let told = |n| bed.store.view().told_at(ACCOUNT, &key(n), &Recall::of(0), bed.clock.now()).unwrap().is_some();
+    bed.done(|txn| txn.remember_told(&key(most), &bob, &ToldLifetime::of(0))).unwrap();
+    let told = |n| bed.store.view().told_at(ACCOUNT, &key(n), &ToldLifetime::of(0), bed.clock.now()).unwrap().is_some();
     assert!(!told(0) && told(1) && told(most - 1) && told(most));
     assert_eq!(bed.rows(Table::VacationTold) as u64, most);
 }

@@ -1,10 +1,10 @@
 //! Ids where many emails have one time: as imported mail without any date has.
 
-use super::super::engine::watched::Watched;
+use super::super::engine::watched::CountingEngine;
 use super::*;
 
 /// Takes all ids of a time.
-fn fill(engine: &Watched, at: i64) {
+fn fill(engine: &CountingEngine, at: i64) {
     let row = |unique| key::email(ACCOUNT, EmailId::new(UtcMillis(at), unique));
     let mut puts: Vec<Put> =
         (0..=u16::MAX).map(|n| Put { table: Table::EmailMetadata, key: row(n), value: Some(vec![1]) }).collect();
@@ -14,7 +14,7 @@ fn fill(engine: &Watched, at: i64) {
 
 #[test]
 fn a_time_that_is_full_costs_next_to_nothing_and_moves_on() {
-    let engine = Arc::new(Watched::default());
+    let engine = Arc::new(CountingEngine::default());
     let store = store_over(engine.clone());
     deliver_to(&store, ACCOUNT, 1, &[], 5).unwrap();
     engine.read();
@@ -31,7 +31,7 @@ fn a_time_that_is_full_costs_next_to_nothing_and_moves_on() {
 
 #[test]
 fn where_time_itself_ends_an_email_is_refused() {
-    let engine = Arc::new(Watched::default());
+    let engine = Arc::new(CountingEngine::default());
     let store = store_over(engine.clone());
     let last = EmailId(0).received_at().0;
     assert_eq!(deliver_to(&store, ACCOUNT, 1, &[], i64::MAX).unwrap().received_at(), UtcMillis(last));

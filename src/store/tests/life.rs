@@ -1,7 +1,7 @@
 //! What happens after filing: restore and copy, purge and expiry, collection; each time at its boundary, and each step at
 //! every place where it can be cut off.
 
-use super::super::engine::fault::Fault;
+use super::super::engine::fault::FaultyEngine;
 use super::*;
 use crate::model::{DataType, ModSeq};
 
@@ -10,22 +10,22 @@ pub(super) const GRACE: Duration = Duration::from_secs(60 * 24 * 3600);
 pub(super) const MS: Duration = Duration::from_millis(1);
 const PREFIX: &[u8] = b"Delivered-To: ann@example.org\r\n";
 
-pub(super) struct Bed {
-    pub(super) engine: Arc<Fault<Memory>>,
-    pub(super) clock: Arc<Fixed>,
+pub(super) struct Fixture {
+    pub(super) engine: Arc<FaultyEngine<MemoryEngine>>,
+    pub(super) clock: Arc<FixedClock>,
     pub(super) store: Store,
 }
 
-pub(super) fn bed() -> Bed {
-    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
-    let engine = Arc::new(Fault::new(Memory::new()));
+pub(super) fn bed() -> Fixture {
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
+    let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
     let options = Options { ranked_above: Some(2), ..Options::small() };
     let store = Store::over(engine.clone(), &options, clock.clone()).unwrap();
     make_account(&store, ACCOUNT);
-    Bed { engine, clock, store }
+    Fixture { engine, clock, store }
 }
 
-impl Bed {
+impl Fixture {
     pub(super) fn on<T>(
         &self,
         account: AccountId,
@@ -127,7 +127,7 @@ fn what_was_destroyed_comes_back_under_a_new_id_once() {
     assert_eq!((email.received_at, email.created), (UtcMillis(1), before.modseq.next()));
     assert_eq!(view.message(ACCOUNT, back).unwrap().unwrap(), [PREFIX, &raw(1)].concat());
     // What was told of as destroyed stays so, and the new one is told of as new.
-    let since = Since::at(before.modseq);
+    let since = ClientState::at(before.modseq);
     let changes = view.email_changes(ACCOUNT, since, 9).unwrap().unwrap();
     assert_eq!((changes.created, changes.updated, changes.destroyed), (vec![back], vec![], vec![]));
     assert!(view.email_or_tombstone(ACCOUNT, gone).unwrap().unwrap().deleted.is_some());
@@ -194,7 +194,7 @@ fn a_copy_is_the_same_octets_in_another_place() {
     make_account(&bed.store, bob);
     let id = bed.deliver(1, &[1]);
     let (encoded, _) = message(1, &[1]);
-    let copied = |uid: u32| Copied {
+    let copied = |uid: u32| EmailCopy {
         mailboxes: BTreeSet::from([MailboxUid(uid)]),
         keywords: words(&["$flagged"]),
         received_at: UtcMillis(77),
@@ -235,25 +235,25 @@ fn a_purge_takes_what_is_over_its_time_and_moves_the_marks() {
     let second = bed.store.view().state(ACCOUNT, DataType::Email).unwrap();
     bed.clock.advance(GRACE - DAY - MS);
     let purge = |most| bed.done(|txn| txn.purge_emails(bed.upto(GRACE), most)).unwrap();
-    assert_eq!(purge(9), Purged::default());
+    assert_eq!(purge(9), PurgeResult::default());
     bed.clock.advance(MS);
-    assert_eq!(purge(9), Purged { emails: 1, threads: 0, left: false });
+    assert_eq!(purge(9), PurgeResult { emails: 1, threads: 0, left: false });
     assert_eq!((bed.low(DataType::Email), bed.low(DataType::Thread)), (first, ModSeq(0)));
     assert_eq!(bed.store.view().email_or_tombstone(ACCOUNT, one).unwrap(), None);
     assert_clean(&bed.store);
     let changes = |since: u64| {
-        let since = Since::at(ModSeq(since));
+        let since = ClientState::at(ModSeq(since));
         bed.store.view().email_changes(ACCOUNT, since, 9).unwrap().map(|changes| changes.destroyed)
     };
     assert_eq!((changes(first.0 - 1), changes(first.0)), (None, Some(vec![two])));
     // The thread died by the second: it goes with it.
     bed.clock.advance(DAY);
-    assert_eq!(purge(1), Purged { emails: 1, threads: 1, left: true });
+    assert_eq!(purge(1), PurgeResult { emails: 1, threads: 1, left: true });
     assert_eq!((bed.low(DataType::Email), bed.low(DataType::Thread)), (second, second));
     let state = bed.store.view().account_state(ACCOUNT).unwrap();
     assert_eq!((state.modseq, state.unfolded, state.emails), (second, 1, 1));
     assert_eq!((bed.rows(Table::Threads), bed.rows(Table::EmailContent), bed.rows(Table::BlobRefs)), (1, 1, 1));
-    let threads = |since| bed.store.view().thread_changes(ACCOUNT, Since::at(since), 9).unwrap();
+    let threads = |since| bed.store.view().thread_changes(ACCOUNT, ClientState::at(since), 9).unwrap();
     assert!(threads(first).is_none() && threads(second).is_some());
     assert_clean(&bed.store);
     // One alone, at once.
@@ -284,7 +284,7 @@ fn a_clock_that_went_back_leaves_no_thread_behind() {
 fn history_goes_when_a_note_of_then_covers_it() {
     let bed = bed();
     let inbox = MailboxUid(1);
-    let listing = |shape| Listing { uid: inbox, view: Filter::Every, shape };
+    let listing = |shape| Listing { uid: inbox, view: ListingFilter::Every, shape };
     let ids: Vec<EmailId> = (0..3u8).map(|n| bed.deliver(u32::from(n), &[n])).collect();
     let archive = |id| bed.done(|txn| txn.update_email(id, BTreeSet::from([MailboxUid(3)]), BTreeSet::new())).unwrap();
     archive(ids[0]);
@@ -299,7 +299,7 @@ fn history_goes_when_a_note_of_then_covers_it() {
     assert!(bed.done(|txn| txn.note_history(DAY)).unwrap());
     bed.clock.advance(DAY);
     assert!(!bed.done(|txn| txn.note_history(DAY)).unwrap());
-    let kept = || bed.store.view().kept(ACCOUNT, inbox, Filter::Every).unwrap().unwrap();
+    let kept = || bed.store.view().kept(ACCOUNT, inbox, ListingFilter::Every).unwrap().unwrap();
     let gone_since = |since: u64| {
         let moves = bed.store.view().moves(ACCOUNT, listing(Shape::Emails), ModSeq(since), 99).unwrap().unwrap();
         moves.gone.len()
@@ -336,14 +336,14 @@ fn a_destroyed_mailbox_leaves_nothing_and_its_end_is_told_for_its_time() {
     make_account(&bed.store, AccountId(2));
     bed.done(|txn| txn.subscribe(archive, AccountId(2), true)).unwrap();
     // A view half made, and one half dropped: their rows stay behind.
-    bed.done(|txn| txn.keep(archive, Filter::Flagged, 2)).unwrap();
-    bed.done(|txn| txn.keep(archive, Filter::Unseen, 99)).unwrap();
-    bed.done(|txn| txn.drop_view(archive, Filter::Unseen, 2)).unwrap();
+    bed.done(|txn| txn.keep(archive, ListingFilter::Flagged, 2)).unwrap();
+    bed.done(|txn| txn.keep(archive, ListingFilter::Unseen, 99)).unwrap();
+    bed.done(|txn| txn.drop_view(archive, ListingFilter::Unseen, 2)).unwrap();
     let before = bed.store.view().account_state(ACCOUNT).unwrap().modseq;
     while bed.done(|txn| txn.empty_mailbox(archive, 2)).unwrap() {}
     bed.done(|txn| txn.destroy_mailbox(archive)).unwrap();
     assert_clean(&bed.store);
-    let changes = |since| bed.store.view().mailbox_changes(ACCOUNT, Since::at(since), 99).unwrap();
+    let changes = |since| bed.store.view().mailbox_changes(ACCOUNT, ClientState::at(since), 99).unwrap();
     assert_eq!(changes(before).unwrap().changes.destroyed, [archive]);
     let under = |table: Table| {
         let rows = bed.engine.inner().rows(table);
@@ -376,7 +376,7 @@ fn a_destroyed_mailbox_leaves_nothing_and_its_end_is_told_for_its_time() {
 }
 
 /// A life in short: everything that upkeep has to do with.
-fn live(bed: &Bed) -> Result<(), Error> {
+fn live(bed: &Fixture) -> Result<(), Error> {
     for n in 0..6u8 {
         bed.deliver_to(ACCOUNT, n.into(), &[n % 3])?;
         bed.clock.advance(DAY);
@@ -386,7 +386,7 @@ fn live(bed: &Bed) -> Result<(), Error> {
     for id in ids.iter().take(4) {
         bed.done(|txn| txn.update_email(*id, BTreeSet::from([archive]), BTreeSet::new()))?;
     }
-    bed.done(|txn| txn.keep(archive, Filter::Unseen, 9))?;
+    bed.done(|txn| txn.keep(archive, ListingFilter::Unseen, 9))?;
     while bed.done(|txn| txn.empty_mailbox(archive, 3))? {}
     bed.done(|txn| txn.destroy_mailbox(archive))?;
     let destroyed = bed.store.view().destroyed(ACCOUNT, UtcMillis(0), 9)?;
@@ -411,7 +411,7 @@ fn cut_off_anywhere_the_store_is_in_order_and_upkeep_goes_on() {
         // A new process over what is on the disk.
         let options = Options { ranked_above: Some(2), ..Options::small() };
         let store = Store::over(bed.engine.clone(), &options, bed.clock.clone()).unwrap();
-        let bed = Bed { store, ..bed };
+        let bed = Fixture { store, ..bed };
         for _ in 0..4 {
             bed.upkeep(2 * DAY).unwrap();
             bed.clock.advance(DAY);

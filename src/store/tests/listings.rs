@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::model::{Kept, ModSeq, ThreadId};
+use crate::model::{MaintainedListing, ModSeq, ThreadId};
 use crate::store::table::codec::Prefix;
 use crate::store::table::keys::RankKey;
 
 #[derive(Debug, Clone)]
-enum Act {
+enum ListingAct {
     Deliver {
         keys: Vec<u8>,
         at: i64,
@@ -59,27 +59,27 @@ enum Act {
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// A store, and which mailboxes stand for 0 to 3 now: 0 is all mail.
-struct World {
+struct ListingWorld {
     store: Store,
-    clock: Arc<Fixed>,
+    clock: Arc<FixedClock>,
     boxes: [MailboxUid; 4],
 }
 
-fn acts() -> impl Strategy<Value = Vec<Act>> {
+fn acts() -> impl Strategy<Value = Vec<ListingAct>> {
     let keys = proptest::collection::vec(0u8..4, 0..3);
     let act = prop_oneof![
-        4 => (keys, 0i64..5, 1u32..4).prop_map(|(keys, at, mailbox)| Act::Deliver { keys, at, mailbox }),
+        4 => (keys, 0i64..5, 1u32..4).prop_map(|(keys, at, mailbox)| ListingAct::Deliver { keys, at, mailbox }),
         6 => (0usize..9, proptest::collection::btree_set(1u32..4, 1..3), 0u8..8)
-            .prop_map(|(which, mailboxes, keywords)| Act::Change { which, mailboxes, keywords }),
-        2 => (0usize..9).prop_map(|which| Act::Destroy { which }),
-        3 => (0u32..4, 0usize..6, 1usize..4).prop_map(|(uid, view, most)| Act::Keep { uid, view, most }),
-        1 => (0u32..4, 0usize..6, 1usize..9).prop_map(|(uid, view, most)| Act::Drop { uid, view, most }),
-        1 => (0u32..4).prop_map(|uid| Act::Trash { uid }),
-        1 => (2u32..4).prop_map(|uid| Act::Empty { uid }),
-        1 => (2u32..4).prop_map(|uid| Act::Remake { uid }),
-        1 => (0usize..5).prop_map(|which| Act::Restore { which }),
-        1 => (1u32..4).prop_map(|days| Act::Wait { days }),
-        2 => (1u32..4, 1usize..5).prop_map(|(days, most)| Act::Upkeep { days, most }),
+            .prop_map(|(which, mailboxes, keywords)| ListingAct::Change { which, mailboxes, keywords }),
+        2 => (0usize..9).prop_map(|which| ListingAct::Destroy { which }),
+        3 => (0u32..4, 0usize..6, 1usize..4).prop_map(|(uid, view, most)| ListingAct::Keep { uid, view, most }),
+        1 => (0u32..4, 0usize..6, 1usize..9).prop_map(|(uid, view, most)| ListingAct::Drop { uid, view, most }),
+        1 => (0u32..4).prop_map(|uid| ListingAct::Trash { uid }),
+        1 => (2u32..4).prop_map(|uid| ListingAct::Empty { uid }),
+        1 => (2u32..4).prop_map(|uid| ListingAct::Remake { uid }),
+        1 => (0usize..5).prop_map(|which| ListingAct::Restore { which }),
+        1 => (1u32..4).prop_map(|days| ListingAct::Wait { days }),
+        2 => (1u32..4, 1usize..5).prop_map(|(days, most)| ListingAct::Upkeep { days, most }),
     ];
     proptest::collection::vec(act, 1..40)
 }
@@ -90,13 +90,13 @@ fn done<T>(store: &Store, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>)
     Ok(value)
 }
 
-fn act(world: &mut World, n: u32, act: &Act) {
+fn act(world: &mut ListingWorld, n: u32, act: &ListingAct) {
     let store = &world.store;
     let uid_of = |uid: u32| world.boxes[uid as usize];
     let live: Vec<EmailId> = store.view().emails(ACCOUNT, None, 1000).unwrap().into_iter().map(|(id, _)| id).collect();
     let pick = |which: usize| live.get(which % live.len().max(1)).copied();
     match act {
-        Act::Deliver { keys, at, mailbox } => {
+        ListingAct::Deliver { keys, at, mailbox } => {
             let (message, blob) = message(n, keys);
             let (mut results, ticket) = store.commit_many(&[ACCOUNT], blob, |txn| {
                 txn.create_email(&NewEmail {
@@ -110,7 +110,7 @@ fn act(world: &mut World, n: u32, act: &Act) {
             results.pop().unwrap().1.unwrap();
             ticket.wait_blocking().unwrap();
         }
-        Act::Change { which, mailboxes, keywords } => {
+        ListingAct::Change { which, mailboxes, keywords } => {
             let words = ["$seen", "$flagged", "$draft"].iter().enumerate();
             let words = words.filter(|(bit, _)| keywords >> bit & 1 == 1).map(|(_, word)| (*word).to_owned());
             let boxes = mailboxes.iter().map(|uid| uid_of(*uid)).collect();
@@ -118,18 +118,18 @@ fn act(world: &mut World, n: u32, act: &Act) {
                 done(store, |txn| txn.update_email(id, boxes, words.collect())).unwrap();
             }
         }
-        Act::Destroy { which } => {
+        ListingAct::Destroy { which } => {
             if let Some(id) = pick(*which) {
                 done(store, |txn| txn.destroy_email(id)).unwrap();
             }
         }
-        Act::Keep { uid, view, most } => {
-            done(store, |txn| txn.keep(uid_of(*uid), Filter::ALL[*view], *most)).unwrap();
+        ListingAct::Keep { uid, view, most } => {
+            done(store, |txn| txn.keep(uid_of(*uid), ListingFilter::ALL[*view], *most)).unwrap();
         }
-        Act::Drop { uid, view, most } if !Filter::ALL[*view].is_usual(uid_of(*uid)) => {
-            done(store, |txn| txn.drop_view(uid_of(*uid), Filter::ALL[*view], *most)).unwrap();
+        ListingAct::Drop { uid, view, most } if !ListingFilter::ALL[*view].is_usual(uid_of(*uid)) => {
+            done(store, |txn| txn.drop_view(uid_of(*uid), ListingFilter::ALL[*view], *most)).unwrap();
         }
-        Act::Trash { uid } => {
+        ListingAct::Trash { uid } => {
             let role = |txn: &mut Txn<'_>, uid, role| txn.update_mailbox(uid, |row| row.role = role);
             done(store, |txn| {
                 if txn.state().trash != MailboxUid(0) {
@@ -143,8 +143,8 @@ fn act(world: &mut World, n: u32, act: &Act) {
             })
             .unwrap();
         }
-        Act::Empty { uid } => while done(store, |txn| txn.empty_mailbox(uid_of(*uid), 2)).unwrap() {},
-        Act::Remake { uid } => {
+        ListingAct::Empty { uid } => while done(store, |txn| txn.empty_mailbox(uid_of(*uid), 2)).unwrap() {},
+        ListingAct::Remake { uid } => {
             let old = uid_of(*uid);
             while done(store, |txn| txn.empty_mailbox(old, 2)).unwrap() {}
             let new = done(store, |txn| {
@@ -154,7 +154,7 @@ fn act(world: &mut World, n: u32, act: &Act) {
             world.boxes[*uid as usize] = new.unwrap();
             assert_clean(&world.store);
         }
-        Act::Restore { which } => {
+        ListingAct::Restore { which } => {
             let dead = store.view().destroyed(ACCOUNT, world.clock.now().before(DAY * 3), 99).unwrap();
             if let Some(one) = which.checked_rem(dead.len()).and_then(|at| dead.get(at)) {
                 let rows = MessageRows { blob: one.email.blob, size: one.email.size, ..MessageRows::default() };
@@ -162,8 +162,8 @@ fn act(world: &mut World, n: u32, act: &Act) {
                 assert_clean(store);
             }
         }
-        Act::Wait { days } => world.clock.advance(DAY * *days),
-        Act::Upkeep { days, most } => {
+        ListingAct::Wait { days } => world.clock.advance(DAY * *days),
+        ListingAct::Upkeep { days, most } => {
             let upto = world.clock.now().before(DAY * *days);
             let mut left = true;
             while left {
@@ -176,7 +176,7 @@ fn act(world: &mut World, n: u32, act: &Act) {
                 assert_clean(store);
             }
         }
-        Act::Drop { .. } => {}
+        ListingAct::Drop { .. } => {}
     }
 }
 
@@ -187,12 +187,12 @@ fn naive(store: &Store, listing: Listing) -> Vec<EmailId> {
     let has = |email: &crate::model::EmailMetadata, word: &str| email.keywords.contains(word);
     let in_thread = |thread: ThreadId| all.iter().filter(move |(_, email)| email.thread == thread);
     let matches = |email: &crate::model::EmailMetadata| match listing.view {
-        Filter::Every => true,
-        Filter::Unseen => !has(email, "$seen"),
-        Filter::Flagged => has(email, "$flagged"),
-        Filter::ThreadUnseen => in_thread(email.thread).any(|(_, other)| !has(other, "$seen")),
-        Filter::ThreadFlagged => in_thread(email.thread).any(|(_, other)| has(other, "$flagged")),
-        Filter::ThreadUntouched => in_thread(email.thread).all(|(_, other)| !has(other, "$seen")),
+        ListingFilter::Every => true,
+        ListingFilter::Unseen => !has(email, "$seen"),
+        ListingFilter::Flagged => has(email, "$flagged"),
+        ListingFilter::ThreadUnseen => in_thread(email.thread).any(|(_, other)| !has(other, "$seen")),
+        ListingFilter::ThreadFlagged => in_thread(email.thread).any(|(_, other)| has(other, "$flagged")),
+        ListingFilter::ThreadUntouched => in_thread(email.thread).all(|(_, other)| !has(other, "$seen")),
     };
     let mut threads = BTreeSet::new();
     let here = all.iter().filter(|(_, email)| listing.uid.0 == 0 || email.mailboxes.contains(&listing.uid));
@@ -204,13 +204,13 @@ fn naive(store: &Store, listing: Listing) -> Vec<EmailId> {
 
 type Histories = BTreeMap<Listing, BTreeMap<ModSeq, Vec<EmailId>>>;
 
-fn compare(world: &World, histories: &mut Histories) {
+fn compare(world: &ListingWorld, histories: &mut Histories) {
     let store = &world.store;
     let view = store.view();
     let modseq = view.account_state(ACCOUNT).unwrap().modseq;
     histories.retain(|listing, _| world.boxes.contains(&listing.uid));
     for uid in world.boxes {
-        for filter in Filter::ALL {
+        for filter in ListingFilter::ALL {
             let Some(kept) = view.kept(ACCOUNT, uid, filter).unwrap() else {
                 histories.retain(|listing, _| (listing.uid, listing.view) != (uid, filter));
                 continue;
@@ -232,7 +232,7 @@ fn compare(world: &World, histories: &mut Histories) {
     }
 }
 
-fn pages(view: &View<'_>, listing: Listing, kept: &Kept, wanted: &[EmailId]) {
+fn pages(view: &Snapshot<'_>, listing: Listing, kept: &MaintainedListing, wanted: &[EmailId]) {
     let tally = kept.tally(listing.shape);
     assert_eq!(tally.total, wanted.len() as u64, "{listing:?}");
     // Every way to every position: from each email, from between two, and from the ends.
@@ -258,7 +258,7 @@ fn pages(view: &View<'_>, listing: Listing, kept: &Kept, wanted: &[EmailId]) {
 }
 
 /// What moved, put to the old list, gives the new list; and nothing is named that did not move.
-fn replay(view: &View<'_>, listing: Listing, since: ModSeq, old: &[EmailId], new: &[EmailId]) {
+fn replay(view: &Snapshot<'_>, listing: Listing, since: ModSeq, old: &[EmailId], new: &[EmailId]) {
     let moves = view.moves(ACCOUNT, listing, since, 1000).unwrap().unwrap();
     let came: BTreeSet<EmailId> = moves.came.iter().map(|(id, ..)| *id).collect();
     let gone: BTreeSet<EmailId> = moves.gone.iter().map(|(id, ..)| *id).collect();
@@ -268,12 +268,12 @@ fn replay(view: &View<'_>, listing: Listing, since: ModSeq, old: &[EmailId], new
     assert_eq!(came.difference(&gone).copied().collect::<BTreeSet<_>>(), &new - &old, "{listing:?} since {since}");
 }
 
-fn drive(acts: &[Act], ranked_above: Option<u64>) {
-    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+fn drive(acts: &[ListingAct], ranked_above: Option<u64>) {
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let options = Options { ranked_above, ..Options::small() };
-    let store = Store::over(Arc::new(Memory::new()), &options, clock.clone()).unwrap();
+    let store = Store::over(Arc::new(MemoryEngine::new()), &options, clock.clone()).unwrap();
     make_account(&store, ACCOUNT);
-    let mut world = World { store, clock, boxes: [0, 1, 2, 3].map(MailboxUid) };
+    let mut world = ListingWorld { store, clock, boxes: [0, 1, 2, 3].map(MailboxUid) };
     let mut histories = Histories::new();
     for (n, one) in acts.iter().enumerate() {
         act(&mut world, u32::try_from(n).unwrap(), one);
@@ -294,8 +294,9 @@ proptest! {
 /// Every 23rd position and email of the Inbox, against its emails one after the other; and the checker counts all rows.
 fn check_ranks(store: &Store) {
     let view = store.view();
-    let (inbox, listing) = (MailboxUid(1), Listing { uid: MailboxUid(1), view: Filter::Every, shape: Shape::Emails });
-    let tally = view.kept(ACCOUNT, inbox, Filter::Every).unwrap().unwrap().tally(Shape::Emails);
+    let (inbox, listing) =
+        (MailboxUid(1), Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Emails });
+    let tally = view.kept(ACCOUNT, inbox, ListingFilter::Every).unwrap().unwrap().tally(Shape::Emails);
     let all: Vec<EmailId> =
         view.listing(ACCOUNT, listing, None, usize::MAX).unwrap().into_iter().map(|(id, _)| id).collect();
     assert_eq!(tally.total, all.len() as u64);
@@ -312,9 +313,9 @@ fn check_ranks(store: &Store) {
 
 #[test]
 fn positions_hold_where_ranks_have_levels_above_levels() {
-    let engine = Arc::new(Memory::new());
+    let engine = Arc::new(MemoryEngine::new());
     let options = Options { ranked_above: Some(0), ..Options::small() };
-    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let store = Store::over(engine.clone(), &options, clock).unwrap();
     make_account(&store, ACCOUNT);
     let row = store.view().account(ACCOUNT).unwrap().unwrap();
@@ -324,7 +325,7 @@ fn positions_hold_where_ranks_have_levels_above_levels() {
     })
     .unwrap();
     let (message, blob) = message(0, &[]);
-    let listing = Listing { uid: MailboxUid(1), view: Filter::Every, shape: Shape::Emails };
+    let listing = Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Emails };
     let second_level = Prefix::<RankKey>::encode(&(ACCOUNT, listing, 2));
     let mut times = (0i64..).map(|n| n * 7919 % 10_007);
     // By chance one of 256 is a boundary of the second level.
@@ -362,11 +363,11 @@ fn positions_hold_where_ranks_have_levels_above_levels() {
 #[test]
 fn the_frontier_divides_what_is_followed_from_what_is_taken_up() {
     // An exemplar beyond the frontier is displaced by a newer one within it, and the other way round.
-    let deliver = |key: u8, at: i64| Act::Deliver { keys: vec![key], at, mailbox: 1 };
+    let deliver = |key: u8, at: i64| ListingAct::Deliver { keys: vec![key], at, mailbox: 1 };
     for uid in [0, 1] {
         for view in 0..6 {
-            let keep = || Act::Keep { uid, view, most: 1 };
-            let change = |which, keywords| Act::Change { which, mailboxes: BTreeSet::from([1]), keywords };
+            let keep = || ListingAct::Keep { uid, view, most: 1 };
+            let change = |which, keywords| ListingAct::Change { which, mailboxes: BTreeSet::from([1]), keywords };
             let acts = [
                 deliver(1, 0),
                 deliver(2, 1),
@@ -376,7 +377,7 @@ fn the_frontier_divides_what_is_followed_from_what_is_taken_up() {
                 keep(),
                 deliver(2, 4),
                 change(4, 2),
-                Act::Destroy { which: 2 },
+                ListingAct::Destroy { which: 2 },
                 change(0, 3),
                 keep(),
                 change(3, 1),

@@ -18,7 +18,7 @@ fn attributes_are_kept_and_bounded_and_told_as_a_change_of_the_mailbox() {
     let before = bed.store.view().account_state(ACCOUNT).unwrap().modseq;
     assert_eq!(set(pairs(&[("color", "#1E90ff"), ("x.note", "of Ann's")])), Ok(true));
     assert_eq!(set(pairs(&[("color", "#1E90ff"), ("x.note", "of Ann's")])), Ok(false), "a change of nothing is none");
-    let told = bed.store.view().mailbox_changes(ACCOUNT, Since::at(before), 99).unwrap().unwrap();
+    let told = bed.store.view().mailbox_changes(ACCOUNT, ClientState::at(before), 99).unwrap().unwrap();
     assert_eq!((told.changes.updated, told.only_counts), (vec![INBOX], false));
     // A delivery writes the row, and leaves them as they are.
     bed.deliver(1, &[]);
@@ -66,7 +66,7 @@ fn everybody_is_subscribed_for_himself() {
     assert_eq!(subscribe(MailboxUid(9), BOB, true), Err(Error::NotFound("mailbox")));
     assert_eq!(subscribed(ACCOUNT), all.iter().copied().filter(|uid| *uid != INBOX).collect());
     assert_eq!(subscribed(BOB), BTreeSet::from([INBOX, MailboxUid(3)]));
-    let told = bed.store.view().mailbox_changes(ACCOUNT, Since::at(before), 99).unwrap().unwrap();
+    let told = bed.store.view().mailbox_changes(ACCOUNT, ClientState::at(before), 99).unwrap().unwrap();
     assert_eq!((told.changes.updated.len(), told.only_counts), (2, false));
     assert_eq!(bed.store.view().subscribers(ACCOUNT, INBOX, AccountId(0), 9).unwrap(), [BOB]);
     assert_eq!(bed.store.view().subscribers(ACCOUNT, INBOX, AccountId(3), 9).unwrap(), []);

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::engine::memory::Memory;
+use super::engine::memory::MemoryEngine;
 use super::engine::{Put, Table};
 use super::*;
-use crate::model::clock::Fixed;
+use crate::model::clock::FixedClock;
 use crate::model::{
-    AccountRow, Action, ActionKind, ActionState, Address, BlobHash, EmailId, Listing, MailboxUid, MessageRows, Recall,
-    Role, Shape, Target, ThreadKey, ToldKey, UtcMillis, VacationResponse, View as Filter,
+    AccountRow, Action, ActionKind, ActionState, Address, BlobHash, EmailId, Listing, ListingFilter, MailboxUid,
+    MessageRows, Role, Shape, Target, ThreadKey, ToldKey, ToldLifetime, UtcMillis, VacationResponse,
 };
 
 mod actors;
@@ -39,7 +39,7 @@ fn cases(usual: u32) -> u32 {
 }
 
 fn store_over(engine: Arc<dyn Engine>) -> Store {
-    let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let options = Options { ranked_above: Some(2), ..Options::small() };
     let store = Store::over(engine, &options, clock).unwrap();
     make_account(&store, ACCOUNT);
@@ -98,31 +98,31 @@ fn assert_clean(store: &Store) {
 }
 
 #[derive(Debug, Clone)]
-enum Op {
+enum StoreOp {
     Deliver { keys: Vec<u8>, at: i64 },
     Move { which: usize, mailboxes: BTreeSet<u32>, keywords: u8 },
     Destroy { which: usize },
 }
 
-fn ops() -> impl Strategy<Value = Vec<Op>> {
+fn ops() -> impl Strategy<Value = Vec<StoreOp>> {
     let keys = proptest::collection::vec(0u8..5, 0..3);
     let op = prop_oneof![
-        3 => (keys, 0i64..4).prop_map(|(keys, at)| Op::Deliver { keys, at }),
+        3 => (keys, 0i64..4).prop_map(|(keys, at)| StoreOp::Deliver { keys, at }),
         4 => (0usize..9, proptest::collection::btree_set(1u32..4, 1..3), 0u8..8)
-            .prop_map(|(which, mailboxes, keywords)| Op::Move { which, mailboxes, keywords }),
-        2 => (0usize..9).prop_map(|which| Op::Destroy { which }),
+            .prop_map(|(which, mailboxes, keywords)| StoreOp::Move { which, mailboxes, keywords }),
+        2 => (0usize..9).prop_map(|which| StoreOp::Destroy { which }),
     ];
     proptest::collection::vec(op, 1..40)
 }
 
-fn run(store: &Store, ops: &[Op]) {
+fn run(store: &Store, ops: &[StoreOp]) {
     let mut live: Vec<EmailId> = Vec::new();
     for (n, op) in ops.iter().enumerate() {
         match op {
-            Op::Deliver { keys, at } => {
+            StoreOp::Deliver { keys, at } => {
                 live.push(deliver_to(store, ACCOUNT, u32::try_from(n).unwrap(), keys, *at).unwrap());
             }
-            Op::Move { which, mailboxes, keywords } if !live.is_empty() => {
+            StoreOp::Move { which, mailboxes, keywords } if !live.is_empty() => {
                 let id = live[which % live.len()];
                 let words = ["$seen", "$flagged", "$draft"].iter().enumerate();
                 let words = words.filter(|(bit, _)| keywords >> bit & 1 == 1).map(|(_, word)| (*word).to_owned());
@@ -130,11 +130,11 @@ fn run(store: &Store, ops: &[Op]) {
                 let (_, ticket) = store.commit(ACCOUNT, |txn| txn.update_email(id, boxes, words.collect())).unwrap();
                 ticket.wait_blocking().unwrap();
             }
-            Op::Destroy { which } if !live.is_empty() => {
+            StoreOp::Destroy { which } if !live.is_empty() => {
                 let id = live.remove(which % live.len());
                 store.commit(ACCOUNT, |txn| txn.destroy_email(id)).unwrap().1.wait_blocking().unwrap();
             }
-            Op::Move { .. } | Op::Destroy { .. } => {}
+            StoreOp::Move { .. } | StoreOp::Destroy { .. } => {}
         }
     }
     assert_clean(store);
@@ -150,7 +150,7 @@ proptest! {
 
     #[test]
     fn random_changes_keep_every_invariant(ops in ops()) {
-        run(&store_over(Arc::new(Memory::new())), &ops);
+        run(&store_over(Arc::new(MemoryEngine::new())), &ops);
     }
 }
 
@@ -177,14 +177,14 @@ fn the_checker_sees_a_row_that_is_missing_in_each_derived_table() {
         Table::ToldByTime,
         Table::DeliveryByTime,
     ] {
-        let engine = Arc::new(Memory::new());
+        let engine = Arc::new(MemoryEngine::new());
         let store = store_over(engine.clone());
         deliver_to(&store, ACCOUNT, 1, &[1], 5).unwrap();
         let done = store.commit(ACCOUNT, |txn| {
             let same = Some([3; 16]);
             let blob = Some(txn.view().emails(ACCOUNT, None, 1)?[0].1.blob);
             txn.queue_action(Action { same, blob, ..action() }, b"Subject: x\r\n\r\n")?;
-            txn.remember_told(&ToldKey([1; 32]), &Address::from_parts("bob", "example.net"), &Recall::of(0))?;
+            txn.remember_told(&ToldKey([1; 32]), &Address::from_parts("bob", "example.net"), &ToldLifetime::of(0))?;
             txn.create_object(&crate::model::SenderIdentity::default())?;
             txn.put_upload(ACCOUNT, &BlobHash(*blake3::hash(b"x").as_bytes()), b"x", "text/plain", 9)?;
             txn.remember_delivery(&[7; 32], None, &[])
@@ -206,7 +206,7 @@ fn a_part_of_a_long_message_is_read_and_a_frame_that_is_lost_is_noticed() {
         let hash = BlobHash(*blake3::hash(&raw).as_bytes());
         let rows = MessageRows { blob: hash, size: length as u64, ..MessageRows::default() };
         let message = EncodedMessage::new(&rows);
-        let engine = Arc::new(Memory::new());
+        let engine = Arc::new(MemoryEngine::new());
         let store = store_over(engine.clone());
         let prefix = b"Delivered-To: ann@example.org\r\n";
         let (mut results, ticket) = store.commit_message(&[ACCOUNT], &message, &raw, |txn| {
@@ -271,7 +271,7 @@ pub(super) fn action() -> Action {
 
 #[test]
 fn messages_that_share_an_id_and_subject_share_a_thread_and_the_oldest_wins() {
-    let store = store_over(Arc::new(Memory::new()));
+    let store = store_over(Arc::new(MemoryEngine::new()));
     let thread = |id| store.view().email(ACCOUNT, id).unwrap().unwrap().thread;
     let a = deliver_to(&store, ACCOUNT, 1, &[1], 10).unwrap();
     let b = deliver_to(&store, ACCOUNT, 2, &[2], 20).unwrap();
@@ -295,11 +295,11 @@ fn messages_that_share_an_id_and_subject_share_a_thread_and_the_oldest_wins() {
 
 #[test]
 fn a_page_is_newest_first_and_collapses_threads() {
-    let store = store_over(Arc::new(Memory::new()));
+    let store = store_over(Arc::new(MemoryEngine::new()));
     let ids: Vec<EmailId> =
         (0..6).map(|n| deliver_to(&store, ACCOUNT, n, &[(n % 2) as u8], i64::from(n)).unwrap()).collect();
     let inbox = store.view().account_state(ACCOUNT).unwrap().inbox;
-    let listing = |shape| Listing { uid: inbox, view: Filter::Every, shape };
+    let listing = |shape| Listing { uid: inbox, view: ListingFilter::Every, shape };
     let page = |shape, after, limit| -> Vec<EmailId> {
         store.view().listing(ACCOUNT, listing(shape), after, limit).unwrap().into_iter().map(|(id, _)| id).collect()
     };
@@ -312,7 +312,7 @@ fn a_page_is_newest_first_and_collapses_threads() {
 
 #[test]
 fn a_response_that_changes_forgets_who_was_told_and_a_mere_save_does_not() {
-    let store = store_over(Arc::new(Memory::new()));
+    let store = store_over(Arc::new(MemoryEngine::new()));
     let set = |response: &VacationResponse| {
         let (changed, ticket) = store.commit(ACCOUNT, |txn| txn.set_vacation(response)).unwrap();
         ticket.wait_blocking().unwrap();
@@ -324,7 +324,7 @@ fn a_response_that_changes_forgets_who_was_told_and_a_mere_save_does_not() {
     let (who, generation) = (ToldKey([3; 32]), store.view().vacation(ACCOUNT).unwrap().generation);
     let bob = Address::from_parts("bob", "example.net");
     store
-        .commit(ACCOUNT, |txn| txn.remember_told(&who, &bob, &Recall::of(generation)))
+        .commit(ACCOUNT, |txn| txn.remember_told(&who, &bob, &ToldLifetime::of(generation)))
         .unwrap()
         .1
         .wait_blocking()
@@ -335,7 +335,7 @@ fn a_response_that_changes_forgets_who_was_told_and_a_mere_save_does_not() {
     response.except.push("example.com".parse().unwrap());
     assert!(set(&response));
     let told_at =
-        |generation| store.view().told_at(ACCOUNT, &who, &Recall::of(generation), store.clock().now()).unwrap();
+        |generation| store.view().told_at(ACCOUNT, &who, &ToldLifetime::of(generation), store.clock().now()).unwrap();
     assert!(told_at(generation).is_some());
     response.text_body = Some("Away still".into());
     assert!(set(&response));
@@ -350,7 +350,12 @@ fn a_response_that_changes_forgets_who_was_told_and_a_mere_save_does_not() {
     response.enabled = true;
     assert!(set(&response) && generation() > off);
     let on = generation();
-    store.commit(ACCOUNT, |txn| txn.remember_told(&who, &bob, &Recall::of(on))).unwrap().1.wait_blocking().unwrap();
+    store
+        .commit(ACCOUNT, |txn| txn.remember_told(&who, &bob, &ToldLifetime::of(on)))
+        .unwrap()
+        .1
+        .wait_blocking()
+        .unwrap();
     (response.copies, response.report) = (true, true);
     assert!(set(&response) && generation() == on && told_at(on).is_some());
     assert_clean(&store);
@@ -358,7 +363,7 @@ fn a_response_that_changes_forgets_who_was_told_and_a_mere_save_does_not() {
 
 #[test]
 fn quota_is_kept_and_an_account_can_be_erased() {
-    let store = store_over(Arc::new(Memory::new()));
+    let store = store_over(Arc::new(MemoryEngine::new()));
     for n in 0..500 {
         deliver_to(&store, ACCOUNT, n, &[], 1).unwrap();
     }
@@ -374,126 +379,4 @@ fn quota_is_kept_and_an_account_can_be_erased() {
 }
 
 #[cfg(feature = "rocksdb")]
-mod on_disk {
-    use super::*;
-
-    fn open(dir: &Path) -> Result<Store, Error> {
-        Store::open(dir, &Options::small(), Arc::new(Fixed::at(UtcMillis(1_700_000_000_000))))
-    }
-
-    #[test]
-    fn what_was_redeemed_is_there_when_the_store_is_opened_again() {
-        let dir = tempfile::tempdir().unwrap();
-        let (id, secrets) = {
-            let store = open(dir.path()).unwrap();
-            make_account(&store, ACCOUNT);
-            (deliver_to(&store, ACCOUNT, 1, &[1], 5).unwrap(), store.secrets().clone())
-        };
-        let store = open(dir.path()).unwrap();
-        assert_eq!(store.secrets(), &secrets);
-        let message = store.view().message(ACCOUNT, id).unwrap().unwrap();
-        assert_eq!(message, b"Delivered-To: ann@example.org\r\nSubject: 1\r\n\r\n1\r\n");
-        assert_clean(&store);
-        assert!(open(dir.path()).is_err_and(|error| error.to_string().contains("another process")));
-    }
-
-    #[test]
-    fn random_changes_keep_every_invariant_on_disk() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = open(dir.path()).unwrap();
-        make_account(&store, ACCOUNT);
-        let ops: Vec<Op> = (0..60u8)
-            .map(|n| match n % 4 {
-                0 | 1 => Op::Deliver { keys: vec![n % 5, n % 3], at: i64::from(n % 7) },
-                2 => Op::Move {
-                    which: usize::from(n),
-                    mailboxes: BTreeSet::from([1, 2 + u32::from(n % 2)]),
-                    keywords: n % 8,
-                },
-                _ => Op::Destroy { which: usize::from(n) },
-            })
-            .collect();
-        run(&store, &ops);
-    }
-
-    /// The files of an open store, as a crash leaves them: copied while nothing is flushed.
-    fn crash(dir: &Path) -> tempfile::TempDir {
-        let copy = tempfile::tempdir().unwrap();
-        for file in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
-            if file.file_type().unwrap().is_file() && file.file_name() != "LOCK" {
-                std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
-            }
-        }
-        copy
-    }
-
-    /// The logs, oldest first.
-    fn logs_of(dir: &Path) -> Vec<std::path::PathBuf> {
-        let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
-        let mut logs: Vec<_> = files.filter(|path| path.extension().is_some_and(|end| end == "log")).collect();
-        logs.sort();
-        logs
-    }
-
-    fn log_of(dir: &Path) -> std::path::PathBuf {
-        logs_of(dir).into_iter().max_by_key(|path| std::fs::metadata(path).unwrap().len()).unwrap()
-    }
-
-    #[test]
-    fn a_log_that_is_gone_or_cut_before_the_last_one_refuses_to_open() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = open(dir.path()).unwrap();
-        make_account(&store, ACCOUNT);
-        // Enough for one table to be flushed, and so for a second log; the others still need the first.
-        for n in 0..60u32 {
-            let raw: Vec<u8> = (0..60_000u32).map(|at| ((at ^ n).wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
-            let rows = MessageRows { blob: BlobHash(*blake3::hash(&raw).as_bytes()), ..MessageRows::default() };
-            let encoded = EncodedMessage::new(&rows);
-            let (_, ticket) = store.commit_message(&[ACCOUNT], &encoded, &raw, |txn| {
-                let mailboxes = BTreeSet::from([txn.state().inbox]);
-                let (prefix, keywords, received_at) = (&b""[..], BTreeSet::new(), txn.now());
-                txn.create_email(&NewEmail { message: &encoded, prefix, mailboxes, keywords, received_at })
-            });
-            ticket.wait_blocking().unwrap();
-        }
-        let (whole, gone, cut) = (crash(dir.path()), crash(dir.path()), crash(dir.path()));
-        drop(store);
-        assert_eq!(open(whole.path()).unwrap().view().emails(ACCOUNT, None, 99).unwrap().len(), 60);
-        assert!(logs_of(gone.path()).len() > 1, "one log alone proves nothing");
-        std::fs::remove_file(&logs_of(gone.path())[0]).unwrap();
-        let refused = open(gone.path()).unwrap_err().to_string();
-        assert!(refused.contains("damaged") && refused.contains("backup"), "{refused}");
-        let first = &logs_of(cut.path())[0];
-        let half = std::fs::metadata(first).unwrap().len() / 2;
-        std::fs::File::options().write(true).open(first).unwrap().set_len(half).unwrap();
-        let refused = open(cut.path()).unwrap_err().to_string();
-        assert!(refused.contains("damaged") && refused.contains("backup"), "{refused}");
-    }
-
-    #[test]
-    fn a_cut_last_record_is_dropped_and_a_flipped_bit_refuses_to_open() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = open(dir.path()).unwrap();
-        make_account(&store, ACCOUNT);
-        for n in 0..50 {
-            deliver_to(&store, ACCOUNT, n, &[], i64::from(n)).unwrap();
-        }
-        let (cut, flipped) = (crash(dir.path()), crash(dir.path()));
-        drop(store);
-
-        // An incomplete last record was never acknowledged: it goes, and all before it stays.
-        let log = log_of(cut.path());
-        let mut bytes = std::fs::read(&log).unwrap();
-        std::fs::write(&log, &bytes[..bytes.len() - 9]).unwrap();
-        let store = open(cut.path()).unwrap();
-        assert_eq!(store.view().emails(ACCOUNT, None, 99).unwrap().len(), 49);
-        assert_clean(&store);
-
-        // Damage in the middle would silently drop acknowledged mail: it refuses, and says what to do.
-        let middle = bytes.len() / 2;
-        bytes[middle] ^= 0x10;
-        std::fs::write(log_of(flipped.path()), &bytes).unwrap();
-        let refused = open(flipped.path()).unwrap_err().to_string();
-        assert!(refused.contains("damaged") && refused.contains("backup"), "{refused}");
-    }
-}
+mod on_disk;

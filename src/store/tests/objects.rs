@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::life::{Bed, DAY, GRACE, MS, bed};
+use super::life::{DAY, Fixture, GRACE, MS, bed};
 use super::*;
 use crate::model::{DataType, EmailSubmission, ModSeq, ObjectId, PushSubscription, SenderIdentity, UndoStatus, limits};
 
@@ -12,13 +12,13 @@ fn identity(n: u8) -> SenderIdentity {
 
 /// A client that knows what it was told, and nothing else.
 #[derive(Default)]
-struct Client {
-    since: Option<Since>,
+struct ObjectClient {
+    since: Option<ClientState>,
     known: BTreeMap<ObjectId, SenderIdentity>,
     told: BTreeMap<ObjectId, u8>,
 }
 
-impl Client {
+impl ObjectClient {
     /// One step of catching up; says whether there is more.
     fn catch_up(&mut self, store: &Store, most: usize) -> bool {
         let view = store.view();
@@ -28,7 +28,7 @@ impl Client {
         };
         let Some(changes) = changes else {
             self.known = view.objects(ACCOUNT).unwrap().into_iter().collect();
-            self.since = Some(Since::at(view.state(ACCOUNT, DataType::Identity).unwrap()));
+            self.since = Some(ClientState::at(view.state(ACCOUNT, DataType::Identity).unwrap()));
             return false;
         };
         assert!(changes.created.len() + changes.updated.len() + changes.destroyed.len() <= most);
@@ -51,7 +51,7 @@ impl Client {
 }
 
 #[derive(Debug, Clone)]
-enum Op {
+enum ObjectOp {
     Make(u8),
     Change(usize, u8),
     Destroy(usize),
@@ -60,14 +60,14 @@ enum Op {
     Purge,
 }
 
-fn ops() -> impl Strategy<Value = Vec<Op>> {
+fn ops() -> impl Strategy<Value = Vec<ObjectOp>> {
     let op = prop_oneof![
-        3 => (0u8..3).prop_map(Op::Make),
-        3 => (0usize..9, 0u8..3).prop_map(|(which, n)| Op::Change(which, n)),
-        3 => (0usize..9).prop_map(Op::Destroy),
-        1 => Just(Op::Submit),
-        2 => (1usize..4).prop_map(Op::CatchUp),
-        1 => Just(Op::Purge),
+        3 => (0u8..3).prop_map(ObjectOp::Make),
+        3 => (0usize..9, 0u8..3).prop_map(|(which, n)| ObjectOp::Change(which, n)),
+        3 => (0usize..9).prop_map(ObjectOp::Destroy),
+        1 => Just(ObjectOp::Submit),
+        2 => (1usize..4).prop_map(ObjectOp::CatchUp),
+        1 => Just(ObjectOp::Purge),
     ];
     proptest::collection::vec(op, 1..40)
 }
@@ -77,15 +77,15 @@ proptest! {
     #[test]
     fn whoever_follows_changes_holds_what_there_is(ops in ops()) {
         let bed = bed();
-        let (mut model, mut eager, mut late) = (BTreeMap::new(), Client::default(), Client::default());
+        let (mut model, mut eager, mut late) = (BTreeMap::new(), ObjectClient::default(), ObjectClient::default());
         for op in ops {
             let ids: Vec<ObjectId> = model.keys().copied().collect();
             match op {
-                Op::Make(n) => {
+                ObjectOp::Make(n) => {
                     let id = bed.done(|txn| txn.create_object(&identity(n))).unwrap();
                     prop_assert!(model.insert(id, identity(n)).is_none());
                 }
-                Op::Change(which, n) if !ids.is_empty() => {
+                ObjectOp::Change(which, n) if !ids.is_empty() => {
                     let id = ids[which % ids.len()];
                     let before = bed.store.view().account_state(ACCOUNT).unwrap().modseq;
                     let changed = bed.done(|txn| txn.update_object(id, |one| *one = identity(n))).unwrap();
@@ -93,21 +93,21 @@ proptest! {
                     prop_assert_eq!(changed, model.insert(id, identity(n)) != Some(identity(n)));
                     prop_assert_eq!(after.0 - before.0, u64::from(changed));
                 }
-                Op::Destroy(which) if !ids.is_empty() => {
+                ObjectOp::Destroy(which) if !ids.is_empty() => {
                     let id = ids[which % ids.len()];
                     let gone = bed.done(|txn| txn.destroy_object::<SenderIdentity>(id)).unwrap();
                     prop_assert_eq!(Some(gone), model.remove(&id));
                     let again = bed.done(|txn| txn.destroy_object::<SenderIdentity>(id));
                     prop_assert_eq!(again, Err(Error::NotFound("object")));
                 }
-                Op::Submit => drop(bed.done(|txn| txn.create_object(&EmailSubmission::default())).unwrap()),
-                Op::CatchUp(most) => drop(late.catch_up(&bed.store, most)),
-                Op::Purge => {
+                ObjectOp::Submit => drop(bed.done(|txn| txn.create_object(&EmailSubmission::default())).unwrap()),
+                ObjectOp::CatchUp(most) => drop(late.catch_up(&bed.store, most)),
+                ObjectOp::Purge => {
                     bed.done(|txn| txn.note_history(MS)).unwrap();
                     bed.clock.advance(GRACE);
                     while bed.done(|txn| txn.purge_history(bed.upto(GRACE), 1)).unwrap() {}
                 }
-                Op::Change(..) | Op::Destroy(_) => {}
+                ObjectOp::Change(..) | ObjectOp::Destroy(_) => {}
             }
             while eager.catch_up(&bed.store, 2) {}
             prop_assert_eq!(&eager.known, &model);
@@ -129,13 +129,14 @@ fn states_of_before_what_was_purged_are_refused_and_the_purged_state_itself_is_s
     let before = bed.store.view().state(ACCOUNT, DataType::Identity).unwrap();
     bed.done(|txn| txn.destroy_object::<SenderIdentity>(id)).unwrap();
     let after = bed.store.view().state(ACCOUNT, DataType::Identity).unwrap();
-    let changes = |since| bed.store.view().object_changes::<SenderIdentity>(ACCOUNT, Since::at(since), 9).unwrap();
+    let changes =
+        |since| bed.store.view().object_changes::<SenderIdentity>(ACCOUNT, ClientState::at(since), 9).unwrap();
     assert_eq!(changes(before).unwrap().destroyed, [id]);
     bed.done(|txn| txn.note_history(MS)).unwrap();
     bed.clock.advance(GRACE);
     assert!(!bed.done(|txn| txn.purge_history(bed.upto(GRACE), 9)).unwrap());
     assert_eq!((changes(before), bed.low(DataType::Identity)), (None, after));
-    assert_eq!(changes(after).unwrap().state, Since::at(after));
+    assert_eq!(changes(after).unwrap().state, ClientState::at(after));
     assert_eq!(bed.low(DataType::EmailSubmission), ModSeq(0));
     assert_eq!((bed.rows(Table::Objects), bed.store.view().objects(ACCOUNT).unwrap()), (1, vec![(kept, identity(2))]));
     assert_clean(&bed.store);
@@ -144,7 +145,7 @@ fn states_of_before_what_was_purged_are_refused_and_the_purged_state_itself_is_s
 #[test]
 fn objects_are_few_and_small_and_go_when_their_time_is_over() {
     let bed = bed();
-    let push = |bed: &Bed, expires| {
+    let push = |bed: &Fixture, expires| {
         bed.done(|txn| txn.create_object(&PushSubscription { expires, ..PushSubscription::default() }))
     };
     let now = bed.clock.now();
@@ -186,7 +187,7 @@ fn an_account_has_identities_by_itself_and_their_states_tell_of_them() {
     let addresses = ["ann@example.org", "lee@example.org"].map(|text| Address::parse(text).unwrap());
     assert!(bed.done(|txn| txn.keep_identities(&addresses, "Ann")).unwrap());
     assert!(!bed.done(|txn| txn.keep_identities(&addresses, "Ann")).unwrap());
-    let since = Since::at(bed.store.view().state(ACCOUNT, DataType::Identity).unwrap());
+    let since = ClientState::at(bed.store.view().state(ACCOUNT, DataType::Identity).unwrap());
     let all = || bed.store.view().objects::<SenderIdentity>(ACCOUNT).unwrap();
     let ids: Vec<ObjectId> = all().into_iter().map(|(id, _)| id).collect();
     bed.done(|txn| txn.update_object(ids[1], |one: &mut SenderIdentity| one.text_signature = "x".into())).unwrap();

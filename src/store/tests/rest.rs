@@ -1,10 +1,10 @@
 //! What one ranked listing shows and another, which shows a part of it, does not: by position, against a plain filter.
 
-use crate::model::{EmailId, Listing, MailboxUid, ModSeq, Shape, Tally, ThreadId, View as Filter};
+use crate::model::{EmailId, Listing, ListingFilter, ListingStats, MailboxUid, ModSeq, Shape, ThreadId};
 use crate::store::commit::rank::{Ranking, front_of, rows_of};
-use crate::store::engine::watched::Watched;
+use crate::store::engine::watched::CountingEngine;
 use crate::store::engine::{Batch, Engine, Put};
-use crate::store::read::{Counted, View};
+use crate::store::read::{CountedListing, Snapshot};
 use crate::store::row::RankCount;
 use crate::store::table::keys::IndexKey;
 use crate::store::table::{MailboxEmailIndex, MailboxRank};
@@ -20,7 +20,7 @@ fn ids() -> impl Iterator<Item = EmailId> {
 }
 
 /// The rows of a ranked listing of these emails, and its length. `levels` are the fewest that it must have.
-fn listing(ranking: Ranking, view: Filter, ids: &[EmailId], levels: u8, puts: &mut Vec<Put>) -> Counted {
+fn listing(ranking: Ranking, view: ListingFilter, ids: &[EmailId], levels: u8, puts: &mut Vec<Put>) -> CountedListing {
     let listing = Listing { uid: MailboxUid(1), view, shape: Shape::Emails };
     let ranks = rows_of(ranking, ACCOUNT, listing, ids);
     let highest = ranks.keys().map(|key| key.level).max().unwrap_or(0);
@@ -30,8 +30,8 @@ fn listing(ranking: Ranking, view: Filter, ids: &[EmailId], levels: u8, puts: &m
         Put::row::<MailboxEmailIndex>(&key, &(ModSeq(1), ThreadId(id.0)))
     }));
     puts.extend(ranks.iter().map(|(key, count)| Put::row::<MailboxRank>(key, &RankCount(*count))));
-    let tally = Tally { total: ids.len() as u64, front: Some(front_of(ranking, ids)), low: ModSeq(0) };
-    Counted { listing, tally }
+    let tally = ListingStats { total: ids.len() as u64, front: Some(front_of(ranking, ids)), low: ModSeq(0) };
+    CountedListing { listing, tally }
 }
 
 /// Asks for the rest from every position on, and for the position of every email of it. `is_in_both` is asked with the
@@ -41,13 +41,13 @@ fn every_position(key: u8, is_in_both: impl Fn(u64) -> bool) {
     let both: Vec<EmailId> = (0..).zip(ids()).filter(|(n, _)| is_in_both(*n)).map(|(_, id)| id).collect();
     let rest: Vec<EmailId> = ids().filter(|id| both.binary_search(id).is_err()).collect();
     let mut puts = Vec::new();
-    let all = listing(ranking, Filter::Every, &ids().collect::<Vec<_>>(), 3, &mut puts);
-    let without = listing(ranking, Filter::Flagged, &both, 1, &mut puts);
-    let engine = Watched::default();
+    let all = listing(ranking, ListingFilter::Every, &ids().collect::<Vec<_>>(), 3, &mut puts);
+    let without = listing(ranking, ListingFilter::Flagged, &both, 1, &mut puts);
+    let engine = CountingEngine::default();
     engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
-    let view = View::of(engine.snapshot());
+    let view = Snapshot::of(engine.snapshot());
     for (at, id) in (0..).zip(&rest) {
-        let index = |of: Counted| view.index_of(ACCOUNT, of.listing, of.tally, *id).unwrap();
+        let index = |of: CountedListing| view.index_of(ACCOUNT, of.listing, of.tally, *id).unwrap();
         assert_eq!(index(all) - index(without), at as u64, "the position of an email, key {key}");
         engine.read();
         let page = view.rest(ACCOUNT, all, without, at as u64, LIMIT).unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::life::{Bed, bed};
+use super::life::{Fixture, bed};
 use super::*;
 use crate::model::{DataType, limits, mailbox};
 
@@ -11,14 +11,14 @@ const EVE: AccountId = AccountId(3);
 const INBOX: MailboxUid = MailboxUid(1);
 const ARCHIVE: MailboxUid = MailboxUid(3);
 
-fn three() -> Bed {
+fn three() -> Fixture {
     let bed = bed();
     make_account(&bed.store, BOB);
     make_account(&bed.store, EVE);
     bed
 }
 
-fn share(bed: &Bed, uid: MailboxUid, with: &[(AccountId, u16)]) -> Result<bool, Error> {
+fn share(bed: &Fixture, uid: MailboxUid, with: &[(AccountId, u16)]) -> Result<bool, Error> {
     let shares: BTreeMap<AccountId, u16> = with.iter().copied().collect();
     bed.done(|txn| txn.update_mailbox(uid, |row| row.shares = shares))
 }
@@ -35,7 +35,7 @@ fn what_is_shared_is_found_by_whom_it_is_shared_with() {
     assert_eq!((with(BOB), rights(BOB)), (vec![], BTreeMap::new()));
     let before = bed.store.view().state(ACCOUNT, DataType::Mailbox).unwrap();
     assert!(share(&bed, INBOX, &[(BOB, 1), (EVE, 3)]).unwrap());
-    let since = bed.store.view().mailbox_changes(ACCOUNT, Since::at(before), 99).unwrap().unwrap();
+    let since = bed.store.view().mailbox_changes(ACCOUNT, ClientState::at(before), 99).unwrap().unwrap();
     assert_eq!((since.changes.updated, since.only_counts), (vec![INBOX], false), "its users learn of it");
     assert!(share(&bed, ARCHIVE, &[(BOB, mailbox::ALL_RIGHTS)]).unwrap());
     assert!(!share(&bed, INBOX, &[(BOB, 1), (EVE, 3)]).unwrap(), "a change of nothing is none");

@@ -1,12 +1,13 @@
 //! A submission says what became of its action, and is taken back only while nothing of it went out.
 
-use super::life::{Bed, DAY, bed};
+use super::life::{DAY, Fixture, bed};
 use super::*;
 use crate::model::{
-    ActionId, Delivered, EmailSubmission, EnvelopeAddress, Fate, ObjectId, SubmissionRecipient, UndoStatus,
+    ActionId, DeliveryState, EmailSubmission, EnvelopeAddress, ObjectId, RecipientState, SubmissionRecipient,
+    UndoStatus,
 };
 
-fn submit(bed: &Bed, to: &[&str]) -> (ObjectId, ActionId) {
+fn submit(bed: &Fixture, to: &[&str]) -> (ObjectId, ActionId) {
     let rcpt_to = to.iter().map(|email| SubmissionRecipient {
         path: EnvelopeAddress { email: (*email).into(), parameters: None },
         ..SubmissionRecipient::default()
@@ -19,15 +20,15 @@ fn submit(bed: &Bed, to: &[&str]) -> (ObjectId, ActionId) {
     bed.done(|txn| txn.submit(&submission, action, b"", Some((&hash, raw)))).unwrap()
 }
 
-fn read(bed: &Bed, id: ObjectId) -> EmailSubmission {
+fn read(bed: &Fixture, id: ObjectId) -> EmailSubmission {
     bed.store.view().object(ACCOUNT, id).unwrap().unwrap()
 }
 
-fn said(bed: &Bed, id: ObjectId) -> Vec<(Delivered, String)> {
+fn said(bed: &Fixture, id: ObjectId) -> Vec<(DeliveryState, String)> {
     read(bed, id).rcpt_to.into_iter().map(|to| (to.status.delivered, to.status.smtp_reply)).collect()
 }
 
-fn change(bed: &Bed, id: ActionId, change: impl FnOnce(&mut Action)) {
+fn change(bed: &Fixture, id: ActionId, change: impl FnOnce(&mut Action)) {
     bed.done(|txn| {
         let read = txn.action(id)?;
         let mut action = read.clone();
@@ -42,33 +43,33 @@ fn what_becomes_of_an_action_is_said_by_its_submission() {
     let bed = bed();
     let (id, action) = submit(&bed, &["bob@example.net", "eve@example.net"]);
     assert_eq!((read(&bed, id).undo, read(&bed, id).action), (UndoStatus::Pending, Some(action)));
-    let queued = || (Delivered::Queued, "250 2.0.0 queued".to_owned());
+    let queued = || (DeliveryState::Queued, "250 2.0.0 queued".to_owned());
     assert_eq!(said(&bed, id), [queued(), queued()]);
     // A temporary failure: it can still be taken back.
     change(&bed, action, |action| (action.attempts, action.last_error) = (1, Some("no route".into())));
     assert_eq!(
         (said(&bed, id)[0].clone(), read(&bed, id).undo),
-        ((Delivered::Queued, "451 4.4.0 no route".into()), UndoStatus::Pending)
+        ((DeliveryState::Queued, "451 4.4.0 no route".into()), UndoStatus::Pending)
     );
     // One has it, in another order: final, and not over.
     change(&bed, action, |action| {
         action.recipients.reverse();
-        action.recipients[0].fate = Fate::Sent("250 2.6.0 taken".into());
+        action.recipients[0].fate = RecipientState::Sent("250 2.6.0 taken".into());
     });
-    assert_eq!(said(&bed, id)[1], (Delivered::Unknown, "250 2.6.0 taken".into()));
+    assert_eq!(said(&bed, id)[1], (DeliveryState::Unknown, "250 2.6.0 taken".into()));
     assert_eq!((read(&bed, id).undo, read(&bed, id).ended), (UndoStatus::Final, None));
     bed.clock.advance(DAY);
     change(&bed, action, |action| {
         action.state = ActionState::Failed;
-        action.recipients[1].fate = Fate::Failed { status: [5, 1, 1], text: "gone".into() };
+        action.recipients[1].fate = RecipientState::Failed { status: [5, 1, 1], text: "gone".into() };
     });
-    assert_eq!(said(&bed, id)[0], (Delivered::No, "550 5.1.1 gone".into()));
+    assert_eq!(said(&bed, id)[0], (DeliveryState::No, "550 5.1.1 gone".into()));
     assert_eq!(read(&bed, id).ended, Some(bed.clock.now()));
     // Tried again by hand it waits again, and is not pending for that.
     change(&bed, action, |action| {
         action.state = ActionState::Waiting;
         action.last_error = None;
-        action.recipients[1].fate = Fate::Waiting;
+        action.recipients[1].fate = RecipientState::Waiting;
     });
     assert_eq!(
         (said(&bed, id)[0].clone(), read(&bed, id).undo, read(&bed, id).ended),
@@ -77,7 +78,7 @@ fn what_becomes_of_an_action_is_said_by_its_submission() {
     assert_eq!(bed.done(|txn| txn.cancel_submission(id)), Ok(false));
     // Who takes it out of the queue by hand gives it up.
     bed.done(|txn| txn.remove_action(action)).unwrap();
-    assert_eq!(said(&bed, id)[0], (Delivered::No, "554 5.3.0 removed from the queue".into()));
+    assert_eq!(said(&bed, id)[0], (DeliveryState::No, "554 5.3.0 removed from the queue".into()));
     assert!(read(&bed, id).ended.is_some());
     assert_clean(&bed.store);
 }
@@ -89,7 +90,7 @@ fn it_is_taken_back_with_its_action_or_not_at_all() {
     assert_eq!(bed.done(|txn| txn.cancel_submission(id)), Ok(true));
     let canceled = read(&bed, id);
     assert_eq!((canceled.undo, canceled.ended), (UndoStatus::Canceled, Some(bed.clock.now())));
-    assert_eq!((said(&bed, id)[0].0, bed.store.view().action(ACCOUNT, action).unwrap()), (Delivered::No, None));
+    assert_eq!((said(&bed, id)[0].0, bed.store.view().action(ACCOUNT, action).unwrap()), (DeliveryState::No, None));
     assert_eq!(bed.done(|txn| txn.cancel_submission(id)), Ok(true), "once more is the same");
     for (state, may) in [
         (ActionState::Held, true),
@@ -120,7 +121,7 @@ fn the_two_are_written_by_one_commit() {
     bed.engine.fail_after(0, Error::Full);
     let both = bed.done(|txn| {
         let read = txn.action(action)?;
-        let recipients = vec![Target { fate: Fate::Sent("250 ok".into()), ..read.recipients[0].clone() }];
+        let recipients = vec![Target { fate: RecipientState::Sent("250 ok".into()), ..read.recipients[0].clone() }];
         txn.update_action(&read, &Action { state: ActionState::Sent, recipients, ..read.clone() })
     });
     assert_eq!(both, Err(Error::Full));

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::model::clock::Fixed;
+use crate::model::clock::FixedClock;
 
 fn open(dir: &Path) -> Result<Store, Error> {
-    Store::open(dir, &Options::small(), Arc::new(Fixed::at(UtcMillis(1_700_000_000_000))))
+    Store::open(dir, &Options::small(), Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000))))
 }
 
 /// The log that is written to.

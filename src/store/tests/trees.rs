@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::model::{Counts, DataType, ModSeq, ThreadId};
+use crate::model::{DataType, MailboxCounts, ModSeq, ThreadId};
 
 /// What the owner says of a mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Wish {
+struct MailboxWish {
     name: &'static str,
     parent: Option<MailboxUid>,
     role: Option<Role>,
@@ -17,7 +17,7 @@ struct Wish {
 }
 
 #[derive(Debug, Clone)]
-enum Act {
+enum TreeAct {
     Create { name: &'static str, parent: Option<usize>, role: Option<Role> },
     Rename { which: usize, name: &'static str },
     Move { which: usize, parent: Option<usize> },
@@ -32,42 +32,42 @@ enum Act {
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-fn acts() -> impl Strategy<Value = Vec<Act>> {
+fn acts() -> impl Strategy<Value = Vec<TreeAct>> {
     let name = || proptest::sample::select(&NAMES[..]);
     let parent = || proptest::option::of(0usize..7);
     let role = || proptest::sample::select(vec![None, Some(Role::Trash), Some(Role::Archive), Some(Role::Inbox)]);
     let act = prop_oneof![
-        3 => (name(), parent(), role()).prop_map(|(name, parent, role)| Act::Create { name, parent, role }),
-        2 => (0usize..7, name()).prop_map(|(which, name)| Act::Rename { which, name }),
-        2 => (0usize..7, parent()).prop_map(|(which, parent)| Act::Move { which, parent }),
-        3 => (0usize..7, role()).prop_map(|(which, role)| Act::Role { which, role }),
+        3 => (name(), parent(), role()).prop_map(|(name, parent, role)| TreeAct::Create { name, parent, role }),
+        2 => (0usize..7, name()).prop_map(|(which, name)| TreeAct::Rename { which, name }),
+        2 => (0usize..7, parent()).prop_map(|(which, parent)| TreeAct::Move { which, parent }),
+        3 => (0usize..7, role()).prop_map(|(which, role)| TreeAct::Role { which, role }),
         1 => (0usize..7, 0u32..2, any::<bool>())
-            .prop_map(|(which, order, subscribed)| Act::Sort { which, order, subscribed }),
-        2 => (0usize..7).prop_map(|which| Act::Remove { which }),
+            .prop_map(|(which, order, subscribed)| TreeAct::Sort { which, order, subscribed }),
+        2 => (0usize..7).prop_map(|which| TreeAct::Remove { which }),
         4 => (proptest::collection::vec(0u8..3, 0..2), 1u8..32, any::<bool>())
-            .prop_map(|(keys, boxes, seen)| Act::Deliver { keys, boxes, seen }),
-        4 => (0usize..9, 1u8..32, 0u8..4).prop_map(|(which, boxes, keywords)| Act::Update { which, boxes, keywords }),
-        2 => (0usize..9).prop_map(|which| Act::Destroy { which }),
-        1 => (1usize..5).prop_map(|most| Act::Purge { most }),
+            .prop_map(|(keys, boxes, seen)| TreeAct::Deliver { keys, boxes, seen }),
+        4 => (0usize..9, 1u8..32, 0u8..4).prop_map(|(which, boxes, keywords)| TreeAct::Update { which, boxes, keywords }),
+        2 => (0usize..9).prop_map(|which| TreeAct::Destroy { which }),
+        1 => (1usize..5).prop_map(|most| TreeAct::Purge { most }),
     ];
     proptest::collection::vec(act, 1..40)
 }
 
 #[derive(Debug, Clone)]
-struct Mail {
+struct TreeMail {
     thread: ThreadId,
     boxes: BTreeSet<MailboxUid>,
     unread: bool,
 }
 
-type Shown = BTreeMap<MailboxUid, (Wish, Counts)>;
+type ShownThreads = BTreeMap<MailboxUid, (MailboxWish, MailboxCounts)>;
 
-struct World {
+struct TreeWorld {
     store: Store,
-    boxes: BTreeMap<MailboxUid, Wish>,
-    mails: BTreeMap<EmailId, Mail>,
+    boxes: BTreeMap<MailboxUid, MailboxWish>,
+    mails: BTreeMap<EmailId, TreeMail>,
     delivered: u32,
-    past: Vec<(ModSeq, Shown)>,
+    past: Vec<(ModSeq, ShownThreads)>,
     /// When which mailbox changed, and whether more of it than counts.
     changed: Vec<(ModSeq, MailboxUid, bool)>,
     /// When another mailbox became the Trash: counts were made anew then, and may have come out the same.
@@ -83,7 +83,7 @@ fn done<T>(store: &Store, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>)
     Ok(value)
 }
 
-impl World {
+impl TreeWorld {
     fn new(store: Store) -> Self {
         let row = AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0));
         done(&store, |txn| {
@@ -95,7 +95,7 @@ impl World {
         let (boxes, mails, past) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         let (changed, recounted, ended) = (Vec::new(), Vec::new(), Vec::new());
         let mut world = Self { store, boxes, mails, delivered: 0, past, changed, recounted, ended, low };
-        world.past.push((world.modseq(), Shown::new()));
+        world.past.push((world.modseq(), ShownThreads::new()));
         world
     }
 
@@ -112,7 +112,7 @@ impl World {
     }
 
     /// Whether a mailbox may be so.
-    fn may(&self, uid: Option<MailboxUid>, wish: &Wish) -> bool {
+    fn may(&self, uid: Option<MailboxUid>, wish: &MailboxWish) -> bool {
         let mut others = self.boxes.iter().filter(|(other, _)| Some(**other) != uid);
         if others.any(|(_, one)| {
             (one.name == wish.name && one.parent == wish.parent) || (wish.role.is_some() && one.role == wish.role)
@@ -130,7 +130,7 @@ impl World {
     }
 
     /// A change of one mailbox, to be refused where it may not be.
-    fn change(&mut self, which: usize, change: impl Fn(&mut Wish)) {
+    fn change(&mut self, which: usize, change: impl Fn(&mut MailboxWish)) {
         let Some(uid) = self.at(which) else { return };
         let mut wish = self.boxes[&uid].clone();
         change(&mut wish);
@@ -157,12 +157,12 @@ impl World {
         self.boxes.keys().enumerate().filter(|(at, _)| bits >> (at % 5) & 1 == 1).map(|(_, uid)| *uid).collect()
     }
 
-    fn act(&mut self, act: &Act) {
+    fn act(&mut self, act: &TreeAct) {
         match act {
-            Act::Create { name, parent, role } if self.boxes.len() < 6 => {
+            TreeAct::Create { name, parent, role } if self.boxes.len() < 6 => {
                 // The last is one that there never was.
                 let parent = parent.map(|at| self.at(at).unwrap_or(MailboxUid(999)));
-                let wish = Wish { name, parent, role: *role, sort_order: 0, subscribed: true };
+                let wish = MailboxWish { name, parent, role: *role, sort_order: 0, subscribed: true };
                 let new = NewMailbox { name: (*name).into(), parent, role: *role, sort_order: 0 };
                 let made = done(&self.store, |txn| txn.create_mailbox(&new));
                 if self.may(None, &wish) {
@@ -171,16 +171,16 @@ impl World {
                     assert!(matches!(made, Err(Error::Mailbox { .. })), "{made:?} {wish:?}");
                 }
             }
-            Act::Rename { which, name } => self.change(*which, |wish| wish.name = *name),
-            Act::Move { which, parent } => {
+            TreeAct::Rename { which, name } => self.change(*which, |wish| wish.name = *name),
+            TreeAct::Move { which, parent } => {
                 let parent = parent.map(|at| self.at(at).unwrap_or(MailboxUid(999)));
                 self.change(*which, |wish| wish.parent = parent);
             }
-            Act::Role { which, role } => self.change(*which, |wish| wish.role = *role),
-            Act::Sort { which, order, subscribed } => {
+            TreeAct::Role { which, role } => self.change(*which, |wish| wish.role = *role),
+            TreeAct::Sort { which, order, subscribed } => {
                 self.change(*which, |wish| (wish.sort_order, wish.subscribed) = (*order, *subscribed));
             }
-            Act::Remove { which } => {
+            TreeAct::Remove { which } => {
                 let Some(uid) = self.at(*which) else { return };
                 let made = done(&self.store, |txn| txn.destroy_mailbox(uid));
                 let is_held = self.mails.values().any(|mail| mail.boxes.contains(&uid))
@@ -193,7 +193,7 @@ impl World {
                     self.ended.push(self.modseq());
                 }
             }
-            Act::Deliver { keys, boxes, seen } => {
+            TreeAct::Deliver { keys, boxes, seen } => {
                 let boxes = self.some(*boxes);
                 if boxes.is_empty() || self.mails.len() > 8 {
                     return;
@@ -212,9 +212,9 @@ impl World {
                 });
                 let (id, thread) = results.pop().unwrap().1.unwrap();
                 ticket.wait_blocking().unwrap();
-                self.mails.insert(id, Mail { thread, boxes, unread: !seen });
+                self.mails.insert(id, TreeMail { thread, boxes, unread: !seen });
             }
-            Act::Update { which, boxes, keywords } => {
+            TreeAct::Update { which, boxes, keywords } => {
                 let (boxes, Some(id)) = (self.some(*boxes), self.mails.keys().nth(*which).copied()) else { return };
                 if boxes.is_empty() {
                     return;
@@ -225,29 +225,29 @@ impl World {
                 let mail = self.mails.get_mut(&id).unwrap();
                 (mail.boxes, mail.unread) = (boxes, *keywords == 0);
             }
-            Act::Destroy { which } => {
+            TreeAct::Destroy { which } => {
                 let Some(id) = self.mails.keys().nth(*which).copied() else { return };
                 done(&self.store, |txn| txn.destroy_email(id)).unwrap();
                 self.mails.remove(&id);
             }
-            Act::Purge { most } => {
+            TreeAct::Purge { most } => {
                 done(&self.store, |txn| txn.note_history(Duration::ZERO)).unwrap();
                 while done(&self.store, |txn| txn.purge_history(txn.now(), *most)).unwrap() {
                     assert_clean(&self.store);
                 }
                 self.low = self.ended.drain(..).max().unwrap_or(self.low);
             }
-            Act::Create { .. } => {}
+            TreeAct::Create { .. } => {}
         }
     }
 
     /// RFC 8621 §2: an email that is only in the Trash does not make its thread unread elsewhere, and in the Trash only what
     /// is there counts.
-    fn counts(&self, uid: MailboxUid) -> Counts {
+    fn counts(&self, uid: MailboxUid) -> MailboxCounts {
         let trash = self.trash();
-        let here: Vec<&Mail> = self.mails.values().filter(|mail| mail.boxes.contains(&uid)).collect();
+        let here: Vec<&TreeMail> = self.mails.values().filter(|mail| mail.boxes.contains(&uid)).collect();
         let threads: BTreeSet<ThreadId> = here.iter().map(|mail| mail.thread).collect();
-        let weighs = |mail: &&Mail| match trash {
+        let weighs = |mail: &&TreeMail| match trash {
             Some(trash) if trash == uid => mail.boxes.contains(&trash),
             Some(trash) => mail.boxes != BTreeSet::from([trash]),
             None => true,
@@ -255,7 +255,7 @@ impl World {
         let is_unread = |thread: &&ThreadId| {
             self.mails.values().filter(|mail| mail.thread == **thread).filter(weighs).any(|mail| mail.unread)
         };
-        Counts {
+        MailboxCounts {
             total_emails: here.len() as u64,
             unread_emails: here.iter().filter(|mail| mail.unread).count() as u64,
             total_threads: threads.len() as u64,
@@ -264,7 +264,8 @@ impl World {
     }
 
     fn compare(&mut self) {
-        let now: Shown = self.boxes.iter().map(|(uid, wish)| (*uid, (wish.clone(), self.counts(*uid)))).collect();
+        let now: ShownThreads =
+            self.boxes.iter().map(|(uid, wish)| (*uid, (wish.clone(), self.counts(*uid)))).collect();
         let (modseq, before) = (self.modseq(), &self.past.last().unwrap().1);
         for (uid, (wish, counts)) in &now {
             if let Some((old, then)) = before.get(uid)
@@ -289,7 +290,7 @@ impl World {
         self.past.push((modseq, now));
         let new = &self.past.last().unwrap().1;
         for (since, old) in &self.past {
-            let told = view.mailbox_changes(ACCOUNT, Since::at(*since), usize::MAX).unwrap();
+            let told = view.mailbox_changes(ACCOUNT, ClientState::at(*since), usize::MAX).unwrap();
             let Some(told) = told else {
                 assert!(*since < self.low, "{since} is not from before {}", self.low);
                 continue;
@@ -301,7 +302,7 @@ impl World {
             let updated: BTreeSet<MailboxUid> = later().map(|(_, uid, _)| *uid).collect();
             let (only_counts, told) = (told.only_counts, told.changes);
             let whole = told.clone();
-            let not_in = |other: &Shown| {
+            let not_in = |other: &ShownThreads| {
                 let other = other.clone();
                 move |uid: &MailboxUid| !other.contains_key(uid)
             };
@@ -315,7 +316,7 @@ impl World {
             }
             assert_eq!(only_counts, !said.is_empty() && !later().any(|(_, _, more)| *more), "since {since}");
             // Told a mailbox at a time it is the same, but for what was made and is gone, and nothing twice.
-            let (mut at, mut told) = (Since::at(*since), Vec::new());
+            let (mut at, mut told) = (ClientState::at(*since), Vec::new());
             loop {
                 let step = view.mailbox_changes(ACCOUNT, at, 1).unwrap().unwrap().changes;
                 assert!(step.created.len() + step.updated.len() + step.destroyed.len() <= 1);
@@ -326,7 +327,7 @@ impl World {
                     break;
                 }
             }
-            assert_eq!(at, Since::at(modseq_of_mailboxes(&view).max(*since)));
+            assert_eq!(at, ClientState::at(modseq_of_mailboxes(&view).max(*since)));
             let count = told.len();
             let told = uids(told);
             assert_eq!(told.len(), count, "since {since}");
@@ -338,7 +339,7 @@ impl World {
     }
 }
 
-fn modseq_of_mailboxes(view: &View<'_>) -> ModSeq {
+fn modseq_of_mailboxes(view: &Snapshot<'_>) -> ModSeq {
     view.state(ACCOUNT, DataType::Mailbox).unwrap()
 }
 
@@ -347,9 +348,9 @@ proptest! {
 
     #[test]
     fn mailboxes_are_what_a_naive_tree_says(acts in acts()) {
-        let clock = Arc::new(Fixed::at(UtcMillis(1_700_000_000_000)));
-        let store = Store::over(Arc::new(Memory::new()), &Options::small(), clock).unwrap();
-        let mut world = World::new(store);
+        let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
+        let store = Store::over(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap();
+        let mut world = TreeWorld::new(store);
         for act in &acts {
             world.act(act);
             world.compare();

@@ -1,6 +1,6 @@
 //! Uploads: whose they are, how long they are kept, and what goes first where there is no room.
 
-use super::life::{Bed, DAY, MS, bed};
+use super::life::{DAY, Fixture, MS, bed};
 use super::*;
 use crate::model::limits;
 
@@ -11,12 +11,12 @@ fn hash(raw: &[u8]) -> BlobHash {
     BlobHash(*blake3::hash(raw).as_bytes())
 }
 
-fn put(bed: &Bed, user: AccountId, raw: &[u8]) -> Result<Upload, Error> {
+fn put(bed: &Fixture, user: AccountId, raw: &[u8]) -> Result<UploadRow, Error> {
     bed.clock.advance(MS);
     bed.done(|txn| txn.put_upload(user, &hash(raw), raw, "text/plain", ROOM))
 }
 
-fn is_there(bed: &Bed, user: AccountId, raw: &[u8]) -> bool {
+fn is_there(bed: &Fixture, user: AccountId, raw: &[u8]) -> bool {
     let found = bed.store.view().upload_part(ACCOUNT, user, &hash(raw), 0..u64::MAX).unwrap();
     assert!(found.as_deref().is_none_or(|octets| octets == raw));
     found.is_some()

@@ -20,11 +20,11 @@
 mod read;
 mod write;
 
-pub use read::{Entry, Mail, Reader};
+pub use read::{MboxEntry, MboxMessage, MboxReader};
 pub use write::write;
 
 /// The name of the field that ends what we put on top.
-const MARK: &str = "X-Restante";
+const MARK_FIELD: &str = "X-Restante";
 
 /// Whether a line, without its `>`s, would begin a message.
 fn is_from(line: &[u8]) -> bool {

@@ -2,11 +2,11 @@
 
 use std::io::{self, BufRead};
 
-use super::{MARK, is_from};
+use super::{MARK_FIELD, is_from};
 use crate::message::header::{self, Field};
 use crate::message::parse::date;
 use crate::model::{EmailId, UtcMillis};
-use crate::transfer::flags::{Marks, read_status};
+use crate::transfer::flags::{MessageFlags, read_status};
 use crate::transfer::name::ours_of;
 use crate::transfer::{as_mail, lf_to_crlf};
 
@@ -17,9 +17,9 @@ const INTERNAL: &str = "DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA";
 
 /// What stands next in a mailbox file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entry {
+pub enum MboxEntry {
     /// A message.
-    Mail(Box<Mail>),
+    Mail(Box<MboxMessage>),
     /// One that is larger than messages may be, from this octet of the file on.
     TooLarge(u64),
     /// A note of a mail program, which is no mail.
@@ -28,11 +28,11 @@ pub enum Entry {
 
 /// A message of a mailbox file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mail {
+pub struct MboxMessage {
     /// Its octets.
     pub octets: Vec<u8>,
     /// Its marks.
-    pub marks: Marks,
+    pub marks: MessageFlags,
     /// The date of its `From ` line.
     pub from_date: Option<UtcMillis>,
     /// The email that it is of, where we wrote it.
@@ -49,7 +49,7 @@ pub struct Mail {
 
 /// Reads a mailbox file.
 #[derive(Debug)]
-pub struct Reader<R> {
+pub struct MboxReader<R> {
     input: R,
     most: usize,
     at: u64,
@@ -58,7 +58,7 @@ pub struct Reader<R> {
     begun: bool,
 }
 
-impl<R: BufRead> Reader<R> {
+impl<R: BufRead> MboxReader<R> {
     /// Reads a mailbox file whose messages have `most` octets at most.
     pub fn new(input: R, most: usize) -> Self {
         Self { input, most, at: 0, next: None, begun: false }
@@ -68,7 +68,7 @@ impl<R: BufRead> Reader<R> {
     ///
     /// # Errors
     /// Those of reading; `InvalidData` where the file is no mailbox file.
-    pub fn read(&mut self) -> io::Result<Option<Entry>> {
+    pub fn read(&mut self) -> io::Result<Option<MboxEntry>> {
         if !self.begun {
             self.begin()?;
         }
@@ -98,7 +98,7 @@ impl<R: BufRead> Reader<R> {
             }
         }
         if large {
-            return Ok(Some(Entry::TooLarge(at)));
+            return Ok(Some(MboxEntry::TooLarge(at)));
         }
         Ok(Some(self.entry(&from, body, at)))
     }
@@ -149,7 +149,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    fn entry(&self, from: &[u8], mut body: Vec<u8>, at: u64) -> Entry {
+    fn entry(&self, from: &[u8], mut body: Vec<u8>, at: u64) -> MboxEntry {
         let end = self.next.as_ref().map_or(self.at, |(_, next)| *next);
         // The empty line that ends it; at the end of the file it may be missing.
         let closed = ends_blank(&body);
@@ -158,19 +158,28 @@ impl<R: BufRead> Reader<R> {
         }
         let from_date = from_date(from);
         let Some((mark, marks, top)) = our_top(&body) else {
-            let mut marks = Marks::default();
+            let mut marks = MessageFlags::default();
             for field in header::fields(&body) {
                 read_status(&mut marks, &field);
             }
             if header::first(&body, "Subject").is_some_and(|field| field.unfolded() == INTERNAL) {
-                return Entry::Internal;
+                return MboxEntry::Internal;
             }
             let octets = as_mail(&body).into_owned();
             if octets.len() > self.most {
-                return Entry::TooLarge(at);
+                return MboxEntry::TooLarge(at);
             }
             let begun = !closed && body.split_inclusive(|octet| *octet == b'\n').all(is_ours);
-            return Entry::Mail(Box::new(Mail { octets, marks, from_date, id: None, whole: closed, begun, at, end }));
+            return MboxEntry::Mail(Box::new(MboxMessage {
+                octets,
+                marks,
+                from_date,
+                id: None,
+                whole: closed,
+                begun,
+                at,
+                end,
+            }));
         };
         body.drain(..top);
         if mark.open {
@@ -178,15 +187,24 @@ impl<R: BufRead> Reader<R> {
         }
         let octets = if mark.crlf { lf_to_crlf(&body).into_owned() } else { body };
         if octets.len() > self.most {
-            return Entry::TooLarge(at);
+            return MboxEntry::TooLarge(at);
         }
         let whole = closed && octets.len() as u64 == mark.octets;
-        Entry::Mail(Box::new(Mail { octets, marks, from_date, id: Some(mark.id), whole, begun: false, at, end }))
+        MboxEntry::Mail(Box::new(MboxMessage {
+            octets,
+            marks,
+            from_date,
+            id: Some(mark.id),
+            whole,
+            begun: false,
+            at,
+            end,
+        }))
     }
 }
 
 /// What our last field says.
-struct Mark {
+struct ExportMark {
     id: EmailId,
     octets: u64,
     crlf: bool,
@@ -202,14 +220,14 @@ fn is_ours(line: &[u8]) -> bool {
 }
 
 /// Our fields on top of a message, and where it begins.
-fn our_top(body: &[u8]) -> Option<(Mark, Marks, usize)> {
-    let (mut marks, mut at) = (Marks::default(), 0usize);
+fn our_top(body: &[u8]) -> Option<(ExportMark, MessageFlags, usize)> {
+    let (mut marks, mut at) = (MessageFlags::default(), 0usize);
     for line in body.split_inclusive(|octet| *octet == b'\n').take(4) {
         at = at.saturating_add(line.len());
         let colon = memchr::memchr(b':', line)?;
         let (name, value) = line.split_at_checked(colon)?;
         let field = Field::new(name, value.get(1..)?);
-        if field.is(MARK) {
+        if field.is(MARK_FIELD) {
             return mark(&field).map(|mark| (mark, marks, at));
         }
         if !read_status(&mut marks, &field) {
@@ -219,14 +237,14 @@ fn our_top(body: &[u8]) -> Option<(Mark, Marks, usize)> {
     None
 }
 
-fn mark(field: &Field<'_>) -> Option<Mark> {
+fn mark(field: &Field<'_>) -> Option<ExportMark> {
     let value = std::str::from_utf8(field.value).ok()?.strip_prefix(" 1 ")?.strip_suffix('\n')?;
     let mut words = value.split(' ');
     let id = ours_of(words.next()?)?;
     let octets = words.next()?.parse().ok()?;
     let rest: Vec<&str> = words.collect();
     let known = matches!(rest.as_slice(), [] | ["crlf"] | ["open"] | ["crlf", "open"]);
-    known.then(|| Mark { id, octets, crlf: rest.contains(&"crlf"), open: rest.contains(&"open") })
+    known.then(|| ExportMark { id, octets, crlf: rest.contains(&"crlf"), open: rest.contains(&"open") })
 }
 
 /// Whether a line begins a message: by its date, for not every program quotes.

@@ -11,14 +11,14 @@ fn set(words: &str) -> BTreeSet<String> {
     words.split_whitespace().map(str::to_owned).collect()
 }
 
-fn all(file: &[u8]) -> Vec<Entry> {
-    let mut reader = Reader::new(file, MOST);
+fn all(file: &[u8]) -> Vec<MboxEntry> {
+    let mut reader = MboxReader::new(file, MOST);
     std::iter::from_fn(|| reader.read().unwrap()).collect()
 }
 
-fn mails(file: &[u8]) -> Vec<Mail> {
+fn mails(file: &[u8]) -> Vec<MboxMessage> {
     let mail = |entry| match entry {
-        Entry::Mail(mail) => *mail,
+        MboxEntry::Mail(mail) => *mail,
         other => panic!("{other:?}"),
     };
     all(file).into_iter().map(mail).collect()
@@ -57,7 +57,9 @@ fn files_of_others() {
                  From MAILER-DAEMON Fri Jul  8 12:08:34 2011\nSubject: DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA\n\nx\n\n\
                  From ann@example.org Sat, 21 Nov 2026 09:00:00 +0000 remote from uucp\r\nSubject: b\r\n\r\nlast";
     let entries = all(file);
-    let [Entry::Mail(first), Entry::Internal, Entry::Mail(last)] = entries.as_slice() else { panic!("{entries:?}") };
+    let [MboxEntry::Mail(first), MboxEntry::Internal, MboxEntry::Mail(last)] = entries.as_slice() else {
+        panic!("{entries:?}")
+    };
     let wanted = "Status: R\r\nX-Mozilla-Status: 0004\r\nSubject: a\r\n\r\nFrom the desk of:\r\nFrom x\r\n\r\nFrom nobody at all\r\n";
     assert_eq!(String::from_utf8_lossy(&first.octets), wanted);
     assert_eq!(first.marks.keywords, set("$seen $flagged"));
@@ -67,7 +69,7 @@ fn files_of_others() {
     assert_eq!(last.from_date.map(UtcMillis::rfc3339).as_deref(), Some("2026-11-21T09:00:00Z"));
 
     assert!(all(b"").is_empty() && all(b"\n\r\n").is_empty());
-    let error = Reader::new(&b"Subject: x\n\n"[..], MOST).read().unwrap_err();
+    let error = MboxReader::new(&b"Subject: x\n\n"[..], MOST).read().unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
 }
 
@@ -76,14 +78,14 @@ fn what_was_cut_off_is_known() {
     let file = written(&[(id(1000), set("a"), b"Subject: 1\r\n\r\n".to_vec()), (id(2000), set("b"), b"x".to_vec())]);
     let second = mails(&file)[1].at;
     for end in 1..file.len() {
-        let mut reader = Reader::new(&file[..end], MOST);
+        let mut reader = MboxReader::new(&file[..end], MOST);
         let Ok(first) = reader.read() else {
             assert!(end < 5);
             continue;
         };
-        let Some(Entry::Mail(first)) = first else { panic!("{end}: {first:?}") };
+        let Some(MboxEntry::Mail(first)) = first else { panic!("{end}: {first:?}") };
         match reader.read().unwrap() {
-            Some(Entry::Mail(next)) => {
+            Some(MboxEntry::Mail(next)) => {
                 assert!(first.whole && next.at == second && !next.whole, "{end}");
                 assert!(next.id.is_some() || next.begun, "{end}: {next:?}");
             }
@@ -103,7 +105,11 @@ fn what_is_too_large_is_passed_over() {
     file.extend_from_slice(b"From x Mon Jan  1 00:00:00 2001\n");
     file.extend_from_slice(&lines);
     let entries = all(&file);
-    assert!(matches!(&entries[..], [Entry::TooLarge(0), Entry::Mail(_), Entry::TooLarge(_)]), "{}", entries.len());
+    assert!(
+        matches!(&entries[..], [MboxEntry::TooLarge(0), MboxEntry::Mail(_), MboxEntry::TooLarge(_)]),
+        "{}",
+        entries.len()
+    );
 }
 
 fn message() -> impl Strategy<Value = Vec<u8>> {
@@ -143,9 +149,9 @@ proptest! {
     #[test]
     fn any_file_is_read_to_its_end(file in proptest::collection::vec(any::<u8>(), 0..200), messages in message()) {
         for file in [file.clone(), [b"From x Mon Jan  1 00:00:00 2001\n".to_vec(), file, messages].concat()] {
-            let mut reader = Reader::new(file.as_slice(), 50);
+            let mut reader = MboxReader::new(file.as_slice(), 50);
             while let Ok(Some(entry)) = reader.read() {
-                if let Entry::Mail(mail) = entry {
+                if let MboxEntry::Mail(mail) = entry {
                     prop_assert!(mail.octets.len() <= 50 && mail.at < mail.end);
                 }
             }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use super::{MARK, is_from};
+use super::{MARK_FIELD, is_from};
 use crate::message::header;
 use crate::model::EmailId;
 use crate::transfer::flags::status;
@@ -24,7 +24,7 @@ pub fn write(out: &mut impl Write, id: EmailId, keywords: &BTreeSet<String>, oct
     let open = if is_open { " open" } else { "" };
     write!(
         out,
-        "From {} {}\n{}{MARK}: 1 {id} {}{crlf}{open}\n",
+        "From {} {}\n{}{MARK_FIELD}: 1 {id} {}{crlf}{open}\n",
         sender(octets),
         id.received_at().asctime(),
         status(keywords),

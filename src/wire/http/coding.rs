@@ -1,13 +1,13 @@
 //! Which coding of a body a client takes best (RFC 9110 §12.5.3).
 
 /// Codings of a field that are looked at.
-const CODINGS: usize = 32;
+const MAX_CODINGS: usize = 32;
 
 /// Whether a client that says this in Accept-Encoding takes a coding as readily as any other that it names. What is not
 /// named is not taken, whatever `*` says.
 #[must_use]
 pub fn prefers(accepted: &str, coding: &str) -> bool {
-    let named = accepted.split(',').take(CODINGS).map(|one| {
+    let named = accepted.split(',').take(MAX_CODINGS).map(|one| {
         let mut pieces = one.split(';');
         let name = pieces.next().unwrap_or_default().trim();
         let weight = pieces.find_map(|piece| {

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 /// Octets of the field that are read.
-const OCTETS: usize = 4096;
+const MAX_FIELD_BYTES: usize = 4096;
 
 /// What a client says who it is.
 #[derive(Clone, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Credentials {
 /// ```
 #[must_use]
 pub fn credentials(field: &[u8]) -> Option<Credentials> {
-    if field.len() > OCTETS {
+    if field.len() > MAX_FIELD_BYTES {
         return None;
     }
     let (scheme, rest) = std::str::from_utf8(field).ok()?.trim().split_once(' ')?;
@@ -90,7 +90,7 @@ mod tests {
         for field in ["Bearer ", "Bearer =", "Bearer a b", "Bearer a=b", "Digest a", "Bearer\ta"] {
             assert_eq!(credentials(field.as_bytes()), None, "{field}");
         }
-        assert_eq!(credentials(format!("Bearer {}", "a".repeat(OCTETS)).as_bytes()), None);
+        assert_eq!(credentials(format!("Bearer {}", "a".repeat(MAX_FIELD_BYTES)).as_bytes()), None);
     }
 
     proptest! {

@@ -1,7 +1,7 @@
 //! `Content-Disposition` (RFC 6266) and media types (RFC 9110 §8.3.1) of what is downloaded.
 
 /// Octets of a name that are written.
-const OCTETS: usize = 512;
+const MAX_NAME_BYTES: usize = 512;
 
 /// `attachment` with a name, in the old form and in that of RFC 8187; without one where the name is empty.
 ///
@@ -14,7 +14,7 @@ pub fn attachment(name: &str) -> String {
     if name.is_empty() {
         return "attachment".to_owned();
     }
-    let cut = (0..=OCTETS.min(name.len())).rev().find(|at| name.is_char_boundary(*at)).unwrap_or(0);
+    let cut = (0..=MAX_NAME_BYTES.min(name.len())).rev().find(|at| name.is_char_boundary(*at)).unwrap_or(0);
     let name = name.get(..cut).unwrap_or_default();
     let plain: String = name.chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect();
     let mut out = format!("attachment; filename=\"{plain}\"; filename*=UTF-8''");
@@ -70,7 +70,7 @@ mod tests {
             assert_eq!(attachment(name), format!("attachment; {wanted}"), "{name}");
         }
         assert_eq!((attachment(""), attachment("\r\n")), ("attachment".into(), "attachment".into()));
-        assert!(attachment(&"é".repeat(5_000)).len() < 4 * OCTETS);
+        assert!(attachment(&"é".repeat(5_000)).len() < 4 * MAX_NAME_BYTES);
     }
 
     #[test]

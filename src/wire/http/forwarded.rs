@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 /// Octets of all such fields that are read, and addresses.
-const OCTETS: usize = 4096;
-const HOPS: usize = 32;
+const MAX_FIELD_BYTES: usize = 4096;
+const MAX_HOPS: usize = 32;
 
 /// An address, or all whose first bits are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +90,7 @@ fn joined<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Option<String> {
             whole.push(',');
         }
         whole.push_str(std::str::from_utf8(field).ok()?);
-        if whole.len() > OCTETS {
+        if whole.len() > MAX_FIELD_BYTES {
             return None;
         }
     }
@@ -98,7 +98,7 @@ fn joined<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Option<String> {
 }
 
 fn last(mut hops: Vec<Option<IpAddr>>) -> Vec<Option<IpAddr>> {
-    hops.split_off(hops.len().saturating_sub(HOPS))
+    hops.split_off(hops.len().saturating_sub(MAX_HOPS))
 }
 
 /// ```abnf

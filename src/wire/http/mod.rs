@@ -13,4 +13,4 @@ pub use coding::prefers;
 pub use credentials::{Credentials, credentials};
 pub use disposition::{attachment, media_type};
 pub use forwarded::{BadNetwork, Network, authority, client, forwarded, x_forwarded_for};
-pub use range::{Asked, range, same_tag};
+pub use range::{RangeSelection, range, same_tag};

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// What of it is to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asked {
+pub enum RangeSelection {
     /// All, with status 200.
     Whole,
     /// Those octets, with status 206; never none.
@@ -20,21 +20,23 @@ pub enum Asked {
 /// bytes-range = "bytes=" ( first-pos "-" [ last-pos ] / "-" suffix-length )
 /// ```
 #[must_use]
-pub fn range(field: &[u8], length: u64) -> Asked {
+pub fn range(field: &[u8], length: u64) -> RangeSelection {
     let number = |text: &str| {
         let digits = !text.is_empty() && text.len() <= 18 && text.bytes().all(|octet| octet.is_ascii_digit());
         digits.then(|| text.parse::<u64>().ok()).flatten()
     };
     let unit = |text: &str| text.get(..6).is_some_and(|unit| unit.eq_ignore_ascii_case("bytes="));
-    let Some(text) = std::str::from_utf8(field).ok().filter(|text| unit(text)) else { return Asked::Whole };
-    let Some((first, last)) = text.get(6..).and_then(|range| range.trim().split_once('-')) else { return Asked::Whole };
+    let Some(text) = std::str::from_utf8(field).ok().filter(|text| unit(text)) else { return RangeSelection::Whole };
+    let Some((first, last)) = text.get(6..).and_then(|range| range.trim().split_once('-')) else {
+        return RangeSelection::Whole;
+    };
     let wanted = match (number(first), number(last)) {
         (None, Some(suffix)) if first.is_empty() => length.saturating_sub(suffix)..length,
         (Some(first), None) if last.is_empty() => first..length,
         (Some(first), Some(last)) if first <= last => first..last.saturating_add(1).min(length),
-        _ => return Asked::Whole,
+        _ => return RangeSelection::Whole,
     };
-    if wanted.is_empty() { Asked::Nothing } else { Asked::Part(wanted) }
+    if wanted.is_empty() { RangeSelection::Nothing } else { RangeSelection::Part(wanted) }
 }
 
 /// Whether a list of entity tags (`If-None-Match`, `If-Range`) holds this one, or any (RFC 9110 §13.1.2).
@@ -53,23 +55,23 @@ mod tests {
     #[test]
     fn ranges_of_rfc_9110() {
         for (field, length, wanted) in [
-            ("bytes=0-499", 10_000, Asked::Part(0..500)),
-            ("bytes=500-999", 10_000, Asked::Part(500..1000)),
-            ("bytes=-500", 10_000, Asked::Part(9_500..10_000)),
-            ("Bytes=9500-", 10_000, Asked::Part(9_500..10_000)),
-            ("bytes=0-0", 10_000, Asked::Part(0..1)),
-            ("bytes=9999-20000", 10_000, Asked::Part(9_999..10_000)),
-            ("bytes=-20000", 10_000, Asked::Part(0..10_000)),
-            ("bytes=10000-", 10_000, Asked::Nothing),
-            ("bytes=-0", 10_000, Asked::Nothing),
-            ("bytes=0-", 0, Asked::Nothing),
-            ("bytes=5-4", 10_000, Asked::Whole),
-            ("bytes=0-0,-1", 10_000, Asked::Whole),
-            ("bytes=-", 10_000, Asked::Whole),
-            ("bytes=+1-2", 10_000, Asked::Whole),
-            ("bytes=99999999999999999999-", 10_000, Asked::Whole),
-            ("items=0-1", 10_000, Asked::Whole),
-            ("", 10_000, Asked::Whole),
+            ("bytes=0-499", 10_000, RangeSelection::Part(0..500)),
+            ("bytes=500-999", 10_000, RangeSelection::Part(500..1000)),
+            ("bytes=-500", 10_000, RangeSelection::Part(9_500..10_000)),
+            ("Bytes=9500-", 10_000, RangeSelection::Part(9_500..10_000)),
+            ("bytes=0-0", 10_000, RangeSelection::Part(0..1)),
+            ("bytes=9999-20000", 10_000, RangeSelection::Part(9_999..10_000)),
+            ("bytes=-20000", 10_000, RangeSelection::Part(0..10_000)),
+            ("bytes=10000-", 10_000, RangeSelection::Nothing),
+            ("bytes=-0", 10_000, RangeSelection::Nothing),
+            ("bytes=0-", 0, RangeSelection::Nothing),
+            ("bytes=5-4", 10_000, RangeSelection::Whole),
+            ("bytes=0-0,-1", 10_000, RangeSelection::Whole),
+            ("bytes=-", 10_000, RangeSelection::Whole),
+            ("bytes=+1-2", 10_000, RangeSelection::Whole),
+            ("bytes=99999999999999999999-", 10_000, RangeSelection::Whole),
+            ("items=0-1", 10_000, RangeSelection::Whole),
+            ("", 10_000, RangeSelection::Whole),
         ] {
             assert_eq!(range(field.as_bytes(), length), wanted, "{field}");
         }
@@ -90,7 +92,7 @@ mod tests {
         #[test]
         fn what_is_asked_is_within(first in any::<u32>(), last in proptest::option::of(any::<u32>()), length in 0..5_000_000_000_u64) {
             let field = format!("bytes={first}-{}", last.map(|last| last.to_string()).unwrap_or_default());
-            if let Asked::Part(part) = range(field.as_bytes(), length) {
+            if let RangeSelection::Part(part) = range(field.as_bytes(), length) {
                 prop_assert!(part.start < part.end && part.end <= length && part.start == u64::from(first));
             }
         }

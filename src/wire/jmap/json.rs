@@ -12,11 +12,11 @@ use serde_json::{Map, Number, Value};
 use crate::model::limits;
 
 /// The largest `UnsignedInt`, and `Int` either way (RFC 8620 §1.3).
-pub const WHOLE: u64 = (1 << 53) - 1;
+pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
 /// Why a text is not read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unread {
+pub enum JsonError {
     /// It is no I-JSON.
     #[error("{0}")]
     NoJson(String),
@@ -31,15 +31,15 @@ pub enum Unread {
 /// Reads I-JSON.
 ///
 /// # Errors
-/// `Unread`.
-pub fn read(text: &[u8]) -> Result<Value, Unread> {
+/// `JsonError`.
+pub fn read(text: &[u8]) -> Result<Value, JsonError> {
     if deeper_than(text, limits::JSON_DEPTH) {
-        return Err(Unread::Deep);
+        return Err(JsonError::Deep);
     }
     let mut room = limits::JSON_VALUES;
     let mut reader = serde_json::Deserializer::from_slice(text);
-    let value = Strict(&mut room).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
-    value.map_err(|error| if room == 0 { Unread::Many } else { Unread::NoJson(error.to_string()) })
+    let value = StrictValue(&mut room).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
+    value.map_err(|error| if room == 0 { JsonError::Many } else { JsonError::NoJson(error.to_string()) })
 }
 
 /// Writes I-JSON: what mail may hold and JSON between machines may not becomes U+FFFD.
@@ -132,9 +132,9 @@ fn deeper_than(text: &[u8], most: usize) -> bool {
 }
 
 /// Reads one value; so many more may follow.
-struct Strict<'r>(&'r mut usize);
+struct StrictValue<'r>(&'r mut usize);
 
-impl<'de> DeserializeSeed<'de> for Strict<'_> {
+impl<'de> DeserializeSeed<'de> for StrictValue<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
@@ -143,7 +143,7 @@ impl<'de> DeserializeSeed<'de> for Strict<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Strict<'_> {
+impl<'de> Visitor<'de> for StrictValue<'_> {
     type Value = Value;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -159,11 +159,11 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 
     fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Value, E> {
-        if value > WHOLE { Err(too_large()) } else { Ok(value.into()) }
+        if value > MAX_SAFE_INTEGER { Err(too_large()) } else { Ok(value.into()) }
     }
 
     fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Value, E> {
-        if value.unsigned_abs() > WHOLE { Err(too_large()) } else { Ok(value.into()) }
+        if value.unsigned_abs() > MAX_SAFE_INTEGER { Err(too_large()) } else { Ok(value.into()) }
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
@@ -182,7 +182,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = from.next_element_seed(Strict(self.0))? {
+        while let Some(item) = from.next_element_seed(StrictValue(self.0))? {
             items.push(item);
         }
         Ok(Value::Array(items))
@@ -192,7 +192,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
         let mut members = Map::new();
         while let Some(name) = from.next_key::<String>()? {
             text::<A::Error>(&name)?;
-            let value = from.next_value_seed(Strict(self.0))?;
+            let value = from.next_value_seed(StrictValue(self.0))?;
             if members.contains_key(&name) {
                 return Err(A::Error::custom(format_args!("the name {name:?} stands there twice")));
             }
@@ -248,13 +248,13 @@ mod tests {
             "\"\t\"",
             "NaN",
         ] {
-            assert!(matches!(read(text.as_bytes()), Err(Unread::NoJson(_))), "{text}");
+            assert!(matches!(read(text.as_bytes()), Err(JsonError::NoJson(_))), "{text}");
         }
-        assert!(matches!(read(b"\"\xff\""), Err(Unread::NoJson(_))));
+        assert!(matches!(read(b"\"\xff\""), Err(JsonError::NoJson(_))));
         let deep = format!("{}1{}", "[".repeat(65), "]".repeat(65));
-        assert_eq!(read(deep.as_bytes()), Err(Unread::Deep));
+        assert_eq!(read(deep.as_bytes()), Err(JsonError::Deep));
         let many = format!("[{}1]", "1,".repeat(limits::JSON_VALUES));
-        assert_eq!(read(many.as_bytes()), Err(Unread::Many));
+        assert_eq!(read(many.as_bytes()), Err(JsonError::Many));
     }
 
     #[test]

@@ -33,11 +33,11 @@ pub fn resolve(arguments: &mut Map<String, Value>, answers: &[Invocation]) -> Re
 }
 
 /// Where a reference leads that is not followed.
-type Astray = &'static str;
-const NOWHERE: Astray = "nowhere";
-const TOO_FAR: Astray = "to more than one call may refer to";
+type ReferenceError = &'static str;
+const NOWHERE: ReferenceError = "nowhere";
+const TOO_FAR: ReferenceError = "to more than one call may refer to";
 
-fn follow(reference: &Value, answers: &[Invocation], room: &mut usize) -> Result<Value, Astray> {
+fn follow(reference: &Value, answers: &[Invocation], room: &mut usize) -> Result<Value, ReferenceError> {
     let part = |name: &str| reference.get(name).and_then(Value::as_str).ok_or(NOWHERE);
     let (result_of, name, path) = (part("resultOf")?, part("name")?, part("path")?);
     let mut answered = answers.iter().filter(|answer| answer.id == result_of);
@@ -60,7 +60,7 @@ fn follow(reference: &Value, answers: &[Invocation], room: &mut usize) -> Result
 }
 
 /// JSON pointer (RFC 6901) with `*`, which gathers over an array and flattens one level.
-fn pointer(value: &Value, steps: &[String], room: &mut usize) -> Result<Value, Astray> {
+fn pointer(value: &Value, steps: &[String], room: &mut usize) -> Result<Value, ReferenceError> {
     let Some((step, rest)) = steps.split_first() else {
         weigh(value, room)?;
         return Ok(value.clone());
@@ -87,11 +87,11 @@ fn pointer(value: &Value, steps: &[String], room: &mut usize) -> Result<Value, A
 }
 
 /// Takes what a copy of the value needs in memory, about.
-fn weigh(value: &Value, room: &mut usize) -> Result<(), Astray> {
+fn weigh(value: &Value, room: &mut usize) -> Result<(), ReferenceError> {
     take(weight_within(value, *room).ok_or(TOO_FAR)?, room)
 }
 
-fn take(octets: usize, room: &mut usize) -> Result<(), Astray> {
+fn take(octets: usize, room: &mut usize) -> Result<(), ReferenceError> {
     *room = room.checked_sub(octets).ok_or(TOO_FAR)?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json as object};
 
 use super::error::RequestError;
-use super::json::{self, Unread};
+use super::json::{self, JsonError};
 use crate::model::limits;
 
 /// Capabilities of IANA's registry that a client may name though they may not be offered: there are clients that name all
@@ -71,8 +71,8 @@ impl Response {
 /// The request-level error that is answered instead.
 pub fn parse(body: &[u8], known: &[&str]) -> Result<Request, RequestError> {
     let whole = json::read(body).map_err(|error| match error {
-        Unread::NoJson(what) => RequestError::NotJson(what),
-        Unread::Deep | Unread::Many => RequestError::NotRequest(error.to_string()),
+        JsonError::NoJson(what) => RequestError::NotJson(what),
+        JsonError::Deep | JsonError::Many => RequestError::NotRequest(error.to_string()),
     })?;
     of_value(whole, known)
 }

@@ -60,7 +60,7 @@ fn objects(all: &[Capability]) -> Map<String, Value> {
 
 /// A session.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Session {
+pub struct SessionObject {
     /// What the server can do.
     pub capabilities: Vec<Capability>,
     /// The accounts that the user may use, his own first.
@@ -71,7 +71,7 @@ pub struct Session {
     pub base: String,
 }
 
-impl Session {
+impl SessionObject {
     /// All but `state`.
     fn rest(&self) -> Map<String, Value> {
         let accounts = self.accounts.iter().map(|account| (account.id.clone(), account.json()));
@@ -140,7 +140,7 @@ mod tests {
             capabilities: vec![(name, json!({"a": 1}))],
             passing: None,
         };
-        let session = Session {
+        let session = SessionObject {
             capabilities: vec![("urn:x", json!({"most": 3}))],
             accounts: vec![account("b", true, "urn:x"), account("a", true, "urn:x"), account("c", false, "urn:y")],
             username: "ann@example.org".into(),
@@ -162,7 +162,7 @@ mod tests {
         assert!(contains("uploadUrl", &["accountId"]));
         assert!(contains("eventSourceUrl", &["types", "closeafter", "ping"]));
         assert_eq!(whole["state"], session.state());
-        let other = Session { username: "bob".into(), ..session.clone() };
+        let other = SessionObject { username: "bob".into(), ..session.clone() };
         assert_ne!(other.state(), session.state());
         // What passes is told, of the capability that it belongs to, and changes no state.
         let mut counted = session.clone();

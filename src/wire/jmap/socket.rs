@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::error::RequestError;
-use super::json::{self, Unread};
+use super::json::{self, JsonError};
 use super::request::{Request, of_value};
 
 /// The subprotocol (RFC 8887 §4.1).
@@ -12,7 +12,7 @@ pub const PROTOCOL: &str = "jmap";
 
 /// A message of a client.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Message {
+pub enum SocketMessage {
     /// A request (§4.3.2), and the client's id for it.
     Request(Request, Option<String>),
     /// It wants to hear of changes (§4.3.5.2), of these types or all; and what it knows already.
@@ -25,24 +25,24 @@ pub enum Message {
 ///
 /// # Errors
 /// The `RequestError` (§4.3.4) that is answered.
-pub fn read(text: &[u8], known: &[&str]) -> Result<Message, Value> {
+pub fn read(text: &[u8], known: &[&str]) -> Result<SocketMessage, Value> {
     let whole = json::read(text).map_err(|error| match error {
-        Unread::NoJson(what) => refusal(&RequestError::NotJson(what).problem(), None),
-        Unread::Deep | Unread::Many => refusal(&RequestError::NotRequest(error.to_string()).problem(), None),
+        JsonError::NoJson(what) => refusal(&RequestError::NotJson(what).problem(), None),
+        JsonError::Deep | JsonError::Many => refusal(&RequestError::NotRequest(error.to_string()).problem(), None),
     })?;
     let id = whole.get("id").and_then(Value::as_str).map(str::to_owned);
     let wrong = |what: &str| refusal(&RequestError::NotRequest(what.into()).problem(), id.as_deref());
     match whole.get("@type").and_then(Value::as_str) {
         Some("Request") if whole.get("id").is_some_and(|id| !id.is_string()) => Err(wrong("`id` is a text")),
         Some("Request") => match of_value(whole, known) {
-            Ok(request) => Ok(Message::Request(request, id)),
+            Ok(request) => Ok(SocketMessage::Request(request, id)),
             Err(error) => Err(refusal(&error.problem(), id.as_deref())),
         },
         Some("WebSocketPushEnable") => {
             let types = match whole.get("dataTypes") {
                 None | Some(Value::Null) => None,
                 Some(types) => {
-                    let all = types.as_array().filter(|all| all.len() <= TYPES);
+                    let all = types.as_array().filter(|all| all.len() <= MAX_TYPES);
                     let names = all.and_then(|all| all.iter().map(|one| one.as_str().map(str::to_owned)).collect());
                     Some(names.ok_or_else(|| wrong("`dataTypes` is an array of texts, or null"))?)
                 }
@@ -52,15 +52,15 @@ pub fn read(text: &[u8], known: &[&str]) -> Result<Message, Value> {
                 Some(Value::String(state)) => Some(state.clone()),
                 Some(_) => return Err(wrong("`pushState` is a text")),
             };
-            Ok(Message::PushEnable(types, state))
+            Ok(SocketMessage::PushEnable(types, state))
         }
-        Some("WebSocketPushDisable") => Ok(Message::PushDisable),
+        Some("WebSocketPushDisable") => Ok(SocketMessage::PushDisable),
         _ => Err(wrong("`@type` is none that is known")),
     }
 }
 
 /// Types that a client names.
-const TYPES: usize = 64;
+const MAX_TYPES: usize = 64;
 
 /// A response (§4.3.3), as what it is over HTTP.
 #[must_use]
@@ -101,14 +101,14 @@ mod tests {
     #[test]
     fn messages_of_rfc_8887() {
         let request = r#"{"@type":"Request","id":"R1","using":["a"],"methodCalls":[["Core/echo",{},"0"]]}"#;
-        let Ok(Message::Request(read_as, id)) = read(request.as_bytes(), &["a"]) else { panic!() };
+        let Ok(SocketMessage::Request(read_as, id)) = read(request.as_bytes(), &["a"]) else { panic!() };
         assert_eq!((read_as.calls.len(), id.as_deref()), (1, Some("R1")));
         let enable = r#"{"@type":"WebSocketPushEnable","dataTypes":["Mailbox","Email"],"pushState":"aaa"}"#;
         let types = Some(vec!["Mailbox".to_owned(), "Email".to_owned()]);
-        assert_eq!(read(enable.as_bytes(), &[]), Ok(Message::PushEnable(types, Some("aaa".into()))));
+        assert_eq!(read(enable.as_bytes(), &[]), Ok(SocketMessage::PushEnable(types, Some("aaa".into()))));
         let all = br#"{"@type":"WebSocketPushEnable","dataTypes":null}"#;
-        assert_eq!(read(all, &[]), Ok(Message::PushEnable(None, None)));
-        assert_eq!(read(br#"{"@type":"WebSocketPushDisable"}"#, &[]), Ok(Message::PushDisable));
+        assert_eq!(read(all, &[]), Ok(SocketMessage::PushEnable(None, None)));
+        assert_eq!(read(br#"{"@type":"WebSocketPushDisable"}"#, &[]), Ok(SocketMessage::PushDisable));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! What MAIL, RCPT and XFORWARD carry beyond a path: the extensions' parameters, read into the envelope.
 
-use crate::model::{Body, Client, Envelope, Notify, OriginalRecipient, Recipient, Ret};
+use crate::model::{BodyType, ClientInfo, DsnNotify, DsnReturn, Envelope, OriginalRecipient, Recipient};
 use crate::wire::smtp::Reply;
 use crate::wire::smtp::path::{utf8_addr, xtext};
 
-type Parameters = [(String, String)];
+type EsmtpParameters = [(String, String)];
 
 fn bad_value(keyword: &str) -> Reply {
     Reply::new(501, [5, 5, 4], format!("{keyword}: that value cannot be"))
@@ -15,24 +15,24 @@ fn unknown(keyword: &str) -> Reply {
 }
 
 /// MAIL's: SIZE (RFC 1870), BODY (RFC 6152, 3030), SMTPUTF8 (RFC 6531), RET and ENVID (RFC 3461), AUTH (RFC 4954 §5).
-pub(super) fn mail(envelope: &mut Envelope, parameters: &Parameters) -> Result<(), Reply> {
+pub(super) fn mail(envelope: &mut Envelope, parameters: &EsmtpParameters) -> Result<(), Reply> {
     for (keyword, value) in parameters {
         let bad = || bad_value(keyword);
         match keyword.as_str() {
             "SIZE" => envelope.size = Some(value.parse().map_err(|_| bad())?),
             "BODY" => {
                 envelope.body = match value.to_ascii_uppercase().as_str() {
-                    "7BIT" => Body::SevenBit,
-                    "8BITMIME" => Body::EightBit,
-                    "BINARYMIME" => Body::Binary,
+                    "7BIT" => BodyType::SevenBit,
+                    "8BITMIME" => BodyType::EightBit,
+                    "BINARYMIME" => BodyType::Binary,
                     _ => return Err(bad()),
                 }
             }
             "SMTPUTF8" if value.is_empty() => envelope.smtputf8 = true,
             "RET" => {
                 envelope.ret = match value.to_ascii_uppercase().as_str() {
-                    "FULL" => Some(Ret::Full),
-                    "HDRS" => Some(Ret::Headers),
+                    "FULL" => Some(DsnReturn::Full),
+                    "HDRS" => Some(DsnReturn::Headers),
                     _ => return Err(bad()),
                 }
             }
@@ -46,11 +46,11 @@ pub(super) fn mail(envelope: &mut Envelope, parameters: &Parameters) -> Result<(
 }
 
 /// RCPT's: NOTIFY and ORCPT (RFC 3461 §4.1, §4.2; RFC 6533 §3).
-pub(super) fn rcpt(recipient: &mut Recipient, parameters: &Parameters) -> Result<(), Reply> {
+pub(super) fn rcpt(recipient: &mut Recipient, parameters: &EsmtpParameters) -> Result<(), Reply> {
     for (keyword, value) in parameters {
         let bad = || bad_value(keyword);
         match keyword.as_str() {
-            "NOTIFY" => recipient.notify = Notify::of(value).ok_or_else(bad)?,
+            "NOTIFY" => recipient.notify = DsnNotify::of(value).ok_or_else(bad)?,
             "ORCPT" => recipient.original = Some(original(value).filter(|_| value.len() <= 500).ok_or_else(bad)?),
             _ => return Err(unknown(keyword)),
         }
@@ -66,7 +66,7 @@ fn original(value: &str) -> Option<OriginalRecipient> {
 }
 
 /// XFORWARD's and XCLIENT's attributes, over what is known so far.
-pub(super) fn client(client: &mut Client, attributes: Vec<(String, Option<String>)>) -> Result<(), Reply> {
+pub(super) fn client(client: &mut ClientInfo, attributes: Vec<(String, Option<String>)>) -> Result<(), Reply> {
     for (name, value) in attributes {
         match name.as_str() {
             "NAME" => client.name = value,

@@ -2,8 +2,8 @@
 
 use super::session::{Mode, Session};
 use super::step::Step;
-use crate::model::Body;
-use crate::wire::smtp::{Reply, Unstuff};
+use crate::model::BodyType;
+use crate::wire::smtp::{DotUnstuffer, Reply};
 
 impl Session {
     pub(super) fn begin_data(&mut self) -> Step {
@@ -11,18 +11,18 @@ impl Session {
             None => Some("say MAIL first"),
             Some(open) if open.envelope.recipients.is_empty() => Some("no recipient was accepted"),
             Some(open) if open.chunked => Some("go on with BDAT"),
-            Some(open) if open.envelope.body == Body::Binary => Some("BINARYMIME needs BDAT"),
+            Some(open) if open.envelope.body == BodyType::Binary => Some("BINARYMIME needs BDAT"),
             Some(_) => None,
         };
         if let Some(why) = refusal {
             return self.refuse(&Reply::new(503, [5, 5, 1], why));
         }
-        self.mode = Mode::Data(Unstuff::default());
+        self.mode = Mode::Data(DotUnstuffer::default());
         self.reply(&Reply::bare(354, "go ahead, and end with a dot on a line of its own"));
         Step::NeedInput
     }
 
-    pub(super) fn data(&mut self, mut unstuff: Unstuff, input: &[u8]) -> (usize, Step) {
+    pub(super) fn data(&mut self, mut unstuff: DotUnstuffer, input: &[u8]) -> (usize, Step) {
         if input.is_empty() {
             return (0, Step::NeedInput);
         }

@@ -5,10 +5,10 @@
 
 use super::extensions;
 use super::step::{Settings, Step};
-use crate::model::{Client, Envelope, Recipient, limits};
-use crate::wire::smtp::command::{Command, Refused, parse};
-use crate::wire::smtp::path::Bad;
-use crate::wire::smtp::{Reply, Unstuff};
+use crate::model::{ClientInfo, Envelope, Recipient, limits};
+use crate::wire::smtp::command::{Command, CommandError, parse};
+use crate::wire::smtp::path::PathError;
+use crate::wire::smtp::{DotUnstuffer, Reply};
 
 /// A session. The driver feeds it and obeys its steps.
 #[derive(Debug)]
@@ -18,9 +18,9 @@ pub struct Session {
     pub(super) mode: Mode,
     lhlo: Option<String>,
     /// What XCLIENT said, for the whole session.
-    peer: Client,
+    peer: ClientInfo,
     /// The same, and what XFORWARD said, for one transaction.
-    pub(super) client: Client,
+    pub(super) client: ClientInfo,
     pub(super) transaction: Option<Transaction>,
     asked: Option<Recipient>,
     pub(super) chunk: Vec<u8>,
@@ -42,7 +42,7 @@ pub(super) enum Mode {
     Command,
     /// A command line that is too long is thrown away up to its end.
     LongLine,
-    Data(Unstuff),
+    Data(DotUnstuffer),
     Bdat {
         left: u64,
         last: bool,
@@ -77,8 +77,8 @@ impl Session {
             out: Vec::new(),
             mode: Mode::Command,
             lhlo: None,
-            peer: Client::default(),
-            client: Client::default(),
+            peer: ClientInfo::default(),
+            client: ClientInfo::default(),
             transaction: None,
             asked: None,
             chunk: Vec::new(),
@@ -185,9 +185,9 @@ impl Session {
         let line = input.get(..at).unwrap_or_default();
         let step = match parse(line) {
             Ok(command) => self.command(command),
-            Err(Refused::Unknown) => self.refuse(&Reply::new(500, [5, 5, 1], "command not known")),
-            Err(Refused::Arguments) => self.refuse(&Reply::new(501, [5, 5, 4], "wrong arguments")),
-            Err(Refused::Chunk(octets)) => {
+            Err(CommandError::Unknown) => self.refuse(&Reply::new(500, [5, 5, 1], "command not known")),
+            Err(CommandError::Arguments) => self.refuse(&Reply::new(501, [5, 5, 4], "wrong arguments")),
+            Err(CommandError::Chunk(octets)) => {
                 let step = self.refuse(&Reply::new(501, [5, 5, 4], "wrong arguments"));
                 match (step, octets) {
                     (Step::NeedInput, Some(octets)) => self.mode = Mode::Swallow(octets),
@@ -197,13 +197,13 @@ impl Session {
                 }
                 self.carry_on()
             }
-            Err(Refused::Path(bad)) => {
+            Err(CommandError::Path(bad)) => {
                 let sender = line.first().is_some_and(|octet| octet.eq_ignore_ascii_case(&b'M'));
                 let detail = if sender { [5, 1, 7] } else { [5, 1, 3] };
                 let what = match bad {
-                    Bad::Syntax => "the address is not well formed",
-                    Bad::Long => "the address is too long",
-                    Bad::Octets => "the address holds octets that it must not",
+                    PathError::Syntax => "the address is not well formed",
+                    PathError::Long => "the address is too long",
+                    PathError::Octets => "the address holds octets that it must not",
                 };
                 self.refuse(&Reply::new(501, detail, what))
             }
@@ -315,7 +315,7 @@ impl Session {
         }
     }
 
-    fn attributes(&self, attributes: Vec<(String, Option<String>)>) -> Result<Client, Reply> {
+    fn attributes(&self, attributes: Vec<(String, Option<String>)>) -> Result<ClientInfo, Reply> {
         if !self.settings.trusted {
             return Err(Reply::new(550, [5, 7, 1], "not from you"));
         }

@@ -1,6 +1,6 @@
 //! Commands, one line each (RFC 5321 §4.1.1, RFC 2033 §4.1, RFC 3030 §2, RFC 3207; Postfix's XFORWARD and XCLIENT).
 
-use super::path::{Bad, parameters, path, xtext};
+use super::path::{PathError, parameters, path, xtext};
 use crate::model::Address;
 
 /// One command.
@@ -38,7 +38,7 @@ pub enum Command {
 
 /// Why a line is no command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum CommandError {
     /// No such command.
     Unknown,
     /// Its arguments are wrong.
@@ -46,18 +46,18 @@ pub enum Refused {
     /// BDAT's are, and so many octets follow all the same, where that can be read.
     Chunk(Option<u64>),
     /// Its path is wrong.
-    Path(Bad),
+    Path(PathError),
 }
 
 /// Reads one line, its CRLF already off.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn parse(line: &[u8]) -> Result<Command, Refused> {
+pub fn parse(line: &[u8]) -> Result<Command, CommandError> {
     let end = line.iter().position(|octet| *octet == b' ').unwrap_or(line.len());
     let (verb, rest) = line.split_at_checked(end).unwrap_or((line, &[]));
     let argument = rest.trim_ascii();
-    let bare = |command| if argument.is_empty() { Ok(command) } else { Err(Refused::Arguments) };
+    let bare = |command| if argument.is_empty() { Ok(command) } else { Err(CommandError::Arguments) };
     match verb.to_ascii_uppercase().as_slice() {
         b"LHLO" => lhlo(argument),
         b"HELO" | b"EHLO" => Ok(Command::Helo),
@@ -67,7 +67,7 @@ pub fn parse(line: &[u8]) -> Result<Command, Refused> {
         }
         b"RCPT" => {
             let (recipient, parameters) = path_after(argument, b"TO:")?;
-            Ok(Command::Rcpt(recipient.ok_or(Refused::Path(Bad::Syntax))?, parameters))
+            Ok(Command::Rcpt(recipient.ok_or(CommandError::Path(PathError::Syntax))?, parameters))
         }
         b"DATA" => bare(Command::Data),
         b"BDAT" => bdat(argument),
@@ -79,43 +79,43 @@ pub fn parse(line: &[u8]) -> Result<Command, Refused> {
         b"STARTTLS" => bare(Command::StartTls),
         b"XFORWARD" => attributes(argument).map(Command::XForward),
         b"XCLIENT" => attributes(argument).map(Command::XClient),
-        b"VRFY" => Err(Refused::Arguments),
-        _ => Err(Refused::Unknown),
+        b"VRFY" => Err(CommandError::Arguments),
+        _ => Err(CommandError::Unknown),
     }
 }
 
 /// The client's name is kept for the trace: printable, bounded, and never trusted.
-fn lhlo(argument: &[u8]) -> Result<Command, Refused> {
-    let name = std::str::from_utf8(argument).map_err(|_| Refused::Arguments)?;
+fn lhlo(argument: &[u8]) -> Result<Command, CommandError> {
+    let name = std::str::from_utf8(argument).map_err(|_| CommandError::Arguments)?;
     let fits = (1..=255).contains(&name.len()) && name.chars().all(|c| !c.is_control() && c != ' ');
-    if fits { Ok(Command::Lhlo(name.to_owned())) } else { Err(Refused::Arguments) }
+    if fits { Ok(Command::Lhlo(name.to_owned())) } else { Err(CommandError::Arguments) }
 }
 
 type PathAndParameters = (Option<Address>, Vec<(String, String)>);
 
-fn path_after(argument: &[u8], keyword: &[u8]) -> Result<PathAndParameters, Refused> {
-    let (found, rest) = argument.split_at_checked(keyword.len()).ok_or(Refused::Arguments)?;
+fn path_after(argument: &[u8], keyword: &[u8]) -> Result<PathAndParameters, CommandError> {
+    let (found, rest) = argument.split_at_checked(keyword.len()).ok_or(CommandError::Arguments)?;
     if !found.eq_ignore_ascii_case(keyword) {
-        return Err(Refused::Arguments);
+        return Err(CommandError::Arguments);
     }
-    let (address, rest) = path(rest).map_err(Refused::Path)?;
-    Ok((address, parameters(rest).map_err(|_| Refused::Arguments)?))
+    let (address, rest) = path(rest).map_err(CommandError::Path)?;
+    Ok((address, parameters(rest).map_err(|_| CommandError::Arguments)?))
 }
 
-fn bdat(argument: &[u8]) -> Result<Command, Refused> {
-    let text = std::str::from_utf8(argument).map_err(|_| Refused::Chunk(None))?;
+fn bdat(argument: &[u8]) -> Result<Command, CommandError> {
+    let text = std::str::from_utf8(argument).map_err(|_| CommandError::Chunk(None))?;
     let mut words = text.split_ascii_whitespace();
     let size = words.next().filter(|word| word.len() <= 20 && word.bytes().all(|digit| digit.is_ascii_digit()));
-    let size = size.and_then(|word| word.parse().ok()).ok_or(Refused::Chunk(None))?;
+    let size = size.and_then(|word| word.parse().ok()).ok_or(CommandError::Chunk(None))?;
     match (words.next(), words.next()) {
         (None, _) => Ok(Command::Bdat(size, false)),
         (Some(word), None) if word.eq_ignore_ascii_case("LAST") => Ok(Command::Bdat(size, true)),
-        _ => Err(Refused::Chunk(Some(size))),
+        _ => Err(CommandError::Chunk(Some(size))),
     }
 }
 
-fn attributes(argument: &[u8]) -> Result<Vec<(String, Option<String>)>, Refused> {
-    let text = std::str::from_utf8(argument).map_err(|_| Refused::Arguments)?;
+fn attributes(argument: &[u8]) -> Result<Vec<(String, Option<String>)>, CommandError> {
+    let text = std::str::from_utf8(argument).map_err(|_| CommandError::Arguments)?;
     let all: Option<Vec<_>> = text
         .split_ascii_whitespace()
         .map(|word| {
@@ -125,7 +125,7 @@ fn attributes(argument: &[u8]) -> Result<Vec<(String, Option<String>)>, Refused>
             Some((name.to_ascii_uppercase(), known.then_some(value)))
         })
         .collect();
-    all.filter(|all| !all.is_empty()).ok_or(Refused::Arguments)
+    all.filter(|all| !all.is_empty()).ok_or(CommandError::Arguments)
 }
 
 #[cfg(test)]
@@ -144,17 +144,17 @@ mod tests {
                 Ok(Command::Mail(Some(bob.clone()), vec![("SIZE".into(), "5".into())])),
             ),
             ("RCPT TO:<bob@example.net>", Ok(Command::Rcpt(bob, vec![]))),
-            ("RCPT TO:<>", Err(Refused::Path(Bad::Syntax))),
+            ("RCPT TO:<>", Err(CommandError::Path(PathError::Syntax))),
             ("BDAT 5 last", Ok(Command::Bdat(5, true))),
-            ("BDAT -1", Err(Refused::Chunk(None))),
-            ("BDAT 99999999999999999999", Err(Refused::Chunk(None))),
-            ("BDAT 5 LASTX", Err(Refused::Chunk(Some(5)))),
-            ("BDAT 5 LAST 6", Err(Refused::Chunk(Some(5)))),
-            ("DATA junk", Err(Refused::Arguments)),
+            ("BDAT -1", Err(CommandError::Chunk(None))),
+            ("BDAT 99999999999999999999", Err(CommandError::Chunk(None))),
+            ("BDAT 5 LASTX", Err(CommandError::Chunk(Some(5)))),
+            ("BDAT 5 LAST 6", Err(CommandError::Chunk(Some(5)))),
+            ("DATA junk", Err(CommandError::Arguments)),
             ("NOOP anything", Ok(Command::Noop)),
-            ("LHLO", Err(Refused::Arguments)),
-            ("FROB", Err(Refused::Unknown)),
-            ("", Err(Refused::Unknown)),
+            ("LHLO", Err(CommandError::Arguments)),
+            ("FROB", Err(CommandError::Unknown)),
+            ("", Err(CommandError::Unknown)),
         ] {
             assert_eq!(parse(line.as_bytes()), wanted, "{line}");
         }

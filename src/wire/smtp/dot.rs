@@ -5,10 +5,10 @@
 
 /// Takes the transparency off a message as its octets come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unstuff(At);
+pub struct DotUnstuffer(LinePosition);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum At {
+enum LinePosition {
     /// At the start of a line: of the message, or after CRLF.
     Start,
     /// Inside a line.
@@ -21,51 +21,51 @@ enum At {
     DotCr,
 }
 
-impl Default for Unstuff {
+impl Default for DotUnstuffer {
     fn default() -> Self {
-        Self(At::Start)
+        Self(LinePosition::Start)
     }
 }
 
-impl Unstuff {
+impl DotUnstuffer {
     /// Takes octets, appends what they mean to `out`; how many were taken, and whether the message has ended.
     pub fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, bool) {
         let mut rest = input;
         while let Some((&byte, after)) = rest.split_first() {
             // Inside a line everything up to the next CR goes through as it is.
-            if self.0 == At::Line {
+            if self.0 == LinePosition::Line {
                 let plain = memchr::memchr(b'\r', rest).unwrap_or(rest.len());
                 let (line, from_cr) = rest.split_at(plain);
                 out.extend_from_slice(line);
                 rest = from_cr;
                 if let Some((_, after)) = rest.split_first() {
                     out.push(b'\r');
-                    self.0 = At::Cr;
+                    self.0 = LinePosition::Cr;
                     rest = after;
                 }
                 continue;
             }
             let (next, take) = match (self.0, byte) {
-                (At::Start, b'.') => (At::Dot, true),
-                (At::Dot, b'\r') => (At::DotCr, true),
-                (At::DotCr, b'\n') => {
-                    self.0 = At::Start;
+                (LinePosition::Start, b'.') => (LinePosition::Dot, true),
+                (LinePosition::Dot, b'\r') => (LinePosition::DotCr, true),
+                (LinePosition::DotCr, b'\n') => {
+                    self.0 = LinePosition::Start;
                     return (input.len().saturating_sub(after.len()), true);
                 }
                 // The dot was transparency, and a CR stood alone behind it.
-                (At::DotCr, _) => {
+                (LinePosition::DotCr, _) => {
                     out.push(b'\r');
-                    (At::Cr, false)
+                    (LinePosition::Cr, false)
                 }
-                (At::Cr, b'\n') => {
+                (LinePosition::Cr, b'\n') => {
                     out.push(byte);
-                    (At::Start, true)
+                    (LinePosition::Start, true)
                 }
-                (At::Cr | At::Start, b'\r') => {
+                (LinePosition::Cr | LinePosition::Start, b'\r') => {
                     out.push(byte);
-                    (At::Cr, true)
+                    (LinePosition::Cr, true)
                 }
-                _ => (At::Line, false),
+                _ => (LinePosition::Line, false),
             };
             self.0 = next;
             if take {
@@ -103,7 +103,7 @@ mod tests {
 
     fn whole(wire: &[u8]) -> Option<(Vec<u8>, usize)> {
         let mut out = Vec::new();
-        let (taken, done) = Unstuff::default().feed(wire, &mut out);
+        let (taken, done) = DotUnstuffer::default().feed(wire, &mut out);
         done.then_some((out, taken))
     }
 
@@ -137,7 +137,7 @@ mod tests {
                 message.extend_from_slice(b"\r\n");
             }
             let wire = [stuff(&message), b"NOOP\r\n".to_vec()].concat();
-            let (mut state, mut out) = (Unstuff::default(), Vec::new());
+            let (mut state, mut out) = (DotUnstuffer::default(), Vec::new());
             let (first, second) = wire.split_at(cut.min(wire.len()));
             let (taken, done) = state.feed(first, &mut out);
             let more = if done { 0 } else { state.feed(second, &mut out).0 };

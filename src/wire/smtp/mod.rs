@@ -6,5 +6,5 @@ pub mod path;
 pub mod reply;
 
 pub use command::{Command, parse};
-pub use dot::Unstuff;
+pub use dot::DotUnstuffer;
 pub use reply::Reply;

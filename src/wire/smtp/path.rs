@@ -4,7 +4,7 @@ use crate::model::Address;
 
 /// Why a path or parameter is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bad {
+pub enum PathError {
     /// Not the grammar.
     Syntax,
     /// Local part over 256 octets, domain over 255 (RFC 5321 §4.5.3.1).
@@ -14,14 +14,14 @@ pub enum Bad {
 }
 
 /// More than the 64 of RFC 5321 §4.5.3.1.1: the VERP senders of real lists are longer.
-const LOCAL: usize = 256;
-const DOMAIN: usize = 255;
+const MAX_LOCAL_BYTES: usize = 256;
+const MAX_DOMAIN_BYTES: usize = 255;
 
 /// A path and what follows it: `<` [source route `:`] mailbox `>`. `None` is the null path. Blanks before it are let
 /// through. `<Postmaster>` alone has an empty domain.
-pub fn path(text: &[u8]) -> Result<(Option<Address>, &[u8]), Bad> {
+pub fn path(text: &[u8]) -> Result<(Option<Address>, &[u8]), PathError> {
     let text = text.trim_ascii_start();
-    let inner = text.strip_prefix(b"<").ok_or(Bad::Syntax)?;
+    let inner = text.strip_prefix(b"<").ok_or(PathError::Syntax)?;
     if let Some(rest) = inner.strip_prefix(b">") {
         return Ok((None, rest));
     }
@@ -30,71 +30,71 @@ pub fn path(text: &[u8]) -> Result<(Option<Address>, &[u8]), Bad> {
     let (domain, rest) = match rest.strip_prefix(b"@") {
         Some(rest) => domain(rest)?,
         None if local.eq_ignore_ascii_case("postmaster") => (String::new(), rest),
-        None => return Err(Bad::Syntax),
+        None => return Err(PathError::Syntax),
     };
-    let rest = rest.strip_prefix(b">").ok_or(Bad::Syntax)?;
-    if local.len() > LOCAL || domain.len() > DOMAIN {
-        return Err(Bad::Long);
+    let rest = rest.strip_prefix(b">").ok_or(PathError::Syntax)?;
+    if local.len() > MAX_LOCAL_BYTES || domain.len() > MAX_DOMAIN_BYTES {
+        return Err(PathError::Long);
     }
     Ok((Some(Address::from_parts(local, domain)), rest))
 }
 
 /// `A-d-l`: read and forgotten (RFC 5321 §4.1.1.3).
-fn source_route(text: &[u8]) -> Result<&[u8], Bad> {
+fn source_route(text: &[u8]) -> Result<&[u8], PathError> {
     let mut rest = text;
     while let Some(at) = rest.strip_prefix(b"@") {
         let (_, after) = domain(at)?;
         rest = match after.split_first() {
             Some((b',', more)) => more,
             Some((b':', mailbox)) => return Ok(mailbox),
-            _ => return Err(Bad::Syntax),
+            _ => return Err(PathError::Syntax),
         };
     }
     Ok(rest)
 }
 
 /// `Local-part`: a dot-string or a quoted string, without its quotes.
-fn local_part(text: &[u8]) -> Result<(String, &[u8]), Bad> {
+fn local_part(text: &[u8]) -> Result<(String, &[u8]), PathError> {
     if let Some(quoted) = text.strip_prefix(b"\"") {
         let mut local = Vec::new();
         let mut octets = quoted.iter();
         while let Some(octet) = octets.next() {
             match octet {
                 b'"' => return Ok((utf8(local)?, octets.as_slice())),
-                b'\\' => local.push(*octets.next().filter(|octet| matches!(octet, 32..=126)).ok_or(Bad::Octets)?),
-                0..=31 | 127 => return Err(Bad::Octets),
+                b'\\' => local.push(*octets.next().filter(|octet| matches!(octet, 32..=126)).ok_or(PathError::Octets)?),
+                0..=31 | 127 => return Err(PathError::Octets),
                 other => local.push(*other),
             }
         }
-        return Err(Bad::Syntax);
+        return Err(PathError::Syntax);
     }
-    let end = text.iter().position(|octet| matches!(octet, b'@' | b'>')).ok_or(Bad::Syntax)?;
-    let (local, rest) = text.split_at_checked(end).ok_or(Bad::Syntax)?;
+    let end = text.iter().position(|octet| matches!(octet, b'@' | b'>')).ok_or(PathError::Syntax)?;
+    let (local, rest) = text.split_at_checked(end).ok_or(PathError::Syntax)?;
     let local = utf8(local.to_vec())?;
-    if crate::model::address::is_dot_atom(&local) { Ok((local, rest)) } else { Err(Bad::Syntax) }
+    if crate::model::address::is_dot_atom(&local) { Ok((local, rest)) } else { Err(PathError::Syntax) }
 }
 
 /// `Domain` or `address-literal`.
-fn domain(text: &[u8]) -> Result<(String, &[u8]), Bad> {
+fn domain(text: &[u8]) -> Result<(String, &[u8]), PathError> {
     let end = match text.first() {
         Some(b'[') => text.iter().position(|octet| *octet == b']').map(|at| at.saturating_add(1)),
         _ => text.iter().position(|octet| matches!(octet, b'>' | b',' | b':')),
     };
-    let (domain, rest) = text.split_at_checked(end.ok_or(Bad::Syntax)?).ok_or(Bad::Syntax)?;
+    let (domain, rest) = text.split_at_checked(end.ok_or(PathError::Syntax)?).ok_or(PathError::Syntax)?;
     let domain = utf8(domain.to_vec())?;
-    if crate::model::address::domain_is_well_formed(&domain) { Ok((domain, rest)) } else { Err(Bad::Syntax) }
+    if crate::model::address::domain_is_well_formed(&domain) { Ok((domain, rest)) } else { Err(PathError::Syntax) }
 }
 
-fn utf8(octets: Vec<u8>) -> Result<String, Bad> {
-    let text = String::from_utf8(octets).map_err(|_| Bad::Octets)?;
-    if text.chars().any(char::is_control) { Err(Bad::Octets) } else { Ok(text) }
+fn utf8(octets: Vec<u8>) -> Result<String, PathError> {
+    let text = String::from_utf8(octets).map_err(|_| PathError::Octets)?;
+    if text.chars().any(char::is_control) { Err(PathError::Octets) } else { Ok(text) }
 }
 
 /// The parameters behind a path: keyword in upper case, value as it stands.
-pub fn parameters(text: &[u8]) -> Result<Vec<(String, String)>, Bad> {
-    let text = std::str::from_utf8(text).map_err(|_| Bad::Octets)?;
+pub fn parameters(text: &[u8]) -> Result<Vec<(String, String)>, PathError> {
+    let text = std::str::from_utf8(text).map_err(|_| PathError::Octets)?;
     if !text.is_empty() && !text.starts_with(' ') {
-        return Err(Bad::Syntax);
+        return Err(PathError::Syntax);
     }
     let words = text.split(' ').filter(|word| !word.is_empty());
     words
@@ -103,52 +103,52 @@ pub fn parameters(text: &[u8]) -> Result<Vec<(String, String)>, Bad> {
             let named = keyword.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'-');
             let clean = !keyword.is_empty() && named && !value.chars().any(|c| c.is_control() || c == '=');
             // ORCPT and ENVID hold xtext, which has no `=`; nothing else of ours has one either.
-            if clean { Ok((keyword.to_ascii_uppercase(), value.to_owned())) } else { Err(Bad::Syntax) }
+            if clean { Ok((keyword.to_ascii_uppercase(), value.to_owned())) } else { Err(PathError::Syntax) }
         })
         .collect()
 }
 
 /// `xtext` (RFC 3461 §4), decoded.
-pub fn xtext(text: &str) -> Result<String, Bad> {
+pub fn xtext(text: &str) -> Result<String, PathError> {
     let mut out = Vec::with_capacity(text.len());
     let mut octets = text.bytes();
     while let Some(octet) = octets.next() {
         match octet {
             b'+' => {
-                let digits = [octets.next().ok_or(Bad::Syntax)?, octets.next().ok_or(Bad::Syntax)?];
+                let digits = [octets.next().ok_or(PathError::Syntax)?, octets.next().ok_or(PathError::Syntax)?];
                 if !digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'A'..=b'F')) {
-                    return Err(Bad::Syntax);
+                    return Err(PathError::Syntax);
                 }
-                let digits = std::str::from_utf8(&digits).map_err(|_| Bad::Syntax)?;
-                out.push(u8::from_str_radix(digits, 16).map_err(|_| Bad::Syntax)?);
+                let digits = std::str::from_utf8(&digits).map_err(|_| PathError::Syntax)?;
+                out.push(u8::from_str_radix(digits, 16).map_err(|_| PathError::Syntax)?);
             }
             b'!'..=b'~' if octet != b'=' => out.push(octet),
-            _ => return Err(Bad::Syntax),
+            _ => return Err(PathError::Syntax),
         }
     }
     utf8(out)
 }
 
 /// `utf-8-addr-xtext` and `utf-8-addr-unitext` (RFC 6533 §3), decoded.
-pub fn utf8_addr(text: &str) -> Result<String, Bad> {
+pub fn utf8_addr(text: &str) -> Result<String, PathError> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((plain, escaped)) = rest.split_once("\\x{") {
         out.push_str(plain);
-        let (digits, after) = escaped.split_once('}').ok_or(Bad::Syntax)?;
+        let (digits, after) = escaped.split_once('}').ok_or(PathError::Syntax)?;
         let point = u32::from_str_radix(digits, 16).ok().filter(|_| (2..=6).contains(&digits.len()));
-        out.push(point.and_then(char::from_u32).ok_or(Bad::Syntax)?);
+        out.push(point.and_then(char::from_u32).ok_or(PathError::Syntax)?);
         rest = after;
     }
     out.push_str(rest);
-    if out.chars().any(char::is_control) { Err(Bad::Octets) } else { Ok(out) }
+    if out.chars().any(char::is_control) { Err(PathError::Octets) } else { Ok(out) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<String, Bad> {
+    fn read(text: &str) -> Result<String, PathError> {
         path(text.as_bytes()).map(|(address, rest)| {
             assert!(rest.is_empty(), "{text}");
             address.map_or_else(|| "<>".into(), |address| address.to_string())
@@ -190,8 +190,8 @@ mod tests {
         ] {
             assert!(read(text).is_err(), "{text:?}");
         }
-        assert_eq!(path(b"<a\xff@b>"), Err(Bad::Octets));
-        assert_eq!(read(&format!("<{}@b>", "a".repeat(257))), Err(Bad::Long));
+        assert_eq!(path(b"<a\xff@b>"), Err(PathError::Octets));
+        assert_eq!(read(&format!("<{}@b>", "a".repeat(257))), Err(PathError::Long));
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub struct Reply {
 }
 
 /// Octets of one line's text: 512 less code, enhanced code and CRLF (RFC 5321 §4.5.3.1.5).
-const LINE: usize = 480;
+const MAX_LINE_BYTES: usize = 480;
 
 impl Reply {
     /// A reply with an enhanced code.
@@ -64,7 +64,7 @@ impl Reply {
 
 fn clean(line: &str) -> String {
     let mut kept: String = line.chars().filter(|c| !c.is_control()).collect();
-    while kept.len() > LINE {
+    while kept.len() > MAX_LINE_BYTES {
         kept.pop();
     }
     kept

@@ -26,21 +26,26 @@ fn foreign(dir: &Path) {
 fn config(dir: &Path) -> Config {
     let mut config = Config::default();
     config.store.path = dir.join("data");
-    config.lmtp.listen = Some(vec![Listener::Unix(dir.join("lmtp"))]);
+    config.lmtp.listen = Some(vec![ListenValue::Unix(dir.join("lmtp"))]);
     config.control.socket = dir.join("control");
     config.limits.message.0 = 1 << 20;
     config
 }
 
-struct Bed {
-    context: Context,
+struct Fixture {
+    context: CommandContext,
     dir: tempfile::TempDir,
 }
 
-impl Bed {
-    async fn import(&self, account: &str, paths: &[&Path], change: impl FnOnce(&mut Import)) -> Result<(), Failure> {
-        let mut args = Import {
-            whose: Whose { account: account.into() },
+impl Fixture {
+    async fn import(
+        &self,
+        account: &str,
+        paths: &[&Path],
+        change: impl FnOnce(&mut ImportArgs),
+    ) -> Result<(), Failure> {
+        let mut args = ImportArgs {
+            whose: AccountArgs { account: account.into() },
             format: None,
             mailbox: None,
             with_deleted: false,
@@ -52,8 +57,8 @@ impl Bed {
     }
 
     async fn export(&self, account: &str, format: Format, path: &Path) -> Result<(), Failure> {
-        let whose = Whose { account: account.into() };
-        export(Export { whose, format, dry_run: false, path: path.to_owned() }, &self.context).await
+        let whose = AccountArgs { account: account.into() };
+        export(ExportArgs { whose, format, dry_run: false, path: path.to_owned() }, &self.context).await
     }
 
     async fn account(&self, address: &str, quota: Option<u64>) {
@@ -69,7 +74,7 @@ impl Bed {
         let way = |id: &Value| {
             let mailbox = page["mailboxes"].as_array().unwrap().iter().find(|known| known["id"] == *id).unwrap();
             let names: Vec<String> = mailbox["names"].as_array().unwrap().iter().map(text).collect();
-            Place { inbox: mailbox["inbox"].as_bool().unwrap(), names }.path()
+            MailboxPath { inbox: mailbox["inbox"].as_bool().unwrap(), names }.path()
         };
         let rows = page["list"].as_array().unwrap().iter();
         rows.map(|row| {
@@ -82,15 +87,15 @@ impl Bed {
     }
 }
 
-fn with_service(test: impl AsyncFnOnce(&Bed)) {
+fn with_service(test: impl AsyncFnOnce(&Fixture)) {
     let dir = tempfile::tempdir().unwrap();
     let config = config(dir.path());
     runtime().unwrap().block_on(async {
-        let service = Service::start(config.clone(), Arc::new(clock::System)).await.unwrap();
-        let client = Client::new(&config.control.socket);
-        let bed = Bed { context: Context { config, client, json: true }, dir };
+        let service = Service::start(config.clone(), Arc::new(clock::SystemClock)).await.unwrap();
+        let client = ControlClient::new(&config.control.socket);
+        let bed = Fixture { context: CommandContext { config, client, json: true }, dir };
         test(&bed).await;
-        let mut meter = crate::cli::meter::Meter::new("check");
+        let mut meter = crate::cli::meter::ProgressMeter::new("check");
         let checked = crate::cli::job::follow(&bed.context, methods::CHECK, json!({}), &mut meter).await;
         let breaches = checked.unwrap();
         assert_eq!(breaches["breaches"], json!([]));
@@ -162,7 +167,7 @@ fn a_maildir_is_imported_once_and_comes_back_in_every_form() {
 fn hostile_and_odd_mail_goes_through_the_service() {
     with_service(async |bed| {
         bed.account("ann@example.org", None).await;
-        let mail: Mail = mail().into_iter().step_by(3).collect();
+        let mail: MailboxContents = mail().into_iter().step_by(3).collect();
         let (from, to) = (bed.dir.path().join("from"), bed.dir.path().join("to"));
         write(&from, Format::Maildir, &mail);
         bed.import("ann@example.org", &[&from], |_| ()).await.unwrap();
@@ -171,7 +176,7 @@ fn hostile_and_odd_mail_goes_through_the_service() {
         assert_eq!(read.len(), mail.len());
         for ((place, at), wanted) in &mail {
             // An account has one Inbox.
-            let key = if place.inbox { place.clone() } else { Place::of(place.names.clone()) };
+            let key = if place.inbox { place.clone() } else { MailboxPath::of(place.names.clone()) };
             assert!(read.get(&(key, *at)) == Some(wanted), "{place:?} {at}");
         }
     });
@@ -185,7 +190,7 @@ fn refusals_say_what_is_wrong() {
         let wish = json!({"account": "ann@example.org", "inbox": true, "names": []});
         let inbox = bed.context.client.call(methods::MAILBOX_ENSURE, wish).await.unwrap();
         let inbox = inbox["id"].as_str().unwrap();
-        let pool = Pool::new(bed.context.client.clone());
+        let pool = ControlPool::new(bed.context.client.clone());
         let post = async |query: &str, body: Vec<u8>| {
             let path = format!("/append?{query}");
             let answer = pool.exchange(&hyper::Method::POST, &path, &body.into()).await.unwrap();

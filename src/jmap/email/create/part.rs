@@ -7,26 +7,26 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{Header, is_of_body};
+use super::{HeaderFields, is_of_body};
 use crate::jmap::context::{Account, Context};
 use crate::jmap::email::blobs;
-use crate::jmap::standard::Wrong;
-use crate::message::build::{Content, Part};
+use crate::jmap::standard::InvalidProperties;
+use crate::message::build::{PartContent, PartDraft};
 use crate::message::forms::{Form, HeaderProperty};
 use crate::message::parse::media;
 use crate::model::limits;
 use crate::wire::jmap::MethodError;
 
 /// Depth of what is made: half of what is read, so that what it is put into is read, too.
-const DEPTH: usize = limits::MIME_DEPTH / 2;
+const MAX_PART_DEPTH: usize = limits::MIME_DEPTH / 2;
 
 /// What is made of an object's parts.
-pub(super) struct Parts<'a> {
+pub(super) struct PartBuilder<'a> {
     context: &'a Context,
     account: &'a Account,
     object: &'a Map<String, Value>,
-    header: &'a Header,
-    wrong: &'a mut Wrong,
+    header: &'a HeaderFields,
+    wrong: &'a mut InvalidProperties,
     values: BTreeMap<&'a str, &'a str>,
     count: usize,
     /// Blobs that are not there.
@@ -37,13 +37,13 @@ pub(super) struct Parts<'a> {
     pub(super) attached: u64,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> PartBuilder<'a> {
     pub(super) fn new(
         context: &'a Context,
         account: &'a Account,
         object: &'a Map<String, Value>,
-        header: &'a Header,
-        wrong: &'a mut Wrong,
+        header: &'a HeaderFields,
+        wrong: &'a mut InvalidProperties,
     ) -> Self {
         let values = BTreeMap::new();
         let mut parts = Self {
@@ -92,7 +92,7 @@ impl<'a> Parts<'a> {
     ///
     /// # Errors
     /// Those of reading.
-    pub(super) fn body(&mut self) -> Result<Part, MethodError> {
+    pub(super) fn body(&mut self) -> Result<PartDraft, MethodError> {
         let lists = ["textBody", "htmlBody", "attachments"];
         if let Some(structure) = self.given("bodyStructure") {
             for name in lists {
@@ -129,7 +129,7 @@ impl<'a> Parts<'a> {
     }
 
     /// The one part of a list that must have one, of one type.
-    fn only(&mut self, name: &str, media_type: &str) -> Result<Option<Part>, MethodError> {
+    fn only(&mut self, name: &str, media_type: &str) -> Result<Option<PartDraft>, MethodError> {
         let Some(given) = self.given(name) else { return Ok(None) };
         let [json] = self.array(given, name) else {
             self.wrong.add(name, "it has exactly one part");
@@ -144,18 +144,18 @@ impl<'a> Parts<'a> {
     }
 
     /// `usual` is the type where none is said; where that is empty it goes by the content.
-    fn part(&mut self, json: &'a Value, path: &str, usual: &str, depth: usize) -> Result<Part, MethodError> {
+    fn part(&mut self, json: &'a Value, path: &str, usual: &str, depth: usize) -> Result<PartDraft, MethodError> {
         self.count += 1;
         let Some(object) = json.as_object() else {
             self.wrong.add(path, "an object is wanted");
-            return Ok(Part::default());
+            return Ok(PartDraft::default());
         };
-        if self.count > limits::PARTS / 2 || depth > DEPTH {
+        if self.count > limits::PARTS / 2 || depth > MAX_PART_DEPTH {
             self.wrong.add(path, "too many parts, or too deep");
-            return Ok(Part::default());
+            return Ok(PartDraft::default());
         }
-        let mut part = Part::default();
-        let mut said = Said::default();
+        let mut part = PartDraft::default();
+        let mut said = PartProperties::default();
         for (name, value) in object.iter().filter(|(_, value)| !value.is_null()) {
             let path = format!("{path}/{name}");
             match name.as_str() {
@@ -185,8 +185,8 @@ impl<'a> Parts<'a> {
         }
         part.content = self.content(object, path, depth)?;
         let kind = match &part.content {
-            Content::Parts(_) => "multipart/mixed",
-            Content::Octets(_) if usual.is_empty() => "application/octet-stream",
+            PartContent::Parts(_) => "multipart/mixed",
+            PartContent::Octets(_) if usual.is_empty() => "application/octet-stream",
             _ if usual.is_empty() => "text/plain",
             _ => usual,
         };
@@ -210,7 +210,7 @@ impl<'a> Parts<'a> {
         value.as_str().map(str::to_owned)
     }
 
-    fn field(&mut self, name: &str, value: &Value, path: &str, is_root: bool, said: &mut Said) {
+    fn field(&mut self, name: &str, value: &Value, path: &str, is_root: bool, said: &mut PartProperties) {
         match name.parse::<HeaderProperty>() {
             Err(error) => self.wrong.add(path, &error.to_string()),
             Ok(property) if property.name.eq_ignore_ascii_case("Content-Transfer-Encoding") => {
@@ -237,16 +237,21 @@ impl<'a> Parts<'a> {
         }
     }
 
-    fn content(&mut self, object: &'a Map<String, Value>, path: &str, depth: usize) -> Result<Content, MethodError> {
+    fn content(
+        &mut self,
+        object: &'a Map<String, Value>,
+        path: &str,
+        depth: usize,
+    ) -> Result<PartContent, MethodError> {
         let given = |name: &str| object.get(name).filter(|value| !value.is_null());
-        let empty = Content::Text(String::new());
+        let empty = PartContent::Text(String::new());
         match (given("partId"), given("blobId"), given("subParts")) {
             (None, None, Some(children)) => {
                 let mut parts = Vec::new();
                 for (at, json) in self.array(children, &format!("{path}/subParts")).iter().enumerate() {
                     parts.push(self.part(json, &format!("{path}/subParts/{at}"), "", depth + 1)?);
                 }
-                Ok(Content::Parts(parts))
+                Ok(PartContent::Parts(parts))
             }
             (Some(id), None, None) => {
                 let value = id.as_str().and_then(|id| self.values.get(id));
@@ -255,7 +260,7 @@ impl<'a> Parts<'a> {
                     return Ok(empty);
                 };
                 self.octets += value.len() as u64;
-                Ok(Content::Text((*value).to_owned()))
+                Ok(PartContent::Text((*value).to_owned()))
             }
             (None, Some(id), None) => {
                 let Some(id) = id.as_str() else {
@@ -267,18 +272,18 @@ impl<'a> Parts<'a> {
                     if !blobs::is_there(self.context, self.account, id)? {
                         self.lacks(id);
                     }
-                    return Ok(Content::Octets(Vec::new()));
+                    return Ok(PartContent::Octets(Vec::new()));
                 }
                 let Some(octets) = blobs::octets(self.context, self.account, id)? else {
                     self.lacks(id);
-                    return Ok(Content::Octets(Vec::new()));
+                    return Ok(PartContent::Octets(Vec::new()));
                 };
                 self.octets += octets.len() as u64;
                 self.attached += octets.len() as u64;
-                Ok(Content::Octets(octets))
+                Ok(PartContent::Octets(octets))
             }
             // A multipart of no parts.
-            (None, None, None) if is_multipart(object) => Ok(Content::Parts(Vec::new())),
+            (None, None, None) if is_multipart(object) => Ok(PartContent::Parts(Vec::new())),
             _ => {
                 self.wrong.add(path, "a part has either a partId or a blobId, or is a multipart with subParts");
                 Ok(empty)
@@ -292,20 +297,27 @@ fn is_multipart(object: &Map<String, Value>) -> bool {
 }
 
 /// A header field's first value, and its parameters.
-type Parsed = (String, Vec<(String, String)>);
+type ParsedField = (String, Vec<(String, String)>);
 
 /// What is said of a part's type and disposition, by properties and by header fields.
 #[derive(Default)]
-struct Said {
+struct PartProperties {
     media_type: Option<String>,
     charset: Option<String>,
-    header: Header,
-    kind: Option<Parsed>,
-    disposition: Option<Parsed>,
+    header: HeaderFields,
+    kind: Option<ParsedField>,
+    disposition: Option<ParsedField>,
 }
 
-impl Said {
-    fn apply(self, part: &mut Part, usual: &str, object: &Map<String, Value>, path: &str, wrong: &mut Wrong) {
+impl PartProperties {
+    fn apply(
+        self,
+        part: &mut PartDraft,
+        usual: &str,
+        object: &Map<String, Value>,
+        path: &str,
+        wrong: &mut InvalidProperties,
+    ) {
         let given = |name: &str| object.get(name).is_some_and(|value| !value.is_null());
         let rules: [(&str, &[&str]); 5] = [
             ("Content-Type", &["type", "charset", "name"]),
@@ -326,7 +338,7 @@ impl Said {
         let lies = |charset: &str| !["utf-8", "us-ascii"].iter().any(|known| charset.eq_ignore_ascii_case(known));
         if let Some((kind, params)) = self.kind {
             part.media_type = kind;
-            let is_text = matches!(part.content, Content::Text(_)) && part.media_type.starts_with("text/");
+            let is_text = matches!(part.content, PartContent::Text(_)) && part.media_type.starts_with("text/");
             for (name, value) in params {
                 match name.as_str() {
                     "boundary" => {}
@@ -354,7 +366,7 @@ impl Said {
 /// Gives a part with a name, and the parts within, a disposition where none is said: only that
 /// field tells the name to those who follow RFC 2183. It is the one that the part is read as
 /// without it (RFC 8621 §4.1.4).
-fn named(part: &mut Part, multipart: &str, first: bool) {
+fn named(part: &mut PartDraft, multipart: &str, first: bool) {
     let kind = part.media_type.as_str();
     let is_media = ["image/", "audio/", "video/"].iter().any(|known| kind.starts_with(known));
     let shown = match kind {
@@ -366,20 +378,20 @@ fn named(part: &mut Part, multipart: &str, first: bool) {
         part.disposition = Some(if inline { "inline" } else { "attachment" }.to_owned());
     }
     let within = part.media_type.strip_prefix("multipart/").unwrap_or_default().to_owned();
-    if let Content::Parts(parts) = &mut part.content {
+    if let PartContent::Parts(parts) = &mut part.content {
         for (at, child) in parts.iter_mut().enumerate() {
             named(child, &within, at == 0);
         }
     }
 }
 
-fn multipart(kind: &str, parts: Vec<Part>) -> Part {
-    Part { media_type: format!("multipart/{kind}"), content: Content::Parts(parts), ..Part::default() }
+fn multipart(kind: &str, parts: Vec<PartDraft>) -> PartDraft {
+    PartDraft { media_type: format!("multipart/{kind}"), content: PartContent::Parts(parts), ..PartDraft::default() }
 }
 
-fn arranged(text: Option<Part>, html: Option<Part>, files: Vec<Part>) -> Part {
-    let goes_with = |file: &Part| file.cid.is_some() && file.disposition.as_deref() != Some("attachment");
-    let (inline, beside): (Vec<Part>, Vec<Part>) =
+fn arranged(text: Option<PartDraft>, html: Option<PartDraft>, files: Vec<PartDraft>) -> PartDraft {
+    let goes_with = |file: &PartDraft| file.cid.is_some() && file.disposition.as_deref() != Some("attachment");
+    let (inline, beside): (Vec<PartDraft>, Vec<PartDraft>) =
         files.into_iter().partition(|file| html.is_some() && goes_with(file));
     let html = html.map(|html| match inline.is_empty() {
         true => html,
@@ -390,7 +402,7 @@ fn arranged(text: Option<Part>, html: Option<Part>, files: Vec<Part>) -> Part {
         (text, html) => text.or(html),
     };
     if beside.is_empty() {
-        let empty = || Part { media_type: "text/plain".into(), ..Part::default() };
+        let empty = || PartDraft { media_type: "text/plain".into(), ..PartDraft::default() };
         return shown.unwrap_or_else(empty);
     }
     multipart("mixed", shown.into_iter().chain(beside).collect())

@@ -6,13 +6,13 @@ use crate::jmap::Context;
 use crate::jmap::email::read_tests::filed;
 use crate::jmap::tests::{account_of, call, context};
 
-struct Bed {
+struct Fixture {
     context: Context,
     account: String,
     inbox: String,
 }
 
-impl Bed {
+impl Fixture {
     fn new() -> Self {
         let context = context();
         let account = account_of(&context);
@@ -62,7 +62,7 @@ impl Bed {
 
 #[test]
 fn every_header_property_reads_back_as_it_was_set() {
-    let bed = Bed::new();
+    let bed = Fixture::new();
     let person = |name: Value, email: &str| json!({"name": name, "email": email});
     let email = json!({
         "messageId": ["m1@x.example"], "inReplyTo": ["a@x"], "references": ["a@x", "b@x"],
@@ -94,7 +94,7 @@ fn every_header_property_reads_back_as_it_was_set() {
 
 #[test]
 fn a_body_of_lists_is_arranged() {
-    let bed = Bed::new();
+    let bed = Fixture::new();
     let other = filed(
         &bed.context,
         b"Subject: x\r\nContent-Type: image/png\r\nContent-Transfer-Encoding: base64\r\n\r\nAAECAw==\r\n",
@@ -161,7 +161,7 @@ fn a_body_of_lists_is_arranged() {
 
 #[test]
 fn a_body_structure_is_made_as_it_is_given() {
-    let bed = Bed::new();
+    let bed = Fixture::new();
     let email = json!({
         "bodyStructure": {"type": "multipart/mixed", "header:X-Root:asText": "r", "subParts": [
             {"partId": "1", "type": "text/plain", "name": "a.txt", "disposition": "inline", "location": "http://x/", "cid": "c@d"},
@@ -208,7 +208,7 @@ fn a_body_structure_is_made_as_it_is_given() {
 
 #[test]
 fn what_breaks_a_rule_is_refused_by_name() {
-    let bed = Bed::new();
+    let bed = Fixture::new();
     let values = json!({"1": {"value": "x"}});
     let part = json!({"partId": "1", "type": "text/plain"});
     for (email, wanted) in [
@@ -309,7 +309,7 @@ fn attachments_have_room_in_a_message() {
     use crate::model::limits::{ATTACHMENTS_OCTETS, MESSAGE_OCTETS};
     let lines = ATTACHMENTS_OCTETS.div_ceil(57) * 78;
     assert!(lines + 512 * 1024 < MESSAGE_OCTETS);
-    let bed = Bed::new();
+    let bed = Fixture::new();
     let account = bed.account.parse().unwrap();
     let octets = vec![7; usize::try_from(ATTACHMENTS_OCTETS / 2 + 1).unwrap()];
     let blob = bed.context.keep_upload(account, &octets, "application/x").unwrap().to_string();
@@ -323,7 +323,7 @@ fn attachments_have_room_in_a_message() {
 
 #[test]
 fn what_the_client_cannot_know_is_told() {
-    let bed = Bed::new();
+    let bed = Fixture::new();
     let email = json!({"subject": "x", "textBody": [{"partId": "1"}], "bodyValues": {"1": {"value": "Hello  there"}}});
     let created = bed.create(email).unwrap();
     let names: Vec<&str> = created.keys().map(String::as_str).collect();
@@ -354,7 +354,7 @@ fn what_the_client_cannot_know_is_told() {
 /// A root part's fields are the email's: nothing is set twice.
 #[test]
 fn the_root_of_a_structure_may_set_what_is_made_otherwise() {
-    let bed = Bed::new();
+    let bed = Fixture::new();
     let email = json!({
         "bodyStructure": {"partId": "1", "header:Message-ID:asMessageIds": ["own@x"], "header:Date:asDate": "2020-01-01T00:00:00Z",
             "header:MIME-Version": " 1.0", "header:Subject:asText": "s"},
@@ -394,7 +394,7 @@ fn what_is_made_is_read_alike_by_python() {
             Ok(child) => child,
             Err(error) => return eprintln!("SKIPPED: no python3: {error}"),
         };
-    let bed = Bed::new();
+    let bed = Fixture::new();
     let other = filed(
         &bed.context,
         b"Subject: x\r\nContent-Type: image/png\r\nContent-Transfer-Encoding: base64\r\n\r\nAAECAw==\r\n",
@@ -424,7 +424,7 @@ fn what_is_made_is_read_alike_by_python() {
     assert_eq!(read, wanted, "{}", String::from_utf8_lossy(&raw));
 }
 
-impl Bed {
+impl Fixture {
     /// The message of an email that is made so.
     fn raw(&self, email: Value) -> String {
         let id = self.create(email).unwrap()["blobId"].as_str().unwrap().parse().unwrap();
@@ -436,7 +436,7 @@ impl Bed {
 /// RFC 2045 §6.4: a message within is not encoded; only texts have a charset.
 #[test]
 fn texts_of_other_types_have_no_charset_and_messages_no_encoding() {
-    let bed = Bed::new();
+    let bed = Fixture::new();
     let made = |kind: &str, value: &str| {
         let part = json!({"partId": "1", "type": kind});
         bed.raw(json!({"bodyStructure": {"type": "multipart/mixed", "subParts": [part]}, "bodyValues": {"1": {"value": value}}}))
@@ -471,7 +471,7 @@ fn texts_of_other_types_have_no_charset_and_messages_no_encoding() {
 /// RFC 5322 §3.6.
 #[test]
 fn lists_of_nobody_are_no_header_fields() {
-    let bed = Bed::new();
+    let bed = Fixture::new();
     let email = json!({
         "from": [{"email": "ann@example.org"}], "to": [], "cc": [], "bcc": [], "replyTo": [], "sender": [],
         "references": [], "inReplyTo": [], "subject": "", "header:X-A:asAddresses": [], "keywords": {},
@@ -489,7 +489,7 @@ fn lists_of_nobody_are_no_header_fields() {
 /// RFC 8621 §4.1.2.3: a draft may be half complete.
 #[test]
 fn half_an_address_is_kept_as_it_is() {
-    let bed = Bed::new();
+    let bed = Fixture::new();
     for one in [
         json!({"name": "N", "email": ""}),
         json!({"name": "Two Words", "email": ""}),
@@ -511,7 +511,7 @@ fn half_an_address_is_kept_as_it_is() {
 
 #[test]
 fn dates_are_read_alike_and_what_changes_is_told() {
-    let bed = Bed::new();
+    let bed = Fixture::new();
     for at in ["2026-12-24T09:00:00Z", "2026-12-24T09:00:00.000Z", "2026-12-24T09:00:00.000+01:00"] {
         let created = bed.create(json!({"sentAt": at})).unwrap();
         assert!(!created.contains_key("sentAt"), "{at}: {created:?}");
@@ -543,7 +543,7 @@ fn dates_are_read_alike_and_what_changes_is_told() {
 /// RFC 2183: only Content-Disposition tells the name to those who follow it.
 #[test]
 fn named_part_without_disposition_gets_one_that_reads_alike() {
-    let bed = Bed::new();
+    let bed = Fixture::new();
     let part = |kind: &str, name: &str| json!({"partId": "1", "type": kind, "name": name});
     let structure = json!({"type": "multipart/mixed", "subParts": [
         part("text/plain", "a.txt"), part("text/plain", "b.txt"), part("image/png", "c.png"), part("application/pdf", "d.pdf"),
@@ -562,7 +562,7 @@ fn named_part_without_disposition_gets_one_that_reads_alike() {
 
 #[test]
 fn content_fields_of_a_part_are_taken_or_refused() {
-    let bed = Bed::new();
+    let bed = Fixture::new();
     let with = |name: &str, value: &str| {
         let part = json!({"partId": "1", "type": "application/x", name: value});
         json!({"attachments": [part], "bodyValues": {"1": {"value": "x"}}})

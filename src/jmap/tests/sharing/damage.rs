@@ -5,14 +5,14 @@ use std::sync::Arc;
 use super::super::context_over;
 use super::*;
 use crate::account::{Directory, Settings};
-use crate::store::engine::memory::Memory;
+use crate::store::engine::memory::MemoryEngine;
 use crate::store::engine::{Batch, Engine as _, Put, Table};
 
 #[test]
 fn guest_keeps_the_session_while_the_row_of_the_owner_is_damaged() {
     for damaged in [None, Some(vec![99])] {
-        let engine = Arc::new(Memory::new());
-        let mut bed = Bed::over(context_over(engine.clone()));
+        let engine = Arc::new(MemoryEngine::new());
+        let mut bed = SharingFixture::over(context_over(engine.clone()));
         bed.open(&bed.plans, &["mayReadItems"]);
         assert!(bed.session(&bed.bob)["accounts"].get(&bed.ann).is_some());
         let key = bed.ann.parse::<AccountId>().unwrap().0.to_be_bytes().to_vec();

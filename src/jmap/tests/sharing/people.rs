@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::{Bed, ids};
+use super::{SharingFixture, ids};
 use crate::jmap::tests::{call, error, filed};
-use crate::jmap::{CAPABILITIES, Followed, Known, run};
+use crate::jmap::{CAPABILITIES, ObservedAccount, PushState, run};
 use crate::model::AccountId;
 use crate::wire::jmap::parse;
 
 #[test]
 fn one_shares_with_principals_that_one_may_know_of() {
-    let bed = Bed::new();
+    let bed = SharingFixture::new();
     let far = crate::account::NewAccount::at(crate::model::Address::parse("far@example.net").unwrap());
     let far = bed.context.directory.add(&far).unwrap().to_string();
     let ann = bed.asks(&bed.ann);
@@ -98,7 +98,7 @@ fn one_shares_with_principals_that_one_may_know_of() {
 
 #[test]
 fn who_is_concerned_is_told_once() {
-    let bed = Bed::new();
+    let bed = SharingFixture::new();
     let bob = bed.asks(&bed.bob);
     let ask = |name: &str, mut arguments: Value| {
         arguments["accountId"] = bed.bob.clone().into();
@@ -211,10 +211,12 @@ fn who_is_concerned_is_told_once() {
 
 #[test]
 fn a_guest_is_pushed_what_concerns_him() {
-    let bed = Bed::new();
-    let followed = || -> Vec<Followed> { bed.asks(&bed.bob).reachable().unwrap().iter().map(Followed::from).collect() };
+    let bed = SharingFixture::new();
+    let followed = || -> Vec<ObservedAccount> {
+        bed.asks(&bed.bob).reachable().unwrap().iter().map(ObservedAccount::from).collect()
+    };
     let store = &bed.context.store;
-    let mut known = Known::now(store, &followed()).unwrap();
+    let mut known = PushState::now(store, &followed()).unwrap();
     bed.open(&bed.plans, &["mayReadItems"]);
     known.follow(&followed());
     let change = known.catch_up(store, None).unwrap().unwrap();

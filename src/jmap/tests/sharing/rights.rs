@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Bed, RIGHTS, ids};
+use super::{RIGHTS, SharingFixture, ids};
 use crate::jmap::tests::call;
 
 /// The deed of each right, on Plans or the email in it: what is done, and whether it was.
-fn deeds(bed: &Bed, round: usize) -> [(&'static str, bool); 7] {
+fn deeds(bed: &SharingFixture, round: usize) -> [(&'static str, bool); 7] {
     let planned = &bed.emails[1];
     let email = |patch: Value| {
         let answer = bed.bob("Email/set", json!({"update": {planned: patch}}));
@@ -55,7 +55,7 @@ fn deeds(bed: &Bed, round: usize) -> [(&'static str, bool); 7] {
 
 #[test]
 fn each_right_is_needed_for_its_deed_and_for_no_other() {
-    let bed = Bed::new();
+    let bed = SharingFixture::new();
     for (round, missing) in RIGHTS.iter().enumerate() {
         if *missing == "mayReadItems" || *missing == "mayDelete" {
             continue;
@@ -89,7 +89,7 @@ fn each_right_is_needed_for_its_deed_and_for_no_other() {
 
 #[test]
 fn what_an_email_needs_it_needs_in_all_its_mailboxes() {
-    let bed = Bed::new();
+    let bed = SharingFixture::new();
     bed.open(&bed.plans, &["mayReadItems", "mayRemoveItems", "maySetSeen", "maySetKeywords"]);
     let twofold = &bed.emails[2];
     for patch in [json!({"keywords/$seen": true}), json!({"keywords/work": true}), json!({"keywords": {"$seen": true}})]
@@ -124,7 +124,7 @@ fn what_an_email_needs_it_needs_in_all_its_mailboxes() {
 
 #[test]
 fn a_guest_subscribes_for_himself_and_sets_nothing_else() {
-    let bed = Bed::new();
+    let bed = SharingFixture::new();
     bed.open(&bed.plans, &["mayReadItems", "mayCreateChild", "mayRename"]);
     let plans = &bed.plans;
     let set = |patch: Value| bed.bob("Mailbox/set", json!({"update": {plans: patch}}));

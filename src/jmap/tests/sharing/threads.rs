@@ -4,23 +4,29 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::Bed;
+use super::SharingFixture;
 use crate::jmap::CAPABILITIES;
 use crate::jmap::budget::Budget;
 use crate::jmap::dispatch::run_within;
 use crate::jmap::tests::{call, context_over};
 use crate::message::rows;
-use crate::model::{UtcMillis, View, limits};
-use crate::store::engine::watched::Watched;
+use crate::model::{ListingFilter, UtcMillis, limits};
+use crate::store::engine::watched::CountingEngine;
 use crate::store::{EncodedMessage, NewEmail};
 use crate::wire::jmap::parse;
 
 /// Files a message into a mailbox of Ann's; gives the ids of the email and its thread.
-fn file(bed: &Bed, mailbox: &str, raw: &str, keywords: &[&str]) -> (String, String) {
+fn file(bed: &SharingFixture, mailbox: &str, raw: &str, keywords: &[&str]) -> (String, String) {
     file_at(bed, mailbox, raw, keywords, UtcMillis(1_795_000_000_000))
 }
 
-fn file_at(bed: &Bed, mailbox: &str, raw: &str, keywords: &[&str], received_at: UtcMillis) -> (String, String) {
+fn file_at(
+    bed: &SharingFixture,
+    mailbox: &str,
+    raw: &str,
+    keywords: &[&str],
+    received_at: UtcMillis,
+) -> (String, String) {
     let (store, account) = (&bed.context.store, bed.ann.parse().unwrap());
     let message = EncodedMessage::new(&rows(raw.as_bytes(), store.secrets()));
     let (mut made, ticket) = store.commit_message(&[account], &message, raw.as_bytes(), |txn| {
@@ -45,7 +51,7 @@ fn letter(id: &str, references: &str, subject: &str) -> String {
 
 #[test]
 fn thread_counts_and_conditions_tell_a_guest_nothing_of_unshared_mail() {
-    let bed = Bed::new();
+    let bed = SharingFixture::new();
     bed.open(&bed.plans, &["mayReadItems"]);
     let (shown, thread) = file(&bed, &bed.plans, &letter("a", "<r@x>", "talk"), &["$seen"]);
     let (hidden, same) = file(&bed, &bed.inbox, &letter("b", "<a@x>", "Re: talk"), &["$seen"]);
@@ -104,8 +110,8 @@ fn thread_counts_and_conditions_tell_a_guest_nothing_of_unshared_mail() {
 #[test]
 fn unread_threads_of_a_guest_are_counted_only_where_an_answer_tells_them() {
     let rows_read = |letters: usize| {
-        let engine = Arc::new(Watched::default());
-        let bed = Bed::over(context_over(engine.clone()));
+        let engine = Arc::new(CountingEngine::default());
+        let bed = SharingFixture::over(context_over(engine.clone()));
         bed.open(&bed.plans, &["mayReadItems", "mayRename"]);
         file_at(&bed, &bed.plans, &letter("old", "<o@x>", "old"), &[], UtcMillis(1_790_000_000_000));
         for at in 0..letters {
@@ -139,7 +145,7 @@ fn unread_threads_of_a_guest_are_counted_only_where_an_answer_tells_them() {
             // What was asked to be kept may still be on its way to the disk.
             let (store, ann) = (&bed.context.store, bed.ann.parse().unwrap());
             store.commit(ann, |_| Ok(())).unwrap().1.wait_blocking().unwrap();
-            let is_kept = store.view().kept(ann, uid, View::Unseen).unwrap().is_some();
+            let is_kept = store.view().kept(ann, uid, ListingFilter::Unseen).unwrap().is_some();
             assert_eq!(is_kept, at >= cheap && letters > 256, "{name} with {letters}");
         }
         // What was told may be said again, and nothing else.
@@ -159,7 +165,7 @@ fn unread_threads_of_a_guest_are_counted_only_where_an_answer_tells_them() {
 
 #[test]
 fn a_thread_that_left_the_sight_of_a_guest_is_told_as_destroyed() {
-    let bed = Bed::new();
+    let bed = SharingFixture::new();
     bed.open(&bed.plans, &["mayReadItems"]);
     let (lone, gone) = file(&bed, &bed.plans, &letter("a", "<r@x>", "one"), &[]);
     let (first, stays) = file(&bed, &bed.plans, &letter("b", "<s@x>", "two"), &[]);
@@ -178,7 +184,7 @@ fn a_thread_that_left_the_sight_of_a_guest_is_told_as_destroyed() {
 /// A guest's unread threads are counted from emails: the request bounds how often.
 #[test]
 fn counts_of_unread_threads_for_a_guest_are_bounded_by_the_request() {
-    let bed = Bed::new();
+    let bed = SharingFixture::new();
     bed.open(&bed.plans, &["mayReadItems", "maySetSeen", "mayRename"]);
     for n in 0..20 {
         file(&bed, &bed.plans, &letter(&format!("m{n}"), "<r@x>", &format!("no. {n}")), &[]);
@@ -208,7 +214,7 @@ fn counts_of_unread_threads_for_a_guest_are_bounded_by_the_request() {
 /// Else the thread's id would tell which Message-IDs the account holds.
 #[test]
 fn what_a_guest_files_joins_no_thread_of_unshared_mail() {
-    let bed = Bed::new();
+    let bed = SharingFixture::new();
     bed.open(&bed.plans, &["mayReadItems", "mayAddItems"]);
     let (_, hidden) = file(&bed, &bed.inbox, &letter("p", "<q@x>", "talk"), &[]);
     let (_, shown) = file(&bed, &bed.plans, &letter("s", "<t@x>", "talk"), &[]);

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::Bed;
+use super::SharingFixture;
 use crate::jmap::tests::call;
 use crate::message::rows;
 use crate::model::{AccountId, BlobId, EmailId, MailboxUid, UtcMillis};
@@ -23,7 +23,7 @@ const EPOCH: i64 = 1_795_000_000_000;
 
 /// What a message is made of.
 #[derive(Debug, Clone)]
-struct Letter {
+struct TestMessage {
     word: usize,
     from: usize,
     long: bool,
@@ -33,9 +33,9 @@ struct Letter {
 
 /// A change of mail that is shared, or may come to be. `which` counts round what there is.
 #[derive(Debug, Clone)]
-enum Change {
+enum SharedChange {
     Create {
-        letter: Letter,
+        letter: TestMessage,
         topic: Option<usize>,
     },
     /// By the guest, who guesses a Message-ID.
@@ -58,10 +58,10 @@ enum Change {
 
 /// A change of mail that is never shared.
 #[derive(Debug, Clone)]
-enum Hidden {
+enum PrivateChange {
     /// Beside a topic, or as a reply to a shared email.
     Create {
-        letter: Letter,
+        letter: TestMessage,
         topic: Option<usize>,
         reply_to: usize,
     },
@@ -83,7 +83,7 @@ enum Hidden {
 
 /// What a guest asks about emails.
 #[derive(Debug, Clone)]
-struct Question {
+struct GuestQuery {
     filter: Value,
     sort: Value,
     collapse: bool,
@@ -91,8 +91,8 @@ struct Question {
 }
 
 /// An account, its guest, and the names of all that the guest may ever see.
-struct World {
-    bed: Bed,
+struct TwinAccount {
+    bed: SharingFixture,
     ann: AccountId,
     /// Plans, Trash, Inbox, Hidden; the first `open` of them are open to the guest.
     boxes: Vec<MailboxUid>,
@@ -108,9 +108,9 @@ struct World {
     states: Vec<[Value; 4]>,
 }
 
-impl World {
+impl TwinAccount {
     fn new(open: usize) -> Self {
-        let bed = Bed::new();
+        let bed = SharingFixture::new();
         let ann: AccountId = bed.ann.parse().unwrap();
         let made = json!({"accountId": bed.ann, "create": {"h": {"name": "Hidden"}}});
         let made = call(&bed.context, "Mailbox/set", &made).1;
@@ -144,8 +144,8 @@ impl World {
         }
         // Every topic has an email that stays, so that its thread does.
         for topic in 0..TOPICS {
-            let letter = Letter { word: 0, from: 0, long: false, keywords: [].into(), boxes: 1 };
-            world.change(&Change::Create { letter, topic: Some(topic) });
+            let letter = TestMessage { word: 0, from: 0, long: false, keywords: [].into(), boxes: 1 };
+            world.change(&SharedChange::Create { letter, topic: Some(topic) });
             world.live.clear();
         }
         world
@@ -168,7 +168,7 @@ impl World {
         Self::mailboxes(&self.boxes[self.open..], bits)
     }
 
-    fn file(&self, letter: &Letter, fields: &str, boxes: &BTreeSet<MailboxUid>, at: i64) -> EmailId {
+    fn file(&self, letter: &TestMessage, fields: &str, boxes: &BTreeSet<MailboxUid>, at: i64) -> EmailId {
         let padding = if letter.long { "x".repeat(700) } else { String::new() };
         let raw = format!(
             "From: {}\r\nX-Mark: {}\r\n{fields}\r\nthe {} word {padding}\r\n",
@@ -184,11 +184,11 @@ impl World {
         made.pop().unwrap().1.unwrap().0
     }
 
-    fn change(&mut self, change: &Change) {
+    fn change(&mut self, change: &SharedChange) {
         self.hour += 1;
         let at = |which: &usize| which.checked_rem(self.live.len());
         match change {
-            Change::Create { letter, topic } => {
+            SharedChange::Create { letter, topic } => {
                 let number = self.shared.len();
                 let fields = match topic {
                     Some(topic) => format!("Subject: topic {topic}\r\nReferences: <root{topic}@x>\r\n"),
@@ -202,7 +202,7 @@ impl World {
                     self.singles.push(number);
                 }
             }
-            Change::Draft { topic, guess } => {
+            SharedChange::Draft { topic, guess } => {
                 let subject = topic.map_or("secret".to_owned(), |topic| format!("Re: topic {topic}"));
                 let root = topic.map(|topic| format!("root{topic}@x"));
                 let references: Vec<String> = root.into_iter().chain([format!("h{guess}@x")]).collect();
@@ -216,7 +216,7 @@ impl World {
                 assert!(!hidden.contains(&thread), "the guest's reply to h{guess} joined {thread}");
                 self.name(made["id"].as_str().unwrap().parse().unwrap());
             }
-            Change::Refile { which, boxes } => {
+            SharedChange::Refile { which, boxes } => {
                 let Some(at) = at(which) else { return };
                 let id = self.shared[self.live[at]];
                 let boxes = Self::mailboxes(&self.boxes, *boxes);
@@ -225,7 +225,7 @@ impl World {
                     txn.update_email(id, boxes, keywords)
                 });
             }
-            Change::Mark { which, keywords } => {
+            SharedChange::Mark { which, keywords } => {
                 let Some(at) = at(which) else { return };
                 let id = self.shared[self.live[at]];
                 self.done(|txn| {
@@ -233,7 +233,7 @@ impl World {
                     txn.update_email(id, boxes, keywords.clone())
                 });
             }
-            Change::Destroy { which } => {
+            SharedChange::Destroy { which } => {
                 let Some(at) = at(which) else { return };
                 let id = self.shared[self.live.remove(at)];
                 self.done(|txn| txn.destroy_email(id));
@@ -261,10 +261,10 @@ impl World {
         threads.iter().map(ToString::to_string).filter(|id| !shown.contains(id.as_str())).collect()
     }
 
-    fn hide(&mut self, change: &Hidden) {
+    fn hide(&mut self, change: &PrivateChange) {
         let at = |which: &usize| which.checked_rem(self.live_hidden.len());
         match change {
-            Hidden::Create { letter, topic, reply_to } => {
+            PrivateChange::Create { letter, topic, reply_to } => {
                 let number = self.hidden.len();
                 let single = reply_to.checked_rem(self.singles.len()).map(|at| self.singles[at]);
                 let fields = match (topic, single) {
@@ -280,7 +280,7 @@ impl World {
                 self.hidden.push(id);
                 self.live_hidden.push(id);
             }
-            Hidden::Refile { which, boxes } => {
+            PrivateChange::Refile { which, boxes } => {
                 let Some(id) = at(which).map(|at| self.live_hidden[at]) else { return };
                 let boxes = self.closed(*boxes);
                 self.done(|txn| {
@@ -288,19 +288,19 @@ impl World {
                     txn.update_email(id, boxes, keywords)
                 });
             }
-            Hidden::Mark { which, keywords } => {
+            PrivateChange::Mark { which, keywords } => {
                 let Some(id) = at(which).map(|at| self.live_hidden[at]) else { return };
                 self.done(|txn| {
                     let boxes = txn.view().email(self.ann, id)?.unwrap().mailboxes;
                     txn.update_email(id, boxes, keywords.clone())
                 });
             }
-            Hidden::Destroy { which } => {
+            PrivateChange::Destroy { which } => {
                 let Some(at) = at(which) else { return };
                 let id = self.live_hidden.remove(at);
                 self.done(|txn| txn.destroy_email(id));
             }
-            Hidden::Rename { to } => {
+            PrivateChange::Rename { to } => {
                 let update = json!({self.boxes[3].to_string(): {"name": format!("Hidden {to}")}});
                 call(&self.bed.context, "Mailbox/set", &json!({"accountId": self.bed.ann, "update": update}));
             }
@@ -342,7 +342,7 @@ impl World {
     }
 
     /// All that a guest may ask.
-    fn tells(&self, questions: &[Question]) -> Vec<(String, Value)> {
+    fn tells(&self, questions: &[GuestQuery]) -> Vec<(String, Value)> {
         let mut told = Vec::new();
         let mut ask = |name: &str, arguments: Value| {
             let shown = self.ask(name, arguments.clone()).0;
@@ -361,7 +361,7 @@ impl World {
         ask("Blob/lookup", json!({"ids": blobs, "typeNames": ["Email", "Thread", "Mailbox"]}));
         ask("Mailbox/query", json!({"sort": [{"property": "name"}]}));
         for question in questions {
-            let Question { filter, sort, collapse, up_to } = question;
+            let GuestQuery { filter, sort, collapse, up_to } = question;
             let of = json!({"filter": filter, "sort": sort, "collapseThreads": collapse, "calculateTotal": true});
             ask("Email/query", of.clone());
             ask("SearchSnippet/get", json!({"filter": filter, "emailIds": ids}));
@@ -391,31 +391,31 @@ fn keywords() -> impl Strategy<Value = BTreeSet<String>> {
     proptest::collection::btree_set(proptest::sample::select(&KEYWORDS[..]).prop_map(str::to_owned), 0..3)
 }
 
-fn letter() -> impl Strategy<Value = Letter> {
+fn letter() -> impl Strategy<Value = TestMessage> {
     (0..WORDS.len(), 0..PEOPLE.len(), any::<bool>(), keywords(), 0u8..8)
-        .prop_map(|(word, from, long, keywords, boxes)| Letter { word, from, long, keywords, boxes })
+        .prop_map(|(word, from, long, keywords, boxes)| TestMessage { word, from, long, keywords, boxes })
 }
 
-fn change() -> impl Strategy<Value = Change> {
+fn change() -> impl Strategy<Value = SharedChange> {
     let which = || 0usize..6;
     prop_oneof![
-        4 => (letter(), proptest::option::of(0..TOPICS)).prop_map(|(letter, topic)| Change::Create { letter, topic }),
-        2 => (proptest::option::of(0..TOPICS), 1usize..4).prop_map(|(topic, guess)| Change::Draft { topic, guess }),
-        3 => (which(), 0u8..16).prop_map(|(which, boxes)| Change::Refile { which, boxes }),
-        2 => (which(), keywords()).prop_map(|(which, keywords)| Change::Mark { which, keywords }),
-        1 => which().prop_map(|which| Change::Destroy { which }),
+        4 => (letter(), proptest::option::of(0..TOPICS)).prop_map(|(letter, topic)| SharedChange::Create { letter, topic }),
+        2 => (proptest::option::of(0..TOPICS), 1usize..4).prop_map(|(topic, guess)| SharedChange::Draft { topic, guess }),
+        3 => (which(), 0u8..16).prop_map(|(which, boxes)| SharedChange::Refile { which, boxes }),
+        2 => (which(), keywords()).prop_map(|(which, keywords)| SharedChange::Mark { which, keywords }),
+        1 => which().prop_map(|which| SharedChange::Destroy { which }),
     ]
 }
 
-fn hidden() -> impl Strategy<Value = Vec<Hidden>> {
+fn hidden() -> impl Strategy<Value = Vec<PrivateChange>> {
     let which = || 0usize..6;
     let one = prop_oneof![
         5 => (letter(), proptest::option::of(0..TOPICS), 0usize..6)
-            .prop_map(|(letter, topic, reply_to)| Hidden::Create { letter, topic, reply_to }),
-        2 => (which(), 0u8..8).prop_map(|(which, boxes)| Hidden::Refile { which, boxes }),
-        3 => (which(), keywords()).prop_map(|(which, keywords)| Hidden::Mark { which, keywords }),
-        2 => which().prop_map(|which| Hidden::Destroy { which }),
-        1 => any::<u8>().prop_map(|to| Hidden::Rename { to }),
+            .prop_map(|(letter, topic, reply_to)| PrivateChange::Create { letter, topic, reply_to }),
+        2 => (which(), 0u8..8).prop_map(|(which, boxes)| PrivateChange::Refile { which, boxes }),
+        3 => (which(), keywords()).prop_map(|(which, keywords)| PrivateChange::Mark { which, keywords }),
+        2 => which().prop_map(|which| PrivateChange::Destroy { which }),
+        1 => any::<u8>().prop_map(|to| PrivateChange::Rename { to }),
     ];
     proptest::collection::vec(one, 0..4)
 }
@@ -441,7 +441,7 @@ fn condition() -> impl Strategy<Value = Value> {
     ]
 }
 
-fn question() -> impl Strategy<Value = Question> {
+fn question() -> impl Strategy<Value = GuestQuery> {
     let filter = (proptest::collection::vec(condition(), 1..3), 0u8..4).prop_map(|(parts, of)| {
         let operator = ["AND", "OR", "NOT"].get(usize::from(of));
         match operator {
@@ -462,11 +462,11 @@ fn question() -> impl Strategy<Value = Question> {
         along("allInThreadHaveKeyword", "$flagged"),
     ]);
     (filter, sort, any::<bool>(), proptest::option::of(0usize..8))
-        .prop_map(|(filter, sort, collapse, up_to)| Question { filter, sort, collapse, up_to })
+        .prop_map(|(filter, sort, collapse, up_to)| GuestQuery { filter, sort, collapse, up_to })
 }
 
 /// Mailboxes of a filter by their ids, which are the same in both worlds.
-fn with_ids(value: &Value, bed: &Bed) -> Value {
+fn with_ids(value: &Value, bed: &SharingFixture) -> Value {
     match value {
         Value::String(text) if text == "plans" => bed.plans.clone().into(),
         Value::String(text) if text == "inbox" => bed.inbox.clone().into(),
@@ -487,10 +487,10 @@ proptest! {
         questions in proptest::collection::vec(question(), 1..6),
         open in 1usize..3,
     ) {
-        let (mut one, mut other) = (World::new(open), World::new(open));
-        let questions: Vec<Question> = questions
+        let (mut one, mut other) = (TwinAccount::new(open), TwinAccount::new(open));
+        let questions: Vec<GuestQuery> = questions
             .into_iter()
-            .map(|question| Question { filter: with_ids(&question.filter, &one.bed), ..question })
+            .map(|question| GuestQuery { filter: with_ids(&question.filter, &one.bed), ..question })
             .collect();
         for (change, here, there) in &changes {
             for (world, hidden) in [(&mut one, here), (&mut other, there)] {

@@ -10,7 +10,7 @@ const BROKEN: char = char::REPLACEMENT_CHARACTER;
 
 /// A set of characters that an escape chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Set {
+enum CharacterSet {
     Ascii,
     /// JIS X 0201, its Latin half.
     Roman,
@@ -32,48 +32,48 @@ enum Set {
 }
 
 /// What follows an escape, and what it chooses; the longest first.
-const ESCAPES: [(&[u8], Slot, Set); 19] = [
-    (b"$(C", Slot::Usual, Set::Korean),
-    (b"$(D", Slot::Usual, Set::Supplement),
-    (b"$(A", Slot::Usual, Set::Chinese),
-    (b"$(B", Slot::Usual, Set::Japanese),
-    (b"$(@", Slot::Usual, Set::Japanese),
-    (b"$(O", Slot::Usual, Set::Japanese),
-    (b"$(Q", Slot::Usual, Set::Japanese),
-    (b"$(P", Slot::Usual, Set::Unknown),
-    (b"$)C", Slot::Shifted, Set::Korean),
-    (b"$)A", Slot::Shifted, Set::Chinese),
-    (b"$)G", Slot::Shifted, Set::Unknown),
-    (b"$B", Slot::Usual, Set::Japanese),
-    (b"$@", Slot::Usual, Set::Japanese),
-    (b"$A", Slot::Usual, Set::Chinese),
-    (b"(B", Slot::Usual, Set::Ascii),
-    (b"(J", Slot::Usual, Set::Roman),
-    (b"(I", Slot::Usual, Set::Katakana),
-    (b".A", Slot::Single, Set::Latin),
-    (b".F", Slot::Single, Set::Greek),
+const ESCAPES: [(&[u8], ShiftState, CharacterSet); 19] = [
+    (b"$(C", ShiftState::Usual, CharacterSet::Korean),
+    (b"$(D", ShiftState::Usual, CharacterSet::Supplement),
+    (b"$(A", ShiftState::Usual, CharacterSet::Chinese),
+    (b"$(B", ShiftState::Usual, CharacterSet::Japanese),
+    (b"$(@", ShiftState::Usual, CharacterSet::Japanese),
+    (b"$(O", ShiftState::Usual, CharacterSet::Japanese),
+    (b"$(Q", ShiftState::Usual, CharacterSet::Japanese),
+    (b"$(P", ShiftState::Usual, CharacterSet::Unknown),
+    (b"$)C", ShiftState::Shifted, CharacterSet::Korean),
+    (b"$)A", ShiftState::Shifted, CharacterSet::Chinese),
+    (b"$)G", ShiftState::Shifted, CharacterSet::Unknown),
+    (b"$B", ShiftState::Usual, CharacterSet::Japanese),
+    (b"$@", ShiftState::Usual, CharacterSet::Japanese),
+    (b"$A", ShiftState::Usual, CharacterSet::Chinese),
+    (b"(B", ShiftState::Usual, CharacterSet::Ascii),
+    (b"(J", ShiftState::Usual, CharacterSet::Roman),
+    (b"(I", ShiftState::Usual, CharacterSet::Katakana),
+    (b".A", ShiftState::Single, CharacterSet::Latin),
+    (b".F", ShiftState::Single, CharacterSet::Greek),
 ];
 
 /// When a chosen set is used: from now on, between shift-out and shift-in, or for one character
 /// after `ESC N`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Slot {
+enum ShiftState {
     Usual,
     Shifted,
     Single,
 }
 
 /// Text as it is put together, with the pairs of one set that are not decoded yet.
-struct Decoded {
+struct DecodedText {
     text: String,
     pairs: Vec<u8>,
-    set: Set,
+    set: CharacterSet,
     is_broken: bool,
 }
 
-impl Decoded {
+impl DecodedText {
     fn new(bytes: usize) -> Self {
-        Self { text: String::with_capacity(bytes), pairs: Vec::new(), set: Set::Ascii, is_broken: false }
+        Self { text: String::with_capacity(bytes), pairs: Vec::new(), set: CharacterSet::Ascii, is_broken: false }
     }
 
     fn push(&mut self, c: char) {
@@ -86,12 +86,12 @@ impl Decoded {
         self.is_broken = true;
     }
 
-    fn pair(&mut self, set: Set, first: u8, second: u8) {
+    fn pair(&mut self, set: CharacterSet, first: u8, second: u8) {
         if set != self.set {
             self.flush();
             self.set = set;
         }
-        if set == Set::Supplement {
+        if set == CharacterSet::Supplement {
             self.pairs.push(0x8f);
         }
         self.pairs.extend([first | 0x80, second | 0x80]);
@@ -102,9 +102,9 @@ impl Decoded {
             return;
         }
         let charset = match self.set {
-            Set::Korean => Some(Charset::EucKr),
-            Set::Chinese => Some(Charset::Gbk),
-            Set::Japanese | Set::Supplement => Some(Charset::EucJp),
+            CharacterSet::Korean => Some(Charset::EucKr),
+            CharacterSet::Chinese => Some(Charset::Gbk),
+            CharacterSet::Japanese | CharacterSet::Supplement => Some(Charset::EucJp),
             _ => None,
         };
         match charset {
@@ -129,8 +129,9 @@ impl Decoded {
 
 /// Any charset of the ISO-2022 family. Text begins in ASCII.
 pub(super) fn iso_2022(bytes: &[u8]) -> (Cow<'_, str>, bool) {
-    let mut out = Decoded::new(bytes.len());
-    let (mut usual, mut shifted, mut single, mut is_shifted) = (Set::Ascii, Set::Ascii, Set::Unknown, false);
+    let mut out = DecodedText::new(bytes.len());
+    let (mut usual, mut shifted, mut single, mut is_shifted) =
+        (CharacterSet::Ascii, CharacterSet::Ascii, CharacterSet::Unknown, false);
     let mut rest = bytes;
     while let Some((byte, after)) = rest.split_first() {
         rest = after;
@@ -140,13 +141,15 @@ pub(super) fn iso_2022(bytes: &[u8]) -> (Cow<'_, str>, bool) {
                 if let Some((escape, slot, chosen)) = ESCAPES.iter().find(|(escape, ..)| after.starts_with(escape)) {
                     rest = after.get(escape.len()..).unwrap_or_default();
                     match slot {
-                        Slot::Usual => usual = *chosen,
-                        Slot::Shifted => shifted = *chosen,
-                        Slot::Single => single = *chosen,
+                        ShiftState::Usual => usual = *chosen,
+                        ShiftState::Shifted => shifted = *chosen,
+                        ShiftState::Single => single = *chosen,
                     }
-                } else if let (Some(&[b'N', one]), Set::Latin | Set::Greek) = (after.first_chunk::<2>(), single) {
+                } else if let (Some(&[b'N', one]), CharacterSet::Latin | CharacterSet::Greek) =
+                    (after.first_chunk::<2>(), single)
+                {
                     rest = after.get(2..).unwrap_or_default();
-                    let charset = if single == Set::Latin { Charset::Windows1252 } else { Charset::Iso8859_7 };
+                    let charset = if single == CharacterSet::Latin { Charset::Windows1252 } else { Charset::Iso8859_7 };
                     out.flush();
                     out.text.push_str(&charset.decode(&[one | 0x80]));
                 } else {
@@ -155,16 +158,24 @@ pub(super) fn iso_2022(bytes: &[u8]) -> (Cow<'_, str>, bool) {
             }
             (0x0e, _) => is_shifted = true,
             (0x0f, _) => is_shifted = false,
-            (0xa1..=0xdf, Set::Ascii | Set::Roman | Set::Katakana) => {
+            (0xa1..=0xdf, CharacterSet::Ascii | CharacterSet::Roman | CharacterSet::Katakana) => {
                 out.push(katakana(byte & 0x7f));
                 out.is_broken = true;
             }
             (0x80.., _) => out.broken(),
-            (0x21..=0x5f, Set::Katakana) => out.push(katakana(*byte)),
-            (b'\\', Set::Roman) => out.push('\u{a5}'),
-            (b'~', Set::Roman) => out.push('\u{203e}'),
+            (0x21..=0x5f, CharacterSet::Katakana) => out.push(katakana(*byte)),
+            (b'\\', CharacterSet::Roman) => out.push('\u{a5}'),
+            (b'~', CharacterSet::Roman) => out.push('\u{203e}'),
             // Controls and blanks stand in every set.
-            (0..=0x20, _) | (_, Set::Ascii | Set::Roman | Set::Katakana | Set::Latin | Set::Greek) => {
+            (0..=0x20, _)
+            | (
+                _,
+                CharacterSet::Ascii
+                | CharacterSet::Roman
+                | CharacterSet::Katakana
+                | CharacterSet::Latin
+                | CharacterSet::Greek,
+            ) => {
                 out.push(char::from(*byte));
             }
             (_, set) => match after.split_first() {
@@ -186,7 +197,7 @@ fn katakana(byte: u8) -> char {
 
 /// HZ: `~{` begins pairs of GB 2312, `~}` and the end of a line end them.
 pub(super) fn hz(bytes: &[u8]) -> (Cow<'_, str>, bool) {
-    let (mut out, mut rest, mut in_pairs) = (Decoded::new(bytes.len()), bytes, false);
+    let (mut out, mut rest, mut in_pairs) = (DecodedText::new(bytes.len()), bytes, false);
     while let Some((byte, after)) = rest.split_first() {
         rest = after;
         match (*byte, after.split_first()) {
@@ -205,7 +216,7 @@ pub(super) fn hz(bytes: &[u8]) -> (Cow<'_, str>, bool) {
             }
             (0..=0x20, _) => out.push(char::from(*byte)),
             (0x21..=0x7e, Some((second @ 0x21..=0x7e, after))) if in_pairs => {
-                out.pair(Set::Chinese, *byte, *second);
+                out.pair(CharacterSet::Chinese, *byte, *second);
                 rest = after;
             }
             (0..=0x7f, _) if !in_pairs => out.push(char::from(*byte)),
@@ -229,7 +240,7 @@ const FINALS: &str = "ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅ�
 
 /// Johab: syllables by their parts, all else by its place in KS X 1001.
 pub(super) fn johab(bytes: &[u8]) -> (Cow<'_, str>, bool) {
-    let (mut out, mut rest) = (Decoded::new(bytes.len()), bytes);
+    let (mut out, mut rest) = (DecodedText::new(bytes.len()), bytes);
     while let Some((byte, after)) = rest.split_first() {
         rest = after;
         if byte.is_ascii() {
@@ -243,7 +254,7 @@ pub(super) fn johab(bytes: &[u8]) -> (Cow<'_, str>, bool) {
         if let Some(c) = syllable(*byte, *second) {
             out.push(c);
         } else if let Some((row, column)) = symbol(*byte, *second) {
-            out.pair(Set::Korean, row, column);
+            out.pair(CharacterSet::Korean, row, column);
         } else {
             out.broken();
             // An ASCII byte that cannot belong to the pair stands for itself.

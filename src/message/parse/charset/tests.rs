@@ -3,7 +3,8 @@ use proptest::prelude::*;
 use super::*;
 
 fn of(label: &str, bytes: &[u8]) -> (String, bool) {
-    let (text, is_broken) = Coding::of_label(label).unwrap_or_else(|| panic!("{label} is not known")).decode(bytes);
+    let (text, is_broken) =
+        CharsetCodec::of_label(label).unwrap_or_else(|| panic!("{label} is not known")).decode(bytes);
     (text.into_owned(), is_broken)
 }
 
@@ -38,8 +39,8 @@ fn charsets_that_the_library_does_not_decode() {
     ] {
         assert_eq!(of(label, bytes), (wanted.to_owned(), false), "{label}");
     }
-    assert_eq!(Coding::of_label("klingon"), None);
-    assert_eq!(Coding::of_label(&"x".repeat(1000)), None);
+    assert_eq!(CharsetCodec::of_label("klingon"), None);
+    assert_eq!(CharsetCodec::of_label(&"x".repeat(1000)), None);
 }
 
 #[test]
@@ -62,12 +63,12 @@ fn ascii_with_other_bytes_is_read_and_told() {
 
 #[test]
 fn raw_header_bytes_are_utf_8_then_the_declared_charset_then_windows_1252() {
-    let koi8 = Coding::of_label("koi8-r");
+    let koi8 = CharsetCodec::of_label("koi8-r");
     assert_eq!(of_header("Привет".as_bytes(), koi8), "Привет");
     assert_eq!(of_header(b"\xf0\xd2\xc9\xd7\xc5\xd4", koi8), "Привет");
     assert_eq!(of_header(b"caf\xe9", None), "café");
-    assert_eq!(of_header(b"caf\xe9", Coding::of_label("utf-8")), "café");
-    assert_eq!(of_header(b"\xe9x", Coding::of_label("euc-jp")), "éx");
+    assert_eq!(of_header(b"caf\xe9", CharsetCodec::of_label("utf-8")), "café");
+    assert_eq!(of_header(b"\xe9x", CharsetCodec::of_label("euc-jp")), "éx");
 }
 
 proptest! {

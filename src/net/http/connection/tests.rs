@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
 use super::*;
-use crate::net::listen::{Access, Listen, User};
+use crate::net::listen::{Access, ListenAddress, User};
 use crate::net::stop::{Switch, switch};
 
 /// Far longer than any of these connections may be idle.
@@ -16,11 +16,15 @@ const LONG: Duration = Duration::from_secs(20);
 /// A listener on a Unix socket with short times; it serves until the switch is dropped.
 async fn listening(router: Router, idle: Duration) -> (TempDir, Switch) {
     let dir = tempfile::tempdir().unwrap();
-    let bound = Bound::bind(&Listen::Unix(dir.path().join("s")), &Access::Everybody).await.unwrap().pop().unwrap();
-    let places = Places::new(Ceiling::new(100, 0));
+    let bound = BoundListener::bind(&ListenAddress::Unix(dir.path().join("s")), &Access::Everybody)
+        .await
+        .unwrap()
+        .pop()
+        .unwrap();
+    let places = HttpLimits::new(Ceiling::new(100, 0));
     let times = Times { idle, unread: LONG };
     let (switch, stop) = switch();
-    tokio::spawn(Listener { router, place: move |_| places.any(), tls: |_| None, times }.serve(bound, stop));
+    tokio::spawn(HttpListener { router, place: move |_| places.any(), tls: |_| None, times }.serve(bound, stop));
     (dir, switch)
 }
 
@@ -86,17 +90,21 @@ async fn a_client_sees_the_answer_to_a_body_that_nobody_read() {
 #[tokio::test]
 async fn without_a_place_a_client_is_told_so() {
     let dir = tempfile::tempdir().unwrap();
-    let bound = Bound::bind(&Listen::Unix(dir.path().join("s")), &Access::Everybody).await.unwrap().pop().unwrap();
+    let bound = BoundListener::bind(&ListenAddress::Unix(dir.path().join("s")), &Access::Everybody)
+        .await
+        .unwrap()
+        .pop()
+        .unwrap();
     let (_switch, stop) = switch();
     let times = Times::default();
-    tokio::spawn(Listener { router: Router::new(), place: |_| None, tls: |_| None, times }.serve(bound, stop));
+    tokio::spawn(HttpListener { router: Router::new(), place: |_| None, tls: |_| None, times }.serve(bound, stop));
     let answer = all(&mut connect(dir.path()).await).await;
     assert!(answer.starts_with(b"HTTP/1.1 503 ") && answer.ends_with(b"try again later\"}"), "{answer:?}");
 }
 
 #[test]
 fn nobody_takes_all_places_of_the_control_socket() {
-    let place = super::super::control::control_places(Places::new(Ceiling::new(limits::CONTROL_CONNECTIONS, 0)));
+    let place = super::super::control::control_places(HttpLimits::new(Ceiling::new(limits::CONTROL_CONNECTIONS, 0)));
     let of = |uid| place(Peer::Unix(Some(User { uid, gid: 0 })));
     // Of one user, until one of theirs goes.
     let mut held: Vec<_> = (0..limits::CONTROL_CONNECTIONS_EACH).map(|_| of(70_000).unwrap()).collect();
@@ -131,11 +139,15 @@ async fn an_answer_is_under_way_until_it_is_read() {
 async fn an_answer_of_which_nothing_is_taken_ends_its_connection() {
     let router = Router::new().route("/", get(|| async { "here" }));
     let dir = tempfile::tempdir().unwrap();
-    let bound = Bound::bind(&Listen::Unix(dir.path().join("s")), &Access::Everybody).await.unwrap().pop().unwrap();
-    let places = Places::new(Ceiling::new(100, 0));
+    let bound = BoundListener::bind(&ListenAddress::Unix(dir.path().join("s")), &Access::Everybody)
+        .await
+        .unwrap()
+        .pop()
+        .unwrap();
+    let places = HttpLimits::new(Ceiling::new(100, 0));
     let times = Times { idle: Duration::from_millis(400), unread: Duration::from_millis(200) };
     let (_switch, stop) = switch();
-    tokio::spawn(Listener { router, place: move |_| places.any(), tls: |_| None, times }.serve(bound, stop));
+    tokio::spawn(HttpListener { router, place: move |_| places.any(), tls: |_| None, times }.serve(bound, stop));
     // SETTINGS_INITIAL_WINDOW_SIZE is 0; then GET / in HPACK's static table, to the authority "x".
     let settings = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0];
     let headers = [0, 0, 6, 1, 5, 0, 0, 0, 1, 0x82, 0x84, 0x86, 0x41, 1, b'x'];

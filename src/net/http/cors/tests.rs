@@ -1,11 +1,11 @@
 use super::*;
-use crate::net::http::public::Origins;
+use crate::net::http::public::AllowedOrigins;
 
 const WEBMAIL: &str = "https://webmail.example.org";
 const EVIL: &str = "https://evil.example";
 
 fn settings(url: Option<&str>, all: bool) -> HttpSettings {
-    let origins = Origins { all, named: vec![WEBMAIL.into()] };
+    let origins = AllowedOrigins { all, named: vec![WEBMAIL.into()] };
     HttpSettings { url: url.map(str::to_owned), origins, ..HttpSettings::default() }
 }
 
@@ -17,7 +17,7 @@ fn refused(settings: &HttpSettings, secured: bool, method: &str, fields: &[(&'st
         headers.append(*name, HeaderValue::from_str(value).unwrap());
     }
     let method = method.parse().unwrap();
-    Asked { secured, method: &method, uri: &Uri::from_static("/jmap"), headers: &headers }.is_foreign(settings)
+    CorsRequest { secured, method: &method, uri: &Uri::from_static("/jmap"), headers: &headers }.is_foreign(settings)
 }
 
 #[test]

@@ -10,14 +10,14 @@ use std::path::Path;
 use rocksdb::Env;
 use rocksdb::backup::{BackupEngine, BackupEngineInfo, BackupEngineOptions, RestoreOptions};
 
-use super::{Rocks, io};
+use super::{RocksEngine, io};
 use crate::model::UtcMillis;
 use crate::store::Options;
 use crate::store::backup::Backup;
 use crate::store::error::Error;
 use crate::store::version;
 
-impl Rocks {
+impl RocksEngine {
     /// One backup more; proved.
     pub(super) fn make_backup(&self, dir: &Path) -> Result<Backup, Error> {
         let mut engine = open(dir)?;
@@ -75,7 +75,7 @@ pub(in crate::store) fn verify(dir: &Path, id: u32) -> Result<(), Error> {
 /// A store of a backup, with another epoch.
 pub(in crate::store) fn restore(dir: &Path, id: u32, to: &Path) -> Result<(), Error> {
     open(dir)?.restore_from_backup(to, to, &RestoreOptions::default(), id).map_err(|error| io(&error))?;
-    version::renew(&Rocks::open(to, &Options::small())?)
+    version::renew(&RocksEngine::open(to, &Options::small())?)
 }
 
 fn checksum(path: &Path) -> std::io::Result<u32> {

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use rocksdb::perf::{PerfContext, PerfMetric};
 use rocksdb::{BottommostLevelCompaction, CompactOptions, FlushOptions};
 
-use super::{Rocks, io, read_options};
+use super::{RocksEngine, io, read_options};
 use crate::store::engine::{Put, Table};
 use crate::store::error::Error;
 use crate::store::table::Tuning;
@@ -121,7 +121,7 @@ pub(super) fn remains_passed() -> u64 {
     PerfContext::default().metric(PerfMetric::InternalDeleteSkippedCount)
 }
 
-impl Rocks {
+impl RocksEngine {
     /// Reads, and has the remains flushed that this walked over, if they were many: what lies in files is compacted, and
     /// what lies in memory would be walked over by every reader until something else fills it.
     pub(super) fn noting_remains<T>(&self, table: Table, read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {

@@ -19,7 +19,7 @@ fn batch(rows: u32, value: Option<&[u8]>) -> Arc<Batch> {
 fn remains_that_a_scan_walks_over_are_flushed() {
     const ROWS: u32 = 8192;
     let dir = tempfile::tempdir().unwrap();
-    let rocks = Rocks::open(dir.path(), &Options::default()).unwrap();
+    let rocks = RocksEngine::open(dir.path(), &Options::default()).unwrap();
     let first = || {
         let mut first = None;
         rocks
@@ -67,7 +67,7 @@ fn rows_of(numbers: impl Iterator<Item = u32>, value: Option<&[u8]>) -> Arc<Batc
 }
 
 /// The deleted rows that a scan for the first row steps over.
-fn passed_to_first(rocks: &Rocks) -> u64 {
+fn passed_to_first(rocks: &RocksEngine) -> u64 {
     let before = remains_passed();
     rocks.scan(Table::MailboxEmailIndex, &[], &[0xff], false, &mut |_, _| Ok(false)).unwrap();
     remains_passed() - before
@@ -76,7 +76,7 @@ fn passed_to_first(rocks: &Rocks) -> u64 {
 #[test]
 fn rows_made_and_deleted_before_a_flush_are_cleared_without_a_reader() {
     let dir = tempfile::tempdir().unwrap();
-    let rocks = Rocks::open(dir.path(), &Options::default()).unwrap();
+    let rocks = RocksEngine::open(dir.path(), &Options::default()).unwrap();
     rocks.write(&[rows_of(0..20_001, Some(b"row"))]).unwrap();
     assert!(!rocks.has_remains() && !rocks.clear_remains().unwrap());
     for thousand in 0..20 {
@@ -99,7 +99,7 @@ fn rows_made_and_deleted_before_a_flush_are_cleared_without_a_reader() {
 #[test]
 fn remains_behind_rows_that_stay_are_cleared() {
     let dir = tempfile::tempdir().unwrap();
-    let rocks = Rocks::open(dir.path(), &Options::default()).unwrap();
+    let rocks = RocksEngine::open(dir.path(), &Options::default()).unwrap();
     rocks.write(&[rows_of(0..20_000, Some(b"row"))]).unwrap();
     rocks.db.flush_cf(rocks.family(Table::MailboxEmailIndex).unwrap()).unwrap();
     rocks.write(&[rows_of(10..10_000, None)]).unwrap();
@@ -116,7 +116,7 @@ fn remains_behind_rows_that_stay_are_cleared() {
 #[test]
 fn deletions_among_rows_that_stay_are_no_reason_to_write_files() {
     let dir = tempfile::tempdir().unwrap();
-    let rocks = Rocks::open(dir.path(), &Options::default()).unwrap();
+    let rocks = RocksEngine::open(dir.path(), &Options::default()).unwrap();
     rocks.write(&[rows_of(0..40_000, Some(b"row"))]).unwrap();
     rocks.write(&[rows_of((0..40_000).filter(|number| number % 2 == 0), None)]).unwrap();
     assert!(rocks.has_remains());
@@ -128,13 +128,13 @@ fn deletions_among_rows_that_stay_are_no_reason_to_write_files() {
 #[test]
 fn what_a_sweep_reads_takes_no_place_in_the_cache() {
     let dir = tempfile::tempdir().unwrap();
-    let rocks = Rocks::open(dir.path(), &Options::default()).unwrap();
+    let rocks = RocksEngine::open(dir.path(), &Options::default()).unwrap();
     let table = Table::MailboxEmailIndex;
     rocks.write(&[batch(20_000, Some(&[b'x'; 100]))]).unwrap();
     let family = rocks.family(table).unwrap();
     rocks.db.flush_cf(family).unwrap();
     let cached = || rocks.db.property_int_value_cf(family, "rocksdb.block-cache-usage").unwrap().unwrap();
-    let read = |read: &dyn Read| {
+    let read = |read: &dyn RowReader| {
         let before = cached();
         let mut rows = 0;
         let mut each = |_: &[u8], _: &[u8]| {
@@ -150,14 +150,14 @@ fn what_a_sweep_reads_takes_no_place_in_the_cache() {
 }
 
 /// Walks by scans, as an engine does that has no walk of its own.
-struct Scans<'a>(&'a Rocks);
+struct Scans<'a>(&'a RocksEngine);
 
-impl Read for Scans<'_> {
+impl RowReader for Scans<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.0.get(table, key)
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut Each<'_>) -> Result<(), Error> {
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
         self.0.scan(table, from, to, reverse, each)
     }
 }
@@ -165,17 +165,17 @@ impl Read for Scans<'_> {
 #[test]
 fn a_walk_is_what_scans_would_find() {
     let dir = tempfile::tempdir().unwrap();
-    let rocks = Rocks::open(dir.path(), &Options::default()).unwrap();
+    let rocks = RocksEngine::open(dir.path(), &Options::default()).unwrap();
     rocks.write(&[batch(60, Some(b"old"))]).unwrap();
     rocks.db.flush_cf(rocks.family(Table::MailboxEmailIndex).unwrap()).unwrap();
     rocks.write(&[batch(7, None)]).unwrap();
     rocks.write(&[batch(3, Some(b"new"))]).unwrap();
     let key = || (0u32..70).prop_map(|number| number.to_be_bytes().to_vec());
     let go = prop_oneof![
-        2 => key().prop_map(Go::At),
-        2 => key().prop_map(Go::Before),
-        3 => Just(Go::Next),
-        3 => Just(Go::Prev),
+        2 => key().prop_map(WalkStep::At),
+        2 => key().prop_map(WalkStep::Before),
+        3 => Just(WalkStep::Next),
+        3 => Just(WalkStep::Prev),
     ];
     let mut runner = proptest::test_runner::TestRunner::default();
     let walks = (key(), key(), proptest::collection::vec(go, 1..20));

@@ -4,12 +4,12 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use super::*;
-use crate::store::engine::watched::Watched;
+use crate::store::engine::watched::CountingEngine;
 
 #[test]
 fn no_view_is_of_a_repair_that_began_while_it_was_made() {
     let ((go, begin), (say, marked)) = (mpsc::channel(), mpsc::channel());
-    let engine = Arc::new(Watched::default());
+    let engine = Arc::new(CountingEngine::default());
     let store = open(engine.clone());
     life(&store);
     hurt(&*engine, engine.inner());
@@ -18,7 +18,7 @@ fn no_view_is_of_a_repair_that_began_while_it_was_made() {
         scope.spawn(move || {
             begin.recv().unwrap();
             let mut told = false;
-            let done = own.repair(Scope::Repair, None, &remake, &mut |_| {
+            let done = own.repair(RepairScope::Repair, None, &remake, &mut |_| {
                 if !told && !own.unfinished().unwrap().is_empty() {
                     told = true;
                     say.send(()).unwrap_or_default();

@@ -4,8 +4,8 @@ use super::*;
 use crate::model::{EmailMetadata, ThreadId};
 use crate::store::row::RowFormat as _;
 
-fn copy_of(engine: &Memory) -> Arc<Memory> {
-    let copy = Arc::new(Memory::new());
+fn copy_of(engine: &MemoryEngine) -> Arc<MemoryEngine> {
+    let copy = Arc::new(MemoryEngine::new());
     let rows = |table: &Table| {
         let table = *table;
         engine.rows(table).into_iter().map(move |(key, value)| Put { table, key, value: Some(value) })
@@ -15,7 +15,7 @@ fn copy_of(engine: &Memory) -> Arc<Memory> {
     copy
 }
 
-fn emails(engine: &Memory) -> Vec<(Vec<u8>, EmailMetadata)> {
+fn emails(engine: &MemoryEngine) -> Vec<(Vec<u8>, EmailMetadata)> {
     let rows = rows_of(engine, Table::EmailMetadata, ANN).into_iter();
     rows.map(|(key, row)| (key.clone(), EmailMetadata::decode(&key, &row).unwrap())).collect()
 }
@@ -28,7 +28,7 @@ fn flag_alone(email: &EmailMetadata) -> EmailMetadata {
 
 #[test]
 fn one_that_is_lost_comes_back_as_it_was() {
-    let engine = Arc::new(Memory::new());
+    let engine = Arc::new(MemoryEngine::new());
     life(&open(engine.clone()));
     let before = emails(&engine);
     assert!(before.iter().any(|(_, email)| email.deleted.is_some()));
@@ -42,7 +42,7 @@ fn one_that_is_lost_comes_back_as_it_was() {
         let says =
             |what: &str| named.iter().any(|breach| breach.table == "email_metadata" && breach.what.contains(what));
         assert!(says("and no other keyword"), "{named:?}");
-        let done = repair(&store, Scope::Repair);
+        let done = repair(&store, RepairScope::Repair);
         assert_eq!((deep(&store), done.left_count, done.renewed), (Vec::new(), 0, vec![ANN]));
         let mut wanted = before.clone();
         if email.deleted.is_some() {
@@ -56,7 +56,7 @@ fn one_that_is_lost_comes_back_as_it_was() {
 
 #[test]
 fn without_its_content_it_comes_back_without_its_trace_fields() {
-    let engine = Arc::new(Memory::new());
+    let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
     life(&store);
     let before = emails(&engine);
@@ -65,7 +65,7 @@ fn without_its_content_it_comes_back_without_its_trace_fields() {
             write(&*engine, table, key, None);
         }
     }
-    let done = repair(&store, Scope::Repair);
+    let done = repair(&store, RepairScope::Repair);
     assert_eq!((deep(&store), done.left_count), (Vec::new(), 0));
     let prefix = b"Delivered-To: ann@example.org\r\n".len() as u64;
     let short = |(key, email): &(Vec<u8>, EmailMetadata)| {
@@ -77,14 +77,14 @@ fn without_its_content_it_comes_back_without_its_trace_fields() {
 
 #[test]
 fn all_of_an_account_come_back() {
-    let engine = Arc::new(Memory::new());
+    let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
     life(&store);
     let before = emails(&engine);
     for (key, _) in &before {
         write(&*engine, Table::EmailMetadata, key, None);
     }
-    let done = repair(&store, Scope::Repair);
+    let done = repair(&store, RepairScope::Repair);
     assert_eq!((deep(&store), done.left_count), (Vec::new(), 0));
     let flags = |all: &[(Vec<u8>, EmailMetadata)]| -> Vec<_> {
         all.iter().map(|(key, email)| (key.clone(), flag_alone(email))).collect()
@@ -104,7 +104,7 @@ fn all_of_an_account_come_back() {
 #[test]
 fn where_no_row_says_where_it_was_it_is_in_the_inbox() {
     for homeless in [false, true] {
-        let engine = Arc::new(Memory::new());
+        let engine = Arc::new(MemoryEngine::new());
         let store = open(engine.clone());
         life(&store);
         let archived = |email: &EmailMetadata| email.deleted.is_none() && email.mailboxes.contains(&MailboxUid(3));
@@ -139,7 +139,7 @@ fn where_no_row_says_where_it_was_it_is_in_the_inbox() {
         }
         drop(store);
         let store = open(engine.clone());
-        repair(&store, Scope::Repair);
+        repair(&store, RepairScope::Repair);
         assert_eq!(deep(&store), []);
         let view = store.view();
         let back = view.email(ANN, id).unwrap().unwrap();
@@ -154,7 +154,7 @@ fn where_no_row_says_where_it_was_it_is_in_the_inbox() {
 
 #[test]
 fn without_a_reference_to_its_message_it_is_named_and_its_remains_go() {
-    let engine = Arc::new(Memory::new());
+    let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
     life(&store);
     let (key, email) = emails(&engine).remove(0);
@@ -162,7 +162,7 @@ fn without_a_reference_to_its_message_it_is_named_and_its_remains_go() {
     write(&*engine, Table::EmailMetadata, &key, None);
     write(&*engine, Table::BlobRefs, &key::blob_ref(&email.blob, ANN, id), None);
     assert!(deep(&store).iter().any(|breach| breach.table == "email_content"));
-    repair(&store, Scope::Repair);
+    repair(&store, RepairScope::Repair);
     assert_eq!(store.view().email(ANN, id), Ok(None));
     // The message itself is held by nobody, which is named; a round over all messages sees to it.
     let left = deep(&store);

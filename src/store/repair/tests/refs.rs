@@ -11,9 +11,9 @@ mod guests;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-struct Bed {
-    engine: Arc<Memory>,
-    clock: Arc<Fixed>,
+struct Fixture {
+    engine: Arc<MemoryEngine>,
+    clock: Arc<FixedClock>,
     store: Store,
 }
 
@@ -23,14 +23,14 @@ fn keyed(raw: &[u8]) -> MessageRows {
     MessageRows { thread_keys: keys, ..remake(raw) }
 }
 
-fn bed() -> Bed {
-    let (engine, clock) = (Arc::new(Memory::new()), Arc::new(Fixed::at(UtcMillis(1_700_000_000_000))));
+fn bed() -> Fixture {
+    let (engine, clock) = (Arc::new(MemoryEngine::new()), Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000))));
     let store = Store::over(engine.clone(), &Options::small(), clock.clone()).unwrap();
     make(&store, ANN, "ann");
-    Bed { engine, clock, store }
+    Fixture { engine, clock, store }
 }
 
-impl Bed {
+impl Fixture {
     fn done<T>(&self, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>) -> T {
         done(&self.store, ANN, change)
     }
@@ -74,7 +74,7 @@ impl Bed {
     }
 
     fn repair(&self) -> u64 {
-        let done = self.store.repair(Scope::Repair, None, &keyed, &mut |_| true).unwrap();
+        let done = self.store.repair(RepairScope::Repair, None, &keyed, &mut |_| true).unwrap();
         assert_eq!((done.renewed, self.named()), (vec![], 0), "clients notice nothing");
         done.written
     }
@@ -191,7 +191,7 @@ fn of_a_lost_email_the_references_are_made_when_it_is_back() {
     let own = key::email(ANN, id);
     let row = rows_of(&bed.engine, Table::EmailMetadata, ANN).remove(0).1;
     write(&*bed.engine, Table::EmailMetadata, &own, None);
-    let done = bed.store.repair(Scope::Repair, None, &keyed, &mut |_| true).unwrap();
+    let done = bed.store.repair(RepairScope::Repair, None, &keyed, &mut |_| true).unwrap();
     assert_eq!((done.left_count, bed.named()), (0, 0));
     let back = rows_of(&bed.engine, Table::EmailMetadata, ANN).remove(0).1;
     assert_eq!(EmailMetadata::decode(&own, &back), EmailMetadata::decode(&own, &row));

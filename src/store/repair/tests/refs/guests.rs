@@ -7,7 +7,7 @@ const INBOX: MailboxUid = MailboxUid(1);
 const TRASH: MailboxUid = MailboxUid(2);
 const ARCHIVE: MailboxUid = MailboxUid(3);
 
-impl Bed {
+impl Fixture {
     /// Filed in `mailbox` by a guest who may read that one alone.
     fn guest(&self, keys: &str, mailbox: MailboxUid) -> (EmailId, ThreadId) {
         self.file(keys, mailbox, Some(&[mailbox].into()))

@@ -1,0 +1,123 @@
+//! The store on the real engine.
+
+use super::*;
+
+fn open(dir: &Path) -> Result<Store, Error> {
+    Store::open(dir, &Options::small(), Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000))))
+}
+
+#[test]
+fn what_was_redeemed_is_there_when_the_store_is_opened_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (id, secrets) = {
+        let store = open(dir.path()).unwrap();
+        make_account(&store, ACCOUNT);
+        (deliver_to(&store, ACCOUNT, 1, &[1], 5).unwrap(), store.secrets().clone())
+    };
+    let store = open(dir.path()).unwrap();
+    assert_eq!(store.secrets(), &secrets);
+    let message = store.view().message(ACCOUNT, id).unwrap().unwrap();
+    assert_eq!(message, b"Delivered-To: ann@example.org\r\nSubject: 1\r\n\r\n1\r\n");
+    assert_clean(&store);
+    assert!(open(dir.path()).is_err_and(|error| error.to_string().contains("another process")));
+}
+
+#[test]
+fn random_changes_keep_every_invariant_on_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    make_account(&store, ACCOUNT);
+    let ops: Vec<StoreOp> = (0..60u8)
+        .map(|n| match n % 4 {
+            0 | 1 => StoreOp::Deliver { keys: vec![n % 5, n % 3], at: i64::from(n % 7) },
+            2 => StoreOp::Move {
+                which: usize::from(n),
+                mailboxes: BTreeSet::from([1, 2 + u32::from(n % 2)]),
+                keywords: n % 8,
+            },
+            _ => StoreOp::Destroy { which: usize::from(n) },
+        })
+        .collect();
+    run(&store, &ops);
+}
+
+/// The files of an open store, as a crash leaves them: copied while nothing is flushed.
+fn crash(dir: &Path) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for file in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        if file.file_type().unwrap().is_file() && file.file_name() != "LOCK" {
+            std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+        }
+    }
+    copy
+}
+
+/// The logs, oldest first.
+fn logs_of(dir: &Path) -> Vec<std::path::PathBuf> {
+    let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
+    let mut logs: Vec<_> = files.filter(|path| path.extension().is_some_and(|end| end == "log")).collect();
+    logs.sort();
+    logs
+}
+
+fn log_of(dir: &Path) -> std::path::PathBuf {
+    logs_of(dir).into_iter().max_by_key(|path| std::fs::metadata(path).unwrap().len()).unwrap()
+}
+
+#[test]
+fn a_log_that_is_gone_or_cut_before_the_last_one_refuses_to_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    make_account(&store, ACCOUNT);
+    // Enough for one table to be flushed, and so for a second log; the others still need the first.
+    for n in 0..60u32 {
+        let raw: Vec<u8> = (0..60_000u32).map(|at| ((at ^ n).wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+        let rows = MessageRows { blob: BlobHash(*blake3::hash(&raw).as_bytes()), ..MessageRows::default() };
+        let encoded = EncodedMessage::new(&rows);
+        let (_, ticket) = store.commit_message(&[ACCOUNT], &encoded, &raw, |txn| {
+            let mailboxes = BTreeSet::from([txn.state().inbox]);
+            let (prefix, keywords, received_at) = (&b""[..], BTreeSet::new(), txn.now());
+            txn.create_email(&NewEmail { message: &encoded, prefix, mailboxes, keywords, received_at })
+        });
+        ticket.wait_blocking().unwrap();
+    }
+    let (whole, gone, cut) = (crash(dir.path()), crash(dir.path()), crash(dir.path()));
+    drop(store);
+    assert_eq!(open(whole.path()).unwrap().view().emails(ACCOUNT, None, 99).unwrap().len(), 60);
+    assert!(logs_of(gone.path()).len() > 1, "one log alone proves nothing");
+    std::fs::remove_file(&logs_of(gone.path())[0]).unwrap();
+    let refused = open(gone.path()).unwrap_err().to_string();
+    assert!(refused.contains("damaged") && refused.contains("backup"), "{refused}");
+    let first = &logs_of(cut.path())[0];
+    let half = std::fs::metadata(first).unwrap().len() / 2;
+    std::fs::File::options().write(true).open(first).unwrap().set_len(half).unwrap();
+    let refused = open(cut.path()).unwrap_err().to_string();
+    assert!(refused.contains("damaged") && refused.contains("backup"), "{refused}");
+}
+
+#[test]
+fn a_cut_last_record_is_dropped_and_a_flipped_bit_refuses_to_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    make_account(&store, ACCOUNT);
+    for n in 0..50 {
+        deliver_to(&store, ACCOUNT, n, &[], i64::from(n)).unwrap();
+    }
+    let (cut, flipped) = (crash(dir.path()), crash(dir.path()));
+    drop(store);
+
+    // An incomplete last record was never acknowledged: it goes, and all before it stays.
+    let log = log_of(cut.path());
+    let mut bytes = std::fs::read(&log).unwrap();
+    std::fs::write(&log, &bytes[..bytes.len() - 9]).unwrap();
+    let store = open(cut.path()).unwrap();
+    assert_eq!(store.view().emails(ACCOUNT, None, 99).unwrap().len(), 49);
+    assert_clean(&store);
+
+    // Damage in the middle would silently drop acknowledged mail: it refuses, and says what to do.
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x10;
+    std::fs::write(log_of(flipped.path()), &bytes).unwrap();
+    let refused = open(flipped.path()).unwrap_err().to_string();
+    assert!(refused.contains("damaged") && refused.contains("backup"), "{refused}");
+}
