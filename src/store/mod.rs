@@ -15,7 +15,6 @@ pub mod check;
 mod commit;
 pub mod engine;
 mod error;
-pub mod key;
 mod read;
 pub mod repair;
 pub mod row;

@@ -13,8 +13,10 @@ use crate::store::engine::fault::FaultyEngine;
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::engine::{Batch, Engine, Put};
 use crate::store::row::{Object as _, Row as _};
+use crate::store::table::codec::Prefix;
+use crate::store::table::keys::{AccountKey, EmailKey, MailboxKey, ObjectKey};
 use crate::store::tests::action;
-use crate::store::{AccountStateRow, ClientState, EncodedMessage, FoldSizes, NewEmail, NewMailbox, Options, key};
+use crate::store::{AccountStateRow, ClientState, EncodedMessage, FoldSizes, NewEmail, NewMailbox, Options};
 
 mod beside;
 mod lost;
@@ -151,7 +153,9 @@ fn rows_of(engine: &MemoryEngine, table: Table, account: AccountId) -> Vec<(Vec<
         Table::BlobRefs | Table::OutboxBlobs | Table::UploadBlobs => 32,
         Table::Shared => 4,
         Table::OutboxDue => 9,
-        Table::Site | Table::Addresses | Table::Blobs | Table::BlobFrames | Table::BlobPurge => return rows,
+        Table::Site | Table::Addresses | Table::Blobs | Table::BlobFrames | Table::BlobPurge => {
+            return rows;
+        }
         _ => 0,
     };
     rows.retain(|(key, _)| key[at..at + 4] == account.0.to_be_bytes());
@@ -350,9 +354,9 @@ fn a_lost_mailbox_and_a_lost_state_come_back_with_their_mail() {
     let (emails, before) = (view.emails(ANN, None, 99).unwrap(), view.account_state(ANN).unwrap());
     drop(view);
     for uid in [1, 3] {
-        write(&*engine, Table::Mailboxes, &key::mailbox(ANN, MailboxUid(uid)), None);
+        write(&*engine, Table::Mailboxes, &MailboxKey { account: ANN, mailbox: MailboxUid(uid) }.encode(), None);
     }
-    write(&*engine, Table::AccountState, &key::account(ANN), None);
+    write(&*engine, Table::AccountState, &AccountKey { account: ANN }.encode(), None);
     drop(store);
     let store = open(engine.clone());
     assert!(repair(&store, RepairScope::Repair).renewed.contains(&ANN));
@@ -376,7 +380,7 @@ fn an_email_whose_trace_fields_are_lost_has_the_size_of_its_message() {
     let store = open(engine.clone());
     life(&store);
     let (id, email) = store.view().emails(ANN, None, 1).unwrap().remove(0);
-    write(&*engine, Table::EmailContent, &key::email(ANN, id), None);
+    write(&*engine, Table::EmailContent, &EmailKey { account: ANN, email: id }.encode(), None);
     assert_eq!(store.view().message(ANN, id).unwrap(), None);
     repair(&store, RepairScope::Repair);
     let view = store.view();
@@ -514,7 +518,7 @@ fn damaged_indexes_of_changes_are_never_guessed() {
     };
     for table in [Table::EmailByModseq, Table::ThreadByModseq, Table::ObjectByModseq] {
         assert_eq!(ask(table), Ok(()), "{}", table.name());
-        let kind = key::objects(ANN, SenderIdentity::KIND);
+        let kind = Prefix::<ObjectKey>::encode(&(ANN, SenderIdentity::KIND));
         let mut rows = rows_of(&engine, table, ANN);
         rows.retain(|(key, _)| table != Table::ObjectByModseq || key.starts_with(&kind));
         let (key, value) = rows.pop().unwrap();

@@ -277,3 +277,25 @@ fn numbers_and_names_are_those_of_format_1() {
     let listed: Vec<String> = TableId::ALL.iter().map(|table| format!("{} {table}", *table as u8)).collect();
     insta::assert_snapshot!(listed.join("\n"));
 }
+
+proptest! {
+    #[test]
+    fn blocks_of_a_fold_sort_as_their_postings_do(
+        mut all in proptest::collection::vec((posting(), any::<u32>(), 0u32..3), 2..20),
+    ) {
+        let (account, id) = (AccountId(1), FoldId { level: 1, number: 7 });
+        all.sort();
+        let key = |(token, ordinal, at): &(Token, u32, u32)| FoldKey::block(account, id, token, *ordinal, *at).encode();
+        let keys: Vec<Vec<u8>> = all.iter().map(key).collect();
+        prop_assert!(keys.is_sorted());
+        for (row, key) in all.iter().zip(&keys) {
+            prop_assert!(key.starts_with(&(account, id, FoldRows::Token(&row.0)).encode()));
+            prop_assert!(key.starts_with(&(account, id).encode()));
+            prop_assert!(*key > FoldKey::emails(account, id, u32::MAX).encode());
+        }
+    }
+}
+
+fn posting() -> impl Strategy<Value = Token> {
+    prop_oneof![(0u32..9).prop_map(Token::Word), "[a-b\\x00\u{e9}]{0,4}".prop_map(Token::Text)]
+}

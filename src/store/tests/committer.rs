@@ -82,7 +82,7 @@ fn one_that_was_overtaken_does_not_fail_the_others_of_its_group() {
     let (first, second, third) =
         (rename(&store, ACCOUNT, "a"), rename(&store, AccountId(2), "b"), rename(&store, ACCOUNT, "c"));
     // Another writer, as a store over several machines would have: the account's state is not what it was.
-    let key = key::account(ACCOUNT);
+    let key = AccountKey { account: ACCOUNT }.encode();
     let state = store.view().account_state(ACCOUNT).unwrap();
     let value = Some(AccountStateRow { told: 77, ..state }.encode());
     let put = Put { table: Table::AccountState, key, value };
@@ -149,7 +149,7 @@ fn a_full_queue_takes_no_more_and_says_that_it_is_for_now() {
     // As if there were as many as may be.
     let state = store.view().account_state(ACCOUNT).unwrap();
     let value = Some(AccountStateRow { queued: crate::model::limits::QUEUED, ..state }.encode());
-    let put = Put { table: Table::AccountState, key: key::account(ACCOUNT), value };
+    let put = Put { table: Table::AccountState, key: AccountKey { account: ACCOUNT }.encode(), value };
     engine.write(&[Arc::new(Batch { puts: vec![put], asserts: Vec::new() })]).unwrap();
     let refused = queue(ActionKind::Reply).unwrap_err();
     assert!(refused == Error::QueueFull(ACCOUNT) && refused.is_temporary());

@@ -5,7 +5,7 @@ use super::*;
 
 /// Takes all ids of a time.
 fn fill(engine: &CountingEngine, at: i64) {
-    let row = |unique| key::email(ACCOUNT, EmailId::new(UtcMillis(at), unique));
+    let row = |unique| EmailKey { account: ACCOUNT, email: EmailId::new(UtcMillis(at), unique) }.encode();
     let mut puts: Vec<Put> =
         (0..=u16::MAX).map(|n| Put { table: Table::EmailMetadata, key: row(n), value: Some(vec![1]) }).collect();
     puts.sort_by(|one, other| one.key.cmp(&other.key));

@@ -347,7 +347,9 @@ fn a_destroyed_mailbox_leaves_nothing_and_its_end_is_told_for_its_time() {
     assert_eq!(changes(before).unwrap().changes.destroyed, [archive]);
     let under = |table: Table| {
         let rows = bed.engine.inner().rows(table);
-        rows.iter().filter(|(key, _)| key.starts_with(&key::mailbox(ACCOUNT, archive))).count()
+        rows.iter()
+            .filter(|(key, _)| key.starts_with(&MailboxKey { account: ACCOUNT, mailbox: archive }.encode()))
+            .count()
     };
     assert!(under(Table::MailboxEmailList) > 5);
     while bed.done(|txn| txn.clear_mailboxes(2)).unwrap() {

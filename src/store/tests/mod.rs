@@ -6,6 +6,8 @@ use proptest::prelude::*;
 
 use super::engine::memory::MemoryEngine;
 use super::engine::{Put, Table};
+use super::table::codec::Prefix as _;
+use super::table::keys::{AccountKey, BlobKey, EmailKey, MailboxKey};
 use super::*;
 use crate::model::clock::FixedClock;
 use crate::model::{
@@ -234,7 +236,7 @@ fn a_part_of_a_long_message_is_read_and_a_frame_that_is_lost_is_noticed() {
             engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
             assert_eq!(store.check().unwrap().len(), 1);
             assert!(store.view().message(ACCOUNT, id).is_err());
-            let head = Put { table: Table::Blobs, key: key::blob(&hash), value: None };
+            let head = Put { table: Table::Blobs, key: BlobKey { blob: hash }.encode(), value: None };
             engine.write(&[Arc::new(Batch { puts: vec![head], asserts: Vec::new() })]).unwrap();
             assert!(store.check().unwrap().iter().any(|breach| breach.what == "a frame of no message"));
         }

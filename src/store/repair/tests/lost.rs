@@ -3,6 +3,7 @@
 use super::*;
 use crate::model::{EmailMetadata, ThreadId};
 use crate::store::row::RowFormat as _;
+use crate::store::table::keys::{BlobRefKey, ModSeqKey, ThreadEmailKey};
 
 fn copy_of(engine: &MemoryEngine) -> Arc<MemoryEngine> {
     let copy = Arc::new(MemoryEngine::new());
@@ -113,8 +114,8 @@ fn where_no_row_says_where_it_was_it_is_in_the_inbox() {
         let text = store.view().message(ANN, id).unwrap();
         let mut gone = vec![
             (Table::EmailMetadata, key),
-            (Table::EmailByModseq, key::by_modseq(ANN, email.updated)),
-            (Table::EmailByThread, key::email_by_thread(ANN, email.thread, id)),
+            (Table::EmailByModseq, ModSeqKey { account: ANN, modseq: email.updated }.encode()),
+            (Table::EmailByThread, ThreadEmailKey { account: ANN, thread: email.thread, email: id }.encode()),
         ];
         for table in [Table::MailboxEmailIndex, Table::MailboxThreadIndex, Table::MailboxEmailList] {
             let rows = rows_of(&engine, table, ANN).into_iter();
@@ -126,7 +127,7 @@ fn where_no_row_says_where_it_was_it_is_in_the_inbox() {
         }
         if homeless {
             gone.extend(rows_of(&engine, Table::Mailboxes, ANN).into_iter().map(|(key, _)| (Table::Mailboxes, key)));
-            gone.push((Table::AccountState, key::account(ANN)));
+            gone.push((Table::AccountState, AccountKey { account: ANN }.encode()));
             for (key, _) in emails(&engine) {
                 gone.push((Table::EmailMetadata, key));
             }
@@ -160,7 +161,7 @@ fn without_a_reference_to_its_message_it_is_named_and_its_remains_go() {
     let (key, email) = emails(&engine).remove(0);
     let id = EmailId(u64::from_be_bytes(key[4..].try_into().unwrap()));
     write(&*engine, Table::EmailMetadata, &key, None);
-    write(&*engine, Table::BlobRefs, &key::blob_ref(&email.blob, ANN, id), None);
+    write(&*engine, Table::BlobRefs, &BlobRefKey { blob: email.blob, account: ANN, email: id }.encode(), None);
     assert!(deep(&store).iter().any(|breach| breach.table == "email_content"));
     repair(&store, RepairScope::Repair);
     assert_eq!(store.view().email(ANN, id), Ok(None));

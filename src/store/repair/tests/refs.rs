@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::model::{EmailMetadata, ThreadId};
 use crate::store::Txn;
+use crate::store::table::keys::ThreadRefKey;
 
 mod guests;
 
@@ -58,11 +59,16 @@ impl Fixture {
 
     fn lose(&self, key: u8) {
         assert!(self.has(key));
-        write(&*self.engine, Table::ThreadRefs, &key::thread_ref(ANN, &ThreadKey([key; 32])), None);
+        write(
+            &*self.engine,
+            Table::ThreadRefs,
+            &ThreadRefKey { account: ANN, key: ThreadKey([key; 32]) }.encode(),
+            None,
+        );
     }
 
     fn has(&self, key: u8) -> bool {
-        let key = key::thread_ref(ANN, &ThreadKey([key; 32]));
+        let key = ThreadRefKey { account: ANN, key: ThreadKey([key; 32]) }.encode();
         rows_of(&self.engine, Table::ThreadRefs, ANN).iter().any(|(known, _)| *known == key)
     }
 
@@ -188,7 +194,7 @@ fn of_a_lost_email_the_references_are_made_when_it_is_back() {
     for key in *b"AB" {
         bed.lose(key);
     }
-    let own = key::email(ANN, id);
+    let own = EmailKey { account: ANN, email: id }.encode();
     let row = rows_of(&bed.engine, Table::EmailMetadata, ANN).remove(0).1;
     write(&*bed.engine, Table::EmailMetadata, &own, None);
     let done = bed.store.repair(RepairScope::Repair, None, &keyed, &mut |_| true).unwrap();

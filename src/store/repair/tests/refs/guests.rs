@@ -18,7 +18,7 @@ impl Fixture {
     }
 
     fn row(&self, key: u8) -> Vec<u8> {
-        let key = key::thread_ref(ANN, &ThreadKey([key; 32]));
+        let key = ThreadRefKey { account: ANN, key: ThreadKey([key; 32]) }.encode();
         rows_of(&self.engine, Table::ThreadRefs, ANN).into_iter().find(|(known, _)| *known == key).unwrap().1
     }
 
@@ -91,7 +91,12 @@ fn a_reference_that_an_earlier_version_overwrote_is_put_right() {
     let (_, owners) = bed.deliver("A");
     let (_, guests) = bed.guest("A", ARCHIVE);
     let alone = ThreadRefRow(vec![ThreadRef { thread: guests, seen: bed.store.clock().now() }]);
-    write(&*bed.engine, Table::ThreadRefs, &key::thread_ref(ANN, &ThreadKey([b'A'; 32])), Some(alone.encode()));
+    write(
+        &*bed.engine,
+        Table::ThreadRefs,
+        &ThreadRefKey { account: ANN, key: ThreadKey([b'A'; 32]) }.encode(),
+        Some(alone.encode()),
+    );
     assert_eq!(bed.named(), 1);
     bed.repair();
     assert_eq!((bed.threads(b'A'), bed.deliver("A").1), (vec![owners, guests], owners));
