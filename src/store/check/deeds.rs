@@ -5,7 +5,7 @@ use crate::model::{ActionId, DataType, Decision, ModSeq, VacationResponse, Verdi
 use crate::store::engine::Table;
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
-use crate::store::row::{self, RowFormat as _};
+use crate::store::row::RowFormat as _;
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{AccountKey, DeliveryTimeKey, ToldTimeKey};
 use crate::store::table::{
@@ -18,7 +18,7 @@ impl Checker<'_> {
         self.deliveries()?;
         let mut refs = self.rows::<ThreadRefs>();
         while let Some(found) = refs.next()? {
-            if found.id().is_none() || row::ThreadRefRow::decode(&found.value).is_none() {
+            if found.id().is_none() || found.row().is_err() {
                 let what = "cannot be read: an answer to this message begins a thread of its own";
                 self.say(Table::ThreadRefs, &found.key, what, RowFix::Delete)?;
             }

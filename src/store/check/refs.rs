@@ -19,13 +19,13 @@
 
 use std::time::Duration;
 
-use super::{Checker, RowFix};
+use super::{Checker, RowFix, row_if_any};
 use crate::model::{DataType, EmailMetadata, ModSeq, ThreadId, ThreadKey, UtcMillis};
 use crate::store::commit::THREAD_REFS;
 use crate::store::engine::Table;
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
-use crate::store::row::{BlobRow, EncodedMessage, HistoryRow, SweepRow, ThreadRef, ThreadRefRow};
+use crate::store::row::{BlobRow, EncodedMessage, HistoryRow, RowFormat as _, SweepRow, ThreadRef, ThreadRefRow};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{BlobKey, EmailKey, SweepKey, ThreadIdKey, ThreadRefKey};
 use crate::store::table::{self, Blobs, History, Sweeps, Threads};
@@ -116,7 +116,7 @@ impl Checker<'_> {
     fn lack(&self, email: &EmailMetadata, keys: &[ThreadKey]) -> Result<Lack, Error> {
         let mut lack = Lack::Nothing;
         for thread_key in keys {
-            match self.read.bytes::<table::ThreadRefs>(&self.reference(thread_key))? {
+            match row_if_any::<table::ThreadRefs>(self.read, &self.reference(thread_key))? {
                 None => return Ok(Lack::Row),
                 Some(row) if is_named(&row, email.thread) => {}
                 Some(_) => lack = Lack::Thread,
@@ -147,14 +147,14 @@ impl Checker<'_> {
         let is_first = self.is_first(email)?;
         for thread_key in keys {
             let key = self.reference(thread_key);
-            let (wrong, mut refs) = match self.read.bytes::<table::ThreadRefs>(&key)? {
+            let (wrong, mut refs) = match row_if_any::<table::ThreadRefs>(self.read, &key)? {
                 None => ("the row is missing", ThreadRefRow::default()),
                 Some(row) if !is_first || is_named(&row, email.thread) => continue,
-                Some(row) => ("the row names other threads", ThreadRefRow::decode(&row).unwrap_or_default()),
+                Some(row) => ("the row names other threads", row.unwrap_or_default()),
             };
             refs.restore(lost);
             let what = format!("{wrong}: an answer to a message of thread {number} begins one of its own");
-            self.say(Table::ThreadRefs, &key.encode(), what, RowFix::Put(refs.encode()))?;
+            self.say(Table::ThreadRefs, &key.encode(), what, RowFix::Put(refs.to_bytes()))?;
         }
         Ok(())
     }
@@ -170,6 +170,6 @@ enum Lack {
 }
 
 /// Whether a row may name a thread; one that cannot be read is named elsewhere, and deleted.
-fn is_named(row: &[u8], thread: ThreadId) -> bool {
-    ThreadRefRow::decode(row).is_none_or(|refs| refs.may_name(thread))
+fn is_named(row: &Result<ThreadRefRow, Error>, thread: ThreadId) -> bool {
+    row.as_ref().map_or(true, |refs| refs.may_name(thread))
 }

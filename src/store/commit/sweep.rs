@@ -6,7 +6,7 @@ use super::Txn;
 use crate::model::{ThreadId, UtcMillis};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::row::{SweepRow, ThreadRefRow};
+use crate::store::row::{RowFormat as _, SweepRow, ThreadRefRow};
 use crate::store::table::codec::Prefix;
 use crate::store::table::keys::SweepKey;
 use crate::store::table::{Sweeps, Table, ThreadRefs, Threads};
@@ -29,7 +29,8 @@ impl Txn<'_> {
         let Some(range) = range else { return Ok((0, false)) };
         let mut seen = Vec::new();
         self.keys(&range, |key, row| {
-            seen.push((key, ThreadRefRow::decode(row)));
+            let row = ThreadRefRow::from_bytes(ThreadRefs::ID, &key.encode(), row);
+            seen.push((key, row.ok()));
             Ok(seen.len() < most)
         })?;
         let next = seen.last().map(|(key, _)| key.clone()).filter(|_| seen.len() >= most);
@@ -57,7 +58,7 @@ impl Txn<'_> {
             if kept.0.is_empty() {
                 self.delete::<ThreadRefs>(&key);
             } else if kept != refs {
-                self.put_bytes::<ThreadRefs>(&key, kept.encode());
+                self.put::<ThreadRefs>(&key, &kept);
             }
         }
         let key = self.sweep_key(THREAD_REFS);

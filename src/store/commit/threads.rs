@@ -63,7 +63,7 @@ impl Txn<'_> {
                 Some(named) => named.seen = now,
                 None => gone = gone.max(refs.add(ThreadRef { thread, seen: now }, &dead)),
             }
-            self.put_bytes::<ThreadRefs>(&key, refs.encode());
+            self.put::<ThreadRefs>(&key, &refs);
         }
         gone.map_or(Ok(()), |gone| self.note_forgotten(gone))?;
         Ok(thread)
@@ -72,7 +72,11 @@ impl Txn<'_> {
     /// What a key names for whoever may read the mailboxes `open`.
     fn named_by(&self, thread_key: &ThreadKey, open: Option<&BTreeSet<MailboxUid>>) -> Result<Named, Error> {
         let key = ThreadRefKey { account: self.account, key: *thread_key };
-        let refs = self.bytes::<ThreadRefs>(&key)?.as_deref().and_then(ThreadRefRow::decode).unwrap_or_default();
+        let refs = match self.row::<ThreadRefs>(&key) {
+            // What cannot be read finds no thread, and is written anew.
+            Err(Error::Corrupt { .. }) => ThreadRefRow::default(),
+            read => read?.unwrap_or_default(),
+        };
         let (mut found, mut dead) = (None, Vec::new());
         for (at, named) in refs.0.iter().enumerate() {
             let row = self.row::<Threads>(&self.thread_key(named.thread))?;

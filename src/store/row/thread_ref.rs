@@ -8,7 +8,10 @@
 //!
 //! Version 1 is one thread, version 2 several: the number of the thread, and when it was last seen, in 8 octets each.
 
+use super::{RowError, RowFormat, decode_with};
 use crate::model::{ThreadId, UtcMillis};
+use crate::store::engine::Table;
+use crate::store::error::Error;
 
 const ENTRY: usize = 16;
 
@@ -28,36 +31,6 @@ pub struct ThreadRefRow(pub Vec<ThreadRef>);
 impl ThreadRefRow {
     /// The most threads that one key names.
     pub const MAX: usize = 16;
-
-    /// The row's bytes.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        let mut value = Vec::with_capacity(ENTRY.saturating_mul(self.0.len()).saturating_add(1));
-        value.push(if self.0.len() == 1 { 1 } else { 2 });
-        for named in &self.0 {
-            value.extend_from_slice(&named.thread.0.to_be_bytes());
-            value.extend_from_slice(&named.seen.0.to_be_bytes());
-        }
-        value
-    }
-
-    /// A row's threads; `None` where the row cannot be read.
-    #[must_use]
-    pub fn decode(value: &[u8]) -> Option<Self> {
-        let (version, rest) = value.split_first()?;
-        let (entries, left) = rest.as_chunks::<ENTRY>();
-        let fits = match version {
-            1 => entries.len() == 1,
-            2 => (2..=Self::MAX).contains(&entries.len()),
-            _ => false,
-        };
-        let read = |entry: &[u8; ENTRY]| {
-            let (thread, seen) = entry.split_first_chunk::<8>()?;
-            let seen = UtcMillis(i64::from_be_bytes(*seen.first_chunk::<8>()?));
-            Some(ThreadRef { thread: ThreadId(u64::from_be_bytes(*thread)), seen })
-        };
-        if fits && left.is_empty() { entries.iter().map(read).collect::<Option<_>>().map(Self) } else { None }
-    }
 
     /// Whether it holds as many threads as a row may.
     #[must_use]
@@ -95,5 +68,38 @@ impl ThreadRefRow {
     pub fn restore(&mut self, lost: ThreadRef) {
         let at = self.0.iter().position(|named| named.thread > lost.thread).unwrap_or(self.0.len());
         self.0.insert(at, lost);
+    }
+}
+
+impl RowFormat for ThreadRefRow {
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut value = Vec::with_capacity(ENTRY.saturating_mul(self.0.len()).saturating_add(1));
+        value.push(if self.0.len() == 1 { 1 } else { 2 });
+        for named in &self.0 {
+            value.extend_from_slice(&named.thread.0.to_be_bytes());
+            value.extend_from_slice(&named.seen.0.to_be_bytes());
+        }
+        value
+    }
+
+    fn from_bytes(table: Table, key: &[u8], bytes: &[u8]) -> Result<Self, Error> {
+        decode_with(table, key, bytes, 2, |input, version| {
+            let count = input.0.len() / ENTRY;
+            let fits = match version {
+                1 => count == 1,
+                2 => (2..=Self::MAX).contains(&count),
+                _ => false,
+            };
+            if !fits {
+                return Err(RowError("not as many threads as its version has"));
+            }
+            let named = (0..count).map(|_| {
+                Ok(ThreadRef {
+                    thread: ThreadId(u64::from_be_bytes(input.fixed()?)),
+                    seen: UtcMillis(i64::from_be_bytes(input.fixed()?)),
+                })
+            });
+            named.collect::<Result<_, _>>().map(Self)
+        })
     }
 }

@@ -29,8 +29,8 @@ use keys::{
 
 use super::error::Error;
 use super::row::{
-    AccountStateRow, DeliveryRow, Destination, HistoryRow, RankCount, RowError, SameAction, SweepRow, Thread, ToldRow,
-    UploadRow,
+    AccountStateRow, DeliveryRow, Destination, HistoryRow, RankCount, RowError, SameAction, SweepRow, Thread,
+    ThreadRefRow, ToldRow, UploadRow,
 };
 use crate::model::{
     AccountRow, Action, AddressRow, Decision, EmailId, EmailMetadata as EmailMetadataRow, Mailbox, ModSeq, ObjectId,
@@ -237,7 +237,7 @@ table! {
     }
     /// By which messages find their thread.
     ThreadRefs = 19 "thread_refs" {
-        key: ThreadRefKey, row: Encoded, home: Account, erased: true, seen_by_clients: false, tuning: [OftenMissing]
+        key: ThreadRefKey, row: ThreadRefRow, home: Account, erased: true, seen_by_clients: false, tuning: [OftenMissing]
     }
     /// Messages as received, the long ones without their bytes.
     Blobs = 20 "blobs" {
