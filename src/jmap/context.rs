@@ -147,8 +147,8 @@ impl Context {
             Err(error) => return Err(error),
         }
         for (user, _) in self.accounts()? {
-            if self.store.view().is_shared(user, id).map_err(|error| fail(&error))? {
-                let found = self.directory.find(&id.to_string()).map_err(|error| fail(&error))?;
+            if self.store.view().is_shared(user, id)? {
+                let found = self.directory.find(&id.to_string())?;
                 return found
                     .map(|(id, row)| Account { id, row, guest: Some(user) })
                     .ok_or(MethodError::AccountNotFound);
@@ -167,7 +167,7 @@ impl Context {
             (None, Some(user)) => self.directory.of_unix_user(user),
             (None, None) => Ok(Vec::new()),
         };
-        let mut found: Vec<_> = found.map_err(|error| fail(&error))?;
+        let mut found: Vec<_> = found?;
         found.sort_by_key(|(id, _)| *id);
         Ok(found)
     }
@@ -183,13 +183,13 @@ impl Context {
             own.iter().map(|(id, row)| Account { id: *id, row: row.clone(), guest: None }).collect();
         let view = self.store.view();
         for (user, _) in &own {
-            for id in view.shared_with(*user).map_err(|error| fail(&error))? {
+            for id in view.shared_with(*user)? {
                 if all.iter().any(|known| known.id == id) {
                     continue;
                 }
                 let found = match self.directory.find(&id.to_string()) {
                     Err(Error::Corrupt { .. }) => None,
-                    found => found.map_err(|error| fail(&error))?,
+                    found => found?,
                 };
                 all.extend(found.map(|(id, row)| Account { id, row, guest: Some(*user) }));
             }
@@ -204,7 +204,7 @@ impl Context {
         }
         let user = self.caller.user.as_deref();
         let mut all = match user {
-            Some(user) => self.directory.of_unix_user(user).map_err(|error| fail(&error))?,
+            Some(user) => self.directory.of_unix_user(user)?,
             None => Vec::new(),
         };
         match (all.pop(), all.is_empty()) {
@@ -223,7 +223,7 @@ impl Context {
     /// # Errors
     /// `Forbidden`, `AccountNotFound`, and those of reading.
     pub fn owned(&self, name: &str) -> Result<(AccountId, AccountRow), MethodError> {
-        let found = self.directory.find(name).map_err(|error| fail(&error))?;
+        let found = self.directory.find(name)?;
         let mine = |id: AccountId, row: &AccountRow| {
             self.caller.account == Some(id) || (row.unix_user.is_some() && row.unix_user == self.caller.user)
         };
@@ -362,22 +362,4 @@ pub(super) fn address(text: &str) -> Result<Address, MethodError> {
 
 pub(super) fn date(at: Option<UtcMillis>) -> Value {
     at.map_or(Value::Null, |at| at.rfc3339().into())
-}
-
-/// A store's error as a method's.
-#[must_use]
-pub fn fail(error: &Error) -> MethodError {
-    match error {
-        Error::NotFound("account") => MethodError::AccountNotFound,
-        Error::NotFound(what) => MethodError::NotFound(format!("no such {what}")),
-        Error::Conflict(what) => MethodError::Conflict(what.clone()),
-        Error::Quota | Error::Mailbox { .. } => MethodError::Conflict(error.to_string()),
-        Error::Full
-        | Error::QueueFull(_)
-        | Error::Overtaken(_)
-        | Error::Rebuilding(_)
-        | Error::Stopped
-        | Error::Poisoned(_) => MethodError::ServerUnavailable(error.to_string()),
-        Error::Corrupt { .. } | Error::Open(_) | Error::Io(_) => MethodError::ServerFail(error.to_string()),
-    }
 }

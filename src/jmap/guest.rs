@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::context::{Account, Context, fail};
+use super::context::{Account, Context};
 use super::rights::{Rights, unchanged_since};
 use super::standard::{ChangesArguments, state};
 use crate::model::{DataType, EmailId, MailboxUid, ModSeq, ThreadId, limits};
@@ -36,7 +36,7 @@ pub(super) fn newest(
     account: &Account,
     data: DataType,
 ) -> Result<String, MethodError> {
-    let now = view.account_state(account.id).map_err(|error| fail(&error))?;
+    let now = view.account_state(account.id)?;
     Ok(state(&context.store, mark(&now, account.guest.is_some(), data)))
 }
 

@@ -3,13 +3,14 @@
 
 use serde_json::{Map, Value, json};
 
-use super::context::{Account, Args, Context, fail};
-use super::standard::{InvalidProperties, SetArguments, SetResult, objects, people, refused};
+use super::context::{Account, Args, Context};
+use super::failure::SetFailure;
+use super::standard::{InvalidProperties, SetArguments, objects, people};
 use crate::account::OwnAddresses;
 use crate::model::address::fold_domain;
 use crate::model::sender::steps;
 use crate::model::{Address, DataType, Identity, ObjectId, SenderIdentity, limits};
-use crate::store::Txn;
+use crate::store::{Error, Txn};
 use crate::wire::jmap::json::members;
 use crate::wire::jmap::{MethodError, Patch, SetError};
 
@@ -32,10 +33,10 @@ pub(super) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, 
 /// Brings the identities that the account has by itself up to date. One whose address has a row that is damaged or lost
 /// stays: the repair may give the address back.
 pub(super) fn refresh(context: &Context, account: &Account) -> Result<(), MethodError> {
-    let me = context.directory.identity(account.id).map_err(|error| fail(&error))?;
-    let own = context.directory.own_addresses(account.id).map_err(|error| fail(&error))?;
+    let me = context.directory.identity(account.id)?;
+    let own = context.directory.own_addresses(account.id)?;
     let name = me.name.as_deref().unwrap_or_default();
-    let known = context.store.view().objects::<SenderIdentity>(account.id).map_err(|error| fail(&error))?;
+    let known = context.store.view().objects::<SenderIdentity>(account.id)?;
     let given = known.iter().filter(|(_, identity)| identity.given.is_some());
     let given = given.filter_map(|(_, identity)| Address::parse(&identity.email).ok());
     // First, so that they are within the number of addresses that have an identity.
@@ -45,8 +46,8 @@ pub(super) fn refresh(context: &Context, account: &Account) -> Result<(), Method
         return Ok(());
     }
     let done = context.store.commit(account.id, |txn| txn.keep_identities(&addresses, name));
-    let (_, ticket) = done.map_err(|error| fail(&error))?;
-    ticket.wait_blocking().map_err(|error| fail(&error))
+    let (_, ticket) = done?;
+    Ok(ticket.wait_blocking()?)
 }
 
 pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
@@ -56,13 +57,13 @@ pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     let me = SenderAddresses::of(context, &account)?;
     let (answer, ()) = set.commit(context, &account, DataType::Identity, |txn, done| {
         for (name, properties) in &set.create {
-            done.create(arguments, name, create(txn, &me, properties)?);
+            done.create(arguments, name, create(txn, &me, properties))?;
         }
         for (id, patch) in &set.update {
-            done.update(id, update(txn, id, patch)?);
+            done.update(id, update(txn, id, patch))?;
         }
         for id in &set.destroy {
-            done.destroy(id, destroy(txn, id)?);
+            done.destroy(id, destroy(txn, id))?;
         }
         Ok(())
     })?;
@@ -78,10 +79,7 @@ pub(super) struct SenderAddresses {
 impl SenderAddresses {
     pub(super) fn of(context: &Context, account: &Account) -> Result<Self, MethodError> {
         let directory = &context.directory;
-        Ok(Self {
-            identity: directory.identity(account.id).map_err(|error| fail(&error))?,
-            own: directory.own_addresses(account.id).map_err(|error| fail(&error))?,
-        })
+        Ok(Self { identity: directory.identity(account.id)?, own: directory.own_addresses(account.id)? })
     }
 
     /// Whether mail may come from an address. In a domain that the account takes whole, an address
@@ -109,7 +107,9 @@ impl SenderAddresses {
         if let Some(domain) = identity.email.strip_prefix("*@") {
             return address.domain() == fold_domain(domain);
         }
-        let Ok(own) = Address::parse(&identity.email) else { return false };
+        let Ok(own) = Address::parse(&identity.email) else {
+            return false;
+        };
         let own = self.identity.canonical(&own);
         let base = |delimiter| address.split_detail(delimiter).0 == own;
         own == address || self.identity.delimiter.is_some_and(base)
@@ -135,19 +135,15 @@ fn object(id: ObjectId, identity: &SenderIdentity) -> Map<String, Value> {
     }))
 }
 
-fn create(txn: &mut Txn<'_>, me: &SenderAddresses, properties: &Map<String, Value>) -> SetResult<Map<String, Value>> {
-    let identity = match read(me, properties) {
-        Ok(identity) => identity,
-        Err(error) => return Ok(Err(error)),
-    };
-    match txn.create_object(&identity) {
-        Ok(id) => {
-            let mut told = object(id, &identity);
-            told.retain(|property, value| properties.get(property) != Some(value));
-            Ok(Ok(told))
-        }
-        Err(error) => refused(error).map(Err),
-    }
+fn create(
+    txn: &mut Txn<'_>,
+    me: &SenderAddresses,
+    properties: &Map<String, Value>,
+) -> Result<Map<String, Value>, SetFailure<Error>> {
+    let identity = read(me, properties)?;
+    let mut told = object(txn.create_object(&identity)?, &identity);
+    told.retain(|property, value| properties.get(property) != Some(value));
+    Ok(told)
 }
 
 /// An identity that the account may have.
@@ -168,18 +164,12 @@ fn read(me: &SenderAddresses, properties: &Map<String, Value>) -> Result<SenderI
     Ok(identity)
 }
 
-fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> SetResult<Map<String, Value>> {
-    let Ok(known) = id.parse::<ObjectId>() else { return Ok(Err(SetError::NotFound)) };
-    let Some(old) = txn.view().object::<SenderIdentity>(txn.account(), known)? else {
-        return Ok(Err(SetError::NotFound));
-    };
-    match patched(known, &old, patch) {
-        Ok(new) => match txn.update_object(known, |identity: &mut SenderIdentity| *identity = new) {
-            Ok(_) => Ok(Ok(Map::new())),
-            Err(error) => refused(error).map(Err),
-        },
-        Err(error) => Ok(Err(error)),
-    }
+fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> Result<Map<String, Value>, SetFailure<Error>> {
+    let known: ObjectId = id.parse().map_err(|_| SetError::NotFound)?;
+    let old = txn.view().object::<SenderIdentity>(txn.account(), known)?;
+    let new = patched(known, &old.ok_or(SetError::NotFound)?, patch)?;
+    txn.update_object(known, |identity: &mut SenderIdentity| *identity = new)?;
+    Ok(Map::new())
 }
 
 fn patched(id: ObjectId, old: &SenderIdentity, patch: &Value) -> Result<SenderIdentity, SetError> {
@@ -194,19 +184,15 @@ fn patched(id: ObjectId, old: &SenderIdentity, patch: &Value) -> Result<SenderId
     Ok(new)
 }
 
-fn destroy(txn: &mut Txn<'_>, id: &str) -> SetResult<()> {
-    let Ok(known) = id.parse::<ObjectId>() else { return Ok(Err(SetError::NotFound)) };
+fn destroy(txn: &mut Txn<'_>, id: &str) -> Result<(), SetFailure<Error>> {
+    let known: ObjectId = id.parse().map_err(|_| SetError::NotFound)?;
     let found = txn.view().object::<SenderIdentity>(txn.account(), known)?;
-    match found {
-        None => Ok(Err(SetError::NotFound)),
-        Some(identity) if !identity.may_delete() => {
-            Ok(Err(SetError::Forbidden("it stands for an address of the account".into())))
-        }
-        Some(_) => {
-            txn.destroy_object::<SenderIdentity>(known)?;
-            Ok(Ok(()))
-        }
+    if !found.ok_or(SetError::NotFound)?.may_delete() {
+        let why = "it stands for an address of the account";
+        return Err(SetError::Forbidden(why.into()).into());
     }
+    txn.destroy_object::<SenderIdentity>(known)?;
+    Ok(())
 }
 
 /// Sets one property that may be changed; null is its default (RFC 8621 §6).

@@ -100,7 +100,7 @@ impl Jobs {
             return Err(MethodError::NotFound("no such job: another has begun since".into()));
         }
         match &slot.result {
-            Some(Err(error)) => Err(super::context::fail(error)),
+            Some(Err(error)) => Err(error.into()),
             result => Ok(json!({
                 "what": slot.what, "done": result.is_some(), "progress": slot.progress,
                 "result": result.as_ref().and_then(|result| result.as_ref().ok()),

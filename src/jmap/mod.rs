@@ -10,6 +10,7 @@ mod budget;
 mod context;
 mod dispatch;
 pub mod email;
+mod failure;
 mod guest;
 mod identity;
 mod jobs;
@@ -29,7 +30,7 @@ mod vacation;
 
 pub use blob::{Blob, BlobReader, UploadRateExceeded, UploadRates, UploadSettings};
 pub use budget::Budget;
-pub use context::{Account, Caller, Context, DeliverFn, fail};
+pub use context::{Account, Caller, Context, DeliverFn};
 pub use dispatch::{CAPABILITIES, run};
 pub use jobs::{JobProgress, Jobs};
 pub use push::{ObservedAccount, PushState};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::blob::UploadSettings;
-use super::context::{Account, Args, Context, fail};
+use super::context::{Account, Args, Context};
 use super::session::entry;
 use super::standard::value::text;
 use super::standard::{GetArguments, SetArguments, SetResponse, Tree, section, sort};
@@ -141,7 +141,7 @@ struct VisiblePrincipals {
 impl VisiblePrincipals {
     fn of(context: &Context, account: &Account) -> Result<Self, MethodError> {
         let reachable = context.reachable()?;
-        let everyone = context.directory.list().map_err(|error| fail(&error))?;
+        let everyone = context.directory.list()?;
         let mine = everyone.iter().find(|(id, ..)| *id == account.id);
         let domains = mine.map(|(_, row, addresses)| domains(&row.primary, addresses)).unwrap_or_default();
         let known = |id: AccountId, row: &AccountRow, addresses: &[Address]| {

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use super::context::{Account, Args, Context, fail};
+use super::context::{Account, Args, Context};
 use super::standard::value::text;
 use super::standard::{GetArguments, Tree, query_changes as answer_changes, section, sort};
 use crate::model::AccountRow;
@@ -47,7 +47,7 @@ struct AccountQuotas(Vec<Quota>);
 
 impl AccountQuotas {
     fn of(context: &Context, account: &Account) -> Result<Self, MethodError> {
-        let state = context.store.view().account_state(account.id).map_err(|error| fail(&error))?;
+        let state = context.store.view().account_state(account.id)?;
         Ok(Self::with(&state, &account.row))
     }
 

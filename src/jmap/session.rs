@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 
 use super::blob::{self, UploadSettings};
-use super::context::{Account, Context, fail};
+use super::context::{Account, Context};
 use super::dispatch::CAPABILITIES;
 use crate::model::{AccountId, limits};
 use crate::query::Collation;
@@ -47,7 +47,7 @@ pub fn session(context: &Context, reached: ServiceEndpoint<'_>) -> Result<Sessio
 fn counted(context: &Context, account: &Account) -> Result<SessionAccount, MethodError> {
     let mut entry = entry(account, &context.uploads);
     if account.guest.is_none() {
-        let unread = unread(&context.store.view(), account.id).map_err(|error| fail(&error))?;
+        let unread = unread(&context.store.view(), account.id)?;
         entry.passing = Some((ADMIN, unread));
     }
     Ok(entry)

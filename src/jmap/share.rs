@@ -6,10 +6,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::context::{Account, Args, Context, date, fail};
+use super::context::{Account, Args, Context, date};
+use super::failure::SetFailure;
 use super::mailbox::rights;
 use super::standard::value::{text, utc_date};
-use super::standard::{self, SetArguments, SetResult, Tree, objects, sort};
+use super::standard::{SetArguments, Tree, objects, sort};
 use crate::model::{AccountId, ChangedBy, DataType, ObjectId, ShareNotification, UtcMillis};
 use crate::store::{Error, ShareChange, Snapshot, Txn};
 use crate::wire::jmap::json::members;
@@ -54,7 +55,9 @@ fn changed_by(context: &Context) -> ChangedBy {
 }
 
 fn object(id: ObjectId, told: &ShareNotification) -> Map<String, Value> {
-    let maybe = |bits| if bits == 0 { Value::Null } else { rights(bits).into() };
+    let maybe = |bits| {
+        if bits == 0 { Value::Null } else { rights(bits).into() }
+    };
     members(json!({
         "id": id.to_string(), "created": date(Some(told.created)),
         "changedBy": {
@@ -85,7 +88,7 @@ pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
             done.not_updated(id, &found.map_or(SetError::NotFound, |_| no()));
         }
         for id in &set.destroy {
-            done.destroy(id, destroy(txn, id)?);
+            done.destroy(id, destroy(txn, id))?;
         }
         Ok(())
     })?;
@@ -99,12 +102,10 @@ fn known(view: &Snapshot<'_>, account: AccountId, id: &str) -> Result<Option<Sha
     }
 }
 
-fn destroy(txn: &mut Txn<'_>, id: &str) -> SetResult<()> {
-    let Ok(known) = id.parse::<ObjectId>() else { return Ok(Err(SetError::NotFound)) };
-    match txn.destroy_object::<ShareNotification>(known) {
-        Ok(_) => Ok(Ok(())),
-        Err(error) => standard::refused(error).map(Err),
-    }
+fn destroy(txn: &mut Txn<'_>, id: &str) -> Result<(), SetFailure<Error>> {
+    let known = id.parse().map_err(|_| SetError::NotFound)?;
+    txn.destroy_object::<ShareNotification>(known)?;
+    Ok(())
 }
 
 /// A condition (RFC 9670 §3.6.1).
@@ -135,7 +136,9 @@ fn results(view: &Snapshot<'_>, account: &Account, arguments: &Args<'_>) -> Resu
             "before" => ShareNotificationCondition::Before(utc_date(name, value)?),
             "objectType" => ShareNotificationCondition::Type(text(name, value)?.to_owned()),
             "objectAccountId" => ShareNotificationCondition::Account(text(name, value)?.to_owned()),
-            _ => return Err(MethodError::UnsupportedFilter("no such condition of share notifications".into())),
+            _ => {
+                return Err(MethodError::UnsupportedFilter("no such condition of share notifications".into()));
+            }
         })
     })?;
     let order = sort(arguments, |name| (name == "created").then_some(()))?;
@@ -145,7 +148,7 @@ fn results(view: &Snapshot<'_>, account: &Account, arguments: &Args<'_>) -> Resu
         ShareNotificationCondition::Type(kind) => kind == "Mailbox",
         ShareNotificationCondition::Account(id) => *id == told.account.to_string(),
     };
-    let all = view.objects::<ShareNotification>(account.id).map_err(|error| fail(&error))?;
+    let all = view.objects::<ShareNotification>(account.id)?;
     let mut found: Vec<&(ObjectId, ShareNotification)> =
         all.iter().filter(|(_, told)| filter.holds(&|is| holds(told, is))).collect();
     found.sort_by(|(one_id, one), (other_id, other)| {

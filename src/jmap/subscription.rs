@@ -13,9 +13,10 @@ use base64::engine::general_purpose::{URL_SAFE, URL_SAFE_NO_PAD};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-use super::context::{Args, Context, fail};
+use super::context::{Args, Context};
+use super::failure::SetFailure;
 use super::standard::value::utc_date;
-use super::standard::{GetArguments, InvalidProperties, SetResponse, SetResult, refused};
+use super::standard::{GetArguments, InvalidProperties, SetResponse};
 use crate::model::{AccountId, MonotonicMillis, ObjectId, PushKeys, PushSubscription, UtcMillis, limits};
 use crate::store::{Error, Txn};
 use crate::wire::jmap::json::members;
@@ -74,7 +75,7 @@ pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
         return Err(MethodError::Forbidden("url and keys are not given back".into()));
     }
     let get = GetArguments::of(arguments, &PROPERTIES)?;
-    let all = context.store.view().objects::<PushSubscription>(account).map_err(|error| fail(&error))?;
+    let all = context.store.view().objects::<PushSubscription>(account)?;
     let now = context.store.clock().now();
     let all: Vec<_> = all.into_iter().filter(|(_, one)| one.credential == credential && now < one.expires).collect();
     let ids = || all.iter().map(|(id, _)| id.to_string()).collect();
@@ -104,39 +105,37 @@ pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     let resolve = |id: &str| arguments.created().resolve(id).and_then(|id| id.parse::<ObjectId>().ok());
     let now = context.store.clock().now();
     let expires = credential.as_ref().map(|credential| context.directory.expires(account, credential)).transpose();
-    let most = expires.map_err(|error| fail(&error))?.flatten().unwrap_or_else(|| now.after(MAX_LIFETIME));
-    let codes: Result<Vec<String>, MethodError> = create.iter().map(|_| code().map_err(|error| fail(&error))).collect();
+    let most = expires?.flatten().unwrap_or_else(|| now.after(MAX_LIFETIME));
+    let codes: Result<Vec<String>, MethodError> = create.iter().map(|_| Ok(code()?)).collect();
     let codes = codes?;
     let committed = context.store.commit(account, |txn| {
         let mut done = SetResponse::default();
         for ((name, properties), code) in create.iter().zip(&codes) {
-            let made = made(properties, now, most).and_then(|one| {
+            let mut create = || {
+                let one = made(properties, now, most)?;
                 context.pushes.take(account, context.store.clock().steady())?;
-                Ok(PushSubscription { code: code.clone(), credential: credential.clone(), ..one })
-            });
-            let made = match made.map(|one| (txn.create_object(&one), one)) {
-                Ok((Ok(id), one)) => Ok(told(id, &one, properties)),
-                Ok((Err(error), _)) => Err(refused(error)?),
-                Err(error) => Err(error),
+                let one = PushSubscription { code: code.clone(), credential: credential.clone(), ..one };
+                Ok::<_, SetFailure<Error>>(told(txn.create_object(&one)?, &one, properties))
             };
-            done.create(arguments, name, made);
+            let created = create();
+            done.create(arguments, name, created)?;
         }
         for (name, patch) in &update {
             let patch = Value::Object(patch.clone());
             let found = found(txn, account, resolve(name), credential.as_ref(), now)?;
-            done.update(name, changed(txn, found, &patch, (now, most))?);
+            done.update(name, changed(txn, found, &patch, (now, most)))?;
         }
         for name in &destroy {
             let gone = match found(txn, account, resolve(name), credential.as_ref(), now)? {
-                Some((id, _)) => txn.destroy_object::<PushSubscription>(id).map(|_| Ok(()))?,
-                None => Err(SetError::NotFound),
+                Some((id, _)) => txn.destroy_object::<PushSubscription>(id).map(drop).map_err(SetFailure::Call),
+                None => Err(SetError::NotFound.into()),
             };
-            done.destroy(name, gone);
+            done.destroy(name, gone)?;
         }
         Ok(done)
     });
-    let (done, ticket) = committed.map_err(|error| fail(&error))?;
-    ticket.wait_blocking().map_err(|error| fail(&error))?;
+    let (done, ticket) = committed?;
+    ticket.wait_blocking()?;
     Ok(Value::Object(done.outcomes()))
 }
 
@@ -202,19 +201,16 @@ fn changed(
     found: Option<(ObjectId, PushSubscription)>,
     patch: &Value,
     times: (UtcMillis, UtcMillis),
-) -> SetResult<Map<String, Value>> {
-    let Some((id, old)) = found else { return Ok(Err(SetError::NotFound)) };
-    let new = match patched(id, &old, patch, times) {
-        Ok(new) => new,
-        Err(error) => return Ok(Err(error)),
-    };
+) -> Result<Map<String, Value>, SetFailure<Error>> {
+    let (id, old) = found.ok_or(SetError::NotFound)?;
+    let new = patched(id, &old, patch, times)?;
     let asked = patch.get("expires").and_then(Value::as_str).and_then(UtcMillis::parse_rfc3339);
     let mut also = Map::new();
     if patch.get("expires").is_some() && asked != Some(new.expires) {
         also.insert("expires".into(), new.expires.rfc3339().into());
     }
-    txn.update_object::<PushSubscription>(id, |one| *one = new)?;
-    Ok(Ok(also))
+    txn.update_object::<PushSubscription>(id, |one| *one = new).map_err(SetFailure::Call)?;
+    Ok(also)
 }
 
 fn patched(

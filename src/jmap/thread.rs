@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::context::{Account, Args, Context, date, fail};
+use super::context::{Account, Args, Context, date};
 use super::email::newest_emails;
 use super::guest::{self, newest};
 use super::rights::Rights;
@@ -41,11 +41,11 @@ pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     let names = get.properties.get_or_insert_with(|| known.iter().map(|name| (*name).to_owned()).collect());
     let is_summed = names.iter().any(|name| !PROPERTIES[..STANDARD].contains(&name.as_str()));
     let view = context.store.view();
-    let rights = Rights::of(&view, &account).map_err(|error| fail(&error))?;
+    let rights = Rights::of(&view, &account)?;
     let mut all = Vec::new();
     if get.ids.is_none() {
         all = match rights {
-            Rights::Owner => view.threads(account.id, limits::OBJECTS_IN_GET + 1).map_err(|error| fail(&error))?,
+            Rights::Owner => view.threads(account.id, limits::OBJECTS_IN_GET + 1)?,
             Rights::Guest(_) => seen_threads(context, &view, (&account, &rights))?,
         };
         get.prove_all(all.len() as u64)?;
@@ -64,7 +64,7 @@ pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
         object.insert("id".into(), id.into());
         object.insert("emailIds".into(), json!(ids));
         if is_summed {
-            object.extend(summary(&view, account.id, &emails).map_err(|error| fail(&error))?);
+            object.extend(summary(&view, account.id, &emails)?);
         }
         Ok(Some(object))
     })
@@ -77,7 +77,7 @@ fn seen_threads(
     (account, rights): (&Account, &Rights),
 ) -> Result<Vec<ThreadId>, MethodError> {
     let newest = newest_emails(context, view, (account, rights), true)?;
-    let emails = view.emails_at(account.id, &newest).map_err(|error| fail(&error))?;
+    let emails = view.emails_at(account.id, &newest)?;
     let mut threads: Vec<ThreadId> = emails.into_iter().flatten().map(|email| email.thread).collect();
     threads.sort_unstable();
     Ok(threads)
@@ -90,10 +90,10 @@ fn emails(
     rights: &Rights,
     thread: ThreadId,
 ) -> Result<Vec<EmailId>, MethodError> {
-    let mut emails = view.thread_emails(account.id, thread).map_err(|error| fail(&error))?;
+    let mut emails = view.thread_emails(account.id, thread)?;
     if *rights != Rights::Owner {
         let found: Result<Vec<_>, _> = emails.iter().map(|id| view.email(account.id, *id)).collect();
-        let mut found = found.map_err(|error| fail(&error))?.into_iter();
+        let mut found = found?.into_iter();
         emails.retain(|_| found.next().flatten().is_some_and(|email| rights.sees(&email)));
     }
     Ok(emails)
@@ -107,6 +107,6 @@ pub(super) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, 
         None => view.thread_changes(account.id, asked.since, asked.most),
         Some(_) => guest::thread_changes(&view, &account, &asked),
     };
-    let found = found.map_err(|error| fail(&error))?;
+    let found = found?;
     standard::changes(context, account.id, &asked, found).map(Value::Object)
 }

@@ -5,7 +5,8 @@ mod properties;
 
 use serde_json::{Map, Value};
 
-use super::context::{Account, Args, Context, fail};
+use super::context::{Account, Args, Context};
+use super::failure::SetFailure;
 use super::standard::{GetArguments, InvalidProperties, SetArguments, newest};
 use crate::account::OwnAddresses;
 use crate::model::{DataType, VacationResponse};
@@ -44,7 +45,7 @@ fn get_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&
     let get = GetArguments::of(arguments, known)?;
     let view = context.store.view();
     let state = newest(&context.store, &view, account.id, DataType::VacationResponse)?;
-    let response = view.vacation(account.id).map_err(|error| fail(&error))?;
+    let response = view.vacation(account.id)?;
     let mut object = properties::object(&response, ID);
     object.retain(|name, _| known.contains(&name.as_str()));
     get.answer(context, account.id, &state, || vec![ID.to_owned()], |id| Ok((id == ID).then(|| object.clone())))
@@ -52,7 +53,7 @@ fn get_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&
 
 fn set_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&str]) -> Result<Value, MethodError> {
     let set = SetArguments::read(arguments)?;
-    let own = context.directory.own_addresses(account.id).map_err(|error| fail(&error))?;
+    let own = context.directory.own_addresses(account.id)?;
     // What it was is read in the commit that changes it: of two who set at once neither loses what the other set.
     let (answer, ()) = set.commit(context, account, DataType::VacationResponse, |txn, done| {
         for (name, _) in &set.create {
@@ -68,7 +69,7 @@ fn set_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&
                 response = new;
                 Map::new()
             });
-            done.update(id, changed);
+            done.update(id, changed.map_err(SetFailure::Object))?;
         }
         txn.set_vacation(&response).map(drop)
     })?;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::account::{NewAccount, hash_password, new_token};
-use crate::jmap::context::{Args, Context, address, date as date_of, fail};
+use crate::jmap::context::{Args, Context, address, date as date_of};
 use crate::jmap::session;
 use crate::model::address::domain_is_well_formed;
 use crate::model::{AccessToken, AccountId, AccountRow, Address, UtcMillis, clock, limits};
@@ -30,13 +30,13 @@ pub(super) fn add(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
             Some(_) => return Err(MethodError::InvalidArguments("mailboxes: roles or inbox is wanted".into())),
         },
     };
-    let id = context.directory.add(&new).map_err(|error| fail(&error))?;
+    let id = context.directory.add(&new)?;
     one(context, id)
 }
 
 pub(super) fn list(context: &Context, _: &Args<'_>) -> Result<Value, MethodError> {
     context.admin_only()?;
-    let all = context.directory.list().map_err(|error| fail(&error))?;
+    let all = context.directory.list()?;
     let told = |row: Result<Value, MethodError>| row.and_then(|row| context.budget.tell(&row).map(|()| row));
     let list: Result<Vec<Value>, MethodError> =
         all.iter().map(|(id, row, addresses)| describe(context, *id, row, addresses)).map(told).collect();
@@ -49,17 +49,17 @@ pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
 }
 
 fn one(context: &Context, id: AccountId) -> Result<Value, MethodError> {
-    let row = context.store.view().account(id).map_err(|error| fail(&error))?.ok_or(MethodError::AccountNotFound)?;
-    let identity = context.directory.identity(id).map_err(|error| fail(&error))?;
+    let row = context.store.view().account(id)?.ok_or(MethodError::AccountNotFound)?;
+    let identity = context.directory.identity(id)?;
     describe(context, id, &row, &identity.addresses)
 }
 
 fn describe(context: &Context, id: AccountId, row: &AccountRow, addresses: &[Address]) -> Result<Value, MethodError> {
-    let state = context.store.view().account_state(id).map_err(|error| fail(&error))?;
+    let state = context.store.view().account_state(id)?;
     let texts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    let catch_alls = context.directory.catch_alls(id).map_err(|error| fail(&error))?;
+    let catch_alls = context.directory.catch_alls(id)?;
     let passwords: Vec<&String> = row.passwords.iter().map(|(name, _)| name).collect();
-    let unread = session::unread(&context.store.view(), id).map_err(|error| fail(&error))?;
+    let unread = session::unread(&context.store.view(), id)?;
     Ok(json!({
         "id": id.to_string(), "name": row.name, "address": row.primary.to_string(), "addresses": texts,
         "catchAlls": catch_alls, "displayName": row.display_name, "active": row.active, "zone": row.zone, "unixUser": row.unix_user,
@@ -90,7 +90,7 @@ pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
         put(&mut row.active, active);
         put(&mut row.detail_files, detail_files);
     };
-    context.directory.update(id, edit).map_err(|error| fail(&error))?;
+    context.directory.update(id, edit)?;
     one(context, id)
 }
 
@@ -114,7 +114,7 @@ fn zone(arguments: &Args<'_>) -> Result<Option<String>, MethodError> {
 pub(super) fn remove(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     context.admin_only()?;
     let (id, _) = context.account(arguments)?;
-    context.directory.remove(id).map_err(|error| fail(&error))?;
+    context.directory.remove(id)?;
     Ok(json!({}))
 }
 
@@ -129,7 +129,7 @@ pub(super) fn alias(context: &Context, arguments: &Args<'_>) -> Result<Value, Me
         (false, None) => directory.add_alias(id, &address(&text)?),
         (true, None) => directory.remove_alias(id, &address(&text)?),
     };
-    done.map_err(|error| fail(&error))?;
+    done?;
     Ok(json!({}))
 }
 
@@ -151,13 +151,13 @@ pub(super) fn alias_domain(context: &Context, arguments: &Args<'_>) -> Result<Va
     } else {
         context.directory.add_alias_domain(alias, domain("target", &arguments.text("target")?)?)
     };
-    done.map_err(|error| fail(&error))?;
+    done?;
     Ok(json!({}))
 }
 
 pub(super) fn alias_domains(context: &Context, _: &Args<'_>) -> Result<Value, MethodError> {
     context.admin_only()?;
-    let all = context.directory.alias_domains().map_err(|error| fail(&error))?;
+    let all = context.directory.alias_domains()?;
     let list: Vec<Value> =
         all.into_iter().map(|(domain, target)| json!({"domain": domain, "target": target})).collect();
     Ok(json!({ "list": list }))
@@ -197,7 +197,7 @@ pub(super) fn password(context: &Context, arguments: &Args<'_>) -> Result<Value,
             row.passwords.extend(hash.map(|hash| (name.clone(), hash)));
         }
     };
-    context.directory.update(id, edit).map_err(|error| fail(&error))?;
+    context.directory.update(id, edit)?;
     if fits { Ok(json!({})) } else { Err(MethodError::Conflict("too many passwords: remove one".into())) }
 }
 
@@ -209,7 +209,7 @@ pub(super) fn token_add(context: &Context, arguments: &Args<'_>) -> Result<Value
     let wrong = || MethodError::InvalidArguments("expires: a date of RFC 3339 that is to come is wanted".into());
     let date = |text: String| UtcMillis::parse_rfc3339(&text).filter(|at| *at > now).ok_or_else(wrong);
     let expires = expires.map(date).transpose()?;
-    let (text, hash) = new_token().map_err(|error| fail(&error))?;
+    let (text, hash) = new_token()?;
     let mut refused = None;
     let edit = |row: &mut AccountRow| {
         row.tokens.retain(|token| token.expires.is_none_or(|at| now < at));
@@ -221,7 +221,7 @@ pub(super) fn token_add(context: &Context, arguments: &Args<'_>) -> Result<Value
             row.tokens.push(AccessToken { name: name.clone(), hash, created: now, expires });
         }
     };
-    context.directory.update(id, edit).map_err(|error| fail(&error))?;
+    context.directory.update(id, edit)?;
     match refused {
         Some(why) => Err(MethodError::Conflict(why)),
         None => Ok(json!({"name": name, "token": text, "expires": date_of(expires)})),
@@ -245,6 +245,6 @@ pub(super) fn token_remove(context: &Context, arguments: &Args<'_>) -> Result<Va
         row.tokens.retain(|token| token.name != name);
         removed = row.tokens.len() < before;
     };
-    context.directory.update(id, edit).map_err(|error| fail(&error))?;
+    context.directory.update(id, edit)?;
     if removed { Ok(json!({})) } else { Err(MethodError::NotFound(format!("no token is named {name}"))) }
 }

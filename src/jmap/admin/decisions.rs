@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::mail::rows;
 use crate::account::{AccountSnapshot, arrivals};
-use crate::jmap::context::{Args, Context, address, date, fail};
+use crate::jmap::context::{Args, Context, address, date};
 use crate::message::auto::AutoReplyFacts;
 use crate::message::header;
 use crate::model::{Address, Decision, UtcMillis, Verdict};
@@ -58,14 +58,14 @@ fn instant(arguments: &Args<'_>, key: &str) -> Result<Option<UtcMillis>, MethodE
 pub(super) fn report(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let (account, _) = context.account(arguments)?;
     let view = context.store.view();
-    let response = view.vacation(account).map_err(|error| fail(&error))?;
-    let zone = context.directory.identity(account).map_err(|error| fail(&error))?.zone;
+    let response = view.vacation(account)?;
+    let zone = context.directory.identity(account)?.zone;
     let (began, ended) = response.span();
     // What lies ahead has not ended anything yet.
     let ended = ended.filter(|ended| *ended <= context.store.clock().now());
     let (since, until) = (instant(arguments, "since")?, instant(arguments, "until")?);
     let ended = if since.is_some() { until } else { until.or(ended) };
-    let report = arrivals::report(&view, account, (since.or(began), ended)).map_err(|error| fail(&error))?;
+    let report = arrivals::report(&view, account, (since.or(began), ended))?;
     let topic = |topic: &Topic| {
         let emails: Vec<String> = topic.emails.iter().map(ToString::to_string).collect();
         json!({
@@ -110,9 +110,9 @@ pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
         }
         list.len() < limit && told.is_ok()
     };
-    view.each_decision(account, &mut each).map_err(|error| fail(&error))?;
+    view.each_decision(account, &mut each)?;
     told?;
-    let (began, ended) = view.vacation(account).map_err(|error| fail(&error))?.span();
+    let (began, ended) = view.vacation(account)?.span();
     Ok(json!({ "list": list, "began": date(began), "ended": date(ended) }))
 }
 
@@ -150,13 +150,13 @@ pub(super) fn test(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
         }
     };
     let view = context.store.view();
-    let response = view.vacation(account).map_err(|error| fail(&error))?;
-    let identity = context.directory.identity(account).map_err(|error| fail(&error))?;
-    let own = context.directory.own_addresses(account).map_err(|error| fail(&error))?;
+    let response = view.vacation(account)?;
+    let identity = context.directory.identity(account)?;
+    let own = context.directory.own_addresses(account)?;
     let (now, secret) = (context.store.clock().now(), &context.store.secrets().told);
     let mut recipient = &row.primary;
     for address in &facts.destinations {
-        if own.has(address).map_err(|error| fail(&error))? {
+        if own.has(address)? {
             recipient = address;
             break;
         }
@@ -176,7 +176,7 @@ pub(super) fn test(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
         nonce: 0,
     };
     let world = AccountSnapshot { view: &view, account, identity: &identity, own: &own, now, secret };
-    Ok(match consider(&case, &notice, &world).map_err(|error| fail(&error))? {
+    Ok(match consider(&case, &notice, &world)? {
         ReplyOutcome::Reply { reply, .. } => json!({
             "reason": null, "recipient": reply.recipient.to_string(), "reply": String::from_utf8_lossy(&reply.message),
         }),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::mail::{facts, rows};
 use super::mailboxes;
-use crate::jmap::context::{Args, Context, date, fail};
+use crate::jmap::context::{Args, Context, date};
 use crate::message::rows_or_bare;
 use crate::model::{AccountId, EmailId, keyword, limits};
 use crate::store::{EncodedMessage, Error, Txn};
@@ -30,7 +30,7 @@ impl Outcomes {
     fn add(&mut self, id: &str, outcome: Result<Value, Error>) {
         match outcome {
             Ok(value) => drop(self.done.insert(id.to_owned(), value)),
-            Err(error) => drop(self.refused.insert(id.to_owned(), fail(&error).arguments())),
+            Err(error) => drop(self.refused.insert(id.to_owned(), MethodError::from(error).arguments())),
         }
     }
 
@@ -86,10 +86,10 @@ pub(super) fn destroyed(context: &Context, arguments: &Args<'_>) -> Result<Value
     let (account, _) = context.account(arguments)?;
     let view = context.store.view();
     let since = context.store.clock().now().before(context.restore);
-    let all = view.destroyed(account, since, rows(arguments)?).map_err(|error| fail(&error))?;
+    let all = view.destroyed(account, since, rows(arguments)?)?;
     let mut list = Vec::with_capacity(all.len());
     for one in all {
-        let content = view.content(account, one.id).map_err(|error| fail(&error))?;
+        let content = view.content(account, one.id)?;
         let (_, content) = content.unwrap_or_default();
         let mut row = facts(one.id, one.email.thread, &one.email, &content);
         if let Some(members) = row.as_object_mut() {
@@ -107,7 +107,7 @@ pub(super) fn restore(context: &Context, arguments: &Args<'_>) -> Result<Value, 
     let (account, _) = context.account(arguments)?;
     let mut outcomes = Outcomes::new();
     for (text, id) in ids(arguments)? {
-        let missing = || fail(&Error::NotFound("destroyed email")).arguments();
+        let missing = || MethodError::from(Error::NotFound("destroyed email")).arguments();
         match id.ok_or_else(missing).and_then(|id| restore_one(context, account, id)) {
             Ok(id) => drop(outcomes.done.insert(text, id.to_string().into())),
             Err(why) => drop(outcomes.refused.insert(text, why)),
@@ -118,7 +118,7 @@ pub(super) fn restore(context: &Context, arguments: &Args<'_>) -> Result<Value, 
 
 /// Restores one; else says why not, as an error's object.
 fn restore_one(context: &Context, account: AccountId, id: EmailId) -> Result<EmailId, Value> {
-    let failed = |error: Error| fail(&error).arguments();
+    let failed = |error: Error| MethodError::from(error).arguments();
     let missing = || failed(Error::NotFound("destroyed email"));
     let message = {
         let view = context.store.view();
@@ -142,8 +142,8 @@ pub(super) fn purge(context: &Context, arguments: &Args<'_>) -> Result<Value, Me
             let mut count = 0;
             loop {
                 let done = context.store.commit(account, |txn| txn.purge_emails(txn.now(), EMAILS_PER_COMMIT));
-                let (purged, ticket) = done.map_err(|error| fail(&error))?;
-                ticket.wait_blocking().map_err(|error| fail(&error))?;
+                let (purged, ticket) = done?;
+                ticket.wait_blocking()?;
                 count += purged.emails;
                 if !purged.left {
                     return Ok(json!({ "count": count }));

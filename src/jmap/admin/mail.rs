@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::jmap::context::{Args, Context, address, date, fail};
+use crate::jmap::context::{Args, Context, address, date};
 use crate::jmap::thread::summary;
 use crate::message::Message;
 use crate::model::{
@@ -16,14 +16,14 @@ pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
     let (account, _) = context.account(arguments)?;
     let view = context.store.view();
     let name = arguments.maybe_text("mailbox")?.unwrap_or_else(|| "inbox".into());
-    let found = view.find_mailbox(account, &name).map_err(|error| fail(&error))?;
+    let found = view.find_mailbox(account, &name)?;
     let (uid, mailbox) = found.ok_or_else(|| MethodError::NotFound(format!("no mailbox {name}")))?;
     let shape = if arguments.flag("collapseThreads")? { Shape::Threads } else { Shape::Emails };
     let limit = rows(arguments)?;
     let after = arguments.maybe_text("after")?.map(|id| id.parse::<EmailId>()).transpose();
     let after = after.map_err(|_| MethodError::InvalidArguments("after: an email id is wanted".into()))?;
     let listing = Listing { uid, view: ListingFilter::Every, shape };
-    let page = view.listing(account, listing, after, limit).map_err(|error| fail(&error))?;
+    let page = view.listing(account, listing, after, limit)?;
     let row = |(email, thread)| {
         let row = describe(&view, account, email, thread)?;
         let row = if shape == Shape::Threads { with_thread(&view, account, thread, row)? } else { row };
@@ -56,8 +56,8 @@ pub(super) fn describe(
     id: EmailId,
     thread: ThreadId,
 ) -> Result<Value, MethodError> {
-    let email = view.email(account, id).map_err(|error| fail(&error))?;
-    let content = view.content(account, id).map_err(|error| fail(&error))?;
+    let email = view.email(account, id)?;
+    let content = view.content(account, id)?;
     let (Some(email), Some((_, content))) = (email, content) else {
         return Err(MethodError::ServerFail(format!("{id} is listed and not there: run `restante check`")));
     };
@@ -71,8 +71,8 @@ pub(super) fn with_thread(
     thread: ThreadId,
     mut row: Value,
 ) -> Result<Value, MethodError> {
-    let emails = view.thread_emails(account, thread).map_err(|error| fail(&error))?;
-    let mut told = summary(view, account, &emails).map_err(|error| fail(&error))?;
+    let emails = view.thread_emails(account, thread)?;
+    let mut told = summary(view, account, &emails)?;
     told.insert("emails".into(), emails.len().into());
     row["thread"] = Value::Object(told);
     Ok(row)
@@ -103,9 +103,9 @@ pub(super) fn show(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
     let view = context.store.view();
     let missing = || MethodError::NotFound("no such email".into());
     let id: EmailId = arguments.text("id")?.parse().map_err(|_| missing())?;
-    let email = view.email(account, id).map_err(|error| fail(&error))?.ok_or_else(missing)?;
+    let email = view.email(account, id)?.ok_or_else(missing)?;
     charge(context, email.size)?;
-    let message = view.message(account, id).map_err(|error| fail(&error))?.ok_or_else(missing)?;
+    let message = view.message(account, id)?.ok_or_else(missing)?;
     let attachments: Vec<Value> = Message::parse(&message)
         .attachments()
         .into_iter()

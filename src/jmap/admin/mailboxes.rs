@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::jmap::context::{Args, Context, fail};
+use crate::jmap::context::{Args, Context};
 use crate::jmap::{principal, share};
 use crate::model::mailbox::Right;
 use crate::model::{AccountId, Mailbox, MailboxUid, Role};
@@ -18,19 +18,19 @@ const EMAILS_PER_COMMIT: usize = 64;
 /// The mailbox of that name.
 pub(super) fn named(context: &Context, account: AccountId, name: &str) -> Result<(MailboxUid, Mailbox), MethodError> {
     let view = context.store.view();
-    let found = view.find_mailbox(account, name).map_err(|error| fail(&error))?;
+    let found = view.find_mailbox(account, name)?;
     let by_id = || name.parse::<MailboxUid>().ok().and_then(|uid| known(context, account, uid).ok());
     found.or_else(by_id).ok_or_else(|| MethodError::NotFound(format!("no mailbox {name}")))
 }
 
 fn known(context: &Context, account: AccountId, uid: MailboxUid) -> Result<(MailboxUid, Mailbox), MethodError> {
-    let found = context.store.view().mailbox(account, uid).map_err(|error| fail(&error))?;
+    let found = context.store.view().mailbox(account, uid)?;
     found.map(|row| (uid, row)).ok_or_else(|| MethodError::NotFound("no such mailbox".into()))
 }
 
 pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let (account, _) = context.account(arguments)?;
-    let all = context.store.view().mailboxes(account).map_err(|error| fail(&error))?;
+    let all = context.store.view().mailboxes(account)?;
     let mut list = Vec::with_capacity(all.len());
     for (uid, mailbox) in &all {
         let row = describe(context, &all, *uid, mailbox)?;
@@ -62,7 +62,7 @@ fn describe(
     let counts = mailbox.counts;
     let mut shared = Map::new();
     for (with, bits) in &mailbox.shares {
-        let found = context.directory.find(&with.to_string()).map_err(|error| fail(&error))?;
+        let found = context.directory.find(&with.to_string())?;
         let name = found.map_or_else(|| with.to_string(), |(_, row)| row.name);
         let rights = Right::all().filter(|right| bits & right.bit() != 0).map(|right| Value::from(right.name()));
         shared.insert(name, rights.collect());
@@ -85,10 +85,10 @@ fn done(
     change: impl FnOnce(&mut Txn<'_>) -> Result<MailboxUid, Error>,
 ) -> Result<Value, MethodError> {
     let done = context.store.commit(account, |txn| change(txn).map(|uid| (uid, txn.take_shared())));
-    let ((uid, shared), ticket) = done.map_err(|error| fail(&error))?;
-    ticket.wait_blocking().map_err(|error| fail(&error))?;
+    let ((uid, shared), ticket) = done?;
+    ticket.wait_blocking()?;
     share::tell(context, account, shared);
-    let all = context.store.view().mailboxes(account).map_err(|error| fail(&error))?;
+    let all = context.store.view().mailboxes(account)?;
     let (_, mailbox) = known(context, account, uid)?;
     describe(context, &all, uid, &mailbox)
 }
@@ -175,12 +175,11 @@ fn shares(
     let bad = |what: String| MethodError::InvalidArguments(format!("shareWith: {what}"));
     let mut shares = BTreeMap::new();
     for (name, rights) in arguments.patch("shareWith")? {
-        let found = context.directory.find(&name).map_err(|error| fail(&error))?;
+        let found = context.directory.find(&name)?;
         // Who may not see all accounts is told of one that he may not know as of one that is not there.
         let stranger = || bad(format!("no account {name} to share with"));
         let (with, _) = found.filter(|(id, _)| *id != account).ok_or_else(stranger)?;
-        let may = mailbox.shares.contains_key(&with)
-            || principal::may_know(context, account, with).map_err(|error| fail(&error))?;
+        let may = mailbox.shares.contains_key(&with) || principal::may_know(context, account, with)?;
         if !may {
             return Err(stranger());
         }
@@ -210,23 +209,23 @@ pub(super) fn remove(context: &Context, arguments: &Args<'_>) -> Result<Value, M
     let mut emails = 0;
     if arguments.flag("emails")? {
         // What would refuse it in the end refuses it before anything is touched.
-        let all = context.store.view().mailboxes(account).map_err(|error| fail(&error))?;
+        let all = context.store.view().mailboxes(account)?;
         if mailbox.role == Some(Role::Inbox) || all.iter().any(|(_, other)| other.parent == Some(uid)) {
             return Err(MethodError::Conflict("the Inbox stays, and so does a mailbox with mailboxes under it".into()));
         }
         emails = mailbox.counts.total_emails;
         loop {
             let step = context.store.commit(account, |txn| txn.empty_mailbox(uid, EMAILS_PER_COMMIT));
-            let (left, ticket) = step.map_err(|error| fail(&error))?;
-            ticket.wait_blocking().map_err(|error| fail(&error))?;
+            let (left, ticket) = step?;
+            ticket.wait_blocking()?;
             if !left {
                 break;
             }
         }
     }
     let done = context.store.commit(account, |txn| txn.destroy_mailbox(uid).map(|()| txn.take_shared()));
-    let (shared, ticket) = done.map_err(|error| fail(&error))?;
-    ticket.wait_blocking().map_err(|error| fail(&error))?;
+    let (shared, ticket) = done?;
+    ticket.wait_blocking()?;
     share::tell(context, account, shared);
     Ok(json!({ "emails": emails }))
 }

@@ -4,11 +4,11 @@
 use serde_json::{Value, json};
 
 use super::mail::{describe, with_thread};
-use crate::jmap::context::{Args, Context, fail};
+use crate::jmap::context::{Args, Context};
 use crate::jmap::email::filter::filter;
+use crate::jmap::email::listings;
 use crate::jmap::email::sort::sort;
 use crate::jmap::email::window::window;
-use crate::jmap::email::{listings, refused};
 use crate::jmap::standard::state;
 use crate::model::{AccountId, EmailId, Listing, ListingFilter, MailboxUid, Shape, limits};
 use crate::query::{Condition, Filter, Finder, Query, QueryPlan, QuerySpec, explain, query};
@@ -25,7 +25,7 @@ pub(super) fn run(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     let get = |name: &str| arguments.get(name).unwrap_or(&Value::Null);
     let mut filter = filter(get("filter"))?;
     if let Some(name) = arguments.maybe_text("mailbox")? {
-        let found = view.find_mailbox(account, &name).map_err(|error| fail(&error))?;
+        let found = view.find_mailbox(account, &name)?;
         let (uid, _) = found.ok_or_else(|| MethodError::NotFound(format!("no mailbox {name}")))?;
         let inside = Filter::Is(Condition::InMailbox(uid));
         filter = if filter == Filter::default() { inside } else { Filter::And(vec![inside, filter]) };
@@ -34,14 +34,14 @@ pub(super) fn run(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     let reads = context.budget.searched();
     let results = QuerySpec { account, filter, sort: sort(get("sort"))?, collapse, reads, scope: None };
     if arguments.flag("explain")? {
-        return Ok(json!({ "plan": in_json(&explain(&view, &results).map_err(refused)?) }));
+        return Ok(json!({ "plan": in_json(&explain(&view, &results)?) }));
     }
     let mut section = arguments.0.clone();
     section.entry("limit").or_insert_with(|| DEFAULT_LIMIT.into());
     let window = window(&section, limits::LISTED)?;
     let finder = arguments.flag("snippets")?.then(|| Finder::new(&results.filter, secrets));
     let asked = Query { results, window, total: arguments.flag("calculateTotal")? };
-    let found = query(&view, secrets, &asked).map_err(refused)?;
+    let found = query(&view, secrets, &asked)?;
     listings::follow(&context.store, account, &found.plan);
     let answer = found.answer;
     let list: Result<Vec<Value>, MethodError> =
@@ -62,7 +62,7 @@ fn row(
     (id, collapse): (EmailId, bool),
     finder: Option<&Finder>,
 ) -> Result<Value, MethodError> {
-    let email = view.email(account, id).map_err(|error| fail(&error))?;
+    let email = view.email(account, id)?;
     let (size, thread) = email.map(|email| (email.size, email.thread)).unwrap_or_default();
     let mut row = describe(view, account, id, thread)?;
     if collapse {
@@ -70,7 +70,7 @@ fn row(
     }
     if let (Some(finder), Some(members)) = (finder, row.as_object_mut()) {
         context.budget.read(if finder.reads_text() { size } else { 0 })?;
-        let snippet = finder.snippet(view, account, id).map_err(refused)?.unwrap_or_default();
+        let snippet = finder.snippet(view, account, id)?.unwrap_or_default();
         members.insert("snippet".into(), json!({"subject": snippet.subject, "preview": snippet.preview}));
     }
     context.budget.tell(&row)?;

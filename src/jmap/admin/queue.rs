@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::mail::charge;
-use crate::jmap::context::{Args, Context, date, fail};
+use crate::jmap::context::{Args, Context, date};
 use crate::model::address::fold_domain;
 use crate::model::{AccountId, Action, ActionId, ActionKind, ActionState, RecipientState, Target, UtcMillis, limits};
 use crate::outbox::{HELD, NOT_SENT, by_hand};
@@ -61,7 +61,7 @@ fn accounts(context: &Context, arguments: &Args<'_>) -> Result<Vec<(AccountId, S
         return Ok(vec![(id, row.name)]);
     }
     context.admin_only()?;
-    let all = context.directory.list().map_err(|error| fail(&error))?;
+    let all = context.directory.list()?;
     Ok(all.into_iter().map(|(id, row, _)| (id, row.name)).collect())
 }
 
@@ -74,7 +74,7 @@ fn walk(
 ) -> Result<(), MethodError> {
     let mut behind = None;
     loop {
-        let page = context.store.view().actions(account, behind, ACTIONS_PER_COMMIT).map_err(|error| fail(&error))?;
+        let page = context.store.view().actions(account, behind, ACTIONS_PER_COMMIT)?;
         let (count, last) = (page.len(), page.last().map(|action| action.id));
         let taken: Vec<Action> = page.into_iter().filter(|action| filter.takes(action)).collect();
         if !taken.is_empty() && !each(taken)? || count < ACTIONS_PER_COMMIT {
@@ -112,7 +112,7 @@ pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
 
 /// Why nothing is sent, if so: the queue is not what it should be.
 pub(super) fn held(context: &Context) -> Result<Option<String>, MethodError> {
-    Ok(context.store.view().queue_mark().map_err(|error| fail(&error))?.and_then(|mark| mark.held))
+    Ok(context.store.view().queue_mark()?.and_then(|mark| mark.held))
 }
 
 /// What is the matter with the relay, if anything is, and when it is asked again.
@@ -155,15 +155,15 @@ pub(super) fn show(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
     let (account, row) = context.account(arguments)?;
     let id = one(arguments)?;
     let view = context.store.view();
-    let action = view.action(account, id).map_err(|error| fail(&error))?;
+    let action = view.action(account, id)?;
     let action = action.ok_or_else(|| MethodError::NotFound("no such action".into()))?;
     let mut shown = describe(account, &row.name, &action);
     if arguments.flag("withMessage")?
         && action.state != ActionState::Sent
         && let Some(object) = shown.as_object_mut()
     {
-        charge(context, view.action_size(&action).map_err(|error| fail(&error))?)?;
-        let message = view.action_message(account, &action).map_err(|error| fail(&error))?;
+        charge(context, view.action_size(&action)?)?;
+        let message = view.action_message(account, &action)?;
         object.insert("message".into(), octets(&message).into());
     }
     Ok(shown)
@@ -246,14 +246,14 @@ fn change(
 pub(super) fn accept_loss(context: &Context, _: &Args<'_>) -> Result<Value, MethodError> {
     context.admin_only()?;
     let epoch = context.store.epoch();
-    let mark = context.store.view().queue_mark().map_err(|error| fail(&error))?;
+    let mark = context.store.view().queue_mark()?;
     let Some(QueueMark { epoch: of, held: Some(why) }) = mark else {
         return Err(MethodError::Conflict("nothing is held: there is no loss to accept".into()));
     };
     let restored = of != epoch;
     let (mut dropped, mut kept) = (0u64, 0u64);
     let everything = QueueFilter { kind: None, state: None, domain: None, until: None };
-    for (account, _, _) in context.directory.list().map_err(|error| fail(&error))? {
+    for (account, _, _) in context.directory.list()? {
         walk(context, account, &everything, |actions| {
             let done = context.store.commit(account, |txn| {
                 for seen in &actions {
@@ -290,7 +290,7 @@ pub(super) fn accept_loss(context: &Context, _: &Args<'_>) -> Result<Value, Meth
 }
 
 fn finish(done: Result<((), crate::store::Ticket), Error>) -> Result<Value, MethodError> {
-    let ((), ticket) = done.map_err(|error| fail(&error))?;
-    ticket.wait_blocking().map_err(|error| fail(&error))?;
+    let ((), ticket) = done?;
+    ticket.wait_blocking()?;
     Ok(json!({}))
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::jmap::context::{Args, Context, address, date, fail};
+use crate::jmap::context::{Args, Context, address, date};
 use crate::model::limits;
 use crate::vacation::{Handle, told_key};
 use crate::wire::jmap::MethodError;
@@ -10,7 +10,7 @@ use crate::wire::jmap::MethodError;
 pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let (account, _) = context.account(arguments)?;
     let limit = arguments.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(limits::TOLD);
-    let told = context.store.view().told(account, limit.min(limits::TOLD)).map_err(|error| fail(&error))?;
+    let told = context.store.view().told(account, limit.min(limits::TOLD))?;
     let mut list = Vec::with_capacity(told.len());
     for told in told {
         let (sender, script) = (told.sender.to_string(), told.generation.is_none());
@@ -38,8 +38,8 @@ pub(super) fn forget(context: &Context, arguments: &Args<'_>) -> Result<Value, M
             txn.forget_told().map(|()| told)
         }
     });
-    let (forgotten, ticket) = done.map_err(|error| fail(&error))?;
-    ticket.wait_blocking().map_err(|error| fail(&error))?;
+    let (forgotten, ticket) = done?;
+    ticket.wait_blocking()?;
     if forgotten == 0 && !all {
         return Err(MethodError::NotFound("that sender was not told in this vacation".into()));
     }

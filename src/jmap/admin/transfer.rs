@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::mail::rows;
-use crate::jmap::context::{Args, Context, fail};
+use crate::jmap::context::{Args, Context};
 use crate::model::{EmailId, Mailbox, MailboxUid, Role};
 use crate::store::{Error, NewMailbox, Txn};
 use crate::wire::jmap::MethodError;
@@ -19,7 +19,7 @@ pub(super) fn index(context: &Context, arguments: &Args<'_>) -> Result<Value, Me
     let after = after.map_err(|_| MethodError::InvalidArguments("after: an email id is wanted".into()))?;
     let limit = rows(arguments)?;
     let view = context.store.view();
-    let all: BTreeMap<_, _> = view.mailboxes(account).map_err(|error| fail(&error))?.into_iter().collect();
+    let all: BTreeMap<_, _> = view.mailboxes(account)?.into_iter().collect();
     let mailboxes: Vec<Value> = all
         .iter()
         .map(|(uid, mailbox)| {
@@ -27,7 +27,7 @@ pub(super) fn index(context: &Context, arguments: &Args<'_>) -> Result<Value, Me
             json!({"id": uid.to_string(), "inbox": inbox, "names": names, "role": mailbox.role.map(Role::name)})
         })
         .collect();
-    let emails = view.emails(account, after, limit).map_err(|error| fail(&error))?;
+    let emails = view.emails(account, after, limit)?;
     let mut list = Vec::with_capacity(emails.len());
     for (id, email) in emails {
         let mailboxes: Vec<String> = email.mailboxes.iter().map(ToString::to_string).collect();
@@ -66,8 +66,8 @@ pub(super) fn mailbox(context: &Context, arguments: &Args<'_>) -> Result<Value, 
         return Err(MethodError::InvalidArguments("names: a way is wanted".into()));
     }
     let made = context.store.commit(account, |txn| ensure(txn, inbox, &names, role));
-    let (uid, ticket) = made.map_err(|error| fail(&error))?;
-    ticket.wait_blocking().map_err(|error| fail(&error))?;
+    let (uid, ticket) = made?;
+    ticket.wait_blocking()?;
     Ok(json!({"id": uid.to_string()}))
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::jmap::context::{Account, Args, Context};
-use crate::jmap::standard::SetFailure;
+use crate::jmap::failure::SetFailure;
 use crate::model::{AccountId, BlobBase, BlobId, limits};
 use crate::store::Error;
 use crate::wire::jmap::json::or_null;
@@ -35,10 +35,15 @@ pub(in crate::jmap) fn copy(context: &Context, arguments: &Args<'_>) -> Result<V
             None => Err(SetError::NotFound.into()),
         };
         // Others may have been copied: it is this one's error alone (RFC 8620 §3.6.2).
-        match SetFailure::of_one(done).unwrap_or_else(|error| Err(SetError::ServerFail(error.description()))) {
-            Ok(new) => drop(copied.insert(id, new.to_string().into())),
-            Err(error) => drop(not_copied.insert(id, error.object())),
-        }
+        let error = match done {
+            Ok(new) => {
+                copied.insert(id, new.to_string().into());
+                continue;
+            }
+            Err(SetFailure::Object(error)) => error,
+            Err(SetFailure::Call(error)) => SetError::ServerFail(error.description()),
+        };
+        not_copied.insert(id, error.object());
     }
     Ok(json!({
         "fromAccountId": from.id.to_string(), "accountId": to.id.to_string(),

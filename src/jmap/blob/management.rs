@@ -8,9 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::copy::{OCTETS, not_found};
-use crate::jmap::context::{Account, Args, Context, fail};
+use crate::jmap::context::{Account, Args, Context};
+use crate::jmap::failure::SetFailure;
 use crate::jmap::rights::Rights;
-use crate::jmap::standard::{SetFailure, SetResponse};
+use crate::jmap::standard::SetResponse;
 use crate::model::{BlobBase, BlobId, EmailId, UtcMillis, limits};
 use crate::store::Error;
 use crate::wire::http::media_type;
@@ -44,13 +45,13 @@ pub(in crate::jmap) fn upload(context: &Context, arguments: &Args<'_>) -> Result
             waiting.into_iter().partition(|(name, object)| !refers(object, &names, name));
         let stuck = ready.is_empty();
         for (name, object) in if stuck { rest.clone() } else { ready } {
-            let made = match SetFailure::of_one(made(context, arguments, &account, &object)) {
+            let made = match made(context, arguments, &account, &object) {
                 // Once something was kept, no error is of the whole call (RFC 8620 §3.6.2).
-                Err(error) if is_begun => Err(SetError::ServerFail(error.description())),
-                made => made?,
+                Err(SetFailure::Call(error)) if is_begun => Err(SetError::ServerFail(error.description()).into()),
+                made => made,
             };
             is_begun |= made.is_ok();
-            done.create(arguments, &name, made);
+            done.create(arguments, &name, made)?;
         }
         if stuck || rest.is_empty() {
             break;
@@ -254,7 +255,7 @@ pub(in crate::jmap) fn lookup(context: &Context, arguments: &Args<'_>) -> Result
             missing.push(Value::from(id));
             continue;
         }
-        let matched = holders(context, &account, &known).map_err(|error| fail(&error))?;
+        let matched = holders(context, &account, &known)?;
         let of = |name: &String| {
             let ids = match name.as_str() {
                 "Email" => &matched.emails,

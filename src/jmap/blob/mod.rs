@@ -27,7 +27,7 @@ use crate::message::decode::Decoder;
 use crate::model::{AccountId, BlobBase, BlobHash, BlobId, EmailId, PartOffsets, limits};
 use crate::store::{Error, Store};
 
-use super::context::{Account, Context, fail};
+use super::context::{Account, Context};
 use super::rights::Rights;
 use crate::wire::jmap::MethodError;
 
@@ -92,7 +92,7 @@ impl Context {
     /// # Errors
     /// Those of reading.
     pub fn blob_room(&self, account: &Account, id: &BlobId) -> Result<u64, MethodError> {
-        let base = Blob::base(self, account, &id.base, &id.parts).map_err(|error| fail(&error))?;
+        let base = Blob::base(self, account, &id.base, &id.parts)?;
         Ok(base.filter(|(_, rest)| !rest.is_empty()).map_or(0, |(found, _)| found.cost(&(0..u64::MAX))))
     }
 
@@ -104,7 +104,7 @@ impl Context {
         match self.blob(account, id)? {
             Some(blob) => {
                 self.budget.read(blob.cost(&(0..u64::MAX)).min(most))?;
-                blob.whole(&self.store, most).map_err(|error| fail(&error))
+                Ok(blob.whole(&self.store, most)?)
             }
             None => Ok(None),
         }
@@ -117,7 +117,7 @@ impl Context {
     pub(super) fn blob_range(&self, blob: Blob, wanted: Range<u64>) -> Result<Vec<u8>, MethodError> {
         self.budget.read(blob.cost(&wanted))?;
         let (mut reader, mut octets) = (blob.reader(wanted), Vec::new());
-        while let Some(piece) = reader.next(&self.store).map_err(|error| fail(&error))? {
+        while let Some(piece) = reader.next(&self.store)? {
             octets.extend_from_slice(&piece);
         }
         Ok(octets)
@@ -131,7 +131,7 @@ impl Context {
         if blob.is_encoded() {
             self.budget.read(blob.cost(&(0..u64::MAX)))?;
         }
-        blob.size(&self.store).map_err(|error| fail(&error))
+        Ok(blob.size(&self.store)?)
     }
 
     /// Keeps octets as an upload; the ticket is waited for. Not for an asynchronous task.
@@ -151,7 +151,7 @@ impl Context {
 impl Blob {
     fn find(context: &Context, of: &Account, id: &BlobId) -> Result<Option<Self>, MethodError> {
         let steps = id.parts.as_slice();
-        let Some((found, rest)) = Self::base(context, of, &id.base, steps).map_err(|error| fail(&error))? else {
+        let Some((found, rest)) = Self::base(context, of, &id.base, steps)? else {
             return Ok(None);
         };
         found.within(context, rest)
@@ -200,7 +200,7 @@ impl Blob {
         let mut blob = self;
         for step in steps {
             context.budget.read(blob.cost(&(0..u64::MAX)))?;
-            let raw = blob.whole(&context.store, limits::MESSAGE_OCTETS).map_err(|error| fail(&error))?;
+            let raw = blob.whole(&context.store, limits::MESSAGE_OCTETS)?;
             let Some(raw) = raw else { return Ok(None) };
             let parts = Message::parse(&raw).parts();
             let Some(part) = usize::try_from(*step).ok().and_then(|step| parts.get(step)) else { return Ok(None) };

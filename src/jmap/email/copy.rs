@@ -4,10 +4,11 @@ use serde_json::{Map, Value, json};
 
 use super::filing::{self, Filing};
 use super::keep::{Commits, NewMessage, keep};
-use crate::jmap::context::{Account, Args, Context, fail};
+use crate::jmap::context::{Account, Args, Context};
 use crate::jmap::dispatch::FollowUpCall;
+use crate::jmap::failure::SetFailure;
 use crate::jmap::rights::Rights;
-use crate::jmap::standard::{InvalidProperties, SetFailure, SetResponse, newest, state};
+use crate::jmap::standard::{InvalidProperties, SetResponse, newest, state};
 use crate::model::{DataType, EmailId, ModSeq, limits};
 use crate::wire::jmap::{MethodError, SetError};
 
@@ -40,12 +41,12 @@ pub(in crate::jmap) fn copy(
     let (mut commits, mut done, mut copied) = (Commits::default(), SetResponse::default(), Vec::new());
     for (name, object) in &create {
         let made = one(context, (&from, &account), arguments, &mut commits, is_right, object);
-        match commits.of_one(made)? {
+        match made {
             Ok((original, kept)) => {
                 done.created(arguments, name, kept);
                 copied.push(Value::from(original.to_string()));
             }
-            Err(error) => done.not_created(name, &error),
+            Err(failure) => done.not_created(name, &commits.of_one(failure).object()?),
         }
     }
     let stand = commits.stand(&context.store.view(), &account, is_right)?;
@@ -84,13 +85,12 @@ fn one(
     let id = arguments.created().resolve(id).and_then(|id| id.parse::<EmailId>().ok()).ok_or(SetError::NotFound)?;
     let (email, prefix, raw) = {
         let view = context.store.view();
-        let whole = |error| SetFailure::Whole(fail(&error));
-        let rights = Rights::of(&view, from).map_err(whole)?;
-        let email = view.email(from.id, id).map_err(whole)?.filter(|email| rights.sees(email));
+        let rights = Rights::of(&view, from)?;
+        let email = view.email(from.id, id)?.filter(|email| rights.sees(email));
         let email = email.ok_or(SetError::NotFound)?;
-        let (prefix, _) = view.content(from.id, id).map_err(whole)?.ok_or(SetError::NotFound)?;
+        let (prefix, _) = view.content(from.id, id)?.ok_or(SetError::NotFound)?;
         context.budget.read(email.size)?;
-        let raw = view.received(&email.blob).map_err(whole)?.ok_or(SetError::NotFound)?;
+        let raw = view.received(&email.blob)?.ok_or(SetError::NotFound)?;
         (email, prefix, raw)
     };
     let message = NewMessage {

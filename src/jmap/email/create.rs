@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 
 use super::filing;
 use crate::jmap::context::{Account, Context};
-use crate::jmap::standard::{InvalidProperties, SetFailure};
+use crate::jmap::failure::SetFailure;
+use crate::jmap::standard::InvalidProperties;
 use crate::message::build::{self, BadFieldValue, MessageTree};
 use crate::message::forms::{Form, HeaderProperty};
 use crate::model::{SentAt, UtcMillis, limits};
@@ -99,7 +100,7 @@ pub(super) fn message(
         return Err(SetError::BlobNotFound(missing).into());
     }
     wrong.finish()?;
-    let too_large = || SetFailure::One(SetError::TooLarge(format!("more than {} octets", limits::MESSAGE_OCTETS)));
+    let too_large = || SetFailure::Object(SetError::TooLarge(format!("more than {} octets", limits::MESSAGE_OCTETS)));
     if attached > limits::ATTACHMENTS_OCTETS {
         let most = limits::ATTACHMENTS_OCTETS;
         return Err(SetError::TooLarge(format!("more than {most} octets of attachments")).into());
@@ -107,7 +108,7 @@ pub(super) fn message(
     if octets > limits::MESSAGE_OCTETS {
         return Err(too_large());
     }
-    let (id, seed) = message_id(account).map_err(SetFailure::Whole)?;
+    let (id, seed) = message_id(account).map_err(SetFailure::Call)?;
     let HeaderFields { names, mut fields } = header;
     let added = [
         ("Message-ID", build::FieldValue::MessageIds(vec![id])),
@@ -117,7 +118,7 @@ pub(super) fn message(
         // The root of a bodyStructure may have set it, too: that is the same header.
         if !names.contains(&name.to_ascii_lowercase()) && !body.fields.iter().any(|field| field.is(name)) {
             let field = build::EncodedField::new(name, &value);
-            fields.push(field.map_err(|error| SetFailure::Whole(MethodError::ServerFail(error.to_string())))?);
+            fields.push(field.map_err(|error| SetFailure::Call(MethodError::ServerFail(error.to_string())))?);
         }
     }
     let raw = build::build(&MessageTree { fields, body }, &seed);

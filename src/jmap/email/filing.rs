@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::jmap::context::{Account, Args};
+use crate::jmap::failure::SetFailure;
 use crate::jmap::rights::Rights;
 use crate::jmap::standard::InvalidProperties;
 use crate::jmap::standard::value::utc_date;
@@ -83,16 +84,17 @@ pub(super) fn keywords(value: &Value) -> Result<BTreeSet<String>, SetError> {
 /// Whether mailboxes are there for the caller.
 ///
 /// # Errors
-/// Those of reading; `invalidProperties` within.
+/// Those of reading; `invalidProperties`.
 pub(super) fn prove(
     view: &Snapshot<'_>,
     (account, rights): (&Account, &Rights),
     mailboxes: &BTreeSet<MailboxUid>,
-) -> Result<Result<(), SetError>, Error> {
+) -> Result<(), SetFailure<Error>> {
     for uid in mailboxes {
         if !rights.knows(*uid) || view.mailbox(account.id, *uid)?.is_none() {
-            return Ok(Err(SetError::property("mailboxIds", format!("{uid}: no such mailbox"))));
+            let missing = format!("{uid}: no such mailbox");
+            return Err(SetError::property("mailboxIds", missing).into());
         }
     }
-    Ok(Ok(()))
+    Ok(())
 }

@@ -5,8 +5,7 @@ use serde_json::{Map, Value};
 
 use super::body::{Bodies, TracedMessage};
 use super::property::{CONTENT, METADATA, RequestedProperties, USUAL_BODY};
-use super::refused;
-use crate::jmap::context::{Account, Args, Context, fail};
+use crate::jmap::context::{Account, Args, Context};
 use crate::jmap::rights::Rights;
 use crate::jmap::standard::{GetArguments, newest};
 use crate::message::header;
@@ -23,7 +22,7 @@ pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Va
     let (wanted, bodies) = (RequestedProperties::read(&names)?, Bodies::read(context, arguments)?);
     get.properties = Some(names);
     let view = context.store.view();
-    let rights = Rights::of(&view, &account).map_err(|error| fail(&error))?;
+    let rights = Rights::of(&view, &account)?;
     let mut all = Vec::new();
     if get.ids.is_none() {
         all = newest_emails(context, &view, (&account, &rights), false)?;
@@ -50,7 +49,7 @@ pub(in crate::jmap) fn newest_emails(
     let results = QuerySpec { account: account.id, collapse, scope: rights.scope(), ..QuerySpec::default() };
     let window = Window { limit: Some(limits::OBJECTS_IN_GET + 1), ..Window::default() };
     let found = query(view, context.store.secrets(), &Query { results, window, total: false });
-    Ok(found.map_err(refused)?.answer.ids)
+    Ok(found?.answer.ids)
 }
 
 /// The beginning of a message with its whole header, or the first `limits::HEADER_BYTES` of it.
@@ -63,7 +62,7 @@ pub(in crate::jmap) fn head(
     view: &Snapshot<'_>,
     blob: &BlobHash,
 ) -> Result<Option<Vec<u8>>, MethodError> {
-    let head = view.received_until(blob, &header::ends).map_err(|error| fail(&error))?;
+    let head = view.received_until(blob, &header::ends)?;
     context.budget.read(head.as_ref().map_or(0, |head| head.len() as u64))?;
     Ok(head)
 }
@@ -76,8 +75,10 @@ pub(super) fn object(
     id: EmailId,
     (wanted, bodies): (&RequestedProperties, &Bodies),
 ) -> Result<Option<Map<String, Value>>, MethodError> {
-    let email = view.email(account.id, id).map_err(|error| fail(&error))?;
-    let Some(email) = email.and_then(|email| rights.seen(email)) else { return Ok(None) };
+    let email = view.email(account.id, id)?;
+    let Some(email) = email.and_then(|email| rights.seen(email)) else {
+        return Ok(None);
+    };
     let blob = BlobId::email(id);
     let mut object = Map::new();
     wanted.of_metadata(&id.to_string(), &blob.to_string(), &email, &mut object);
@@ -85,11 +86,11 @@ pub(super) fn object(
         return Ok(Some(object));
     }
     let lost = || MethodError::ServerFail(format!("{id} is not whole: run `restante check`"));
-    let (prefix, content) = view.content(account.id, id).map_err(|error| fail(&error))?.ok_or_else(lost)?;
+    let (prefix, content) = view.content(account.id, id)?.ok_or_else(lost)?;
     wanted.of_content(&content, &mut object);
     if wanted.body() {
         context.budget.read(email.size)?;
-        let raw = view.received(&email.blob).map_err(|error| fail(&error))?.ok_or_else(lost)?;
+        let raw = view.received(&email.blob)?.ok_or_else(lost)?;
         bodies.of(wanted, TracedMessage { prefix: &prefix, raw: &raw, blob: &blob }, &mut object)?;
     } else if wanted.message() {
         let head = head(context, view, &email.blob)?.ok_or_else(lost)?;

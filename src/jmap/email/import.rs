@@ -8,7 +8,8 @@ use super::blobs::octets;
 use super::filing::{self, Filing};
 use super::keep::{Commits, NewMessage, keep};
 use crate::jmap::context::{Account, Args, Context};
-use crate::jmap::standard::{InvalidProperties, SetFailure, SetResponse, state};
+use crate::jmap::failure::SetFailure;
+use crate::jmap::standard::{InvalidProperties, SetResponse, state};
 use crate::message::header::{first, is_message};
 use crate::message::parse::date;
 use crate::model::{UtcMillis, limits};
@@ -28,8 +29,7 @@ pub(in crate::jmap) fn import(context: &Context, arguments: &Args<'_>) -> Result
     let (mut commits, mut done) = (Commits::default(), SetResponse::default());
     for (name, object) in &emails {
         let kept = one(context, &account, arguments, &mut commits, is_right, object);
-        let kept = commits.of_one(kept)?;
-        done.create(arguments, name, kept);
+        done.create(arguments, name, kept.map_err(|error| commits.of_one(error)))?;
     }
     let stand = commits.stand(&context.store.view(), &account, is_right)?;
     let answer = done.answer(context, &account, stand);

@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::filing::{self, Filing};
-use crate::jmap::context::{Account, Context, date, fail};
+use crate::jmap::context::{Account, Context, date};
+use crate::jmap::failure::SetFailure;
 use crate::jmap::rights::Rights;
-use crate::jmap::standard::{SetFailure, SetStates, refused};
+use crate::jmap::standard::SetStates;
 use crate::message::rows_or_bare;
 use crate::model::mailbox::Right;
 use crate::model::{BlobId, DataType, EmailId, ModSeq, ThreadId, UtcMillis};
@@ -36,12 +37,12 @@ impl Commits {
     /// Runs one commit. A fault that only concerns its objects is what `change` gives.
     ///
     /// # Errors
-    /// `stateMismatch`, and what concerns the whole call; once something was done, that is `Err` within.
+    /// `stateMismatch`, and what concerns the whole call; once something was done, that is the object's.
     pub(super) fn run<T>(
         &mut self,
         is_right: impl FnOnce(ModSeq) -> bool,
         commit: impl FnOnce(&mut dyn FnMut(&mut Txn<'_>) -> Result<Option<()>, Error>) -> Result<(T, Ticket), Error>,
-    ) -> Result<Result<T, SetError>, MethodError> {
+    ) -> Result<T, SetFailure> {
         let (first, old) = (self.stand.is_none(), self.stand);
         let mut is_right = Some(is_right);
         let mut begun = true;
@@ -52,17 +53,17 @@ impl Commits {
         });
         let result = result.and_then(|(made, ticket)| ticket.wait_blocking().map(|()| made));
         if !begun {
-            return Err(MethodError::StateMismatch);
+            return Err(SetFailure::Call(MethodError::StateMismatch));
         }
         match result {
-            Ok(made) => Ok(Ok(made)),
+            Ok(made) => Ok(made),
             Err(error) if first => {
                 self.stand = old;
-                Err(fail(&error))
+                Err(SetFailure::Call(error.into()))
             }
             Err(error) => {
                 self.stand = old;
-                Ok(Err(SetError::ServerFail(error.to_string())))
+                Err(SetError::ServerFail(error.to_string()).into())
             }
         }
     }
@@ -87,18 +88,17 @@ impl Commits {
         if let Some(stand) = self.stand {
             return Ok(stand);
         }
-        let now = view.state(account.id, DataType::Email).map_err(|error| fail(&error))?;
+        let now = view.state(account.id, DataType::Email)?;
         if is_right(now) { Ok(SetStates::new(now)) } else { Err(MethodError::StateMismatch) }
     }
 
-    /// Tells an object's own error from that of the whole call. Once something was done there is none of the whole call:
-    /// such an error would say that nothing was (RFC 8620 §3.6.2).
-    ///
-    /// # Errors
-    /// That of the whole call.
-    pub(super) fn of_one<T>(&self, done: Result<T, SetFailure>) -> Result<Result<T, SetError>, MethodError> {
-        match SetFailure::of_one(done) {
-            Err(error) if self.stand.is_some() => Ok(Err(SetError::ServerFail(error.description()))),
+    /// Makes an error of the call the object's own once something was done: an error of the call
+    /// would say that nothing was (RFC 8620 §3.6.2).
+    pub(super) fn of_one(&self, failure: SetFailure) -> SetFailure {
+        match failure {
+            SetFailure::Call(error) if self.stand.is_some() => {
+                SetFailure::Object(SetError::ServerFail(error.description()))
+            }
             other => other,
         }
     }
@@ -188,16 +188,19 @@ pub(super) fn keep(
             if enter(txn)?.is_none() {
                 return Ok(None);
             }
-            let made = one(txn, account, &new, message.once)?;
+            let made = match one(txn, account, &new, message.once) {
+                Ok(made) => Ok(made),
+                Err(failure) => Err(failure.object()?),
+            };
             left = Some(txn.state().state(DataType::Email));
             Ok(Some(made))
         });
         let made = results.pop().map_or(Err(Error::NotFound("account")), |(_, made)| made)?;
         Ok((made, ticket))
     });
-    let made = done.map_err(SetFailure::Whole)??;
+    let made = done?;
     commits.leave(left);
-    let (id, thread) = made.ok_or(SetFailure::Whole(MethodError::StateMismatch))??;
+    let (id, thread) = made.ok_or(SetFailure::Call(MethodError::StateMismatch))??;
     let size = encoded.size + message.prefix.len() as u64;
     Ok(FiledEmail { id, thread, size, received_at: id.received_at() })
 }
@@ -207,25 +210,18 @@ fn one(
     account: &Account,
     new: &NewEmail<'_>,
     once: bool,
-) -> Result<Result<(EmailId, ThreadId), SetError>, Error> {
+) -> Result<(EmailId, ThreadId), SetFailure<Error>> {
     let rights = Rights::of(&txn.view(), account)?;
-    if let Err(missing) = filing::prove(&txn.view(), (account, &rights), &new.mailboxes)? {
-        return Ok(Err(missing));
-    }
-    if let Err(error) = rights.prove(&new.mailboxes, Right::AddItems) {
-        return Ok(Err(error));
-    }
+    filing::prove(&txn.view(), (account, &rights), &new.mailboxes)?;
+    rights.prove(&new.mailboxes, Right::AddItems)?;
     if once {
         let view = txn.view();
         for id in view.emails_of_blob(account.id, &new.message.blob, UtcMillis(0), UtcMillis(i64::MAX))? {
             if view.email(account.id, id)?.is_some_and(|email| rights.sees(&email)) {
-                return Ok(Err(SetError::AlreadyExists(id.to_string())));
+                return Err(SetError::AlreadyExists(id.to_string()).into());
             }
         }
     }
     let scope = rights.scope();
-    match txn.create_email_within(new, scope.as_ref().map(Scope::mailboxes)) {
-        Ok(made) => Ok(Ok(made)),
-        Err(error) => refused(error).map(Err),
-    }
+    Ok(txn.create_email_within(new, scope.as_ref().map(Scope::mailboxes))?)
 }

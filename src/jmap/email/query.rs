@@ -3,10 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::filter;
+use super::listings;
 use super::sort::sort;
 use super::window::window;
-use super::{listings, refused};
-use crate::jmap::context::{Account, Args, Context, fail};
+use crate::jmap::context::{Account, Args, Context};
 use crate::jmap::guest;
 use crate::jmap::rights::{Rights, unchanged_since};
 use crate::jmap::standard::{self, ChangesArguments, since, state};
@@ -22,7 +22,7 @@ pub(in crate::jmap) fn changes(context: &Context, arguments: &Args<'_>) -> Resul
         None => view.email_changes(account.id, asked.since, asked.most),
         Some(_) => guest::email_changes(&view, &account, &asked),
     };
-    let found = found.map_err(|error| fail(&error))?;
+    let found = found?;
     standard::changes(context, account.id, &asked, found).map(Value::Object)
 }
 
@@ -46,10 +46,10 @@ fn results(
 pub(in crate::jmap) fn query(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open_shared(arguments)?;
     let view = context.store.view();
-    let rights = Rights::of(&view, &account).map_err(|error| fail(&error))?;
+    let rights = Rights::of(&view, &account)?;
     let results = results(context, &rights, &account, arguments)?;
     let (window, total) = (window(arguments.0, limits::RESULTS)?, arguments.flag("calculateTotal")?);
-    let found = questions::query(&view, context.store.secrets(), &Query { results, window, total }).map_err(refused)?;
+    let found = questions::query(&view, context.store.secrets(), &Query { results, window, total })?;
     listings::follow(&context.store, account.id, &found.plan);
     let answer = found.answer;
     let mut object = Map::new();
@@ -72,7 +72,7 @@ pub(in crate::jmap) fn query(context: &Context, arguments: &Args<'_>) -> Result<
 pub(in crate::jmap) fn query_changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open_shared(arguments)?;
     let view = context.store.view();
-    let rights = Rights::of(&view, &account).map_err(|error| fail(&error))?;
+    let rights = Rights::of(&view, &account)?;
     let old = arguments.text("sinceQueryState")?;
     let max_changes = arguments.number("maxChanges")?.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
     let asked = QueryChanges {
@@ -83,10 +83,10 @@ pub(in crate::jmap) fn query_changes(context: &Context, arguments: &Args<'_>) ->
         max_changes,
         total: arguments.flag("calculateTotal")?,
     };
-    if !unchanged_since(&view, &account, asked.since).map_err(|error| fail(&error))? {
+    if !unchanged_since(&view, &account, asked.since)? {
         return Err(MethodError::CannotCalculateChanges);
     }
-    let found = questions::changes(&view, context.store.secrets(), &asked).map_err(refused)?;
+    let found = questions::changes(&view, context.store.secrets(), &asked)?;
     listings::follow(&context.store, account.id, &found.plan);
     let answer = found.answer;
     let added: Vec<Value> =

@@ -12,8 +12,9 @@ use super::get::object;
 use super::keep::{Commits, FiledEmail, NewMessage, keep};
 use super::property::RequestedProperties;
 use crate::jmap::context::{Account, Args, Context};
+use crate::jmap::failure::SetFailure;
 use crate::jmap::rights::Rights;
-use crate::jmap::standard::{InvalidProperties, SetArguments, SetFailure, SetResult, refused};
+use crate::jmap::standard::{InvalidProperties, SetArguments};
 use crate::message::content::content;
 use crate::message::{Message as Parsed, guarded};
 use crate::model::mailbox::Right;
@@ -32,7 +33,7 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Va
     let is_right = |now: ModSeq| set.is_in_state(context, now);
     for (name, given) in &set.create {
         let made = made(context, &account, arguments, &mut commits, is_right, given);
-        done.create(arguments, name, commits.of_one(made)?);
+        done.create(arguments, name, made.map_err(|error| commits.of_one(error)))?;
     }
     // What was just made may be changed in the same call.
     let updates: Vec<(String, &Value)> =
@@ -44,11 +45,21 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Va
         &is_right,
         &updates,
         &mut |txn, (id, patch)| work.update(txn, id, patch),
-        &mut |(id, _), outcome| done.update(id, outcome),
+        &mut |(id, _), outcome| match outcome {
+            Ok(also) => done.updated(id, also),
+            Err(error) => done.not_updated(id, &error),
+        },
     )?;
-    work.each(&mut commits, &is_right, &destroys, &mut |txn, id| work.destroy(txn, id), &mut |id, outcome| {
-        done.destroy(id, outcome);
-    })?;
+    work.each(
+        &mut commits,
+        &is_right,
+        &destroys,
+        &mut |txn, id| work.destroy(txn, id),
+        &mut |id, outcome| match outcome {
+            Ok(()) => done.destroyed(id),
+            Err(error) => done.not_destroyed(id, &error),
+        },
+    )?;
     let stand = commits.stand(&context.store.view(), &account, is_right)?;
     Ok(done.answer(context, &account, stand))
 }
@@ -84,7 +95,7 @@ fn made(
     let content = guarded("a message", || content(&Parsed::parse(&raw))).unwrap_or_default();
     let wanted = ["hasAttachment", "preview", "messageId", "sentAt"].map(str::to_owned);
     let wanted: Vec<String> = wanted.into_iter().filter(|name| given.get(name).is_none_or(Value::is_null)).collect();
-    RequestedProperties::read(&wanted).map_err(SetFailure::Whole)?.of_content(&content, &mut object);
+    RequestedProperties::read(&wanted).map_err(SetFailure::Call)?.of_content(&content, &mut object);
     // A header field holds whole seconds.
     let asked = given.get("sentAt").and_then(Value::as_str).and_then(SentAt::parse_rfc3339);
     if asked.is_some() && asked != content.sent_at {
@@ -109,7 +120,7 @@ impl EmailSetCall<'_> {
         commits: &mut Commits,
         is_right: &dyn Fn(ModSeq) -> bool,
         objects: &[O],
-        change: &mut dyn FnMut(&mut Txn<'_>, &O) -> SetResult<T>,
+        change: &mut dyn FnMut(&mut Txn<'_>, &O) -> Result<T, SetFailure<Error>>,
         tell: &mut dyn FnMut(&O, Result<T, SetError>),
     ) -> Result<(), MethodError> {
         for chunk in objects.chunks(EMAILS_PER_COMMIT) {
@@ -119,69 +130,66 @@ impl EmailSetCall<'_> {
                     if enter(txn)?.is_none() {
                         return Ok(Vec::new());
                     }
-                    let outcomes: Result<Vec<_>, Error> = chunk.iter().map(|one| change(txn, one)).collect();
+                    let mut outcomes = Vec::with_capacity(chunk.len());
+                    for one in chunk {
+                        outcomes.push(match change(txn, one) {
+                            Ok(changed) => Ok(changed),
+                            Err(failure) => Err(failure.object()?),
+                        });
+                    }
                     left = Some(txn.state().state(DataType::Email));
-                    outcomes
+                    Ok(outcomes)
                 })
-            })?;
+            });
             match done {
                 Ok(outcomes) => {
                     commits.leave(left);
                     chunk.iter().zip(outcomes).for_each(|(one, outcome)| tell(one, outcome));
                 }
-                Err(error) => chunk.iter().for_each(|one| tell(one, Err(error.clone()))),
+                Err(failure) => {
+                    let error = failure.object()?;
+                    chunk.iter().for_each(|one| tell(one, Err(error.clone())));
+                }
             }
         }
         Ok(())
     }
 
     /// Destroys one.
-    fn destroy(&self, txn: &mut Txn<'_>, id: &str) -> SetResult<()> {
-        let Ok(id) = id.parse::<EmailId>() else { return Ok(Err(SetError::NotFound)) };
+    fn destroy(&self, txn: &mut Txn<'_>, id: &str) -> Result<(), SetFailure<Error>> {
+        let id: EmailId = id.parse().map_err(|_| SetError::NotFound)?;
         let rights = Rights::of(&txn.view(), self.account)?;
         if rights != Rights::Owner {
             let email = txn.view().email(self.account.id, id)?.filter(|email| rights.sees(email));
-            let Some(email) = email else { return Ok(Err(SetError::NotFound)) };
-            if let Err(error) = rights.prove(&email.mailboxes, Right::RemoveItems) {
-                return Ok(Err(error));
-            }
+            let email = email.ok_or(SetError::NotFound)?;
+            rights.prove(&email.mailboxes, Right::RemoveItems)?;
         }
-        match txn.destroy_email(id) {
-            Ok(()) => Ok(Ok(())),
-            Err(error) => refused(error).map(Err),
-        }
+        Ok(txn.destroy_email(id)?)
     }
 
     /// Changes one; gives what else changed of it than was asked.
-    fn update(&self, txn: &mut Txn<'_>, id: &str, patch: &Value) -> SetResult<Map<String, Value>> {
-        let Ok(id) = id.parse::<EmailId>() else { return Ok(Err(SetError::NotFound)) };
+    fn update(&self, txn: &mut Txn<'_>, id: &str, patch: &Value) -> Result<Map<String, Value>, SetFailure<Error>> {
+        let id: EmailId = id.parse().map_err(|_| SetError::NotFound)?;
         let rights = Rights::of(&txn.view(), self.account)?;
         let email = txn.view().email(self.account.id, id)?.filter(|email| rights.sees(email));
-        let Some(email) = email else { return Ok(Err(SetError::NotFound)) };
+        let email = email.ok_or(SetError::NotFound)?;
         let patch = self.with_ids(patch);
-        let mut wish = match self.wish(&txn.view(), &rights, id, &patch) {
-            Ok(wish) => wish,
-            Err(error) => return Ok(Err(error)),
-        };
+        let mut wish = self.wish(&txn.view(), &rights, id, &patch)?;
         let seen: BTreeSet<MailboxUid> = email.mailboxes.difference(&rights.unread(&email)).copied().collect();
-        if !wish.mailboxes.is_subset(&seen)
-            && let Err(missing) = filing::prove(&txn.view(), (self.account, &rights), &wish.mailboxes)?
-        {
-            return Ok(Err(missing));
+        if !wish.mailboxes.is_subset(&seen) {
+            filing::prove(&txn.view(), (self.account, &rights), &wish.mailboxes)?;
         }
         wish.mailboxes.extend(rights.unread(&email));
-        if let Err(error) = rights.prove_change(&email, &wish.mailboxes, &wish.keywords) {
-            return Ok(Err(error));
-        }
-        match txn.update_email(id, wish.mailboxes, wish.keywords) {
-            Ok(_) => Ok(Ok(wish.also)),
-            Err(error) => refused(error).map(Err),
-        }
+        rights.prove_change(&email, &wish.mailboxes, &wish.keywords)?;
+        txn.update_email(id, wish.mailboxes, wish.keywords)?;
+        Ok(wish.also)
     }
 
     /// The patch with creation ids of mailboxes replaced in its pointers.
     fn with_ids(&self, patch: &Value) -> Value {
-        let Some(members) = patch.as_object() else { return patch.clone() };
+        let Some(members) = patch.as_object() else {
+            return patch.clone();
+        };
         let pointer = |name: &String| match name.strip_prefix("mailboxIds/#") {
             Some(id) => format!("mailboxIds/{}", resolved(self.arguments, &format!("#{id}"))),
             None => name.clone(),

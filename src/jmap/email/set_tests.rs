@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::jmap::email::keep::Commits;
 use crate::jmap::email::read_tests::filed;
-use crate::jmap::standard::SetFailure;
+use crate::jmap::failure::SetFailure;
 use crate::jmap::tests::{account_of, call, context, error};
 use crate::jmap::{CAPABILITIES, Context, run};
 use crate::wire::jmap::{MethodError, parse};
@@ -263,9 +263,9 @@ fn an_email_is_copied_and_the_original_goes() {
 fn once_something_was_done_no_error_is_of_the_whole_call() {
     let context = context();
     let (ann, _) = context.directory.find("ann@example.org").unwrap().unwrap();
-    let unread = || Err::<(), _>(SetFailure::Whole(MethodError::ServerFail("it cannot be read".into())));
+    let unread = || SetFailure::Call(MethodError::ServerFail("it cannot be read".into()));
     let mut commits = Commits::default();
-    assert_eq!(commits.of_one(unread()).unwrap_err(), MethodError::ServerFail("it cannot be read".into()));
+    assert_eq!(commits.of_one(unread()).object().unwrap_err(), MethodError::ServerFail("it cannot be read".into()));
     let done = commits.run(
         |_| true,
         |enter| {
@@ -275,8 +275,8 @@ fn once_something_was_done_no_error_is_of_the_whole_call() {
             })
         },
     );
-    assert_eq!(done, Ok(Ok(())));
-    let one = commits.of_one(unread()).unwrap().unwrap_err();
+    assert_eq!(done, Ok(()));
+    let one = commits.of_one(unread()).object().unwrap();
     assert_eq!(one.object(), json!({"type": "serverFail", "description": "it cannot be read"}));
 }
 

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::filter;
-use super::refused;
-use crate::jmap::context::{Args, Context, fail};
+use crate::jmap::context::{Args, Context};
 use crate::jmap::rights::Rights;
 use crate::model::limits;
 use crate::query::{Finder, QuerySpec, explain};
@@ -22,7 +21,7 @@ pub(in crate::jmap) fn snippets(context: &Context, arguments: &Args<'_>) -> Resu
         return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
     }
     let view = context.store.view();
-    let rights = Rights::of(&view, &account).map_err(|error| fail(&error))?;
+    let rights = Rights::of(&view, &account)?;
     let results = QuerySpec {
         account: account.id,
         filter: filter::of(arguments)?,
@@ -30,15 +29,17 @@ pub(in crate::jmap) fn snippets(context: &Context, arguments: &Args<'_>) -> Resu
         ..QuerySpec::default()
     };
     // What cannot be answered as a query has no snippets either.
-    explain(&view, &results).map_err(refused)?;
+    explain(&view, &results)?;
     let finder = Finder::new(&results.filter, context.store.secrets());
     let is_seen = |id| match view.email(account.id, id) {
         Ok(email) => {
-            let Some(email) = email.filter(|email| rights.sees(email)) else { return Ok(false) };
+            let Some(email) = email.filter(|email| rights.sees(email)) else {
+                return Ok::<bool, MethodError>(false);
+            };
             context.budget.read(if finder.reads_text() { email.size } else { 0 })?;
             Ok(true)
         }
-        Err(error) => Err(fail(&error)),
+        Err(error) => Err(error.into()),
     };
     let (mut list, mut not_found, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
     for id in ids {
@@ -47,7 +48,7 @@ pub(in crate::jmap) fn snippets(context: &Context, arguments: &Args<'_>) -> Resu
             continue;
         }
         let found = match id.parse() {
-            Ok(email) if is_seen(email)? => finder.snippet(&view, account.id, email).map_err(refused)?,
+            Ok(email) if is_seen(email)? => finder.snippet(&view, account.id, email)?,
             _ => None,
         };
         match found {

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use super::filter::filter;
 use super::sort::sort;
 use super::window::window;
-use super::*;
 use crate::model::{EmailId, MailboxUid, UtcMillis, limits};
 use crate::query::{Collation, Comparator, Condition, Filter, SortProperty, Start};
+use crate::wire::jmap::MethodError;
 
 fn kind<T: std::fmt::Debug>(result: Result<T, MethodError>) -> String {
     result.unwrap_err().arguments()["type"].as_str().unwrap().to_owned()

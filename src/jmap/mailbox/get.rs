@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{COUNTS, UNREAD_THREADS, VisibleMailboxes, object, properties};
-use crate::jmap::context::{Args, Context, fail};
+use crate::jmap::context::{Args, Context};
 use crate::jmap::email::listings;
 use crate::jmap::guest::{self, newest};
 use crate::jmap::standard::{self, ChangesArguments, GetArguments};
@@ -34,14 +34,14 @@ pub(in crate::jmap) fn changes(context: &Context, arguments: &Args<'_>) -> Resul
     let view = context.store.view();
     let (found, only_counts) = match account.guest {
         None => {
-            let found = view.mailbox_changes(account.id, asked.since, asked.most).map_err(|error| fail(&error))?;
+            let found = view.mailbox_changes(account.id, asked.since, asked.most)?;
             found.map_or((None, false), |found| (Some(found.changes), found.only_counts))
         }
         Some(_) => {
             let seen = VisibleMailboxes::of(&view, &account)?;
-            let is_same = seen.is_same_since(&view, &account, asked.since.base).map_err(|error| fail(&error))?;
+            let is_same = seen.is_same_since(&view, &account, asked.since.base)?;
             let found = if is_same { guest::mailbox_changes(&view, &account, &asked) } else { Ok(None) };
-            let found = found.map_err(|error| fail(&error))?;
+            let found = found?;
             let is_any = found.as_ref().is_some_and(|found| !found.updated.is_empty());
             (found, is_any)
         }

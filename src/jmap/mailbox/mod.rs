@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use super::budget::Budget;
-use super::context::{Account, Args, fail};
+use super::context::{Account, Args};
 use super::rights::unchanged_since;
 use crate::model::mailbox::Right;
 use crate::model::{AccountId, Mailbox, MailboxCounts, MailboxUid, ModSeq, Role};
@@ -62,7 +62,7 @@ struct VisibleMailboxes(BTreeMap<MailboxUid, Mailbox>);
 
 impl VisibleMailboxes {
     fn of(view: &Snapshot<'_>, account: &Account) -> Result<Self, MethodError> {
-        Self::read(view, account).map_err(|error| fail(&error))
+        Ok(Self::read(view, account)?)
     }
 
     fn read(view: &Snapshot<'_>, account: &Account) -> Result<Self, Error> {
@@ -89,7 +89,7 @@ impl VisibleMailboxes {
         let open = |(uid, row): (&MailboxUid, &Mailbox)| (row.rights & Right::ReadItems.bit() != 0).then_some(*uid);
         let scope: Scope = self.0.iter().filter_map(open).collect();
         budget.begin_walk()?;
-        let unread = scope.unread_threads(view, account.id, &budget.searched()).map_err(|error| fail(&error))?;
+        let unread = scope.unread_threads(view, account.id, &budget.searched())?;
         for (uid, count) in &unread.counts {
             if let Some(row) = self.0.get_mut(uid) {
                 row.counts.unread_threads = *count;

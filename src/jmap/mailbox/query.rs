@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::VisibleMailboxes;
-use crate::jmap::context::{Account, Args, Context, fail};
+use crate::jmap::context::{Account, Args, Context};
 use crate::jmap::guest::newest;
 use crate::jmap::standard::value::{flag, text};
 use crate::jmap::standard::{self, PropertyComparator, Tree, section, since, sort};
@@ -46,7 +46,7 @@ pub(in crate::jmap) fn query_changes(context: &Context, arguments: &Args<'_>) ->
     let view = context.store.view();
     let state = newest(context, &view, &account, DataType::Mailbox)?;
     let seen = VisibleMailboxes::of(&view, &account)?;
-    if !seen.is_same_since(&view, &account, from.mark).map_err(|error| fail(&error))? {
+    if !seen.is_same_since(&view, &account, from.mark)? {
         return Err(MethodError::CannotCalculateChanges);
     }
     let results = results(&seen, arguments)?;
@@ -60,7 +60,7 @@ fn moved(
     seen: &VisibleMailboxes,
     since: ModSeq,
 ) -> Result<BTreeSet<String>, MethodError> {
-    let found = view.mailbox_changes(account.id, ClientState::at(since), usize::MAX).map_err(|error| fail(&error))?;
+    let found = view.mailbox_changes(account.id, ClientState::at(since), usize::MAX)?;
     let mut gone = found.ok_or(MethodError::CannotCalculateChanges)?.changes.destroyed;
     // Of what a guest saw nothing is gone: the same is open as then.
     gone.retain(|_| account.guest.is_none());

@@ -15,12 +15,13 @@ use serde_json::{Map, Value};
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::{ATTRIBUTES, SHARE_WITH, UNREAD_THREADS, VisibleMailboxes, object};
-use crate::jmap::context::{Account, Args, Context, fail};
+use crate::jmap::context::{Account, Args, Context};
+use crate::jmap::failure::SetFailure;
 use crate::jmap::guest::mark;
 use crate::jmap::rights::Rights;
 use crate::jmap::share;
 use crate::jmap::standard::value::{flag, text, unsigned};
-use crate::jmap::standard::{InvalidProperties, SetArguments, SetResponse, SetStates, refused};
+use crate::jmap::standard::{InvalidProperties, SetArguments, SetResponse, SetStates};
 use crate::model::mailbox::{Right, prove_attributes};
 use crate::model::{AccountId, DataType, Mailbox, MailboxUid, ModSeq, Role};
 use crate::store::{Error, MailboxFault, NewMailbox, ShareChange, Txn};
@@ -47,8 +48,8 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Va
         stand.after(mark(txn.state(), account.guest.is_some(), DataType::Mailbox), told);
         Ok(Some((work, stand, left, txn.take_shared())))
     });
-    let (result, ticket) = committed.map_err(|error| fail(&error))?;
-    ticket.wait_blocking().map_err(|error| fail(&error))?;
+    let (result, ticket) = committed?;
+    ticket.wait_blocking()?;
     let (mut work, mut stand, left, mut shared) = result.ok_or(MethodError::StateMismatch)?;
     shared.extend(remove_with_emails(context, &account, left, &mut work, &mut stand));
     share::tell(context, account.id, shared);
@@ -405,9 +406,9 @@ fn description(error: MethodError) -> String {
 /// An error of the store about a mailbox; `knows` says of which others the caller may learn the id.
 fn fault(error: Error, uid: MailboxUid, knows: impl Fn(MailboxUid) -> bool) -> MailboxSetError {
     let Error::Mailbox { fault, .. } = error else {
-        return match refused(error) {
-            Ok(error) => MailboxSetError::One(error),
-            Err(error) => MailboxSetError::Whole(error),
+        return match SetFailure::from(error) {
+            SetFailure::Object(error) => MailboxSetError::One(error),
+            SetFailure::Call(error) => MailboxSetError::Whole(error),
         };
     };
     let property = |name| SetError::property(name, fault.to_string());
@@ -467,7 +468,10 @@ fn remove_with_emails(
                 }
             }
         };
-        work.done.destroy(&uid.to_string(), gone);
+        match gone {
+            Ok(()) => work.done.destroyed(&uid.to_string()),
+            Err(error) => work.done.not_destroyed(&uid.to_string(), &error),
+        }
     }
     shared
 }

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use super::disposition;
-use crate::jmap::context::{Account, Args, Context, fail};
-use crate::jmap::email;
+use crate::jmap::context::{Account, Args, Context};
 use crate::message::header::first;
 use crate::message::refs::message_ids;
 use crate::message::report::{Report, ReportContent, report};
@@ -100,11 +99,11 @@ impl Originals<'_> {
             Ok(found) => found.answer.ids,
             // Nothing more is sought: it is not said which email it is.
             Err(query::Error::TooMuchRead | query::Error::TooMuchWalked) => Vec::new(),
-            Err(error) => return Err(email::refused(error)),
+            Err(error) => return Err(error.into()),
         };
         let mut same = Vec::new();
         for email in &likely {
-            let content = view.content(account, *email).map_err(|error| fail(&error))?;
+            let content = view.content(account, *email)?;
             if content.is_some_and(|(_, content)| content.message_id.contains(&id)) {
                 same.push(*email);
             }

@@ -7,11 +7,11 @@
 use serde_json::{Map, Value, json};
 
 use super::wish::MdnObject;
-use crate::jmap::context::{Account, Args, Context, NamedObjects, fail};
+use crate::jmap::context::{Account, Args, Context, NamedObjects};
 use crate::jmap::dispatch::FollowUpCall;
 use crate::jmap::email;
+use crate::jmap::failure::{SetFailure, commit_object};
 use crate::jmap::identity::{self, SenderAddresses};
-use crate::jmap::standard::{SetFailure, refused};
 use crate::message::guarded;
 use crate::message::report::{DispositionReport, DispositionType, SendingMode, address};
 use crate::model::{
@@ -45,18 +45,18 @@ pub(in crate::jmap) fn send(
     let mut desk = MdnSender { context, account: &account, arguments, me, identity };
     let (mut sent, mut not_sent, mut update) = (Map::new(), Map::new(), Map::new());
     for (name, wish) in &wishes {
-        let done = match SetFailure::of_one(desk.send(wish)) {
-            // An error of the whole call says that nothing was done (RFC 8620 §3.6.2).
-            Err(error) if !sent.is_empty() => Err(SetError::ServerFail(error.description())),
-            done => done?,
-        };
-        match done {
+        match desk.send(wish) {
             Ok((email, told)) => {
                 let patch = patches.iter().find(|(of, _)| of.strip_prefix('#') == Some(name));
                 update.extend(patch.map(|(_, patch)| (email.to_string(), Value::Object(patch.clone()))));
                 sent.insert(name.clone(), Value::Object(told));
             }
-            Err(error) => drop(not_sent.insert(name.clone(), error.object())),
+            // An error of the whole call says that nothing was done (RFC 8620 §3.6.2).
+            Err(SetFailure::Call(error)) if !sent.is_empty() => {
+                let error = SetError::ServerFail(error.description());
+                not_sent.insert(name.clone(), error.object());
+            }
+            Err(failure) => drop(not_sent.insert(name.clone(), failure.object()?.object())),
         }
     }
     let id = account.id.to_string();
@@ -75,7 +75,7 @@ fn identity(context: &Context, account: &Account, arguments: &Args<'_>) -> Resul
     let id = arguments.text("identityId")?;
     let id = arguments.created().resolve(&id).and_then(|id| id.parse::<ObjectId>().ok());
     let view = context.store.view();
-    let found = id.map(|id| view.object::<SenderIdentity>(account.id, id)).transpose().map_err(|error| fail(&error))?;
+    let found = id.map(|id| view.object::<SenderIdentity>(account.id, id)).transpose()?;
     found.flatten().ok_or_else(|| MethodError::InvalidArguments("identityId: there is no such identity".into()))
 }
 
@@ -178,7 +178,7 @@ impl MdnSender<'_> {
     /// The notification and the keyword, in one commit.
     fn queue(&mut self, id: EmailId, made: MdnDraft) -> Result<(), SetFailure> {
         let Self { context, account, .. } = *self;
-        let (message_id, _) = email::message_id(account).map_err(SetFailure::Whole)?;
+        let (message_id, _) = email::message_id(account).map_err(SetFailure::Call)?;
         let recipients = made.to.iter().filter_map(|to| Address::parse(&to.email).ok()).collect();
         let now = context.store.clock().now();
         let raw = notification(made, &Reporter { hostname: "", message_id: &message_id, now });
@@ -188,24 +188,23 @@ impl MdnSender<'_> {
         context.budget.file(raw.len() as u64)?;
         let blob = BlobHash(*blake3::hash(&raw).as_bytes());
         let action = ReceiptAction { recipients, email: id, message_id, blob }.queue(now);
-        let committed = context.store.commit(account.id, |txn| {
-            let Some(email) = txn.view().email(account.id, id)? else { return Ok(Err(SetError::NotFound)) };
+        commit_object(&context.store, account.id, |txn| {
+            let email = txn.view().email(account.id, id)?;
+            let email = email.ok_or(SetError::NotFound)?;
             if email.keywords.contains(keyword::MDN_SENT) {
-                return Ok(Err(already_sent()));
+                return Err(already_sent().into());
             }
             match txn.queue_message(action, &blob, &raw) {
-                Ok(_) => {}
-                Err(error @ Error::QueueFull(_)) => return Ok(Err(SetError::OverQuota(error.to_string()))),
-                Err(error) => return refused(error).map(Err),
+                Err(error @ Error::QueueFull(_)) => {
+                    return Err(SetError::OverQuota(error.to_string()).into());
+                }
+                queued => drop(queued?),
             }
             let mut keywords = email.keywords;
             keywords.insert(keyword::MDN_SENT.into());
-            txn.update_email(id, email.mailboxes, keywords)?;
-            Ok(Ok(()))
-        });
-        let (done, ticket) = committed?;
-        done?;
-        Ok(ticket.wait_blocking()?)
+            // The notification is queued in this commit: a failure here must undo that.
+            txn.update_email(id, email.mailboxes, keywords).map(drop).map_err(SetFailure::Call)
+        })
     }
 }
 

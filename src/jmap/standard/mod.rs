@@ -16,6 +16,6 @@ pub(super) use changes::{ChangesArguments, changes};
 pub(super) use created::CreationIds;
 pub(super) use get::GetArguments;
 pub(super) use query::{PropertyComparator, Tree, query_changes, section, sort};
-pub(super) use set::{SetArguments, SetFailure, SetResponse, SetResult, SetStates, refused};
+pub(super) use set::{SetArguments, SetResponse, SetStates};
 pub(super) use state::{newest, since, state};
 pub(super) use wrong::InvalidProperties;

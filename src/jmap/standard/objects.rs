@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::{ChangesArguments, GetArguments, newest, query_changes, section, since};
-use crate::jmap::context::{Account, Args, Context, fail};
+use crate::jmap::context::{Account, Args, Context};
 use crate::model::{DataType, ObjectId};
 use crate::store::{Object, Snapshot};
 use crate::wire::jmap::MethodError;
@@ -31,14 +31,16 @@ pub(in crate::jmap) fn get<T: Object>(
     let view = context.store.view();
     let mut all = Vec::new();
     if get.ids.is_none() {
-        all = view.objects::<T>(account.id).map_err(|error| fail(&error))?;
+        all = view.objects::<T>(account.id)?;
         get.prove_all(all.len() as u64)?;
     }
     let state = newest(&context.store, &view, account.id, data::<T>()?)?;
     let ids = || all.iter().map(|(id, _)| id.to_string()).collect();
     get.answer(context, account.id, &state, ids, |id| {
-        let Ok(known) = id.parse::<ObjectId>() else { return Ok(None) };
-        let found = view.object::<T>(account.id, known).map_err(|error| fail(&error))?;
+        let Ok(known) = id.parse::<ObjectId>() else {
+            return Ok(None);
+        };
+        let found = view.object::<T>(account.id, known)?;
         Ok(found.map(|found| object(known, &found)))
     })
 }
@@ -54,7 +56,7 @@ pub(in crate::jmap) fn changes<T: Object>(
 ) -> Result<Value, MethodError> {
     let asked = ChangesArguments::read(context, arguments)?;
     let found = context.store.view().object_changes::<T>(account.id, asked.since, asked.most);
-    let found = found.map_err(|error| fail(&error))?;
+    let found = found?;
     super::changes(context, account.id, &asked, found).map(Value::Object)
 }
 
@@ -87,7 +89,7 @@ pub(in crate::jmap) fn queried<T: Object>(
     let view = context.store.view();
     let state = newest(&context.store, &view, account.id, data::<T>()?)?;
     let changes = view.object_changes::<T>(account.id, from, usize::MAX);
-    let changes = changes.map_err(|error| fail(&error))?.ok_or(MethodError::CannotCalculateChanges)?;
+    let changes = changes?.ok_or(MethodError::CannotCalculateChanges)?;
     let moved = [changes.created, changes.updated, changes.destroyed].concat();
     let moved: BTreeSet<String> = moved.iter().map(ToString::to_string).collect();
     query_changes(arguments, account.id, &state, &results(&view)?, &moved)

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::state::state;
-use crate::jmap::context::{Account, Args, Context, NamedObjects, distinct, fail};
+use crate::jmap::context::{Account, Args, Context, NamedObjects, distinct};
+use crate::jmap::failure::SetFailure;
 use crate::model::{DataType, ModSeq, limits};
 use crate::store::{Error, Txn};
 use crate::wire::jmap::json::{members, or_null};
@@ -72,8 +73,8 @@ impl SetArguments {
             stand.after(txn.state().state(data), true);
             Ok(Some((done, stand, made)))
         });
-        let (result, ticket) = committed.map_err(|error| fail(&error))?;
-        ticket.wait_blocking().map_err(|error| fail(&error))?;
+        let (result, ticket) = committed?;
+        ticket.wait_blocking()?;
         let (done, stand, made) = result.ok_or(MethodError::StateMismatch)?;
         Ok((done.answer(context, account, stand), made))
     }
@@ -101,33 +102,49 @@ pub(in crate::jmap) struct SetResponse {
 }
 
 impl SetResponse {
-    /// One was made, or not.
-    pub(in crate::jmap) fn create(
+    /// Records what became of an object that was to be created.
+    ///
+    /// # Errors
+    /// That of the call.
+    pub(in crate::jmap) fn create<E>(
         &mut self,
         arguments: &Args<'_>,
         name: &str,
-        made: Result<Map<String, Value>, SetError>,
-    ) {
+        made: Result<Map<String, Value>, SetFailure<E>>,
+    ) -> Result<(), E> {
         match made {
             Ok(object) => self.created(arguments, name, object),
-            Err(error) => self.not_created(name, &error),
+            Err(failure) => self.not_created(name, &failure.object()?),
         }
+        Ok(())
     }
 
-    /// One was changed, or not.
-    pub(in crate::jmap) fn update(&mut self, id: &str, changed: Result<Map<String, Value>, SetError>) {
+    /// Records what became of an object that was to be changed.
+    ///
+    /// # Errors
+    /// That of the call.
+    pub(in crate::jmap) fn update<E>(
+        &mut self,
+        id: &str,
+        changed: Result<Map<String, Value>, SetFailure<E>>,
+    ) -> Result<(), E> {
         match changed {
             Ok(also) => self.updated(id, also),
-            Err(error) => self.not_updated(id, &error),
+            Err(failure) => self.not_updated(id, &failure.object()?),
         }
+        Ok(())
     }
 
-    /// One is gone, or not.
-    pub(in crate::jmap) fn destroy(&mut self, id: &str, gone: Result<(), SetError>) {
+    /// Records what became of an object that was to be destroyed.
+    ///
+    /// # Errors
+    /// That of the call.
+    pub(in crate::jmap) fn destroy<E>(&mut self, id: &str, gone: Result<(), SetFailure<E>>) -> Result<(), E> {
         match gone {
             Ok(()) => self.destroyed(id),
-            Err(error) => self.not_destroyed(id, &error),
+            Err(failure) => self.not_destroyed(id, &failure.object()?),
         }
+        Ok(())
     }
 
     /// One was made; `object` is its `id` and all that the client does not know of it.
@@ -212,66 +229,5 @@ impl SetStates {
         if self.joined {
             self.new = now;
         }
-    }
-}
-
-/// Why an object is not made, changed or destroyed; or why the whole call is not answered.
-#[derive(Debug)]
-pub(in crate::jmap) enum SetFailure {
-    /// The object is refused.
-    One(SetError),
-    /// The call cannot be done.
-    Whole(MethodError),
-}
-
-impl From<SetError> for SetFailure {
-    fn from(error: SetError) -> Self {
-        Self::One(error)
-    }
-}
-
-impl From<MethodError> for SetFailure {
-    /// A request that reads too much refuses the object: what the call did before stays done.
-    fn from(error: MethodError) -> Self {
-        match error {
-            MethodError::RequestTooLarge(why) => Self::One(SetError::RateLimit(why.into())),
-            whole => Self::Whole(whole),
-        }
-    }
-}
-
-impl From<Error> for SetFailure {
-    fn from(error: Error) -> Self {
-        refused(error).map_or_else(|error| Self::Whole(fail(&error)), Self::One)
-    }
-}
-
-impl SetFailure {
-    /// Tells the object's own error from that of the whole call.
-    ///
-    /// # Errors
-    /// That of the whole call.
-    pub(in crate::jmap) fn of_one<T>(done: Result<T, Self>) -> Result<Result<T, SetError>, MethodError> {
-        match done {
-            Ok(made) => Ok(Ok(made)),
-            Err(Self::One(error)) => Ok(Err(error)),
-            Err(Self::Whole(error)) => Err(error),
-        }
-    }
-}
-
-/// What became of one object within a commit; an error of the store ends the whole.
-pub(in crate::jmap) type SetResult<T> = Result<Result<T, SetError>, Error>;
-
-/// A store's error as that of one object.
-///
-/// # Errors
-/// What concerns the whole call, not the object.
-pub(in crate::jmap) fn refused(error: Error) -> Result<SetError, Error> {
-    match error {
-        Error::NotFound(_) => Ok(SetError::NotFound),
-        Error::Conflict(what) => Ok(SetError::Forbidden(what)),
-        Error::Quota => Ok(SetError::OverQuota("the account is full".into())),
-        whole => Err(whole),
     }
 }

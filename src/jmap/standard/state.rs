@@ -4,7 +4,6 @@
 //! `epoch-mark`, in hexadecimal; of a client that is still catching up `epoch-mark-base`, and of one that was told only some
 //! of the mailboxes that one change changed `epoch-mark-base-last` (`store::ClientState`).
 
-use crate::jmap::context::fail;
 use crate::model::{AccountId, DataType, ModSeq};
 use crate::store::{ClientState, Snapshot, Store};
 use crate::wire::jmap::MethodError;
@@ -30,7 +29,7 @@ pub(in crate::jmap) fn newest(
     account: AccountId,
     data: DataType,
 ) -> Result<String, MethodError> {
-    Ok(state(store, view.state(account, data).map_err(|error| fail(&error))?))
+    Ok(state(store, view.state(account, data)?))
 }
 
 /// What a state string says; nothing of one that this store never gave.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::jmap::context::{Account, Args, Context, fail};
+use crate::jmap::context::{Account, Args, Context};
 use crate::jmap::standard::value::{text, utc_date, wanted};
 use crate::jmap::standard::{Tree, objects, sort};
 use crate::model::{EmailSubmission, ObjectId, UtcMillis};
@@ -45,7 +45,7 @@ fn results(view: &Snapshot<'_>, account: &Account, arguments: &Args<'_>) -> Resu
         "sentAt" | "sendAt" => Some(SubmissionSortProperty::SendAt),
         _ => None,
     })?;
-    let all = view.objects::<EmailSubmission>(account.id).map_err(|error| fail(&error))?;
+    let all = view.objects::<EmailSubmission>(account.id)?;
     let mut found: Vec<&(ObjectId, EmailSubmission)> =
         all.iter().filter(|(_, one)| filter.holds(&|is| holds(is, one))).collect();
     found.sort_by(|(one_id, one), (two_id, two)| {

@@ -11,11 +11,12 @@ use serde_json::{Map, Value};
 
 use super::envelope::{bad, prove, prove_size};
 use super::object;
-use crate::jmap::context::{Account, Args, Context, fail};
+use crate::jmap::context::{Account, Args, Context};
 use crate::jmap::dispatch::FollowUpCall;
 use crate::jmap::email;
+use crate::jmap::failure::SetFailure;
 use crate::jmap::identity::{self, SenderAddresses};
-use crate::jmap::standard::{InvalidProperties, SetArguments, SetFailure, SetResult, refused};
+use crate::jmap::standard::{InvalidProperties, SetArguments};
 use crate::message::header;
 use crate::model::{
     Action, BlobHash, DataType, EmailId, EmailSubmission, ObjectId, SenderIdentity, SubmissionRecipient, UndoStatus,
@@ -39,32 +40,33 @@ pub(in crate::jmap) fn set(
     let mut parcels = Vec::with_capacity(set.create.len());
     for (name, properties) in &set.create {
         let parcel = prepare(context, &account, &me, arguments, properties);
-        parcels.push((name, SetFailure::of_one(parcel)?));
+        let parcel = match parcel {
+            Ok(parcel) => Ok(parcel),
+            Err(failure) => Err(failure.object()?),
+        };
+        parcels.push((name, parcel));
     }
     // Of which emails the submissions are that were made, changed or removed.
     let mut emails: BTreeMap<String, EmailId> = BTreeMap::new();
     let (answer, ()) = set.commit(context, &account, DataType::EmailSubmission, |txn, done| {
         for (name, parcel) in parcels {
-            let sent = match parcel {
-                Ok(parcel) => parcel.send(txn)?,
-                Err(error) => Err(error),
-            };
+            let sent = parcel.map_err(SetFailure::Object).and_then(|parcel| parcel.send(txn));
             let made = sent.map(|(id, submission)| {
                 emails.insert(format!("#{name}"), submission.email);
                 emails.insert(id.to_string(), submission.email);
                 told(id, &submission)
             });
-            done.create(arguments, name, made);
+            done.create(arguments, name, made)?;
         }
         for (id, patch) in &set.update {
-            let email = update(txn, id, patch)?;
+            let email = update(txn, id, patch);
             emails.extend(email.iter().map(|email| (id.clone(), *email)));
-            done.update(id, email.map(|_| Map::new()));
+            done.update(id, email.map(|_| Map::new()))?;
         }
         for id in &set.destroy {
-            let email = destroy(txn, id)?;
+            let email = destroy(txn, id);
             emails.extend(email.iter().map(|email| (id.clone(), *email)));
-            done.destroy(id, email.map(drop));
+            done.destroy(id, email.map(drop))?;
         }
         Ok(())
     })?;
@@ -94,21 +96,17 @@ struct NewSubmission {
 type CreatedSubmission = (ObjectId, EmailSubmission);
 
 impl NewSubmission {
-    fn send(self, txn: &mut Txn<'_>) -> SetResult<CreatedSubmission> {
+    fn send(self, txn: &mut Txn<'_>) -> Result<CreatedSubmission, SetFailure<Error>> {
         let Self { submission, order, message_id, blob, octets, is_held } = self;
         if txn.view().email(txn.account(), submission.email)?.is_none() {
-            return Ok(Err(SetError::property("emailId", "there is no such email")));
+            return Err(SetError::property("emailId", "there is no such email").into());
         }
         let queued = order.queue(submission.email, blob, message_id, txn.now());
         let action = Action { last_error: is_held.then(|| HELD.into()), ..queued.action };
         let message = octets.as_deref().map(|octets| (&blob, octets));
-        match txn.submit(&submission, action, &queued.octets, message) {
-            Ok((id, _)) => {
-                let made = txn.view().object::<EmailSubmission>(txn.account(), id)?;
-                Ok(Ok((id, made.unwrap_or(submission))))
-            }
-            Err(error) => refused(error).map(Err),
-        }
+        let (id, _) = txn.submit(&submission, action, &queued.octets, message)?;
+        let made = txn.view().object::<EmailSubmission>(txn.account(), id)?;
+        Ok((id, made.unwrap_or(submission)))
     }
 }
 
@@ -137,13 +135,12 @@ fn prepare(
         wrong.add("undoStatus", "pending is what it begins with");
     }
     let id = |name: &str| properties.get(name)?.as_str().and_then(|id| arguments.created().resolve(id));
-    let whole = |error: Error| SetFailure::Whole(fail(&error));
     let view = context.store.view();
     let identity_id = id("identityId").and_then(|id| id.parse::<ObjectId>().ok()).unwrap_or_default();
-    let identity = view.object::<SenderIdentity>(account.id, identity_id).map_err(whole)?;
+    let identity = view.object::<SenderIdentity>(account.id, identity_id)?;
     let email = id("emailId").and_then(|id| id.parse::<EmailId>().ok()).unwrap_or_default();
-    let metadata = view.email(account.id, email).map_err(whole)?;
-    let content = view.content(account.id, email).map_err(whole)?;
+    let metadata = view.email(account.id, email)?;
+    let content = view.content(account.id, email)?;
     for (name, missing) in [("identityId", identity.is_none()), ("emailId", metadata.is_none() || content.is_none())] {
         if missing {
             wrong.add(name, "the id of what is there is wanted");
@@ -159,7 +156,7 @@ fn prepare(
     // RFC 8621 §7.5: Bcc is not sent; without that field the message goes out as it is stored.
     if has_bcc || raw.len() >= limits::HEADER_BYTES {
         context.budget.read(metadata.size)?;
-        raw = view.received(&metadata.blob).map_err(whole)?.unwrap_or_default();
+        raw = view.received(&metadata.blob)?.unwrap_or_default();
     }
     let (mail_from, rcpt_to) = prove(me, identity, (&raw, &content), properties.get("envelope"))?;
     wrong.finish()?;
@@ -184,45 +181,38 @@ fn prepare(
         send_at: order.send_at,
         ..EmailSubmission::default()
     };
-    let mark = view.queue_mark().map_err(whole)?;
+    let mark = view.queue_mark()?;
     let is_held = mark.is_some_and(|mark| mark.held.is_some());
     Ok(NewSubmission { submission, order, message_id, blob, octets, is_held })
 }
 
 /// All that can be changed is that it is taken back.
-fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> SetResult<EmailId> {
-    let Ok(known) = id.parse::<ObjectId>() else { return Ok(Err(SetError::NotFound)) };
+fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> Result<EmailId, SetFailure<Error>> {
+    let known: ObjectId = id.parse().map_err(|_| SetError::NotFound)?;
     let found = txn.view().object::<EmailSubmission>(txn.account(), known)?;
-    let Some(submission) = found else { return Ok(Err(SetError::NotFound)) };
+    let submission = found.ok_or(SetError::NotFound)?;
     let before = object(known, &submission);
-    let wishes = match Patch::wishes(patch, &before) {
-        Ok(wishes) => wishes,
-        Err(error) => return Ok(Err(error)),
-    };
-    for (property, value) in wishes {
+    for (property, value) in Patch::wishes(patch, &before)? {
         if before.get(&property) == Some(&value) {
             continue;
         }
         if property != "undoStatus" {
-            return Ok(Err(SetError::property(&property, "it cannot be changed")));
+            return Err(SetError::property(&property, "it cannot be changed").into());
         }
         if value.as_str() != Some(UndoStatus::Canceled.name()) {
-            return Ok(Err(SetError::property("undoStatus", "it can only be canceled")));
+            return Err(SetError::property("undoStatus", "it can only be canceled").into());
         }
         if !txn.cancel_submission(known)? {
-            return Ok(Err(SetError::of("cannotUnsend", "it is on its way")));
+            return Err(SetError::of("cannotUnsend", "it is on its way").into());
         }
     }
-    Ok(Ok(submission.email))
+    Ok(submission.email)
 }
 
 /// Only the record goes: what is on its way goes on (RFC 8621 §7.5).
-fn destroy(txn: &mut Txn<'_>, id: &str) -> SetResult<EmailId> {
-    let Ok(known) = id.parse::<ObjectId>() else { return Ok(Err(SetError::NotFound)) };
-    match txn.destroy_object::<EmailSubmission>(known) {
-        Ok(submission) => Ok(Ok(submission.email)),
-        Err(error) => refused(error).map(Err),
-    }
+fn destroy(txn: &mut Txn<'_>, id: &str) -> Result<EmailId, SetFailure<Error>> {
+    let known = id.parse().map_err(|_| SetError::NotFound)?;
+    Ok(txn.destroy_object::<EmailSubmission>(known)?.email)
 }
 
 /// What is to be done with the emails of submissions that are done.

@@ -20,7 +20,7 @@ use super::problem::Problem;
 use super::upload::account;
 use super::who::RequestContext;
 use super::{Backend, tally};
-use crate::jmap::{self, Blob, BlobReader};
+use crate::jmap::{Blob, BlobReader};
 use crate::model::BlobId;
 use crate::store::Store;
 use crate::wire::http::{RangeSelection, attachment, media_type, range, same_tag};
@@ -83,7 +83,7 @@ async fn given(
     };
     let found = blocking((counted, room), move || {
         let blob = context.blob(&account, &id)?.ok_or(MethodError::NotFound("blob".into()))?;
-        let size = blob.size(&context.store).map_err(|error| jmap::fail(&error))?;
+        let size = blob.size(&context.store)?;
         Ok::<_, MethodError>((blob, size))
     });
     let (found, (counted, _)) = found.await.map_err(failed)?;

@@ -31,7 +31,7 @@ impl ChangeFollower {
         let watch = watch(backend, &accounts);
         let known = match said.and_then(|said| PushState::of(said, &backend.store, &accounts)) {
             Some(known) => known,
-            None => PushState::now(&backend.store, &accounts).map_err(|error| crate::jmap::fail(&error))?,
+            None => PushState::now(&backend.store, &accounts)?,
         };
         Ok(Self { backend: Arc::clone(backend), who: who.clone(), accounts, known, watch })
     }
@@ -47,7 +47,7 @@ impl ChangeFollower {
             self.known.follow(&accounts);
             self.accounts = accounts;
         }
-        self.known.catch_up(&self.backend.store, types).map_err(|error| crate::jmap::fail(&error))
+        Ok(self.known.catch_up(&self.backend.store, types)?)
     }
 
     /// What the client knows then, to come back with.

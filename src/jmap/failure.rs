@@ -1,0 +1,126 @@
+//! Errors on their way to an answer: of one object of a call, or of the whole call.
+//!
+//! `?` turns an error of the store or of a query into either. What a function can refuse is seen
+//! in its result: `MethodError` for what concerns the call, `SetError` for one object, `SetFailure`
+//! where both can happen.
+
+use super::budget::TOO_MUCH_WALKED;
+use crate::model::AccountId;
+use crate::query;
+use crate::store::{Error, Store, Txn};
+use crate::wire::jmap::{MethodError, SetError};
+
+/// Why an object is not created, changed or destroyed, or why the whole call fails.
+///
+/// Within a commit `E` is the store's error, which ends the commit.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum SetFailure<E = MethodError> {
+    Object(SetError),
+    Call(E),
+}
+
+impl<E> SetFailure<E> {
+    /// Tells the object's own error from that of the call.
+    ///
+    /// # Errors
+    /// That of the call.
+    pub(super) fn object(self) -> Result<SetError, E> {
+        match self {
+            Self::Object(error) => Ok(error),
+            Self::Call(error) => Err(error),
+        }
+    }
+}
+
+/// Runs a commit that changes one object, and waits for the disk.
+///
+/// # Errors
+/// Those of the commit. Where the object is refused, what `change` wrote before is kept: it refuses
+/// before it writes.
+pub(super) fn commit_object<T>(
+    store: &Store,
+    account: AccountId,
+    change: impl FnOnce(&mut Txn<'_>) -> Result<T, SetFailure<Error>>,
+) -> Result<T, SetFailure> {
+    let (changed, ticket) = store.commit(account, |txn| match change(txn) {
+        Ok(changed) => Ok(Ok(changed)),
+        Err(failure) => Ok(Err(failure.object()?)),
+    })?;
+    let changed = changed?;
+    ticket.wait_blocking()?;
+    Ok(changed)
+}
+
+impl<E> From<SetError> for SetFailure<E> {
+    fn from(error: SetError) -> Self {
+        Self::Object(error)
+    }
+}
+
+impl From<MethodError> for SetFailure {
+    /// A request that reads too much refuses the object: what the call did before stays done.
+    fn from(error: MethodError) -> Self {
+        match error {
+            MethodError::RequestTooLarge(why) => Self::Object(SetError::RateLimit(why.into())),
+            call => Self::Call(call),
+        }
+    }
+}
+
+impl From<Error> for SetFailure<Error> {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::NotFound(_) => Self::Object(SetError::NotFound),
+            Error::Conflict(what) => Self::Object(SetError::Forbidden(what)),
+            Error::Quota => Self::Object(SetError::OverQuota("the account is full".into())),
+            call => Self::Call(call),
+        }
+    }
+}
+
+impl From<Error> for SetFailure {
+    fn from(error: Error) -> Self {
+        match SetFailure::<Error>::from(error) {
+            SetFailure::Object(error) => Self::Object(error),
+            SetFailure::Call(error) => Self::Call(error.into()),
+        }
+    }
+}
+
+impl From<Error> for MethodError {
+    fn from(error: Error) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<&Error> for MethodError {
+    fn from(error: &Error) -> Self {
+        match error {
+            Error::NotFound("account") => Self::AccountNotFound,
+            Error::NotFound(what) => Self::NotFound(format!("no such {what}")),
+            Error::Conflict(what) => Self::Conflict(what.clone()),
+            Error::Quota | Error::Mailbox { .. } => Self::Conflict(error.to_string()),
+            Error::Full
+            | Error::QueueFull(_)
+            | Error::Overtaken(_)
+            | Error::Rebuilding(_)
+            | Error::Stopped
+            | Error::Poisoned(_) => Self::ServerUnavailable(error.to_string()),
+            Error::Corrupt { .. } | Error::Open(_) | Error::Io(_) => Self::ServerFail(error.to_string()),
+        }
+    }
+}
+
+impl From<query::Error> for MethodError {
+    fn from(error: query::Error) -> Self {
+        match error {
+            query::Error::Unsupported(what) => Self::UnsupportedFilter(what.into()),
+            query::Error::TooMuchRead => Self::UnsupportedFilter(error.to_string()),
+            query::Error::TooMuchWalked => Self::RequestTooLarge(TOO_MUCH_WALKED),
+            query::Error::AnchorNotFound => Self::AnchorNotFound,
+            query::Error::CannotCalculateChanges => Self::CannotCalculateChanges,
+            query::Error::TooManyChanges => Self::TooManyChanges,
+            query::Error::Store(error) => error.into(),
+        }
+    }
+}
