@@ -175,7 +175,7 @@ impl Service {
         };
         let deliver = Arc::new(Deliverer::new(store.clone(), directory.clone(), rooms.deliver.clone()));
         let (switch, stop) = switch();
-        let way_in = http::taken(Arc::clone(&deliver), rooms.lmtp.clone());
+        let way_in = http::deliver_fn(Arc::clone(&deliver), rooms.lmtp.clone());
         let pusher = push::run(store.clone(), directory.clone(), rooms.http.clone(), stop.clone());
         let backend = http::Backend::new(
             store.clone(),

@@ -9,7 +9,8 @@ use super::plan::{PlannedReply, VacationPlan};
 use super::rates::RateCharges;
 use super::{Deliverer, DeliveryTransaction, Settings, copy};
 use crate::account::ResolvedAddress;
-use crate::message::{Message, auto::AutoReplyFacts, guarded, header, report, rows_or_bare, trace};
+use crate::message::header::{Header, IncomingMessage};
+use crate::message::{Message, auto::AutoReplyFacts, bare_rows, guarded, report, rows_of, trace};
 use crate::model::clock::Stopwatch;
 use crate::model::{
     AccountId, Action, Address, Decision, EmailId, Envelope, MailboxUid, MonotonicMillis, ObjectId, Recipient,
@@ -41,7 +42,8 @@ pub(super) struct DeliveryContext<'a> {
     pub(super) settings: &'a Settings,
     session: &'a DeliveryTransaction,
     pub(super) envelope: &'a Envelope,
-    raw: &'a [u8],
+    /// From where the header begins.
+    header: &'a Header<'a>,
     /// Read only where a response is on.
     facts: OnceCell<AutoReplyFacts>,
     pub(super) thread_keys: &'a [ThreadKey],
@@ -58,7 +60,7 @@ impl DeliveryContext<'_> {
         self.facts.get_or_init(|| {
             let unread =
                 || AutoReplyFacts { suppress: Some("its header cannot be read".into()), ..AutoReplyFacts::default() };
-            guarded("a header", || AutoReplyFacts::of(self.raw)).unwrap_or_else(unread)
+            guarded("a header", || AutoReplyFacts::of_header(self.header)).unwrap_or_else(unread)
         })
     }
 }
@@ -80,9 +82,15 @@ impl Deliverer {
     ///
     /// The message is kept from where its header begins: our trace fields stand on top of it, and behind a blank line the
     /// message's own fields would be text to whoever reads both.
-    pub(super) fn apply(&self, session: &DeliveryTransaction, envelope: &Envelope, received: &[u8]) -> PendingDelivery {
+    pub(super) fn apply(
+        &self,
+        session: &DeliveryTransaction,
+        envelope: &Envelope,
+        received: &IncomingMessage,
+    ) -> PendingDelivery {
         let watch = Stopwatch::start();
-        let raw = header::trimmed(received);
+        let header = received.trimmed_header();
+        let raw = header.raw();
         let settings = session.settings.clone().unwrap_or_else(|| self.settings.get());
         let mut prepared = PendingDelivery {
             outcomes: Vec::new(),
@@ -90,25 +98,27 @@ impl Deliverer {
             refusal: None,
             ticket: None,
             spent: RateCharges::default(),
-            queue_id: trace::queue_id(raw, envelope),
+            queue_id: trace::queue_id(&header, envelope),
             watch,
             settings: Arc::clone(&settings),
         };
-        if trace::received_count(raw) >= limits::RECEIVED_FIELDS {
+        if trace::received_count(&header) >= limits::RECEIVED_FIELDS {
             prepared.refusal = Some(Reply::new(554, [5, 4, 6], "the message goes round in circles"));
             return prepared;
         }
-        let rows = rows_or_bare(raw, self.store.secrets());
+        let message = guarded("a message", || Message::with_header(header.clone()));
+        let rows = message.as_ref().and_then(|message| guarded("a message", || rows_of(message, self.store.secrets())));
+        let rows = rows.unwrap_or_else(|| bare_rows(raw));
         let hash = transaction_hash(envelope, &rows.blob.0);
         let encoded = EncodedMessage::new(&rows);
         let (now, steady) = (self.store.clock().now(), self.store.clock().steady());
         let (settings, facts, thread_keys) = (&*settings, OnceCell::new(), rows.thread_keys.as_slice());
-        let returned = returned(raw);
+        let returned = message.as_ref().and_then(returned);
         let whole = DeliveryContext {
             settings,
             session,
             envelope,
-            raw,
+            header: &header,
             facts,
             thread_keys,
             hash: &hash,
@@ -218,7 +228,7 @@ impl Deliverer {
             let host = &whole.settings.hostname;
             let id = format!("d.{:016x}@{host}", nonce(whole.hash, account));
             let reporter = Reporter { hostname: host, message_id: &id, now: whole.now };
-            match delivered(whole.envelope, &asked, whole.raw, None, &reporter) {
+            match delivered(whole.envelope, &asked, whole.header.raw(), None, &reporter) {
                 Some(made) => job.notification = Some((made, counted)),
                 None => self.rates.lock().notifications.give_back(&counted),
             }
@@ -276,9 +286,8 @@ impl Deliverer {
 }
 
 /// What a report says to who sent what it is about (RFC 8621 §7).
-fn returned(raw: &[u8]) -> Option<ReturnedReport> {
-    let found = || report::claims(raw).then(|| report::report(&Message::parse(raw))).flatten();
-    guarded("a report", found).flatten().map(|report| report.returned())
+fn returned(message: &Message<'_>) -> Option<ReturnedReport> {
+    guarded("a report", || report::report(message)).flatten().map(|report| report.returned())
 }
 
 /// What the jobs took of the rates: for what was sent, and for what was not.

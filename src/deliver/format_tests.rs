@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::account::{NewAccount, Settings as Addresses};
+use crate::message::header::IncomingMessage;
 use crate::model::clock::FixedClock;
 use crate::model::{
     ActionId, Address, BlobHash, ChangedBy, Circle, Days, DeliveryState, DeliveryStatus, EmailAddress, EmailSubmission,
@@ -136,7 +137,8 @@ fn script(engine: Arc<MemoryEngine>) {
             assert!(deliver.admit(&mut session, &envelope, &recipient).is_positive());
             envelope.recipients.push(recipient);
         }
-        let replies = runtime.block_on(Arc::clone(&deliver).deliver(session, envelope, text.into_bytes()));
+        let replies =
+            runtime.block_on(Arc::clone(&deliver).deliver(session, envelope, IncomingMessage::new(text.into_bytes())));
         assert!(replies.iter().all(Reply::is_positive));
     }
     // Two folds, and the beginning of their merge.

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::account::{Directory, ResolvedAddress};
+use crate::message::header::IncomingMessage;
 use crate::message::{auto::AutoReplyFacts, guarded};
 use crate::model::{Envelope, LiveValue, Recipient};
 use crate::store::Store;
@@ -35,14 +36,14 @@ pub trait DeliveryService: Send + Sync + 'static {
 
     /// Whether somebody may be answered, or told of the delivery, so that it is worth while to find
     /// out who sent the message.
-    fn may_answer(&self, session: &Self::Session, envelope: &Envelope, body: &[u8]) -> bool;
+    fn may_answer(&self, session: &Self::Session, envelope: &Envelope, message: &IncomingMessage) -> bool;
 
     /// Delivers a message to the accepted recipients: one reply for each, in order.
     fn deliver(
         self: Arc<Self>,
         session: Self::Session,
         envelope: Envelope,
-        body: Vec<u8>,
+        message: IncomingMessage,
     ) -> impl Future<Output = Vec<Reply>> + Send;
 }
 
@@ -97,25 +98,33 @@ impl DeliveryService for Deliverer {
     /// A response is on, and nothing in the header forbids an answer (RFC 3834 §2): lists and
     /// machines cost no questions, unless they asked for a notification of the delivery. Scripts
     /// will answer, too (RFC 5230): then an account with one counts as one with a response.
-    fn may_answer(&self, session: &DeliveryTransaction, envelope: &Envelope, body: &[u8]) -> bool {
+    fn may_answer(&self, session: &DeliveryTransaction, envelope: &Envelope, message: &IncomingMessage) -> bool {
         let view = self.store.view();
         let on = |target: &ResolvedAddress| view.vacation(target.account).is_ok_and(|response| response.enabled);
-        let is_person = || guarded("a header", || AutoReplyFacts::of(body)).is_some_and(|facts| !facts.is_automatic());
+        let is_person = || {
+            guarded("a header", || AutoReplyFacts::of_header(&message.header()))
+                .is_some_and(|facts| !facts.is_automatic())
+        };
         let is_asked = || envelope.recipients.iter().any(|recipient| recipient.notify.success);
         envelope.sender.is_some() && (is_asked() || (session.targets.iter().any(on) && is_person()))
     }
 
-    async fn deliver(self: Arc<Self>, session: DeliveryTransaction, envelope: Envelope, body: Vec<u8>) -> Vec<Reply> {
-        let prepared = if body.len() > crate::model::limits::BODY_IN_MEMORY {
+    async fn deliver(
+        self: Arc<Self>,
+        session: DeliveryTransaction,
+        envelope: Envelope,
+        message: IncomingMessage,
+    ) -> Vec<Reply> {
+        let prepared = if message.size() > crate::model::limits::BODY_IN_MEMORY {
             // Parsing megabytes takes long: other sessions go on meanwhile.
             let (own, count) = (Arc::clone(&self), session.targets.len());
-            let done = tokio::task::spawn_blocking(move || own.apply(&session, &envelope, &body)).await;
+            let done = tokio::task::spawn_blocking(move || own.apply(&session, &envelope, &message)).await;
             match done {
                 Ok(prepared) => prepared,
                 Err(_) => return vec![outcome::trouble(); count],
             }
         } else {
-            self.apply(&session, &envelope, &body)
+            self.apply(&session, &envelope, &message)
         };
         self.replies(prepared).await
     }

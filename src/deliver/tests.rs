@@ -3,6 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::account::{NewAccount, Settings as Addresses};
 use crate::message::bare_rows;
+use crate::message::header::IncomingMessage;
 use crate::model::clock::FixedClock;
 use crate::model::{AccountId, Address, Clock as _, UtcMillis, VacationResponse, Verdict};
 use crate::store::engine::fault::FaultyEngine;
@@ -62,7 +63,8 @@ impl Fixture {
         }
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let body = message.replace('\n', "\r\n").into_bytes();
-        let replies = runtime.block_on(Arc::clone(&self.deliver).deliver(session, envelope, body));
+        let replies =
+            runtime.block_on(Arc::clone(&self.deliver).deliver(session, envelope, IncomingMessage::new(body)));
         said.extend(replies.iter().map(|reply| format!("{} {}", reply.code, reply.text)));
         said
     }
@@ -369,7 +371,12 @@ fn a_success_notice_is_queued_once_where_it_was_asked_for() {
             assert!(bed.deliver.admit(&mut session, &envelope, recipient).is_positive());
         }
         let body = HELLO.replace('\n', "\r\n").into_bytes();
-        assert_eq!(runtime.block_on(Arc::clone(&bed.deliver).deliver(session, envelope.clone(), body)).len(), 2);
+        assert_eq!(
+            runtime
+                .block_on(Arc::clone(&bed.deliver).deliver(session, envelope.clone(), IncomingMessage::new(body)))
+                .len(),
+            2
+        );
     }
     let actions = bed.store.view().outbox(bed.ann).unwrap();
     assert_eq!((actions.len(), actions[0].kind), (1, crate::model::ActionKind::Report));
@@ -393,9 +400,12 @@ impl Fixture {
         assert!(self.deliver.admit(&mut session, &envelope, &recipient).is_positive());
         envelope.recipients.push(recipient);
         let body = body.replace('\n', "\r\n").into_bytes();
-        assert!(self.deliver.may_answer(&session, &envelope, &body), "who sent it must be found out first");
+        assert!(
+            self.deliver.may_answer(&session, &envelope, &IncomingMessage::new(body.clone())),
+            "who sent it must be found out first"
+        );
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(Arc::clone(&self.deliver).deliver(session, envelope, body))
+        runtime.block_on(Arc::clone(&self.deliver).deliver(session, envelope, IncomingMessage::new(body)))
     }
 
     /// To whom actions of ann's go.

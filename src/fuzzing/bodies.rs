@@ -106,8 +106,9 @@ pub fn decode(data: &[u8]) {
 pub fn report(data: &[u8]) {
     let data = bounded(data);
     asks(data);
-    let Some(found) = report::report(&Message::parse(data)) else { return };
-    assert!(report::claims(data), "a report that does not claim to be one");
+    let parsed = Message::parse(data);
+    let Some(found) = report::report(&parsed) else { return };
+    assert!(report::claims(parsed.header()), "a report that does not claim to be one");
     let Report { text, original_id, about, .. } = &found;
     assert!(text.as_ref().is_none_or(|text| text.len() <= 64 * 1024));
     let returned = found.returned();

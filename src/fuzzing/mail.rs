@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::bounded;
 use crate::message::auto::AutoReplyFacts;
-use crate::message::header::{body_offset, fields};
+use crate::message::header::{Header, body_offset, fields, leading_fields};
 use crate::message::{Message, rows_of, tokens, trace};
 use crate::model::{
     Address, ClientInfo, Envelope, Identity, MessageRows, Recipient, Secrets, UtcMillis, VacationResponse, limits,
@@ -36,8 +36,12 @@ pub fn message(data: &[u8]) {
 
     let facts = AutoReplyFacts::of(data);
     assert!(facts.destinations.len() <= data.len());
+    let header = Header::split(data);
     assert!(fields(data).all(|field| field.name.len() + field.value.len() <= data.len()));
-    assert!(body_offset(data) <= data.len() && trace::received_count(data) <= data.len());
+    assert!(header.fields().eq(fields(data)));
+    assert!(header.leading_fields().eq(leading_fields(data)));
+    assert_eq!(header.body_offset(), body_offset(data));
+    assert!(body_offset(data) <= data.len() && trace::received_count(&header) <= data.len());
     trace_is_whole(data, &facts);
 }
 
@@ -94,7 +98,7 @@ fn trace_is_whole(data: &[u8], facts: &AutoReplyFacts) {
     let sender = facts.from.first().and_then(|from| Address::parse(&from.email).ok());
     let envelope = Envelope { lhlo: local.clone(), envid: word(1), sender, client, ..Envelope::default() };
     let recipient = Recipient::plain(Address::from_parts(local, "b.example"));
-    let id = trace::queue_id(data, &envelope).unwrap_or_default();
+    let id = trace::queue_id(&Header::split(data), &envelope).unwrap_or_default();
     assert!(id.chars().count() <= 64);
     let made = trace::prefix(&envelope, &recipient, &recipient.address, "mx.example", &id, NOW);
     assert_eq!(names(&made), ["Return-Path", "Delivered-To", "Received"], "{}", made.escape_ascii());
@@ -228,20 +232,24 @@ pub fn results(data: &[u8]) {
     let mut held = false;
     for policy in [Policy::Off, Policy::FailOnly, Policy::Strict] {
         let settings = proof::Settings { authserv_ids: vec!["mx.example.org".into()], policy, verifier: None };
-        let found = proof::forged(data, Some(&sender), &settings);
+        let found = proof::forged(&Header::split(data), Some(&sender), &settings);
         assert!(policy != Policy::Off || found.is_none());
         assert!(found.is_some() || !held, "held by the milder policy alone");
         assert!(found.as_ref().is_none_or(|why| why.len() < 1000 && !why.contains(char::is_control)));
         held = found.is_some();
-        assert_eq!(proof::forged(data, None, &settings), None);
+        assert_eq!(proof::forged(&Header::split(data), None, &settings), None);
         let nobody = proof::Settings { policy, ..proof::Settings::default() };
-        assert_eq!(proof::forged(data, Some(&sender), &nobody), None);
+        assert_eq!(proof::forged(&Header::split(data), Some(&sender), &nobody), None);
         let strange = b"Received: from a by mx.example.org\r\nReceived: from b by evil.example\r\n";
-        let below = proof::forged(&[strange, data].concat(), Some(&sender), &settings);
-        assert_eq!(below, proof::forged(strange, Some(&sender), &settings), "below a stranger's Received");
+        let below = proof::forged(&Header::split(&[strange, data].concat()), Some(&sender), &settings);
+        assert_eq!(
+            below,
+            proof::forged(&Header::split(strange), Some(&sender), &settings),
+            "below a stranger's Received"
+        );
         // A failure on top is one, whatever follows.
         let failure = b"Authentication-Results: mx.example.org; dmarc=fail\r\n";
-        let failed = proof::forged(&[failure, data].concat(), Some(&sender), &settings);
+        let failed = proof::forged(&Header::split(&[failure, data].concat()), Some(&sender), &settings);
         assert_eq!(failed.is_some(), policy != Policy::Off);
     }
 }

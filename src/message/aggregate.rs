@@ -7,7 +7,7 @@
 //! travel. Only the parts at the top are looked at: in a message that somebody passes on, whole or
 //! in an answer, the report is not what it says itself.
 
-use super::header::{Field, body_offset, first};
+use super::header::{Field, Header, first};
 use super::parse::media;
 use super::subject::base_subject;
 use crate::model::limits;
@@ -30,24 +30,26 @@ const TLS_TYPES: [&str; 2] = ["application/tlsrpt+gzip", "application/tlsrpt+jso
 const ENDINGS: [&str; 7] = [".xml", ".xml.gz", ".xml.zip", ".zip", ".gz", ".json", ".json.gz"];
 
 /// Why a message is such a report, if it is: the attachment's name, or its type.
-pub(super) fn evidence(raw: &[u8]) -> Option<String> {
-    let header = BodyHeader::of(raw)?;
-    let found = match header.boundary() {
-        None => header.evidence(),
+pub(super) fn evidence(header: &Header<'_>) -> Option<String> {
+    let top = BodyHeader::of(|name| header.first(name))?;
+    let found = match top.boundary() {
+        None => top.evidence(),
         Some(boundary) => {
-            let body = raw.get(body_offset(raw)..).unwrap_or_default();
+            let body = header.raw().get(header.body_offset()..).unwrap_or_default();
             let body = body.get(..limits::REPORT_SEARCH_BYTES).unwrap_or(body);
-            parts(body, &boundary).filter_map(BodyHeader::of).find_map(|part| part.evidence())
+            parts(body, &boundary)
+                .filter_map(|part| BodyHeader::of(|name| first(part, name)))
+                .find_map(|part| part.evidence())
         }
     };
-    found.filter(|_| !is_passed_on(raw))
+    found.filter(|_| !is_passed_on(header))
 }
 
 /// Whether the message answers another one or passes it on: then a person sent it.
-fn is_passed_on(raw: &[u8]) -> bool {
-    let subject = first(raw, "Subject").map(|field| field.decoded()).unwrap_or_default();
+fn is_passed_on(header: &Header<'_>) -> bool {
+    let subject = header.first("Subject").map(|field| field.decoded()).unwrap_or_default();
     let plain: String = subject.split_whitespace().collect::<Vec<_>>().join(" ");
-    let is_told = |name| first(raw, name).is_some_and(|field| !field.unfolded().is_empty());
+    let is_told = |name| header.first(name).is_some_and(|field| !field.unfolded().is_empty());
     is_told("In-Reply-To") || is_told("References") || base_subject(&subject).len() < plain.len()
 }
 
@@ -58,10 +60,11 @@ struct BodyHeader {
 }
 
 impl BodyHeader {
-    fn of(raw: &[u8]) -> Option<Self> {
+    /// Reads the header whose first field of a name `first` finds.
+    fn of<'a>(first: impl Fn(&str) -> Option<Field<'a>>) -> Option<Self> {
         let read = |field: Field<'_>| media(field.value);
-        let (kind, mut said) = first(raw, "Content-Type").and_then(read)?;
-        said.extend(first(raw, "Content-Disposition").and_then(read).into_iter().flat_map(|(_, said)| said));
+        let (kind, mut said) = first("Content-Type").and_then(read)?;
+        said.extend(first("Content-Disposition").and_then(read).into_iter().flat_map(|(_, said)| said));
         Some(Self { kind, said })
     }
 
@@ -119,6 +122,10 @@ fn parts<'a>(body: &'a [u8], boundary: &str) -> impl Iterator<Item = &'a [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn evidence(raw: &[u8]) -> Option<String> {
+        super::evidence(&Header::split(raw))
+    }
 
     fn mixed(header: &str, part: &str) -> String {
         format!(

@@ -2,7 +2,7 @@
 //!
 //! Fields are read by their grammar: folding, comments, parameters, case, and every occurrence of a repeated one.
 
-use super::header::{Field, fields};
+use super::header::{Field, Header};
 use super::language::languages;
 use super::parse;
 use super::refs::message_ids;
@@ -73,14 +73,20 @@ const TLS_REPORT: [&str; 2] = ["TLS-Report-Domain", "TLS-Report-Submitter"];
 const MAX_EVIDENCE_CHARS: usize = 120;
 
 impl AutoReplyFacts {
-    /// The facts of a message.
+    /// The facts of a message whose header is not split yet.
     #[must_use]
     pub fn of(raw: &[u8]) -> Self {
-        let mut facts = Self { languages: languages(raw), ..Self::default() };
-        for field in fields(raw) {
+        Self::of_header(&Header::split(raw))
+    }
+
+    /// The facts of the message with this header.
+    #[must_use]
+    pub fn of_header(header: &Header<'_>) -> Self {
+        let mut facts = Self { languages: languages(header), ..Self::default() };
+        for field in header.fields() {
             facts.read(&field);
         }
-        facts.report = facts.report.take().or_else(|| aggregate::evidence(raw));
+        facts.report = facts.report.take().or_else(|| aggregate::evidence(header));
         let answers = !facts.in_reply_to.is_empty() || !facts.references.is_empty();
         if let Some(subject) = facts.subject.as_deref().filter(|subject| answers && away_subject::is_away(subject))
             && facts.auto_submitted.is_none()

@@ -1,6 +1,6 @@
 //! What a list of emails shows (RFC 8621 §4.1): taken from the header once, and kept.
 
-use super::header::{Field, fields};
+use super::header::{Field, Header};
 use super::parse::{self, Message};
 use super::refs::message_ids;
 use crate::model::{EmailAddress, EmailContent, limits};
@@ -19,16 +19,16 @@ pub fn content(message: &Message<'_>) -> EmailContent {
         parts: message.parts(),
         ..EmailContent::default()
     };
-    for field in last_fields(message.raw()) {
+    for field in last_fields(message.header()) {
         one(&mut content, &field);
     }
     content
 }
 
 /// The fields that the content is taken from, of each name the last: no other is parsed.
-fn last_fields(raw: &[u8]) -> impl Iterator<Item = Field<'_>> {
+fn last_fields<'a>(header: &Header<'a>) -> impl Iterator<Item = Field<'a>> + use<'a> {
     let mut last = [None; NAMES.len()];
-    for field in fields(raw) {
+    for field in header.fields() {
         let slot = NAMES.iter().zip(&mut last).find(|(name, _)| field.is(name));
         if let Some((_, slot)) = slot {
             *slot = Some(field);
@@ -99,9 +99,9 @@ mod tests {
     fn of_a_repeated_field_only_the_last_is_parsed() {
         let raw =
             b"To: a@x\r\nCC: \r\nSubject: 1\r\nDate: x\r\nto: b@x\r\nX: y\r\nCc: c@x\r\nSubject: 2\r\nTO: \r\n\r\n";
-        assert_eq!(last_fields(raw).count(), 4);
+        assert_eq!(last_fields(&Header::split(raw)).count(), 4);
         let many = [&raw[..raw.len() - 2], &b"To: d@x\r\nMessage-Id: <1@x>\r\n".repeat(1000)[..], b"\r\n"].concat();
-        assert_eq!(last_fields(&many).count(), 5);
+        assert_eq!(last_fields(&Header::split(&many)).count(), 5);
         let read = |raw: &[u8]| content(&Message::parse(raw));
         let one = read(raw);
         assert_eq!((one.to.len(), one.cc.len(), one.blank, one.subject.as_deref()), (0, 1, 2, Some("2")));

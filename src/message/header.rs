@@ -7,10 +7,18 @@
 //! header fields go through here, so that a name is treated alike whether a library knows it or
 //! not.
 
+mod field;
+mod index;
+#[cfg(test)]
+pub(crate) mod walks;
+
 use std::borrow::Cow;
 
 use super::parse::{self, CharsetCodec};
 use crate::model::limits;
+
+pub use field::Field;
+pub use index::{Header, IncomingMessage};
 
 /// Fields of which a message has one at least.
 const USUAL: [&str; 10] = [
@@ -26,17 +34,6 @@ const USUAL: [&str; 10] = [
     "Content-Type",
 ];
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
-
-/// One header field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Field<'a> {
-    /// Its name as written.
-    pub name: &'a [u8],
-    /// What follows the colon, to the end of the last folded line, line end included.
-    pub value: &'a [u8],
-    /// The charset that the header names for the body; known of values that are not UTF-8.
-    declared: Option<CharsetCodec>,
-}
 
 /// The fields of the top-level header, in order.
 pub fn fields(raw: &[u8]) -> impl Iterator<Item = Field<'_>> {
@@ -107,6 +104,8 @@ pub fn body_offset(raw: &[u8]) -> usize {
 /// it.
 #[must_use]
 pub fn part_body_offset(raw: &[u8]) -> usize {
+    #[cfg(test)]
+    walks::note(raw);
     let mut rest = raw;
     while !rest.is_empty() {
         let (line, after) = split_line(rest);
@@ -158,11 +157,63 @@ pub fn without<'a>(raw: &'a [u8], names: &[&str]) -> Cow<'a, [u8]> {
     Cow::Owned(kept)
 }
 
+/// The lines of a header, each with the folded lines that belong to it, as far as they are looked
+/// at. Lines that are no field are among them.
+struct FoldedLines<'a> {
+    rest: &'a [u8],
+    /// Lines that may still be looked at.
+    left: usize,
+}
+
+impl<'a> FoldedLines<'a> {
+    fn of(raw: &'a [u8]) -> Self {
+        #[cfg(test)]
+        walks::note(raw);
+        Self { rest: raw.get(..limits::HEADER_BYTES).unwrap_or(raw), left: limits::FIELDS }
+    }
+
+    /// Where the body begins in the bytes that these lines were all read of.
+    fn body_offset(&self, raw: &[u8]) -> usize {
+        let read = raw.len().min(limits::HEADER_BYTES);
+        let (line, _) = split_line(self.rest);
+        if is_empty(line) {
+            let before = read.saturating_sub(self.rest.len());
+            before.saturating_add(line.len())
+        } else if self.rest.is_empty() && read == raw.len() {
+            read
+        } else {
+            // The header goes on beyond what is looked at.
+            part_body_offset(raw)
+        }
+    }
+}
+
+impl<'a> Iterator for FoldedLines<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let start = self.rest;
+        let (line, mut after) = split_line(start);
+        if line.is_empty() || is_empty(line) || self.left == 0 {
+            return None;
+        }
+        self.left = self.left.saturating_sub(1);
+        // Folded lines belong to the field, or to the junk, before them.
+        while after.first().is_some_and(|octet| matches!(octet, b' ' | b'\t')) {
+            let (more, next) = split_line(after);
+            if is_blank(more) && !next.first().is_some_and(|octet| matches!(octet, b' ' | b'\t')) && !has_colon(next) {
+                break;
+            }
+            after = next;
+        }
+        self.rest = after;
+        start.get(..start.len().saturating_sub(after.len()))
+    }
+}
+
 struct Fields<'a> {
     whole: &'a [u8],
-    rest: &'a [u8],
-    /// Fields and lines that are none that may still be looked at.
-    left: usize,
+    lines: FoldedLines<'a>,
     /// The charset of the body, once a value that is not UTF-8 was met.
     declared: Option<Option<CharsetCodec>>,
     /// Whether a line that is no field ends the header.
@@ -171,8 +222,8 @@ struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     fn of(raw: &'a [u8]) -> Self {
-        let whole = raw.get(..limits::HEADER_BYTES).unwrap_or(raw);
-        Self { whole, rest: whole, left: limits::FIELDS, declared: None, strict: false }
+        let lines = FoldedLines::of(raw);
+        Self { whole: lines.rest, lines, declared: None, strict: false }
     }
 
     fn declared(&mut self) -> Option<CharsetCodec> {
@@ -190,26 +241,8 @@ impl<'a> Iterator for Fields<'a> {
 
     fn next(&mut self) -> Option<Field<'a>> {
         loop {
-            let start = self.rest;
-            let (line, mut after) = split_line(start);
-            if line.is_empty() || is_empty(line) || self.left == 0 {
-                return None;
-            }
-            self.left = self.left.saturating_sub(1);
-            // Folded lines belong to the field, or to the junk, before them.
-            while after.first().is_some_and(|octet| matches!(octet, b' ' | b'\t')) {
-                let (more, next) = split_line(after);
-                if is_blank(more)
-                    && !next.first().is_some_and(|octet| matches!(octet, b' ' | b'\t'))
-                    && !has_colon(next)
-                {
-                    break;
-                }
-                after = next;
-            }
-            self.rest = after;
-            let whole = start.get(..start.len().saturating_sub(after.len())).unwrap_or_default();
-            let mut found = if self.strict { strict_field(whole) } else { field(whole) };
+            let line = self.lines.next()?;
+            let mut found = field(line).filter(|found| !self.strict || is_strict(line, found));
             if let Some(field) = found.as_mut().filter(|field| std::str::from_utf8(field.value).is_err()) {
                 field.declared = self.declared();
             }
@@ -228,12 +261,11 @@ fn field(whole: &[u8]) -> Option<Field<'_>> {
     named.then(|| Field::new(name, value.get(1..).unwrap_or_default()))
 }
 
-/// A field as mail servers know it: between its name and the colon stand blanks and tabs, and no line end.
-fn strict_field(whole: &[u8]) -> Option<Field<'_>> {
-    let found = field(whole)?;
-    let colon = memchr::memchr(b':', whole)?;
-    let between = whole.get(found.name.len()..colon)?;
-    between.iter().all(|byte| matches!(byte, b' ' | b'\t')).then_some(found)
+/// Whether a field is one as mail servers know it: between its name and the colon stand blanks and
+/// tabs, and no line end.
+fn is_strict(line: &[u8], field: &Field<'_>) -> bool {
+    let colon = line.len().saturating_sub(field.value.len().saturating_add(1));
+    line.get(field.name.len()..colon).is_some_and(|between| between.iter().all(|byte| matches!(byte, b' ' | b'\t')))
 }
 
 fn split_line(rest: &[u8]) -> (&[u8], &[u8]) {
@@ -265,69 +297,6 @@ pub fn folded(text: &str) -> String {
     folded.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-impl<'a> Field<'a> {
-    /// A field that is not part of a header.
-    #[must_use]
-    pub fn new(name: &'a [u8], value: &'a [u8]) -> Self {
-        Self { name, value, declared: None }
-    }
-
-    /// Its value as characters, unfolded, as far as it is parsed (`limits::FIELD_OCTETS`). Bytes
-    /// that are no UTF-8 are in the charset that the header names for the body, or in windows-1252.
-    #[must_use]
-    pub fn readable(&self) -> Cow<'a, str> {
-        parse::readable(self.value, self.declared)
-    }
-
-    /// Whether it has that name, in any case.
-    #[must_use]
-    pub fn is(&self, name: &str) -> bool {
-        self.name.eq_ignore_ascii_case(name.as_bytes())
-    }
-
-    /// Its value as characters, unfolded and trimmed.
-    #[must_use]
-    pub fn unfolded(&self) -> String {
-        self.readable().trim().to_owned()
-    }
-
-    /// Its value without comments (RFC 5322 §3.2.2), which may nest and hold quoted pairs; a quoted string keeps its
-    /// brackets.
-    #[must_use]
-    pub fn without_comments(&self) -> String {
-        let text = self.unfolded();
-        let mut out = String::with_capacity(text.len());
-        let (mut depth, mut quoted) = (0usize, false);
-        let mut chars = text.chars();
-        while let Some(c) = chars.next() {
-            match c {
-                '\\' => {
-                    let pair = chars.next();
-                    if depth == 0 {
-                        out.push(c);
-                        out.extend(pair);
-                    }
-                }
-                '"' if depth == 0 => {
-                    quoted = !quoted;
-                    out.push(c);
-                }
-                '(' if !quoted => depth = depth.saturating_add(1),
-                ')' if !quoted && depth > 0 => depth = depth.saturating_sub(1),
-                _ if depth == 0 => out.push(c),
-                _ => {}
-            }
-        }
-        out.trim().to_owned()
-    }
-
-    /// Its value as people read it: encoded words decoded (RFC 2047), one line, NFC.
-    #[must_use]
-    pub fn decoded(&self) -> String {
-        parse::one_line(&parse::text(self.readable().as_bytes()))
-    }
-}
-
 /// The first field of a name.
 #[must_use]
 pub fn first<'a>(raw: &'a [u8], name: &str) -> Option<Field<'a>> {
@@ -335,101 +304,4 @@ pub fn first<'a>(raw: &'a [u8], name: &str) -> Option<Field<'a>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names(raw: &str) -> Vec<(String, String)> {
-        fields(raw.as_bytes())
-            .map(|field| (String::from_utf8_lossy(field.name).into_owned(), field.unfolded()))
-            .collect()
-    }
-
-    #[test]
-    fn reads_what_mail_is_like() {
-        let raw = "From x@y Sat Jan  1\r\nSubject: a\r\n b\r\njunk line\r\nX-A :c\nTo:\td\r\n\r\nBody: no\r\n";
-        let wanted = [("Subject", "a b"), ("X-A", "c"), ("To", "d")];
-        let wanted: Vec<_> = wanted.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
-        // An mbox line has a colon only in its time.
-        assert_eq!(names(raw), wanted);
-        assert_eq!(raw.get(body_offset(raw.as_bytes())..), Some("Body: no\r\n"));
-        assert!(names("\r\nNote: body\r\n").is_empty());
-        assert_eq!(names("Subject: no end").len(), 1);
-        assert_eq!(body_offset(b"Subject: x"), 10);
-    }
-
-    #[test]
-    fn a_header_begins_behind_what_stands_before_it() {
-        let header = "Subject: a\r\nBcc: b@x\r\n";
-        for before in [
-            "",
-            "\u{feff}",
-            "\r\n",
-            "\n\n",
-            "  \t \r\n",
-            "From a@x Sat Jan  1 10:00:00 2026\r\n",
-            ">From a@x Sat Jan  1\n",
-            "\u{feff}\r\n>>From a\r\n \r\n",
-        ] {
-            let raw = format!("{before}{header}\r\nBody: no\r\n");
-            assert_eq!(names(&raw).len(), 2, "{before:?}");
-            assert_eq!(raw.get(body_offset(raw.as_bytes())..), Some("Body: no\r\n"), "{before:?}");
-            assert!(is_message(raw.as_bytes()), "{before:?}");
-            assert_eq!(without(raw.as_bytes(), &["Bcc"]).as_ref(), b"Subject: a\r\n\r\nBody: no\r\n", "{before:?}");
-        }
-        // A body that begins so is one.
-        for body in ["\r\nHello there\r\n", "\r\nNote: x\r\n", "\u{feff}text", "", "\n\n"] {
-            assert_eq!((start(body.as_bytes()), is_message(body.as_bytes())), (0, false), "{body:?}");
-        }
-        let far = format!("{}{header}", "\n".repeat(limits::PREAMBLE_OCTETS + 1));
-        assert_eq!(start(far.as_bytes()), 0);
-    }
-
-    #[test]
-    fn raw_bytes_of_a_value_are_in_the_charset_of_the_body() {
-        let of = |kind: &str, value: &[u8]| {
-            let raw = [b"Subject: ", value, b"\r\nContent-Type: ", kind.as_bytes(), b"\r\n\r\n"].concat();
-            first(&raw, "Subject").unwrap().decoded()
-        };
-        assert_eq!(of("text/plain; charset=koi8-r", b"\xf0\xd2\xc9\xd7\xc5\xd4"), "Привет");
-        assert_eq!(of("text/plain; charset=\"koi8-r\"", "Grüße".as_bytes()), "Grüße");
-        assert_eq!(of("text/plain; charset=utf-8", b"caf\xe9"), "café");
-        assert_eq!(of("multipart/mixed; boundary=b", b"caf\xe9 \x80"), "café €");
-    }
-
-    /// Fields are looked for in a bounded part of the header, and a bounded number of lines is
-    /// looked at.
-    #[test]
-    fn the_work_for_a_header_is_bounded() {
-        let long = format!("To: {}\r\nSubject: x\r\n\r\nbody", "g:;".repeat(limits::HEADER_BYTES));
-        assert_eq!(names(&long).len(), 1);
-        assert!(fields(long.as_bytes()).all(|field| field.value.len() < limits::HEADER_BYTES));
-        assert_eq!(long.get(body_offset(long.as_bytes())..), Some("body"));
-        for line in ["a:\n", "junk\n"] {
-            let many = format!("{}Subject: x\n\nbody", line.repeat(limits::FIELDS));
-            assert!(first(many.as_bytes(), "Subject").is_none());
-            assert_eq!(many.get(body_offset(many.as_bytes())..), Some("body"));
-        }
-    }
-
-    /// RFC 8621 §7.5, RFC 5322 §3.6.3: what is sent has no Bcc.
-    #[test]
-    fn fields_are_taken_out_with_their_folded_lines_and_nothing_else_is() {
-        let raw = b"Bcc: a@x\r\nTo: b@x\r\nBCC :\r\n c@x,\r\n\td@x\r\nX-Bcc: 1\r\nbcc\r\nSubject: s\r\n t\r\n\r\nBcc: body\r\n";
-        let wanted = b"To: b@x\r\nX-Bcc: 1\r\nbcc\r\nSubject: s\r\n t\r\n\r\nBcc: body\r\n";
-        assert_eq!(without(raw, &["bcc", "Resent-Bcc"]).as_ref(), wanted);
-        assert!(matches!(without(wanted, &["Bcc"]), Cow::Borrowed(same) if same == wanted));
-        assert_eq!(without(b"Bcc: only", &["Bcc"]).as_ref(), b"");
-        // However many fields there are: the last one, too.
-        let many = [b"X: y\r\n".repeat(limits::FIELDS + 1), b"Bcc: z@x\n\nz@x".to_vec()].concat();
-        assert!(without(&many, &["Bcc"]).ends_with(b"X: y\r\n\nz@x"));
-    }
-
-    #[test]
-    fn comments_and_encoded_words() {
-        let field = |value: &'static str| Field::new(b"X", value.as_bytes());
-        assert_eq!(field(" no (a (b\\)) c)\r\n").without_comments(), "no");
-        assert_eq!(field("\"a (b)\" (c) d").without_comments(), "\"a (b)\"  d");
-        assert_eq!(field(" =?utf-8?q?J=C3=BCrgen?=\r\n =?utf-8?q?_x?=\r\n").decoded(), "Jürgen x");
-        assert_eq!(field(" =?utf-8?q?a=0D=0ABcc:_x?=\r\n").decoded(), "aBcc: x");
-    }
-}
+mod tests;

@@ -1,7 +1,7 @@
 //! The languages that a message's sender reads (RFC 3282): `Accept-Language` in the order of its weights, and after it
 //! `Content-Language`, for who writes a language reads it.
 
-use super::header::{Field, fields};
+use super::header::{Field, Header};
 
 /// Languages of one message that are looked at.
 const MAX_LANGUAGES: usize = 32;
@@ -10,9 +10,9 @@ const MAX_TAG_BYTES: usize = 35;
 
 /// The languages, the one that is wanted most first: tags in lower case, `*` for any.
 #[must_use]
-pub fn languages(raw: &[u8]) -> Vec<String> {
+pub fn languages(header: &Header<'_>) -> Vec<String> {
     let (mut accepted, mut written) = (Vec::new(), Vec::new());
-    for field in fields(raw) {
+    for field in header.fields() {
         if field.is("Accept-Language") {
             accepted.extend(weighted(&field));
         } else if field.is("Content-Language") {
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn by_weight_and_then_by_what_was_written() {
-        let of = |header: &str| languages(format!("{header}\r\n\r\nx").as_bytes());
+        let of = |header: &str| languages(&Header::split(format!("{header}\r\n\r\nx").as_bytes()));
         assert_eq!(of("Accept-Language: da, en-GB;q=0.8, en;q=0.7"), ["da", "en-gb", "en"]);
         assert_eq!(of("accept-language: en;q=0.5, de (deutsch) ; q=0.9,\r\n fr"), ["fr", "de", "en"]);
         assert_eq!(of("Content-Language: de\r\nAccept-Language: en"), ["en", "de"]);

@@ -18,8 +18,8 @@ use std::borrow::Cow;
 use mail_parser::{MessagePart, MessageRef};
 use unicode_normalization::UnicodeNormalization;
 
-use super::header::Field;
-use super::{decode, header};
+use super::decode;
+use super::header::{Field, Header, fields};
 use crate::model::{PartOffsets, limits};
 use given::LibraryMessage;
 
@@ -37,7 +37,7 @@ const PREVIEW_OCTETS_HTML: usize = 128 * 1024;
 /// A parsed message. Whatever the octets are, it is one: at worst without a field and with an empty body.
 #[derive(Debug)]
 pub struct Message<'a> {
-    raw: &'a [u8],
+    header: Header<'a>,
     given: LibraryMessage<'a>,
 }
 
@@ -56,13 +56,26 @@ impl<'a> Message<'a> {
     /// Parses a message.
     #[must_use]
     pub fn parse(raw: &'a [u8]) -> Self {
-        Self { raw, given: LibraryMessage::parse(raw) }
+        Self::with_header(Header::split(raw))
     }
 
-    /// The octets.
+    /// Parses the message whose header was split already.
+    #[must_use]
+    pub fn with_header(header: Header<'a>) -> Self {
+        let given = LibraryMessage::parse(&header);
+        Self { header, given }
+    }
+
+    /// Its bytes.
     #[must_use]
     pub fn raw(&self) -> &'a [u8] {
-        self.raw
+        self.header.raw()
+    }
+
+    /// Its top-level header.
+    #[must_use]
+    pub fn header(&self) -> &Header<'a> {
+        &self.header
     }
 
     /// The text to read, part by part, HTML as its text; `most` octets in all.
@@ -70,7 +83,7 @@ impl<'a> Message<'a> {
     pub fn texts(&self, most: usize) -> Vec<String> {
         let (mut out, mut left) = (Vec::new(), most);
         if self.is_bare() {
-            let octets = self.raw.get(..most).map_or(self.raw, whole_characters);
+            let octets = self.raw().get(..most).map_or(self.raw(), whole_characters);
             return vec![charset::guessed(octets).0.into_owned()];
         }
         for part in self.listed(|root| Box::new(root.text_body()), |structure| structure.text) {
@@ -133,7 +146,7 @@ impl<'a> Message<'a> {
     pub fn preview(&self) -> String {
         let preview = self.preview_within(PREVIEW_OCTETS);
         // A style sheet may come before the first word.
-        if preview.chars().count() < limits::PREVIEW_CHARS && self.raw.len() > PREVIEW_OCTETS {
+        if preview.chars().count() < limits::PREVIEW_CHARS && self.raw().len() > PREVIEW_OCTETS {
             return self.preview_within(PREVIEW_OCTETS_HTML);
         }
         preview
@@ -161,9 +174,9 @@ impl<'a> Message<'a> {
         parts
             .iter()
             .map(|part| Attachment {
-                name: name(part).map(|name| one_line(&name)),
+                name: self.name(part).map(|name| one_line(&name)),
                 media_type: structure::media_type(part),
-                size: decode::decoded_len(transfer_encoding(part), self.content(part)),
+                size: decode::decoded_len(self.transfer_encoding(part), self.content(part)),
             })
             .collect()
     }
@@ -173,7 +186,7 @@ impl<'a> Message<'a> {
     pub fn parts(&self) -> Vec<PartOffsets> {
         let Some(message) = self.given.parsed().filter(|_| !self.is_bare()) else {
             return vec![PartOffsets {
-                end: u32::try_from(self.raw.len()).unwrap_or(u32::MAX),
+                end: u32::try_from(self.raw().len()).unwrap_or(u32::MAX),
                 ..PartOffsets::default()
             }];
         };
@@ -182,7 +195,7 @@ impl<'a> Message<'a> {
         parts
             .map(|part| {
                 let (header, body, end) = self.given.place(&part);
-                let encoding = transfer_encoding(&part);
+                let encoding = self.transfer_encoding(&part);
                 PartOffsets { header: number(header), body: number(body), end: number(end), encoding }
             })
             .collect()
@@ -191,7 +204,53 @@ impl<'a> Message<'a> {
     /// The content of a part as it is written.
     fn content(&self, part: &MessagePart<'_>) -> &'a [u8] {
         let (_, body, end) = self.given.place(part);
-        self.raw.get(body..end).unwrap_or_default()
+        self.raw().get(body..end).unwrap_or_default()
+    }
+
+    /// How the content of a part is encoded, as `PartOffsets` has it.
+    fn transfer_encoding(&self, part: &MessagePart<'_>) -> u8 {
+        match part.encoding() {
+            mail_parser::Encoding::QuotedPrintable => decode::QUOTED_PRINTABLE,
+            mail_parser::Encoding::Base64 => decode::BASE64,
+            mail_parser::Encoding::None if part.has_known_transfer_encoding() => 0,
+            mail_parser::Encoding::None => {
+                let said = self.field(part, "Content-Transfer-Encoding").map(|field| field.without_comments());
+                let said = said.unwrap_or_default().to_ascii_lowercase();
+                if ["x-uuencode", "uuencode", "x-uue", "uue"].contains(&said.as_str()) { decode::UUENCODE } else { 0 }
+            }
+        }
+    }
+
+    /// The last field of a name in the header of a part, MIME fields alone of the whole message.
+    fn field<'m>(&self, part: &MessagePart<'m>, name: &str) -> Option<Field<'m>>
+    where
+        'a: 'm,
+    {
+        if self.given.has_top_header(part) {
+            return self.header.fields().rfind(|field| field.is(name));
+        }
+        fields(part.raw_headers()).filter(|field| field.is(name)).last()
+    }
+
+    /// The file name of a part: of Content-Disposition (RFC 2231), else of Content-Type (RFC 2047).
+    fn name<'m>(&self, part: &MessagePart<'m>) -> Option<Cow<'m, str>>
+    where
+        'a: 'm,
+    {
+        let of = |name: &str, parameter: &str, read: Option<&'m str>| {
+            let field = self.field(part, name)?;
+            // What the library reads as it is meant.
+            let is_plain = field.value.is_ascii()
+                && !field.value.contains(&b'*')
+                && !field.value.windows(2).any(|two| two == b"=?");
+            if is_plain {
+                return read.map(Cow::Borrowed);
+            }
+            params::parameter(&field.readable(), parameter).map(Cow::Owned)
+        };
+        let disposition = part.content_disposition().and_then(|disposition| disposition.attribute("filename"));
+        of("Content-Disposition", "filename", disposition)
+            .or_else(|| of("Content-Type", "name", part.content_type().and_then(|kind| kind.attribute("name"))))
     }
 
     /// The beginning of the text of a part that is text, `most` bytes of it.
@@ -201,7 +260,7 @@ impl<'a> Message<'a> {
         }
         // In UTF-16 each character of ASCII has two bytes.
         let wanted = most.saturating_mul(2).saturating_add(64);
-        let (bytes, is_whole) = decode::decode_prefix(transfer_encoding(part), self.content(part), wanted);
+        let (bytes, is_whole) = decode::decode_prefix(self.transfer_encoding(part), self.content(part), wanted);
         let mut text = coding(part).0.decode(if is_whole { &bytes } else { whole_characters(&bytes) }).0.into_owned();
         if !is_whole {
             // A character that was cut.
@@ -223,42 +282,6 @@ fn coding(part: &MessagePart<'_>) -> (CharsetCodec, bool) {
 /// The charset that the value of a Content-Type field names.
 pub(super) fn charset_of(value: &[u8]) -> Option<CharsetCodec> {
     CharsetCodec::of_label(&params::parameter(&readable(value, None), "charset")?)
-}
-
-/// How the content of a part is encoded, as `PartOffsets` has it.
-fn transfer_encoding(part: &MessagePart<'_>) -> u8 {
-    match part.encoding() {
-        mail_parser::Encoding::QuotedPrintable => decode::QUOTED_PRINTABLE,
-        mail_parser::Encoding::Base64 => decode::BASE64,
-        mail_parser::Encoding::None if part.has_known_transfer_encoding() => 0,
-        mail_parser::Encoding::None => {
-            let said = field(part, "Content-Transfer-Encoding").map(|field| field.without_comments());
-            let said = said.unwrap_or_default().to_ascii_lowercase();
-            if ["x-uuencode", "uuencode", "x-uue", "uue"].contains(&said.as_str()) { decode::UUENCODE } else { 0 }
-        }
-    }
-}
-
-/// The last field of a name in the header of a part, MIME fields alone of the whole message.
-fn field<'m>(part: &MessagePart<'m>, name: &str) -> Option<Field<'m>> {
-    header::fields(part.raw_headers()).filter(|field| field.is(name)).last()
-}
-
-/// The file name of a part: of Content-Disposition (RFC 2231), else of Content-Type (RFC 2047).
-fn name<'m>(part: &MessagePart<'m>) -> Option<Cow<'m, str>> {
-    let of = |name: &str, parameter: &str, read: Option<&'m str>| {
-        let field = field(part, name)?;
-        // What the library reads as it is meant.
-        let is_plain =
-            field.value.is_ascii() && !field.value.contains(&b'*') && !field.value.windows(2).any(|two| two == b"=?");
-        if is_plain {
-            return read.map(Cow::Borrowed);
-        }
-        params::parameter(&field.readable(), parameter).map(Cow::Owned)
-    };
-    let disposition = part.content_disposition().and_then(|disposition| disposition.attribute("filename"));
-    of("Content-Disposition", "filename", disposition)
-        .or_else(|| of("Content-Type", "name", part.content_type().and_then(|kind| kind.attribute("name"))))
 }
 
 /// Bytes without the beginning of a character of UTF-8 at their end.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::header::fields;
+use super::header::Header;
 use super::subject::thread_subject;
 use crate::model::{Secrets, ThreadKey, limits};
 
@@ -85,9 +85,9 @@ fn quoted<'t>(text: &'t str, attempts: &mut usize) -> Option<(String, &'t str)> 
 /// All ids of a message: Message-ID, In-Reply-To, References, each once; of a long list the first and the last. The work
 /// for an id does not grow with their number, for a stranger chooses it.
 #[must_use]
-pub fn ids(raw: &[u8]) -> Vec<String> {
+pub fn ids(header: &Header<'_>) -> Vec<String> {
     let mut all = Ends::new(limits::THREAD_IDS);
-    for field in fields(raw) {
+    for field in header.fields() {
         if field.is("Message-ID") || field.is("In-Reply-To") || field.is("References") {
             for id in message_ids(field.value) {
                 if !all.contains(&id) {
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn a_long_list_keeps_its_ends() {
         let many: String = (0..500).map(|n| format!("<{n}@x> ")).collect();
-        let ids = ids(format!("Message-ID: <own@x>\r\nReferences: {many}\r\n\r\n").as_bytes());
+        let ids = ids(&Header::split(format!("Message-ID: <own@x>\r\nReferences: {many}\r\n\r\n").as_bytes()));
         assert_eq!(ids.len(), limits::THREAD_IDS);
         assert_eq!((ids[0].as_str(), ids.last().map(String::as_str)), ("own@x", Some("499@x")));
     }
@@ -194,7 +194,7 @@ mod tests {
     fn a_flood_of_ids_is_cheap() {
         let many: String = (0..300_000).map(|n| format!("<{n}>")).collect();
         let raw = format!("References: {many}\r\nReferences: {many}\r\n\r\n");
-        assert_eq!(ids(raw.as_bytes()).len(), limits::THREAD_IDS);
+        assert_eq!(ids(&Header::split(raw.as_bytes())).len(), limits::THREAD_IDS);
         let found = message_ids(many.as_bytes());
         assert_eq!((found.len(), found.last().map(String::as_str)), (limits::ADDRESSES, Some("299999")));
         for part in ["<", "<\"", "<\"a> ", "<a\\", "<\"\\\">"] {

@@ -42,7 +42,7 @@ pub fn bare_rows(raw: &[u8]) -> MessageRows {
 pub fn rows_of(message: &Message<'_>, secrets: &Secrets) -> MessageRows {
     let raw = message.raw();
     let content = content(message);
-    let thread_keys = thread_keys(&ids(raw), content.subject.as_deref().unwrap_or_default(), secrets);
+    let thread_keys = thread_keys(&ids(message.header()), content.subject.as_deref().unwrap_or_default(), secrets);
     let tokens = tokens(message, &content, secrets);
     MessageRows { blob: BlobHash(*blake3::hash(raw).as_bytes()), size: raw.len() as u64, content, tokens, thread_keys }
 }

@@ -8,7 +8,7 @@
 use siphasher::sip::SipHasher13;
 use smallvec::smallvec;
 
-use super::header::{Field, fields, folded};
+use super::header::{Field, folded};
 use super::parse::{self, Message};
 use super::words::each_word;
 pub use crate::model::field::{
@@ -102,7 +102,7 @@ pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) 
 pub fn each_token(message: &Message<'_>, content: &EmailContent, each: impl FnMut(MessageToken<'_>)) {
     let mut all = Tokenizer { each, words: 0, texts: 0, next: [0; 16] };
     // Before all else, so that no bound leaves one out.
-    for field in fields(message.raw()) {
+    for field in message.header().fields() {
         all.name(&field);
     }
     for (people, field) in [(&content.from, FROM), (&content.to, TO), (&content.cc, CC), (&content.bcc, BCC)] {
@@ -119,7 +119,7 @@ pub fn each_token(message: &Message<'_>, content: &EmailContent, each: impl FnMu
         all.words(attachment.name.as_deref().unwrap_or_default(), ATTACHMENT_NAME);
         all.text(&attachment.media_type, ATTACHMENT_TYPE);
     }
-    for field in fields(message.raw()) {
+    for field in message.header().fields() {
         all.ids(&field);
         if field.is("Delivered-To") {
             for person in parse::addresses(field.readable().as_bytes()) {

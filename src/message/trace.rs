@@ -1,7 +1,7 @@
 //! The trace fields that a final delivery puts on top (RFC 5321 §4.4), and what is read from those that are there.
 
 use super::compose::without_controls;
-use super::header::fields;
+use super::header::Header;
 use crate::model::{Address, Envelope, Recipient, UtcMillis};
 
 /// Return-Path, Delivered-To and Received for one recipient, CRLF lines. Whatever the client said, no value of it can begin
@@ -58,17 +58,17 @@ fn word(value: &str, most: usize) -> String {
 
 /// How many servers the message says it came through (RFC 5321 §6.3).
 #[must_use]
-pub fn received_count(raw: &[u8]) -> usize {
-    fields(raw).filter(|field| field.is("Received")).count()
+pub fn received_count(header: &Header<'_>) -> usize {
+    header.fields().filter(|field| field.is("Received")).count()
 }
 
 /// The queue id by which the peer knows the message: XFORWARD's IDENT, else the `id` of the topmost Received field.
 #[must_use]
-pub fn queue_id(raw: &[u8], envelope: &Envelope) -> Option<String> {
+pub fn queue_id(header: &Header<'_>, envelope: &Envelope) -> Option<String> {
     if let Some(ident) = &envelope.client.ident {
         return Some(word(ident, 64));
     }
-    let received = fields(raw).find(|field| field.is("Received"))?.without_comments();
+    let received = header.first("Received")?.without_comments();
     let mut words = received.split([' ', '\t', ';']).filter(|word| !word.is_empty());
     words.by_ref().find(|word| word.eq_ignore_ascii_case("id"))?;
     words.next().map(|id| word(id, 64))
@@ -77,6 +77,7 @@ pub fn queue_id(raw: &[u8], envelope: &Envelope) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::header::fields;
 
     #[test]
     fn no_value_begins_a_field_of_its_own() {
@@ -119,7 +120,8 @@ mod tests {
              mx.example with UTF8LMTP id e1\r\n\tfor <ann+x@example.org>; Thu, 01 Jan 1970 00:00:00 +0000\r\n"
         );
         let raw = b"Received: from a (b id c) by d\r\n\twith ESMTP id 4F1AB; Sat\r\nReceived: x\r\n\r\n";
-        assert_eq!(queue_id(raw, &Envelope::default()).as_deref(), Some("4F1AB"));
-        assert_eq!(received_count(raw), 2);
+        let header = Header::split(raw);
+        assert_eq!(queue_id(&header, &Envelope::default()).as_deref(), Some("4F1AB"));
+        assert_eq!(received_count(&header), 2);
     }
 }

@@ -17,6 +17,7 @@ mod blocking;
 mod compress;
 mod connection;
 mod control;
+mod control_delivery;
 mod cors;
 mod download;
 mod events;
@@ -32,7 +33,6 @@ mod public;
 mod reading;
 mod session;
 mod socket;
-mod taken;
 mod tally;
 mod transfer;
 mod unread;
@@ -54,9 +54,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 pub use control::{bind, serve, serve_metrics};
+pub use control_delivery::deliver_fn;
 pub use origin::Proxies;
 pub use public::{AllowedOrigins, HttpSettings, serve_public};
-pub use taken::taken;
 
 pub use crate::wire::http::Network;
 

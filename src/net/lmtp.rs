@@ -16,9 +16,10 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::ceiling::{Ceiling, ConnectionPermit, MemoryPermit};
 use super::collect::BodyBuffer;
 use super::listen::{BoundListener, ByteStream, Peer};
+use super::receive;
 use super::stop::StopSignal;
 use crate::deliver::DeliveryService;
-use crate::model::{Envelope, LiveValue, limits};
+use crate::model::{LiveValue, limits};
 use crate::proof;
 use crate::trace::count;
 use crate::wire::lmtp::{Session, Settings as Grammar, Step};
@@ -185,7 +186,14 @@ impl<D: DeliveryService> Driver<D> {
                 Step::End => {
                     let replies = match (body.finish(), session.envelope().cloned()) {
                         (Ok(octets), Some(envelope)) => {
-                            self.hand_over(std::mem::take(&mut transaction), envelope, octets).await
+                            receive::deliver(
+                                &self.deliver,
+                                std::mem::take(&mut transaction),
+                                envelope,
+                                octets,
+                                &self.settings.proof,
+                            )
+                            .await
                         }
                         (Err(reply), Some(envelope)) => vec![reply; envelope.recipients.len()],
                         (_, None) => Vec::new(),
@@ -207,17 +215,6 @@ impl<D: DeliveryService> Driver<D> {
                 }
             }
         }
-    }
-
-    /// One reply for each accepted recipient, whatever happens.
-    async fn hand_over(&self, transaction: D::Session, mut envelope: Envelope, octets: Vec<u8>) -> Vec<Reply> {
-        let count = envelope.recipients.len();
-        if self.deliver.may_answer(&transaction, &envelope, &octets) {
-            envelope.forged = proof::examine(&octets, &envelope, &self.settings.proof).await;
-        }
-        let mut replies = Arc::clone(&self.deliver).deliver(transaction, envelope, octets).await;
-        replies.resize(count, Reply::new(451, [4, 3, 0], "no answer from the mail store"));
-        replies
     }
 
     /// Reads more; `false` where the session is over.

@@ -9,5 +9,6 @@ pub mod http;
 pub mod listen;
 pub mod lmtp;
 pub mod push;
+mod receive;
 pub mod reports;
 pub mod stop;

@@ -12,7 +12,7 @@
 use std::net::IpAddr;
 
 use super::results::own_fields;
-use crate::message::header::Field;
+use crate::message::header::{Field, Header};
 use crate::model::Envelope;
 
 /// The client.
@@ -24,13 +24,13 @@ pub(super) struct SpfClient {
 }
 
 /// The client of a message that came with this envelope; `ids` are the names that the site's servers write behind `by`.
-pub(super) fn client(raw: &[u8], envelope: &Envelope, ids: &[String]) -> Option<SpfClient> {
+pub(super) fn client(header: &Header<'_>, envelope: &Envelope, ids: &[String]) -> Option<SpfClient> {
     let said = envelope.client.addr.as_deref().and_then(address).filter(|address| is_outside(*address));
     if let Some(address) = said {
         let helo = envelope.client.helo.clone().unwrap_or_else(|| "unknown".into());
         return Some(SpfClient { address, helo });
     }
-    let clients = own_fields(raw, ids).filter(|field| field.is("Received")).map(|field| received_from(&field));
+    let clients = own_fields(header, ids).filter(|field| field.is("Received")).map(|field| received_from(&field));
     clients.map_while(|client| client).find(|client| is_outside(client.address))
 }
 
@@ -75,7 +75,8 @@ mod tests {
         let mut envelope = Envelope::default();
         envelope.client.addr = addr.map(str::to_owned);
         envelope.client.helo = addr.map(|_| "said.example".into());
-        let found = client(format!("{header}\r\n\r\nx").as_bytes(), &envelope, &["mx.example.org".into()])?;
+        let found =
+            client(&Header::split(format!("{header}\r\n\r\nx").as_bytes()), &envelope, &["mx.example.org".into()])?;
         Some((found.address.to_string(), found.helo))
     }
 

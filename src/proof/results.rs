@@ -23,7 +23,7 @@
 //! a ptype (`action=none`); both are read, and mean nothing.
 
 use super::domain;
-use crate::message::header::{Field, leading_fields};
+use crate::message::header::{Field, Header};
 
 /// Clauses of one field that are read.
 const MAX_CLAUSES: usize = 100;
@@ -68,9 +68,9 @@ impl MethodResult {
 }
 
 /// All verdicts that count, topmost first.
-pub(super) fn trusted(raw: &[u8], ids: &[String]) -> Vec<MethodResult> {
+pub(super) fn trusted(header: &Header<'_>, ids: &[String]) -> Vec<MethodResult> {
     let mut verdicts = Vec::new();
-    for field in own_fields(raw, ids).filter(|field| field.is("Authentication-Results")) {
+    for field in own_fields(header, ids).filter(|field| field.is("Authentication-Results")) {
         let text = field.unfolded();
         let plain = |payload: &Payload| {
             let named = |id: &&String| id.eq_ignore_ascii_case(&payload.authserv_id);
@@ -95,9 +95,9 @@ fn begins_with(value: &[u8], word: &str) -> bool {
 }
 
 /// The fields that stand above the first Received field which is not the site's own, and the site's Received fields.
-pub(super) fn own_fields<'a>(raw: &'a [u8], ids: &'a [String]) -> impl Iterator<Item = Field<'a>> {
+pub(super) fn own_fields<'a>(header: &'a Header<'_>, ids: &'a [String]) -> impl Iterator<Item = Field<'a>> {
     let mut topmost = true;
-    leading_fields(raw).take_while(move |field| {
+    header.leading_fields().take_while(move |field| {
         if !field.is("Received") {
             return true;
         }

@@ -7,6 +7,7 @@ use mail_auth::MessageAuthenticator;
 use super::sign::SigningKey;
 use super::verify::{VerifySettings, asks};
 use super::{Algorithm, Policy, Settings, Signer, Verifier, examine, generate};
+use crate::message::header::Header;
 use crate::model::{Address, Envelope};
 
 #[path = "../../tests/it/dns.rs"]
@@ -100,7 +101,7 @@ impl TestMessage {
         for (place, policy) in found.iter_mut().zip([Policy::FailOnly, Policy::Strict]) {
             let verifier = Some(Verifier::new(settings.clone()).into());
             let settings = Settings { authserv_ids: vec!["mx.example.org".into()], policy, verifier };
-            *place = examine(&self.raw, &self.envelope, &settings).await;
+            *place = examine(&Header::split(&self.raw), &self.envelope, &settings).await;
         }
         found
     }

@@ -39,7 +39,7 @@ use super::client::SpfClient;
 use super::domain;
 use super::judge::{Policy, judge};
 use super::results::{MethodResult, Payload};
-use crate::message::header::{body_offset, fields, trimmed};
+use crate::message::header::Header;
 use crate::model::{Address, limits};
 use keys::KeyRecords;
 
@@ -98,7 +98,7 @@ impl Verifier {
     /// Why the sender is taken for forged by what is found, if he is.
     pub(super) async fn forged(
         &self,
-        raw: &[u8],
+        header: &Header<'_>,
         sender: &Address,
         client: Option<&SpfClient>,
         policy: Policy,
@@ -110,7 +110,7 @@ impl Verifier {
                 return judge(&[], sender, policy);
             }
         };
-        Verification { asks, settings: &self.settings, raw, sender, client, policy }.forged().await
+        Verification { asks, settings: &self.settings, header, sender, client, policy }.forged().await
     }
 }
 
@@ -140,7 +140,7 @@ pub(super) fn asks(settings: &VerifySettings) -> Result<MessageAuthenticator, St
 struct Verification<'a> {
     asks: &'a MessageAuthenticator,
     settings: &'a VerifySettings,
-    raw: &'a [u8],
+    header: &'a Header<'a>,
     sender: &'a Address,
     client: Option<&'a SpfClient>,
     policy: Policy,
@@ -149,9 +149,10 @@ struct Verification<'a> {
 impl Verification<'_> {
     async fn forged(&self) -> Option<String> {
         let sender = self.sender.travelling();
-        let parsed = catch_unwind(|| parsed(self.raw)).map_err(|_| tracing::error!("a message could not be parsed"));
+        let parsed = catch_unwind(|| parsed(self.header.trimmed()))
+            .map_err(|_| tracing::error!("a message could not be parsed"));
         let message = parsed.as_ref().ok().and_then(Option::as_ref);
-        let signed = !is_too_much(self.raw);
+        let signed = !is_too_much(self.header);
         let (spf, keys) = tokio::join!(self.spf(&sender), self.keys(message.filter(|_| signed)));
         let mut verdicts = Vec::new();
         if let Some(spf) = &spf {
@@ -283,9 +284,9 @@ fn dkim_verdict(one: &DkimOutput<'_>) -> MethodResult {
 }
 
 /// Whether a header is so large, or so full of signatures, that they are not looked at.
-fn is_too_much(raw: &[u8]) -> bool {
+fn is_too_much(header: &Header<'_>) -> bool {
     let (mut all, mut signatures) = (0usize, 0usize);
-    for field in fields(raw) {
+    for field in header.fields() {
         all += 1;
         if ["DKIM-Signature", "ARC-Seal", "ARC-Message-Signature"].iter().any(|name| field.is(name)) {
             signatures += if field.value.len() > MAX_SIGNATURE_BYTES { MAX_SIGNATURES } else { 1 };
@@ -294,12 +295,13 @@ fn is_too_much(raw: &[u8]) -> bool {
             return true;
         }
     }
-    body_offset(raw) > MAX_HEADER_BYTES
+    header.body_offset() > MAX_HEADER_BYTES
 }
 
-/// The message with the hashes of its body, which take their time where it is large.
+/// The message, given from where its header begins, with the hashes of its body, which take their
+/// time where it is large.
 fn parsed(raw: &[u8]) -> Option<AuthenticatedMessage<'_>> {
-    let parse = || AuthenticatedMessage::parse(trimmed(raw));
+    let parse = || AuthenticatedMessage::parse(raw);
     let many = Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
     if many && raw.len() > limits::BODY_IN_MEMORY { tokio::task::block_in_place(parse) } else { parse() }
 }

@@ -185,7 +185,7 @@ fn the_address_that_the_sender_knew_is_the_replys_from_only_if_it_is_ours() {
         envelope.recipients.push(recipient);
         let body = format!("To: team@example.net\r\nSubject: {n}\r\n\r\nx\r\n").into_bytes();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(Arc::clone(&bed.deliver).deliver(session, envelope, body));
+        runtime.block_on(Arc::clone(&bed.deliver).deliver(session, envelope, IncomingMessage::new(body)));
         let reply = bed.sent(&bed.store.view().outbox(bed.ann).unwrap().pop().unwrap());
         assert!(header::first(&reply, "From").unwrap().unfolded().ends_with(from), "{from}");
     }

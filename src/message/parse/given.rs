@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use mail_parser::{HeaderForm, HeaderName, MessageParser, MessagePart};
 
-use crate::message::header;
+use crate::message::header::Header;
 use crate::model::limits;
 
 /// Bytes of a message in which `limits::PART_FIELDS` lines cannot stand.
@@ -62,29 +62,33 @@ pub(super) struct LibraryMessage<'a> {
     bodies: (usize, usize),
     /// Where what the library was given ends, and where the message does.
     ends: (usize, usize),
+    /// Whether the library was given another header than the message's.
+    is_replaced: bool,
 }
 
 impl<'a> LibraryMessage<'a> {
-    pub(super) fn parse(raw: &'a [u8]) -> Self {
-        let (start, body) = (header::start(raw), header::body_offset(raw));
+    pub(super) fn parse(header: &Header<'a>) -> Self {
+        let raw = header.raw();
+        let (start, body) = (header.start(), header.body_offset());
         let end = end_of_fields(raw, body);
         let whole = raw.get(start..end).unwrap_or_default();
-        let given = |parsed, given_body: usize, given_end| Self {
+        let given = |parsed, given_body: usize, given_end, is_replaced| Self {
             parsed,
             header: start,
             bodies: (given_body, body),
             ends: (given_end, raw.len()),
+            is_replaced,
         };
         if body.saturating_sub(start) <= limits::PARSED_HEADER_OCTETS {
             let parsed = PARSER.parse(whole);
             let found = parsed.as_ref().and_then(|message| message.root().parts().next());
             let found = found.map(|part| at(part.offset_body()).saturating_add(start));
             if found.is_none_or(|found| found == body) {
-                return given(parsed, body.saturating_sub(start), whole.len());
+                return given(parsed, body.saturating_sub(start), whole.len(), false);
             }
         }
         let mut replaced = b"MIME-Version: 1.0\r\n".to_vec();
-        for field in header::fields(raw) {
+        for field in header.fields() {
             let is_mime = field.name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"Content-"));
             if is_mime && field.value.len() <= limits::FIELD_OCTETS {
                 replaced.extend([field.name, b":", field.value].concat());
@@ -97,11 +101,16 @@ impl<'a> LibraryMessage<'a> {
         let replaced_body = replaced.len();
         replaced.extend_from_slice(raw.get(body..end.max(body)).unwrap_or_default());
         let replaced_end = replaced.len();
-        given(PARSER.parse_owned(replaced), replaced_body, replaced_end)
+        given(PARSER.parse_owned(replaced), replaced_body, replaced_end, true)
     }
 
     pub(super) fn parsed(&self) -> Option<&mail_parser::Message<'a>> {
         self.parsed.as_ref()
+    }
+
+    /// Whether the header of a part is the top-level header of the message.
+    pub(super) fn has_top_header(&self, part: &MessagePart<'_>) -> bool {
+        part.id() == 0 && !self.is_replaced
     }
 
     /// Where header and body of a part begin in the message, and where the body ends.

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use mail_parser::{MessagePart, PartFlags};
 
-use super::{Message, charset, coding, field, name, transfer_encoding};
+use super::{Message, charset, coding};
 use crate::message::decode;
 use crate::message::header::Field;
 use crate::model::limits;
@@ -96,7 +96,7 @@ impl Message<'_> {
     #[must_use]
     pub fn structure(&self) -> Structure<'_> {
         let mut root = Part { media_type: "text/plain".into(), charset: Some("us-ascii".into()), ..Part::default() };
-        root.size = self.raw.len();
+        root.size = self.raw().len();
         if let Some(message) = self.given.parsed().filter(|_| !self.is_bare()) {
             let numbers = Numbers(message.root().parts().take(limits::PARTS).map(|part| part.id()).collect());
             root = self.part(&message.root().root_part(), 0, &numbers);
@@ -112,7 +112,7 @@ impl Message<'_> {
     pub fn body_value(&self, number: u32, most: usize) -> Option<BodyValue> {
         let bare = self.is_bare() && number == 0;
         let (media_type, (text, is_encoding_problem)) = if bare {
-            (String::new(), charset::guessed(self.raw))
+            (String::new(), charset::guessed(self.raw()))
         } else {
             let part = self.leaf(number)?;
             let media_type = Some(media_type(&part)).filter(|kind| kind.starts_with("text/"))?;
@@ -132,14 +132,14 @@ impl Message<'_> {
     #[must_use]
     pub fn decoded(&self, number: u32) -> Option<Cow<'_, [u8]>> {
         if self.is_bare() && number == 0 {
-            return Some(Cow::Borrowed(self.raw));
+            return Some(Cow::Borrowed(self.raw()));
         }
-        self.leaf(number).map(|part| decode::decode(transfer_encoding(&part), self.content(&part)).0)
+        self.leaf(number).map(|part| decode::decode(self.transfer_encoding(&part), self.content(&part)).0)
     }
 
     /// The whole text of a part, and whether its transfer encoding or charset is broken or not known.
     fn text(&self, part: &MessagePart<'_>) -> (Cow<'_, str>, bool) {
-        let encoding = transfer_encoding(part);
+        let encoding = self.transfer_encoding(part);
         let (coding, is_known) = coding(part);
         let (octets, is_broken) = decode::decode(encoding, self.content(part));
         let problem = is_broken || !is_known || encoding == 0 && !part.has_known_transfer_encoding();
@@ -202,22 +202,22 @@ impl Message<'_> {
         let is_multipart = part.is_multipart();
         let children = part.children().filter_map(|child| Some(self.part(&child, numbers.of(&child)?, numbers)));
         let (header, body, _) = self.given.place(part);
-        let size = || decode::decoded_len(transfer_encoding(part), self.content(part));
+        let size = || decode::decoded_len(self.transfer_encoding(part), self.content(part));
         Part {
             number,
             is_multipart,
-            header: self.raw.get(header..body).unwrap_or_default(),
+            header: self.raw().get(header..body).unwrap_or_default(),
             size: if is_multipart { 0 } else { size() },
-            name: name(part).map(|name| tidy(&name)).filter(|name| !name.is_empty()),
+            name: self.name(part).map(|name| tidy(&name)).filter(|name| !name.is_empty()),
             charset: said.or(implicit),
             media_type,
             disposition: part
                 .content_disposition()
                 .map(|kind| tidy(kind.ctype()).to_lowercase())
                 .filter(|it| !it.is_empty()),
-            cid: field(part, "Content-ID").and_then(|field| content_id(&field)),
-            language: field(part, "Content-Language").and_then(|field| languages(&field)),
-            location: field(part, "Content-Location").and_then(|field| location(&field)),
+            cid: self.field(part, "Content-ID").and_then(|field| content_id(&field)),
+            language: self.field(part, "Content-Language").and_then(|field| languages(&field)),
+            location: self.field(part, "Content-Location").and_then(|field| location(&field)),
             children: if is_multipart { children.collect() } else { Vec::new() },
         }
     }

@@ -13,7 +13,7 @@ pub use disposition::{ActionMode, DispositionReport, DispositionType, SendingMod
 
 use super::compose::one_line;
 use super::decode::Decoder;
-use super::header::{Field, fields, first};
+use super::header::{Field, Header, fields, first};
 use super::parse::{Message, Part};
 use super::refs::message_ids;
 use crate::model::{Address, ReturnedReport, limits};
@@ -53,15 +53,15 @@ pub enum ReportContent {
 
 /// Whether a header says that it is one, without a look at what it has.
 #[must_use]
-pub fn claims(raw: &[u8]) -> bool {
-    let said = first(raw, "Content-Type").map(|field| field.without_comments().to_ascii_lowercase());
+pub fn claims(header: &Header<'_>) -> bool {
+    let said = header.first("Content-Type").map(|field| field.without_comments().to_ascii_lowercase());
     said.is_some_and(|said| said.split(';').next().is_some_and(|kind| kind.trim() == "multipart/report"))
 }
 
 /// The report that a message is.
 #[must_use]
 pub fn report(message: &Message<'_>) -> Option<Report> {
-    if !claims(message.raw()) {
+    if !claims(message.header()) {
         return None;
     }
     let structure = message.structure();

@@ -53,7 +53,7 @@ text
 fn a_disposition_is_read_by_its_grammar() {
     let whole = read(READ).unwrap();
     assert!(whole.text.unwrap().starts_with("The message sent to Joe has been displayed.\nThis"));
-    assert!(whole.has_original && claims(READ.as_bytes()));
+    assert!(whole.has_original && claims(&Header::split(READ.as_bytes())));
     assert_eq!(whole.original_id.as_deref(), Some("inner@example.org"));
     let found = disposition(READ);
     assert_eq!(found.reporting_ua.as_deref(), Some("joes-pc.cs.example.com; Foomail 97.1"));
@@ -90,7 +90,8 @@ fn what_lacks_a_field_or_says_other_words_is_none() {
     }
     assert_eq!(report(&Message::parse(b"")), None);
     assert!(
-        !claims(b"Content-Type: text/plain\r\n\r\n") && claims(b"content-type: Multipart/REPORT (x) ; a=b\r\n\r\n")
+        !claims(&Header::split(b"Content-Type: text/plain\r\n\r\n"))
+            && claims(&Header::split(b"content-type: Multipart/REPORT (x) ; a=b\r\n\r\n"))
     );
 }
 

@@ -3,7 +3,8 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::sleep;
 
 use super::*;
-use crate::model::Recipient;
+use crate::message::header::IncomingMessage;
+use crate::model::{Envelope, Recipient};
 use crate::net::listen::{Access, ListenAddress};
 use crate::net::stop::{Switch, switch};
 
@@ -21,14 +22,14 @@ impl DeliveryService for RecordingService {
         }
     }
 
-    fn may_answer(&self, (): &(), _: &Envelope, _: &[u8]) -> bool {
+    fn may_answer(&self, (): &(), _: &Envelope, _: &IncomingMessage) -> bool {
         true
     }
 
-    async fn deliver(self: Arc<Self>, (): (), envelope: Envelope, body: Vec<u8>) -> Vec<Reply> {
+    async fn deliver(self: Arc<Self>, (): (), envelope: Envelope, message: IncomingMessage) -> Vec<Reply> {
         sleep(Duration::from_millis(20)).await;
-        let text = format!("{} octets", body.len());
-        self.0.lock().push(body);
+        let text = format!("{} octets", message.size());
+        self.0.lock().push(message.header().raw().to_vec());
         vec![Reply::new(250, [2, 0, 0], text); envelope.recipients.len()]
     }
 }

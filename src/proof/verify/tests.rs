@@ -243,7 +243,7 @@ async fn answers_are_kept() {
     let settings = Settings { verifier, ..Settings::default() };
     let mail = TestMessage::from("bob@example.net");
     for _ in 0..3 {
-        assert!(examine(&mail.raw, &mail.envelope, &settings).await.is_some());
+        assert!(examine(&Header::split(&mail.raw), &mail.envelope, &settings).await.is_some());
     }
     let asked = zone.dns.asked();
     assert_eq!(asked.iter().filter(|name| *name == "mail.example.net 16").count(), 1, "{asked:?}");

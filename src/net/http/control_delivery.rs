@@ -1,4 +1,4 @@
-//! The way in for `Mail/deliver`: a message as LMTP would have brought it.
+//! Delivers what `Mail/deliver` brings over the control socket, by the bounds of LMTP.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use crate::deliver::DeliveryService;
 use crate::jmap::DeliverFn;
 use crate::model::{Address, Envelope, LiveValue, Recipient};
 use crate::net::lmtp::LmtpSettings;
-use crate::proof;
+use crate::net::receive;
 use crate::wire::smtp::Reply;
 
-/// The way in for `Mail/deliver`, over the same deliveries and by the same bounds as LMTP. To be called from a thread that
-/// may wait.
-pub fn taken<D: DeliveryService>(deliver: Arc<D>, settings: LiveValue<LmtpSettings>) -> Arc<DeliverFn> {
+/// Returns the function by which `Mail/deliver` delivers: as LMTP does, with the same bounds. To be
+/// called from a thread that may wait.
+pub fn deliver_fn<D: DeliveryService>(deliver: Arc<D>, settings: LiveValue<LmtpSettings>) -> Arc<DeliverFn> {
     let runtime = tokio::runtime::Handle::current();
     Arc::new(move |sender: Option<Address>, recipients: Vec<Address>, message: Vec<u8>| {
         let settings = settings.get();
@@ -33,21 +33,15 @@ pub fn taken<D: DeliveryService>(deliver: Arc<D>, settings: LiveValue<LmtpSettin
                 envelope.recipients.push(recipient);
             }
         }
-        let taken = if envelope.recipients.is_empty() {
+        let answers = if envelope.recipients.is_empty() {
             Vec::new()
         } else {
-            runtime.block_on(async {
-                if deliver.may_answer(&session, &envelope, &message) {
-                    envelope.forged = proof::examine(&message, &envelope, &settings.proof).await;
-                }
-                Arc::clone(&deliver).deliver(session, envelope, message).await
-            })
+            runtime.block_on(receive::deliver(&deliver, session, envelope, message, &settings.proof))
         };
-        let mut taken = taken.into_iter();
-        let lost = || Reply::new(451, [4, 3, 0], "no answer from the mail store");
+        let mut answers = answers.into_iter();
         replies
             .into_iter()
-            .map(|(address, refusal)| (address, refusal.or_else(|| taken.next()).unwrap_or_else(lost)))
+            .map(|(address, refusal)| (address, refusal.or_else(|| answers.next()).unwrap_or_else(receive::no_answer)))
             .collect()
     })
 }

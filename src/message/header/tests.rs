@@ -1,0 +1,125 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn names(raw: &str) -> Vec<(String, String)> {
+    let header = Header::split(raw.as_bytes());
+    header.fields().map(|field| (String::from_utf8_lossy(field.name).into_owned(), field.unfolded())).collect()
+}
+
+#[test]
+fn reads_what_mail_is_like() {
+    let raw = "From x@y Sat Jan  1\r\nSubject: a\r\n b\r\njunk line\r\nX-A :c\nTo:\td\r\n\r\nBody: no\r\n";
+    let wanted = [("Subject", "a b"), ("X-A", "c"), ("To", "d")];
+    let wanted: Vec<_> = wanted.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+    // An mbox line has a colon only in its time.
+    assert_eq!(names(raw), wanted);
+    assert_eq!(raw.get(body_offset(raw.as_bytes())..), Some("Body: no\r\n"));
+    assert!(names("\r\nNote: body\r\n").is_empty());
+    assert_eq!(names("Subject: no end").len(), 1);
+    assert_eq!(body_offset(b"Subject: x"), 10);
+}
+
+#[test]
+fn a_header_begins_behind_what_stands_before_it() {
+    let header = "Subject: a\r\nBcc: b@x\r\n";
+    for before in [
+        "",
+        "\u{feff}",
+        "\r\n",
+        "\n\n",
+        "  \t \r\n",
+        "From a@x Sat Jan  1 10:00:00 2026\r\n",
+        ">From a@x Sat Jan  1\n",
+        "\u{feff}\r\n>>From a\r\n \r\n",
+    ] {
+        let raw = format!("{before}{header}\r\nBody: no\r\n");
+        assert_eq!(names(&raw).len(), 2, "{before:?}");
+        assert_eq!(raw.get(body_offset(raw.as_bytes())..), Some("Body: no\r\n"), "{before:?}");
+        assert!(is_message(raw.as_bytes()), "{before:?}");
+        assert_eq!(without(raw.as_bytes(), &["Bcc"]).as_ref(), b"Subject: a\r\n\r\nBody: no\r\n", "{before:?}");
+    }
+    // A body that begins so is one.
+    for body in ["\r\nHello there\r\n", "\r\nNote: x\r\n", "\u{feff}text", "", "\n\n"] {
+        assert_eq!((start(body.as_bytes()), is_message(body.as_bytes())), (0, false), "{body:?}");
+    }
+    let far = format!("{}{header}", "\n".repeat(limits::PREAMBLE_OCTETS + 1));
+    assert_eq!(start(far.as_bytes()), 0);
+}
+
+#[test]
+fn raw_bytes_of_a_value_are_in_the_charset_of_the_body() {
+    let of = |kind: &str, value: &[u8]| {
+        let raw = [b"Subject: ", value, b"\r\nContent-Type: ", kind.as_bytes(), b"\r\n\r\n"].concat();
+        first(&raw, "Subject").unwrap().decoded()
+    };
+    assert_eq!(of("text/plain; charset=koi8-r", b"\xf0\xd2\xc9\xd7\xc5\xd4"), "Привет");
+    assert_eq!(of("text/plain; charset=\"koi8-r\"", "Grüße".as_bytes()), "Grüße");
+    assert_eq!(of("text/plain; charset=utf-8", b"caf\xe9"), "café");
+    assert_eq!(of("multipart/mixed; boundary=b", b"caf\xe9 \x80"), "café €");
+}
+
+/// Fields are looked for in a bounded part of the header, and a bounded number of lines is
+/// looked at.
+#[test]
+fn the_work_for_a_header_is_bounded() {
+    let long = format!("To: {}\r\nSubject: x\r\n\r\nbody", "g:;".repeat(limits::HEADER_BYTES));
+    assert_eq!(names(&long).len(), 1);
+    assert!(fields(long.as_bytes()).all(|field| field.value.len() < limits::HEADER_BYTES));
+    assert_eq!(long.get(body_offset(long.as_bytes())..), Some("body"));
+    assert_eq!(long.get(Header::split(long.as_bytes()).body_offset()..), Some("body"));
+    for line in ["a:\n", "junk\n"] {
+        let many = format!("{}Subject: x\n\nbody", line.repeat(limits::FIELDS));
+        assert!(first(many.as_bytes(), "Subject").is_none());
+        assert!(Header::split(many.as_bytes()).first("Subject").is_none());
+        assert_eq!(many.get(body_offset(many.as_bytes())..), Some("body"));
+        assert_eq!(many.get(Header::split(many.as_bytes()).body_offset()..), Some("body"));
+    }
+}
+
+/// RFC 8621 §7.5, RFC 5322 §3.6.3: what is sent has no Bcc.
+#[test]
+fn fields_are_taken_out_with_their_folded_lines_and_nothing_else_is() {
+    let raw =
+        b"Bcc: a@x\r\nTo: b@x\r\nBCC :\r\n c@x,\r\n\td@x\r\nX-Bcc: 1\r\nbcc\r\nSubject: s\r\n t\r\n\r\nBcc: body\r\n";
+    let wanted = b"To: b@x\r\nX-Bcc: 1\r\nbcc\r\nSubject: s\r\n t\r\n\r\nBcc: body\r\n";
+    assert_eq!(without(raw, &["bcc", "Resent-Bcc"]).as_ref(), wanted);
+    assert!(matches!(without(wanted, &["Bcc"]), Cow::Borrowed(same) if same == wanted));
+    assert_eq!(without(b"Bcc: only", &["Bcc"]).as_ref(), b"");
+    // However many fields there are: the last one, too.
+    let many = [b"X: y\r\n".repeat(limits::FIELDS + 1), b"Bcc: z@x\n\nz@x".to_vec()].concat();
+    assert!(without(&many, &["Bcc"]).ends_with(b"X: y\r\n\nz@x"));
+}
+
+#[test]
+fn comments_and_encoded_words() {
+    let field = |value: &'static str| Field::new(b"X", value.as_bytes());
+    assert_eq!(field(" no (a (b\\)) c)\r\n").without_comments(), "no");
+    assert_eq!(field("\"a (b)\" (c) d").without_comments(), "\"a (b)\"  d");
+    assert_eq!(field(" =?utf-8?q?J=C3=BCrgen?=\r\n =?utf-8?q?_x?=\r\n").decoded(), "Jürgen x");
+    assert_eq!(field(" =?utf-8?q?a=0D=0ABcc:_x?=\r\n").decoded(), "aBcc: x");
+}
+
+proptest! {
+    /// A header that is split says what one that is walked over says.
+    #[test]
+    fn split_header_has_the_fields_that_a_walk_finds(
+        raw in "(\u{feff}|\r\n|From a@x\r\n|>From b\n| \n){0,2}((From|to|X-A ?|Content-Type|\n|\r\n| |\t|junk|From )(: ?(text/plain; charset=koi8-r|a@x|\u{e9})?)?(\r?\n)?){0,12}",
+        cut in 0usize..80,
+    ) {
+        // Bytes that are no UTF-8 take the charset of the body.
+        let raw: Vec<u8> = raw.bytes().filter(|byte| *byte != 0xc3).collect();
+        for raw in [&raw[..], raw.get(cut..).unwrap_or_default()] {
+            let header = Header::split(raw);
+            prop_assert!(header.fields().eq(fields(raw)));
+            prop_assert!(header.leading_fields().eq(leading_fields(raw)));
+            prop_assert_eq!((header.start(), header.body_offset()), (start(raw), body_offset(raw)));
+            prop_assert_eq!(header.trimmed(), trimmed(raw));
+            let message = IncomingMessage::new(raw.to_vec());
+            prop_assert!(message.header().fields().eq(fields(raw)));
+            prop_assert_eq!(message.trimmed_header().raw(), trimmed(raw));
+            prop_assert!(message.trimmed_header().fields().eq(fields(trimmed(raw))));
+            prop_assert_eq!(message.trimmed_header().body_offset(), body_offset(trimmed(raw)));
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Counts in tests how often a header is walked over.
+
+use std::cell::RefCell;
+
+thread_local! {
+    /// The beginning of the header whose walks are counted, and their number.
+    static COUNTED: RefCell<Option<(Vec<u8>, usize)>> = const { RefCell::new(None) };
+}
+
+/// Does some work on this thread; returns its result and how often it walked over a header that
+/// begins with `beginning`.
+pub(crate) fn count<T>(beginning: &[u8], work: impl FnOnce() -> T) -> (T, usize) {
+    COUNTED.with_borrow_mut(|counted| *counted = Some((beginning.to_vec(), 0)));
+    let done = work();
+    let (_, walks) = COUNTED.take().unwrap_or_default();
+    (done, walks)
+}
+
+/// Notes that a header is walked over.
+pub(super) fn note(header: &[u8]) {
+    COUNTED.with_borrow_mut(|counted| {
+        if let Some((beginning, walks)) = counted
+            && header.starts_with(beginning)
+        {
+            *walks += 1;
+        }
+    });
+}
