@@ -9,5 +9,5 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     // One provider of cryptography for the whole process; a second call would only say that it is there.
     drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
-    restante::cli::main()
+    restante::main()
 }

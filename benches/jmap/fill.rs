@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use restante::account::{Directory, NewAccount, Settings, hash_password};
-use restante::message::rows;
-use restante::model::clock::SystemClock;
-use restante::model::{Address, UtcMillis};
-use restante::store::{EncodedMessage, NewEmail, Options, Store, Ticket};
+use restante::internals::account::{Directory, NewAccount, Settings, hash_password};
+use restante::internals::message::rows;
+use restante::internals::model::clock::SystemClock;
+use restante::internals::model::{Address, UtcMillis};
+use restante::internals::store::{EncodedMessage, NewEmail, Options, Store, Ticket};
 
 use crate::words::Words;
 

@@ -11,7 +11,6 @@
     clippy::print_stdout,
     clippy::disallowed_methods,
     clippy::cast_precision_loss,
-    missing_docs,
     reason = "a bench"
 )]
 

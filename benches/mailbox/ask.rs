@@ -1,8 +1,8 @@
 //! Reads: pages, anchors, changes, searches.
 
-use restante::model::{EmailId, ModSeq};
-use restante::query::{Condition, Filter, Query, QueryChanges, QuerySpec, Start, Window, changes, query};
-use restante::store::{ClientState, Store};
+use restante::internals::model::{EmailId, ModSeq};
+use restante::internals::query::{Condition, Filter, Query, QueryChanges, QuerySpec, Start, Window, changes, query};
+use restante::internals::store::{ClientState, Store};
 
 use crate::Options;
 use crate::change::flag;

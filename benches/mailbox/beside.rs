@@ -4,9 +4,9 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use restante::model::{AccountId, ListingFilter, ListingStage, LiveValue, UtcMillis};
-use restante::store::Store;
-use restante::upkeep::{self, Settings, Upkeep};
+use restante::internals::model::{AccountId, ListingFilter, ListingStage, LiveValue, UtcMillis};
+use restante::internals::store::Store;
+use restante::internals::upkeep::{self, Settings, Upkeep};
 
 use crate::Options;
 use crate::grow::{Account, EVERY, INBOX, deliver, keep, make, message};

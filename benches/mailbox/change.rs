@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
 
-use restante::model::{AccountId, EmailId, ListingFilter, MailboxUid, UtcMillis};
-use restante::store::{Store, Ticket};
+use restante::internals::model::{AccountId, EmailId, ListingFilter, MailboxUid, UtcMillis};
+use restante::internals::store::{Store, Ticket};
 
 use crate::Options;
 use crate::grow::{ARCHIVE, Account, INBOX, TRASH, deliver, keep, make, message};

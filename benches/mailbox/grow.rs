@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::collections::VecDeque;
 
-use restante::message::rows;
-use restante::model::{AccountId, AccountRow, Address, EmailId, ListingFilter, MailboxUid, Role, UtcMillis};
-use restante::store::{EncodedMessage, NewEmail, NewMailbox, Store, Ticket};
+use restante::internals::message::rows;
+use restante::internals::model::{AccountId, AccountRow, Address, EmailId, ListingFilter, MailboxUid, Role, UtcMillis};
+use restante::internals::store::{EncodedMessage, NewEmail, NewMailbox, Store, Ticket};
 
 use crate::words::Words;
 

@@ -12,7 +12,6 @@
     clippy::print_stdout,
     clippy::disallowed_methods,
     clippy::cast_precision_loss,
-    missing_docs,
     reason = "a bench"
 )]
 
@@ -26,8 +25,8 @@ mod words;
 
 use std::path::Path;
 
-use restante::model::clock::SystemClock;
-use restante::store::{Options as StoreOptions, Store};
+use restante::internals::model::clock::SystemClock;
+use restante::internals::store::{Options as StoreOptions, Store};
 
 #[derive(Debug, Clone)]
 struct Options {

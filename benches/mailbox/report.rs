@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use restante::store::Store;
+use restante::internals::store::Store;
 
 use crate::Options;
 use crate::grow::Account;

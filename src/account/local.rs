@@ -38,6 +38,7 @@ pub struct NewAccount {
 
 impl NewAccount {
     /// An account with nothing but an address.
+    #[cfg(any(test, feature = "internals"))]
     #[must_use]
     pub fn at(address: Address) -> Self {
         Self {

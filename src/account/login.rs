@@ -202,6 +202,7 @@ impl Logins {
     }
 
     /// How many hashes of passwords were computed since the start.
+    #[cfg(test)]
     #[must_use]
     pub fn hashes(&self) -> u64 {
         self.0.hashes.load(Ordering::Relaxed)

@@ -20,10 +20,9 @@ use parking_lot::{Mutex, RwLock};
 
 pub use acquaintance::AccountSnapshot;
 pub use local::NewAccount;
-pub use login::{
-    BadPassword, Failures, Login, LoginAttempt, LoginSource, Logins, TooManyFailures, hash_password, new_token,
-    token_hash, verify_password,
-};
+pub use login::{Login, LoginSource, Logins, TooManyFailures, hash_password, new_token};
+#[cfg(test)]
+use login::{token_hash, verify_password};
 
 use crate::model::{AccountId, AccountRow, Address, AddressRow, Identity, LiveValue, UtcMillis};
 use crate::store::{DirectoryRows, Error, Store};

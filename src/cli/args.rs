@@ -7,13 +7,10 @@ use clap::{Args, Parser, Subcommand};
 
 pub use super::life::{DestroyArgs, FlagArgs, MailRestoreArgs, MoveArgs, PurgeArgs};
 pub use super::mailbox::MailboxCommand;
-pub use super::queue::{ActionArgs, QueueCommand, QueueFilterArgs, QueueSelectionArgs};
+pub use super::queue::QueueCommand;
 pub use super::token::TokenCommand;
 use super::transfer::{ExportArgs, ImportArgs};
-pub use super::vacation::args::{
-    AudienceArg, CircleArg, PositionalAccountArgs, ReplyTextArgs, VacationCommand, VacationLogArgs, VacationReportArgs,
-    VacationSetArgs, VacationTextArgs,
-};
+pub use super::vacation::args::VacationCommand;
 use crate::model::limits;
 
 /// Restante: a mail delivery agent with a vacation responder.

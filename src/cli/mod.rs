@@ -49,11 +49,11 @@ use hyper::body::Bytes;
 
 pub use args::Cli;
 pub use client::ControlClient;
-pub use dates::{BadDate, Edge, parse as parse_date};
+#[cfg(any(test, feature = "internals"))]
+pub use dates::{Edge, parse as parse_date};
 pub use exit::Failure;
-pub use query::MailQueryArgs;
-pub use service::{Service, ServiceError};
-pub use sink::{Sink, SinkMessage};
+pub use service::Service;
+pub use sink::Sink;
 
 use crate::config::{Config, load};
 use crate::store::repair::RepairScope;

@@ -24,8 +24,12 @@ use crate::model::limits;
 
 pub use check::check;
 pub use example::example;
-pub use http::{HttpSection, ProxyField};
-pub use load::{ConfigProblem, ConfigProblems, DEFAULT_PATH, load, parse};
+pub use http::HttpSection;
+#[cfg(test)]
+use load::ConfigProblems;
+#[cfg(any(test, feature = "internals"))]
+pub use load::parse;
+pub use load::{DEFAULT_PATH, load};
 pub use store::StoreSection;
 pub use value::{ByteSize, DurationValue, ListenValue, NameServer};
 

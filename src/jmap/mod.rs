@@ -28,11 +28,11 @@ mod subscription;
 mod thread;
 mod vacation;
 
-pub use blob::{Blob, BlobReader, UploadRateExceeded, UploadRates, UploadSettings};
+pub use blob::{Blob, BlobReader, UploadRates, UploadSettings};
 pub use budget::Budget;
 pub use context::{Account, Caller, Context, DeliverFn};
 pub use dispatch::{CAPABILITIES, run};
-pub use jobs::{JobProgress, Jobs};
+pub use jobs::Jobs;
 pub use push::{ObservedAccount, PushState};
 pub use session::{ServiceEndpoint, session};
 pub use subscription::SubscriptionTimes;

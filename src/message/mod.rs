@@ -26,8 +26,12 @@ pub mod tokens;
 pub mod trace;
 pub mod words;
 
-pub use parse::{BodyValue, Message, Part, Structure};
-pub use rows::{bare_rows, guarded, rows, rows_of, rows_or_bare};
+#[cfg(any(test, feature = "internals"))]
+pub use parse::BodyValue;
+pub use parse::{Message, Part, Structure};
+#[cfg(any(test, feature = "internals"))]
+pub use rows::rows;
+pub use rows::{bare_rows, guarded, rows_of, rows_or_bare};
 
 #[cfg(test)]
 mod corpus_tests;

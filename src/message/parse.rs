@@ -25,7 +25,9 @@ use given::LibraryMessage;
 
 pub use address::Group;
 pub(super) use charset::CharsetCodec;
-pub use structure::{BodyValue, Part, Structure};
+#[cfg(any(test, feature = "internals"))]
+pub use structure::BodyValue;
+pub use structure::{Part, Structure};
 pub(super) use value::readable;
 pub use value::{addresses, date, groups, media, text};
 

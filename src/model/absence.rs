@@ -146,6 +146,7 @@ pub enum ToldLifetime {
     For(Duration),
 }
 
+#[cfg(any(test, feature = "internals"))]
 impl ToldLifetime {
     /// That of a response whose days do not come again.
     #[must_use]

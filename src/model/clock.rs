@@ -1,12 +1,17 @@
 //! Time: the only reader of the wall clock, and the forms in which mail writes time.
 
+#[cfg(any(test, feature = "internals"))]
+mod fixed;
+
 use std::fmt;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
+
+#[cfg(any(test, feature = "internals"))]
+pub use fixed::FixedClock;
 
 /// Milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -187,42 +192,6 @@ impl Clock for SystemClock {
     fn steady(&self) -> MonotonicMillis {
         static START: LazyLock<Stopwatch> = LazyLock::new(Stopwatch::start);
         MonotonicMillis::default().after(START.elapsed())
-    }
-}
-
-/// A clock that stands until it is set: for tests and for `vacation test --at`.
-#[derive(Debug, Default)]
-pub struct FixedClock {
-    wall: AtomicI64,
-    steady: AtomicU64,
-}
-
-impl FixedClock {
-    /// A clock that stands at `at`.
-    #[must_use]
-    pub fn at(at: UtcMillis) -> Self {
-        Self { wall: AtomicI64::new(at.0), steady: AtomicU64::default() }
-    }
-
-    /// Sets it, as an administrator or a time server does: no time passes.
-    pub fn set(&self, at: UtcMillis) {
-        self.wall.store(at.0, Ordering::SeqCst);
-    }
-
-    /// Lets time pass.
-    pub fn advance(&self, by: Duration) {
-        self.set(self.now().after(by));
-        self.steady.store(self.steady().after(by).0, Ordering::SeqCst);
-    }
-}
-
-impl Clock for FixedClock {
-    fn now(&self) -> UtcMillis {
-        UtcMillis(self.wall.load(Ordering::SeqCst))
-    }
-
-    fn steady(&self) -> MonotonicMillis {
-        MonotonicMillis(self.steady.load(Ordering::SeqCst))
     }
 }
 

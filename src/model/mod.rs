@@ -30,7 +30,7 @@ pub mod share;
 mod submission;
 pub mod vacation;
 
-pub use absence::{Absence, Audience, BadDays, Circle, Days, ToldLifetime, Variant};
+pub use absence::{Absence, Audience, Circle, Days, ToldLifetime, Variant};
 pub use account::{AccessToken, AccountRow, AddressRow};
 pub use action::{Action, ActionKind, ActionState, RecipientState, RelayTrouble, Target};
 pub use address::{Address, AddressError};

@@ -50,12 +50,6 @@ impl Ceiling {
     pub fn share(&self) -> MemoryPermit {
         MemoryPermit { of: Arc::clone(&self.0), octets: 0 }
     }
-
-    /// Connections open now.
-    #[must_use]
-    pub fn connections(&self) -> usize {
-        self.0.connections.load(Ordering::Acquire)
-    }
 }
 
 /// One connection's place.

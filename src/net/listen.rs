@@ -114,7 +114,7 @@ pub fn group_id(group: &str) -> Option<u32> {
 #[derive(Debug)]
 pub enum BoundListener {
     /// Of a Unix socket.
-    Unix(UnixListener, Option<OwnPath>),
+    Unix(UnixListener, #[expect(dead_code, reason = "removes the path when it is dropped")] Option<OwnPath>),
     /// Of a TCP port.
     Tcp(TcpListener),
 }

@@ -140,12 +140,14 @@ impl Destinations {
     }
 
     /// How many are remembered.
+    #[cfg(test)]
     #[must_use]
     pub fn len(&self) -> usize {
         self.known.len()
     }
 
     /// Whether none is.
+    #[cfg(test)]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()

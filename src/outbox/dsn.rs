@@ -66,6 +66,7 @@ pub fn failed(action: &Action, targets: &[Target], raw: &[u8], reporter: &Report
 }
 
 /// "Refused": a script refuses a message for its recipient after it was taken (RFC 5429 §2.1, `ereject`).
+#[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 #[must_use]
 pub fn refused(
     envelope: &Envelope,

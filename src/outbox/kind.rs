@@ -170,6 +170,7 @@ impl ReplyAction {
     }
 }
 
+#[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 impl RedirectAction {
     /// As it is queued. The same message from the same sender to the same people is one deed.
     #[must_use]

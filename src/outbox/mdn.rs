@@ -164,6 +164,7 @@ pub fn notification(made: MdnDraft, reporter: &Reporter<'_>) -> Vec<u8> {
 }
 
 /// The refusal of a message for one recipient; `own` is who he is to its sender.
+#[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 #[must_use]
 pub fn rejected(
     envelope: &Envelope,

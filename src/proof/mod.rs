@@ -13,7 +13,7 @@ mod sign;
 mod verify;
 
 pub use judge::Policy;
-pub use sign::{Algorithm, SignError, Signer, SigningKey, generate};
+pub use sign::{Algorithm, Signer, SigningKey, generate};
 pub use verify::{Verifier, VerifySettings};
 
 use std::sync::Arc;

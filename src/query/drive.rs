@@ -15,7 +15,7 @@ use crate::model::{
 };
 use crate::store::engine::Engine;
 use crate::store::engine::memory::MemoryEngine;
-use crate::store::{EmailCopy, EncodedMessage, Error, FoldSizes, NewEmail, NewMailbox, Options, Store, Ticket, Txn};
+use crate::store::{EncodedMessage, Error, FoldSizes, NewEmail, NewMailbox, Options, Store, Ticket, Txn};
 
 /// Whose account it is.
 pub(super) const ACCOUNT: AccountId = AccountId(1);
@@ -170,10 +170,9 @@ impl TestDriver {
                 self.dead.push(DestroyedMail { mail, at: self.clock.now(), restored: false });
                 id
             }),
-            Op::Copy { which, mailboxes, keywords, at, far } => self.at(*which).map(|source| {
-                let received_at = *at;
-                let copied = EmailCopy { mailboxes: mailboxes.clone(), keywords: keywords.clone(), received_at };
-                self.copy(source, copied, *far)
+            Op::Copy { which, mailboxes, keywords, at } => self.at(*which).map(|source| {
+                let draft = self.now.mails[source].draft.clone();
+                self.create(&draft, mailboxes, keywords, *at)
             }),
             Op::Restore { which } => which.checked_rem(self.dead.len()).and_then(|at| self.restore(at)),
             Op::Wait { days } => {
@@ -273,25 +272,6 @@ impl TestDriver {
         self.ids.push(id);
         let (mailboxes, keywords) = (mailboxes.clone(), keywords.clone());
         self.now.mails.push(NaiveMail { id, thread, mailboxes, keywords, received_at, draft: draft.clone() });
-        id
-    }
-
-    fn copy(&mut self, source: usize, copied: EmailCopy, far: bool) -> EmailId {
-        let from = self.now.mails[source].clone();
-        let raw = from.draft.raw();
-        let message = EncodedMessage::new(&rows(raw.as_bytes(), self.store.secrets()));
-        let (id, thread) = if far {
-            let (made, ticket) = self.store.copy_email((ACCOUNT, from.id), ACCOUNT, &message, &copied).unwrap();
-            ticket.wait_blocking().unwrap();
-            made
-        } else {
-            self.done(ACCOUNT, |txn| txn.copy_email(from.id, &message, &copied)).unwrap()
-        };
-        assert!(!self.ids.contains(&id), "an id is used once");
-        assert_eq!(thread, self.now.thread_for(&from.draft));
-        self.ids.push(id);
-        let EmailCopy { mailboxes, keywords, received_at } = copied;
-        self.now.mails.push(NaiveMail { id, thread, mailboxes, keywords, received_at, draft: from.draft });
         id
     }
 

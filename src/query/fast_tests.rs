@@ -10,6 +10,7 @@ use super::client_tests::check_catching_up;
 use super::drive::{ACCOUNT, EPOCH, Op, TIMES, TestDriver, ops};
 use super::naive::NaiveDraft;
 use super::plan::ways;
+use super::sort::SortPin;
 use super::tests::{
     Begin, check_changes, check_facts, check_query, comparator, condition, config, is_exact, keyword, least_by, window,
 };

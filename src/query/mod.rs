@@ -65,12 +65,13 @@ mod tests;
 
 pub use allowance::Allowance;
 pub use collation::Collation;
-pub use filter::{Condition, Dependencies, Filter};
+pub use filter::{Condition, Filter};
 pub use plan::{AccessPath, QueryPlan};
-pub use scope::{Scope, ScopedChange, ScopedChanges, UnreadThreads};
-pub use snippet::{Finder, Snippet};
-pub use sort::{Comparator, SortPin, SortProperty};
-pub use text::{SearchTerm, WORD_FIELDS, pieces};
+pub use scope::{Scope, ScopedChanges, UnreadThreads};
+pub use snippet::Finder;
+pub use sort::{Comparator, SortProperty};
+#[cfg(any(test, feature = "internals"))]
+pub use text::{SearchTerm, WORD_FIELDS};
 
 use self::parts::ResultParts;
 use crate::model::{self, AccountId, EmailId, MailboxUid, ModSeq, Secrets, limits};

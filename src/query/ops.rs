@@ -31,13 +31,12 @@ pub(super) enum Op {
         acts: Vec<(usize, Option<EmailPlacement>)>,
         queued: bool,
     },
-    /// A second email of the same octets, elsewhere; by the way for other accounts, or within the account.
+    /// A second email of the same octets, elsewhere.
     Copy {
         which: usize,
         mailboxes: BTreeSet<MailboxUid>,
         keywords: BTreeSet<String>,
         at: UtcMillis,
-        far: bool,
     },
     /// `which` counts what was destroyed and has its tombstone.
     Restore {
@@ -87,9 +86,9 @@ pub(super) fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
             .prop_map(|(which, mailboxes, keywords)| Op::Update { which, mailboxes, keywords }),
         2 => (0usize..12).prop_map(|which| Op::Destroy { which }),
         2 => (several(), any::<bool>()).prop_map(|(acts, queued)| Op::Several { acts, queued }),
-        1 => (0usize..12, mailboxes(), keywords(), 0..TIMES, any::<bool>())
-            .prop_map(|(which, mailboxes, keywords, at, far)| {
-                Op::Copy { which, mailboxes, keywords, at: UtcMillis(EPOCH + at), far }
+        1 => (0usize..12, mailboxes(), keywords(), 0..TIMES)
+            .prop_map(|(which, mailboxes, keywords, at)| {
+                Op::Copy { which, mailboxes, keywords, at: UtcMillis(EPOCH + at) }
             }),
         1 => (0usize..6).prop_map(|which| Op::Restore { which }),
         1 => (1u32..6).prop_map(|days| Op::Wait { days }),

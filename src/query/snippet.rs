@@ -16,7 +16,6 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use super::Error;
 use super::filter::{Condition, Filter};
 use super::text::{SearchTerm, TermPiece, WORD_FIELDS};
-use crate::message::content::content;
 use crate::message::words::each_word;
 use crate::message::{Message, tokens};
 use crate::model::{AccountId, EmailId, Secrets, limits};
@@ -82,14 +81,6 @@ impl Finder {
             view.message(account, id)?.and_then(|raw| self.of_texts(&Message::parse(&raw)))
         };
         Ok(Some(Snippet { subject, preview }))
-    }
-
-    /// The snippet of a message.
-    #[must_use]
-    pub fn of(&self, raw: &[u8]) -> Snippet {
-        let message = Message::parse(raw);
-        let subject = content(&message).subject.as_deref().and_then(|subject| self.of_subject(subject));
-        Snippet { subject, preview: self.of_texts(&message) }
     }
 
     fn of_subject(&self, subject: &str) -> Option<String> {

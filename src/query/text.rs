@@ -165,12 +165,6 @@ impl SearchTerm {
         Self { fields, pieces: vec![TermPiece { texts, text_fields: fields, ..TermPiece::default() }] }
     }
 
-    /// In which fields it is looked for.
-    #[must_use]
-    pub fn fields(&self) -> u16 {
-        self.fields
-    }
-
     /// Whether it looks for nothing, which every email has.
     #[must_use]
     pub fn is_empty(&self) -> bool {

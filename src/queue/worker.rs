@@ -80,6 +80,7 @@ impl QueueWorker {
     }
 
     /// The most actions that it has held in memory at once, whatever waited in the store: for tests and figures.
+    #[cfg(test)]
     #[must_use]
     pub fn held_at_most(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.held)

@@ -65,6 +65,7 @@ impl Error {
     }
 
     /// Whether the same request may succeed later without anyone changing it.
+    #[cfg(test)]
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         !matches!(self, Self::NotFound(_) | Self::Conflict(_) | Self::Mailbox { .. })

@@ -22,29 +22,32 @@ pub(crate) mod table;
 mod version;
 
 use std::collections::BTreeSet;
+#[cfg(feature = "rocksdb")]
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use commit::{
-    CollectResult, CommitResults, EmailCopy, NewEmail, NewMailbox, PurgeResult, ShareChange, Ticket, Txn,
-};
-pub use engine::{Statistics, Usage};
+pub use commit::{CommitResults, NewEmail, NewMailbox, ShareChange, Ticket, Txn};
+pub use engine::Statistics;
+#[cfg(feature = "internals")]
+pub use engine::Usage;
 pub use error::{Error, MailboxFault};
 pub use read::{
-    Changes, ClientState, CountedListing, DestroyedEmail, DirectoryRows, FoldPiece, FoldSizes, ListingMoves,
-    MailboxChanges, Ordinals, Postings, QueueAudit, RANK_COST, Snapshot, Wakeup,
+    Changes, ClientState, CountedListing, DirectoryRows, FoldSizes, ListingMoves, Ordinals, Postings, QueueAudit,
+    RANK_COST, Snapshot, Wakeup,
 };
-pub use row::block::Posting;
-pub use row::fold::{Fold, Folds};
-pub use row::{
-    AccountStateRow, DeliveryRow, Digest, EncodedMessage, Object, QueueMark, Thread, ToldRow, UploadRow, domain_digest,
-    lane_digest,
-};
-pub use table::folds::FoldId;
+pub use row::fold::Fold;
+pub use row::{AccountStateRow, Digest, EncodedMessage, Object, QueueMark, domain_digest, lane_digest};
+#[cfg(any(test, feature = "internals"))]
+pub use row::{DeliveryRow, Thread, ToldRow, fold::Folds};
 pub use table::keys::WakeCondition;
+#[cfg(test)]
+pub use {
+    commit::{CollectResult, PurgeResult},
+    row::UploadRow,
+};
 
-use crate::model::{AccountId, Change, Clock, EmailId, Secrets, ThreadId};
+use crate::model::{AccountId, Change, Clock, Secrets};
 use commit::Committer;
 use commit::rank::Ranking;
 use engine::{Batch, Engine};
@@ -92,6 +95,7 @@ fn jobs() -> u32 {
 impl Options {
     /// Small tables and logs: for tests, which open many stores.
     #[must_use]
+    #[cfg(any(test, feature = "internals", feature = "rocksdb"))]
     pub fn small() -> Self {
         Self {
             cache_octets: 8 << 20,
@@ -234,31 +238,6 @@ impl Store {
         self.commit_many(accounts, Batch { puts, asserts: Vec::new() }, change)
     }
 
-    /// Copies an email, as it is at this moment, into another account (or its own): octets and trace prefix are the same,
-    /// all else is said by `copied`. A copy puts the message anew, as a delivery does: so it cannot be collected while the
-    /// copy is on its way, though the two accounts are not locked together.
-    ///
-    /// # Errors
-    /// `NotFound` where the email is not there; those of `Txn::create_email`.
-    pub fn copy_email(
-        &self,
-        (from, id): (AccountId, EmailId),
-        to: AccountId,
-        message: &EncodedMessage,
-        copied: &EmailCopy,
-    ) -> Result<((EmailId, ThreadId), Ticket), Error> {
-        let gone = || Error::NotFound("email");
-        let (raw, prefix) = {
-            let view = self.view();
-            let email = view.email(from, id)?.filter(|email| email.blob == message.blob).ok_or_else(gone)?;
-            let raw = view.received(&email.blob)?.ok_or_else(gone)?;
-            (raw, view.content(from, id)?.ok_or_else(gone)?.0)
-        };
-        let (mut results, ticket) =
-            self.commit_message(&[to], message, &raw, |txn| txn.create_email(&copied.email(message, &prefix)));
-        results.pop().map_or_else(|| Err(gone()), |(_, made)| made.map(|made| (made, ticket)))
-    }
-
     fn commit_many<T>(
         &self,
         accounts: &[AccountId],
@@ -277,6 +256,7 @@ impl Store {
     ///
     /// # Errors
     /// Those of the engine.
+    #[cfg(any(test, feature = "internals"))]
     pub fn check(&self) -> Result<Vec<check::Breach>, Error> {
         Ok(self.check_deep(None, &mut |_| true)?.breaches)
     }
@@ -308,12 +288,6 @@ impl Store {
         self.0.committer.in_flight()
     }
 
-    /// Whether `clear_remains` has something to look at.
-    #[must_use]
-    pub fn has_remains(&self) -> bool {
-        self.0.engine.has_remains()
-    }
-
     /// Removes what is left of rows that were deleted side by side, a part of it; says whether there is more to look at. It
     /// may take seconds, for files of the tables are written anew: for upkeep alone, which lets time pass between two calls.
     ///
@@ -330,17 +304,10 @@ impl Store {
     }
 
     /// What each table holds and has cost, by its name.
+    #[cfg(feature = "internals")]
     #[must_use]
     pub fn usage(&self) -> Vec<(&'static str, Usage)> {
         engine::Table::ALL.iter().map(|table| (table.name(), self.0.engine.usage(*table))).collect()
-    }
-
-    /// A copy of the whole store in a new directory.
-    ///
-    /// # Errors
-    /// Those of the engine.
-    pub fn checkpoint(&self, dir: &Path) -> Result<(), Error> {
-        self.0.engine.checkpoint(dir)
     }
 }
 

@@ -20,7 +20,9 @@ pub mod mbox;
 pub mod name;
 pub mod utf7;
 
-pub use append::{AppendOutcome, AppendRequest, AppendedEmail, append};
+#[cfg(test)]
+pub use append::{AppendOutcome, AppendedEmail};
+pub use append::{AppendRequest, append};
 pub use folder::MailboxPath;
 
 use std::borrow::Cow;

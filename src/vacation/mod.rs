@@ -17,16 +17,22 @@ mod report;
 mod sender;
 mod window;
 
-pub use audience::circle;
 pub use consider::{AccountLookup, ReceivedMessage, ReplyOutcome, consider};
-pub use decide::{Input, ReplyDecision, Settings, decide, decide_asking};
-pub use notice::{Fcc, Handle, Notice, Period, ReplyBody, Script, ScriptArguments, Terms};
+pub use decide::Settings;
+pub use notice::{Fcc, Handle, Notice};
+#[cfg(test)]
+pub use notice::{Period, ScriptArguments};
 pub use rate::{RateCharge, RateLimiter, RateLimits};
 pub use reason::Reason;
-pub use reply::{ReplyContext, VacationReply, is_own_id, reply};
+pub use reply::{VacationReply, is_own_id};
 pub use report::{AbsenceReport, Arrival, Correspondent, Topic};
-pub use sender::{plain_in_domain, sender_key, told_key};
-pub use window::{CurrentAbsence, away};
+pub use sender::{plain_in_domain, told_key};
+#[cfg(any(test, feature = "internals"))]
+pub use {
+    decide::{Input, ReplyDecision, decide},
+    notice::Script,
+    reply::{ReplyContext, reply},
+};
 
 #[cfg(test)]
 mod corpus_tests;

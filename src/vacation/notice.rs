@@ -138,6 +138,7 @@ pub struct ScriptArguments {
 }
 
 /// How long somebody who was told is not told again.
+#[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Period {
     /// As long as the site has it.
@@ -191,6 +192,7 @@ impl<'a> Notice<'a> {
     }
 
     /// What an action of a script has.
+    #[cfg_attr(not(any(test, feature = "internals")), expect(dead_code, reason = "filtering by Sieve will use it"))]
     #[must_use]
     pub fn of_script(script: &'a Script) -> Self {
         let handle = script.handle.as_deref().map_or_else(|| Handle::Arguments(script.arguments()), Handle::Named);

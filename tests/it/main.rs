@@ -12,7 +12,6 @@
     clippy::cast_sign_loss,
     clippy::indexing_slicing,
     let_underscore_drop,
-    missing_docs,
     reason = "test code"
 )]
 

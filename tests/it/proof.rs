@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use restante::proof::{Algorithm, Signer, SigningKey, generate};
+use restante::internals::proof::{Algorithm, Signer, SigningKey, generate};
 use serde_json::Value;
 
 use crate::bed::{Bed, feed};

@@ -47,6 +47,7 @@ pub struct Part<'a> {
 
 impl<'a> Part<'a> {
     /// Whether it is `text/*`, and so has a body value.
+    #[cfg(any(test, feature = "internals"))]
     #[must_use]
     pub fn is_text(&self) -> bool {
         self.media_type.starts_with("text/")
@@ -129,6 +130,7 @@ impl Message<'_> {
     }
 
     /// The octets of a part after transfer decoding. `None` of a multipart, and of what is not there.
+    #[cfg(any(test, feature = "internals"))]
     #[must_use]
     pub fn decoded(&self, number: u32) -> Option<Cow<'_, [u8]>> {
         if self.is_bare() && number == 0 {

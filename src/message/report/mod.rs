@@ -8,7 +8,7 @@
 mod delivery;
 mod disposition;
 
-pub use delivery::{DeliveryAction, DeliveryRecipient, DeliveryReport};
+pub use delivery::DeliveryReport;
 pub use disposition::{ActionMode, DispositionReport, DispositionType, SendingMode, is_extension};
 
 use super::compose::one_line;

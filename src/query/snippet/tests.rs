@@ -6,6 +6,16 @@ use proptest::prelude::*;
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::*;
+use crate::message::content::content;
+
+impl Finder {
+    /// The snippet of a message that no store holds.
+    fn of(&self, raw: &[u8]) -> Snippet {
+        let message = Message::parse(raw);
+        let subject = content(&message).subject.as_deref().and_then(|subject| self.of_subject(subject));
+        Snippet { subject, preview: self.of_texts(&message) }
+    }
+}
 
 fn text(what: &str) -> Filter {
     Filter::Is(Condition::Text(what.into()))

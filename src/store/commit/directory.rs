@@ -22,6 +22,7 @@ impl Txn<'_> {
 
     /// Writes the row of a new account, and the address that leads to it: for stores that no directory stands over, as those
     /// of tests, fuzzers and benches.
+    #[cfg(any(test, feature = "internals"))]
     pub fn register(&mut self, row: &AccountRow) {
         self.set_account(row);
         self.put::<Addresses>(&AddressKey(row.primary.to_string()), &AddressRow::Primary(self.account));

@@ -31,13 +31,14 @@ mod vacation;
 
 use std::sync::Arc;
 
+#[cfg(test)]
 pub use blobs::CollectResult;
 pub(super) use committer::Committer;
 pub use committer::{CommitResults, Ticket};
 pub use email::NewEmail;
 pub use mailboxes::NewMailbox;
+#[cfg(test)]
 pub use purge::PurgeResult;
-pub use restore::EmailCopy;
 pub use shares::ShareChange;
 pub(super) use sweep::THREAD_REFS;
 

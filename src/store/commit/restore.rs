@@ -1,4 +1,4 @@
-//! Emails that come back, and emails that are there twice.
+//! Emails that come back.
 //!
 //! A destroyed email returns under a new id: what a client was told of as destroyed never changes again (RFC 8620 §5.2).
 //! The old id's tombstone stays, as its end, and holds the message no more; so nothing is restored twice.
@@ -8,51 +8,13 @@ use std::time::Duration;
 
 use super::listings::missing;
 use super::{NewEmail, Txn};
-use crate::model::{EmailId, EmailMetadata, MailboxUid, ThreadId, UtcMillis};
+use crate::model::{EmailId, EmailMetadata, MailboxUid, ThreadId};
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
 use crate::store::row::{EncodedMessage, decode_content};
 use crate::store::table::{BlobRefs, EmailContent, EmailTokens};
 
-/// What a copy has of its own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EmailCopy {
-    /// Where it is filed; at least one.
-    pub mailboxes: BTreeSet<MailboxUid>,
-    /// Its keywords, normal form.
-    pub keywords: BTreeSet<String>,
-    /// When it was received.
-    pub received_at: UtcMillis,
-}
-
-impl EmailCopy {
-    pub(in crate::store) fn email<'a>(&self, message: &'a EncodedMessage, prefix: &'a [u8]) -> NewEmail<'a> {
-        NewEmail {
-            message,
-            prefix,
-            mailboxes: self.mailboxes.clone(),
-            keywords: self.keywords.clone(),
-            received_at: self.received_at,
-        }
-    }
-}
-
 impl Txn<'_> {
-    /// Copies an email within the account: the same octets and trace prefix.
-    ///
-    /// # Errors
-    /// `NotFound`; `Conflict` where `message` is another one; those of `create_email`.
-    pub fn copy_email(
-        &mut self,
-        id: EmailId,
-        message: &EncodedMessage,
-        copied: &EmailCopy,
-    ) -> Result<(EmailId, ThreadId), Error> {
-        let email = self.live_email(id)?;
-        let prefix = self.prefix_of(id, &email, message)?;
-        self.create_email(&copied.email(message, &prefix))
-    }
-
     /// Brings back what was destroyed less than `grace` ago: with its keywords and its trace prefix, in those of its
     /// mailboxes that are still there, else in the Inbox. `message` is its rows, made anew. Gives the new id.
     ///
@@ -84,8 +46,13 @@ impl Txn<'_> {
             }
             mailboxes.insert(self.state.inbox);
         }
-        let copied = EmailCopy { mailboxes, keywords: old.keywords.clone(), received_at: old.received_at };
-        let made = self.create_email(&copied.email(message, &prefix))?;
+        let made = self.create_email(&NewEmail {
+            message,
+            prefix: &prefix,
+            mailboxes,
+            keywords: old.keywords.clone(),
+            received_at: old.received_at,
+        })?;
         self.delete::<EmailContent>(&self.email_key(id));
         self.delete_tokens(id)?;
         // Another email of this account holds the message from this very commit on.

@@ -63,20 +63,6 @@ impl Txn<'_> {
         Ok(upload)
     }
 
-    /// The time of an upload begins anew, for it is in use. Says whether there is such a one.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn touch_upload(&mut self, user: AccountId, hash: &BlobHash) -> Result<bool, Error> {
-        let key = UploadKey { account: self.account, user, blob: *hash };
-        let found = self.row::<Uploads>(&key)?;
-        if let Some(upload) = &found {
-            let upload = UploadRow { at: self.now, ..upload.clone() };
-            self.put::<Uploads>(&key, &upload);
-        }
-        Ok(found.is_some())
-    }
-
     /// Forgets up to `most` uploads that were last uploaded at `upto` or before. Says whether more may be left.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::{Batch, Engine, RowFn, RowReader, Statistics, Table, Usage};
+use super::{Batch, Engine, RowFn, RowReader, Statistics, Table};
 use crate::store::backup::Backup;
 use crate::store::error::Error;
 
@@ -72,10 +72,6 @@ impl<E: Engine> Engine for FaultyEngine<E> {
         self.inner.write(batches)
     }
 
-    fn checkpoint(&self, dir: &Path) -> Result<(), Error> {
-        self.inner.checkpoint(dir)
-    }
-
     fn place(&self) -> Option<PathBuf> {
         self.inner.place()
     }
@@ -100,7 +96,8 @@ impl<E: Engine> Engine for FaultyEngine<E> {
         self.inner.statistics()
     }
 
-    fn usage(&self, table: Table) -> Usage {
+    #[cfg(any(test, feature = "internals"))]
+    fn usage(&self, table: Table) -> super::Usage {
         self.inner.usage(table)
     }
 }

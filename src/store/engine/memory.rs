@@ -1,12 +1,11 @@
 //! The engine in memory: for tests, and for the inner loop without C++. Nothing survives it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use super::{Batch, Engine, RowFn, RowReader, Statistics, Table, Usage};
+use super::{Batch, Engine, RowFn, RowReader, Statistics, Table};
 use crate::store::error::Error;
 
 type RowMap = BTreeMap<(Table, Vec<u8>), Arc<[u8]>>;
@@ -32,6 +31,7 @@ impl MemoryEngine {
 
     /// The rows of a table, for tests that look underneath.
     #[must_use]
+    #[cfg(any(test, feature = "internals"))]
     pub fn rows(&self, table: Table) -> Vec<(Vec<u8>, Vec<u8>)> {
         let rows = Arc::clone(&self.state.read().rows);
         let of_table = rows.iter().filter(|((of, _), _)| *of == table);
@@ -111,18 +111,15 @@ impl Engine for MemoryEngine {
         Ok(())
     }
 
-    fn checkpoint(&self, _dir: &Path) -> Result<(), Error> {
-        Err(Error::Io("a store in memory has no files to copy".into()))
-    }
-
     fn statistics(&self) -> Statistics {
         self.state.read().statistics
     }
 
-    fn usage(&self, table: Table) -> Usage {
+    #[cfg(any(test, feature = "internals"))]
+    fn usage(&self, table: Table) -> super::Usage {
         let rows = self.current().0;
         let octets = |(key, value): (&(Table, Vec<u8>), &Arc<[u8]>)| (key.1.len() + value.len()) as u64;
         let sizes: Vec<u64> = rows.iter().filter(|((of, _), _)| *of == table).map(octets).collect();
-        Usage { rows: sizes.len() as u64, octets: sizes.iter().sum(), ..Usage::default() }
+        super::Usage { rows: sizes.len() as u64, octets: sizes.iter().sum(), ..super::Usage::default() }
     }
 }

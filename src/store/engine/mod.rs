@@ -7,11 +7,14 @@
 //!   is written. Batches apply in order: a later one may assert what an earlier one set;
 //! - after an error of `write` other than `Full` or `Conflict` the caller takes the state of the disk as unknown.
 
+#[cfg(test)]
 pub mod fault;
+#[cfg(any(test, feature = "internals", not(feature = "rocksdb")))]
 pub mod memory;
 #[cfg(feature = "rocksdb")]
 pub mod rocks;
-pub mod suite;
+#[cfg(test)]
+mod suite;
 pub(crate) mod typed;
 #[cfg(test)]
 pub mod watched;
@@ -67,6 +70,10 @@ pub type LookupFn<'a> = dyn FnMut(&[u8], Option<&[u8]>) -> Result<(), Error> + '
 
 /// Where a walk goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(
+    not(any(test, feature = "internals", feature = "rocksdb")),
+    expect(dead_code, reason = "only the scans of RocksDB walk back")
+)]
 pub enum WalkStep {
     /// To the first row at this key or behind it.
     At(Vec<u8>),
@@ -144,6 +151,7 @@ pub struct Statistics {
 }
 
 /// What one table holds and has cost since it was opened, in as far as the engine knows.
+#[cfg(any(test, feature = "internals"))]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Rows, estimated.
@@ -172,12 +180,6 @@ pub trait Engine: RowReader + Send + Sync + Debug {
     /// # Errors
     /// `Full` where the disk is, `Conflict` where an assertion fails, else what the engine says.
     fn write(&self, batches: &[Arc<Batch>]) -> Result<(), Error>;
-
-    /// A copy of the whole in a new directory.
-    ///
-    /// # Errors
-    /// What the engine says, or that it has no disk to copy.
-    fn checkpoint(&self, dir: &Path) -> Result<(), Error>;
 
     /// The directory that it lives in; none where it has no disk.
     fn place(&self) -> Option<PathBuf> {
@@ -219,6 +221,7 @@ pub trait Engine: RowReader + Send + Sync + Debug {
     fn statistics(&self) -> Statistics;
 
     /// What a table holds and has cost.
+    #[cfg(any(test, feature = "internals"))]
     fn usage(&self, table: Table) -> Usage;
 }
 

@@ -16,11 +16,11 @@ use rocksdb::statistics::{StatsLevel, Ticker};
 use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBAccess,
     DBCompressionType, DBRawIterator, DBRawIteratorWithThreadMode, DBRecoveryMode, DataBlockIndexType, ReadOptions,
-    WriteBatch, WriteOptions, checkpoint::Checkpoint,
+    WriteBatch, WriteOptions,
 };
 
 use self::remains::Deletions;
-use super::{Batch, Engine, LookupFn, Put, RowFn, RowReader, Statistics, Table, Usage, WalkFn, WalkStep};
+use super::{Batch, Engine, LookupFn, Put, RowFn, RowReader, Statistics, Table, WalkFn, WalkStep};
 use crate::store::Options;
 use crate::store::backup::Backup;
 use crate::store::error::Error;
@@ -365,10 +365,6 @@ impl Engine for RocksEngine {
         self.clear_deleted()
     }
 
-    fn checkpoint(&self, dir: &Path) -> Result<(), Error> {
-        Checkpoint::new(&self.db).and_then(|copy| copy.create_checkpoint(dir)).map_err(|error| io(&error))
-    }
-
     fn place(&self) -> Option<PathBuf> {
         Some(self.db.path().to_path_buf())
     }
@@ -392,12 +388,13 @@ impl Engine for RocksEngine {
         }
     }
 
-    fn usage(&self, table: Table) -> Usage {
-        let Ok(family) = self.family(table) else { return Usage::default() };
+    #[cfg(any(test, feature = "internals"))]
+    fn usage(&self, table: Table) -> super::Usage {
+        let Ok(family) = self.family(table) else { return super::Usage::default() };
         let number = |name: &str| self.db.property_int_value_cf(family, name).ok().flatten().unwrap_or(0);
         let report = self.db.property_value_cf(family, "rocksdb.cfstats").ok().flatten().unwrap_or_default();
         let (blobs, tables) = (number("rocksdb.live-blob-file-size"), number("rocksdb.live-sst-files-size"));
-        Usage {
+        super::Usage {
             rows: number("rocksdb.estimate-num-keys"),
             octets: tables.saturating_add(blobs),
             flushed: octets_after(&report, "Flush(GB): cumulative "),
@@ -407,6 +404,7 @@ impl Engine for RocksEngine {
 }
 
 /// A figure of RocksDB's report, which counts in units of 1024³ octets and prints two or three digits behind the point.
+#[cfg(any(test, feature = "internals"))]
 fn octets_after(report: &str, label: &str) -> u64 {
     let figure = report.split_once(label).and_then(|(_, rest)| rest.split([' ', ',']).next());
     let (whole, part) = figure.and_then(|figure| figure.split_once('.')).unwrap_or(("0", "0"));

@@ -2,14 +2,13 @@
 //! at what at which moment.
 
 use std::ops::Deref;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
 use super::memory::MemoryEngine;
-use super::{Batch, Engine, RowFn, RowReader, Statistics, Table, Usage};
+use super::{Batch, Engine, RowFn, RowReader, Statistics, Table};
 use crate::store::error::Error;
 
 type SnapshotHook = Box<dyn FnOnce() + Send>;
@@ -104,10 +103,6 @@ impl Engine for CountingEngine {
         self.inner.write(batches)
     }
 
-    fn checkpoint(&self, dir: &Path) -> Result<(), Error> {
-        self.inner.checkpoint(dir)
-    }
-
     fn has_remains(&self) -> bool {
         self.remains() > 0
     }
@@ -122,7 +117,8 @@ impl Engine for CountingEngine {
         self.inner.statistics()
     }
 
-    fn usage(&self, table: Table) -> Usage {
+    #[cfg(any(test, feature = "internals"))]
+    fn usage(&self, table: Table) -> super::Usage {
         self.inner.usage(table)
     }
 }

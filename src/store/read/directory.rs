@@ -103,19 +103,6 @@ impl Snapshot<'_> {
         self.read.row::<Addresses>(&AddressKey(address.to_owned()))
     }
 
-    /// Every address and where it leads.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn addresses(&self) -> Result<Vec<(String, AddressRow)>, Error> {
-        let mut out = Vec::new();
-        self.read.rows::<Addresses>(&KeyRange::under(&()), |AddressKey(address), row| {
-            out.push((address, row));
-            Ok(true)
-        })?;
-        Ok(out)
-    }
-
     /// Next ids, marks and totals.
     ///
     /// # Errors
@@ -207,39 +194,11 @@ impl Snapshot<'_> {
         self.read.row::<Deliveries>(&DeliveryKey { account, hash: *hash })
     }
 
-    /// The newest decisions.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn decisions(&self, account: AccountId, limit: usize) -> Result<Vec<Decision>, Error> {
-        let mut out = Vec::new();
-        if limit > 0 {
-            self.read.rows::<Decisions>(&KeyRange::under(&(account,)), |_, row| {
-                out.push(row);
-                Ok(out.len() < limit)
-            })?;
-        }
-        Ok(out)
-    }
-
     /// Every decision, newest first, as long as `each` says to go on.
     ///
     /// # Errors
     /// Those of reading.
     pub fn each_decision(&self, account: AccountId, each: &mut dyn FnMut(Decision) -> bool) -> Result<(), Error> {
         self.read.rows::<Decisions>(&KeyRange::under(&(account,)), |_, row| Ok(each(row)))
-    }
-
-    /// All transactions that were served, by their hashes: for tests.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn deliveries(&self, account: AccountId) -> Result<Vec<DeliveryRow>, Error> {
-        let mut out = Vec::new();
-        self.read.rows::<Deliveries>(&KeyRange::under(&(account,)), |_, row| {
-            out.push(row);
-            Ok(true)
-        })?;
-        Ok(out)
     }
 }

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use super::Snapshot;
 use crate::model::{
     AccountId, BlobHash, EmailContent, EmailId, EmailMetadata, Listing, Mailbox, MailboxUid, ModSeq, Role, ThreadId,
-    Tokens, UtcMillis,
+    UtcMillis,
 };
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::row::{Thread, decode_content, decode_tokens};
+use crate::store::row::{Thread, decode_content};
 use crate::store::table::keys::{BlobRefKey, EmailKey, IndexKey, MailboxKey, ModSeqKey, SubscriptionKey, ThreadIdKey};
 use crate::store::table::{
-    self, BlobRefs, EmailByModseq, EmailByThread, EmailTokens, MailboxEmailIndex, Mailboxes, Subscriptions, Threads,
+    self, BlobRefs, EmailByModseq, EmailByThread, MailboxEmailIndex, Mailboxes, Subscriptions, Threads,
 };
 
 impl Snapshot<'_> {
@@ -31,14 +31,6 @@ impl Snapshot<'_> {
     /// Those of reading.
     pub fn content(&self, account: AccountId, id: EmailId) -> Result<Option<(Vec<u8>, EmailContent)>, Error> {
         self.read.row_with::<table::EmailContent, _>(&EmailKey { account, email: id }, decode_content)
-    }
-
-    /// The search tokens of an email.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn tokens(&self, account: AccountId, id: EmailId) -> Result<Option<Tokens>, Error> {
-        self.read.row_with::<EmailTokens, _>(&EmailKey { account, email: id }, decode_tokens)
     }
 
     /// The emails of an account that hold a blob and were received within these times, destroyed ones among them.
@@ -77,28 +69,6 @@ impl Snapshot<'_> {
             if is_in {
                 out.insert(uid);
             }
-        }
-        Ok(out)
-    }
-
-    /// Who else than the owner is subscribed to a mailbox, from `from` on, `limit` at most.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn subscribers(
-        &self,
-        account: AccountId,
-        uid: MailboxUid,
-        from: AccountId,
-        limit: usize,
-    ) -> Result<Vec<AccountId>, Error> {
-        let mut out = Vec::new();
-        if limit > 0 {
-            let first = SubscriptionKey { account, mailbox: uid, subscriber: from };
-            self.read.keys::<Subscriptions>(&KeyRange::from(&(account, uid), &first), |key, _| {
-                out.push(key.subscriber);
-                Ok(out.len() < limit)
-            })?;
         }
         Ok(out)
     }

@@ -268,24 +268,6 @@ impl Snapshot<'_> {
         Ok((seen <= most).then_some(moves))
     }
 
-    /// The newest change that moved anything in a listing: the state of a query that it answers.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn listing_state(
-        &self,
-        account: AccountId,
-        listing: Listing,
-        kept: &MaintainedListing,
-    ) -> Result<ModSeq, Error> {
-        let shown = KeyRange::under(&(account, listing, ModSeq(0)));
-        let left = KeyRange::from(&(account, listing), &(account, listing, ModSeq(1)));
-        let came = self.read.first_key::<MailboxEmailList>(&shown.reversed())?.map(|key| key.added);
-        let gone = self.read.first_key::<MailboxEmailList>(&left.reversed())?.map(|key| key.removed);
-        let low = kept.tally(listing.shape).low;
-        Ok(low.max(came.unwrap_or_default()).max(gone.unwrap_or_default()))
-    }
-
     /// The newest or the oldest email of a thread in an email view of a mailbox, of those that `is_wanted`.
     ///
     /// # Errors
@@ -320,22 +302,5 @@ impl Snapshot<'_> {
     pub fn listed_thread(&self, account: AccountId, listing: Listing, id: EmailId) -> Result<Option<ThreadId>, Error> {
         let row = self.read.row::<MailboxEmailIndex>(&IndexKey { account, listing, email: id })?;
         Ok(row.map(|(_, thread)| thread))
-    }
-
-    /// The emails of a thread in a mailbox, newest first.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn thread_in(&self, account: AccountId, uid: MailboxUid, thread: ThreadId) -> Result<Vec<EmailId>, Error> {
-        if uid == MailboxUid::ALL {
-            return self.thread_emails(account, thread);
-        }
-        let mut out = Vec::new();
-        let range = KeyRange::<MailboxThreadIndex>::under(&(account, uid, ListingFilter::Every, thread));
-        self.read.keys(&range, |key, _| {
-            out.push(key.email);
-            Ok(true)
-        })?;
-        Ok(out)
     }
 }

@@ -7,6 +7,8 @@ mod email;
 mod folding;
 mod guard;
 mod history;
+#[cfg(any(test, feature = "internals"))]
+mod inspect;
 mod list;
 mod many;
 mod merging;
@@ -18,11 +20,10 @@ mod rest;
 mod shares;
 mod tokens;
 
-pub use changes::{Changes, ClientState, MailboxChanges};
+pub use changes::{Changes, ClientState};
 pub use directory::DirectoryRows;
 pub use folding::{FoldPiece, FoldSizes};
 pub(super) use guard::Guard;
-pub use history::DestroyedEmail;
 pub(super) use list::FANOUT_BITS;
 pub use list::{ListingMoves, RANK_COST};
 pub use outbox::{QueueAudit, Wakeup};

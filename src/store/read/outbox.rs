@@ -39,14 +39,6 @@ pub struct QueueAudit {
 }
 
 impl Snapshot<'_> {
-    /// The queued actions of an account, oldest first.
-    ///
-    /// # Errors
-    /// Those of reading; so for every function here.
-    pub fn outbox(&self, account: AccountId) -> Result<Vec<Action>, Error> {
-        self.actions(account, None, usize::MAX)
-    }
-
     /// How many actions of each kind are in each state, over all accounts. Reads the head of every one.
     ///
     /// # Errors

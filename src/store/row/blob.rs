@@ -39,12 +39,6 @@ impl BlobBytes<'_> {
         }
     }
 
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(self) -> bool {
-        self.len() == 0
-    }
-
     /// In how many frames.
     #[must_use]
     pub fn frames(self) -> u64 {

@@ -20,7 +20,9 @@
 mod read;
 mod write;
 
-pub use read::{MboxEntry, MboxMessage, MboxReader};
+#[cfg(any(test, feature = "internals"))]
+pub use read::MboxMessage;
+pub use read::{MboxEntry, MboxReader};
 pub use write::write;
 
 /// The name of the field that ends what we put on top.

@@ -12,5 +12,5 @@ mod range;
 pub use coding::prefers;
 pub use credentials::{Credentials, credentials};
 pub use disposition::{attachment, media_type};
-pub use forwarded::{BadNetwork, Network, authority, client, forwarded, x_forwarded_for};
+pub use forwarded::{Network, authority, client, forwarded, x_forwarded_for};
 pub use range::{RangeSelection, range, same_tag};

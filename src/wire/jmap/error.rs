@@ -50,12 +50,8 @@ pub enum MethodError {
     AccountNotFound,
     /// The method cannot be used with this account (RFC 8620 §3.6.2).
     AccountNotSupportedByMethod,
-    /// The account may be read and not changed (RFC 8620 §3.6.2).
-    AccountReadOnly,
     /// Of a /copy: no such account to copy from (RFC 8620 §5.4).
     FromAccountNotFound,
-    /// Of a /copy: there is nothing of the kind in the account to copy from (RFC 8620 §5.4).
-    FromAccountNotSupportedByMethod,
     /// More objects than one call may name; the limit's name (RFC 8620 §5.1, §5.3).
     RequestTooLarge(&'static str),
     /// No such object (of the methods of ours that name one).
@@ -93,9 +89,7 @@ impl MethodError {
             Self::Forbidden(what) => ("forbidden", Some(what)),
             Self::AccountNotFound => ("accountNotFound", None),
             Self::AccountNotSupportedByMethod => ("accountNotSupportedByMethod", None),
-            Self::AccountReadOnly => ("accountReadOnly", None),
             Self::FromAccountNotFound => ("fromAccountNotFound", None),
-            Self::FromAccountNotSupportedByMethod => ("fromAccountNotSupportedByMethod", None),
             Self::RequestTooLarge(limit) => return json!({"type": "requestTooLarge", "description": limit}),
             Self::NotFound(what) => ("notFound", Some(what)),
             Self::Conflict(what) => ("conflict", Some(what)),

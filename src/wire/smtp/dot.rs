@@ -77,6 +77,7 @@ impl DotUnstuffer {
 }
 
 /// A message as it goes over the wire, with the final dot. A message that does not end in CRLF gets one.
+#[cfg(any(test, feature = "internals"))]
 #[must_use]
 pub fn stuff(message: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(message.len().saturating_add(64));

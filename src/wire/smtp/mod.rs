@@ -5,6 +5,5 @@ pub mod dot;
 pub mod path;
 pub mod reply;
 
-pub use command::{Command, parse};
 pub use dot::DotUnstuffer;
 pub use reply::Reply;

@@ -33,12 +33,6 @@ impl Reply {
         self.code < 400
     }
 
-    /// Whether the same may be tried again.
-    #[must_use]
-    pub fn is_temporary(&self) -> bool {
-        (400..500).contains(&self.code)
-    }
-
     /// Writes it. Whatever the text holds, it cannot begin a line of its own making: controls are dropped.
     pub fn write(&self, out: &mut Vec<u8>) {
         let mut lines: Vec<String> = self.text.split('\n').map(clean).filter(|line| !line.is_empty()).collect();
