@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::context::{Account, Context};
 use super::rights::{Rights, unchanged_since};
-use super::standard::{ChangesArguments, state};
+use super::standard::state;
 use crate::model::{DataType, EmailId, MailboxUid, ModSeq, ThreadId, limits};
 use crate::query::{Scope, ScopedChanges};
 use crate::store::{AccountStateRow, Changes, ClientState, Error, Snapshot};
@@ -47,14 +47,15 @@ pub(super) fn newest(
 pub(super) fn email_changes(
     view: &Snapshot<'_>,
     account: &Account,
-    asked: &ChangesArguments,
+    from: ClientState,
+    most: usize,
 ) -> Result<Option<Changes<EmailId>>, Error> {
-    let Some((_, changed)) = since(view, account, asked.since)? else { return Ok(None) };
-    let mut changes = none(view, account, asked.since)?;
+    let Some((_, changed)) = since(view, account, from)? else { return Ok(None) };
+    let mut changes = none(view, account, from)?;
     for (id, email) in changed {
         note(&mut changes, id, email.was, email.is);
     }
-    Ok(Some(changes).filter(|all| asked.since.base == asked.since.mark && count(all) <= asked.most))
+    Ok(Some(changes).filter(|all| from.base == from.mark && count(all) <= most))
 }
 
 /// Thread/changes; `None` where they cannot be told.
@@ -64,10 +65,11 @@ pub(super) fn email_changes(
 pub(super) fn thread_changes(
     view: &Snapshot<'_>,
     account: &Account,
-    asked: &ChangesArguments,
+    from: ClientState,
+    most: usize,
 ) -> Result<Option<Changes<ThreadId>>, Error> {
-    let Some((scope, changed)) = since(view, account, asked.since)? else { return Ok(None) };
-    let mut changes = none(view, account, asked.since)?;
+    let Some((scope, changed)) = since(view, account, from)? else { return Ok(None) };
+    let mut changes = none(view, account, from)?;
     let moved = changed.values().filter(|email| email.was != email.is);
     let threads: BTreeSet<ThreadId> = moved.map(|email| email.thread).collect();
     // An email that was in sight and is purged is no longer among those of its thread.
@@ -87,7 +89,7 @@ pub(super) fn thread_changes(
         was |= had.contains(&thread);
         note(&mut changes, thread, was, is);
     }
-    Ok(Some(changes).filter(|all| asked.since.base == asked.since.mark && count(all) <= asked.most))
+    Ok(Some(changes).filter(|all| from.base == from.mark && count(all) <= most))
 }
 
 /// Mailbox/changes, of a tree that did not change; `None` where they cannot be told. A mailbox is told of where an email
@@ -99,9 +101,9 @@ pub(super) fn thread_changes(
 pub(super) fn mailbox_changes(
     view: &Snapshot<'_>,
     account: &Account,
-    asked: &ChangesArguments,
+    from: ClientState,
+    most: usize,
 ) -> Result<Option<Changes<MailboxUid>>, Error> {
-    let from = asked.since;
     let Some((scope, changed)) = since(view, account, from)? else { return Ok(None) };
     let mut touched: BTreeMap<MailboxUid, ModSeq> = BTreeMap::new();
     let mut threads: BTreeMap<ThreadId, ModSeq> = BTreeMap::new();
@@ -123,8 +125,8 @@ pub(super) fn mailbox_changes(
     let mut told: Vec<(ModSeq, MailboxUid)> = touched.into_iter().map(|(uid, at)| (at, uid)).collect();
     told.retain(|(at, uid)| from.is_before(*at, uid.0));
     told.sort_unstable();
-    let more = told.len() > asked.most;
-    told.truncate(asked.most);
+    let more = told.len() > most;
+    told.truncate(most);
     let state = match told.last().filter(|_| more) {
         Some((at, uid)) => ClientState { mark: *at, base: from.base, last: uid.0 },
         None => ClientState::at(mark(&view.account_state(account.id)?, true, DataType::Mailbox).max(from.mark)),

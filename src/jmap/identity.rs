@@ -1,33 +1,119 @@
 //! Identity (RFC 8621 §6). An account has one for each of its addresses by itself; whoever reads them first brings them up
 //! to date with the account (`model::sender`), so that a change of the account moves their state as any other.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::context::{Account, Args, Context};
+use super::context::{Account, Context};
 use super::failure::SetFailure;
-use super::standard::{InvalidProperties, SetArguments, objects, people};
+use super::method::Call;
+use super::standard::{
+    ChangedObjects, GetObjects, InvalidProperties, ObjectChanges, ObjectType, SetObjects, StoredReader, object_of,
+    people,
+};
 use crate::account::OwnAddresses;
 use crate::model::address::fold_domain;
 use crate::model::sender::steps;
-use crate::model::{Address, DataType, Identity, ObjectId, SenderIdentity, limits};
+use crate::model::{Address, DataType, EmailAddress, Identity, ObjectId, SenderIdentity, limits};
 use crate::store::{Error, Txn};
-use crate::wire::jmap::json::members;
-use crate::wire::jmap::{MethodError, Patch, SetError};
+use crate::wire::jmap::{JsonObject, MethodError, Patch, SetError, properties};
 
-const PROPERTIES: [&str; 8] = ["id", "name", "email", "replyTo", "bcc", "textSignature", "htmlSignature", "mayDelete"];
+properties! {
+    pub(super) enum IdentityProperty {
+        Id = "id",
+        Name = "name",
+        Email = "email",
+        ReplyTo = "replyTo",
+        Bcc = "bcc",
+        TextSignature = "textSignature",
+        HtmlSignature = "htmlSignature",
+        MayDelete = "mayDelete",
+    }
+}
+
 /// Octets of a name.
 const MAX_NAME_BYTES: usize = 1024;
 
-pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
-    refresh(context, &account)?;
-    objects::get(context, &account, arguments, &PROPERTIES, object)
+impl ObjectType for SenderIdentity {
+    type Id = ObjectId;
+    type Property = IdentityProperty;
+    type Reader<'a> = StoredReader<'a>;
+
+    fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<StoredReader<'a>, MethodError> {
+        refresh(call.context, account)?;
+        Ok(StoredReader::new(call, account))
+    }
+
+    fn state(reader: &StoredReader<'_>) -> Result<String, MethodError> {
+        reader.state(DataType::Identity)
+    }
 }
 
-pub(super) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
-    refresh(context, &account)?;
-    objects::changes::<SenderIdentity>(context, &account, arguments)
+impl GetObjects for SenderIdentity {
+    fn properties(_: &Call<'_>) -> Vec<IdentityProperty> {
+        IdentityProperty::ALL.to_vec()
+    }
+
+    fn ids(reader: &StoredReader<'_>) -> Result<Vec<ObjectId>, MethodError> {
+        reader.ids::<SenderIdentity>()
+    }
+
+    fn object(
+        reader: &StoredReader<'_>,
+        id: &ObjectId,
+        properties: &[IdentityProperty],
+    ) -> Result<Option<JsonObject>, MethodError> {
+        let found = reader.find::<SenderIdentity>(*id)?;
+        Ok(found.map(|found| object(*id, &found, properties)))
+    }
+}
+
+impl ObjectChanges for SenderIdentity {
+    fn changes(
+        reader: &StoredReader<'_>,
+        since: &str,
+        most: usize,
+    ) -> Result<Option<ChangedObjects<ObjectId>>, MethodError> {
+        reader.changes::<SenderIdentity>(since, most)
+    }
+}
+
+impl SetObjects for SenderIdentity {
+    const DATA: DataType = DataType::Identity;
+    type Prepared = SenderAddresses;
+
+    fn prepare(call: &Call<'_>, account: &Account) -> Result<SenderAddresses, MethodError> {
+        refresh(call.context, account)?;
+        SenderAddresses::of(call.context, account)
+    }
+
+    fn create(txn: &mut Txn<'_>, me: &SenderAddresses, given: &JsonObject) -> Result<JsonObject, SetFailure<Error>> {
+        let identity = read(me, given)?;
+        let mut told = object(txn.create_object(&identity)?, &identity, IdentityProperty::ALL);
+        told.retain(|property, value| given.get(property) != Some(value));
+        Ok(told)
+    }
+
+    fn update(
+        txn: &mut Txn<'_>,
+        _: &SenderAddresses,
+        id: ObjectId,
+        patch: &Value,
+    ) -> Result<JsonObject, SetFailure<Error>> {
+        let old = txn.view().object::<SenderIdentity>(txn.account(), id)?;
+        let new = patched(id, &old.ok_or(SetError::NotFound)?, patch)?;
+        txn.update_object(id, |identity: &mut SenderIdentity| *identity = new)?;
+        Ok(JsonObject::new())
+    }
+
+    fn destroy(txn: &mut Txn<'_>, _: &SenderAddresses, id: ObjectId) -> Result<(), SetFailure<Error>> {
+        let found = txn.view().object::<SenderIdentity>(txn.account(), id)?;
+        if !found.ok_or(SetError::NotFound)?.may_delete() {
+            let why = "it stands for an address of the account";
+            return Err(SetError::Forbidden(why.into()).into());
+        }
+        txn.destroy_object::<SenderIdentity>(id)?;
+        Ok(())
+    }
 }
 
 /// Brings the identities that the account has by itself up to date. One whose address has a row that is damaged or lost
@@ -48,26 +134,6 @@ pub(super) fn refresh(context: &Context, account: &Account) -> Result<(), Method
     let done = context.store.commit(account.id, |txn| txn.keep_identities(&addresses, name));
     let (_, ticket) = done?;
     Ok(ticket.wait_blocking()?)
-}
-
-pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
-    let set = SetArguments::read(arguments)?;
-    refresh(context, &account)?;
-    let me = SenderAddresses::of(context, &account)?;
-    let (answer, ()) = set.commit(context, &account, DataType::Identity, |txn, done| {
-        for (name, properties) in &set.create {
-            done.create(arguments, name, create(txn, &me, properties))?;
-        }
-        for (id, patch) in &set.update {
-            done.update(id, update(txn, id, patch))?;
-        }
-        for id in &set.destroy {
-            done.destroy(id, destroy(txn, id))?;
-        }
-        Ok(())
-    })?;
-    Ok(answer)
 }
 
 /// As whom an account may send: any address that the directory leads to it, and no other.
@@ -126,24 +192,18 @@ impl SenderAddresses {
     }
 }
 
-fn object(id: ObjectId, identity: &SenderIdentity) -> Map<String, Value> {
-    members(json!({
-        "id": id.to_string(), "name": identity.name, "email": identity.email,
-        "replyTo": identity.reply_to.as_deref().map(people::object), "bcc": identity.bcc.as_deref().map(people::object),
-        "textSignature": identity.text_signature, "htmlSignature": identity.html_signature,
-        "mayDelete": identity.may_delete(),
-    }))
-}
-
-fn create(
-    txn: &mut Txn<'_>,
-    me: &SenderAddresses,
-    properties: &Map<String, Value>,
-) -> Result<Map<String, Value>, SetFailure<Error>> {
-    let identity = read(me, properties)?;
-    let mut told = object(txn.create_object(&identity)?, &identity);
-    told.retain(|property, value| properties.get(property) != Some(value));
-    Ok(told)
+fn object(id: ObjectId, identity: &SenderIdentity, properties: &[IdentityProperty]) -> JsonObject {
+    let people = |people: &Option<Vec<EmailAddress>>| people.as_deref().map_or(Value::Null, people::object);
+    object_of(properties, |property| match property {
+        IdentityProperty::Id => id.to_string().into(),
+        IdentityProperty::Name => identity.name.clone().into(),
+        IdentityProperty::Email => identity.email.clone().into(),
+        IdentityProperty::ReplyTo => people(&identity.reply_to),
+        IdentityProperty::Bcc => people(&identity.bcc),
+        IdentityProperty::TextSignature => identity.text_signature.clone().into(),
+        IdentityProperty::HtmlSignature => identity.html_signature.clone().into(),
+        IdentityProperty::MayDelete => identity.may_delete().into(),
+    })
 }
 
 /// An identity that the account may have.
@@ -164,16 +224,8 @@ fn read(me: &SenderAddresses, properties: &Map<String, Value>) -> Result<SenderI
     Ok(identity)
 }
 
-fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> Result<Map<String, Value>, SetFailure<Error>> {
-    let known: ObjectId = id.parse().map_err(|_| SetError::NotFound)?;
-    let old = txn.view().object::<SenderIdentity>(txn.account(), known)?;
-    let new = patched(known, &old.ok_or(SetError::NotFound)?, patch)?;
-    txn.update_object(known, |identity: &mut SenderIdentity| *identity = new)?;
-    Ok(Map::new())
-}
-
 fn patched(id: ObjectId, old: &SenderIdentity, patch: &Value) -> Result<SenderIdentity, SetError> {
-    let before = object(id, old);
+    let before = object(id, old, IdentityProperty::ALL);
     let (mut new, mut wrong) = (old.clone(), InvalidProperties::default());
     for (property, value) in Patch::wishes(patch, &before)? {
         if before.get(&property) != Some(&value) {
@@ -184,17 +236,6 @@ fn patched(id: ObjectId, old: &SenderIdentity, patch: &Value) -> Result<SenderId
     Ok(new)
 }
 
-fn destroy(txn: &mut Txn<'_>, id: &str) -> Result<(), SetFailure<Error>> {
-    let known: ObjectId = id.parse().map_err(|_| SetError::NotFound)?;
-    let found = txn.view().object::<SenderIdentity>(txn.account(), known)?;
-    if !found.ok_or(SetError::NotFound)?.may_delete() {
-        let why = "it stands for an address of the account";
-        return Err(SetError::Forbidden(why.into()).into());
-    }
-    txn.destroy_object::<SenderIdentity>(known)?;
-    Ok(())
-}
-
 /// Sets one property that may be changed; null is its default (RFC 8621 §6).
 fn apply(identity: &mut SenderIdentity, property: &str, value: &Value) -> Result<(), SetError> {
     let bad = |what: &str| SetError::property(property, what);
@@ -202,18 +243,22 @@ fn apply(identity: &mut SenderIdentity, property: &str, value: &Value) -> Result
         Value::Null => Ok(String::new()),
         value => value.as_str().map(str::to_owned).ok_or_else(|| bad("a text is wanted")),
     };
-    match property {
-        "name" => {
+    match IdentityProperty::from_name(property) {
+        Some(IdentityProperty::Name) => {
             identity.name = words()?;
             if identity.name.len() > MAX_NAME_BYTES || identity.name.chars().any(char::is_control) {
                 return Err(bad("a name is one line of up to 1,024 octets"));
             }
         }
-        "textSignature" => identity.text_signature = words()?,
-        "htmlSignature" => identity.html_signature = words()?,
-        "replyTo" => identity.reply_to = people::read(value, limits::ADDRESSES).map_err(bad)?,
-        "bcc" => identity.bcc = people::read(value, limits::ADDRESSES).map_err(bad)?,
-        _ => return Err(bad("it cannot be set")),
+        Some(IdentityProperty::TextSignature) => identity.text_signature = words()?,
+        Some(IdentityProperty::HtmlSignature) => identity.html_signature = words()?,
+        Some(IdentityProperty::ReplyTo) => {
+            identity.reply_to = people::read(value, limits::ADDRESSES).map_err(bad)?;
+        }
+        Some(IdentityProperty::Bcc) => identity.bcc = people::read(value, limits::ADDRESSES).map_err(bad)?,
+        Some(IdentityProperty::Id | IdentityProperty::Email | IdentityProperty::MayDelete) | None => {
+            return Err(bad("it cannot be set"));
+        }
     }
     Ok(())
 }
@@ -235,7 +280,7 @@ mod tests {
         let first = ask("Identity/get", json!({}));
         let given = first["list"][0].clone();
         assert_eq!((&given["email"], &given["mayDelete"]), (&json!("ann@example.org"), &json!(false)));
-        assert_eq!(given.as_object().unwrap().len(), super::PROPERTIES.len());
+        assert_eq!(given.as_object().unwrap().len(), super::IdentityProperty::ALL.len());
         // A new address has one, too, and the state says so.
         call(&context, "Account/alias", &json!({"account": ann, "address": "a.lee@example.org"}));
         let changes = ask("Identity/changes", json!({"sinceState": first["state"]}));

@@ -118,7 +118,7 @@ pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
                 Ok::<_, SetFailure<Error>>(told(txn.create_object(&one)?, &one, properties))
             };
             let created = create();
-            done.create(arguments, name, created)?;
+            done.create(arguments.created(), name, created)?;
         }
         for (name, patch) in &update {
             let patch = Value::Object(patch.clone());

@@ -1,30 +1,43 @@
 //! Thread/get and Thread/changes (RFC 8621 §3).
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
-use super::context::{Account, Args, Context, date};
+use super::context::{Account, Context, date};
 use super::email::newest_emails;
 use super::guest::{self, newest};
+use super::method::Call;
 use super::rights::Rights;
-use super::standard::{self, ChangesArguments, GetArguments};
+use super::standard::{ChangedObjects, GetObjects, ObjectChanges, ObjectType, client_state};
 use crate::model::{AccountId, DataType, EmailId, ThreadId, limits};
 use crate::store::{Error, Snapshot};
 use crate::wire::jmap::json::members;
-use crate::wire::jmap::{ADMIN, MethodError};
+use crate::wire::jmap::{ADMIN, JsonObject, MethodError, Property as _, properties};
 
-/// The properties; those behind the first `STANDARD` are our own, for requests that use our capability.
-const PROPERTIES: [&str; 5] = ["id", "emailIds", "unreadEmails", "latestEmailId", "latestReceivedAt"];
-const STANDARD: usize = 2;
+properties! {
+    /// The last three are our own, for requests that use our capability.
+    pub(super) enum ThreadProperty {
+        Id = "id",
+        EmailIds = "emailIds",
+        UnreadEmails = "unreadEmails",
+        LatestEmailId = "latestEmailId",
+        LatestReceivedAt = "latestReceivedAt",
+    }
+}
+
+impl ThreadProperty {
+    fn is_ours(self) -> bool {
+        match self {
+            Self::Id | Self::EmailIds => false,
+            Self::UnreadEmails | Self::LatestEmailId | Self::LatestReceivedAt => true,
+        }
+    }
+}
 
 /// What is told of a thread where threads are listed: how many of these emails, newest first, are unread, and the newest.
 ///
 /// # Errors
 /// Those of reading.
-pub(super) fn summary(
-    view: &Snapshot<'_>,
-    account: AccountId,
-    emails: &[EmailId],
-) -> Result<Map<String, Value>, Error> {
+pub(super) fn summary(view: &Snapshot<'_>, account: AccountId, emails: &[EmailId]) -> Result<JsonObject, Error> {
     let all = view.emails_at(account, emails)?;
     let unread = all.iter().flatten().filter(|email| email.is_unread()).count();
     let latest = emails.first().zip(all.first().and_then(Option::as_ref));
@@ -34,79 +47,106 @@ pub(super) fn summary(
     })))
 }
 
-pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open_shared(arguments)?;
-    let known = if arguments.uses(ADMIN) { &PROPERTIES[..] } else { &PROPERTIES[..STANDARD] };
-    let mut get = GetArguments::of(arguments, known)?;
-    let names = get.properties.get_or_insert_with(|| known.iter().map(|name| (*name).to_owned()).collect());
-    let is_summed = names.iter().any(|name| !PROPERTIES[..STANDARD].contains(&name.as_str()));
-    let view = context.store.view();
-    let rights = Rights::of(&view, &account)?;
-    let mut all = Vec::new();
-    if get.ids.is_none() {
-        all = match rights {
-            Rights::Owner => view.threads(account.id, limits::OBJECTS_IN_GET + 1)?,
-            Rights::Guest(_) => seen_threads(context, &view, (&account, &rights))?,
-        };
-        get.prove_all(all.len() as u64)?;
+/// The type Thread.
+pub(super) struct ThreadObjects;
+
+/// The threads of an account as the caller sees them.
+pub(super) struct ThreadReader<'a> {
+    context: &'a Context,
+    account: &'a Account,
+    view: Snapshot<'a>,
+    rights: Rights,
+}
+
+impl ObjectType for ThreadObjects {
+    type Id = ThreadId;
+    type Property = ThreadProperty;
+    type Reader<'a> = ThreadReader<'a>;
+
+    const GUESTS: bool = true;
+
+    fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<ThreadReader<'a>, MethodError> {
+        let view = call.context.store.view();
+        let rights = Rights::of(&view, account)?;
+        Ok(ThreadReader { context: call.context, account, view, rights })
     }
-    let state = newest(context, &view, &account, DataType::Thread)?;
-    let all = || all.iter().map(ToString::to_string).collect();
-    get.answer(context, account.id, &state, all, |id| {
-        let Ok(thread) = id.parse::<ThreadId>() else { return Ok(None) };
-        let emails = emails(&view, &account, &rights, thread)?;
+
+    fn state(reader: &ThreadReader<'_>) -> Result<String, MethodError> {
+        newest(reader.context, &reader.view, reader.account, DataType::Thread)
+    }
+}
+
+impl GetObjects for ThreadObjects {
+    fn properties(call: &Call<'_>) -> Vec<ThreadProperty> {
+        let is_known = |property: &ThreadProperty| !property.is_ours() || call.uses(ADMIN);
+        ThreadProperty::ALL.iter().copied().filter(is_known).collect()
+    }
+
+    fn ids(reader: &ThreadReader<'_>) -> Result<Vec<ThreadId>, MethodError> {
+        match reader.rights {
+            Rights::Owner => Ok(reader.view.threads(reader.account.id, limits::OBJECTS_IN_GET + 1)?),
+            Rights::Guest(_) => reader.seen(),
+        }
+    }
+
+    fn object(
+        reader: &ThreadReader<'_>,
+        id: &ThreadId,
+        properties: &[ThreadProperty],
+    ) -> Result<Option<JsonObject>, MethodError> {
+        let emails = reader.emails(*id)?;
         if emails.is_empty() {
             return Ok(None);
         }
-        // Oldest first (RFC 8621 §3); the ids run newest first.
-        let ids: Vec<String> = emails.iter().rev().map(EmailId::to_string).collect();
-        let mut object = Map::new();
-        object.insert("id".into(), id.into());
-        object.insert("emailIds".into(), json!(ids));
-        if is_summed {
-            object.extend(summary(&view, account.id, &emails)?);
+        let mut object = JsonObject::new();
+        if properties.iter().any(|property| property.is_ours()) {
+            object = summary(&reader.view, reader.account.id, &emails)?;
+            object.retain(|name, _| properties.iter().any(|property| property.name() == name));
+        }
+        object.insert("id".into(), id.to_string().into());
+        if properties.contains(&ThreadProperty::EmailIds) {
+            // Oldest first (RFC 8621 §3); the ids run newest first.
+            object.insert("emailIds".into(), emails.iter().rev().map(EmailId::to_string).collect());
         }
         Ok(Some(object))
-    })
-}
-
-/// The threads of which a guest sees an email, in order of making: one more than a /get may give, if there are so many.
-fn seen_threads(
-    context: &Context,
-    view: &Snapshot<'_>,
-    (account, rights): (&Account, &Rights),
-) -> Result<Vec<ThreadId>, MethodError> {
-    let newest = newest_emails(context, view, (account, rights), true)?;
-    let emails = view.emails_at(account.id, &newest)?;
-    let mut threads: Vec<ThreadId> = emails.into_iter().flatten().map(|email| email.thread).collect();
-    threads.sort_unstable();
-    Ok(threads)
-}
-
-/// The emails of a thread that the caller may read, newest first.
-fn emails(
-    view: &Snapshot<'_>,
-    account: &Account,
-    rights: &Rights,
-    thread: ThreadId,
-) -> Result<Vec<EmailId>, MethodError> {
-    let mut emails = view.thread_emails(account.id, thread)?;
-    if *rights != Rights::Owner {
-        let found: Result<Vec<_>, _> = emails.iter().map(|id| view.email(account.id, *id)).collect();
-        let mut found = found?.into_iter();
-        emails.retain(|_| found.next().flatten().is_some_and(|email| rights.sees(&email)));
     }
-    Ok(emails)
 }
 
-pub(super) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open_shared(arguments)?;
-    let asked = ChangesArguments::read(context, arguments)?;
-    let view = context.store.view();
-    let found = match account.guest {
-        None => view.thread_changes(account.id, asked.since, asked.most),
-        Some(_) => guest::thread_changes(&view, &account, &asked),
-    };
-    let found = found?;
-    standard::changes(context, account.id, &asked, found).map(Value::Object)
+impl ObjectChanges for ThreadObjects {
+    fn changes(
+        reader: &ThreadReader<'_>,
+        since: &str,
+        most: usize,
+    ) -> Result<Option<ChangedObjects<ThreadId>>, MethodError> {
+        let ThreadReader { context, account, view, .. } = reader;
+        let since = client_state(&context.store, since)?;
+        let found = match account.guest {
+            None => view.thread_changes(account.id, since, most)?,
+            Some(_) => guest::thread_changes(view, account, since, most)?,
+        };
+        Ok(found.map(|found| ChangedObjects::of(&context.store, found)))
+    }
+}
+
+impl ThreadReader<'_> {
+    /// The threads of which a guest sees an email, in order of making: one more than a /get may give, if there are so
+    /// many.
+    fn seen(&self) -> Result<Vec<ThreadId>, MethodError> {
+        let newest = newest_emails(self.context, &self.view, (self.account, &self.rights), true)?;
+        let emails = self.view.emails_at(self.account.id, &newest)?;
+        let mut threads: Vec<ThreadId> = emails.into_iter().flatten().map(|email| email.thread).collect();
+        threads.sort_unstable();
+        Ok(threads)
+    }
+
+    /// The emails of a thread that the caller may read, newest first.
+    fn emails(&self, thread: ThreadId) -> Result<Vec<EmailId>, Error> {
+        let mut emails = self.view.thread_emails(self.account.id, thread)?;
+        if self.rights != Rights::Owner {
+            let found: Result<Vec<_>, _> = emails.iter().map(|id| self.view.email(self.account.id, *id)).collect();
+            let mut found = found?.into_iter();
+            emails.retain(|_| found.next().flatten().is_some_and(|email| self.rights.sees(&email)));
+        }
+        Ok(emails)
+    }
 }

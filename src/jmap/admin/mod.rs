@@ -13,57 +13,66 @@ pub mod store;
 mod told;
 mod transfer;
 
-use super::dispatch::MethodKind;
+use super::method::{Handler, RegisteredMethod};
+use crate::wire::jmap::ADMIN;
+
+const fn reads(name: &'static str, handler: Handler) -> RegisteredMethod {
+    RegisteredMethod { name, capability: ADMIN, also: None, only_reads: true, handler }
+}
+
+const fn changes(name: &'static str, handler: Handler) -> RegisteredMethod {
+    RegisteredMethod { name, capability: ADMIN, also: None, only_reads: false, handler }
+}
 
 /// The methods.
-pub(super) const METHODS: &[(&str, MethodKind)] = &[
-    ("Account/add", MethodKind::Changes(accounts::add)),
-    ("Account/list", MethodKind::Reads(accounts::list)),
-    ("Account/get", MethodKind::Reads(accounts::get)),
-    ("Account/set", MethodKind::Changes(accounts::set)),
-    ("Account/remove", MethodKind::Changes(accounts::remove)),
-    ("Account/alias", MethodKind::Changes(accounts::alias)),
-    ("Account/aliasDomain", MethodKind::Changes(accounts::alias_domain)),
-    ("Account/aliasDomains", MethodKind::Reads(accounts::alias_domains)),
-    ("Account/password", MethodKind::Changes(accounts::password)),
-    ("Account/tokenAdd", MethodKind::Changes(accounts::token_add)),
-    ("Account/tokenList", MethodKind::Reads(accounts::token_list)),
-    ("Account/tokenRemove", MethodKind::Changes(accounts::token_remove)),
-    ("Mail/list", MethodKind::Reads(mail::list)),
-    ("Mail/query", MethodKind::Reads(query::run)),
-    ("Mail/show", MethodKind::Reads(mail::show)),
-    ("Mail/destroy", MethodKind::Changes(life::destroy)),
-    ("Mail/destroyed", MethodKind::Reads(life::destroyed)),
-    ("Mail/restore", MethodKind::Changes(life::restore)),
-    ("Mail/purge", MethodKind::Changes(life::purge)),
-    ("Mail/move", MethodKind::Changes(life::move_to)),
-    ("Mail/flag", MethodKind::Changes(life::flag)),
-    ("Mailbox/list", MethodKind::Reads(mailboxes::list)),
-    ("Mailbox/add", MethodKind::Changes(mailboxes::add)),
-    ("Mailbox/ensure", MethodKind::Changes(transfer::mailbox)),
-    ("Mailbox/change", MethodKind::Changes(mailboxes::change)),
-    ("Mailbox/remove", MethodKind::Changes(mailboxes::remove)),
-    ("Mail/deliver", MethodKind::Changes(mail::deliver)),
-    ("Mail/index", MethodKind::Reads(transfer::index)),
-    ("Decision/list", MethodKind::Reads(decisions::list)),
-    ("Told/list", MethodKind::Reads(told::list)),
-    ("Told/forget", MethodKind::Changes(told::forget)),
-    ("Vacation/get", MethodKind::Reads(crate::jmap::vacation::get_whole)),
-    ("Vacation/set", MethodKind::Changes(crate::jmap::vacation::set_whole)),
-    ("Vacation/test", MethodKind::Reads(decisions::test)),
-    ("Vacation/report", MethodKind::Reads(decisions::report)),
-    ("Queue/list", MethodKind::Reads(queue::list)),
-    ("Queue/show", MethodKind::Reads(queue::show)),
-    ("Queue/retry", MethodKind::Changes(queue::retry)),
-    ("Queue/hold", MethodKind::Changes(queue::hold)),
-    ("Queue/release", MethodKind::Changes(queue::release)),
-    ("Queue/remove", MethodKind::Changes(queue::remove)),
-    ("Queue/acceptLoss", MethodKind::Changes(queue::accept_loss)),
-    ("Store/check", MethodKind::Changes(store::check)),
-    ("Store/repair", MethodKind::Changes(store::repair)),
-    ("Store/backup", MethodKind::Changes(store::backup)),
-    ("Job/get", MethodKind::Reads(store::job)),
-    ("Service/status", MethodKind::Reads(service::status)),
+pub(super) const METHODS: &[RegisteredMethod] = &[
+    changes("Account/add", Handler::Map(accounts::add)),
+    reads("Account/list", Handler::Map(accounts::list)),
+    reads("Account/get", Handler::Map(accounts::get)),
+    changes("Account/set", Handler::Map(accounts::set)),
+    changes("Account/remove", Handler::Map(accounts::remove)),
+    changes("Account/alias", Handler::Map(accounts::alias)),
+    changes("Account/aliasDomain", Handler::Map(accounts::alias_domain)),
+    reads("Account/aliasDomains", Handler::Map(accounts::alias_domains)),
+    changes("Account/password", Handler::Map(accounts::password)),
+    changes("Account/tokenAdd", Handler::Map(accounts::token_add)),
+    reads("Account/tokenList", Handler::Map(accounts::token_list)),
+    changes("Account/tokenRemove", Handler::Map(accounts::token_remove)),
+    reads("Mail/list", Handler::Map(mail::list)),
+    reads("Mail/query", Handler::Map(query::run)),
+    reads("Mail/show", Handler::Map(mail::show)),
+    changes("Mail/destroy", Handler::Map(life::destroy)),
+    reads("Mail/destroyed", Handler::Map(life::destroyed)),
+    changes("Mail/restore", Handler::Map(life::restore)),
+    changes("Mail/purge", Handler::Map(life::purge)),
+    changes("Mail/move", Handler::Map(life::move_to)),
+    changes("Mail/flag", Handler::Map(life::flag)),
+    reads("Mailbox/list", Handler::Map(mailboxes::list)),
+    changes("Mailbox/add", Handler::Map(mailboxes::add)),
+    changes("Mailbox/ensure", Handler::Map(transfer::mailbox)),
+    changes("Mailbox/change", Handler::Map(mailboxes::change)),
+    changes("Mailbox/remove", Handler::Map(mailboxes::remove)),
+    changes("Mail/deliver", Handler::Map(mail::deliver)),
+    reads("Mail/index", Handler::Map(transfer::index)),
+    reads("Decision/list", Handler::Map(decisions::list)),
+    reads("Told/list", Handler::Map(told::list)),
+    changes("Told/forget", Handler::Map(told::forget)),
+    reads("Vacation/get", Handler::Map(crate::jmap::vacation::get_whole)),
+    changes("Vacation/set", Handler::Map(crate::jmap::vacation::set_whole)),
+    reads("Vacation/test", Handler::Map(decisions::test)),
+    reads("Vacation/report", Handler::Map(decisions::report)),
+    reads("Queue/list", Handler::Map(queue::list)),
+    reads("Queue/show", Handler::Map(queue::show)),
+    changes("Queue/retry", Handler::Map(queue::retry)),
+    changes("Queue/hold", Handler::Map(queue::hold)),
+    changes("Queue/release", Handler::Map(queue::release)),
+    changes("Queue/remove", Handler::Map(queue::remove)),
+    changes("Queue/acceptLoss", Handler::Map(queue::accept_loss)),
+    changes("Store/check", Handler::Map(store::check)),
+    changes("Store/repair", Handler::Map(store::repair)),
+    changes("Store/backup", Handler::Map(store::backup)),
+    reads("Job/get", Handler::Map(store::job)),
+    reads("Service/status", Handler::Map(service::status)),
 ];
 
 #[cfg(test)]
@@ -86,7 +95,7 @@ mod tests {
                 named.insert(format!("{kind}/{method}"));
             }
         }
-        let known: BTreeSet<String> = METHODS.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let known: BTreeSet<String> = METHODS.iter().map(|method| method.name.to_owned()).collect();
         assert_eq!(named, known);
     }
 }

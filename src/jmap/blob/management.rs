@@ -51,7 +51,7 @@ pub(in crate::jmap) fn upload(context: &Context, arguments: &Args<'_>) -> Result
                 made => made,
             };
             is_begun |= made.is_ok();
-            done.create(arguments, &name, made)?;
+            done.create(arguments.created(), &name, made)?;
         }
         if stuck || rest.is_empty() {
             break;

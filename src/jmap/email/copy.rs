@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::filing::{self, Filing};
 use super::keep::{Commits, NewMessage, keep};
 use crate::jmap::context::{Account, Args, Context};
-use crate::jmap::dispatch::FollowUpCall;
 use crate::jmap::failure::SetFailure;
+use crate::jmap::method::FollowUpCall;
 use crate::jmap::rights::Rights;
 use crate::jmap::standard::{InvalidProperties, SetResponse, newest, state};
 use crate::model::{DataType, EmailId, ModSeq, limits};
@@ -43,7 +43,7 @@ pub(in crate::jmap) fn copy(
         let made = one(context, (&from, &account), arguments, &mut commits, is_right, object);
         match made {
             Ok((original, kept)) => {
-                done.created(arguments, name, kept);
+                done.created(arguments.created(), name, kept);
                 copied.push(Value::from(original.to_string()));
             }
             Err(failure) => done.not_created(name, &commits.of_one(failure).object()?),

@@ -29,7 +29,7 @@ pub(in crate::jmap) fn import(context: &Context, arguments: &Args<'_>) -> Result
     let (mut commits, mut done) = (Commits::default(), SetResponse::default());
     for (name, object) in &emails {
         let kept = one(context, &account, arguments, &mut commits, is_right, object);
-        done.create(arguments, name, kept.map_err(|error| commits.of_one(error)))?;
+        done.create(arguments.created(), name, kept.map_err(|error| commits.of_one(error)))?;
     }
     let stand = commits.stand(&context.store.view(), &account, is_right)?;
     let answer = done.answer(context, &account, stand);

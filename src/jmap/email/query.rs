@@ -20,7 +20,7 @@ pub(in crate::jmap) fn changes(context: &Context, arguments: &Args<'_>) -> Resul
     let view = context.store.view();
     let found = match account.guest {
         None => view.email_changes(account.id, asked.since, asked.most),
-        Some(_) => guest::email_changes(&view, &account, &asked),
+        Some(_) => guest::email_changes(&view, &account, asked.since, asked.most),
     };
     let found = found?;
     standard::changes(context, account.id, &asked, found).map(Value::Object)

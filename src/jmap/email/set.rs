@@ -33,7 +33,7 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Va
     let is_right = |now: ModSeq| set.is_in_state(context, now);
     for (name, given) in &set.create {
         let made = made(context, &account, arguments, &mut commits, is_right, given);
-        done.create(arguments, name, made.map_err(|error| commits.of_one(error)))?;
+        done.create(arguments.created(), name, made.map_err(|error| commits.of_one(error)))?;
     }
     // What was just made may be changed in the same call.
     let updates: Vec<(String, &Value)> =

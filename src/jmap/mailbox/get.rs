@@ -40,7 +40,8 @@ pub(in crate::jmap) fn changes(context: &Context, arguments: &Args<'_>) -> Resul
         Some(_) => {
             let seen = VisibleMailboxes::of(&view, &account)?;
             let is_same = seen.is_same_since(&view, &account, asked.since.base)?;
-            let found = if is_same { guest::mailbox_changes(&view, &account, &asked) } else { Ok(None) };
+            let found =
+                if is_same { guest::mailbox_changes(&view, &account, asked.since, asked.most) } else { Ok(None) };
             let found = found?;
             let is_any = found.as_ref().is_some_and(|found| !found.updated.is_empty());
             (found, is_any)

@@ -234,7 +234,7 @@ impl MailboxSetCall<'_> {
         let shown = super::properties(self.arguments);
         told.retain(|property, _| shown.contains(&property.as_str()));
         self.named.push(uid);
-        self.done.created(self.arguments, name, told);
+        self.done.created(self.arguments.created(), name, told);
         Ok(())
     }
 

@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 
 use super::wish::MdnObject;
 use crate::jmap::context::{Account, Args, Context, NamedObjects};
-use crate::jmap::dispatch::FollowUpCall;
 use crate::jmap::email;
 use crate::jmap::failure::{SetFailure, commit_object};
 use crate::jmap::identity::{self, SenderAddresses};
+use crate::jmap::method::FollowUpCall;
 use crate::message::guarded;
 use crate::message::report::{DispositionReport, DispositionType, SendingMode, address};
 use crate::model::{

@@ -4,18 +4,26 @@
 mod changes;
 mod created;
 mod get;
+mod object_type;
 pub(super) mod objects;
 pub(super) mod people;
 mod query;
 mod set;
+mod set_objects;
 mod state;
+mod stored;
 pub(super) mod value;
 mod wrong;
 
 pub(super) use changes::{ChangesArguments, changes};
 pub(super) use created::CreationIds;
 pub(super) use get::GetArguments;
+pub(super) use object_type::{
+    ChangedObjects, ChangesMethod, GetMethod, GetObjects, ObjectChanges, ObjectType, client_state, object_of,
+};
 pub(super) use query::{PropertyComparator, Tree, query_changes, section, sort};
 pub(super) use set::{SetArguments, SetResponse, SetStates};
+pub(super) use set_objects::{SetMethod, SetObjects};
 pub(super) use state::{newest, since, state};
+pub(super) use stored::StoredReader;
 pub(super) use wrong::InvalidProperties;

@@ -2,13 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
+use super::created::CreationIds;
 use super::state::state;
 use crate::jmap::context::{Account, Args, Context, NamedObjects, distinct};
 use crate::jmap::failure::SetFailure;
 use crate::model::{DataType, ModSeq, limits};
 use crate::store::{Error, Txn};
 use crate::wire::jmap::json::{members, or_null};
-use crate::wire::jmap::{MethodError, SetError};
+use crate::wire::jmap::standard::{SetAnswer, SetArgs};
+use crate::wire::jmap::{JsonObject, MethodError, SetError};
 
 /// What a /set asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,31 +27,44 @@ pub(in crate::jmap) struct SetArguments {
 }
 
 impl SetArguments {
-    /// Reads the arguments.
+    /// Reads the arguments of a method over maps.
     ///
     /// # Errors
     /// `invalidArguments`, `requestTooLarge`.
     pub(in crate::jmap) fn read(arguments: &Args<'_>) -> Result<Self, MethodError> {
-        let create = arguments.objects("create")?;
-        let mut update = arguments.objects("update")?;
-        let destroy = arguments.texts("destroy")?.into_iter();
-        let destroy = distinct(destroy.map(|id| arguments.created().resolve(&id).unwrap_or(id)));
+        let args = SetArgs {
+            account_id: String::new(),
+            if_in_state: arguments.maybe_text("ifInState")?,
+            create: arguments.objects("create")?.into_iter().collect(),
+            update: arguments.objects("update")?.into_iter().collect(),
+            destroy: arguments.texts("destroy")?,
+        };
+        Self::of(arguments.created(), args)
+    }
+
+    /// What the arguments ask for; changes of what is destroyed in the same call are refused already.
+    ///
+    /// # Errors
+    /// `requestTooLarge`.
+    pub(in crate::jmap) fn of(ids: &CreationIds, args: SetArgs) -> Result<Self, MethodError> {
+        let SetArgs { if_in_state, create, update, destroy, .. } = args;
+        let resolved = |id: String| ids.resolve(&id).unwrap_or(id);
+        let destroy = distinct(destroy.into_iter().map(resolved));
         if create.len() + update.len() + destroy.len() > limits::OBJECTS_IN_SET {
             return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
         }
         let mut done = SetResponse::default();
-        for (id, _) in &mut update {
-            *id = arguments.created().resolve(id).unwrap_or_else(|| id.clone());
-        }
-        update.retain(|(id, _)| {
-            let gone = destroy.contains(id);
-            if gone {
-                done.not_updated(id, &SetError::WillDestroy);
+        let mut changed = Vec::with_capacity(update.len());
+        for (id, patch) in update {
+            let id = resolved(id);
+            if destroy.contains(&id) {
+                done.not_updated(&id, &SetError::WillDestroy);
+            } else {
+                changed.push((id, Value::Object(patch)));
             }
-            !gone
-        });
-        let update = update.into_iter().map(|(id, patch)| (id, Value::Object(patch))).collect();
-        Ok(Self { if_in_state: arguments.maybe_text("ifInState")?, create, update, destroy, done })
+        }
+        let create = create.into_iter().collect();
+        Ok(Self { if_in_state, create, update: changed, destroy, done })
     }
 
     /// Does it in one commit, whose answer tells all that it changed; waits for the disk.
@@ -63,20 +78,33 @@ impl SetArguments {
         data: DataType,
         change: impl FnOnce(&mut Txn<'_>, &mut SetResponse) -> Result<T, Error>,
     ) -> Result<(Value, T), MethodError> {
-        let committed = context.store.commit(account.id, |txn| {
+        let (done, states, made) = self.commit_each(context, account, data, change)?;
+        Ok((done.answer(context, account, states), made))
+    }
+
+    /// The same; gives what became of each object, and the states around it.
+    ///
+    /// # Errors
+    /// As `commit`.
+    pub(in crate::jmap) fn commit_each<T>(
+        &self,
+        context: &Context,
+        account: &Account,
+        data: DataType,
+        change: impl FnOnce(&mut Txn<'_>, &mut SetResponse) -> Result<T, Error>,
+    ) -> Result<(SetResponse, SetStates, T), MethodError> {
+        let (result, ticket) = context.store.commit(account.id, |txn| {
             let before = txn.state().state(data);
             if !self.is_in_state(context, before) {
                 return Ok(None);
             }
-            let (mut done, mut stand) = (self.done.clone(), SetStates::new(before));
+            let (mut done, mut states) = (self.done.clone(), SetStates::new(before));
             let made = change(txn, &mut done)?;
-            stand.after(txn.state().state(data), true);
-            Ok(Some((done, stand, made)))
-        });
-        let (result, ticket) = committed?;
+            states.after(txn.state().state(data), true);
+            Ok(Some((done, states, made)))
+        })?;
         ticket.wait_blocking()?;
-        let (done, stand, made) = result.ok_or(MethodError::StateMismatch)?;
-        Ok((done.answer(context, account, stand), made))
+        result.ok_or(MethodError::StateMismatch)
     }
 
     /// Whether the state of the type is the one that the change was made for. To be asked in the commit that changes it.
@@ -95,7 +123,7 @@ impl SetArguments {
 pub(in crate::jmap) struct SetResponse {
     created: Map<String, Value>,
     updated: Map<String, Value>,
-    destroyed: Vec<Value>,
+    destroyed: Vec<String>,
     not_created: Map<String, Value>,
     not_updated: Map<String, Value>,
     not_destroyed: Map<String, Value>,
@@ -108,12 +136,12 @@ impl SetResponse {
     /// That of the call.
     pub(in crate::jmap) fn create<E>(
         &mut self,
-        arguments: &Args<'_>,
+        ids: &CreationIds,
         name: &str,
         made: Result<Map<String, Value>, SetFailure<E>>,
     ) -> Result<(), E> {
         match made {
-            Ok(object) => self.created(arguments, name, object),
+            Ok(object) => self.created(ids, name, object),
             Err(failure) => self.not_created(name, &failure.object()?),
         }
         Ok(())
@@ -148,9 +176,9 @@ impl SetResponse {
     }
 
     /// One was made; `object` is its `id` and all that the client does not know of it.
-    pub(in crate::jmap) fn created(&mut self, arguments: &Args<'_>, name: &str, object: Map<String, Value>) {
+    pub(in crate::jmap) fn created(&mut self, ids: &CreationIds, name: &str, object: Map<String, Value>) {
         if let Some(id) = object.get("id").and_then(Value::as_str) {
-            arguments.created().note(name, id);
+            ids.note(name, id);
         }
         self.created.insert(name.into(), Value::Object(object));
     }
@@ -182,7 +210,7 @@ impl SetResponse {
 
     /// What became of all, without account and states. What nothing became of is null, as RFC 8620 §5.3 has it.
     pub(in crate::jmap) fn outcomes(self) -> Map<String, Value> {
-        let destroyed = if self.destroyed.is_empty() { Value::Null } else { Value::Array(self.destroyed) };
+        let destroyed = if self.destroyed.is_empty() { Value::Null } else { self.destroyed.into() };
         members(json!({
             "created": or_null(self.created), "updated": or_null(self.updated), "destroyed": destroyed,
             "notCreated": or_null(self.not_created), "notUpdated": or_null(self.not_updated),
@@ -191,6 +219,28 @@ impl SetResponse {
     }
 
     /// The answer.
+    pub(in crate::jmap) fn typed_answer(self, context: &Context, account: &Account, states: SetStates) -> SetAnswer {
+        let text = |mark| state(&context.store, mark);
+        self.answer_between(account, text(states.old), text(states.new))
+    }
+
+    /// The answer between two states.
+    pub(in crate::jmap) fn answer_between(self, account: &Account, old: String, new: String) -> SetAnswer {
+        let some = |members: JsonObject| Some(members).filter(|members| !members.is_empty());
+        SetAnswer {
+            account_id: account.id.to_string(),
+            old_state: old,
+            new_state: new,
+            created: some(self.created),
+            updated: some(self.updated),
+            destroyed: Some(self.destroyed).filter(|ids| !ids.is_empty()),
+            not_created: some(self.not_created),
+            not_updated: some(self.not_updated),
+            not_destroyed: some(self.not_destroyed),
+        }
+    }
+
+    /// The answer of a method over maps.
     pub(in crate::jmap) fn answer(self, context: &Context, account: &Account, stand: SetStates) -> Value {
         let mut answer = self.outcomes();
         answer.insert("accountId".into(), account.id.to_string().into());

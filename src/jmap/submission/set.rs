@@ -12,10 +12,10 @@ use serde_json::{Map, Value};
 use super::envelope::{bad, prove, prove_size};
 use super::object;
 use crate::jmap::context::{Account, Args, Context};
-use crate::jmap::dispatch::FollowUpCall;
 use crate::jmap::email;
 use crate::jmap::failure::SetFailure;
 use crate::jmap::identity::{self, SenderAddresses};
+use crate::jmap::method::FollowUpCall;
 use crate::jmap::standard::{InvalidProperties, SetArguments};
 use crate::message::header;
 use crate::model::{
@@ -56,7 +56,7 @@ pub(in crate::jmap) fn set(
                 emails.insert(id.to_string(), submission.email);
                 told(id, &submission)
             });
-            done.create(arguments, name, made)?;
+            done.create(arguments.created(), name, made)?;
         }
         for (id, patch) in &set.update {
             let email = update(txn, id, patch);

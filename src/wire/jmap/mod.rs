@@ -1,16 +1,23 @@
 //! The JMAP envelope (RFC 8620 §3): requests in, responses out, and nothing of what the methods do.
 
+pub mod arguments;
 pub mod error;
 pub mod json;
 pub mod patch;
+mod property;
 pub mod reference;
 pub mod request;
 pub mod session;
 pub mod socket;
+pub mod standard;
 
+pub use arguments::{MethodArguments, With};
 pub use error::{MethodError, RequestError, SetError};
 pub use patch::Patch;
+pub use property::Property;
+pub(crate) use property::properties;
 pub use request::{Invocation, Request, Response, parse};
+pub use standard::{Answer, JsonObject};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,0 +1,93 @@
+//! Every method: its name, its capability, what else a request must use for it, and whether it changes anything.
+//!
+//! Nothing but `dispatch` names the registry.
+
+use super::method::{Call, Handler, Method, RegisteredMethod};
+use super::standard::{ChangesMethod, GetMethod, SetMethod};
+use super::thread::ThreadObjects;
+use super::{admin, blob, email, mailbox, mdn, principal, quota, share, submission, subscription, vacation};
+use crate::model::SenderIdentity;
+use crate::wire::jmap::{BLOB, CORE, JsonObject, MAIL, MDN, MethodError, PRINCIPALS, QUOTA, SUBMISSION, VACATION};
+
+/// The methods, but for the vendor's (`admin::METHODS`).
+const METHODS: &[RegisteredMethod] = &[
+    reads("Core/echo", CORE, Handler::of::<Echo>()),
+    reads("PushSubscription/get", CORE, Handler::Map(subscription::get)),
+    changes("PushSubscription/set", CORE, Handler::Map(subscription::set)),
+    changes("Blob/copy", CORE, Handler::Map(blob::copy)),
+    changes("Blob/upload", BLOB, Handler::Map(blob::upload)),
+    reads("Blob/get", BLOB, Handler::Map(blob::get)),
+    reads("Blob/lookup", BLOB, Handler::Map(blob::lookup)),
+    reads("Mailbox/get", MAIL, Handler::Map(mailbox::get)),
+    reads("Mailbox/changes", MAIL, Handler::Map(mailbox::changes)),
+    reads("Mailbox/query", MAIL, Handler::Map(mailbox::query)),
+    reads("Mailbox/queryChanges", MAIL, Handler::Map(mailbox::query_changes)),
+    changes("Mailbox/set", MAIL, Handler::Map(mailbox::set)),
+    reads("Thread/get", MAIL, Handler::of::<GetMethod<ThreadObjects>>()),
+    reads("Thread/changes", MAIL, Handler::of::<ChangesMethod<ThreadObjects>>()),
+    reads("Email/changes", MAIL, Handler::Map(email::changes)),
+    reads("Email/get", MAIL, Handler::Map(email::get)),
+    reads("Email/parse", MAIL, Handler::Map(email::parse)),
+    changes("Email/set", MAIL, Handler::Map(email::set)),
+    changes("Email/import", MAIL, Handler::Map(email::import)),
+    changes("Email/copy", MAIL, Handler::FollowedMap(email::copy)),
+    reads("Email/query", MAIL, Handler::Map(email::query)),
+    reads("Email/queryChanges", MAIL, Handler::Map(email::query_changes)),
+    reads("Identity/get", SUBMISSION, Handler::of::<GetMethod<SenderIdentity>>()),
+    reads("Identity/changes", SUBMISSION, Handler::of::<ChangesMethod<SenderIdentity>>()),
+    changes("Identity/set", SUBMISSION, Handler::of::<SetMethod<SenderIdentity>>()),
+    reads("EmailSubmission/get", SUBMISSION, Handler::Map(submission::get)),
+    reads("EmailSubmission/changes", SUBMISSION, Handler::Map(submission::changes)),
+    reads("EmailSubmission/query", SUBMISSION, Handler::Map(submission::query)),
+    reads("EmailSubmission/queryChanges", SUBMISSION, Handler::Map(submission::query_changes)),
+    changes("EmailSubmission/set", SUBMISSION, Handler::FollowedMap(submission::set)),
+    reads("SearchSnippet/get", MAIL, Handler::Map(email::snippets)),
+    RegisteredMethod { also: Some(MAIL), ..changes("MDN/send", MDN, Handler::FollowedMap(mdn::send)) },
+    reads("MDN/parse", MDN, Handler::Map(mdn::parse)),
+    reads("VacationResponse/get", VACATION, Handler::Map(vacation::get)),
+    changes("VacationResponse/set", VACATION, Handler::Map(vacation::set)),
+    reads("ShareNotification/get", PRINCIPALS, Handler::Map(share::get)),
+    reads("ShareNotification/changes", PRINCIPALS, Handler::Map(share::changed)),
+    changes("ShareNotification/set", PRINCIPALS, Handler::Map(share::set)),
+    reads("ShareNotification/query", PRINCIPALS, Handler::Map(share::query)),
+    reads("ShareNotification/queryChanges", PRINCIPALS, Handler::Map(share::query_changes)),
+    reads("Principal/get", PRINCIPALS, Handler::Map(principal::get)),
+    reads("Principal/changes", PRINCIPALS, Handler::Map(principal::changes)),
+    changes("Principal/set", PRINCIPALS, Handler::Map(principal::set)),
+    reads("Principal/query", PRINCIPALS, Handler::Map(principal::query)),
+    reads("Principal/queryChanges", PRINCIPALS, Handler::Map(principal::query_changes)),
+    reads("Quota/get", QUOTA, Handler::Map(quota::get)),
+    reads("Quota/changes", QUOTA, Handler::Map(quota::changes)),
+    reads("Quota/query", QUOTA, Handler::Map(quota::query)),
+    reads("Quota/queryChanges", QUOTA, Handler::Map(quota::query_changes)),
+];
+
+const fn reads(name: &'static str, capability: &'static str, handler: Handler) -> RegisteredMethod {
+    RegisteredMethod { name, capability, also: None, only_reads: true, handler }
+}
+
+const fn changes(name: &'static str, capability: &'static str, handler: Handler) -> RegisteredMethod {
+    RegisteredMethod { name, capability, also: None, only_reads: false, handler }
+}
+
+/// Every method.
+pub(super) fn all() -> impl Iterator<Item = &'static RegisteredMethod> {
+    METHODS.iter().chain(admin::METHODS)
+}
+
+/// The method of that name.
+pub(super) fn find(name: &str) -> Option<&'static RegisteredMethod> {
+    all().find(|method| method.name == name)
+}
+
+/// Core/echo (RFC 8620 §4).
+struct Echo;
+
+impl Method for Echo {
+    type Args = JsonObject;
+    type Answer = JsonObject;
+
+    fn call(_: &Call<'_>, args: JsonObject) -> Result<JsonObject, MethodError> {
+        Ok(args)
+    }
+}

@@ -1,0 +1,48 @@
+//! Reads types whose objects are few rows of one table (`store::Object`): identities, submissions, share notifications.
+
+use super::object_type::{ChangedObjects, client_state};
+use super::state::newest;
+use crate::jmap::context::{Account, Context};
+use crate::jmap::method::Call;
+use crate::model::{DataType, ObjectId};
+use crate::store::{Object, Snapshot};
+use crate::wire::jmap::MethodError;
+
+/// The rows of an account at one moment.
+pub(in crate::jmap) struct StoredReader<'a> {
+    pub(in crate::jmap) context: &'a Context,
+    pub(in crate::jmap) account: &'a Account,
+    pub(in crate::jmap) view: Snapshot<'a>,
+}
+
+impl<'a> StoredReader<'a> {
+    pub(in crate::jmap) fn new(call: &Call<'a>, account: &'a Account) -> Self {
+        Self { context: call.context, account, view: call.context.store.view() }
+    }
+
+    pub(in crate::jmap) fn state(&self, data: DataType) -> Result<String, MethodError> {
+        newest(&self.context.store, &self.view, self.account.id, data)
+    }
+
+    pub(in crate::jmap) fn all<T: Object>(&self) -> Result<Vec<(ObjectId, T)>, MethodError> {
+        Ok(self.view.objects::<T>(self.account.id)?)
+    }
+
+    pub(in crate::jmap) fn ids<T: Object>(&self) -> Result<Vec<ObjectId>, MethodError> {
+        Ok(self.all::<T>()?.into_iter().map(|(id, _)| id).collect())
+    }
+
+    pub(in crate::jmap) fn find<T: Object>(&self, id: ObjectId) -> Result<Option<T>, MethodError> {
+        Ok(self.view.object::<T>(self.account.id, id)?)
+    }
+
+    pub(in crate::jmap) fn changes<T: Object>(
+        &self,
+        since: &str,
+        most: usize,
+    ) -> Result<Option<ChangedObjects<ObjectId>>, MethodError> {
+        let store = &self.context.store;
+        let found = self.view.object_changes::<T>(self.account.id, client_state(store, since)?, most)?;
+        Ok(found.map(|found| ChangedObjects::of(store, found)))
+    }
+}

@@ -1,0 +1,169 @@
+//! Reads the arguments of a method call into the type that declares them.
+//!
+//! - A member that the type does not name is refused by its name: a client that misspells
+//!   `ifInState` must not overwrite what another wrote.
+//! - Null stands for a member that is left out.
+//! - The error names the argument that is wrong.
+
+use std::fmt;
+
+use serde::Deserializer;
+use serde::de::value::StrDeserializer;
+use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, IntoDeserializer as _, MapAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::error::MethodError;
+
+/// The arguments of a method: any type that serde reads, or [`With`] of several.
+pub trait MethodArguments: Sized {
+    /// Takes the members that the type names out of the arguments, and reads them.
+    ///
+    /// # Errors
+    /// `invalidArguments`.
+    fn take(members: &mut Map<String, Value>) -> Result<Self, MethodError>;
+}
+
+/// The standard arguments of a method together with those that one type adds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct With<A, B>(pub A, pub B);
+
+/// Reads the arguments of a method.
+///
+/// # Errors
+/// `invalidArguments`.
+pub fn read<A: MethodArguments>(method: &str, mut members: Map<String, Value>) -> Result<A, MethodError> {
+    let arguments = A::take(&mut members);
+    match members.keys().next() {
+        Some(unknown) => Err(MethodError::InvalidArguments(format!("{method} has no argument {unknown}"))),
+        None => arguments,
+    }
+}
+
+impl<T: DeserializeOwned> MethodArguments for T {
+    fn take(members: &mut Map<String, Value>) -> Result<Self, MethodError> {
+        T::deserialize(ArgumentReader(members)).map_err(|error| MethodError::InvalidArguments(error.0))
+    }
+}
+
+impl<A: MethodArguments, B: MethodArguments> MethodArguments for With<A, B> {
+    fn take(members: &mut Map<String, Value>) -> Result<Self, MethodError> {
+        // Both take what is theirs before an error ends it, so that what is left is unknown to both.
+        let (one, other) = (A::take(members), B::take(members));
+        Ok(Self(one?, other?))
+    }
+}
+
+/// What is wrong, with the name of the argument.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct ArgumentError(String);
+
+impl serde::de::Error for ArgumentError {
+    fn custom<T: fmt::Display>(what: T) -> Self {
+        Self(what.to_string())
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Self(format!("{field} is wanted"))
+    }
+}
+
+/// Deserializes a struct from those members that it names, and a map from all.
+struct ArgumentReader<'m>(&'m mut Map<String, Value>);
+
+impl<'de> Deserializer<'de> for ArgumentReader<'_> {
+    type Error = ArgumentError;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ArgumentError> {
+        let all = std::mem::take(self.0);
+        all.into_deserializer().deserialize_any(visitor).map_err(ArgumentError::custom)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, ArgumentError> {
+        let mut given = Vec::with_capacity(fields.len());
+        for name in fields {
+            given.extend(self.0.remove(*name).filter(|value| !value.is_null()).map(|value| (*name, value)));
+        }
+        visitor.visit_map(GivenArguments { rest: given.into_iter(), value: None })
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+struct GivenArguments {
+    rest: std::vec::IntoIter<(&'static str, Value)>,
+    value: Option<(&'static str, Value)>,
+}
+
+impl<'de> MapAccess<'de> for GivenArguments {
+    type Error = ArgumentError;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, ArgumentError> {
+        self.value = self.rest.next();
+        let Some((name, _)) = &self.value else { return Ok(None) };
+        let name: StrDeserializer<'_, ArgumentError> = (*name).into_deserializer();
+        seed.deserialize(name).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ArgumentError> {
+        let (name, value) = self.value.take().unwrap_or_default();
+        seed.deserialize(value).map_err(|error| ArgumentError(format!("{name}: {error}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+    use crate::wire::jmap::json::members;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Standard {
+        account_id: String,
+        limit: Option<u64>,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Beside {
+        #[serde(default)]
+        as_tree: bool,
+    }
+
+    #[test]
+    fn arguments_are_read_and_errors_name_them() {
+        let read = |given: Value| {
+            read::<With<Standard, Beside>>("Type/query", members(given)).map_err(|error| error.description())
+        };
+        let wanted = |limit, as_tree| Ok(With(Standard { account_id: "a".into(), limit }, Beside { as_tree }));
+        assert_eq!(read(json!({"accountId": "a", "limit": 3, "asTree": true})), wanted(Some(3), true));
+        assert_eq!(read(json!({"accountId": "a", "limit": null, "asTree": null})), wanted(None, false));
+        for (given, why) in [
+            (json!({"limit": 3}), "accountId is wanted"),
+            (json!({"accountId": null}), "accountId is wanted"),
+            (json!({"accountId": 1}), "accountId: invalid type: integer `1`, expected a string"),
+            (json!({"accountId": "a", "limit": -1}), "limit: invalid value: integer `-1`, expected u64"),
+            (json!({"accountId": "a", "asTree": "x"}), "asTree: invalid type: string \"x\", expected a boolean"),
+            (json!({"limit": "x", "colour": 1}), "Type/query has no argument colour"),
+        ] {
+            assert_eq!(read(given), Err(why.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_map_takes_whatever_is_given() {
+        let given = members(json!({"a": null, "b": [1]}));
+        assert_eq!(read::<Map<String, Value>>("Core/echo", given.clone()), Ok(given));
+    }
+}

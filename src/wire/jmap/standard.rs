@@ -1,0 +1,287 @@
+//! Arguments and answers of the standard methods (RFC 8620 §5), for every object type.
+//!
+//! Ids are texts here: what no object of the type can be called is an id that is not found, and
+//! no wrong argument. Objects are maps of their properties, for a client chooses which it is given.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// An object, or those of its properties that are told.
+pub type JsonObject = Map<String, Value>;
+
+/// What a method answers.
+pub trait Answer: Serialize + Sized {
+    /// The arguments of the response.
+    ///
+    /// # Errors
+    /// Where a part of it has no form in JSON.
+    fn into_value(self) -> serde_json::Result<Value> {
+        serde_json::to_value(self)
+    }
+}
+
+impl Answer for Value {
+    fn into_value(self) -> serde_json::Result<Value> {
+        Ok(self)
+    }
+}
+
+impl Answer for JsonObject {
+    fn into_value(self) -> serde_json::Result<Value> {
+        Ok(Value::Object(self))
+    }
+}
+
+/// The arguments of /get (RFC 8620 §5.1).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GetArgs<P> {
+    /// The account.
+    pub account_id: String,
+    /// The ids; none is all there are.
+    pub ids: Option<Vec<String>>,
+    /// The properties; none is the usual.
+    pub properties: Option<Vec<P>>,
+}
+
+/// The answer of /get.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GetAnswer {
+    /// The account.
+    pub account_id: String,
+    /// The state of the type.
+    pub state: String,
+    /// The objects that are there, in the order asked.
+    pub list: Vec<Value>,
+    /// The ids of those that are not.
+    pub not_found: Vec<String>,
+}
+
+impl Answer for GetAnswer {
+    /// Moves the list: it is most of the answer.
+    fn into_value(self) -> serde_json::Result<Value> {
+        let mut answer = JsonObject::new();
+        answer.insert("accountId".into(), self.account_id.into());
+        answer.insert("state".into(), self.state.into());
+        answer.insert("list".into(), self.list.into());
+        answer.insert("notFound".into(), self.not_found.into());
+        Ok(Value::Object(answer))
+    }
+}
+
+/// The arguments of /changes (RFC 8620 §5.2).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangesArgs {
+    /// The account.
+    pub account_id: String,
+    /// From which state on.
+    pub since_state: String,
+    /// How many ids at most.
+    pub max_changes: Option<std::num::NonZeroU64>,
+}
+
+/// Which properties of the updated objects changed (RFC 8621 §2.2, RFC 9425 §4.3).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum UpdatedProperties {
+    /// The type does not tell.
+    Untold,
+    /// Any may have.
+    Any(()),
+    /// Only these.
+    Only(Vec<String>),
+}
+
+impl UpdatedProperties {
+    fn is_untold(&self) -> bool {
+        *self == Self::Untold
+    }
+}
+
+/// The answer of /changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangesAnswer {
+    /// The account.
+    pub account_id: String,
+    /// As the client wrote it.
+    pub old_state: String,
+    /// To which state this leads.
+    pub new_state: String,
+    /// Whether the client must ask again from there.
+    pub has_more_changes: bool,
+    /// Ids.
+    pub created: Vec<String>,
+    /// Ids.
+    pub updated: Vec<String>,
+    /// Ids.
+    pub destroyed: Vec<String>,
+    #[serde(skip_serializing_if = "UpdatedProperties::is_untold")]
+    /// Of the types that tell it.
+    pub updated_properties: UpdatedProperties,
+}
+
+impl Answer for ChangesAnswer {}
+
+/// The arguments of /set (RFC 8620 §5.3).
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SetArgs {
+    /// The account.
+    pub account_id: String,
+    /// The state that the changes are made for.
+    pub if_in_state: Option<String>,
+    /// Objects by creation id.
+    #[serde(default)]
+    pub create: BTreeMap<String, JsonObject>,
+    /// Patches by id.
+    #[serde(default)]
+    pub update: BTreeMap<String, JsonObject>,
+    /// Ids.
+    #[serde(default)]
+    pub destroy: Vec<String>,
+}
+
+/// The answer of /set. What nothing became of is null.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SetAnswer {
+    /// The account.
+    pub account_id: String,
+    /// The state before.
+    pub old_state: String,
+    /// The state after, as far as the answer tells all that lies between.
+    pub new_state: String,
+    /// What the client does not know of the new objects, by creation id.
+    pub created: Option<JsonObject>,
+    /// What changed beside what was asked, by id.
+    pub updated: Option<JsonObject>,
+    /// Ids.
+    pub destroyed: Option<Vec<String>>,
+    /// Errors by creation id.
+    pub not_created: Option<JsonObject>,
+    /// Errors by id.
+    pub not_updated: Option<JsonObject>,
+    /// Errors by id.
+    pub not_destroyed: Option<JsonObject>,
+}
+
+impl Answer for SetAnswer {}
+
+/// A comparator as the client writes it (RFC 8620 §5.5).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SortComparator {
+    /// By what.
+    pub property: String,
+    /// Ascending where nothing is said.
+    pub is_ascending: Option<bool>,
+    /// The name of a collation.
+    pub collation: Option<String>,
+    /// Of the properties of emails that are about one keyword (RFC 8621 §4.4.2).
+    pub keyword: Option<String>,
+}
+
+/// The arguments of /query (RFC 8620 §5.5).
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueryArgs {
+    /// The account.
+    pub account_id: String,
+    /// Which objects; none is all.
+    pub filter: Option<Value>,
+    /// In which order.
+    pub sort: Option<Vec<SortComparator>>,
+    /// The index of the first; from the end where it is negative.
+    #[serde(default)]
+    pub position: i64,
+    /// The object from which on, in the place of `position`.
+    pub anchor: Option<String>,
+    /// How far from it.
+    #[serde(default)]
+    pub anchor_offset: i64,
+    /// How many at most.
+    pub limit: Option<u64>,
+    /// Whether to tell how many there are.
+    #[serde(default)]
+    pub calculate_total: bool,
+}
+
+/// The answer of /query.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueryResponse {
+    /// The account.
+    pub account_id: String,
+    /// The state of the results.
+    pub query_state: String,
+    /// Whether /queryChanges can tell what changed since.
+    pub can_calculate_changes: bool,
+    /// The index of the first id.
+    pub position: u64,
+    /// Ids.
+    pub ids: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// How many there are, where it was asked.
+    pub total: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The limit, where it is not the client's own.
+    pub limit: Option<u64>,
+}
+
+impl Answer for QueryResponse {}
+
+/// The arguments of /queryChanges (RFC 8620 §5.6).
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueryChangesArgs {
+    /// The account.
+    pub account_id: String,
+    /// As in /query.
+    pub filter: Option<Value>,
+    /// As in /query.
+    pub sort: Option<Vec<SortComparator>>,
+    /// From which state on.
+    pub since_query_state: String,
+    /// How many changes at most.
+    pub max_changes: Option<u64>,
+    /// Changes after this object need not be told.
+    pub up_to_id: Option<String>,
+    /// Whether to tell how many there are.
+    #[serde(default)]
+    pub calculate_total: bool,
+}
+
+/// The answer of /queryChanges.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueryChangesResponse {
+    /// The account.
+    pub account_id: String,
+    /// As the client wrote it.
+    pub old_query_state: String,
+    /// To which state this leads.
+    pub new_query_state: String,
+    /// Ids that are no longer in the results, or are elsewhere.
+    pub removed: Vec<String>,
+    /// Ids that are in the results now, with their indices.
+    pub added: Vec<AddedItem>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// How many there are, where it was asked.
+    pub total: Option<u64>,
+}
+
+impl Answer for QueryChangesResponse {}
+
+/// An id that came into the results.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AddedItem {
+    /// The object.
+    pub id: String,
+    /// Its index in the results.
+    pub index: u64,
+}
