@@ -65,29 +65,28 @@ fn talk(pieces: &[&[u8]], settings: &Settings) -> LmtpTranscript {
             assert!(steps <= 4 * all + pieces.len() + 16, "a session that does not move on");
             let (taken, step) = session.step(&input);
             input.drain(..taken);
-            talk.said.append(session.output());
             match step {
                 Step::NeedInput if taken == 0 => {
                     assert!(input.len() < limits::COMMAND_OCTETS, "{} octets wait for a line's end", input.len());
+                    talk.said.append(session.output());
                     break;
                 }
                 Step::NeedInput => {}
                 Step::Begin | Step::Reset => body.clear(),
-                Step::Rcpt => {
-                    let known = session.recipient().is_some_and(|asked| asked.address.local() != "unknown");
-                    session.rcpt_verdict(&if known {
+                Step::Rcpt(question) => {
+                    let known = question.recipient().address.local() != "unknown";
+                    question.answer(&if known {
                         Reply::new(250, [2, 1, 5], "taken")
                     } else {
                         Reply::new(550, [5, 1, 1], "unknown")
                     });
                 }
-                Step::Body => {
-                    assert!(!session.chunk().is_empty());
-                    body.extend_from_slice(session.chunk());
+                Step::Body(bytes) => {
+                    assert!(!bytes.is_empty());
+                    body.extend_from_slice(bytes);
                     assert!(body.len() as u64 <= settings.max_message, "more of a message than there may be");
                 }
-                Step::End => {
-                    let envelope = session.envelope().expect("an envelope at the end of a message").clone();
+                Step::End(envelope) => {
                     let count = envelope.recipients.len();
                     assert!((1..=settings.max_recipients).contains(&count), "{count} recipients");
                     check_envelope(&envelope);
@@ -104,11 +103,13 @@ fn talk(pieces: &[&[u8]], settings: &Settings) -> LmtpTranscript {
                 }
                 Step::StartTls => {
                     // What is pipelined behind it is discarded, so that nothing after it can be the same.
+                    talk.said.append(session.output());
                     talk.starttls = true;
                     assert!(settings.starttls);
                     break 'all;
                 }
                 Step::Close => {
+                    talk.said.append(session.output());
                     assert_eq!(session.step(&input), (0, Step::Close), "closed is closed");
                     break 'all;
                 }

@@ -170,33 +170,23 @@ impl<D: DeliveryService> Driver<D> {
                     body.clear();
                     transaction = D::Session::default();
                 }
-                Step::Rcpt => {
-                    let verdict = match (session.envelope(), session.recipient()) {
-                        (Some(envelope), Some(recipient)) => self.deliver.admit(&mut transaction, envelope, recipient),
-                        _ => Reply::new(451, [4, 3, 0], "lost the thread"),
-                    };
-                    session.rcpt_verdict(&verdict);
+                Step::Rcpt(question) => {
+                    let reply = self.deliver.admit(&mut transaction, question.envelope(), question.recipient());
+                    question.answer(&reply);
                 }
-                Step::Body => {
-                    if let Err(reply) = body.add(session.chunk()) {
+                Step::Body(bytes) => {
+                    if let Err(reply) = body.add(bytes) {
                         session.refuse_body(reply);
                         body.clear();
                     }
                 }
-                Step::End => {
-                    let replies = match (body.finish(), session.envelope().cloned()) {
-                        (Ok(octets), Some(envelope)) => {
-                            receive::deliver(
-                                &self.deliver,
-                                std::mem::take(&mut transaction),
-                                envelope,
-                                octets,
-                                &self.settings.proof,
-                            )
-                            .await
+                Step::End(envelope) => {
+                    let replies = match body.finish() {
+                        Ok(bytes) => {
+                            let (transaction, proof) = (std::mem::take(&mut transaction), &self.settings.proof);
+                            receive::deliver(&self.deliver, transaction, envelope, bytes, proof).await
                         }
-                        (Err(reply), Some(envelope)) => vec![reply; envelope.recipients.len()],
-                        (_, None) => Vec::new(),
+                        Err(reply) => vec![reply; envelope.recipients.len()],
                     };
                     session.delivered(&replies);
                     body.clear();

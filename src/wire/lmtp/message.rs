@@ -1,72 +1,70 @@
 //! The message of a transaction: DATA (RFC 5321 §4.1.1.4) and BDAT (RFC 3030), and a reply for each recipient (RFC 2033 §4.2).
 
-use super::session::{Mode, Session};
-use super::step::Step;
+use super::session::{Mode, Session, Transaction, Transition};
 use crate::model::BodyType;
 use crate::wire::smtp::{DotUnstuffer, Reply};
 
 impl Session {
-    pub(super) fn begin_data(&mut self) -> Step {
-        let refusal = match &self.transaction {
-            None => Some("say MAIL first"),
-            Some(open) if open.envelope.recipients.is_empty() => Some("no recipient was accepted"),
-            Some(open) if open.chunked => Some("go on with BDAT"),
-            Some(open) if open.envelope.body == BodyType::Binary => Some("BINARYMIME needs BDAT"),
-            Some(_) => None,
+    pub(super) fn begin_data(&mut self) -> Transition {
+        let Some(transaction) = self.transaction.take() else {
+            return self.refuse(&Reply::new(503, [5, 5, 1], "say MAIL first"));
+        };
+        let refusal = match &transaction.envelope {
+            envelope if envelope.recipients.is_empty() => Some("no recipient was accepted"),
+            _ if transaction.chunked => Some("go on with BDAT"),
+            envelope if envelope.body == BodyType::Binary => Some("BINARYMIME needs BDAT"),
+            _ => None,
         };
         if let Some(why) = refusal {
+            self.transaction = Some(transaction);
             return self.refuse(&Reply::new(503, [5, 5, 1], why));
         }
-        self.mode = Mode::Data(DotUnstuffer::default());
+        self.mode = Mode::Data { transaction, unstuff: DotUnstuffer::default() };
         self.reply(&Reply::bare(354, "go ahead, and end with a dot on a line of its own"));
-        Step::NeedInput
+        Transition::NeedInput
     }
 
-    pub(super) fn data(&mut self, mut unstuff: DotUnstuffer, input: &[u8]) -> (usize, Step) {
-        if input.is_empty() {
-            return (0, Step::NeedInput);
-        }
+    pub(super) fn data(
+        &mut self,
+        transaction: Box<Transaction>,
+        mut unstuff: DotUnstuffer,
+        input: &[u8],
+    ) -> (usize, Transition) {
         self.chunk.clear();
-        let (taken, done) = unstuff.feed(input, &mut self.chunk);
-        self.mode = if done { Mode::Delivering } else { Mode::Data(unstuff) };
-        let kept = self.count(self.chunk.len());
-        match (kept, done) {
-            (true, _) => (taken, Step::Body),
-            (false, true) => (taken, self.end()),
-            (false, false) => (taken, Step::NeedInput),
+        let (taken, is_done) = unstuff.feed(input, &mut self.chunk);
+        let is_kept = self.count(self.chunk.len());
+        if is_done && !is_kept {
+            return (taken, self.end(transaction));
         }
+        self.mode = if is_done { Mode::End(transaction) } else { Mode::Data { transaction, unstuff } };
+        (taken, if is_kept { Transition::Body } else { Transition::NeedInput })
     }
 
-    /// Counts octets of the message: whether they are to be kept.
-    fn count(&mut self, octets: usize) -> bool {
-        let too_large = self.too_large();
-        let Some(open) = &mut self.transaction else { return false };
-        open.octets = open.octets.saturating_add(octets as u64);
-        if open.octets > self.settings.max_message && open.refusal.is_none() {
-            open.refusal = Some(too_large);
+    /// Counts bytes of the message; returns whether they are to be kept.
+    fn count(&mut self, bytes: usize) -> bool {
+        self.message_bytes = self.message_bytes.saturating_add(bytes as u64);
+        if self.message_bytes > self.settings.max_message && self.refusal.is_none() {
+            self.refusal = Some(self.too_large());
         }
-        open.refusal.is_none() && octets > 0
+        self.refusal.is_none() && bytes > 0
     }
 
-    /// The message cannot be kept: the rest of it is swallowed, and this is said once for each recipient.
+    /// The message cannot be kept: the rest of it is read and thrown away, and this is said once for
+    /// each recipient.
     pub fn refuse_body(&mut self, reply: Reply) {
-        if let Some(open) = &mut self.transaction {
-            open.refusal.get_or_insert(reply);
-        }
+        self.refusal.get_or_insert(reply);
     }
 
     /// The end of the message has been read.
-    pub(super) fn end(&mut self) -> Step {
-        let refusal = self.transaction.as_ref().and_then(|open| open.refusal.clone());
+    pub(super) fn end(&mut self, transaction: Box<Transaction>) -> Transition {
+        let Transaction { envelope, .. } = *transaction;
+        let refusal = self.refusal.take();
+        self.forget();
         match refusal {
-            None => {
-                self.mode = Mode::Delivering;
-                Step::End
-            }
+            None => Transition::End(envelope),
             Some(reply) => {
-                let count = self.transaction.as_ref().map_or(0, |open| open.envelope.recipients.len());
-                self.delivered(&vec![reply; count]);
-                Step::Reset
+                self.delivered(&vec![reply; envelope.recipients.len()]);
+                Transition::Reset
             }
         }
     }
@@ -76,60 +74,84 @@ impl Session {
         for reply in replies {
             self.reply(reply);
         }
-        self.forget();
     }
 
-    pub(super) fn begin_bdat(&mut self, octets: u64, last: bool) -> Step {
-        let recipients = self.transaction.as_ref().map_or(0, |open| open.envelope.recipients.len());
-        let keep = recipients > 0;
-        if let Some(open) = &mut self.transaction {
-            open.chunked = true;
-        }
-        self.mode = Mode::Bdat { left: octets, last, keep };
-        if octets == 0 { self.bdat_done(last, keep) } else { Step::NeedInput }
-    }
-
-    pub(super) fn bdat_octets(&mut self, left: u64, last: bool, keep: bool, input: &[u8]) -> (usize, Step) {
-        let most = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
-        if most == 0 {
-            return if left == 0 { (0, self.bdat_done(last, keep)) } else { (0, Step::NeedInput) };
-        }
-        let octets = input.get(..most).unwrap_or_default();
-        let left = left.saturating_sub(most as u64);
-        self.mode = Mode::Bdat { left, last, keep };
-        if keep && self.count(octets.len()) {
-            self.chunk.clear();
-            self.chunk.extend_from_slice(octets);
-            return (most, Step::Body); // the next step, with nothing left, ends the chunk
-        }
-        (most, if left == 0 { self.bdat_done(last, keep) } else { Step::NeedInput })
-    }
-
-    /// A chunk has been read whole.
-    fn bdat_done(&mut self, last: bool, keep: bool) -> Step {
-        self.mode = Mode::Command;
-        if !keep {
-            // RFC 2033 §4.3: the last chunk of a transaction without a recipient has nobody to answer for. One without a
-            // transaction is a command out of order, and has a reply as any other.
-            if last && self.transaction.take().is_some() {
-                return Step::Reset;
+    pub(super) fn begin_bdat(&mut self, left: u64, last: bool) -> Transition {
+        match self.transaction.take() {
+            Some(mut transaction) => {
+                transaction.chunked = true;
+                if transaction.envelope.recipients.is_empty() {
+                    self.transaction = Some(transaction);
+                    self.mode = Mode::IdleBdat { left, last };
+                } else {
+                    self.mode = Mode::Bdat { transaction, left, last };
+                }
             }
-            return self.refuse(&Reply::new(503, [5, 5, 1], "no recipient was accepted"));
+            None => self.mode = Mode::IdleBdat { left, last },
         }
-        if last {
-            return self.end();
-        }
-        let refusal = self.transaction.as_ref().and_then(|open| open.refusal.clone());
-        match refusal {
-            Some(reply) => self.reply(&reply),
-            None => self.reply(&Reply::new(250, [2, 0, 0], "chunk read")),
-        }
-        Step::NeedInput
+        Transition::NeedInput
     }
-    pub(super) fn swallow(&mut self, left: u64, input: &[u8]) -> (usize, Step) {
-        let most = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
-        let left = left.saturating_sub(most as u64);
-        self.mode = if left == 0 { Mode::Command } else { Mode::Swallow(left) };
-        (most, Step::NeedInput)
+
+    pub(super) fn bdat_bytes(
+        &mut self,
+        transaction: Box<Transaction>,
+        left: u64,
+        last: bool,
+        input: &[u8],
+    ) -> (usize, Transition) {
+        let bytes = beginning(input, left);
+        let left = left.saturating_sub(bytes.len() as u64);
+        if self.count(bytes.len()) {
+            self.chunk.clear();
+            self.chunk.extend_from_slice(bytes);
+            // The next step, with nothing left, ends the chunk.
+            self.mode = Mode::Bdat { transaction, left, last };
+            return (bytes.len(), Transition::Body);
+        }
+        let next = if left > 0 {
+            self.mode = Mode::Bdat { transaction, left, last };
+            Transition::NeedInput
+        } else if last {
+            self.end(transaction)
+        } else {
+            self.transaction = Some(transaction);
+            match self.refusal.clone() {
+                Some(reply) => self.reply(&reply),
+                None => self.reply(&Reply::new(250, [2, 0, 0], "chunk read")),
+            }
+            Transition::NeedInput
+        };
+        (bytes.len(), next)
     }
+
+    /// RFC 2033 §4.3: the last chunk of a transaction without a recipient has nobody to answer for.
+    /// One without a transaction is a command out of order, and has a reply as any other.
+    pub(super) fn idle_bdat(&mut self, left: u64, last: bool, input: &[u8]) -> (usize, Transition) {
+        let taken = beginning(input, left).len();
+        let left = left.saturating_sub(taken as u64);
+        let next = if left > 0 {
+            self.mode = Mode::IdleBdat { left, last };
+            Transition::NeedInput
+        } else if last && self.transaction.take().is_some() {
+            Transition::Reset
+        } else {
+            self.refuse(&Reply::new(503, [5, 5, 1], "no recipient was accepted"))
+        };
+        (taken, next)
+    }
+
+    pub(super) fn swallow(&mut self, left: u64, input: &[u8]) -> (usize, Transition) {
+        let taken = beginning(input, left).len();
+        let left = left.saturating_sub(taken as u64);
+        if left > 0 {
+            self.mode = Mode::Swallow(left);
+        }
+        (taken, Transition::NeedInput)
+    }
+}
+
+/// The first bytes of the input, at most so many.
+fn beginning(input: &[u8], most: u64) -> &[u8] {
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    input.get(..most).unwrap_or(input)
 }

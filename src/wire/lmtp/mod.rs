@@ -11,7 +11,7 @@ mod session;
 mod step;
 
 pub use session::Session;
-pub use step::{Settings, Step};
+pub use step::{RcptQuestion, Settings, Step};
 
 #[cfg(test)]
 mod tests;

@@ -3,8 +3,10 @@
 //! `step` takes octets and says what the driver must do. What must hold: exactly one reply for each command but the last of
 //! a message, which gets one for each accepted recipient; no octet of a message is ever read as a command.
 
+use std::mem::discriminant;
+
 use super::extensions;
-use super::step::{Settings, Step};
+use super::step::{RcptQuestion, Settings, Step};
 use crate::model::{ClientInfo, Envelope, Recipient, limits};
 use crate::wire::smtp::command::{Command, CommandError, parse};
 use crate::wire::smtp::path::PathError;
@@ -21,8 +23,12 @@ pub struct Session {
     peer: ClientInfo,
     /// The same, and what XFORWARD said, for one transaction.
     pub(super) client: ClientInfo,
-    pub(super) transaction: Option<Transaction>,
-    asked: Option<Recipient>,
+    /// The open transaction, while no message is under way.
+    pub(super) transaction: Option<Box<Transaction>>,
+    /// Bytes of the message so far.
+    pub(super) message_bytes: u64,
+    /// Why the message is not taken, once that is known.
+    pub(super) refusal: Option<Reply>,
     pub(super) chunk: Vec<u8>,
     commands: u32,
     errors: u32,
@@ -31,28 +37,48 @@ pub struct Session {
 #[derive(Debug)]
 pub(super) struct Transaction {
     pub(super) envelope: Envelope,
-    pub(super) octets: u64,
     /// BDAT was said, whether or not there was anybody to say it for: no recipient may follow.
     pub(super) chunked: bool,
-    pub(super) refusal: Option<Reply>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Mode {
     Command,
     /// A command line that is too long is thrown away up to its end.
     LongLine,
-    Data(DotUnstuffer),
+    Data {
+        transaction: Box<Transaction>,
+        unstuff: DotUnstuffer,
+    },
     Bdat {
+        transaction: Box<Transaction>,
         left: u64,
         last: bool,
-        keep: bool,
     },
-    /// Octets that follow a BDAT which was refused as a command.
+    /// A chunk that nobody receives: a transaction without a recipient, or none.
+    IdleBdat {
+        left: u64,
+        last: bool,
+    },
+    /// Bytes that follow a BDAT which was refused as a command.
     Swallow(u64),
-    /// The driver owes `delivered`.
-    Delivering,
+    /// The message has been read.
+    End(Box<Transaction>),
     Closed,
+}
+
+/// What comes next, before it borrows from the session.
+#[derive(Debug)]
+pub(super) enum Transition {
+    NeedInput,
+    Begin,
+    Reset,
+    Rcpt(Box<Transaction>, Recipient),
+    /// The bytes are in `chunk`.
+    Body,
+    End(Envelope),
+    StartTls,
+    Close,
 }
 
 impl Session {
@@ -80,7 +106,8 @@ impl Session {
             peer: ClientInfo::default(),
             client: ClientInfo::default(),
             transaction: None,
-            asked: None,
+            message_bytes: 0,
+            refusal: None,
             chunk: Vec::new(),
             commands: 0,
             errors: 0,
@@ -92,29 +119,10 @@ impl Session {
         &mut self.out
     }
 
-    /// The next octets of the message, after `Step::Body`.
-    #[must_use]
-    pub fn chunk(&self) -> &[u8] {
-        &self.chunk
-    }
-
-    /// The envelope so far.
-    #[must_use]
-    pub fn envelope(&self) -> Option<&Envelope> {
-        self.transaction.as_ref().map(|transaction| &transaction.envelope)
-    }
-
-    /// The recipient that `Step::Rcpt` asks about.
-    #[must_use]
-    pub fn recipient(&self) -> Option<&Recipient> {
-        self.asked.as_ref()
-    }
-
     /// Whether a message is under way: then a drain waits for it.
     #[must_use]
     pub fn in_message(&self) -> bool {
-        self.transaction.as_ref().is_some_and(|open| open.octets > 0)
-            || !matches!(self.mode, Mode::Command | Mode::LongLine | Mode::Closed)
+        self.message_bytes > 0 || !matches!(self.mode, Mode::Command | Mode::LongLine | Mode::Closed)
     }
 
     /// Ends the session with 421.
@@ -126,20 +134,46 @@ impl Session {
     /// Takes octets, of as many pipelined commands as there are (RFC 2920): how many were taken, and what is to be done
     /// next. Where it takes none and says `NeedInput`, only more
     /// octets help.
-    pub fn step(&mut self, input: &[u8]) -> (usize, Step) {
+    pub fn step(&mut self, input: &[u8]) -> (usize, Step<'_>) {
+        let (taken, next) = self.advance(input);
+        let step = match next {
+            Transition::NeedInput => Step::NeedInput,
+            Transition::Begin => Step::Begin,
+            Transition::Reset => Step::Reset,
+            Transition::Rcpt(transaction, recipient) => Step::Rcpt(RcptQuestion {
+                envelope: &mut self.transaction.insert(transaction).envelope,
+                recipient,
+                out: &mut self.out,
+            }),
+            Transition::Body => Step::Body(&self.chunk),
+            Transition::End(envelope) => Step::End(envelope),
+            Transition::StartTls => Step::StartTls,
+            Transition::Close => Step::Close,
+        };
+        (taken, step)
+    }
+
+    fn advance(&mut self, input: &[u8]) -> (usize, Transition) {
         loop {
-            let before = self.mode;
-            let (taken, step) = match self.mode {
+            // Each of these says how it goes on.
+            let mode = std::mem::replace(&mut self.mode, Mode::Command);
+            let before = discriminant(&mode);
+            let (taken, next) = match mode {
                 Mode::Command => self.command_line(input),
                 Mode::LongLine => self.long_line(input),
-                Mode::Data(unstuff) => self.data(unstuff, input),
-                Mode::Bdat { left, last, keep } => self.bdat_octets(left, last, keep, input),
+                Mode::Data { transaction, unstuff } => self.data(transaction, unstuff, input),
+                Mode::Bdat { transaction, left, last } => self.bdat_bytes(transaction, left, last, input),
+                Mode::IdleBdat { left, last } => self.idle_bdat(left, last, input),
                 Mode::Swallow(left) => self.swallow(left, input),
-                Mode::Delivering => (0, self.end()),
-                Mode::Closed => (0, Step::Close),
+                Mode::End(transaction) => (0, self.end(transaction)),
+                Mode::Closed => {
+                    self.mode = Mode::Closed;
+                    (0, Transition::Close)
+                }
             };
-            if taken > 0 || step != Step::NeedInput || self.mode == before {
-                return (taken, step);
+            let is_done = taken > 0 || !matches!(next, Transition::NeedInput);
+            if is_done || discriminant(&self.mode) == before {
+                return (taken, next);
             }
         }
     }
@@ -148,7 +182,7 @@ impl Session {
         reply.write(&mut self.out);
     }
 
-    pub(super) fn refuse(&mut self, reply: &Reply) -> Step {
+    pub(super) fn refuse(&mut self, reply: &Reply) -> Transition {
         self.reply(reply);
         self.errors = self.errors.saturating_add(1);
         if self.errors > self.settings.max_errors {
@@ -157,21 +191,21 @@ impl Session {
         self.carry_on()
     }
 
-    fn carry_on(&self) -> Step {
-        if self.mode == Mode::Closed { Step::Close } else { Step::NeedInput }
+    fn carry_on(&self) -> Transition {
+        if matches!(self.mode, Mode::Closed) { Transition::Close } else { Transition::NeedInput }
     }
 
     // --- commands ---------------------------------------------------------------------------------------------------
 
-    fn command_line(&mut self, input: &[u8]) -> (usize, Step) {
+    fn command_line(&mut self, input: &[u8]) -> (usize, Transition) {
         let Some(at) = memchr::memmem::find(input, b"\r\n") else {
             if input.len() >= limits::COMMAND_OCTETS {
                 self.mode = Mode::LongLine;
                 // A CR at the end may be half of the line's end.
                 let kept = usize::from(input.last() == Some(&b'\r'));
-                return (input.len().saturating_sub(kept), Step::NeedInput);
+                return (input.len().saturating_sub(kept), Transition::NeedInput);
             }
-            return (0, Step::NeedInput);
+            return (0, Transition::NeedInput);
         };
         let taken = at.saturating_add(2);
         if taken > limits::COMMAND_OCTETS {
@@ -180,7 +214,7 @@ impl Session {
         self.commands = self.commands.saturating_add(1);
         if self.commands > self.settings.max_commands {
             self.shut([4, 7, 0], "too many commands");
-            return (taken, Step::Close);
+            return (taken, Transition::Close);
         }
         let line = input.get(..at).unwrap_or_default();
         let step = match parse(line) {
@@ -190,9 +224,9 @@ impl Session {
             Err(CommandError::Chunk(octets)) => {
                 let step = self.refuse(&Reply::new(501, [5, 5, 4], "wrong arguments"));
                 match (step, octets) {
-                    (Step::NeedInput, Some(octets)) => self.mode = Mode::Swallow(octets),
+                    (Transition::NeedInput, Some(octets)) => self.mode = Mode::Swallow(octets),
                     // Where the chunk ends, and commands begin, is not known.
-                    (Step::NeedInput, None) => self.shut([4, 7, 0], "no knowing where the chunk ends"),
+                    (Transition::NeedInput, None) => self.shut([4, 7, 0], "no knowing where the chunk ends"),
                     _ => {}
                 }
                 self.carry_on()
@@ -211,20 +245,18 @@ impl Session {
         (taken, step)
     }
 
-    fn long_line(&mut self, input: &[u8]) -> (usize, Step) {
+    fn long_line(&mut self, input: &[u8]) -> (usize, Transition) {
         match memchr::memmem::find(input, b"\r\n") {
-            Some(at) => {
-                self.mode = Mode::Command;
-                (at.saturating_add(2), self.refuse(&Reply::new(500, [5, 5, 2], "line too long")))
-            }
+            Some(at) => (at.saturating_add(2), self.refuse(&Reply::new(500, [5, 5, 2], "line too long"))),
             None => {
+                self.mode = Mode::LongLine;
                 let kept = usize::from(input.last() == Some(&b'\r'));
-                (input.len().saturating_sub(kept), Step::NeedInput)
+                (input.len().saturating_sub(kept), Transition::NeedInput)
             }
         }
     }
 
-    fn command(&mut self, command: Command) -> Step {
+    fn command(&mut self, command: Command) -> Transition {
         match command {
             Command::Lhlo(name) => self.lhlo(name),
             Command::Helo => self.refuse(&Reply::new(500, [5, 5, 1], "this is LMTP: say LHLO")),
@@ -235,7 +267,7 @@ impl Session {
             Command::Rset => {
                 self.forget();
                 self.reply(&Reply::new(250, [2, 0, 0], "forgotten"));
-                Step::Reset
+                Transition::Reset
             }
             Command::Noop => self.fine(250, [2, 0, 0], "still here"),
             Command::Vrfy => self.fine(252, [2, 1, 5], "ask by RCPT"),
@@ -243,7 +275,7 @@ impl Session {
             Command::Quit => {
                 self.reply(&Reply::new(221, [2, 0, 0], "bye"));
                 self.mode = Mode::Closed;
-                Step::Close
+                Transition::Close
             }
             Command::StartTls => self.starttls(),
             Command::XForward(attributes) => self.xforward(attributes),
@@ -254,16 +286,16 @@ impl Session {
     /// No transaction is open, and nothing is known of the next one's client but what XCLIENT said.
     pub(super) fn forget(&mut self) {
         self.transaction = None;
+        (self.message_bytes, self.refusal) = (0, None);
         self.client = self.peer.clone();
-        self.mode = Mode::Command;
     }
 
-    fn fine(&mut self, code: u16, enhanced: [u16; 3], text: &str) -> Step {
+    fn fine(&mut self, code: u16, enhanced: [u16; 3], text: &str) -> Transition {
         self.reply(&Reply::new(code, enhanced, text));
-        Step::NeedInput
+        Transition::NeedInput
     }
 
-    fn lhlo(&mut self, name: String) -> Step {
+    fn lhlo(&mut self, name: String) -> Transition {
         let mut text = format!(
             "{}\nPIPELINING\nENHANCEDSTATUSCODES\n8BITMIME\nSMTPUTF8\nSIZE {}\nCHUNKING\nBINARYMIME\nDSN",
             self.settings.hostname, self.settings.max_message
@@ -278,10 +310,10 @@ impl Session {
         self.lhlo = Some(name);
         self.forget();
         self.reply(&Reply::bare(250, text));
-        Step::Reset
+        Transition::Reset
     }
 
-    fn starttls(&mut self) -> Step {
+    fn starttls(&mut self) -> Transition {
         if !self.settings.starttls {
             return self.refuse(&Reply::new(502, [5, 5, 1], "no TLS here"));
         }
@@ -289,10 +321,10 @@ impl Session {
             return self.refuse(&Reply::new(503, [5, 5, 1], "not within a transaction"));
         }
         self.reply(&Reply::new(220, [2, 0, 0], "ready for TLS"));
-        Step::StartTls
+        Transition::StartTls
     }
 
-    fn xforward(&mut self, attributes: Vec<(String, Option<String>)>) -> Step {
+    fn xforward(&mut self, attributes: Vec<(String, Option<String>)>) -> Transition {
         match self.attributes(attributes) {
             Ok(client) => {
                 self.client = client;
@@ -303,13 +335,13 @@ impl Session {
     }
 
     /// As at the start of a session (Postfix's XCLIENT): the reply is a greeting.
-    fn xclient(&mut self, attributes: Vec<(String, Option<String>)>) -> Step {
+    fn xclient(&mut self, attributes: Vec<(String, Option<String>)>) -> Transition {
         match self.attributes(attributes) {
             Ok(client) => {
                 (self.peer, self.lhlo) = (client, None);
                 self.forget();
                 self.reply(&Reply::bare(220, format!("{} LMTP Restante", self.settings.hostname)));
-                Step::Reset
+                Transition::Reset
             }
             Err(reply) => self.refuse(&reply),
         }
@@ -327,7 +359,7 @@ impl Session {
         Ok(client)
     }
 
-    fn mail(&mut self, mut envelope: Envelope, parameters: &[(String, String)]) -> Step {
+    fn mail(&mut self, mut envelope: Envelope, parameters: &[(String, String)]) -> Transition {
         let Some(lhlo) = self.lhlo.clone() else {
             return self.refuse(&Reply::new(503, [5, 5, 1], "say LHLO first"));
         };
@@ -344,44 +376,34 @@ impl Session {
             return self.refuse(&self.too_large());
         }
         (envelope.lhlo, envelope.tls, envelope.client) = (lhlo, self.settings.tls, self.client.clone());
-        self.transaction = Some(Transaction { envelope, octets: 0, chunked: false, refusal: None });
+        self.transaction = Some(Box::new(Transaction { envelope, chunked: false }));
         self.reply(&Reply::new(250, [2, 1, 0], "sender noted"));
-        Step::Begin
+        Transition::Begin
     }
 
     pub(super) fn too_large(&self) -> Reply {
         Reply::new(552, [5, 3, 4], format!("the message is larger than {} octets", self.settings.max_message))
     }
 
-    fn rcpt(&mut self, mut recipient: Recipient, parameters: &[(String, String)]) -> Step {
-        let Some(transaction) = &self.transaction else {
+    fn rcpt(&mut self, mut recipient: Recipient, parameters: &[(String, String)]) -> Transition {
+        let Some(transaction) = self.transaction.take() else {
             return self.refuse(&Reply::new(503, [5, 5, 1], "say MAIL first"));
         };
-        if transaction.chunked {
-            return self.refuse(&Reply::new(503, [5, 5, 1], "the message has begun"));
-        }
-        if let Err(reply) = extensions::rcpt(&mut recipient, parameters) {
-            return self.refuse(&reply);
-        }
-        if !transaction.envelope.smtputf8 && !recipient.address.to_string().is_ascii() {
-            return self.refuse(&Reply::new(553, [5, 6, 7], "such an address needs SMTPUTF8"));
-        }
-        if transaction.envelope.recipients.len() >= self.settings.max_recipients {
-            self.reply(&Reply::new(452, [4, 5, 3], "too many recipients: send the rest in another transaction"));
-            return Step::NeedInput;
-        }
-        self.asked = Some(recipient);
-        Step::Rcpt
-    }
-
-    /// Answers `Step::Rcpt`. A refusal does not count as an error: a sender's typing mistake is not the peer's.
-    pub fn rcpt_verdict(&mut self, reply: &Reply) {
-        let recipient = self.asked.take();
-        if reply.is_positive()
-            && let (Some(recipient), Some(transaction)) = (recipient, &mut self.transaction)
-        {
-            transaction.envelope.recipients.push(recipient);
-        }
-        self.reply(reply);
+        let refusal = if transaction.chunked {
+            Err(Reply::new(503, [5, 5, 1], "the message has begun"))
+        } else {
+            extensions::rcpt(&mut recipient, parameters)
+        };
+        let needs_utf8 = !transaction.envelope.smtputf8 && !recipient.address.to_string().is_ascii();
+        let is_full = transaction.envelope.recipients.len() >= self.settings.max_recipients;
+        let next = match refusal {
+            Err(reply) => self.refuse(&reply),
+            Ok(()) if needs_utf8 => self.refuse(&Reply::new(553, [5, 6, 7], "such an address needs SMTPUTF8")),
+            // Not the client's fault: it does not count as an error.
+            Ok(()) if is_full => self.fine(452, [4, 5, 3], "too many recipients: send the rest in another transaction"),
+            Ok(()) => return Transition::Rcpt(transaction, recipient),
+        };
+        self.transaction = Some(transaction);
+        next
     }
 }

@@ -1,25 +1,61 @@
 //! What a session tells its driver, and what it is told at the start.
 
-/// What the driver must do next. Replies gather in the session's output meanwhile; the driver writes them whenever it
-/// waits: before reading, and before it answers a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+use crate::model::{Envelope, Recipient};
+use crate::wire::smtp::Reply;
+
+/// What the driver must do next. Replies gather in the session's output meanwhile; the driver writes
+/// them whenever it waits: before reading, and before it answers a step.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step<'s> {
     /// Read more.
     NeedInput,
     /// A transaction begins: forget what is left of the last one.
     Begin,
     /// The transaction is over without a message.
     Reset,
-    /// Say by `rcpt_verdict` whether `recipient()` is taken.
-    Rcpt,
-    /// Take `chunk()`, the next octets of the message; or refuse the message by `refuse_body`.
-    Body,
-    /// The message is complete: deliver it to the recipients of `envelope()`, and answer by `delivered`.
-    End,
+    /// Say whether this recipient is accepted.
+    Rcpt(RcptQuestion<'s>),
+    /// Take these bytes of the message, at least one; or refuse the message by `refuse_body`.
+    Body(&'s [u8]),
+    /// The message is complete: deliver it to the recipients of this envelope, and answer by
+    /// `delivered` before the next step.
+    End(Envelope),
     /// Write the output, then begin TLS and a new session.
     StartTls,
     /// Write the output, then hang up.
     Close,
+}
+
+/// A recipient that the client named, and that is neither accepted nor refused yet.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "the client waits for a reply"]
+pub struct RcptQuestion<'s> {
+    pub(super) envelope: &'s mut Envelope,
+    pub(super) recipient: Recipient,
+    pub(super) out: &'s mut Vec<u8>,
+}
+
+impl RcptQuestion<'_> {
+    /// The sender and the recipients that were accepted before.
+    #[must_use]
+    pub fn envelope(&self) -> &Envelope {
+        self.envelope
+    }
+
+    /// The recipient.
+    #[must_use]
+    pub fn recipient(&self) -> &Recipient {
+        &self.recipient
+    }
+
+    /// Answers the client; a positive reply accepts the recipient. A refusal does not count as an
+    /// error: a sender's typing mistake is not the peer's.
+    pub fn answer(self, reply: &Reply) {
+        if reply.is_positive() {
+            self.envelope.recipients.push(self.recipient);
+        }
+        reply.write(self.out);
+    }
 }
 
 /// What a session must know.

@@ -15,22 +15,23 @@ fn drive(pieces: &[&[u8]], settings: Settings) -> (String, Vec<(Envelope, Vec<u8
         loop {
             let (taken, step) = session.step(&input);
             input.drain(..taken);
-            said.append(session.output());
             match step {
-                Step::NeedInput if taken == 0 => break,
+                Step::NeedInput if taken == 0 => {
+                    said.append(session.output());
+                    break;
+                }
                 Step::NeedInput => {}
                 Step::Begin | Step::Reset => body.clear(),
-                Step::Rcpt => {
-                    let known = session.recipient().is_some_and(|recipient| recipient.address.local() != "unknown");
-                    session.rcpt_verdict(&if known {
+                Step::Rcpt(question) => {
+                    let known = question.recipient().address.local() != "unknown";
+                    question.answer(&if known {
                         Reply::new(250, [2, 1, 5], "taken")
                     } else {
                         Reply::new(550, [5, 1, 1], "nobody here has that address")
                     });
                 }
-                Step::Body => body.extend_from_slice(session.chunk()),
-                Step::End => {
-                    let envelope = session.envelope().unwrap().clone();
+                Step::Body(bytes) => body.extend_from_slice(bytes),
+                Step::End(envelope) => {
                     let replies: Vec<Reply> = envelope
                         .recipients
                         .iter()
