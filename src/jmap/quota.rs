@@ -6,23 +6,38 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::Value;
 
-use super::context::{Account, Args, Context};
-use super::standard::value::text;
-use super::standard::{GetArguments, Tree, query_changes as answer_changes, section, sort};
+use super::context::{Account, Context};
+use super::method::Call;
+use super::standard::{
+    ChangedObjects, GetObjects, NoArguments, ObjectChanges, ObjectQuery, ObjectType, QueryObjects, object_of,
+};
 use crate::model::AccountRow;
 use crate::query::Collation;
 use crate::store::AccountStateRow;
-use crate::wire::jmap::MethodError;
-use crate::wire::jmap::json::members;
+use crate::wire::jmap::standard::UpdatedProperties;
+use crate::wire::jmap::{JsonObject, MethodError, Property as _, properties};
 
-const PROPERTIES: [&str; 10] =
-    ["id", "resourceType", "used", "hardLimit", "scope", "name", "types", "warnLimit", "softLimit", "description"];
+properties! {
+    pub(super) enum QuotaProperty {
+        Id = "id",
+        ResourceType = "resourceType",
+        Used = "used",
+        HardLimit = "hardLimit",
+        Scope = "scope",
+        Name = "name",
+        Types = "types",
+        WarnLimit = "warnLimit",
+        SoftLimit = "softLimit",
+        Description = "description",
+    }
+}
 
 /// One quota: what it counts, how much there is, how much there may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Quota {
+pub(super) struct Quota {
     id: &'static str,
     resource: &'static str,
     name: &'static str,
@@ -31,19 +46,24 @@ struct Quota {
 }
 
 impl Quota {
-    fn object(self) -> Map<String, Value> {
-        // Nine tenths: time to tidy up before mail is refused.
-        let warn = self.most.saturating_sub(self.most / 10);
-        members(json!({
-            "id": self.id, "resourceType": self.resource, "used": self.used, "hardLimit": self.most,
-            "scope": "account", "name": self.name, "types": ["Email"], "warnLimit": warn, "softLimit": null,
-            "description": null,
-        }))
+    fn object(self, properties: &[QuotaProperty]) -> JsonObject {
+        object_of(properties, |property| match property {
+            QuotaProperty::Id => self.id.into(),
+            QuotaProperty::ResourceType => self.resource.into(),
+            QuotaProperty::Used => self.used.into(),
+            QuotaProperty::HardLimit => self.most.into(),
+            QuotaProperty::Scope => "account".into(),
+            QuotaProperty::Name => self.name.into(),
+            QuotaProperty::Types => ["Email"].into_iter().collect(),
+            // Nine tenths: time to tidy up before mail is refused.
+            QuotaProperty::WarnLimit => self.most.saturating_sub(self.most / 10).into(),
+            QuotaProperty::SoftLimit | QuotaProperty::Description => Value::Null,
+        })
     }
 }
 
 /// The quotas of an account at one moment.
-struct AccountQuotas(Vec<Quota>);
+pub(super) struct AccountQuotas(Vec<Quota>);
 
 impl AccountQuotas {
     fn of(context: &Context, account: &Account) -> Result<Self, MethodError> {
@@ -89,13 +109,36 @@ pub(super) fn state(state: &AccountStateRow, row: &AccountRow) -> Option<String>
     (!now.0.is_empty()).then(|| now.state())
 }
 
-pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
-    let get = GetArguments::of(arguments, &PROPERTIES)?;
-    let now = AccountQuotas::of(context, &account)?;
-    let all = || now.0.iter().map(|quota| quota.id.to_owned()).collect();
-    let one = |id: &str| Ok(now.0.iter().find(|quota| quota.id == id).map(|quota| quota.object()));
-    get.answer(context, account.id, &now.state(), all, one)
+impl ObjectType for Quota {
+    type Id = String;
+    type Property = QuotaProperty;
+    type Reader<'a> = AccountQuotas;
+
+    fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<AccountQuotas, MethodError> {
+        AccountQuotas::of(call.context, account)
+    }
+
+    fn state(now: &AccountQuotas) -> Result<String, MethodError> {
+        Ok(now.state())
+    }
+}
+
+impl GetObjects for Quota {
+    fn properties(_: &Call<'_>) -> Vec<QuotaProperty> {
+        QuotaProperty::ALL.to_vec()
+    }
+
+    fn ids(now: &AccountQuotas) -> Result<Vec<String>, MethodError> {
+        Ok(now.0.iter().map(|quota| quota.id.to_owned()).collect())
+    }
+
+    fn object(
+        now: &AccountQuotas,
+        id: &String,
+        properties: &[QuotaProperty],
+    ) -> Result<Option<JsonObject>, MethodError> {
+        Ok(now.0.iter().find(|quota| quota.id == id).map(|quota| quota.object(properties)))
+    }
 }
 
 /// What of the quotas was made, changed and removed since a state; and whether only `used` changed.
@@ -124,78 +167,79 @@ fn since(now: &AccountQuotas, state: &str) -> Result<QuotaChanges, MethodError> 
     Ok(since)
 }
 
-pub(super) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
-    let old = arguments.text("sinceState")?;
-    let most = arguments.max_changes()?;
-    let now = AccountQuotas::of(context, &account)?;
-    let since = since(&now, &old)?;
-    let many = since.created.len() + since.updated.len() + since.destroyed.len();
-    if most.is_some_and(|most| many as u64 > most) {
-        return Err(MethodError::CannotCalculateChanges);
+impl ObjectChanges for Quota {
+    fn changes(now: &AccountQuotas, old: &str, most: usize) -> Result<Option<ChangedObjects<String>>, MethodError> {
+        let since = since(now, old)?;
+        let owned = |ids: Vec<&str>| ids.into_iter().map(str::to_owned).collect::<Vec<String>>();
+        let used = since.only_used && !since.updated.is_empty();
+        let changes = ChangedObjects {
+            created: owned(since.created),
+            updated: owned(since.updated),
+            destroyed: owned(since.destroyed),
+            state: now.state(),
+            more: false,
+            updated_properties: if used {
+                UpdatedProperties::Only(vec![QuotaProperty::Used.name().to_owned()])
+            } else {
+                UpdatedProperties::Any(())
+            },
+        };
+        let many = changes.created.len() + changes.updated.len() + changes.destroyed.len();
+        Ok((many <= most).then_some(changes))
     }
-    let used = since.only_used && !since.updated.is_empty();
-    Ok(json!({
-        "accountId": account.id.to_string(), "oldState": old, "newState": now.state(), "hasMoreChanges": false,
-        "updatedProperties": if used { json!(["used"]) } else { Value::Null },
-        "created": since.created, "updated": since.updated, "destroyed": since.destroyed,
-    }))
 }
 
 /// A condition (RFC 9425 §4.4).
-enum QuotaCondition {
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum QuotaCondition {
     Name(String),
     Scope(String),
-    Resource(String),
+    ResourceType(String),
     Type(String),
 }
 
-fn results(now: &AccountQuotas, arguments: &Args<'_>) -> Result<Vec<String>, MethodError> {
-    let filter = Tree::read(arguments, |name, value| {
-        let value = text(name, value)?.to_owned();
-        Ok(match name {
-            "name" => QuotaCondition::Name(Collation::UnicodeCasemap.key(&value).into()),
-            "scope" => QuotaCondition::Scope(value),
-            "resourceType" => QuotaCondition::Resource(value),
-            "type" => QuotaCondition::Type(value),
-            _ => return Err(MethodError::UnsupportedFilter("no such condition of quotas".into())),
-        })
-    })?;
-    let order = sort(arguments, |name| match name {
-        "name" => Some(true),
-        "used" => Some(false),
-        _ => None,
-    })?;
-    let holds = |quota: &Quota, is: &QuotaCondition| match is {
-        QuotaCondition::Name(part) => Collation::UnicodeCasemap.key(quota.name).contains(part.as_str()),
-        QuotaCondition::Scope(scope) => scope == "account",
-        QuotaCondition::Resource(resource) => resource == quota.resource,
-        QuotaCondition::Type(data) => data == "Email",
-    };
-    let mut found: Vec<&Quota> = now.0.iter().filter(|quota| filter.holds(&|is| holds(quota, is))).collect();
-    found.sort_by(|one, two| {
-        let by = |by_name: &bool, collation: Collation| match by_name {
-            true => collation.key(one.name).cmp(&collation.key(two.name)),
-            false => one.used.cmp(&two.used),
-        };
-        order.iter().map(|order| order.compare(by)).find(|order| order.is_ne()).unwrap_or_else(|| one.id.cmp(two.id))
-    });
-    Ok(found.iter().map(|quota| quota.id.to_owned()).collect())
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum QuotaSort {
+    Name,
+    Used,
 }
 
-pub(super) fn query(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
-    let now = AccountQuotas::of(context, &account)?;
-    section(arguments, account.id, &now.state(), &results(&now, arguments)?)
+impl QuotaCondition {
+    fn holds(&self, quota: &Quota) -> bool {
+        let key = |text: &str| Collation::UnicodeCasemap.key(text);
+        match self {
+            Self::Name(part) => String::from(key(quota.name)).contains(&*String::from(key(part))),
+            Self::Scope(scope) => scope == "account",
+            Self::ResourceType(resource) => resource == quota.resource,
+            Self::Type(data) => data == "Email",
+        }
+    }
 }
 
-pub(super) fn query_changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
-    let now = AccountQuotas::of(context, &account)?;
-    let since = since(&now, &arguments.text("sinceQueryState")?)?;
-    let moved = [since.created, since.updated, since.destroyed].concat();
-    let moved: BTreeSet<String> = moved.iter().map(|id| (*id).to_owned()).collect();
-    answer_changes(arguments, account.id, &now.state(), &results(&now, arguments)?, &moved)
+impl QueryObjects for Quota {
+    type Condition = QuotaCondition;
+    type Sort = QuotaSort;
+    type Beside = NoArguments;
+
+    fn results(now: &AccountQuotas, query: &ObjectQuery<Self>) -> Result<Vec<String>, MethodError> {
+        let mut found: Vec<&Quota> = now.0.iter().filter(|quota| query.filter.holds(&|is| is.holds(quota))).collect();
+        found.sort_by(|one, two| {
+            let order = query.compare(|property, collation| match property {
+                QuotaSort::Name => collation.key(one.name).cmp(&collation.key(two.name)),
+                QuotaSort::Used => one.used.cmp(&two.used),
+            });
+            order.then_with(|| one.id.cmp(two.id))
+        });
+        Ok(found.iter().map(|quota| quota.id.to_owned()).collect())
+    }
+
+    fn moved(now: &AccountQuotas, old: &str) -> Result<Option<BTreeSet<String>>, MethodError> {
+        let since = since(now, old)?;
+        let moved = [since.created, since.updated, since.destroyed].concat();
+        Ok(Some(moved.into_iter().map(str::to_owned).collect()))
+    }
 }
 
 #[cfg(test)]

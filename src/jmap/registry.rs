@@ -3,9 +3,10 @@
 //! Nothing but `dispatch` names the registry.
 
 use super::method::{Call, Handler, Method, RegisteredMethod};
-use super::standard::{ChangesMethod, GetMethod, SetMethod};
+use super::quota::Quota;
+use super::standard::{ChangesMethod, GetMethod, QueryChangesMethod, QueryMethod, SetMethod};
 use super::thread::ThreadObjects;
-use super::{admin, blob, email, mailbox, mdn, principal, quota, share, submission, subscription, vacation};
+use super::{admin, blob, email, mailbox, mdn, principal, share, submission, subscription, vacation};
 use crate::model::SenderIdentity;
 use crate::wire::jmap::{BLOB, CORE, JsonObject, MAIL, MDN, MethodError, PRINCIPALS, QUOTA, SUBMISSION, VACATION};
 
@@ -56,10 +57,10 @@ const METHODS: &[RegisteredMethod] = &[
     changes("Principal/set", PRINCIPALS, Handler::Map(principal::set)),
     reads("Principal/query", PRINCIPALS, Handler::Map(principal::query)),
     reads("Principal/queryChanges", PRINCIPALS, Handler::Map(principal::query_changes)),
-    reads("Quota/get", QUOTA, Handler::Map(quota::get)),
-    reads("Quota/changes", QUOTA, Handler::Map(quota::changes)),
-    reads("Quota/query", QUOTA, Handler::Map(quota::query)),
-    reads("Quota/queryChanges", QUOTA, Handler::Map(quota::query_changes)),
+    reads("Quota/get", QUOTA, Handler::of::<GetMethod<Quota>>()),
+    reads("Quota/changes", QUOTA, Handler::of::<ChangesMethod<Quota>>()),
+    reads("Quota/query", QUOTA, Handler::of::<QueryMethod<Quota>>()),
+    reads("Quota/queryChanges", QUOTA, Handler::of::<QueryChangesMethod<Quota>>()),
 ];
 
 const fn reads(name: &'static str, capability: &'static str, handler: Handler) -> RegisteredMethod {

@@ -3,11 +3,13 @@
 
 mod changes;
 mod created;
+mod filter;
 mod get;
 mod object_type;
 pub(super) mod objects;
 pub(super) mod people;
 mod query;
+mod query_objects;
 mod set;
 mod set_objects;
 mod state;
@@ -22,6 +24,7 @@ pub(super) use object_type::{
     ChangedObjects, ChangesMethod, GetMethod, GetObjects, ObjectChanges, ObjectType, client_state, object_of,
 };
 pub(super) use query::{PropertyComparator, Tree, query_changes, section, sort};
+pub(super) use query_objects::{NoArguments, ObjectQuery, QueryChangesMethod, QueryMethod, QueryObjects};
 pub(super) use set::{SetArguments, SetResponse, SetStates};
 pub(super) use set_objects::{SetMethod, SetObjects};
 pub(super) use state::{newest, since, state};

@@ -30,8 +30,19 @@ impl<C> Tree<C> {
         arguments: &Args<'_>,
         condition: impl Fn(&str, &Value) -> Result<C, MethodError>,
     ) -> Result<Self, MethodError> {
+        Self::of(arguments.get("filter"), condition)
+    }
+
+    /// The same of a value.
+    ///
+    /// # Errors
+    /// As `read`.
+    pub(super) fn of(
+        given: Option<&Value>,
+        condition: impl Fn(&str, &Value) -> Result<C, MethodError>,
+    ) -> Result<Self, MethodError> {
         let mut room = limits::FILTER_CONDITIONS;
-        match arguments.get("filter") {
+        match given {
             None => Ok(Self::And(Vec::new())),
             Some(value) => Self::node(value, limits::FILTER_DEPTH, &mut room, &condition),
         }
@@ -82,9 +93,9 @@ impl<C> Tree<C> {
 /// A comparator (RFC 8620 §5.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::jmap) struct PropertyComparator<P> {
-    property: P,
-    ascending: bool,
-    collation: Collation,
+    pub(super) property: P,
+    pub(super) ascending: bool,
+    pub(super) collation: Collation,
 }
 
 impl<P> PropertyComparator<P> {

@@ -1,0 +1,123 @@
+//! Filters and sorts of types of which an account has few objects (RFC 8620 §5.5), as types.
+
+use serde::de::value::StrDeserializer;
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error as _, IntoDeserializer as _, VariantAccess,
+    Visitor,
+};
+use serde_json::Value;
+
+use super::query::{PropertyComparator, Tree};
+use crate::model::limits;
+use crate::query::Collation;
+use crate::wire::jmap::MethodError;
+use crate::wire::jmap::standard::SortComparator;
+
+/// Reads a filter over conditions of a type; without one everything matches.
+///
+/// The conditions are an enum: each variant is a property of a FilterCondition, and holds its value.
+///
+/// # Errors
+/// `invalidArguments`; `unsupportedFilter` for a condition that the type has not, or beyond the bounds of a filter.
+pub(super) fn filter<C: DeserializeOwned>(given: Option<&Value>) -> Result<Tree<C>, MethodError> {
+    Tree::of(given, |name, value| {
+        let condition = C::deserialize(ConditionReader { name, value });
+        condition.map_err(|error| match error {
+            ConditionError::Unknown => MethodError::UnsupportedFilter(format!("there is no condition {name}")),
+            ConditionError::Value(error) => MethodError::InvalidArguments(format!("{name}: {error}")),
+        })
+    })
+}
+
+/// Reads a sort by properties of a type: an enum of their names.
+///
+/// # Errors
+/// `unsupportedSort` for what the type cannot be sorted by, or beyond the bounds of a sort.
+pub(super) fn sort_by<P: DeserializeOwned>(
+    given: Option<Vec<SortComparator>>,
+) -> Result<Vec<PropertyComparator<P>>, MethodError> {
+    let unsupported = |what: &str| MethodError::UnsupportedSort(what.to_owned());
+    let given = given.unwrap_or_default();
+    if given.len() > limits::SORT_COMPARATORS {
+        return Err(unsupported("the sort has too many comparators"));
+    }
+    let one = |one: SortComparator| {
+        let name: StrDeserializer<'_, ConditionError> = one.property.as_str().into_deserializer();
+        let property = P::deserialize(name).map_err(|_| unsupported("no such property to sort by"))?;
+        let collation = match one.collation {
+            None => Collation::default(),
+            Some(name) => Collation::from_name(&name).ok_or_else(|| unsupported("no such collation"))?,
+        };
+        Ok(PropertyComparator { property, ascending: one.is_ascending.unwrap_or(true), collation })
+    };
+    given.into_iter().map(one).collect()
+}
+
+/// Why a condition is not read.
+#[derive(Debug, thiserror::Error)]
+enum ConditionError {
+    #[error("no such condition")]
+    Unknown,
+    #[error("{0}")]
+    Value(String),
+}
+
+impl serde::de::Error for ConditionError {
+    fn custom<T: std::fmt::Display>(what: T) -> Self {
+        Self::Value(what.to_string())
+    }
+
+    fn unknown_variant(_: &str, _: &'static [&'static str]) -> Self {
+        Self::Unknown
+    }
+}
+
+/// One property of a FilterCondition as a variant of an enum and its value.
+#[derive(Clone, Copy)]
+struct ConditionReader<'v> {
+    name: &'v str,
+    value: &'v Value,
+}
+
+impl<'de> Deserializer<'de> for ConditionReader<'_> {
+    type Error = ConditionError;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ConditionError> {
+        visitor.visit_enum(self)
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+impl<'de> EnumAccess<'de> for ConditionReader<'_> {
+    type Error = ConditionError;
+    type Variant = Self;
+
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), ConditionError> {
+        let name: StrDeserializer<'_, ConditionError> = self.name.into_deserializer();
+        Ok((seed.deserialize(name)?, self))
+    }
+}
+
+impl<'de> VariantAccess<'de> for ConditionReader<'_> {
+    type Error = ConditionError;
+
+    fn unit_variant(self) -> Result<(), ConditionError> {
+        Err(ConditionError::Unknown)
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, ConditionError> {
+        seed.deserialize(self.value.clone()).map_err(ConditionError::custom)
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value, ConditionError> {
+        Err(ConditionError::Unknown)
+    }
+
+    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], _: V) -> Result<V::Value, ConditionError> {
+        Err(ConditionError::Unknown)
+    }
+}

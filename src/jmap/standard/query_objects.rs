@@ -1,0 +1,136 @@
+//! /query and /queryChanges (RFC 8620 §5.5, §5.6) of types of which an account has few objects: all are read, those that
+//! match are put in order, and a section is given. (Emails are many: room `query`.)
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::marker::PhantomData;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::filter::{filter, sort_by};
+use super::object_type::ObjectType;
+use super::query::{PropertyComparator, Tree};
+use crate::jmap::method::{Call, Method};
+use crate::model::limits;
+use crate::query::Collation;
+use crate::wire::jmap::standard::{
+    AddedItem, QueryArgs, QueryChangesArgs, QueryChangesResponse, QueryResponse, SortComparator,
+};
+use crate::wire::jmap::{MethodArguments, MethodError, With};
+
+/// A type that has /query.
+pub(in crate::jmap) trait QueryObjects: ObjectType {
+    /// An enum with a variant for each property of a FilterCondition.
+    type Condition: DeserializeOwned;
+    /// An enum of the properties that it can be sorted by.
+    type Sort: DeserializeOwned;
+    /// The arguments that it has beside the standard's; [`NoArguments`] where there are none.
+    type Beside: MethodArguments;
+
+    /// Whether /queryChanges can tell anything.
+    const TELLS_CHANGES: bool = true;
+
+    /// The ids of all that match, in order.
+    fn results(reader: &Self::Reader<'_>, query: &ObjectQuery<Self>) -> Result<Vec<String>, MethodError>;
+
+    /// The ids of all that may have entered the results since a state, left them, or moved in them; `None` where that
+    /// cannot be told.
+    fn moved(reader: &Self::Reader<'_>, since: &str) -> Result<Option<BTreeSet<String>>, MethodError>;
+}
+
+/// What a query asks for, but for the section.
+pub(in crate::jmap) struct ObjectQuery<T: QueryObjects + ?Sized> {
+    pub(in crate::jmap) filter: Tree<T::Condition>,
+    pub(in crate::jmap) sort: Vec<PropertyComparator<T::Sort>>,
+    pub(in crate::jmap) beside: T::Beside,
+}
+
+impl<T: QueryObjects> ObjectQuery<T> {
+    fn read(given: Option<&Value>, sort: Option<Vec<SortComparator>>, beside: T::Beside) -> Result<Self, MethodError> {
+        Ok(Self { filter: filter(given)?, sort: sort_by(sort)?, beside })
+    }
+
+    /// Compares two objects by the sort; `by` compares them by one property.
+    pub(in crate::jmap) fn compare(&self, by: impl Fn(&T::Sort, Collation) -> Ordering) -> Ordering {
+        let mut orders = self.sort.iter().map(|order| order.compare(&by));
+        orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    }
+}
+
+/// Of a method that has only the standard arguments.
+#[derive(Debug, serde::Deserialize)]
+pub(in crate::jmap) struct NoArguments {}
+
+/// /query of a type.
+pub(in crate::jmap) struct QueryMethod<T>(PhantomData<T>);
+
+impl<T: QueryObjects> Method for QueryMethod<T> {
+    type Args = With<QueryArgs, T::Beside>;
+    type Answer = QueryResponse;
+
+    fn call(call: &Call<'_>, With(args, beside): Self::Args) -> Result<QueryResponse, MethodError> {
+        let account = call.open(&args.account_id, T::GUESTS)?;
+        let query = ObjectQuery::<T>::read(args.filter.as_ref(), args.sort, beside)?;
+        let reader = T::reader(call, &account)?;
+        let results = T::results(&reader, &query)?;
+        let length = i64::try_from(results.len()).unwrap_or(i64::MAX);
+        let start = match &args.anchor {
+            None if args.position < 0 => length.saturating_add(args.position).max(0),
+            None => args.position,
+            Some(anchor) => {
+                let at = results.iter().position(|id| id == anchor).ok_or(MethodError::AnchorNotFound)?;
+                i64::try_from(at).unwrap_or(i64::MAX).saturating_add(args.anchor_offset).max(0)
+            }
+        };
+        let start = usize::try_from(start).unwrap_or(usize::MAX);
+        let most = limits::RESULTS as u64;
+        let limit = args.limit.unwrap_or(most).min(most);
+        let total = args.calculate_total.then_some(results.len() as u64);
+        let limited = usize::try_from(limit).unwrap_or(usize::MAX);
+        Ok(QueryResponse {
+            account_id: account.id.to_string(),
+            query_state: T::state(&reader)?,
+            can_calculate_changes: T::TELLS_CHANGES,
+            position: start as u64,
+            ids: results.into_iter().skip(start).take(limited).collect(),
+            total,
+            // The client's own is not said again.
+            limit: args.limit.is_none_or(|asked| asked > most).then_some(limit),
+        })
+    }
+}
+
+/// /queryChanges of a type.
+pub(in crate::jmap) struct QueryChangesMethod<T>(PhantomData<T>);
+
+impl<T: QueryObjects> Method for QueryChangesMethod<T> {
+    type Args = With<QueryChangesArgs, T::Beside>;
+    type Answer = QueryChangesResponse;
+
+    fn call(call: &Call<'_>, With(args, beside): Self::Args) -> Result<QueryChangesResponse, MethodError> {
+        let account = call.open(&args.account_id, T::GUESTS)?;
+        let query = ObjectQuery::<T>::read(args.filter.as_ref(), args.sort, beside)?;
+        let reader = T::reader(call, &account)?;
+        let moved = T::moved(&reader, &args.since_query_state)?;
+        let moved = moved.ok_or(MethodError::CannotCalculateChanges)?;
+        let results = T::results(&reader, &query)?;
+        let added: Vec<AddedItem> = results
+            .iter()
+            .enumerate()
+            .filter(|(_, id)| moved.contains(*id))
+            .map(|(index, id)| AddedItem { id: id.clone(), index: index as u64 })
+            .collect();
+        if args.max_changes.is_some_and(|most| (added.len() + moved.len()) as u64 > most) {
+            return Err(MethodError::TooManyChanges);
+        }
+        Ok(QueryChangesResponse {
+            account_id: account.id.to_string(),
+            old_query_state: args.since_query_state,
+            new_query_state: T::state(&reader)?,
+            removed: moved.into_iter().collect(),
+            added,
+            total: args.calculate_total.then_some(results.len() as u64),
+        })
+    }
+}
