@@ -10,13 +10,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::email::{Candidate, CandidateSource};
-use super::evaluate::{Matcher, Moment};
-use super::filter::Dependencies;
-use super::generic::{EmailWalk, ListRequest, list};
-use super::sort::{self, SortEntry};
 use super::{Error, QueryChanges, QueryChangesAnswer, Scope};
 use crate::model::{DataType, EmailId, EmailMetadata, Secrets, limits};
+use crate::query::filter::Dependencies;
+use crate::query::generic::{EmailWalk, ListRequest, list};
+use crate::query::matching::candidate::{Candidate, CandidateSource};
+use crate::query::matching::evaluate::{Matcher, Moment};
+use crate::query::sort::{self, SortEntry};
 use crate::store::Snapshot;
 
 /// Answers Email/queryChanges.

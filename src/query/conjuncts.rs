@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::filter::{Condition, Filter};
-use super::supply::IdRange;
 use crate::model::{ListingFilter, MailboxUid, keyword};
+use crate::query::filter::{Condition, Filter};
+use crate::query::listing::supply::IdRange;
 
 /// The parts of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The filter of a query (RFC 8621 §4.4.1, RFC 8620 §5.5) as plain values.
 //!
 //! An object with several properties is an `And` of its conditions (RFC 8621 §4.4.1), and one without any an empty `And`.
-//! How a filter is decided is `evaluate`'s business; here stand its bounds and what it hangs on.
+//! How a filter is decided is `matching::evaluate`'s business; here stand its bounds and what it hangs on.
 
 use super::Error;
 use crate::model::{MailboxUid, UtcMillis, keyword, limits};

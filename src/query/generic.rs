@@ -7,14 +7,14 @@
 
 use std::collections::HashSet;
 
-use super::email::{Candidate, CandidateSource};
-use super::evaluate::{Matcher, Moment};
-use super::merge::Merge;
-use super::sort::{self, Direction, SortEntry};
-use super::sought::{Hit, SearchWalk};
-use super::supply::Supply;
 use super::{Error, Query, QueryAnswer, QuerySpec, Start, Window};
 use crate::model::{DataType, EmailId, Secrets, ThreadId};
+use crate::query::listing::merge::Merge;
+use crate::query::listing::supply::Supply;
+use crate::query::matching::candidate::{Candidate, CandidateSource};
+use crate::query::matching::evaluate::{Matcher, Moment};
+use crate::query::search::walk::{Hit, SearchWalk};
+use crate::query::sort::{self, Direction, SortEntry};
 use crate::store::Snapshot;
 
 /// Results beyond those wanted that are kept before they are sorted and let go; few in tests, which have few.

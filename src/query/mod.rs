@@ -3,7 +3,7 @@
 //!
 //! - Every answer is made on one view, and every way to it gives the same answer; `plan` chooses. The way that always
 //!   serves is `generic`: a walk over all emails, newest first, that keeps of each match what it is sorted by and no more.
-//!   A query that a kept listing answers costs its own length (`fast`), and one with a text what the search index leaves.
+//!   A query that a kept listing answers costs its own length (`listing`), and one with a text what the search index leaves.
 //! - A state is the account's newest change of an email. From any state since the last purge, `changes` tells what a
 //!   client must take out and put in; it may name more than changed, never less.
 //! - Bounds of filter and sort stand in `model::limits` and are checked before anything is read.
@@ -14,52 +14,15 @@ mod allowance;
 mod changes;
 mod collation;
 mod conjuncts;
-mod email;
-mod evaluate;
-mod fast;
 mod filter;
 mod generic;
-mod hits;
-mod merge;
-mod parts;
+mod listing;
+mod matching;
 mod plan;
 mod scope;
-mod shown;
-mod snippet;
+mod search;
 mod sort;
-mod sought;
-mod supply;
-mod text;
-mod threads;
 
-#[cfg(test)]
-mod client_tests;
-#[cfg(test)]
-mod delivered_cost_tests;
-#[cfg(test)]
-mod delivered_tests;
-#[cfg(all(test, feature = "rocksdb"))]
-mod disk_tests;
-#[cfg(test)]
-mod drive;
-#[cfg(test)]
-mod fast_tests;
-#[cfg(test)]
-mod merge_tests;
-#[cfg(test)]
-mod naive;
-#[cfg(test)]
-mod ops;
-#[cfg(test)]
-mod pinned_cost_tests;
-#[cfg(test)]
-mod repair_tests;
-#[cfg(test)]
-mod scope_tests;
-#[cfg(test)]
-mod search_cost_tests;
-#[cfg(test)]
-mod search_tests;
 #[cfg(test)]
 mod tests;
 
@@ -68,12 +31,12 @@ pub use collation::Collation;
 pub use filter::{Condition, Filter};
 pub use plan::{AccessPath, QueryPlan};
 pub use scope::{Scope, ScopedChanges, UnreadThreads};
-pub use snippet::Finder;
-pub use sort::{Comparator, SortProperty};
+pub use search::snippet::Finder;
 #[cfg(any(test, feature = "internals"))]
-pub use text::{SearchTerm, WORD_FIELDS};
+pub use search::term::{SearchTerm, WORD_FIELDS};
+pub use sort::{Comparator, SortProperty};
 
-use self::parts::ResultParts;
+use self::listing::parts::ResultParts;
 use crate::model::{self, AccountId, EmailId, MailboxUid, ModSeq, Secrets, limits};
 use crate::store::{self, Snapshot};
 
@@ -130,8 +93,8 @@ pub fn explain(view: &Snapshot<'_>, results: &QuerySpec) -> Result<QueryPlan, Er
 fn query_by(view: &Snapshot<'_>, secrets: &Secrets, query: &Query, plan: &QueryPlan) -> Result<QueryAnswer, Error> {
     let account = query.results.account;
     match (plan.way, ResultParts::of(view, account, plan, query.results.collapse)) {
-        (_, Some(parts)) => fast::query(view, query, &parts),
-        (AccessPath::AllMail, _) => fast::all_mail(view, query, plan.direction),
+        (_, Some(parts)) => listing::answer::query(view, query, &parts),
+        (AccessPath::AllMail, _) => listing::answer::all_mail(view, query, plan.direction),
         _ => generic::query(view, secrets, query, plan.walk(view, account)),
     }
 }
@@ -146,12 +109,12 @@ fn changes_by(
 ) -> Result<AnswerWithPlan<QueryChangesAnswer>, Error> {
     let account = asked.results.account;
     match (plan.way, ResultParts::of(view, account, &plan, asked.results.collapse)) {
-        (_, Some(parts)) => match fast::changes(view, asked, &plan, &parts, most)? {
+        (_, Some(parts)) => match listing::answer::changes(view, asked, &plan, &parts, most)? {
             Some(answer) => return Ok(AnswerWithPlan { answer, plan }),
             None => plan = plan.decided("the state is older than its history"),
         },
         (AccessPath::AllMail, _) => {
-            let answer = fast::all_mail_changes(view, asked, plan.direction)?;
+            let answer = listing::answer::all_mail_changes(view, asked, plan.direction)?;
             return Ok(AnswerWithPlan { answer, plan });
         }
         _ => {}

@@ -3,7 +3,7 @@
 //! - A *listing* is the query, where the filter is AND(inMailbox, what one view answers, a span of receipt) and the order
 //!   is newest or oldest first: any page, position, total and change by index rows and ranks.
 //! - *Pinned*: where the emails with or without a keyword come first, and then the newest or the oldest, two listings are
-//!   the query: every email of the mailbox, and the view of those on one side (`parts`).
+//!   the query: every email of the mailbox, and the view of those on one side (`listing::parts`).
 //! - *All mail* newest or oldest first without a filter is the order of the emails themselves; its total is known.
 //! - Several listings *merged*: where every match is in one of several mailboxes, as for a guest who may read several, their
 //!   listings are walked side by side. No email is read where nothing else is asked and the order is newest or oldest first.
@@ -23,17 +23,17 @@
 
 use std::fmt;
 
-use super::conjuncts::{Conjuncts, asked};
-use super::evaluate::Matcher;
-use super::generic::EmailWalk;
-use super::merge::{self, Merge};
-use super::sort::{self, Direction, ListingOrder, SortPin};
-use super::sought::SearchWalk;
-use super::supply::{IdRange, Supply};
 use super::{Error, QuerySpec};
 use crate::model::{
     AccountId, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing, Secrets, Shape, UtcMillis,
 };
+use crate::query::conjuncts::{Conjuncts, asked};
+use crate::query::generic::EmailWalk;
+use crate::query::listing::merge::{self, Merge};
+use crate::query::listing::supply::{IdRange, Supply};
+use crate::query::matching::evaluate::Matcher;
+use crate::query::search::walk::SearchWalk;
+use crate::query::sort::{self, Direction, ListingOrder, SortPin};
 use crate::store::Snapshot;
 
 /// A view of fewer emails than this is not worth keeping: they are read as fast as its rows are written.

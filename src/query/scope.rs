@@ -10,14 +10,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Allowance;
-use super::filter::{Condition, Filter};
-use super::plan::MIN_MAINTAINED_EMAILS;
-use super::sort::Direction;
-use super::supply::{IdRange, Supply};
 use crate::model::{
     AccountId, EmailId, EmailMetadata, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing, ModSeq,
     Shape, ThreadId,
 };
+use crate::query::filter::{Condition, Filter};
+use crate::query::listing::supply::{IdRange, Supply};
+use crate::query::plan::MIN_MAINTAINED_EMAILS;
+use crate::query::sort::Direction;
 use crate::store::{Error, Snapshot};
 
 /// The mailboxes whose emails may be seen.

@@ -8,12 +8,12 @@
 use std::cmp::Ordering;
 
 use super::Error;
-use super::collation::Collation;
-use super::email::Candidate;
-use super::filter::Dependencies;
-use super::threads::KeywordShare;
 use crate::message::subject::base_subject;
 use crate::model::{EmailAddress, EmailId, ListingFilter, ThreadId, keyword, limits};
+use crate::query::collation::Collation;
+use crate::query::filter::Dependencies;
+use crate::query::matching::candidate::Candidate;
+use crate::query::matching::threads::KeywordShare;
 
 /// One comparator (RFC 8620 §5.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,7 +122,7 @@ pub(super) struct ListingOrder {
     pub(super) direction: Direction,
 }
 
-/// The order that a sort asks of emails that all are in the views `shown`; `None` where listings do not know it. A
+/// The order that a sort asks of emails that all are in the views `listing::range`; `None` where listings do not know it. A
 /// comparator that is the same for all of them says nothing.
 #[must_use]
 pub(super) fn order(sort: &[Comparator], shown: &[ListingFilter]) -> Option<ListingOrder> {

@@ -1,26 +1,42 @@
 //! Queries against the naive account, over random histories. `RESTANTE_CASES` sets how many.
 
+mod client;
+mod delivered;
+mod delivered_cost;
+#[cfg(feature = "rocksdb")]
+mod disk;
+mod driver;
+mod listings;
+mod merge;
+mod naive;
+mod operations;
+mod pinned_cost;
+mod repair;
+mod scope;
+mod search;
+mod search_cost;
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::drive::{ACCOUNT, EPOCH, Op, TIMES, TestDriver, ops};
-use super::naive::{self, KEYWORDS, NaiveDraft, splice};
-use super::plan::ways;
-use super::*;
 use crate::message::rows_or_bare;
 use crate::model::{DataType, MailboxUid, ThreadId, UtcMillis};
+use crate::query::plan::ways;
+use crate::query::tests::driver::{ACCOUNT, EPOCH, Op, TIMES, TestDriver, ops};
+use crate::query::tests::naive::{KEYWORDS, NaiveDraft, splice};
+use crate::query::*;
 
-pub(super) fn config() -> ProptestConfig {
+fn config() -> ProptestConfig {
     let cases = std::env::var("RESTANTE_CASES").ok().and_then(|cases| cases.parse().ok());
     ProptestConfig { cases: cases.unwrap_or(400), max_shrink_iters: 20_000, ..ProptestConfig::default() }
 }
 
-pub(super) fn keyword() -> impl Strategy<Value = String> {
+fn keyword() -> impl Strategy<Value = String> {
     proptest::sample::select(&KEYWORDS[..]).prop_map(str::to_owned)
 }
 
-pub(super) fn condition() -> impl Strategy<Value = Condition> {
+fn condition() -> impl Strategy<Value = Condition> {
     let uid = || (0u32..5).prop_map(MailboxUid);
     let at = || (-1..=TIMES).prop_map(|at| UtcMillis(EPOCH + at));
     let text = || {
@@ -113,7 +129,7 @@ fn filter() -> impl Strategy<Value = Filter> {
     })
 }
 
-pub(super) fn comparator() -> impl Strategy<Value = Comparator> {
+fn comparator() -> impl Strategy<Value = Comparator> {
     let property = prop_oneof![
         3 => Just(SortProperty::ReceivedAt),
         1 => Just(SortProperty::SentAt),
@@ -129,7 +145,7 @@ pub(super) fn comparator() -> impl Strategy<Value = Comparator> {
         .prop_map(|(property, ascending, collation)| Comparator { property, ascending, collation })
 }
 
-pub(super) fn results() -> impl Strategy<Value = QuerySpec> {
+fn results() -> impl Strategy<Value = QuerySpec> {
     (filter(), proptest::collection::vec(comparator(), 0..3), any::<bool>()).prop_map(|(filter, sort, collapse)| {
         QuerySpec { account: ACCOUNT, filter, sort, collapse, ..QuerySpec::default() }
     })
@@ -137,12 +153,12 @@ pub(super) fn results() -> impl Strategy<Value = QuerySpec> {
 
 /// Where a window begins, as long as there are no ids.
 #[derive(Debug, Clone)]
-pub(super) enum Begin {
+enum Begin {
     Position(i64),
     Anchor(usize, i64),
 }
 
-pub(super) fn window() -> impl Strategy<Value = (Begin, Option<usize>)> {
+fn window() -> impl Strategy<Value = (Begin, Option<usize>)> {
     let begin = prop_oneof![
         (-12i64..12).prop_map(Begin::Position),
         (0usize..20, -6i64..6).prop_map(|(which, offset)| Begin::Anchor(which, offset)),
@@ -151,12 +167,7 @@ pub(super) fn window() -> impl Strategy<Value = (Begin, Option<usize>)> {
 }
 
 /// Every way that applies answers as the naive account does.
-pub(super) fn check_query(
-    drive: &TestDriver,
-    results: &QuerySpec,
-    (begin, limit): &(Begin, Option<usize>),
-    total: bool,
-) {
+fn check_query(drive: &TestDriver, results: &QuerySpec, (begin, limit): &(Begin, Option<usize>), total: bool) {
     let start = match begin {
         Begin::Position(position) => Start::Position(*position),
         Begin::Anchor(which, offset) => match which.checked_rem(drive.ids.len()) {
@@ -181,7 +192,7 @@ pub(super) fn check_query(
 
 /// From every past state, by every way: replayed on the whole old list it gives the new one, and on its first part what is
 /// known of it is true. A listing names no more than the least.
-pub(super) fn check_changes(drive: &TestDriver, results: &QuerySpec) {
+fn check_changes(drive: &TestDriver, results: &QuerySpec) {
     let view = drive.store.view();
     let new = drive.now.list(results);
     for plan in ways(&view, results).unwrap().candidates {
@@ -192,12 +203,12 @@ pub(super) fn check_changes(drive: &TestDriver, results: &QuerySpec) {
 }
 
 /// Whether changes that are found this way are the least.
-pub(super) fn is_exact(way: AccessPath) -> bool {
+fn is_exact(way: AccessPath) -> bool {
     matches!(way, AccessPath::Listing(_) | AccessPath::Pinned(..) | AccessPath::AllMail)
 }
 
 /// The least, by a way that tells it: `upToId` is honoured where the order of what is shown never changes.
-pub(super) fn least_by(
+fn least_by(
     plan: &QueryPlan,
     results: &QuerySpec,
     (past, old): (&naive::NaiveAccount, &[EmailId]),
@@ -331,7 +342,7 @@ proptest! {
 }
 
 /// What is there and what it comes to; and the checker agrees.
-pub(super) fn check_account(drive: &TestDriver) {
+fn check_account(drive: &TestDriver) {
     check_facts(drive);
     let remake = |raw: &[u8]| rows_or_bare(raw, drive.store.secrets());
     let found = drive.store.check_deep(Some(&remake), &mut |_| true).unwrap();
@@ -339,7 +350,7 @@ pub(super) fn check_account(drive: &TestDriver) {
 }
 
 /// Counts, marks, emails with their octets, threads, quota.
-pub(super) fn check_facts(drive: &TestDriver) {
+fn check_facts(drive: &TestDriver) {
     let view = drive.store.view();
     let boxes = view.mailboxes(ACCOUNT).unwrap();
     assert_eq!(boxes.len(), 3);

@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::naive::{self, NaiveDraft, NaiveMail};
-pub(super) use super::ops::{EmailPlacement, Op, ops};
 use crate::message::rows;
 use crate::model::clock::FixedClock;
 use crate::model::{
     AccountId, AccountRow, Address, Clock as _, DataType, EmailId, MailboxUid, ModSeq, Role, UtcMillis,
 };
+use crate::query::tests::naive::{self, NaiveDraft, NaiveMail};
+pub(super) use crate::query::tests::operations::{EmailPlacement, Op, ops};
 use crate::store::engine::Engine;
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::{EncodedMessage, Error, FoldSizes, NewEmail, NewMailbox, Options, Store, Ticket, Txn};

@@ -10,9 +10,9 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::Allowance;
-use super::text::{SearchTerm, TermPiece, TextRemainder};
 use crate::model::{AccountId, EmailId, ModSeq, Token};
+use crate::query::Allowance;
+use crate::query::search::term::{SearchTerm, TermPiece, TextRemainder};
 use crate::store::{Error, Fold, Ordinals, Postings, Snapshot};
 
 /// Hits among the token rows that are read at once.
@@ -20,7 +20,7 @@ const MAX_SCAN_HITS: usize = 64;
 
 /// A walk over the emails that may have a needle.
 #[derive(Debug)]
-pub(super) struct Hits<'v> {
+pub(in crate::query) struct Hits<'v> {
     view: &'v Snapshot<'v>,
     account: AccountId,
     needle: SearchTerm,
@@ -45,23 +45,28 @@ enum SourcePosition {
 }
 
 impl<'v> Hits<'v> {
-    pub(super) fn new(view: &'v Snapshot<'v>, account: AccountId, needle: &SearchTerm, reads: &Allowance) -> Self {
+    pub(in crate::query) fn new(
+        view: &'v Snapshot<'v>,
+        account: AccountId,
+        needle: &SearchTerm,
+        reads: &Allowance,
+    ) -> Self {
         let (needle, reads) = (needle.clone(), reads.clone());
         Self { view, account, needle, reads, sources: None, ahead: BTreeSet::new(), asked: EmailId(0) }
     }
 
     /// The same walk from its beginning.
-    pub(super) fn anew(&self) -> Self {
+    pub(in crate::query) fn anew(&self) -> Self {
         Self::new(self.view, self.account, &self.needle, &self.reads)
     }
 
     /// Whether it was asked for what lies behind an email: to ask for that, it would have to begin again.
-    pub(super) fn is_beyond(&self, id: EmailId) -> bool {
+    pub(in crate::query) fn is_beyond(&self, id: EmailId) -> bool {
         self.sources.is_some() && id < self.asked
     }
 
     /// The first hit not before an email. Questions run from newer to older emails, else the walk begins again.
-    pub(super) fn seek(&mut self, from: EmailId) -> Result<Option<EmailId>, Error> {
+    pub(in crate::query) fn seek(&mut self, from: EmailId) -> Result<Option<EmailId>, Error> {
         self.open(from)?;
         while let Some((at, stand, _)) = self.ahead.first() {
             if *stand == SourcePosition::Hit && *at >= from {
@@ -73,7 +78,7 @@ impl<'v> Hits<'v> {
     }
 
     /// Whether an email may have the needle: then the change after which none that is meant was made.
-    pub(super) fn told(&mut self, id: EmailId) -> Result<Option<ModSeq>, Error> {
+    pub(in crate::query) fn told(&mut self, id: EmailId) -> Result<Option<ModSeq>, Error> {
         self.open(id)?;
         // All that stand before it, or at it and are not looked into.
         while self.ahead.first().is_some_and(|(at, ..)| *at < id) {

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::drive::{ACCOUNT, TestDriver, ops};
-use super::fast_tests::question;
-use super::naive::{self, splice};
-use super::plan::ways;
-use super::tests::{Begin, config, results, window};
-use super::*;
 use crate::model::{ListingFilter, Shape};
+use crate::query::plan::ways;
+use crate::query::tests::driver::{ACCOUNT, TestDriver, ops};
+use crate::query::tests::listings::question;
+use crate::query::tests::naive::{self, splice};
+use crate::query::tests::{Begin, config, results, window};
+use crate::query::*;
 
 /// The account as it would be without all that is outside the scope.
 fn seen(account: &naive::NaiveAccount, scope: &Scope) -> naive::NaiveAccount {

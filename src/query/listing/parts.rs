@@ -10,12 +10,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::plan::{AccessPath, QueryPlan};
-use super::shown::ListingRange;
-use super::sort::{Direction, SortPin};
-use super::supply::page;
-use super::{Error, QueryChanges};
 use crate::model::{AccountId, EmailId, Listing, ModSeq, Shape, ThreadId};
+use crate::query::listing::range::ListingRange;
+use crate::query::listing::supply::page;
+use crate::query::plan::{AccessPath, QueryPlan};
+use crate::query::sort::{Direction, SortPin};
+use crate::query::{Error, QueryChanges};
 use crate::store::{CountedListing, ListingMoves, Snapshot};
 
 /// Emails read at once.
@@ -42,7 +42,7 @@ enum ResultPart {
 }
 
 /// The results of a query, as listings have them.
-pub(super) struct ResultParts<'v> {
+pub(in crate::query) struct ResultParts<'v> {
     view: &'v Snapshot<'v>,
     account: AccountId,
     all: ListingRange<'v>,
@@ -52,11 +52,11 @@ pub(super) struct ResultParts<'v> {
 }
 
 /// What must be taken out of old results and put into new ones.
-pub(super) struct ResultDelta {
-    pub(super) removed: BTreeSet<EmailId>,
-    pub(super) added: BTreeSet<EmailId>,
+pub(in crate::query) struct ResultDelta {
+    pub(in crate::query) removed: BTreeSet<EmailId>,
+    pub(in crate::query) added: BTreeSet<EmailId>,
     /// `upToId` where it can be honoured: whether it was in the old results, and whether it is in the new ones.
-    pub(super) up_to: Option<(EmailId, bool, bool)>,
+    pub(in crate::query) up_to: Option<(EmailId, bool, bool)>,
 }
 
 /// What came to a listing and what left it.
@@ -67,7 +67,12 @@ struct Events {
 
 impl<'v> ResultParts<'v> {
     /// The listings of a plan, where its way is made of them.
-    pub(super) fn of(view: &'v Snapshot<'v>, account: AccountId, plan: &QueryPlan, collapse: bool) -> Option<Self> {
+    pub(in crate::query) fn of(
+        view: &'v Snapshot<'v>,
+        account: AccountId,
+        plan: &QueryPlan,
+        collapse: bool,
+    ) -> Option<Self> {
         let (listing, pin) = match plan.way {
             AccessPath::Listing(listing) => (listing, None),
             AccessPath::Pinned(listing, pin) => (listing, Some(pin)),
@@ -92,7 +97,7 @@ impl<'v> ResultParts<'v> {
     }
 
     /// How many emails the results have.
-    pub(super) fn length(&self) -> Result<u64, Error> {
+    pub(in crate::query) fn length(&self) -> Result<u64, Error> {
         match self.kind {
             RestKind::OldestOfThreads(threads) => Ok(threads),
             _ => self.all.length(),
@@ -100,7 +105,7 @@ impl<'v> ResultParts<'v> {
     }
 
     /// The earliest state from which their changes can be told.
-    pub(super) fn low(&self) -> ModSeq {
+    pub(in crate::query) fn low(&self) -> ModSeq {
         let low = |shown: &ListingRange<'_>| shown.counted.tally.low;
         self.pin.iter().map(|(_, shown)| low(shown)).fold(low(&self.all), ModSeq::max)
     }
@@ -118,7 +123,7 @@ impl<'v> ResultParts<'v> {
     }
 
     /// The emails from a position on. `near` is an email whose position is known.
-    pub(super) fn section(
+    pub(in crate::query) fn section(
         &self,
         start: u64,
         limit: usize,
@@ -178,7 +183,7 @@ impl<'v> ResultParts<'v> {
     }
 
     /// The position of an email; `None` where it is not in the results.
-    pub(super) fn position(&self, id: EmailId) -> Result<Option<u64>, Error> {
+    pub(in crate::query) fn position(&self, id: EmailId) -> Result<Option<u64>, Error> {
         let is_pinned = match &self.pin {
             Some((_, shown)) => shown.has(id)?,
             None => false,
@@ -204,7 +209,7 @@ impl<'v> ResultParts<'v> {
     }
 
     /// The positions of emails that are in the results, in the order of the results.
-    pub(super) fn positions(&self, ids: &BTreeSet<EmailId>) -> Result<Vec<(u64, EmailId)>, Error> {
+    pub(in crate::query) fn positions(&self, ids: &BTreeSet<EmailId>) -> Result<Vec<(u64, EmailId)>, Error> {
         let (mut pinned, mut others) = (BTreeSet::new(), ids.clone());
         if let Some((_, shown)) = &self.pin {
             let all: Vec<EmailId> = ids.iter().copied().collect();
@@ -315,7 +320,7 @@ impl<'v> ResultParts<'v> {
     }
 
     /// What must be taken out and put in since a state that is not before `low`.
-    pub(super) fn touched(&self, asked: &QueryChanges, most: usize) -> Result<ResultDelta, Error> {
+    pub(in crate::query) fn touched(&self, asked: &QueryChanges, most: usize) -> Result<ResultDelta, Error> {
         let all = self.events(&self.all, asked.since, most)?;
         let pinned = match &self.pin {
             Some((_, shown)) => Some(self.events(shown, asked.since, most)?),

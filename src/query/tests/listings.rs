@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::client_tests::check_catching_up;
-use super::drive::{ACCOUNT, EPOCH, Op, TIMES, TestDriver, ops};
-use super::naive::NaiveDraft;
-use super::plan::ways;
-use super::sort::SortPin;
-use super::tests::{
+use crate::model::{Listing, ListingFilter, MailboxUid, Shape, UtcMillis, VacationResponse};
+use crate::query::plan::ways;
+use crate::query::sort::SortPin;
+use crate::query::tests::client::check_catching_up;
+use crate::query::tests::driver::{ACCOUNT, EPOCH, Op, TIMES, TestDriver, ops};
+use crate::query::tests::naive::NaiveDraft;
+use crate::query::tests::{
     Begin, check_changes, check_facts, check_query, comparator, condition, config, is_exact, keyword, least_by, window,
 };
-use super::*;
-use crate::model::{Listing, ListingFilter, MailboxUid, Shape, UtcMillis, VacationResponse};
+use crate::query::*;
 use crate::store::engine::memory::MemoryEngine;
 
 /// A question that a view may answer.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::drive::{ACCOUNT, TestDriver, ops};
-use super::naive::splice;
-use super::tests::{check_query, config, results, window};
-use super::{Error, QueryChanges, QuerySpec, changes};
 use crate::message::rows_or_bare;
 use crate::model::{EmailMetadata, ListingFilter, Mailbox, MailboxUid, ModSeq};
+use crate::query::tests::driver::{ACCOUNT, TestDriver, ops};
+use crate::query::tests::naive::splice;
+use crate::query::tests::{check_query, config, results, window};
+use crate::query::{Error, QueryChanges, QuerySpec, changes};
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::engine::{Batch, Engine as _, Put, Table};
 use crate::store::repair::RepairScope;

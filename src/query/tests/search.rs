@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::email::{Candidate, CandidateSource, FetchedEmail};
-use super::evaluate::Matcher;
-use super::text::WORD_FIELDS;
-use super::{Condition, Filter, Query, QuerySpec, Start, Window, query};
 use crate::message::{rows, tokens};
 use crate::model::clock::FixedClock;
 use crate::model::{AccountId, AccountRow, Address, EmailId, EmailMetadata, ModSeq, Role, UtcMillis};
+use crate::query::matching::candidate::{Candidate, CandidateSource, FetchedEmail};
+use crate::query::matching::evaluate::Matcher;
+use crate::query::search::term::WORD_FIELDS;
+use crate::query::{Condition, Filter, Query, QuerySpec, Start, Window, query};
 use crate::store::engine::fault::FaultyEngine;
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::{EncodedMessage, Error, FoldSizes, NewEmail, NewMailbox, Options, Store};
@@ -209,7 +209,7 @@ fn contains(text: &str, phrase: &str) -> bool {
 }
 
 fn naive(mail: &TestMail, text: &str, fields: u16) -> bool {
-    super::text::pieces(text).iter().all(|piece| {
+    crate::query::search::term::pieces(text).iter().all(|piece| {
         let domain = piece.strip_prefix('@');
         let from = match domain {
             Some(domain) => mail.domain == domain || mail.domain.ends_with(&format!(".{domain}")),

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::plan::AccessPath;
-use super::search_tests::{ask, file, prepare, step};
-use super::{Condition, Filter, QuerySpec, explain};
 use crate::message::tokens::WordHash;
 use crate::model::clock::FixedClock;
 use crate::model::{AccountId, EmailId, Listing, ListingFilter, MailboxUid, Shape, Token, UtcMillis};
+use crate::query::plan::AccessPath;
+use crate::query::tests::search::{ask, file, prepare, step};
+use crate::query::{Condition, Filter, QuerySpec, explain};
 use crate::store::engine::watched::CountingEngine;
 use crate::store::{FoldSizes, NewMailbox, Options, Store};
 

@@ -2,12 +2,12 @@
 
 use smallvec::SmallVec;
 
-use super::evaluate::Matcher;
-use super::hits::Hits;
-use super::threads::{KeywordShare, Threads};
-use super::{Allowance, Error, QuerySpec};
 use crate::message::header::{body_offset, ends};
 use crate::model::{AccountId, EmailContent, EmailId, EmailMetadata, ModSeq};
+use crate::query::matching::evaluate::Matcher;
+use crate::query::matching::threads::{KeywordShare, Threads};
+use crate::query::search::hits::Hits;
+use crate::query::{Allowance, Error, QuerySpec};
 use crate::store::Snapshot;
 
 /// Bytes of a message that cost about as much as a row of an email.
@@ -15,12 +15,12 @@ const ROW_BYTES: usize = 1024;
 
 /// Where candidates read.
 #[derive(Debug)]
-pub(super) struct CandidateSource<'v> {
-    pub(super) view: &'v Snapshot<'v>,
-    pub(super) account: AccountId,
-    pub(super) threads: Threads<'v>,
+pub(in crate::query) struct CandidateSource<'v> {
+    pub(in crate::query) view: &'v Snapshot<'v>,
+    pub(in crate::query) account: AccountId,
+    pub(in crate::query) threads: Threads<'v>,
     /// What may be read of messages.
-    pub(super) reads: Allowance,
+    pub(in crate::query) reads: Allowance,
     /// What the search index says, by the number of the matcher's needle.
     hits: Vec<PairedHits<'v>>,
     /// Of each alternative of the matcher: from where it was sought last, and where it may match next.
@@ -28,7 +28,7 @@ pub(super) struct CandidateSource<'v> {
 }
 
 /// What the search index says of an email, as `CandidateSource::told` has it.
-pub(super) type IndexAnswer = SmallVec<[Option<ModSeq>; 2]>;
+pub(in crate::query) type IndexAnswer = SmallVec<[Option<ModSeq>; 2]>;
 
 /// Two walks over the hits of a needle. Where several needles must meet, the one that leads goes far beyond an email that
 /// another alternative names: what is said of that is said by the one that follows. Of emails that are asked for from newer to
@@ -41,7 +41,7 @@ struct PairedHits<'v> {
 
 impl<'v> CandidateSource<'v> {
     /// For a matcher of these results.
-    pub(super) fn new(view: &'v Snapshot<'v>, results: &'v QuerySpec, matcher: &Matcher) -> Self {
+    pub(in crate::query) fn new(view: &'v Snapshot<'v>, results: &'v QuerySpec, matcher: &Matcher) -> Self {
         let account = results.account;
         let asked = |needle| PairedHits { leads: Hits::new(view, account, needle, &results.reads), follows: None };
         let hits = matcher.needles().iter().map(asked).collect();
@@ -57,7 +57,7 @@ impl<'v> CandidateSource<'v> {
 
     /// What the search index says of an email, by the number of the needle: whether it may have it, and then that no email
     /// made later is meant.
-    pub(super) fn told(&mut self, id: EmailId) -> Result<IndexAnswer, Error> {
+    pub(in crate::query) fn told(&mut self, id: EmailId) -> Result<IndexAnswer, Error> {
         (0..self.hits.len()).map(|needle| self.told_of(needle, id)).collect()
     }
 
@@ -69,18 +69,18 @@ impl<'v> CandidateSource<'v> {
     }
 
     /// The first email not before `from` that may have a needle of the matcher.
-    pub(super) fn next_hit(&mut self, needle: usize, from: EmailId) -> Result<Option<EmailId>, Error> {
+    pub(in crate::query) fn next_hit(&mut self, needle: usize, from: EmailId) -> Result<Option<EmailId>, Error> {
         Ok(self.hits.get_mut(needle).map_or(Ok(Some(from)), |hits| hits.leads.seek(from))?)
     }
 
     /// The first email not before `from` at which an alternative may match, where that is known.
-    pub(super) fn ahead(&self, alternative: usize, from: EmailId) -> Option<Option<EmailId>> {
+    pub(in crate::query) fn ahead(&self, alternative: usize, from: EmailId) -> Option<Option<EmailId>> {
         let (asked, found) = self.ahead.get(alternative).copied().flatten()?;
         (asked <= from && found.is_none_or(|found| found >= from)).then_some(found)
     }
 
     /// Takes note of it.
-    pub(super) fn set_ahead(&mut self, alternative: usize, from: EmailId, found: Option<EmailId>) {
+    pub(in crate::query) fn set_ahead(&mut self, alternative: usize, from: EmailId, found: Option<EmailId>) {
         if let Some(ahead) = self.ahead.get_mut(alternative) {
             *ahead = Some((from, found));
         }
@@ -89,10 +89,10 @@ impl<'v> CandidateSource<'v> {
 
 /// What was fetched of an email.
 #[derive(Debug, Default)]
-pub(super) struct FetchedEmail {
+pub(in crate::query) struct FetchedEmail {
     content: Option<Option<(Vec<u8>, EmailContent)>>,
     /// The message as it was received.
-    pub(super) received: Option<Option<Vec<u8>>>,
+    pub(in crate::query) received: Option<Option<Vec<u8>>>,
     /// The beginning of the message, with its header.
     header: Option<Option<Vec<u8>>>,
     /// As `CandidateSource::told` has it.
@@ -101,7 +101,7 @@ pub(super) struct FetchedEmail {
 
 impl FetchedEmail {
     /// Of which the search index told this.
-    pub(super) fn of(told: IndexAnswer) -> Self {
+    pub(in crate::query) fn of(told: IndexAnswer) -> Self {
         Self { told: Some(told), ..Self::default() }
     }
 }
@@ -111,37 +111,37 @@ type HeaderBytes<'h> = (&'h [u8], &'h [u8]);
 
 /// An email, or the tombstone of one.
 #[derive(Debug)]
-pub(super) struct Candidate<'s, 'v> {
+pub(in crate::query) struct Candidate<'s, 'v> {
     source: &'s mut CandidateSource<'v>,
-    pub(super) id: EmailId,
-    pub(super) metadata: &'s EmailMetadata,
+    pub(in crate::query) id: EmailId,
+    pub(in crate::query) metadata: &'s EmailMetadata,
     facts: FetchedEmail,
     /// Messages may be read for it.
     reads: bool,
 }
 
 impl<'s, 'v> Candidate<'s, 'v> {
-    pub(super) fn new(source: &'s mut CandidateSource<'v>, id: EmailId, metadata: &'s EmailMetadata) -> Self {
+    pub(in crate::query) fn new(source: &'s mut CandidateSource<'v>, id: EmailId, metadata: &'s EmailMetadata) -> Self {
         Self { source, id, metadata, facts: FetchedEmail::default(), reads: true }
     }
 
     /// Of which something is known already.
-    pub(super) fn knowing(self, facts: FetchedEmail) -> Self {
+    pub(in crate::query) fn knowing(self, facts: FetchedEmail) -> Self {
         Self { facts, ..self }
     }
 
     /// For which no message is read: what takes one is not known.
-    pub(super) fn unread(self) -> Self {
+    pub(in crate::query) fn unread(self) -> Self {
         Self { reads: false, ..self }
     }
 
     /// What is known of it by now.
-    pub(super) fn into_facts(self) -> FetchedEmail {
+    pub(in crate::query) fn into_facts(self) -> FetchedEmail {
         self.facts
     }
 
     /// What a list shows of it.
-    pub(super) fn content(&mut self) -> Result<Option<&EmailContent>, Error> {
+    pub(in crate::query) fn content(&mut self) -> Result<Option<&EmailContent>, Error> {
         Ok(self.wide_row()?.map(|(_, content)| content))
     }
 
@@ -154,7 +154,7 @@ impl<'s, 'v> Candidate<'s, 'v> {
     }
 
     /// Whether it may have a needle of the matcher: not known of what is destroyed.
-    pub(super) fn may_have(&mut self, needle: usize) -> Result<Option<bool>, Error> {
+    pub(in crate::query) fn may_have(&mut self, needle: usize) -> Result<Option<bool>, Error> {
         if self.metadata.deleted.is_some() {
             return Ok(None);
         }
@@ -166,7 +166,7 @@ impl<'s, 'v> Candidate<'s, 'v> {
     }
 
     /// The message as it was received; none of what is destroyed.
-    pub(super) fn received(&mut self) -> Result<Option<&[u8]>, Error> {
+    pub(in crate::query) fn received(&mut self) -> Result<Option<&[u8]>, Error> {
         if self.facts.received.is_none() && self.reads {
             let live = self.metadata.deleted.is_none();
             let view = self.source.view;
@@ -180,7 +180,7 @@ impl<'s, 'v> Candidate<'s, 'v> {
 
     /// Its header: the trace fields of its delivery, and the beginning of the message with its own
     /// fields. None of what is destroyed.
-    pub(super) fn header(&mut self) -> Result<Option<HeaderBytes<'_>>, Error> {
+    pub(in crate::query) fn header(&mut self) -> Result<Option<HeaderBytes<'_>>, Error> {
         if self.facts.received.is_none() && self.facts.header.is_none() && self.reads {
             let live = self.metadata.deleted.is_none();
             let view = self.source.view;
@@ -205,7 +205,7 @@ impl<'s, 'v> Candidate<'s, 'v> {
     }
 
     /// Which emails of its thread have a keyword.
-    pub(super) fn thread_share(&mut self, word: &str) -> Result<KeywordShare, Error> {
+    pub(in crate::query) fn thread_share(&mut self, word: &str) -> Result<KeywordShare, Error> {
         self.source.threads.share(self.metadata.thread, word)
     }
 }

@@ -3,10 +3,10 @@
 
 use proptest::prelude::*;
 
-use super::client_tests::check_catching_up;
-use super::drive::{TestDriver, ops};
-use super::fast_tests::{check_way, question};
-use super::tests::{check_account, check_changes, check_query, config, results, window};
+use crate::query::tests::client::check_catching_up;
+use crate::query::tests::driver::{TestDriver, ops};
+use crate::query::tests::listings::{check_way, question};
+use crate::query::tests::{check_account, check_changes, check_query, config, results, window};
 
 fn few() -> ProptestConfig {
     ProptestConfig { cases: (config().cases / 20).max(8), max_shrink_iters: 200, ..config() }

@@ -3,10 +3,10 @@
 
 use std::collections::VecDeque;
 
-use super::Allowance;
-use super::merge::Merge;
-use super::sort::Direction;
 use crate::model::{AccountId, EmailId, EmailMetadata, Listing, ThreadId, UtcMillis};
+use crate::query::Allowance;
+use crate::query::listing::merge::Merge;
+use crate::query::sort::Direction;
 use crate::store::{Error, Snapshot};
 
 /// Emails read at once: a first page is short.
@@ -15,17 +15,17 @@ const MAX_READ_BATCH: usize = 256;
 
 /// Ids between two times of receipt, both ends included; empty where the first is behind the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct IdRange {
-    pub(super) first: EmailId,
-    pub(super) last: EmailId,
+pub(in crate::query) struct IdRange {
+    pub(in crate::query) first: EmailId,
+    pub(in crate::query) last: EmailId,
 }
 
 impl IdRange {
-    pub(super) const ALL: Self = Self { first: EmailId(0), last: EmailId(u64::MAX) };
+    pub(in crate::query) const ALL: Self = Self { first: EmailId(0), last: EmailId(u64::MAX) };
     const NONE: Self = Self { first: EmailId(u64::MAX), last: EmailId(0) };
 
     /// Those received before this.
-    pub(super) fn before(self, at: UtcMillis) -> Self {
+    pub(in crate::query) fn before(self, at: UtcMillis) -> Self {
         // Nothing is received before 1970: an earlier time counts as that.
         match at.0.checked_sub(1) {
             Some(last) if last >= 0 => Self { first: self.first.max(EmailId::new(UtcMillis(last), 0)), ..self },
@@ -34,18 +34,18 @@ impl IdRange {
     }
 
     /// Those received at this time or after.
-    pub(super) fn after(self, at: UtcMillis) -> Self {
+    pub(in crate::query) fn after(self, at: UtcMillis) -> Self {
         let last = EmailId::new(at, u16::MAX);
         // Later than any id can say.
         if last.received_at() < at { Self::NONE } else { Self { last: self.last.min(last), ..self } }
     }
 
-    pub(super) fn holds(self, id: EmailId) -> bool {
+    pub(in crate::query) fn holds(self, id: EmailId) -> bool {
         self.first <= id && id <= self.last
     }
 
     /// The email behind which a walk over these begins, or that it begins at the beginning; nothing where there are none.
-    pub(super) fn begin(self, direction: Direction) -> Option<Option<EmailId>> {
+    pub(in crate::query) fn begin(self, direction: Direction) -> Option<Option<EmailId>> {
         let before = match direction {
             Direction::NewestFirst => self.first.0.checked_sub(1),
             Direction::OldestFirst => self.last.0.checked_add(1),
@@ -56,7 +56,7 @@ impl IdRange {
 
 /// A walk.
 #[derive(Debug)]
-pub(super) struct Supply<'v> {
+pub(in crate::query) struct Supply<'v> {
     view: &'v Snapshot<'v>,
     account: AccountId,
     from: From<'v>,
@@ -78,12 +78,17 @@ enum From<'v> {
 
 impl<'v> Supply<'v> {
     /// Over all mail.
-    pub(super) fn of_all(view: &'v Snapshot<'v>, account: AccountId, range: IdRange, direction: Direction) -> Self {
+    pub(in crate::query) fn of_all(
+        view: &'v Snapshot<'v>,
+        account: AccountId,
+        range: IdRange,
+        direction: Direction,
+    ) -> Self {
         Self::new(view, account, From::All(range.begin(direction)), range, direction)
     }
 
     /// Over what listings show, which are whole.
-    pub(super) fn of(
+    pub(in crate::query) fn of(
         view: &'v Snapshot<'v>,
         account: AccountId,
         listings: &[Listing],
@@ -108,12 +113,12 @@ impl<'v> Supply<'v> {
     }
 
     /// Counts the rows that it reads there.
-    pub(super) fn counted_by(self, reads: Allowance) -> Self {
+    pub(in crate::query) fn counted_by(self, reads: Allowance) -> Self {
         Self { reads, ..self }
     }
 
     /// The direction of the walk.
-    pub(super) fn direction(&self) -> Direction {
+    pub(in crate::query) fn direction(&self) -> Direction {
         self.direction
     }
 
@@ -121,7 +126,7 @@ impl<'v> Supply<'v> {
     ///
     /// # Errors
     /// Those of reading.
-    pub(super) fn next_email(&mut self) -> Result<Option<(EmailId, EmailMetadata)>, Error> {
+    pub(in crate::query) fn next_email(&mut self) -> Result<Option<(EmailId, EmailMetadata)>, Error> {
         loop {
             match self.read.pop_front() {
                 Some((id, _)) if !self.range.holds(id) => {
@@ -167,7 +172,7 @@ impl<'v> Supply<'v> {
 }
 
 /// The next emails of a listing behind one of them, in a direction.
-pub(super) fn page(
+pub(in crate::query) fn page(
     view: &Snapshot<'_>,
     account: AccountId,
     listing: Listing,

@@ -6,8 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Collation, Comparator, Condition, Filter, Query, QueryChangesAnswer, QuerySpec, SortProperty, Start};
 use crate::model::{EmailId, MailboxCounts, MailboxUid, ModSeq, ThreadId, UtcMillis};
+use crate::query::{
+    Collation, Comparator, Condition, Filter, Query, QueryChangesAnswer, QuerySpec, SortProperty, Start,
+};
 
 /// Display name and address.
 pub(super) const PEOPLE: [(&str, &str); 4] =

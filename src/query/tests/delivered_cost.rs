@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::search_tests::{prepare, step};
-use super::{Allowance, Condition, Error, Filter, Query, QuerySpec, Start, Window, query};
 use crate::message::rows;
 use crate::model::clock::FixedClock;
 use crate::model::{AccountId, EmailId, UtcMillis};
+use crate::query::tests::search::{prepare, step};
+use crate::query::{Allowance, Condition, Error, Filter, Query, QuerySpec, Start, Window, query};
 use crate::store::engine::watched::CountingEngine;
 use crate::store::{EncodedMessage, FoldSizes, NewEmail, Options, Store};
 

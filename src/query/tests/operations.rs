@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::drive::{EPOCH, TIMES};
-use super::naive::{ALIASES, BODY, FILES, HOPS, KEYWORDS, MARKS, NaiveDraft, PEOPLE, SUBJECTS};
 use crate::model::{ListingFilter, MailboxUid, UtcMillis};
+use crate::query::tests::driver::{EPOCH, TIMES};
+use crate::query::tests::naive::{ALIASES, BODY, FILES, HOPS, KEYWORDS, MARKS, NaiveDraft, PEOPLE, SUBJECTS};
 
 /// One change. `which` counts the live emails round.
 #[derive(Debug, Clone)]

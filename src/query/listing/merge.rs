@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use super::QuerySpec;
-use super::conjuncts::Conjuncts;
-use super::plan::{AccessPath, QueryPlan};
-use super::sort::{self, Direction};
-use super::supply::{IdRange, page};
 use crate::model::{AccountId, EmailId, Listing, ListingFilter, ThreadId};
+use crate::query::QuerySpec;
+use crate::query::conjuncts::Conjuncts;
+use crate::query::listing::supply::{IdRange, page};
+use crate::query::plan::{AccessPath, QueryPlan};
+use crate::query::sort::{self, Direction};
 use crate::store::{Error, Snapshot};
 
 /// Mailboxes whose listings are walked side by side at most.
@@ -20,7 +20,7 @@ const LEAST: usize = 8;
 
 /// A walk over the rows of listings that are whole.
 #[derive(Debug)]
-pub(super) struct Merge<'v> {
+pub(in crate::query) struct Merge<'v> {
     view: &'v Snapshot<'v>,
     account: AccountId,
     listings: Vec<SourceListing>,
@@ -39,7 +39,7 @@ struct SourceListing {
 }
 
 impl<'v> Merge<'v> {
-    pub(super) fn new(
+    pub(in crate::query) fn new(
         view: &'v Snapshot<'v>,
         account: AccountId,
         listings: &[Listing],
@@ -57,7 +57,7 @@ impl<'v> Merge<'v> {
     }
 
     /// The direction of the walk.
-    pub(super) fn direction(&self) -> Direction {
+    pub(in crate::query) fn direction(&self) -> Direction {
         self.direction
     }
 
@@ -65,7 +65,7 @@ impl<'v> Merge<'v> {
     ///
     /// # Errors
     /// Those of reading.
-    pub(super) fn next(&mut self) -> Result<Option<(EmailId, ThreadId)>, Error> {
+    pub(in crate::query) fn next(&mut self) -> Result<Option<(EmailId, ThreadId)>, Error> {
         let most = (MAX_READ_BATCH / self.listings.len().max(1)).max(LEAST);
         let mut first: Option<(EmailId, ThreadId)> = None;
         for part in &mut self.listings {
@@ -93,7 +93,7 @@ impl<'v> Merge<'v> {
 }
 
 /// The listings of several mailboxes in one of which each match is, side by side.
-pub(super) fn plan(
+pub(in crate::query) fn plan(
     view: &Snapshot<'_>,
     results: &QuerySpec,
     asked: &Conjuncts,

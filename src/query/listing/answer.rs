@@ -10,16 +10,20 @@
 
 use std::collections::BTreeSet;
 
-use super::parts::{ResultDelta, ResultParts};
-use super::plan::QueryPlan;
-use super::sort::Direction;
-use super::supply::{IdRange, Supply};
-use super::{Error, Query, QueryAnswer, QueryChanges, QueryChangesAnswer, QuerySpec, Start};
 use crate::model::{DataType, EmailId, limits};
+use crate::query::listing::parts::{ResultDelta, ResultParts};
+use crate::query::listing::supply::{IdRange, Supply};
+use crate::query::plan::QueryPlan;
+use crate::query::sort::Direction;
+use crate::query::{Error, Query, QueryAnswer, QueryChanges, QueryChangesAnswer, QuerySpec, Start};
 use crate::store::Snapshot;
 
 /// Email/query of kept listings.
-pub(super) fn query(view: &Snapshot<'_>, query: &Query, parts: &ResultParts<'_>) -> Result<QueryAnswer, Error> {
+pub(in crate::query) fn query(
+    view: &Snapshot<'_>,
+    query: &Query,
+    parts: &ResultParts<'_>,
+) -> Result<QueryAnswer, Error> {
     let length = parts.length()?;
     let mut near = None;
     let start = match query.window.start {
@@ -44,7 +48,7 @@ pub(super) fn query(view: &Snapshot<'_>, query: &Query, parts: &ResultParts<'_>)
 
 /// Email/queryChanges of kept listings; nothing where the state is older than their history. At most `most` events of
 /// each are read.
-pub(super) fn changes(
+pub(in crate::query) fn changes(
     view: &Snapshot<'_>,
     asked: &QueryChanges,
     plan: &QueryPlan,
@@ -74,7 +78,11 @@ pub(super) fn changes(
 }
 
 /// Email/query of all mail, newest or oldest first. Positions cost a walk.
-pub(super) fn all_mail(view: &Snapshot<'_>, query: &Query, direction: Direction) -> Result<QueryAnswer, Error> {
+pub(in crate::query) fn all_mail(
+    view: &Snapshot<'_>,
+    query: &Query,
+    direction: Direction,
+) -> Result<QueryAnswer, Error> {
     query.results.reads.begin_walk()?;
     let account = query.results.account;
     let marks = view.account_state(account)?;
@@ -112,7 +120,7 @@ pub(super) fn all_mail(view: &Snapshot<'_>, query: &Query, direction: Direction)
 }
 
 /// Email/queryChanges of all mail: who came was made since, who left was destroyed since.
-pub(super) fn all_mail_changes(
+pub(in crate::query) fn all_mail_changes(
     view: &Snapshot<'_>,
     asked: &QueryChanges,
     direction: Direction,

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::Error;
-use super::supply::IdRange;
 use crate::model::{AccountId, EmailId};
+use crate::query::Error;
+use crate::query::listing::supply::IdRange;
 use crate::store::{CountedListing, RANK_COST, Snapshot};
 
 /// Emails read at once.
@@ -14,22 +14,22 @@ const READ_BATCH: usize = 256;
 type ListingPosition = (Option<EmailId>, u64);
 
 #[derive(Clone, Copy)]
-pub(super) struct ListingRange<'v> {
-    pub(super) view: &'v Snapshot<'v>,
-    pub(super) account: AccountId,
-    pub(super) counted: CountedListing,
-    pub(super) range: IdRange,
+pub(in crate::query) struct ListingRange<'v> {
+    pub(in crate::query) view: &'v Snapshot<'v>,
+    pub(in crate::query) account: AccountId,
+    pub(in crate::query) counted: CountedListing,
+    pub(in crate::query) range: IdRange,
 }
 
 impl ListingRange<'_> {
     /// How many emails it shows.
-    pub(super) fn length(&self) -> Result<u64, Error> {
+    pub(in crate::query) fn length(&self) -> Result<u64, Error> {
         let (low, high) = self.ends()?;
         Ok(high.saturating_sub(low))
     }
 
     /// The emails from a position on, newest first. `near` is an email whose position is known.
-    pub(super) fn section(
+    pub(in crate::query) fn section(
         &self,
         start: u64,
         limit: usize,
@@ -49,12 +49,12 @@ impl ListingRange<'_> {
     }
 
     /// Whether an email is shown.
-    pub(super) fn has(&self, id: EmailId) -> Result<bool, Error> {
+    pub(in crate::query) fn has(&self, id: EmailId) -> Result<bool, Error> {
         Ok(self.range.holds(id) && self.view.lists(self.account, self.counted.listing, id)?)
     }
 
     /// The positions in the listing of the range's first email and of the one behind its last.
-    pub(super) fn ends(&self) -> Result<(u64, u64), Error> {
+    pub(in crate::query) fn ends(&self) -> Result<(u64, u64), Error> {
         if self.range.first > self.range.last {
             return Ok((0, 0));
         }
@@ -68,7 +68,7 @@ impl ListingRange<'_> {
 
     /// How many emails of the span stand before each of these, which are in the range but need not be shown: each by rank,
     /// or all by one walk where that is shorter.
-    pub(super) fn positions(&self, ids: &BTreeSet<EmailId>) -> Result<Vec<(u64, EmailId)>, Error> {
+    pub(in crate::query) fn positions(&self, ids: &BTreeSet<EmailId>) -> Result<Vec<(u64, EmailId)>, Error> {
         let (Some(first), Some(last)) = (ids.first(), ids.last()) else { return Ok(Vec::new()) };
         let low = self.ends()?.0;
         let start = self.index_of(*first)?;

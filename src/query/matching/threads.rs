@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use super::{Allowance, Error, Scope};
 use crate::model::{AccountId, ThreadId, keyword};
+use crate::query::{Allowance, Error, Scope};
 use crate::store::Snapshot;
 
 /// Answers remembered at once.
@@ -12,7 +12,7 @@ const MAX_CACHED_THREADS: usize = 100_000;
 
 /// Which emails of a thread have a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum KeywordShare {
+pub(in crate::query) enum KeywordShare {
     /// None of them.
     None,
     /// Some, not all.
@@ -33,7 +33,7 @@ impl KeywordShare {
 
 /// The threads of an account on one view.
 #[derive(Debug)]
-pub(super) struct Threads<'v> {
+pub(in crate::query) struct Threads<'v> {
     view: &'v Snapshot<'v>,
     account: AccountId,
     scope: Option<&'v Scope>,
@@ -44,11 +44,16 @@ pub(super) struct Threads<'v> {
 }
 
 impl<'v> Threads<'v> {
-    pub(super) fn new(view: &'v Snapshot<'v>, account: AccountId, scope: Option<&'v Scope>, reads: Allowance) -> Self {
+    pub(in crate::query) fn new(
+        view: &'v Snapshot<'v>,
+        account: AccountId,
+        scope: Option<&'v Scope>,
+        reads: Allowance,
+    ) -> Self {
         Self { view, account, scope, reads, known: Vec::new() }
     }
 
-    pub(super) fn share(&mut self, thread: ThreadId, word: &str) -> Result<KeywordShare, Error> {
+    pub(in crate::query) fn share(&mut self, thread: ThreadId, word: &str) -> Result<KeywordShare, Error> {
         if self.scope.is_none() && (word == keyword::SEEN || word == keyword::FLAGGED) {
             self.reads.count_rows(1);
             let row = self.view.thread(self.account, thread)?.unwrap_or_default();

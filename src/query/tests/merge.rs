@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::plan::AccessPath;
-use super::search_tests::{file, prepare};
-use super::{
-    Collation, Comparator, Condition, Filter, Query, QueryChanges, QuerySpec, Scope, SortProperty, Start, Window,
-};
-use super::{changes, query};
 use crate::model::clock::FixedClock;
 use crate::model::{AccountId, DataType, EmailId, MailboxUid, UtcMillis};
+use crate::query::plan::AccessPath;
+use crate::query::tests::search::{file, prepare};
+use crate::query::{
+    Collation, Comparator, Condition, Filter, Query, QueryChanges, QuerySpec, Scope, SortProperty, Start, Window,
+};
+use crate::query::{changes, query};
 use crate::store::engine::watched::CountingEngine;
 use crate::store::{NewMailbox, Options, Store};
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::search_tests::{ask, prepare, step};
-use super::tests::config;
-use super::{Condition, Filter};
 use crate::message::rows;
 use crate::message::tokens::WordHash;
 use crate::model::clock::FixedClock;
 use crate::model::{AccountId, EmailId, Token, UtcMillis, delivered};
+use crate::query::tests::config;
+use crate::query::tests::search::{ask, prepare, step};
+use crate::query::{Condition, Filter};
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::engine::{Batch, Engine as _, Put, Table};
 use crate::store::repair::RepairScope;

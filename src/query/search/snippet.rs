@@ -13,12 +13,12 @@ use std::ops::Range;
 use unicode_normalization::char::is_combining_mark;
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::Error;
-use super::filter::{Condition, Filter};
-use super::text::{SearchTerm, TermPiece, WORD_FIELDS};
 use crate::message::words::each_word;
 use crate::message::{Message, tokens};
 use crate::model::{AccountId, EmailId, Secrets, limits};
+use crate::query::Error;
+use crate::query::filter::{Condition, Filter};
+use crate::query::search::term::{SearchTerm, TermPiece, WORD_FIELDS};
 use crate::store::Snapshot;
 
 /// Octets of a snippet that may stand before the first match.

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::drive::{ACCOUNT, TestDriver, ops};
-use super::naive;
-use super::tests::config;
 use crate::model::{DataType, EmailId, MailboxUid, ModSeq, ThreadId};
+use crate::query::tests::config;
+use crate::query::tests::driver::{ACCOUNT, TestDriver, ops};
+use crate::query::tests::naive;
 use crate::store::{Changes, ClientState};
 
 /// What clients know of an object, by its id.

@@ -31,42 +31,42 @@ const RAW_SCAN_BYTES: usize = 256 << 10;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchTerm {
     fields: u16,
-    pub(super) pieces: Vec<TermPiece>,
+    pub(in crate::query) pieces: Vec<TermPiece>,
 }
 
 /// What must be found, one way or the other.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct TermPiece {
-    pub(super) phrase: Vec<PhraseWord>,
+pub(in crate::query) struct TermPiece {
+    pub(in crate::query) phrase: Vec<PhraseWord>,
     /// In which fields the phrase may be.
-    pub(super) fields: u16,
+    pub(in crate::query) fields: u16,
     /// Texts with one of these beginnings.
-    pub(super) texts: Vec<TextPattern>,
+    pub(in crate::query) texts: Vec<TextPattern>,
     /// In which fields the texts may be.
-    pub(super) text_fields: u16,
+    pub(in crate::query) text_fields: u16,
     /// Whether every email may have it that is in a fold which does not say where its emails were delivered.
-    pub(super) unread: bool,
+    pub(in crate::query) unread: bool,
 }
 
 /// A word of a phrase.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct PhraseWord {
-    pub(super) word: String,
-    pub(super) hash: u32,
+pub(in crate::query) struct PhraseWord {
+    pub(in crate::query) word: String,
+    pub(in crate::query) hash: u32,
     /// How far behind the phrase's first word.
-    pub(super) step: u32,
+    pub(in crate::query) step: u32,
 }
 
 /// A text token that is looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TextPattern {
-    pub(super) begins: String,
-    pub(super) rest: TextRemainder,
+pub(in crate::query) struct TextPattern {
+    pub(in crate::query) begins: String,
+    pub(in crate::query) rest: TextRemainder,
 }
 
 /// What may follow the beginning of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum TextRemainder {
+pub(in crate::query) enum TextRemainder {
     Anything,
     Nothing,
     /// Something that holds each of these, wherever it stands.
@@ -74,7 +74,7 @@ pub(super) enum TextRemainder {
 }
 
 impl TextPattern {
-    pub(super) fn is(&self, text: &str) -> bool {
+    pub(in crate::query) fn is(&self, text: &str) -> bool {
         text.strip_prefix(&self.begins).is_some_and(|rest| match &self.rest {
             TextRemainder::Anything => true,
             TextRemainder::Nothing => rest.is_empty(),
@@ -115,7 +115,7 @@ impl SearchTerm {
     }
 
     /// To find messages with a header field of a name; none of a name that nearly all have.
-    pub(super) fn of_field(name: &str, secrets: &Secrets) -> Option<Self> {
+    pub(in crate::query) fn of_field(name: &str, secrets: &Secrets) -> Option<Self> {
         let word = tokens::name_word(name)?;
         let hash = WordHash::new(secrets).of(&word);
         let phrase = vec![PhraseWord { word, hash, step: 0 }];
@@ -125,7 +125,7 @@ impl SearchTerm {
 
     /// To find messages that may have an id in a header field, as `message::header::folded` writes it; none where the
     /// field has no ids, or this is not a whole one.
-    pub(super) fn of_id(name: &str, text: &str) -> Option<Self> {
+    pub(in crate::query) fn of_id(name: &str, text: &str) -> Option<Self> {
         let field = tokens::ids_of(name)?;
         let id = tokens::bracketed(text).next()?;
         // The empty text stands for ids that were not taken.
@@ -134,7 +134,7 @@ impl SearchTerm {
     }
 
     /// To find messages with an attachment of a media type, or, of `type` or `type/`, of any that begins so.
-    pub(super) fn of_type(media_type: &str) -> Self {
+    pub(in crate::query) fn of_type(media_type: &str) -> Self {
         let media_type = media_type.trim().to_ascii_lowercase();
         let whole = media_type.split_once('/').is_some_and(|(_, kind)| !kind.is_empty());
         let begins = if whole || media_type.ends_with('/') { media_type } else { format!("{media_type}/") };
@@ -144,14 +144,14 @@ impl SearchTerm {
 
     /// To find emails that this service delivered to an address with all these parts, each as `message::header::folded`
     /// writes it. What it finds has them: no message need be read.
-    pub(super) fn of_delivery(parts: &[String]) -> Self {
+    pub(in crate::query) fn of_delivery(parts: &[String]) -> Self {
         let text = TextPattern { begins: delivered::TEXT.to_owned(), rest: TextRemainder::Parts(parts.to_vec()) };
         Self::of_texts(vec![text], tokens::DELIVERED_HERE)
     }
 
     /// To find emails of which the header alone says what is in Delivered-To: those with such a field of their message's
     /// own, and those whose tokens do not say where they were delivered.
-    pub(super) fn of_other_delivery(name: &str, secrets: &Secrets) -> Option<Self> {
+    pub(in crate::query) fn of_other_delivery(name: &str, secrets: &Secrets) -> Option<Self> {
         let mut needle = Self::of_field(name, secrets)?;
         for piece in &mut needle.pieces {
             piece.texts = vec![TextPattern { begins: delivered::TEXT.to_owned(), rest: TextRemainder::Nothing }];
@@ -245,7 +245,7 @@ impl SearchTerm {
 
 impl TermPiece {
     /// Whether the phrase stands somewhere in its fields, by the positions of each of its words.
-    pub(super) fn is_at(&self, positions: &[&[u32]]) -> bool {
+    pub(in crate::query) fn is_at(&self, positions: &[&[u32]]) -> bool {
         let Some((first, rest)) = positions.split_first() else { return false };
         let Some((start, behind)) = self.phrase.split_first() else { return false };
         first.iter().filter(|at| field_at(**at) & self.fields != 0).any(|at| {

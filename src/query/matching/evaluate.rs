@@ -6,18 +6,18 @@
 //! A text is looked for in the search index first (`hits`), which tells without reading the message that it is not there.
 //! The same index leads a walk over emails past those that cannot match (`Matcher::next`), whatever the filter is made of.
 
-use super::Error;
-use super::email::{Candidate, CandidateSource};
-use super::filter::{Condition, Filter};
-use super::text::{SearchTerm, WORD_FIELDS, pieces};
-use super::threads::KeywordShare;
 use crate::message::header::{fields, folded};
 use crate::message::tokens;
 use crate::model::{EmailId, Secrets, limits};
+use crate::query::Error;
+use crate::query::filter::{Condition, Filter};
+use crate::query::matching::candidate::{Candidate, CandidateSource};
+use crate::query::matching::threads::KeywordShare;
+use crate::query::search::term::{SearchTerm, WORD_FIELDS, pieces};
 
 /// When an email should match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(in crate::query) enum Moment {
     /// On the view.
     Now,
     /// At any time of its life.
@@ -26,7 +26,7 @@ pub(super) enum Moment {
 
 /// A filter made ready.
 #[derive(Debug)]
-pub(super) struct Matcher {
+pub(in crate::query) struct Matcher {
     node: Node,
     numbered: FilterTables,
 }
@@ -61,38 +61,42 @@ enum Node {
 
 impl Matcher {
     /// Of a filter that was validated.
-    pub(super) fn new(filter: &Filter, secrets: &Secrets) -> Self {
+    pub(in crate::query) fn new(filter: &Filter, secrets: &Secrets) -> Self {
         let mut numbered = FilterTables::default();
         Self { node: Node::of(filter, secrets, &mut numbered), numbered }
     }
 
     /// What is looked for in the search index.
-    pub(super) fn needles(&self) -> &[SearchTerm] {
+    pub(in crate::query) fn needles(&self) -> &[SearchTerm] {
         &self.numbered.needles
     }
 
     /// How many alternatives it has.
-    pub(super) fn alternatives(&self) -> usize {
+    pub(in crate::query) fn alternatives(&self) -> usize {
         self.numbered.alternatives
     }
 
     /// The first email not before `from` that may match, by the search index.
-    pub(super) fn next(&self, source: &mut CandidateSource<'_>, from: EmailId) -> Result<Option<EmailId>, Error> {
+    pub(in crate::query) fn next(
+        &self,
+        source: &mut CandidateSource<'_>,
+        from: EmailId,
+    ) -> Result<Option<EmailId>, Error> {
         self.node.next(source, from)
     }
 
     /// Whether the search index leaves but some emails.
-    pub(super) fn is_sought(&self) -> bool {
+    pub(in crate::query) fn is_sought(&self) -> bool {
         self.node.is_sought()
     }
 
     /// Whether the email matches, as far as that is known without reading its message where it may not.
-    pub(super) fn foresees(&self, email: &mut Candidate<'_, '_>) -> Result<Option<bool>, Error> {
+    pub(in crate::query) fn foresees(&self, email: &mut Candidate<'_, '_>) -> Result<Option<bool>, Error> {
         self.node.decide(email, Moment::Now, self.needles())
     }
 
     /// Whether the email matches, or (`Moment::Ever`) may have matched once.
-    pub(super) fn matches(&self, email: &mut Candidate<'_, '_>, moment: Moment) -> Result<bool, Error> {
+    pub(in crate::query) fn matches(&self, email: &mut Candidate<'_, '_>, moment: Moment) -> Result<bool, Error> {
         let known = self.node.decide(email, moment, self.needles())?;
         Ok(known.unwrap_or(moment == Moment::Ever))
     }
