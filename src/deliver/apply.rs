@@ -4,8 +4,8 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::outcome::{self, FilingResult, VacationResult};
-use super::plan::{PlannedReply, VacationPlan};
+use super::outcome::{self, FilingResult};
+use super::plan::PlannedReply;
 use super::rates::RateCharges;
 use super::{Deliverer, DeliveryTransaction, Settings, copy};
 use crate::account::ResolvedAddress;
@@ -13,14 +13,14 @@ use crate::message::header::{Header, IncomingMessage};
 use crate::message::{Message, auto::AutoReplyFacts, bare_rows, guarded, report, rows_of, trace};
 use crate::model::clock::Stopwatch;
 use crate::model::{
-    AccountId, Action, Address, Decision, EmailId, Envelope, MailboxUid, MonotonicMillis, ObjectId, Recipient,
-    ReturnedReport, Role, ThreadKey, ToldLifetime, UtcMillis, limits,
+    AccountId, Action, ActionId, Address, Decision, EmailId, Envelope, MailboxUid, MonotonicMillis, ObjectId,
+    Recipient, ReturnedReport, Role, ThreadKey, ToldLifetime, UtcMillis, limits,
 };
 use crate::outbox::dsn::delivered;
 use crate::outbox::{self, NewAction, Reporter};
 use crate::store::{EncodedMessage, Error, NewEmail, Ticket, Txn};
 use crate::trace::count::{self, DeliveryOutcome};
-use crate::vacation::{RateCharge, Reason};
+use crate::vacation::{DueReply, RateCharge, Reason, ReplyDecision, Silence};
 use crate::wire::smtp::Reply;
 
 /// A commit on its way to the disk, and what to answer when it is there.
@@ -70,7 +70,7 @@ struct AccountJob {
     recipients: Vec<Address>,
     prefix: Vec<u8>,
     mailbox: Option<MailboxUid>,
-    plan: VacationPlan,
+    plan: ReplyDecision<Box<PlannedReply>>,
     /// What tells the sender of the delivery, and what it took of the rate.
     notification: Option<(NewAction, RateCharge)>,
     /// The submission that the message is a report about.
@@ -188,7 +188,7 @@ impl Deliverer {
         let plan = if response.enabled {
             self.considered(whole, (recipient, target), &response, junk)?
         } else {
-            VacationPlan::Silent { reason: Reason::Disabled, detail: String::new() }
+            ReplyDecision::Silent(Silence::new(Reason::Disabled, ""))
         };
         Ok(AccountJob {
             recipients: vec![recipient.address.clone()],
@@ -259,7 +259,7 @@ impl Deliverer {
                         FilingResult::New { email, thread, decision } => {
                             count::delivered(DeliveryOutcome::Filed);
                             count::decided(decision.code());
-                            let decision = decision.to_string();
+                            let decision = outcome::logged(decision);
                             tracing::info!(queue_id, %account, %email, %thread, decision, ms, "delivered");
                         }
                         FilingResult::Again(email) => {
@@ -300,10 +300,10 @@ fn spent<'a>(
             Some(Ok(FilingResult::New { decision, .. })) => Some(decision),
             _ => None,
         };
-        if let VacationPlan::Answer(answering) = &job.plan
-            && let Some(counted) = &answering.counted
+        if let ReplyDecision::Reply(planned) = &job.plan
+            && let Some(counted) = &planned.counted
         {
-            let is_sent = matches!(decision, Some(VacationResult::Answered(_)));
+            let is_sent = decision.is_some_and(ReplyDecision::is_reply);
             if is_sent { &mut kept } else { &mut unused }.replies.push(counted.clone());
         }
         if let Some((_, counted)) = &job.notification {
@@ -341,27 +341,31 @@ fn file(
         txn.report_submission(submission, returned, email)?;
     }
     let decision = answer(txn, &job.plan, email)?;
-    let verdict = decision.verdict();
+    let verdict = outcome::verdict(&decision);
     let recipient = job.recipients.first().cloned().unwrap_or_else(|| Address::from_parts("", ""));
     txn.add_decision(&Decision { at: txn.now(), email, sender: envelope.sender.clone(), recipient, verdict });
     Ok(FilingResult::New { email, thread, decision })
 }
 
 /// The reply, unless the response changed or the sender was told since the plan was made.
-fn answer(txn: &mut Txn<'_>, plan: &VacationPlan, email: EmailId) -> Result<VacationResult, Error> {
-    let answering = match plan {
-        VacationPlan::Answer(answering) => answering,
-        VacationPlan::Silent { reason, detail } => return Ok(VacationResult::Silent(*reason, detail.clone())),
+fn answer(
+    txn: &mut Txn<'_>,
+    plan: &ReplyDecision<Box<PlannedReply>>,
+    email: EmailId,
+) -> Result<ReplyDecision<ActionId>, Error> {
+    let PlannedReply { due: DueReply { reply, told, memory }, counted: _, copy: rows } = match plan {
+        ReplyDecision::Reply(planned) => &**planned,
+        ReplyDecision::Silent(silence) => return Ok(ReplyDecision::Silent(silence.clone())),
     };
-    let PlannedReply { reply, told, memory, counted: _, copy: rows } = &**answering;
     let (account, now) = (txn.account(), txn.now());
     if let ToldLifetime::Response { generation, .. } = memory
         && txn.view().vacation(account)?.generation != *generation
     {
-        return Ok(VacationResult::Silent(Reason::Disabled, "the response was changed at that moment".into()));
+        let silence = Silence::new(Reason::Disabled, "the response was changed at that moment");
+        return Ok(ReplyDecision::Silent(silence));
     }
     if let Some(at) = txn.view().told_at(account, told, memory, now)? {
-        return Ok(VacationResult::Silent(Reason::AlreadyTold, format!("told {at}")));
+        return Ok(ReplyDecision::Silent(Silence::new(Reason::AlreadyTold, format!("told {at}"))));
     }
     let queued = outbox::ReplyAction {
         recipient: reply.recipient.clone(),
@@ -377,7 +381,7 @@ fn answer(txn: &mut Txn<'_>, plan: &VacationPlan, email: EmailId) -> Result<Vaca
     if let (Some(rows), Some(fcc)) = (rows, &reply.fcc) {
         copy::file(txn, reply, fcc, rows)?;
     }
-    Ok(VacationResult::Answered(action))
+    Ok(ReplyDecision::Reply(action))
 }
 
 /// What makes two transactions the same: the envelope sender, its length before it, and the message as received.

@@ -1,46 +1,26 @@
 //! Outcomes and errors to replies: one exhaustive match.
 
-use std::fmt;
-
 use super::Settings;
 use crate::model::{ActionId, EmailId, ThreadId, Verdict};
 use crate::store::Error;
-use crate::vacation::Reason;
+use crate::vacation::{ReplyDecision, Silence};
 use crate::wire::smtp::Reply;
 
-/// What the responder decided.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum VacationResult {
-    /// A reply was queued.
-    Answered(ActionId),
-    /// No reply: why, and what gave rise to it.
-    Silent(Reason, String),
-}
-
-impl VacationResult {
-    /// What it is counted as.
-    pub(super) fn code(&self) -> &'static str {
-        match self {
-            Self::Answered(_) => "answered",
-            Self::Silent(reason, _) => reason.code(),
-        }
-    }
-
-    /// As it is kept for the owner.
-    pub(super) fn verdict(&self) -> Verdict {
-        match self {
-            Self::Answered(action) => Verdict::Answered(*action),
-            Self::Silent(reason, detail) => Verdict::Silent { reason: reason.code().into(), detail: detail.clone() },
+/// A decision as it is stored for the owner.
+pub(super) fn verdict(decision: &ReplyDecision<ActionId>) -> Verdict {
+    match decision {
+        ReplyDecision::Reply(action) => Verdict::Answered(*action),
+        ReplyDecision::Silent(Silence { reason, detail }) => {
+            Verdict::Silent { reason: reason.code().into(), detail: detail.clone() }
         }
     }
 }
 
-impl fmt::Display for VacationResult {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Answered(action) => write!(out, "answered {action}"),
-            Self::Silent(..) => out.write_str(self.code()),
-        }
+/// A decision as it is logged.
+pub(super) fn logged(decision: &ReplyDecision<ActionId>) -> String {
+    match decision {
+        ReplyDecision::Reply(action) => format!("answered {action}"),
+        ReplyDecision::Silent(silence) => silence.reason.code().to_owned(),
     }
 }
 
@@ -54,7 +34,7 @@ pub(super) enum FilingResult {
         /// In this thread.
         thread: ThreadId,
         /// Whether a reply is owed, or why not.
-        decision: VacationResult,
+        decision: ReplyDecision<ActionId>,
     },
     /// It was there already: the peer did not hear our answer.
     Again(Option<EmailId>),

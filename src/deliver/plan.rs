@@ -5,25 +5,14 @@ use super::Deliverer;
 use super::apply::DeliveryContext;
 use crate::account::{AccountSnapshot, OwnAddresses, ResolvedAddress};
 use crate::message::rows_or_bare;
-use crate::model::{Address, OriginalRecipient, Recipient, ThreadKey, ToldKey, ToldLifetime, VacationResponse};
+use crate::model::{Address, OriginalRecipient, Recipient, ThreadKey, VacationResponse};
 use crate::store::{EncodedMessage, Error};
-use crate::vacation::{Notice, RateCharge, Reason, ReceivedMessage, ReplyOutcome, VacationReply, consider};
+use crate::vacation::{DueReply, Input, Notice, RateCharge, Reason, ReplyDecision, Silence, VacationReply, consider};
 
-/// What is to be done.
-#[derive(Debug, Clone)]
-pub(super) enum VacationPlan {
-    /// Answer, if by the time of the commit that still holds.
-    Answer(Box<PlannedReply>),
-    /// Do not, for this reason.
-    Silent { reason: Reason, detail: String },
-}
-
-/// A reply that is owed.
+/// A reply that is owed, if by the time of the commit that still holds.
 #[derive(Debug, Clone)]
 pub(super) struct PlannedReply {
-    pub(super) reply: VacationReply,
-    pub(super) told: ToldKey,
-    pub(super) memory: ToldLifetime,
+    pub(super) due: DueReply,
     /// What it took of the rate; nothing where it was sent before.
     pub(super) counted: Option<RateCharge>,
     /// The rows of the reply's copy, where one is filed; it joins the original's thread whatever its subject.
@@ -38,19 +27,20 @@ impl Deliverer {
         (recipient, target): (&Recipient, &ResolvedAddress),
         response: &VacationResponse,
         junk: bool,
-    ) -> Result<VacationPlan, Error> {
+    ) -> Result<ReplyDecision<Box<PlannedReply>>, Error> {
         let (view, secrets, account) = (self.store.view(), self.store.secrets(), target.account);
         let identity = self.directory.identity(account)?;
         let (sender, limits) = (whole.envelope.sender.as_ref(), &whole.settings.vacation.rate);
         let own = self.directory.own_addresses(account)?;
         let known_as = known_as(recipient.original.as_ref(), &own);
         let notice = Notice::of_response(response, &identity, sender, whole.facts(), whole.now);
-        let case = ReceivedMessage {
+        let input = Input {
             now: whole.now,
             sender,
             recipient: &recipient.address,
             known_as: known_as.as_ref(),
             identity: &identity,
+            notice: &notice,
             facts: whole.facts(),
             forged: whole.envelope.forged.as_deref(),
             junk,
@@ -66,21 +56,23 @@ impl Deliverer {
             now: whole.now,
             secret: &secrets.told,
         };
-        let (reply, told, memory) = match consider(&case, &notice, &world)? {
-            ReplyOutcome::Reply { reply, told, memory } => (*reply, told, memory),
-            ReplyOutcome::Silent(reason, detail) => return Ok(VacationPlan::Silent { reason, detail }),
+        let due = match consider(&input, &world)? {
+            ReplyDecision::Reply(due) => *due,
+            ReplyDecision::Silent(silence) => return Ok(ReplyDecision::Silent(silence)),
         };
         // A retry is answered as it was; it takes nothing of the rate.
         let is_new = view.delivery(account, whole.hash)?.is_none();
         let counted = match sender.filter(|_| is_new) {
             Some(sender) => match self.rates.lock().replies.take(whole.steady, account, sender.domain(), limits) {
                 Ok(counted) => Some(counted),
-                Err(detail) => return Ok(VacationPlan::Silent { reason: Reason::RateLimit, detail }),
+                Err(detail) => {
+                    return Ok(ReplyDecision::Silent(Silence::new(Reason::RateLimit, detail)));
+                }
             },
             None => None,
         };
-        let copy = reply.fcc.as_ref().map(|_| self.copy_of(&reply, whole.thread_keys));
-        Ok(VacationPlan::Answer(Box::new(PlannedReply { reply, told, memory, counted, copy })))
+        let copy = due.reply.fcc.as_ref().map(|_| self.copy_of(&due.reply, whole.thread_keys));
+        Ok(ReplyDecision::Reply(Box::new(PlannedReply { due, counted, copy })))
     }
 
     fn copy_of(&self, reply: &VacationReply, original: &[ThreadKey]) -> EncodedMessage {

@@ -1,15 +1,17 @@
-//! The decision: facts, settings and what was told, to an answer or a reason for none.
+//! The decision: facts, settings and what is remembered, to a reply or a reason for none.
 //!
-//! The rules stand in the order in which they are asked; the first that applies is the one that is recorded. First whether
-//! there is a vacation at all, then who sent it, then what kind of mail it is, then whether it was for this person, and last
-//! whether the owner wants this sender answered, and whether he knows already. The rate is the caller's to ask, after this, for asking counts.
+//! The rules stand in the order in which they are asked; the first that applies is the one that is
+//! recorded. First whether there is a vacation at all, then who sent it, then what kind of mail it
+//! is, then whether it was for this person, and last whether the owner wants this sender answered,
+//! and whether the sender was told already. The rate is the caller's to ask, after this, for asking
+//! counts.
 
 use super::notice::Notice;
 use super::reason::Reason;
 use super::reply::is_own_id;
-use super::sender::{layers, system_sender};
+use super::sender::{is_from_self, layers, system_sender, told_key};
 use crate::message::auto::AutoReplyFacts;
-use crate::model::{Address, Audience, Circle, Identity, UtcMillis};
+use crate::model::{Address, Audience, Circle, Identity, ToldKey, ToldLifetime, UtcMillis};
 
 /// What a site sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,17 +30,17 @@ impl Default for Settings {
     }
 }
 
-/// All that bears on the decision.
+/// One message, who got it, and what is to be told: all of which a reply is decided and made.
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
+    /// Now.
+    pub now: UtcMillis,
     /// The envelope sender.
     pub sender: Option<&'a Address>,
-    /// The envelope recipient as given.
+    /// The envelope recipient as given; it led to the account.
     pub recipient: &'a Address,
-    /// By which address the sender knew the account, where that is proven.
+    /// By which address the sender knew the account, where the directory gives it to the account.
     pub known_as: Option<&'a Address>,
-    /// Whether the directory leads the sender's address to this account.
-    pub from_self: bool,
     /// Who the account is.
     pub identity: &'a Identity,
     /// What is to be told, and when.
@@ -49,56 +51,130 @@ pub struct Input<'a> {
     pub forged: Option<&'a str>,
     /// Whether it is filed in Junk. A script that files it there and answers nevertheless is obeyed (RFC 5230 §4.7).
     pub junk: bool,
-    /// When the same sender was told, if that is remembered.
-    pub told: Option<UtcMillis>,
-    /// Whether the owner has written to the sender; asked only where he answers nobody else.
-    pub known: bool,
-    /// The key of our own reply ids.
+    /// The key of our own ids, and of who was told.
     pub secret: &'a [u8; 32],
     /// What the site sets.
     pub settings: &'a Settings,
+    /// A number of this reply's own.
+    pub nonce: u64,
 }
 
-/// The decision.
+/// What is remembered of an account, as far as it bears on this.
+pub trait AccountLookup {
+    /// Why it could not be read.
+    type Error;
+
+    /// Whether the directory leads mail for an address to this account.
+    ///
+    /// # Errors
+    /// Those of a directory that cannot tell.
+    fn is_own(&self, address: &Address) -> Result<bool, Self::Error>;
+
+    /// When a sender was told, if that still counts.
+    ///
+    /// # Errors
+    /// Those of reading.
+    fn told(&self, who: &ToldKey, memory: &ToldLifetime) -> Result<Option<UtcMillis>, Self::Error>;
+
+    /// Whether the owner has written to a sender.
+    ///
+    /// # Errors
+    /// Those of reading.
+    fn knows(&self, sender: &Address) -> Result<bool, Self::Error>;
+}
+
+/// The decision about a reply, from the rules to the log: `R` is what is known of the reply so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReplyDecision {
+pub enum ReplyDecision<R> {
     /// A reply is owed.
-    Answer,
-    /// None is, and why: the rule and what gave rise to it.
-    Silent(Reason, String),
+    Reply(R),
+    /// None is.
+    Silent(Silence),
+}
+
+/// Why no reply is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Silence {
+    /// The rule.
+    pub reason: Reason,
+    /// What gave rise to it.
+    pub detail: String,
+}
+
+impl<R> ReplyDecision<R> {
+    /// Whether a reply is owed.
+    #[must_use]
+    pub fn is_reply(&self) -> bool {
+        matches!(self, Self::Reply(_))
+    }
+
+    /// Its name in the log and among the counts: `answered`, or the code of the reason.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Reply(_) => "answered",
+            Self::Silent(silence) => silence.reason.code(),
+        }
+    }
+}
+
+impl Silence {
+    /// By a rule, for what gave rise to it.
+    pub fn new(reason: Reason, detail: impl Into<String>) -> Self {
+        Self { reason, detail: detail.into() }
+    }
+}
+
+/// To whom a reply is owed, and under which key it is remembered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Addressee<'a> {
+    /// The envelope sender.
+    pub sender: &'a Address,
+    /// The key.
+    pub told: ToldKey,
 }
 
 /// Decides.
-#[must_use]
-pub fn decide(input: &Input<'_>) -> ReplyDecision {
-    let rules = [window, sender, kind, standing, addressed, audience, told];
-    rules
-        .iter()
-        .find_map(|rule| rule(input))
-        .map_or(ReplyDecision::Answer, |(reason, detail)| ReplyDecision::Silent(reason, detail))
-}
-
-/// Decides where it must be looked up whether the owner knows the sender: `knows` is asked only where all else is for a
-/// reply, and it depends on that.
 ///
 /// # Errors
-/// Those of the look-up.
-pub fn decide_asking<E>(input: &Input<'_>, knows: impl FnOnce() -> Result<bool, E>) -> Result<ReplyDecision, E> {
-    let hoped = decide(&Input { known: true, ..*input });
-    let asks = input.notice.terms.as_ref().is_some_and(|terms| terms.audience == Audience::Known);
-    if hoped == ReplyDecision::Answer && asks { Ok(decide(&Input { known: knows()?, ..*input })) } else { Ok(hoped) }
+/// Those of the look-ups.
+pub fn decide<'a, L: AccountLookup>(input: &Input<'a>, lookup: &L) -> Result<ReplyDecision<Addressee<'a>>, L::Error> {
+    let Some(sender) = input.sender else {
+        let null_sender = || Silence::new(Reason::NullSender, "");
+        return Ok(ReplyDecision::Silent(window(input).unwrap_or_else(null_sender)));
+    };
+    let key = told_key(input.secret, &input.notice.handle, sender);
+    let told = lookup.told(&key, &input.notice.memory)?;
+    // Where the directory cannot tell, silence is the safe answer.
+    let may_be_own = |address: &Address| lookup.is_own(address).unwrap_or(true);
+    let silence = window(input)
+        .or_else(|| from_nobody(input, sender, may_be_own))
+        .or_else(|| automatic(input))
+        .or_else(|| unwanted(input))
+        .or_else(|| not_addressed(input))
+        .or_else(|| not_in_audience(input, sender))
+        .or_else(|| told.map(|at| Silence::new(Reason::AlreadyTold, format!("told {at}"))));
+    if let Some(silence) = silence {
+        return Ok(ReplyDecision::Silent(silence));
+    }
+    // Asked last, and only where it decides: it looks through the owner's mail.
+    let only_known = input.notice.terms.as_ref().is_some_and(|terms| terms.audience == Audience::Known);
+    Ok(if only_known && !lookup.knows(sender)? {
+        let why = "only people whom the owner has written to are answered";
+        ReplyDecision::Silent(Silence::new(Reason::NotInAudience, why))
+    } else {
+        ReplyDecision::Reply(Addressee { sender, told: key })
+    })
 }
 
-type Objection = Option<(Reason, String)>;
-
-fn window(input: &Input<'_>) -> Objection {
-    input.notice.terms.as_ref().and_then(|terms| terms.away.clone().err())
+fn window(input: &Input<'_>) -> Option<Silence> {
+    let (reason, detail) = input.notice.terms.as_ref()?.away.clone().err()?;
+    Some(Silence { reason, detail })
 }
 
-fn sender(input: &Input<'_>) -> Objection {
-    let Some(sender) = input.sender else { return Some((Reason::NullSender, String::new())) };
+fn from_nobody(input: &Input<'_>, sender: &Address, may_be_own: impl Fn(&Address) -> bool) -> Option<Silence> {
     if sender.domain().is_empty() || Address::parse(&sender.to_string()).is_err() {
-        return Some((Reason::BadSender, sender.to_string()));
+        return Some(Silence::new(Reason::BadSender, sender.to_string()));
     }
     // What stands within a tag was written by whoever sends, and is heeded only here, where it
     // silences the reply to them.
@@ -107,14 +183,14 @@ fn sender(input: &Input<'_>) -> Objection {
     let is_recipient =
         |one: &Address| own.iter().flatten().any(|own| identity.canonical(own) == identity.canonical(one));
     let is_named = |one: &Address| input.notice.names(identity, one);
-    if input.from_self || all.iter().any(|one| is_recipient(one) || is_named(one)) {
-        return Some((Reason::OwnAddress, sender.to_string()));
+    if is_from_self(sender, may_be_own) || all.iter().any(|one| is_recipient(one) || is_named(one)) {
+        return Some(Silence::new(Reason::OwnAddress, sender.to_string()));
     }
     let system = all.iter().find_map(|one| system_sender(one, &input.settings.system_senders));
-    system.map(|why| (Reason::SystemSender, why))
+    system.map(|why| Silence::new(Reason::SystemSender, why))
 }
 
-fn kind(input: &Input<'_>) -> Objection {
+fn automatic(input: &Input<'_>) -> Option<Silence> {
     let facts = input.facts;
     let said = [
         (Reason::AutoSubmitted, &facts.auto_submitted),
@@ -123,41 +199,34 @@ fn kind(input: &Input<'_>) -> Objection {
         (Reason::SuppressAsked, &facts.suppress),
         (Reason::Report, &facts.report),
     ];
-    let said = said.into_iter().find_map(|(reason, evidence)| evidence.clone().map(|evidence| (reason, evidence)));
+    let said =
+        said.into_iter().find_map(|(reason, evidence)| evidence.clone().map(|evidence| Silence::new(reason, evidence)));
     let ours = facts.in_reply_to.iter().chain(&facts.references).find(|id| is_own_id(id, input.secret));
-    said.or_else(|| ours.map(|id| (Reason::OurOwnReply, id.clone())))
+    said.or_else(|| ours.map(|id| Silence::new(Reason::OurOwnReply, id.clone())))
 }
 
-fn standing(input: &Input<'_>) -> Objection {
+fn unwanted(input: &Input<'_>) -> Option<Silence> {
     let spam = input.facts.spam.clone().filter(|_| input.settings.trust_spam_fields);
     let junk = input.junk.then(|| "filed in Junk".to_owned());
     spam.or(junk)
-        .map(|evidence| (Reason::Spam, evidence))
-        .or_else(|| input.forged.map(|why| (Reason::Unauthenticated, why.to_owned())))
+        .map(|evidence| Silence::new(Reason::Spam, evidence))
+        .or_else(|| input.forged.map(|why| Silence::new(Reason::Unauthenticated, why)))
 }
 
-fn addressed(input: &Input<'_>) -> Objection {
+fn not_addressed(input: &Input<'_>) -> Option<Silence> {
     let canonical = |address: &Address| input.identity.canonical(address);
     let meant: Vec<Address> = [input.recipient].into_iter().chain(input.known_as).map(canonical).collect();
     let is_meant = |to: &Address| input.notice.is_me(input.identity, to) || meant.contains(&canonical(to));
     let named = input.facts.destinations.iter().any(is_meant);
-    (!named).then(|| (Reason::NotAddressed, format!("{} is not among the addressees", input.recipient)))
+    (!named).then(|| Silence::new(Reason::NotAddressed, format!("{} is not among the addressees", input.recipient)))
 }
 
-fn audience(input: &Input<'_>) -> Objection {
-    let (sender, terms) = (input.sender?, input.notice.terms.as_ref()?);
+fn not_in_audience(input: &Input<'_>, sender: &Address) -> Option<Silence> {
+    let terms = input.notice.terms.as_ref()?;
     let covered = |address: Address| terms.except.iter().find(|except| except.covers(&address));
     if let Some(except) = layers(sender).find_map(covered) {
-        return Some((Reason::NotInAudience, format!("excepted: {except}")));
+        return Some(Silence::new(Reason::NotInAudience, format!("excepted: {except}")));
     }
-    let why = match terms.audience {
-        Audience::Known if !input.known => "only people whom the owner has written to are answered",
-        Audience::Organisation if terms.circle == Circle::Outside => "only people of the organisation are answered",
-        Audience::Everyone | Audience::Known | Audience::Organisation => return None,
-    };
-    Some((Reason::NotInAudience, why.to_owned()))
-}
-
-fn told(input: &Input<'_>) -> Objection {
-    input.told.map(|at| (Reason::AlreadyTold, format!("told {at}")))
+    let is_stranger = terms.audience == Audience::Organisation && terms.circle == Circle::Outside;
+    is_stranger.then(|| Silence::new(Reason::NotInAudience, "only people of the organisation are answered"))
 }

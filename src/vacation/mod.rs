@@ -17,8 +17,8 @@ mod report;
 mod sender;
 mod window;
 
-pub use consider::{AccountLookup, ReceivedMessage, ReplyOutcome, consider};
-pub use decide::Settings;
+pub use consider::{DueReply, consider};
+pub use decide::{AccountLookup, Input, ReplyDecision, Settings, Silence};
 pub use notice::{Fcc, Handle, Notice};
 #[cfg(test)]
 pub use notice::{Period, ScriptArguments};
@@ -28,11 +28,7 @@ pub use reply::{VacationReply, is_own_id};
 pub use report::{AbsenceReport, Arrival, Correspondent, Topic};
 pub use sender::{plain_in_domain, told_key};
 #[cfg(any(test, feature = "internals"))]
-pub use {
-    decide::{Input, ReplyDecision, decide},
-    notice::Script,
-    reply::{ReplyContext, reply},
-};
+pub use {decide::decide, notice::Script, reply::reply};
 
 #[cfg(test)]
 mod corpus_tests;

@@ -3,11 +3,12 @@
 //! It goes to the envelope sender, from an own address that he knows, with an id by which our replies are known again. The
 //! original's body is never repeated (RFC 3834 §3.2), and what is repeated of its header is data: see `message::compose`.
 
-use super::notice::{Fcc, Notice, ReplyBody};
+use super::decide::Input;
+use super::notice::{Fcc, ReplyBody};
 use super::sender::plain_in_domain;
 use crate::message::auto::AutoReplyFacts;
 use crate::message::compose::{Draft, build, one_line};
-use crate::model::{Address, EmailAddress, Identity, UtcMillis};
+use crate::model::{Address, EmailAddress, UtcMillis};
 
 /// A finished reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,29 +25,6 @@ pub struct VacationReply {
     pub until: Option<UtcMillis>,
 }
 
-/// What gives rise to a reply.
-#[derive(Debug, Clone, Copy)]
-pub struct ReplyContext<'a> {
-    /// What is told.
-    pub notice: &'a Notice<'a>,
-    /// Who the account is.
-    pub identity: &'a Identity,
-    /// What the original's header says.
-    pub facts: &'a AutoReplyFacts,
-    /// The original's envelope sender.
-    pub sender: &'a Address,
-    /// Its envelope recipient, which led to the account.
-    pub recipient: &'a Address,
-    /// By which address the sender knew the account, where that is proven.
-    pub known_as: Option<&'a Address>,
-    /// Now.
-    pub now: UtcMillis,
-    /// The key of our own reply ids.
-    pub secret: &'a [u8; 32],
-    /// A number of this reply's own.
-    pub nonce: u64,
-}
-
 /// References that a reply names: the first and the last of longer lists.
 const MAX_REFERENCES: usize = 20;
 /// Octets of an id that is named: with its field's name it fits into a line (RFC 5322 §2.1.1).
@@ -56,12 +34,12 @@ const MAX_SUBJECT_CHARS: usize = 200;
 /// The text where the owner set none (RFC 8621 §8).
 const DEFAULT_TEXT: &str = "I am away at the moment and will read your message when I am back.\n";
 
-/// Composes the reply to a message. `is_own` says whether the directory leads an address to the
+/// Composes the reply to a message, to its envelope sender. `is_own` says whether the directory leads an address to the
 /// account: no other is the reply's From.
 #[must_use]
-pub fn reply(occasion: &ReplyContext<'_>, is_own: impl Fn(&Address) -> bool) -> VacationReply {
-    let ReplyContext { notice, identity, facts, sender, now, secret, nonce, .. } = *occasion;
-    let from = from(occasion, &is_own);
+pub fn reply(input: &Input<'_>, sender: &Address, is_own: impl Fn(&Address) -> bool) -> VacationReply {
+    let Input { notice, identity, facts, now, secret, nonce, .. } = *input;
+    let from = from(input, &is_own);
     let domain =
         Address::parse(&from.email).map_or_else(|_| identity.primary.domain().to_owned(), |a| a.domain().to_owned());
     let message_id = own_id(nonce, crate::model::address::fold_domain(&domain).as_str(), secret);
@@ -109,16 +87,16 @@ pub fn reply(occasion: &ReplyContext<'_>, is_own: impl Fn(&Address) -> bool) -> 
 
 /// The reply's From: what the owner or the script set (RFC 3834 §3.1.1, RFC 5230 §5.1), where the
 /// directory still leads that to the account; else an own address.
-fn from(occasion: &ReplyContext<'_>, is_own: &impl Fn(&Address) -> bool) -> EmailAddress {
+fn from(input: &Input<'_>, is_own: &impl Fn(&Address) -> bool) -> EmailAddress {
     let is_ours = |from: &&EmailAddress| Address::parse(&from.email).is_ok_and(|address| is_own(&address));
-    occasion.notice.from.as_ref().filter(is_ours).cloned().unwrap_or_else(|| own_address(occasion, is_own))
+    input.notice.from.as_ref().filter(is_ours).cloned().unwrap_or_else(|| own_address(input, is_own))
 }
 
 /// The own address that the sender used: the first in To, Cc or their kin, else the one by which
 /// the sender knew the account where that is proven, else the account's. The directory says which
 /// are its own: a stranger must not choose our From.
-fn own_address(occasion: &ReplyContext<'_>, is_own: &impl Fn(&Address) -> bool) -> EmailAddress {
-    let ReplyContext { identity, facts, recipient, known_as, .. } = *occasion;
+fn own_address(input: &Input<'_>, is_own: &impl Fn(&Address) -> bool) -> EmailAddress {
+    let Input { identity, facts, recipient, known_as, .. } = *input;
     let canonical = |address: &Address| identity.canonical(address);
     let meant: Vec<Address> = [recipient].into_iter().chain(known_as).map(canonical).collect();
     let is_used = |to: &&Address| (identity.is_me(to) || meant.contains(&canonical(to))) && is_own(to);

@@ -48,20 +48,23 @@ impl SentReply {
 fn sent_by(notice: &Notice<'_>, header: &[u8], sender: &str, (recipient, known_as): (&str, Option<&str>)) -> SentReply {
     let (identity, facts) = (identity(), AutoReplyFacts::of(&[header, b"\r\n\r\nhello\r\n"].concat()));
     let (sender, recipient, known_as) = (address(sender), address(recipient), known_as.map(address));
-    let occasion = ReplyContext {
-        notice,
-        identity: &identity,
-        facts: &facts,
-        sender: &sender,
+    let input = Input {
+        now: NOW,
+        sender: Some(&sender),
         recipient: &recipient,
         known_as: known_as.as_ref(),
-        now: NOW,
+        identity: &identity,
+        notice,
+        facts: &facts,
+        forged: None,
+        junk: false,
         secret: &SECRET,
+        settings: &Settings::default(),
         nonce: 7,
     };
     // The directory leads all of shop.example to the account, and nothing else that it does not
     // have by itself.
-    let reply = reply(&occasion, |address| identity.is_me(address) || address.domain() == "shop.example");
+    let reply = reply(&input, &sender, |address| identity.is_me(address) || address.domain() == "shop.example");
     let text = String::from_utf8(reply.message.clone()).unwrap();
     assert!(!text.replace("\r\n", "").contains(['\r', '\n', '\0']), "{text}");
     assert!(text.lines().all(|line| line.len() <= 998), "{text}");

@@ -112,24 +112,26 @@ fn case(line: &str, own: &str) -> TableCase {
     case
 }
 
-fn decided(case: &TableCase, identity: &Identity) -> ReplyDecision {
+fn decided(case: &TableCase, identity: &Identity) -> ReplyDecision<()> {
     let (sender, facts) = (case.sender.as_ref(), AutoReplyFacts::of(case.raw.as_bytes()));
-    let from_self = sender.is_some_and(|sender| sender::is_from_self(sender, |one| case.is_own(identity, one)));
-    decide(&Input {
+
+    let input = Input {
+        now: NOW,
         sender,
         recipient: &case.recipient,
         known_as: None,
-        from_self,
+
         identity,
         notice: &Notice::of_response(&case.response, identity, sender, &facts, NOW),
         facts: &facts,
         forged: case.forged.as_deref(),
         junk: case.junk,
-        told: case.told,
-        known: case.known,
         secret: &SECRET,
         settings: &Settings::default(),
-    })
+        nonce: 7,
+    };
+    let own = |one: &Address| case.is_own(identity, one);
+    tests::decided(&input, &tests::TestLookup { own, told: case.told, knows: case.known })
 }
 
 #[test]
@@ -146,18 +148,21 @@ fn every_case_is_decided_as_the_table_has_it() {
     let bob = Address::from_parts("bob", "example.net");
     let (response, ann) = (VacationResponse::default(), &identity.primary);
     let notice = Notice::of_response(&response, &identity, Some(&bob), &facts, NOW);
-    let occasion = ReplyContext {
-        notice: &notice,
-        identity: &identity,
-        facts: &facts,
-        sender: &bob,
+    let input = Input {
+        now: NOW,
+        sender: Some(&bob),
         recipient: ann,
         known_as: None,
-        now: NOW,
+        identity: &identity,
+        notice: &notice,
+        facts: &facts,
+        forged: None,
+        junk: false,
         secret: &SECRET,
+        settings: &Settings::default(),
         nonce: 7,
     };
-    let own = reply(&occasion, |address| identity.is_me(address)).message_id;
+    let own = reply(&input, &bob, |address| identity.is_me(address)).message_id;
     let (mut wrong, mut seen) = (Vec::new(), BTreeMap::<String, usize>::new());
     let lines = TABLE.lines().zip(1..).filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
     for (line, number) in lines {
@@ -165,8 +170,8 @@ fn every_case_is_decided_as_the_table_has_it() {
         *seen.entry(case.wanted.clone()).or_default() += 1;
         let ours = decided(&case, &identity);
         let code = match &ours {
-            ReplyDecision::Answer => "answer",
-            ReplyDecision::Silent(reason, _) => reason.code(),
+            ReplyDecision::Reply(()) => "answer",
+            ReplyDecision::Silent(silence) => silence.reason.code(),
         };
         if code != case.wanted {
             wrong.push(format!("{number}: {line}\n    ours: {ours:?}"));

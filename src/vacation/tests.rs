@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::message::auto::AutoReplyFacts;
-use crate::model::{Address, EmailAddress, Identity, UtcMillis, VacationResponse};
+use crate::model::{Address, EmailAddress, Identity, ToldKey, ToldLifetime, UtcMillis, VacationResponse};
 
 const SECRET: [u8; 32] = [5; 32];
 const NOW: UtcMillis = UtcMillis(1_795_251_600_000); // 2026-11-21T09:00:00Z
@@ -22,6 +22,38 @@ fn response() -> VacationResponse {
     VacationResponse { enabled: true, text_body: Some("Away.".into()), generation: 1, ..VacationResponse::default() }
 }
 
+/// What is remembered of an account, made up. `own` says which addresses are its own.
+pub(super) struct TestLookup<F> {
+    pub(super) own: F,
+    pub(super) told: Option<UtcMillis>,
+    pub(super) knows: bool,
+}
+
+impl<F: Fn(&Address) -> bool> AccountLookup for TestLookup<F> {
+    type Error = std::convert::Infallible;
+
+    fn is_own(&self, address: &Address) -> Result<bool, Self::Error> {
+        Ok((self.own)(address))
+    }
+
+    fn told(&self, _: &ToldKey, _: &ToldLifetime) -> Result<Option<UtcMillis>, Self::Error> {
+        Ok(self.told)
+    }
+
+    fn knows(&self, _: &Address) -> Result<bool, Self::Error> {
+        Ok(self.knows)
+    }
+}
+
+/// The decision without the addressee.
+pub(super) fn decided<F: Fn(&Address) -> bool>(input: &Input<'_>, lookup: &TestLookup<F>) -> ReplyDecision<()> {
+    match decide(input, lookup) {
+        Ok(ReplyDecision::Reply(_)) => ReplyDecision::Reply(()),
+        Ok(ReplyDecision::Silent(silence)) => ReplyDecision::Silent(silence),
+        Err(error) => match error {},
+    }
+}
+
 struct Case {
     sender: &'static str,
     recipient: &'static str,
@@ -33,34 +65,35 @@ fn outcome(
     edit: impl FnOnce(&mut VacationResponse),
     told: Option<UtcMillis>,
     forged: Option<&str>,
-) -> ReplyDecision {
+) -> ReplyDecision<()> {
     let mut response = response();
     edit(&mut response);
     let sender = Address::parse(case.sender).ok();
     let recipient = Address::parse(case.recipient).unwrap();
     let facts = AutoReplyFacts::of(format!("{}\r\n\r\nHello\r\n", case.header).as_bytes());
     let identity = identity();
-    decide(&Input {
+    let input = Input {
+        now: NOW,
         sender: sender.as_ref(),
         recipient: &recipient,
         known_as: None,
-        from_self: sender.as_ref().is_some_and(|sender| identity.is_me(sender)),
         identity: &identity,
         notice: &Notice::of_response(&response, &identity, sender.as_ref(), &facts, NOW),
         facts: &facts,
         forged,
         junk: false,
-        told,
-        known: false,
         secret: &SECRET,
         settings: &Settings::default(),
-    })
+        nonce: 7,
+    };
+    let lookup = TestLookup { own: |address: &Address| identity.is_me(address), told, knows: false };
+    decided(&input, &lookup)
 }
 
 fn code(sender: &'static str, header: &'static str) -> &'static str {
     match outcome(&Case { sender, recipient: "ann@example.org", header }, |_| {}, None, None) {
-        ReplyDecision::Answer => "answer",
-        ReplyDecision::Silent(reason, _) => reason.code(),
+        ReplyDecision::Reply(()) => "answer",
+        ReplyDecision::Silent(silence) => silence.reason.code(),
     }
 }
 
@@ -68,8 +101,8 @@ fn code(sender: &'static str, header: &'static str) -> &'static str {
 fn the_window_is_half_open_and_generations_count() {
     let case = Case { sender: "bob@example.net", recipient: "ann@example.org", header: "To: ann@example.org" };
     let reason = |edit: fn(&mut VacationResponse), told, forged| match outcome(&case, edit, told, forged) {
-        ReplyDecision::Answer => "answer",
-        ReplyDecision::Silent(reason, _) => reason.code(),
+        ReplyDecision::Reply(()) => "answer",
+        ReplyDecision::Silent(silence) => silence.reason.code(),
     };
     assert_eq!(reason(|r| r.enabled = false, None, None), "disabled");
     assert_eq!(reason(|r| r.from_date = Some(NOW), None, None), "answer");
@@ -84,7 +117,7 @@ fn the_window_is_half_open_and_generations_count() {
 #[test]
 fn a_catch_all_recipient_counts_as_addressed() {
     let case = Case { sender: "bob@example.net", recipient: "any@shop.example", header: "To: any@shop.example" };
-    assert_eq!(outcome(&case, |_| {}, None, None), ReplyDecision::Answer);
+    assert_eq!(outcome(&case, |_| {}, None, None), ReplyDecision::Reply(()));
 }
 
 fn made(header: &str, edit: impl FnOnce(&mut VacationResponse)) -> (VacationReply, String) {
@@ -104,18 +137,21 @@ fn said(
     known_as: Option<&Address>,
 ) -> (VacationReply, String) {
     let (bob, recipient) = (Address::from_parts("bob", "example.net"), &identity.primary);
-    let occasion = ReplyContext {
-        notice,
-        identity,
-        facts,
-        sender: &bob,
+    let input = Input {
+        now: NOW,
+        sender: Some(&bob),
         recipient,
         known_as,
-        now: NOW,
+        identity,
+        notice,
+        facts,
+        forged: None,
+        junk: false,
         secret: &SECRET,
+        settings: &Settings::default(),
         nonce: 7,
     };
-    let reply = reply(&occasion, |address| identity.is_me(address));
+    let reply = reply(&input, &bob, |address| identity.is_me(address));
     let text = String::from_utf8(reply.message.clone()).unwrap();
     (reply, text)
 }
@@ -189,8 +225,8 @@ fn who_is_excepted_is_not_answered() {
         let case = Case { sender, recipient: "ann@example.org", header: "To: ann@example.org" };
         let except: Vec<_> = except.iter().map(|text| text.parse().unwrap()).collect();
         match outcome(&case, |response| response.except = except, Some(NOW), None) {
-            ReplyDecision::Answer => "answer".to_owned(),
-            ReplyDecision::Silent(reason, why) => format!("{} {why}", reason.code()),
+            ReplyDecision::Reply(()) => "answer".to_owned(),
+            ReplyDecision::Silent(Silence { reason, detail }) => format!("{} {detail}", reason.code()),
         }
     };
     let only = ["boss@example.com", "example.net"];

@@ -9,7 +9,7 @@ use crate::message::auto::AutoReplyFacts;
 use crate::message::header;
 use crate::model::{Address, Decision, UtcMillis, Verdict};
 use crate::outbox::{NO_SMTPUTF8, NOT_SENT};
-use crate::vacation::{Correspondent, Notice, Reason, ReceivedMessage, ReplyOutcome, Topic, consider};
+use crate::vacation::{Correspondent, Input, Notice, Reason, ReplyDecision, Silence, Topic, consider};
 use crate::wire::jmap::{MethodError, of_octets};
 
 /// Which decisions are wanted.
@@ -162,12 +162,13 @@ pub(super) fn test(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
         }
     }
     let notice = Notice::of_response(&response, &identity, sender.as_ref(), &facts, now);
-    let case = ReceivedMessage {
+    let input = Input {
         now,
         sender: sender.as_ref(),
         recipient,
         known_as: None,
         identity: &identity,
+        notice: &notice,
         facts: &facts,
         forged: None,
         junk: false,
@@ -176,10 +177,11 @@ pub(super) fn test(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
         nonce: 0,
     };
     let world = AccountSnapshot { view: &view, account, identity: &identity, own: &own, now, secret };
-    Ok(match consider(&case, &notice, &world)? {
-        ReplyOutcome::Reply { reply, .. } => json!({
-            "reason": null, "recipient": reply.recipient.to_string(), "reply": String::from_utf8_lossy(&reply.message),
+    Ok(match consider(&input, &world)? {
+        ReplyDecision::Reply(due) => json!({
+            "reason": null, "recipient": due.reply.recipient.to_string(),
+            "reply": String::from_utf8_lossy(&due.reply.message),
         }),
-        ReplyOutcome::Silent(reason, detail) => json!({"reason": reason.code(), "detail": detail}),
+        ReplyDecision::Silent(Silence { reason, detail }) => json!({"reason": reason.code(), "detail": detail}),
     })
 }

@@ -11,7 +11,7 @@ mod session;
 mod step;
 
 pub use session::Session;
-pub use step::{RcptQuestion, Settings, Step};
+pub use step::{Settings, Step};
 
 #[cfg(test)]
 mod tests;
