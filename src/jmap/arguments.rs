@@ -1,7 +1,7 @@
 //! Which arguments a method takes. One that it does not know is wrong, as one of the wrong type is (RFC 8620 §3.9): who
 //! wrote `porperties` must not get all of them, nor `ifInstate` lose what another wrote.
 //!
-//! The vendor's methods see to theirs by themselves.
+//! The vendor's methods see to theirs by themselves, and methods with types by their types.
 
 use serde_json::{Map, Value};
 
@@ -29,11 +29,7 @@ const STANDARD: [(&str, &[&str]); 6] = [
 ];
 
 /// What a method takes beside those.
-const BESIDE: [(&str, &[&str]); 7] = [
-    ("Mailbox/query", &["sortAsTree", "filterAsTree"]),
-    // RFC 8621 §2.4 does not name them; without them it could not tell of what a query with them gave.
-    ("Mailbox/queryChanges", &["sortAsTree", "filterAsTree"]),
-    ("Mailbox/set", &["onDestroyRemoveEmails"]),
+const BESIDE: [(&str, &[&str]); 4] = [
     ("Email/get", &BODY),
     ("Email/query", &["collapseThreads"]),
     ("Email/queryChanges", &["collapseThreads"]),

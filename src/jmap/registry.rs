@@ -2,12 +2,13 @@
 //!
 //! Nothing but `dispatch` names the registry.
 
+use super::mailbox::MailboxSet;
 use super::method::{Call, Handler, Method, RegisteredMethod};
 use super::quota::Quota;
 use super::standard::{ChangesMethod, GetMethod, QueryChangesMethod, QueryMethod, SetMethod};
 use super::thread::ThreadObjects;
-use super::{admin, blob, email, mailbox, mdn, principal, share, submission, subscription, vacation};
-use crate::model::SenderIdentity;
+use super::{admin, blob, email, mdn, principal, share, submission, subscription, vacation};
+use crate::model::{Mailbox, SenderIdentity};
 use crate::wire::jmap::{BLOB, CORE, JsonObject, MAIL, MDN, MethodError, PRINCIPALS, QUOTA, SUBMISSION, VACATION};
 
 /// The methods, but for the vendor's (`admin::METHODS`).
@@ -19,11 +20,11 @@ const METHODS: &[RegisteredMethod] = &[
     changes("Blob/upload", BLOB, Handler::Map(blob::upload)),
     reads("Blob/get", BLOB, Handler::Map(blob::get)),
     reads("Blob/lookup", BLOB, Handler::Map(blob::lookup)),
-    reads("Mailbox/get", MAIL, Handler::Map(mailbox::get)),
-    reads("Mailbox/changes", MAIL, Handler::Map(mailbox::changes)),
-    reads("Mailbox/query", MAIL, Handler::Map(mailbox::query)),
-    reads("Mailbox/queryChanges", MAIL, Handler::Map(mailbox::query_changes)),
-    changes("Mailbox/set", MAIL, Handler::Map(mailbox::set)),
+    reads("Mailbox/get", MAIL, Handler::of::<GetMethod<Mailbox>>()),
+    reads("Mailbox/changes", MAIL, Handler::of::<ChangesMethod<Mailbox>>()),
+    reads("Mailbox/query", MAIL, Handler::of::<QueryMethod<Mailbox>>()),
+    reads("Mailbox/queryChanges", MAIL, Handler::of::<QueryChangesMethod<Mailbox>>()),
+    changes("Mailbox/set", MAIL, Handler::of::<MailboxSet>()),
     reads("Thread/get", MAIL, Handler::of::<GetMethod<ThreadObjects>>()),
     reads("Thread/changes", MAIL, Handler::of::<ChangesMethod<ThreadObjects>>()),
     reads("Email/changes", MAIL, Handler::Map(email::changes)),

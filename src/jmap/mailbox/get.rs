@@ -1,53 +1,115 @@
 //! Mailbox/get and Mailbox/changes (RFC 8621 §2.1, §2.2).
 
-use serde_json::{Value, json};
+use std::cell::OnceCell;
 
-use super::{COUNTS, UNREAD_THREADS, VisibleMailboxes, object, properties};
-use crate::jmap::context::{Args, Context};
+use super::{MailboxProperty, VisibleMailboxes, object};
+use crate::jmap::context::{Account, Context};
 use crate::jmap::email::listings;
 use crate::jmap::guest::{self, newest};
-use crate::jmap::standard::{self, ChangesArguments, GetArguments};
-use crate::model::DataType;
-use crate::wire::jmap::MethodError;
+use crate::jmap::method::Call;
+use crate::jmap::standard::{ChangedObjects, GetObjects, ObjectChanges, ObjectType, client_state};
+use crate::model::{DataType, Mailbox, MailboxUid};
+use crate::store::Snapshot;
+use crate::wire::jmap::standard::UpdatedProperties;
+use crate::wire::jmap::{JsonObject, MethodError, Property as _};
 
-pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open_shared(arguments)?;
-    let shown = properties(arguments);
-    let mut get = GetArguments::of(arguments, &shown)?;
-    get.properties.get_or_insert_with(|| shown.into_iter().map(str::to_owned).collect());
-    let view = context.store.view();
-    let mut seen = VisibleMailboxes::of(&view, &account)?;
-    get.prove_all(seen.0.len() as u64)?;
-    let state = newest(context, &view, &account, DataType::Mailbox)?;
-    let is_wanted = get.properties.iter().flatten().any(|name| name == UNREAD_THREADS);
-    if is_wanted && get.ids.as_ref().is_none_or(|ids| ids.iter().any(|id| seen.get(id).is_some())) {
-        let unread = seen.count_unread(&view, &account, &context.budget)?;
-        listings::follow_unread(&context.store, account.id, &unread);
-    }
-    let all = || seen.0.keys().map(ToString::to_string).collect();
-    get.answer(context, account.id, &state, all, |id| Ok(seen.get(id).map(|(uid, mailbox)| object(uid, mailbox))))
+/// The mailboxes of an account at one moment.
+pub(in crate::jmap) struct MailboxReader<'a> {
+    pub(super) context: &'a Context,
+    pub(super) account: &'a Account,
+    pub(super) view: Snapshot<'a>,
+    /// Read when they are first asked for: to tell its owner what changed, they are not.
+    seen: OnceCell<VisibleMailboxes>,
 }
 
-pub(in crate::jmap) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open_shared(arguments)?;
-    let asked = ChangesArguments::read(context, arguments)?;
-    let view = context.store.view();
-    let (found, only_counts) = match account.guest {
-        None => {
-            let found = view.mailbox_changes(account.id, asked.since, asked.most)?;
-            found.map_or((None, false), |found| (Some(found.changes), found.only_counts))
+impl MailboxReader<'_> {
+    pub(super) fn seen(&self) -> Result<&VisibleMailboxes, MethodError> {
+        if let Some(seen) = self.seen.get() {
+            return Ok(seen);
         }
-        Some(_) => {
-            let seen = VisibleMailboxes::of(&view, &account)?;
-            let is_same = seen.is_same_since(&view, &account, asked.since.base)?;
-            let found =
-                if is_same { guest::mailbox_changes(&view, &account, asked.since, asked.most) } else { Ok(None) };
-            let found = found?;
-            let is_any = found.as_ref().is_some_and(|found| !found.updated.is_empty());
-            (found, is_any)
+        let read = VisibleMailboxes::of(&self.view, self.account)?;
+        Ok(self.seen.get_or_init(|| read))
+    }
+}
+
+impl ObjectType for Mailbox {
+    type Id = MailboxUid;
+    type Property = MailboxProperty;
+    type Reader<'a> = MailboxReader<'a>;
+
+    const GUESTS: bool = true;
+
+    fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<MailboxReader<'a>, MethodError> {
+        let view = call.context.store.view();
+        Ok(MailboxReader { context: call.context, account, view, seen: OnceCell::new() })
+    }
+
+    fn state(reader: &MailboxReader<'_>) -> Result<String, MethodError> {
+        newest(reader.context, &reader.view, reader.account, DataType::Mailbox)
+    }
+}
+
+impl GetObjects for Mailbox {
+    fn properties(call: &Call<'_>) -> Vec<MailboxProperty> {
+        MailboxProperty::known(call)
+    }
+
+    /// Counts the unread threads in a guest's sight, where the answer tells them.
+    fn prepare(
+        reader: &mut MailboxReader<'_>,
+        ids: Option<&[String]>,
+        properties: &[MailboxProperty],
+    ) -> Result<(), MethodError> {
+        let seen = reader.seen()?;
+        let is_any = ids.is_none_or(|ids| ids.iter().any(|id| seen.get(id).is_some()));
+        if !is_any || !properties.contains(&MailboxProperty::UnreadThreads) {
+            return Ok(());
         }
-    };
-    let mut answer = standard::changes(context, account.id, &asked, found)?;
-    answer.insert("updatedProperties".into(), if only_counts { json!(COUNTS) } else { Value::Null });
-    Ok(Value::Object(answer))
+        if let Some(seen) = reader.seen.get_mut() {
+            let unread = seen.count_unread(&reader.view, reader.account, &reader.context.budget)?;
+            listings::follow_unread(&reader.context.store, reader.account.id, &unread);
+        }
+        Ok(())
+    }
+
+    fn ids(reader: &MailboxReader<'_>) -> Result<Vec<MailboxUid>, MethodError> {
+        Ok(reader.seen()?.0.keys().copied().collect())
+    }
+
+    fn object(
+        reader: &MailboxReader<'_>,
+        id: &MailboxUid,
+        properties: &[MailboxProperty],
+    ) -> Result<Option<JsonObject>, MethodError> {
+        Ok(reader.seen()?.0.get(id).map(|mailbox| object(*id, mailbox, properties)))
+    }
+}
+
+impl ObjectChanges for Mailbox {
+    fn changes(
+        reader: &MailboxReader<'_>,
+        since: &str,
+        most: usize,
+    ) -> Result<Option<ChangedObjects<MailboxUid>>, MethodError> {
+        let MailboxReader { context, account, view, .. } = reader;
+        let since = client_state(&context.store, since)?;
+        let (found, only_counts) = match account.guest {
+            None => match view.mailbox_changes(account.id, since, most)? {
+                Some(found) => (found.changes, found.only_counts),
+                None => return Ok(None),
+            },
+            Some(_) => {
+                if !reader.seen()?.is_same_since(view, account, since.base)? {
+                    return Ok(None);
+                }
+                let Some(found) = guest::mailbox_changes(view, account, since, most)? else { return Ok(None) };
+                let is_any = !found.updated.is_empty();
+                (found, is_any)
+            }
+        };
+        let counts = MailboxProperty::COUNTS.iter().map(|property| property.name().to_owned());
+        let updated_properties =
+            if only_counts { UpdatedProperties::Only(counts.collect()) } else { UpdatedProperties::Any(()) };
+        Ok(Some(ChangedObjects { updated_properties, ..ChangedObjects::of(&context.store, found) }))
+    }
 }

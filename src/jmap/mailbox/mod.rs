@@ -5,60 +5,60 @@ mod query;
 mod set;
 mod sharing;
 
-pub(super) use get::{changes, get};
-pub(super) use query::{query, query_changes};
-pub(super) use set::set;
+pub(super) use set::MailboxSet;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::budget::Budget;
-use super::context::{Account, Args};
+use super::context::Account;
+use super::method::Call;
 use super::rights::unchanged_since;
+use super::standard::object_of;
 use crate::model::mailbox::Right;
 use crate::model::{AccountId, Mailbox, MailboxCounts, MailboxUid, ModSeq, Role};
 use crate::query::{Scope, UnreadThreads};
 use crate::store::{Error, Snapshot};
-use crate::wire::jmap::json::{members, or_null};
-use crate::wire::jmap::{ADMIN, MethodError, PRINCIPALS};
+use crate::wire::jmap::json::or_null;
+use crate::wire::jmap::{ADMIN, JsonObject, MethodError, PRINCIPALS, properties};
 
-/// The properties.
-const PROPERTIES: [&str; 13] = [
-    "id",
-    "name",
-    "parentId",
-    "role",
-    "sortOrder",
-    "totalEmails",
-    "unreadEmails",
-    "totalThreads",
-    "unreadThreads",
-    "myRights",
-    "isSubscribed",
-    SHARE_WITH,
-    ATTRIBUTES,
-];
-/// Only for requests that use `PRINCIPALS` (RFC 9670 §4).
-const SHARE_WITH: &str = "shareWith";
-/// What the owner chose for a mailbox, such as its color, by name: only for requests that use `ADMIN`, and not for guests.
-const ATTRIBUTES: &str = "attributes";
-/// The properties that a request may ask for.
-fn properties(arguments: &Args<'_>) -> Vec<&'static str> {
-    let is_used = |name: &&str| match *name {
-        SHARE_WITH => arguments.uses(PRINCIPALS),
-        ATTRIBUTES => arguments.uses(ADMIN),
-        _ => true,
-    };
-    PROPERTIES.into_iter().filter(is_used).collect()
+properties! {
+    pub(super) enum MailboxProperty {
+        Id = "id",
+        Name = "name",
+        ParentId = "parentId",
+        Role = "role",
+        SortOrder = "sortOrder",
+        TotalEmails = "totalEmails",
+        UnreadEmails = "unreadEmails",
+        TotalThreads = "totalThreads",
+        UnreadThreads = "unreadThreads",
+        MyRights = "myRights",
+        IsSubscribed = "isSubscribed",
+        ShareWith = "shareWith",
+        Attributes = "attributes",
+    }
 }
 
-const UNREAD_THREADS: &str = "unreadThreads";
-/// Those that change with every email.
-const COUNTS: [&str; 4] = ["totalEmails", "unreadEmails", "totalThreads", UNREAD_THREADS];
+impl MailboxProperty {
+    /// Those that change with every email.
+    const COUNTS: [Self; 4] = [Self::TotalEmails, Self::UnreadEmails, Self::TotalThreads, Self::UnreadThreads];
+
+    /// The properties that a request may ask for: what belongs to a capability, only where it is used (RFC 9670 §4).
+    /// Attributes are what the owner chose for a mailbox, such as its color; a guest has none.
+    fn known(call: &Call<'_>) -> Vec<Self> {
+        let is_known = |property: &Self| match property {
+            Self::ShareWith => call.uses(PRINCIPALS),
+            Self::Attributes => call.uses(ADMIN),
+            _ => true,
+        };
+        Self::ALL.iter().copied().filter(is_known).collect()
+    }
+}
 
 /// The mailboxes of an account as the caller sees them.
-struct VisibleMailboxes(BTreeMap<MailboxUid, Mailbox>);
+pub(super) struct VisibleMailboxes(BTreeMap<MailboxUid, Mailbox>);
 
 impl VisibleMailboxes {
     fn of(view: &Snapshot<'_>, account: &Account) -> Result<Self, MethodError> {
@@ -156,19 +156,33 @@ fn opened(
     all.into_iter().filter(|(uid, _)| shown.contains(uid)).map(seen).collect()
 }
 
-/// All properties of one.
-fn object(uid: MailboxUid, mailbox: &Mailbox) -> Map<String, Value> {
-    let counts = mailbox.counts;
-    let shares: Map<String, Value> =
-        mailbox.shares.iter().map(|(with, bits)| (with.to_string(), rights(*bits).into())).collect();
-    members(json!({
-        "id": uid.to_string(), "name": mailbox.name, "parentId": mailbox.parent.map(|uid| uid.to_string()),
-        "role": mailbox.role.map(Role::name), "sortOrder": mailbox.sort_order,
-        "totalEmails": counts.total_emails, "unreadEmails": counts.unread_emails,
-        "totalThreads": counts.total_threads, "unreadThreads": counts.unread_threads,
-        "myRights": rights(mine(mailbox)), "isSubscribed": mailbox.subscribed, SHARE_WITH: or_null(shares),
-        ATTRIBUTES: mailbox.attributes,
-    }))
+/// These properties of a mailbox.
+fn object(uid: MailboxUid, mailbox: &Mailbox, properties: &[MailboxProperty]) -> JsonObject {
+    object_of(properties, |property| value(uid, mailbox, *property))
+}
+
+fn value(uid: MailboxUid, mailbox: &Mailbox, property: MailboxProperty) -> Value {
+    let counts = &mailbox.counts;
+    match property {
+        MailboxProperty::Id => uid.to_string().into(),
+        MailboxProperty::Name => mailbox.name.clone().into(),
+        MailboxProperty::ParentId => mailbox.parent.map(|uid| uid.to_string()).into(),
+        MailboxProperty::Role => mailbox.role.map(Role::name).into(),
+        MailboxProperty::SortOrder => mailbox.sort_order.into(),
+        MailboxProperty::TotalEmails => counts.total_emails.into(),
+        MailboxProperty::UnreadEmails => counts.unread_emails.into(),
+        MailboxProperty::TotalThreads => counts.total_threads.into(),
+        MailboxProperty::UnreadThreads => counts.unread_threads.into(),
+        MailboxProperty::MyRights => rights(mine(mailbox)).into(),
+        MailboxProperty::IsSubscribed => mailbox.subscribed.into(),
+        MailboxProperty::ShareWith => {
+            let shares = mailbox.shares.iter();
+            or_null(shares.map(|(with, bits)| (with.to_string(), rights(*bits).into())).collect())
+        }
+        MailboxProperty::Attributes => {
+            mailbox.attributes.iter().map(|(name, text)| (name.clone(), text.clone())).collect()
+        }
+    }
 }
 
 /// What the caller may do with one: nobody destroys the inbox.

@@ -3,100 +3,99 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde::Deserialize;
 
 use super::VisibleMailboxes;
-use crate::jmap::context::{Account, Args, Context};
-use crate::jmap::guest::newest;
-use crate::jmap::standard::value::{flag, text};
-use crate::jmap::standard::{self, PropertyComparator, Tree, section, since, sort};
-use crate::model::{DataType, Mailbox, MailboxUid, ModSeq, Role};
+use super::get::MailboxReader;
+use crate::jmap::standard::{ObjectQuery, PropertyComparator, QueryObjects, client_state};
+use crate::model::{Mailbox, MailboxUid, ModSeq, Role};
 use crate::query::Collation;
-use crate::store::{ClientState, Snapshot};
+use crate::store::ClientState;
 use crate::wire::jmap::MethodError;
 
 /// A condition (RFC 8621 §2.3).
-enum MailboxCondition {
-    Parent(Option<String>),
-    Named(String),
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) enum MailboxCondition {
+    ParentId(Option<String>),
+    Name(String),
     Role(Option<String>),
-    AnyRole(bool),
-    Subscribed(bool),
+    HasAnyRole(bool),
+    IsSubscribed(bool),
 }
 
-#[derive(Clone, Copy)]
-enum MailboxSortProperty {
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) enum MailboxSortProperty {
     SortOrder,
     Name,
-    Parent,
+    ParentId,
 }
 
-pub(in crate::jmap) fn query(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open_shared(arguments)?;
-    let view = context.store.view();
-    let state = newest(context, &view, &account, DataType::Mailbox)?;
-    let results = results(&VisibleMailboxes::of(&view, &account)?, arguments)?;
-    section(arguments, account.id, &state, &results)
+/// The arguments beside the standard's. RFC 8621 §2.4 does not name them of Mailbox/queryChanges; without them it could not
+/// tell of what a query with them gave.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) struct MailboxTreeArgs {
+    #[serde(default)]
+    sort_as_tree: bool,
+    #[serde(default)]
+    filter_as_tree: bool,
 }
 
-/// A mailbox is where it was, among those that stayed, unless it changed or one above it did.
-pub(in crate::jmap) fn query_changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open_shared(arguments)?;
-    let from = since(&context.store, &arguments.text("sinceQueryState")?).ok_or(MethodError::CannotCalculateChanges)?;
-    let view = context.store.view();
-    let state = newest(context, &view, &account, DataType::Mailbox)?;
-    let seen = VisibleMailboxes::of(&view, &account)?;
-    if !seen.is_same_since(&view, &account, from.mark)? {
-        return Err(MethodError::CannotCalculateChanges);
+impl QueryObjects for Mailbox {
+    type Condition = MailboxCondition;
+    type Sort = MailboxSortProperty;
+    type Beside = MailboxTreeArgs;
+
+    fn results(reader: &MailboxReader<'_>, query: &ObjectQuery<Self>) -> Result<Vec<String>, MethodError> {
+        Ok(results(reader.seen()?, query))
     }
-    let results = results(&seen, arguments)?;
-    let moved = moved(&view, &account, &seen, from.mark)?;
-    standard::query_changes(arguments, account.id, &state, &results, &moved)
+
+    /// A mailbox is where it was, among those that stayed, unless it changed or one above it did.
+    fn moved(reader: &MailboxReader<'_>, since: &str) -> Result<Option<BTreeSet<String>>, MethodError> {
+        let since = client_state(&reader.context.store, since)?.mark;
+        if !reader.seen()?.is_same_since(&reader.view, reader.account, since)? {
+            return Ok(None);
+        }
+        moved(reader, since)
+    }
 }
 
-fn moved(
-    view: &Snapshot<'_>,
-    account: &Account,
-    seen: &VisibleMailboxes,
-    since: ModSeq,
-) -> Result<BTreeSet<String>, MethodError> {
-    let found = view.mailbox_changes(account.id, ClientState::at(since), usize::MAX)?;
-    let mut gone = found.ok_or(MethodError::CannotCalculateChanges)?.changes.destroyed;
+fn moved(reader: &MailboxReader<'_>, since: ModSeq) -> Result<Option<BTreeSet<String>>, MethodError> {
+    let (account, seen) = (reader.account, reader.seen()?);
+    let found = reader.view.mailbox_changes(account.id, ClientState::at(since), usize::MAX)?;
+    let Some(found) = found else { return Ok(None) };
+    let mut gone = found.changes.destroyed;
     // Of what a guest saw nothing is gone: the same is open as then.
     gone.retain(|_| account.guest.is_none());
     let mut moved: BTreeSet<String> = gone.iter().map(ToString::to_string).collect();
     let changed = |mailbox: &Mailbox| mailbox.updated_not_counts > since;
     let all = seen.0.iter().filter(|(_, one)| changed(one) || seen.above(one).any(|(_, above)| changed(above)));
     moved.extend(all.map(|(uid, _)| uid.to_string()));
-    Ok(moved)
+    Ok(Some(moved))
 }
 
 /// All results, in order.
-fn results(seen: &VisibleMailboxes, arguments: &Args<'_>) -> Result<Vec<String>, MethodError> {
-    let filter = Tree::read(arguments, condition)?;
-    let order = sort(arguments, |name| match name {
-        "sortOrder" => Some(MailboxSortProperty::SortOrder),
-        "name" => Some(MailboxSortProperty::Name),
-        "parentId" => Some(MailboxSortProperty::Parent),
-        _ => None,
-    })?;
-    let (as_tree, with_above) = (arguments.flag("sortAsTree")?, arguments.flag("filterAsTree")?);
-    let matches = |mailbox: &Mailbox| filter.holds(&|is| holds(is, mailbox));
+fn results(seen: &VisibleMailboxes, query: &ObjectQuery<Mailbox>) -> Vec<String> {
+    let MailboxTreeArgs { sort_as_tree: as_tree, filter_as_tree: with_above } = query.beside;
+    let (filter, order) = (&query.filter, &query.sort);
+    let matches = |mailbox: &Mailbox| filter.holds(&|is| is.holds(mailbox));
     let mut found: Vec<(MailboxUid, &Mailbox)> = seen.0.iter().map(|(uid, mailbox)| (*uid, mailbox)).collect();
     found.retain(|(_, mailbox)| {
         matches(mailbox) && (!with_above || seen.above(mailbox).all(|(_, above)| matches(above)))
     });
     found.sort_by_cached_key(|(uid, mailbox)| {
-        let own = SiblingPosition { uid: *uid, mailbox, order: &order };
+        let own = SiblingPosition { uid: *uid, mailbox, order };
         // The way from the top: what is above comes first, and a whole branch before the next.
         let mut way = vec![own];
         if as_tree {
-            way.extend(seen.above(mailbox).map(|(uid, mailbox)| SiblingPosition { uid, mailbox, order: &order }));
+            way.extend(seen.above(mailbox).map(|(uid, mailbox)| SiblingPosition { uid, mailbox, order }));
             way.reverse();
         }
         way
     });
-    Ok(found.iter().map(|(uid, _)| uid.to_string()).collect())
+    found.iter().map(|(uid, _)| uid.to_string()).collect()
 }
 
 /// Where a mailbox stands among its like.
@@ -113,7 +112,7 @@ impl Ord for SiblingPosition<'_> {
             order.compare(|property, collation: Collation| match property {
                 MailboxSortProperty::SortOrder => one.sort_order.cmp(&two.sort_order),
                 MailboxSortProperty::Name => collation.key(&one.name).cmp(&collation.key(&two.name)),
-                MailboxSortProperty::Parent => one.parent.cmp(&two.parent),
+                MailboxSortProperty::ParentId => one.parent.cmp(&two.parent),
             })
         };
         let found = self.order.iter().map(by).find(|order| order.is_ne());
@@ -135,24 +134,15 @@ impl PartialEq for SiblingPosition<'_> {
 
 impl Eq for SiblingPosition<'_> {}
 
-fn condition(name: &str, value: &Value) -> Result<MailboxCondition, MethodError> {
-    let maybe = || if value.is_null() { Ok(None) } else { text(name, value).map(|text| Some(text.to_owned())) };
-    Ok(match name {
-        "parentId" => MailboxCondition::Parent(maybe()?),
-        "name" => MailboxCondition::Named(Collation::UnicodeCasemap.key(text(name, value)?).into()),
-        "role" => MailboxCondition::Role(maybe()?),
-        "hasAnyRole" => MailboxCondition::AnyRole(flag(name, value)?),
-        "isSubscribed" => MailboxCondition::Subscribed(flag(name, value)?),
-        _ => return Err(MethodError::UnsupportedFilter("no such condition of mailboxes".into())),
-    })
-}
-
-fn holds(is: &MailboxCondition, mailbox: &Mailbox) -> bool {
-    match is {
-        MailboxCondition::Parent(id) => *id == mailbox.parent.map(|uid| uid.to_string()),
-        MailboxCondition::Named(part) => Collation::UnicodeCasemap.key(&mailbox.name).contains(part.as_str()),
-        MailboxCondition::Role(role) => role.as_deref() == mailbox.role.map(Role::name),
-        MailboxCondition::AnyRole(any) => mailbox.role.is_some() == *any,
-        MailboxCondition::Subscribed(yes) => mailbox.subscribed == *yes,
+impl MailboxCondition {
+    fn holds(&self, mailbox: &Mailbox) -> bool {
+        let key = |text: &str| String::from(Collation::UnicodeCasemap.key(text));
+        match self {
+            Self::ParentId(id) => *id == mailbox.parent.map(|uid| uid.to_string()),
+            Self::Name(part) => key(&mailbox.name).contains(&key(part)),
+            Self::Role(role) => role.as_deref() == mailbox.role.map(Role::name),
+            Self::HasAnyRole(any) => mailbox.role.is_some() == *any,
+            Self::IsSubscribed(yes) => mailbox.subscribed == *yes,
+        }
     }
 }

@@ -11,29 +11,52 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use unicode_normalization::UnicodeNormalization as _;
 
-use super::{ATTRIBUTES, SHARE_WITH, UNREAD_THREADS, VisibleMailboxes, object};
-use crate::jmap::context::{Account, Args, Context};
+use super::{MailboxProperty, VisibleMailboxes, object};
+use crate::jmap::context::{Account, Context};
 use crate::jmap::failure::SetFailure;
 use crate::jmap::guest::mark;
+use crate::jmap::method::{Call, Method};
 use crate::jmap::rights::Rights;
 use crate::jmap::share;
 use crate::jmap::standard::value::{flag, text, unsigned};
-use crate::jmap::standard::{InvalidProperties, SetArguments, SetResponse, SetStates};
+use crate::jmap::standard::{InvalidProperties, ObjectType as _, SetArguments, SetResponse, SetStates};
 use crate::model::mailbox::{Right, prove_attributes};
 use crate::model::{AccountId, DataType, Mailbox, MailboxUid, ModSeq, Role};
 use crate::store::{Error, MailboxFault, NewMailbox, ShareChange, Txn};
-use crate::wire::jmap::{ADMIN, MethodError, PRINCIPALS, Patch, SetError};
+use crate::wire::jmap::standard::{SetAnswer, SetArgs};
+use crate::wire::jmap::{ADMIN, MethodError, PRINCIPALS, Patch, Property as _, SetError, With};
 
 /// Emails that are taken out of a mailbox in one commit.
 const EMAILS_PER_COMMIT: usize = 64;
 
-pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open_shared(arguments)?;
-    let set = SetArguments::read(arguments)?;
-    let with_emails = arguments.flag("onDestroyRemoveEmails")?;
+/// Mailbox/set.
+pub(in crate::jmap) struct MailboxSet;
+
+/// The argument beside the standard's.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) struct MailboxSetArgs {
+    #[serde(default)]
+    on_destroy_remove_emails: bool,
+}
+
+impl Method for MailboxSet {
+    type Args = With<SetArgs, MailboxSetArgs>;
+    type Answer = SetAnswer;
+
+    fn call(call: &Call<'_>, With(args, beside): Self::Args) -> Result<SetAnswer, MethodError> {
+        set(call, args, beside.on_destroy_remove_emails)
+    }
+}
+
+fn set(call: &Call<'_>, args: SetArgs, with_emails: bool) -> Result<SetAnswer, MethodError> {
+    let context = call.context;
+    let account = call.open(&args.account_id, Mailbox::GUESTS)?;
+    let set = SetArguments::of(call.created, args)?;
     let unread = said_again(context, &account, &set)?;
     let committed = context.store.commit(account.id, |txn| {
         let before = mark(txn.state(), account.guest.is_some(), DataType::Mailbox);
@@ -41,7 +64,7 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Va
             return Ok(None);
         }
         let (done, named, unread) = (set.done.clone(), Vec::new(), unread.clone());
-        let mut work = MailboxSetCall { context, account: &account, arguments, done, named, unread };
+        let mut work = MailboxSetCall { call, account: &account, done, named, unread };
         let mut stand = SetStates::new(before);
         let left = work.all(txn, &set, with_emails)?;
         let told = work.tells_all(txn, before)?;
@@ -53,7 +76,7 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Va
     let (mut work, mut stand, left, mut shared) = result.ok_or(MethodError::StateMismatch)?;
     shared.extend(remove_with_emails(context, &account, left, &mut work, &mut stand));
     share::tell(context, account.id, shared);
-    Ok(work.done.answer(context, &account, stand))
+    Ok(work.done.typed_answer(context, &account, stand))
 }
 
 /// The unread threads in a guest's sight, where an update says them: what the server says may be said again (RFC 8620 §5.3).
@@ -63,7 +86,7 @@ fn said_again(
     account: &Account,
     set: &SetArguments,
 ) -> Result<BTreeMap<MailboxUid, u64>, MethodError> {
-    let says = |(_, patch): &&(String, Value)| patch.get(UNREAD_THREADS).is_some();
+    let says = |(_, patch): &&(String, Value)| patch.get(MailboxProperty::UnreadThreads.name()).is_some();
     let mut said = set.update.iter().filter(says).peekable();
     if account.guest.is_none() || said.peek().is_none() {
         return Ok(BTreeMap::new());
@@ -85,9 +108,8 @@ enum MailboxOperation<'s> {
 }
 
 pub(super) struct MailboxSetCall<'a> {
-    pub(super) context: &'a Context,
+    pub(super) call: &'a Call<'a>,
     pub(super) account: &'a Account,
-    pub(super) arguments: &'a Args<'a>,
     done: SetResponse,
     /// What was made or changed.
     named: Vec<MailboxUid>,
@@ -229,12 +251,11 @@ impl MailboxSetCall<'_> {
         txn.subscribe(uid, user, subscribed).map_err(MailboxSetError::Whole)?;
         let made = VisibleMailboxes::one(&txn.view(), self.account, uid).map_err(MailboxSetError::Whole)?;
         // All that the client does not know: what it did not say, and the name where its form changed.
-        let mut told = made.map(|row| object(uid, &row)).unwrap_or_default();
+        let known = MailboxProperty::known(self.call);
+        let mut told = made.map(|row| object(uid, &row, &known)).unwrap_or_default();
         told.retain(|property, value| properties.get(property) != Some(value));
-        let shown = super::properties(self.arguments);
-        told.retain(|property, _| shown.contains(&property.as_str()));
         self.named.push(uid);
-        self.done.created(self.arguments.created(), name, told);
+        self.done.created(self.call.created, name, told);
         Ok(())
     }
 
@@ -265,7 +286,7 @@ impl MailboxSetCall<'_> {
         if let Some(unread) = self.unread.get(&uid) {
             old.counts.unread_threads = *unread;
         }
-        let before = object(uid, &old);
+        let before = object(uid, &old, MailboxProperty::ALL);
         let (mut row, mut also, mut wrong) = (old.clone(), Map::new(), InvalidProperties::default());
         for (property, value) in Patch::wishes(patch, &before)? {
             // What the server says may be said again (RFC 8620 §5.3).
@@ -276,8 +297,8 @@ impl MailboxSetCall<'_> {
             if property == "name" && value.as_str().is_some_and(|name| name != row.name) {
                 also.insert("name".into(), row.name.clone().into());
             }
-            if property == SHARE_WITH {
-                let shared = object(uid, &row).remove(SHARE_WITH).unwrap_or_default();
+            if property == MailboxProperty::ShareWith.name() {
+                let shared = super::value(uid, &row, MailboxProperty::ShareWith);
                 if value != shared {
                     also.insert(property, shared);
                 }
@@ -302,36 +323,36 @@ impl MailboxSetCall<'_> {
 
     /// The mailbox that an id or a creation id, of this call too, stands for.
     fn known(&self, id: &str) -> Result<MailboxUid, SetError> {
-        self.arguments.created().resolve(id).and_then(|id| id.parse().ok()).ok_or(SetError::NotFound)
+        self.call.created.resolve(id).and_then(|id| id.parse().ok()).ok_or(SetError::NotFound)
     }
 
     fn apply(&self, row: &mut Mailbox, property: &str, value: &Value) -> Result<(), SetError> {
         let bad = |error: MethodError| SetError::property(property, description(error));
-        match property {
+        match MailboxProperty::from_name(property) {
             // Net-Unicode is in NFC (RFC 5198 §3).
-            "name" => row.name = text("name", value).map_err(bad)?.nfc().collect(),
-            "parentId" if value.is_null() => row.parent = None,
-            "parentId" => {
+            Some(MailboxProperty::Name) => row.name = text("name", value).map_err(bad)?.nfc().collect(),
+            Some(MailboxProperty::ParentId) if value.is_null() => row.parent = None,
+            Some(MailboxProperty::ParentId) => {
                 let id = text("parentId", value).map_err(bad)?;
-                let real = self.arguments.created().resolve(id).and_then(|id| id.parse().ok());
+                let real = self.call.created.resolve(id).and_then(|id| id.parse().ok());
                 row.parent = Some(real.ok_or_else(|| SetError::property("parentId", "there is no such mailbox"))?);
             }
-            "role" if value.is_null() => row.role = None,
-            "role" => {
+            Some(MailboxProperty::Role) if value.is_null() => row.role = None,
+            Some(MailboxProperty::Role) => {
                 let role = Role::from_name(text("role", value).map_err(bad)?);
                 row.role = Some(role.ok_or_else(|| SetError::property("role", "there is no such role"))?);
             }
             // Its default (RFC 8620 §5.3).
-            "sortOrder" if value.is_null() => row.sort_order = 0,
-            "sortOrder" => {
+            Some(MailboxProperty::SortOrder) if value.is_null() => row.sort_order = 0,
+            Some(MailboxProperty::SortOrder) => {
                 let order = unsigned("sortOrder", value).map_err(bad)?;
                 // RFC 8621 §2: in the range 0 <= sortOrder < 2^31.
                 let order = u32::try_from(order).ok().filter(|order| *order < 1 << 31);
                 row.sort_order = order.ok_or_else(|| SetError::property("sortOrder", "less than 2^31 is wanted"))?;
             }
-            "isSubscribed" => row.subscribed = flag("isSubscribed", value).map_err(bad)?,
-            ATTRIBUTES if self.arguments.uses(ADMIN) => row.attributes = attributes(value)?,
-            SHARE_WITH if self.arguments.uses(PRINCIPALS) => row.shares = self.shares(row, value)?,
+            Some(MailboxProperty::IsSubscribed) => row.subscribed = flag("isSubscribed", value).map_err(bad)?,
+            Some(MailboxProperty::Attributes) if self.call.uses(ADMIN) => row.attributes = attributes(value)?,
+            Some(MailboxProperty::ShareWith) if self.call.uses(PRINCIPALS) => row.shares = self.shares(row, value)?,
             _ => return Err(SetError::property(property, "it cannot be set")),
         }
         Ok(())
@@ -385,14 +406,14 @@ fn after_their_children(
 
 /// Attributes of a mailbox: texts by name; null stands for none.
 fn attributes(value: &Value) -> Result<BTreeMap<String, String>, SetError> {
-    let wanted = || SetError::property(ATTRIBUTES, "an object of texts is wanted");
+    let wanted = || SetError::property(MailboxProperty::Attributes.name(), "an object of texts is wanted");
     if value.is_null() {
         return Ok(BTreeMap::new());
     }
     let one = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
     let found: BTreeMap<String, String> =
         value.as_object().and_then(|all| all.iter().map(one).collect()).ok_or_else(wanted)?;
-    prove_attributes(&found).map_err(|what| SetError::property(ATTRIBUTES, what))?;
+    prove_attributes(&found).map_err(|what| SetError::property(MailboxProperty::Attributes.name(), what))?;
     Ok(found)
 }
 

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::set::{MailboxSetCall, MailboxSetError};
-use super::{SHARE_WITH, VisibleMailboxes, mine};
+use super::{MailboxProperty, VisibleMailboxes, mine};
 use crate::jmap::principal;
 use crate::jmap::standard::value::flag;
 use crate::model::mailbox::Right;
 use crate::model::{AccountId, Mailbox, MailboxUid, limits};
 use crate::store::Txn;
-use crate::wire::jmap::SetError;
+use crate::wire::jmap::{Property as _, SetError};
 
 impl MailboxSetCall<'_> {
     /// Whether a guest may destroy a mailbox, and what is in it.
@@ -28,10 +28,10 @@ impl MailboxSetCall<'_> {
 
     /// Whether a guest may change a property of a mailbox.
     pub(super) fn prove_property(&self, seen: &Mailbox, property: &str) -> Result<(), MailboxSetError> {
-        let may = match property {
+        let may = match MailboxProperty::from_name(property) {
             _ if self.account.guest.is_none() => true,
-            "isSubscribed" => seen.rights != 0,
-            "name" | "parentId" => seen.rights & Right::Rename.bit() != 0,
+            Some(MailboxProperty::IsSubscribed) => seen.rights != 0,
+            Some(MailboxProperty::Name | MailboxProperty::ParentId) => seen.rights & Right::Rename.bit() != 0,
             _ => false,
         };
         if may { Ok(()) } else { Err(forbidden(&format!("change {property}"))) }
@@ -54,7 +54,7 @@ impl MailboxSetCall<'_> {
 
     /// With whom a mailbox is to be shared (RFC 9670 §4): principals, each with his rights; who has none is left out.
     pub(super) fn shares(&self, row: &Mailbox, value: &Value) -> Result<BTreeMap<AccountId, u16>, SetError> {
-        let bad = |what: &str| SetError::property(SHARE_WITH, what);
+        let bad = |what: &str| SetError::property(MailboxProperty::ShareWith.name(), what);
         let empty = Map::new();
         let given =
             if value.is_null() { &empty } else { value.as_object().ok_or_else(|| bad("an object is wanted"))? };
@@ -63,7 +63,7 @@ impl MailboxSetCall<'_> {
             let stranger = || bad(&format!("{id}: there is no such principal to share with"));
             let with = id.parse::<AccountId>().map_err(|_| stranger())?;
             let is_known = row.shares.contains_key(&with)
-                || principal::may_know(self.context, self.account.id, with)
+                || principal::may_know(self.call.context, self.account.id, with)
                     .map_err(|error| SetError::ServerFail(error.to_string()))?;
             if with == self.account.id || !is_known {
                 return Err(stranger());
@@ -71,7 +71,7 @@ impl MailboxSetCall<'_> {
             let mut bits = 0;
             for (name, has) in rights.as_object().ok_or_else(|| bad("an object of rights is wanted"))? {
                 let right = Right::from_name(name).ok_or_else(|| bad(&format!("there is no right {name}")))?;
-                if flag(SHARE_WITH, has).map_err(|_| bad("a right is true or false"))? {
+                if flag(MailboxProperty::ShareWith.name(), has).map_err(|_| bad("a right is true or false"))? {
                     bits |= right.bit();
                 }
             }

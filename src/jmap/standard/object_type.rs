@@ -94,6 +94,11 @@ pub(in crate::jmap) fn get_from<T: GetObjects>(
     }
     let properties = requested(T::properties(call), properties)?;
     let mut reader = T::reader(call, account)?;
+    // Refused before anything is read ahead for it.
+    let all = if ids.is_none() { T::ids(&reader)? } else { Vec::new() };
+    if all.len() > limits::OBJECTS_IN_GET {
+        return Err(too_large());
+    }
     T::prepare(&mut reader, ids.as_deref(), &properties)?;
     let state = T::state(&reader)?;
     let (mut list, mut not_found) = (Vec::new(), Vec::new());
@@ -109,22 +114,12 @@ pub(in crate::jmap) fn get_from<T: GetObjects>(
         }
         Ok::<(), MethodError>(())
     };
-    match ids {
-        Some(ids) => {
-            for text in ids {
-                let id = text.parse().ok();
-                add(text, id)?;
-            }
-        }
-        None => {
-            let all = T::ids(&reader)?;
-            if all.len() > limits::OBJECTS_IN_GET {
-                return Err(too_large());
-            }
-            for id in all {
-                add(id.to_string(), Some(id))?;
-            }
-        }
+    for text in ids.unwrap_or_default() {
+        let id = text.parse().ok();
+        add(text, id)?;
+    }
+    for id in all {
+        add(id.to_string(), Some(id))?;
     }
     Ok(GetAnswer { account_id: account.id.to_string(), state, list, not_found })
 }
