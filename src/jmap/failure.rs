@@ -32,6 +32,9 @@ impl<E> SetFailure<E> {
     }
 }
 
+/// What became of one object within a commit.
+pub(super) type TxnResult<T> = Result<T, SetFailure<Error>>;
+
 /// Runs a commit that changes one object, and waits for the disk.
 ///
 /// # Errors

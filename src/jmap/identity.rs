@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::context::{Account, Context};
-use super::failure::SetFailure;
+use super::failure::TxnResult;
 use super::method::Call;
 use super::standard::{
     ChangedObjects, GetObjects, InvalidProperties, ObjectChanges, ObjectType, SetObjects, StoredReader, object_of,
@@ -14,7 +14,7 @@ use crate::account::OwnAddresses;
 use crate::model::address::fold_domain;
 use crate::model::sender::steps;
 use crate::model::{Address, DataType, EmailAddress, Identity, ObjectId, SenderIdentity, limits};
-use crate::store::{Error, Txn};
+use crate::store::Txn;
 use crate::wire::jmap::{JsonObject, MethodError, Patch, SetError, properties};
 
 properties! {
@@ -86,26 +86,21 @@ impl SetObjects for SenderIdentity {
         SenderAddresses::of(call.context, account)
     }
 
-    fn create(txn: &mut Txn<'_>, me: &SenderAddresses, given: &JsonObject) -> Result<JsonObject, SetFailure<Error>> {
+    fn create(txn: &mut Txn<'_>, me: &SenderAddresses, given: &JsonObject) -> TxnResult<JsonObject> {
         let identity = read(me, given)?;
         let mut told = object(txn.create_object(&identity)?, &identity, IdentityProperty::ALL);
         told.retain(|property, value| given.get(property) != Some(value));
         Ok(told)
     }
 
-    fn update(
-        txn: &mut Txn<'_>,
-        _: &SenderAddresses,
-        id: ObjectId,
-        patch: &Value,
-    ) -> Result<JsonObject, SetFailure<Error>> {
+    fn update(txn: &mut Txn<'_>, _: &SenderAddresses, id: ObjectId, patch: &Value) -> TxnResult<JsonObject> {
         let old = txn.view().object::<SenderIdentity>(txn.account(), id)?;
         let new = patched(id, &old.ok_or(SetError::NotFound)?, patch)?;
         txn.update_object(id, |identity: &mut SenderIdentity| *identity = new)?;
         Ok(JsonObject::new())
     }
 
-    fn destroy(txn: &mut Txn<'_>, _: &SenderAddresses, id: ObjectId) -> Result<(), SetFailure<Error>> {
+    fn destroy(txn: &mut Txn<'_>, _: &SenderAddresses, id: ObjectId) -> TxnResult<()> {
         let found = txn.view().object::<SenderIdentity>(txn.account(), id)?;
         if !found.ok_or(SetError::NotFound)?.may_delete() {
             let why = "it stands for an address of the account";

@@ -89,6 +89,9 @@ pub(super) struct RegisteredMethod {
 /// An answer, and the call that follows.
 pub(super) type Answered = (Value, Option<FollowUpCall>);
 
+/// A method with types, as `run` makes it: given its name and its arguments.
+pub(super) type TypedMethod = fn(&Call<'_>, &str, Map<String, Value>) -> Result<Value, MethodError>;
+
 /// A method over maps of values, as all were.
 pub(super) type MapMethod = fn(&Context, &Args<'_>) -> Result<Value, MethodError>;
 pub(super) type FollowedMapMethod = fn(&Context, &Args<'_>) -> Result<Answered, MethodError>;
@@ -96,7 +99,7 @@ pub(super) type FollowedMapMethod = fn(&Context, &Args<'_>) -> Result<Answered, 
 /// How a method is run.
 #[derive(Clone, Copy)]
 pub(super) enum Handler {
-    Typed(fn(&Call<'_>, &str, Map<String, Value>) -> Result<Value, MethodError>),
+    Typed(TypedMethod),
     Map(MapMethod),
     FollowedMap(FollowedMapMethod),
 }

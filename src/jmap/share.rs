@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::context::{Account, Args, Context, date};
-use super::failure::SetFailure;
+use super::failure::TxnResult;
 use super::mailbox::rights;
 use super::standard::value::{text, utc_date};
 use super::standard::{SetArguments, Tree, objects, sort};
@@ -102,7 +102,7 @@ fn known(view: &Snapshot<'_>, account: AccountId, id: &str) -> Result<Option<Sha
     }
 }
 
-fn destroy(txn: &mut Txn<'_>, id: &str) -> Result<(), SetFailure<Error>> {
+fn destroy(txn: &mut Txn<'_>, id: &str) -> TxnResult<()> {
     let known = id.parse().map_err(|_| SetError::NotFound)?;
     txn.destroy_object::<ShareNotification>(known)?;
     Ok(())

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::context::{Args, Context};
-use super::failure::SetFailure;
+use super::failure::{SetFailure, TxnResult};
 use super::standard::value::utc_date;
 use super::standard::{GetArguments, InvalidProperties, SetResponse};
 use crate::model::{AccountId, MonotonicMillis, ObjectId, PushKeys, PushSubscription, UtcMillis, limits};
@@ -201,7 +201,7 @@ fn changed(
     found: Option<(ObjectId, PushSubscription)>,
     patch: &Value,
     times: (UtcMillis, UtcMillis),
-) -> Result<Map<String, Value>, SetFailure<Error>> {
+) -> TxnResult<Map<String, Value>> {
     let (id, old) = found.ok_or(SetError::NotFound)?;
     let new = patched(id, &old, patch, times)?;
     let asked = patch.get("expires").and_then(Value::as_str).and_then(UtcMillis::parse_rfc3339);

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::jmap::context::{Account, Args};
-use crate::jmap::failure::SetFailure;
+use crate::jmap::failure::TxnResult;
 use crate::jmap::rights::Rights;
 use crate::jmap::standard::InvalidProperties;
 use crate::jmap::standard::value::utc_date;
 use crate::model::{MailboxUid, UtcMillis, keyword, limits};
-use crate::store::{Error, Snapshot};
+use crate::store::Snapshot;
 use crate::wire::jmap::SetError;
 
 /// The names of these properties.
@@ -89,7 +89,7 @@ pub(super) fn prove(
     view: &Snapshot<'_>,
     (account, rights): (&Account, &Rights),
     mailboxes: &BTreeSet<MailboxUid>,
-) -> Result<(), SetFailure<Error>> {
+) -> TxnResult<()> {
     for uid in mailboxes {
         if !rights.knows(*uid) || view.mailbox(account.id, *uid)?.is_none() {
             let missing = format!("{uid}: no such mailbox");

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::filing::{self, Filing};
 use crate::jmap::context::{Account, Context, date};
-use crate::jmap::failure::SetFailure;
+use crate::jmap::failure::{SetFailure, TxnResult};
 use crate::jmap::rights::Rights;
 use crate::jmap::standard::SetStates;
 use crate::message::rows_or_bare;
@@ -205,12 +205,7 @@ pub(super) fn keep(
     Ok(FiledEmail { id, thread, size, received_at: id.received_at() })
 }
 
-fn one(
-    txn: &mut Txn<'_>,
-    account: &Account,
-    new: &NewEmail<'_>,
-    once: bool,
-) -> Result<(EmailId, ThreadId), SetFailure<Error>> {
+fn one(txn: &mut Txn<'_>, account: &Account, new: &NewEmail<'_>, once: bool) -> TxnResult<(EmailId, ThreadId)> {
     let rights = Rights::of(&txn.view(), account)?;
     filing::prove(&txn.view(), (account, &rights), &new.mailboxes)?;
     rights.prove(&new.mailboxes, Right::AddItems)?;

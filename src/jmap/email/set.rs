@@ -12,14 +12,14 @@ use super::get::object;
 use super::keep::{Commits, FiledEmail, NewMessage, keep};
 use super::property::RequestedProperties;
 use crate::jmap::context::{Account, Args, Context};
-use crate::jmap::failure::SetFailure;
+use crate::jmap::failure::{SetFailure, TxnResult};
 use crate::jmap::rights::Rights;
 use crate::jmap::standard::{InvalidProperties, SetArguments};
 use crate::message::content::content;
 use crate::message::{Message as Parsed, guarded};
 use crate::model::mailbox::Right;
 use crate::model::{DataType, EmailId, MailboxUid, ModSeq, SentAt};
-use crate::store::{Error, Snapshot, Txn};
+use crate::store::{Snapshot, Txn};
 use crate::wire::jmap::{MethodError, Patch, SetError};
 
 /// Emails of one commit.
@@ -120,7 +120,7 @@ impl EmailSetCall<'_> {
         commits: &mut Commits,
         is_right: &dyn Fn(ModSeq) -> bool,
         objects: &[O],
-        change: &mut dyn FnMut(&mut Txn<'_>, &O) -> Result<T, SetFailure<Error>>,
+        change: &mut dyn FnMut(&mut Txn<'_>, &O) -> TxnResult<T>,
         tell: &mut dyn FnMut(&O, Result<T, SetError>),
     ) -> Result<(), MethodError> {
         for chunk in objects.chunks(EMAILS_PER_COMMIT) {
@@ -156,7 +156,7 @@ impl EmailSetCall<'_> {
     }
 
     /// Destroys one.
-    fn destroy(&self, txn: &mut Txn<'_>, id: &str) -> Result<(), SetFailure<Error>> {
+    fn destroy(&self, txn: &mut Txn<'_>, id: &str) -> TxnResult<()> {
         let id: EmailId = id.parse().map_err(|_| SetError::NotFound)?;
         let rights = Rights::of(&txn.view(), self.account)?;
         if rights != Rights::Owner {
@@ -168,7 +168,7 @@ impl EmailSetCall<'_> {
     }
 
     /// Changes one; gives what else changed of it than was asked.
-    fn update(&self, txn: &mut Txn<'_>, id: &str, patch: &Value) -> Result<Map<String, Value>, SetFailure<Error>> {
+    fn update(&self, txn: &mut Txn<'_>, id: &str, patch: &Value) -> TxnResult<Map<String, Value>> {
         let id: EmailId = id.parse().map_err(|_| SetError::NotFound)?;
         let rights = Rights::of(&txn.view(), self.account)?;
         let email = txn.view().email(self.account.id, id)?.filter(|email| rights.sees(email));

@@ -15,7 +15,7 @@ use crate::wire::jmap::standard::SortComparator;
 
 /// Reads a filter over conditions of a type; without one everything matches.
 ///
-/// The conditions are an enum: each variant is a property of a FilterCondition, and holds its value.
+/// The conditions are an enum: each variant is a property of a `FilterCondition`, and holds its value.
 ///
 /// # Errors
 /// `invalidArguments`; `unsupportedFilter` for a condition that the type has not, or beyond the bounds of a filter.
@@ -72,7 +72,7 @@ impl serde::de::Error for ConditionError {
     }
 }
 
-/// One property of a FilterCondition as a variant of an enum and its value.
+/// One property of a `FilterCondition` as a variant of an enum and its value.
 #[derive(Clone, Copy)]
 struct ConditionReader<'v> {
     name: &'v str,

@@ -21,7 +21,7 @@ use crate::wire::jmap::{MethodArguments, MethodError, With};
 
 /// A type that has /query.
 pub(in crate::jmap) trait QueryObjects: ObjectType {
-    /// An enum with a variant for each property of a FilterCondition.
+    /// An enum with a variant for each property of a `FilterCondition`.
     type Condition: DeserializeOwned;
     /// An enum of the properties that it can be sorted by.
     type Sort: DeserializeOwned;

@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::object_type::ObjectType;
 use super::set::SetArguments;
 use crate::jmap::context::Account;
-use crate::jmap::failure::SetFailure;
+use crate::jmap::failure::{SetFailure, TxnResult};
 use crate::jmap::method::{Call, Method};
 use crate::model::DataType;
-use crate::store::{Error, Txn};
+use crate::store::Txn;
 use crate::wire::jmap::standard::{SetAnswer, SetArgs};
 use crate::wire::jmap::{JsonObject, MethodError, SetError};
 
@@ -24,21 +24,12 @@ pub(in crate::jmap) trait SetObjects: ObjectType {
     fn prepare(call: &Call<'_>, account: &Account) -> Result<Self::Prepared, MethodError>;
 
     /// Creates an object; gives its `id` and all that the client does not know of it.
-    fn create(
-        txn: &mut Txn<'_>,
-        prepared: &Self::Prepared,
-        given: &JsonObject,
-    ) -> Result<JsonObject, SetFailure<Error>>;
+    fn create(txn: &mut Txn<'_>, prepared: &Self::Prepared, given: &JsonObject) -> TxnResult<JsonObject>;
 
     /// Changes an object; gives what changed of it beside what was asked.
-    fn update(
-        txn: &mut Txn<'_>,
-        prepared: &Self::Prepared,
-        id: Self::Id,
-        patch: &Value,
-    ) -> Result<JsonObject, SetFailure<Error>>;
+    fn update(txn: &mut Txn<'_>, prepared: &Self::Prepared, id: Self::Id, patch: &Value) -> TxnResult<JsonObject>;
 
-    fn destroy(txn: &mut Txn<'_>, prepared: &Self::Prepared, id: Self::Id) -> Result<(), SetFailure<Error>>;
+    fn destroy(txn: &mut Txn<'_>, prepared: &Self::Prepared, id: Self::Id) -> TxnResult<()>;
 }
 
 /// /set of a type.

@@ -13,7 +13,7 @@ use super::envelope::{bad, prove, prove_size};
 use super::object;
 use crate::jmap::context::{Account, Args, Context};
 use crate::jmap::email;
-use crate::jmap::failure::SetFailure;
+use crate::jmap::failure::{SetFailure, TxnResult};
 use crate::jmap::identity::{self, SenderAddresses};
 use crate::jmap::method::FollowUpCall;
 use crate::jmap::standard::{InvalidProperties, SetArguments};
@@ -24,7 +24,7 @@ use crate::model::{
 };
 use crate::outbox::HELD;
 use crate::outbox::submission::{SubmissionOrder, order};
-use crate::store::{Error, Txn};
+use crate::store::Txn;
 use crate::wire::jmap::{MethodError, Patch, SetError};
 
 pub(in crate::jmap) fn set(
@@ -96,7 +96,7 @@ struct NewSubmission {
 type CreatedSubmission = (ObjectId, EmailSubmission);
 
 impl NewSubmission {
-    fn send(self, txn: &mut Txn<'_>) -> Result<CreatedSubmission, SetFailure<Error>> {
+    fn send(self, txn: &mut Txn<'_>) -> TxnResult<CreatedSubmission> {
         let Self { submission, order, message_id, blob, octets, is_held } = self;
         if txn.view().email(txn.account(), submission.email)?.is_none() {
             return Err(SetError::property("emailId", "there is no such email").into());
@@ -187,7 +187,7 @@ fn prepare(
 }
 
 /// All that can be changed is that it is taken back.
-fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> Result<EmailId, SetFailure<Error>> {
+fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> TxnResult<EmailId> {
     let known: ObjectId = id.parse().map_err(|_| SetError::NotFound)?;
     let found = txn.view().object::<EmailSubmission>(txn.account(), known)?;
     let submission = found.ok_or(SetError::NotFound)?;
@@ -210,7 +210,7 @@ fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> Result<EmailId, SetFail
 }
 
 /// Only the record goes: what is on its way goes on (RFC 8621 §7.5).
-fn destroy(txn: &mut Txn<'_>, id: &str) -> Result<EmailId, SetFailure<Error>> {
+fn destroy(txn: &mut Txn<'_>, id: &str) -> TxnResult<EmailId> {
     let known = id.parse().map_err(|_| SetError::NotFound)?;
     Ok(txn.destroy_object::<EmailSubmission>(known)?.email)
 }
