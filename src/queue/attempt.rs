@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::dress::dress;
 use super::entitled::refused;
 use super::order::RetryOrder;
 use super::pool::RelayPool;
-use super::send::{RelayConnection, SendResult};
+use super::send::{RelayConnection, SendResult, prepare};
 use super::worker::Settings;
 use crate::account::Directory;
 use crate::model::{AccountId, Action, ActionId, ActionState, Address, RecipientState, Target, UtcMillis};
@@ -207,9 +206,9 @@ impl AttemptContext {
                 Ok(connection) => connection,
                 Err(error) => return self.relay_down(account, read, &error, octets).await,
             };
-            let dress = |offers| dress(&self.settings, action, octets, offers);
+            let prepare = |offers| prepare(&self.settings, action, octets, offers);
             let record = || self.begin(account, read, &begun);
-            match connection.hand_over(relay, (action, most), dress, record).await {
+            match connection.hand_over(relay, (action, most), prepare, record).await {
                 SendResult::Stale if !fresh => fresh = true,
                 handed => break handed,
             }

@@ -3,18 +3,16 @@
 //! `start` proves that the queue is whole; `round` decides what goes next, and holds no more than a window of what is due;
 //! `order` says what must wait for earlier mail;
 //! `attempt` carries out one action and keeps the store true to what was done; `entitled` asks whether the account may still
-//! send it; `dress` makes the octets that go out; `send`
+//! send it; `send` makes the bytes that go out and
 //! speaks SMTP and LMTP; `pool` keeps connections.
 
 mod attempt;
-mod dress;
 mod entitled;
 mod order;
 mod pool;
 mod relay;
 mod round;
 mod send;
-mod signed;
 mod start;
 mod worker;
 

@@ -212,7 +212,7 @@ fn a_message_goes_out_from_where_its_header_begins() {
         for before in ["", "\r\n", "\u{feff}", "From ann Sat Nov 21 10:00:00 2026\r\n"] {
             let raw = format!("{before}{header}");
             let dressed = |settings: &Settings| {
-                let made = dress::dress(settings, &action, raw.as_bytes(), offers);
+                let made = send::prepare(settings, &action, raw.as_bytes(), offers);
                 String::from_utf8(made.unwrap_or_default()).unwrap()
             };
             assert_eq!(dressed(&settings(1)), header, "{before:?}");

@@ -4,6 +4,7 @@
 //! message goes out. Every wait is bounded, and so is every answer. A connection carries many messages.
 
 mod open;
+mod outgoing;
 
 use std::future::Future;
 use std::time::Duration;
@@ -16,9 +17,12 @@ use tokio::time::timeout;
 
 use super::relay::{Protocol, Relay};
 use crate::message::header::body_offset;
+use crate::model::hex::xtext;
 use crate::model::{Action, Address, DsnNotify, DsnReturn, Target};
 use crate::outbox::{AttemptOutcome, RefusalScope, RelayAnswer, SmtpStage, judge};
 use crate::store::Error as StoreError;
+
+pub(super) use outgoing::prepare;
 
 /// Octets both ways.
 trait RelayStream: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -70,106 +74,108 @@ impl RelayConnection {
         open::open(relay).await
     }
 
-    /// Hands a message over, to the first `most` of the action's recipients that wait. `dress` makes its final octets for what the relay offers,
-    /// or says that it cannot; `record` is awaited right before the message goes out, and if it fails nothing goes.
+    /// Hands a message over, to the first `most` of the action's recipients that wait. `prepare`
+    /// makes its final bytes for what the relay offers, or says that it cannot; `record` is awaited
+    /// right before the message goes out, and if it fails nothing goes.
     pub(super) async fn hand_over<F: Future<Output = RecordResult>>(
         mut self,
         relay: &Relay,
         (action, most): (&Action, usize),
-        dress: impl FnOnce(RelayExtensions) -> Result<Vec<u8>, AttemptOutcome>,
+        prepare: impl FnOnce(RelayExtensions) -> Result<Vec<u8>, AttemptOutcome>,
         record: impl FnOnce() -> F,
     ) -> SendResult {
         self.client.timeout = relay.patience;
         let waiting: Vec<&Target> = action.recipients.iter().filter(|target| target.waits()).collect();
         let asked = waiting.get(..relay.recipients.min(most).max(1)).unwrap_or(&waiting);
-        let offers = self.offers;
-        let octets = match dress(offers) {
+        let octets = match prepare(self.offers) {
             Ok(octets) => octets,
             Err(outcome) => {
                 let outcomes = vec![outcome; asked.len()];
                 return SendResult::Made { outcomes, connection: Some(self) };
             }
         };
-        let sender_utf8 = action.sender.as_ref().is_some_and(Address::needs_smtputf8);
-        // One after the other, what becomes of them; `None` is still to be asked.
-        let mut fates: Vec<Option<AttemptOutcome>> = asked
-            .iter()
-            .map(|target| {
-                let needs = sender_utf8 || target.address.needs_smtputf8();
-                (needs && !offers.utf8).then_some(AttemptOutcome::NoSmtpUtf8)
-            })
-            .collect();
-        if fates.iter().all(Option::is_some) {
-            return self.made(fates, true);
+        let mut transaction = RelayTransaction::new(action, asked, &octets, self.offers);
+        match self.transact(&mut transaction, record).await {
+            Ok(()) | Err(TransactionEnd::Idle) => self.made(transaction.outcomes, true),
+            Err(TransactionEnd::Open) => {
+                self.carried = self.carried.saturating_add(1);
+                let is_reset = self.ask(&["RSET\r\n".to_owned()]).await;
+                let is_alive = is_reset.is_ok_and(|all| all.iter().all(|reply| reply.code == 250));
+                self.made(transaction.outcomes, is_alive)
+            }
+            Err(TransactionEnd::Broken) => self.made(transaction.outcomes, false),
+            Err(TransactionEnd::Stale) => SendResult::Stale,
+            Err(TransactionEnd::Unrecorded(error)) => SendResult::Unrecorded(error),
         }
-        // A header that is not ASCII is said to be so (RFC 6531 §3.6), where that can be said.
-        let header = octets.get(..body_offset(&octets)).unwrap_or(&octets);
-        let utf8 = offers.utf8 && !header.is_ascii()
-            || asked
-                .iter()
-                .zip(&fates)
-                .any(|(target, fate)| fate.is_none() && (sender_utf8 || target.address.needs_smtputf8()));
-        let mut commands = vec![mail(action, offers, utf8, &octets)];
-        let going: Vec<usize> = fates.iter().enumerate().filter(|(_, fate)| fate.is_none()).map(|(at, _)| at).collect();
-        commands.extend(going.iter().filter_map(|at| asked.get(*at)).map(|target| rcpt(target, offers)));
+    }
+
+    /// One transaction, from MAIL to the answers to the message.
+    async fn transact<F: Future<Output = RecordResult>>(
+        &mut self,
+        transaction: &mut RelayTransaction<'_>,
+        record: impl FnOnce() -> F,
+    ) -> Result<(), TransactionEnd> {
+        if transaction.outcomes.iter().all(Option::is_some) {
+            return Err(TransactionEnd::Idle);
+        }
+        let accepted = self.send_envelope(transaction).await?;
+        self.begin_data(transaction).await?;
+        // Where it fails nothing of the message went out: the connection is dropped in the middle of
+        // DATA, and the relay forgets it.
+        record().await.map_err(TransactionEnd::Unrecorded)?;
+        let is_alive = self.send_message(transaction.octets, &accepted, &mut transaction.outcomes).await;
+        self.carried = self.carried.saturating_add(1);
+        if is_alive { Ok(()) } else { Err(TransactionEnd::Broken) }
+    }
+
+    /// MAIL, and RCPT for each recipient that has no outcome yet. Returns those that were accepted.
+    async fn send_envelope(&mut self, transaction: &mut RelayTransaction<'_>) -> Result<Vec<usize>, TransactionEnd> {
+        let (commands, going) = transaction.envelope_commands(self.offers);
         let replies = match self.ask(&commands).await {
             Ok(replies) => replies,
             // It was well a moment ago. What it breaks off over is this message, unless it had been lying idle.
-            Err(BrokenConversation { answered: 0, .. }) if self.carried > 0 => return SendResult::Stale,
-            Err(BrokenConversation { text, .. }) => {
-                let scope = RefusalScope::Message;
-                fill(&mut fates, &AttemptOutcome::Temporary { text, scope });
-                return self.made(fates, false);
-            }
+            Err(BrokenConversation { answered: 0, .. }) if self.carried > 0 => return Err(TransactionEnd::Stale),
+            Err(BrokenConversation { text, .. }) => return Err(transaction.break_off(text)),
         };
         let mut replies = replies.iter();
         let first = replies.next().map(|reply| judge(SmtpStage::Sender, reply));
         if let Some(refusal) = first.filter(|outcome| !matches!(outcome, AttemptOutcome::Sent(_))) {
-            let alive = !concerns_us(&refusal);
-            fill(&mut fates, &refusal);
-            return self.reset(fates, alive).await;
+            return Err(transaction.refuse(&refusal));
         }
-        let mut taken: Vec<usize> = Vec::new();
+        let mut accepted: Vec<usize> = Vec::new();
         for (at, reply) in going.iter().zip(replies) {
-            match judge(SmtpStage::Recipient(taken.len()), reply) {
-                AttemptOutcome::Sent(_) => taken.push(*at),
-                outcome => set(&mut fates, *at, outcome),
+            match judge(SmtpStage::Recipient(accepted.len()), reply) {
+                AttemptOutcome::Sent(_) => accepted.push(*at),
+                outcome => set(&mut transaction.outcomes, *at, outcome),
             }
         }
-        if taken.is_empty() {
-            let alive = !fates.iter().flatten().any(concerns_us);
-            fill(&mut fates, &AttemptOutcome::TooMany);
-            return self.reset(fates, alive).await;
+        if !accepted.is_empty() {
+            return Ok(accepted);
         }
-        let data = match self.ask(&["DATA\r\n".to_owned()]).await {
+        let is_broken = transaction.outcomes.iter().flatten().any(concerns_us);
+        fill(&mut transaction.outcomes, &AttemptOutcome::TooMany);
+        Err(if is_broken { TransactionEnd::Broken } else { TransactionEnd::Open })
+    }
+
+    /// DATA.
+    async fn begin_data(&mut self, transaction: &mut RelayTransaction<'_>) -> Result<(), TransactionEnd> {
+        let reply = match self.ask(&["DATA\r\n".to_owned()]).await {
             Ok(replies) => replies.into_iter().next(),
-            Err(BrokenConversation { text, .. }) => {
-                fill(&mut fates, &AttemptOutcome::Temporary { text, scope: RefusalScope::Message });
-                return self.made(fates, false);
-            }
+            Err(BrokenConversation { text, .. }) => return Err(transaction.break_off(text)),
         };
-        if let Some(reply) = data.filter(|reply| reply.code != 354) {
-            // A plain yes to DATA is no answer that anything can be done with.
-            let outcome = match judge(SmtpStage::Data, &reply) {
-                AttemptOutcome::Sent(text) => AttemptOutcome::Temporary { text, scope: RefusalScope::Message },
-                outcome => outcome,
-            };
-            let alive = reply.code >= 400 && !concerns_us(&outcome);
-            fill(&mut fates, &outcome);
-            return self.reset(fates, alive).await;
-        }
-        if let Err(error) = record().await {
-            // Nothing of the message went out: the connection is dropped in the middle of DATA, and the relay forgets it.
-            return SendResult::Unrecorded(error);
-        }
-        let alive = self.message(&octets, &taken, &mut fates).await;
-        self.carried = self.carried.saturating_add(1);
-        self.made(fates, alive)
+        let Some(reply) = reply.filter(|reply| reply.code != 354) else { return Ok(()) };
+        // A plain yes to DATA is no answer that anything can be done with.
+        let outcome = match judge(SmtpStage::Data, &reply) {
+            AttemptOutcome::Sent(text) => AttemptOutcome::Temporary { text, scope: RefusalScope::Message },
+            outcome => outcome,
+        };
+        let end = transaction.refuse(&outcome);
+        Err(if reply.code < 400 { TransactionEnd::Broken } else { end })
     }
 
     /// The message, and its answers: one, or one for each recipient that was taken (RFC 2033 §4.2). Says whether the
     /// connection is good for more.
-    async fn message(&mut self, octets: &[u8], taken: &[usize], fates: &mut [Option<AttemptOutcome>]) -> bool {
+    async fn send_message(&mut self, octets: &[u8], taken: &[usize], outcomes: &mut [Option<AttemptOutcome>]) -> bool {
         // RFC 5321 §4.5.3.2: minutes for a command, ten for the answer to a message, which may be scanned first.
         let patience = self.client.timeout.saturating_mul(10);
         let answers = if self.protocol == Protocol::Lmtp { taken.len() } else { 1 };
@@ -198,7 +204,7 @@ impl RelayConnection {
             let reply = replies.get(if answers == 1 { 0 } else { place });
             let outcome = reply.map_or_else(unknown, |reply| judge(SmtpStage::End, reply));
             alive &= !concerns_us(&outcome);
-            set(fates, *at, outcome);
+            set(outcomes, *at, outcome);
         }
         alive
     }
@@ -224,16 +230,8 @@ impl RelayConnection {
         Ok(replies)
     }
 
-    /// Ends a transaction that comes to nothing.
-    async fn reset(mut self, fates: Vec<Option<AttemptOutcome>>, alive: bool) -> SendResult {
-        let alive =
-            alive && self.ask(&["RSET\r\n".to_owned()]).await.is_ok_and(|all| all.iter().all(|r| r.code == 250));
-        self.carried = self.carried.saturating_add(1);
-        self.made(fates, alive)
-    }
-
-    fn made(self, fates: Vec<Option<AttemptOutcome>>, alive: bool) -> SendResult {
-        let outcomes = fates.into_iter().map(|fate| fate.unwrap_or(AttemptOutcome::TooMany)).collect();
+    fn made(self, outcomes: Vec<Option<AttemptOutcome>>, alive: bool) -> SendResult {
+        let outcomes = outcomes.into_iter().map(|outcome| outcome.unwrap_or(AttemptOutcome::TooMany)).collect();
         SendResult::Made { outcomes, connection: alive.then_some(self) }
     }
 
@@ -244,6 +242,74 @@ impl RelayConnection {
         if let Err(error) = end {
             tracing::debug!(%error, "the relay did not say goodbye");
         }
+    }
+}
+
+/// What is handed over, and what came of it for each recipient.
+struct RelayTransaction<'a> {
+    action: &'a Action,
+    asked: &'a [&'a Target],
+    octets: &'a [u8],
+    /// One for each recipient, in order; `None` is still to be asked.
+    outcomes: Vec<Option<AttemptOutcome>>,
+}
+
+/// How a transaction ended whose message was not sent, or not answered.
+enum TransactionEnd {
+    /// Nothing was asked.
+    Idle,
+    /// It is still open: it must be reset before the connection carries another message.
+    Open,
+    /// The connection carries no other message.
+    Broken,
+    /// The connection was over when it was taken up again; nothing was asked.
+    Stale,
+    /// The attempt could not be recorded.
+    Unrecorded(StoreError),
+}
+
+impl<'a> RelayTransaction<'a> {
+    fn new(action: &'a Action, asked: &'a [&'a Target], octets: &'a [u8], offers: RelayExtensions) -> Self {
+        let mut transaction = Self { action, asked, octets, outcomes: Vec::new() };
+        let refused =
+            |target: &&Target| (transaction.needs_utf8(target) && !offers.utf8).then_some(AttemptOutcome::NoSmtpUtf8);
+        transaction.outcomes = asked.iter().map(refused).collect();
+        transaction
+    }
+
+    /// Whether the address of a recipient, or the sender's, can be named by SMTPUTF8 alone.
+    fn needs_utf8(&self, target: &Target) -> bool {
+        self.action.sender.as_ref().is_some_and(Address::needs_smtputf8) || target.address.needs_smtputf8()
+    }
+
+    /// MAIL and RCPT, and the places of the recipients that these name.
+    fn envelope_commands(&self, offers: RelayExtensions) -> (Vec<String>, Vec<usize>) {
+        let going: Vec<(usize, &Target)> = self
+            .asked
+            .iter()
+            .zip(&self.outcomes)
+            .enumerate()
+            .filter(|(_, (_, outcome))| outcome.is_none())
+            .map(|(at, (target, _))| (at, *target))
+            .collect();
+        // A header that is not ASCII is said to be so (RFC 6531 §3.6), where that can be said.
+        let header = self.octets.get(..body_offset(self.octets)).unwrap_or(self.octets);
+        let utf8 = offers.utf8 && !header.is_ascii() || going.iter().any(|(_, target)| self.needs_utf8(target));
+        let mut commands = vec![mail(self.action, offers, utf8, self.octets)];
+        commands.extend(going.iter().map(|(_, target)| rcpt(target, offers)));
+        (commands, going.into_iter().map(|(at, _)| at).collect())
+    }
+
+    /// The conversation broke off: whoever has no outcome yet is to be asked again.
+    fn break_off(&mut self, text: String) -> TransactionEnd {
+        fill(&mut self.outcomes, &AttemptOutcome::Temporary { text, scope: RefusalScope::Message });
+        TransactionEnd::Broken
+    }
+
+    /// The relay refused the whole message.
+    fn refuse(&mut self, refusal: &AttemptOutcome) -> TransactionEnd {
+        fill(&mut self.outcomes, refusal);
+        if concerns_us(refusal) { TransactionEnd::Broken } else { TransactionEnd::Open }
     }
 }
 
@@ -290,16 +356,16 @@ fn concerns_us(outcome: &AttemptOutcome) -> bool {
     matches!(outcome, AttemptOutcome::Temporary { scope: RefusalScope::Relay, .. })
 }
 
-fn set(fates: &mut [Option<AttemptOutcome>], at: usize, outcome: AttemptOutcome) {
-    if let Some(fate) = fates.get_mut(at) {
-        *fate = Some(outcome);
+fn set(outcomes: &mut [Option<AttemptOutcome>], at: usize, outcome: AttemptOutcome) {
+    if let Some(place) = outcomes.get_mut(at) {
+        *place = Some(outcome);
     }
 }
 
 /// All that were not decided.
-fn fill(fates: &mut [Option<AttemptOutcome>], outcome: &AttemptOutcome) {
-    for fate in fates.iter_mut().filter(|fate| fate.is_none()) {
-        *fate = Some(outcome.clone());
+fn fill(outcomes: &mut [Option<AttemptOutcome>], outcome: &AttemptOutcome) {
+    for place in outcomes.iter_mut().filter(|place| place.is_none()) {
+        *place = Some(outcome.clone());
     }
 }
 
@@ -351,18 +417,6 @@ fn notify_words(notify: &DsnNotify) -> String {
         (false, true) => String::new(),
         (false, false) => format!(" NOTIFY={}", words.join(",")),
     }
-}
-
-/// `xtext` (RFC 3461 §4); other letters as UTF-8 (RFC 6533 §3 `utf-8-addr-xtext` wants them so, or escaped).
-fn xtext(value: &str) -> String {
-    let mut out = String::with_capacity(value.len());
-    for octet in value.bytes() {
-        match octet {
-            b'!'..=b'*' | b','..=b'<' | b'>'..=b'~' => out.push(char::from(octet)),
-            _ => out.push_str(&format!("+{octet:02X}")),
-        }
-    }
-    out
 }
 
 #[cfg(test)]
