@@ -40,7 +40,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("mail_auth", &["proof"]),
     ("aws_lc_rs", &["proof::sign", "jmap::blob::management", "net::push::encrypt"]),
     ("psl", &["proof::domain"]),
-    ("encodify", &["message::decode"]),
+    ("encodify", &["message::decode", "model::hex"]),
     ("rocksdb", &["store::engine::rocks"]),
     ("clap", &["cli"]),
     ("clap_complete", &["cli"]),

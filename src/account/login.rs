@@ -27,6 +27,7 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfc_quic
 pub use failures::{Failures, LoginAttempt, LoginSource, TooManyFailures};
 
 use super::Directory;
+use crate::model::hex::hex;
 use crate::model::{AccountId, Clock, UtcMillis, limits};
 use crate::store::Error;
 use remembered::LoginCache;
@@ -100,8 +101,8 @@ fn of_token(hash: &[u8; 32]) -> String {
 }
 
 fn named(kind: &str, digest: &[u8; 32]) -> String {
-    let digest: String = digest.iter().take(16).map(|octet| format!("{octet:02x}")).collect();
-    format!("{kind} {digest}")
+    let (first, _) = digest.split_at(16);
+    format!("{kind} {}", hex(first))
 }
 
 /// Somebody who logged in.

@@ -16,6 +16,7 @@ use mail_builder::mime::MimePart;
 
 use super::entity::entity;
 use super::header::body_offset;
+use super::line::one_line;
 use crate::model;
 use crate::model::{EmailAddress, UtcMillis};
 
@@ -206,20 +207,6 @@ fn addr_spec(email: &str) -> String {
         Ok(address) => address.to_string(),
         Err(_) => one_line(email).replace(['<', '>', ' '], ""),
     }
-}
-
-/// One line without controls.
-#[must_use]
-pub fn one_line(value: &str) -> String {
-    let spaced: String = value.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    spaced.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// Without controls, for a value in which every blank counts, as in an address: `"a
-/// b"@example.org`.
-#[must_use]
-pub fn without_controls(value: &str) -> String {
-    value.chars().filter(|c| !c.is_control()).collect()
 }
 
 fn clean_id(id: &str) -> String {

@@ -4,19 +4,18 @@
 //! Each part that says no encoding and needs one is encoded as quoted-printable. What a message within it holds is left as it
 //! is (RFC 2046 §5.2.1), and what then is still not ASCII is called 8-bit.
 
-use super::compose::one_line;
+use super::encode::quoted_printable;
 use super::header::{body_offset, fields};
+use super::line::one_line;
 use super::parse::Message;
 use crate::model::PartOffsets;
 
 /// Octets of a field that is taken over.
-const FIELD: usize = 900;
+const MAX_FIELD_BYTES: usize = 900;
 /// Octets of a line (RFC 5322 §2.1.1).
-const LINE: usize = 998;
+const MAX_LINE_BYTES: usize = 998;
 /// The type of what says none.
-const MAX_TEXT_BYTES: &str = "text/plain; charset=utf-8";
-/// Octets of a line that is encoded (RFC 2045 §6.7).
-const ENCODED: usize = 76;
+const DEFAULT_TYPE: &str = "text/plain; charset=utf-8";
 
 /// The fields, each once and in one line, encoding and type among them; and the content. `text` is in CRLF lines without
 /// controls.
@@ -26,13 +25,13 @@ pub(super) fn entity(text: &str) -> (Vec<(String, String)>, String) {
     // What does not begin with a header is content.
     let has_header = fields(text.as_bytes()).any(|field| is_field(&String::from_utf8_lossy(field.name)));
     let whole =
-        encoded(&if has_header { text.to_owned() } else { format!("Content-Type: {MAX_TEXT_BYTES}\r\n\r\n{text}") });
+        encoded(&if has_header { text.to_owned() } else { format!("Content-Type: {DEFAULT_TYPE}\r\n\r\n{text}") });
     let mut described: Vec<(String, String)> = Vec::new();
     for field in fields(whole.as_bytes()) {
         let name = String::from_utf8_lossy(field.name).into_owned();
         let value = one_line(&field.unfolded());
         let known = described.iter().any(|(known, _)| known.eq_ignore_ascii_case(&name));
-        if is_field(&name) && !known && value.is_ascii() && value.len() <= FIELD {
+        if is_field(&name) && !known && value.is_ascii() && value.len() <= MAX_FIELD_BYTES {
             described.push((name, value));
         }
     }
@@ -40,7 +39,7 @@ pub(super) fn entity(text: &str) -> (Vec<(String, String)>, String) {
     let (typed, said) = (has("Content-Type"), has("Content-Transfer-Encoding"));
     let content = folded(whole.get(body_offset(whole.as_bytes())..).unwrap_or_default());
     if !typed {
-        described.insert(0, ("Content-Type".into(), MAX_TEXT_BYTES.into()));
+        described.insert(0, ("Content-Type".into(), DEFAULT_TYPE.into()));
     }
     let encodes = |(name, value): &(String, String)| {
         let coded = ["quoted-printable", "base64"].iter().any(|known| value.eq_ignore_ascii_case(known));
@@ -76,7 +75,7 @@ fn encoded(text: &str) -> String {
         else {
             continue;
         };
-        let needs = !content.is_ascii() || content.split("\r\n").any(|line| line.len() > LINE);
+        let needs = !content.is_ascii() || content.split("\r\n").any(|line| line.len() > MAX_LINE_BYTES);
         if part.encoding != 0 || !needs || is_message(header) {
             continue;
         }
@@ -87,7 +86,9 @@ fn encoded(text: &str) -> String {
             out.push_str(&String::from_utf8_lossy(field.value));
         }
         out.push_str("Content-Transfer-Encoding: quoted-printable\r\n\r\n");
-        out.push_str(&quoted_printable(content));
+        let mut coded = Vec::with_capacity(content.len());
+        quoted_printable(content.as_bytes(), &mut coded);
+        out.push_str(&String::from_utf8_lossy(&coded));
         done = end;
     }
     out.push_str(text.get(done..).unwrap_or_default());
@@ -99,40 +100,13 @@ fn is_message(header: &str) -> bool {
         .any(|field| field.is("Content-Type") && field.without_comments().to_ascii_lowercase().starts_with("message/"))
 }
 
-/// RFC 2045 §6.7: line ends stay, no line is longer than `ENCODED`.
-fn quoted_printable(text: &str) -> String {
-    let mut out = String::with_capacity(text.len().saturating_add(text.len() / 8));
-    for (number, line) in text.split("\r\n").enumerate() {
-        if number > 0 {
-            out.push_str("\r\n");
-        }
-        let (mut column, last) = (0usize, line.len().saturating_sub(1));
-        for (at, octet) in line.bytes().enumerate() {
-            let plain = matches!(octet, 33..=60 | 62..=126) || (matches!(octet, b' ' | b'\t') && at < last);
-            let width = if plain { 1 } else { 3 };
-            // Room for the soft line break.
-            if column.saturating_add(width) >= ENCODED {
-                out.push_str("=\r\n");
-                column = 0;
-            }
-            column = column.saturating_add(width);
-            if plain {
-                out.push(char::from(octet));
-            } else {
-                out.push_str(&format!("={octet:02X}"));
-            }
-        }
-    }
-    out
-}
-
-/// No line is longer than `LINE`.
+/// No line is longer than `MAX_LINE_BYTES`.
 fn folded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut column = 0usize;
     for c in text.chars() {
         column = if c == '\n' { 0 } else { column.saturating_add(c.len_utf8()) };
-        if column > LINE.saturating_sub(1) && c != '\r' {
+        if column > MAX_LINE_BYTES.saturating_sub(1) && c != '\r' {
             out.push_str("\r\n");
             column = c.len_utf8();
         }
@@ -188,7 +162,7 @@ mod tests {
                                      long in 0usize..3000) {
             let text = format!("{text}{}", "ü".repeat(long));
             let (fields, content) = entity(&text);
-            prop_assert!(content.split("\r\n").all(|line| line.len() <= LINE && !line.contains(['\r', '\n'])));
+            prop_assert!(content.split("\r\n").all(|line| line.len() <= MAX_LINE_BYTES && !line.contains(['\r', '\n'])));
             let said = |name: &str| fields.iter().filter(|(known, _)| known == name).count();
             prop_assert_eq!((said("Content-Type"), said("Content-Transfer-Encoding")), (1, 1));
         }

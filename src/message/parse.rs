@@ -16,10 +16,10 @@ mod value;
 use std::borrow::Cow;
 
 use mail_parser::{MessagePart, MessageRef};
-use unicode_normalization::UnicodeNormalization;
 
 use super::decode;
 use super::header::{Field, Header, fields};
+use super::line::{composed, one_line, words};
 use crate::model::{PartOffsets, limits};
 use given::LibraryMessage;
 
@@ -176,7 +176,7 @@ impl<'a> Message<'a> {
         parts
             .iter()
             .map(|part| Attachment {
-                name: self.name(part).map(|name| one_line(&name)),
+                name: self.name(part).map(|name| one_line(&composed(&name))),
                 media_type: structure::media_type(part),
                 size: decode::decoded_len(self.transfer_encoding(part), self.content(part)),
             })
@@ -294,21 +294,10 @@ fn whole_characters(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// One line, NFC: controls and runs of white space become one space.
-pub(super) fn one_line(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    if text.is_ascii() {
-        join(&mut out, text, usize::MAX);
-    } else {
-        join(&mut out, &text.nfc().collect::<String>(), usize::MAX);
-    }
-    out
-}
-
 /// Adds words with one space between them, until there are so many characters.
 fn join(out: &mut String, text: &str, chars: usize) {
     let mut left = chars.saturating_sub(out.chars().count());
-    for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
+    for word in words(text) {
         let space = if out.is_empty() { "" } else { " " };
         for c in space.chars().chain(word.chars()) {
             if left == 0 {

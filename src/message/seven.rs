@@ -4,6 +4,7 @@
 //! What cannot be encoded without changing what it says is not: raw octets in a header (RFC 6532), and what lies under a
 //! signature (RFC 1847 §2.1).
 
+use super::encode::{escape, quoted_printable};
 use super::header::{Field, fields, part_body_offset, trimmed};
 use crate::model::limits;
 
@@ -158,47 +159,6 @@ fn section(octets: &[u8], is_part: bool, depth: usize, out: &mut Vec<u8>) -> Opt
     entity(own, depth.saturating_add(1), out)?;
     out.extend_from_slice(octets.get(own.len()..)?);
     Some(())
-}
-
-/// Octets of a line of quoted-printable (RFC 2045 §6.7), without the `=` of a soft line break.
-const LINE: usize = 75;
-
-/// Octets as quoted-printable; CRLF stays a line end, and no other CR or LF does.
-pub(super) fn quoted_printable(body: &[u8], out: &mut Vec<u8>) {
-    let mut rest = body;
-    let mut width = 0usize;
-    while let Some((octet, after)) = rest.split_first() {
-        if let Some(after) = rest.strip_prefix(b"\r\n") {
-            out.extend_from_slice(b"\r\n");
-            (rest, width) = (after, 0);
-            continue;
-        }
-        let ends = after.is_empty() || after.starts_with(b"\r\n");
-        let plain = match octet {
-            b' ' | b'\t' => !ends,
-            b'=' => false,
-            33..=126 => true,
-            _ => false,
-        };
-        let need = if plain { 1 } else { 3usize };
-        if width.saturating_add(need) > LINE {
-            out.extend_from_slice(b"=\r\n");
-            width = 0;
-        }
-        if plain {
-            out.push(*octet);
-        } else {
-            escape(*octet, out);
-        }
-        width = width.saturating_add(need);
-        rest = after;
-    }
-}
-
-fn escape(octet: u8, out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    let digit = |half: u8| DIGITS.get(usize::from(half)).copied().unwrap_or(b'0');
-    out.extend([b'=', digit(octet >> 4), digit(octet & 15)]);
 }
 
 #[cfg(test)]

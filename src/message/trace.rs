@@ -1,7 +1,7 @@
 //! The trace fields that a final delivery puts on top (RFC 5321 §4.4), and what is read from those that are there.
 
-use super::compose::without_controls;
 use super::header::Header;
+use super::line::without_controls;
 use crate::model::{Address, Envelope, Recipient, UtcMillis};
 
 /// Return-Path, Delivered-To and Received for one recipient, CRLF lines. Whatever the client said, no value of it can begin

@@ -15,6 +15,7 @@ pub mod delivered;
 pub mod email;
 pub mod envelope;
 pub mod field;
+pub mod hex;
 pub mod id;
 pub mod identity;
 pub mod keyword;

@@ -6,7 +6,8 @@
 use super::kind::NewAction;
 use super::report::{Reporter, head, original, queued, typed};
 use super::schedule::is_unasked;
-use crate::message::compose::{Original, ReportDraft, ReportKind, one_line, without_controls};
+use crate::message::compose::{Original, ReportDraft, ReportKind};
+use crate::message::line::{one_line, without_controls};
 use crate::model::{
     Action, ActionKind, Address, EmailAddress, EmailId, Envelope, OriginalRecipient, Recipient, RecipientState, Target,
 };

@@ -7,8 +7,9 @@
 use super::kind::NewAction;
 use super::report::{Reporter, head, original, queued, typed};
 use crate::message::auto::AutoReplyFacts;
-use crate::message::compose::{Original, ReportDraft, ReportKind, one_line, report, without_controls};
+use crate::message::compose::{Original, ReportDraft, ReportKind, report};
 use crate::message::header::{Field, fields};
+use crate::message::line::{one_line, without_controls};
 use crate::message::parse::addresses;
 use crate::message::report::{ActionMode, DispositionReport, DispositionType, SendingMode};
 use crate::model::address::fold_domain;

@@ -2,8 +2,9 @@
 //! back, and that each is queued from `<>` to one person.
 
 use super::kind::{NewAction, NoticeAction};
-use crate::message::compose::{ReportDraft, one_line, report, without_controls};
+use crate::message::compose::{ReportDraft, report};
 use crate::message::header;
+use crate::message::line::{one_line, without_controls};
 use crate::model::{ActionKind, Address, EmailId, OriginalRecipient, UtcMillis};
 
 /// Octets of the original's header that are returned.

@@ -1,5 +1,6 @@
 //! What can go wrong in the store, and whose fault it is.
 
+pub(super) use crate::model::hex::hex;
 use crate::model::{AccountId, MailboxUid};
 
 /// An error of the store. Cheap to clone: one failed commit is told to everyone who shared it.
@@ -111,12 +112,4 @@ pub enum MailboxFault {
     /// It has emails in it.
     #[error("the mailbox has emails in it")]
     HasEmails,
-}
-
-pub(super) fn hex(key: &[u8]) -> String {
-    use std::fmt::Write as _;
-    key.iter().fold(String::new(), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
 }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::utf7;
+use crate::model::hex::hex_byte;
 use crate::model::{Role, limits};
 
 /// Octets of a name on a disk before it is cut: 255, less what else is written before and behind it.
@@ -159,8 +160,8 @@ fn unescape(text: &str, mark: char) -> String {
     while let Some(at) = rest.find(mark) {
         let (before, after) = rest.split_at(at);
         out.push_str(before);
-        let digits = after.get(1..3).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
-        let octet = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let digits = after.as_bytes().get(1..).and_then(|rest| rest.first_chunk::<2>());
+        let octet = digits.and_then(|digits| hex_byte(*digits));
         match octet.filter(|octet| matches!(octet, 0x20..=0x7e)) {
             Some(octet) => {
                 out.push(char::from(octet));

@@ -7,7 +7,8 @@ use super::decide::Input;
 use super::notice::{Fcc, ReplyBody};
 use super::sender::plain_in_domain;
 use crate::message::auto::AutoReplyFacts;
-use crate::message::compose::{Draft, build, one_line};
+use crate::message::compose::{Draft, build};
+use crate::message::line::one_line;
 use crate::model::{Address, EmailAddress, UtcMillis};
 
 /// A finished reply.

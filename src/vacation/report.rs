@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::reason::Reason;
-use crate::message::compose::{Draft, build, one_line};
+use crate::message::compose::{Draft, build};
+use crate::message::line::one_line;
 use crate::model::{Address, EmailAddress, EmailId, Identity, ThreadId, UtcMillis};
 
 /// A message that came.

@@ -1,5 +1,7 @@
 //! Query strings (RFC 3986 §3.4): `name=value&name=value`, percent-encoded (§2.1).
 
+use crate::model::hex::hex_byte;
+
 /// Octets of a query that is read.
 const MAX_QUERY_BYTES: usize = 32 * 1024;
 
@@ -59,9 +61,8 @@ fn unescape(text: &str) -> Result<String, BadQuery> {
     while let Some(octet) = octets.next() {
         match octet {
             b'%' => {
-                let mut digit = || octets.next().and_then(|digit| char::from(digit).to_digit(16)).ok_or(BadQuery);
-                let (high, low) = (digit()?, digit()?);
-                out.push(u8::try_from(high << 4 | low).map_err(|_| BadQuery)?);
+                let mut digit = || octets.next().ok_or(BadQuery);
+                out.push(hex_byte([digit()?, digit()?]).ok_or(BadQuery)?);
             }
             octet => out.push(octet),
         }

@@ -13,6 +13,7 @@ use crate::jmap::failure::SetFailure;
 use crate::jmap::standard::InvalidProperties;
 use crate::message::build::{self, BadFieldValue, MessageTree};
 use crate::message::forms::{Form, HeaderProperty};
+use crate::model::hex::hex;
 use crate::model::{SentAt, UtcMillis, limits};
 use crate::wire::jmap::{MethodError, SetError};
 use part::PartBuilder;
@@ -133,7 +134,7 @@ fn is_of_body(name: &str) -> bool {
 pub(in crate::jmap) fn message_id(account: &Account) -> Result<(String, String), MethodError> {
     let mut random = [0u8; 32];
     getrandom::fill(&mut random).map_err(|error| MethodError::ServerUnavailable(format!("no randomness: {error}")))?;
-    let hex: String = random.iter().map(|octet| format!("{octet:02x}")).collect();
+    let hex = hex(&random);
     let (id, seed) = hex.split_at(32);
     Ok((format!("{id}@{}", domain(account)), seed.to_owned()))
 }

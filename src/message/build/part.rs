@@ -5,10 +5,10 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::field::{BadFieldValue, EncodedField};
 use super::word;
-use crate::message::seven::quoted_printable;
+use crate::message::encode::quoted_printable;
 
 /// Octets of a line (RFC 5322 §2.1.1).
-const LINE: usize = 998;
+const MAX_LINE_BYTES: usize = 998;
 /// Octets of a line of base64 (RFC 2045 §6.8).
 const BASE64: usize = 76;
 /// Octets of a media type, a parameter's name, a language tag.
@@ -233,7 +233,7 @@ fn encoded(octets: Vec<u8>) -> (&'static str, Vec<u8>) {
 
 /// Whether it is CRLF lines of bounded length, without NUL.
 fn fits_lines(octets: &[u8]) -> bool {
-    octets.split(|octet| *octet == b'\n').all(|line| line.len() <= LINE)
+    octets.split(|octet| *octet == b'\n').all(|line| line.len() <= MAX_LINE_BYTES)
         && !octets.contains(&0)
         && memchr::memchr_iter(b'\n', octets).all(|at| at.checked_sub(1).and_then(|at| octets.get(at)) == Some(&b'\r'))
         && memchr::memchr_iter(b'\r', octets).all(|at| octets.get(at.saturating_add(1)) == Some(&b'\n'))

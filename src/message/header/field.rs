@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::message::line::{composed, one_line};
 use crate::message::parse::{self, CharsetCodec};
 
 /// One header field.
@@ -74,6 +75,6 @@ impl<'a> Field<'a> {
     /// Its value as people read it: encoded words decoded (RFC 2047), one line, NFC.
     #[must_use]
     pub fn decoded(&self) -> String {
-        parse::one_line(&parse::text(self.readable().as_bytes()))
+        one_line(&composed(&parse::text(self.readable().as_bytes())))
     }
 }

@@ -14,6 +14,7 @@ use std::borrow::{Borrow, Cow};
 
 use super::charset::CharsetCodec;
 use crate::message::decode;
+use crate::model::hex::hex_byte;
 
 /// Bytes in which the end of an encoded word with blanks or question marks is looked for.
 const MAX_LENIENT: usize = 998;
@@ -160,7 +161,7 @@ fn q(text: &str) -> Vec<u8> {
     let mut rest = text.as_bytes();
     while let Some((byte, after)) = rest.split_first() {
         rest = after;
-        let escaped = after.first_chunk::<2>().filter(|_| *byte == b'=').and_then(|digits| hex(*digits));
+        let escaped = after.first_chunk::<2>().filter(|_| *byte == b'=').and_then(|digits| hex_byte(*digits));
         match (byte, escaped) {
             (_, Some(byte)) => {
                 out.push(byte);
@@ -171,12 +172,6 @@ fn q(text: &str) -> Vec<u8> {
         }
     }
     out
-}
-
-/// The byte that two hexadecimal digits stand for.
-pub(super) fn hex(digits: [u8; 2]) -> Option<u8> {
-    let [high, low] = digits.map(|digit| char::from(digit).to_digit(16));
-    u8::try_from(high?.checked_mul(16)?.checked_add(low?)?).ok()
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@
 use std::collections::BTreeMap;
 
 use super::charset::{self, CharsetCodec};
-use super::encoded::{anywhere, hex};
+use super::encoded::anywhere;
+use crate::model::hex::hex_byte;
 
 /// Sections of one parameter, and parameters of one field.
 const MAX_SECTIONS: usize = 1000;
@@ -66,7 +67,7 @@ fn percent(text: &str, out: &mut Vec<u8>) {
     let mut rest = text.as_bytes();
     while let Some((byte, after)) = rest.split_first() {
         rest = after;
-        match after.first_chunk::<2>().filter(|_| *byte == b'%').and_then(|digits| hex(*digits)) {
+        match after.first_chunk::<2>().filter(|_| *byte == b'%').and_then(|digits| hex_byte(*digits)) {
             Some(byte) => {
                 out.push(byte);
                 rest = after.get(2..).unwrap_or_default();

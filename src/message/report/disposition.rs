@@ -1,7 +1,7 @@
 //! What a recipient, or what acts for him, did with a message (RFC 8098 §3): read, and written.
 
 use super::{Field, MAX_VALUE_BYTES, address, groups, value};
-use crate::message::compose::{one_line, without_controls};
+use crate::message::line::{one_line, without_controls};
 use crate::message::refs::message_ids;
 use crate::model::{DeliveryState, ReturnedKind, ReturnedRecipient, ReturnedReport};
 

@@ -11,9 +11,9 @@ mod disposition;
 pub use delivery::DeliveryReport;
 pub use disposition::{ActionMode, DispositionReport, DispositionType, SendingMode, is_extension};
 
-use super::compose::one_line;
 use super::decode::Decoder;
 use super::header::{Field, Header, fields, first};
+use super::line::one_line;
 use super::parse::{Message, Part};
 use super::refs::message_ids;
 use crate::model::{Address, ReturnedReport, limits};

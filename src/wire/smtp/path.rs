@@ -1,6 +1,7 @@
 //! Paths and parameters of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3, RFC 3461 §4). Each function is named by its rule.
 
 use crate::model::Address;
+use crate::model::hex::hex_byte;
 
 /// Why a path or parameter is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,8 +120,7 @@ pub fn xtext(text: &str) -> Result<String, PathError> {
                 if !digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'A'..=b'F')) {
                     return Err(PathError::Syntax);
                 }
-                let digits = std::str::from_utf8(&digits).map_err(|_| PathError::Syntax)?;
-                out.push(u8::from_str_radix(digits, 16).map_err(|_| PathError::Syntax)?);
+                out.push(hex_byte(digits).ok_or(PathError::Syntax)?);
             }
             b'!'..=b'~' if octet != b'=' => out.push(octet),
             _ => return Err(PathError::Syntax),

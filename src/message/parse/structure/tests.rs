@@ -204,7 +204,7 @@ fn the_beginning_of_a_long_text_is_read_as_the_whole() {
                 "base64" => encodify_base64(&text),
                 "quoted-printable" => {
                     let mut out = Vec::new();
-                    crate::message::seven::quoted_printable(&text, &mut out);
+                    crate::message::encode::quoted_printable(&text, &mut out);
                     out
                 }
                 _ => text,

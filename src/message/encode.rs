@@ -1,0 +1,46 @@
+//! Quoted-printable (RFC 2045 §6.7), written; `decode` reads it.
+//!
+//! encodify writes it too, but takes a bare LF for a line end: what is encoded here must come back
+//! byte for byte.
+
+/// Bytes of a line, without the `=` of a soft line break.
+const MAX_LINE_BYTES: usize = 75;
+
+/// Appends the bytes as quoted-printable; CRLF stays a line end, and no other CR or LF does.
+pub(super) fn quoted_printable(body: &[u8], out: &mut Vec<u8>) {
+    let mut rest = body;
+    let mut width = 0usize;
+    while let Some((octet, after)) = rest.split_first() {
+        if let Some(after) = rest.strip_prefix(b"\r\n") {
+            out.extend_from_slice(b"\r\n");
+            (rest, width) = (after, 0);
+            continue;
+        }
+        let ends = after.is_empty() || after.starts_with(b"\r\n");
+        let plain = match octet {
+            b' ' | b'\t' => !ends,
+            b'=' => false,
+            33..=126 => true,
+            _ => false,
+        };
+        let need = if plain { 1 } else { 3usize };
+        if width.saturating_add(need) > MAX_LINE_BYTES {
+            out.extend_from_slice(b"=\r\n");
+            width = 0;
+        }
+        if plain {
+            out.push(*octet);
+        } else {
+            escape(*octet, out);
+        }
+        width = width.saturating_add(need);
+        rest = after;
+    }
+}
+
+/// Appends `=` and the two digits of a byte.
+pub(super) fn escape(byte: u8, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let digit = |half: u8| DIGITS.get(usize::from(half)).copied().unwrap_or(b'0');
+    out.extend([b'=', digit(byte >> 4), digit(byte & 15)]);
+}
