@@ -90,7 +90,7 @@ pub mod internals {
     /// The background work beside the client's (`benches/mailbox`).
     #[cfg(feature = "internals")]
     pub mod upkeep {
-        pub use crate::upkeep::{Settings, Upkeep, fold};
+        pub use crate::upkeep::{Settings, Upkeep, fold_index};
     }
 }
 

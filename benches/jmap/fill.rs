@@ -29,7 +29,7 @@ pub(crate) fn accounts(dir: &Path, size: u64) {
 
 fn account(store: &Store, user: &str, size: u64) {
     let directory = Directory::new(store.clone(), Settings::default());
-    let id = match directory.find(user).expect("the directory") {
+    let id = match directory.find_account(user).expect("the directory") {
         Some((id, _)) => id,
         None => {
             let id = directory.add(&NewAccount::at(Address::parse(user).expect("an address"))).expect("an account");

@@ -27,7 +27,7 @@ const PURGED: &str = "emails purged";
 
 /// Folds what there is to fold of an account.
 pub(crate) fn settle(store: &Store, account: AccountId) {
-    while upkeep::fold::step(store, account).unwrap() {}
+    while upkeep::fold_index(store, account).unwrap() {}
 }
 
 /// What goes on beside.
@@ -95,7 +95,7 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
     };
     let hard_fold = |stop: &AtomicBool| {
         while !stop.load(Ordering::Relaxed) {
-            if !upkeep::fold::step(store, BUSY).unwrap() {
+            if !upkeep::fold_index(store, BUSY).unwrap() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }

@@ -79,7 +79,7 @@ impl Directory {
         let settings = self.settings().get();
         let primary = settings.form(&new.address);
         let name = new.name.clone().unwrap_or_else(|| primary.to_string());
-        self.free_name(&name)?;
+        self.check_name_is_free(&name)?;
         let mut aliases: Vec<Address> = Vec::new();
         for alias in new.aliases.iter().map(|alias| settings.form(alias)) {
             if alias != primary && !aliases.contains(&alias) {
@@ -87,8 +87,8 @@ impl Directory {
             }
         }
         for address in aliases.iter().chain([&primary]) {
-            self.in_real_domain(address)?;
-            self.free_address(None, address)?;
+            self.check_real_domain(address)?;
+            self.check_address_is_free(None, address)?;
         }
         let account = self.site(|txn| Ok(txn.next_account()))?;
         let row = AccountRow {
@@ -131,7 +131,7 @@ impl Directory {
     /// # Errors
     /// Those of the store.
     pub fn list(&self) -> Result<Vec<(AccountId, AccountRow, Vec<Address>)>, Error> {
-        let known = self.known()?;
+        let known = self.cache()?;
         let mut all: Vec<_> = known
             .accounts
             .iter()
@@ -154,7 +154,7 @@ impl Directory {
             edit(&mut row);
             row.addresses = Some(addresses);
             if !row.name.eq_ignore_ascii_case(&name) {
-                self.free_name(&row.name)?;
+                self.check_name_is_free(&row.name)?;
             }
             txn.set_account(&row);
             Ok(())
@@ -168,8 +168,8 @@ impl Directory {
     pub fn add_alias(&self, account: AccountId, alias: &Address) -> Result<(), Error> {
         let _alone = self.0.changing.lock();
         let alias = self.settings().get().form(alias);
-        self.in_real_domain(&alias)?;
-        self.free_address(Some(account), &alias)?;
+        self.check_real_domain(&alias)?;
+        self.check_address_is_free(Some(account), &alias)?;
         self.claim(account, &alias.to_string(), &AddressRow::Alias(account))
     }
 
@@ -180,7 +180,7 @@ impl Directory {
     pub fn add_catch_all(&self, account: AccountId, domain: &str) -> Result<(), Error> {
         let _alone = self.0.changing.lock();
         let domain = crate::model::address::fold_domain(domain);
-        self.in_real_domain(&Address::from_parts("", &*domain))?;
+        self.check_real_domain(&Address::from_parts("", &*domain))?;
         let key = format!("@{domain}");
         self.claim(account, &key, &AddressRow::CatchAll(account))
     }
@@ -197,7 +197,7 @@ impl Directory {
             return Err(Error::Conflict("a domain cannot stand for itself".into()));
         }
         let _alone = self.0.changing.lock();
-        self.no_names_in(&alias, &real)?;
+        self.refuse_names_in(&alias, &real)?;
         self.site(|txn| {
             for (address, row) in txn.view().directory()?.addresses {
                 let is_in_alias = address.rsplit_once('@').is_some_and(|(_, domain)| domain == alias);
@@ -207,7 +207,7 @@ impl Directory {
                     Err(_) => continue,
                 };
                 let conflict = match &row {
-                    AddressRow::AliasDomain(_) if address == format!("@@{alias}") => Some(taken(&alias)),
+                    AddressRow::AliasDomain(_) if address == format!("@@{alias}") => Some(address_taken(&alias)),
                     AddressRow::AliasDomain(target) if *target == alias => {
                         let other = address.trim_start_matches('@');
                         Some(Error::Conflict(format!("{other} stands for {alias}")))
@@ -232,14 +232,14 @@ impl Directory {
     /// # Errors
     /// Those of the store.
     pub fn alias_domains(&self) -> Result<Vec<(String, String)>, Error> {
-        let mut all = self.known()?.alias_domains.clone();
+        let mut all = self.cache()?.alias_domains.clone();
         all.sort();
         Ok(all)
     }
 
     /// Refuses an address that nothing would ever lead to, for its domain stands for another.
-    fn in_real_domain(&self, address: &Address) -> Result<(), Error> {
-        match self.known()?.alias_domains.iter().find(|(alias, _)| alias == address.domain()) {
+    fn check_real_domain(&self, address: &Address) -> Result<(), Error> {
+        match self.cache()?.alias_domains.iter().find(|(alias, _)| alias == address.domain()) {
             Some((alias, real)) => Err(Error::Conflict(format!("{alias} stands for {real}: give the address there"))),
             None => Ok(()),
         }
@@ -332,14 +332,14 @@ impl Directory {
     }
 
     /// Refuses a name that another account has, that leads to one as an address, or that reads as an account's id.
-    fn free_name(&self, name: &str) -> Result<(), Error> {
+    fn check_name_is_free(&self, name: &str) -> Result<(), Error> {
         if name.trim().is_empty() {
             return Err(Error::Conflict("an account needs a name".into()));
         }
         if name.parse::<AccountId>().is_ok() {
             return Err(Error::Conflict(format!("{name} would be taken for the id of an account")));
         }
-        if let Some((_, row)) = self.find(name)? {
+        if let Some((_, row)) = self.find_account(name)? {
             let by = if row.name.eq_ignore_ascii_case(name) { "is its name" } else { "is an address of it" };
             return Err(Error::Conflict(format!("there is an account {}: {name} {by}", row.name)));
         }
@@ -347,8 +347,8 @@ impl Directory {
     }
 
     /// Refuses an address that is taken, or that is the name of an account but this one.
-    fn free_address(&self, account: Option<AccountId>, address: &Address) -> Result<(), Error> {
-        self.free_key(account.unwrap_or(AccountId::SITE), &address.to_string())?;
+    fn check_address_is_free(&self, account: Option<AccountId>, address: &Address) -> Result<(), Error> {
+        self.check_key_is_free(account.unwrap_or(AccountId::SITE), &address.to_string())?;
         let named = |(id, row): &(AccountId, AccountRow)| Some(*id) != account && self.is_name(row, address);
         match self.0.store.view().accounts()?.into_iter().find(named) {
             Some((_, row)) => Err(Error::Conflict(format!("there is an account named {}", row.name))),
@@ -362,7 +362,7 @@ impl Directory {
     }
 
     /// Refuses to let a domain stand for another where an account is named like an address that would lead to another one.
-    fn no_names_in(&self, alias: &str, real: &str) -> Result<(), Error> {
+    fn refuse_names_in(&self, alias: &str, real: &str) -> Result<(), Error> {
         let (view, settings) = (self.0.store.view(), self.settings().get());
         for (id, row) in view.accounts()? {
             let Ok(name) = Address::parse(&row.name).map(|name| settings.form(&name)) else { continue };
@@ -394,6 +394,6 @@ impl Directory {
     }
 }
 
-pub(super) fn taken(address: impl std::fmt::Display) -> Error {
+pub(super) fn address_taken(address: impl std::fmt::Display) -> Error {
     Error::Conflict(format!("{address} is taken"))
 }

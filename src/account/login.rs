@@ -2,7 +2,7 @@
 //! Neither is ever kept as it is.
 //!
 //! Hashing a password takes tens of milliseconds and 19 MiB on purpose, so [`Logins::verify`] is for a thread that may
-//! wait, and few at once; a password that was right is remembered for some minutes under a keyed hash ([`remembered`]).
+//! wait, and few at once; a password that was right is remembered for some minutes under a keyed hash ([`cache`]).
 //! Failures are counted by source and by account ([`failures`]). What must hold:
 //! - a login that fails computes as many hashes whatever the name is: as many as the account with most passwords has. An
 //!   unknown name, an account without passwords, and one with many of them cannot be told apart by time;
@@ -11,8 +11,8 @@
 //! An account that takes no mail (`active` is false) can still log in: to refuse mail is one thing, to be kept from one's
 //! own mail another. Whoever must be kept out loses his passwords and tokens.
 
+mod cache;
 mod failures;
-mod remembered;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -30,7 +30,7 @@ use super::Directory;
 use crate::model::hex::hex;
 use crate::model::{AccountId, Clock, UtcMillis, limits};
 use crate::store::Error;
-use remembered::LoginCache;
+use cache::LoginCache;
 
 /// A password that cannot be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -91,16 +91,16 @@ pub fn token_hash(text: &str) -> [u8; 32] {
 }
 
 /// The name of a password that is kept so.
-fn of_password(phc: &str) -> String {
-    named("password", &blake3::derive_key(CREDENTIAL_CONTEXT, phc.as_bytes()))
+fn password_credential(phc: &str) -> String {
+    credential_name("password", &blake3::derive_key(CREDENTIAL_CONTEXT, phc.as_bytes()))
 }
 
 /// The name of a token of that hash.
-fn of_token(hash: &[u8; 32]) -> String {
-    named("token", &blake3::derive_key(CREDENTIAL_CONTEXT, hash))
+fn token_credential(hash: &[u8; 32]) -> String {
+    credential_name("token", &blake3::derive_key(CREDENTIAL_CONTEXT, hash))
 }
 
-fn named(kind: &str, digest: &[u8; 32]) -> String {
+fn credential_name(kind: &str, digest: &[u8; 32]) -> String {
     let (first, _) = digest.split_at(16);
     format!("{kind} {}", hex(first))
 }
@@ -120,8 +120,8 @@ impl Directory {
     /// # Errors
     /// Those of reading the store.
     pub fn expires(&self, account: AccountId, credential: &str) -> Result<Option<UtcMillis>, Error> {
-        let Some((_, row)) = self.find(&account.to_string())? else { return Ok(None) };
-        let token = row.tokens.iter().find(|token| of_token(&token.hash) == credential);
+        let Some((_, row)) = self.find_account(&account.to_string())? else { return Ok(None) };
+        let token = row.tokens.iter().find(|token| token_credential(&token.hash) == credential);
         Ok(token.and_then(|token| token.expires))
     }
 
@@ -129,12 +129,12 @@ impl Directory {
     ///
     /// # Errors
     /// Those of reading the store.
-    pub fn holds(&self, account: AccountId, credential: &str, now: UtcMillis) -> Result<bool, Error> {
-        let Some((_, row)) = self.find(&account.to_string())? else { return Ok(false) };
+    pub fn is_valid(&self, account: AccountId, credential: &str, now: UtcMillis) -> Result<bool, Error> {
+        let Some((_, row)) = self.find_account(&account.to_string())? else { return Ok(false) };
         let valid = row.tokens.iter().filter(|token| token.expires.is_none_or(|expires| now < expires));
-        let mut names = row.passwords.iter().map(|(_, phc)| of_password(phc));
+        let mut names = row.passwords.iter().map(|(_, phc)| password_credential(phc));
         Ok(names.any(|name| name == credential)
-            || valid.map(|token| of_token(&token.hash)).any(|name| name == credential))
+            || valid.map(|token| token_credential(&token.hash)).any(|name| name == credential))
     }
 }
 
@@ -146,7 +146,7 @@ pub struct Logins(Arc<Inner>);
 struct Inner {
     directory: Directory,
     clock: Arc<dyn Clock>,
-    remembered: LoginCache,
+    cached: LoginCache,
     failures: Failures,
     /// Hashes of passwords that were computed.
     hashes: AtomicU64,
@@ -158,25 +158,19 @@ impl Logins {
     /// # Errors
     /// The machine has no randomness.
     pub fn new(directory: Directory, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        let remembered = LoginCache::new()?;
-        Ok(Self(Arc::new(Inner {
-            directory,
-            clock,
-            remembered,
-            failures: Failures::default(),
-            hashes: AtomicU64::new(0),
-        })))
+        let cached = LoginCache::new()?;
+        Ok(Self(Arc::new(Inner { directory, clock, cached, failures: Failures::default(), hashes: AtomicU64::new(0) })))
     }
 
     /// The account of a name (or one of its addresses) whose password this was within the last minutes. Costs little.
     ///
     /// # Errors
     /// Those of reading the directory.
-    pub fn remembered(&self, name: &str, password: &str) -> Result<Option<Login>, Error> {
+    pub fn log_in_from_cache(&self, name: &str, password: &str) -> Result<Option<Login>, Error> {
         let now = self.0.clock.steady();
-        let Some((account, row)) = self.0.directory.find(name)? else { return Ok(None) };
-        let known = row.passwords.iter().find(|(_, phc)| self.0.remembered.knows(phc, password, now));
-        Ok(known.map(|(_, phc)| Login { account, credential: of_password(phc) }))
+        let Some((account, row)) = self.0.directory.find_account(name)? else { return Ok(None) };
+        let known = row.passwords.iter().find(|(_, phc)| self.0.cached.knows(phc, password, now));
+        Ok(known.map(|(_, phc)| Login { account, credential: password_credential(phc) }))
     }
 
     /// The account of a name (or one of its addresses) that has this password. Takes long: for a thread that may wait.
@@ -184,20 +178,20 @@ impl Logins {
     /// # Errors
     /// Those of reading the directory.
     pub fn verify(&self, name: &str, password: &str) -> Result<Option<Login>, Error> {
-        let found = self.0.directory.find(name)?;
+        let found = self.0.directory.find_account(name)?;
         let passwords = found.as_ref().map_or(&[][..], |(_, row)| &row.passwords);
-        let rounds = self.0.directory.most_passwords()?.clamp(1, limits::PASSWORDS);
+        let rounds = self.0.directory.max_passwords()?.clamp(1, limits::PASSWORDS);
         // Those that the account lacks are hashed all the same, and fit nobody.
         let known = passwords.iter().take(limits::PASSWORDS).map(|(_, phc)| Some(phc));
         let lacking = std::iter::repeat_n(None, rounds.saturating_sub(passwords.len()));
-        let right = known.chain(lacking).find(|phc| self.fits(password, *phc));
+        let right = known.chain(lacking).find(|phc| self.password_matches(password, *phc));
         let Some((phc, (account, _))) = right.flatten().zip(found.as_ref()) else { return Ok(None) };
-        self.0.remembered.put(phc, password, self.0.clock.steady());
-        Ok(Some(Login { account: *account, credential: of_password(phc) }))
+        self.0.cached.put(phc, password, self.0.clock.steady());
+        Ok(Some(Login { account: *account, credential: password_credential(phc) }))
     }
 
     /// Hashes a password as that of a PHC string is; whether it is the one. It is none where there is no such string.
-    fn fits(&self, password: &str, phc: Option<&String>) -> bool {
+    fn password_matches(&self, password: &str, phc: Option<&String>) -> bool {
         self.0.hashes.fetch_add(1, Ordering::Relaxed);
         verify_password(password, phc.unwrap_or(&NOBODY)) && phc.is_some()
     }
@@ -213,17 +207,17 @@ impl Logins {
     ///
     /// # Errors
     /// Those of reading the directory.
-    pub fn of_token(&self, text: &str) -> Result<Option<Login>, Error> {
+    pub fn log_in_with_token(&self, text: &str) -> Result<Option<Login>, Error> {
         let hash = token_hash(text);
-        let found = self.0.directory.of_token(&hash, self.0.clock.now())?;
-        Ok(found.map(|account| Login { account, credential: of_token(&hash) }))
+        let found = self.0.directory.account_of_token(&hash, self.0.clock.now())?;
+        Ok(found.map(|account| Login { account, credential: token_credential(&hash) }))
     }
 
     /// Whether somebody who is connected may still be: what he logged in with is neither changed nor taken away, and its
     /// time is not over.
     #[must_use]
-    pub fn holds(&self, account: AccountId, credential: &str) -> bool {
-        self.0.directory.holds(account, credential, self.0.clock.now()).unwrap_or(false)
+    pub fn is_valid(&self, account: AccountId, credential: &str) -> bool {
+        self.0.directory.is_valid(account, credential, self.0.clock.now()).unwrap_or(false)
     }
 
     /// Lets somebody try a password: of the account of that name, from that source. It counts as a failure until it is
@@ -232,7 +226,7 @@ impl Logins {
     /// # Errors
     /// How long he must wait first.
     pub fn attempt(&self, source: LoginSource, name: &str) -> Result<LoginAttempt<'_>, TooManyFailures> {
-        let account = self.0.directory.find(name).ok().flatten().map(|(id, _)| id);
+        let account = self.0.directory.find_account(name).ok().flatten().map(|(id, _)| id);
         self.0.failures.attempt(source, account, name, self.0.clock.steady())
     }
 }

@@ -139,7 +139,7 @@ impl Directory {
         &self.0.settings
     }
 
-    fn known(&self) -> Result<Arc<DirectoryCache>, Error> {
+    fn cache(&self) -> Result<Arc<DirectoryCache>, Error> {
         if let Some(known) = self.0.known.read().clone() {
             return Ok(known);
         }
@@ -166,7 +166,7 @@ impl Directory {
     /// # Errors
     /// Those of reading the store.
     pub fn is_empty(&self) -> Result<bool, Error> {
-        let known = self.known()?;
+        let known = self.cache()?;
         Ok(known.accounts.is_empty() && known.damaged_accounts.is_empty())
     }
 
@@ -175,7 +175,7 @@ impl Directory {
     /// # Errors
     /// `Corrupt` where a row that would tell is damaged or lost, and those of reading the store.
     pub fn resolve(&self, address: &Address) -> Result<Option<ResolvedAddress>, Error> {
-        let (known, settings) = (self.known()?, self.0.settings.get());
+        let (known, settings) = (self.cache()?, self.0.settings.get());
         let Some((account, address, detail)) = known.lookup(&settings, address)? else { return Ok(None) };
         let row = known.account(account)?.cloned();
         Ok(row.map(|row| ResolvedAddress { account, row, address, detail }))
@@ -186,15 +186,15 @@ impl Directory {
     /// # Errors
     /// Those of reading the store.
     pub fn own_addresses(&self, account: AccountId) -> Result<OwnAddresses, Error> {
-        Ok(OwnAddresses { account, known: self.known()?, settings: self.0.settings.get() })
+        Ok(OwnAddresses { account, known: self.cache()?, settings: self.0.settings.get() })
     }
 
     /// The accounts that are mapped to a Unix user.
     ///
     /// # Errors
     /// Those of reading the store.
-    pub fn of_unix_user(&self, user: &str) -> Result<Vec<(AccountId, AccountRow)>, Error> {
-        let known = self.known()?;
+    pub fn accounts_of_unix_user(&self, user: &str) -> Result<Vec<(AccountId, AccountRow)>, Error> {
+        let known = self.cache()?;
         let mine = known.accounts.iter().filter(|(_, row)| row.unix_user.as_deref() == Some(user));
         Ok(mine.map(|(id, row)| (*id, row.clone())).collect())
     }
@@ -203,8 +203,8 @@ impl Directory {
     ///
     /// # Errors
     /// `Corrupt` where it may be a token of an account whose row is damaged, and those of reading the store.
-    pub fn of_token(&self, hash: &[u8; 32], now: UtcMillis) -> Result<Option<AccountId>, Error> {
-        let known = self.known()?;
+    pub fn account_of_token(&self, hash: &[u8; 32], now: UtcMillis) -> Result<Option<AccountId>, Error> {
+        let known = self.cache()?;
         let Some((account, expires)) = known.tokens.get(hash) else { return known.unless_damaged() };
         Ok(expires.is_none_or(|expires| now < expires).then_some(*account))
     }
@@ -213,8 +213,8 @@ impl Directory {
     ///
     /// # Errors
     /// Those of reading the store.
-    pub fn most_passwords(&self) -> Result<usize, Error> {
-        Ok(self.known()?.most_passwords)
+    pub fn max_passwords(&self) -> Result<usize, Error> {
+        Ok(self.cache()?.most_passwords)
     }
 
     /// All addresses of an account, in the form in which the directory keeps them: with their case
@@ -223,7 +223,7 @@ impl Directory {
     /// # Errors
     /// `NotFound`, and those of reading the store.
     pub fn identity(&self, account: AccountId) -> Result<Identity, Error> {
-        let known = self.known()?;
+        let known = self.cache()?;
         let settings = self.0.settings.get();
         let row = known.account(account)?.ok_or(Error::NotFound("account"))?;
         Ok(Identity {
@@ -241,7 +241,7 @@ impl Directory {
     /// # Errors
     /// Those of reading the store.
     pub fn catch_alls(&self, account: AccountId) -> Result<Vec<String>, Error> {
-        Ok(self.known()?.catch_alls.get(&account).cloned().unwrap_or_default())
+        Ok(self.cache()?.catch_alls.get(&account).cloned().unwrap_or_default())
     }
 
     /// The id of the account that `find` gives, also where its own row is damaged or lost: then it is found by its id and by
@@ -249,12 +249,12 @@ impl Directory {
     ///
     /// # Errors
     /// `Corrupt` where it may be an account that only its id still tells, and those of reading the store.
-    pub fn find_damaged(&self, name: &str) -> Result<Option<AccountId>, Error> {
-        let damage = match self.find(name) {
+    pub fn find_damaged_account(&self, name: &str) -> Result<Option<AccountId>, Error> {
+        let damage = match self.find_account(name) {
             Err(damage @ Error::Corrupt { .. }) => damage,
             found => return found.map(|found| found.map(|(id, _)| id)),
         };
-        let known = self.known()?;
+        let known = self.cache()?;
         if let Ok(id) = name.parse::<AccountId>() {
             return Ok(Some(id));
         }
@@ -273,8 +273,8 @@ impl Directory {
     ///
     /// # Errors
     /// `Corrupt` where it may be an account whose row is damaged, and those of reading the store.
-    pub fn find(&self, name: &str) -> Result<Option<(AccountId, AccountRow)>, Error> {
-        let known = self.known()?;
+    pub fn find_account(&self, name: &str) -> Result<Option<(AccountId, AccountRow)>, Error> {
+        let known = self.cache()?;
         let id = name.parse::<AccountId>().ok();
         if let Some(id) = id
             && let Some(row) = known.account(id)?

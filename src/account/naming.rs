@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Directory;
-use super::local::taken;
+use super::local::address_taken;
 use crate::model::{AccountId, AccountRow, AddressRow};
 use crate::store::{Error, Ticket};
 
@@ -61,9 +61,9 @@ impl Directory {
     /// Lets an address lead to an account. A row that stands there and cannot be read is written anew.
     pub(super) fn claim(&self, account: AccountId, key: &str, row: &AddressRow) -> Result<(), Error> {
         let mut addresses = self.addresses_of(account)?;
-        self.free_key(account, key)?;
+        self.check_key_is_free(account, key)?;
         addresses.insert(key.to_owned());
-        self.lead(account, key, Some(row), addresses)
+        self.write_address(account, key, Some(row), addresses)
     }
 
     pub(super) fn release(
@@ -79,11 +79,11 @@ impl Directory {
             found => may(&found?.ok_or(Error::NotFound("address"))?)?,
         }
         addresses.remove(key);
-        self.lead(account, key, None, addresses)
+        self.write_address(account, key, None, addresses)
     }
 
     /// Writes where an address leads, and what the account's own row names, in one commit. Who calls this holds `changing`.
-    fn lead(
+    fn write_address(
         &self,
         account: AccountId,
         key: &str,
@@ -102,14 +102,14 @@ impl Directory {
     }
 
     /// Refuses an address that is taken, or that another account names though its row is damaged.
-    pub(super) fn free_key(&self, account: AccountId, key: &str) -> Result<(), Error> {
+    pub(super) fn check_key_is_free(&self, account: AccountId, key: &str) -> Result<(), Error> {
         let mut rows = self.0.store.view().directory()?;
         let names = |row: &AccountRow| {
             row.primary.to_string() == key || row.addresses.iter().flatten().any(|named| named == key)
         };
         match rows.addresses.remove(key) {
             None => Ok(()),
-            Some(Ok(_)) => Err(taken(key)),
+            Some(Ok(_)) => Err(address_taken(key)),
             Some(Err(damage)) => {
                 let mut others = rows.accounts.iter().filter(|(id, _)| **id != account);
                 if others.any(|(_, row)| row.as_ref().is_ok_and(names)) { Err(damage) } else { Ok(()) }

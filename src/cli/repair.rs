@@ -56,7 +56,7 @@ fn here(
     let directory = crate::account::Directory::new(store.clone(), context.config.directory_settings());
     let mut accounts: Vec<AccountId> = Vec::new();
     for name in &args.accounts {
-        let found = directory.find_damaged(name).map_err(|error| job::failed(&error))?;
+        let found = directory.find_damaged_account(name).map_err(|error| job::failed(&error))?;
         let none = || Failure::new(exit::NO_USER, format!("{name}: no such account"));
         accounts.push(found.ok_or_else(none)?);
     }

@@ -227,7 +227,7 @@ impl Service {
             })
             .collect();
         let mut queue_stop = stop.clone();
-        tasks.push(tokio::spawn(queue.run(async move { queue_stop.pulled().await })));
+        tasks.push(tokio::spawn(queue.run(async move { queue_stop.wait().await })));
         tasks.extend(
             metrics.into_iter().map(|place| tokio::spawn(http::serve_metrics(place, store.clone(), stop.clone()))),
         );
@@ -290,7 +290,7 @@ impl Service {
     /// Takes no more, finishes what is under way within the bound, and closes.
     pub async fn stop(self) {
         let until = tokio::time::Instant::now() + self.config.limits.drain.0;
-        self.switch.pull();
+        self.switch.stop();
         let jobs = self.jobs.clone();
         // What is long stops at its next step, and goes on when it is asked for again.
         let stopped = tokio::task::spawn_blocking(move || jobs.stop(Duration::from_secs(20)));
@@ -305,7 +305,7 @@ impl Service {
         if stopped.await.is_err() {
             tracing::error!("a job did not end in order");
         }
-        if !self.switch.drained(until).await {
+        if !self.switch.wait_until_drained(until).await {
             tracing::warn!("sessions were cut off at the end of the drain; what they had sent was not acknowledged");
         }
     }

@@ -148,7 +148,7 @@ impl Context {
         }
         for (user, _) in self.accounts()? {
             if self.store.view().is_shared(user, id)? {
-                let found = self.directory.find(&id.to_string())?;
+                let found = self.directory.find_account(&id.to_string())?;
                 return found
                     .map(|(id, row)| Account { id, row, guest: Some(user) })
                     .ok_or(MethodError::AccountNotFound);
@@ -163,8 +163,8 @@ impl Context {
     /// Those of reading.
     pub fn accounts(&self) -> Result<Vec<(AccountId, AccountRow)>, MethodError> {
         let found = match (&self.caller.account, &self.caller.user) {
-            (Some(id), _) => self.directory.find(&id.to_string()).map(|found| found.into_iter().collect()),
-            (None, Some(user)) => self.directory.of_unix_user(user),
+            (Some(id), _) => self.directory.find_account(&id.to_string()).map(|found| found.into_iter().collect()),
+            (None, Some(user)) => self.directory.accounts_of_unix_user(user),
             (None, None) => Ok(Vec::new()),
         };
         let mut found: Vec<_> = found?;
@@ -187,7 +187,7 @@ impl Context {
                 if all.iter().any(|known| known.id == id) {
                     continue;
                 }
-                let found = match self.directory.find(&id.to_string()) {
+                let found = match self.directory.find_account(&id.to_string()) {
                     Err(Error::Corrupt { .. }) => None,
                     found => found?,
                 };
@@ -204,7 +204,7 @@ impl Context {
         }
         let user = self.caller.user.as_deref();
         let mut all = match user {
-            Some(user) => self.directory.of_unix_user(user)?,
+            Some(user) => self.directory.accounts_of_unix_user(user)?,
             None => Vec::new(),
         };
         match (all.pop(), all.is_empty()) {
@@ -223,7 +223,7 @@ impl Context {
     /// # Errors
     /// `Forbidden`, `AccountNotFound`, and those of reading.
     pub fn owned(&self, name: &str) -> Result<(AccountId, AccountRow), MethodError> {
-        let found = self.directory.find(name)?;
+        let found = self.directory.find_account(name)?;
         let mine = |id: AccountId, row: &AccountRow| {
             self.caller.account == Some(id) || (row.unix_user.is_some() && row.unix_user == self.caller.user)
         };

@@ -43,7 +43,7 @@ pub(super) fn tell(context: &Context, account: AccountId, changes: Vec<ShareChan
 }
 
 fn changed_by(context: &Context) -> ChangedBy {
-    let own = context.caller.account.and_then(|id| context.directory.find(&id.to_string()).ok().flatten());
+    let own = context.caller.account.and_then(|id| context.directory.find_account(&id.to_string()).ok().flatten());
     match own {
         Some((id, row)) => ChangedBy {
             name: row.display_name.unwrap_or(row.name),

@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn a_subscription_is_made_verified_and_its_credentials_alone() {
         let mut context = context();
-        let ann = context.directory.find("ann@example.org").unwrap().unwrap().0;
+        let ann = context.directory.find_account("ann@example.org").unwrap().unwrap().0;
         let caller = |name: &str| Caller { account: Some(ann), credential: Some(name.into()), ..Caller::default() };
         context.caller = caller("one");
         let set = |context: &Context, arguments: Value| call(context, "PushSubscription/set", &arguments).1;
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn subscriptions_are_few_and_are_not_made_fast() {
         let mut context = context();
-        let ann = context.directory.find("ann@example.org").unwrap().unwrap().0;
+        let ann = context.directory.find_account("ann@example.org").unwrap().unwrap().0;
         context.caller = Caller { account: Some(ann), credential: Some("one".into()), ..Caller::default() };
         let one = json!({"deviceClientId": "a", "url": "https://push.example.com/x"});
         let create = |count: usize| {
@@ -390,14 +390,15 @@ mod tests {
     #[test]
     fn a_subscription_lives_as_long_as_the_token_that_made_it() {
         let mut context = context();
-        let ann = context.directory.find("ann@example.org").unwrap().unwrap().0;
+        let ann = context.directory.find_account("ann@example.org").unwrap().unwrap().0;
         let (_, added) = call(
             &context,
             "Account/tokenAdd",
             &json!({"account": "ann@example.org", "name": "phone", "expires": "2027-06-01T00:00:00Z"}),
         );
         let login = crate::account::Logins::new(context.directory.clone(), Arc::clone(context.store.clock())).unwrap();
-        let login = login.of_token(added["token"].as_str().unwrap_or_else(|| panic!("{added}"))).unwrap().unwrap();
+        let login =
+            login.log_in_with_token(added["token"].as_str().unwrap_or_else(|| panic!("{added}"))).unwrap().unwrap();
         context.caller = Caller { account: Some(ann), credential: Some(login.credential), ..Caller::default() };
         let of = |expires: Value| {
             let one = json!({"deviceClientId": "a", "url": "https://push.example.com/x", "expires": expires});

@@ -101,7 +101,7 @@ fn who_may_do_what() {
 #[test]
 fn an_account_that_logged_in_is_itself_and_no_administrator() {
     let mut context = context();
-    let ann = context.directory.find("ann@example.org").unwrap().unwrap().0;
+    let ann = context.directory.find_account("ann@example.org").unwrap().unwrap().0;
     context.caller = Caller { account: Some(ann), ..Caller::default() };
     for arguments in [json!({}), json!({"account": "ann@example.org"}), json!({"accountId": ann.to_string()})] {
         assert_eq!(call(&context, "Account/get", &arguments).1["id"], ann.to_string());
@@ -185,7 +185,7 @@ fn calls_may_refer_to_earlier_answers() {
 
 /// The id of Ann's account.
 pub(super) fn account_of(context: &Context) -> String {
-    context.directory.find("ann@example.org").unwrap().unwrap().0.to_string()
+    context.directory.find_account("ann@example.org").unwrap().unwrap().0.to_string()
 }
 
 /// Mail of ann's, oldest first: its subjects are the numbers.
@@ -298,7 +298,7 @@ fn questions_that_are_none_are_refused_by_their_names() {
 
 /// Files messages of these subjects into Ann's inbox; gives her id and theirs.
 pub(super) fn filed(context: &Context, subjects: &[&str]) -> (String, Vec<String>) {
-    let (ann, _) = context.directory.find("ann@example.org").unwrap().unwrap();
+    let (ann, _) = context.directory.find_account("ann@example.org").unwrap().unwrap();
     let ids = subjects.iter().map(|subject| {
         let raw = format!("From: x@example.net\r\nSubject: {subject}\r\n\r\nhi\r\n").into_bytes();
         let message = EncodedMessage::new(&rows(&raw, context.store.secrets()));

@@ -28,7 +28,7 @@ pub const LIST_ID: u16 = 512;
 pub const MESSAGE_ID: u16 = 1024;
 /// Names of header fields, but for those that nearly every message has.
 pub const HEADER: u16 = 2048;
-/// Delivered-To of the trace fields: where this service delivered it (`model::delivered`).
+/// Delivered-To of the trace fields: where this service delivered it (`model::delivered_to`).
 pub const DELIVERED_HERE: u16 = 4096;
 
 /// Bits of a number within a band: `limits::WORDS` and the gaps between texts fit.

@@ -11,7 +11,7 @@ pub mod blob;
 pub mod change;
 pub mod clock;
 pub mod decision;
-pub mod delivered;
+pub mod delivered_to;
 pub mod email;
 pub mod envelope;
 pub mod field;
@@ -21,7 +21,7 @@ pub mod identity;
 pub mod keyword;
 pub mod limits;
 pub mod listing;
-pub mod live;
+pub mod live_value;
 pub mod mailbox;
 pub mod object;
 pub mod push;
@@ -39,7 +39,7 @@ pub use blob::{BlobBase, BlobId};
 pub use change::{Change, DataType};
 pub use clock::{Clock, MonotonicMillis, UtcMillis};
 pub use decision::{Decision, Verdict};
-pub use delivered::DeliveredTo;
+pub use delivered_to::DeliveredTo;
 pub use email::{
     EmailAddress, EmailContent, EmailMetadata, MessageRows, PartOffsets, Positions, SearchWord, SentAt, Token, Tokens,
 };
@@ -47,7 +47,7 @@ pub use envelope::{BodyType, ClientInfo, DsnNotify, DsnReturn, Envelope, Origina
 pub use id::{AccountId, ActionId, BlobHash, EmailId, MailboxUid, ModSeq, ObjectId, ThreadId, ThreadKey, ToldKey};
 pub use identity::Identity;
 pub use listing::{Listing, ListingFilter, ListingStage, ListingStats, MaintainedListing, Shape};
-pub use live::LiveValue;
+pub use live_value::LiveValue;
 pub use mailbox::{Mailbox, MailboxCounts, Role};
 pub use object::ObjectKind;
 pub use push::{PushKeys, PushSubscription};

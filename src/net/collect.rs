@@ -42,7 +42,7 @@ impl BodyBuffer {
     /// Those of the file.
     pub fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.file.is_none() && self.memory.len() + bytes.len() > self.most_in_memory {
-            let mut file = nameless(&self.dir)?;
+            let mut file = unnamed_file(&self.dir)?;
             file.write_all(&self.memory)?;
             self.memory = Vec::new();
             self.file = Some(file);
@@ -73,7 +73,7 @@ impl BodyBuffer {
     }
 }
 
-fn nameless(dir: &Path) -> io::Result<File> {
+fn unnamed_file(dir: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let flags = i32::try_from(rustix::fs::OFlags::TMPFILE.bits()).unwrap_or_default();
     File::options().read(true).write(true).mode(0o600).custom_flags(flags).open(dir)

@@ -14,31 +14,31 @@
 mod api;
 mod auth;
 mod blocking;
+mod body_pace;
+mod change_follower;
 mod compress;
+mod concurrency;
 mod connection;
 mod control;
 mod control_delivery;
 mod cors;
 mod download;
 mod events;
-mod follow;
 mod hub;
 mod in_flight;
 mod origin;
-mod pace;
-mod patience;
-mod pieces;
+mod piece_body;
 mod problem;
 mod public;
-mod reading;
+mod request_context;
+mod response_pace;
 mod session;
 mod socket;
-mod tally;
 mod transfer;
-mod unread;
+mod unread_body;
 mod upload;
 mod websocket;
-mod who;
+mod write_timeout;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -68,10 +68,10 @@ use crate::store::{Error, Store};
 use crate::vacation;
 use crate::wire::jmap::json;
 use crate::wire::jmap::session::path;
+use concurrency::ConcurrencyLimit;
 use hub::Hub;
 use in_flight::InFlight;
-use tally::ConcurrencyLimit;
-use who::RequestContext;
+use request_context::RequestContext;
 
 /// What a site sets, for both doors.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -200,9 +200,9 @@ impl Backend {
     }
 
     /// Whether who is connected may still be: what he logged in with holds.
-    fn may_stay(&self, who: &RequestContext) -> bool {
+    fn is_still_logged_in(&self, who: &RequestContext) -> bool {
         match (&who.caller.account, &who.caller.credential) {
-            (Some(account), Some(credential)) => self.logins.holds(*account, credential),
+            (Some(account), Some(credential)) => self.logins.is_valid(*account, credential),
             _ => true,
         }
     }
@@ -238,9 +238,9 @@ fn routes() -> Router<Arc<Backend>> {
         .route(path::WELL_KNOWN, get(session::get))
         .route(path::SESSION, get(session::get))
         .route(path::API, post(api::request))
-        .route(path::UPLOAD, post(upload::take).layer(DefaultBodyLimit::disable()))
-        .route(path::DOWNLOAD, get(download::give))
-        .route(path::DOWNLOAD_UNNAMED, get(download::give_unnamed))
+        .route(path::UPLOAD, post(upload::upload).layer(DefaultBodyLimit::disable()))
+        .route(path::DOWNLOAD, get(download::download))
+        .route(path::DOWNLOAD_UNNAMED, get(download::download_unnamed))
         .route(path::EVENTS, get(events::open))
         .route(path::SOCKET, any(socket::open))
 }

@@ -71,12 +71,12 @@ impl Access {
         let mode = match self {
             Self::Everybody => 0o666,
             Self::Group { name: Some(name), .. } => {
-                give(socket, name)?;
+                set_group(socket, name)?;
                 0o660
             }
             Self::Group { name: None, usual } => {
                 if let Some(name) = usual.filter(|name| group_id(name).is_some())
-                    && let Err(error) = give(socket, name)
+                    && let Err(error) = set_group(socket, name)
                 {
                     let socket = socket.display();
                     tracing::warn!(%socket, %error, "only the service's own group can connect");
@@ -88,7 +88,7 @@ impl Access {
     }
 }
 
-fn give(socket: &Path, group: &str) -> io::Result<()> {
+fn set_group(socket: &Path, group: &str) -> io::Result<()> {
     let none = || io::Error::new(io::ErrorKind::NotFound, format!("there is no group {group} in /etc/group"));
     let id = group_id(group).ok_or_else(none)?;
     chown(socket, None, Some(id)).map_err(|error| {
@@ -145,7 +145,7 @@ impl BoundListener {
                 let host = host.trim_start_matches('[').trim_end_matches(']');
                 Ok(vec![Self::Tcp(TcpListener::bind((host, *port)).await?)])
             }
-            ListenAddress::Fd(name) => passed(name),
+            ListenAddress::Fd(name) => sockets_from_systemd(name),
         }
     }
 
@@ -181,7 +181,7 @@ impl BoundListener {
         let mut failures = 0_u32;
         loop {
             let accepted = tokio::select! {
-                () = stop.pulled() => return None,
+                () = stop.wait() => return None,
                 accepted = self.accept() => accepted,
             };
             match accepted {
@@ -266,7 +266,7 @@ impl fmt::Display for Peer {
 }
 
 /// The sockets that systemd passes under a name (`sd_listen_fds_with_names(3)`).
-fn passed(name: &str) -> io::Result<Vec<BoundListener>> {
+fn sockets_from_systemd(name: &str) -> io::Result<Vec<BoundListener>> {
     let none = || io::Error::new(io::ErrorKind::NotFound, format!("systemd passes no socket named {name}"));
     let names = std::env::var("LISTEN_FDNAMES").map_err(|_| none())?;
     let mut fds = listenfd::ListenFd::from_env();

@@ -190,7 +190,7 @@ impl<D: DeliveryService> Driver<D> {
                     };
                     session.delivered(&replies);
                     body.clear();
-                    if self.stop.is_pulled() {
+                    if self.stop.is_stopping() {
                         session.shut([4, 3, 2], "closing down");
                     }
                 }
@@ -219,7 +219,7 @@ impl<D: DeliveryService> Driver<D> {
         let read = tokio::select! {
             biased;
             read = input.read(stream) => Some(read?),
-            () = self.stop.pulled(), if !waiting => None,
+            () = self.stop.wait(), if !waiting => None,
             () = sleep_until(idle) => {
                 session.shut([4, 4, 2], "idle for too long");
                 flush(stream, session.output()).await?;

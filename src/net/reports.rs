@@ -25,7 +25,7 @@ pub async fn run(store: Store, deliver: Arc<Deliverer>, mut stop: StopSignal) {
             bell.notify_one();
         }
     });
-    while !stop.is_pulled() {
+    while !stop.is_stopping() {
         let own = Arc::clone(&deliver);
         let next = match tokio::task::spawn_blocking(move || own.file_reports()).await {
             Ok(Ok(next)) => next,
@@ -42,7 +42,7 @@ pub async fn run(store: Store, deliver: Arc<Deliverer>, mut stop: StopSignal) {
             .map_or(MAX_PASS_INTERVAL, |at| at.since(store.clock().now()).min(MAX_PASS_INTERVAL))
             .max(MIN_PASS_INTERVAL);
         tokio::select! {
-            () = stop.pulled() => return,
+            () = stop.wait() => return,
             () = changed.notified() => {}
             () = tokio::time::sleep(wait) => {}
         }

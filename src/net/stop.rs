@@ -22,12 +22,12 @@ pub fn switch() -> (Switch, StopSignal) {
 
 impl Switch {
     /// Says that the end has come.
-    pub fn pull(&self) {
+    pub fn stop(&self) {
         self.sender.send_replace(true);
     }
 
     /// Waits until nobody holds a `StopSignal` any more, or that instant has come; says which.
-    pub async fn drained(&self, until: Instant) -> bool {
+    pub async fn wait_until_drained(&self, until: Instant) -> bool {
         tokio::time::timeout_at(until, self.sender.closed()).await.is_ok()
     }
 }
@@ -35,12 +35,12 @@ impl Switch {
 impl StopSignal {
     /// Whether the end has come.
     #[must_use]
-    pub fn is_pulled(&self) -> bool {
+    pub fn is_stopping(&self) -> bool {
         *self.0.borrow()
     }
 
     /// Waits for the end.
-    pub async fn pulled(&mut self) {
+    pub async fn wait(&mut self) {
         // An error means that the switch is gone: that is the end, too.
         drop(self.0.wait_for(|pulled| *pulled).await);
     }

@@ -10,12 +10,9 @@
 //!
 //! How long things are kept is said in `Settings`; what is done with them, in `store::commit`.
 
-pub mod fold;
 mod run;
 mod steps;
 
-#[cfg(test)]
-mod fold_tests;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +21,8 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 pub use run::UpkeepHandle;
+#[cfg(feature = "internals")]
+pub use steps::fold_index;
 
 use crate::model::clock::Stopwatch;
 use crate::model::{AccountId, LiveValue, limits};
@@ -135,22 +134,27 @@ impl Upkeep {
         let accounts = self.store.view().account_ids()?;
         report.accounts = accounts.len();
         let mut turns: VecDeque<AccountTurn> =
-            accounts.into_iter().map(|account| AccountTurn { account, tasks: steps::OF_ACCOUNT }).collect();
-        turns.push_back(AccountTurn { account: AccountId::SITE, tasks: steps::OF_SITE });
-        report.complete = self.take(turns, &mut report, &mut go_on)?;
+            accounts.into_iter().map(|account| AccountTurn { account, tasks: steps::ACCOUNT_TASKS }).collect();
+        turns.push_back(AccountTurn { account: AccountId::SITE, tasks: steps::SITE_TASKS });
+        report.complete = self.take_turns(turns, &mut report, &mut go_on)?;
         Ok(report)
     }
 
     /// What of these accounts does not wait for the next round: mail to be folded, and lists that were begun for somebody.
-    fn hurry(&self, accounts: &[AccountId], mut go_on: impl FnMut(Duration) -> bool) -> Result<RoundReport, Error> {
+    fn round_of_urgent(
+        &self,
+        accounts: &[AccountId],
+        mut go_on: impl FnMut(Duration) -> bool,
+    ) -> Result<RoundReport, Error> {
         let mut report = RoundReport { accounts: accounts.len(), ..RoundReport::default() };
-        let turns = accounts.iter().map(|account| AccountTurn { account: *account, tasks: steps::OF_HURRY }).collect();
-        report.complete = self.take(turns, &mut report, &mut go_on)?;
+        let turns =
+            accounts.iter().map(|account| AccountTurn { account: *account, tasks: steps::URGENT_TASKS }).collect();
+        report.complete = self.take_turns(turns, &mut report, &mut go_on)?;
         Ok(report)
     }
 
     /// Takes turns until nothing is left; says whether it came to that.
-    fn take(
+    fn take_turns(
         &self,
         mut turns: VecDeque<AccountTurn>,
         report: &mut RoundReport,

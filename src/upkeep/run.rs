@@ -25,7 +25,7 @@ const BUSY_POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// But for no longer than this before each step: under a load that never ends it goes on nevertheless.
 const MAX_YIELD: Duration = Duration::from_millis(50);
 /// Remains of deleted rows are cleared so long after they were first heard of, and again after each time.
-const CLEARS_AFTER: Duration = Duration::from_millis(500);
+const CLEAR_DELAY: Duration = Duration::from_millis(500);
 /// Steps of what does not wait, between two steps of a round: accounts into which mail comes without end keep it from none.
 const URGENT_STEPS_PER_STEP: usize = 4;
 
@@ -43,14 +43,14 @@ struct UpkeepRequests {
 
 impl UpkeepRequests {
     /// How long until remains are to be cleared, if there are any.
-    fn clears_in(&self) -> Option<Duration> {
-        self.remains.as_ref().map(|since| CLEARS_AFTER.saturating_sub(since.elapsed()))
+    fn time_to_clear(&self) -> Option<Duration> {
+        self.remains.as_ref().map(|since| CLEAR_DELAY.saturating_sub(since.elapsed()))
     }
 }
 
 /// Gives way to who writes just now, `in_flight` by what the store says, up to a bound; `rest` rests, and says whether to
 /// go on, as does this.
-fn give_way(in_flight: impl Fn() -> usize, mut rest: impl FnMut(Duration) -> bool) -> bool {
+fn yield_while_writing(in_flight: impl Fn() -> usize, mut rest: impl FnMut(Duration) -> bool) -> bool {
     let mut waited = Duration::ZERO;
     while in_flight() > 0 && waited < MAX_YIELD {
         if !rest(BUSY_POLL_INTERVAL) {
@@ -76,7 +76,7 @@ pub(super) struct UpkeepWaker {
 }
 
 impl UpkeepWaker {
-    fn ring(&self, wish: impl FnOnce(&mut UpkeepRequests)) {
+    fn notify(&self, wish: impl FnOnce(&mut UpkeepRequests)) {
         wish(&mut self.wish.lock());
         self.rung.notify_all();
     }
@@ -100,7 +100,7 @@ impl UpkeepWaker {
         loop {
             // A round that is due is not put off by what does not wait for it.
             let left = time.saturating_sub(watch.elapsed());
-            let clears_in = wish.clears_in();
+            let clears_in = wish.time_to_clear();
             if wish.stop {
                 return UpkeepCommand::Stop;
             } else if wish.now || left.is_zero() {
@@ -116,16 +116,16 @@ impl UpkeepWaker {
     }
 
     /// There are remains of deleted rows.
-    pub(super) fn want_clear(&self) {
+    pub(super) fn request_clear(&self) {
         if self.wish.lock().remains.is_none() {
-            self.ring(|wish| wish.remains = Some(Stopwatch::start()));
+            self.notify(|wish| wish.remains = Some(Stopwatch::start()));
         }
     }
 
     /// Takes the wish for remains to be cleared, where it is time.
-    fn takes_clear(&self) -> bool {
+    fn take_clear_request(&self) -> bool {
         let mut wish = self.wish.lock();
-        let is_time = wish.clears_in().is_some_and(|left| left.is_zero());
+        let is_time = wish.time_to_clear().is_some_and(|left| left.is_zero());
         if is_time {
             wish.remains = None;
         }
@@ -133,12 +133,12 @@ impl UpkeepWaker {
     }
 
     /// These accounts have something that does not wait for the next round.
-    pub(super) fn want(&self, accounts: impl IntoIterator<Item = AccountId>) {
-        self.ring(|wish| wish.due.extend(accounts));
+    pub(super) fn request(&self, accounts: impl IntoIterator<Item = AccountId>) {
+        self.notify(|wish| wish.due.extend(accounts));
     }
 
     /// Takes the accounts that do not wait, each in its turn: those behind the one that was served last come first.
-    fn due(&self) -> Vec<AccountId> {
+    fn take_due(&self) -> Vec<AccountId> {
         let mut wish = self.wish.lock();
         let (due, served) = (std::mem::take(&mut wish.due), wish.served);
         due.range((Bound::Excluded(served), Bound::Unbounded)).chain(due.range(..=served)).copied().collect()
@@ -185,19 +185,19 @@ impl Upkeep {
                 }
             }
             if due {
-                bell.want([change.account]);
+                bell.request([change.account]);
             }
             if change.remains {
-                bell.want_clear();
+                bell.request_clear();
             }
         });
     }
 
     /// Clears remains of deleted rows, where it is time: readers step over them until then.
     fn clear(&self, bell: &UpkeepWaker) {
-        if bell.takes_clear() {
+        if bell.take_clear_request() {
             match self.store.clear_remains() {
-                Ok(true) => bell.want_clear(),
+                Ok(true) => bell.request_clear(),
                 Ok(false) => {}
                 Err(error) => tracing::warn!(%error, "remains of deleted rows are not cleared"),
             }
@@ -205,11 +205,11 @@ impl Upkeep {
     }
 
     /// Does what does not wait for the next round, so many steps of it at most; says whether to go on.
-    pub(super) fn hurried(&self, bell: &UpkeepWaker, most: usize) -> bool {
+    pub(super) fn work_urgent(&self, bell: &UpkeepWaker, most: usize) -> bool {
         self.clear(bell);
         let mut steps = 0;
         while steps < most {
-            let due = bell.due();
+            let due = bell.take_due();
             if due.is_empty() {
                 break;
             }
@@ -220,14 +220,14 @@ impl Upkeep {
                 turns.next().into_iter().for_each(|account| bell.serve(*account));
                 let goes_on = bell.rest(took * REST_FACTOR);
                 self.clear(bell);
-                goes_on && self.gives_way(bell) && steps < most
+                goes_on && self.yield_to_writers(bell) && steps < most
             };
-            match self.hurry(&due, go_on) {
+            match self.round_of_urgent(&due, go_on) {
                 Ok(report) if report.complete => {
                     let (accounts, steps, made) = (report.accounts, report.steps, report.made);
                     tracing::debug!(accounts, steps, made, failed = report.failed, "upkeep in between");
                 }
-                Ok(_) => bell.want(due),
+                Ok(_) => bell.request(due),
                 Err(error) => tracing::warn!(%error, "upkeep ended early; tried again next time"),
             }
             if !bell.rest(Duration::ZERO) {
@@ -238,8 +238,8 @@ impl Upkeep {
     }
 
     /// Deliveries go first.
-    fn gives_way(&self, bell: &UpkeepWaker) -> bool {
-        give_way(|| self.store.in_flight(), |time| bell.rest(time))
+    fn yield_to_writers(&self, bell: &UpkeepWaker) -> bool {
+        yield_while_writing(|| self.store.in_flight(), |time| bell.rest(time))
     }
 
     fn run(&self, bell: &UpkeepWaker) {
@@ -249,7 +249,7 @@ impl Upkeep {
             let done = self.round(|took| {
                 tired += took * REST_FACTOR;
                 let rest = if tired < MIN_REST { Duration::ZERO } else { std::mem::take(&mut tired) };
-                bell.rest(rest) && self.hurried(bell, URGENT_STEPS_PER_STEP) && self.gives_way(bell)
+                bell.rest(rest) && self.work_urgent(bell, URGENT_STEPS_PER_STEP) && self.yield_to_writers(bell)
             });
             match done {
                 Ok(report) => tracing::info!(
@@ -274,7 +274,7 @@ impl Upkeep {
                 match bell.wait(every.saturating_sub(watch.elapsed())) {
                     UpkeepCommand::Round => break,
                     UpkeepCommand::Clear => self.clear(bell),
-                    UpkeepCommand::Hurry if self.hurried(bell, URGENT_STEPS_PER_STEP) => {}
+                    UpkeepCommand::Hurry if self.work_urgent(bell, URGENT_STEPS_PER_STEP) => {}
                     UpkeepCommand::Hurry | UpkeepCommand::Stop => return,
                 }
             }
@@ -285,7 +285,7 @@ impl Upkeep {
 impl UpkeepHandle {
     /// Begins a round now, where none is under way; else another one after it.
     pub fn wake(&self) {
-        self.bell.ring(|wish| wish.now = true);
+        self.bell.notify(|wish| wish.now = true);
     }
 
     /// Stops within the step that is under way, and waits for it. Not for an asynchronous task.
@@ -294,7 +294,7 @@ impl UpkeepHandle {
     }
 
     fn end(&mut self) {
-        self.bell.ring(|wish| wish.stop = true);
+        self.bell.notify(|wish| wish.stop = true);
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("upkeep ended by a panic");
         }
@@ -319,16 +319,16 @@ mod tests {
             (UpkeepWaker::default(), |ids: &[u32]| ids.iter().copied().map(AccountId).collect::<Vec<_>>());
         for (served, due) in [(2, [3, 5, 1, 2]), (3, [5, 1, 2, 3]), (5, [1, 2, 3, 5]), (9, [1, 2, 3, 5])] {
             bell.serve(AccountId(served));
-            bell.want(accounts(&[1, 2, 3, 5]));
-            assert_eq!(bell.due(), accounts(&due));
-            assert_eq!(bell.due(), []);
+            bell.request(accounts(&[1, 2, 3, 5]));
+            assert_eq!(bell.take_due(), accounts(&due));
+            assert_eq!(bell.take_due(), []);
         }
     }
 
     #[test]
     fn a_round_that_is_due_is_not_put_off_by_what_is_in_a_hurry() {
         let bell = UpkeepWaker::default();
-        bell.want([AccountId(1)]);
+        bell.request([AccountId(1)]);
         assert!(matches!(bell.wait(Duration::from_secs(60)), UpkeepCommand::Hurry));
         assert!(matches!(bell.wait(Duration::ZERO), UpkeepCommand::Round));
     }
@@ -339,7 +339,7 @@ mod tests {
         let give = |busy: u32, stops_at: u32| {
             let (left, rests) = (Cell::new(busy), Cell::new(0u32));
             let in_flight = || usize::try_from(left.get()).unwrap();
-            let on = give_way(in_flight, |time| {
+            let on = yield_while_writing(in_flight, |time| {
                 assert_eq!(time, BUSY_POLL_INTERVAL);
                 left.set(left.get().saturating_sub(1));
                 rests.set(rests.get() + 1);

@@ -2,17 +2,29 @@
 
 use std::time::Duration;
 
-use super::{RoundReport, Settings, StepResult, Task, fold};
+use super::{RoundReport, Settings, StepResult, Task};
 use crate::model::AccountId;
-use crate::store::{Error, Store, Txn};
+use crate::store::{Error, FoldSizes, Store, Txn};
 
 /// Of each account, in this order.
-pub(super) const OF_ACCOUNT: &[Task] =
-    &[search, emails, history, mailboxes, lists, begun_lists, deeds, told, thread_refs, uploads, objects, shares];
+pub(super) const ACCOUNT_TASKS: &[Task] = &[
+    fold_search_index,
+    purge_emails,
+    purge_history,
+    purge_mailboxes,
+    drop_unused_listings,
+    build_listings,
+    expire_decisions,
+    expire_told,
+    sweep_thread_refs,
+    expire_uploads,
+    expire_objects,
+    sweep_shares,
+];
 /// Of an account in which somebody waits for it.
-pub(super) const OF_HURRY: &[Task] = &[search, begun_lists];
+pub(super) const URGENT_TASKS: &[Task] = &[fold_search_index, build_listings];
 /// Of the site.
-pub(super) const OF_SITE: &[Task] = &[messages, all_messages];
+pub(super) const SITE_TASKS: &[Task] = &[collect_messages, sweep_messages];
 
 /// Emails of a step; each has some eight rows.
 const EMAILS_PER_STEP: usize = 16;
@@ -23,11 +35,11 @@ const MAILBOXES_PER_STEP: usize = 16;
 /// Messages of a step: they are read.
 const MESSAGES_PER_STEP: usize = 64;
 /// An account that changes is noted so often: history goes so much later than it might.
-const NOTED_EVERY: Duration = Duration::from_secs(24 * 3600);
+const HISTORY_NOTE_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 /// A round over all references to threads begins so often.
-const THREAD_REFS_EVERY: Duration = Duration::from_secs(7 * 24 * 3600);
+const THREAD_REF_SWEEP_INTERVAL: Duration = Duration::from_secs(7 * 24 * 3600);
 /// A round over all messages begins so often: it reads them all.
-const MESSAGES_EVERY: Duration = Duration::from_secs(30 * 24 * 3600);
+const MESSAGE_SWEEP_INTERVAL: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// One commit; nothing where the account is gone by now.
 fn commit<T: Default>(
@@ -43,16 +55,41 @@ fn commit<T: Default>(
     Ok(value)
 }
 
-fn worked(some: bool, left: bool) -> StepResult {
+fn step_result(some: bool, left: bool) -> StepResult {
     if some || left { StepResult::Worked { left } } else { StepResult::Idle }
 }
 
-/// Also of an account that is gone by now: it has nothing to fold.
-fn search(store: &Store, account: AccountId, _: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
-    Ok(worked(false, fold::step(store, account)?))
+/// Folds gathered token rows of an account, or merges a piece of its folds (`storage.md`, "Search"); returns whether more
+/// is to be done.
+///
+/// A piece is made from a snapshot without the account's lock. Where the account changed meanwhile nothing is written, and
+/// the next step makes the piece anew. What is half done stands in the account's rows, so a kill costs one piece at most.
+///
+/// # Errors
+/// Those of the store.
+pub fn fold_index(store: &Store, account: AccountId) -> Result<bool, Error> {
+    fold_index_by(store, account, &FoldSizes::default())
 }
 
-fn emails(
+/// Does what [`fold_index`] does, with folds of other sizes.
+pub(super) fn fold_index_by(store: &Store, account: AccountId, sizes: &FoldSizes) -> Result<bool, Error> {
+    let Some(piece) = store.view().next_fold_piece(account, sizes)? else { return Ok(false) };
+    let (_, ticket) = store.commit(account, |txn| txn.write_folds(piece))?;
+    ticket.wait_blocking()?;
+    Ok(true)
+}
+
+/// Also of an account that is gone by now: it has nothing to fold.
+fn fold_search_index(
+    store: &Store,
+    account: AccountId,
+    _: &Settings,
+    _: &mut RoundReport,
+) -> Result<StepResult, Error> {
+    Ok(step_result(false, fold_index(store, account)?))
+}
+
+fn purge_emails(
     store: &Store,
     account: AccountId,
     settings: &Settings,
@@ -61,22 +98,30 @@ fn emails(
     let done = commit(store, account, |txn| txn.purge_emails(txn.now().before(settings.restore), EMAILS_PER_STEP))?;
     report.emails += done.emails;
     report.threads += done.threads;
-    Ok(worked(done.emails > 0, done.left))
+    Ok(step_result(done.emails > 0, done.left))
 }
 
-fn history(store: &Store, account: AccountId, settings: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
+fn purge_history(
+    store: &Store,
+    account: AccountId,
+    settings: &Settings,
+    _: &mut RoundReport,
+) -> Result<StepResult, Error> {
     let (noted, left) = commit(store, account, |txn| {
-        Ok((txn.note_history(NOTED_EVERY)?, txn.purge_history(txn.now().before(settings.history), ROWS_PER_STEP)?))
+        Ok((
+            txn.note_history(HISTORY_NOTE_INTERVAL)?,
+            txn.purge_history(txn.now().before(settings.history), ROWS_PER_STEP)?,
+        ))
     })?;
-    Ok(worked(noted, left))
+    Ok(step_result(noted, left))
 }
 
-fn mailboxes(store: &Store, account: AccountId, _: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
-    Ok(worked(false, commit(store, account, |txn| txn.clear_mailboxes(ROWS_PER_STEP))?))
+fn purge_mailboxes(store: &Store, account: AccountId, _: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
+    Ok(step_result(false, commit(store, account, |txn| txn.clear_mailboxes(ROWS_PER_STEP))?))
 }
 
 /// Lists that nobody asked for in their time, one after another.
-fn lists(
+fn drop_unused_listings(
     store: &Store,
     account: AccountId,
     settings: &Settings,
@@ -89,11 +134,16 @@ fn lists(
         Ok((!left, left || stale.len() > 1))
     })?;
     report.lists += usize::from(dropped);
-    Ok(worked(dropped, left))
+    Ok(step_result(dropped, left))
 }
 
 /// Lists that somebody asked for and that were begun, one after another.
-fn begun_lists(store: &Store, account: AccountId, _: &Settings, report: &mut RoundReport) -> Result<StepResult, Error> {
+fn build_listings(
+    store: &Store,
+    account: AccountId,
+    _: &Settings,
+    report: &mut RoundReport,
+) -> Result<StepResult, Error> {
     let (whole, left) = commit(store, account, |txn| {
         let begun = txn.begun_views()?;
         let Some((uid, view)) = begun.first() else { return Ok((false, false)) };
@@ -101,50 +151,68 @@ fn begun_lists(store: &Store, account: AccountId, _: &Settings, report: &mut Rou
         Ok((whole, !whole || begun.len() > 1))
     })?;
     report.made += usize::from(whole);
-    Ok(worked(whole, left))
+    Ok(step_result(whole, left))
 }
 
-fn deeds(store: &Store, account: AccountId, _: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
-    Ok(worked(false, commit(store, account, |txn| txn.expire_deeds(ROWS_PER_STEP))?))
+fn expire_decisions(store: &Store, account: AccountId, _: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
+    Ok(step_result(false, commit(store, account, |txn| txn.expire_deeds(ROWS_PER_STEP))?))
 }
 
-fn told(store: &Store, account: AccountId, settings: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
-    Ok(worked(false, commit(store, account, |txn| txn.expire_told(txn.now().before(settings.told), ROWS_PER_STEP))?))
+fn expire_told(
+    store: &Store,
+    account: AccountId,
+    settings: &Settings,
+    _: &mut RoundReport,
+) -> Result<StepResult, Error> {
+    Ok(step_result(
+        false,
+        commit(store, account, |txn| txn.expire_told(txn.now().before(settings.told), ROWS_PER_STEP))?,
+    ))
 }
 
-fn thread_refs(
+fn sweep_thread_refs(
     store: &Store,
     account: AccountId,
     settings: &Settings,
     report: &mut RoundReport,
 ) -> Result<StepResult, Error> {
     let (gone, left) = commit(store, account, |txn| {
-        txn.sweep_thread_refs(txn.now().before(settings.threads), THREAD_REFS_EVERY, ROWS_PER_STEP)
+        txn.sweep_thread_refs(txn.now().before(settings.threads), THREAD_REF_SWEEP_INTERVAL, ROWS_PER_STEP)
     })?;
     report.thread_refs += gone;
-    Ok(worked(gone > 0, left))
+    Ok(step_result(gone > 0, left))
 }
 
-fn uploads(store: &Store, account: AccountId, settings: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
-    Ok(worked(
+fn expire_uploads(
+    store: &Store,
+    account: AccountId,
+    settings: &Settings,
+    _: &mut RoundReport,
+) -> Result<StepResult, Error> {
+    Ok(step_result(
         false,
         commit(store, account, |txn| txn.expire_uploads(txn.now().before(settings.uploads), ROWS_PER_STEP))?,
     ))
 }
 
-fn objects(store: &Store, account: AccountId, settings: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
-    Ok(worked(
+fn expire_objects(
+    store: &Store,
+    account: AccountId,
+    settings: &Settings,
+    _: &mut RoundReport,
+) -> Result<StepResult, Error> {
+    Ok(step_result(
         false,
         commit(store, account, |txn| txn.expire_objects(txn.now().before(settings.submissions), ROWS_PER_STEP))?,
     ))
 }
 
-fn shares(store: &Store, account: AccountId, _: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
-    Ok(worked(false, commit(store, account, |txn| txn.unshare_gone(MAILBOXES_PER_STEP))?))
+fn sweep_shares(store: &Store, account: AccountId, _: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
+    Ok(step_result(false, commit(store, account, |txn| txn.unshare_gone(MAILBOXES_PER_STEP))?))
 }
 
 /// A message that was put meanwhile undoes the step: it is tried again with the next round.
-fn messages(
+fn collect_messages(
     store: &Store,
     site: AccountId,
     settings: &Settings,
@@ -157,9 +225,9 @@ fn messages(
         };
     report.messages += done.blobs;
     report.octets += done.octets;
-    Ok(worked(done.blobs > 0, done.left))
+    Ok(step_result(done.blobs > 0, done.left))
 }
 
-fn all_messages(store: &Store, site: AccountId, _: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
-    Ok(worked(false, commit(store, site, |txn| txn.sweep_blobs(MESSAGES_EVERY, MESSAGES_PER_STEP))?))
+fn sweep_messages(store: &Store, site: AccountId, _: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
+    Ok(step_result(false, commit(store, site, |txn| txn.sweep_blobs(MESSAGE_SWEEP_INTERVAL, MESSAGES_PER_STEP))?))
 }

@@ -1,3 +1,5 @@
+mod fold;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -131,12 +133,12 @@ fn what_does_not_wait_leaves_room_for_the_round_and_is_done_in_the_end() {
     let begin = bed.store.commit(AccountId(1), |txn| txn.keep(MailboxUid(1), ListingFilter::Flagged, 100));
     assert!(!begin.unwrap().0);
     let (upkeep, bell) = (bed.upkeep(), UpkeepWaker::default());
-    bell.want([AccountId(1)]);
+    bell.request([AccountId(1)]);
     let made = || bed.store.view().kept(AccountId(1), MailboxUid(1), ListingFilter::Flagged).unwrap().is_some();
     let mut turns = 0;
     while !made() {
         turns += 1;
-        assert!(turns < 50 && upkeep.hurried(&bell, 1), "{turns}");
+        assert!(turns < 50 && upkeep.work_urgent(&bell, 1), "{turns}");
     }
     assert!(turns > 5, "a step at a time: {turns}");
     bed.clean();
@@ -270,12 +272,12 @@ fn remains_are_cleared_between_the_steps_of_what_does_not_wait() {
     let store = Store::over(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
     let (upkeep, bell) = (Upkeep::new(store, LiveValue::default()), Arc::new(UpkeepWaker::default()));
     engine.set_remains(1);
-    bell.want([AccountId(1)]);
+    bell.request([AccountId(1)]);
     let own = Arc::clone(&bell);
     engine.before_snapshot(move || {
-        own.want_clear();
+        own.request_clear();
         std::thread::sleep(Duration::from_millis(600));
     });
-    assert!(upkeep.hurried(&bell, 1));
+    assert!(upkeep.work_urgent(&bell, 1));
     assert_eq!(engine.remains(), 0);
 }

@@ -129,7 +129,7 @@ impl Failures {
     }
 
     /// An account was logged in to from this source.
-    fn learn(&self, account: AccountId, source: LoginSource, now: MonotonicMillis) {
+    fn record_success(&self, account: AccountId, source: LoginSource, now: MonotonicMillis) {
         let mut known = self.known.lock();
         let sources = known.entry(account).or_default();
         sources.retain(|(known, _)| *known != source);
@@ -143,7 +143,7 @@ impl Failures {
 
 impl LoginAttempt<'_> {
     /// It was none: what it cost is given back.
-    pub fn succeeded(self) {
+    pub fn cancel_charge(self) {
         let LoginTarget::Account(account) = self.whom else { return };
         if self.own {
             refund(&mut self.of.own_sources.lock(), &(account, self.source), OWN_SOURCE_FAILURES);
@@ -151,7 +151,7 @@ impl LoginAttempt<'_> {
             refund(&mut self.of.sources.lock(), &self.source, SOURCE_FAILURES);
             refund(&mut self.of.accounts.lock(), &self.whom, ACCOUNT_FAILURES);
         }
-        self.of.learn(account, self.source, self.now);
+        self.of.record_success(account, self.source, self.now);
     }
 }
 
@@ -201,7 +201,7 @@ mod tests {
             drop(failures.attempt(eve, None, &format!("name {n}"), NOW).unwrap());
         }
         assert_eq!(failures.attempt(eve, None, "ann", NOW).unwrap_err(), TooManyFailures(Duration::from_secs(15)));
-        failures.attempt(from("192.0.2.10"), Some(AccountId(1)), "ann", NOW).unwrap().succeeded();
+        failures.attempt(from("192.0.2.10"), Some(AccountId(1)), "ann", NOW).unwrap().cancel_charge();
         // One more after the time of one; and he is refused again.
         let later = NOW.after(Duration::from_secs(15));
         drop(failures.attempt(eve, None, "ann", later).unwrap());
@@ -226,7 +226,7 @@ mod tests {
     fn who_has_it_right_is_not_counted() {
         let failures = Failures::default();
         for _ in 0..1000 {
-            failures.attempt(LoginSource::LOCAL, Some(AccountId(1)), "ann", NOW).unwrap().succeeded();
+            failures.attempt(LoginSource::LOCAL, Some(AccountId(1)), "ann", NOW).unwrap().cancel_charge();
         }
     }
 
@@ -235,7 +235,7 @@ mod tests {
         let failures = Failures::default();
         let (ann, bob) = (AccountId(1), AccountId(2));
         let source = |n: usize| LoginSource::from(IpAddr::from(u32::try_from(n).unwrap().to_be_bytes()));
-        let log_in = |n: usize, now| failures.attempt(source(n), Some(ann), "ann", now).unwrap().succeeded();
+        let log_in = |n: usize, now| failures.attempt(source(n), Some(ann), "ann", now).unwrap().cancel_charge();
         (0..MAX_OWN_SOURCES).for_each(|n| log_in(n, NOW));
         log_in(0, NOW);
         log_in(MAX_OWN_SOURCES, NOW);

@@ -193,8 +193,8 @@ fn one_damaged_account_is_no_other_ones_trouble() {
         let token = crate::model::AccessToken { name: "t".into(), hash, created: UtcMillis(0), expires: None };
         bed.change(bed.ann, |row| row.tokens.push(token));
         let unknown = token_hash("restante_x");
-        let find = |name: &str| bed.directory.find(name).map(|found| found.map(|(id, _)| id));
-        assert_eq!((find("nobody"), bed.directory.of_token(&unknown, UtcMillis(0))), (Ok(None), Ok(None)));
+        let find = |name: &str| bed.directory.find_account(name).map(|found| found.map(|(id, _)| id));
+        assert_eq!((find("nobody"), bed.directory.account_of_token(&unknown, UtcMillis(0))), (Ok(None), Ok(None)));
         bed.write(Table::Accounts, &bed.bob.0.to_be_bytes(), damaged.clone());
         let later = |to| (to, "later");
         bed.mails(
@@ -204,12 +204,12 @@ fn one_damaged_account_is_no_other_ones_trouble() {
         bed.mails(&[("ann@example.org", "ann"), ("lee@example.net", "ann"), ("nobody@example.org", "nobody")]);
         assert_eq!((find("ann"), find("lee@example.org")), (Ok(Some(bed.ann)), Ok(Some(bed.ann))));
         assert_eq!((find(&AccountId(77).to_string()), find("nobody@example.org")), (Ok(None), Ok(None)));
-        assert_eq!(bed.directory.of_token(&token_hash(&text), UtcMillis(0)), Ok(Some(bed.ann)));
+        assert_eq!(bed.directory.account_of_token(&token_hash(&text), UtcMillis(0)), Ok(Some(bed.ann)));
         assert_eq!((bed.directory.list().unwrap().len(), bed.directory.is_empty()), (1, Ok(false)));
         // Whatever may be its name or its token is not called wrong.
         let told = [find(&bed.bob.to_string()), find("bob@example.org"), find("bob")];
         assert!(told.iter().all(|told| matches!(told, Err(Error::Corrupt { .. }))), "{told:?}");
-        assert!(matches!(bed.directory.of_token(&unknown, UtcMillis(0)), Err(Error::Corrupt { .. })));
+        assert!(matches!(bed.directory.account_of_token(&unknown, UtcMillis(0)), Err(Error::Corrupt { .. })));
         assert!(matches!(bed.directory.identity(bed.bob), Err(Error::Corrupt { .. })));
         bed.directory.update(bed.ann, |row| row.active = true).unwrap();
         bed.repair();

@@ -62,7 +62,7 @@ fn describe(
     let counts = mailbox.counts;
     let mut shared = Map::new();
     for (with, bits) in &mailbox.shares {
-        let found = context.directory.find(&with.to_string())?;
+        let found = context.directory.find_account(&with.to_string())?;
         let name = found.map_or_else(|| with.to_string(), |(_, row)| row.name);
         let rights = Right::all().filter(|right| bits & right.bit() != 0).map(|right| Value::from(right.name()));
         shared.insert(name, rights.collect());
@@ -175,7 +175,7 @@ fn shares(
     let bad = |what: String| MethodError::InvalidArguments(format!("shareWith: {what}"));
     let mut shares = BTreeMap::new();
     for (name, rights) in arguments.patch("shareWith")? {
-        let found = context.directory.find(&name)?;
+        let found = context.directory.find_account(&name)?;
         // Who may not see all accounts is told of one that he may not know as of one that is not there.
         let stranger = || bad(format!("no account {name} to share with"));
         let (with, _) = found.filter(|(id, _)| *id != account).ok_or_else(stranger)?;

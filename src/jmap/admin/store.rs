@@ -51,7 +51,7 @@ pub(super) fn repair(context: &Context, arguments: &Args<'_>) -> Result<Value, M
     let scope = scope_of(&scope).ok_or_else(|| MethodError::InvalidArguments(format!("scope: no \"{scope}\"")))?;
     let mut accounts: Vec<AccountId> = Vec::new();
     for name in arguments.texts("accounts")? {
-        let found = context.directory.find_damaged(&name)?;
+        let found = context.directory.find_damaged_account(&name)?;
         accounts.push(found.ok_or(MethodError::AccountNotFound)?);
     }
     let store = context.store.clone();

@@ -12,7 +12,7 @@ const MESSAGE: &str = "From: a@example.org\r\nSubject: parts\r\nMIME-Version: 1.
     Content-Transfer-Encoding: base64\r\n\r\nAAEC/w==\r\n--b--\r\n";
 
 fn ann(context: &Context) -> AccountId {
-    context.directory.find("ann@example.org").unwrap().unwrap().0
+    context.directory.find_account("ann@example.org").unwrap().unwrap().0
 }
 
 /// Files a message, with a trace before it.
@@ -69,7 +69,7 @@ fn an_email_its_parts_and_parts_of_its_parts() {
     let deep = upload.part(0).unwrap().part(2).unwrap();
     assert_eq!(octets(&context, ann, &deep).unwrap(), [0, 1, 2, 255]);
     // Nobody else's.
-    let bob = context.directory.find("bob@example.org").unwrap().unwrap().0;
+    let bob = context.directory.find_account("bob@example.org").unwrap().unwrap().0;
     assert_eq!((octets(&context, bob, &whole), octets(&context, bob, &upload)), (None, None));
 }
 
@@ -101,7 +101,7 @@ fn an_upload_is_its_uploaders_alone() {
     let id = context.keep_upload(ann, b"hello", "text/plain").unwrap();
     assert_eq!(octets(&context, ann, &id).unwrap(), b"hello");
     // Another, to whom something in the account was opened.
-    let bob = context.directory.find("bob@example.org").unwrap().unwrap().0;
+    let bob = context.directory.find_account("bob@example.org").unwrap().unwrap().0;
     let open = |txn: &mut crate::store::Txn<'_>| {
         let inbox = txn.state().inbox;
         txn.update_mailbox(inbox, |row| row.shares = [(bob, 1)].into())
@@ -115,7 +115,7 @@ fn an_upload_is_its_uploaders_alone() {
 fn blobs_are_copied_between_accounts() {
     let context = context();
     let ann = ann(&context).to_string();
-    let bob = context.directory.find("bob@example.org").unwrap().unwrap().0;
+    let bob = context.directory.find_account("bob@example.org").unwrap().unwrap().0;
     let upload = context.keep_upload(self::ann(&context), b"hello", "text/plain").unwrap();
     let email = BlobId::email(file(&context, self::ann(&context), MESSAGE.as_bytes()));
     let (whole, part) = (email.to_string(), email.part(1).unwrap().to_string());

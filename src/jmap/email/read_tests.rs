@@ -12,7 +12,7 @@ const PREFIX: &[u8] = b"Return-Path: <bob@example.net>\r\n";
 
 /// Files a message in Ann's Inbox; gives its id.
 pub(in crate::jmap) fn filed(context: &Context, raw: &[u8]) -> String {
-    let (ann, _) = context.directory.find("ann@example.org").unwrap().unwrap();
+    let (ann, _) = context.directory.find_account("ann@example.org").unwrap().unwrap();
     let message = EncodedMessage::new(&rows(raw, context.store.secrets()));
     let (mut made, ticket) = context.store.commit_message(&[ann], &message, raw, |txn| {
         txn.create_email(&NewEmail {

@@ -194,7 +194,7 @@ fn what_stands_before_a_header_is_passed_over_in_every_way_in() {
 fn an_email_is_copied_and_the_original_goes() {
     let context = context();
     let (ann, id) = (account_of(&context), filed(&context, b"Subject: x\r\n\r\ny"));
-    let bob = context.directory.find("bob@example.org").unwrap().unwrap().0.to_string();
+    let bob = context.directory.find_account("bob@example.org").unwrap().unwrap().0.to_string();
     let (_, boxes) = call(&context, "Mailbox/get", &json!({"accountId": bob}));
     let inbox = boxes["list"].as_array().unwrap().iter().find(|one| one["role"] == "inbox").unwrap()["id"]
         .as_str()
@@ -262,7 +262,7 @@ fn an_email_is_copied_and_the_original_goes() {
 #[test]
 fn once_something_was_done_no_error_is_of_the_whole_call() {
     let context = context();
-    let (ann, _) = context.directory.find("ann@example.org").unwrap().unwrap();
+    let (ann, _) = context.directory.find_account("ann@example.org").unwrap().unwrap();
     let unread = || SetFailure::Call(MethodError::ServerFail("it cannot be read".into()));
     let mut commits = Commits::default();
     assert_eq!(commits.of_one(unread()).object().unwrap_err(), MethodError::ServerFail("it cannot be read".into()));

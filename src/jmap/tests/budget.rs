@@ -158,7 +158,7 @@ const READ_NO_MESSAGES: &str = "
 fn every_method_that_reads_messages_is_charged() {
     let context = context();
     let (ann, id) = (account_of(&context), filed(&context, message(300_000).as_bytes()));
-    let bob = context.directory.find("bob@example.org").unwrap().unwrap().0.to_string();
+    let bob = context.directory.find_account("bob@example.org").unwrap().unwrap().0.to_string();
     let asking = "Disposition-Notification-To: bob@example.net\r\n";
     let asking = filed(&context, format!("{asking}{}", message(300_000)).as_bytes());
     let destroyed = filed(&context, message(300_100).as_bytes());

@@ -261,7 +261,7 @@ proptest! {
     ) {
         let context = context();
         let account = account_of(&context);
-        let guest = context.directory.find("bob@example.org").unwrap().unwrap().0;
+        let guest = context.directory.find_account("bob@example.org").unwrap().unwrap().0;
         let open = |txn: &mut Txn<'_>| {
             let inbox = txn.state().inbox;
             txn.update_mailbox(inbox, |row| row.shares = [(guest, 1)].into())

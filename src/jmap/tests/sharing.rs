@@ -45,7 +45,7 @@ impl SharingFixture {
 
     fn over(context: Context) -> Self {
         let (ann, emails) = filed(&context, &["alone", "planned", "twofold"]);
-        let bob = context.directory.find("bob@example.org").unwrap().unwrap().0.to_string();
+        let bob = context.directory.find_account("bob@example.org").unwrap().unwrap().0.to_string();
         let boxes = call(&context, "Mailbox/get", &json!({"accountId": ann, "properties": ["role"]})).1;
         let boxes = boxes["list"].as_array().unwrap().clone();
         let inbox = boxes.iter().find(|one| one["role"] == "inbox").unwrap()["id"].as_str().unwrap().to_owned();

@@ -10,12 +10,12 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
 
 use super::blocking::blocking;
+use super::body_pace::{BodyPace, PacedBody};
+use super::concurrency::ConcurrencyPermit;
 use super::connection::ResponseHold;
 use super::in_flight::Bounds;
-use super::pace::{BodyPace, PacedBody};
 use super::problem::Problem;
-use super::tally::ConcurrencyPermit;
-use super::who::RequestContext;
+use super::request_context::RequestContext;
 use super::{Backend, answer};
 use crate::jmap::{self, CAPABILITIES, ServiceEndpoint};
 use crate::model::limits;
@@ -27,7 +27,7 @@ pub(super) async fn request(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    match answered(&backend, &who, &headers, body).await {
+    match try_request(&backend, &who, &headers, body).await {
         Ok((value, counted)) => {
             let mut response = answer(StatusCode::OK, "application/json", &value);
             // An answer is held until the client has read it, and counts as under way so long.
@@ -38,7 +38,7 @@ pub(super) async fn request(
     }
 }
 
-async fn answered(
+async fn try_request(
     backend: &Arc<Backend>,
     who: &RequestContext,
     headers: &HeaderMap,

@@ -17,7 +17,7 @@ use super::Backend;
 use super::blocking::blocking;
 use super::origin::{ConnectionInfo, RequestSource, origin};
 use super::problem::Problem;
-use super::who::RequestContext;
+use super::request_context::RequestContext;
 use crate::account::Login;
 use crate::jmap::Caller;
 use crate::wire::http::{Credentials, credentials};
@@ -41,7 +41,7 @@ impl<T: Into<Problem>> From<T> for AuthFailure {
 }
 
 /// Lets a request through with who asks, or says how to log in.
-pub(super) async fn known(State(backend): State<Arc<Backend>>, mut request: Request, next: Next) -> Response {
+pub(super) async fn authenticate(State(backend): State<Arc<Backend>>, mut request: Request, next: Next) -> Response {
     let connection = request.extensions().get::<ConnectionInfo>().cloned();
     let Some(connection) = connection else {
         return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "no connection").into_response();
@@ -89,7 +89,7 @@ async fn log_in(
     };
     match shown {
         None => Err(AuthFailure::Unknown { token: false }),
-        Some(Credentials::Bearer(token)) => match logins.of_token(&token)? {
+        Some(Credentials::Bearer(token)) => match logins.log_in_with_token(&token)? {
             Some(login) => Ok(login),
             None => {
                 drop(logins.attempt(origin.source, "").map_err(too_many)?);
@@ -98,7 +98,7 @@ async fn log_in(
             }
         },
         Some(Credentials::Basic { name, password }) => {
-            if let Some(login) = logins.remembered(&name, &password)? {
+            if let Some(login) = logins.log_in_from_cache(&name, &password)? {
                 return Ok(login);
             }
             let attempt = logins.attempt(origin.source, &name).map_err(too_many)?;
@@ -109,7 +109,7 @@ async fn log_in(
             let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "a login failed");
             match verified.map_err(failed)?.0? {
                 Some(login) => {
-                    attempt.succeeded();
+                    attempt.cancel_charge();
                     Ok(login)
                 }
                 None => {

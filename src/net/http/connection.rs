@@ -31,11 +31,11 @@ use tokio::io::AsyncWrite as _;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use super::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 use super::origin::ConnectionInfo;
-use super::patience::WriteTimeout;
-use super::reading::Reading;
-use super::tally::{ConcurrencyLimit, ConcurrencyPermit};
-use super::unread;
+use super::response_pace::ResponsePace;
+use super::unread_body;
+use super::write_timeout::WriteTimeout;
 use crate::model::limits;
 use crate::net::ceiling::{Ceiling, ConnectionPermit};
 use crate::net::listen::{BoundListener, ByteStream, Peer};
@@ -87,18 +87,18 @@ impl HttpLimits {
     }
 
     /// A place for a connection of `whose`, who may have `most` of them.
-    pub(super) fn one(&self, whose: String, most: usize) -> Option<HttpPermit> {
+    pub(super) fn permit_for(&self, whose: String, most: usize) -> Option<HttpPermit> {
         let of_one = self.each.enter_within(whose, most)?;
         Some(HttpPermit { _of_all: Some(self.all.connection()?), _of_one: Some(of_one) })
     }
 
     /// A place that only the ceiling bounds.
-    pub(super) fn any(&self) -> Option<HttpPermit> {
+    pub(super) fn permit(&self) -> Option<HttpPermit> {
         Some(HttpPermit { _of_all: Some(self.all.connection()?), _of_one: None })
     }
 
     /// A place that does not count among all: others cannot take it away. Of those, too, `whose` may have `most`.
-    pub(super) fn apart(&self, whose: String, most: usize) -> Option<HttpPermit> {
+    pub(super) fn reserved_permit_for(&self, whose: String, most: usize) -> Option<HttpPermit> {
         Some(HttpPermit { _of_all: None, _of_one: Some(self.each.enter_within(whose, most)?) })
     }
 
@@ -134,7 +134,7 @@ where
             };
             let connection = ConnectionInfo { peer, secured: tls.is_some(), _place: Arc::new(place), _under_way: None };
             let spoken = ConnectionService { router: self.router.clone(), connection, times: self.times };
-            tokio::spawn(spoken.over(stream, tls, stop.clone()));
+            tokio::spawn(spoken.serve_stream(stream, tls, stop.clone()));
         }
     }
 }
@@ -158,19 +158,19 @@ struct ConnectionService {
 }
 
 impl ConnectionService {
-    async fn over(self, stream: Box<dyn ByteStream>, tls: Option<Arc<rustls::ServerConfig>>, stop: StopSignal) {
+    async fn serve_stream(self, stream: Box<dyn ByteStream>, tls: Option<Arc<rustls::ServerConfig>>, stop: StopSignal) {
         let (stream, peer) = (WriteTimeout::new(stream, self.times.unread), self.connection.peer);
         match tls {
-            None => self.speak(stream, stop).await,
+            None => self.serve_http(stream, stop).await,
             Some(config) => match timeout(TLS_HANDSHAKE_TIMEOUT, TlsAcceptor::from(config).accept(stream)).await {
-                Ok(Ok(stream)) => self.speak(stream, stop).await,
+                Ok(Ok(stream)) => self.serve_http(stream, stop).await,
                 Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS"),
                 Err(_) => tracing::debug!(%peer, "TLS took too long"),
             },
         }
     }
 
-    async fn speak(self, stream: impl ByteStream + 'static, mut stop: StopSignal) {
+    async fn serve_http(self, stream: impl ByteStream + 'static, mut stop: StopSignal) {
         let Self { router, connection, times } = self;
         let mut builder = Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(times.idle).max_buf_size(MAX_HEAD_BYTES);
@@ -191,10 +191,10 @@ impl ConnectionService {
             let router = TowerToHyperService::new(router.clone());
             let answers = Arc::clone(&begun);
             async move {
-                let (mut request, rest) = unread::kept(request);
+                let (mut request, rest) = unread_body::split_body(request);
                 request.extensions_mut().insert(connection);
                 let mut response = router.call(request).await?;
-                rest.read_on(Arc::clone(&under_way));
+                rest.drain(Arc::clone(&under_way));
                 let held = response.extensions_mut().remove::<ResponseHold>();
                 let reading = answers.answer(Instant::now());
                 Ok::<_, Infallible>(response.map(|body| {
@@ -212,7 +212,7 @@ impl ConnectionService {
         let done = loop {
             tokio::select! {
                 done = served.as_mut() => break done,
-                () = stop.pulled(), if !stopping => {
+                () = stop.wait(), if !stopping => {
                     stopping = true;
                     served.as_mut().graceful_shutdown();
                 }
@@ -249,13 +249,13 @@ struct Activity {
     /// Those that are not answered to the end.
     under_way: AtomicUsize,
     /// How the answers that go out are read.
-    answers: Mutex<Vec<Weak<Mutex<Reading>>>>,
+    answers: Mutex<Vec<Weak<Mutex<ResponsePace>>>>,
 }
 
 impl Activity {
     /// Takes note of an answer that goes out.
-    fn answer(&self, now: Instant) -> Arc<Mutex<Reading>> {
-        let reading = Arc::new(Mutex::new(Reading::begin(now)));
+    fn answer(&self, now: Instant) -> Arc<Mutex<ResponsePace>> {
+        let reading = Arc::new(Mutex::new(ResponsePace::begin(now)));
         let mut answers = self.answers.lock();
         answers.retain(|answer| answer.strong_count() > 0);
         answers.push(Arc::downgrade(&reading));
@@ -299,7 +299,7 @@ struct ResponseBody {
     body: Body,
     /// What was taken from the body and is not handed over yet.
     rest: Bytes,
-    reading: Arc<Mutex<Reading>>,
+    reading: Arc<Mutex<ResponsePace>>,
     _under_way: Arc<RequestGuard>,
     _held: Option<ResponseHold>,
 }
@@ -309,10 +309,10 @@ impl HttpBody for ResponseBody {
     type Error = axum::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        self.reading.lock().asks(Instant::now());
+        self.reading.lock().piece_wanted(Instant::now());
         if self.rest.is_empty() {
             let Poll::Ready(next) = Pin::new(&mut self.body).poll_frame(cx) else {
-                self.reading.lock().keeps_up();
+                self.reading.lock().restart();
                 return Poll::Pending;
             };
             match next {
@@ -324,7 +324,7 @@ impl HttpBody for ResponseBody {
             }
         }
         let piece = self.rest.len().min(WRITE_CHUNK);
-        self.reading.lock().gets(piece, Instant::now());
+        self.reading.lock().piece_sent(piece, Instant::now());
         Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(piece)))))
     }
 

@@ -15,7 +15,7 @@ use axum::{Extension, Router};
 use super::connection::{HttpLimits, HttpListener, HttpPermit, Times};
 use super::origin::ConnectionInfo;
 use super::problem::Problem;
-use super::who::RequestContext;
+use super::request_context::RequestContext;
 use super::{Backend, problem, routes, transfer};
 use crate::jmap::Caller;
 use crate::model::{ActionKind, ActionState, limits};
@@ -37,29 +37,31 @@ pub async fn bind(path: &Path) -> std::io::Result<BoundListener> {
 /// Serves the control socket until the end. Whatever other users do, root and the service's own user have places left.
 pub async fn serve(bound: BoundListener, backend: Arc<Backend>, stop: StopSignal) {
     let router = Router::new()
-        .route("/append", post(transfer::take_in))
-        .route("/octets", get(transfer::give_out))
+        .route("/append", post(transfer::import_message))
+        .route("/octets", get(transfer::export_message))
         .route("/metrics", get(metrics))
         .route("/health", get(health))
         .merge(routes())
         .layer(from_fn(problem::shape))
-        .layer(from_fn_with_state(Arc::clone(&backend), known))
+        .layer(from_fn_with_state(Arc::clone(&backend), identify_peer))
         .with_state(backend);
-    let place = control_places(HttpLimits::new(Ceiling::new(limits::CONTROL_CONNECTIONS, 0)));
+    let place = control_permits(HttpLimits::new(Ceiling::new(limits::CONTROL_CONNECTIONS, 0)));
     HttpListener { router, place, tls: |_| None, times: Times::default() }.serve(bound, stop).await;
 }
 
 /// The places on the control socket, by Unix user.
-pub(super) fn control_places(places: HttpLimits) -> impl Fn(Peer) -> Option<HttpPermit> {
+pub(super) fn control_permits(places: HttpLimits) -> impl Fn(Peer) -> Option<HttpPermit> {
     move |peer| match peer {
-        Peer::Unix(Some(user)) if user.is_own() => places.apart("own".into(), limits::CONTROL_CONNECTIONS),
-        Peer::Unix(Some(user)) => places.one(user.uid.to_string(), limits::CONTROL_CONNECTIONS_EACH),
-        Peer::Unix(None) | Peer::Tcp(_) => places.one("nobody".into(), limits::CONTROL_CONNECTIONS_EACH),
+        Peer::Unix(Some(user)) if user.is_own() => {
+            places.reserved_permit_for("own".into(), limits::CONTROL_CONNECTIONS)
+        }
+        Peer::Unix(Some(user)) => places.permit_for(user.uid.to_string(), limits::CONTROL_CONNECTIONS_EACH),
+        Peer::Unix(None) | Peer::Tcp(_) => places.permit_for("nobody".into(), limits::CONTROL_CONNECTIONS_EACH),
     }
 }
 
 /// Says of each request who asks.
-async fn known(State(backend): State<Arc<Backend>>, mut request: Request, next: Next) -> Response {
+async fn identify_peer(State(backend): State<Arc<Backend>>, mut request: Request, next: Next) -> Response {
     let user = match request.extensions().get::<ConnectionInfo>().map(|connection| connection.peer) {
         Some(Peer::Unix(user)) => user,
         _ => None,
@@ -72,10 +74,11 @@ async fn known(State(backend): State<Arc<Backend>>, mut request: Request, next: 
 
 /// Serves what was counted, and nothing else, on a listener of its own: whoever can connect may read it.
 pub async fn serve_metrics(bound: BoundListener, store: Store, stop: StopSignal) {
-    let router = Router::new().route("/metrics", get(|State(store): State<Store>| async move { counted(&store) }));
+    let router =
+        Router::new().route("/metrics", get(|State(store): State<Store>| async move { metrics_response(&store) }));
     let router = router.layer(from_fn(problem::shape)).with_state(store);
     let places = HttpLimits::new(Ceiling::new(limits::METRICS_CONNECTIONS, 0));
-    HttpListener { router, place: move |_| places.any(), tls: |_| None, times: Times::default() }
+    HttpListener { router, place: move |_| places.permit(), tls: |_| None, times: Times::default() }
         .serve(bound, stop)
         .await;
 }
@@ -91,11 +94,11 @@ async fn metrics(State(backend): State<Arc<Backend>>, Extension(who): Extension<
     if !who.caller.admin {
         return Problem::new(StatusCode::FORBIDDEN, "for administrators").into_response();
     }
-    counted(&backend.store)
+    metrics_response(&backend.store)
 }
 
 /// What was counted, as Prometheus reads it.
-fn counted(store: &Store) -> Response {
+fn metrics_response(store: &Store) -> Response {
     let done = store.statistics();
     for (what, value) in [("syncs", done.syncs), ("log_octets", done.log_octets), ("table_octets", done.table_octets)] {
         count::store(what, value);

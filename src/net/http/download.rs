@@ -15,11 +15,11 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 
 use super::blocking::blocking;
-use super::pieces::{Pieces, pieces};
+use super::piece_body::{Pieces, pieces};
 use super::problem::Problem;
+use super::request_context::RequestContext;
 use super::upload::account;
-use super::who::RequestContext;
-use super::{Backend, tally};
+use super::{Backend, concurrency};
 use crate::jmap::{Blob, BlobReader};
 use crate::model::BlobId;
 use crate::store::Store;
@@ -27,7 +27,7 @@ use crate::wire::http::{RangeSelection, attachment, media_type, range, same_tag}
 use crate::wire::jmap::MethodError;
 use crate::wire::query;
 
-pub(super) async fn give(
+pub(super) async fn download(
     State(backend): State<Arc<Backend>>,
     Extension(who): Extension<RequestContext>,
     method: Method,
@@ -35,13 +35,13 @@ pub(super) async fn give(
     Path(path): Path<(String, String, String)>,
     headers: HeaderMap,
 ) -> Response {
-    match given(&backend, &who, &method, &uri, &path, &headers).await {
+    match try_download(&backend, &who, &method, &uri, &path, &headers).await {
         Ok(response) => response,
         Err(problem) => problem.into_response(),
     }
 }
 
-pub(super) async fn give_unnamed(
+pub(super) async fn download_unnamed(
     backend: State<Arc<Backend>>,
     who: Extension<RequestContext>,
     method: Method,
@@ -49,10 +49,10 @@ pub(super) async fn give_unnamed(
     Path((account, blob)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Response {
-    give(backend, who, method, uri, Path((account, blob, String::new())), headers).await
+    download(backend, who, method, uri, Path((account, blob, String::new())), headers).await
 }
 
-async fn given(
+async fn try_download(
     backend: &Arc<Backend>,
     who: &RequestContext,
     method: &Method,
@@ -136,7 +136,7 @@ async fn given(
 }
 
 /// The octets of a blob, as they are taken.
-fn read(store: Store, blob: Blob, wanted: Range<u64>, counted: tally::ConcurrencyPermit) -> Body {
+fn read(store: Store, blob: Blob, wanted: Range<u64>, counted: concurrency::ConcurrencyPermit) -> Body {
     let (into, body) = pieces(counted);
     tokio::spawn(pump(store, blob.reader(wanted), into));
     body

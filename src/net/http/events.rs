@@ -14,10 +14,10 @@ use axum::response::{IntoResponse as _, Response};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, sleep_until};
 
 use super::Backend;
-use super::follow::ChangeFollower;
-use super::pieces::{Pieces, pieces};
+use super::change_follower::ChangeFollower;
+use super::piece_body::{Pieces, pieces};
 use super::problem::Problem;
-use super::who::RequestContext;
+use super::request_context::RequestContext;
 use crate::net::stop::StopSignal;
 use crate::wire::query;
 
@@ -76,13 +76,13 @@ pub(super) async fn open(
     uri: Uri,
     headers: HeaderMap,
 ) -> Response {
-    match opened(&backend, who, &uri, &headers) {
+    match try_open(&backend, who, &uri, &headers) {
         Ok(response) => response,
         Err(problem) => problem.into_response(),
     }
 }
 
-fn opened(backend: &Arc<Backend>, who: RequestContext, uri: &Uri, headers: &HeaderMap) -> Result<Response, Problem> {
+fn try_open(backend: &Arc<Backend>, who: RequestContext, uri: &Uri, headers: &HeaderMap) -> Result<Response, Problem> {
     let wish = EventOptions::of(uri)?;
     let counted = backend.streams.enter(who.key());
     let counted = counted.ok_or_else(|| Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many streams at once"))?;
@@ -131,19 +131,19 @@ impl EventStream {
                 }
             }
             tokio::select! {
-                () = self.follow.changed() => {}
-                () = self.into.closed() => return,
-                () = stop.pulled() => return,
+                () = self.follow.wait_for_change() => {}
+                () = self.into.wait_until_closed() => return,
+                () = stop.wait() => return,
                 () = sleep_until(end) => return,
-                ping = silence(self.wish.ping, told) => {
+                ping = time_to_ping(self.wish.ping, told) => {
                     let event = format!("event: ping\ndata: {{\"interval\":{}}}\n\n", ping.as_secs());
-                    if !self.backend.may_stay(&self.who) || !self.into.push(event).await {
+                    if !self.backend.is_still_logged_in(&self.who) || !self.into.push(event).await {
                         return;
                     }
                     told = Instant::now();
                 }
                 _ = look.tick() => {
-                    if !self.backend.may_stay(&self.who) {
+                    if !self.backend.is_still_logged_in(&self.who) {
                         return;
                     }
                 }
@@ -153,7 +153,7 @@ impl EventStream {
 }
 
 /// Waits until a ping is due: so long after what was told last (RFC 8620 §7.3).
-async fn silence(ping: Option<Duration>, told: Instant) -> Duration {
+async fn time_to_ping(ping: Option<Duration>, told: Instant) -> Duration {
     match ping {
         Some(ping) => {
             sleep_until(told + ping).await;
@@ -194,8 +194,8 @@ mod tests {
     #[tokio::test]
     async fn a_ping_comes_so_long_after_what_was_told_last() {
         let (told, ping) = (Instant::now(), Duration::from_millis(40));
-        assert_eq!(silence(Some(ping), told).await, ping);
+        assert_eq!(time_to_ping(Some(ping), told).await, ping);
         assert!(told.elapsed() >= ping);
-        assert!(tokio::time::timeout(ping, silence(None, told)).await.is_err());
+        assert!(tokio::time::timeout(ping, time_to_ping(None, told)).await.is_err());
     }
 }

@@ -48,7 +48,7 @@ impl Hub {
 
 impl HubWaiter {
     /// Until something changed, since the last time or since the beginning.
-    pub(super) async fn changed(&self) {
+    pub(super) async fn wait_for_change(&self) {
         self.woken.notified().await;
     }
 }
@@ -90,7 +90,7 @@ mod tests {
         let (one, other, both) = (hub.watch(vec![ann]), hub.watch(vec![bob]), hub.watch(vec![ann, bob]));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let wakes = |watch: &HubWaiter| {
-            runtime.block_on(async { timeout(Duration::from_millis(200), watch.changed()).await.is_ok() })
+            runtime.block_on(async { timeout(Duration::from_millis(200), watch.wait_for_change()).await.is_ok() })
         };
         directory.update(ann, |row| row.active = false).unwrap();
         assert!(wakes(&one) && wakes(&both) && !wakes(&other));

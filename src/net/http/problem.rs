@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use super::answer;
-use super::pace::BodyError;
+use super::body_pace::BodyError;
 use crate::store::Error;
 use crate::wire::jmap::{MethodError, RequestError};
 

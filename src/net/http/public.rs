@@ -47,7 +47,7 @@ pub struct AllowedOrigins {
 /// Serves one listener until the end.
 pub async fn serve_public(bound: BoundListener, backend: Arc<Backend>, ceiling: Ceiling, stop: StopSignal) {
     let router = routes()
-        .route_layer(from_fn_with_state(Arc::clone(&backend), auth::known))
+        .route_layer(from_fn_with_state(Arc::clone(&backend), auth::authenticate))
         .layer(from_fn(problem::shape))
         .layer(from_fn_with_state(Arc::clone(&backend), cors::guard))
         .layer(from_fn(compress::zstd))
@@ -57,11 +57,11 @@ pub async fn serve_public(bound: BoundListener, backend: Arc<Backend>, ceiling: 
     let settings = backend.http.clone();
     let place = move |peer| match peer {
         // A proxy brings many people.
-        peer if settings.get().trusts(peer) => places.any(),
-        Peer::Unix(_) => places.any(),
+        peer if settings.get().trusts(peer) => places.permit(),
+        Peer::Unix(_) => places.permit(),
         Peer::Tcp(address) => {
             let most = (places.most() / limits::HTTP_SHARE).max(limits::HTTP_CONNECTIONS_EACH);
-            places.one(format!("{:?}", LoginSource::from(address)), most)
+            places.permit_for(format!("{:?}", LoginSource::from(address)), most)
         }
     };
     let tls = move |peer| match peer {

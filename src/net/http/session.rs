@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 
 use super::problem::Problem;
-use super::who::RequestContext;
+use super::request_context::RequestContext;
 use super::{Backend, answer};
 use crate::jmap::{self, ServiceEndpoint};
 

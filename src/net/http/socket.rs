@@ -15,15 +15,15 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 
+use super::body_pace::BodyPace;
+use super::change_follower::ChangeFollower;
+use super::concurrency::ConcurrencyPermit;
 use super::events::{ACCESS_CHECK_INTERVAL, MIN_EVENT_INTERVAL};
-use super::follow::ChangeFollower;
 use super::in_flight::Reservation;
 use super::origin::ConnectionInfo;
-use super::pace::BodyPace;
 use super::problem::Problem;
-use super::tally::ConcurrencyPermit;
+use super::request_context::RequestContext;
 use super::websocket::{ClientMessage, Handshake, ReceiveError, Socket};
-use super::who::RequestContext;
 use super::{Backend, api};
 use crate::jmap::CAPABILITIES;
 use crate::model::limits;
@@ -58,7 +58,7 @@ pub(super) async fn open(
     };
     let connection = request.extensions_mut().remove::<ConnectionInfo>();
     let room = backend.held.room(who.key(), api::bounds(&who));
-    handshake.agree(PROTOCOL, room, move |socket| async move {
+    handshake.accept(PROTOCOL, room, move |socket| async move {
         let _connection = connection;
         WebSocketSession { backend, who, socket, under_way: JoinSet::new(), push: None, _counted: counted }.run().await;
     })
@@ -104,16 +104,16 @@ impl WebSocketSession {
             interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         }
         loop {
-            self.tell().await?;
+            self.send_changes().await?;
             let has_room = self.under_way.len() < limits::CONCURRENT_REQUESTS;
             tokio::select! {
-                () = stop.pulled() => return Err(CloseReason::Close(code::AWAY, "the service stops")),
+                () = stop.wait() => return Err(CloseReason::Close(code::AWAY, "the service stops")),
                 Some(done) = self.under_way.join_next() => if let Ok((answer, _held)) = done {
-                    self.say(&answer).await?;
+                    self.send_json(&answer).await?;
                 },
-                () = changed(self.push.as_ref()) => {}
+                () = wait_for_change(self.push.as_ref()) => {}
                 _ = tick.tick() => {
-                    if !self.backend.may_stay(&self.who) {
+                    if !self.backend.is_still_logged_in(&self.who) {
                         return Err(CloseReason::Close(code::POLICY, "log in again"));
                     }
                     if !self.socket.ping().await {
@@ -123,8 +123,8 @@ impl WebSocketSession {
                 _ = look.tick() => if self.socket.is_slow(pace, has_room) {
                     return Err(CloseReason::Close(code::POLICY, "the message comes too slowly"));
                 },
-                heard = self.socket.hear(), if has_room => match heard {
-                    Ok(ClientMessage::Text(text, room)) => self.heard(text.as_bytes(), room).await?,
+                heard = self.socket.receive(), if has_room => match heard {
+                    Ok(ClientMessage::Text(text, room)) => self.handle_message(text.as_bytes(), room).await?,
                     Ok(ClientMessage::Bytes) => return Err(CloseReason::Close(code::UNSUPPORTED, "messages are texts")),
                     Ok(ClientMessage::Control) => {}
                     Err(unheard) => return Err(self.refuse(unheard).await?),
@@ -146,18 +146,18 @@ impl WebSocketSession {
             }
         };
         // Which request it was is not known: its id was in it.
-        self.say(&refusal(&problem, None)).await?;
+        self.send_json(&refusal(&problem, None)).await?;
         Ok(end)
     }
 
-    async fn heard(&mut self, text: &[u8], room: Reservation) -> Result<(), CloseReason> {
-        if !self.backend.may_stay(&self.who) {
+    async fn handle_message(&mut self, text: &[u8], room: Reservation) -> Result<(), CloseReason> {
+        if !self.backend.is_still_logged_in(&self.who) {
             return Err(CloseReason::Close(code::POLICY, "log in again"));
         }
         match read(text, CAPABILITIES) {
             Ok(SocketMessage::Request(request, id)) => {
                 let (backend, who) = (Arc::clone(&self.backend), self.who.clone());
-                self.under_way.spawn(async move { answered(&backend, &who, request, id, room).await });
+                self.under_way.spawn(async move { answer_request(&backend, &who, request, id, room).await });
                 Ok(())
             }
             Ok(SocketMessage::PushEnable(types, state)) => {
@@ -170,20 +170,20 @@ impl WebSocketSession {
                 self.push = None;
                 Ok(())
             }
-            Err(refused) => self.say(&refused).await,
+            Err(refused) => self.send_json(&refused).await,
         }
     }
 
     /// Tells what changed, where that is wanted.
-    async fn tell(&mut self) -> Result<(), CloseReason> {
+    async fn send_changes(&mut self) -> Result<(), CloseReason> {
         let Some(push) = &mut self.push else { return Ok(()) };
         match push.follow.catch_up(push.types.as_deref()) {
             Ok(None) => Ok(()),
             Ok(Some(changed)) => {
                 let told = change(changed, &push.follow.text());
-                self.say(&told).await?;
+                self.send_json(&told).await?;
                 sleep(MIN_EVENT_INTERVAL).await;
-                self.socket.deaf(MIN_EVENT_INTERVAL);
+                self.socket.pause_reading(MIN_EVENT_INTERVAL);
                 Ok(())
             }
             Err(error) => {
@@ -193,23 +193,23 @@ impl WebSocketSession {
         }
     }
 
-    async fn say(&mut self, value: &Value) -> Result<(), CloseReason> {
+    async fn send_json(&mut self, value: &Value) -> Result<(), CloseReason> {
         let text = String::from_utf8(json::write(value)).unwrap_or_default();
         let (backend, who) = (&self.backend, &self.who);
         // A large answer may take long; the service need not wait for it, nor a log-in that was taken back.
-        let goes_on = || !backend.stop.is_pulled() && backend.may_stay(who);
-        if self.socket.say(text, goes_on).await { Ok(()) } else { Err(CloseReason::Gone) }
+        let goes_on = || !backend.stop.is_stopping() && backend.is_still_logged_in(who);
+        if self.socket.send_text(text, goes_on).await { Ok(()) } else { Err(CloseReason::Gone) }
     }
 }
 
-async fn changed(push: Option<&PushFeed>) {
+async fn wait_for_change(push: Option<&PushFeed>) {
     match push {
-        Some(push) => push.follow.changed().await,
+        Some(push) => push.follow.wait_for_change().await,
         None => std::future::pending().await,
     }
 }
 
-async fn answered(
+async fn answer_request(
     backend: &Arc<Backend>,
     who: &RequestContext,
     request: Request,

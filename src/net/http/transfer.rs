@@ -24,9 +24,9 @@ use hyper::body::{Bytes, Frame, SizeHint};
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::pace::{BodyPace, PacedBody};
+use super::body_pace::{BodyPace, PacedBody};
 use super::problem::Problem;
-use super::who::RequestContext;
+use super::request_context::RequestContext;
 use super::{Backend, answer, upload};
 use crate::model::{AccountId, EmailId, MailboxUid, UtcMillis, keyword, limits};
 use crate::store::Error;
@@ -99,28 +99,28 @@ fn busy() -> Refusal {
     Refusal(StatusCode::SERVICE_UNAVAILABLE, "busy", "too much at once: try again".into())
 }
 
-pub(super) async fn take_in(
+pub(super) async fn import_message(
     State(backend): State<Arc<Backend>>,
     Extension(who): Extension<RequestContext>,
     uri: Uri,
     body: Body,
 ) -> Response {
-    match taken_in(&backend, &who, &uri, body).await {
+    match try_import(&backend, &who, &uri, body).await {
         Ok(response) => response,
         Err(refusal) => refusal.response(),
     }
 }
 
-async fn taken_in(backend: &Backend, who: &RequestContext, uri: &Uri, body: Body) -> Result<Response, Refusal> {
+async fn try_import(backend: &Backend, who: &RequestContext, uri: &Uri, body: Body) -> Result<Response, Refusal> {
     let wish = Arguments::of(uri)?;
-    let account = authorised(backend, who, wish.text("account")?)?;
+    let account = open_account(backend, who, wish.text("account")?)?;
     let mailbox = wish.text("mailbox")?.parse::<MailboxUid>().map_err(|_| Refusal::bad("mailbox: no id"))?;
-    let keywords = keywords(wish.maybe("keywords").unwrap_or_default())?;
-    let received_at = match wish.maybe("receivedAt") {
+    let keywords = keywords(wish.optional("keywords").unwrap_or_default())?;
+    let received_at = match wish.optional("receivedAt") {
         Some(text) => UtcMillis::parse_rfc3339(text).ok_or_else(|| Refusal::bad("receivedAt: no date"))?,
         None => backend.store.clock().now(),
     };
-    let known = wish.maybe("known").map(str::parse::<EmailId>).transpose();
+    let known = wish.optional("known").map(str::parse::<EmailId>).transpose();
     let known_as = known.map_err(|_| Refusal::bad("known: no id"))?;
 
     let max_message = backend.settings.get().max_message;
@@ -148,20 +148,20 @@ async fn taken_in(backend: &Backend, who: &RequestContext, uri: &Uri, body: Body
     Ok(answer(StatusCode::OK, "application/json", &done))
 }
 
-pub(super) async fn give_out(
+pub(super) async fn export_message(
     State(backend): State<Arc<Backend>>,
     Extension(who): Extension<RequestContext>,
     uri: Uri,
 ) -> Response {
-    match given_out(&backend, &who, &uri).await {
+    match try_export(&backend, &who, &uri).await {
         Ok(response) => response,
         Err(refusal) => refusal.response(),
     }
 }
 
-async fn given_out(backend: &Backend, who: &RequestContext, uri: &Uri) -> Result<Response, Refusal> {
+async fn try_export(backend: &Backend, who: &RequestContext, uri: &Uri) -> Result<Response, Refusal> {
     let wish = Arguments::of(uri)?;
-    let account = authorised(backend, who, wish.text("account")?)?;
+    let account = open_account(backend, who, wish.text("account")?)?;
     let missing = || Refusal::from(Error::NotFound("email"));
     let id = wish.text("email")?.parse::<EmailId>().map_err(|_| missing())?;
     let email = backend.store.view().email(account, id)?.ok_or_else(missing)?;
@@ -175,7 +175,7 @@ async fn given_out(backend: &Backend, who: &RequestContext, uri: &Uri) -> Result
     Ok(([("content-type", "message/rfc822")], body).into_response())
 }
 
-fn authorised(backend: &Backend, who: &RequestContext, account: &str) -> Result<AccountId, Refusal> {
+fn open_account(backend: &Backend, who: &RequestContext, account: &str) -> Result<AccountId, Refusal> {
     let settings = backend.settings.get();
     let context = backend.context(&settings, who.caller.clone());
     Ok(context.owned(account)?.0)
@@ -200,12 +200,12 @@ impl Arguments {
         query::read(uri.query().unwrap_or_default()).map(Self).map_err(|error| Refusal::bad(error.to_string()))
     }
 
-    fn maybe(&self, name: &str) -> Option<&str> {
+    fn optional(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     fn text(&self, name: &str) -> Result<&str, Refusal> {
-        self.maybe(name).ok_or_else(|| Refusal::bad(format!("{name} is wanted")))
+        self.optional(name).ok_or_else(|| Refusal::bad(format!("{name} is wanted")))
     }
 }
 

@@ -17,10 +17,10 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
+use super::body_pace::{BodyPace, PacedBody};
 use super::in_flight::{Bounds, Reservation};
-use super::pace::{BodyPace, PacedBody};
 use super::problem::Problem;
-use super::who::RequestContext;
+use super::request_context::RequestContext;
 use super::{Backend, answer};
 use crate::jmap::Account;
 use crate::model::{AccountId, limits};
@@ -32,14 +32,14 @@ use crate::wire::jmap::MethodError;
 /// The limit of RFC 8620 §2 for uploads under way: their number, and what they hold.
 const FULL: &str = "maxConcurrentUpload";
 
-pub(super) async fn take(
+pub(super) async fn upload(
     State(backend): State<Arc<Backend>>,
     Extension(who): Extension<RequestContext>,
     Path(account): Path<String>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    match taken(&backend, who, &account, &headers, body).await {
+    match try_upload(&backend, who, &account, &headers, body).await {
         // RFC 8620 §6.1 names no status; aerc takes any but this one for a failure.
         Ok(value) => answer(StatusCode::OK, "application/json", &value),
         Err(problem) => problem.into_response(),
@@ -60,7 +60,7 @@ pub(super) fn account(backend: &Backend, who: &RequestContext, named: &str) -> R
     })
 }
 
-async fn taken(
+async fn try_upload(
     backend: &Arc<Backend>,
     who: RequestContext,
     named: &str,

@@ -29,8 +29,8 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
+use super::body_pace::BodyPace;
 use super::in_flight::{CapacityError, Reservation};
-use super::pace::BodyPace;
 use super::problem::Problem;
 use crate::model::limits;
 use crate::net::stop::StopSignal;
@@ -89,7 +89,7 @@ impl Handshake {
     }
 
     /// Agrees to it with a subprotocol; `talk` begins when the client has the answer.
-    pub(super) fn agree<F>(
+    pub(super) fn accept<F>(
         self,
         protocol: &'static str,
         room: Reservation,
@@ -166,15 +166,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     ///
     /// # Errors
     /// There is none any more, or this one is refused.
-    pub(super) async fn hear(&mut self) -> Result<ClientMessage, ReceiveError> {
+    pub(super) async fn receive(&mut self) -> Result<ClientMessage, ReceiveError> {
         match self.stream.next().await {
             Some(Ok(Message::Text(text))) => {
-                Ok(ClientMessage::Text(text.as_str().to_owned(), self.meter.lock().complete()))
+                Ok(ClientMessage::Text(text.as_str().to_owned(), self.meter.lock().take_message_room()))
             }
             Some(Ok(Message::Binary(_))) => Ok(ClientMessage::Bytes),
             // Two bytes of a control frame say what it is, four are its mask (RFC 6455 §5.2).
             Some(Ok(Message::Ping(bytes) | Message::Pong(bytes))) => {
-                self.meter.lock().passed(bytes.len() + 6);
+                self.meter.lock().discount_received(bytes.len() + 6);
                 Ok(ClientMessage::Control)
             }
             Some(Err(Error::Capacity(_))) => Err(ReceiveError::TooLarge),
@@ -190,7 +190,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     }
 
     /// Sends a text; whether the client took it, at a pace. After each window of time `goes_on` may end it.
-    pub(super) async fn say(&mut self, text: String, goes_on: impl Fn() -> bool) -> bool {
+    pub(super) async fn send_text(&mut self, text: String, goes_on: impl Fn() -> bool) -> bool {
         self.send(Message::Text(text.into()), goes_on).await
     }
 
@@ -213,13 +213,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
             }
         };
         // Nothing was read meanwhile.
-        self.deaf(begun.elapsed());
+        self.pause_reading(begun.elapsed());
         sent
     }
 
     /// Takes note that for so long nothing was read: what did not come in this time is not slow.
-    pub(super) fn deaf(&self, time: Duration) {
-        self.meter.lock().deaf(time);
+    pub(super) fn pause_reading(&self, time: Duration) {
+        self.meter.lock().pause_reading(time);
     }
 
     /// Whether a message that was begun comes too slowly. Asked from time to time; `reads` says whether it could come.
@@ -231,12 +231,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     /// stops.
     pub(super) async fn close(mut self, code: u16, reason: &'static str, stop: &StopSignal) {
         let frame = CloseFrame { code: CloseCode::from(code), reason: reason.into() };
-        if !self.send(Message::Close(Some(frame)), || true).await || stop.is_pulled() {
+        if !self.send(Message::Close(Some(frame)), || true).await || stop.is_stopping() {
             return;
         }
         // What came of a message, and its room, are given back before the rest is waited for.
         let mut stream = self.stream.into_inner().stream;
-        drop(self.meter.lock().complete());
+        drop(self.meter.lock().take_message_room());
         if timeout(limits::HTTP_UNREAD, stream.shutdown()).await.is_err() {
             return;
         }
@@ -265,7 +265,7 @@ struct MessageMeter {
 }
 
 impl MessageMeter {
-    fn came(&mut self, bytes: usize) -> io::Result<()> {
+    fn count_received(&mut self, bytes: usize) -> io::Result<()> {
         self.bytes += bytes;
         self.room.grow(bytes).map_err(|full| {
             self.full = Some(full);
@@ -274,13 +274,13 @@ impl MessageMeter {
     }
 
     /// The message is complete: what it took goes with it.
-    fn complete(&mut self) -> Reservation {
+    fn take_message_room(&mut self) -> Reservation {
         (self.bytes, self.window) = (0, None);
         self.room.take()
     }
 
     /// For so long nothing was read.
-    fn deaf(&mut self, time: Duration) {
+    fn pause_reading(&mut self, time: Duration) {
         if let Some((since, _)) = &mut self.window {
             *since += time;
         }
@@ -292,10 +292,10 @@ impl MessageMeter {
     }
 
     /// Some of what came was not of the message.
-    fn passed(&mut self, bytes: usize) {
+    fn discount_received(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
         if self.bytes == 0 {
-            self.complete();
+            self.take_message_room();
         }
     }
 
@@ -328,7 +328,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for MeteredStream<S> {
         match Pin::new(&mut self.stream).poll_read(cx, into) {
             Poll::Ready(Ok(())) => {
                 let read = into.filled().len().saturating_sub(before);
-                Poll::Ready(if read > 0 { self.meter.lock().came(read) } else { Ok(()) })
+                Poll::Ready(if read > 0 { self.meter.lock().count_received(read) } else { Ok(()) })
             }
             other => other,
         }
@@ -371,9 +371,9 @@ mod tests {
         let slow =
             |meter: &mut MessageMeter, seconds, reads| meter.is_slow(begun + Duration::from_secs(seconds), pace, reads);
         assert!(!slow(&mut meter, 0, true) && !slow(&mut meter, 1000, true), "nothing was begun");
-        meter.came(50).unwrap();
+        meter.count_received(50).unwrap();
         assert!(!slow(&mut meter, 1010, true) && !slow(&mut meter, 1019, true));
-        meter.came(100).unwrap();
+        meter.count_received(100).unwrap();
         assert!(!slow(&mut meter, 1020, true), "fast enough");
         assert!(!slow(&mut meter, 1029, true));
         assert!(slow(&mut meter, 1030, true), "nothing came of the rest");
@@ -381,13 +381,13 @@ mod tests {
         assert!(!slow(&mut meter, 1050, false) && !slow(&mut meter, 1051, true));
         // Nor while the service sends, which may take long, and no less afterwards.
         assert!(!slow(&mut meter, 1059, true));
-        meter.deaf(Duration::from_secs(600));
+        meter.pause_reading(Duration::from_secs(600));
         assert!(!slow(&mut meter, 1659, true) && slow(&mut meter, 1660, true));
-        drop(meter.complete());
+        drop(meter.take_message_room());
         assert!(!slow(&mut meter, 2000, true) && !slow(&mut meter, 3000, true));
         // A ping is no message.
-        meter.came(8).unwrap();
-        meter.passed(8);
+        meter.count_received(8).unwrap();
+        meter.discount_received(8);
         assert!(!slow(&mut meter, 4000, true) && !slow(&mut meter, 5000, true));
     }
 
@@ -395,12 +395,12 @@ mod tests {
     fn what_came_takes_room_until_its_message_is_answered() {
         let in_flight = InFlight::default();
         let (mut one, mut other) = (meter(&in_flight), meter(&in_flight));
-        one.came(900).unwrap();
-        assert!(other.came(101).is_err() && other.full == Some(CapacityError::Share));
-        let held = one.complete();
-        assert!(one.came(101).is_err());
+        one.count_received(900).unwrap();
+        assert!(other.count_received(101).is_err() && other.full == Some(CapacityError::Share));
+        let held = one.take_message_room();
+        assert!(one.count_received(101).is_err());
         drop(held);
-        one.came(101).unwrap();
+        one.count_received(101).unwrap();
     }
 
     /// A client that reads on gets a large answer however long that takes, unless the service stops meanwhile; a client
@@ -419,7 +419,7 @@ mod tests {
                 }
             });
             // Twice as long as a client may read nothing.
-            assert_eq!(socket.say("x".repeat(4 << 20), || goes_on).await, is_taken, "{step} {goes_on}");
+            assert_eq!(socket.send_text("x".repeat(4 << 20), || goes_on).await, is_taken, "{step} {goes_on}");
             drop(socket);
             reader.await.unwrap();
         }

@@ -125,13 +125,13 @@ async fn a_drain_ends_idle_sessions_and_lets_a_message_finish() {
     busy.write_all(b"LHLO c\r\nMAIL FROM:<>\r\nRCPT TO:<a@b>\r\nDATA\r\nhalf").await.unwrap();
     let idle = tokio::spawn(converse(UnixStream::connect(&path).await.unwrap(), b"LHLO c\r\n"));
     sleep(Duration::from_millis(50)).await;
-    server.switch.pull();
+    server.switch.stop();
     assert!(idle.await.unwrap().last().unwrap().starts_with("421 4.3.2"));
-    assert!(!server.switch.drained(Instant::now() + Duration::from_millis(50)).await);
+    assert!(!server.switch.wait_until_drained(Instant::now() + Duration::from_millis(50)).await);
     let said = tokio::spawn(converse(busy, b" done\r\n.\r\n"));
     let said = said.await.unwrap();
     assert!(said[said.len() - 2].starts_with("250 2.0.0 11 octets"), "{said:?}");
     assert!(said[said.len() - 1].starts_with("421"));
-    assert!(server.switch.drained(Instant::now() + Duration::from_secs(5)).await);
+    assert!(server.switch.wait_until_drained(Instant::now() + Duration::from_secs(5)).await);
     assert!(UnixStream::connect(&path).await.is_err());
 }

@@ -66,7 +66,7 @@ pub async fn run(store: Store, directory: Directory, settings: LiveValue<HttpSet
     let mut tasks = JoinSet::new();
     loop {
         tokio::select! {
-            () = stop.pulled() => return,
+            () = stop.wait() => return,
             () = changed.woken.notified() => {}
             Some(Ok(ended)) = tasks.join_next() => drop(woken.remove(&ended)),
         }
@@ -85,7 +85,7 @@ pub async fn run(store: Store, directory: Directory, settings: LiveValue<HttpSet
                     waiting.notify_one();
                     continue;
                 }
-                let known = followed(&store, account).and_then(|followed| PushState::now(&store, &followed));
+                let known = observed_accounts(&store, account).and_then(|followed| PushState::now(&store, &followed));
                 let Ok(mut known) = known else { continue };
                 known.forget_from(changed, first);
                 let waking = Arc::new(Notify::new());
@@ -94,7 +94,7 @@ pub async fn run(store: Store, directory: Directory, settings: LiveValue<HttpSet
                     store: store.clone(),
                     directory: directory.clone(),
                     settings: settings.clone(),
-                    own_turns: Arc::clone(own_turns.entry(account).or_insert_with(own_share)),
+                    own_turns: Arc::clone(own_turns.entry(account).or_insert_with(account_push_permits)),
                     turns: Arc::clone(&turns),
                     account,
                     id,
@@ -108,7 +108,7 @@ pub async fn run(store: Store, directory: Directory, settings: LiveValue<HttpSet
 }
 
 /// The pushes that one account may have under way.
-fn own_share() -> Arc<Semaphore> {
+fn account_push_permits() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(limits::CONCURRENT_PUSHES))
 }
 
@@ -125,7 +125,7 @@ fn subscriptions(store: &Store, account: AccountId) -> Result<Vec<(AccountId, Ob
 }
 
 /// What the subscriptions of an account are about: it, and those in which something was opened to it.
-fn followed(store: &Store, account: AccountId) -> Result<Vec<ObservedAccount>, Error> {
+fn observed_accounts(store: &Store, account: AccountId) -> Result<Vec<ObservedAccount>, Error> {
     let shared =
         store.view().shared_with(account)?.into_iter().map(|account| ObservedAccount { account, shared: true });
     Ok([ObservedAccount::own(account)].into_iter().chain(shared).collect())
@@ -179,11 +179,11 @@ impl SubscriptionTask {
         let holds = one
             .credential
             .as_ref()
-            .is_none_or(|credential| self.directory.holds(self.account, credential, now).unwrap_or(true));
+            .is_none_or(|credential| self.directory.is_valid(self.account, credential, now).unwrap_or(true));
         if !holds {
             return self.destroy().await;
         }
-        match followed(&self.store, self.account) {
+        match observed_accounts(&self.store, self.account) {
             Ok(followed) => self.known.follow(&followed),
             Err(_) => return PushStep::Again(FIRST_RETRY_PAUSE),
         }

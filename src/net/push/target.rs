@@ -35,19 +35,19 @@ pub(super) enum PushResult {
 
 /// Sends a push.
 pub(super) async fn send(url: &str, body: Vec<u8>, encrypted: bool, private: bool) -> PushResult {
-    match timeout(PUSH_TIMEOUT, sent(url, body, encrypted, private)).await {
+    match timeout(PUSH_TIMEOUT, try_send(url, body, encrypted, private)).await {
         Ok(Ok(sent) | Err(sent)) => sent,
         Err(_) => PushResult::Later("too slow".into(), None),
     }
 }
 
-async fn sent(url: &str, body: Vec<u8>, encrypted: bool, private: bool) -> Result<PushResult, PushResult> {
+async fn try_send(url: &str, body: Vec<u8>, encrypted: bool, private: bool) -> Result<PushResult, PushResult> {
     let later = |error: &dyn std::fmt::Display| PushResult::Later(error.to_string(), None);
     let uri: Uri = url.parse().map_err(|_| PushResult::Refused("no URL".into()))?;
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
     let port = uri.port_u16().unwrap_or(443);
     let found = tokio::net::lookup_host((host.as_str(), port)).await.map_err(|error| later(&error))?;
-    let address = allowed(found, private, is_own)?;
+    let address = pick_address(found, private, is_own)?;
     let stream = TcpStream::connect(address).await.map_err(|error| later(&error))?;
     // Whatever was found out before: who is reached from the same address is this machine.
     let here = stream.local_addr().map_err(|error| later(&error))?;
@@ -75,11 +75,11 @@ async fn sent(url: &str, body: Vec<u8>, encrypted: bool, private: bool) -> Resul
     driver.abort();
     let response = response?;
     let wait = response.headers().get("retry-after").and_then(|wait| wait.to_str().ok()?.parse().ok());
-    Ok(judged(response.status(), wait.map(Duration::from_secs)))
+    Ok(result_of_status(response.status(), wait.map(Duration::from_secs)))
 }
 
 /// What a status says (RFC 8030 §5, §7.3).
-fn judged(status: StatusCode, wait: Option<Duration>) -> PushResult {
+fn result_of_status(status: StatusCode, wait: Option<Duration>) -> PushResult {
     match status {
         status if status.is_success() => PushResult::Taken,
         StatusCode::NOT_FOUND | StatusCode::GONE => PushResult::Gone,
@@ -90,7 +90,7 @@ fn judged(status: StatusCode, wait: Option<Duration>) -> PushResult {
 }
 
 /// An address of these that may be gone to: none at all where any of them is of the inside, or this machine's own.
-fn allowed(
+fn pick_address(
     found: impl Iterator<Item = SocketAddr>,
     private: bool,
     is_own: impl Fn(IpAddr) -> bool,
@@ -237,14 +237,14 @@ mod tests {
         let at = |text: &str| SocketAddr::new(text.parse().unwrap(), 443);
         // A name that leads to both is not gone to at all.
         let none = |_| false;
-        assert!(allowed([at("8.8.8.8"), at("127.0.0.1")].into_iter(), false, none).is_err());
-        assert_eq!(allowed([at("8.8.8.8")].into_iter(), false, none), Ok(at("8.8.8.8")));
-        assert_eq!(allowed([at("127.0.0.1")].into_iter(), true, none), Ok(at("127.0.0.1")));
-        assert!(allowed(std::iter::empty(), true, none).is_err());
+        assert!(pick_address([at("8.8.8.8"), at("127.0.0.1")].into_iter(), false, none).is_err());
+        assert_eq!(pick_address([at("8.8.8.8")].into_iter(), false, none), Ok(at("8.8.8.8")));
+        assert_eq!(pick_address([at("127.0.0.1")].into_iter(), true, none), Ok(at("127.0.0.1")));
+        assert!(pick_address(std::iter::empty(), true, none).is_err());
         // A public address that this machine has.
         let own = |address: IpAddr| address == at("8.8.4.4").ip();
-        assert!(allowed([at("8.8.8.8"), at("8.8.4.4")].into_iter(), false, own).is_err());
-        assert_eq!(allowed([at("8.8.4.4")].into_iter(), true, own), Ok(at("8.8.4.4")));
+        assert!(pick_address([at("8.8.8.8"), at("8.8.4.4")].into_iter(), false, own).is_err());
+        assert_eq!(pick_address([at("8.8.4.4")].into_iter(), true, own), Ok(at("8.8.4.4")));
     }
 
     #[test]
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn what_a_status_says() {
-        let of = |status: u16, wait| judged(StatusCode::from_u16(status).unwrap(), wait);
+        let of = |status: u16, wait| result_of_status(StatusCode::from_u16(status).unwrap(), wait);
         assert_eq!(
             (of(201, None), of(204, None), of(410, None)),
             (PushResult::Taken, PushResult::Taken, PushResult::Gone)

@@ -15,7 +15,7 @@ use crate::message::tokens::{self, MessageToken, WordHash, each_token};
 use crate::message::words::each_word;
 use crate::model::address::domain_is_well_formed;
 use crate::model::field::field_at;
-use crate::model::{Address, Secrets, Tokens, delivered};
+use crate::model::{Address, Secrets, Tokens, delivered_to};
 
 /// The fields that have words.
 pub const WORD_FIELDS: u16 =
@@ -145,7 +145,7 @@ impl SearchTerm {
     /// To find emails that this service delivered to an address with all these parts, each as `message::header::folded`
     /// writes it. What it finds has them: no message need be read.
     pub(in crate::query) fn of_delivery(parts: &[String]) -> Self {
-        let text = TextPattern { begins: delivered::TEXT.to_owned(), rest: TextRemainder::Parts(parts.to_vec()) };
+        let text = TextPattern { begins: delivered_to::TEXT.to_owned(), rest: TextRemainder::Parts(parts.to_vec()) };
         Self::of_texts(vec![text], tokens::DELIVERED_HERE)
     }
 
@@ -154,7 +154,7 @@ impl SearchTerm {
     pub(in crate::query) fn of_other_delivery(name: &str, secrets: &Secrets) -> Option<Self> {
         let mut needle = Self::of_field(name, secrets)?;
         for piece in &mut needle.pieces {
-            piece.texts = vec![TextPattern { begins: delivered::TEXT.to_owned(), rest: TextRemainder::Nothing }];
+            piece.texts = vec![TextPattern { begins: delivered_to::TEXT.to_owned(), rest: TextRemainder::Nothing }];
             piece.text_fields = tokens::DELIVERED_HERE;
             piece.unread = true;
         }

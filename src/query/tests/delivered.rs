@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::message::rows;
 use crate::message::tokens::WordHash;
 use crate::model::clock::FixedClock;
-use crate::model::{AccountId, EmailId, Token, UtcMillis, delivered};
+use crate::model::{AccountId, EmailId, Token, UtcMillis, delivered_to};
 use crate::query::tests::config;
 use crate::query::tests::search::{ask, prepare, step};
 use crate::query::{Condition, Filter};
@@ -172,7 +172,7 @@ impl Bed {
             }
             postings.retain(|posting| match &posting.token {
                 Token::Word(hash) => *hash != name,
-                Token::Text(text) => !text.starts_with(delivered::TEXT),
+                Token::Text(text) => !text.starts_with(delivered_to::TEXT),
             });
             for posting in postings {
                 blocks.push(&posting.token, posting.ordinal, posting.fields, &posting.positions);

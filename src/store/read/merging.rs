@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 use super::Snapshot;
 use super::folding::{FoldPiece, FoldSizes};
-use crate::model::{AccountId, EmailId, ModSeq, Positions, Token, delivered, field};
+use crate::model::{AccountId, EmailId, ModSeq, Positions, Token, delivered_to, field};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::row::block::{Blocks, Posting, read_block};
@@ -204,7 +204,7 @@ impl PostingStream {
     /// Says of the emails of a source that does not say where they were delivered that their header is to be read.
     fn unread(fold: (AccountId, FoldId), ordinals: &[Option<u32>], from: &(Token, u32, u32)) -> Self {
         let posting = |ordinal: &u32| Posting {
-            token: Token::Text(delivered::TEXT.to_owned()),
+            token: Token::Text(delivered_to::TEXT.to_owned()),
             ordinal: *ordinal,
             fields: field::DELIVERED_HERE,
             positions: Positions::new(),

@@ -35,7 +35,7 @@ pub struct Fold {
     pub newest: EmailId,
     /// The oldest.
     pub oldest: EmailId,
-    /// Whether its tokens say of every email where it was delivered (`model::delivered`): of a fold that an earlier version
+    /// Whether its tokens say of every email where it was delivered (`model::delivered_to`): of a fold that an earlier version
     /// began they do not.
     pub knows_delivery: bool,
 }

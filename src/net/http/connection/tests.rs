@@ -24,7 +24,7 @@ async fn listening(router: Router, idle: Duration) -> (TempDir, Switch) {
     let places = HttpLimits::new(Ceiling::new(100, 0));
     let times = Times { idle, unread: LONG };
     let (switch, stop) = switch();
-    tokio::spawn(HttpListener { router, place: move |_| places.any(), tls: |_| None, times }.serve(bound, stop));
+    tokio::spawn(HttpListener { router, place: move |_| places.permit(), tls: |_| None, times }.serve(bound, stop));
     (dir, switch)
 }
 
@@ -104,7 +104,7 @@ async fn without_a_place_a_client_is_told_so() {
 
 #[test]
 fn nobody_takes_all_places_of_the_control_socket() {
-    let place = super::super::control::control_places(HttpLimits::new(Ceiling::new(limits::CONTROL_CONNECTIONS, 0)));
+    let place = super::super::control::control_permits(HttpLimits::new(Ceiling::new(limits::CONTROL_CONNECTIONS, 0)));
     let of = |uid| place(Peer::Unix(Some(User { uid, gid: 0 })));
     // Of one user, until one of theirs goes.
     let mut held: Vec<_> = (0..limits::CONTROL_CONNECTIONS_EACH).map(|_| of(70_000).unwrap()).collect();
@@ -147,7 +147,7 @@ async fn an_answer_of_which_nothing_is_taken_ends_its_connection() {
     let places = HttpLimits::new(Ceiling::new(100, 0));
     let times = Times { idle: Duration::from_millis(400), unread: Duration::from_millis(200) };
     let (_switch, stop) = switch();
-    tokio::spawn(HttpListener { router, place: move |_| places.any(), tls: |_| None, times }.serve(bound, stop));
+    tokio::spawn(HttpListener { router, place: move |_| places.permit(), tls: |_| None, times }.serve(bound, stop));
     // SETTINGS_INITIAL_WINDOW_SIZE is 0; then GET / in HPACK's static table, to the authority "x".
     let settings = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0];
     let headers = [0, 0, 6, 1, 5, 0, 0, 0, 1, 0x82, 0x84, 0x86, 0x41, 1, b'x'];

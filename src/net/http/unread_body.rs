@@ -15,8 +15,8 @@ use axum::http::Request;
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 use parking_lot::Mutex;
 
+use super::body_pace::{BodyPace, PacedBody};
 use super::connection::RequestGuard;
-use super::pace::{BodyPace, PacedBody};
 use crate::model::limits;
 
 /// A body that is put aside when it is dropped unread.
@@ -29,20 +29,20 @@ struct ReclaimableBody {
 
 /// What is left of a request's body.
 #[derive(Debug)]
-pub(super) struct Rest(Arc<Mutex<Option<Incoming>>>);
+pub(super) struct UnreadBody(Arc<Mutex<Option<Incoming>>>);
 
 /// The same request, of whose body the rest can be had after it was dropped.
-pub(super) fn kept(request: Request<Incoming>) -> (Request<Body>, Rest) {
+pub(super) fn split_body(request: Request<Incoming>) -> (Request<Body>, UnreadBody) {
     let rest = Arc::new(Mutex::new(None));
     let expects = request.headers().get("expect");
     let waits = expects.is_some_and(|field| field.as_bytes().eq_ignore_ascii_case(b"100-continue"));
     let request = request.map(|body| Body::new(ReclaimableBody { body: Some(body), waits, rest: Arc::clone(&rest) }));
-    (request, Rest(rest))
+    (request, UnreadBody(rest))
 }
 
-impl Rest {
+impl UnreadBody {
     /// Reads what is left, within bounds, in a task of its own.
-    pub(super) fn read_on(self, under_way: Arc<RequestGuard>) {
+    pub(super) fn drain(self, under_way: Arc<RequestGuard>) {
         let Some(body) = self.0.lock().take() else { return };
         tokio::spawn(async move {
             let _under_way = under_way;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Backend;
 use super::hub::HubWaiter;
-use super::who::RequestContext;
+use super::request_context::RequestContext;
 use crate::jmap::{ObservedAccount, PushState};
 use crate::wire::jmap::MethodError;
 
@@ -56,8 +56,8 @@ impl ChangeFollower {
     }
 
     /// Until something changed, since the last time or since the beginning.
-    pub(super) async fn changed(&self) {
-        self.watch.changed().await;
+    pub(super) async fn wait_for_change(&self) {
+        self.watch.wait_for_change().await;
     }
 }
 

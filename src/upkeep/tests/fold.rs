@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::fold;
 use crate::message::rows;
 use crate::model::clock::FixedClock;
 use crate::model::{AccountId, AccountRow, Address, Role, UtcMillis, field};
 use crate::store::check::Breach;
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::{EncodedMessage, FoldSizes, NewEmail, NewMailbox, Options, Store};
+use crate::upkeep::steps::{fold_index, fold_index_by};
 
 const ACCOUNT: AccountId = AccountId(1);
 
@@ -67,7 +67,7 @@ fn who_is_named_in_a_field_is_found_before_and_after_folding() {
     deliver(&store, rows + 8);
     let before = named("w3", field::TO, usize::MAX);
     assert_eq!(i64::try_from(before.len()).unwrap(), (rows + 8 + 3) / 7);
-    assert!(fold::step(&store, ACCOUNT).unwrap());
+    assert!(fold_index(&store, ACCOUNT).unwrap());
     assert_eq!(named("w3", field::TO | field::CC, usize::MAX), before);
     assert_eq!(named("w3", field::TO, 1), before[..1]);
     assert!(named("w3", field::FROM, 9).is_empty() && named("w9", field::TO, 9).is_empty());
@@ -82,16 +82,16 @@ fn a_fold_is_made_when_enough_rows_have_gathered() {
     let unfolded = || store.view().account_state(ACCOUNT).unwrap().unfolded;
     let rows = i64::try_from(FoldSizes::default().rows).unwrap();
     deliver(&store, rows - 1);
-    assert!(!fold::step(&store, ACCOUNT).unwrap());
+    assert!(!fold_index(&store, ACCOUNT).unwrap());
     deliver(&store, 2);
     assert_eq!(unfolded(), FoldSizes::default().rows as u64 + 1);
-    assert!(fold::step(&store, ACCOUNT).unwrap());
+    assert!(fold_index(&store, ACCOUNT).unwrap());
     assert_eq!(unfolded(), 0);
-    assert!(!fold::step(&store, ACCOUNT).unwrap());
+    assert!(!fold_index(&store, ACCOUNT).unwrap());
     deliver(&store, 2 * rows + 3);
-    assert!(fold::step(&store, ACCOUNT).unwrap());
+    assert!(fold_index(&store, ACCOUNT).unwrap());
     assert_eq!(unfolded(), FoldSizes::default().rows as u64 + 3);
-    assert!(fold::step(&store, ACCOUNT).unwrap());
+    assert!(fold_index(&store, ACCOUNT).unwrap());
     assert_eq!(unfolded(), 0);
     assert_eq!(breaches(&store), []);
 }
@@ -120,6 +120,6 @@ fn a_check_names_an_email_whose_tokens_are_of_another_message() {
     }
     assert_eq!(breaches(&store).len(), 2);
     let sizes = FoldSizes { rows: 1, ..FoldSizes::default() };
-    while fold::step_of(&store, ACCOUNT, &sizes).unwrap() {}
+    while fold_index_by(&store, ACCOUNT, &sizes).unwrap() {}
     assert_eq!(breaches(&store).len(), 2);
 }

@@ -1,20 +1,19 @@
-//! Who asks, as the door found out.
+//! The authenticated caller of a request.
 
 use std::sync::Arc;
 
 use crate::jmap::Caller;
 
-/// Goes with each request that was let in.
+/// What the listener knows of a request: an extension of every request that was let in.
 #[derive(Debug, Clone)]
 pub(super) struct RequestContext {
-    /// He.
     pub(super) caller: Caller,
-    /// What URLs that he is told begin with.
+    /// The base of URLs in responses, such as `https://mail.example.org`.
     pub(super) base: Arc<str>,
 }
 
 impl RequestContext {
-    /// By what his requests are counted: his account, or his Unix user.
+    /// The key by which the caller's requests are counted: the account, or the Unix user.
     pub(super) fn key(&self) -> String {
         match (&self.caller.account, &self.caller.user) {
             (Some(account), _) => account.to_string(),

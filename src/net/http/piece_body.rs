@@ -10,7 +10,7 @@ use hyper::body::{Bytes, Frame};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::timeout;
 
-use super::tally::ConcurrencyPermit;
+use super::concurrency::ConcurrencyPermit;
 
 /// The longest wait for a piece to be taken.
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ impl Pieces {
     }
 
     /// Waits until nobody takes pieces any more.
-    pub(super) async fn closed(&self) {
+    pub(super) async fn wait_until_closed(&self) {
         self.0.closed().await;
     }
 }

@@ -1,0 +1,89 @@
+//! Closes a connection whose peer stops reading.
+//!
+//! A client that accepts no bytes would otherwise hold its connection, its task and the buffered response forever. Reads
+//! are not limited here: an idle event stream is legitimate.
+
+use std::future::Future as _;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+/// A stream whose writes fail with `TimedOut` after being pending for `timeout`.
+#[derive(Debug)]
+pub(super) struct WriteTimeout<S> {
+    stream: S,
+    timeout: Duration,
+    /// Set while a write or flush is pending.
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> WriteTimeout<S> {
+    pub(super) fn new(stream: S, timeout: Duration) -> Self {
+        Self { stream, timeout, deadline: None }
+    }
+
+    /// Passes on a finished write; starts or checks the deadline of a pending one.
+    fn poll_deadline<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if result.is_ready() {
+            self.deadline = None;
+            return result;
+        }
+        let timeout = self.timeout;
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(timeout)));
+        ready!(deadline.as_mut().poll(cx));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the other end does not read")))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WriteTimeout<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.poll_deadline(cx, result)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let result = Pin::new(&mut self.stream).poll_flush(cx);
+        self.poll_deadline(cx, result)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let result = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.poll_deadline(cx, result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_peer_that_does_not_read_times_out() {
+        let (near, mut far) = duplex(16);
+        let mut near = WriteTimeout::new(near, Duration::from_millis(50));
+        near.write_all(&[0; 16]).await.unwrap();
+        assert_eq!(near.write_all(&[0; 1]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        // A peer that reads on in time gets everything.
+        let (near, far_again) = duplex(16);
+        drop(std::mem::replace(&mut far, far_again));
+        let mut near = WriteTimeout::new(near, Duration::from_secs(5));
+        let reader = tokio::spawn(async move {
+            let mut all = Vec::new();
+            far.read_to_end(&mut all).await.map(|_| all.len())
+        });
+        near.write_all(&[0; 1000]).await.unwrap();
+        drop(near);
+        assert_eq!(reader.await.unwrap().unwrap(), 1000);
+    }
+}
