@@ -141,23 +141,23 @@ impl Directory {
         Ok(all)
     }
 
-    /// Changes an account's row.
+    /// Changes an account's row; returns what `edit` says of it.
     ///
     /// # Errors
     /// `NotFound`, and those of the store.
-    pub fn update(&self, account: AccountId, edit: impl FnOnce(&mut AccountRow)) -> Result<(), Error> {
+    pub fn update<T>(&self, account: AccountId, edit: impl Fn(&mut AccountRow) -> T) -> Result<T, Error> {
         let _alone = self.0.changing.lock();
         let addresses = self.addresses_of(account)?;
         self.change(account, |txn| {
             let mut row = txn.view().account(account)?.ok_or(Error::NotFound("account"))?;
             let name = row.name.clone();
-            edit(&mut row);
-            row.addresses = Some(addresses);
+            let said = edit(&mut row);
+            row.addresses = Some(addresses.clone());
             if !row.name.eq_ignore_ascii_case(&name) {
                 self.check_name_is_free(&row.name)?;
             }
             txn.set_account(&row);
-            Ok(())
+            Ok(said)
         })
     }
 
@@ -222,7 +222,7 @@ impl Directory {
                 };
                 conflict.map_or(Ok(()), Err)?;
             }
-            txn.set_address(&format!("@@{alias}"), Some(&AddressRow::AliasDomain(real)));
+            txn.set_address(&format!("@@{alias}"), Some(&AddressRow::AliasDomain(real.clone())));
             Ok(())
         })
     }
@@ -383,11 +383,11 @@ impl Directory {
         Ok(())
     }
 
-    fn site<T>(&self, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {
+    fn site<T>(&self, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {
         self.change(AccountId::SITE, change)
     }
 
-    fn change<T>(&self, account: AccountId, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {
+    fn change<T>(&self, account: AccountId, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {
         let (value, ticket) = self.0.store.commit(account, change)?;
         ticket.wait_blocking()?;
         Ok(value)

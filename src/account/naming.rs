@@ -33,7 +33,7 @@ impl Directory {
         }
         let mut tickets = Vec::new();
         for (account, addresses) in of {
-            match self.0.store.commit(account, |txn| txn.set_account_addresses(addresses)) {
+            match self.0.store.commit(account, |txn| txn.set_account_addresses(addresses.clone())) {
                 Ok(((), ticket)) => tickets.push(ticket),
                 Err(Error::Rebuilding(_) | Error::Corrupt { .. }) => {}
                 Err(error) => return Err(error),

@@ -252,7 +252,7 @@ fn the_owner_is_let_in_from_a_known_address_while_strangers_guess() {
     for name in ["ann", "bob"] {
         let account = directory.add(&NewAccount::at(address(&format!("{name}@example.org")))).unwrap();
         let hash = hash_password(name).unwrap();
-        directory.update(account, |row| row.passwords = vec![("phone".into(), hash)]).unwrap();
+        directory.update(account, |row| row.passwords = vec![("phone".into(), hash.clone())]).unwrap();
     }
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let logins = Logins::new(directory, clock.clone()).unwrap();
@@ -388,7 +388,7 @@ fn accounts_and_addresses_are_compared_both_ways_and_mended() {
             assert_eq!(store.check().unwrap(), []);
             let key = if table == Table::Accounts { ann.0.to_be_bytes().to_vec() } else { b"ann@example.org".to_vec() };
             let puts = vec![Put { table, key, value: damaged.clone() }];
-            engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+            engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
             let named: Vec<String> = store.check().unwrap().into_iter().map(|breach| breach.to_string()).collect();
             assert!(named.iter().any(|breach| breach.contains(table.name())), "{named:?}");
             store.repair(RepairScope::Repair, None, &|_| MessageRows::default(), &mut |_| true).unwrap();

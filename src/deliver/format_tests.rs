@@ -68,7 +68,7 @@ fn engine(lines: impl Iterator<Item = String>) -> Arc<MemoryEngine> {
         let table = *Table::ALL.iter().find(|table| table.name() == words[0]).expect("a known table");
         Put { table, key: octets(words[1]), value: Some(octets(words[2])) }
     });
-    engine.write(&[Arc::new(Batch { puts: puts.collect(), asserts: Vec::new() })]).unwrap();
+    engine.write(&[Arc::new(Batch::of(puts.collect()))]).unwrap();
     engine
 }
 
@@ -145,7 +145,7 @@ fn script(engine: Arc<MemoryEngine>) {
     let sizes = FoldSizes { rows: 2, fan: 2, ..FoldSizes::default() };
     for rows in [2, 2, 99] {
         let piece = store.view().next_fold_piece(ann, &FoldSizes { rows, ..sizes }).unwrap().unwrap();
-        let (written, ticket) = store.commit(ann, |txn| txn.write_folds(piece)).unwrap();
+        let (written, ticket) = store.commit(ann, |txn| txn.write_folds(&piece)).unwrap();
         ticket.wait_blocking().unwrap();
         assert!(written);
     }
@@ -269,7 +269,7 @@ fn an_earlier_program_refuses_a_store_once_this_one_has_opened_it() {
     let mut row = first.get(Table::Site, b"store").unwrap().unwrap();
     row[0] = 3;
     let puts = vec![Put { table: Table::Site, key: b"store".to_vec(), value: Some(row) }];
-    first.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+    first.write(&[Arc::new(Batch::of(puts))]).unwrap();
     let refused = open(&first).unwrap_err().to_string();
     assert!(refused.contains("the store has format 3") && refused.contains("use a newer version"), "{refused}");
 }

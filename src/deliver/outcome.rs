@@ -59,6 +59,7 @@ pub(super) fn refused(error: &Error, settings: &Settings) -> Reply {
         | Error::Conflict(_)
         | Error::Mailbox { .. }
         | Error::Overtaken(_)
+        | Error::Away(_)
         | Error::Rebuilding(_)
         | Error::Stopped
         | Error::Corrupt { .. }

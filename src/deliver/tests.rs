@@ -98,7 +98,7 @@ fn a_damaged_row_of_the_directory_bounces_nothing() {
             let eve = bed.directory.add(&NewAccount::at(Address::parse("eve@example.org").unwrap())).unwrap();
             let sent = |to: &str| bed.send("bob@example.net", &[to], HELLO)[0].clone();
             let puts = vec![Put { table, key: key.to_vec(), value: damaged }];
-            engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+            engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
             // First as the directory in memory has it, then as it is read anew.
             if table == Table::Accounts {
                 assert_eq!(sent("lee@example.org"), later);
@@ -120,7 +120,7 @@ fn mail_from_an_address_whose_row_is_damaged_is_filed_and_not_answered() {
         let bed = bed_over(engine.clone());
         bed.away("Away");
         let puts = vec![Put { table: Table::Addresses, key: b"lee@example.org".to_vec(), value: damaged }];
-        engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+        engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
         bed.directory.add(&NewAccount::at(Address::parse("eve@example.org").unwrap())).unwrap();
         assert!(bed.send("lee@example.org", &["ann@example.org"], HELLO)[0].starts_with("250 filed as"));
         assert_eq!(bed.last_reason(), "own-address");

@@ -47,7 +47,7 @@ pub fn damage(data: &[u8]) {
     let rows = model.engine.rows(table);
     let Some((key, _)) = rows.get(choices.below(rows.len())) else { return };
     let puts = vec![Put { table, key: key.clone(), value: Some(choices.0.to_vec()) }];
-    model.engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+    model.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
     let _found = model.store.check();
     let view = model.store.view();
     for (id, _) in view.emails(ACCOUNT, None, 10).unwrap_or_default() {
@@ -113,7 +113,7 @@ impl ModelStore {
         model
     }
 
-    fn commit<T>(&self, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>) -> T {
+    fn commit<T>(&self, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) -> T {
         let (result, ticket) = self.store.commit(ACCOUNT, change).unwrap();
         ticket.wait_blocking().unwrap();
         result
@@ -239,7 +239,8 @@ impl ModelStore {
                 wanted.attributes.insert(name.to_owned(), value.to_owned());
             }
             let attributes = wanted.attributes.clone();
-            let done = self.store.commit(ACCOUNT, |txn| txn.update_mailbox(uid, |row| row.attributes = attributes));
+            let done =
+                self.store.commit(ACCOUNT, |txn| txn.update_mailbox(uid, |row| row.attributes.clone_from(&attributes)));
             // The sentence of `prove_attribute`, on this small universe.
             let is_good = value.is_empty()
                 || name != "Bad" && !value.contains('\n') && (name != "color" || value.starts_with('#'));

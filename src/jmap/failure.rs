@@ -43,7 +43,7 @@ pub(super) type TxnResult<T> = Result<T, SetFailure<Error>>;
 pub(super) fn commit_object<T>(
     store: &Store,
     account: AccountId,
-    change: impl FnOnce(&mut Txn<'_>) -> Result<T, SetFailure<Error>>,
+    mut change: impl FnMut(&mut Txn<'_>) -> Result<T, SetFailure<Error>>,
 ) -> Result<T, SetFailure> {
     let (changed, ticket) = store.commit(account, |txn| match change(txn) {
         Ok(changed) => Ok(Ok(changed)),
@@ -106,6 +106,7 @@ impl From<&Error> for MethodError {
             Error::Full
             | Error::QueueFull(_)
             | Error::Overtaken(_)
+            | Error::Away(_)
             | Error::Rebuilding(_)
             | Error::Stopped
             | Error::Poisoned(_) => Self::ServerUnavailable(error.to_string()),

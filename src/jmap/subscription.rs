@@ -108,14 +108,23 @@ pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     let most = expires?.flatten().unwrap_or_else(|| now.after(MAX_LIFETIME));
     let codes: Result<Vec<String>, MethodError> = create.iter().map(|_| Ok(code()?)).collect();
     let codes = codes?;
+    let wished: Vec<Result<PushSubscription, SetError>> = create
+        .iter()
+        .zip(codes)
+        .map(|((_, properties), code)| {
+            let one = made(properties, now, most)?;
+            context.pushes.take(account, context.store.clock().steady())?;
+            Ok(PushSubscription { code, credential: credential.clone(), ..one })
+        })
+        .collect();
+    let known = arguments.created().known();
     let committed = context.store.commit(account, |txn| {
+        arguments.created().reset(&known);
         let mut done = SetResponse::default();
-        for ((name, properties), code) in create.iter().zip(&codes) {
+        for ((name, properties), wished) in create.iter().zip(&wished) {
             let mut create = || {
-                let one = made(properties, now, most)?;
-                context.pushes.take(account, context.store.clock().steady())?;
-                let one = PushSubscription { code: code.clone(), credential: credential.clone(), ..one };
-                Ok::<_, SetFailure<Error>>(told(txn.create_object(&one)?, &one, properties))
+                let one = wished.as_ref().map_err(Clone::clone)?;
+                Ok::<_, SetFailure<Error>>(told(txn.create_object(one)?, one, properties))
             };
             let created = create();
             done.create(arguments.created(), name, created)?;

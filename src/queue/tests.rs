@@ -50,7 +50,7 @@ fn store_over(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Store {
     store
 }
 
-fn commit<T>(store: &Store, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>) -> T {
+fn commit<T>(store: &Store, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) -> T {
     let (result, ticket) = store.commit(ANN, change).unwrap();
     std::thread::scope(|scope| scope.spawn(|| ticket.wait_blocking().unwrap()).join().unwrap());
     result
@@ -83,7 +83,7 @@ fn queue_reply(store: &Store, to: &str, state: ActionState) -> ActionId {
     let NewAction { action, octets } = reply(to, store.clock().now());
     commit(store, |txn| {
         txn.remember_told(&key_of(to), &at_home(to), &ToldLifetime::of(0))?;
-        txn.queue_action(Action { state, ..action }, &octets)
+        txn.queue_action(Action { state, ..action.clone() }, &octets)
     })
 }
 
@@ -128,7 +128,7 @@ fn submission(store: &Store, to: &[&str]) -> NewAction {
 }
 
 fn queue(store: &Store, queued: NewAction) -> ActionId {
-    commit(store, |txn| txn.queue_action(queued.action, &queued.octets))
+    commit(store, |txn| txn.queue_action(queued.action.clone(), &queued.octets))
 }
 
 fn settings(port: u16) -> Settings {

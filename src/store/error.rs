@@ -29,9 +29,17 @@ pub enum Error {
     /// The account has as many queued actions as it may have: temporary.
     #[error("too much mail of account {0} waits to be sent: try again later")]
     QueueFull(AccountId),
-    /// A commit that this one was built on failed; the same may be tried again.
-    #[error("an earlier change of account {0} was not written")]
+    /// Somebody else changed what this change was built on, or an earlier change that it was built on was not written: it
+    /// may be tried again.
+    #[error("another change of account {0} was faster: try again")]
     Overtaken(AccountId),
+    /// The store cannot be reached just now: temporary, and nothing was written.
+    #[error("the store cannot be reached: {0}")]
+    #[cfg_attr(
+        not(any(test, feature = "internals")),
+        expect(dead_code, reason = "for engines on other machines: those of one process are never away")
+    )]
+    Away(String),
     /// The account is being repaired: temporary.
     #[error("account {0} is being repaired: try again later")]
     Rebuilding(AccountId),

@@ -50,7 +50,7 @@ pub use {
 use crate::model::{AccountId, Change, Clock, Secrets};
 use commit::Committer;
 use commit::rank::Ranking;
-use engine::{Batch, Engine};
+use engine::{Engine, Put};
 
 /// How the store is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +67,8 @@ pub struct Options {
     pub jobs: u32,
     /// How long the committer holds a write to gather more, where several write at once.
     pub hold: Duration,
+    /// The longest pause before a change is run again that another process overtook.
+    pub repeat_pause: Duration,
     /// Listings of more emails than this get rank rows; `None`: of more than 4,096. Tests rank from the first.
     pub ranked_above: Option<u64>,
 }
@@ -80,6 +82,7 @@ impl Default for Options {
             log_octets: 512 << 20,
             jobs: jobs(),
             hold: Duration::from_millis(1),
+            repeat_pause: Duration::from_millis(50),
             ranked_above: None,
         }
     }
@@ -104,6 +107,7 @@ impl Options {
             log_octets: 16 << 20,
             jobs: crate::model::limits::STORE_JOBS_LEAST,
             hold: Duration::ZERO,
+            repeat_pause: Duration::ZERO,
             ranked_above: None,
         }
     }
@@ -161,7 +165,7 @@ impl Store {
     ) -> Result<Self, Error> {
         let ranking = Ranking::new(site.secrets.ranks, options.ranked_above);
         let marked = version::unfinished(&*engine)?.into_iter().map(|(account, _)| account).collect();
-        let committer = Committer::start(Arc::clone(&engine), options.hold, ranking, marked)?;
+        let committer = Committer::start(Arc::clone(&engine), options, ranking, marked)?;
         Ok(Self(Arc::new(Inner { committer, engine, clock, site })))
     }
 
@@ -188,30 +192,34 @@ impl Store {
     pub fn view(&self) -> Snapshot<'_> {
         // Together: of a repair that began or ended in between, the state might hold a part.
         let look = |closed: &BTreeSet<AccountId>| (closed.clone(), self.0.engine.snapshot());
-        let (closed, read) = self.0.committer.beside_repairs(look);
+        let (mut closed, read) = self.0.committer.beside_repairs(look);
+        if self.0.engine.is_shared() {
+            // Those of other processes. Where the marks cannot be read, nor can anything else.
+            let marked = version::unfinished(&*read).unwrap_or_default();
+            closed.extend(marked.into_iter().map(|(account, _)| account));
+        }
         Snapshot::of(if closed.is_empty() { read } else { Box::new(read::Guard { read, closed }) })
     }
 
     /// Changes one account: `change` stages what it wants, and all of it or nothing is written. The result may be used
     /// before the ticket is redeemed, but nothing may be promised on it.
     ///
+    /// Where other processes write, too, `change` is called again each time one of them was first: so it keeps no effect
+    /// outside the transaction, and what it learns is its result.
+    ///
     /// # Errors
     /// What `change` returns, and those of reading.
     pub fn commit<T>(
         &self,
         account: AccountId,
-        change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>,
+        change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> Result<(T, Ticket), Error> {
-        let mut change = Some(change);
-        let (mut results, ticket) = self.commit_many(&[account], Batch::default(), |txn| match change.take() {
-            Some(change) => change(txn),
-            None => Err(Error::NotFound("account")),
-        });
+        let (mut results, ticket) = self.commit_many(&[account], Vec::new(), change);
         results.pop().map_or(Err(Error::NotFound("account")), |(_, result)| result.map(|value| (value, ticket)))
     }
 
-    /// Changes several accounts by one write: all of it or nothing. `change` is called once for each of them, in ascending
-    /// order.
+    /// Changes several accounts by one write: all of it or nothing. `change` is called for each of them, in ascending
+    /// order; as for `commit` it may be called again.
     ///
     /// # Errors
     /// The first that `change` returns, and those of reading.
@@ -235,16 +243,16 @@ impl Store {
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> CommitResults<T> {
         let puts = row::blob_rows(&message.blob, raw, self.0.clock.now());
-        self.commit_many(accounts, Batch { puts, asserts: Vec::new() }, change)
+        self.commit_many(accounts, puts, change)
     }
 
     fn commit_many<T>(
         &self,
         accounts: &[AccountId],
-        shared: Batch,
+        message: Vec<Put>,
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> CommitResults<T> {
-        self.0.committer.commit(self.0.clock.now(), accounts, shared, change)
+        self.0.committer.commit(self.0.clock.now(), accounts, message, change)
     }
 
     /// Calls `listener` with every durable change, from the committer's thread: it must be quick.

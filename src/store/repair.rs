@@ -251,7 +251,7 @@ impl Store {
             return Ok(());
         }
         let count = rows.len() as u64;
-        self.commit_marked(account, |txn| txn.mend(rows))?;
+        self.commit_marked(account, |txn| txn.mend(rows.iter().cloned()))?;
         run.wrote(count);
         Ok(())
     }
@@ -271,7 +271,7 @@ impl Store {
     fn commit_marked(
         &self,
         account: AccountId,
-        change: impl FnOnce(&mut super::Txn<'_>) -> Result<(), Error>,
+        change: impl FnMut(&mut super::Txn<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let ((), ticket) = self.0.committer.commit_marked(self.0.clock.now(), account, change)?;
         ticket.wait_blocking()

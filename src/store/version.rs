@@ -44,8 +44,10 @@ pub(super) fn open(engine: &dyn Engine) -> Result<StoreIdentity, Error> {
         Put::bytes::<table::Site>(&SiteKey::Queue, mark.encode()),
         Put::bytes::<table::Site>(&SiteKey::Store, value),
     ];
-    engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })])?;
-    Ok(site)
+    let asserts = vec![Put { value: None, ..Put::bytes::<table::Site>(&SiteKey::Store, Vec::new()) }];
+    let stale = engine.write(&[Arc::new(Batch { asserts, ..Batch::of(puts) })])?;
+    // Another process made it meanwhile.
+    if stale.is_empty() { Ok(site) } else { open(engine) }
 }
 
 /// Says in a store of an earlier format that this version has written in it, before it does: earlier programs refuse to
@@ -56,10 +58,10 @@ fn raise(engine: &dyn Engine, mut row: Vec<u8>) -> Result<(), Error> {
         _ => return Ok(()),
     }
     let puts = vec![Put::bytes::<table::Site>(&SiteKey::Store, row)];
-    match engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]) {
+    match engine.write(&[Arc::new(Batch::of(puts))]) {
         // A full disk keeps nobody from reading mail: the next opening says it.
         Err(Error::Full) => Ok(()),
-        done => done,
+        done => done.map(drop),
     }
 }
 
@@ -78,7 +80,7 @@ pub(super) fn renew(engine: &dyn Engine) -> Result<(), Error> {
     let epoch = row.get_mut(1..9).ok_or_else(damaged)?;
     getrandom::fill(epoch).map_err(|error| Error::Open(format!("no randomness for the store's epoch: {error}")))?;
     let puts = vec![Put::bytes::<table::Site>(&SiteKey::Store, row)];
-    engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })])
+    engine.write(&[Arc::new(Batch::of(puts))]).map(drop)
 }
 
 /// The row that says that an account is being repaired.

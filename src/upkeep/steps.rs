@@ -45,7 +45,7 @@ const MESSAGE_SWEEP_INTERVAL: Duration = Duration::from_secs(30 * 24 * 3600);
 fn commit<T: Default>(
     store: &Store,
     account: AccountId,
-    change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>,
+    mut change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let (value, ticket) = store.commit(account, |txn| {
         let there = account == AccountId::SITE || txn.view().account(account)?.is_some();
@@ -74,7 +74,7 @@ pub fn fold_index(store: &Store, account: AccountId) -> Result<bool, Error> {
 /// Does what [`fold_index`] does, with folds of other sizes.
 pub(super) fn fold_index_by(store: &Store, account: AccountId, sizes: &FoldSizes) -> Result<bool, Error> {
     let Some(piece) = store.view().next_fold_piece(account, sizes)? else { return Ok(false) };
-    let (_, ticket) = store.commit(account, |txn| txn.write_folds(piece))?;
+    let (_, ticket) = store.commit(account, |txn| txn.write_folds(&piece))?;
     ticket.wait_blocking()?;
     Ok(true)
 }
@@ -220,7 +220,7 @@ fn collect_messages(
 ) -> Result<StepResult, Error> {
     let done =
         match commit(store, site, |txn| txn.collect_blobs(txn.now().before(settings.messages), MESSAGES_PER_STEP)) {
-            Err(Error::Conflict(_)) => return Ok(StepResult::Idle),
+            Err(Error::Overtaken(_)) => return Ok(StepResult::Idle),
             done => done?,
         };
     report.messages += done.blobs;

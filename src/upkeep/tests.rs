@@ -171,7 +171,7 @@ fn what_fails_in_one_account_is_nothing_to_the_others_and_a_full_disk_ends_the_r
     bed.clock.advance(bed.settings.get().restore);
     let (key, _) = bed.engine.inner().rows(Table::EmailMetadata).remove(0);
     let puts = vec![Put { table: Table::EmailMetadata, key, value: Some(vec![1, 2, 3]) }];
-    bed.engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+    bed.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
     bed.engine.fail_after(0, Error::Full);
     assert_eq!(bed.upkeep().round(|_| true), Err(Error::Full));
     bed.engine.heal();

@@ -37,7 +37,7 @@ impl Bed {
     /// Writes a row behind the store's back; the directory reads all anew.
     fn write(&self, table: Table, key: &[u8], value: Option<Vec<u8>>) {
         let puts = vec![Put { table, key: key.to_vec(), value }];
-        self.engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+        self.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
         *self.directory.0.known.write() = None;
     }
 

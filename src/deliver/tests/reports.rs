@@ -24,7 +24,7 @@ impl Fixture {
         let (message_id, rcpt_to) = ("s1@example.org".to_owned(), rcpt_to.collect());
         let submission = EmailSubmission { mail_from: from, rcpt_to, message_id, ..EmailSubmission::default() };
         self.done(|txn| {
-            let (id, action) = txn.submit(&submission, action, &octets, Some((&hash, SENT)))?;
+            let (id, action) = txn.submit(&submission, action.clone(), &octets, Some((&hash, SENT)))?;
             let read = txn.action(action)?;
             let mut action = read.clone();
             for target in &mut action.recipients {
@@ -35,7 +35,7 @@ impl Fixture {
         })
     }
 
-    fn done<T>(&self, change: impl FnOnce(&mut store::Txn<'_>) -> Result<T, Error>) -> T {
+    fn done<T>(&self, change: impl FnMut(&mut store::Txn<'_>) -> Result<T, Error>) -> T {
         let (made, ticket) = self.store.commit(self.ann, change).unwrap();
         ticket.wait_blocking().unwrap();
         made

@@ -7,7 +7,7 @@ use crate::model::{Audience, EmailId, EmailMetadata, OriginalRecipient, keyword}
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 impl Fixture {
-    fn respond(&self, edit: impl FnOnce(&mut VacationResponse)) {
+    fn respond(&self, edit: impl Fn(&mut VacationResponse)) {
         let done = self.store.commit(self.ann, |txn| {
             let mut response = txn.view().vacation(self.ann)?;
             edit(&mut response);

@@ -82,9 +82,9 @@ pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     let (quota_octets, quota_emails) = (number("quotaOctets")?, number("quotaEmails")?);
     let (active, detail_files) = (flag("active")?, flag("detailFiles")?);
     let edit = |row: &mut AccountRow| {
-        put(&mut row.display_name, display_name);
-        put(&mut row.unix_user, unix_user);
-        put(&mut row.zone, zone);
+        put(&mut row.display_name, display_name.clone());
+        put(&mut row.unix_user, unix_user.clone());
+        put(&mut row.zone, zone.clone());
         put(&mut row.quota_octets, quota_octets);
         put(&mut row.quota_emails, quota_emails);
         put(&mut row.active, active);
@@ -188,17 +188,20 @@ pub(super) fn password(context: &Context, arguments: &Args<'_>) -> Result<Value,
         }
         None => None,
     };
-    let mut fits = true;
     let edit = |row: &mut AccountRow| {
         let others = row.passwords.iter().filter(|(known, _)| *known != name).count();
-        fits = hash.is_none() || others < limits::PASSWORDS;
+        let fits = hash.is_none() || others < limits::PASSWORDS;
         if fits {
             row.passwords.retain(|(known, _)| *known != name);
-            row.passwords.extend(hash.map(|hash| (name.clone(), hash)));
+            row.passwords.extend(hash.clone().map(|hash| (name.clone(), hash)));
         }
+        fits
     };
-    context.directory.update(id, edit)?;
-    if fits { Ok(json!({})) } else { Err(MethodError::Conflict("too many passwords: remove one".into())) }
+    if context.directory.update(id, edit)? {
+        Ok(json!({}))
+    } else {
+        Err(MethodError::Conflict("too many passwords: remove one".into()))
+    }
 }
 
 pub(super) fn token_add(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
@@ -210,19 +213,18 @@ pub(super) fn token_add(context: &Context, arguments: &Args<'_>) -> Result<Value
     let date = |text: String| UtcMillis::parse_rfc3339(&text).filter(|at| *at > now).ok_or_else(wrong);
     let expires = expires.map(date).transpose()?;
     let (text, hash) = new_token()?;
-    let mut refused = None;
     let edit = |row: &mut AccountRow| {
         row.tokens.retain(|token| token.expires.is_none_or(|at| now < at));
         if row.tokens.iter().any(|token| token.name == name) {
-            refused = Some(format!("there is a token named {name}: remove it, or take another name"));
-        } else if row.tokens.len() >= limits::TOKENS {
-            refused = Some("too many tokens: remove one".into());
-        } else {
-            row.tokens.push(AccessToken { name: name.clone(), hash, created: now, expires });
+            return Some(format!("there is a token named {name}: remove it, or take another name"));
         }
+        if row.tokens.len() >= limits::TOKENS {
+            return Some("too many tokens: remove one".into());
+        }
+        row.tokens.push(AccessToken { name: name.clone(), hash, created: now, expires });
+        None
     };
-    context.directory.update(id, edit)?;
-    match refused {
+    match context.directory.update(id, edit)? {
         Some(why) => Err(MethodError::Conflict(why)),
         None => Ok(json!({"name": name, "token": text, "expires": date_of(expires)})),
     }
@@ -239,12 +241,14 @@ pub(super) fn token_list(context: &Context, arguments: &Args<'_>) -> Result<Valu
 pub(super) fn token_remove(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let id = whose(context, arguments)?;
     let name = arguments.text("name")?;
-    let mut removed = false;
     let edit = |row: &mut AccountRow| {
         let before = row.tokens.len();
         row.tokens.retain(|token| token.name != name);
-        removed = row.tokens.len() < before;
+        row.tokens.len() < before
     };
-    context.directory.update(id, edit)?;
-    if removed { Ok(json!({})) } else { Err(MethodError::NotFound(format!("no token is named {name}"))) }
+    if context.directory.update(id, edit)? {
+        Ok(json!({}))
+    } else {
+        Err(MethodError::NotFound(format!("no token is named {name}")))
+    }
 }

@@ -82,7 +82,7 @@ fn describe(
 fn done(
     context: &Context,
     account: AccountId,
-    change: impl FnOnce(&mut Txn<'_>) -> Result<MailboxUid, Error>,
+    mut change: impl FnMut(&mut Txn<'_>) -> Result<MailboxUid, Error>,
 ) -> Result<Value, MethodError> {
     let done = context.store.commit(account, |txn| change(txn).map(|uid| (uid, txn.take_shared())));
     let ((uid, shared), ticket) = done?;
@@ -121,7 +121,7 @@ pub(super) fn add(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     let attributes = arguments.patch("attributes")?;
     done(context, account, |txn| {
         let uid = txn.create_mailbox(&new)?;
-        txn.update_mailbox(uid, |row| patch(row, attributes))?;
+        txn.update_mailbox(uid, |row| patch(row, attributes.clone()))?;
         Ok(uid)
     })
 }
@@ -144,16 +144,16 @@ pub(super) fn change(context: &Context, arguments: &Args<'_>) -> Result<Value, M
     let attributes = arguments.patch("attributes")?;
     done(context, account, |txn| {
         txn.update_mailbox(uid, |row| {
-            patch(row, attributes);
-            for (with, rights) in shares {
+            patch(row, attributes.clone());
+            for (&with, &rights) in &shares {
                 if rights == 0 {
                     row.shares.remove(&with);
                 } else {
                     row.shares.insert(with, rights);
                 }
             }
-            if let Some(name) = name {
-                row.name = name;
+            if let Some(name) = &name {
+                row.name.clone_from(name);
             }
             row.parent = parent.unwrap_or(row.parent);
             row.role = role.unwrap_or(row.role);

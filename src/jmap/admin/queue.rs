@@ -205,37 +205,40 @@ fn change(
     arguments: &Args<'_>,
     mut act: impl FnMut(&mut Txn<'_>, &Action) -> Result<(), Error>,
 ) -> Result<Value, MethodError> {
-    let (mut changed, mut left, mut under_way) = (0u64, 0u64, 0u64);
-    let mut one_of = |txn: &mut Txn<'_>, action: &Action| {
-        under_way += u64::from(action.state == ActionState::Attempting);
-        act(txn, action)
-    };
     if !arguments.flag("all")? {
         let (account, _) = context.account(arguments)?;
         let id = one(arguments)?;
         let done = context.store.commit(account, |txn| {
             let action = txn.action(id)?;
-            one_of(txn, &action)
+            act(txn, &action)?;
+            Ok(u64::from(action.state == ActionState::Attempting))
         });
-        finish(done)?;
+        let under_way = durable(done)?;
         return Ok(json!({ "changed": 1, "left": 0, "underWay": under_way }));
     }
     let filter = QueueFilter::of(arguments)?;
+    let (mut changed, mut left, mut under_way) = (0u64, 0u64, 0u64);
     for (account, _) in accounts(context, arguments)? {
         walk(context, account, &filter, |actions| {
             let done = context.store.commit(account, |txn| {
+                let (mut changed, mut left, mut under_way) = (0u64, 0u64, 0u64);
                 for seen in &actions {
                     // Anything may have become of it since it was seen; and it may hang on one before it.
                     let Ok(action) = txn.action(seen.id) else { continue };
-                    match one_of(txn, &action) {
+                    under_way += u64::from(action.state == ActionState::Attempting);
+                    match act(txn, &action) {
                         Ok(()) => changed += 1,
                         Err(Error::Conflict(_)) => left += 1,
                         Err(error) => return Err(error),
                     }
                 }
-                Ok(())
+                Ok((changed, left, under_way))
             });
-            finish(done).map(|_| true)
+            let counts = durable(done)?;
+            changed += counts.0;
+            left += counts.1;
+            under_way += counts.2;
+            Ok(true)
         })?;
     }
     Ok(json!({ "changed": changed, "left": left, "underWay": under_way }))
@@ -256,6 +259,7 @@ pub(super) fn accept_loss(context: &Context, _: &Args<'_>) -> Result<Value, Meth
     for (account, _, _) in context.directory.list()? {
         walk(context, account, &everything, |actions| {
             let done = context.store.commit(account, |txn| {
+                let (mut dropped, mut kept) = (0u64, 0u64);
                 for seen in &actions {
                     let Ok(action) = txn.action(seen.id) else { continue };
                     if restored && action.kind == ActionKind::Reply {
@@ -275,9 +279,12 @@ pub(super) fn accept_loss(context: &Context, _: &Args<'_>) -> Result<Value, Meth
                         kept += 1;
                     }
                 }
-                Ok(())
+                Ok((dropped, kept))
             });
-            finish(done).map(|_| true)
+            let counts = durable(done)?;
+            dropped += counts.0;
+            kept += counts.1;
+            Ok(true)
         })?;
         finish(context.store.commit(account, |txn| txn.recount_actions().map(drop)))?;
     }
@@ -290,7 +297,12 @@ pub(super) fn accept_loss(context: &Context, _: &Args<'_>) -> Result<Value, Meth
 }
 
 fn finish(done: Result<((), crate::store::Ticket), Error>) -> Result<Value, MethodError> {
-    let ((), ticket) = done?;
+    durable(done).map(|()| json!({}))
+}
+
+/// What a commit gave, once it is durable.
+fn durable<T>(done: Result<(T, crate::store::Ticket), Error>) -> Result<T, MethodError> {
+    let (value, ticket) = done?;
     ticket.wait_blocking()?;
-    Ok(json!({}))
+    Ok(value)
 }

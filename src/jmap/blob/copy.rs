@@ -69,7 +69,7 @@ fn one(context: &Context, from: &Account, to: AccountId, id: &BlobId) -> Result<
         let room = limits::UPLOADED_OCTETS;
         let (_, ticket) = context.store.commit(to, |txn| txn.hold_upload(user, &hash, &media_type, room))?;
         match ticket.wait_blocking() {
-            Err(Error::Conflict(_)) => {}
+            Err(Error::Overtaken(_)) => {}
             done => return Ok(done.map(|()| BlobId::upload(hash))?),
         }
     }

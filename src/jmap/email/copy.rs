@@ -68,7 +68,7 @@ fn one(
     (from, account): (&Account, &Account),
     arguments: &Args<'_>,
     commits: &mut Commits,
-    is_right: impl FnOnce(ModSeq) -> bool,
+    is_right: impl Fn(ModSeq) -> bool,
     object: &Map<String, Value>,
 ) -> Result<(EmailId, Map<String, Value>), SetFailure> {
     let mut wrong = InvalidProperties::default();

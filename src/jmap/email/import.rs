@@ -44,7 +44,7 @@ fn one(
     account: &Account,
     arguments: &Args<'_>,
     commits: &mut Commits,
-    is_right: impl FnOnce(crate::model::ModSeq) -> bool,
+    is_right: impl Fn(crate::model::ModSeq) -> bool,
     object: &Map<String, Value>,
 ) -> Result<Map<String, Value>, SetFailure> {
     let mut wrong = InvalidProperties::default();

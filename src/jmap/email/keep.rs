@@ -25,7 +25,7 @@ pub(super) struct Commits {
 
 impl Commits {
     /// Begins with what a client may take for known: nothing if `is_right` does not hold of the first commit's state.
-    fn enter(&mut self, now: ModSeq, is_right: impl FnOnce(ModSeq) -> bool) -> bool {
+    fn enter(&mut self, now: ModSeq, is_right: impl Fn(ModSeq) -> bool) -> bool {
         match &mut self.stand {
             Some(stand) => stand.before(now),
             None if is_right(now) => self.stand = Some(SetStates::new(now)),
@@ -40,15 +40,16 @@ impl Commits {
     /// `stateMismatch`, and what concerns the whole call; once something was done, that is the object's.
     pub(super) fn run<T>(
         &mut self,
-        is_right: impl FnOnce(ModSeq) -> bool,
+        is_right: impl Fn(ModSeq) -> bool,
         commit: impl FnOnce(&mut dyn FnMut(&mut Txn<'_>) -> Result<Option<()>, Error>) -> Result<(T, Ticket), Error>,
     ) -> Result<T, SetFailure> {
         let (first, old) = (self.stand.is_none(), self.stand);
-        let mut is_right = Some(is_right);
         let mut begun = true;
         let result = commit(&mut |txn| {
+            // It may be run again.
+            self.stand = old;
             let now = txn.state().state(DataType::Email);
-            begun = self.enter(now, |now| is_right.take().is_none_or(|is_right| is_right(now)));
+            begun = self.enter(now, &is_right);
             Ok(begun.then_some(()))
         });
         let result = result.and_then(|(made, ticket)| ticket.wait_blocking().map(|()| made));
@@ -83,7 +84,7 @@ impl Commits {
         self,
         view: &Snapshot<'_>,
         account: &Account,
-        is_right: impl FnOnce(ModSeq) -> bool,
+        is_right: impl Fn(ModSeq) -> bool,
     ) -> Result<SetStates, MethodError> {
         if let Some(stand) = self.stand {
             return Ok(stand);
@@ -168,7 +169,7 @@ pub(super) fn keep(
     context: &Context,
     account: &Account,
     commits: &mut Commits,
-    is_right: impl FnOnce(ModSeq) -> bool,
+    is_right: impl Fn(ModSeq) -> bool,
     message: &NewMessage<'_>,
 ) -> Result<FiledEmail, SetFailure> {
     context.budget.file(message.raw.len() as u64)?;

@@ -74,7 +74,7 @@ fn made(
     account: &Account,
     arguments: &Args<'_>,
     commits: &mut Commits,
-    is_right: impl FnOnce(ModSeq) -> bool,
+    is_right: impl Fn(ModSeq) -> bool,
     given: &Map<String, Value>,
 ) -> Result<Map<String, Value>, SetFailure> {
     let mut wrong = InvalidProperties::default();

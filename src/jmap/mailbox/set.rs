@@ -58,7 +58,9 @@ fn set(call: &Call<'_>, args: SetArgs, with_emails: bool) -> Result<SetAnswer, M
     let account = call.open(&args.account_id, Mailbox::GUESTS)?;
     let set = SetArguments::of(call.created, args)?;
     let unread = said_again(context, &account, &set)?;
+    let known = call.created.known();
     let committed = context.store.commit(account.id, |txn| {
+        call.created.reset(&known);
         let before = mark(txn.state(), account.guest.is_some(), DataType::Mailbox);
         if !set.is_in_state(context, before) {
             return Ok(None);

@@ -194,7 +194,7 @@ impl MdnSender<'_> {
             if email.keywords.contains(keyword::MDN_SENT) {
                 return Err(already_sent().into());
             }
-            match txn.queue_message(action, &blob, &raw) {
+            match txn.queue_message(action.clone(), &blob, &raw) {
                 Err(error @ Error::QueueFull(_)) => {
                     return Err(SetError::OverQuota(error.to_string()).into());
                 }

@@ -30,6 +30,16 @@ impl CreationIds {
         }
     }
 
+    /// All that is noted so far, for [`Self::reset`].
+    pub(in crate::jmap) fn known(&self) -> BTreeMap<String, String> {
+        self.0.borrow().clone()
+    }
+
+    /// Forgets what was noted since `known`: a commit begins with this, for it may be run again.
+    pub(in crate::jmap) fn reset(&self, known: &BTreeMap<String, String>) {
+        self.0.borrow_mut().clone_from(known);
+    }
+
     /// All of them, for the response.
     pub(in crate::jmap) fn all(&self) -> Map<String, Value> {
         self.0.borrow().iter().map(|(name, id)| (name.clone(), id.clone().into())).collect()

@@ -76,7 +76,7 @@ impl SetArguments {
         context: &Context,
         account: &Account,
         data: DataType,
-        change: impl FnOnce(&mut Txn<'_>, &mut SetResponse) -> Result<T, Error>,
+        change: impl FnMut(&mut Txn<'_>, &mut SetResponse) -> Result<T, Error>,
     ) -> Result<(Value, T), MethodError> {
         let (done, states, made) = self.commit_each(context, account, data, change)?;
         Ok((done.answer(context, account, states), made))
@@ -91,7 +91,7 @@ impl SetArguments {
         context: &Context,
         account: &Account,
         data: DataType,
-        change: impl FnOnce(&mut Txn<'_>, &mut SetResponse) -> Result<T, Error>,
+        mut change: impl FnMut(&mut Txn<'_>, &mut SetResponse) -> Result<T, Error>,
     ) -> Result<(SetResponse, SetStates, T), MethodError> {
         let (result, ticket) = context.store.commit(account.id, |txn| {
             let before = txn.state().state(data);

@@ -45,7 +45,9 @@ impl<T: SetObjects> Method for SetMethod<T> {
         let prepared = T::prepare(call, &account)?;
         // What no object can be called is not there.
         let known = |id: &str| id.parse::<T::Id>().map_err(|_| SetError::NotFound);
+        let earlier = call.created.known();
         let (done, states, ()) = set.commit_each(call.context, &account, T::DATA, |txn, done| {
+            call.created.reset(&earlier);
             for (name, given) in &set.create {
                 done.create(call.created, name, T::create(txn, &prepared, given))?;
             }

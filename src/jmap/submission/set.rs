@@ -46,11 +46,14 @@ pub(in crate::jmap) fn set(
         };
         parcels.push((name, parcel));
     }
-    // Of which emails the submissions are that were made, changed or removed.
-    let mut emails: BTreeMap<String, EmailId> = BTreeMap::new();
-    let (answer, ()) = set.commit(context, &account, DataType::EmailSubmission, |txn, done| {
-        for (name, parcel) in parcels {
-            let sent = parcel.map_err(SetFailure::Object).and_then(|parcel| parcel.send(txn));
+    let known = arguments.created().known();
+    let (answer, emails) = set.commit(context, &account, DataType::EmailSubmission, |txn, done| {
+        arguments.created().reset(&known);
+        // Of which emails the submissions are that were made, changed or removed.
+        let mut emails: BTreeMap<String, EmailId> = BTreeMap::new();
+        for (name, parcel) in &parcels {
+            let sent = parcel.as_ref().map_err(|error| SetFailure::Object(error.clone()));
+            let sent = sent.and_then(|parcel| parcel.send(txn));
             let made = sent.map(|(id, submission)| {
                 emails.insert(format!("#{name}"), submission.email);
                 emails.insert(id.to_string(), submission.email);
@@ -68,7 +71,7 @@ pub(in crate::jmap) fn set(
             emails.extend(email.iter().map(|email| (id.clone(), *email)));
             done.destroy(id, email.map(drop))?;
         }
-        Ok(())
+        Ok(emails)
     })?;
     let next = follow.next(&account, arguments, &emails);
     Ok((answer, next))
@@ -96,17 +99,17 @@ struct NewSubmission {
 type CreatedSubmission = (ObjectId, EmailSubmission);
 
 impl NewSubmission {
-    fn send(self, txn: &mut Txn<'_>) -> TxnResult<CreatedSubmission> {
+    fn send(&self, txn: &mut Txn<'_>) -> TxnResult<CreatedSubmission> {
         let Self { submission, order, message_id, blob, octets, is_held } = self;
         if txn.view().email(txn.account(), submission.email)?.is_none() {
             return Err(SetError::property("emailId", "there is no such email").into());
         }
-        let queued = order.queue(submission.email, blob, message_id, txn.now());
+        let queued = order.clone().queue(submission.email, *blob, message_id.clone(), txn.now());
         let action = Action { last_error: is_held.then(|| HELD.into()), ..queued.action };
-        let message = octets.as_deref().map(|octets| (&blob, octets));
-        let (id, _) = txn.submit(&submission, action, &queued.octets, message)?;
+        let message = octets.as_deref().map(|octets| (blob, octets));
+        let (id, _) = txn.submit(submission, action, &queued.octets, message)?;
         let made = txn.view().object::<EmailSubmission>(txn.account(), id)?;
-        Ok((id, made.unwrap_or(submission)))
+        Ok((id, made.unwrap_or_else(|| submission.clone())))
     }
 }
 

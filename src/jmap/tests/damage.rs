@@ -26,7 +26,7 @@ impl Bed {
     /// Writes a row behind the store's back, and reads the directory anew.
     fn write(&mut self, table: Table, key: &[u8], value: Option<Vec<u8>>) {
         let puts = vec![Put { table, key: key.to_vec(), value }];
-        self.engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+        self.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
         self.context.directory = Directory::new(self.context.store.clone(), Settings::default());
     }
 

@@ -91,7 +91,12 @@ impl From<Error> for Problem {
             Error::NotFound(_) => StatusCode::NOT_FOUND,
             Error::Conflict(_) | Error::Mailbox { .. } => StatusCode::CONFLICT,
             Error::Quota | Error::Full => StatusCode::INSUFFICIENT_STORAGE,
-            Error::QueueFull(_) | Error::Overtaken(_) | Error::Rebuilding(_) | Error::Stopped | Error::Poisoned(_) => {
+            Error::QueueFull(_)
+            | Error::Overtaken(_)
+            | Error::Away(_)
+            | Error::Rebuilding(_)
+            | Error::Stopped
+            | Error::Poisoned(_) => {
                 return Self::busy(&error.to_string());
             }
             Error::Corrupt { .. } | Error::Open(_) | Error::Io(_) => StatusCode::INTERNAL_SERVER_ERROR,

@@ -64,6 +64,7 @@ impl From<Error> for Refusal {
             Error::Full => (StatusCode::INSUFFICIENT_STORAGE, "full"),
             Error::QueueFull(_) => (StatusCode::SERVICE_UNAVAILABLE, "queueFull"),
             Error::Overtaken(_) => (StatusCode::SERVICE_UNAVAILABLE, "overtaken"),
+            Error::Away(_) => (StatusCode::SERVICE_UNAVAILABLE, "away"),
             Error::Rebuilding(_) | Error::Stopped => (StatusCode::SERVICE_UNAVAILABLE, "rebuilding"),
             Error::Poisoned(_) => (StatusCode::SERVICE_UNAVAILABLE, "poisoned"),
             Error::Corrupt { .. } | Error::Open(_) | Error::Io(_) => (StatusCode::INTERNAL_SERVER_ERROR, "serverFail"),

@@ -126,7 +126,7 @@ impl Bed {
     }
 
     fn write(&self, puts: Vec<Put>) {
-        self.engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+        self.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
     }
 
     /// Rows of content and tokens become those of version 2 and 1, and folds lose what such rows do not have.
@@ -235,7 +235,7 @@ fn emails_that_an_earlier_version_filed_are_found() {
             Put { table, key: octets(words[1]), value: Some(octets(words[2])) }
         };
         let engine = Arc::new(MemoryEngine::new());
-        engine.write(&[Arc::new(Batch { puts: known.lines().map(put).collect(), asserts: Vec::new() })]).unwrap();
+        engine.write(&[Arc::new(Batch::of(known.lines().map(put).collect()))]).unwrap();
         let clock = Arc::new(FixedClock::at(UtcMillis(1_795_255_200_000)));
         let store = Store::over(engine.clone(), &Options { ranked_above: Some(2), ..Options::small() }, clock).unwrap();
         let all: Vec<EmailId> = store.view().emails(ACCOUNT, None, 99).unwrap().iter().map(|(id, _)| *id).collect();

@@ -328,7 +328,7 @@ impl TestDriver {
         }
     }
 
-    fn done<T>(&self, account: AccountId, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {
+    fn done<T>(&self, account: AccountId, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {
         let (value, ticket) = self.store.commit(account, change)?;
         ticket.wait_blocking()?;
         Ok(value)
@@ -337,7 +337,7 @@ impl TestDriver {
     fn fold(&self, steps: usize, sizes: &FoldSizes) {
         for _ in 0..steps {
             let Some(piece) = self.store.view().next_fold_piece(ACCOUNT, sizes).unwrap() else { return };
-            let (written, ticket) = self.store.commit(ACCOUNT, |txn| txn.write_folds(piece)).unwrap();
+            let (written, ticket) = self.store.commit(ACCOUNT, |txn| txn.write_folds(&piece)).unwrap();
             ticket.wait_blocking().unwrap();
             assert!(written, "nobody else changes the account");
         }

@@ -43,8 +43,8 @@ fn bed() -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
 
 fn place(store: &Store, id: EmailId, more: &BTreeSet<MailboxUid>, keywords: &[&str]) {
     let mailboxes: BTreeSet<MailboxUid> = more.iter().copied().chain([MailboxUid(1)]).collect();
-    let keywords = keywords.iter().map(|word| (*word).to_owned()).collect();
-    let done = store.commit(ACCOUNT, |txn| txn.update_email(id, mailboxes, keywords));
+    let keywords: BTreeSet<String> = keywords.iter().map(|word| (*word).to_owned()).collect();
+    let done = store.commit(ACCOUNT, |txn| txn.update_email(id, mailboxes.clone(), keywords.clone()));
     done.unwrap().1.wait_blocking().unwrap();
 }
 

@@ -26,7 +26,7 @@ fn bed(key: u8, emails: i64, is_flagged: impl Fn(i64) -> bool) -> (Arc<CountingE
     let engine = Arc::new(CountingEngine::default());
     // The format and the keys of a new store: which emails bound a rank hangs on them, and the rows that are read with it.
     let facts = Put { table: Table::Site, key: b"store".to_vec(), value: Some([&[1][..], &[key; 104]].concat()) };
-    engine.write(&[Arc::new(Batch { puts: vec![facts], asserts: Vec::new() })]).unwrap();
+    engine.write(&[Arc::new(Batch::of(vec![facts]))]).unwrap();
     let options = Options { ranked_above: Some(100), ..Options::small() };
     let store = Store::over(engine.clone(), &options, Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
     prepare(&store);
@@ -44,7 +44,7 @@ fn bed(key: u8, emails: i64, is_flagged: impl Fn(i64) -> bool) -> (Arc<CountingE
 
 fn flag(store: &Store, id: EmailId, flagged: bool) {
     let keywords: BTreeSet<String> = flagged.then(|| "$flagged".to_owned()).into_iter().collect();
-    let done = store.commit(ACCOUNT, |txn| txn.update_email(id, BTreeSet::from([INBOX]), keywords));
+    let done = store.commit(ACCOUNT, |txn| txn.update_email(id, BTreeSet::from([INBOX]), keywords.clone()));
     done.unwrap().1.wait_blocking().unwrap();
 }
 

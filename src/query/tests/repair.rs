@@ -50,7 +50,7 @@ fn damage() -> impl Strategy<Value = Vec<Damage>> {
 }
 
 fn write(engine: &MemoryEngine, table: Table, key: Vec<u8>, value: Option<Vec<u8>>) {
-    engine.write(&[Arc::new(Batch { puts: vec![Put { table, key, value }], asserts: Vec::new() })]).unwrap();
+    engine.write(&[Arc::new(Batch::of(vec![Put { table, key, value }]))]).unwrap();
 }
 
 /// Whether a row tells of what is over: nothing else does, so that what becomes of it is not seen.

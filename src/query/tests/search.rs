@@ -76,7 +76,7 @@ pub(super) fn file(store: &Store, raw: &[u8], at: i64) -> EmailId {
 /// One piece of folding; false where there is none to do.
 pub(super) fn step(store: &Store, sizes: &FoldSizes) -> Result<bool, Error> {
     let Some(piece) = store.view().next_fold_piece(ACCOUNT, sizes)? else { return Ok(false) };
-    let (written, ticket) = store.commit(ACCOUNT, |txn| txn.write_folds(piece))?;
+    let (written, ticket) = store.commit(ACCOUNT, |txn| txn.write_folds(&piece))?;
     ticket.wait_blocking()?;
     assert!(written, "nobody else changes the account");
     Ok(true)
@@ -367,14 +367,14 @@ fn a_piece_made_of_what_has_changed_is_not_written() {
     let piece = || bed.store.view().next_fold_piece(ACCOUNT, &sizes).unwrap().unwrap();
     let (first, second) = (piece(), piece());
     let write = |piece| {
-        let (written, ticket) = bed.store.commit(ACCOUNT, |txn| txn.write_folds(piece)).unwrap();
+        let (written, ticket) = bed.store.commit(ACCOUNT, |txn| txn.write_folds(&piece)).unwrap();
         ticket.wait_blocking().unwrap();
         written
     };
     assert!(write(first) && !write(second));
     let third = piece();
     bed.destroy(3);
-    let (written, _) = bed.store.commit(ACCOUNT, |txn| txn.write_folds(third)).unwrap();
+    let (written, _) = bed.store.commit(ACCOUNT, |txn| txn.write_folds(&third)).unwrap();
     assert!(!written);
     bed.assert_clean();
     bed.assert_answers();

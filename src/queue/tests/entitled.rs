@@ -25,7 +25,7 @@ fn held(store: &Store, sender: &str, from: &str, to: &str) -> ActionId {
         blob,
     };
     let NewAction { action, octets } = submission.queue(store.clock().now());
-    commit(store, |txn| txn.queue_action(Action { state: ActionState::Held, ..action }, &octets))
+    commit(store, |txn| txn.queue_action(Action { state: ActionState::Held, ..action.clone() }, &octets))
 }
 
 /// In a thread that may wait for the disk.
@@ -97,7 +97,7 @@ async fn submission_waits_until_the_damaged_row_of_its_address_is_repaired() {
         let action = store.view().action(ANN, id).unwrap().unwrap();
         commit(&store, |txn| txn.update_action(&action, &by_hand::release(&action, txn.now()).unwrap()));
         let puts = vec![Put { table, key: key.to_vec(), value }];
-        engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+        engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
         let office = AttemptContext {
             store: store.clone(),
             directory: directory(&store),

@@ -218,7 +218,7 @@ async fn a_queue_that_is_not_what_it_should_be_is_held_until_it_is_accepted() {
             }
             None => {
                 let puts = vec![Put { table: Table::Site, key: b"queue".to_vec(), value: None }];
-                engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+                engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
             }
         }
         let working = Working::start(&store, settings(port));
@@ -255,7 +255,7 @@ async fn what_is_missing_from_the_queue_is_noticed() {
         queue_reply(&store, "bob", ActionState::Waiting);
         queue_reply(&store, "eve", ActionState::Waiting);
         let (key, _) = engine.rows(table).pop().unwrap();
-        engine.write(&[Arc::new(Batch { puts: vec![Put { table, key, value: None }], asserts: Vec::new() })]).unwrap();
+        engine.write(&[Arc::new(Batch::of(vec![Put { table, key, value: None }]))]).unwrap();
         let working = Working::start(&store, settings(port));
         until("it is held", || store.view().queue_mark().unwrap().is_some_and(|mark| mark.held.is_some())).await;
         let why = store.view().queue_mark().unwrap().and_then(|mark| mark.held).unwrap();
@@ -304,7 +304,7 @@ pub(super) fn submit(store: &Store, to: &[&str], parameters: &[(&str, &str)]) ->
     let rcpt_to = rcpt_to.into_iter().map(|path| SubmissionRecipient { path, ..SubmissionRecipient::default() });
     let (email, mail_from, rcpt_to) = (email, from, rcpt_to.collect());
     let submission = EmailSubmission { email, mail_from, rcpt_to, send_at, ..EmailSubmission::default() };
-    commit(store, |txn| txn.submit(&submission, action, &octets, Some((&hash, &message)))).0
+    commit(store, |txn| txn.submit(&submission, action.clone(), &octets, Some((&hash, &message)))).0
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

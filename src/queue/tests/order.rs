@@ -206,7 +206,7 @@ async fn the_copy_of_a_reply_that_nobody_got_goes_with_it() {
         let NewAction { action, .. } = reply(to, store.clock().now());
         let message = format!("Subject: away\r\nMessage-ID: <{to}@example.org>\r\n\r\naway\r\n").into_bytes();
         copies.push((to, file(&store, &message).0));
-        commit(&store, |txn| txn.queue_action(action, &message));
+        commit(&store, |txn| txn.queue_action(action.clone(), &message));
     }
     let working = Working::start(&store, settings(port));
     until("all are done", || left(&store).is_empty()).await;

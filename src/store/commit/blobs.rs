@@ -66,7 +66,7 @@ impl Txn<'_> {
 
     /// Of the site: looks at up to `most` candidates of `upto` or before, and deletes the messages that nobody holds and
     /// that were not put since then. `upto` lies a grace time back, longer than any commit takes. The commit fails with
-    /// `Conflict` where one of them was put meanwhile; then nothing was done.
+    /// `Overtaken` where one of them was put meanwhile; then nothing was done.
     ///
     /// # Errors
     /// Those of reading.

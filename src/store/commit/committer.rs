@@ -3,8 +3,13 @@
 //! Rows are queued while the account's lock is held, so queue order is the order of change numbers. Where a write fails,
 //! whatever was built on its rows must fail too: each account has an epoch that a failure moves, and rows that were built
 //! in an older epoch are refused.
+//!
+//! Where the engine is shared with other processes, a change that one of them overtook is run again, on what is there
+//! now; so a commit waits for its write before it returns, and its ticket is redeemed already.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+mod group;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,30 +21,45 @@ use tokio::sync::oneshot;
 use super::Txn;
 use super::rank::Ranking;
 use crate::model::{AccountId, BlobHash, Change, UtcMillis};
+use crate::store::Options;
 use crate::store::engine::typed::KeyRange;
 use crate::store::engine::{Batch, Engine, Put};
 use crate::store::error::Error;
 use crate::store::table::codec::KeyPart as _;
 use crate::store::table::{BlobRefs, Home, OutboxBlobs};
 
-/// Octets that one synced write may hold.
-const MAX_GROUP_BYTES: usize = 32 << 20;
+/// How often a change is run again that another process overtook.
+const MAX_REPEATS: u32 = 8;
+
+/// What became of a commit's write: the accounts whose change was overtaken, and of which nothing was written.
+type WriteResult = Result<Vec<AccountId>, Error>;
 
 /// Says when a commit is durable and visible.
 #[derive(Debug)]
 #[must_use = "nothing may be promised before the ticket is redeemed"]
-pub struct Ticket(Option<oneshot::Receiver<Result<(), Error>>>);
+pub struct Ticket(TicketState);
+
+#[derive(Debug)]
+enum TicketState {
+    Ended(WriteResult),
+    Waiting(oneshot::Receiver<WriteResult>),
+}
 
 impl Ticket {
+    fn ended(result: WriteResult) -> Self {
+        Self(TicketState::Ended(result))
+    }
+
     /// Waits for the disk.
     ///
     /// # Errors
-    /// `Full`, `Overtaken`, `Poisoned` or what the engine said; then nothing of the commit was written.
+    /// `Full`, `Away`, `Overtaken`, `Poisoned` or what the engine said; then nothing of the commit was written, or with
+    /// `Overtaken` nothing of at least one of its accounts.
     pub async fn wait(self) -> Result<(), Error> {
-        match self.0 {
-            Some(waiting) => waiting.await.unwrap_or_else(|_| Err(gone())),
-            None => Ok(()),
-        }
+        all_written(match self.0 {
+            TicketState::Ended(result) => result,
+            TicketState::Waiting(waiting) => waiting.await.unwrap_or_else(|_| Err(gone())),
+        })
     }
 
     /// The same, for a thread that may sleep. Not to be called from an asynchronous task.
@@ -47,11 +67,20 @@ impl Ticket {
     /// # Errors
     /// As `wait`.
     pub fn wait_blocking(self) -> Result<(), Error> {
+        all_written(self.overtaken())
+    }
+
+    /// Waits for the disk, and returns the accounts whose change was overtaken.
+    fn overtaken(self) -> WriteResult {
         match self.0 {
-            Some(waiting) => waiting.blocking_recv().unwrap_or_else(|_| Err(gone())),
-            None => Ok(()),
+            TicketState::Ended(result) => result,
+            TicketState::Waiting(waiting) => waiting.blocking_recv().unwrap_or_else(|_| Err(gone())),
         }
     }
+}
+
+fn all_written(result: WriteResult) -> Result<(), Error> {
+    result?.first().map_or(Ok(()), |account| Err(Error::Overtaken(*account)))
 }
 
 fn gone() -> Error {
@@ -73,9 +102,8 @@ struct QueuedBatches {
 
 /// Several accounts' rows that are promised together.
 struct CommitItem {
-    shared: Option<Arc<Batch>>,
     parts: Vec<AccountBatch>,
-    done: oneshot::Sender<Result<(), Error>>,
+    done: oneshot::Sender<WriteResult>,
 }
 
 struct AccountBatch {
@@ -108,7 +136,19 @@ struct CommitterState {
     marked: RwLock<BTreeSet<AccountId>>,
     poison: OnceLock<Error>,
     hold: Duration,
+    repeat_pause: Duration,
     ranking: Ranking,
+}
+
+/// Who commits, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CommitKind {
+    /// Each account for itself.
+    Usual,
+    /// All accounts by one write, or none.
+    Together,
+    /// A repair: it may write the account that it has marked.
+    Repair,
 }
 
 #[derive(Default)]
@@ -126,7 +166,7 @@ impl std::fmt::Debug for Committer {
 impl Committer {
     pub(in crate::store) fn start(
         engine: Arc<dyn Engine>,
-        hold: Duration,
+        options: &Options,
         ranking: Ranking,
         marked: BTreeSet<AccountId>,
     ) -> Result<Self, Error> {
@@ -139,7 +179,8 @@ impl Committer {
             listeners: RwLock::default(),
             marked: RwLock::new(marked),
             poison: OnceLock::new(),
-            hold,
+            hold: options.hold,
+            repeat_pause: options.repeat_pause,
             ranking,
         });
         let own = Arc::clone(&shared);
@@ -185,14 +226,9 @@ impl Committer {
         &self,
         now: UtcMillis,
         account: AccountId,
-        change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>,
+        change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> Result<(T, Ticket), Error> {
-        let mut change = Some(change);
-        let (mut results, ticket) =
-            self.commit_as((true, false), now, &[account], Batch::default(), |txn| match change.take() {
-                Some(change) => change(txn),
-                None => Err(Error::NotFound("account")),
-            });
+        let (mut results, ticket) = self.commit_as(CommitKind::Repair, now, &[account], Vec::new(), change);
         results.pop().map_or(Err(Error::NotFound("account")), |(_, result)| result.map(|value| (value, ticket)))
     }
 
@@ -201,10 +237,10 @@ impl Committer {
         &self,
         now: UtcMillis,
         accounts: &[AccountId],
-        shared: Batch,
+        message: Vec<Put>,
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> CommitResults<T> {
-        self.commit_as((false, false), now, accounts, shared, change)
+        self.commit_as(CommitKind::Usual, now, accounts, message, change)
     }
 
     /// See `Store::commit_together`.
@@ -214,25 +250,60 @@ impl Committer {
         accounts: &[AccountId],
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> CommitResults<T> {
-        self.commit_as((false, true), now, accounts, Batch::default(), change)
+        self.commit_as(CommitKind::Together, now, accounts, Vec::new(), change)
     }
 
-    /// The locks are taken in ascending order and held until the rows are queued. With `all_or_none` nothing is written
-    /// where any of the changes fails.
+    /// Commits, and where the engine is shared waits for the write and repeats what was overtaken.
     fn commit_as<T>(
         &self,
-        (repairs, all_or_none): (bool, bool),
+        kind: CommitKind,
         now: UtcMillis,
         accounts: &[AccountId],
-        mut shared: Batch,
+        message: Vec<Put>,
         mut change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> CommitResults<T> {
         let mut accounts = accounts.to_vec();
         accounts.sort_unstable();
         accounts.dedup();
         if let Err(error) = self.health() {
-            return (accounts.into_iter().map(|account| (account, Err(error.clone()))).collect(), Ticket(None));
+            let refused = accounts.into_iter().map(|account| (account, Err(error.clone())));
+            return (refused.collect(), Ticket::ended(Ok(Vec::new())));
         }
+        let message = (!message.is_empty()).then(|| Arc::new(message));
+        if !self.shared.engine.is_shared() {
+            return self.commit_once(kind, now, &accounts, message.as_ref(), &mut change);
+        }
+        let mut results = BTreeMap::new();
+        let (mut left, mut repeats) = (accounts.clone(), 0);
+        let written = loop {
+            let (found, ticket) = self.commit_once(kind, now, &left, message.as_ref(), &mut change);
+            results.extend(found);
+            match ticket.overtaken() {
+                Ok(overtaken) if overtaken.is_empty() => break Ok(Vec::new()),
+                Ok(_) if kind == CommitKind::Together => left.clone_from(&accounts),
+                Ok(overtaken) => left = overtaken,
+                Err(error) => break Err(error),
+            }
+            if repeats == MAX_REPEATS {
+                results.extend(left.into_iter().map(|account| (account, Err(Error::Overtaken(account)))));
+                break Ok(Vec::new());
+            }
+            repeats += 1;
+            self.shared.pause();
+        };
+        (results.into_iter().collect(), Ticket::ended(written))
+    }
+
+    /// The locks are taken in ascending order and held until the rows are queued.
+    fn commit_once<T>(
+        &self,
+        kind: CommitKind,
+        now: UtcMillis,
+        accounts: &[AccountId],
+        message: Option<&Arc<Vec<Put>>>,
+        change: &mut impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
+    ) -> CommitResults<T> {
+        let is_repair = kind == CommitKind::Repair;
         let cells: Vec<Arc<AccountQueue>> = accounts.iter().map(|account| self.shared.cell(*account)).collect();
         let guards: Vec<_> = cells.iter().map(|cell| cell.lock.lock()).collect();
         let mut results = Vec::with_capacity(accounts.len());
@@ -244,33 +315,33 @@ impl Committer {
                 (queued.epoch, queued.batches.iter().cloned().collect::<Vec<_>>())
             };
             waits |= !pending.is_empty();
-            let done = self.shared.may_write(*account, repairs).and_then(|()| {
+            let done = self.shared.may_write(*account, is_repair).and_then(|()| {
                 let (engine, ranking) = (&*self.shared.engine, self.shared.ranking);
-                let mut txn = Txn::begin(*account, now, engine, ranking, pending, repairs)?;
+                let mut txn = Txn::begin(*account, now, engine, ranking, pending, is_repair)?;
                 let value = change(&mut txn)?;
                 Ok((value, txn.finish()))
             });
             results.push((
                 *account,
                 done.map(|(value, rows)| {
-                    let rows = rows.map(|(batch, change)| (Arc::new(batch), change));
+                    let rows = rows.map(|(batch, change)| (Arc::new(with_message(batch, message)), change));
                     writes |= rows.is_some();
                     parts.push(AccountBatch { account: *account, cell: Arc::clone(cell), epoch, rows });
                     value
                 }),
             ));
         }
-        if all_or_none && results.iter().any(|(_, result)| result.is_err()) {
-            return (results, Ticket(None));
+        if kind == CommitKind::Together {
+            if results.iter().any(|(_, result)| result.is_err()) {
+                return (results, Ticket::ended(Ok(Vec::new())));
+            }
+            merge(&mut parts);
         }
         // Even what stages nothing may have read rows that are still on their way: it waits for them.
         if parts.is_empty() || !(writes || waits) {
-            return (results, Ticket(None));
+            return (results, Ticket::ended(Ok(Vec::new())));
         }
         let (done, waiting) = oneshot::channel();
-        // A message that none of them refers to would be one that nobody ever collects.
-        shared.puts.retain(|put| message_of(put).is_none_or(|blob| parts.iter().any(|part| part.refers_to(blob))));
-        let shared_rows = (writes && !shared.puts.is_empty()).then(|| Arc::new(shared));
         for part in &parts {
             let mut queued = part.cell.queued.lock();
             if let Some((batch, _)) = &part.rows
@@ -279,19 +350,41 @@ impl Committer {
                 queued.batches.push_back(Arc::clone(batch));
             }
         }
-        self.shared.push(CommitItem { shared: shared_rows, parts, done });
+        self.shared.push(CommitItem { parts, done });
         drop(guards);
-        (results, Ticket(Some(waiting)))
+        (results, Ticket(TicketState::Waiting(waiting)))
     }
 }
 
-impl AccountBatch {
-    /// Whether its rows hold a reference to a message.
-    fn refers_to(&self, blob: BlobHash) -> bool {
-        self.rows.as_ref().is_some_and(|(batch, _)| {
-            batch.sets_any(&KeyRange::<BlobRefs>::under(&(blob,)))
-                || batch.sets_any(&KeyRange::<OutboxBlobs>::under(&(blob,)))
-        })
+/// Adds the rows of a message to a batch that refers to it. A message to which nothing refers would be one that nobody
+/// ever collects.
+fn with_message(mut batch: Batch, message: Option<&Arc<Vec<Put>>>) -> Batch {
+    let refers = |blob| {
+        batch.sets_any(&KeyRange::<BlobRefs>::under(&(blob,)))
+            || batch.sets_any(&KeyRange::<OutboxBlobs>::under(&(blob,)))
+    };
+    batch.shared = message.filter(|rows| rows.first().and_then(message_of).is_some_and(refers)).cloned();
+    batch
+}
+
+/// Makes one batch of all: it is written whole or not at all, also where one of its accounts was overtaken.
+fn merge(parts: &mut [AccountBatch]) {
+    let batches: Vec<Arc<Batch>> =
+        parts.iter().filter_map(|part| part.rows.as_ref()).map(|(batch, _)| Arc::clone(batch)).collect();
+    if batches.len() < 2 {
+        return;
+    }
+    let mut whole = Batch::default();
+    let mut puts = BTreeMap::new();
+    for batch in &batches {
+        whole.bases.extend(&batch.bases);
+        whole.asserts.extend(batch.asserts.iter().cloned());
+        puts.extend(batch.puts.iter().map(|put| ((put.table, put.key.clone()), put.value.clone())));
+    }
+    whole.puts = puts.into_iter().map(|((table, key), value)| Put { table, key, value }).collect();
+    let whole = Arc::new(whole);
+    for (batch, _) in parts.iter_mut().filter_map(|part| part.rows.as_mut()) {
+        *batch = Arc::clone(&whole);
     }
 }
 
@@ -349,117 +442,11 @@ impl CommitterState {
         }
     }
 
-    fn run(&self) {
-        let mut last = 0;
-        while let Some(items) = self.take(last) {
-            last = items.len();
-            self.write(items);
-            self.in_flight.fetch_sub(last, Ordering::Relaxed);
-        }
-    }
-
-    /// All that is queued, up to a bound; waits where there is nothing, and ends when the store is closed and empty.
-    ///
-    /// Where several wrote at once the `last` time, more of them are on their way: they are waited for, since a write and
-    /// its sync cost nearly the same for one as for twenty. Who writes alone waits for nobody.
-    fn take(&self, last: usize) -> Option<Vec<CommitItem>> {
-        let mut queue = self.queue.lock();
-        while queue.items.is_empty() {
-            if queue.closed {
-                return None;
-            }
-            self.wake.wait(&mut queue);
-        }
-        if !self.hold.is_zero() && !queue.closed && last.max(queue.items.len()) > 1 {
-            drop(queue);
-            std::thread::sleep(self.hold);
-            queue = self.queue.lock();
-        }
-        let (mut taken, mut octets) = (Vec::new(), 0);
-        while octets < MAX_GROUP_BYTES
-            && let Some(item) = queue.items.pop_front()
-        {
-            octets += item.octets();
-            taken.push(item);
-        }
-        Some(taken)
-    }
-
-    fn write(&self, items: Vec<CommitItem>) {
-        // In order: what fails makes stale what was built on it, also in this group.
-        let mut current = Vec::with_capacity(items.len());
-        for item in items {
-            if item.is_current() {
-                current.push(item);
-            } else {
-                let error = Error::Overtaken(item.parts.first().map_or(AccountId::SITE, |part| part.account));
-                self.fail(item, &error);
-            }
-        }
-        match self.put(&current) {
-            Ok(()) => current.into_iter().for_each(|item| self.redeem(item)),
-            // One of them was overtaken by another writer: that is nothing to the others.
-            Err(Error::Conflict(_)) if current.len() > 1 => {
-                current.into_iter().for_each(|item| self.write(vec![item]));
-            }
-            Err(error) => {
-                if !matches!(error, Error::Full | Error::Conflict(_) | Error::Poisoned(_)) {
-                    self.poison.get_or_init(|| Error::Poisoned(error.to_string()));
-                    tracing::error!(%error, "a write failed: the store takes no more until the service is restarted");
-                }
-                current.into_iter().for_each(|item| self.fail(item, &error));
-            }
-        }
-    }
-
-    fn put(&self, items: &[CommitItem]) -> Result<(), Error> {
-        let batches: Vec<Arc<Batch>> = items.iter().flat_map(CommitItem::batches).cloned().collect();
-        match self.poison.get() {
-            Some(error) => Err(error.clone()),
-            None if batches.is_empty() => Ok(()),
-            None => self.engine.write(&batches),
-        }
-    }
-
-    fn redeem(&self, mut item: CommitItem) {
-        for part in &item.parts {
-            if let Some((batch, _)) = &part.rows {
-                part.cell.queued.lock().batches.retain(|queued| !Arc::ptr_eq(queued, batch));
-            }
-        }
-        let (listeners, remains) = (self.listeners.read(), self.engine.has_remains());
-        for (_, change) in item.parts.iter_mut().filter_map(|part| part.rows.as_mut()) {
-            change.remains = remains;
-            listeners.iter().for_each(|listener| listener(change));
-        }
-        drop(item.done.send(Ok(()))); // whoever asked may have gone away
-    }
-
-    /// Whatever these accounts queued behind these rows was built on what just failed.
-    fn fail(&self, item: CommitItem, error: &Error) {
-        for part in &item.parts {
-            let Some((batch, _)) = &part.rows else { continue };
-            let mut queued = part.cell.queued.lock();
-            if let Some(at) = queued.batches.iter().position(|one| Arc::ptr_eq(one, batch)) {
-                queued.epoch += 1;
-                queued.batches.truncate(at);
-            }
-        }
-        drop(item.done.send(Err(error.clone())));
-    }
-}
-
-impl CommitItem {
-    fn batches(&self) -> impl Iterator<Item = &Arc<Batch>> {
-        self.shared.iter().chain(self.parts.iter().filter_map(|part| part.rows.as_ref().map(|(batch, _)| batch)))
-    }
-
-    fn is_current(&self) -> bool {
-        self.parts.iter().all(|part| part.cell.queued.lock().epoch == part.epoch)
-    }
-
-    fn octets(&self) -> usize {
-        let puts = self.batches().flat_map(|batch| &batch.puts);
-        puts.map(|put| put.key.len() + put.value.as_ref().map_or(0, Vec::len)).sum()
+    /// Waits for a while before a change is run again: not as long as whoever else was overtaken by the same.
+    fn pause(&self) {
+        let mut dice = [0u8; 1];
+        // Without randomness it is the whole pause.
+        let share = getrandom::fill(&mut dice).map_or(u32::from(u8::MAX), |()| u32::from(dice[0]));
+        std::thread::sleep(self.repeat_pause * (share + 1) / 256);
     }
 }

@@ -21,7 +21,7 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn write_folds(&mut self, piece: FoldPiece) -> Result<bool, Error> {
+    pub fn write_folds(&mut self, piece: &FoldPiece) -> Result<bool, Error> {
         let own = FoldKey::list(self.account);
         if self.row_with::<SearchFolds, _>(&own, Folds::decode)?.unwrap_or_default() != piece.before {
             return Ok(false);
@@ -31,11 +31,11 @@ impl Txn<'_> {
                 return Ok(false);
             }
         }
-        for (key, value) in piece.puts {
-            self.put_bytes::<SearchFolds>(&key, value);
+        for (key, value) in &piece.puts {
+            self.put_bytes::<SearchFolds>(key, value.clone());
         }
-        for key in piece.gone {
-            self.delete::<SearchFolds>(&key);
+        for key in &piece.gone {
+            self.delete::<SearchFolds>(key);
         }
         for id in &piece.folded {
             self.delete_tokens(*id)?;

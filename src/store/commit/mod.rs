@@ -43,13 +43,13 @@ pub use shares::ShareChange;
 pub(super) use sweep::THREAD_REFS;
 
 use super::engine::typed::{KeyRange, TypedRead as _};
-use super::engine::{Batch, Engine, Put, RowFn, RowReader, Table};
+use super::engine::{Base, Batch, Engine, Put, RowFn, RowReader, Table};
 use super::error::Error;
 use super::read::Snapshot;
 use super::row::{AccountStateRow, RowFormat};
 use super::table::codec::Prefix as _;
 use super::table::keys::{AccountKey, EmailKey, MailboxKey, SiteKey, ThreadIdKey};
-use super::table::{self, AccountState, Encoded, Home};
+use super::table::{self, AccountState, Encoded, Home, Site};
 use crate::model::{AccountId, Change, DataType, EmailId, MailboxUid, ModSeq, ThreadId, UtcMillis};
 use overlay::{Overlay, StagedRows};
 use rank::Ranking;
@@ -59,8 +59,12 @@ pub struct Txn<'s> {
     account: AccountId,
     now: UtcMillis,
     engine: &'s dyn Engine,
+    /// The state that it reads, where other processes write, too; elsewhere the newest state is this one.
+    snapshot: Option<Box<dyn RowReader + 's>>,
     ranking: Ranking,
     pending: Vec<Arc<Batch>>,
+    /// The version of the account that the change is based on.
+    base: u64,
     stage: StagedRows,
     asserts: Vec<Put>,
     state: AccountStateRow,
@@ -93,8 +97,11 @@ impl<'s> Txn<'s> {
             account,
             now,
             engine,
+            // Behind the queued batches: what of them is not in the snapshot is read from the queue.
+            snapshot: engine.is_shared().then(|| engine.snapshot()),
             ranking,
             pending,
+            base: 0,
             stage: StagedRows::new(),
             asserts: Vec::new(),
             state: AccountStateRow::fresh(),
@@ -102,6 +109,15 @@ impl<'s> Txn<'s> {
             begun: false,
             shared: Vec::new(),
         };
+        let queued = txn.pending.iter().rev().flat_map(|batch| &batch.bases).find(|base| base.account == account);
+        txn.base = match queued {
+            Some(queued) => queued.version + 1,
+            None => txn.stored().base(account)?,
+        };
+        // Here the committer knows only of its own repairs.
+        if txn.snapshot.is_some() && !repairs && txn.bytes::<Site>(&SiteKey::Repair(account))?.is_some() {
+            return Err(Error::Rebuilding(account));
+        }
         let key = txn.own_key();
         txn.state_before = txn.bytes::<AccountState>(&key)?;
         if let Some(row) = &txn.state_before {
@@ -113,6 +129,14 @@ impl<'s> Txn<'s> {
             }
         }
         Ok(txn)
+    }
+
+    /// What was written, without what is queued.
+    fn stored(&self) -> &dyn RowReader {
+        match &self.snapshot {
+            Some(snapshot) => &**snapshot,
+            None => self.engine,
+        }
     }
 
     /// Whose change it is.
@@ -266,7 +290,8 @@ impl<'s> Txn<'s> {
         let mut asserts = self.asserts;
         asserts.push(fence);
         let change = Change { account: self.account, types, begun: self.begun, remains: false };
-        Some((Batch { puts, asserts }, change))
+        let bases = vec![Base { account: self.account, version: self.base }];
+        Some((Batch { bases, puts, shared: None, asserts }, change))
     }
 }
 
@@ -278,7 +303,7 @@ impl RowReader for Txn<'_> {
         if let Some(queued) = self.pending.iter().rev().find_map(|batch| batch.get(table, key)) {
             return Ok(queued.map(<[u8]>::to_vec));
         }
-        self.engine.get(table, key)
+        self.stored().get(table, key)
     }
 
     fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
@@ -287,10 +312,10 @@ impl RowReader for Txn<'_> {
         }
         let mut over = Overlay::of(&self.pending, &self.stage, table, [from, to], reverse);
         if over.is_empty() {
-            return self.engine.scan(table, from, to, reverse, each);
+            return self.stored().scan(table, from, to, reverse, each);
         }
         let mut open = true;
-        self.engine.scan(table, from, to, reverse, &mut |key, value| {
+        self.stored().scan(table, from, to, reverse, &mut |key, value| {
             while let Some((next, row)) = over.take_upto(key) {
                 if let Some(row) = row {
                     open = each(next, row)?;

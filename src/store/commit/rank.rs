@@ -252,7 +252,7 @@ mod tests {
             let ranks = ranks.iter().map(|(key, count)| Put::row::<MailboxRank>(key, &RankCount(*count)));
             let puts = index.chain(ranks).collect();
             let engine = MemoryEngine::new();
-            engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+            engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
             let view = Snapshot::of(engine.snapshot());
             let tally = ListingStats { total: emails, front: Some(front_of(ranking, &ids)), low: ModSeq(0) };
             // All where the first boundaries are, and some all over.

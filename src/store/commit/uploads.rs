@@ -37,7 +37,7 @@ impl Txn<'_> {
     }
 
     /// The same with octets that are in the store already, whoever holds them there: whether the user may have them is not
-    /// asked here. They are not read, but for those that one row has. The ticket fails with `Conflict` where they were put
+    /// asked here. They are not read, but for those that one row has. The ticket fails with `Overtaken` where they were put
     /// or collected meanwhile: then it may be tried again.
     ///
     /// # Errors

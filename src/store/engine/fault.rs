@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::{Batch, Engine, RowFn, RowReader, Statistics, Table};
+use super::{Batch, Engine, LookupFn, RowFn, RowReader, Statistics, Table, WalkFn, WalkStep};
+use crate::model::AccountId;
 use crate::store::backup::Backup;
 use crate::store::error::Error;
 
@@ -48,12 +49,24 @@ impl<E: Engine> FaultyEngine<E> {
 }
 
 impl<E: Engine> RowReader for FaultyEngine<E> {
+    fn base(&self, account: AccountId) -> Result<u64, Error> {
+        self.inner.base(account)
+    }
+
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.inner.get(table, key)
     }
 
     fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
         self.inner.scan(table, from, to, reverse, each)
+    }
+
+    fn get_many(&self, table: Table, keys: &[Vec<u8>], each: &mut LookupFn<'_>) -> Result<(), Error> {
+        self.inner.get_many(table, keys, each)
+    }
+
+    fn walk(&self, table: Table, from: &[u8], to: &[u8], first: WalkStep, each: &mut WalkFn<'_>) -> Result<(), Error> {
+        self.inner.walk(table, from, to, first, each)
     }
 }
 
@@ -62,7 +75,15 @@ impl<E: Engine> Engine for FaultyEngine<E> {
         self.inner.snapshot()
     }
 
-    fn write(&self, batches: &[Arc<Batch>]) -> Result<(), Error> {
+    fn sweeping_snapshot(&self) -> Box<dyn RowReader + '_> {
+        self.inner.sweeping_snapshot()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+
+    fn write(&self, batches: &[Arc<Batch>]) -> Result<Vec<usize>, Error> {
         if let Some(error) = self.error.lock().clone()
             && self.left.fetch_sub(1, Ordering::SeqCst) <= 0
         {

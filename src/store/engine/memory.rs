@@ -1,11 +1,15 @@
 //! The engine in memory: for tests, and for the inner loop without C++. Nothing survives it.
+//!
+//! Several handles on the same rows ([`MemoryEngine::beside`]) are what several processes on one database would be: as
+//! long as there are several the engine is shared.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use super::{Batch, Engine, RowFn, RowReader, Statistics, Table};
+use super::{Base, Batch, Engine, Put, RowFn, RowReader, StaleBatches, Statistics, Table};
+use crate::model::AccountId;
 use crate::store::error::Error;
 
 type RowMap = BTreeMap<(Table, Vec<u8>), Arc<[u8]>>;
@@ -13,12 +17,13 @@ type RowMap = BTreeMap<(Table, Vec<u8>), Arc<[u8]>>;
 /// Ordered rows behind a lock; a snapshot is a shared copy that the next write replaces.
 #[derive(Debug, Default)]
 pub struct MemoryEngine {
-    state: RwLock<MemoryState>,
+    state: Arc<RwLock<MemoryState>>,
 }
 
 #[derive(Debug, Default)]
 struct MemoryState {
     rows: Arc<RowMap>,
+    versions: Arc<HashMap<AccountId, u64>>,
     statistics: Statistics,
 }
 
@@ -27,6 +32,13 @@ impl MemoryEngine {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Another handle on the same rows.
+    #[must_use]
+    #[cfg(test)]
+    pub fn beside(&self) -> Self {
+        Self { state: Arc::clone(&self.state) }
     }
 
     /// The rows of a table, for tests that look underneath.
@@ -39,18 +51,25 @@ impl MemoryEngine {
     }
 }
 
-struct MemorySnapshot(Arc<RowMap>);
+struct MemorySnapshot {
+    rows: Arc<RowMap>,
+    versions: Arc<HashMap<AccountId, u64>>,
+}
 
 impl RowReader for MemorySnapshot {
+    fn base(&self, account: AccountId) -> Result<u64, Error> {
+        Ok(self.versions.get(&account).copied().unwrap_or_default())
+    }
+
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        Ok(self.0.get(&(table, key.to_vec())).map(|value| value.to_vec()))
+        Ok(self.rows.get(&(table, key.to_vec())).map(|value| value.to_vec()))
     }
 
     fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
         if from >= to {
             return Ok(());
         }
-        let range = self.0.range((table, from.to_vec())..(table, to.to_vec()));
+        let range = self.rows.range((table, from.to_vec())..(table, to.to_vec()));
         let rows: Box<dyn Iterator<Item = _>> = if reverse { Box::new(range.rev()) } else { Box::new(range) };
         for ((_, key), value) in rows {
             if !each(key, value)? {
@@ -63,11 +82,16 @@ impl RowReader for MemorySnapshot {
 
 impl MemoryEngine {
     fn current(&self) -> MemorySnapshot {
-        MemorySnapshot(Arc::clone(&self.state.read().rows))
+        let state = self.state.read();
+        MemorySnapshot { rows: Arc::clone(&state.rows), versions: Arc::clone(&state.versions) }
     }
 }
 
 impl RowReader for MemoryEngine {
+    fn base(&self, account: AccountId) -> Result<u64, Error> {
+        self.current().base(account)
+    }
+
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.current().get(table, key)
     }
@@ -82,19 +106,32 @@ impl Engine for MemoryEngine {
         Box::new(self.current())
     }
 
-    fn write(&self, batches: &[Arc<Batch>]) -> Result<(), Error> {
+    fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.state) > 1
+    }
+
+    fn write(&self, batches: &[Arc<Batch>]) -> Result<Vec<usize>, Error> {
         let mut state = self.state.write();
-        let MemoryState { rows, statistics } = &mut *state;
+        let MemoryState { rows, versions, statistics } = &mut *state;
         let mut over: BTreeMap<(Table, Vec<u8>), Option<&[u8]>> = BTreeMap::new();
-        for batch in batches {
-            for fence in &batch.asserts {
+        let mut raised: HashMap<AccountId, u64> = HashMap::new();
+        let mut stale = StaleBatches::default();
+        for (at, batch) in batches.iter().enumerate() {
+            let is_as_read = |fence: &Put| {
                 let key = (fence.table, fence.key.clone());
                 let found = over.get(&key).copied().unwrap_or_else(|| rows.get(&key).map(AsRef::as_ref));
-                if found != fence.value.as_deref() {
-                    return Err(Error::Conflict(format!("a row of {} changed meanwhile", fence.table.name())));
-                }
+                found == fence.value.as_deref()
+            };
+            let is_newest = |base: &Base| {
+                let version = raised.get(&base.account).or_else(|| versions.get(&base.account));
+                version.copied().unwrap_or_default() == base.version
+            };
+            let is_current = batch.bases.iter().all(is_newest) && batch.asserts.iter().all(is_as_read);
+            if stale.judge(at, batch, !is_current) {
+                continue;
             }
-            over.extend(batch.puts.iter().map(|put| ((put.table, put.key.clone()), put.value.as_deref())));
+            over.extend(batch.all_puts().map(|put| ((put.table, put.key.clone()), put.value.as_deref())));
+            raised.extend(batch.bases.iter().map(|base| (base.account, base.version + 1)));
         }
         // Copied only where somebody still looks at the rows as they were.
         let rows = Arc::make_mut(rows);
@@ -107,8 +144,9 @@ impl Engine for MemoryEngine {
                 None => drop(rows.remove(&key)),
             }
         }
+        Arc::make_mut(versions).extend(raised);
         statistics.syncs += 1;
-        Ok(())
+        Ok(stale.positions())
     }
 
     fn statistics(&self) -> Statistics {
@@ -117,7 +155,7 @@ impl Engine for MemoryEngine {
 
     #[cfg(any(test, feature = "internals"))]
     fn usage(&self, table: Table) -> super::Usage {
-        let rows = self.current().0;
+        let rows = self.current().rows;
         let octets = |(key, value): (&(Table, Vec<u8>), &Arc<[u8]>)| (key.1.len() + value.len()) as u64;
         let sizes: Vec<u64> = rows.iter().filter(|((of, _), _)| *of == table).map(octets).collect();
         super::Usage { rows: sizes.len() as u64, octets: sizes.iter().sum(), ..super::Usage::default() }

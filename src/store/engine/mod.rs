@@ -3,9 +3,14 @@
 //! The contract, which `suite` holds every engine to:
 //! - `get` and `scan` see every write that has returned, and no part of one that has not;
 //! - a snapshot sees one state, whatever is written later;
-//! - `write` makes each batch all or nothing, and all of them durable when it returns. Where an assertion fails nothing
-//!   is written. Batches apply in order: a later one may assert what an earlier one set;
-//! - after an error of `write` other than `Full` or `Conflict` the caller takes the state of the disk as unknown.
+//! - `write` makes each batch all or nothing, and durable when it returns. Batches apply in order: a later one may assert
+//!   what an earlier one set;
+//! - a batch is stale, and nothing of it is written, where one of its assertions fails, where one of its accounts has
+//!   another version than its base, or where an earlier batch of the same write that names one of its accounts is stale.
+//!   The other batches are written;
+//! - an engine that several processes share gives each account a version, which every batch that names it raises.
+//!   Elsewhere the account's lock in memory is enough: `base` is 0, and no version is stored or compared;
+//! - after an error of `write` other than `Full` or `Away` the caller takes the state of the disk as unknown.
 
 #[cfg(test)]
 pub mod fault;
@@ -26,6 +31,7 @@ use std::sync::Arc;
 use super::backup::Backup;
 use super::error::Error;
 pub use super::table::TableId as Table;
+use crate::model::AccountId;
 
 /// One row of a batch: set (`Some`) or deleted (`None`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,16 +44,40 @@ pub struct Put {
     pub value: Option<Vec<u8>>,
 }
 
+/// An account that a batch changes, and the version of it that the change is based on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Base {
+    /// The account.
+    pub account: AccountId,
+    /// The version as [`RowReader::base`] gave it, and one more for each batch that was queued before this one.
+    pub version: u64,
+}
+
 /// Rows that are written together or not at all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Batch {
+    /// The accounts that it changes; none in what an engine's owner writes beside all accounts.
+    pub bases: Vec<Base>,
     /// The rows, ascending by table and key, each once.
     pub puts: Vec<Put>,
-    /// Rows that must read so for the batch to be written: the fence that keeps one writer an account.
+    /// Rows that several batches of one write have in common: a message that is delivered to several accounts.
+    pub shared: Option<Arc<Vec<Put>>>,
+    /// Rows that must read so for the batch to be written.
     pub asserts: Vec<Put>,
 }
 
 impl Batch {
+    /// Rows that are based on nothing and written in any case.
+    #[must_use]
+    pub fn of(puts: Vec<Put>) -> Self {
+        Self { puts, ..Self::default() }
+    }
+
+    /// All that it writes, the shared rows too.
+    pub(super) fn all_puts(&self) -> impl Iterator<Item = &Put> {
+        self.shared.iter().flat_map(|shared| shared.iter()).chain(&self.puts)
+    }
+
     /// What this batch says of a key: nothing, deleted, or its value.
     #[must_use]
     pub fn get(&self, table: Table, key: &[u8]) -> Option<Option<&[u8]>> {
@@ -92,10 +122,18 @@ pub type WalkFn<'a> = dyn FnMut(Option<(&[u8], &[u8])>) -> Result<WalkStep, Erro
 
 /// Reading: the newest state of an engine, one snapshot of it, or a transaction's own view.
 pub trait RowReader {
+    /// The version of an account in this state, for [`Base::version`]; 0 where the engine has none.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    fn base(&self, _account: AccountId) -> Result<u64, Error> {
+        Ok(0)
+    }
+
     /// One row.
     ///
     /// # Errors
-    /// `Io` or `Corrupt` of the engine.
+    /// `Io` or `Corrupt` of the engine, or `Away`.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error>;
 
     /// The rows of all these keys, in their order: what as many calls of `get` give, which may cost less in company.
@@ -175,11 +213,18 @@ pub trait Engine: RowReader + Send + Sync + Debug {
         self.snapshot()
     }
 
-    /// Writes the batches, durably.
+    /// Whether other processes may write here as well: then a change is based on the version of its account, reads one
+    /// snapshot, and is run again where it was overtaken.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Writes the batches, durably, and returns the positions of those that were stale, ascending.
     ///
     /// # Errors
-    /// `Full` where the disk is, `Conflict` where an assertion fails, else what the engine says.
-    fn write(&self, batches: &[Arc<Batch>]) -> Result<(), Error>;
+    /// `Full` where the disk is, `Away` where the engine cannot be reached: nothing was written then. Else what the
+    /// engine says.
+    fn write(&self, batches: &[Arc<Batch>]) -> Result<Vec<usize>, Error>;
 
     /// The directory that it lives in; none where it has no disk.
     fn place(&self) -> Option<PathBuf> {
@@ -223,6 +268,40 @@ pub trait Engine: RowReader + Send + Sync + Debug {
     /// What a table holds and has cost.
     #[cfg(any(test, feature = "internals"))]
     fn usage(&self, table: Table) -> Usage;
+}
+
+/// Which batches of a write are stale; an engine tells it of each batch, in their order.
+#[derive(Debug, Default)]
+pub(super) struct StaleBatches {
+    positions: Vec<usize>,
+    accounts: Vec<AccountId>,
+}
+
+impl StaleBatches {
+    /// Whether a batch is stale: because `is_overtaken` says so, or an earlier one with an account of its own is.
+    pub(super) fn judge(&mut self, at: usize, batch: &Batch, is_overtaken: bool) -> bool {
+        let is_stale = is_overtaken || batch.bases.iter().any(|base| self.accounts.contains(&base.account));
+        if is_stale {
+            self.positions.push(at);
+            self.accounts.extend(batch.bases.iter().map(|base| base.account));
+        }
+        is_stale
+    }
+
+    #[cfg(feature = "rocksdb")]
+    pub(super) fn is_empty(&self) -> bool {
+        self.positions.is_empty()
+    }
+
+    /// Whether the batch at a position is stale.
+    #[cfg(feature = "rocksdb")]
+    pub(super) fn contains(&self, at: usize) -> bool {
+        self.positions.binary_search(&at).is_ok()
+    }
+
+    pub(super) fn positions(self) -> Vec<usize> {
+        self.positions
+    }
 }
 
 fn no_disk() -> Error {

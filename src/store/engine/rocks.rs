@@ -20,7 +20,7 @@ use rocksdb::{
 };
 
 use self::remains::Deletions;
-use super::{Batch, Engine, LookupFn, Put, RowFn, RowReader, Statistics, Table, WalkFn, WalkStep};
+use super::{Batch, Engine, LookupFn, Put, RowFn, RowReader, StaleBatches, Statistics, Table, WalkFn, WalkStep};
 use crate::store::Options;
 use crate::store::backup::Backup;
 use crate::store::error::Error;
@@ -329,13 +329,17 @@ impl Engine for RocksEngine {
         Box::new(self.snapshot_of(false))
     }
 
-    fn write(&self, batches: &[Arc<Batch>]) -> Result<(), Error> {
+    fn write(&self, batches: &[Arc<Batch>]) -> Result<Vec<usize>, Error> {
         // In the order of tables and keys, for then each insertion into a table in memory finds near at hand what the one
         // before it walked over. Each batch is in that order already.
-        let mut puts: Vec<(usize, &Put)> = Vec::with_capacity(batches.iter().map(|batch| batch.puts.len()).sum());
-        puts.extend(batches.iter().enumerate().flat_map(|(at, batch)| batch.puts.iter().map(move |put| (at, put))));
+        let mut puts: Vec<(usize, &Put)> =
+            Vec::with_capacity(batches.iter().map(|batch| batch.all_puts().count()).sum());
+        puts.extend(batches.iter().enumerate().flat_map(|(at, batch)| batch.all_puts().map(move |put| (at, put))));
         puts.sort_by(|(_, one), (_, other)| (one.table, &one.key).cmp(&(other.table, &other.key)));
-        self.prove(batches, &puts)?;
+        let stale = self.stale(batches, &puts)?;
+        if !stale.is_empty() {
+            puts.retain(|(at, _)| !stale.contains(*at));
+        }
         let mut all = WriteBatch::default();
         let mut next = puts.iter().skip(1);
         for (_, put) in &puts {
@@ -354,7 +358,7 @@ impl Engine for RocksEngine {
         self.db.write_opt(all, &options).map_err(|error| io(&error))?;
         let deleted = puts.iter().map(|(_, put)| *put).filter(|put| put.value.is_none());
         self.deletions.note(deleted.filter(|put| put.table.is(Tuning::NewestFirst)));
-        Ok(())
+        Ok(stale.positions())
     }
 
     fn has_remains(&self) -> bool {
@@ -415,24 +419,25 @@ fn octets_after(report: &str, label: &str) -> u64 {
 }
 
 impl RocksEngine {
-    /// The assertions of all batches, each seen over the batches before it; `puts` are theirs, sorted.
-    fn prove(&self, batches: &[Arc<Batch>], puts: &[(usize, &Put)]) -> Result<(), Error> {
+    /// Looks at the assertions of all batches, each seen over the batches before it; `puts` are theirs, sorted.
+    fn stale(&self, batches: &[Arc<Batch>], puts: &[(usize, &Put)]) -> Result<StaleBatches, Error> {
+        let mut stale = StaleBatches::default();
         for (at, batch) in batches.iter().enumerate() {
+            let mut is_overtaken = false;
             for fence in &batch.asserts {
                 let behind = puts.partition_point(|(of, put)| {
                     (put.table, &put.key, *of).cmp(&(fence.table, &fence.key, at)).is_lt()
                 });
-                let earlier = behind.checked_sub(1).and_then(|last| puts.get(last)).map(|(_, put)| put);
-                let holds = match earlier.filter(|put| put.table == fence.table && put.key == fence.key) {
-                    Some(put) => put.value == fence.value,
-                    None => self.get(fence.table, &fence.key)? == fence.value,
+                let earlier = puts.get(..behind).unwrap_or_default().iter().rev();
+                let mut earlier = earlier.take_while(|(_, put)| put.table == fence.table && put.key == fence.key);
+                is_overtaken |= match earlier.find(|(of, _)| !stale.contains(*of)) {
+                    Some((_, put)) => put.value != fence.value,
+                    None => self.get(fence.table, &fence.key)? != fence.value,
                 };
-                if !holds {
-                    return Err(Error::Conflict(format!("a row of {} changed meanwhile", fence.table.name())));
-                }
             }
+            stale.judge(at, batch, is_overtaken);
         }
-        Ok(())
+        Ok(stale)
     }
 }
 

@@ -1,9 +1,11 @@
-//! The contract of an engine as a test that each engine passes. `run` panics at the first breach.
+//! The contract of an engine as tests that panic at the first breach: every engine passes `alone`, and one that several
+//! processes may share passes `together` as well.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code that the engines' own tests and tests/it share")]
 
 use std::sync::Arc;
 
-use super::{Batch, Engine, Put, RowReader, Table, WalkStep, after};
+use super::{Base, Batch, Engine, Put, RowReader, Table, WalkStep, after};
+use crate::model::AccountId;
 use crate::store::error::Error;
 
 fn put(table: Table, key: &[u8], value: Option<&[u8]>) -> Put {
@@ -11,7 +13,7 @@ fn put(table: Table, key: &[u8], value: Option<&[u8]>) -> Put {
 }
 
 fn batch(puts: Vec<Put>) -> Arc<Batch> {
-    Arc::new(Batch { puts, asserts: Vec::new() })
+    Arc::new(Batch::of(puts))
 }
 
 fn keys(read: &dyn RowReader, table: Table, from: &[u8], to: &[u8], reverse: bool, limit: usize) -> Vec<Vec<u8>> {
@@ -42,7 +44,7 @@ pub(super) fn walked(
 }
 
 /// Holds an empty engine to the contract.
-pub fn run(engine: &dyn Engine) {
+pub fn alone(engine: &dyn Engine) {
     let table = Table::EmailMetadata;
     engine
         .write(&[batch(vec![
@@ -108,15 +110,48 @@ pub fn run(engine: &dyn Engine) {
     drop(before);
 
     // Of a key that several batches of one write set, the last value stands; a later batch may assert an earlier's.
-    let mut second = Batch { puts: vec![put(table, b"k", Some(b"2"))], asserts: vec![put(table, b"k", Some(b"1"))] };
+    let mut second =
+        Batch { asserts: vec![put(table, b"k", Some(b"1"))], ..Batch::of(vec![put(table, b"k", Some(b"2"))]) };
     engine.write(&[batch(vec![put(table, b"k", Some(b"1"))]), Arc::new(second.clone())]).unwrap();
     assert_eq!(engine.get(table, b"k").unwrap().as_deref(), Some(&b"2"[..]));
-    // A failed assertion writes nothing at all.
+    // Nothing of a batch is written whose assertion fails, nor of a later one that names an account of it; the others are.
     second.puts = vec![put(table, b"k", Some(b"3"))];
-    let failed = engine.write(&[batch(vec![put(table, b"other", Some(b"x"))]), Arc::new(second)]);
-    assert!(matches!(failed, Err(Error::Conflict(_))), "{failed:?}");
-    assert_eq!(engine.get(table, b"other").unwrap(), None);
+    let of = |account| vec![Base { account: AccountId(account), version: 0 }];
+    second.bases = of(7);
+    let behind = Batch { bases: of(7), ..Batch::of(vec![put(table, b"behind", Some(b"x"))]) };
+    let other = Batch { bases: of(8), ..Batch::of(vec![put(table, b"other", Some(b"x"))]) };
+    let written = engine.write(&[Arc::new(second), Arc::new(behind), Arc::new(other)]);
+    assert_eq!(written, Ok(vec![0, 1]));
     assert_eq!(engine.get(table, b"k").unwrap().as_deref(), Some(&b"2"[..]));
+    assert_eq!(engine.get(table, b"behind").unwrap(), None);
+    assert_eq!(engine.get(table, b"other").unwrap().as_deref(), Some(&b"x"[..]));
+    // An assertion does not see what a stale batch before it would have set.
+    let first = |value: &[u8]| Batch {
+        asserts: vec![put(table, b"k", Some(value))],
+        ..Batch::of(vec![put(table, b"k", Some(b"4")), put(table, b"l", Some(b"4"))])
+    };
+    let blind = Batch { asserts: vec![put(table, b"k", Some(b"2"))], ..Batch::of(vec![put(table, b"m", Some(b"5"))]) };
+    assert_eq!(engine.write(&[Arc::new(first(b"1")), Arc::new(blind)]), Ok(vec![0]));
+    assert_eq!(engine.get(table, b"l").unwrap(), None);
+    assert_eq!(engine.get(table, b"m").unwrap().as_deref(), Some(&b"5"[..]));
+    // Rows that several batches have in common are written if one of them is.
+    let shared = Some(Arc::new(vec![put(Table::Blobs, b"message", Some(b"z"))]));
+    let holder = |fence: &[u8], key: &[u8]| {
+        let asserts = vec![put(table, b"k", Some(fence))];
+        Arc::new(Batch { shared: shared.clone(), asserts, ..Batch::of(vec![put(table, key, Some(b"z"))]) })
+    };
+    assert_eq!(engine.write(&[holder(b"1", b"p")]), Ok(vec![0]));
+    assert_eq!(engine.get(Table::Blobs, b"message").unwrap(), None);
+    assert_eq!(engine.write(&[holder(b"1", b"p"), holder(b"2", b"q")]), Ok(vec![0]));
+    assert_eq!(engine.get(Table::Blobs, b"message").unwrap().as_deref(), Some(&b"z"[..]));
+    // A row that must not be there.
+    let made = |value: &[u8]| {
+        let asserts = vec![put(table, b"first", None)];
+        Arc::new(Batch { asserts, ..Batch::of(vec![put(table, b"first", Some(value))]) })
+    };
+    assert_eq!(engine.write(&[made(b"1"), made(b"2")]), Ok(vec![1]));
+    assert_eq!(engine.write(&[made(b"3")]), Ok(vec![0]));
+    assert_eq!(engine.get(table, b"first").unwrap().as_deref(), Some(&b"1"[..]));
     // An error of the caller ends a scan and comes back.
     let ended = engine.scan(table, b"", b"z", false, &mut |_, _| Err(Error::NotFound("enough")));
     assert_eq!(ended, Err(Error::NotFound("enough")));
@@ -124,11 +159,91 @@ pub fn run(engine: &dyn Engine) {
     assert!(engine.usage(table).rows > 0);
 }
 
+/// Holds two handles on one empty store to the contract of shared engines.
+pub fn together(one: &dyn Engine, other: &dyn Engine) {
+    assert!(one.is_shared() && other.is_shared());
+    let (ann, bob) = (AccountId(1), AccountId(2));
+    let table = Table::EmailMetadata;
+    let change = |account, version, puts| Arc::new(Batch { bases: vec![Base { account, version }], ..Batch::of(puts) });
+    let row = |key: &[u8]| one.get(table, key).unwrap();
+    let base = one.base(ann).unwrap();
+    assert_eq!(other.base(ann).unwrap(), base);
+
+    // Every batch raises the version of its account, whatever it writes, and no other's.
+    let before = other.snapshot();
+    assert_eq!(one.write(&[change(ann, base, vec![put(table, b"a", Some(b"1"))])]), Ok(vec![]));
+    assert_eq!((one.base(ann).unwrap(), other.base(ann).unwrap()), (base + 1, base + 1));
+    assert_eq!(other.base(bob).unwrap(), base);
+    assert_eq!(other.get(table, b"a").unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!((before.base(ann).unwrap(), before.get(table, b"a").unwrap()), (base, None));
+    drop(before);
+
+    // A stale base writes nothing, neither its own rows nor those that it shares.
+    let shared = Some(Arc::new(vec![put(Table::Blobs, b"message", Some(b"z"))]));
+    let bases = vec![Base { account: ann, version: base }];
+    let late =
+        Batch { bases, shared, ..Batch::of(vec![put(table, b"a", Some(b"2")), put(table, b"late", Some(b"x"))]) };
+    assert_eq!(other.write(&[Arc::new(late)]), Ok(vec![0]));
+    assert_eq!((row(b"a").as_deref(), row(b"late")), (Some(&b"1"[..]), None));
+    assert_eq!(one.get(Table::Blobs, b"message").unwrap(), None);
+    assert_eq!(one.base(ann).unwrap(), base + 1, "what was not written raises no version");
+
+    // A change that the other undid is noticed: the rows read as before, the version does not.
+    let read = one.base(ann).unwrap();
+    assert_eq!(other.write(&[change(ann, read, vec![put(table, b"a", Some(b"7"))])]), Ok(vec![]));
+    assert_eq!(other.write(&[change(ann, read + 1, vec![put(table, b"a", Some(b"1"))])]), Ok(vec![]));
+    assert_eq!(one.write(&[change(ann, read, vec![put(table, b"aba", Some(b"x"))])]), Ok(vec![0]));
+    assert_eq!(row(b"aba"), None);
+
+    // One stale member does not stop the others; what was built on it goes with it, also where its base fits by chance.
+    let (now, of_bob) = (one.base(ann).unwrap(), one.base(bob).unwrap());
+    let group = [
+        change(ann, now - 1, vec![put(table, b"stale", Some(b"x"))]),
+        change(bob, of_bob, vec![put(table, b"b1", Some(b"x"))]),
+        change(ann, now, vec![put(table, b"built", Some(b"x"))]),
+        change(bob, of_bob + 1, vec![put(table, b"b2", Some(b"x"))]),
+    ];
+    assert_eq!(one.write(&group), Ok(vec![0, 2]));
+    assert_eq!((row(b"stale"), row(b"built")), (None, None));
+    assert!(row(b"b1").is_some() && row(b"b2").is_some());
+    assert_eq!((other.base(ann).unwrap(), other.base(bob).unwrap()), (now, of_bob + 2));
+
+    // A batch of two accounts is written whole or not at all.
+    let both = |of_ann, of_bob| {
+        let bases = vec![Base { account: ann, version: of_ann }, Base { account: bob, version: of_bob }];
+        Arc::new(Batch { bases, ..Batch::of(vec![put(table, b"ab", Some(b"x"))]) })
+    };
+    assert_eq!(other.write(&[both(now, of_bob)]), Ok(vec![0]));
+    assert_eq!((row(b"ab"), one.base(ann).unwrap()), (None, now));
+    assert_eq!(other.write(&[both(now, of_bob + 2)]), Ok(vec![]));
+    assert_eq!((one.base(ann).unwrap(), one.base(bob).unwrap()), (now + 1, of_bob + 3));
+
+    // Whoever comes first makes the store's own row.
+    let made = |value: &[u8]| {
+        let asserts = vec![put(Table::Site, b"own", None)];
+        Arc::new(Batch { asserts, ..Batch::of(vec![put(Table::Site, b"own", Some(value))]) })
+    };
+    assert_eq!((one.write(&[made(b"1")]), other.write(&[made(b"2")])), (Ok(vec![]), Ok(vec![0])));
+    assert_eq!(other.get(Table::Site, b"own").unwrap().as_deref(), Some(&b"1"[..]));
+}
+
 #[cfg(test)]
 mod tests {
+    use crate::store::engine::memory::MemoryEngine;
+
     #[test]
     fn memory_keeps_the_contract() {
-        super::run(&crate::store::engine::memory::MemoryEngine::new());
+        super::alone(&MemoryEngine::new());
+    }
+
+    #[test]
+    fn memory_with_two_handles_keeps_the_contract_of_shared_engines() {
+        let one = MemoryEngine::new();
+        let other = one.beside();
+        super::alone(&one);
+        let one = MemoryEngine::new();
+        super::together(&one, &one.beside());
+        drop(other);
     }
 
     #[test]
@@ -137,6 +252,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let engine =
             crate::store::engine::rocks::RocksEngine::open(dir.path(), &crate::store::Options::small()).unwrap();
-        super::run(&engine);
+        super::alone(&engine);
     }
 }

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::memory::MemoryEngine;
 use super::{Batch, Engine, RowFn, RowReader, Statistics, Table};
+use crate::model::AccountId;
 use crate::store::error::Error;
 
 type SnapshotHook = Box<dyn FnOnce() + Send>;
@@ -61,6 +62,10 @@ struct CountingReader<'a, R> {
 }
 
 impl<R: Deref<Target: RowReader>> RowReader for CountingReader<'_, R> {
+    fn base(&self, account: AccountId) -> Result<u64, Error> {
+        self.inner.base(account)
+    }
+
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.read.fetch_add(1, Ordering::Relaxed);
         self.inner.get(table, key)
@@ -81,6 +86,10 @@ impl CountingEngine {
 }
 
 impl RowReader for CountingEngine {
+    fn base(&self, account: AccountId) -> Result<u64, Error> {
+        self.inner.base(account)
+    }
+
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.counting().get(table, key)
     }
@@ -99,7 +108,7 @@ impl Engine for CountingEngine {
         Box::new(CountingReader { inner: self.inner.snapshot(), read: &self.read })
     }
 
-    fn write(&self, batches: &[Arc<Batch>]) -> Result<(), Error> {
+    fn write(&self, batches: &[Arc<Batch>]) -> Result<Vec<usize>, Error> {
         self.inner.write(batches)
     }
 

@@ -44,11 +44,7 @@ fn open(engine: Arc<dyn Engine>) -> Store {
     Store::over(engine, &Options { ranked_above: Some(0), ..Options::small() }, clock).unwrap()
 }
 
-fn done<T>(
-    store: &Store,
-    account: AccountId,
-    change: impl FnOnce(&mut crate::store::Txn<'_>) -> Result<T, Error>,
-) -> T {
+fn done<T>(store: &Store, account: AccountId, change: impl FnMut(&mut crate::store::Txn<'_>) -> Result<T, Error>) -> T {
     let (value, ticket) = store.commit(account, change).unwrap();
     ticket.wait_blocking().unwrap();
     value
@@ -61,7 +57,7 @@ fn make(store: &Store, account: AccountId, name: &str) {
         Ok(())
     });
     done(store, account, |txn| {
-        txn.set_account(&AccountRow::new(name, primary, UtcMillis(0)));
+        txn.set_account(&AccountRow::new(name, primary.clone(), UtcMillis(0)));
         for (name, role) in [("Inbox", Role::Inbox), ("Trash", Role::Trash), ("Archive", Role::Archive)] {
             txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role: Some(role), sort_order: 0 })?;
         }
@@ -139,12 +135,12 @@ fn life(store: &Store) {
 fn fold(store: &Store, account: AccountId) {
     let sizes = FoldSizes { rows: 6, row_octets: 1 << 16, block: 256, fan: 4, piece: 1 << 12, last_level: 1 };
     let piece = store.view().next_fold_piece(account, &sizes).unwrap().unwrap();
-    assert!(done(store, account, |txn| txn.write_folds(piece)));
+    assert!(done(store, account, |txn| txn.write_folds(&piece)));
 }
 
 fn write(engine: &dyn Engine, table: Table, key: &[u8], value: Option<Vec<u8>>) {
     let puts = vec![Put { table, key: key.to_vec(), value }];
-    engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+    engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
 }
 
 fn rows_of(engine: &MemoryEngine, table: Table, account: AccountId) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -237,7 +233,7 @@ fn every_damage_in_every_table_is_named_and_what_is_derived_is_mended() {
                 rows.iter().map(put).collect::<Vec<_>>()
             };
             let puts = all.iter().flat_map(put).collect();
-            copy.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+            copy.write(&[Arc::new(Batch::of(puts))]).unwrap();
             let rows = rows_of(&copy, *table, ANN);
             // One that is shown now, of the list; of the rest any.
             let at = if *table == Table::SearchFolds { rows.len() - 1 } else { 0 };

@@ -11,21 +11,21 @@ use super::*;
 use crate::model::{DataType, ModSeq};
 
 /// Dice that can be thrown again.
-struct SeededRng(u64);
+pub(super) struct SeededRng(u64);
 
 impl SeededRng {
-    fn of(seed: u64) -> Self {
+    pub(super) fn of(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    fn below(&mut self, sides: usize) -> usize {
+    pub(super) fn below(&mut self, sides: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         usize::try_from(self.0 % sides as u64).unwrap()
     }
 
-    fn boxes(&mut self) -> BTreeSet<MailboxUid> {
+    pub(super) fn boxes(&mut self) -> BTreeSet<MailboxUid> {
         (0..=self.below(2)).map(|_| MailboxUid(1 + u32::try_from(self.below(3)).unwrap())).collect()
     }
 
@@ -44,7 +44,7 @@ fn may_fail<T>(done: Result<T, Error>) -> Option<T> {
     }
 }
 
-fn on<T>(store: &Store, account: AccountId, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>) -> Option<T> {
+fn on<T>(store: &Store, account: AccountId, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) -> Option<T> {
     let done = store.commit(account, change);
     may_fail(done.and_then(|(value, ticket)| ticket.wait_blocking().map(|()| value)))
 }
@@ -87,11 +87,11 @@ fn changes(store: &Store, who: u64, times: u32) {
                 let other = pick(store, &mut dice).unwrap_or(id);
                 on(store, ACCOUNT, |txn| {
                     txn.update_email(id, boxes.clone(), keywords.clone())?;
-                    txn.update_email(other, boxes, BTreeSet::new())?;
-                    txn.update_email(id, BTreeSet::from([MailboxUid(1)]), keywords)
+                    txn.update_email(other, boxes.clone(), BTreeSet::new())?;
+                    txn.update_email(id, BTreeSet::from([MailboxUid(1)]), keywords.clone())
                 });
             }
-            _ => drop(on(store, ACCOUNT, |txn| txn.update_email(id, boxes, keywords))),
+            _ => drop(on(store, ACCOUNT, |txn| txn.update_email(id, boxes.clone(), keywords.clone()))),
         }
     }
 }
@@ -122,7 +122,7 @@ fn folds(store: &Store, times: u32) {
     let sizes = FoldSizes { rows: 3, row_octets: 1 << 20, block: 200, fan: 2, piece: 300, last_level: 2 };
     for _ in 0..times {
         match store.view().next_fold_piece(ACCOUNT, &sizes).unwrap() {
-            Some(piece) => drop(on(store, ACCOUNT, |txn| txn.write_folds(piece))),
+            Some(piece) => drop(on(store, ACCOUNT, |txn| txn.write_folds(&piece))),
             None => std::thread::yield_now(),
         }
     }

@@ -15,8 +15,8 @@ fn thread_changes_only_when_it_gains_or_loses_an_email() {
     let since = state(&bed.store);
     let told = |since| bed.store.view().thread_changes(ACCOUNT, since, 99).unwrap().unwrap();
     let update = |uid, words: &[&str]| {
-        let words = words.iter().map(|word| (*word).to_owned()).collect();
-        bed.done(|txn| txn.update_email(first, [MailboxUid(uid)].into(), words)).unwrap()
+        let words: BTreeSet<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        bed.done(|txn| txn.update_email(first, [MailboxUid(uid)].into(), words.clone())).unwrap()
     };
     assert!(update(1, &["$seen"]) && update(3, &["$seen"]) && update(2, &["$seen", "$flagged"]));
     let changes = told(since);

@@ -27,6 +27,20 @@ fn a_failed_write_takes_what_was_built_on_it_and_a_full_disk_heals() {
 }
 
 #[test]
+fn an_engine_that_is_away_fails_what_is_written_and_poisons_nothing() {
+    let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
+    let store = store_over(engine.clone());
+    let away = Error::Away("no route".into());
+    assert!(away.is_temporary() && Error::Overtaken(ACCOUNT).is_temporary());
+    engine.fail_after(0, away.clone());
+    assert_eq!(deliver_to(&store, ACCOUNT, 1, &[1], 1), Err(away));
+    engine.heal();
+    assert!(store.health().is_ok());
+    deliver_to(&store, ACCOUNT, 2, &[1], 2).unwrap();
+    assert_clean(&store);
+}
+
+#[test]
 fn concurrent_commits_to_few_accounts_share_writes_and_lose_nothing() {
     let engine = Arc::new(MemoryEngine::new());
     let store = store_over(engine);
@@ -86,9 +100,9 @@ fn one_that_was_overtaken_does_not_fail_the_others_of_its_group() {
     let state = store.view().account_state(ACCOUNT).unwrap();
     let value = Some(AccountStateRow { told: 77, ..state }.encode());
     let put = Put { table: Table::AccountState, key, value };
-    engine.write(&[Arc::new(Batch { puts: vec![put], asserts: Vec::new() })]).unwrap();
+    engine.write(&[Arc::new(Batch::of(vec![put]))]).unwrap();
     go.send(()).unwrap();
-    assert!(matches!(first.wait_blocking(), Err(Error::Conflict(_))));
+    assert_eq!(first.wait_blocking(), Err(Error::Overtaken(ACCOUNT)));
     second.wait_blocking().unwrap();
     assert!(third.wait_blocking().is_err(), "built on what failed");
     assert_eq!(store.view().account(AccountId(2)).unwrap().unwrap().display_name.as_deref(), Some("b"));
@@ -150,7 +164,7 @@ fn a_full_queue_takes_no_more_and_says_that_it_is_for_now() {
     let state = store.view().account_state(ACCOUNT).unwrap();
     let value = Some(AccountStateRow { queued: crate::model::limits::QUEUED, ..state }.encode());
     let put = Put { table: Table::AccountState, key: AccountKey { account: ACCOUNT }.encode(), value };
-    engine.write(&[Arc::new(Batch { puts: vec![put], asserts: Vec::new() })]).unwrap();
+    engine.write(&[Arc::new(Batch::of(vec![put]))]).unwrap();
     let refused = queue(ActionKind::Reply).unwrap_err();
     assert!(refused == Error::QueueFull(ACCOUNT) && refused.is_temporary());
     // What reports on another is not lost.

@@ -78,7 +78,7 @@ fn a_delivery_between_look_and_commit_keeps_its_message() {
         filed = Some(bed.deliver(1, &[]));
         Ok(done)
     });
-    assert!(matches!(collected, Err(Error::Conflict(_))), "{collected:?}");
+    assert!(matches!(collected, Err(Error::Overtaken(_))), "{collected:?}");
     assert!(bed.store.health().is_ok());
     assert!(bed.store.view().message(ACCOUNT, filed.unwrap()).unwrap().is_some());
     assert_clean(&bed.store);
@@ -101,7 +101,7 @@ fn a_message_is_put_with_a_reference_or_not_at_all_and_a_round_finds_what_is_loo
     let hash = |n| BlobHash(*blake3::hash(&raw(n)).as_bytes());
     let mut puts: Vec<Put> = (0..5u32).flat_map(|n| row::blob_rows(&hash(n), &raw(n), bed.clock.now())).collect();
     puts.sort_by(|one, other| one.key.cmp(&other.key));
-    bed.engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+    bed.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
     let held = bed.deliver(3, &[]);
     assert_eq!(bed.store.check().unwrap().len(), 4);
     let sweep = || bed.on(AccountId::SITE, |txn| txn.sweep_blobs(30 * DAY, 2)).unwrap();
@@ -191,7 +191,7 @@ fn whom_a_script_told_is_remembered_for_its_time_whatever_becomes_of_the_respons
     // What was told before this absence began counts no more.
     let later = ToldLifetime::Response { generation, since: Some(UtcMillis(bed.clock.now().0 + 1)) };
     assert!(told(1, &later).unwrap().is_none());
-    bed.done(|txn| txn.set_vacation(&VacationResponse { subject: Some("x".into()), ..response })).unwrap();
+    bed.done(|txn| txn.set_vacation(&VacationResponse { subject: Some("x".into()), ..response.clone() })).unwrap();
     assert_eq!((bed.rows(Table::VacationTold), bed.rows(Table::ToldByTime)), (1, 1));
     assert_clean(&bed.store);
     bed.clock.advance(7 * DAY - MS);

@@ -9,7 +9,7 @@ fn fill(engine: &CountingEngine, at: i64) {
     let mut puts: Vec<Put> =
         (0..=u16::MAX).map(|n| Put { table: Table::EmailMetadata, key: row(n), value: Some(vec![1]) }).collect();
     puts.sort_by(|one, other| one.key.cmp(&other.key));
-    engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+    engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
 }
 
 #[test]

@@ -29,14 +29,14 @@ impl Fixture {
     pub(super) fn on<T>(
         &self,
         account: AccountId,
-        change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>,
+        change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let (value, ticket) = self.store.commit(account, change)?;
         ticket.wait_blocking()?;
         Ok(value)
     }
 
-    pub(super) fn done<T>(&self, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {
+    pub(super) fn done<T>(&self, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {
         self.on(ACCOUNT, change)
     }
 

@@ -84,7 +84,7 @@ fn acts() -> impl Strategy<Value = Vec<ListingAct>> {
     proptest::collection::vec(act, 1..40)
 }
 
-fn done<T>(store: &Store, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {
+fn done<T>(store: &Store, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {
     let (value, ticket) = store.commit(ACCOUNT, change)?;
     ticket.wait_blocking()?;
     Ok(value)
@@ -113,9 +113,9 @@ fn act(world: &mut ListingWorld, n: u32, act: &ListingAct) {
         ListingAct::Change { which, mailboxes, keywords } => {
             let words = ["$seen", "$flagged", "$draft"].iter().enumerate();
             let words = words.filter(|(bit, _)| keywords >> bit & 1 == 1).map(|(_, word)| (*word).to_owned());
-            let boxes = mailboxes.iter().map(|uid| uid_of(*uid)).collect();
+            let boxes: BTreeSet<MailboxUid> = mailboxes.iter().map(|uid| uid_of(*uid)).collect();
             if let Some(id) = pick(*which) {
-                done(store, |txn| txn.update_email(id, boxes, words.collect())).unwrap();
+                done(store, |txn| txn.update_email(id, boxes.clone(), words.clone().collect())).unwrap();
             }
         }
         ListingAct::Destroy { which } => {
@@ -320,7 +320,7 @@ fn positions_hold_where_ranks_have_levels_above_levels() {
     make_account(&store, ACCOUNT);
     let row = store.view().account(ACCOUNT).unwrap().unwrap();
     done(&store, |txn| {
-        txn.set_account(&AccountRow { quota_emails: None, ..row });
+        txn.set_account(&AccountRow { quota_emails: None, ..row.clone() });
         Ok(())
     })
     .unwrap();

@@ -11,7 +11,7 @@ const INBOX: MailboxUid = MailboxUid(1);
 fn attributes_are_kept_and_bounded_and_told_as_a_change_of_the_mailbox() {
     let bed = bed();
     let set = |pairs: Vec<(String, String)>| {
-        bed.done(|txn| txn.update_mailbox(INBOX, |row| row.attributes = pairs.into_iter().collect()))
+        bed.done(|txn| txn.update_mailbox(INBOX, |row| row.attributes = pairs.iter().cloned().collect()))
     };
     let pairs =
         |all: &[(&str, &str)]| all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();

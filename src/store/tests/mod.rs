@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::engine::memory::MemoryEngine;
-use super::engine::{Put, Table};
+use super::engine::{Batch, Put, Table};
 use super::table::codec::Prefix as _;
 use super::table::keys::{AccountKey, BlobKey, EmailKey, MailboxKey};
 use super::*;
@@ -27,6 +27,7 @@ mod objects;
 mod rest;
 mod shares;
 mod submissions;
+mod together;
 #[cfg(feature = "rocksdb")]
 mod torn;
 mod trees;
@@ -64,7 +65,7 @@ fn make_account(store: &Store, account: AccountId) {
 }
 
 /// A message of its own (by `n`) whose ids are `keys`, and its blob.
-fn message(n: u32, keys: &[u8]) -> (EncodedMessage, Batch) {
+fn message(n: u32, keys: &[u8]) -> (EncodedMessage, Vec<Put>) {
     let raw = format!("Subject: {n}\r\n\r\n{n}\r\n").into_bytes();
     let hash = BlobHash(*blake3::hash(&raw).as_bytes());
     let rows = MessageRows {
@@ -73,7 +74,7 @@ fn message(n: u32, keys: &[u8]) -> (EncodedMessage, Batch) {
         thread_keys: keys.iter().map(|key| ThreadKey([*key; 32])).collect(),
         ..MessageRows::default()
     };
-    (EncodedMessage::new(&rows), Batch { puts: row::blob_rows(&hash, &raw, UtcMillis(0)), asserts: Vec::new() })
+    (EncodedMessage::new(&rows), row::blob_rows(&hash, &raw, UtcMillis(0)))
 }
 
 fn deliver_to(store: &Store, account: AccountId, n: u32, keys: &[u8], at: i64) -> Result<EmailId, Error> {
@@ -128,8 +129,9 @@ fn run(store: &Store, ops: &[StoreOp]) {
                 let id = live[which % live.len()];
                 let words = ["$seen", "$flagged", "$draft"].iter().enumerate();
                 let words = words.filter(|(bit, _)| keywords >> bit & 1 == 1).map(|(_, word)| (*word).to_owned());
-                let boxes = mailboxes.iter().map(|uid| MailboxUid(*uid)).collect();
-                let (_, ticket) = store.commit(ACCOUNT, |txn| txn.update_email(id, boxes, words.collect())).unwrap();
+                let boxes: BTreeSet<MailboxUid> = mailboxes.iter().map(|uid| MailboxUid(*uid)).collect();
+                let (_, ticket) =
+                    store.commit(ACCOUNT, |txn| txn.update_email(id, boxes.clone(), words.clone().collect())).unwrap();
                 ticket.wait_blocking().unwrap();
             }
             StoreOp::Destroy { which } if !live.is_empty() => {
@@ -195,7 +197,7 @@ fn the_checker_sees_a_row_that_is_missing_in_each_derived_table() {
         assert_clean(&store);
         let (key, _) = engine.rows(table).pop().unwrap();
         let puts = vec![Put { table, key, value: None }];
-        engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+        engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
         assert!(!store.check().unwrap().is_empty(), "{}", table.name());
     }
 }
@@ -233,11 +235,11 @@ fn a_part_of_a_long_message_is_read_and_a_frame_that_is_lost_is_noticed() {
         assert_eq!(frames.len(), if length > row::FRAME { length.div_ceil(row::FRAME) } else { 0 });
         if let Some((key, _)) = frames.last() {
             let puts = vec![Put { table: Table::BlobFrames, key: key.clone(), value: None }];
-            engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+            engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
             assert_eq!(store.check().unwrap().len(), 1);
             assert!(store.view().message(ACCOUNT, id).is_err());
             let head = Put { table: Table::Blobs, key: BlobKey { blob: hash }.encode(), value: None };
-            engine.write(&[Arc::new(Batch { puts: vec![head], asserts: Vec::new() })]).unwrap();
+            engine.write(&[Arc::new(Batch::of(vec![head]))]).unwrap();
             assert!(store.check().unwrap().iter().any(|breach| breach.what == "a frame of no message"));
         }
     }

@@ -44,7 +44,7 @@ fn every_position(key: u8, is_in_both: impl Fn(u64) -> bool) {
     let all = listing(ranking, ListingFilter::Every, &ids().collect::<Vec<_>>(), 3, &mut puts);
     let without = listing(ranking, ListingFilter::Flagged, &both, 1, &mut puts);
     let engine = CountingEngine::default();
-    engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+    engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
     let view = Snapshot::of(engine.snapshot());
     for (at, id) in (0..).zip(&rest) {
         let index = |of: CountedListing| view.index_of(ACCOUNT, of.listing, of.tally, *id).unwrap();

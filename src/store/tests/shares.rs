@@ -20,7 +20,7 @@ fn three() -> Fixture {
 
 fn share(bed: &Fixture, uid: MailboxUid, with: &[(AccountId, u16)]) -> Result<bool, Error> {
     let shares: BTreeMap<AccountId, u16> = with.iter().copied().collect();
-    bed.done(|txn| txn.update_mailbox(uid, |row| row.shares = shares))
+    bed.done(|txn| txn.update_mailbox(uid, |row| row.shares.clone_from(&shares)))
 }
 
 #[test]

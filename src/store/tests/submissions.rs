@@ -17,7 +17,7 @@ fn submit(bed: &Fixture, to: &[&str]) -> (ObjectId, ActionId) {
     let raw = b"Subject: x\r\n\r\n";
     let hash = BlobHash(*blake3::hash(raw).as_bytes());
     let action = Action { kind: ActionKind::Submission, recipients, blob: Some(hash), ..action() };
-    bed.done(|txn| txn.submit(&submission, action, b"", Some((&hash, raw)))).unwrap()
+    bed.done(|txn| txn.submit(&submission, action.clone(), b"", Some((&hash, raw)))).unwrap()
 }
 
 fn read(bed: &Fixture, id: ObjectId) -> EmailSubmission {
@@ -28,7 +28,7 @@ fn said(bed: &Fixture, id: ObjectId) -> Vec<(DeliveryState, String)> {
     read(bed, id).rcpt_to.into_iter().map(|to| (to.status.delivered, to.status.smtp_reply)).collect()
 }
 
-fn change(bed: &Fixture, id: ActionId, change: impl FnOnce(&mut Action)) {
+fn change(bed: &Fixture, id: ActionId, change: impl Fn(&mut Action)) {
     bed.done(|txn| {
         let read = txn.action(id)?;
         let mut action = read.clone();

@@ -77,7 +77,7 @@ struct TreeWorld {
     low: ModSeq,
 }
 
-fn done<T>(store: &Store, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {
+fn done<T>(store: &Store, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {
     let (value, ticket) = store.commit(ACCOUNT, change)?;
     ticket.wait_blocking()?;
     Ok(value)
@@ -220,8 +220,8 @@ impl TreeWorld {
                     return;
                 }
                 let words = ["$seen", "$draft"].iter().enumerate().filter(|(bit, _)| keywords >> bit & 1 == 1);
-                let words = words.map(|(_, word)| (*word).to_owned()).collect();
-                done(&self.store, |txn| txn.update_email(id, boxes.clone(), words)).unwrap();
+                let words: BTreeSet<String> = words.map(|(_, word)| (*word).to_owned()).collect();
+                done(&self.store, |txn| txn.update_email(id, boxes.clone(), words.clone())).unwrap();
                 let mail = self.mails.get_mut(&id).unwrap();
                 (mail.boxes, mail.unread) = (boxes, *keywords == 0);
             }

@@ -115,7 +115,7 @@ fn octets_that_are_there_are_held_without_being_put_and_collected_ones_do_not_co
             assert_eq!(done.blobs, 1);
             bed.on(BOB, |txn| txn.hold_upload(BOB, &id, "", room)).map(|_| done)
         });
-        assert!(matches!(between, Err(Error::Conflict(_))), "{between:?}");
+        assert!(matches!(between, Err(Error::Overtaken(_))), "{between:?}");
         assert_clean(&bed.store);
         bed.on(BOB, |txn| txn.expire_uploads(txn.now(), 9)).unwrap();
         bed.clock.advance(DAY);
@@ -125,7 +125,7 @@ fn octets_that_are_there_are_held_without_being_put_and_collected_ones_do_not_co
             assert_eq!(collect().unwrap().blobs, 1);
             Ok(())
         });
-        assert!(late.is_ok() || matches!(late, Err(Error::Conflict(_))), "{late:?}");
+        assert!(late.is_ok() || matches!(late, Err(Error::Overtaken(_))), "{late:?}");
         assert_clean(&bed.store);
         bed.on(BOB, |txn| txn.expire_uploads(txn.now(), 9)).unwrap();
         bed.clock.advance(DAY);

@@ -17,7 +17,7 @@ fn guest_keeps_the_session_while_the_row_of_the_owner_is_damaged() {
         assert!(bed.session(&bed.bob)["accounts"].get(&bed.ann).is_some());
         let key = bed.ann.parse::<AccountId>().unwrap().0.to_be_bytes().to_vec();
         let puts = vec![Put { table: Table::Accounts, key, value: damaged }];
-        engine.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+        engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
         bed.context.directory = Directory::new(bed.context.store.clone(), Settings::default());
         let asked = bed.asks(&bed.bob);
         let reached: Vec<String> = asked.reachable().unwrap().iter().map(|one| one.id.to_string()).collect();

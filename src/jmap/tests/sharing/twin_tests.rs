@@ -151,7 +151,7 @@ impl TwinAccount {
         world
     }
 
-    fn done<T>(&self, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>) -> T {
+    fn done<T>(&self, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) -> T {
         let (made, ticket) = self.bed.context.store.commit(self.ann, change).unwrap();
         ticket.wait_blocking().unwrap();
         made
@@ -222,7 +222,7 @@ impl TwinAccount {
                 let boxes = Self::mailboxes(&self.boxes, *boxes);
                 self.done(|txn| {
                     let keywords = txn.view().email(self.ann, id)?.unwrap().keywords;
-                    txn.update_email(id, boxes, keywords)
+                    txn.update_email(id, boxes.clone(), keywords)
                 });
             }
             SharedChange::Mark { which, keywords } => {
@@ -285,7 +285,7 @@ impl TwinAccount {
                 let boxes = self.closed(*boxes);
                 self.done(|txn| {
                     let keywords = txn.view().email(self.ann, id)?.unwrap().keywords;
-                    txn.update_email(id, boxes, keywords)
+                    txn.update_email(id, boxes.clone(), keywords)
                 });
             }
             PrivateChange::Mark { which, keywords } => {

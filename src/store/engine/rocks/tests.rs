@@ -12,7 +12,7 @@ fn batch(rows: u32, value: Option<&[u8]>) -> Arc<Batch> {
         key: number.to_be_bytes().to_vec(),
         value: value.map(<[u8]>::to_vec),
     };
-    Arc::new(Batch { puts: (0..rows).map(put).collect(), asserts: Vec::new() })
+    Arc::new(Batch::of((0..rows).map(put).collect()))
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn remains_that_a_scan_walks_over_are_flushed() {
 fn rows_of(numbers: impl Iterator<Item = u32>, value: Option<&[u8]>) -> Arc<Batch> {
     let key = |number: u32| [&[7; 10][..], &u64::from(number).to_be_bytes()].concat();
     let put = |number| Put { table: Table::MailboxEmailIndex, key: key(number), value: value.map(<[u8]>::to_vec) };
-    Arc::new(Batch { puts: numbers.map(put).collect(), asserts: Vec::new() })
+    Arc::new(Batch::of(numbers.map(put).collect()))
 }
 
 /// The deleted rows that a scan for the first row steps over.

@@ -12,7 +12,7 @@ fn copy_of(engine: &MemoryEngine) -> Arc<MemoryEngine> {
         engine.rows(table).into_iter().map(move |(key, value)| Put { table, key, value: Some(value) })
     };
     let puts = Table::ALL.iter().flat_map(rows).collect();
-    copy.write(&[Arc::new(Batch { puts, asserts: Vec::new() })]).unwrap();
+    copy.write(&[Arc::new(Batch::of(puts))]).unwrap();
     copy
 }
 

@@ -32,7 +32,7 @@ fn bed() -> Fixture {
 }
 
 impl Fixture {
-    fn done<T>(&self, change: impl FnOnce(&mut Txn<'_>) -> Result<T, Error>) -> T {
+    fn done<T>(&self, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) -> T {
         done(&self.store, ANN, change)
     }
 

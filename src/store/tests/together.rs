@@ -1,0 +1,419 @@
+//! Several stores over one engine, as several processes on one database would be.
+//!
+//! A baton lets one store at a time run up to its next engine call, and a seed decides which: so a failure is found again
+//! by its seed. What each commit read and wrote is replayed, in the order in which the engine wrote it, over a naive
+//! account: a commit that was built on anything but the state right before it stands out.
+
+mod baton;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+
+use parking_lot::Mutex;
+
+use self::baton::{Baton, BatonEngine, Leaves};
+use super::super::row::wake_of;
+use super::actors::SeededRng;
+use super::*;
+use crate::model::ActionId;
+
+const BOB: AccountId = AccountId(2);
+const STORES: usize = 3;
+const STEPS: usize = 30;
+
+type Facts = (BTreeSet<MailboxUid>, BTreeSet<String>);
+
+/// What a commit read, and what it made of it.
+#[derive(Debug, Clone)]
+enum Deed {
+    Delivered { id: EmailId, emails: u64 },
+    Changed { id: EmailId, before: Facts, after: Facts },
+    Destroyed { id: EmailId, before: Facts },
+    Queued { id: ActionId, due: UtcMillis },
+    Deferred { id: ActionId, before: UtcMillis, after: UtcMillis },
+    Removed { id: ActionId, due: UtcMillis },
+    Counted { before: u64 },
+}
+
+/// A message whose bytes say which threads it may join.
+fn rows_of(raw: &[u8]) -> MessageRows {
+    let keys = raw.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    MessageRows {
+        blob: BlobHash(*blake3::hash(raw).as_bytes()),
+        size: raw.len() as u64,
+        thread_keys: keys.iter().filter(|byte| byte.is_ascii_digit()).map(|key| ThreadKey([*key; 32])).collect(),
+        ..MessageRows::default()
+    }
+}
+
+fn count_of(row: &AccountRow) -> u64 {
+    row.display_name.as_deref().and_then(|name| name.parse().ok()).unwrap_or(0)
+}
+
+/// One of the stores, and what it did.
+struct Actor {
+    who: usize,
+    store: Store,
+    engine: Arc<BatonEngine>,
+    clock: Arc<FixedClock>,
+    dice: SeededRng,
+    deeds: Vec<(u64, AccountId, Deed)>,
+    overtaken: usize,
+}
+
+impl Actor {
+    /// The value of a commit that may be refused, but for reasons that are somebody else's doing alone.
+    fn allowed<T>(&mut self, done: Result<T, Error>) -> Option<T> {
+        match done {
+            Ok(value) => Some(value),
+            Err(Error::Overtaken(_)) => {
+                self.overtaken += 1;
+                None
+            }
+            Err(Error::NotFound(_) | Error::Conflict(_) | Error::Rebuilding(_)) => None,
+            Err(other) => panic!("store {}: {other}", self.who),
+        }
+    }
+
+    fn commit<T>(&mut self, account: AccountId, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) -> Option<T> {
+        self.engine.written.lock().clear();
+        let done = self.store.commit(account, change);
+        let done = done.and_then(|(value, ticket)| ticket.wait_blocking().map(|()| value));
+        self.allowed(done)
+    }
+
+    /// A commit that does what it says.
+    fn deed(&mut self, account: AccountId, change: impl FnMut(&mut Txn<'_>) -> Result<Deed, Error>) {
+        if let Some(deed) = self.commit(account, change) {
+            self.note(account, deed);
+        }
+    }
+
+    fn note(&mut self, account: AccountId, deed: Deed) {
+        let number = self.engine.written.lock().get(&account).copied();
+        self.deeds.push((number.expect("what is done is written"), account, deed));
+    }
+
+    fn make(&mut self, account: AccountId) {
+        let row = AccountRow::new(
+            format!("{account}"),
+            Address::from_parts(format!("{account}"), "example.org"),
+            UtcMillis(0),
+        );
+        self.commit(account, |txn| {
+            if txn.view().account(account)?.is_some() {
+                return Ok(());
+            }
+            txn.register(&row);
+            for (name, role) in [("Inbox", Role::Inbox), ("Trash", Role::Trash), ("Archive", Role::Archive)] {
+                txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role: Some(role), sort_order: 0 })?;
+            }
+            Ok(())
+        });
+    }
+
+    fn deliver(&mut self) {
+        let accounts: &[AccountId] = [&[ACCOUNT][..], &[BOB], &[ACCOUNT, BOB]][self.dice.below(3)];
+        let keys: String = (0..self.dice.below(3)).map(|_| char::from(b'0' + self.dice.below(4) as u8)).collect();
+        // Few messages, so that one is delivered while another store collects it.
+        let raw = format!("Subject: {keys}\r\n\r\n{}\r\n", ["a", "b"][self.dice.below(2)]).into_bytes();
+        let encoded = EncodedMessage::new(&rows_of(&raw));
+        self.engine.written.lock().clear();
+        let (results, ticket) = self.store.commit_message(accounts, &encoded, &raw, |txn| {
+            let (inbox, emails) = (txn.state().inbox, txn.state().emails);
+            let (id, _) = txn.create_email(&NewEmail {
+                message: &encoded,
+                prefix: b"",
+                mailboxes: BTreeSet::from([inbox]),
+                keywords: BTreeSet::new(),
+                received_at: txn.now(),
+            })?;
+            Ok(Deed::Delivered { id, emails })
+        });
+        ticket.wait_blocking().unwrap();
+        for (account, result) in results {
+            if let Some(deed) = self.allowed(result) {
+                self.note(account, deed);
+            }
+        }
+    }
+
+    fn change(&mut self, account: AccountId) {
+        let (boxes, word) = (self.dice.boxes(), ["$seen", "$flagged"][self.dice.below(2)]);
+        let destroys = self.dice.below(4) == 0;
+        let known = match self.store.view().emails(account, None, 1000) {
+            Ok(known) if !known.is_empty() => known,
+            Ok(_) | Err(Error::Rebuilding(_)) => return,
+            Err(other) => panic!("{other}"),
+        };
+        let id = known[self.dice.below(known.len())].0;
+        self.deed(account, |txn| {
+            let email = txn.view().email(account, id)?.ok_or(Error::NotFound("email"))?;
+            let before = (email.mailboxes, email.keywords);
+            if destroys {
+                txn.destroy_email(id)?;
+                return Ok(Deed::Destroyed { id, before });
+            }
+            let mut after = (boxes.clone(), before.1.clone());
+            if !after.1.remove(word) {
+                after.1.insert(word.to_owned());
+            }
+            txn.update_email(id, after.0.clone(), after.1.clone())?;
+            Ok(Deed::Changed { id, before, after })
+        });
+    }
+
+    fn act(&mut self, account: AccountId) {
+        let due = UtcMillis(i64::try_from(5 + self.dice.below(9)).unwrap());
+        let what = self.dice.below(3);
+        let known = match self.store.view().outbox(account) {
+            Ok(known) => known,
+            Err(Error::Rebuilding(_)) => return,
+            Err(other) => panic!("{other}"),
+        };
+        let Some(seen) = known.get(self.dice.below(known.len().max(1))).filter(|_| what > 0) else {
+            return self.deed(account, |txn| {
+                let id = txn.queue_action(Action { due, email: None, told: None, ..action() }, b"x")?;
+                Ok(Deed::Queued { id, due })
+            });
+        };
+        let id = seen.id;
+        self.deed(account, |txn| {
+            let action = txn.action(id)?;
+            let (before, after) = (action.due, UtcMillis(action.due.0 + 1));
+            if what == 1 {
+                txn.remove_action(id)?;
+                return Ok(Deed::Removed { id, due: before });
+            }
+            // Raises no change number: of this the bytes of the account's state tell nothing.
+            txn.defer_actions(&[(id, wake_of(&action).ok_or(Error::NotFound("wake"))?)], after)?;
+            Ok(Deed::Deferred { id, before, after })
+        });
+    }
+
+    /// A number that is read and raised, beside an address of the site.
+    fn count(&mut self, account: AccountId) {
+        self.engine.written.lock().clear();
+        let mut before = 0;
+        let done = self.store.commit_together(&[AccountId::SITE, account], |txn| {
+            if txn.account() == AccountId::SITE {
+                txn.set_address(&format!("{account}@example.org"), Some(&crate::model::AddressRow::Primary(account)));
+                return Ok(());
+            }
+            let row = txn.view().account(account)?.ok_or(Error::NotFound("account"))?;
+            before = count_of(&row);
+            txn.set_account(&AccountRow { display_name: Some((before + 1).to_string()), ..row });
+            Ok(())
+        });
+        if self.allowed(done.and_then(Ticket::wait_blocking)).is_some() {
+            self.note(account, Deed::Counted { before });
+        }
+    }
+
+    fn keep_up(&mut self, account: AccountId) {
+        let most = 1 + self.dice.below(4);
+        let (uid, view) = (MailboxUid(1), ListingFilter::ALL[self.dice.below(6)]);
+        match self.dice.below(8) {
+            0 => drop(
+                self.commit(AccountId::SITE, |txn| txn.collect_blobs(txn.now().before(Duration::from_millis(4)), most)),
+            ),
+            1 => drop(self.commit(AccountId::SITE, |txn| txn.sweep_blobs(Duration::ZERO, most))),
+            2 => drop(self.commit(account, |txn| txn.purge_emails(txn.now(), most))),
+            3 => drop(self.commit(account, |txn| {
+                txn.note_history(Duration::ZERO)?;
+                txn.purge_history(txn.now(), most)
+            })),
+            4 => drop(self.commit(account, |txn| txn.sweep_thread_refs(UtcMillis(0), Duration::ZERO, most))),
+            5 if !view.is_usual(uid) => drop(self.commit(account, |txn| txn.drop_view(uid, view, most))),
+            6 => {
+                let sizes = FoldSizes { rows: 3, row_octets: 1 << 20, block: 200, fan: 2, piece: 300, last_level: 2 };
+                let piece = self.store.view().next_fold_piece(account, &sizes);
+                if let Some(piece) = self.allowed(piece).flatten() {
+                    self.commit(account, |txn| txn.write_folds(&piece));
+                }
+            }
+            _ => drop(self.commit(account, |txn| txn.keep(uid, view, most))),
+        }
+    }
+
+    fn step(&mut self) {
+        self.clock.advance(Duration::from_millis(1));
+        let account = [ACCOUNT, BOB][self.dice.below(2)];
+        match self.dice.below(16) {
+            0..=2 => self.deliver(),
+            3..=6 => self.change(account),
+            7..=9 => self.act(account),
+            10 | 11 => self.count(account),
+            12 if self.who == 0 => {
+                let repaired =
+                    self.store
+                        .repair(repair::RepairScope::Rebuild, Some(&[account]), &|raw| rows_of(raw), &mut |_| true);
+                self.allowed(repaired);
+            }
+            13 => {
+                let found = self.store.check().unwrap();
+                let is_repaired = found.iter().any(|breach| breach.what.contains("was not finished"));
+                assert!(found.is_empty() || is_repaired, "store {}: {found:?}", self.who);
+            }
+            _ => self.keep_up(account),
+        }
+    }
+}
+
+/// The naive account: what is left when the deeds are done one after another.
+#[derive(Debug, Default, PartialEq)]
+struct Naive {
+    emails: BTreeMap<EmailId, Facts>,
+    actions: BTreeMap<ActionId, UtcMillis>,
+    count: u64,
+}
+
+impl Naive {
+    fn replay(&mut self, deed: &Deed) {
+        match deed.clone() {
+            Deed::Delivered { id, emails } => {
+                assert_eq!(emails, self.emails.len() as u64, "{deed:?}");
+                let new = self.emails.insert(id, (BTreeSet::from([MailboxUid(1)]), BTreeSet::new()));
+                assert_eq!(new, None, "{deed:?}");
+            }
+            Deed::Changed { id, before, after } => assert_eq!(self.emails.insert(id, after), Some(before), "{deed:?}"),
+            Deed::Destroyed { id, before } => assert_eq!(self.emails.remove(&id), Some(before), "{deed:?}"),
+            Deed::Queued { id, due } => assert_eq!(self.actions.insert(id, due), None, "{deed:?}"),
+            Deed::Deferred { id, before, after } => {
+                assert_eq!(self.actions.insert(id, after), Some(before), "{deed:?}");
+            }
+            Deed::Removed { id, due } => assert_eq!(self.actions.remove(&id), Some(due), "{deed:?}"),
+            Deed::Counted { before } => {
+                assert_eq!(self.count, before, "{deed:?}");
+                self.count += 1;
+            }
+        }
+    }
+
+    fn of(store: &Store, account: AccountId) -> Self {
+        let view = store.view();
+        let emails = view.emails(account, None, 10_000).unwrap().into_iter();
+        Self {
+            emails: emails.map(|(id, email)| (id, (email.mailboxes, email.keywords))).collect(),
+            actions: view.outbox(account).unwrap().into_iter().map(|action| (action.id, action.due)).collect(),
+            count: count_of(&view.account(account).unwrap().unwrap()),
+        }
+    }
+}
+
+/// Runs the stores to their end; returns how many commits were overtaken too often.
+fn run_together(seed: u64) -> usize {
+    let memory = MemoryEngine::new();
+    let (baton, writes) = (Arc::new(Baton::new(seed)), Arc::new(AtomicU64::new(0)));
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
+    let options = Options { ranked_above: Some(2), ..Options::small() };
+    let engines: Vec<Arc<BatonEngine>> = (0..STORES)
+        .map(|who| {
+            let (inner, baton, clock) = (memory.beside(), Arc::clone(&baton), Arc::clone(&writes));
+            Arc::new(BatonEngine { inner, baton, who, clock, written: Mutex::default() })
+        })
+        .collect();
+    let ended: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = engines
+            .iter()
+            .map(|engine| {
+                let (engine, baton, clock, options) =
+                    (Arc::clone(engine), Arc::clone(&baton), Arc::clone(&clock), options.clone());
+                scope.spawn(move || {
+                    let _leaves = Leaves(baton, engine.who);
+                    let store = Store::over(engine.clone(), &options, clock.clone()).unwrap();
+                    let dice = SeededRng::of(seed * 31 + engine.who as u64);
+                    let (deeds, who) = (Vec::new(), engine.who);
+                    let mut actor = Actor { who, store, engine, clock, dice, deeds, overtaken: 0 };
+                    actor.make(ACCOUNT);
+                    actor.make(BOB);
+                    for _ in 0..STEPS {
+                        actor.step();
+                    }
+                    (actor.store.epoch(), actor.store.secrets().clone(), actor.deeds, actor.overtaken)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(ended.iter().all(|(epoch, secrets, ..)| (epoch, &secrets.threads) == (&ended[0].0, &ended[0].1.threads)));
+    let mut deeds: Vec<_> = ended.iter().flat_map(|(_, _, deeds, _)| deeds.clone()).collect();
+    deeds.sort_by_key(|(number, ..)| *number);
+    let store = Store::over(Arc::new(memory.beside()), &options, clock).unwrap();
+    assert_clean(&store);
+    for account in [ACCOUNT, BOB] {
+        let mut naive = Naive::default();
+        deeds.iter().filter(|(_, of, _)| *of == account).for_each(|(_, _, deed)| naive.replay(deed));
+        assert_eq!(Naive::of(&store, account), naive, "{account}");
+    }
+    ended.iter().map(|(.., overtaken)| overtaken).sum()
+}
+
+#[test]
+fn stores_over_one_engine_do_what_one_store_would_do() {
+    for seed in 1..=u64::from(cases(40)) {
+        let run = std::panic::catch_unwind(|| run_together(seed));
+        assert!(run.is_ok(), "seed {seed}");
+    }
+}
+
+/// Several threads of several stores at once, so that commits are also built on what is still on its way.
+#[test]
+fn threads_of_several_stores_lose_no_update() {
+    let memory = MemoryEngine::new();
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
+    let options = Options { repeat_pause: Duration::from_millis(3), ..Options::small() };
+    let engines = [memory.beside(), memory.beside()];
+    let stores = engines.map(|engine| Store::over(Arc::new(engine), &options, clock.clone()).unwrap());
+    make_account(&stores[0], ACCOUNT);
+    let counted: u64 = std::thread::scope(|scope| {
+        let count = |store: &Store| {
+            let mut counted = 0;
+            for _ in 0..40 {
+                let done = store.commit(ACCOUNT, |txn| {
+                    let row = txn.view().account(ACCOUNT)?.ok_or(Error::NotFound("account"))?;
+                    let name = Some((count_of(&row) + 1).to_string());
+                    txn.set_account(&AccountRow { display_name: name, ..row });
+                    Ok(())
+                });
+                match done.and_then(|((), ticket)| ticket.wait_blocking()) {
+                    Ok(()) => counted += 1,
+                    Err(Error::Overtaken(_)) => {}
+                    Err(other) => panic!("{other}"),
+                }
+            }
+            counted
+        };
+        let threads: Vec<_> = (0..6)
+            .map(|n| {
+                scope.spawn({
+                    let store = &stores[n % 2];
+                    move || count(store)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    let row = stores[1].view().account(ACCOUNT).unwrap().unwrap();
+    assert!(counted > 100, "{counted} of 240 commits were done");
+    assert_eq!(count_of(&row), counted);
+    assert_clean(&stores[0]);
+}
+
+/// The same account, repaired by one store: the others neither see nor write it meanwhile.
+#[test]
+fn a_store_knows_of_the_repairs_of_another() {
+    let memory = MemoryEngine::new();
+    let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
+    let open = || Store::over(Arc::new(memory.beside()), &Options::small(), clock.clone()).unwrap();
+    let (one, other) = (open(), open());
+    make_account(&one, ACCOUNT);
+    let mark = |txn: &mut Txn<'_>| {
+        txn.begin_repair(repair::RepairScope::Repair);
+        Ok(())
+    };
+    one.commit(ACCOUNT, mark).unwrap().1.wait_blocking().unwrap();
+    assert_eq!(other.view().mailboxes(ACCOUNT).map(drop), Err(Error::Rebuilding(ACCOUNT)));
+    let refused = other.commit(ACCOUNT, |txn| txn.note_history(Duration::ZERO));
+    assert!(matches!(refused, Err(Error::Rebuilding(ACCOUNT))), "{refused:?}");
+}

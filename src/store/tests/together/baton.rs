@@ -1,0 +1,137 @@
+//! An engine that lets one store at a time run, up to its next call.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::STORES;
+use crate::model::AccountId;
+use crate::store::engine::memory::MemoryEngine;
+use crate::store::engine::{Batch, Engine, RowFn, RowReader, Statistics, Table, Usage};
+use crate::store::error::Error;
+use crate::store::tests::actors::SeededRng;
+
+/// Whose turn it is.
+pub(super) struct Baton {
+    state: Mutex<BatonState>,
+    moved: Condvar,
+}
+
+struct BatonState {
+    dice: SeededRng,
+    alive: usize,
+    waiting: BTreeSet<usize>,
+    turn: Option<usize>,
+}
+
+impl Baton {
+    pub(super) fn new(seed: u64) -> Self {
+        let state = BatonState { dice: SeededRng::of(seed), alive: STORES, waiting: BTreeSet::new(), turn: None };
+        Self { state: Mutex::new(state), moved: Condvar::new() }
+    }
+
+    /// Gives the turn on, and waits for the next one of this store.
+    fn pass(&self, who: usize) {
+        let mut state = self.state.lock();
+        state.waiting.insert(who);
+        self.give(&mut state, who);
+        while state.turn != Some(who) {
+            self.moved.wait(&mut state);
+        }
+    }
+
+    /// Ends the part of a store, also where it ends by a panic.
+    fn leave(&self, who: usize) {
+        let mut state = self.state.lock();
+        state.alive -= 1;
+        self.give(&mut state, who);
+    }
+
+    fn give(&self, state: &mut BatonState, who: usize) {
+        state.turn = state.turn.filter(|turn| *turn != who);
+        if state.turn.is_none() && !state.waiting.is_empty() && state.waiting.len() == state.alive {
+            let at = state.dice.below(state.alive);
+            let next = state.waiting.iter().nth(at).copied().unwrap();
+            state.waiting.remove(&next);
+            state.turn = Some(next);
+            self.moved.notify_all();
+        }
+    }
+}
+
+/// One store's handle on the engine. Every call waits for its turn; what is read of a snapshot is no call, for nobody
+/// changes it.
+pub(super) struct BatonEngine {
+    pub(super) inner: MemoryEngine,
+    pub(super) baton: Arc<Baton>,
+    pub(super) who: usize,
+    /// Counts the writes of all handles.
+    pub(super) clock: Arc<AtomicU64>,
+    /// The number of this handle's last write of each account.
+    pub(super) written: Mutex<BTreeMap<AccountId, u64>>,
+}
+
+impl std::fmt::Debug for BatonEngine {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("BatonEngine").field("who", &self.who).finish_non_exhaustive()
+    }
+}
+
+impl RowReader for BatonEngine {
+    fn base(&self, account: AccountId) -> Result<u64, Error> {
+        self.baton.pass(self.who);
+        self.inner.base(account)
+    }
+
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.baton.pass(self.who);
+        self.inner.get(table, key)
+    }
+
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
+        self.baton.pass(self.who);
+        self.inner.scan(table, from, to, reverse, each)
+    }
+}
+
+impl Engine for BatonEngine {
+    fn snapshot(&self) -> Box<dyn RowReader + '_> {
+        self.baton.pass(self.who);
+        self.inner.snapshot()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+
+    fn write(&self, batches: &[Arc<Batch>]) -> Result<Vec<usize>, Error> {
+        self.baton.pass(self.who);
+        let stale = self.inner.write(batches)?;
+        for (at, batch) in batches.iter().enumerate() {
+            let number = self.clock.fetch_add(1, Ordering::SeqCst);
+            if !stale.contains(&at) {
+                self.written.lock().extend(batch.bases.iter().map(|base| (base.account, number)));
+            }
+        }
+        Ok(stale)
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.inner.statistics()
+    }
+
+    fn usage(&self, table: Table) -> Usage {
+        self.inner.usage(table)
+    }
+}
+
+/// Ends the part of a store when it is dropped, also by a panic.
+pub(super) struct Leaves(pub(super) Arc<Baton>, pub(super) usize);
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        self.0.leave(self.1);
+    }
+}
