@@ -4,9 +4,14 @@
 //! room needs a row in [`ROOMS`] first, and a row that lets a room look up the stairs is a change of the design.
 #![allow(clippy::panic, clippy::expect_used, reason = "test code")]
 
-use std::collections::BTreeMap;
+#[path = "layering/scanner.rs"]
+mod scanner;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use scanner::{Source, heads, root, sources, words};
 
 /// Each room, its storey, and the rooms that it may name beside `trace`. `*` is every lower storey.
 const ROOMS: &[(&str, u8, &[&str])] = &[
@@ -60,6 +65,9 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("tokio", &["net", "queue", "cli", "deliver", "store::commit::committer", "proof::verify", "proof::sign::tests"]),
 ];
 
+/// Rooms whose files are held to the second level too, and the circles between files that remain, each with its reason.
+const CIRCLES: &[(&str, &[(&[&str], &str)])] = &[("queue", &[])];
+
 /// Lines a file may have; files of unit tests (`tests.rs`, `*_tests.rs`) are exempt.
 const WALL: usize = 500;
 
@@ -84,6 +92,106 @@ fn rooms_name_only_rooms_below() {
         }
     }
     assert!(wrong.is_empty(), "against the table of storeys:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn files_of_a_room_name_each_other_in_no_circle() {
+    let all = sources("src");
+    for (room, listed) in CIRCLES {
+        let found = circles(&second_level(room, &all));
+        let mut known: Vec<BTreeSet<&str>> = listed.iter().map(|(files, _)| files.iter().copied().collect()).collect();
+        known.sort();
+        let found: Vec<BTreeSet<&str>> =
+            found.iter().map(|circle| circle.iter().map(String::as_str).collect()).collect();
+        assert_eq!(found, known, "circles between the files of `{room}`, found and listed");
+        assert!(listed.iter().all(|(_, reason)| !reason.is_empty()), "a circle of `{room}` has no reason");
+    }
+}
+
+/// Which files or folders of a room name which others. Tests are left out, and so is the file that declares the room's
+/// modules: a name that it re-exports counts as one of the module that it comes from.
+fn second_level(room: &str, all: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
+    let of_room = || all.iter().filter(|source| source.module.first().is_some_and(|first| first == room));
+    let declared: Vec<(String, usize)> =
+        of_room().filter(|source| source.module.len() == 1).flat_map(|source| words(&source.text)).collect();
+    let word = |at: usize| declared.get(at).map_or("", |(word, _)| word.as_str());
+    let (mut modules, mut exports) = (BTreeSet::new(), BTreeMap::new());
+    for at in 0..declared.len() {
+        let is_test = at >= 7 && (at - 7..at).any(|near| word(near) == "test");
+        match word(at) {
+            "mod" if word(at + 2) == ";" && !is_test => {
+                modules.insert(word(at + 1).to_owned());
+            }
+            "use" if word(at + 2) == "::" => {
+                exports.extend(heads(&declared, at + 3).into_iter().map(|(name, _)| (name, word(at + 1).to_owned())));
+            }
+            _ => {}
+        }
+    }
+    let mut named: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for source in of_room() {
+        let is_test = source.module.iter().any(|part| part == "tests" || part.ends_with("_tests"));
+        let Some(own) = source.module.get(1).filter(|own| modules.contains(*own) && !is_test) else { continue };
+        let text = source.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let outside = Source { path: source.path.clone(), module: source.module.clone(), text: text.to_owned() };
+        for (name, _) in outside.siblings_named() {
+            let other = exports.get(&name).unwrap_or(&name);
+            if other != own && modules.contains(other) {
+                named.entry(own.clone()).or_default().insert(other.clone());
+            }
+        }
+    }
+    named
+}
+
+/// The largest sets of nodes each of which leads to every other one.
+fn circles(edges: &BTreeMap<String, BTreeSet<String>>) -> Vec<BTreeSet<String>> {
+    let reached = |from: &String| {
+        let (mut seen, mut next) = (BTreeSet::new(), vec![from.clone()]);
+        while let Some(node) = next.pop() {
+            for other in edges.get(&node).into_iter().flatten() {
+                if seen.insert(other.clone()) {
+                    next.push(other.clone());
+                }
+            }
+        }
+        seen
+    };
+    let all: BTreeMap<&String, BTreeSet<String>> = edges.keys().map(|node| (node, reached(node))).collect();
+    let mut found: BTreeSet<BTreeSet<String>> = BTreeSet::new();
+    for (node, reach) in all.iter().filter(|(node, reach)| reach.contains(**node)) {
+        let circle = reach.iter().filter(|other| all.get(other).is_some_and(|back| back.contains(*node)));
+        found.insert(circle.cloned().collect());
+    }
+    found.into_iter().collect()
+}
+
+#[test]
+fn circles_are_found() {
+    let edges = |pairs: &[(&str, &str)]| {
+        let mut edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (from, to) in pairs {
+            edges.entry((*from).to_owned()).or_default().insert((*to).to_owned());
+        }
+        edges
+    };
+    assert!(circles(&edges(&[("a", "b"), ("b", "c"), ("a", "c")])).is_empty());
+    let found = circles(&edges(&[("a", "b"), ("b", "c"), ("c", "b"), ("c", "d"), ("e", "f"), ("f", "g"), ("g", "e")]));
+    let found: Vec<Vec<&str>> = found.iter().map(|circle| circle.iter().map(String::as_str).collect()).collect();
+    assert_eq!(found, [vec!["b", "c"], vec!["e", "f", "g"]]);
+    let text = "//! x\nmod a; pub mod b;\n#[cfg(test)]\nmod tests;\npub use b::{Bee, Sea as C};";
+    let source = |module: &[&str], text: &str| Source {
+        path: PathBuf::new(),
+        module: module.iter().map(|part| (*part).to_owned()).collect(),
+        text: text.to_owned(),
+    };
+    let room = [
+        source(&["queue"], text),
+        source(&["queue", "a"], "use super::Bee;\n#[cfg(test)]\nmod tests { use super::super::b; }"),
+        source(&["queue", "b", "inner"], "fn f() { crate::queue::a::g(); super::own(); }"),
+        source(&["queue", "tests"], "use super::a;"),
+    ];
+    assert_eq!(second_level("queue", &room), edges(&[("a", "b"), ("b", "a")]));
 }
 
 #[test]
@@ -187,244 +295,4 @@ fn the_scanner_sees_what_it_should() {
     assert_eq!(named, ["model", "store", "wire", "message", "outbox", "proof", "deliver"]);
     let crates: Vec<String> = source.crates_named().into_iter().map(|(name, _)| name).collect();
     assert_eq!(crates.iter().filter(|name| *name == "clap").count(), 1);
-}
-
-/// A file of Rust, and the module that it is.
-struct Source {
-    path: PathBuf,
-    module: Vec<String>,
-    text: String,
-}
-
-impl Source {
-    /// First segments of the paths that begin at the crate's root, with their lines.
-    fn rooms_named(&self) -> Vec<(String, usize)> {
-        let words = words(&self.text);
-        let word = |at: usize| words.get(at).map_or("", |(word, _)| word.as_str());
-        let mut found = Vec::new();
-        let mut inner: Vec<usize> = Vec::new();
-        let mut depth = 0usize;
-        let mut at = 0;
-        while at < words.len() {
-            match word(at) {
-                "{" => {
-                    depth += 1;
-                    if at >= 2 && word(at - 2) == "mod" {
-                        inner.push(depth);
-                    }
-                }
-                "}" => {
-                    if inner.last() == Some(&depth) {
-                        inner.pop();
-                    }
-                    depth = depth.saturating_sub(1);
-                }
-                "crate" if word(at + 1) == "::" => found.extend(heads(&words, at + 2)),
-                "super" if word(at + 1) == "::" && (at == 0 || word(at - 1) != "::") => {
-                    let line = words[at].1;
-                    let mut up = 1;
-                    while word(at + 2) == "super" && word(at + 3) == "::" {
-                        up += 1;
-                        at += 2;
-                    }
-                    // Where the path lands; a depth of nothing is the crate's root.
-                    let landed = (self.module.len() + inner.len()).saturating_sub(up);
-                    if landed == 0 {
-                        found.extend(heads(&words, at + 2));
-                    } else if let Some(room) = self.module.first() {
-                        found.push((room.clone(), line));
-                    }
-                }
-                _ => {}
-            }
-            at += 1;
-        }
-        let mut once: Vec<(String, usize)> = Vec::new();
-        for (name, line) in found {
-            if !once.iter().any(|(known, _)| *known == name) {
-                once.push((name, line));
-            }
-        }
-        once
-    }
-
-    /// Words that begin a path or a `use`, with their lines.
-    fn crates_named(&self) -> Vec<(String, usize)> {
-        let words = words(&self.text);
-        let word = |at: usize| words.get(at).map_or("", |(word, _)| word.as_str());
-        let mut found = Vec::new();
-        for (at, (name, line)) in words.iter().enumerate() {
-            let begins = at == 0 || word(at - 1) != "::" || (at >= 2 && !is_word(word(at - 2)));
-            let path = word(at + 1) == "::" || (at > 0 && word(at - 1) == "use");
-            if begins && path && is_word(name) && !matches!(word(at.wrapping_sub(1)), "::") {
-                found.push((name.clone(), *line));
-            }
-        }
-        found
-    }
-}
-
-fn is_word(word: &str) -> bool {
-    word.chars().next().is_some_and(|c| c.is_alphanumeric() || c == '_')
-}
-
-/// The name at `at`, or the first names of each branch of the group that opens there.
-fn heads(words: &[(String, usize)], at: usize) -> Vec<(String, usize)> {
-    let Some((first, line)) = words.get(at) else { return Vec::new() };
-    if first != "{" {
-        return vec![(first.clone(), *line)];
-    }
-    let mut found = Vec::new();
-    let mut depth = 0usize;
-    let mut fresh = true;
-    for (word, line) in words.iter().skip(at) {
-        match word.as_str() {
-            "{" => depth += 1,
-            "}" => {
-                depth -= 1;
-                if depth == 0 {
-                    break;
-                }
-            }
-            "," if depth == 1 => fresh = true,
-            _ if fresh && depth == 1 => {
-                found.push((word.clone(), *line));
-                fresh = false;
-            }
-            _ => {}
-        }
-    }
-    found
-}
-
-/// The words, `::` and braces of a Rust text with their lines, without comments and literals.
-fn words(text: &str) -> Vec<(String, usize)> {
-    let chars: Vec<char> = text.chars().collect();
-    let at = |i: usize| chars.get(i).copied().unwrap_or('\0');
-    let mut found = Vec::new();
-    let (mut i, mut line) = (0, 1);
-    while i < chars.len() {
-        let start = i;
-        match at(i) {
-            '/' if at(i + 1) == '/' => {
-                while i < chars.len() && at(i) != '\n' {
-                    i += 1;
-                }
-            }
-            '/' if at(i + 1) == '*' => {
-                let mut nested = 0;
-                loop {
-                    if at(i) == '/' && at(i + 1) == '*' {
-                        nested += 1;
-                        i += 2;
-                    } else if at(i) == '*' && at(i + 1) == '/' {
-                        nested -= 1;
-                        i += 2;
-                    } else {
-                        i += 1;
-                    }
-                    if nested == 0 || i >= chars.len() {
-                        break;
-                    }
-                }
-            }
-            'r' if (at(i + 1) == '"' || (at(i + 1) == '#' && matches!(at(i + 2), '"' | '#'))) && !joined(&chars, i) => {
-                i += 1;
-                let mut hashes = 0;
-                while at(i) == '#' {
-                    hashes += 1;
-                    i += 1;
-                }
-                i += 1;
-                while i < chars.len() && !(at(i) == '"' && (1..=hashes).all(|k| at(i + k) == '#')) {
-                    i += 1;
-                }
-                i += hashes + 1;
-            }
-            '"' => {
-                i += 1;
-                while i < chars.len() && at(i) != '"' {
-                    i += if at(i) == '\\' { 2 } else { 1 };
-                }
-                i += 1;
-            }
-            // A character, or a lifetime.
-            '\'' if at(i + 1) == '\\' => {
-                i += 3;
-                while i < chars.len() && at(i) != '\'' {
-                    i += 1;
-                }
-                i += 1;
-            }
-            '\'' if at(i + 2) == '\'' => i += 3,
-            ':' if at(i + 1) == ':' => {
-                found.push(("::".to_owned(), line));
-                i += 2;
-            }
-            c if c.is_alphanumeric() || c == '_' => {
-                while at(i).is_alphanumeric() || at(i) == '_' {
-                    i += 1;
-                }
-                found.push((chars[start..i].iter().collect(), line));
-            }
-            c => {
-                if !c.is_whitespace() {
-                    found.push((c.to_string(), line));
-                }
-                i += 1;
-            }
-        }
-        line += chars[start..i.min(chars.len())].iter().filter(|c| **c == '\n').count();
-    }
-    found
-}
-
-/// Whether the character at `i` belongs to a longer word (a byte-string prefix `b` aside).
-fn joined(chars: &[char], i: usize) -> bool {
-    let before = i.checked_sub(1).and_then(|k| chars.get(k)).copied().unwrap_or(' ');
-    before != 'b' && (before.is_alphanumeric() || before == '_')
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// Each Rust file under a folder; an absent folder has none.
-fn sources(folder: &str) -> Vec<Source> {
-    let mut files = BTreeMap::new();
-    let mut folders = vec![root().join(folder)];
-    while let Some(folder) = folders.pop() {
-        let Ok(entries) = fs::read_dir(&folder) else { continue };
-        for entry in entries {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|e| e == "rs") {
-                let text = fs::read_to_string(&path).expect("a file of UTF-8");
-                files.insert(path, text);
-            }
-        }
-    }
-    let top = root().join(folder);
-    let module = |path: &Path| -> Vec<String> {
-        let mut names: Vec<String> = path
-            .strip_prefix(&top)
-            .expect("under the folder")
-            .with_extension("")
-            .components()
-            .map(|part| part.as_os_str().to_string_lossy().into_owned())
-            .collect();
-        if names.last().is_some_and(|last| matches!(last.as_str(), "mod" | "lib" | "main")) {
-            names.pop();
-        }
-        names
-    };
-    files
-        .into_iter()
-        .map(|(path, text)| Source {
-            module: module(&path),
-            path: path.strip_prefix(root()).unwrap_or(&path).to_path_buf(),
-            text,
-        })
-        .collect()
 }

@@ -22,7 +22,7 @@ impl Deliverer {
                 return Reply::new(451, [4, 3, 0], "no account has been made here yet");
             }
             Ok(None) => return Reply::new(550, [5, 1, 1], "nobody here has that address"),
-            Err(error) => return outcome::refused(&error, &settings),
+            Err(error) => return outcome::refusal(&error, &settings),
         };
         if !found.row.active {
             return Reply::new(550, [5, 2, 1], "that mailbox takes no mail at present");
@@ -31,7 +31,7 @@ impl Deliverer {
         if found.row.quota_octets.is_some() || found.row.quota_emails.is_some() {
             let state = match self.store.view().account_state(account) {
                 Ok(state) => state,
-                Err(error) => return outcome::refused(&error, &settings),
+                Err(error) => return outcome::refusal(&error, &settings),
             };
             // However many recipients of a transaction are this account's, the message is filed once.
             let wanted = envelope.size.unwrap_or(0).max(1);

@@ -10,13 +10,13 @@ use super::rates::RateCharges;
 use super::{Deliverer, DeliveryTransaction, Settings, copy};
 use crate::account::ResolvedAddress;
 use crate::message::header::{Header, IncomingMessage};
-use crate::message::{Message, auto::AutoReplyFacts, bare_rows, guarded, report, rows_of, trace};
+use crate::message::{Message, auto::AutoReplyFacts, bare_rows, catch_parser_panic, report, rows_of, trace};
 use crate::model::clock::Stopwatch;
 use crate::model::{
     AccountId, Action, ActionId, Address, Decision, EmailId, Envelope, MailboxUid, MonotonicMillis, ObjectId,
     Recipient, ReturnedReport, Role, ThreadKey, ToldLifetime, UtcMillis, limits,
 };
-use crate::outbox::dsn::delivered;
+use crate::outbox::dsn::compose_delivered;
 use crate::outbox::{self, NewAction, Reporter};
 use crate::store::{EncodedMessage, Error, NewEmail, Ticket, Txn};
 use crate::trace::count::{self, DeliveryOutcome};
@@ -60,7 +60,7 @@ impl DeliveryContext<'_> {
         self.facts.get_or_init(|| {
             let unread =
                 || AutoReplyFacts { suppress: Some("its header cannot be read".into()), ..AutoReplyFacts::default() };
-            guarded("a header", || AutoReplyFacts::of_header(self.header)).unwrap_or_else(unread)
+            catch_parser_panic("a header", || AutoReplyFacts::of_header(self.header)).unwrap_or_else(unread)
         })
     }
 }
@@ -106,14 +106,16 @@ impl Deliverer {
             prepared.refusal = Some(Reply::new(554, [5, 4, 6], "the message goes round in circles"));
             return prepared;
         }
-        let message = guarded("a message", || Message::with_header(header.clone()));
-        let rows = message.as_ref().and_then(|message| guarded("a message", || rows_of(message, self.store.secrets())));
+        let message = catch_parser_panic("a message", || Message::with_header(header.clone()));
+        let rows = message
+            .as_ref()
+            .and_then(|message| catch_parser_panic("a message", || rows_of(message, self.store.secrets())));
         let rows = rows.unwrap_or_else(|| bare_rows(raw));
         let hash = transaction_hash(envelope, &rows.blob.0);
         let encoded = EncodedMessage::new(&rows);
         let (now, steady) = (self.store.clock().now(), self.store.clock().steady());
         let (settings, facts, thread_keys) = (&*settings, OnceCell::new(), rows.thread_keys.as_slice());
-        let returned = message.as_ref().and_then(returned);
+        let returned = message.as_ref().and_then(returned_report);
         let whole = DeliveryContext {
             settings,
             session,
@@ -143,8 +145,8 @@ impl Deliverer {
                 _ => Err(Error::NotFound("account")),
             });
         let results: BTreeMap<AccountId, Result<FilingResult, Error>> = results.into_iter().collect();
-        let (kept, unused) = spent(jobs.iter().map(|(account, job)| (job, results.get(account))));
-        self.rates.lock().give_back(&unused);
+        let (kept, unused) = sort_charges(jobs.iter().map(|(account, job)| (job, results.get(account))));
+        self.rates.lock().refund(&unused);
         prepared.spent = kept;
         prepared.outcomes = session
             .targets
@@ -186,7 +188,7 @@ impl Deliverer {
         let response = view.vacation(account)?;
         // Last, for it takes of the rate: after it nothing may fail.
         let plan = if response.enabled {
-            self.considered(whole, (recipient, target), &response, junk)?
+            self.plan_reply(whole, (recipient, target), &response, junk)?
         } else {
             ReplyDecision::Silent(Silence::new(Reason::Disabled, ""))
         };
@@ -218,7 +220,7 @@ impl Deliverer {
                 continue;
             }
             let limits = &whole.settings.vacation.rate;
-            let counted = match self.rates.lock().notifications.take(whole.steady, account, sender.domain(), limits) {
+            let counted = match self.rates.lock().notifications.charge(whole.steady, account, sender.domain(), limits) {
                 Ok(counted) => counted,
                 Err(why) => {
                     tracing::info!(%account, %sender, why, "no notification of the delivery: too many in an hour");
@@ -228,9 +230,9 @@ impl Deliverer {
             let host = &whole.settings.hostname;
             let id = format!("d.{:016x}@{host}", nonce(whole.hash, account));
             let reporter = Reporter { hostname: host, message_id: &id, now: whole.now };
-            match delivered(whole.envelope, &asked, whole.header.raw(), None, &reporter) {
+            match compose_delivered(whole.envelope, &asked, whole.header.raw(), None, &reporter) {
                 Some(made) => job.notification = Some((made, counted)),
-                None => self.rates.lock().notifications.give_back(&counted),
+                None => self.rates.lock().notifications.refund(&counted),
             }
         }
     }
@@ -245,7 +247,7 @@ impl Deliverer {
             None => Ok(()),
         };
         if durable.is_err() {
-            self.rates.lock().give_back(&prepared.spent);
+            self.rates.lock().refund(&prepared.spent);
         }
         let queue_id = prepared.queue_id.as_deref().unwrap_or("-");
         let took = prepared.watch.elapsed();
@@ -268,11 +270,11 @@ impl Deliverer {
                             tracing::info!(queue_id, %account, email, ms, "delivered before");
                         }
                     }
-                    outcome::filed(&filed)
+                    outcome::acceptance(&filed)
                 }
                 Err(error) => {
                     tracing::warn!(queue_id, %account, %error, ms, "not delivered");
-                    let reply = outcome::refused(&error, &prepared.settings);
+                    let reply = outcome::refusal(&error, &prepared.settings);
                     count::delivered(if reply.code < 500 {
                         DeliveryOutcome::Deferred
                     } else {
@@ -286,12 +288,12 @@ impl Deliverer {
 }
 
 /// What a report says to who sent what it is about (RFC 8621 §7).
-fn returned(message: &Message<'_>) -> Option<ReturnedReport> {
-    guarded("a report", || report::report(message)).flatten().map(|report| report.returned())
+fn returned_report(message: &Message<'_>) -> Option<ReturnedReport> {
+    catch_parser_panic("a report", || report::report(message)).flatten().map(|report| report.to_returned_report())
 }
 
 /// What the jobs took of the rates: for what was sent, and for what was not.
-fn spent<'a>(
+fn sort_charges<'a>(
     jobs: impl Iterator<Item = (&'a Result<AccountJob, Error>, Option<&'a Result<FilingResult, Error>>)>,
 ) -> (RateCharges, RateCharges) {
     let (mut kept, mut unused) = (RateCharges::default(), RateCharges::default());

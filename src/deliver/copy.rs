@@ -20,7 +20,7 @@ pub(super) fn file(txn: &mut Txn<'_>, reply: &VacationReply, fcc: &Fcc, copy: &E
         found = mailbox(txn, &fcc.mailbox)?;
     }
     if found.is_none() && fcc.create {
-        found = made(txn, &fcc.mailbox)?;
+        found = create_path(txn, &fcc.mailbox)?;
     }
     if found.is_none() {
         found = mailbox(txn, "sent")?;
@@ -49,7 +49,7 @@ fn mailbox(txn: &Txn<'_>, name: &str) -> Result<Option<MailboxUid>, Error> {
 }
 
 /// The mailbox at the end of a path, with all that is missing on the way; none where it cannot be made.
-fn made(txn: &mut Txn<'_>, path: &str) -> Result<Option<MailboxUid>, Error> {
+fn create_path(txn: &mut Txn<'_>, path: &str) -> Result<Option<MailboxUid>, Error> {
     let (mut parent, mut so_far) = (None, String::new());
     for name in path.split('/') {
         so_far = if so_far.is_empty() { name.to_owned() } else { format!("{so_far}/{name}") };

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 use crate::account::{Directory, ResolvedAddress};
 use crate::message::header::IncomingMessage;
-use crate::message::{auto::AutoReplyFacts, guarded};
+use crate::message::{auto::AutoReplyFacts, catch_parser_panic};
 use crate::model::{Envelope, LiveValue, Recipient};
 use crate::store::Store;
 use crate::vacation;
@@ -102,7 +102,7 @@ impl DeliveryService for Deliverer {
         let view = self.store.view();
         let on = |target: &ResolvedAddress| view.vacation(target.account).is_ok_and(|response| response.enabled);
         let is_person = || {
-            guarded("a header", || AutoReplyFacts::of_header(&message.header()))
+            catch_parser_panic("a header", || AutoReplyFacts::of_header(&message.header()))
                 .is_some_and(|facts| !facts.is_automatic())
         };
         let is_asked = || envelope.recipients.iter().any(|recipient| recipient.notify.success);

@@ -40,7 +40,7 @@ pub(super) enum FilingResult {
     Again(Option<EmailId>),
 }
 
-pub(super) fn filed(filed: &FilingResult) -> Reply {
+pub(super) fn acceptance(filed: &FilingResult) -> Reply {
     let text = match filed {
         FilingResult::New { email, .. } => format!("filed as {email}"),
         FilingResult::Again(Some(email)) => format!("filed already as {email}"),
@@ -49,7 +49,7 @@ pub(super) fn filed(filed: &FilingResult) -> Reply {
     Reply::new(250, [2, 0, 0], text)
 }
 
-pub(super) fn refused(error: &Error, settings: &Settings) -> Reply {
+pub(super) fn refusal(error: &Error, settings: &Settings) -> Reply {
     match error {
         Error::Quota => over_quota(settings),
         Error::Full => Reply::new(452, [4, 3, 1], "no space left: try again later"),

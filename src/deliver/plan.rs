@@ -21,7 +21,7 @@ pub(super) struct PlannedReply {
 
 impl Deliverer {
     /// Whether an account whose response is on answers.
-    pub(super) fn considered(
+    pub(super) fn plan_reply(
         &self,
         whole: &DeliveryContext<'_>,
         (recipient, target): (&Recipient, &ResolvedAddress),
@@ -63,7 +63,7 @@ impl Deliverer {
         // A retry is answered as it was; it takes nothing of the rate.
         let is_new = view.delivery(account, whole.hash)?.is_none();
         let counted = match sender.filter(|_| is_new) {
-            Some(sender) => match self.rates.lock().replies.take(whole.steady, account, sender.domain(), limits) {
+            Some(sender) => match self.rates.lock().replies.charge(whole.steady, account, sender.domain(), limits) {
                 Ok(counted) => Some(counted),
                 Err(detail) => {
                     return Ok(ReplyDecision::Silent(Silence::new(Reason::RateLimit, detail)));
@@ -71,11 +71,11 @@ impl Deliverer {
             },
             None => None,
         };
-        let copy = due.reply.fcc.as_ref().map(|_| self.copy_of(&due.reply, whole.thread_keys));
+        let copy = due.reply.fcc.as_ref().map(|_| self.encode_copy(&due.reply, whole.thread_keys));
         Ok(ReplyDecision::Reply(Box::new(PlannedReply { due, counted, copy })))
     }
 
-    fn copy_of(&self, reply: &VacationReply, original: &[ThreadKey]) -> EncodedMessage {
+    fn encode_copy(&self, reply: &VacationReply, original: &[ThreadKey]) -> EncodedMessage {
         let mut rows = rows_or_bare(&reply.message, self.store.secrets());
         for key in original {
             if !rows.thread_keys.contains(key) {

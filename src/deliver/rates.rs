@@ -22,12 +22,12 @@ pub(super) struct RateCharges {
 
 impl RateLimiters {
     /// Gives back all of it: nothing was sent.
-    pub(super) fn give_back(&mut self, spent: &RateCharges) {
+    pub(super) fn refund(&mut self, spent: &RateCharges) {
         for counted in &spent.replies {
-            self.replies.give_back(counted);
+            self.replies.refund(counted);
         }
         for counted in &spent.notifications {
-            self.notifications.give_back(counted);
+            self.notifications.refund(counted);
         }
     }
 }

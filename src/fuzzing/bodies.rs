@@ -111,7 +111,7 @@ pub fn report(data: &[u8]) {
     assert!(report::claims(parsed.header()), "a report that does not claim to be one");
     let Report { text, original_id, about, .. } = &found;
     assert!(text.as_ref().is_none_or(|text| text.len() <= 64 * 1024));
-    let returned = found.returned();
+    let returned = found.to_returned_report();
     for id in [original_id, &returned.message_id].into_iter().flatten() {
         assert!(id.len() <= limits::MESSAGE_ID_OCTETS && !id.chars().any(char::is_control));
     }
@@ -153,7 +153,8 @@ fn asks(data: &[u8]) {
     let Some(request) = MdnRequest::of(data) else { return };
     assert!((1..=11).contains(&request.to.len()));
     // Who is told unasked could be told when asked.
-    let (asked, unasked) = (request.refused(SendingMode::Manual), request.refused(SendingMode::Automatic));
+    let (asked, unasked) =
+        (request.reason_not_to_send(SendingMode::Manual), request.reason_not_to_send(SendingMode::Automatic));
     assert!(asked.is_none() || unasked.is_some());
     assert!(unasked.is_some() || request.to.len() == 1);
     for line in [&request.original_recipient, &request.message_id].into_iter().flatten() {

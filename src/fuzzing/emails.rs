@@ -25,14 +25,14 @@ pub fn structure(data: &[u8]) {
     parts(&message, first.len());
     if let Ok(property) = first.parse::<HeaderProperty>() {
         assert_eq!(property.to_string().parse(), Ok(property.clone()));
-        match property.of(fields(raw)) {
+        match property.evaluate(fields(raw)) {
             PropertyValue::Last(value) => value.iter().for_each(|value| shown(property.form, value)),
             PropertyValue::All(values) => values.iter().for_each(|value| shown(property.form, value)),
         }
     }
     for field in fields(raw).take(20) {
         for form in [Form::Text, Form::Addresses, Form::GroupedAddresses, Form::MessageIds, Form::Date, Form::Urls] {
-            shown(form, &form.of(&field));
+            shown(form, &form.evaluate(&field));
         }
     }
 }

@@ -106,7 +106,7 @@ fn trace_is_whole(data: &[u8], facts: &AutoReplyFacts) {
     assert_eq!(names(&made), ["Return-Path", "Delivered-To", "Received"], "{}", made.escape_ascii());
     assert_eq!(body_offset(&made), made.len());
     let reporter = Reporter { hostname: "mx.example", message_id: "d.1@mx.example", now: NOW };
-    let Some(told) = dsn::delivered(&envelope, &[&recipient], data, None, &reporter) else { return };
+    let Some(told) = dsn::compose_delivered(&envelope, &[&recipient], data, None, &reporter) else { return };
     check_sent(&told.octets, &envelope.sender.map(|sender| sender.to_string()).unwrap_or_default());
     assert!(
         AutoReplyFacts::of(&told.octets).auto_submitted.is_some() && AutoReplyFacts::of(&told.octets).report.is_some()
@@ -243,24 +243,24 @@ pub fn results(data: &[u8]) {
     let mut held = false;
     for policy in [Policy::Off, Policy::FailOnly, Policy::Strict] {
         let settings = proof::Settings { authserv_ids: vec!["mx.example.org".into()], policy, verifier: None };
-        let found = proof::forged(&Header::split(data), Some(&sender), &settings);
+        let found = proof::forgery_reason(&Header::split(data), Some(&sender), &settings);
         assert!(policy != Policy::Off || found.is_none());
         assert!(found.is_some() || !held, "held by the milder policy alone");
         assert!(found.as_ref().is_none_or(|why| why.len() < 1000 && !why.contains(char::is_control)));
         held = found.is_some();
-        assert_eq!(proof::forged(&Header::split(data), None, &settings), None);
+        assert_eq!(proof::forgery_reason(&Header::split(data), None, &settings), None);
         let nobody = proof::Settings { policy, ..proof::Settings::default() };
-        assert_eq!(proof::forged(&Header::split(data), Some(&sender), &nobody), None);
+        assert_eq!(proof::forgery_reason(&Header::split(data), Some(&sender), &nobody), None);
         let strange = b"Received: from a by mx.example.org\r\nReceived: from b by evil.example\r\n";
-        let below = proof::forged(&Header::split(&[strange, data].concat()), Some(&sender), &settings);
+        let below = proof::forgery_reason(&Header::split(&[strange, data].concat()), Some(&sender), &settings);
         assert_eq!(
             below,
-            proof::forged(&Header::split(strange), Some(&sender), &settings),
+            proof::forgery_reason(&Header::split(strange), Some(&sender), &settings),
             "below a stranger's Received"
         );
         // A failure on top is one, whatever follows.
         let failure = b"Authentication-Results: mx.example.org; dmarc=fail\r\n";
-        let failed = proof::forged(&Header::split(&[failure, data].concat()), Some(&sender), &settings);
+        let failed = proof::forgery_reason(&Header::split(&[failure, data].concat()), Some(&sender), &settings);
         assert_eq!(failed.is_some(), policy != Policy::Off);
     }
 }

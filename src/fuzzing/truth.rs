@@ -326,7 +326,7 @@ fn action(due: UtcMillis, email: Option<EmailId>, told: ToldKey) -> Action {
         sender: None,
         ret: None,
         envid: None,
-        recipients: vec![Target::unreported(Address::from_parts("bob", "example.net"))],
+        recipients: vec![Target::without_reports(Address::from_parts("bob", "example.net"))],
         email,
         told: Some(told),
         after: None,

@@ -89,7 +89,7 @@ impl Form {
 
     /// A field's value in this form.
     #[must_use]
-    pub fn of(self, field: &Field<'_>) -> FormValue {
+    pub fn evaluate(self, field: &Field<'_>) -> FormValue {
         let some = |list: Vec<String>| Some(list).filter(|list| !list.is_empty());
         match self {
             Self::Raw => FormValue::Text(raw(field)),
@@ -236,12 +236,12 @@ pub enum PropertyValue {
 impl HeaderProperty {
     /// What it shows of a header.
     #[must_use]
-    pub fn of<'a>(&self, header: impl Iterator<Item = Field<'a>>) -> PropertyValue {
+    pub fn evaluate<'a>(&self, header: impl Iterator<Item = Field<'a>>) -> PropertyValue {
         let named = header.filter(|field| field.is(&self.name));
         if self.all {
-            PropertyValue::All(named.map(|field| self.form.of(&field)).collect())
+            PropertyValue::All(named.map(|field| self.form.evaluate(&field)).collect())
         } else {
-            PropertyValue::Last(named.last().map(|field| self.form.of(&field)))
+            PropertyValue::Last(named.last().map(|field| self.form.evaluate(&field)))
         }
     }
 }
@@ -252,7 +252,7 @@ mod tests {
     use crate::message::header::fields;
 
     fn shown(property: &str, header: &str) -> PropertyValue {
-        property.parse::<HeaderProperty>().unwrap().of(fields(header.as_bytes()))
+        property.parse::<HeaderProperty>().unwrap().evaluate(fields(header.as_bytes()))
     }
 
     #[test]

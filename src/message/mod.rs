@@ -33,7 +33,7 @@ pub use parse::BodyValue;
 pub use parse::{Message, Part, Structure};
 #[cfg(any(test, feature = "internals"))]
 pub use rows::rows;
-pub use rows::{bare_rows, guarded, rows_of, rows_or_bare};
+pub use rows::{bare_rows, catch_parser_panic, rows_of, rows_or_bare};
 
 #[cfg(test)]
 mod corpus_tests;

@@ -32,9 +32,9 @@ pub(super) use value::readable;
 pub use value::{addresses, date, groups, media, text};
 
 /// Octets of text in which a preview is sought first: more than it holds, for white space goes.
-const PREVIEW_OCTETS: usize = 4096;
+const PREVIEW_BYTES: usize = 4096;
 /// And then, where mark-up left too little.
-const PREVIEW_OCTETS_HTML: usize = 128 * 1024;
+const PREVIEW_BYTES_HTML: usize = 128 * 1024;
 
 /// A parsed message. Whatever the octets are, it is one: at worst without a field and with an empty body.
 #[derive(Debug)]
@@ -146,10 +146,10 @@ impl<'a> Message<'a> {
     /// The beginning of the text, white space collapsed (RFC 8621 §4.1.4 preview).
     #[must_use]
     pub fn preview(&self) -> String {
-        let preview = self.preview_within(PREVIEW_OCTETS);
+        let preview = self.preview_within(PREVIEW_BYTES);
         // A style sheet may come before the first word.
-        if preview.chars().count() < limits::PREVIEW_CHARS && self.raw().len() > PREVIEW_OCTETS {
-            return self.preview_within(PREVIEW_OCTETS_HTML);
+        if preview.chars().count() < limits::PREVIEW_CHARS && self.raw().len() > PREVIEW_BYTES {
+            return self.preview_within(PREVIEW_BYTES_HTML);
         }
         preview
     }
@@ -316,7 +316,7 @@ mod tests {
     /// A cut in a character made windows-1252 of the whole text.
     #[test]
     fn a_text_without_a_header_is_cut_between_characters() {
-        let raw = "\u{e9}".repeat(PREVIEW_OCTETS);
+        let raw = "\u{e9}".repeat(PREVIEW_BYTES);
         let message = Message::parse(raw.as_bytes());
         assert!(message.is_bare());
         assert_eq!(message.texts(5), ["\u{e9}\u{e9}"]);

@@ -18,11 +18,11 @@ pub fn rows(raw: &[u8], secrets: &Secrets) -> MessageRows {
 /// message, and make the same of it once more.
 #[must_use]
 pub fn rows_or_bare(raw: &[u8], secrets: &Secrets) -> MessageRows {
-    guarded("a message", || rows(raw, secrets)).unwrap_or_else(|| bare_rows(raw))
+    catch_parser_panic("a message", || rows(raw, secrets)).unwrap_or_else(|| bare_rows(raw))
 }
 
 /// Reads what came from outside. Whoever wrote it, and whatever in it makes a parser panic: the mail is kept all the same.
-pub fn guarded<T>(what: &str, read: impl FnOnce() -> T) -> Option<T> {
+pub fn catch_parser_panic<T>(what: &str, read: impl FnOnce() -> T) -> Option<T> {
     let read = std::panic::catch_unwind(AssertUnwindSafe(read));
     if read.is_err() {
         tracing::error!(what, "a parser panicked: this is a fault of the program; the message is kept unread");

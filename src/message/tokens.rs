@@ -22,7 +22,7 @@ use crate::model::{Address, EmailContent, SearchWord, Secrets, Tokens, limits};
 const TEXT_GAP: u32 = 16;
 const HASH_BITS: u64 = (1 << 28) - 1;
 /// Octets of a text.
-const TEXT_OCTETS: usize = 255;
+const MAX_TEXT_BYTES: usize = 255;
 /// Header fields that nearly every message has: to know that they are there helps nobody.
 const USUAL: [&str; 10] = [
     "content-transfer-encoding",
@@ -191,7 +191,7 @@ impl<F: FnMut(MessageToken<'_>)> Tokenizer<F> {
     }
 
     fn has_room(&mut self, text: &str) -> bool {
-        let has_room = text.len() <= TEXT_OCTETS && self.texts < limits::ADDRESSES;
+        let has_room = text.len() <= MAX_TEXT_BYTES && self.texts < limits::ADDRESSES;
         self.texts = self.texts.saturating_add(usize::from(has_room));
         has_room
     }

@@ -11,12 +11,12 @@ use unicode_normalization::char::{compose, decompose_compatible, is_combining_ma
 use unicode_segmentation::UnicodeSegmentation;
 
 /// Octets of a word; what is longer is cut.
-pub const WORD_OCTETS: usize = 64;
+pub const MAX_WORD_BYTES: usize = 64;
 
 /// A word of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextWord<'a> {
-    /// Its search form; at most `WORD_OCTETS`.
+    /// Its search form; at most `MAX_WORD_BYTES`.
     pub word: &'a str,
     /// Its number in the text. Of an unspaced run each character has one, and a pair has that of its first.
     pub at: u32,
@@ -30,7 +30,7 @@ pub struct TextWord<'a> {
 
 /// Calls `each` with every word of a text; gives how many numbers they took.
 pub fn each_word(text: &str, mut each: impl FnMut(&TextWord<'_>)) -> u32 {
-    let mut lower = String::with_capacity(WORD_OCTETS);
+    let mut lower = String::with_capacity(MAX_WORD_BYTES);
     let mut folded = SearchRun::default();
     let (mut at, mut start, mut all) = (0u32, 0usize, 0u8);
     // What ends the last run is written behind it.
@@ -46,7 +46,7 @@ pub fn each_word(text: &str, mut each: impl FnMut(&TextWord<'_>)) -> u32 {
             at = folded.words(at, start, &mut each);
         } else if all > 0 {
             lower.clear();
-            lower.push_str(run.get(..WORD_OCTETS).unwrap_or(run));
+            lower.push_str(run.get(..MAX_WORD_BYTES).unwrap_or(run));
             lower.make_ascii_lowercase();
             each(&TextWord { word: &lower, at, start, end, inner: false });
             at = at.saturating_add(1);
@@ -122,7 +122,7 @@ impl SearchRun {
                     }
                 };
                 if !unspaced {
-                    let cut = rest.get(..octets).map_or("", |whole| cut(whole, WORD_OCTETS));
+                    let cut = rest.get(..octets).map_or("", |whole| cut(whole, MAX_WORD_BYTES));
                     let (start, end) = self.span(from, end, base);
                     each(&TextWord { word: cut, at, start, end, inner: false });
                     at = at.saturating_add(1);
@@ -249,7 +249,7 @@ mod tests {
         fn any_text_gives_bounded_words_in_their_places(text in ".{0,200}") {
             let mut last = 0;
             let count = each_word(&text, |found| {
-                assert!(!found.word.is_empty() && found.word.len() <= WORD_OCTETS);
+                assert!(!found.word.is_empty() && found.word.len() <= MAX_WORD_BYTES);
                 assert!(text.get(found.start..found.end).is_some_and(|origin| !origin.is_empty()));
                 assert!(found.at >= last);
                 last = found.at;

@@ -140,7 +140,7 @@ impl Target {
 
     /// One for whom nobody wants a report (NOTIFY=NEVER).
     #[must_use]
-    pub fn unreported(address: Address) -> Self {
+    pub fn without_reports(address: Address) -> Self {
         Self { notify: Some(DsnNotify { never: true, ..DsnNotify::default() }), ..Self::plain(address) }
     }
 

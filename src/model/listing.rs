@@ -81,7 +81,7 @@ impl ListingFilter {
 
     /// Whether it is kept from the start and never dropped: of a mailbox "every", of all mail "flagged".
     #[must_use]
-    pub fn is_usual(self, uid: MailboxUid) -> bool {
+    pub fn is_permanent(self, uid: MailboxUid) -> bool {
         self == if uid == MailboxUid::ALL { Self::Flagged } else { Self::Every }
     }
 }
@@ -134,13 +134,13 @@ pub struct MaintainedListing {
 impl MaintainedListing {
     /// A view that is kept from the start.
     #[must_use]
-    pub fn whole(view: ListingFilter, low: ModSeq) -> Self {
+    pub fn standard(view: ListingFilter, low: ModSeq) -> Self {
         let tally = ListingStats { low, ..ListingStats::default() };
         Self { view, stage: ListingStage::Whole, asked: UtcMillis(0), emails: tally, threads: tally }
     }
 
     /// Says that the history of all its shapes begins here.
-    pub fn begin(&mut self, low: ModSeq) {
+    pub fn restart_history(&mut self, low: ModSeq) {
         (self.emails.low, self.threads.low) = (low, low);
     }
 
@@ -162,7 +162,7 @@ impl MaintainedListing {
 
     /// Whether it must be noted that somebody asks for it now; once a day is enough.
     #[must_use]
-    pub fn is_to_be_noted(&self, now: UtcMillis) -> bool {
+    pub fn needs_use_mark(&self, now: UtcMillis) -> bool {
         now < self.asked || now.since(self.asked) >= ASKED_RESOLUTION
     }
 

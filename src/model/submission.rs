@@ -141,7 +141,7 @@ impl EmailSubmission {
 
     /// Takes what a report says that came as this email (RFC 8621 §7). What is still on its way with us it says nothing of,
     /// nor of what was taken back.
-    pub fn take(&mut self, report: &ReturnedReport, email: EmailId) {
+    pub fn apply_report(&mut self, report: &ReturnedReport, email: EmailId) {
         if self.undo == UndoStatus::Canceled {
             return;
         }
@@ -269,20 +269,20 @@ mod tests {
     fn what_a_report_says_is_taken_within_bounds() {
         let said = report(Some("1@example.org"), None, "bob@example.net");
         let mut one = submission(None);
-        one.take(&said, EmailId(1));
+        one.apply_report(&said, EmailId(1));
         assert_eq!(
             (one.rcpt_to[0].status.delivered, one.rcpt_to[1].status.delivered),
             (DeliveryState::Yes, DeliveryState::Unknown)
         );
         assert_eq!(one.rcpt_to[0].status.smtp_reply, "250 2.0.0 delivered");
         for id in 0..2 * limits::REPORTS as u64 {
-            one.take(&said, EmailId(id));
+            one.apply_report(&said, EmailId(id));
         }
         assert_eq!((one.dsn.len(), one.dsn[0], one.mdn.len()), (limits::REPORTS, EmailId(1), 0));
         let mut read = said.clone();
         read.kind = ReturnedKind::Disposition;
         (read.recipients[0].delivered, read.recipients[0].displayed) = (None, true);
-        one.take(&read, EmailId(7));
+        one.apply_report(&read, EmailId(7));
         assert_eq!((one.rcpt_to[0].status.displayed, one.rcpt_to[1].status.displayed), (true, false));
         assert_eq!(
             (one.rcpt_to[0].status.delivered, one.mdn.as_slice()),
@@ -291,11 +291,11 @@ mod tests {
         // On its way with us; and taken back.
         let mut queued = submission(None);
         queued.rcpt_to[0].status.delivered = DeliveryState::Queued;
-        queued.take(&said, EmailId(1));
+        queued.apply_report(&said, EmailId(1));
         assert_eq!((queued.rcpt_to[0].status.delivered, queued.dsn.len()), (DeliveryState::Queued, 1));
         let mut canceled = EmailSubmission { undo: UndoStatus::Canceled, ..submission(None) };
         let before = canceled.clone();
-        canceled.take(&said, EmailId(1));
+        canceled.apply_report(&said, EmailId(1));
         assert_eq!(canceled, before);
     }
 }

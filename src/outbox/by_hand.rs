@@ -10,7 +10,7 @@ const UNDER_WAY: &str = "it is under way just now, and may already have been sen
 ///
 /// # Errors
 /// Why that cannot be.
-pub fn retry(action: &Action, now: UtcMillis) -> Result<Action, &'static str> {
+pub fn retry_action(action: &Action, now: UtcMillis) -> Result<Action, &'static str> {
     match action.state {
         ActionState::Attempting => return Err(UNDER_WAY),
         ActionState::Blocked => return Err("it waits for another one: try that"),
@@ -32,7 +32,7 @@ pub fn retry(action: &Action, now: UtcMillis) -> Result<Action, &'static str> {
 ///
 /// # Errors
 /// Why that cannot be.
-pub fn hold(action: &Action, _now: UtcMillis) -> Result<Action, &'static str> {
+pub fn hold_action(action: &Action, _now: UtcMillis) -> Result<Action, &'static str> {
     match action.state {
         ActionState::Waiting | ActionState::Held => Ok(Action { state: ActionState::Held, ..action.clone() }),
         ActionState::Attempting => Err(UNDER_WAY),
@@ -45,7 +45,7 @@ pub fn hold(action: &Action, _now: UtcMillis) -> Result<Action, &'static str> {
 ///
 /// # Errors
 /// Why that cannot be.
-pub fn release(action: &Action, now: UtcMillis) -> Result<Action, &'static str> {
+pub fn release_action(action: &Action, now: UtcMillis) -> Result<Action, &'static str> {
     match action.state {
         ActionState::Held => {}
         ActionState::Attempting => return Err(UNDER_WAY),

@@ -5,7 +5,7 @@ use crate::model::{ActionKind, Address};
 /// The digest of a deed: what it is, from whom, to whom in any order, and what about. Every part has its length before it,
 /// so that no two deeds meet by being put together otherwise.
 #[must_use]
-pub fn same(kind: ActionKind, sender: Option<&Address>, recipients: &[Address], about: &[u8]) -> [u8; 16] {
+pub fn coalescing_key(kind: ActionKind, sender: Option<&Address>, recipients: &[Address], about: &[u8]) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new_derive_key("restante 2026-11 outbox: one deed");
     let mut part = |octets: &[u8]| {
         hasher.update(&(octets.len() as u64).to_be_bytes());

@@ -59,12 +59,12 @@ impl Trouble {
     }
 
     /// An action goes.
-    pub fn asks(&mut self) {
+    pub fn begin_probe(&mut self) {
         self.asking = self.failures > 0;
     }
 
     /// It refused, or could not be reached. Of several that were under way when it began only the first counts.
-    pub fn refused(&mut self, now: MonotonicMillis, pace: &RetrySchedule, jitter: u8) {
+    pub fn record_refusal(&mut self, now: MonotonicMillis, pace: &RetrySchedule, jitter: u8) {
         if now < self.until {
             return;
         }
@@ -74,7 +74,7 @@ impl Trouble {
     }
 
     /// The one that asked came back without having asked.
-    pub fn not_asked(&mut self) {
+    pub fn cancel_probe(&mut self) {
         self.asking = false;
     }
 }
@@ -95,25 +95,31 @@ impl Destinations {
     }
 
     /// An action goes to this one.
-    pub fn asks(&mut self, domain: DomainDigest) {
+    pub fn begin_probe(&mut self, domain: DomainDigest) {
         if let Some(trouble) = self.known.get_mut(&domain) {
-            trouble.asks();
+            trouble.begin_probe();
         }
     }
 
     /// It refused as a whole.
-    pub fn refused(&mut self, domain: DomainDigest, now: MonotonicMillis, pace: &RetrySchedule, jitter: u8) {
+    pub fn record_refusal(&mut self, domain: DomainDigest, now: MonotonicMillis, pace: &RetrySchedule, jitter: u8) {
         if self.known.len() >= MAX_DESTINATIONS && !self.known.contains_key(&domain) {
             let oldest = self.known.iter().min_by_key(|(_, trouble)| trouble.until).map(|(domain, _)| *domain);
             oldest.map(|oldest| self.known.remove(&oldest));
         }
-        self.known.entry(domain).or_default().refused(now, pace, jitter);
+        self.known.entry(domain).or_default().record_refusal(now, pace, jitter);
     }
 
     /// It refused one recipient for now: so many in a row are a refusal of all.
-    pub fn refused_one(&mut self, domain: DomainDigest, now: MonotonicMillis, pace: &RetrySchedule, jitter: u8) {
+    pub fn record_recipient_refusal(
+        &mut self,
+        domain: DomainDigest,
+        now: MonotonicMillis,
+        pace: &RetrySchedule,
+        jitter: u8,
+    ) {
         if self.known.contains_key(&domain) {
-            return self.refused(domain, now, pace, jitter);
+            return self.record_refusal(domain, now, pace, jitter);
         }
         if self.rows.len() >= MAX_DESTINATIONS {
             self.rows.clear();
@@ -122,20 +128,20 @@ impl Destinations {
         *row = row.saturating_add(1);
         if *row >= RECIPIENT_REFUSALS_BEFORE_REST {
             self.rows.remove(&domain);
-            self.refused(domain, now, pace, jitter);
+            self.record_refusal(domain, now, pace, jitter);
         }
     }
 
     /// It took something, or refused it for good: it is there.
-    pub fn reached(&mut self, domain: DomainDigest) {
+    pub fn record_success(&mut self, domain: DomainDigest) {
         self.known.remove(&domain);
         self.rows.remove(&domain);
     }
 
     /// The one that asked came back without having asked.
-    pub fn not_asked(&mut self, domain: DomainDigest) {
+    pub fn cancel_probe(&mut self, domain: DomainDigest) {
         if let Some(trouble) = self.known.get_mut(&domain) {
-            trouble.not_asked();
+            trouble.cancel_probe();
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::kind::NewAction;
 use super::report::{Reporter, head, original, queued, typed};
-use super::schedule::is_unasked;
+use super::schedule::has_no_report_wish;
 use crate::message::compose::{Original, ReportDraft, ReportKind};
 use crate::message::line::{one_line, without_controls};
 use crate::model::{
@@ -24,7 +24,7 @@ struct DsnRecipient<'a> {
 
 /// "Delivered": for the recipients that asked for it, to the envelope sender, where there is one.
 #[must_use]
-pub fn delivered(
+pub fn compose_delivered(
     envelope: &Envelope,
     recipients: &[&Recipient],
     raw: &[u8],
@@ -46,10 +46,10 @@ pub fn delivered(
 
 /// "Not delivered": these recipients of an action were given up, and its sender wants to hear of some of them.
 #[must_use]
-pub fn failed(action: &Action, targets: &[Target], raw: &[u8], reporter: &Reporter<'_>) -> Option<NewAction> {
+pub fn compose_failed(action: &Action, targets: &[Target], raw: &[u8], reporter: &Reporter<'_>) -> Option<NewAction> {
     let rows: Vec<DsnRecipient<'_>> = targets
         .iter()
-        .filter(|target| !is_unasked(action, target))
+        .filter(|target| !has_no_report_wish(action, target))
         .filter_map(|target| match &target.fate {
             RecipientState::Failed { status, text } => Some(DsnRecipient {
                 original: target.original.as_ref(),
@@ -69,7 +69,7 @@ pub fn failed(action: &Action, targets: &[Target], raw: &[u8], reporter: &Report
 /// "Refused": a script refuses a message for its recipient after it was taken (RFC 5429 §2.1, `ereject`).
 #[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 #[must_use]
-pub fn refused(
+pub fn compose_rejected(
     envelope: &Envelope,
     recipient: &Recipient,
     reason: &str,
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use crate::message::auto::AutoReplyFacts;
     use crate::model::UtcMillis;
-    use crate::outbox::{SubmissionAction, same};
+    use crate::outbox::{SubmissionAction, coalescing_key};
 
     const RAW: &[u8] = b"Subject: Lunch\r\nMessage-ID: <1@x>\r\n\r\nsecret\r\n";
 
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_success_is_reported_and_never_answered() {
-        let made = delivered(&envelope(), &[&ann()], RAW, None, &reporter()).unwrap();
+        let made = compose_delivered(&envelope(), &[&ann()], RAW, None, &reporter()).unwrap();
         has(
             &made,
             &[
@@ -197,12 +197,12 @@ mod tests {
             ],
         );
         let nobody = Envelope { sender: None, ..envelope() };
-        assert_eq!(delivered(&nobody, &[&ann()], RAW, None, &reporter()), None);
+        assert_eq!(compose_delivered(&nobody, &[&ann()], RAW, None, &reporter()), None);
     }
 
     #[test]
     fn a_refusal_says_why_and_to_whom() {
-        let made = refused(&envelope(), &ann(), "no more\r\nlunches", RAW, None, &reporter()).unwrap();
+        let made = compose_rejected(&envelope(), &ann(), "no more\r\nlunches", RAW, None, &reporter()).unwrap();
         has(&made, &["Action: failed", "Status: 5.7.1", "Diagnostic-Code: smtp; no more lunches"]);
     }
 
@@ -231,7 +231,7 @@ mod tests {
         };
         let action = submission.queue(UtcMillis(0)).action;
         let text = has(
-            &failed(&action, &targets, RAW, &reporter()).unwrap(),
+            &compose_failed(&action, &targets, RAW, &reporter()).unwrap(),
             &[
                 "To: <ann@example.org>",
                 "Final-Recipient: rfc822; plain@example.net",
@@ -239,13 +239,22 @@ mod tests {
             ],
         );
         assert!(!text.contains("never@") && !text.contains("success@"), "{text}");
-        assert_eq!(failed(&action, &targets[1..], RAW, &reporter()), None);
-        assert_eq!(failed(&Action { sender: None, ..action }, &targets, RAW, &reporter()), None);
+        assert_eq!(compose_failed(&action, &targets[1..], RAW, &reporter()), None);
+        assert_eq!(compose_failed(&Action { sender: None, ..action }, &targets, RAW, &reporter()), None);
         let to = [Address::from_parts("A", "x"), Address::from_parts("b", "x")];
         let turned = [to[1].folded(), to[0].folded()];
-        assert_eq!(same(ActionKind::Redirect, None, &to, b"1"), same(ActionKind::Redirect, None, &turned, b"1"));
-        assert_ne!(same(ActionKind::Redirect, None, &to, b"1"), same(ActionKind::Notify, None, &to, b"1"));
-        assert_ne!(same(ActionKind::Redirect, None, &to[..1], b"1"), same(ActionKind::Redirect, None, &to, b"1"));
+        assert_eq!(
+            coalescing_key(ActionKind::Redirect, None, &to, b"1"),
+            coalescing_key(ActionKind::Redirect, None, &turned, b"1")
+        );
+        assert_ne!(
+            coalescing_key(ActionKind::Redirect, None, &to, b"1"),
+            coalescing_key(ActionKind::Notify, None, &to, b"1")
+        );
+        assert_ne!(
+            coalescing_key(ActionKind::Redirect, None, &to[..1], b"1"),
+            coalescing_key(ActionKind::Redirect, None, &to, b"1")
+        );
     }
 
     /// RFC 6533 §3: an address that is not ASCII has a type of its own, and the report passes as ASCII.
@@ -253,7 +262,7 @@ mod tests {
     fn a_report_of_other_letters_is_ascii_itself() {
         let recipient = Recipient::plain(Address::from_parts("jürgen", "bücher.example"));
         let raw = "Subject: Grüße\r\n\r\n".as_bytes();
-        let made = delivered(&envelope(), &[&recipient], raw, None, &reporter()).unwrap();
+        let made = compose_delivered(&envelope(), &[&recipient], raw, None, &reporter()).unwrap();
         let text = String::from_utf8(made.octets).unwrap();
         assert!(text.is_ascii() && text.contains("message/global-delivery-status"), "{text}");
         assert!(text.contains("message/global-headers"), "{text}");

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::coalesce::same;
+use super::coalesce::coalescing_key;
 use crate::model::{
     Action, ActionId, ActionKind, ActionState, Address, BlobHash, DsnReturn, EmailId, Target, ToldKey, UtcMillis,
     limits,
@@ -163,7 +163,7 @@ impl ReplyAction {
     /// As it is queued.
     #[must_use]
     pub fn queue(self, now: UtcMillis) -> NewAction {
-        let action = plain(ActionKind::Reply, vec![Target::unreported(self.recipient)], self.message_id, now);
+        let action = plain(ActionKind::Reply, vec![Target::without_reports(self.recipient)], self.message_id, now);
         let expires = self.until.map_or(action.expires, |until| until.min(action.expires));
         let action = Action { email: Some(self.email), told: self.told, expires, ..action };
         NewAction { action, octets: self.message }
@@ -175,7 +175,7 @@ impl RedirectAction {
     /// As it is queued. The same message from the same sender to the same people is one deed.
     #[must_use]
     pub fn queue(self, now: UtcMillis) -> NewAction {
-        let same = same(ActionKind::Redirect, self.sender.as_ref(), &self.recipients, &self.blob.0);
+        let same = coalescing_key(ActionKind::Redirect, self.sender.as_ref(), &self.recipients, &self.blob.0);
         let recipients = self.recipients.into_iter().map(Target::plain).collect();
         let action = plain(ActionKind::Redirect, recipients, self.message_id, now);
         let (email, blob) = (self.email, Some(self.blob));
@@ -189,8 +189,8 @@ impl NoticeAction {
     #[must_use]
     pub fn queue(self, now: UtcMillis) -> NewAction {
         let about = self.about.as_deref();
-        let same = about.map(|about| same(self.kind, None, std::slice::from_ref(&self.recipient), about));
-        let action = plain(self.kind, vec![Target::unreported(self.recipient)], self.message_id, now);
+        let same = about.map(|about| coalescing_key(self.kind, None, std::slice::from_ref(&self.recipient), about));
+        let action = plain(self.kind, vec![Target::without_reports(self.recipient)], self.message_id, now);
         NewAction { action: Action { email: self.email, same, ..action }, octets: self.message }
     }
 }
@@ -199,7 +199,7 @@ impl ReceiptAction {
     /// As it is queued; nobody hears of it if it does not arrive (RFC 8098 §3).
     #[must_use]
     pub fn queue(self, now: UtcMillis) -> Action {
-        let recipients = self.recipients.into_iter().map(Target::unreported).collect();
+        let recipients = self.recipients.into_iter().map(Target::without_reports).collect();
         let action = plain(ActionKind::Report, recipients, self.message_id, now);
         Action { email: Some(self.email), blob: Some(self.blob), ..action }
     }

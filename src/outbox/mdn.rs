@@ -78,7 +78,7 @@ impl MdnRequest {
     /// was not asked, only who is the envelope's sender is told, and him alone; and mail of lists and machines is not
     /// answered, as with any other automatic answer (RFC 3834 §2).
     #[must_use]
-    pub fn refused(&self, sending: SendingMode) -> Option<String> {
+    pub fn reason_not_to_send(&self, sending: SendingMode) -> Option<String> {
         if self.facts.report.is_some() {
             return Some("a report is not answered (RFC 8098 §2.1)".into());
         }

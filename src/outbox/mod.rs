@@ -26,18 +26,18 @@ mod schedule;
 pub mod submission;
 
 #[cfg(test)]
-pub use coalesce::same;
+pub use coalesce::coalescing_key;
 pub use destination::{Destinations, DomainDigest, SendPermission, Trouble};
 pub use kind::{NewAction, ReceiptAction, ReplyAction, rules};
 #[cfg(test)]
 pub use kind::{NoticeAction, RedirectAction, SubmissionAction};
-pub use refusal::{RelayAnswer, SmtpStage, judge};
+pub use refusal::{RelayAnswer, SmtpStage, classify};
 pub use report::{Reporter, typed};
 #[cfg(test)]
 pub use schedule::LostAction;
 pub use schedule::{
-    ActionStep, AttemptOutcome, NO_SMTPUTF8, NOT_SENT, NextStep, RefusalScope, RetrySchedule, clamped, follow,
-    in_order_until, is_delayed, recover, too_late,
+    ActionStep, AttemptOutcome, NO_SMTPUTF8, NOT_SENT, NextStep, RefusalScope, RetrySchedule, clamp_times,
+    in_order_until, is_delayed, next_step, recover, too_late,
 };
 
 /// What a submission says of a recipient while the whole queue is held. It names no reason: those are the site's.

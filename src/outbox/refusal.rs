@@ -54,7 +54,7 @@ impl RelayAnswer {
 
 /// What an answer means for the recipients that it is about.
 #[must_use]
-pub fn judge(stage: SmtpStage, answer: &RelayAnswer) -> AttemptOutcome {
+pub fn classify(stage: SmtpStage, answer: &RelayAnswer) -> AttemptOutcome {
     let (text, [_, subject, detail]) = (answer.line(), answer.status);
     if (200..300).contains(&answer.code) {
         return AttemptOutcome::Sent(text);

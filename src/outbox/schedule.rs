@@ -126,7 +126,7 @@ const NO_UTF8: &str = "the address is not ASCII, and the relay lacks SMTPUTF8";
 /// What follows an attempt at `now`, by what came of it for each recipient that waits, in their order; those behind the last
 /// outcome were not asked.
 #[must_use]
-pub fn follow(
+pub fn next_step(
     action: &Action,
     outcomes: Vec<AttemptOutcome>,
     now: UtcMillis,
@@ -203,7 +203,7 @@ pub fn too_late(action: &Action, now: UtcMillis, pace: &RetrySchedule) -> NextSt
 /// An action whose time lies further ahead than the schedule puts any, for the clock was set back since it was written:
 /// as it should be. `None` where its time can be right.
 #[must_use]
-pub fn clamped(action: &Action, now: UtcMillis, pace: &RetrySchedule) -> Option<Action> {
+pub fn clamp_times(action: &Action, now: UtcMillis, pace: &RetrySchedule) -> Option<Action> {
     let most = match action.state {
         ActionState::Sent => now.after(pace.kept),
         ActionState::Waiting if !is_delayed(action) => now.after(pace.delay(u32::MAX, u8::MAX)),
@@ -235,7 +235,7 @@ pub fn recover(action: &Action, now: UtcMillis, pace: &RetrySchedule) -> Option<
     }
     let waiting = action.recipients.iter().filter(|target| target.waits()).count();
     let unknown = AttemptOutcome::Unknown("the service ended while it was being sent".into());
-    Some(follow(action, vec![unknown; waiting], now, pace, 0))
+    Some(next_step(action, vec![unknown; waiting], now, pace, 0))
 }
 
 fn give_up(
@@ -298,7 +298,7 @@ fn end(
 
 /// Whether a failure of this recipient is not to be reported: nobody sent it, or asked not to hear (RFC 3461 §4.1).
 #[must_use]
-pub fn is_unasked(action: &Action, target: &Target) -> bool {
+pub fn has_no_report_wish(action: &Action, target: &Target) -> bool {
     let silent = target.notify.is_some_and(|notify| notify.never || !(notify.failure || notify == Default::default()));
     action.sender.is_none() || !rules(action.kind).bounces || silent
 }

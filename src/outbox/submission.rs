@@ -20,7 +20,7 @@ use crate::model::{
 const MAX_ENVID_BYTES: usize = 100;
 const MAX_ORCPT_BYTES: usize = 500;
 /// Digits of HOLDFOR (RFC 4865 §4.2).
-const HOLDFOR_DIGITS: usize = 9;
+const MAX_HOLDFOR_DIGITS: usize = 9;
 
 /// What is sent to whom, and when.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub fn order(
 ///
 /// # Errors
 /// `Property` where it is not one address that it is from.
-pub fn derived(content: &EmailContent) -> Result<(EnvelopeAddress, Vec<EnvelopeAddress>), BadEnvelope> {
+pub fn derive_envelope(content: &EmailContent) -> Result<(EnvelopeAddress, Vec<EnvelopeAddress>), BadEnvelope> {
     let plain = |email: &str| EnvelopeAddress { email: email.to_owned(), parameters: None };
     let from = if content.sender.is_empty() { &content.from } else { &content.sender };
     let [from] = from.as_slice() else {
@@ -157,15 +157,16 @@ impl SubmissionOrder {
                 }
                 ("HOLDFOR", Some(value)) => {
                     let is_number =
-                        (1..=HOLDFOR_DIGITS).contains(&value.len()) && value.bytes().all(|b| b.is_ascii_digit());
+                        (1..=MAX_HOLDFOR_DIGITS).contains(&value.len()) && value.bytes().all(|b| b.is_ascii_digit());
                     let seconds =
                         value.parse().ok().filter(|_| is_number).ok_or_else(|| wrong("not a number of seconds"))?;
-                    self.hold(now.after(Duration::from_secs(seconds)), now, delay).ok_or_else(|| wrong(TOO_LATE))?;
+                    self.hold_until(now.after(Duration::from_secs(seconds)), now, delay)
+                        .ok_or_else(|| wrong(TOO_LATE))?;
                     held = true;
                 }
                 ("HOLDUNTIL", Some(value)) => {
                     let at = UtcMillis::parse_rfc3339(value).ok_or_else(|| wrong("not a date and time of RFC 3339"))?;
-                    self.hold(at, now, delay).ok_or_else(|| wrong(TOO_LATE))?;
+                    self.hold_until(at, now, delay).ok_or_else(|| wrong(TOO_LATE))?;
                     held = true;
                 }
                 // The way out sees to these by itself, by what the message is.
@@ -183,7 +184,7 @@ impl SubmissionOrder {
     }
 
     /// What is due already goes at once.
-    fn hold(&mut self, at: UtcMillis, now: UtcMillis, delay: Duration) -> Option<()> {
+    fn hold_until(&mut self, at: UtcMillis, now: UtcMillis, delay: Duration) -> Option<()> {
         self.send_at = at.max(now);
         (at <= now.after(delay)).then_some(())
     }

@@ -71,7 +71,7 @@ fn sent() -> AttemptOutcome {
 }
 
 fn after(action: &Action, outcomes: Vec<AttemptOutcome>) -> NextStep {
-    follow(action, outcomes, UtcMillis(0), &RetrySchedule::default(), 0)
+    next_step(action, outcomes, UtcMillis(0), &RetrySchedule::default(), 0)
 }
 
 fn again(next: &NextStep) -> &Action {
@@ -134,7 +134,7 @@ fn answers_are_told_apart() {
     ];
     for (stage, code, status, meant) in table {
         let answer = RelayAnswer { code: *code, status: *status, text: "said\r\nso".into() };
-        let outcome = judge(*stage, &answer);
+        let outcome = classify(*stage, &answer);
         let found = match &outcome {
             AttemptOutcome::Sent(_) => "sent",
             AttemptOutcome::Unknown(_) => "unknown",
@@ -160,7 +160,7 @@ proptest! {
     fn any_answer_means_something(code in any::<u16>(), status in any::<[u8; 3]>(), text in ".{0,400}", taken in 0usize..3) {
         let answer = RelayAnswer { code, status, text };
         for stage in [SmtpStage::Sender, SmtpStage::Recipient(taken), SmtpStage::Data, SmtpStage::End] {
-            if let AttemptOutcome::Sent(text) | AttemptOutcome::Permanent { text, .. } | AttemptOutcome::Temporary { text, .. } = judge(stage, &answer) {
+            if let AttemptOutcome::Sent(text) | AttemptOutcome::Permanent { text, .. } | AttemptOutcome::Temporary { text, .. } = classify(stage, &answer) {
                 prop_assert!(!text.chars().any(char::is_control) && text.chars().count() < 300);
             }
         }
@@ -179,7 +179,7 @@ fn delays_grow_to_an_hour_and_end() {
     }
     assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
     let reply = action(ActionKind::Reply, &["bob"]);
-    let at_the_end = follow(&reply, vec![later("x")], UtcMillis(86_399_000), &RetrySchedule::default(), 0);
+    let at_the_end = next_step(&reply, vec![later("x")], UtcMillis(86_399_000), &RetrySchedule::default(), 0);
     assert_eq!(at_the_end.step, ActionStep::Dropped);
     let lost = at_the_end.lost.unwrap();
     assert!(lost.forget_told && lost.reason == NOT_SENT && lost.why.contains("not sent in time"), "{lost:?}");
@@ -222,7 +222,7 @@ fn an_hour_of_refusals_costs_few_attempts_and_no_reply() {
     while reply.due < UtcMillis(3_600_000) {
         attempts += 1;
         let before = reply.due;
-        let next = follow(&reply, vec![later("451")], reply.due, &RetrySchedule::default(), 128);
+        let next = next_step(&reply, vec![later("451")], reply.due, &RetrySchedule::default(), 128);
         reply = again(&next).clone();
         let waited = reply.due.since(before);
         assert!(waited >= Duration::from_secs(60) && waited <= Duration::from_secs(4500));
@@ -273,12 +273,14 @@ fn a_submission_is_kept_whatever_becomes_of_it() {
     let late = too_late(&submission, UtcMillis(0), &RetrySchedule::default());
     assert!(matches!(late.step, ActionStep::Kept(kept) if kept.state == ActionState::Failed));
     // Whoever asks for it is tried again, and only who was not reached.
-    let again = by_hand::retry(&kept, UtcMillis(i64::MAX / 2)).unwrap();
+    let again = by_hand::retry_action(&kept, UtcMillis(i64::MAX / 2)).unwrap();
     assert!(again.expires > again.due && again.urgent && again.attempts == 0);
     assert_eq!(again.recipients.iter().map(Target::waits).collect::<Vec<_>>(), [false, true]);
-    let held = by_hand::hold(&again, UtcMillis(0)).unwrap();
-    assert_eq!(by_hand::release(&held, UtcMillis(5)).unwrap().state, ActionState::Waiting);
-    assert!(by_hand::release(&again, UtcMillis(0)).is_err() && by_hand::hold(&kept, UtcMillis(0)).is_err());
+    let held = by_hand::hold_action(&again, UtcMillis(0)).unwrap();
+    assert_eq!(by_hand::release_action(&held, UtcMillis(5)).unwrap().state, ActionState::Waiting);
+    assert!(
+        by_hand::release_action(&again, UtcMillis(0)).is_err() && by_hand::hold_action(&kept, UtcMillis(0)).is_err()
+    );
 }
 
 #[test]
@@ -286,25 +288,25 @@ fn a_destination_that_refuses_is_asked_by_one_at_a_time() {
     let (mut all, pace) = (Destinations::default(), RetrySchedule::default());
     let (down, well) = ([1; 8], [2; 8]);
     let at = |minutes: u64| MonotonicMillis(minutes * 60_000);
-    all.refused(down, at(0), &pace, 0);
+    all.record_refusal(down, at(0), &pace, 0);
     // Others that were under way when it began count as one.
-    all.refused(down, at(0), &pace, 0);
+    all.record_refusal(down, at(0), &pace, 0);
     assert_eq!((all.may(down, at(0)), all.may(well, at(0))), (SendPermission::Not(at(1)), SendPermission::Go));
     assert_eq!(all.may(down, at(1)), SendPermission::Go);
-    all.asks(down);
+    all.begin_probe(down);
     assert_eq!(all.may(down, at(1)), SendPermission::Asking);
-    all.refused(down, at(1), &pace, 0);
+    all.record_refusal(down, at(1), &pace, 0);
     assert_eq!(all.may(down, at(1)), SendPermission::Not(at(3)));
-    all.reached(down);
+    all.record_success(down);
     assert_eq!((all.may(down, at(1)), all.is_empty()), (SendPermission::Go, true));
     // One recipient is no domain; five in a row are.
     for n in 0..5 {
         assert_eq!(all.may(well, at(2)), SendPermission::Go, "{n}");
-        all.refused_one(well, at(2), &pace, 0);
+        all.record_recipient_refusal(well, at(2), &pace, 0);
     }
     assert_eq!(all.may(well, at(2)), SendPermission::Not(at(3)));
     for n in 0..10_000u64 {
-        all.refused(n.to_be_bytes(), at(4), &pace, 0);
+        all.record_refusal(n.to_be_bytes(), at(4), &pace, 0);
     }
     assert!(all.len() <= 4096);
 }
@@ -353,7 +355,7 @@ proptest! {
                     let unsure = outcomes.iter().any(|outcome| matches!(outcome, AttemptOutcome::Unknown(_)));
                     *sent_to.entry(name).or_default() += u32::from(!unsure || rules(kind).at_most_once);
                 }
-                follow(&now, outcomes.clone(), at, &RetrySchedule::default(), *jitter)
+                next_step(&now, outcomes.clone(), at, &RetrySchedule::default(), *jitter)
             };
             for target in &next.failed {
                 *failed.entry(target.address.local().to_owned()).or_default() += 1;

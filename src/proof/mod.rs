@@ -34,29 +34,29 @@ pub struct Settings {
 
 /// Why the envelope sender is taken for forged by what trusted servers wrote, if it is.
 #[must_use]
-pub fn forged(header: &Header<'_>, sender: Option<&Address>, settings: &Settings) -> Option<String> {
+pub fn forgery_reason(header: &Header<'_>, sender: Option<&Address>, settings: &Settings) -> Option<String> {
     let sender = sender?;
     if settings.authserv_ids.is_empty() || settings.policy == Policy::Off {
         return None;
     }
-    judge::judge(&results::trusted(header, &settings.authserv_ids), sender, settings.policy)
+    judge::judge(&results::trusted_results(header, &settings.authserv_ids), sender, settings.policy)
 }
 
 /// Why the envelope sender is taken for forged, if it is: by what trusted servers wrote; where they wrote nothing about SPF,
 /// DKIM or DMARC, by own verification, within its time-out.
 pub async fn examine(header: &Header<'_>, envelope: &Envelope, settings: &Settings) -> Option<String> {
     let (Some(verifier), Some(sender)) = (&settings.verifier, &envelope.sender) else {
-        return forged(header, envelope.sender.as_ref(), settings);
+        return forgery_reason(header, envelope.sender.as_ref(), settings);
     };
     if settings.policy == Policy::Off {
         return None;
     }
-    let written = results::trusted(header, &settings.authserv_ids);
+    let written = results::trusted_results(header, &settings.authserv_ids);
     if written.iter().any(|one| ["spf", "dkim", "dmarc"].contains(&one.method.as_str())) {
         return judge::judge(&written, sender, settings.policy);
     }
     let client = client::client(header, envelope, &settings.authserv_ids);
-    verifier.forged(header, sender, client.as_ref(), settings.policy).await
+    verifier.forgery_reason(header, sender, client.as_ref(), settings.policy).await
 }
 
 #[cfg(test)]

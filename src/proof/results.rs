@@ -68,7 +68,7 @@ impl MethodResult {
 }
 
 /// All verdicts that count, topmost first.
-pub(super) fn trusted(header: &Header<'_>, ids: &[String]) -> Vec<MethodResult> {
+pub(super) fn trusted_results(header: &Header<'_>, ids: &[String]) -> Vec<MethodResult> {
     let mut verdicts = Vec::new();
     for field in own_fields(header, ids).filter(|field| field.is("Authentication-Results")) {
         let text = field.unfolded();

@@ -45,7 +45,7 @@ const SIGNED: [&str; 13] = [
 ];
 
 /// Octets of the shortest RSA key that is taken: what verifiers must take is 1024 bits and more (RFC 8301 §3.2).
-const RSA_OCTETS: usize = 128;
+const MIN_RSA_KEY_BYTES: usize = 128;
 
 /// What a key is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +118,7 @@ impl SigningKey {
             let key = RsaKey::<Sha256>::from_key_der(der)
                 .map_err(|error| format!("neither an Ed25519 nor an RSA key of PKCS #8 or #1: {error}"))?;
             let public = key.public_key();
-            if public.len() < RSA_OCTETS {
+            if public.len() < MIN_RSA_KEY_BYTES {
                 return Err("an RSA key of less than 1024 bits, which nobody need verify (RFC 8301 §3.2)".into());
             }
             (Algorithm::Rsa, subject_public_key_info(&public), DkimKey::from(key))

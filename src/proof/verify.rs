@@ -96,7 +96,7 @@ impl Verifier {
     }
 
     /// Why the sender is taken for forged by what is found, if he is.
-    pub(super) async fn forged(
+    pub(super) async fn forgery_reason(
         &self,
         header: &Header<'_>,
         sender: &Address,
@@ -110,7 +110,7 @@ impl Verifier {
                 return judge(&[], sender, policy);
             }
         };
-        Verification { asks, settings: &self.settings, header, sender, client, policy }.forged().await
+        Verification { asks, settings: &self.settings, header, sender, client, policy }.forgery_reason().await
     }
 }
 
@@ -147,7 +147,7 @@ struct Verification<'a> {
 }
 
 impl Verification<'_> {
-    async fn forged(&self) -> Option<String> {
+    async fn forgery_reason(&self) -> Option<String> {
         let sender = self.sender.travelling();
         let parsed = catch_unwind(|| parsed(self.header.trimmed()))
             .map_err(|_| tracing::error!("a message could not be parsed"));
@@ -181,7 +181,7 @@ impl Verification<'_> {
 
     /// What a method finds in its share of the time; `None` where the time was over, or the library panicked.
     async fn within<T>(&self, method: &str, share: u32, work: impl Future<Output = T>) -> Option<T> {
-        let found = timeout(self.settings.timeout / share, guarded(Box::pin(work))).await.ok()?;
+        let found = timeout(self.settings.timeout / share, catch_panic(Box::pin(work))).await.ok()?;
         if found.is_none() {
             tracing::error!(method, "a message could not be verified: the library failed");
         }
@@ -200,7 +200,7 @@ impl Verification<'_> {
     /// The keys of a message's signatures; `None` without a message, or where the library panicked.
     async fn keys(&self, message: Option<&AuthenticatedMessage<'_>>) -> Option<KeyRecords> {
         let most = self.settings.timeout / FIRST_SHARE;
-        guarded(Box::pin(KeyRecords::of(message?, self.asks, most))).await
+        catch_panic(Box::pin(KeyRecords::of(message?, self.asks, most))).await
     }
 
     async fn dmarc(
@@ -307,7 +307,7 @@ fn parsed(raw: &[u8]) -> Option<AuthenticatedMessage<'_>> {
 }
 
 /// A future's value; `None` where it panicked.
-async fn guarded<T>(work: impl Future<Output = T>) -> Option<T> {
+async fn catch_panic<T>(work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
         Ok(Poll::Ready(value)) => Poll::Ready(Some(value)),

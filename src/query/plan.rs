@@ -137,7 +137,7 @@ impl QueryPlan {
     #[must_use]
     pub fn to_be_noted(&self, now: UtcMillis) -> Vec<(MailboxUid, ListingFilter)> {
         let kept = |view: ListingFilter| self.kept.iter().chain(&self.pin_kept).find(|kept| kept.view == view);
-        let is_due = |view: ListingFilter| kept(view).is_some_and(|kept| kept.is_to_be_noted(now));
+        let is_due = |view: ListingFilter| kept(view).is_some_and(|kept| kept.needs_use_mark(now));
         self.served.iter().copied().filter(|(_, view)| is_due(*view)).collect()
     }
 
@@ -303,7 +303,7 @@ pub(super) fn ways(view: &Snapshot<'_>, results: &QuerySpec) -> Result<AccessPat
         pin_kept: None,
         among: Vec::new(),
     };
-    let on_demand = |uid: MailboxUid, view: ListingFilter| (!view.is_usual(uid)).then_some((uid, view));
+    let on_demand = |uid: MailboxUid, view: ListingFilter| (!view.is_permanent(uid)).then_some((uid, view));
     let of_listing = |listing: Listing, kept: &MaintainedListing, way: fn(Listing) -> AccessPath| {
         let tally = kept.tally(listing.shape);
         QueryPlan {

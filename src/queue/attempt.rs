@@ -5,26 +5,23 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::entitled::refused;
-use super::order::RetryOrder;
+use super::entitled::reason_not_entitled;
+use super::order::{ActionKey, RetryOrder};
 use super::pool::RelayPool;
 use super::send::{RelayConnection, SendResult, prepare};
-use super::worker::Settings;
+use super::settings::Settings;
 use crate::account::Directory;
-use crate::model::{AccountId, Action, ActionId, ActionState, Address, RecipientState, Target, UtcMillis};
+use crate::model::{AccountId, Action, ActionState, Address, RecipientState, Target, UtcMillis};
 use crate::outbox::dsn;
 use crate::outbox::{
-    ActionStep, AttemptOutcome, NOT_SENT, NewAction, NextStep, RefusalScope, Reporter, follow, in_order_until, recover,
-    rules, too_late,
+    ActionStep, AttemptOutcome, NOT_SENT, NewAction, NextStep, RefusalScope, Reporter, in_order_until, next_step,
+    recover, rules, too_late,
 };
 use crate::store::{Digest, Error, Store, domain_digest, lane_digest};
 use crate::trace::count;
 
 /// How long an action waits for earlier mail whose turn it is just now.
 const TURN_PAUSE: Duration = Duration::from_secs(2);
-
-/// A due action that is being carried out.
-pub(super) type ActionKey = (AccountId, ActionId);
 
 /// What every attempt needs.
 #[derive(Debug, Clone)]
@@ -125,7 +122,7 @@ impl AttemptContext {
         };
         match next {
             Some(next) => self.keep(account, (&action, &action), next, &octets).await,
-            None => match refused(&self.directory, account, (&action, &octets), now, pace) {
+            None => match reason_not_entitled(&self.directory, account, (&action, &octets), now, pace) {
                 Ok(None) => self.try_it(account, &action, (&turned, free), &octets).await,
                 Ok(Some(next)) => self.keep(account, (&action, &action), next, &octets).await,
                 Err(error @ Error::Corrupt { .. }) => {
@@ -246,7 +243,7 @@ impl AttemptContext {
         let heard = heard(action, &outcomes);
         let now = self.store.clock().now();
         let jitter = action.message_id.bytes().fold(0u8, u8::wrapping_add);
-        let next = follow(action, outcomes, now, &self.settings.pace, jitter);
+        let next = next_step(action, outcomes, now, &self.settings.pace, jitter);
         let read = begun.as_ref().unwrap_or(read);
         match self.keep(account, (read, action), next, octets).await {
             AttemptResult::Recorded(..) => {
@@ -374,7 +371,7 @@ impl AttemptContext {
         let (epoch, account, id) = (self.store.epoch(), account.0, action.id.0);
         let message_id = format!("f.{epoch:x}.{account:x}.{id:x}.{:x}@{hostname}", action.attempts);
         let reporter = Reporter { hostname, message_id: &message_id, now: self.store.clock().now() };
-        dsn::failed(action, &next.failed, octets, &reporter)
+        dsn::compose_failed(action, &next.failed, octets, &reporter)
     }
 }
 

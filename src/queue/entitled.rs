@@ -9,7 +9,7 @@ use crate::account::Directory;
 use crate::message::header::{body_offset, fields};
 use crate::message::parse::addresses;
 use crate::model::{AccountId, Action, ActionKind, Address, UtcMillis};
-use crate::outbox::{AttemptOutcome, NextStep, RetrySchedule, follow};
+use crate::outbox::{AttemptOutcome, NextStep, RetrySchedule, next_step};
 use crate::store::Error;
 
 /// What follows where a submission names an address that is no more the account's, as its envelope sender, in From or in
@@ -17,7 +17,7 @@ use crate::store::Error;
 ///
 /// # Errors
 /// `Corrupt` where a row of the directory that would tell is damaged or lost, and those of reading it.
-pub(super) fn refused(
+pub(super) fn reason_not_entitled(
     directory: &Directory,
     account: AccountId,
     (action, octets): (&Action, &[u8]),
@@ -44,6 +44,6 @@ pub(super) fn refused(
     let text = format!("{lost} is no more an address of the account");
     let waiting = action.recipients.iter().filter(|target| target.waits());
     let outcomes = waiting.map(|_| AttemptOutcome::Permanent { status: [5, 7, 1], text: text.clone() }).collect();
-    let next = follow(action, outcomes, now, pace, 0);
+    let next = next_step(action, outcomes, now, pace, 0);
     Ok(Some(NextStep { failed: Vec::new(), ..next }))
 }

@@ -13,11 +13,13 @@ mod pool;
 mod relay;
 mod round;
 mod send;
+mod settings;
 mod start;
 mod worker;
 
 pub use relay::{Protocol, Relay, RelayAddress, RelayCredentials, Tls};
-pub use worker::{QueueWaker, QueueWorker, Settings};
+pub use settings::Settings;
+pub use worker::{QueueWaker, QueueWorker};
 
 #[cfg(test)]
 mod rogue;

@@ -9,9 +9,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::attempt::ActionKey;
 use crate::model::{AccountId, ActionId, UtcMillis, limits};
 use crate::outbox::DomainDigest;
+
+/// A due action that is being carried out.
+pub(super) type ActionKey = (AccountId, ActionId);
 
 /// Actions that wait for another attempt.
 #[derive(Debug, Default)]

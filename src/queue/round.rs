@@ -20,10 +20,10 @@ use parking_lot::Mutex;
 use tokio::task::{Id, JoinSet};
 use tokio::time::timeout;
 
-use super::attempt::{ActionKey, AttemptContext, AttemptResult, DestinationHealth, RelayHealth, lanes};
-use super::order::RetryOrder;
+use super::attempt::{AttemptContext, AttemptResult, DestinationHealth, RelayHealth, lanes};
+use super::order::{ActionKey, RetryOrder};
 use super::pool::RelayPool;
-use super::worker::Settings;
+use super::settings::Settings;
 use crate::account::Directory;
 use crate::model::{AccountId, ActionId, ActionState, LiveValue, MonotonicMillis, RelayTrouble, UtcMillis, limits};
 use crate::outbox::{Destinations, DomainDigest, RetrySchedule, SendPermission, Trouble, is_delayed};
@@ -346,8 +346,8 @@ impl Scheduler {
                 }
                 SendPermission::Go => {
                     self.ready.remove(at);
-                    self.destinations.asks(wakeup.domain);
-                    self.relay.asks();
+                    self.destinations.begin_probe(wakeup.domain);
+                    self.relay.begin_probe();
                     self.lanes.insert(wakeup.lane);
                     let office = AttemptContext {
                         store: self.store.clone(),
@@ -422,8 +422,8 @@ impl Scheduler {
             longest: self.settings.relay_pause.saturating_mul(64),
             ..pace
         };
-        self.relay.not_asked();
-        self.destinations.not_asked(wakeup.domain);
+        self.relay.cancel_probe();
+        self.destinations.cancel_probe(wakeup.domain);
         match came {
             AttemptResult::Recorded(heard, word) => {
                 self.known.remove(&key(&wakeup));
@@ -431,21 +431,23 @@ impl Scheduler {
                 self.more = true;
                 for (domain, heard) in heard {
                     match heard {
-                        DestinationHealth::Reached => self.destinations.reached(domain),
-                        DestinationHealth::RefusedOne => self.destinations.refused_one(domain, now, &pace, jitter),
-                        DestinationHealth::Refused => self.destinations.refused(domain, now, &pace, jitter),
+                        DestinationHealth::Reached => self.destinations.record_success(domain),
+                        DestinationHealth::RefusedOne => {
+                            self.destinations.record_recipient_refusal(domain, now, &pace, jitter)
+                        }
+                        DestinationHealth::Refused => self.destinations.record_refusal(domain, now, &pace, jitter),
                     }
                 }
                 match word {
                     RelayHealth::None => {}
                     RelayHealth::Well => self.relay_is_well(),
-                    RelayHealth::Refused => self.relay.refused(now, &relay_pace, 0),
+                    RelayHealth::Refused => self.relay.record_refusal(now, &relay_pace, 0),
                 }
             }
             AttemptResult::RelayDown(error) => {
                 // Its turn stays: it is the first again.
                 self.ready.push_front(wakeup);
-                self.relay.refused(now, &relay_pace, 0);
+                self.relay.record_refusal(now, &relay_pace, 0);
                 if let SendPermission::Not(until) = self.relay.may(now) {
                     self.trouble.set(Some(RelayTrouble { error, until }));
                 }
@@ -454,7 +456,7 @@ impl Scheduler {
             AttemptResult::Behind(until) => self.behind.push((until, wakeup)),
             AttemptResult::Unrecorded => {
                 // A store that takes nothing would have every action begun in vain, one after another.
-                self.relay.refused(now, &RetrySchedule { longest: self.settings.relay_pause, ..relay_pace }, 0);
+                self.relay.record_refusal(now, &RetrySchedule { longest: self.settings.relay_pause, ..relay_pace }, 0);
                 self.rest(wakeup, now);
             }
         }

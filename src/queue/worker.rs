@@ -7,29 +7,12 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::relay::Relay;
 use super::round::Scheduler;
+use super::settings::Settings;
 use super::start::audit;
 use crate::account::Directory;
 use crate::model::{DataType, LiveValue, RelayTrouble};
-use crate::outbox::RetrySchedule;
-use crate::proof::Signer;
 use crate::store::Store;
-
-/// What a site sets.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// The way out.
-    pub relay: Relay,
-    /// Actions under way at once.
-    pub concurrency: usize,
-    /// First wait after the relay was found out of order; it doubles up to 64 times this.
-    pub relay_pause: Duration,
-    /// How long is waited between attempts at one action.
-    pub pace: RetrySchedule,
-    /// Signs what goes out.
-    pub signer: Option<Arc<Signer>>,
-}
 
 /// The queue's worker.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, MailboxUid, Thre
 use crate::store::{EncodedMessage, Error, NewEmail, Snapshot, Store, Ticket, Txn};
 
 /// A millisecond that is full moves an email on to a later one: by so many at most, where millions came at once.
-const MOVED_MS: i64 = 64;
+const MAX_ID_SHIFT_MS: i64 = 64;
 
 /// What is to be filed.
 #[derive(Debug, Clone)]
@@ -137,7 +137,7 @@ fn known(
     }
     let first = EmailId::new(new.received_at, 0).received_at();
     let mut elsewhere = None;
-    for id in view.emails_of_blob(account, hash, first, UtcMillis(first.0.saturating_add(MOVED_MS)))? {
+    for id in view.emails_of_blob(account, hash, first, UtcMillis(first.0.saturating_add(MAX_ID_SHIFT_MS)))? {
         let Some(email) = view.email(account, id)?.filter(|email| email.size == size) else { continue };
         if email.mailboxes.contains(&new.mailbox) {
             return Ok(Some((id, email)));

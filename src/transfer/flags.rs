@@ -12,7 +12,7 @@ use crate::model::keyword::{self, ANSWERED, DRAFT, FLAGGED, FORWARDED, SEEN};
 /// Keywords a folder has letters for: `a` to `z`.
 const MAX_LETTERS: usize = 26;
 /// Octets of a `dovecot-keywords` file that are looked at.
-pub const TABLE_OCTETS: usize = 64 * 1024;
+pub const MAX_TABLE_BYTES: usize = 64 * 1024;
 /// Keywords of one message.
 const MAX_KEYWORDS: usize = 1000;
 
@@ -48,7 +48,7 @@ impl Letters {
     /// Reads the file: a line for each letter, with its number from 0 and its keyword.
     #[must_use]
     pub fn parse(file: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(file.get(..TABLE_OCTETS).unwrap_or(file)).into_owned();
+        let text = String::from_utf8_lossy(file.get(..MAX_TABLE_BYTES).unwrap_or(file)).into_owned();
         let mut letters = Self::default();
         for line in text.lines() {
             let Some((number, name)) = line.split_once(' ') else { continue };

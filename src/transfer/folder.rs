@@ -15,11 +15,11 @@ use crate::model::hex::hex_byte;
 use crate::model::{Role, limits};
 
 /// Octets of a name on a disk before it is cut: 255, less what else is written before and behind it.
-const NAME_OCTETS: usize = 220;
+const MAX_NAME_BYTES: usize = 220;
 /// What the Inbox is called, in any case (RFC 9051 §5.1).
 const INBOX: &str = "inbox";
 /// Octets of a card.
-pub const CARD_OCTETS: usize = 64 * 1024;
+pub const MAX_CARD_BYTES: usize = 64 * 1024;
 
 /// A mailbox by its way from the top, or from the Inbox: the Inbox itself is the empty way from the Inbox.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -116,7 +116,7 @@ impl MailboxPath {
     /// Place and role of a card; `None` where it is none.
     #[must_use]
     pub fn of_card(octets: &[u8]) -> Option<(Self, Option<Role>)> {
-        let octets = octets.get(..CARD_OCTETS).map_or(octets, |_| &[]);
+        let octets = octets.get(..MAX_CARD_BYTES).map_or(octets, |_| &[]);
         let card: Value = serde_json::from_slice(octets).ok()?;
         let names = card.get("mailbox")?.as_array()?.iter();
         let names = names.map(|name| sound(name.as_str()?)).collect::<Option<Vec<String>>>()?;
@@ -178,11 +178,11 @@ fn unescape(text: &str, mark: char) -> String {
 
 /// A name that fits: its beginning, `~`, which stands in no other, and what tells it from its like.
 fn cut(name: &str, place: &MailboxPath) -> String {
-    if name.len() <= NAME_OCTETS {
+    if name.len() <= MAX_NAME_BYTES {
         return name.to_owned();
     }
     let hash = blake3::hash(place.card(None).as_bytes()).to_hex();
-    let keep = NAME_OCTETS - 33;
+    let keep = MAX_NAME_BYTES - 33;
     let end = (0..=keep).rev().find(|at| name.is_char_boundary(*at)).unwrap_or(0);
     format!("{}~{}", name.get(..end).unwrap_or_default(), hash.get(..32).unwrap_or_default())
 }
@@ -237,7 +237,7 @@ mod tests {
     fn cards_are_bounded() {
         let (known, role) = MailboxPath::of_card(place(&["A", "b"]).card(Some(Role::Archive)).as_bytes()).unwrap();
         assert_eq!((known.path().as_str(), role), ("A/b", Some(Role::Archive)));
-        let large = format!("{{\"inbox\":true,\"mailbox\":[]}}{}", " ".repeat(CARD_OCTETS));
+        let large = format!("{{\"inbox\":true,\"mailbox\":[]}}{}", " ".repeat(MAX_CARD_BYTES));
         for none in ["", "{}", "[]", "{\"inbox\":false,\"mailbox\":[]}", "{\"inbox\":true,\"mailbox\":[\"\"]}", &large]
         {
             assert!(MailboxPath::of_card(none.as_bytes()).is_none(), "{none:.40}");

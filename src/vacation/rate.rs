@@ -57,7 +57,7 @@ impl RateLimiter {
     ///
     /// # Errors
     /// Which of the limits is reached; then nothing is counted.
-    pub fn take(
+    pub fn charge(
         &mut self,
         now: MonotonicMillis,
         account: AccountId,
@@ -85,7 +85,7 @@ impl RateLimiter {
     }
 
     /// Counts a reply no more that is not sent after all.
-    pub fn give_back(&mut self, counted: &RateCharge) {
+    pub fn refund(&mut self, counted: &RateCharge) {
         let bucket = match self.slot.saturating_sub(counted.slot) {
             0 => &mut self.now,
             1 => &mut self.before,
@@ -108,7 +108,7 @@ mod tests {
         let mut rate = RateLimiter::default();
         let limits = RateLimits { account: 2, domain: 3, site: 4 };
         let mut take = |minute: u64, account, domain: &str| {
-            rate.take(MonotonicMillis(minute * 60_000), AccountId(account), domain, &limits).is_ok()
+            rate.charge(MonotonicMillis(minute * 60_000), AccountId(account), domain, &limits).is_ok()
         };
         assert!(take(0, 1, "a.example") && take(1, 1, "a.example"));
         assert!(!take(2, 1, "b.example"));
@@ -127,18 +127,18 @@ mod tests {
         let at = |minute: u64| MonotonicMillis(minute * 60_000);
         let mut counted = Vec::new();
         for minute in [0, 1, 2] {
-            counted = vec![rate.take(at(minute), AccountId(1), "a.example", &limits).unwrap()];
-            rate.give_back(&counted[0]);
+            counted = vec![rate.charge(at(minute), AccountId(1), "a.example", &limits).unwrap()];
+            rate.refund(&counted[0]);
         }
         // Once more than it was taken: nothing is below none.
-        rate.give_back(&counted[0]);
-        let last = rate.take(at(29), AccountId(1), "a.example", &limits).unwrap();
-        assert!(rate.take(at(31), AccountId(1), "a.example", &limits).is_err());
-        rate.give_back(&last);
-        let late = rate.take(at(32), AccountId(1), "a.example", &limits).unwrap();
+        rate.refund(&counted[0]);
+        let last = rate.charge(at(29), AccountId(1), "a.example", &limits).unwrap();
+        assert!(rate.charge(at(31), AccountId(1), "a.example", &limits).is_err());
+        rate.refund(&last);
+        let late = rate.charge(at(32), AccountId(1), "a.example", &limits).unwrap();
         // Long after, it is forgotten anyway.
-        assert!(rate.take(at(200), AccountId(1), "a.example", &limits).is_ok());
-        rate.give_back(&late);
-        assert!(rate.take(at(201), AccountId(1), "a.example", &limits).is_err());
+        assert!(rate.charge(at(200), AccountId(1), "a.example", &limits).is_ok());
+        rate.refund(&late);
+        assert!(rate.charge(at(201), AccountId(1), "a.example", &limits).is_err());
     }
 }

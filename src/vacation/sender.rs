@@ -5,7 +5,7 @@ use crate::model::address::fold_domain;
 use crate::model::{Address, ToldKey};
 
 /// Tags within one another that are taken off: a forwarder's, a list's, and the sender's own.
-const TAGS: usize = 4;
+const MAX_NESTED_TAGS: usize = 4;
 
 /// The form in which senders are the same, as text: who a sender is without tags, and the domain
 /// that the reply goes to where that is another one. So no sender can use up the reply to somebody
@@ -36,7 +36,7 @@ pub(super) fn is_from_self(sender: &Address, is_own: impl Fn(&Address) -> bool) 
 /// What stands within a tag was written by whoever sends. It may give a reason for silence, but
 /// never one for an answer, nor for more than a stranger is told.
 fn as_written(sender: &Address) -> impl Iterator<Item = Address> {
-    std::iter::successors(Some(sender.clone()), untagged).take(TAGS.saturating_add(1))
+    std::iter::successors(Some(sender.clone()), untagged).take(MAX_NESTED_TAGS.saturating_add(1))
 }
 
 /// The sender without any tag: lower case, A-labels.

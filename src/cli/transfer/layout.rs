@@ -11,7 +11,7 @@ use super::folder::Folder;
 use super::lock::Lock;
 use super::{Format, beside};
 use crate::model::{EmailId, Role};
-use crate::transfer::flags::{Letters, TABLE_OCTETS};
+use crate::transfer::flags::{Letters, MAX_TABLE_BYTES};
 use crate::transfer::ledger::{self, Ledger};
 use crate::transfer::mbox::{self, MboxEntry, MboxReader};
 use crate::transfer::{MailboxPath, name};
@@ -140,7 +140,7 @@ impl<'a> MaildirWriter<'a> {
                 }
             }
         }
-        let letters = Letters::parse(&folder.note(beside::MESSAGES, TABLE_OCTETS as u64)?);
+        let letters = Letters::parse(&folder.note(beside::MESSAGES, MAX_TABLE_BYTES as u64)?);
         let ledger = LedgerWriter::of(folder, beside::LEDGER)?;
         Ok(Self { folder, tmp, new, cur, letters, ledger, known })
     }

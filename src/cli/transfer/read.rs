@@ -8,7 +8,7 @@ use super::folder::{FileContent, FileInfo, Folder};
 use super::lock::Lock;
 use super::survey::{Files, SourceMailbox};
 use crate::model::{EmailId, UtcMillis};
-use crate::transfer::flags::{Letters, MessageFlags, TABLE_OCTETS};
+use crate::transfer::flags::{Letters, MAX_TABLE_BYTES, MessageFlags};
 use crate::transfer::ledger::{self, Ledger};
 use crate::transfer::mbox::{MboxEntry, MboxReader};
 use crate::transfer::{as_mail, date, name};
@@ -61,7 +61,7 @@ fn maildir(
     most: u64,
     each: &mut dyn FnMut(String, u64, ImportEntry) -> bool,
 ) -> io::Result<()> {
-    let letters = Letters::parse(&folder.note(beside::MESSAGES, TABLE_OCTETS as u64)?);
+    let letters = Letters::parse(&folder.note(beside::MESSAGES, MAX_TABLE_BYTES as u64)?);
     let ledger = Ledger::parse(&folder.note(beside::LEDGER, ledger::MAX_LEDGER_BYTES)?);
     // A mail program that reads meanwhile renames what it has seen: those are looked for once more at the end.
     let mut moved: Vec<(&[u8], u64)> = Vec::new();

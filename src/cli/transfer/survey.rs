@@ -8,7 +8,7 @@ use super::folder::{FileKind, Folder, FolderEntry, MAX_FOLDER_DEPTH};
 use super::{Format, beside};
 use crate::model::Role;
 use crate::transfer::MailboxPath;
-use crate::transfer::folder::CARD_OCTETS;
+use crate::transfer::folder::MAX_CARD_BYTES;
 
 /// A mailbox to be imported.
 #[derive(Debug)]
@@ -155,7 +155,7 @@ impl SurveyWalk<'_> {
                 }
             }
         }
-        let card = folder.note(beside::CARD, CARD_OCTETS as u64)?;
+        let card = folder.note(beside::CARD, MAX_CARD_BYTES as u64)?;
         if is_one {
             self.found(way, b"", Files::Maildir(files), &card, place);
         }
@@ -174,7 +174,8 @@ impl SurveyWalk<'_> {
                 if begins || (named && size == 0) {
                     let stem = if named { entry.name.get(..entry.name.len() - 5) } else { Some(entry.name.as_slice()) };
                     let stem = stem.unwrap_or_default();
-                    let card = folder.note(&beside::mbox_card(&String::from_utf8_lossy(stem)), CARD_OCTETS as u64)?;
+                    let card =
+                        folder.note(&beside::mbox_card(&String::from_utf8_lossy(stem)), MAX_CARD_BYTES as u64)?;
                     self.found(
                         way,
                         &entry.name,
@@ -187,7 +188,7 @@ impl SurveyWalk<'_> {
                 }
             }
         }
-        let card = folder.note(beside::TREE_CARD, CARD_OCTETS as u64)?;
+        let card = folder.note(beside::TREE_CARD, MAX_CARD_BYTES as u64)?;
         if self.wants(Format::Eml) && (!messages.is_empty() || !card.is_empty()) {
             self.found(way, b"", Files::Eml(messages), &card, place_of(way, None));
         }

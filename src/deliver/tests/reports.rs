@@ -144,7 +144,7 @@ fn our_own_reports_are_understood_and_the_envelope_id_is_enough() {
     let bob = Target { fate: failed, ..Target::plain(Address::parse("bob@example.net").unwrap()) };
     let action = bed.store.view().action(bed.ann, bed.submission(id).action.unwrap()).unwrap().unwrap();
     let reporter = Reporter { hostname: "mx.example.org", message_id: "d1@mx.example.org", now: bed.clock.now() };
-    let told = dsn::failed(&action, &[bob], SENT, &reporter).unwrap();
+    let told = dsn::compose_failed(&action, &[bob], SENT, &reporter).unwrap();
     let text = String::from_utf8(told.octets).unwrap().replace("\r\n", "\n");
     bed.report(&text);
     assert_eq!(bed.said(id), [(DeliveryState::No, false)]);

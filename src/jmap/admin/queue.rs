@@ -170,15 +170,15 @@ pub(super) fn show(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
 }
 
 pub(super) fn retry(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    change(context, arguments, |txn, action| put(txn, action, by_hand::retry(action, txn.now())))
+    change(context, arguments, |txn, action| put(txn, action, by_hand::retry_action(action, txn.now())))
 }
 
 pub(super) fn hold(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    change(context, arguments, |txn, action| put(txn, action, by_hand::hold(action, txn.now())))
+    change(context, arguments, |txn, action| put(txn, action, by_hand::hold_action(action, txn.now())))
 }
 
 pub(super) fn release(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    change(context, arguments, |txn, action| put(txn, action, by_hand::release(action, txn.now())))
+    change(context, arguments, |txn, action| put(txn, action, by_hand::release_action(action, txn.now())))
 }
 
 pub(super) fn remove(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {

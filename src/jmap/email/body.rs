@@ -10,7 +10,7 @@ use crate::jmap::budget::Budget;
 use crate::jmap::context::{Args, Context};
 use crate::message::forms::HeaderProperty;
 use crate::message::header::{Field, fields};
-use crate::message::{Message, Part, Structure, guarded};
+use crate::message::{Message, Part, Structure, catch_parser_panic};
 use crate::model::{BlobId, limits};
 use crate::wire::jmap::MethodError;
 use crate::wire::jmap::json::{MAX_SAFE_INTEGER, members, weight};
@@ -119,7 +119,7 @@ impl Bodies {
         whole: TracedMessage<'_>,
         object: &mut Map<String, Value>,
     ) -> Result<(), MethodError> {
-        let read = guarded("a message", || {
+        let read = catch_parser_panic("a message", || {
             self.of_header(wanted, whole, object)?;
             let message = Message::parse(whole.raw);
             let structure = message.structure();

@@ -18,7 +18,7 @@ pub(in crate::jmap) fn follow(store: &Store, account: AccountId, plan: &QueryPla
 /// Does for the views of unread emails what a guest's count of unread threads says.
 pub(in crate::jmap) fn follow_unread(store: &Store, account: AccountId, unread: &UnreadThreads) {
     let now = store.clock().now();
-    let noted = unread.served.iter().filter(|(_, kept)| kept.is_to_be_noted(now));
+    let noted = unread.served.iter().filter(|(_, kept)| kept.needs_use_mark(now));
     let noted: Vec<_> = noted.map(|(uid, _)| (*uid, ListingFilter::Unseen)).collect();
     keep(store, account, unread.wants.map(|uid| (uid, ListingFilter::Unseen)), &noted);
 }

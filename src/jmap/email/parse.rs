@@ -10,7 +10,7 @@ use super::property::{CONTENT, RequestedProperties, USUAL_BODY};
 use crate::jmap::context::{Args, Context};
 use crate::message::content::content;
 use crate::message::header::is_message;
-use crate::message::{Message, guarded};
+use crate::message::{Message, catch_parser_panic};
 use crate::model::{BlobId, limits};
 use crate::wire::jmap::MethodError;
 
@@ -49,7 +49,7 @@ pub(in crate::jmap) fn parse(context: &Context, arguments: &Args<'_>) -> Result<
             }
         }
         if wanted.content() {
-            let content = guarded("a message", || content(&Message::parse(&raw))).unwrap_or_default();
+            let content = catch_parser_panic("a message", || content(&Message::parse(&raw))).unwrap_or_default();
             wanted.of_content(&content, &mut object);
         }
         if wanted.message() {

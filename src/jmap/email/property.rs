@@ -176,7 +176,7 @@ pub(super) fn shown<'f>(
     grow: &ValueCheck<'_>,
 ) -> Result<(), MethodError> {
     for (name, property) in properties {
-        let value = match property.of(header.clone()) {
+        let value = match property.evaluate(header.clone()) {
             PropertyValue::Last(value) => value.as_ref().map_or(Value::Null, in_json),
             PropertyValue::All(values) => values.iter().map(in_json).collect(),
         };

@@ -16,7 +16,7 @@ use crate::jmap::failure::{SetFailure, TxnResult};
 use crate::jmap::rights::Rights;
 use crate::jmap::standard::{InvalidProperties, SetArguments};
 use crate::message::content::content;
-use crate::message::{Message as Parsed, guarded};
+use crate::message::{Message as Parsed, catch_parser_panic};
 use crate::model::mailbox::Right;
 use crate::model::{DataType, EmailId, MailboxUid, ModSeq, SentAt};
 use crate::store::{Snapshot, Txn};
@@ -92,7 +92,7 @@ fn made(
     };
     let kept: FiledEmail = keep(context, account, commits, is_right, &message)?;
     let mut object = kept.object_dated(&filing);
-    let content = guarded("a message", || content(&Parsed::parse(&raw))).unwrap_or_default();
+    let content = catch_parser_panic("a message", || content(&Parsed::parse(&raw))).unwrap_or_default();
     let wanted = ["hasAttachment", "preview", "messageId", "sentAt"].map(str::to_owned);
     let wanted: Vec<String> = wanted.into_iter().filter(|name| given.get(name).is_none_or(Value::is_null)).collect();
     RequestedProperties::read(&wanted).map_err(SetFailure::Call)?.of_content(&content, &mut object);

@@ -9,7 +9,7 @@ use crate::jmap::context::{Account, Args, Context};
 use crate::message::header::first;
 use crate::message::refs::message_ids;
 use crate::message::report::{Report, ReportContent, report};
-use crate::message::{Message, guarded};
+use crate::message::{Message, catch_parser_panic};
 use crate::model::{BlobId, EmailId, limits};
 use crate::query::{self, Condition, Filter, Query, QuerySpec, Window};
 use crate::wire::jmap::MethodError;
@@ -38,7 +38,7 @@ pub(in crate::jmap) fn parse(context: &Context, arguments: &Args<'_>) -> Result<
             not_found.push(id);
             continue;
         };
-        match guarded("a report", || report(&Message::parse(&raw))).flatten() {
+        match catch_parser_panic("a report", || report(&Message::parse(&raw))).flatten() {
             Some(found) if matches!(found.about, ReportContent::Disposition(_)) => {
                 let object = originals.object(&raw, &found)?;
                 context.budget.tell(&object)?;

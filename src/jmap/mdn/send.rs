@@ -12,7 +12,7 @@ use crate::jmap::email;
 use crate::jmap::failure::{SetFailure, commit_object};
 use crate::jmap::identity::{self, SenderAddresses};
 use crate::jmap::method::FollowUpCall;
-use crate::message::guarded;
+use crate::message::catch_parser_panic;
 use crate::message::report::{DispositionReport, DispositionType, SendingMode, address};
 use crate::model::{
     Address, BlobHash, EmailAddress, EmailId, EmailMetadata, ObjectId, SenderIdentity, keyword, limits,
@@ -117,7 +117,7 @@ impl MdnSender<'_> {
         if email.keywords.contains(keyword::MDN_SENT) {
             return Err(already_sent().into());
         }
-        if let Some(why) = request.refused(wish.sending) {
+        if let Some(why) = request.reason_not_to_send(wish.sending) {
             return Err(SetError::Forbidden(why).into());
         }
         let person = self.person(&wish, &request)?;
@@ -134,7 +134,7 @@ impl MdnSender<'_> {
         let email = view.email(self.account.id, id)?.ok_or(SetError::NotFound)?;
         self.context.budget.read(MAX_HEADER_BYTES.min(email.size))?;
         let head = view.message_part(self.account.id, id, 0..MAX_HEADER_BYTES)?.ok_or(SetError::NotFound)?;
-        let request = guarded("a header", || MdnRequest::of(&head)).flatten();
+        let request = catch_parser_panic("a header", || MdnRequest::of(&head)).flatten();
         let nobody = || SetError::Of("notFound", note("it has no valid Disposition-Notification-To field"));
         Ok((email, request.ok_or_else(nobody)?))
     }

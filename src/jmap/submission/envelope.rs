@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::jmap::identity::SenderAddresses;
 use crate::message::header::{Field, body_offset, fields};
 use crate::model::{Address, EmailAddress, EmailContent, EnvelopeAddress, SenderIdentity, limits};
-use crate::outbox::submission::{BadEnvelope, derived};
+use crate::outbox::submission::{BadEnvelope, derive_envelope};
 use crate::wire::jmap::SetError;
 
 /// From whom, and to whom.
@@ -71,7 +71,7 @@ pub(super) fn prove(
         return Err(SetError::of("forbiddenFrom", &format!("it is not from {}, as the identity is", identity.email)));
     };
     let Some(given) = given else {
-        let (mut from, to) = derived(content).map_err(bad)?;
+        let (mut from, to) = derive_envelope(content).map_err(bad)?;
         // RFC 8621 §7: what the identity does not allow, its own address takes the place of.
         if !is_own(&from.email) {
             let whole = identity.email.starts_with("*@");

@@ -1,12 +1,12 @@
 //! One header field, from a value in one of the forms of RFC 8621 §4.1.2.
 
-use super::word::{self, WORD};
+use super::word::{self, MAX_WORD_BYTES};
 use crate::message::forms::is_name;
 use crate::message::parse::Group;
 use crate::model::{EmailAddress, SentAt, limits};
 
 /// Octets of a line (RFC 5322 §2.1.1).
-const LINE: usize = 998;
+const MAX_LINE_BYTES: usize = 998;
 /// Octets of a name that leave room for a value in the first line.
 const MAX_NAME_BYTES: usize = 76;
 
@@ -83,7 +83,7 @@ impl EncodedField {
         if octets.bytes().any(|octet| !matches!(octet, b' '..=b'~' | b'\t' | b'\r' | b'\n')) || value.contains('\r') {
             return Err(BadFieldValue("a raw value must be printable ASCII; asText takes any text"));
         }
-        if octets.split("\r\n").any(|line| line.len() > LINE) {
+        if octets.split("\r\n").any(|line| line.len() > MAX_LINE_BYTES) {
             return Err(BadFieldValue("a line of more than 998 octets"));
         }
         octets.push_str("\r\n");
@@ -109,8 +109,8 @@ fn text(text: &str, column: usize) -> Result<String, BadFieldValue> {
     }
     let blank = |c: char| matches!(c, ' ' | '\t');
     // Blanks count to the word after them.
-    let short = text.split_inclusive(|c| !blank(c)).all(|run| run.len() <= WORD)
-        && text.split(blank).all(|word| word.len() <= WORD);
+    let short = text.split_inclusive(|c| !blank(c)).all(|run| run.len() <= MAX_WORD_BYTES)
+        && text.split(blank).all(|word| word.len() <= MAX_WORD_BYTES);
     let plain = short
         && text.bytes().all(|octet| matches!(octet, b' '..=b'~' | b'\t'))
         && !text.contains("=?")
@@ -132,7 +132,11 @@ fn address(person: &EmailAddress) -> Result<String, BadFieldValue> {
         return Err(BadFieldValue("a control character"));
     }
     let has_name = !name.trim().is_empty();
-    if (email.is_empty() && !has_name) || email.len() > WORD || email.contains(['<', '>']) || email.trim() != email {
+    if (email.is_empty() && !has_name)
+        || email.len() > MAX_WORD_BYTES
+        || email.contains(['<', '>'])
+        || email.trim() != email
+    {
         return Err(BadFieldValue("not an email address"));
     }
     let bare = email.contains('@')
@@ -143,7 +147,8 @@ fn address(person: &EmailAddress) -> Result<String, BadFieldValue> {
         _ => {
             let phrase = word::phrase(name);
             let last = phrase.rsplit("\r\n").next().map_or(0, str::len);
-            let break_ = if last.saturating_add(email.len()).saturating_add(3) > word::LINE { "\r\n" } else { "" };
+            let break_ =
+                if last.saturating_add(email.len()).saturating_add(3) > word::FOLDED_LINE_BYTES { "\r\n" } else { "" };
             format!("{phrase}{break_} <{email}>")
         }
     })
@@ -178,7 +183,8 @@ fn angled(items: &[String], fits: &dyn Fn(&str) -> bool, wrong: &'static str) ->
 }
 
 fn is_id(id: &str) -> bool {
-    (1..=WORD).contains(&id.len()) && id.bytes().all(|octet| octet.is_ascii_graphic() && !b"<>".contains(&octet))
+    (1..=MAX_WORD_BYTES).contains(&id.len())
+        && id.bytes().all(|octet| octet.is_ascii_graphic() && !b"<>".contains(&octet))
 }
 
 fn is_url(url: &str) -> bool {

@@ -10,9 +10,9 @@ use crate::message::encode::quoted_printable;
 /// Octets of a line (RFC 5322 §2.1.1).
 const MAX_LINE_BYTES: usize = 998;
 /// Octets of a line of base64 (RFC 2045 §6.8).
-const BASE64: usize = 76;
+const BASE64_LINE_BYTES: usize = 76;
 /// Octets of a media type, a parameter's name, a language tag.
-const TOKEN: usize = 127;
+const MAX_TOKEN_BYTES: usize = 127;
 
 /// A part to be built.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -63,12 +63,12 @@ impl PartDraft {
     /// `BadFieldValue`. Parts within are not looked at.
     pub fn check(&self) -> Result<(), (&'static str, BadFieldValue)> {
         let token = |text: &str| {
-            (1..=TOKEN).contains(&text.len())
+            (1..=MAX_TOKEN_BYTES).contains(&text.len())
                 && text.bytes().all(|octet| octet.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=*".contains(&octet))
         };
         let clean = |text: &str| !text.chars().any(char::is_control);
         let url = |text: &String| {
-            (1..=word::WORD).contains(&text.len()) && text.bytes().all(|octet| octet.is_ascii_graphic())
+            (1..=word::MAX_WORD_BYTES).contains(&text.len()) && text.bytes().all(|octet| octet.is_ascii_graphic())
         };
         let params = |params: &[(String, String)]| params.iter().all(|(name, value)| token(name) && clean(value));
         let multipart = self.media_type.starts_with("multipart/");
@@ -242,7 +242,7 @@ fn fits_lines(octets: &[u8]) -> bool {
 fn base64(octets: &[u8]) -> Vec<u8> {
     let text = STANDARD.encode(octets);
     let mut out = Vec::with_capacity(text.len().saturating_add(text.len() / 38));
-    for (at, line) in text.as_bytes().chunks(BASE64).enumerate() {
+    for (at, line) in text.as_bytes().chunks(BASE64_LINE_BYTES).enumerate() {
         if at > 0 {
             out.extend_from_slice(b"\r\n");
         }

@@ -21,7 +21,7 @@ fn read(name: &str, value: &FieldValue, form: Form) -> FormValue {
     let mut all = fields(&octets);
     let field = all.next().unwrap();
     assert!(all.next().is_none() && field.is(name), "{text:?}");
-    form.of(&field)
+    form.evaluate(&field)
 }
 
 fn text(value: &str) -> String {

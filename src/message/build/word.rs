@@ -4,24 +4,24 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 /// Octets of a line that is folded where it can be (RFC 5322 §2.1.1).
-pub(super) const LINE: usize = 78;
+pub(super) const FOLDED_LINE_BYTES: usize = 78;
 /// Octets of a word that stands as it is.
-pub(super) const WORD: usize = 900;
+pub(super) const MAX_WORD_BYTES: usize = 900;
 /// Octets of the text of an encoded word: 75 (RFC 2047 §2) without `=?utf-8?q?` and `?=`.
-const ENCODED: usize = 63;
+const ENCODED_WORD_BYTES: usize = 63;
 /// The same of the first one, however long the name of its field.
-const SHORTEST: usize = 16;
+const FIRST_ENCODED_WORD_BYTES: usize = 16;
 /// Where a name begins, at most, as a rule.
-const COLUMN: usize = 12;
+const MAX_NAME_COLUMN: usize = 12;
 /// Octets of a parameter's section (RFC 2231 §3).
-const SECTION: usize = 60;
+const MAX_SECTION_BYTES: usize = 60;
 
 /// The text as encoded words, each on a line of its own but the first, which begins at `column`.
 pub(super) fn encoded(text: &str, column: usize) -> String {
     let wide = text.bytes().filter(|octet| q(*octet).is_none()).count();
     let letter = if wide.saturating_mul(3) > text.len() { 'b' } else { 'q' };
     let most = |column: usize| {
-        let room = ENCODED.saturating_sub(column).max(SHORTEST);
+        let room = ENCODED_WORD_BYTES.saturating_sub(column).max(FIRST_ENCODED_WORD_BYTES);
         if letter == 'b' { (room / 4).saturating_mul(3) } else { room }
     };
     let mut room = most(column);
@@ -72,13 +72,15 @@ pub(super) fn phrase(name: &str) -> String {
         !word.is_empty()
             && word.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&octet))
     };
-    let plain = name.bytes().all(|octet| matches!(octet, b' '..=b'~')) && !name.contains("=?") && name.len() <= LINE;
+    let plain = name.bytes().all(|octet| matches!(octet, b' '..=b'~'))
+        && !name.contains("=?")
+        && name.len() <= FOLDED_LINE_BYTES;
     if plain && name.split(' ').all(atom) {
         name.to_owned()
     } else if plain && name.trim() == name && !name.is_empty() {
         quoted(name)
     } else {
-        encoded(name, COLUMN)
+        encoded(name, MAX_NAME_COLUMN)
     }
 }
 
@@ -96,7 +98,7 @@ pub(super) fn folded(text: &str, column: usize) -> String {
         let word = rest.find(|c| !blank(c)).unwrap_or(rest.len());
         let length = rest.get(word..).and_then(|after| after.find(blank)).unwrap_or(rest.len().saturating_sub(word));
         let (piece, after) = rest.split_at_checked(word.saturating_add(length)).unwrap_or((rest, ""));
-        if word > 0 && column.saturating_add(piece.len()) > LINE {
+        if word > 0 && column.saturating_add(piece.len()) > FOLDED_LINE_BYTES {
             out.push_str("\r\n");
             column = 0;
         }
@@ -114,7 +116,7 @@ pub(super) fn listed(items: &[String], separator: &str, column: usize) -> String
         let first = item.split("\r\n").next().map_or(0, str::len);
         if at > 0 {
             out.push_str(separator);
-            if column.saturating_add(first).saturating_add(2) > LINE {
+            if column.saturating_add(first).saturating_add(2) > FOLDED_LINE_BYTES {
                 out.push_str("\r\n");
                 column = 0;
             }
@@ -131,7 +133,10 @@ pub(super) fn listed(items: &[String], separator: &str, column: usize) -> String
 
 /// A parameter on a line of its own (RFC 2045 §5.1, RFC 2231 §3 and §4).
 pub(super) fn parameter(name: &str, value: &str) -> String {
-    if value.bytes().all(|octet| matches!(octet, b' '..=b'~')) && value.len() <= SECTION && !value.contains("=?") {
+    if value.bytes().all(|octet| matches!(octet, b' '..=b'~'))
+        && value.len() <= MAX_SECTION_BYTES
+        && !value.contains("=?")
+    {
         let token = |octet: u8| octet.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=".contains(&octet);
         let bare = !value.is_empty() && value.bytes().all(token);
         return format!(";\r\n {name}={}", if bare { value.to_owned() } else { quoted(value) });
@@ -140,7 +145,7 @@ pub(super) fn parameter(name: &str, value: &str) -> String {
     for octet in value.bytes() {
         let plain = octet.is_ascii_alphanumeric() || matches!(octet, b'.' | b'-' | b'_');
         let piece = if plain { String::from(char::from(octet)) } else { format!("%{octet:02X}") };
-        if sections.last().is_some_and(|last| last.len().saturating_add(piece.len()) > SECTION) {
+        if sections.last().is_some_and(|last| last.len().saturating_add(piece.len()) > MAX_SECTION_BYTES) {
             sections.push(String::new());
         }
         if let Some(last) = sections.last_mut() {
@@ -155,7 +160,8 @@ pub(super) fn parameter(name: &str, value: &str) -> String {
 
 /// A file name in Content-Type, as programs from before RFC 2231 read it.
 pub(super) fn old_name(value: &str) -> String {
-    let plain =
-        value.bytes().all(|octet| matches!(octet, b' '..=b'~')) && value.len() <= SECTION && !value.contains("=?");
-    format!(";\r\n name={}", if plain { quoted(value) } else { format!("\"{}\"", encoded(value, COLUMN)) })
+    let plain = value.bytes().all(|octet| matches!(octet, b' '..=b'~'))
+        && value.len() <= MAX_SECTION_BYTES
+        && !value.contains("=?");
+    format!(";\r\n name={}", if plain { quoted(value) } else { format!("\"{}\"", encoded(value, MAX_NAME_COLUMN)) })
 }

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use super::{Field, FoldedLines, start};
-use crate::message::guarded;
+use crate::message::catch_parser_panic;
 use crate::message::parse::{self, CharsetCodec};
 
 /// The fields of the top-level header of a message, in order, and where its body begins.
@@ -163,7 +163,7 @@ impl IncomingMessage {
     /// Takes a message in, and splits its header; where that panics it has no field.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
-        let split = guarded("a header", || {
+        let split = catch_parser_panic("a header", || {
             let Header { start, index, .. } = Header::split(&bytes);
             (start, index.into_owned())
         });

@@ -23,9 +23,9 @@ use super::value::tidy;
 use crate::model::{Address, EmailAddress, limits};
 
 /// Bytes of an address literal.
-const LITERAL: usize = 255;
+const MAX_LITERAL_BYTES: usize = 255;
 /// Bytes behind an encoded word in which the `@` of an address is looked for.
-const MAX_ADDRESS: usize = 600;
+const MAX_ADDRESS_BYTES: usize = 600;
 
 /// What stands between the address of who sends and that of whom it is sent for.
 const ON_BEHALF_OF: [&[&str]; 7] = [
@@ -132,7 +132,8 @@ impl<'v> List<'v> {
         let mut end = word_end(text);
         // A literal in the place of a domain has colons (RFC 5321 §4.1.3).
         let open = text.get(..end).and_then(|word| word.find("@[").or_else(|| word.starts_with('[').then_some(0)));
-        let literal = open.and_then(|open| text.get(open..text.floor_char_boundary(open.saturating_add(LITERAL))));
+        let literal =
+            open.and_then(|open| text.get(open..text.floor_char_boundary(open.saturating_add(MAX_LITERAL_BYTES))));
         if let Some(close) = literal.and_then(|literal| literal.find(']')) {
             end = end.max(open.unwrap_or(0).saturating_add(close).saturating_add(1));
         }
@@ -181,7 +182,7 @@ fn encoded_word(text: &str) -> Option<(EncodedWord, usize)> {
     });
     let (word, length) = found?;
     let rest = text.get(length..).unwrap_or_default();
-    let near = rest.get(..rest.floor_char_boundary(MAX_ADDRESS)).unwrap_or_default();
+    let near = rest.get(..rest.floor_char_boundary(MAX_ADDRESS_BYTES)).unwrap_or_default();
     let is_address = |at| near.get(..at).is_some_and(|local| word_end(local) == local.len());
     let is_within = !rest.starts_with("=?") && near.find('@').is_some_and(is_address);
     (!is_within).then_some((word, length))

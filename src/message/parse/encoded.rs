@@ -17,7 +17,7 @@ use crate::message::decode;
 use crate::model::hex::hex_byte;
 
 /// Bytes in which the end of an encoded word with blanks or question marks is looked for.
-const MAX_LENIENT: usize = 998;
+const MAX_LENIENT_BYTES: usize = 998;
 
 /// The bytes of an encoded word, and their charset.
 pub(super) struct EncodedWord {
@@ -45,7 +45,7 @@ impl EncodedWord {
     pub(super) fn lenient(text: &str) -> Option<(Self, usize)> {
         let lenient = || {
             let (label, encoding, from) = opening(text)?;
-            let near = from.get(..from.floor_char_boundary(MAX_LENIENT))?;
+            let near = from.get(..from.floor_char_boundary(MAX_LENIENT_BYTES))?;
             let inner = near.get(..near.find("?=")?)?;
             let is_q = matches!(encoding, "Q" | "q") && !inner.contains("=?");
             is_q.then(|| Self::of(label, encoding, inner, |byte| matches!(byte, b' '..=b'~' | b'\t')))?
@@ -207,7 +207,7 @@ mod tests {
             assert_eq!(anywhere(text), wanted, "{text}");
         }
         assert_eq!(words("=?utf-8?q?a b?="), "=?utf-8?q?a b?=");
-        let far = format!("=?utf-8?q?{}?=", "a ".repeat(MAX_LENIENT));
+        let far = format!("=?utf-8?q?{}?=", "a ".repeat(MAX_LENIENT_BYTES));
         assert_eq!(anywhere(&far), far);
     }
 

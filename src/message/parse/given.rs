@@ -13,7 +13,7 @@ use crate::message::header::Header;
 use crate::model::limits;
 
 /// Bytes of a message in which `limits::PART_FIELDS` lines cannot stand.
-const SMALL: usize = 3 * limits::PART_FIELDS;
+const UNCOUNTED_BODY_BYTES: usize = 3 * limits::PART_FIELDS;
 
 /// The fields whose structure the library would parse; it may need thirty times their bytes.
 const UNREAD: [HeaderName<'static>; 33] = [
@@ -137,7 +137,7 @@ fn at(offset: u32) -> usize {
 /// it ten times its bytes.
 fn end_of_fields(raw: &[u8], body: usize) -> usize {
     let content = raw.get(body..).unwrap_or_default();
-    if content.len() <= SMALL {
+    if content.len() <= UNCOUNTED_BODY_BYTES {
         return raw.len();
     }
     let mut left = limits::PART_FIELDS;

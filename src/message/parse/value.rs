@@ -13,7 +13,7 @@ use super::encoded;
 use crate::model::{EmailAddress, SentAt, UtcMillis, limits};
 
 /// Bytes before a bound among which a place to cut is looked for.
-const BREAK: usize = 4096;
+const CUT_SEARCH_BYTES: usize = 4096;
 
 /// The addresses of a field's value, groups flattened.
 #[must_use]
@@ -53,7 +53,7 @@ pub(in crate::message) fn readable(value: &[u8], declared: Option<CharsetCodec>)
 /// one ends near the bound.
 fn bounded(value: &[u8]) -> &[u8] {
     let Some(kept) = value.get(..limits::FIELD_OCTETS).filter(|kept| kept.len() < value.len()) else { return value };
-    let tail = kept.len().saturating_sub(BREAK);
+    let tail = kept.len().saturating_sub(CUT_SEARCH_BYTES);
     let near = kept.get(tail..).unwrap_or_default();
     let end = |is_end: fn(&u8) -> bool| near.iter().rposition(is_end);
     let at = end(|octet| matches!(octet, b',' | b';')).or_else(|| end(u8::is_ascii_whitespace));

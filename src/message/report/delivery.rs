@@ -120,7 +120,7 @@ impl DeliveryRecipient {
 
 impl DeliveryReport {
     /// What it says to the submission that it is about.
-    pub(super) fn returned(&self, original_id: Option<String>) -> ReturnedReport {
+    pub(super) fn to_returned_report(&self, original_id: Option<String>) -> ReturnedReport {
         let recipients = self.recipients.iter().map(|recipient| ReturnedRecipient {
             addresses: recipient.original.iter().chain(&recipient.last).cloned().collect(),
             delivered: recipient.delivered(),

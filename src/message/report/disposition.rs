@@ -210,7 +210,7 @@ impl DispositionReport {
     }
 
     /// What it says to the submission that it is about.
-    pub(super) fn returned(&self, original_id: Option<String>) -> ReturnedReport {
+    pub(super) fn to_returned_report(&self, original_id: Option<String>) -> ReturnedReport {
         let said = self.original_message_id.as_deref().and_then(|id| message_ids(id.as_bytes()).into_iter().next());
         let typed = [self.original_recipient.as_deref(), Some(self.final_recipient.as_str())];
         ReturnedReport {

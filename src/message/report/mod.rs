@@ -97,11 +97,11 @@ pub fn report(message: &Message<'_>) -> Option<Report> {
 impl Report {
     /// What it says to the submission that it is about (RFC 8621 §7).
     #[must_use]
-    pub fn returned(&self) -> ReturnedReport {
+    pub fn to_returned_report(&self) -> ReturnedReport {
         let id = self.original_id.clone();
         match &self.about {
-            ReportContent::Delivery(delivery) => delivery.returned(id),
-            ReportContent::Disposition(disposition) => disposition.returned(id),
+            ReportContent::Delivery(delivery) => delivery.to_returned_report(id),
+            ReportContent::Disposition(disposition) => disposition.to_returned_report(id),
         }
     }
 }

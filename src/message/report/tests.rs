@@ -156,7 +156,7 @@ Message-ID: <1@example.org>
 fn a_delivery_is_read_for_each_recipient() {
     let found = read(BOUNCE).unwrap();
     assert!(!found.has_original);
-    let returned = found.returned();
+    let returned = found.to_returned_report();
     assert_eq!((returned.kind, returned.message_id.as_deref()), (ReturnedKind::Delivery, Some("1@example.org")));
     assert_eq!(returned.envid.as_deref(), Some("QQ 1"));
     let said: Vec<_> = returned
@@ -187,12 +187,13 @@ fn a_delivery_is_read_for_each_recipient() {
 
 #[test]
 fn what_a_notification_says_to_a_submission() {
-    let returned = read(READ).unwrap().returned();
+    let returned = read(READ).unwrap().to_returned_report();
     assert_eq!(returned.message_id.as_deref(), Some("199509192301.23456@example.org"));
     assert!(returned.recipients[0].displayed && returned.recipients[0].delivered.is_none());
     assert_eq!(returned.recipients[0].addresses.len(), 2);
-    let deleted =
-        read(&READ.replace("Displayed", "deleted").replace("Original-Message-ID", "X-Id")).unwrap().returned();
+    let deleted = read(&READ.replace("Displayed", "deleted").replace("Original-Message-ID", "X-Id"))
+        .unwrap()
+        .to_returned_report();
     assert!(!deleted.recipients[0].displayed);
     assert_eq!(deleted.message_id.as_deref(), Some("inner@example.org"), "of the original that came back");
 }

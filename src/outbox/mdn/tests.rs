@@ -39,8 +39,10 @@ fn request(more: &str) -> Option<MdnRequest> {
 /// RFC 8098 §2.1: who is told, and of what the owner must be asked.
 #[test]
 fn who_is_told_unasked_is_who_sent_it() {
-    let manual = |header: &str| request(header).map(|request| request.refused(SendingMode::Manual).is_none());
-    let unasked = |header: &str| request(header).map(|request| request.refused(SendingMode::Automatic).is_none());
+    let manual =
+        |header: &str| request(header).map(|request| request.reason_not_to_send(SendingMode::Manual).is_none());
+    let unasked =
+        |header: &str| request(header).map(|request| request.reason_not_to_send(SendingMode::Automatic).is_none());
     assert_eq!(manual("Subject: x"), None);
     assert_eq!(manual("Disposition-Notification-To: <>"), None);
     assert_eq!(manual("Disposition-Notification-To: nobody"), None);
@@ -69,7 +71,7 @@ fn who_is_told_unasked_is_who_sent_it() {
     assert_eq!(manual(&format!("{both}\nDisposition-Notification-Options: a=optional,required")), Some(true));
     let many: Vec<String> = (0..300).map(|n| format!("{n}@example.net")).collect();
     let flood = request(&format!("Disposition-Notification-To: {}", many.join(", "))).unwrap();
-    assert!(flood.refused(SendingMode::Manual).is_some() && flood.to.len() <= MAX_NOTIFIED + 1);
+    assert!(flood.reason_not_to_send(SendingMode::Manual).is_some() && flood.to.len() <= MAX_NOTIFIED + 1);
 }
 
 #[test]

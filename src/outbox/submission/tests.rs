@@ -130,7 +130,7 @@ fn an_envelope_that_was_not_given_is_made_of_the_header() {
         bcc: people(&["zoe@example.net"]),
         ..EmailContent::default()
     };
-    let (from, to) = derived(&content).unwrap();
+    let (from, to) = derive_envelope(&content).unwrap();
     let names: Vec<&str> = to.iter().map(|to| to.email.as_str()).collect();
     assert_eq!(
         (from.email.as_str(), names),
@@ -138,8 +138,8 @@ fn an_envelope_that_was_not_given_is_made_of_the_header() {
     );
     assert_eq!((from.parameters, &to[0].parameters), (None, &None));
     let two = EmailContent { from: people(&["ann@example.org", "lee@example.org"]), ..content.clone() };
-    assert_eq!(path(&derived(&two).unwrap_err()), "emailId");
+    assert_eq!(path(&derive_envelope(&two).unwrap_err()), "emailId");
     let sent = EmailContent { sender: people(&["lee@example.org"]), ..two };
-    assert_eq!(derived(&sent).unwrap().0.email, "lee@example.org");
-    assert!(derived(&EmailContent::default()).is_err());
+    assert_eq!(derive_envelope(&sent).unwrap().0.email, "lee@example.org");
+    assert!(derive_envelope(&EmailContent::default()).is_err());
 }

@@ -129,13 +129,17 @@ fn bounded() {
     let deep = format!("a; dkim=pass {}{} header.d=b", "(".repeat(100_000), ")".repeat(100_000));
     assert_eq!(read(&deep), ["dkim=pass header.d=b"]);
     let many = "Authentication-Results: mx.example.org".to_owned() + &"; dkim=pass".repeat(100) + "\r\n";
-    assert_eq!(trusted(&Header::split(many.repeat(100).as_bytes()), &["mx.example.org".into()]).len(), MAX_RESULTS);
+    assert_eq!(
+        trusted_results(&Header::split(many.repeat(100).as_bytes()), &["mx.example.org".into()]).len(),
+        MAX_RESULTS
+    );
 }
 
 /// Whether a field at that place counts.
 fn counts(above: &str, field: &str) -> bool {
     let raw = format!("{above}{field}\r\nSubject: x\r\n\r\nAuthentication-Results: mx.example.org; dmarc=fail\r\n");
-    !trusted(&Header::split(raw.as_bytes()), &["mx.example.org".into(), "xn--bcher-kva.example".into()]).is_empty()
+    !trusted_results(&Header::split(raw.as_bytes()), &["mx.example.org".into(), "xn--bcher-kva.example".into()])
+        .is_empty()
 }
 
 #[test]
@@ -222,7 +226,7 @@ fn only_above_the_first_foreign_received() {
 fn repeated_fields_and_other_servers_between() {
     let raw = "Authentication-Results: mx.example.org; spf=pass\r\nAuthentication-Results: evil.example; spf=softfail\r\n\
                Received: from a by b\r\nAuthentication-Results: mx.example.org; dkim=fail; dmarc=none\r\n\r\n";
-    let found = trusted(&Header::split(raw.as_bytes()), &["mx.example.org".into()]);
+    let found = trusted_results(&Header::split(raw.as_bytes()), &["mx.example.org".into()]);
     assert_eq!(found.iter().map(shown).collect::<Vec<_>>(), ["spf=pass", "dkim=fail", "dmarc=none"]);
 }
 

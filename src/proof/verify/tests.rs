@@ -336,6 +336,6 @@ async fn a_fault_of_the_library_is_none_of_the_message() {
         tokio::task::yield_now().await;
         panic!("a fault");
     }
-    assert_eq!(guarded(fault()).await, None);
-    assert_eq!(guarded(async { 7 }).await, Some(7));
+    assert_eq!(catch_panic(fault()).await, None);
+    assert_eq!(catch_panic(async { 7 }).await, Some(7));
 }

@@ -187,7 +187,7 @@ impl TestDriver {
                 self.done(ACCOUNT, |txn| txn.keep(*uid, *view, *most)).unwrap();
                 None
             }
-            Op::Drop { uid, view, .. } if view.is_usual(*uid) => None,
+            Op::Drop { uid, view, .. } if view.is_permanent(*uid) => None,
             Op::Drop { uid, view, most } => {
                 self.done(ACCOUNT, |txn| txn.drop_view(*uid, *view, *most)).unwrap();
                 None

@@ -185,7 +185,7 @@ pub(super) fn check_way(drive: &TestDriver, question: &ListingQuery) {
     match question.way() {
         Some(way) if question.views().iter().all(is_kept) => {
             assert_eq!(plan.way, way, "{question:?}");
-            let on_demand = question.views().into_iter().filter(|shown| !shown.is_usual(uid));
+            let on_demand = question.views().into_iter().filter(|shown| !shown.is_permanent(uid));
             assert_eq!(plan.served, on_demand.map(|shown| (uid, shown)).collect::<Vec<_>>());
         }
         // One more condition may happen to be a view's.

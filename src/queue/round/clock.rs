@@ -2,11 +2,11 @@
 
 use super::{CurrentTime, MAX_HELD_WAKEUPS, Scheduler, key};
 use crate::model::UtcMillis;
-use crate::outbox::clamped;
+use crate::outbox::clamp_times;
 use crate::store::WakeCondition;
 
 /// A wall clock that lost more than this, in milliseconds, was set back.
-const SET_BACK_MS: i64 = 10_000;
+const SET_BACK_THRESHOLD_MS: i64 = 10_000;
 /// The wake-ups of a class behind one of them.
 fn behind(wake: WakeCondition) -> Option<WakeCondition> {
     let next = |at: UtcMillis| UtcMillis(at.0.saturating_add(1));
@@ -22,7 +22,7 @@ impl Scheduler {
     /// At the start, and after the wall clock was set back: no action waits longer than the schedule ever lets one wait.
     pub(super) async fn bring_back(&mut self, now: CurrentTime) {
         let ahead = now.wall.0.saturating_sub(i64::try_from(now.steady.0).unwrap_or(i64::MAX));
-        let is_back = self.ahead.is_none_or(|known| ahead < known.saturating_sub(SET_BACK_MS));
+        let is_back = self.ahead.is_none_or(|known| ahead < known.saturating_sub(SET_BACK_THRESHOLD_MS));
         self.ahead = Some(ahead);
         if !is_back {
             return;
@@ -41,7 +41,7 @@ impl Scheduler {
             for (account, id) in found.iter().map(key) {
                 let done = self.store.commit(account, |txn| {
                     let action = txn.action(id)?;
-                    let clamped = clamped(&action, wall, &pace);
+                    let clamped = clamp_times(&action, wall, &pace);
                     clamped.as_ref().map_or(Ok(()), |clamped| txn.update_action(&action, clamped))?;
                     Ok(clamped.is_some())
                 });

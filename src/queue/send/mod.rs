@@ -19,7 +19,7 @@ use super::relay::{Protocol, Relay};
 use crate::message::header::body_offset;
 use crate::model::hex::xtext;
 use crate::model::{Action, Address, DsnNotify, DsnReturn, Target};
-use crate::outbox::{AttemptOutcome, RefusalScope, RelayAnswer, SmtpStage, judge};
+use crate::outbox::{AttemptOutcome, RefusalScope, RelayAnswer, SmtpStage, classify};
 use crate::store::Error as StoreError;
 
 pub(super) use outgoing::prepare;
@@ -138,13 +138,13 @@ impl RelayConnection {
             Err(BrokenConversation { text, .. }) => return Err(transaction.break_off(text)),
         };
         let mut replies = replies.iter();
-        let first = replies.next().map(|reply| judge(SmtpStage::Sender, reply));
+        let first = replies.next().map(|reply| classify(SmtpStage::Sender, reply));
         if let Some(refusal) = first.filter(|outcome| !matches!(outcome, AttemptOutcome::Sent(_))) {
             return Err(transaction.refuse(&refusal));
         }
         let mut accepted: Vec<usize> = Vec::new();
         for (at, reply) in going.iter().zip(replies) {
-            match judge(SmtpStage::Recipient(accepted.len()), reply) {
+            match classify(SmtpStage::Recipient(accepted.len()), reply) {
                 AttemptOutcome::Sent(_) => accepted.push(*at),
                 outcome => set(&mut transaction.outcomes, *at, outcome),
             }
@@ -165,7 +165,7 @@ impl RelayConnection {
         };
         let Some(reply) = reply.filter(|reply| reply.code != 354) else { return Ok(()) };
         // A plain yes to DATA is no answer that anything can be done with.
-        let outcome = match judge(SmtpStage::Data, &reply) {
+        let outcome = match classify(SmtpStage::Data, &reply) {
             AttemptOutcome::Sent(text) => AttemptOutcome::Temporary { text, scope: RefusalScope::Message },
             outcome => outcome,
         };
@@ -202,7 +202,7 @@ impl RelayConnection {
         let mut alive = broken.is_none();
         for (place, at) in taken.iter().enumerate() {
             let reply = replies.get(if answers == 1 { 0 } else { place });
-            let outcome = reply.map_or_else(unknown, |reply| judge(SmtpStage::End, reply));
+            let outcome = reply.map_or_else(unknown, |reply| classify(SmtpStage::End, reply));
             alive &= !concerns_us(&outcome);
             set(outcomes, *at, outcome);
         }

@@ -7,7 +7,7 @@ use crate::message::seven::seven_bit;
 use crate::model::{Action, ActionKind};
 use crate::outbox::AttemptOutcome;
 use crate::proof::Signer;
-use crate::queue::worker::Settings;
+use crate::queue::settings::Settings;
 
 /// The final octets of an action's message, from where its header begins: behind a blank line every
 /// field would be text to whoever receives it. They are as they were stored, but where the relay

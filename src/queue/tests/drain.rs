@@ -9,7 +9,7 @@ fn queue_many(store: &Store, count: usize, name: impl Fn(usize) -> Address) {
         commit(store, |txn| {
             for n in first..count.min(first + 500) {
                 let NewAction { action, octets } = reply(&format!("u{n}"), now);
-                let recipients = vec![Target::unreported(name(n))];
+                let recipients = vec![Target::without_reports(name(n))];
                 txn.queue_action(Action { recipients, told: None, ..action }, &octets)?;
             }
             Ok(())

@@ -58,7 +58,7 @@ async fn held_submission_is_not_sent_from_an_address_that_became_another_s() {
     });
     for id in lost.into_iter().chain([kept]) {
         let action = store.view().action(ANN, id).unwrap().unwrap();
-        commit(&store, |txn| txn.update_action(&action, &by_hand::release(&action, txn.now()).unwrap()));
+        commit(&store, |txn| txn.update_action(&action, &by_hand::release_action(&action, txn.now()).unwrap()));
     }
     let working = Working::start(&store, settings(port));
     let state = |id: ActionId| store.view().action(ANN, id).unwrap().unwrap().state;
@@ -95,7 +95,7 @@ async fn submission_waits_until_the_damaged_row_of_its_address_is_repaired() {
         alias();
         let id = held(&store, "ann@example.org", "ann@example.com", "bob");
         let action = store.view().action(ANN, id).unwrap().unwrap();
-        commit(&store, |txn| txn.update_action(&action, &by_hand::release(&action, txn.now()).unwrap()));
+        commit(&store, |txn| txn.update_action(&action, &by_hand::release_action(&action, txn.now()).unwrap()));
         let puts = vec![Put { table, key: key.to_vec(), value }];
         engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
         let office = AttemptContext {

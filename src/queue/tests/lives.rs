@@ -150,7 +150,7 @@ async fn what_depends_waits_and_goes_with_what_it_depends_on() {
     let failed = store.view().action(ANN, bad.0).unwrap().unwrap();
     assert!(matches!(&failed.recipients[0].fate, RecipientState::Failed { status: [5, 1, 1], .. }));
     let before = rogue.heard("RCPT TO:<bad@");
-    commit(&store, |txn| txn.update_action(&failed, &by_hand::retry(&failed, txn.now()).unwrap()));
+    commit(&store, |txn| txn.update_action(&failed, &by_hand::retry_action(&failed, txn.now()).unwrap()));
     until("tried again", || rogue.heard("RCPT TO:<bad@") > before).await;
     until("failed again", || state(bad.0) == Some(ActionState::Failed)).await;
     working.stop().await;
@@ -381,7 +381,7 @@ async fn a_hold_while_the_relay_is_asked_is_kept_and_one_that_comes_too_late_say
     let hold = |id: ActionId| {
         let held = store.commit(ANN, |txn| {
             let action = txn.action(id)?;
-            let held = by_hand::hold(&action, txn.now()).map_err(|why| Error::Conflict(why.into()))?;
+            let held = by_hand::hold_action(&action, txn.now()).map_err(|why| Error::Conflict(why.into()))?;
             txn.update_action(&action, &held)
         });
         held.map(|((), ticket)| {
@@ -405,7 +405,7 @@ async fn a_hold_while_the_relay_is_asked_is_kept_and_one_that_comes_too_late_say
     // Released, it goes.
     commit(&store, |txn| {
         let held = txn.action(taken)?;
-        txn.update_action(&held, &by_hand::release(&held, txn.now()).unwrap())
+        txn.update_action(&held, &by_hand::release_action(&held, txn.now()).unwrap())
     });
     until("it is sent", || action(taken).is_none()).await;
     working.stop().await;

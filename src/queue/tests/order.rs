@@ -90,7 +90,7 @@ async fn order_is_kept_for_an_hour_and_gives_way_to_a_hand() {
     let read = of(&store, third).unwrap();
     until("it is put off", || of(&store, third).unwrap().due > clock.now()).await;
     let read = of(&store, third).unwrap_or(read);
-    commit(&store, |txn| txn.update_action(&read, &by_hand::retry(&read, txn.now()).unwrap()));
+    commit(&store, |txn| txn.update_action(&read, &by_hand::retry_action(&read, txn.now()).unwrap()));
     until("it is tried", || of(&store, third).unwrap().attempts == 1).await;
     assert_eq!(of(&store, second).unwrap().attempts, 0);
     // Others at that domain take their mail: it does not rest as a whole.
@@ -154,7 +154,7 @@ async fn a_relay_that_rests_is_asked_at_once_where_a_person_wants_it() {
     // However the clock is set, and in whichever direction.
     clock.set(clock.now().before(2 * HOUR));
     let read = of(&store, id).unwrap();
-    commit(&store, |txn| txn.update_action(&read, &by_hand::retry(&read, txn.now()).unwrap()));
+    commit(&store, |txn| txn.update_action(&read, &by_hand::retry_action(&read, txn.now()).unwrap()));
     until("it is sent", || left(&store).is_empty()).await;
     drop(stop);
     task.await.unwrap();

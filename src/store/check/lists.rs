@@ -110,12 +110,12 @@ impl Checker<'_> {
             }
         }
         if self.depth.anew {
-            kept.retain(|entry| entry.is_whole() || entry.view.is_usual(uid));
+            kept.retain(|entry| entry.is_whole() || entry.view.is_permanent(uid));
         }
-        for view in ListingFilter::ALL.into_iter().filter(|view| view.is_usual(uid)) {
+        for view in ListingFilter::ALL.into_iter().filter(|view| view.is_permanent(uid)) {
             match kept.iter_mut().find(|entry| entry.view == view) {
                 Some(entry) => entry.stage = ListingStage::Whole,
-                None => kept.push(MaintainedListing::whole(view, self.state_or_fresh().modseq)),
+                None => kept.push(MaintainedListing::standard(view, self.state_or_fresh().modseq)),
             }
         }
         kept

@@ -82,7 +82,7 @@ impl Checker<'_> {
             updated_not_counts: state.modseq,
             ..Mailbox::default()
         });
-        let kept = vec![MaintainedListing::whole(ListingFilter::Every, state.modseq)];
+        let kept = vec![MaintainedListing::standard(ListingFilter::Every, state.modseq)];
         let row = Mailbox { name, parent: None, role, deleted: false, kept, ..base };
         self.census.mailboxes.insert(uid, row);
     }

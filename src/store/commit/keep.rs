@@ -28,7 +28,7 @@ impl Txn<'_> {
         let mut kept = self.kept(uid)?;
         let mut begun = false;
         if !kept.iter().any(|entry| entry.view == view) {
-            let mut entry = MaintainedListing::whole(view, ModSeq(0));
+            let mut entry = MaintainedListing::standard(view, ModSeq(0));
             entry.stage = ListingStage::Making(EmailId(0));
             entry.asked = self.now;
             kept.push(entry);
@@ -44,7 +44,7 @@ impl Txn<'_> {
         if whole {
             entry.stage = ListingStage::Whole;
             // Whoever holds the newest state of emails holds what the view shows.
-            entry.begin(self.state.state(DataType::Email));
+            entry.restart_history(self.state.state(DataType::Email));
         }
         if let Some(slot) = kept.get_mut(at) {
             *slot = entry;
@@ -62,7 +62,7 @@ impl Txn<'_> {
         let mut kept = self.kept(uid)?;
         let now = self.now;
         let Some(entry) = kept.iter_mut().find(|entry| entry.view == view) else { return Ok(()) };
-        if view.is_usual(uid) || !entry.is_to_be_noted(now) {
+        if view.is_permanent(uid) || !entry.needs_use_mark(now) {
             return Ok(());
         }
         entry.asked = now;
@@ -74,7 +74,7 @@ impl Txn<'_> {
     /// # Errors
     /// As for `keep`; `Conflict` for a view that is always kept.
     pub fn drop_view(&mut self, uid: MailboxUid, view: ListingFilter, most: usize) -> Result<bool, Error> {
-        if view.is_usual(uid) {
+        if view.is_permanent(uid) {
             return Err(Error::Conflict("this view is always kept".into()));
         }
         let mut kept = self.kept(uid)?;
@@ -222,7 +222,7 @@ impl Txn<'_> {
     /// Those of reading.
     pub fn stale_views(&self, before: UtcMillis) -> Result<Vec<(MailboxUid, ListingFilter)>, Error> {
         self.views_where(|uid, entry| {
-            !entry.view.is_usual(uid) && (entry.stage == ListingStage::Dropping || entry.asked < before)
+            !entry.view.is_permanent(uid) && (entry.stage == ListingStage::Dropping || entry.asked < before)
         })
     }
 

@@ -40,7 +40,7 @@ impl Txn<'_> {
             sort_order: new.sort_order,
             rights: mailbox::ALL_RIGHTS,
             subscribed: true,
-            kept: vec![MaintainedListing::whole(ListingFilter::Every, ModSeq(0))],
+            kept: vec![MaintainedListing::standard(ListingFilter::Every, ModSeq(0))],
             ..Mailbox::default()
         };
         self.prove_mailbox(None, &row)?;

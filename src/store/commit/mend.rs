@@ -60,7 +60,7 @@ impl Txn<'_> {
                 *low = now;
             }
         }
-        let renewed = |kept: &mut Vec<MaintainedListing>| kept.iter_mut().for_each(|entry| entry.begin(now));
+        let renewed = |kept: &mut Vec<MaintainedListing>| kept.iter_mut().for_each(|entry| entry.restart_history(now));
         renewed(&mut self.state.kept);
         let mut rows = Vec::new();
         self.rows(&KeyRange::<Mailboxes>::under(&(self.account,)), |key, mailbox| {

@@ -75,7 +75,7 @@ impl Txn<'_> {
     pub fn report_submission(&mut self, id: ObjectId, report: &ReturnedReport, email: EmailId) -> Result<bool, Error> {
         let told = self.update_object(id, |submission: &mut EmailSubmission| {
             if submission.is_meant(report) {
-                submission.take(report, email);
+                submission.apply_report(report, email);
             }
         });
         match told {

@@ -139,7 +139,7 @@ impl AccountStateRow {
     /// That of an account to be.
     #[must_use]
     pub fn fresh() -> Self {
-        Self { kept: vec![MaintainedListing::whole(ListingFilter::Flagged, ModSeq(0))], ..Self::default() }
+        Self { kept: vec![MaintainedListing::standard(ListingFilter::Flagged, ModSeq(0))], ..Self::default() }
     }
 }
 

@@ -102,7 +102,7 @@ fn keeps(store: &Store, times: u32) {
         let (uid, view) = (MailboxUid(u32::try_from(dice.below(4)).unwrap()), ListingFilter::ALL[dice.below(6)]);
         let most = 1 + dice.below(5);
         match dice.below(12) {
-            0 if !view.is_usual(uid) => drop(on(store, ACCOUNT, |txn| txn.drop_view(uid, view, most))),
+            0 if !view.is_permanent(uid) => drop(on(store, ACCOUNT, |txn| txn.drop_view(uid, view, most))),
             1 => drop(on(store, ACCOUNT, |txn| txn.purge_emails(txn.now(), most))),
             2 => {
                 on(store, ACCOUNT, |txn| {

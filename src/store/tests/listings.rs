@@ -126,7 +126,7 @@ fn act(world: &mut ListingWorld, n: u32, act: &ListingAct) {
         ListingAct::Keep { uid, view, most } => {
             done(store, |txn| txn.keep(uid_of(*uid), ListingFilter::ALL[*view], *most)).unwrap();
         }
-        ListingAct::Drop { uid, view, most } if !ListingFilter::ALL[*view].is_usual(uid_of(*uid)) => {
+        ListingAct::Drop { uid, view, most } if !ListingFilter::ALL[*view].is_permanent(uid_of(*uid)) => {
             done(store, |txn| txn.drop_view(uid_of(*uid), ListingFilter::ALL[*view], *most)).unwrap();
         }
         ListingAct::Trash { uid } => {

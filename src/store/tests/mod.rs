@@ -260,7 +260,7 @@ pub(super) fn action() -> Action {
         sender: None,
         ret: None,
         envid: None,
-        recipients: vec![Target::unreported(Address::from_parts("bob", "example.net"))],
+        recipients: vec![Target::without_reports(Address::from_parts("bob", "example.net"))],
         email: None,
         told: None,
         after: None,

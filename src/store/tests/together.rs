@@ -224,7 +224,7 @@ impl Actor {
                 txn.purge_history(txn.now(), most)
             })),
             4 => drop(self.commit(account, |txn| txn.sweep_thread_refs(UtcMillis(0), Duration::ZERO, most))),
-            5 if !view.is_usual(uid) => drop(self.commit(account, |txn| txn.drop_view(uid, view, most))),
+            5 if !view.is_permanent(uid) => drop(self.commit(account, |txn| txn.drop_view(uid, view, most))),
             6 => {
                 let sizes = FoldSizes { rows: 3, row_octets: 1 << 20, block: 200, fan: 2, piece: 300, last_level: 2 };
                 let piece = self.store.view().next_fold_piece(account, &sizes);

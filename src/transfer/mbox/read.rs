@@ -11,7 +11,7 @@ use crate::transfer::name::ours_of;
 use crate::transfer::{as_mail, lf_to_crlf};
 
 /// Octets of a line that begins a message, of which more is not looked at.
-const FROM_OCTETS: usize = 1024;
+const MAX_FROM_LINE_BYTES: usize = 1024;
 /// The subject under which Dovecot, Pine and Cyclone keep their own notes as a first message.
 const INTERNAL: &str = "DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA";
 
@@ -81,7 +81,7 @@ impl<R: BufRead> MboxReader<R> {
         loop {
             let start = self.at;
             line.clear();
-            let left = most.saturating_sub(body.len()).max(FROM_OCTETS);
+            let left = most.saturating_sub(body.len()).max(MAX_FROM_LINE_BYTES);
             let whole = self.line(&mut line, left)?;
             if line.is_empty() {
                 break;
@@ -110,7 +110,7 @@ impl<R: BufRead> MboxReader<R> {
         loop {
             let start = self.at;
             line.clear();
-            self.line(&mut line, FROM_OCTETS)?;
+            self.line(&mut line, MAX_FROM_LINE_BYTES)?;
             match line.as_slice() {
                 b"" => return Ok(()),
                 b"\n" | b"\r\n" => {}

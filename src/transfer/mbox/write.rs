@@ -10,7 +10,7 @@ use crate::model::EmailId;
 use crate::transfer::flags::status;
 
 /// Octets of an envelope sender that are written.
-const SENDER_OCTETS: usize = 320;
+const MAX_SENDER_BYTES: usize = 320;
 
 /// Writes an email with its keywords; its date is that of its id.
 ///
@@ -63,5 +63,5 @@ fn without_cr(octets: &[u8]) -> Cow<'_, [u8]> {
 fn sender(octets: &[u8]) -> String {
     let path = header::first(octets, "Return-Path").map(|field| field.unfolded()).unwrap_or_default();
     let word: String = path.chars().filter(|c| c.is_ascii_graphic() && !matches!(c, '<' | '>')).collect();
-    if (1..=SENDER_OCTETS).contains(&word.len()) { word } else { "MAILER-DAEMON".into() }
+    if (1..=MAX_SENDER_BYTES).contains(&word.len()) { word } else { "MAILER-DAEMON".into() }
 }
