@@ -2,7 +2,7 @@
 
 use clap::{Command, CommandFactory as _};
 
-use super::Cli;
+use crate::cli::args::Cli;
 
 /// The long help of every command, one after the other.
 pub(super) fn text() -> String {

@@ -3,61 +3,34 @@
 //! `serve` and `demo` run the service; `config` and `check` look at files; everything else is a client of the control
 //! socket, so that one process alone has the store open. Exit codes are those of sysexits.h.
 
-mod account;
-pub mod args;
-pub mod backup;
-pub mod check;
-mod client;
-mod config;
-mod dates;
-mod deliver;
-mod demo;
-pub mod dkim;
-pub mod exit;
-mod input;
-mod job;
-mod life;
-mod mail;
-mod mailbox;
+mod args;
+mod commands;
+mod control;
+mod exit;
 mod manual;
-mod meter;
-mod methods;
-mod output;
-mod pool;
-mod progress;
-mod query;
-mod queue;
-pub mod repair;
-mod serve;
 mod service;
-#[cfg(test)]
-mod service_tests;
 mod sink;
+mod terminal;
+
 #[cfg(test)]
 mod tests;
-mod token;
-pub mod transfer;
-mod vacation;
-mod whose;
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 use hyper::Method;
 use hyper::body::Bytes;
 
-pub use args::Cli;
-pub use client::ControlClient;
 #[cfg(any(test, feature = "internals"))]
-pub use dates::{Edge, parse as parse_date};
-pub use exit::Failure;
-pub use service::Service;
-pub use sink::Sink;
+pub use terminal::dates::{Edge, parse as parse_date};
 
-use crate::config::{Config, load};
 use crate::store::repair::RepairScope;
-use args::Command;
+use args::{Cli, Command};
+use commands::{account, backup, check, config, deliver, demo, dkim, mail, mailbox, queue, repair, vacation};
+use control::{CommandContext, one_thread};
+use exit::Failure;
+use service::serve;
+use terminal::{complain, output};
 
 /// Runs the command that the arguments name.
 #[must_use]
@@ -87,16 +60,6 @@ pub fn main() -> ExitCode {
 
 fn words() -> impl Iterator<Item = String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned())
-}
-
-/// Says something on standard error.
-pub(crate) fn complain(message: &str) {
-    use std::io::Write as _;
-    let mut out = std::io::stderr().lock();
-    for (at, line) in message.lines().enumerate() {
-        // With standard error gone there is nobody to tell.
-        drop(writeln!(out, "{}{}", if at == 0 { "restante: " } else { "" }, output::clean(line)));
-    }
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {
@@ -148,27 +111,4 @@ async fn ask(command: Command, context: CommandContext) -> Result<(), Failure> {
         | Command::Completions { .. }
         | Command::Manual => Ok(()),
     }
-}
-
-/// What every client command needs.
-#[derive(Debug)]
-struct CommandContext {
-    config: Config,
-    client: ControlClient,
-    json: bool,
-}
-
-impl CommandContext {
-    fn new(path: Option<&Path>, json: bool) -> Result<Self, Failure> {
-        let config = load(path).map_err(|faults| Failure::new(exit::CONFIG, faults.to_string()))?;
-        let client = ControlClient::new(&config.control.socket);
-        Ok(Self { config, client, json })
-    }
-}
-
-fn one_thread() -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(exit::SOFTWARE, format!("no runtime: {error}")))
 }

@@ -3,6 +3,10 @@
 //! The order matters: the store first, the listeners last, so that nothing is taken before it can be kept; and the other
 //! way round at the end.
 
+pub(super) mod serve;
+#[cfg(test)]
+mod tests;
+
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,8 +14,8 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use super::{Failure, exit};
 use crate::account::Directory;
+use crate::cli::exit::{self, Failure};
 use crate::config::Config;
 use crate::deliver::Deliverer;
 use crate::jmap::Jobs;

@@ -1,5 +1,8 @@
+use std::path::Path;
+
 use clap::CommandFactory as _;
 
+use super::control::client::ControlClient;
 use super::*;
 
 #[test]

@@ -1,0 +1,60 @@
+//! `check`: through the service when it runs, else on the data directory itself. What must hold: it changes nothing there,
+//! whoever calls it, and makes no store where there is none.
+
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::cli::control::{CommandContext, job, methods};
+use crate::cli::exit::{self, Failure};
+use crate::cli::service;
+use crate::cli::terminal::meter::ProgressMeter;
+use crate::cli::terminal::output::{self, text};
+use crate::jmap::admin;
+use crate::message::rows_or_bare;
+use crate::model::clock;
+
+/// `check`
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Read every message, too: its hash must be its key, and what is listed and searched of it what it says.
+    #[arg(long)]
+    pub blobs: bool,
+}
+
+pub(in crate::cli) async fn run(args: &CheckArgs, context: &CommandContext) -> Result<(), Failure> {
+    let mut meter = ProgressMeter::new("check");
+    let found = if context.client.is_up().await {
+        job::follow(context, methods::CHECK, json!({"blobs": args.blobs}), &mut meter).await?
+    } else {
+        let store = service::look_at_store(&context.config, Arc::new(clock::SystemClock))
+            .map_err(|error| Failure::new(exit::TEMPORARY, error.to_string()))?
+            .ok_or_else(|| {
+                let path = context.config.store.path.display();
+                Failure::new(exit::NO_INPUT, format!("{path}: no store there"))
+            })?;
+        let secrets = store.secrets().clone();
+        let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
+        let found = store.check_deep(args.blobs.then_some(&remake), &mut |at| {
+            meter.show(&admin::store::progress(at));
+            true
+        });
+        admin::store::checked(&found.map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))?)
+    };
+    drop(meter);
+    let count = found["count"].as_u64().unwrap_or(0);
+    if context.json {
+        output::json(&found);
+    } else if count == 0 {
+        output::line(&format!("in order: {} accounts, {} rows", text(&found["accounts"]), text(&found["rows"])));
+    } else {
+        found["breaches"].as_array().into_iter().flatten().for_each(|breach| output::line(&text(breach)));
+    }
+    if count == 0 {
+        Ok(())
+    } else {
+        let what = "`restante repair` mends what can be mended; report it, with this output";
+        Err(Failure::new(exit::DATA, format!("{count} things are not in order: {what}")))
+    }
+}

@@ -1,0 +1,90 @@
+//! `repair`, `rebuild`, `reindex`: the same work in three scopes, on the running service or on the data directory.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::cli::control::{CommandContext, job, methods};
+use crate::cli::exit::{self, Failure};
+use crate::cli::terminal::meter::ProgressMeter;
+use crate::cli::terminal::output::{self, text};
+use crate::jmap::admin::store as words;
+use crate::message::rows_or_bare;
+use crate::model::AccountId;
+use crate::store::repair::RepairScope;
+
+/// `repair`, `rebuild`, `reindex`
+#[derive(Debug, Args)]
+pub struct RepairArgs {
+    /// Of these accounts alone: names, addresses or ids.
+    #[arg(value_name = "ACCOUNT")]
+    pub accounts: Vec<String>,
+}
+
+pub(in crate::cli) async fn run(
+    scope: RepairScope,
+    args: &RepairArgs,
+    context: &CommandContext,
+) -> Result<(), Failure> {
+    let name = match scope {
+        RepairScope::Repair => "repair",
+        RepairScope::Reindex => "reindex",
+        RepairScope::Rebuild => "rebuild",
+    };
+    let mut meter = ProgressMeter::new(name);
+    let done = if context.client.is_up().await {
+        job::follow(context, methods::REPAIR, json!({"scope": name, "accounts": args.accounts}), &mut meter).await?
+    } else {
+        here(scope, args, context, &mut meter)?
+    };
+    drop(meter);
+    if context.json {
+        output::json(&done);
+    } else {
+        say(&done);
+    }
+    match done["leftCount"].as_u64() {
+        None | Some(0) => Ok(()),
+        Some(left) => {
+            let what = "what they said is in a backup alone";
+            Err(Failure::new(exit::DATA, format!("{left} things could not be mended: {what}")))
+        }
+    }
+}
+
+fn here(
+    scope: RepairScope,
+    args: &RepairArgs,
+    context: &CommandContext,
+    meter: &mut ProgressMeter,
+) -> Result<Value, Failure> {
+    let store = job::open(context)?;
+    let directory = crate::account::Directory::new(store.clone(), context.config.directory_settings());
+    let mut accounts: Vec<AccountId> = Vec::new();
+    for name in &args.accounts {
+        let found = directory.find_damaged_account(name).map_err(|error| job::failed(&error))?;
+        let none = || Failure::new(exit::NO_USER, format!("{name}: no such account"));
+        accounts.push(found.ok_or_else(none)?);
+    }
+    let some = (!accounts.is_empty()).then_some(accounts.as_slice());
+    let secrets = store.secrets().clone();
+    let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
+    let done = store.repair(scope, some, &remake, &mut |at| {
+        meter.show(&words::progress(at));
+        true
+    });
+    Ok(words::repaired(&done.map_err(|error| job::failed(&error))?))
+}
+
+fn say(done: &Value) {
+    let all = |what: &str| done[what].as_array().map_or(&[][..], Vec::as_slice);
+    for breach in all("left") {
+        output::line(&format!("left: {}", text(breach)));
+    }
+    for account in all("mended") {
+        let renewed = all("renewed").contains(account);
+        let states = if renewed { "; clients read it anew" } else { "" };
+        output::line(&format!("mended: account {}{states}", text(account)));
+    }
+    let (accounts, written) = (text(&done["accounts"]), text(&done["written"]));
+    output::line(&format!("{accounts} accounts looked at, {} mended, {written} rows written", all("mended").len()));
+}

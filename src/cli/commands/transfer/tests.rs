@@ -1,0 +1,312 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::folder::Folder;
+use super::layout::{ExportStatus, ExportTarget, Layout};
+use super::lock::Lock;
+use super::read::{ImportEntry, ImportMessage, read};
+use super::survey::{Survey, survey};
+use super::*;
+use crate::cli::control::pool::ControlPool;
+use crate::cli::control::{CommandContext, client::ControlClient, methods};
+use crate::cli::exit::{self, Failure};
+use crate::cli::service::Service;
+use crate::cli::service::serve::runtime;
+use crate::config::{Config, ListenValue};
+use crate::model::{EmailId, Role, UtcMillis, clock};
+use crate::transfer::{MailboxPath, as_mail};
+
+mod service;
+
+const MOST: u64 = 10 << 20;
+const FORMATS: [Format; 3] = [Format::Maildir, Format::Mbox, Format::Eml];
+
+fn set(words: &str) -> BTreeSet<String> {
+    words.split_whitespace().map(str::to_owned).collect()
+}
+
+fn place(path: &[&str]) -> MailboxPath {
+    MailboxPath::of(path.iter().map(|name| (*name).to_owned()).collect())
+}
+
+/// What a mailbox holds: date, keywords and octets of each message.
+type MailboxContents = BTreeMap<(MailboxPath, i64), (BTreeSet<String>, Vec<u8>)>;
+
+/// Mail as it is and as none should be, in mailboxes of every kind.
+fn mail() -> MailboxContents {
+    let mut messages: Vec<Vec<u8>> = [
+        "Subject: a\r\n\r\nFrom here\r\n>From there\r\n",
+        "",
+        "\r\n",
+        "\n",
+        "no end",
+        "bare\nlf\r\nand\rcr\0",
+        "From x@y Mon Jan  1 00:00:00 2001\r\nSubject: b\r\n\r\n\r\n\r\n",
+        "Status: RO\nX-Restante: 1 e0000000000000 5\n\nlf alone\n",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec();
+    messages.extend(corpus());
+    let long = "ü".repeat(120);
+    let places = [
+        (place(&["INBOX"]), "$seen $flagged"),
+        (place(&["Lists", "rust"]), "$answered work $forwarded"),
+        (place(&["inbox", "..", "a.b/c"]), "$draft"),
+        (MailboxPath { inbox: false, names: vec!["Inbox".into(), "~".into()] }, ""),
+        (place(&[&long, &long, &long]), "x"),
+    ];
+    let mut mail = MailboxContents::new();
+    for (at, octets) in (1_700_000_000_123i64..).step_by(999).zip(messages) {
+        let (place, words) = &places[usize::try_from(at).unwrap() % places.len()];
+        // More keywords than a Maildir has letters for.
+        mail.insert((place.clone(), at), (set(&format!("{words} k{}", at % 31)), octets));
+    }
+    mail
+}
+
+fn corpus() -> Vec<Vec<u8>> {
+    let Some(dir) = crate::needs::corpus() else { return Vec::new() };
+    let files = fs::read_dir(dir).unwrap().filter_map(|folder| fs::read_dir(folder.unwrap().path()).ok()).flatten();
+    let files =
+        files.map(|file| file.unwrap().path()).filter(|file| file.extension().is_some_and(|kind| kind == "eml"));
+    let messages: Vec<Vec<u8>> = files.map(|file| fs::read(file).unwrap()).collect();
+    assert!(messages.len() > 500, "a corpus of {}", messages.len());
+    messages.iter().cloned().chain(messages.iter().map(|raw| as_mail(raw).into_owned())).collect()
+}
+
+/// Writes what is not there yet; how many were written, and how many got other keywords.
+fn write(dir: &Path, format: Format, mail: &MailboxContents) -> (usize, usize) {
+    let root = Folder::create(dir).unwrap();
+    let (mut written, mut remarked) = (0, 0);
+    let places: BTreeSet<&MailboxPath> = mail.keys().map(|(place, _)| place).collect();
+    for place in places {
+        let site = ExportTarget::open(&root, format, place, None).unwrap();
+        let mut layout = site.layout(format).unwrap();
+        for ((_, at), (keywords, octets)) in mail.iter().filter(|((known, _), _)| known == place) {
+            let id = EmailId::new(UtcMillis(*at), 7);
+            match layout.have(id, octets.len() as u64, keywords).unwrap() {
+                ExportStatus::Missing => {
+                    layout.put(id, keywords, octets).unwrap();
+                    written += 1;
+                }
+                have => remarked += usize::from(have == ExportStatus::Remarked),
+            }
+        }
+    }
+    (written, remarked)
+}
+
+fn look(dir: &Path, format: Option<Format>) -> Survey {
+    let mut found = Survey::default();
+    survey(dir, format, &mut found).unwrap();
+    found
+}
+
+fn letters(found: &Survey) -> Vec<(MailboxPath, ImportMessage)> {
+    let mut letters = Vec::new();
+    for source in &found.sources {
+        read(source, MOST, &mut |name, _, found| {
+            match found {
+                ImportEntry::Letter(letter) => letters.push((source.place.clone(), letter)),
+                ImportEntry::Failed(why) => panic!("{name}: {why}"),
+            }
+            true
+        })
+        .unwrap();
+    }
+    letters
+}
+
+fn read_back(dir: &Path, format: Option<Format>) -> MailboxContents {
+    let found = look(dir, format);
+    assert!(found.passed_over.is_empty(), "{:?}", found.passed_over);
+    let of = |(place, letter): (MailboxPath, ImportMessage)| {
+        assert!(letter.id.is_some());
+        ((place, letter.received_at.0), (letter.marks.keywords, letter.octets))
+    };
+    letters(&found).into_iter().map(of).collect()
+}
+
+#[test]
+fn what_is_written_is_read_octet_for_octet() {
+    let mail = mail();
+    for format in FORMATS {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(write(dir.path(), format, &mail), (mail.len(), 0));
+        for asked in [None, Some(format)] {
+            let read = read_back(dir.path(), asked);
+            assert_eq!(read.len(), mail.len(), "{format:?}");
+            for (key, wanted) in &mail {
+                assert!(
+                    read.get(key) == Some(wanted),
+                    "{format:?} {key:?}: {:?}",
+                    read.get(key).map(|(words, _)| words)
+                );
+            }
+        }
+        // Again, it adds nothing.
+        assert_eq!(write(dir.path(), format, &mail), (0, 0), "{format:?}");
+    }
+}
+
+#[test]
+fn keywords_follow_where_they_can() {
+    let mail = mail();
+    let mut later = mail.clone();
+    later.values_mut().take(5).for_each(|(keywords, _)| *keywords = set("$seen new"));
+    for format in [Format::Maildir, Format::Eml] {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), format, &mail);
+        assert_eq!(write(dir.path(), format, &later), (0, 5), "{format:?}");
+        assert!(read_back(dir.path(), Some(format)) == later, "{format:?}");
+    }
+}
+
+/// Whatever a kill leaves behind is written again, and once.
+#[test]
+fn what_was_cut_off_is_written_again() {
+    let mail: MailboxContents = mail().into_iter().step_by(7).collect();
+    for format in FORMATS {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), format, &mail);
+        let mut files = Vec::new();
+        walk(dir.path(), &mut files);
+        let mut cut = 0;
+        for file in files.iter().filter(|file| !file.file_name().unwrap().to_string_lossy().contains("restante-")) {
+            let name = file.file_name().unwrap().to_string_lossy().into_owned();
+            let size = fs::metadata(file).unwrap().len();
+            if size > 20 && (name.contains(".restante,") || name.ends_with(".mbox") || name.ends_with(".eml")) {
+                fs::File::options().write(true).open(file).unwrap().set_len(size - 10 - size % 7).unwrap();
+                cut += 1;
+            }
+        }
+        let ledger = dir.path().join("Lists/rust/.restante-keywords");
+        if format == Format::Eml {
+            let octets = fs::read(&ledger).unwrap();
+            fs::write(&ledger, &octets[..octets.len() - 3]).unwrap();
+        }
+        let (written, _) = write(dir.path(), format, &mail);
+        assert!(written >= cut && cut > 3, "{format:?}: {written} of {cut}");
+        assert!(read_back(dir.path(), Some(format)) == mail, "{format:?}");
+    }
+}
+
+fn walk(dir: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { walk(&path, files) } else { files.push(path) }
+    }
+}
+
+#[test]
+fn no_link_leads_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let (outside, maildir) = (dir.path().join("outside"), dir.path().join("Maildir"));
+    for sub in ["cur", "new", "tmp"] {
+        fs::create_dir_all(outside.join(sub)).unwrap();
+        fs::create_dir_all(maildir.join(sub)).unwrap();
+    }
+    fs::write(outside.join("cur/1.a.b:2,"), "Subject: secret\n\n").unwrap();
+    fs::write(outside.join("x.eml"), "Subject: secret\n\n").unwrap();
+    fs::write(maildir.join("new/2.a.b"), "Subject: mine\n\n").unwrap();
+    symlink(outside.join("cur/1.a.b:2,"), maildir.join("cur/1.a.b:2,")).unwrap();
+    symlink(&outside, maildir.join(".Out")).unwrap();
+    symlink(&outside, maildir.join("Out")).unwrap();
+    let found = look(&maildir, None);
+    assert_eq!(found.passed_over.len(), 3, "{:?}", found.passed_over);
+    let known = letters(&found);
+    assert_eq!((known.len(), known[0].1.octets.as_slice()), (1, &b"Subject: mine\r\n\r\n"[..]));
+    // A folder that becomes a link after it was looked at.
+    let tree = dir.path().join("tree");
+    fs::create_dir_all(tree.join("a")).unwrap();
+    fs::write(tree.join("a/x.eml"), "Subject: mine\n\n").unwrap();
+    let found = look(&tree, None);
+    fs::remove_dir_all(tree.join("a")).unwrap();
+    symlink(&outside, tree.join("a")).unwrap();
+    assert!(read(&found.sources[0], MOST, &mut |_, _, _| panic!("read")).is_err());
+    // The other way: nothing is written where a link leads.
+    for (format, name) in FORMATS.into_iter().zip([".Lists", "Lists", "Lists"]) {
+        let to = dir.path().join(format!("{format:?}"));
+        fs::create_dir_all(&to).unwrap();
+        symlink(&outside, to.join(name)).unwrap();
+        let root = Folder::open(&to).unwrap();
+        let led = if format == Format::Mbox { place(&["Lists", "rust"]) } else { place(&["Lists"]) };
+        assert!(ExportTarget::open(&root, format, &led, None).is_err(), "{format:?}");
+    }
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 4);
+    let to = dir.path().join("file");
+    fs::create_dir_all(&to).unwrap();
+    symlink(outside.join("new.mbox"), to.join("Lists.mbox")).unwrap();
+    let site = ExportTarget::open(&Folder::open(&to).unwrap(), Format::Mbox, &place(&["Lists"]), None).unwrap();
+    assert!(site.layout(Format::Mbox).is_err() && !outside.join("new.mbox").exists());
+}
+
+#[test]
+fn pipes_and_folders_are_no_mail() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("x.eml")).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        dir.path().join("y.eml"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
+    let found = look(dir.path(), None);
+    assert!(found.sources.is_empty() && found.passed_over.is_empty());
+    let folder = Folder::open(dir.path()).unwrap();
+    assert!(folder.file(b"y.eml").unwrap().is_none() && folder.file(b"x.eml").unwrap().is_none());
+    for wrong in [&b".."[..], b"a/b", b"a\0"] {
+        assert!(folder.claim(wrong, b"").is_err() || wrong == b"..", "{}", wrong.escape_ascii());
+    }
+}
+
+#[test]
+fn locks_are_taken_and_those_left_behind_are_taken_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = Folder::open(dir.path()).unwrap();
+    let file = folder.file_to_write("m").unwrap();
+    let lock = Lock::take(&folder, b"m", &file, true).unwrap();
+    let says = fs::read_to_string(dir.path().join("m.lock")).unwrap();
+    assert!(says.starts_with(&format!("{}:", std::process::id())), "{says}");
+    drop(lock);
+    assert!(!dir.path().join("m.lock").exists());
+    // Of a process that was killed: of this machine, and so known to be no more.
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    let host = says.split_once(':').unwrap().1;
+    fs::write(dir.path().join("m.lock"), format!("{}:{host}", child.id())).unwrap();
+    drop(Lock::take(&folder, b"m", &file, true).unwrap());
+    assert!(!dir.path().join("m.lock").exists());
+}
+
+#[test]
+fn a_mailbox_file_of_others_is_not_written_into() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("Lists.mbox");
+    let foreign = "From x Mon Jan  1 00:00:00 2001\nSubject: x\n\nhello\n";
+    fs::write(&file, foreign).unwrap();
+    let site = ExportTarget::open(&Folder::open(dir.path()).unwrap(), Format::Mbox, &place(&["Lists"]), None).unwrap();
+    let error = site.layout(Format::Mbox).map(|_: Layout<'_>| ()).unwrap_err();
+    assert!(error.to_string().contains("no export wrote"), "{error}");
+    assert_eq!(fs::read_to_string(file).unwrap(), foreign);
+}
+
+#[test]
+fn roles_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    for format in FORMATS {
+        let to = dir.path().join(format!("{format:?}"));
+        let root = Folder::create(&to).unwrap();
+        ExportTarget::open(&root, format, &place(&["Abgelegt"]), Some(Role::Archive)).unwrap().layout(format).unwrap();
+        let found = look(&to, None);
+        let source = found.sources.iter().find(|source| source.place.path() == "Abgelegt").unwrap();
+        assert_eq!(source.role, Some(Role::Archive), "{format:?}");
+    }
+}

@@ -1,0 +1,263 @@
+//! Import and export through a running service.
+
+use super::*;
+
+/// A Maildir as Dovecot leaves it, and a tree as people do.
+fn foreign(dir: &Path) {
+    for folder in ["", ".Lists.rust", ".Entw&APw-rfe", ".Trash", ".Empty"] {
+        for sub in ["cur", "new", "tmp"] {
+            fs::create_dir_all(dir.join(folder).join(sub)).unwrap();
+        }
+    }
+    let write = |name: &str, subject: &str| {
+        let file = dir.join(name);
+        fs::write(&file, format!("Subject: {subject}\nMessage-ID: <{subject}@example.org>\n\ntext\n")).unwrap();
+        let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(1_700_000_000_500);
+        fs::File::options().write(true).open(&file).unwrap().set_modified(at).unwrap();
+    };
+    fs::write(dir.join("dovecot-keywords"), "0 Work\n1 $Forwarded\n").unwrap();
+    write("cur/1.M1.h,S=3:2,FSa", "one");
+    write("new/2.M1.h", "two");
+    write("cur/3.M1.h:2,ST", "three");
+    write(".Lists.rust/cur/4.M1.h:2,R", "four");
+    write(".Entw&APw-rfe/cur/5.M1.h:2,D", "five");
+}
+
+fn config(dir: &Path) -> Config {
+    let mut config = Config::default();
+    config.store.path = dir.join("data");
+    config.lmtp.listen = Some(vec![ListenValue::Unix(dir.join("lmtp"))]);
+    config.control.socket = dir.join("control");
+    config.limits.message.0 = 1 << 20;
+    config
+}
+
+struct Fixture {
+    context: CommandContext,
+    dir: tempfile::TempDir,
+}
+
+impl Fixture {
+    async fn import(
+        &self,
+        account: &str,
+        paths: &[&Path],
+        change: impl FnOnce(&mut ImportArgs),
+    ) -> Result<(), Failure> {
+        let mut args = ImportArgs {
+            whose: AccountArgs { account: account.into() },
+            format: None,
+            mailbox: None,
+            with_deleted: false,
+            dry_run: false,
+            paths: paths.iter().map(|path| path.to_path_buf()).collect(),
+        };
+        change(&mut args);
+        import(args, &self.context).await
+    }
+
+    async fn export(&self, account: &str, format: Format, path: &Path) -> Result<(), Failure> {
+        let whose = AccountArgs { account: account.into() };
+        export(ExportArgs { whose, format, dry_run: false, path: path.to_owned() }, &self.context).await
+    }
+
+    async fn account(&self, address: &str, quota: Option<u64>) {
+        let wish = json!({"address": address, "quotaEmails": quota});
+        self.context.client.call(methods::ACCOUNT_ADD, wish).await.unwrap();
+    }
+
+    /// Of each email: its mailboxes' ways, its date, its keywords and its size.
+    async fn index(&self, account: &str) -> Vec<(BTreeSet<String>, i64, BTreeSet<String>, u64)> {
+        let page =
+            self.context.client.call(methods::MAIL_INDEX, json!({"account": account, "limit": 10_000})).await.unwrap();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let way = |id: &Value| {
+            let mailbox = page["mailboxes"].as_array().unwrap().iter().find(|known| known["id"] == *id).unwrap();
+            let names: Vec<String> = mailbox["names"].as_array().unwrap().iter().map(text).collect();
+            MailboxPath { inbox: mailbox["inbox"].as_bool().unwrap(), names }.path()
+        };
+        let rows = page["list"].as_array().unwrap().iter();
+        rows.map(|row| {
+            let mailboxes = row["mailboxIds"].as_array().unwrap().iter().map(way).collect();
+            let id: EmailId = text(&row["id"]).parse().unwrap();
+            let keywords = row["keywords"].as_array().unwrap().iter().map(text).collect();
+            (mailboxes, id.received_at().0, keywords, row["size"].as_u64().unwrap())
+        })
+        .collect()
+    }
+}
+
+fn with_service(test: impl AsyncFnOnce(&Fixture)) {
+    let dir = tempfile::tempdir().unwrap();
+    let config = config(dir.path());
+    runtime().unwrap().block_on(async {
+        let service = Service::start(config.clone(), Arc::new(clock::SystemClock)).await.unwrap();
+        let client = ControlClient::new(&config.control.socket);
+        let bed = Fixture { context: CommandContext { config, client, json: true }, dir };
+        test(&bed).await;
+        let mut meter = crate::cli::terminal::meter::ProgressMeter::new("check");
+        let checked = crate::cli::control::job::follow(&bed.context, methods::CHECK, json!({}), &mut meter).await;
+        let breaches = checked.unwrap();
+        assert_eq!(breaches["breaches"], json!([]));
+        service.stop().await;
+    });
+}
+
+#[test]
+fn a_maildir_is_imported_once_and_comes_back_in_every_form() {
+    with_service(async |bed| {
+        bed.account("ann@example.org", None).await;
+        let maildir = bed.dir.path().join("Maildir");
+        foreign(&maildir);
+        bed.import("ann@example.org", &[&maildir], |args| args.dry_run = true).await.unwrap();
+        assert!(bed.index("ann@example.org").await.is_empty());
+        for _ in 0..2 {
+            bed.import("ann@example.org", &[&maildir], |_| ()).await.unwrap();
+            let mut index = bed.index("ann@example.org").await;
+            index.sort();
+            let at = 1_700_000_000_500;
+            let row = |mailbox: &str, words: &str, subject: &str| {
+                let octets = format!("Subject: {subject}\r\nMessage-ID: <{subject}@example.org>\r\n\r\ntext\r\n").len();
+                (BTreeSet::from([mailbox.to_owned()]), at, set(words), octets as u64)
+            };
+            let wanted = [
+                row("Entwürfe", "$draft", "five"),
+                row("Inbox", "", "two"),
+                row("Inbox", "$flagged $seen work", "one"),
+                row("Lists/rust", "$answered", "four"),
+            ];
+            assert_eq!(index, wanted);
+        }
+        bed.import("ann@example.org", &[&maildir], |args| args.with_deleted = true).await.unwrap();
+        let mut index = bed.index("ann@example.org").await;
+        index.sort();
+        assert_eq!((index.len(), index[4].0.contains("Trash")), (5, true), "{index:?}");
+
+        // A copy in another folder is the same email in another mailbox.
+        let copy = maildir.join(".Trash/cur/9.M1.h:2,F");
+        fs::copy(maildir.join("cur/1.M1.h,S=3:2,FSa"), &copy).unwrap();
+        let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(1_700_000_000_500);
+        fs::File::options().write(true).open(&copy).unwrap().set_modified(at).unwrap();
+        bed.import("ann@example.org", &[&maildir], |_| ()).await.unwrap();
+        let mut index = bed.index("ann@example.org").await;
+        index.sort();
+        assert!(index.len() == 5 && index.iter().any(|row| row.0.len() == 2), "{index:?}");
+
+        for (number, format) in FORMATS.into_iter().enumerate() {
+            let to = bed.dir.path().join(format!("out{number}"));
+            bed.export("ann@example.org", format, &to).await.unwrap();
+            bed.export("ann@example.org", format, &to).await.unwrap();
+            // Into the account that it is of: it is there already.
+            bed.import("ann@example.org", &[&to], |_| ()).await.unwrap();
+            let other = format!("bob{number}@example.org");
+            bed.account(&other, None).await;
+            bed.import(&other, &[&to], |_| ()).await.unwrap();
+            for account in ["ann@example.org", &other] {
+                let mut again = bed.index(account).await;
+                again.sort();
+                assert_eq!(again, index, "{format:?} {account}");
+            }
+        }
+        let page = bed.context.client.call(methods::MAIL_INDEX, json!({"account": "bob0@example.org"})).await.unwrap();
+        assert!(page["mailboxes"].to_string().contains("\"Empty\""), "folders without mail are kept");
+    });
+}
+
+#[test]
+fn hostile_and_odd_mail_goes_through_the_service() {
+    with_service(async |bed| {
+        bed.account("ann@example.org", None).await;
+        let mail: MailboxContents = mail().into_iter().step_by(3).collect();
+        let (from, to) = (bed.dir.path().join("from"), bed.dir.path().join("to"));
+        write(&from, Format::Maildir, &mail);
+        bed.import("ann@example.org", &[&from], |_| ()).await.unwrap();
+        bed.export("ann@example.org", Format::Mbox, &to).await.unwrap();
+        let read = read_back(&to, Some(Format::Mbox));
+        assert_eq!(read.len(), mail.len());
+        for ((place, at), wanted) in &mail {
+            // An account has one Inbox.
+            let key = if place.inbox { place.clone() } else { MailboxPath::of(place.names.clone()) };
+            assert!(read.get(&(key, *at)) == Some(wanted), "{place:?} {at}");
+        }
+    });
+}
+
+/// What the two routes say to who asks wrongly: exactly what is wrong, by status and by type (RFC 7807).
+#[test]
+fn refusals_say_what_is_wrong() {
+    with_service(async |bed| {
+        bed.account("ann@example.org", None).await;
+        let wish = json!({"account": "ann@example.org", "inbox": true, "names": []});
+        let inbox = bed.context.client.call(methods::MAILBOX_ENSURE, wish).await.unwrap();
+        let inbox = inbox["id"].as_str().unwrap();
+        let pool = ControlPool::new(bed.context.client.clone());
+        let post = async |query: &str, body: Vec<u8>| {
+            let path = format!("/append?{query}");
+            let answer = pool.exchange(&hyper::Method::POST, &path, &body.into()).await.unwrap();
+            (answer.status.as_u16(), answer.problem().unwrap_or_default())
+        };
+        let to = format!("account=ann%40example.org&mailbox={inbox}");
+        for (query, status, problem) in [
+            (to.clone(), 200, ""),
+            (format!("{to}&keywords=%24seen%20x&receivedAt=2026-11-21T09:00:00.5Z"), 200, ""),
+            (format!("{to}&keywords=%22"), 400, "invalidArguments"),
+            (format!("{to}&receivedAt=soon"), 400, "invalidArguments"),
+            (format!("{to}&known=x"), 400, "invalidArguments"),
+            (format!("{to}&account=x"), 400, "invalidArguments"),
+            ("account=ann%40example.org".into(), 400, "invalidArguments"),
+            (format!("account=eve&mailbox={inbox}"), 404, "accountNotFound"),
+            ("account=ann%40example.org&mailbox=m000001o".into(), 404, "notFound"),
+        ] {
+            assert_eq!(post(&query, b"Subject: x\r\n\r\n".to_vec()).await, (status, problem.to_owned()), "{query}");
+        }
+        assert_eq!(post(&to, vec![b'x'; (1 << 20) + 1]).await, (413, "tooLarge".into()));
+        assert_eq!(post(&to, vec![b'x'; 1 << 20]).await, (200, String::new()));
+        assert_eq!(bed.index("ann@example.org").await.len(), 3);
+        let get = async |query: &str| {
+            let path = format!("/octets?{query}");
+            let answer = pool.exchange(&hyper::Method::GET, &path, &Vec::new().into()).await.unwrap();
+            (answer.status.as_u16(), answer.problem().unwrap_or_default())
+        };
+        assert_eq!(get("account=ann%40example.org&email=e0000000000000").await, (404, "notFound".into()));
+        assert_eq!(get("account=ann%40example.org&email=x").await, (404, "notFound".into()));
+        assert_eq!(get("account=eve&email=x").await, (404, "accountNotFound".into()));
+    });
+}
+
+#[test]
+fn a_quota_stops_it_and_it_goes_on() {
+    with_service(async |bed| {
+        bed.account("ann@example.org", Some(3)).await;
+        let maildir = bed.dir.path().join("Maildir");
+        foreign(&maildir);
+        let stopped = bed.import("ann@example.org", &[&maildir], |_| ()).await.unwrap_err();
+        assert!(stopped.code == exit::TEMPORARY && stopped.message.contains("over quota"), "{stopped}");
+        assert_eq!(bed.index("ann@example.org").await.len(), 3);
+        let wish = json!({"account": "ann@example.org", "quotaEmails": null});
+        bed.context.client.call("Account/set", wish).await.unwrap();
+        bed.import("ann@example.org", &[&maildir], |_| ()).await.unwrap();
+        assert_eq!(bed.index("ann@example.org").await.len(), 4);
+    });
+}
+
+#[test]
+fn what_cannot_be_imported_is_told_and_the_rest_goes_on() {
+    with_service(async |bed| {
+        bed.account("ann@example.org", None).await;
+        let tree = bed.dir.path().join("tree");
+        fs::create_dir_all(tree.join("a/b")).unwrap();
+        fs::write(tree.join("a/large.eml"), vec![b'x'; 2 << 20]).unwrap();
+        fs::write(tree.join("a/b/small.eml"), "Received: x; Sat, 21 Nov 2026 10:00:00 +0100\nSubject: x\n\n").unwrap();
+        symlink(tree.join("a/b/small.eml"), tree.join("a/b/link.eml")).unwrap();
+        let failed = bed.import("ann@example.org", &[&tree], |args| args.mailbox = Some("Old/mail".into())).await;
+        let failed = failed.unwrap_err();
+        assert!(failed.code == exit::DATA && failed.message.starts_with("2 "), "{failed}");
+        let index = bed.index("ann@example.org").await;
+        assert_eq!(index.len(), 1);
+        assert_eq!((index[0].0.clone(), index[0].1), (BTreeSet::from(["Old/mail/a/b".into()]), 1_795_251_600_000));
+        let none = bed.import("ann@example.org", &[&tree.join("nothing")], |_| ()).await.unwrap_err();
+        assert_eq!(none.code, exit::NO_INPUT);
+        let nobody = bed.import("eve@example.org", &[&tree], |_| ()).await.unwrap_err();
+        assert_eq!(nobody.code, exit::NO_USER);
+    });
+}

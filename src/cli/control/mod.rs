@@ -1,0 +1,36 @@
+//! The client of the control socket, and the jobs that run on the service or, without one, here.
+
+pub(super) mod client;
+pub(super) mod job;
+pub(super) mod methods;
+pub(super) mod pool;
+pub(super) mod selected_account;
+
+use std::path::Path;
+
+use super::exit::{self, Failure};
+use crate::config::{Config, load};
+use client::ControlClient;
+
+/// What every client command needs.
+#[derive(Debug)]
+pub(super) struct CommandContext {
+    pub(super) config: Config,
+    pub(super) client: ControlClient,
+    pub(super) json: bool,
+}
+
+impl CommandContext {
+    pub(super) fn new(path: Option<&Path>, json: bool) -> Result<Self, Failure> {
+        let config = load(path).map_err(|faults| Failure::new(exit::CONFIG, faults.to_string()))?;
+        let client = ControlClient::new(&config.control.socket);
+        Ok(Self { config, client, json })
+    }
+}
+
+pub(super) fn one_thread() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(exit::SOFTWARE, format!("no runtime: {error}")))
+}

@@ -1,0 +1,79 @@
+//! The service in process, as `serve` starts it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::cli::commands::demo;
+use crate::cli::control::{client::ControlClient, methods};
+use crate::cli::exit;
+use crate::cli::service::Service;
+use crate::cli::service::serve::runtime;
+use crate::cli::sink::Sink;
+use crate::config::{Config, ListenValue, TlsValue};
+use crate::model::clock;
+
+fn config(dir: &std::path::Path, relay: u16) -> Config {
+    let mut config = Config::default();
+    config.store.path = dir.join("data");
+    config.lmtp.listen =
+        Some(vec![ListenValue::Tcp { host: "127.0.0.1".into(), port: 0 }, ListenValue::Unix(dir.join("lmtp"))]);
+    config.control.socket = dir.join("control");
+    config.relay.port = relay;
+    config.relay.tls = TlsValue::None;
+    config.limits.drain.0 = Duration::from_secs(5);
+    config
+}
+
+#[test]
+fn the_show_goes_through() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = demo::DemoArgs { dir: dir.path().join("demo"), once: true };
+    demo::run(&args).unwrap();
+    // A second time it empties what it made; what it did not make it leaves alone.
+    demo::run(&args).unwrap();
+    std::fs::write(dir.path().join("mine"), "x").unwrap();
+    let other = demo::DemoArgs { dir: dir.path().to_owned(), once: true };
+    assert_eq!(demo::run(&other).unwrap_err().code, exit::USAGE);
+    assert!(dir.path().join("mine").exists());
+}
+
+#[test]
+fn a_stop_lets_a_message_finish_and_takes_no_new_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    runtime().unwrap().block_on(async {
+        let sink = Sink::start().await.unwrap();
+        let config = config(dir.path(), sink.port());
+        let service = Service::start(config.clone(), Arc::new(clock::SystemClock)).await.unwrap();
+        assert_eq!(service.lmtp_addresses().len(), 2);
+        let client = ControlClient::new(&config.control.socket);
+        client.call(methods::ACCOUNT_ADD, json!({"address": "ann@example.org"})).await.unwrap();
+
+        let tcp = service.lmtp_addresses().first().cloned().unwrap();
+        let mut idle = UnixStream::connect(dir.path().join("lmtp")).await.unwrap();
+        let mut busy = TcpStream::connect(&tcp).await.unwrap();
+        busy.write_all(b"LHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<ann@example.org>\r\nDATA\r\nSubject: half\r\n\r\n")
+            .await
+            .unwrap();
+        let mut said = String::new();
+        while !said.contains("\r\n354 ") {
+            let mut buffer = [0; 4096];
+            let read = busy.read(&mut buffer).await.unwrap();
+            said.push_str(&String::from_utf8_lossy(&buffer[..read]));
+        }
+        let stop = tokio::spawn(service.stop());
+        let mut rest = String::new();
+        idle.read_to_string(&mut rest).await.unwrap();
+        assert!(rest.contains("421 4.3.2"), "{rest}");
+        busy.write_all(b"the other half\r\n.\r\n").await.unwrap();
+        let mut rest = String::new();
+        busy.read_to_string(&mut rest).await.unwrap();
+        assert!(rest.starts_with("250 2.0.0 ") && rest.contains("421 "), "{rest}");
+        stop.await.unwrap();
+        assert!(TcpStream::connect(&tcp).await.is_err());
+        assert!(!config.control.socket.exists() && !client.is_up().await);
+    });
+}
