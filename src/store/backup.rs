@@ -11,23 +11,8 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use super::Store;
+pub use super::engine::Backup;
 use super::error::Error;
-use crate::model::UtcMillis;
-
-/// A backup.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Backup {
-    /// Its number: later ones have higher ones.
-    pub id: u32,
-    /// When it was made, to the second.
-    pub at: UtcMillis,
-    /// Octets of all its files, shared ones among them.
-    pub octets: u64,
-    /// Its files.
-    pub files: u32,
-    /// Octets that were written for it; 0 where that is not known any more.
-    pub written: u64,
-}
 
 /// In a directory of backups: whose it is.
 const MARK: &str = "RESTANTE-BACKUP";

@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::{Batch, Engine, LookupFn, RowFn, RowReader, Statistics, Table, WalkFn, WalkStep};
+use super::{Backup, Batch, Engine, LookupFn, RowFn, RowReader, Statistics, Table, WalkFn, WalkStep};
 use crate::model::AccountId;
-use crate::store::backup::Backup;
 use crate::store::error::Error;
 
 /// Wraps an engine; the write that `fail_after` names, and all after it until `heal`, fail as told.

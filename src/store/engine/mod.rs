@@ -28,10 +28,9 @@ use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::backup::Backup;
 use super::error::Error;
 pub use super::table::TableId as Table;
-use crate::model::AccountId;
+use crate::model::{AccountId, UtcMillis};
 
 /// One row of a batch: set (`Some`) or deleted (`None`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -199,6 +198,21 @@ pub struct Usage {
     /// Octets that flushes wrote.
     pub flushed: u64,
     /// Octets that flushes and compactions wrote.
+    pub written: u64,
+}
+
+/// A backup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backup {
+    /// Its number: later ones have higher ones.
+    pub id: u32,
+    /// When it was made, to the second.
+    pub at: UtcMillis,
+    /// Octets of all its files, shared ones among them.
+    pub octets: u64,
+    /// Its files.
+    pub files: u32,
+    /// Octets that were written for it; 0 where that is not known any more.
     pub written: u64,
 }
 

@@ -20,9 +20,10 @@ use rocksdb::{
 };
 
 use self::remains::Deletions;
-use super::{Batch, Engine, LookupFn, Put, RowFn, RowReader, StaleBatches, Statistics, Table, WalkFn, WalkStep};
+use super::{
+    Backup, Batch, Engine, LookupFn, Put, RowFn, RowReader, StaleBatches, Statistics, Table, WalkFn, WalkStep,
+};
 use crate::store::Options;
-use crate::store::backup::Backup;
 use crate::store::error::Error;
 use crate::store::table::Tuning;
 

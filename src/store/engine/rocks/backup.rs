@@ -13,7 +13,7 @@ use rocksdb::backup::{BackupEngine, BackupEngineInfo, BackupEngineOptions, Resto
 use super::{RocksEngine, io};
 use crate::model::UtcMillis;
 use crate::store::Options;
-use crate::store::backup::Backup;
+use crate::store::engine::Backup;
 use crate::store::error::Error;
 use crate::store::version;
 
