@@ -149,7 +149,7 @@ pub fn restore(dir: &Path, id: Option<u32>, to: &Path) -> Result<Backup, Error> 
         fs::remove_dir_all(&half).map_err(failed)?;
     }
     fs::DirBuilder::new().mode(0o700).create(&half).map_err(failed)?;
-    disk::restore(dir, backup.id, &half)?;
+    make(dir, backup.id, &half)?;
     if to.try_exists().map_err(failed)? {
         fs::remove_dir(to).map_err(failed)?;
     }
@@ -175,6 +175,15 @@ fn marked(dir: &Path) -> Result<(), Error> {
 
 #[cfg(feature = "rocksdb")]
 use super::engine::rocks::backup as disk;
+
+/// A store of a backup, with another epoch.
+#[cfg(feature = "rocksdb")]
+fn make(dir: &Path, id: u32, to: &Path) -> Result<(), Error> {
+    super::version::renew(&disk::restore(dir, id, to)?)
+}
+
+#[cfg(not(feature = "rocksdb"))]
+use disk::restore as make;
 
 /// Without RocksDB no store has a disk.
 #[cfg(not(feature = "rocksdb"))]

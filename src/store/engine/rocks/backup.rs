@@ -15,7 +15,6 @@ use crate::model::UtcMillis;
 use crate::store::Options;
 use crate::store::engine::Backup;
 use crate::store::error::Error;
-use crate::store::version;
 
 impl RocksEngine {
     /// One backup more; proved.
@@ -72,10 +71,10 @@ pub(in crate::store) fn verify(dir: &Path, id: u32) -> Result<(), Error> {
     if files == 0 { Err(broken("it names no files".into())) } else { Ok(()) }
 }
 
-/// A store of a backup, with another epoch.
-pub(in crate::store) fn restore(dir: &Path, id: u32, to: &Path) -> Result<(), Error> {
+/// Makes an engine's directory of a backup, and opens it.
+pub(in crate::store) fn restore(dir: &Path, id: u32, to: &Path) -> Result<RocksEngine, Error> {
     open(dir)?.restore_from_backup(to, to, &RestoreOptions::default(), id).map_err(|error| io(&error))?;
-    version::renew(&RocksEngine::open(to, &Options::small())?)
+    RocksEngine::open(to, &Options::small())
 }
 
 fn checksum(path: &Path) -> std::io::Result<u32> {
