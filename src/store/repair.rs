@@ -13,19 +13,9 @@ use super::Store;
 use super::check::{self, Breach, CheckObserver as _, CheckOptions, CheckRun, ProgressFn, RemakeFn, RowFault, RowFix};
 use super::engine::Table;
 use super::error::Error;
+pub use super::row::RepairScope;
 use super::version;
 use crate::model::AccountId;
-
-/// How much is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RepairScope {
-    /// What is wrong.
-    Repair,
-    /// What searches use, as this version makes it of the messages; clients notice nothing.
-    Reindex,
-    /// Every derived row, as this version makes it; history begins anew.
-    Rebuild,
-}
 
 /// What was done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -51,24 +41,9 @@ const MAX_ROUNDS: u32 = 8;
 /// Of what is left, how much is named.
 const MAX_LISTED: usize = 1000;
 
-impl RepairScope {
-    const ALL: [(Self, u8); 3] = [(Self::Repair, 0), (Self::Reindex, 1), (Self::Rebuild, 2)];
-
-    /// The row of an account that is being repaired so.
-    pub(super) fn row(self) -> Vec<u8> {
-        let number = Self::ALL.iter().find(|(scope, _)| *scope == self).map_or(0, |(_, number)| *number);
-        vec![1, number]
-    }
-
-    pub(super) fn of_row(row: &[u8]) -> Option<Self> {
-        let [1, number] = row else { return None };
-        Self::ALL.iter().find(|(_, known)| known == number).map(|(scope, _)| *scope)
-    }
-
-    /// Whether it may mend this.
-    fn covers(self, fault: &RowFault) -> bool {
-        self != Self::Reindex || is_search(fault.table) || (fault.table == Table::AccountState && !fault.history)
-    }
+/// Whether a repair may mend this.
+fn covers(scope: RepairScope, fault: &RowFault) -> bool {
+    scope != RepairScope::Reindex || is_search(fault.table) || (fault.table == Table::AccountState && !fault.history)
 }
 
 /// Whether a table is of the search index: that is made anew as a whole, for its rows are of many emails.
@@ -317,7 +292,7 @@ impl Store {
 impl RepairRound {
     /// Whether it is to be mended.
     fn hear(&mut self, fault: &RowFault, scope: RepairScope) -> bool {
-        if !scope.covers(fault) {
+        if !covers(scope, fault) {
             return false;
         }
         if fault.mend == RowFix::Nothing {
