@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::model::clock::FixedClock;
-use crate::model::{AccountId, AccountRow, Address, BlobHash, EmailId, MessageRows, Role};
+use crate::model::{AccountId, AccountRow, Address, BlobHash, EmailId, MessageRows, Role, UtcMillis};
 use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options};
 
 const ANN: AccountId = AccountId(1);

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::lost::LostEmails;
 use super::{Checker, RowFix};
-use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, MailboxUid, ModSeq, Role};
+use crate::model::{EmailId, EmailMetadata, MailboxUid, ModSeq, Role};
+use crate::store::engine::Table;
 use crate::store::engine::typed::TypedRead as _;
-use crate::store::engine::{RowReader, Table};
 use crate::store::error::Error;
 use crate::store::read::blob;
 use crate::store::row::{
@@ -254,7 +254,7 @@ impl Checker<'_> {
             let fresh = self.fresh();
             let Some(mail) = self.census.mails.get_mut(at) else { continue };
             let key = EmailKey { account: self.account, email: mail.id };
-            let found = super::row_if_any::<table::EmailMetadata>(self.read, &key)?;
+            let found = self.read.row_if_any::<table::EmailMetadata>(&key)?;
             let Some(Ok(mut email)) = found else { continue };
             set(&mut email, fresh);
             (mail.created, mail.updated) = (email.created.0, email.updated.0);
@@ -270,15 +270,4 @@ impl Checker<'_> {
         self.census.high = used.saturating_add(1);
         ModSeq(self.census.high)
     }
-}
-
-/// Whether an email, or its tombstone, holds a blob. One that cannot be read may.
-pub(in crate::store) fn holds(
-    read: &dyn RowReader,
-    account: AccountId,
-    email: EmailId,
-    blob: &BlobHash,
-) -> Result<bool, Error> {
-    let found = super::row_if_any::<table::EmailMetadata>(read, &EmailKey { account, email })?;
-    Ok(found.is_some_and(|found| found.map_or(true, |email| email.blob == *blob)))
 }

@@ -44,18 +44,13 @@ use super::engine::typed::{KeyRange, TypedRead as _};
 use super::engine::{RowReader, Table};
 use super::error::{Error, hex};
 use super::row::{AccountStateRow, RowFormat};
-use super::table::codec::Prefix as _;
 use super::table::keys::AccountKey;
 use super::table::{self, AccountState, Accounts};
 use super::version;
 use crate::model::{AccountId, MessageRows};
 use census::Census;
-pub(super) use emails::holds;
-pub(super) use outbox::{is_due, sends};
 use refs::Refs;
 pub(super) use registration::Leads;
-pub(super) use shares::shares_of;
-pub(super) use uploads::is_upload;
 
 /// One breach of an invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -241,14 +236,6 @@ pub(super) fn accounts(read: &dyn RowReader) -> Result<(Vec<AccountId>, Leads), 
     Ok((all.into_iter().collect(), leads))
 }
 
-/// The row under a key, if there is one, or why it cannot be read.
-fn row_if_any<T: table::Table<Row: RowFormat>>(
-    read: &dyn RowReader,
-    key: &T::Key,
-) -> Result<Option<Result<T::Row, Error>>, Error> {
-    Ok(read.bytes::<T>(key)?.map(|bytes| T::Row::from_bytes(T::ID, &key.encode(), &bytes)))
-}
-
 /// Checks the whole store on one state of it.
 pub(super) fn run(
     read: &dyn RowReader,
@@ -295,7 +282,7 @@ pub(super) fn account<'a>(
     hear: &'a mut FaultFn<'a>,
 ) -> Result<(), Error> {
     run.enter(account);
-    let found = row_if_any::<AccountState>(read, &AccountKey { account })?.and_then(Result::ok);
+    let found = read.row_if_any::<AccountState>(&AccountKey { account })?.and_then(Result::ok);
     let hear = RefCell::new(hear);
     let (census, refs) = (Census::default(), Refs::default());
     let mut checker = Checker { read, run, account, ranking, depth, hear, found, census, refs };
@@ -351,7 +338,7 @@ impl Checker<'_> {
 
     /// The row under a key, if there is one that can be read.
     fn readable<T: table::Table<Row: RowFormat>>(&self, key: &T::Key) -> Result<Option<T::Row>, Error> {
-        Ok(row_if_any::<T>(self.read, key)?.and_then(Result::ok))
+        Ok(self.read.row_if_any::<T>(key)?.and_then(Result::ok))
     }
 
     /// What the account's state should be, as far as it is known.

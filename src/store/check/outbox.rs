@@ -6,8 +6,8 @@ use crate::model::{AccountId, ActionId, BlobHash};
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::engine::{RowReader, Table};
 use crate::store::error::Error;
+use crate::store::read::references::{is_due, sends};
 use crate::store::row::{Destination, SameAction, wake_of};
-use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{ActionBlobKey, ActionKey, BlobKey, DueKey, SameKey};
 use crate::store::table::{Blobs, Outbox, OutboxBlobs, OutboxDue, OutboxMessages, OutboxSame, Present, decode_key};
 
@@ -89,26 +89,7 @@ fn whose(hint: &[u8]) -> Option<(AccountId, ActionId)> {
     decode_key::<OutboxDue>(hint).ok().map(|key| (key.account, key.action))
 }
 
-/// Whether a wake-up is an action's. One that cannot be read may be.
-pub(in crate::store) fn is_due(
-    read: &dyn RowReader,
-    account: AccountId,
-    action: ActionId,
-    hint: &[u8],
-) -> Result<bool, Error> {
-    let Some(found) = super::row_if_any::<Outbox>(read, &ActionKey { account, action })? else { return Ok(false) };
-    let is_hint = |wake| DueKey { wake, account, action }.encode() == hint;
-    Ok(found.map_or(true, |found| wake_of(&found).is_some_and(is_hint)))
-}
-
 /// Which message an action holds by this key.
 fn held_by(hold: &[u8]) -> Option<(AccountId, ActionId, BlobHash)> {
     decode_key::<OutboxBlobs>(hold).ok().map(|key| (key.account, key.action, key.blob))
-}
-
-/// Whether the action of a hold sends that message. One that cannot be read may do so.
-pub(in crate::store) fn sends(read: &dyn RowReader, hold: &[u8]) -> Result<bool, Error> {
-    let Some((account, action, blob)) = held_by(hold) else { return Ok(false) };
-    let found = super::row_if_any::<Outbox>(read, &ActionKey { account, action })?;
-    Ok(found.is_some_and(|found| found.map_or(true, |found| found.blob == Some(blob))))
 }

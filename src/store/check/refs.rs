@@ -19,7 +19,7 @@
 
 use std::time::Duration;
 
-use super::{Checker, RowFix, row_if_any};
+use super::{Checker, RowFix};
 use crate::model::{DataType, EmailMetadata, ModSeq, ThreadId, ThreadKey, UtcMillis};
 use crate::store::commit::THREAD_REFS;
 use crate::store::engine::Table;
@@ -116,7 +116,7 @@ impl Checker<'_> {
     fn lack(&self, email: &EmailMetadata, keys: &[ThreadKey]) -> Result<Lack, Error> {
         let mut lack = Lack::Nothing;
         for thread_key in keys {
-            match row_if_any::<table::ThreadRefs>(self.read, &self.reference(thread_key))? {
+            match self.read.row_if_any::<table::ThreadRefs>(&self.reference(thread_key))? {
                 None => return Ok(Lack::Row),
                 Some(row) if is_named(&row, email.thread) => {}
                 Some(_) => lack = Lack::Thread,
@@ -147,7 +147,7 @@ impl Checker<'_> {
         let is_first = self.is_first(email)?;
         for thread_key in keys {
             let key = self.reference(thread_key);
-            let (wrong, mut refs) = match row_if_any::<table::ThreadRefs>(self.read, &key)? {
+            let (wrong, mut refs) = match self.read.row_if_any::<table::ThreadRefs>(&key)? {
                 None => ("the row is missing", ThreadRefRow::default()),
                 Some(row) if !is_first || is_named(&row, email.thread) => continue,
                 Some(row) => ("the row names other threads", row.unwrap_or_default()),

@@ -24,7 +24,7 @@ impl Checker<'_> {
     /// The account's registration, and the address that it names.
     pub(super) fn registration(&self) -> Result<(), Error> {
         let own = self.own_key().encode();
-        let wrong = match super::row_if_any::<Accounts>(self.read, &self.own_key())? {
+        let wrong = match self.read.row_if_any::<Accounts>(&self.own_key())? {
             Some(Ok(row)) => return self.named(&row),
             Some(Err(error)) => error.to_string(),
             None => "the row is missing: whose account it is".to_owned(),
@@ -55,7 +55,7 @@ impl Checker<'_> {
     }
 
     fn leads(&self, address: &str) -> Result<Option<Result<AddressRow, Error>>, Error> {
-        super::row_if_any::<Addresses>(self.read, &AddressKey(address.to_owned()))
+        self.read.row_if_any::<Addresses>(&AddressKey(address.to_owned()))
     }
 
     fn is_to(&self, row: &Result<AddressRow, Error>) -> bool {
@@ -157,7 +157,7 @@ pub(super) fn addresses(read: &dyn RowReader, run: &dyn CheckObserver, hear: &mu
     while let Some(found) = rows.next()? {
         let leads = match (found.id(), found.row()) {
             (Some(AddressKey(address)), Ok(AddressRow::Primary(to))) => {
-                let row = super::row_if_any::<Accounts>(read, &AccountKey { account: to })?.and_then(Result::ok);
+                let row = read.row_if_any::<Accounts>(&AccountKey { account: to })?.and_then(Result::ok);
                 if let Some(row) = row.filter(|row| row.primary.to_string() != address) {
                     let what = format!("is a second primary address of account {to}, which has {}", row.primary);
                     hear(stray(&found, what))?;

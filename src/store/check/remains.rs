@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 
 use super::rows::{Found, RowCursor};
-use super::{CheckObserver, Checker, FaultFn, RowFault, RowFix, emails};
+use super::{CheckObserver, Checker, FaultFn, RowFault, RowFix};
 use crate::model::{AccountId, BlobHash, ModSeq};
 use crate::store::engine::{RowReader, Table};
 use crate::store::error::Error;
+use crate::store::read::references;
 use crate::store::row::{BlobBytes, BlobRow, FRAME, HistoryRow, RowFormat as _, decode_frame};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{BlobKey, BlobRefKey, SubscriptionKey};
@@ -86,10 +87,10 @@ pub(super) fn messages(
         while uploads.below(key)?.is_some() {}
         let (mut held, mut of_email) = (false, false);
         while let Some(hold) = sent.within(key)? {
-            held |= super::sends(read, &hold.key)?;
+            held |= references::sends(read, &hold.key)?;
         }
         while let Some(hold) = uploads.within(key)? {
-            held |= super::is_upload(read, &hold.key)?;
+            held |= references::is_upload(read, &hold.key)?;
         }
         while let Some(reference) = refs.within(key)? {
             of_email |= is_held(read, &reference, hear)?.is_some();
@@ -195,7 +196,7 @@ fn missing(
 fn is_held(read: &dyn RowReader, found: &Found<BlobRefs>, hear: &mut FaultFn<'_>) -> Result<Option<BlobRefKey>, Error> {
     let mut account = AccountId::SITE;
     if let Some(key) = found.id() {
-        if emails::holds(read, key.account, key.email, &key.blob)? {
+        if references::holds(read, key.account, key.email, &key.blob)? {
             return Ok(Some(key));
         }
         account = key.account;

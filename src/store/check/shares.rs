@@ -5,13 +5,13 @@ use std::collections::btree_map::{BTreeMap, Entry};
 
 use super::rows::{Found, RowCursor};
 use super::{CheckObserver, Checker, FaultFn, RowFault, RowFix};
-use crate::model::{AccountId, Mailbox};
-use crate::store::engine::typed::{KeyRange, TypedRead as _};
+use crate::model::AccountId;
+use crate::store::engine::typed::TypedRead as _;
 use crate::store::engine::{RowReader, Table};
 use crate::store::error::Error;
-use crate::store::row::RowFormat as _;
+use crate::store::read::references::shares_of;
 use crate::store::table::keys::{AccountKey, SharedKey};
-use crate::store::table::{Accounts, Mailboxes, Present, Shared, Table as _, decode_key};
+use crate::store::table::{Accounts, Present, Shared, decode_key};
 
 impl Checker<'_> {
     /// Whoever something is shared with finds it. Those who are gone are taken out of mailboxes by and by.
@@ -30,21 +30,6 @@ impl Checker<'_> {
 /// Who shares with whom, by this key.
 fn shared_by(key: &[u8]) -> Option<(AccountId, AccountId)> {
     decode_key::<Shared>(key).ok().map(|key| (key.account, key.with))
-}
-
-/// With whom an account shares something, in as far as its mailboxes can be read.
-pub(in crate::store) fn shares_of(read: &dyn RowReader, owner: AccountId) -> Result<BTreeSet<AccountId>, Error> {
-    let mut with = BTreeSet::new();
-    let range = KeyRange::<Mailboxes>::under(&(owner,));
-    read.raw_rows(&range, |key, value| {
-        if let Ok(row) = Mailbox::from_bytes(Mailboxes::ID, key, value)
-            && !row.deleted
-        {
-            with.extend(row.shares.keys().copied());
-        }
-        Ok(true)
-    })?;
-    Ok(with)
 }
 
 /// Every row is of two accounts that there are, of which one shares something with the other.

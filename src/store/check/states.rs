@@ -3,6 +3,7 @@
 use super::{Checker, RowFix};
 use crate::model::{DataType, ListingFilter, Mailbox, MailboxUid, MaintainedListing, ModSeq, Role, mailbox};
 use crate::store::engine::Table;
+use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
 use crate::store::row::{AccountStateRow, RowFormat as _};
 use crate::store::table::Mailboxes;
@@ -90,7 +91,7 @@ impl Checker<'_> {
     /// A mailbox's row, when all is counted.
     pub(super) fn mailbox(&self, uid: MailboxUid, wanted: &Mailbox) -> Result<(), Error> {
         let key = MailboxKey { account: self.account, mailbox: uid };
-        let what = match super::row_if_any::<Mailboxes>(self.read, &key)? {
+        let what = match self.read.row_if_any::<Mailboxes>(&key)? {
             Some(Ok(row)) if row == *wanted => return Ok(()),
             Some(Ok(row)) => differences(&row, wanted),
             Some(Err(error)) => format!("{error}: it comes back as \"{}\"", wanted.name),

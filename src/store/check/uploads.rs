@@ -6,6 +6,7 @@ use crate::model::{AccountId, BlobHash};
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::engine::{RowReader, Table};
 use crate::store::error::Error;
+use crate::store::read::references::is_upload;
 use crate::store::row::{BlobRow, RowFormat as _, UploadRow};
 use crate::store::table::keys::{BlobKey, UploadBlobKey, UploadKey};
 use crate::store::table::{Blobs, Present, UploadBlobs, Uploads, decode_key};
@@ -41,12 +42,6 @@ impl Checker<'_> {
 /// Whose hold it is: account, user, octets.
 fn uploaded_by(hold: &[u8]) -> Option<(AccountId, AccountId, BlobHash)> {
     decode_key::<UploadBlobs>(hold).ok().map(|key| (key.account, key.user, key.blob))
-}
-
-/// Whether there is the upload that a hold is of.
-pub(in crate::store) fn is_upload(read: &dyn RowReader, hold: &[u8]) -> Result<bool, Error> {
-    let Some((account, user, blob)) = uploaded_by(hold) else { return Ok(false) };
-    Ok(read.bytes::<Uploads>(&UploadKey { account, user, blob })?.is_some())
 }
 
 /// Every hold is of an upload that there is.

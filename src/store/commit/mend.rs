@@ -2,10 +2,10 @@
 
 use super::Txn;
 use crate::model::{DataType, MaintainedListing};
-use crate::store::check::{holds, is_due, is_upload, sends, shares_of};
 use crate::store::engine::Table;
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
+use crate::store::read::references::{holds, is_due, is_upload, sends, shares_of};
 use crate::store::row::{AccountStateRow, RepairScope, Row as _};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{SharedKey, SiteKey};

@@ -79,6 +79,12 @@ pub(crate) trait TypedRead: RowReader {
         self.get(T::ID, &key)?.map(|bytes| T::Row::from_bytes(T::ID, &key, &bytes)).transpose()
     }
 
+    /// The row under a key, if there is one, or why it cannot be read.
+    fn row_if_any<T: Table<Row: RowFormat>>(&self, key: &T::Key) -> Result<Option<Result<T::Row, Error>>, Error> {
+        let key = key.encode();
+        Ok(self.get(T::ID, &key)?.map(|bytes| T::Row::from_bytes(T::ID, &key, &bytes)))
+    }
+
     /// The bytes of the row under a key.
     fn bytes<T: Table>(&self, key: &T::Key) -> Result<Option<Vec<u8>>, Error> {
         self.get(T::ID, &key.encode())

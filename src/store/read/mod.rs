@@ -16,6 +16,7 @@ mod naming;
 mod objects;
 mod outbox;
 mod postings;
+pub(super) mod references;
 mod rest;
 mod shares;
 mod tokens;

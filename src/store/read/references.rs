@@ -1,0 +1,65 @@
+//! Whether what a reference or a hint names is there: for the check, and for who removes what names nothing.
+
+use std::collections::BTreeSet;
+
+use crate::model::{AccountId, ActionId, BlobHash, EmailId, Mailbox};
+use crate::store::engine::RowReader;
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
+use crate::store::error::Error;
+use crate::store::row::{RowFormat as _, wake_of};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{ActionBlobKey, ActionKey, DueKey, EmailKey, UploadBlobKey, UploadKey};
+use crate::store::table::{
+    EmailMetadata, Mailboxes, Outbox, OutboxBlobs, Table as _, UploadBlobs, Uploads, decode_key,
+};
+
+/// Whether an email, or its tombstone, holds a blob. One that cannot be read may.
+pub(in crate::store) fn holds(
+    read: &dyn RowReader,
+    account: AccountId,
+    email: EmailId,
+    blob: &BlobHash,
+) -> Result<bool, Error> {
+    let found = read.row_if_any::<EmailMetadata>(&EmailKey { account, email })?;
+    Ok(found.is_some_and(|found| found.map_or(true, |email| email.blob == *blob)))
+}
+
+/// Whether a wake-up is an action's. One that cannot be read may be.
+pub(in crate::store) fn is_due(
+    read: &dyn RowReader,
+    account: AccountId,
+    action: ActionId,
+    hint: &[u8],
+) -> Result<bool, Error> {
+    let Some(found) = read.row_if_any::<Outbox>(&ActionKey { account, action })? else { return Ok(false) };
+    let is_hint = |wake| DueKey { wake, account, action }.encode() == hint;
+    Ok(found.map_or(true, |found| wake_of(&found).is_some_and(is_hint)))
+}
+
+/// Whether the action of a hold sends that message. One that cannot be read may do so.
+pub(in crate::store) fn sends(read: &dyn RowReader, hold: &[u8]) -> Result<bool, Error> {
+    let Ok(ActionBlobKey { account, action, blob }) = decode_key::<OutboxBlobs>(hold) else { return Ok(false) };
+    let found = read.row_if_any::<Outbox>(&ActionKey { account, action })?;
+    Ok(found.is_some_and(|found| found.map_or(true, |found| found.blob == Some(blob))))
+}
+
+/// Whether there is the upload that a hold is of.
+pub(in crate::store) fn is_upload(read: &dyn RowReader, hold: &[u8]) -> Result<bool, Error> {
+    let Ok(UploadBlobKey { account, user, blob }) = decode_key::<UploadBlobs>(hold) else { return Ok(false) };
+    Ok(read.bytes::<Uploads>(&UploadKey { account, user, blob })?.is_some())
+}
+
+/// With whom an account shares something, in as far as its mailboxes can be read.
+pub(in crate::store) fn shares_of(read: &dyn RowReader, owner: AccountId) -> Result<BTreeSet<AccountId>, Error> {
+    let mut with = BTreeSet::new();
+    let range = KeyRange::<Mailboxes>::under(&(owner,));
+    read.raw_rows(&range, |key, value| {
+        if let Ok(row) = Mailbox::from_bytes(Mailboxes::ID, key, value)
+            && !row.deleted
+        {
+            with.extend(row.shares.keys().copied());
+        }
+        Ok(true)
+    })?;
+    Ok(with)
+}
