@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Error, QueryChanges, QueryChangesAnswer, Scope};
-use crate::model::{DataType, EmailId, EmailMetadata, Secrets, limits};
+use crate::model::{DataType, EmailId, EmailMetadata, limits};
 use crate::query::filter::Dependencies;
 use crate::query::generic::{EmailWalk, ListRequest, list};
 use crate::query::matching::candidate::{Candidate, CandidateSource};
@@ -22,7 +22,7 @@ use crate::store::Snapshot;
 /// Answers Email/queryChanges.
 pub(super) fn changes(
     view: &Snapshot<'_>,
-    secrets: &Secrets,
+    matcher: &Matcher,
     asked: &QueryChanges,
     walk: EmailWalk<'_>,
 ) -> Result<QueryChangesAnswer, Error> {
@@ -40,10 +40,9 @@ pub(super) fn changes(
         None => touched(view, asked)?,
         Some(scope) => touched_within(scope, view, asked)?,
     };
-    let new = list(view, secrets, results, walk, ListRequest::ALL)?.first;
+    let new = list(view, matcher, results, walk, ListRequest::ALL)?.first;
     results.reads.count_rows(touched.len());
-    let matcher = Matcher::new(&results.filter, secrets);
-    let mut source = CandidateSource::new(view, results, &matcher);
+    let mut source = CandidateSource::new(view, results, matcher);
     let mut removed = Vec::new();
     for (id, ChangedEmail { metadata, .. }) in touched.iter().filter(|(_, touched)| touched.was) {
         let mut email = Candidate::new(&mut source, *id, metadata);

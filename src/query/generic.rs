@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 
 use super::{Error, Query, QueryAnswer, QuerySpec, Start, Window};
-use crate::model::{DataType, EmailId, Secrets, ThreadId};
+use crate::model::{DataType, EmailId, ThreadId};
 use crate::query::listing::merge::Merge;
 use crate::query::listing::supply::Supply;
 use crate::query::matching::candidate::{Candidate, CandidateSource};
@@ -23,12 +23,12 @@ const SORT_SLACK: usize = if cfg!(test) { 2 } else { 1024 };
 /// Answers Email/query (RFC 8620 §5.5, RFC 8621 §4.4).
 pub(super) fn query(
     view: &Snapshot<'_>,
-    secrets: &Secrets,
+    matcher: &Matcher,
     query: &Query,
     walk: EmailWalk<'_>,
 ) -> Result<QueryAnswer, Error> {
     let wanted = ListRequest { most: query.window.reach().unwrap_or(usize::MAX), total: query.total };
-    let found = list(view, secrets, &query.results, walk, wanted)?;
+    let found = list(view, matcher, &query.results, walk, wanted)?;
     let ids: Vec<EmailId> = found.first.iter().map(|entry| entry.id).collect();
     let (position, section) = query.window.cut(&ids).ok_or(Error::AnchorNotFound)?;
     Ok(QueryAnswer {
@@ -111,14 +111,13 @@ pub(super) struct ListPrefix {
 /// The complete list, as far as it is wanted.
 pub(super) fn list(
     view: &Snapshot<'_>,
-    secrets: &Secrets,
+    matcher: &Matcher,
     results: &QuerySpec,
     walk: EmailWalk<'_>,
     wanted: ListRequest,
 ) -> Result<ListPrefix, Error> {
     results.reads.begin_walk()?;
-    let matcher = Matcher::new(&results.filter, secrets);
-    let mut source = CandidateSource::new(view, results, &matcher);
+    let mut source = CandidateSource::new(view, results, matcher);
     let mut found = ListCollector::new(results, wanted, walk.direction());
     match walk {
         EmailWalk::Each(supply) => {
@@ -126,15 +125,15 @@ pub(super) fn list(
             while !found.is_enough()
                 && let Some((id, metadata)) = supply.next_email()?
             {
-                found.take(&matcher, Candidate::new(&mut source, id, &metadata), false)?;
+                found.take(matcher, Candidate::new(&mut source, id, &metadata), false)?;
             }
         }
         EmailWalk::Sought(mut sought) => {
             while !found.is_enough()
-                && let Some(hits) = sought.hits(&matcher, &mut source, found.room(), found.shown())?
+                && let Some(hits) = sought.hits(matcher, &mut source, found.room(), found.shown())?
             {
                 for Hit { id, metadata, facts, sure } in hits {
-                    found.take(&matcher, Candidate::new(&mut source, id, &metadata).knowing(facts), sure)?;
+                    found.take(matcher, Candidate::new(&mut source, id, &metadata).knowing(facts), sure)?;
                 }
             }
         }

@@ -26,6 +26,8 @@ mod sort;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 pub use allowance::Allowance;
 pub use collation::Collation;
 pub use filter::{Condition, Filter};
@@ -37,6 +39,7 @@ pub use search::term::{SearchTerm, WORD_FIELDS};
 pub use sort::{Comparator, SortProperty};
 
 use self::listing::parts::ResultParts;
+use self::matching::evaluate::Matcher;
 use crate::model::{self, AccountId, EmailId, MailboxUid, ModSeq, Secrets, limits};
 use crate::store::{self, Snapshot};
 
@@ -55,12 +58,13 @@ pub struct AnswerWithPlan<T> {
 /// `Unsupported`, `AnchorNotFound`, and those of reading.
 pub fn query(view: &Snapshot<'_>, secrets: &Secrets, query: &Query) -> Result<AnswerWithPlan<QueryAnswer>, Error> {
     query.results.validate()?;
-    let query = &Query { results: query.results.within_scope(), ..query.clone() };
-    let mut plan = plan::plan(view, &query.results)?;
+    let query = &*query.within_scope();
+    let matcher = Matcher::new(&query.results.filter, secrets);
+    let mut plan = plan::plan(view, &query.results, &matcher)?;
     if plan.way == AccessPath::AllMail && query.window.is_deep() && plan.length > MIN_RANKED_POSITION {
         plan.wants = Some((MailboxUid::ALL, model::ListingFilter::Every));
     }
-    let answer = query_by(view, secrets, query, &plan)?;
+    let answer = query_by(view, &matcher, query, &plan)?;
     Ok(AnswerWithPlan { answer, plan })
 }
 
@@ -76,9 +80,10 @@ pub fn changes(
     asked: &QueryChanges,
 ) -> Result<AnswerWithPlan<QueryChangesAnswer>, Error> {
     asked.results.validate()?;
-    let asked = &QueryChanges { results: asked.results.within_scope(), ..asked.clone() };
-    let plan = plan::plan(view, &asked.results)?;
-    changes_by(view, secrets, asked, plan, limits::QUERY_EVENTS)
+    let asked = &*asked.within_scope();
+    let matcher = Matcher::new(&asked.results.filter, secrets);
+    let plan = plan::plan(view, &asked.results, &matcher)?;
+    changes_by(view, &matcher, asked, plan, limits::QUERY_EVENTS)
 }
 
 /// Says how a query would be answered.
@@ -87,22 +92,24 @@ pub fn changes(
 /// `Unsupported`, and those of reading.
 pub fn explain(view: &Snapshot<'_>, results: &QuerySpec) -> Result<QueryPlan, Error> {
     results.validate()?;
-    plan::plan(view, &results.within_scope())
+    let results = results.within_scope();
+    // Which way is taken hangs on no secret.
+    plan::plan(view, &results, &Matcher::new(&results.filter, &Secrets::default()))
 }
 
-fn query_by(view: &Snapshot<'_>, secrets: &Secrets, query: &Query, plan: &QueryPlan) -> Result<QueryAnswer, Error> {
+fn query_by(view: &Snapshot<'_>, matcher: &Matcher, query: &Query, plan: &QueryPlan) -> Result<QueryAnswer, Error> {
     let account = query.results.account;
     match (plan.way, ResultParts::of(view, account, plan, query.results.collapse)) {
         (_, Some(parts)) => listing::answer::query(view, query, &parts),
         (AccessPath::AllMail, _) => listing::answer::all_mail(view, query, plan.direction),
-        _ => generic::query(view, secrets, query, plan.walk(view, account)),
+        _ => generic::query(view, matcher, query, plan.walk(view, account)),
     }
 }
 
 /// `most` is how many events of a listing are looked at.
 fn changes_by(
     view: &Snapshot<'_>,
-    secrets: &Secrets,
+    matcher: &Matcher,
     asked: &QueryChanges,
     mut plan: QueryPlan,
     most: usize,
@@ -121,7 +128,7 @@ fn changes_by(
     }
     // The query reads what the first page needs, and may have said that changes can be calculated.
     // These need every match: where too much must be read for it, RFC 8620 §5.6 has this word.
-    let answer = changes::changes(view, secrets, asked, plan.walk(view, account)).map_err(|error| match error {
+    let answer = changes::changes(view, matcher, asked, plan.walk(view, account)).map_err(|error| match error {
         Error::TooMuchRead => Error::CannotCalculateChanges,
         error => error,
     })?;
@@ -150,12 +157,11 @@ pub struct QuerySpec {
 
 impl QuerySpec {
     /// With a filter that finds nothing outside the scope.
-    fn within_scope(&self) -> Self {
-        let filter = match &self.scope {
-            Some(scope) => scope.limit(&self.filter),
-            None => self.filter.clone(),
-        };
-        Self { filter, ..self.clone() }
+    fn within_scope(&self) -> Cow<'_, Self> {
+        match &self.scope {
+            Some(scope) => Cow::Owned(Self { filter: scope.limit(&self.filter), ..self.clone() }),
+            None => Cow::Borrowed(self),
+        }
     }
 
     /// Whether filter and sort keep their bounds.
@@ -177,6 +183,16 @@ pub struct Query {
     pub window: Window,
     /// `calculateTotal`.
     pub total: bool,
+}
+
+impl Query {
+    /// With a filter that finds nothing outside the scope.
+    fn within_scope(&self) -> Cow<'_, Self> {
+        match self.results.within_scope() {
+            Cow::Owned(results) => Cow::Owned(Self { results, ..*self }),
+            Cow::Borrowed(_) => Cow::Borrowed(self),
+        }
+    }
 }
 
 /// A section of the results (RFC 8620 §5.5).
@@ -246,6 +262,16 @@ pub struct QueryChanges {
     pub max_changes: Option<usize>,
     /// `calculateTotal`.
     pub total: bool,
+}
+
+impl QueryChanges {
+    /// With a filter that finds nothing outside the scope.
+    fn within_scope(&self) -> Cow<'_, Self> {
+        match self.results.within_scope() {
+            Cow::Owned(results) => Cow::Owned(Self { results, ..*self }),
+            Cow::Borrowed(_) => Cow::Borrowed(self),
+        }
+    }
 }
 
 /// The answer of Email/queryChanges.

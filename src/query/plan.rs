@@ -24,9 +24,7 @@
 use std::fmt;
 
 use super::{Error, QuerySpec};
-use crate::model::{
-    AccountId, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing, Secrets, Shape, UtcMillis,
-};
+use crate::model::{AccountId, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing, Shape, UtcMillis};
 use crate::query::conjuncts::{Conjuncts, asked};
 use crate::query::generic::EmailWalk;
 use crate::query::listing::merge::{self, Merge};
@@ -205,8 +203,8 @@ fn words(listing: Listing) -> String {
 ///
 /// # Errors
 /// Those of reading.
-pub(super) fn plan(view: &Snapshot<'_>, results: &QuerySpec) -> Result<QueryPlan, Error> {
-    let mut ways = ways(view, results)?;
+pub(super) fn plan(view: &Snapshot<'_>, results: &QuerySpec, matcher: &Matcher) -> Result<QueryPlan, Error> {
+    let mut ways = ways(view, results, matcher)?;
     // The generic way is the last, and never dear.
     let first = ways.candidates.iter().position(|plan| !ways.is_dear(plan)).unwrap_or_default();
     let mut plan = ways.candidates.remove(first);
@@ -283,7 +281,7 @@ impl MaintainedListings {
     }
 }
 
-pub(super) fn ways(view: &Snapshot<'_>, results: &QuerySpec) -> Result<AccessPaths, Error> {
+pub(super) fn ways(view: &Snapshot<'_>, results: &QuerySpec, matcher: &Matcher) -> Result<AccessPaths, Error> {
     let account = results.account;
     let asked = asked(&results.filter);
     // What is kept of threads counts all of their emails.
@@ -367,7 +365,7 @@ pub(super) fn ways(view: &Snapshot<'_>, results: &QuerySpec) -> Result<AccessPat
     if filtered.is_empty() {
         ways.others.push(("filtered listing", "no kept listing holds every match".to_owned()));
     }
-    if Matcher::new(&results.filter, &Secrets::default()).is_sought() {
+    if matcher.is_sought() {
         // A listing of most of the mail leaves nothing out that is worth the reading of it.
         let first = filtered.iter().find(|plan| plan.way.listing().is_some());
         let narrow = first.filter(|plan| plan.length.saturating_mul(2) <= emails);

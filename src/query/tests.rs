@@ -22,6 +22,7 @@ use proptest::prelude::*;
 
 use crate::message::rows_or_bare;
 use crate::model::{DataType, MailboxUid, ThreadId, UtcMillis};
+use crate::query::matching::evaluate::Matcher;
 use crate::query::plan::ways;
 use crate::query::tests::driver::{ACCOUNT, EPOCH, Op, TIMES, TestDriver, ops};
 use crate::query::tests::naive::{KEYWORDS, NaiveDraft, splice};
@@ -185,8 +186,9 @@ fn check_query(drive: &TestDriver, results: &QuerySpec, (begin, limit): &(Begin,
         can_calculate: true,
     });
     assert_eq!(query(&view, secrets, &asked).map(|found| found.answer), wanted, "{asked:?}");
-    for plan in ways(&view, results).unwrap().candidates {
-        assert_eq!(query_by(&view, secrets, &asked, &plan), wanted, "{:?} for {asked:?}", plan.way);
+    let matcher = Matcher::new(&results.filter, secrets);
+    for plan in ways(&view, results, &matcher).unwrap().candidates {
+        assert_eq!(query_by(&view, &matcher, &asked, &plan), wanted, "{:?} for {asked:?}", plan.way);
     }
 }
 
@@ -195,7 +197,8 @@ fn check_query(drive: &TestDriver, results: &QuerySpec, (begin, limit): &(Begin,
 fn check_changes(drive: &TestDriver, results: &QuerySpec) {
     let view = drive.store.view();
     let new = drive.now.list(results);
-    for plan in ways(&view, results).unwrap().candidates {
+    let matcher = Matcher::new(&results.filter, drive.store.secrets());
+    for plan in ways(&view, results, &matcher).unwrap().candidates {
         for (since, past) in &drive.past {
             check_changes_by(drive, &view, results, &plan, (*since, past), &new);
         }
@@ -231,7 +234,8 @@ fn check_changes_by(
 ) {
     let old = past.list(results);
     let old = old.as_slice();
-    let run = |asked: &QueryChanges| changes_by(view, drive.store.secrets(), asked, plan.clone(), limits::QUERY_EVENTS);
+    let matcher = Matcher::new(&results.filter, drive.store.secrets());
+    let run = |asked: &QueryChanges| changes_by(view, &matcher, asked, plan.clone(), limits::QUERY_EVENTS);
     let mut asked = QueryChanges { results: results.clone(), since, total: true, ..QueryChanges::default() };
     let first = run(&asked);
     let has_history = match plan.way {

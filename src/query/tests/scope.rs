@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use crate::model::{ListingFilter, Shape};
+use crate::query::matching::evaluate::Matcher;
 use crate::query::plan::ways;
 use crate::query::tests::driver::{ACCOUNT, TestDriver, ops};
 use crate::query::tests::listings::question;
@@ -46,9 +47,10 @@ fn check_query(drive: &TestDriver, results: &QuerySpec, scope: &Scope, (begin, l
     let (view, secrets) = (drive.store.view(), drive.store.secrets());
     let asked = Query { results: scoped(results, scope), ..asked };
     assert_eq!(query(&view, secrets, &asked).map(|found| found.answer), wanted, "{asked:?}");
-    let asked = Query { results: asked.results.within_scope(), ..asked };
-    for plan in ways(&view, &asked.results).unwrap().candidates {
-        assert_eq!(query_by(&view, secrets, &asked, &plan), wanted, "{:?} for {asked:?}", plan.way);
+    let asked = Query { results: asked.results.within_scope().into_owned(), ..asked };
+    let matcher = Matcher::new(&asked.results.filter, secrets);
+    for plan in ways(&view, &asked.results, &matcher).unwrap().candidates {
+        assert_eq!(query_by(&view, &matcher, &asked, &plan), wanted, "{:?} for {asked:?}", plan.way);
     }
 }
 
@@ -65,11 +67,12 @@ fn check_changes(drive: &TestDriver, results: &QuerySpec, scope: &Scope) {
         let may_name: BTreeSet<EmailId> = past.mails.iter().chain(&now.mails).map(|mail| mail.id).collect();
         let wanted: Vec<Option<EmailId>> = new.iter().copied().map(Some).collect();
         let asked = QueryChanges { results: scoped(results, scope), since, total: true, ..QueryChanges::default() };
-        let limited = asked.results.within_scope();
-        for plan in ways(&view, &limited).unwrap().candidates {
+        let limited = asked.results.within_scope().into_owned();
+        let matcher = Matcher::new(&limited.filter, secrets);
+        for plan in ways(&view, &limited, &matcher).unwrap().candidates {
             let run = |up_to| {
                 let asked = QueryChanges { results: limited.clone(), up_to, ..asked.clone() };
-                changes_by(&view, secrets, &asked, plan.clone(), limits::QUERY_EVENTS).map(|found| found.answer)
+                changes_by(&view, &matcher, &asked, plan.clone(), limits::QUERY_EVENTS).map(|found| found.answer)
             };
             let found = match run(None) {
                 Err(Error::CannotCalculateChanges) if since < low => continue,
