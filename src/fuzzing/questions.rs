@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::bounded;
 use crate::jmap::email::filter::filter as read_filter;
+use crate::jmap::email::query::SectionArgs;
 use crate::jmap::email::sort::sort as read_sort;
-use crate::jmap::email::window::window as read_window;
 use crate::message::rows;
 use crate::model::clock::FixedClock;
 use crate::model::{AccountId, AccountRow, Address, ListingFilter, MailboxUid, ModSeq, Role, UtcMillis, limits};
@@ -17,7 +17,8 @@ use crate::query::{
 };
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options, Store};
-use crate::wire::jmap::MethodError;
+use crate::wire::jmap::standard::QueryArgs;
+use crate::wire::jmap::{MethodError, arguments};
 
 const ACCOUNT: AccountId = AccountId(1);
 
@@ -25,8 +26,8 @@ const ACCOUNT: AccountId = AccountId(1);
 /// is put and whichever way it is found.
 pub fn filter(data: &[u8]) {
     let Ok(value) = serde_json::from_slice::<Value>(bounded(data)) else { return };
-    let part = |name: &str| value.get(name).unwrap_or(&Value::Null);
-    let (filter, sort) = match (read_filter(part("filter")), read_sort(part("sort"))) {
+    let part = |name: &str| value.get(name).filter(|part| !part.is_null());
+    let (filter, sort) = match (read_filter(part("filter")), read_sort(part("sort").unwrap_or(&Value::Null))) {
         (Ok(filter), Ok(sort)) => (filter, sort),
         (
             Err(MethodError::InvalidArguments(what) | MethodError::UnsupportedFilter(what)),
@@ -38,11 +39,15 @@ pub fn filter(data: &[u8]) {
         }
         other => panic!("{other:?}"),
     };
-    let window = value.as_object().map(|members| read_window(members, 100));
-    let window = match window {
-        None | Some(Err(MethodError::InvalidArguments(_) | MethodError::AnchorNotFound)) => Window::default(),
-        Some(Ok(window)) => window,
-        Some(other) => panic!("{other:?}"),
+    let mut section = Map::from_iter([("accountId".to_owned(), "a1".into())]);
+    for name in ["position", "anchor", "anchorOffset", "limit"] {
+        section.extend(part(name).map(|value| (name.to_owned(), value.clone())));
+    }
+    let args = arguments::read::<QueryArgs>("Email/query", section);
+    let window = match args.and_then(|args| SectionArgs::of(&args).window(100)) {
+        Err(MethodError::InvalidArguments(_) | MethodError::AnchorNotFound) => Window::default(),
+        Ok(window) => window,
+        Err(other) => panic!("{other:?}"),
     };
     for collapse in [false, true] {
         ask(

@@ -29,19 +29,15 @@ const STANDARD: [(&str, &[&str]); 6] = [
 ];
 
 /// What a method takes beside those.
-const BESIDE: [(&str, &[&str]); 4] = [
-    ("Email/get", &BODY),
-    ("Email/query", &["collapseThreads"]),
-    ("Email/queryChanges", &["collapseThreads"]),
-    ("EmailSubmission/set", &["onSuccessUpdateEmail", "onSuccessDestroyEmail"]),
-];
+const BESIDE: [(&str, &[&str]); 2] =
+    [("Email/get", &BODY), ("EmailSubmission/set", &["onSuccessUpdateEmail", "onSuccessDestroyEmail"])];
 
 /// What is said of bodies (RFC 8621 §4.2, §4.9).
 const BODY: [&str; 5] =
     ["bodyProperties", "fetchTextBodyValues", "fetchHTMLBodyValues", "fetchAllBodyValues", "maxBodyValueBytes"];
 
 /// Methods that are not standard though their names end so, and those of names of their own: all that they take.
-const WHOLE: [(&str, &[&str]); 11] = [
+const WHOLE: [(&str, &[&str]); 10] = [
     ("PushSubscription/get", &["ids", "properties"]),
     ("PushSubscription/set", &["create", "update", "destroy"]),
     ("Blob/copy", &["fromAccountId", "accountId", "blobIds"]),
@@ -64,7 +60,6 @@ const WHOLE: [(&str, &[&str]); 11] = [
             "maxBodyValueBytes",
         ],
     ),
-    ("SearchSnippet/get", &["accountId", "filter", "emailIds"]),
 ];
 
 /// Looks for arguments that a method does not take.

@@ -255,19 +255,9 @@ pub(super) type NamedObjects = Vec<(String, Map<String, Value>)>;
 
 /// The arguments of a call.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Args<'a>(
-    pub(super) &'a Map<String, Value>,
-    pub(super) &'a CreationIds,
-    /// The capabilities that the request uses.
-    pub(super) &'a [String],
-);
+pub(super) struct Args<'a>(pub(super) &'a Map<String, Value>, pub(super) &'a CreationIds);
 
 impl<'a> Args<'a> {
-    /// Whether the request uses a capability: of what belongs to one that it does not it knows nothing (RFC 8620 §3.3).
-    pub(super) fn uses(&self, capability: &str) -> bool {
-        self.2.iter().any(|used| used == capability)
-    }
-
     /// What creation ids stand for.
     pub(super) fn created(&self) -> &'a CreationIds {
         self.1

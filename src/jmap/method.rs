@@ -111,7 +111,7 @@ impl Handler {
     }
 
     pub(super) fn run(self, call: &Call<'_>, name: &str, given: Map<String, Value>) -> Result<Value, MethodError> {
-        let map = Args(&given, call.created, call.using);
+        let map = Args(&given, call.created);
         match self {
             Self::Typed(method) => method(call, name, given),
             Self::Map(method) => method(call.context, &map),

@@ -2,6 +2,7 @@
 //!
 //! Nothing but `dispatch` names the registry.
 
+use super::email::{EmailQuery, EmailQueryChanges, SnippetGet};
 use super::mailbox::MailboxSet;
 use super::method::{Call, Handler, Method, RegisteredMethod};
 use super::quota::Quota;
@@ -33,8 +34,8 @@ const METHODS: &[RegisteredMethod] = &[
     changes("Email/set", MAIL, Handler::Map(email::set)),
     changes("Email/import", MAIL, Handler::Map(email::import)),
     changes("Email/copy", MAIL, Handler::FollowedMap(email::copy)),
-    reads("Email/query", MAIL, Handler::Map(email::query)),
-    reads("Email/queryChanges", MAIL, Handler::Map(email::query_changes)),
+    reads("Email/query", MAIL, Handler::of::<EmailQuery>()),
+    reads("Email/queryChanges", MAIL, Handler::of::<EmailQueryChanges>()),
     reads("Identity/get", SUBMISSION, Handler::of::<GetMethod<SenderIdentity>>()),
     reads("Identity/changes", SUBMISSION, Handler::of::<ChangesMethod<SenderIdentity>>()),
     changes("Identity/set", SUBMISSION, Handler::of::<SetMethod<SenderIdentity>>()),
@@ -43,7 +44,7 @@ const METHODS: &[RegisteredMethod] = &[
     reads("EmailSubmission/query", SUBMISSION, Handler::Map(submission::query)),
     reads("EmailSubmission/queryChanges", SUBMISSION, Handler::Map(submission::query_changes)),
     changes("EmailSubmission/set", SUBMISSION, Handler::FollowedMap(submission::set)),
-    reads("SearchSnippet/get", MAIL, Handler::Map(email::snippets)),
+    reads("SearchSnippet/get", MAIL, Handler::of::<SnippetGet>()),
     RegisteredMethod { also: Some(MAIL), ..changes("MDN/send", MDN, Handler::FollowedMap(mdn::send)) },
     reads("MDN/parse", MDN, Handler::Map(mdn::parse)),
     reads("VacationResponse/get", VACATION, Handler::Map(vacation::get)),

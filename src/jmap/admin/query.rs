@@ -7,9 +7,10 @@ use super::mail::{describe, with_thread};
 use crate::jmap::context::{Args, Context};
 use crate::jmap::email::filter::filter;
 use crate::jmap::email::listings;
+use crate::jmap::email::query::SectionArgs;
 use crate::jmap::email::sort::sort;
-use crate::jmap::email::window::window;
 use crate::jmap::standard::state;
+use crate::jmap::standard::value::int;
 use crate::model::{AccountId, EmailId, Listing, ListingFilter, MailboxUid, Shape, limits};
 use crate::query::{Condition, Filter, Finder, Query, QueryPlan, QuerySpec, explain, query};
 use crate::store::Snapshot;
@@ -23,7 +24,7 @@ pub(super) fn run(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     let view = context.store.view();
     let secrets = context.store.secrets();
     let get = |name: &str| arguments.get(name).unwrap_or(&Value::Null);
-    let mut filter = filter(get("filter"))?;
+    let mut filter = filter(arguments.get("filter"))?;
     if let Some(name) = arguments.maybe_text("mailbox")? {
         let found = view.find_mailbox(account, &name)?;
         let (uid, _) = found.ok_or_else(|| MethodError::NotFound(format!("no mailbox {name}")))?;
@@ -36,9 +37,12 @@ pub(super) fn run(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     if arguments.flag("explain")? {
         return Ok(json!({ "plan": in_json(&explain(&view, &results)?) }));
     }
-    let mut section = arguments.0.clone();
-    section.entry("limit").or_insert_with(|| DEFAULT_LIMIT.into());
-    let window = window(&section, limits::LISTED)?;
+    let number = |name: &str| arguments.get(name).map_or(Ok(0), |value| int(name, value));
+    let anchor = arguments.maybe_text("anchor")?;
+    let limit = if arguments.0.contains_key("limit") { arguments.number("limit")? } else { Some(DEFAULT_LIMIT) };
+    let (position, anchor_offset) = (number("position")?, number("anchorOffset")?);
+    let section = SectionArgs { position, anchor: anchor.as_deref(), anchor_offset, limit };
+    let window = section.window(limits::LISTED)?;
     let finder = arguments.flag("snippets")?.then(|| Finder::new(&results.filter, secrets));
     let asked = Query { results, window, total: arguments.flag("calculateTotal")? };
     let found = query(&view, secrets, &asked)?;

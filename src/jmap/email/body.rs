@@ -241,7 +241,7 @@ mod tests {
         let created = CreationIds::default();
         let mut context = context();
         context.budget = Budget::with(0, 0, 1000);
-        let bodies = Bodies::read(&context, &Args(arguments.as_object().unwrap(), &created, &[])).unwrap();
+        let bodies = Bodies::read(&context, &Args(arguments.as_object().unwrap(), &created)).unwrap();
         let wanted = RequestedProperties::read(&["bodyValues".to_owned()]).unwrap();
         let blob = BlobId::email(EmailId(1));
         let of = |raw: &[u8]| bodies.of(&wanted, TracedMessage { prefix: &[], raw, blob: &blob }, &mut Map::new());

@@ -6,13 +6,26 @@ use serde_json::{Map, Value};
 use super::body::{Bodies, TracedMessage};
 use super::property::{CONTENT, METADATA, RequestedProperties, USUAL_BODY};
 use crate::jmap::context::{Account, Args, Context};
+use crate::jmap::guest;
 use crate::jmap::rights::Rights;
-use crate::jmap::standard::{GetArguments, newest};
+use crate::jmap::standard::{self, ChangesArguments, GetArguments, newest};
 use crate::message::header;
 use crate::model::{BlobHash, BlobId, DataType, EmailId, limits};
 use crate::query::{Query, QuerySpec, Window, query};
 use crate::store::Snapshot;
 use crate::wire::jmap::MethodError;
+
+pub(in crate::jmap) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
+    let account = context.open_shared(arguments)?;
+    let asked = ChangesArguments::read(context, arguments)?;
+    let view = context.store.view();
+    let found = match account.guest {
+        None => view.email_changes(account.id, asked.since, asked.most),
+        Some(_) => guest::email_changes(&view, &account, asked.since, asked.most),
+    };
+    let found = found?;
+    standard::changes(context, account.id, &asked, found).map(Value::Object)
+}
 
 pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let account = context.open_shared(arguments)?;

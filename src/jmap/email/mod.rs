@@ -12,22 +12,19 @@ mod keep;
 pub(super) mod listings;
 mod parse;
 mod property;
-mod query;
+pub mod query;
 mod set;
 mod snippet;
 pub mod sort;
-pub mod window;
 
 pub(super) use copy::copy;
 pub(super) use create::message_id;
-pub(super) use get::{get, head, newest_emails};
+pub(super) use get::{changes, get, head, newest_emails};
 pub(super) use import::import;
 pub(super) use parse::parse;
-pub(super) use query::{changes, query, query_changes};
+pub(super) use query::{EmailQuery, EmailQueryChanges};
 pub(super) use set::set;
-pub(super) use snippet::snippets;
-
-use super::standard::value::{date, flag, id, int, text, unsigned, wanted};
+pub(super) use snippet::SnippetGet;
 
 #[cfg(test)]
 pub(in crate::jmap) mod read_tests;

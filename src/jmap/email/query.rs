@@ -1,104 +1,151 @@
-//! Email/query, Email/queryChanges and Email/changes (RFC 8621 §4.3 to §4.5) over room `query`.
+//! Email/query and Email/queryChanges (RFC 8621 §4.4, §4.5) over room `query`.
 
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::Value;
 
-use super::filter;
-use super::listings;
-use super::sort::sort;
-use super::window::window;
-use crate::jmap::context::{Account, Args, Context};
-use crate::jmap::guest;
+use super::{filter, listings, sort};
+use crate::jmap::context::Account;
+use crate::jmap::method::{Call, Method};
 use crate::jmap::rights::{Rights, unchanged_since};
-use crate::jmap::standard::{self, ChangesArguments, since, state};
+use crate::jmap::standard::value::wanted;
+use crate::jmap::standard::{client_state, state};
 use crate::model::limits;
-use crate::query::{self as questions, Query, QueryChanges, QuerySpec};
-use crate::wire::jmap::MethodError;
+use crate::query::{self as questions, Query, QueryChanges, QuerySpec, Start, Window};
+use crate::wire::jmap::json::MAX_SAFE_INTEGER;
+use crate::wire::jmap::primitive::is_id;
+use crate::wire::jmap::standard::{
+    AddedItem, QueryArgs, QueryChangesArgs, QueryChangesResponse, QueryResponse, SortComparator,
+};
+use crate::wire::jmap::{MethodError, With};
 
-pub(in crate::jmap) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open_shared(arguments)?;
-    let asked = ChangesArguments::read(context, arguments)?;
-    let view = context.store.view();
-    let found = match account.guest {
-        None => view.email_changes(account.id, asked.since, asked.most),
-        Some(_) => guest::email_changes(&view, &account, asked.since, asked.most),
-    };
-    let found = found?;
-    standard::changes(context, account.id, &asked, found).map(Value::Object)
+/// The argument beside the standard's (RFC 8621 §4.4.3).
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) struct CollapseArgs {
+    #[serde(default)]
+    collapse_threads: bool,
 }
 
-fn results(
-    context: &Context,
-    rights: &Rights,
-    account: &Account,
-    arguments: &Args<'_>,
+fn spec(
+    call: &Call<'_>,
+    (account, rights): (&Account, &Rights),
+    given: Option<&Value>,
+    sort: Option<Vec<SortComparator>>,
+    beside: &CollapseArgs,
 ) -> Result<QuerySpec, MethodError> {
-    let get = |name: &str| arguments.get(name).unwrap_or(&Value::Null);
     Ok(QuerySpec {
         account: account.id,
-        filter: filter::of(arguments)?,
-        sort: sort(get("sort"))?,
-        collapse: arguments.flag("collapseThreads")?,
+        filter: filter::of(call, given)?,
+        sort: sort::of(sort)?,
+        collapse: beside.collapse_threads,
         scope: rights.scope(),
-        reads: context.budget.searched(),
+        reads: call.context.budget.searched(),
     })
 }
 
-pub(in crate::jmap) fn query(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open_shared(arguments)?;
-    let view = context.store.view();
-    let rights = Rights::of(&view, &account)?;
-    let results = results(context, &rights, &account, arguments)?;
-    let (window, total) = (window(arguments.0, limits::RESULTS)?, arguments.flag("calculateTotal")?);
-    let found = questions::query(&view, context.store.secrets(), &Query { results, window, total })?;
-    listings::follow(&context.store, account.id, &found.plan);
-    let answer = found.answer;
-    let mut object = Map::new();
-    object.insert("accountId".into(), account.id.to_string().into());
-    object.insert("queryState".into(), state(&context.store, answer.state).into());
-    object.insert("canCalculateChanges".into(), answer.can_calculate.into());
-    object.insert("position".into(), answer.position.into());
-    object.insert("ids".into(), answer.ids.iter().map(ToString::to_string).collect());
-    if let Some(total) = answer.total {
-        object.insert("total".into(), total.into());
-    }
-    // Said where it is not the client's own (RFC 8620 §5.5).
-    let asked = arguments.number("limit")?;
-    if asked.is_none_or(|asked| asked > limits::RESULTS as u64) {
-        object.insert("limit".into(), limits::RESULTS.into());
-    }
-    Ok(Value::Object(object))
+/// Which section of the results is wanted (RFC 8620 §5.5), as a client says it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SectionArgs<'a> {
+    pub position: i64,
+    pub anchor: Option<&'a str>,
+    pub anchor_offset: i64,
+    pub limit: Option<u64>,
 }
 
-pub(in crate::jmap) fn query_changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open_shared(arguments)?;
-    let view = context.store.view();
-    let rights = Rights::of(&view, &account)?;
-    let old = arguments.text("sinceQueryState")?;
-    let max_changes = arguments.number("maxChanges")?.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
-    let asked = QueryChanges {
-        results: results(context, &rights, &account, arguments)?,
-        since: since(&context.store, &old).ok_or(MethodError::CannotCalculateChanges)?.mark,
-        // An id that can be no email's is not in the results: it bounds nothing.
-        up_to: arguments.maybe_text("upToId")?.and_then(|id| id.parse().ok()),
-        max_changes,
-        total: arguments.flag("calculateTotal")?,
-    };
-    if !unchanged_since(&view, &account, asked.since)? {
-        return Err(MethodError::CannotCalculateChanges);
+impl<'a> SectionArgs<'a> {
+    pub fn of(args: &'a QueryArgs) -> Self {
+        let QueryArgs { position, anchor_offset, limit, .. } = *args;
+        Self { position, anchor: args.anchor.as_deref(), anchor_offset, limit }
     }
-    let found = questions::changes(&view, context.store.secrets(), &asked)?;
-    listings::follow(&context.store, account.id, &found.plan);
-    let answer = found.answer;
-    let added: Vec<Value> =
-        answer.added.iter().map(|(index, id)| json!({"id": id.to_string(), "index": index})).collect();
-    let mut object = Map::new();
-    object.insert("accountId".into(), account.id.to_string().into());
-    object.insert("oldQueryState".into(), old.into());
-    object.insert("newQueryState".into(), state(&context.store, answer.state).into());
-    object.insert("removed".into(), answer.removed.iter().map(ToString::to_string).collect());
-    object.insert("added".into(), Value::Array(added));
-    if let Some(total) = answer.total {
-        object.insert("total".into(), total.into());
+
+    /// The section, of `most` results at once.
+    ///
+    /// # Errors
+    /// `invalidArguments`; `anchorNotFound` for an anchor that can be no email's id.
+    pub fn window(self, most: usize) -> Result<Window, MethodError> {
+        for (name, number) in [("position", self.position), ("anchorOffset", self.anchor_offset)] {
+            if number.unsigned_abs() > MAX_SAFE_INTEGER {
+                return Err(wanted(name, "a whole number"));
+            }
+        }
+        // With an anchor the position is ignored.
+        let start = match self.anchor {
+            None => Start::Position(self.position),
+            Some(anchor) if is_id(anchor) => {
+                let id = anchor.parse().map_err(|_| MethodError::AnchorNotFound)?;
+                Start::Anchor { id, offset: self.anchor_offset }
+            }
+            Some(_) => return Err(wanted("anchor", "an id")),
+        };
+        let limit = self.limit.and_then(|limit| usize::try_from(limit).ok());
+        Ok(Window { start, limit: Some(limit.map_or(most, |limit| limit.min(most))) })
     }
-    Ok(Value::Object(object))
+}
+
+/// Email/query.
+pub(in crate::jmap) struct EmailQuery;
+
+impl Method for EmailQuery {
+    type Args = With<QueryArgs, CollapseArgs>;
+    type Answer = QueryResponse;
+
+    fn call(call: &Call<'_>, With(args, beside): Self::Args) -> Result<QueryResponse, MethodError> {
+        let (context, account) = (call.context, call.open(&args.account_id, true)?);
+        let view = context.store.view();
+        let rights = Rights::of(&view, &account)?;
+        let window = SectionArgs::of(&args).window(limits::RESULTS)?;
+        let results = spec(call, (&account, &rights), args.filter.as_ref(), args.sort, &beside)?;
+        let asked = Query { results, window, total: args.calculate_total };
+        let found = questions::query(&view, context.store.secrets(), &asked)?;
+        listings::follow(&context.store, account.id, &found.plan);
+        let answer = found.answer;
+        let most = limits::RESULTS as u64;
+        Ok(QueryResponse {
+            account_id: account.id.to_string(),
+            query_state: state(&context.store, answer.state),
+            can_calculate_changes: answer.can_calculate,
+            position: answer.position as u64,
+            ids: answer.ids.iter().map(ToString::to_string).collect(),
+            total: answer.total.map(|total| total as u64),
+            // The client's own is not said again (RFC 8620 §5.5).
+            limit: args.limit.is_none_or(|asked| asked > most).then_some(most),
+        })
+    }
+}
+
+/// Email/queryChanges.
+pub(in crate::jmap) struct EmailQueryChanges;
+
+impl Method for EmailQueryChanges {
+    type Args = With<QueryChangesArgs, CollapseArgs>;
+    type Answer = QueryChangesResponse;
+
+    fn call(call: &Call<'_>, With(args, beside): Self::Args) -> Result<QueryChangesResponse, MethodError> {
+        let (context, account) = (call.context, call.open(&args.account_id, true)?);
+        let view = context.store.view();
+        let rights = Rights::of(&view, &account)?;
+        let asked = QueryChanges {
+            results: spec(call, (&account, &rights), args.filter.as_ref(), args.sort, &beside)?,
+            since: client_state(&context.store, &args.since_query_state)?.mark,
+            // An id that can be no email's is not in the results: it bounds nothing.
+            up_to: args.up_to_id.and_then(|id| id.parse().ok()),
+            max_changes: args.max_changes.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+            total: args.calculate_total,
+        };
+        if !unchanged_since(&view, &account, asked.since)? {
+            return Err(MethodError::CannotCalculateChanges);
+        }
+        let found = questions::changes(&view, context.store.secrets(), &asked)?;
+        listings::follow(&context.store, account.id, &found.plan);
+        let answer = found.answer;
+        let added = answer.added.iter().map(|(index, id)| AddedItem { id: id.to_string(), index: *index as u64 });
+        Ok(QueryChangesResponse {
+            account_id: account.id.to_string(),
+            old_query_state: args.since_query_state,
+            new_query_state: state(&context.store, answer.state),
+            removed: answer.removed.iter().map(ToString::to_string).collect(),
+            added: added.collect(),
+            total: answer.total.map(|total| total as u64),
+        })
+    }
 }

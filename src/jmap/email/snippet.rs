@@ -1,65 +1,84 @@
 //! SearchSnippet/get (RFC 8621 §5.1).
 
-use std::collections::BTreeSet;
-
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::filter;
-use crate::jmap::context::{Args, Context};
+use crate::jmap::context::distinct;
+use crate::jmap::method::{Call, Method};
 use crate::jmap::rights::Rights;
 use crate::model::limits;
 use crate::query::{Finder, QuerySpec, explain};
-use crate::wire::jmap::MethodError;
+use crate::wire::jmap::{Answer, MethodError};
 
-pub(in crate::jmap) fn snippets(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open_shared(arguments)?;
-    if arguments.get("emailIds").is_none() {
-        return Err(MethodError::InvalidArguments("emailIds: an array of ids is wanted".into()));
-    }
-    let ids = arguments.texts("emailIds")?;
-    if ids.len() > limits::OBJECTS_IN_GET {
-        return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
-    }
-    let view = context.store.view();
-    let rights = Rights::of(&view, &account)?;
-    let results = QuerySpec {
-        account: account.id,
-        filter: filter::of(arguments)?,
-        scope: rights.scope(),
-        ..QuerySpec::default()
-    };
-    // What cannot be answered as a query has no snippets either.
-    explain(&view, &results)?;
-    let finder = Finder::new(&results.filter, context.store.secrets());
-    let is_seen = |id| match view.email(account.id, id) {
-        Ok(email) => {
-            let Some(email) = email.filter(|email| rights.sees(email)) else {
-                return Ok::<bool, MethodError>(false);
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) struct SnippetArgs {
+    account_id: String,
+    filter: Option<Value>,
+    email_ids: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) struct SnippetAnswer {
+    account_id: String,
+    list: Vec<Value>,
+    not_found: Option<Vec<String>>,
+}
+
+impl Answer for SnippetAnswer {}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SearchSnippet<'a> {
+    email_id: &'a str,
+    subject: Option<String>,
+    preview: Option<String>,
+}
+
+/// SearchSnippet/get.
+pub(in crate::jmap) struct SnippetGet;
+
+impl Method for SnippetGet {
+    type Args = SnippetArgs;
+    type Answer = SnippetAnswer;
+
+    fn call(call: &Call<'_>, args: SnippetArgs) -> Result<SnippetAnswer, MethodError> {
+        let (context, account) = (call.context, call.open(&args.account_id, true)?);
+        if args.email_ids.len() > limits::OBJECTS_IN_GET {
+            return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
+        }
+        let view = context.store.view();
+        let rights = Rights::of(&view, &account)?;
+        let filter = filter::of(call, args.filter.as_ref())?;
+        let results = QuerySpec { account: account.id, filter, scope: rights.scope(), ..QuerySpec::default() };
+        // What cannot be answered as a query has no snippets either.
+        explain(&view, &results)?;
+        let finder = Finder::new(&results.filter, context.store.secrets());
+        let is_seen = |id| -> Result<bool, MethodError> {
+            let Some(email) = view.email(account.id, id)?.filter(|email| rights.sees(email)) else {
+                return Ok(false);
             };
             context.budget.read(if finder.reads_text() { email.size } else { 0 })?;
             Ok(true)
-        }
-        Err(error) => Err(error.into()),
-    };
-    let (mut list, mut not_found, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
-    for id in ids {
-        let id = arguments.created().resolve(&id).unwrap_or(id);
-        if !seen.insert(id.clone()) {
-            continue;
-        }
-        let found = match id.parse() {
-            Ok(email) if is_seen(email)? => finder.snippet(&view, account.id, email)?,
-            _ => None,
         };
-        match found {
-            Some(found) => {
-                let found = json!({"emailId": id, "subject": found.subject, "preview": found.preview});
-                context.budget.tell(&found)?;
-                list.push(found);
-            }
-            None => not_found.push(id),
+        let (mut list, mut not_found) = (Vec::new(), Vec::new());
+        for id in distinct(args.email_ids.into_iter().map(|id| call.id(id))) {
+            let found = match id.parse() {
+                Ok(email) if is_seen(email)? => finder.snippet(&view, account.id, email)?,
+                _ => None,
+            };
+            let Some(found) = found else {
+                not_found.push(id);
+                continue;
+            };
+            let snippet = SearchSnippet { email_id: &id, subject: found.subject, preview: found.preview };
+            let snippet = serde_json::to_value(snippet).map_err(|error| MethodError::ServerFail(error.to_string()))?;
+            context.budget.tell(&snippet)?;
+            list.push(snippet);
         }
+        let not_found = Some(not_found).filter(|ids| !ids.is_empty());
+        Ok(SnippetAnswer { account_id: account.id.to_string(), list, not_found })
     }
-    let not_found = if not_found.is_empty() { Value::Null } else { json!(not_found) };
-    Ok(json!({"accountId": account.id.to_string(), "list": list, "notFound": not_found}))
 }

@@ -1,75 +1,78 @@
-//! The sort of Email/query as JSON (RFC 8621 §4.4.2, RFC 8620 §5.5): an array of
-//! `{ "property", "isAscending": true, "collation", "keyword" }`.
-//!
-//! A property or collation that is not known here is `unsupportedSort`; what is no comparator is `invalidArguments`.
+//! The sort of Email/query (RFC 8621 §4.4.2): the properties that emails can be sorted by.
 
+use serde::Deserialize;
 use serde_json::Value;
 
-use super::filter::{keyword, short};
-use super::{flag, text, wanted};
-use crate::model::limits;
-use crate::query::{Collation, Comparator, SortProperty};
+use super::filter::keyword;
+use crate::jmap::standard::value::wanted;
+use crate::jmap::standard::{PropertyComparator, sort_by};
+use crate::query::{Comparator, SortProperty};
 use crate::wire::jmap::MethodError;
+use crate::wire::jmap::arguments::short;
+use crate::wire::jmap::standard::SortComparator;
 
-/// Reads a sort.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum EmailSort {
+    ReceivedAt,
+    SentAt,
+    Size,
+    From,
+    To,
+    Subject,
+    HasKeyword,
+    AllInThreadHaveKeyword,
+    SomeInThreadHaveKeyword,
+}
+
+/// Reads a sort from JSON.
 ///
 /// # Errors
 /// `invalidArguments`, `unsupportedSort`.
 pub fn sort(value: &Value) -> Result<Vec<Comparator>, MethodError> {
-    match value {
-        Value::Null => Ok(Vec::new()),
-        Value::Array(all) if all.len() > limits::SORT_COMPARATORS => {
-            Err(MethodError::UnsupportedSort("the sort has too many comparators".into()))
-        }
-        Value::Array(all) => all.iter().map(comparator).collect(),
-        _ => Err(wanted("sort", "an array")),
-    }
+    let given = Option::<Vec<SortComparator>>::deserialize(value);
+    of(given.map_err(|error| MethodError::InvalidArguments(format!("sort: {}", short(&error.to_string()))))?)
 }
 
-fn comparator(value: &Value) -> Result<Comparator, MethodError> {
-    let Value::Object(members) = value else { return Err(wanted("sort", "an array of comparators")) };
-    let (mut property, mut ascending, mut collation, mut word) = (None, true, Collation::default(), None);
-    // meli writes null for what it leaves to the server.
-    for (name, value) in members.iter().filter(|(_, value)| !value.is_null()) {
-        match name.as_str() {
-            "property" => property = Some(text(name, value)?),
-            "isAscending" => ascending = flag(name, value)?,
-            "collation" => {
-                let wanted = text(name, value)?;
-                let unknown = || MethodError::UnsupportedSort(format!("no collation {}", short(wanted)));
-                collation = Collation::from_name(wanted).ok_or_else(unknown)?;
-            }
-            "keyword" => {
-                let found = keyword(name, value);
-                word = Some(found.map_err(|error| match error {
-                    MethodError::UnsupportedFilter(what) => MethodError::UnsupportedSort(what),
-                    other => other,
-                })?);
-            }
-            // Clients write more into it than it has; what is not known means nothing.
-            _ => {}
+/// The sort of a call.
+///
+/// # Errors
+/// `invalidArguments`, `unsupportedSort`.
+pub(super) fn of(given: Option<Vec<SortComparator>>) -> Result<Vec<Comparator>, MethodError> {
+    let mut given = given.unwrap_or_default();
+    for comparator in &mut given {
+        // aerc asks for the keyword alone.
+        if comparator.property.is_none() && comparator.keyword.is_some() {
+            comparator.property = Some("hasKeyword".into());
         }
     }
-    // aerc asks for the keyword alone.
-    let of_word = word.as_ref().map(|_| "hasKeyword");
-    let name = property.or(of_word).ok_or_else(|| wanted("property", "a text"))?;
-    let of_keyword = |of: fn(String) -> SortProperty, word: Option<String>| {
-        word.map(of).ok_or_else(|| wanted("keyword", &format!("the keyword of {name}")))
+    sort_by::<EmailSort>(Some(given))?.into_iter().map(comparator).collect()
+}
+
+fn comparator(given: PropertyComparator<EmailSort>) -> Result<Comparator, MethodError> {
+    let PropertyComparator { property, ascending, collation, keyword: word } = given;
+    let of_keyword = |of: fn(String) -> SortProperty, name: &str, word: Option<String>| {
+        let word = word.ok_or_else(|| wanted("keyword", &format!("the keyword of {name}")))?;
+        keyword("keyword", &word).map(of).map_err(MethodError::UnsupportedSort)
     };
-    let property = match name {
-        "hasKeyword" => of_keyword(SortProperty::HasKeyword, word)?,
-        "allInThreadHaveKeyword" => of_keyword(SortProperty::AllInThreadHaveKeyword, word)?,
-        "someInThreadHaveKeyword" => of_keyword(SortProperty::SomeInThreadHaveKeyword, word)?,
-        _ if word.is_some() => {
-            return Err(MethodError::InvalidArguments(format!("{} has no keyword", short(name))));
+    let plain = |property: SortProperty, word: Option<String>| match word {
+        None => Ok(property),
+        Some(_) => Err(MethodError::InvalidArguments("sort: only a property of keywords has a keyword".into())),
+    };
+    let property = match property {
+        EmailSort::ReceivedAt => plain(SortProperty::ReceivedAt, word),
+        EmailSort::SentAt => plain(SortProperty::SentAt, word),
+        EmailSort::Size => plain(SortProperty::Size, word),
+        EmailSort::From => plain(SortProperty::From, word),
+        EmailSort::To => plain(SortProperty::To, word),
+        EmailSort::Subject => plain(SortProperty::Subject, word),
+        EmailSort::HasKeyword => of_keyword(SortProperty::HasKeyword, "hasKeyword", word),
+        EmailSort::AllInThreadHaveKeyword => {
+            of_keyword(SortProperty::AllInThreadHaveKeyword, "allInThreadHaveKeyword", word)
         }
-        "receivedAt" => SortProperty::ReceivedAt,
-        "sentAt" => SortProperty::SentAt,
-        "size" => SortProperty::Size,
-        "from" => SortProperty::From,
-        "to" => SortProperty::To,
-        "subject" => SortProperty::Subject,
-        other => return Err(MethodError::UnsupportedSort(format!("no sort by {}", short(other)))),
+        EmailSort::SomeInThreadHaveKeyword => {
+            of_keyword(SortProperty::SomeInThreadHaveKeyword, "someInThreadHaveKeyword", word)
+        }
     };
-    Ok(Comparator { property, ascending, collation })
+    Ok(Comparator { property: property?, ascending, collation })
 }

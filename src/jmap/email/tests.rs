@@ -3,15 +3,26 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::filter::filter;
+use super::query::SectionArgs;
 use super::sort::sort;
-use super::window::window;
 use crate::model::{EmailId, MailboxUid, UtcMillis, limits};
-use crate::query::{Collation, Comparator, Condition, Filter, SortProperty, Start};
-use crate::wire::jmap::MethodError;
+use crate::query::{Collation, Comparator, Condition, Filter, SortProperty, Start, Window};
+use crate::wire::jmap::standard::QueryArgs;
+use crate::wire::jmap::{MethodError, arguments};
 
 fn kind<T: std::fmt::Debug>(result: Result<T, MethodError>) -> String {
     result.unwrap_err().arguments()["type"].as_str().unwrap().to_owned()
+}
+
+fn filter(value: &Value) -> Result<Filter, MethodError> {
+    super::filter::filter(Some(value).filter(|value| !value.is_null()))
+}
+
+/// The section of 100 results at once that these arguments ask for.
+fn window(mut asked: Value) -> Result<Window, MethodError> {
+    asked["accountId"] = "a1".into();
+    let args: QueryArgs = arguments::read("Email/query", asked.as_object().unwrap().clone())?;
+    SectionArgs::of(&args).window(100)
 }
 
 #[test]
@@ -186,8 +197,7 @@ fn sorts_and_their_errors() {
 
 #[test]
 fn windows_and_their_errors() {
-    let of = |value: Value| window(value.as_object().unwrap(), 100);
-    let (start, limit) = (|value| of(value).unwrap().start, |value| of(value).unwrap().limit);
+    let (start, limit) = (|value| window(value).unwrap().start, |value| window(value).unwrap().limit);
     assert_eq!((start(json!({})), limit(json!({}))), (Start::Position(0), Some(100)));
     assert_eq!(start(json!({"position": -5, "limit": null})), Start::Position(-5));
     assert_eq!(limit(json!({"limit": 7})), Some(7));
@@ -204,9 +214,9 @@ fn windows_and_their_errors() {
         json!({"anchor": ""}),
         json!({"limit": -1}),
     ] {
-        assert_eq!(kind(of(wrong.clone())), "invalidArguments", "{wrong}");
+        assert_eq!(kind(window(wrong.clone())), "invalidArguments", "{wrong}");
     }
-    assert_eq!(kind(of(json!({"anchor": "unknown"}))), "anchorNotFound");
+    assert_eq!(kind(window(json!({"anchor": "unknown"}))), "anchorNotFound");
 }
 
 fn any_json() -> impl Strategy<Value = Value> {

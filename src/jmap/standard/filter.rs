@@ -8,9 +8,11 @@ use serde::de::{
 use serde_json::Value;
 
 use super::query::{PropertyComparator, Tree};
+use super::value::wanted;
 use crate::model::limits;
 use crate::query::Collation;
 use crate::wire::jmap::MethodError;
+use crate::wire::jmap::arguments::short;
 use crate::wire::jmap::standard::SortComparator;
 
 /// Reads a filter over conditions of a type; without one everything matches.
@@ -20,12 +22,17 @@ use crate::wire::jmap::standard::SortComparator;
 /// # Errors
 /// `invalidArguments`; `unsupportedFilter` for a condition that the type has not, or beyond the bounds of a filter.
 pub(super) fn filter<C: DeserializeOwned>(given: Option<&Value>) -> Result<Tree<C>, MethodError> {
-    Tree::of(given, |name, value| {
-        let condition = C::deserialize(ConditionReader { name, value });
-        condition.map_err(|error| match error {
-            ConditionError::Unknown => MethodError::UnsupportedFilter(format!("there is no condition {name}")),
-            ConditionError::Value(error) => MethodError::InvalidArguments(format!("{name}: {error}")),
-        })
+    Tree::of(given, |name, value| condition(name, value).map(Some))
+}
+
+/// Reads one condition of a type.
+///
+/// # Errors
+/// `unsupportedFilter` where the type has none of that name; `invalidArguments`.
+pub(in crate::jmap) fn condition<C: DeserializeOwned>(name: &str, value: &Value) -> Result<C, MethodError> {
+    C::deserialize(ConditionReader { name, value }).map_err(|error| match error {
+        ConditionError::Unknown => MethodError::UnsupportedFilter(format!("there is no condition {}", short(name))),
+        ConditionError::Value(error) => MethodError::InvalidArguments(format!("{name}: {}", short(&error))),
     })
 }
 
@@ -33,7 +40,7 @@ pub(super) fn filter<C: DeserializeOwned>(given: Option<&Value>) -> Result<Tree<
 ///
 /// # Errors
 /// `unsupportedSort` for what the type cannot be sorted by, or beyond the bounds of a sort.
-pub(super) fn sort_by<P: DeserializeOwned>(
+pub(in crate::jmap) fn sort_by<P: DeserializeOwned>(
     given: Option<Vec<SortComparator>>,
 ) -> Result<Vec<PropertyComparator<P>>, MethodError> {
     let unsupported = |what: &str| MethodError::UnsupportedSort(what.to_owned());
@@ -42,13 +49,15 @@ pub(super) fn sort_by<P: DeserializeOwned>(
         return Err(unsupported("the sort has too many comparators"));
     }
     let one = |one: SortComparator| {
-        let name: StrDeserializer<'_, ConditionError> = one.property.as_str().into_deserializer();
+        let name = one.property.ok_or_else(|| wanted("property", "a text"))?;
+        let name: StrDeserializer<'_, ConditionError> = name.as_str().into_deserializer();
         let property = P::deserialize(name).map_err(|_| unsupported("no such property to sort by"))?;
         let collation = match one.collation {
             None => Collation::default(),
             Some(name) => Collation::from_name(&name).ok_or_else(|| unsupported("no such collation"))?,
         };
-        Ok(PropertyComparator { property, ascending: one.is_ascending.unwrap_or(true), collation })
+        let ascending = one.is_ascending.unwrap_or(true);
+        Ok(PropertyComparator { property, ascending, collation, keyword: one.keyword })
     };
     given.into_iter().map(one).collect()
 }

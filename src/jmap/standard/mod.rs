@@ -19,6 +19,7 @@ mod wrong;
 
 pub(super) use changes::{ChangesArguments, changes};
 pub(super) use created::CreationIds;
+pub(super) use filter::{condition, sort_by};
 pub(super) use get::GetArguments;
 pub(super) use object_type::{
     ChangedObjects, ChangesMethod, GetMethod, GetObjects, ObjectChanges, ObjectType, client_state, object_of,

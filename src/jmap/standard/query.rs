@@ -30,16 +30,16 @@ impl<C> Tree<C> {
         arguments: &Args<'_>,
         condition: impl Fn(&str, &Value) -> Result<C, MethodError>,
     ) -> Result<Self, MethodError> {
-        Self::of(arguments.get("filter"), condition)
+        Self::of(arguments.get("filter"), |name, value| condition(name, value).map(Some))
     }
 
-    /// The same of a value.
+    /// The same of a value; `condition` gives none for a property that counts as left out.
     ///
     /// # Errors
     /// As `read`.
-    pub(super) fn of(
+    pub(in crate::jmap) fn of(
         given: Option<&Value>,
-        condition: impl Fn(&str, &Value) -> Result<C, MethodError>,
+        condition: impl Fn(&str, &Value) -> Result<Option<C>, MethodError>,
     ) -> Result<Self, MethodError> {
         let mut room = limits::FILTER_CONDITIONS;
         match given {
@@ -52,15 +52,29 @@ impl<C> Tree<C> {
         value: &Value,
         depth: usize,
         room: &mut usize,
-        condition: &impl Fn(&str, &Value) -> Result<C, MethodError>,
+        condition: &impl Fn(&str, &Value) -> Result<Option<C>, MethodError>,
     ) -> Result<Self, MethodError> {
         let beyond = |what: &str| MethodError::UnsupportedFilter(format!("the filter {what}"));
+        let take = |room: &mut usize| -> Result<(), MethodError> {
+            *room = room.checked_sub(1).ok_or_else(|| beyond("has too many conditions"))?;
+            Ok(())
+        };
         let members = value.as_object().ok_or_else(|| wanted("filter", "an object"))?;
         let Some(operator) = members.get("operator") else {
-            *room = room.checked_sub(members.len()).ok_or_else(|| beyond("has too many conditions"))?;
-            let all: Result<Vec<Self>, MethodError> =
-                members.iter().map(|(name, value)| condition(name, value).map(Self::Is)).collect();
-            return all.map(Self::And);
+            let mut all = Vec::new();
+            for (name, value) in members {
+                if let Some(one) = condition(name, value)? {
+                    take(room)?;
+                    all.push(Self::Is(one));
+                }
+            }
+            if all.is_empty() {
+                take(room)?;
+            }
+            return Ok(match <[Self; 1]>::try_from(all) {
+                Ok([one]) => one,
+                Err(all) => Self::And(all),
+            });
         };
         if members.keys().any(|name| !matches!(name.as_str(), "operator" | "conditions")) {
             return Err(MethodError::InvalidArguments("filter: a property beside an operator".into()));
@@ -75,7 +89,10 @@ impl<C> Tree<C> {
         let parts = members.get("conditions").and_then(Value::as_array);
         let parts = parts.ok_or_else(|| wanted("conditions", "an array"))?;
         let depth = depth.checked_sub(1).ok_or_else(|| beyond("is too deep"))?;
-        *room = room.checked_sub(parts.len()).ok_or_else(|| beyond("has too many conditions"))?;
+        // What has no conditions weighs as one, so that the room bounds the operators, too.
+        if parts.is_empty() {
+            take(room)?;
+        }
         parts.iter().map(|part| Self::node(part, depth, room, condition)).collect::<Result<_, _>>().map(of)
     }
 
@@ -93,9 +110,11 @@ impl<C> Tree<C> {
 /// A comparator (RFC 8620 §5.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::jmap) struct PropertyComparator<P> {
-    pub(super) property: P,
-    pub(super) ascending: bool,
-    pub(super) collation: Collation,
+    pub(in crate::jmap) property: P,
+    pub(in crate::jmap) ascending: bool,
+    pub(in crate::jmap) collation: Collation,
+    /// Of a property that is about one keyword (RFC 8621 §4.4.2).
+    pub(in crate::jmap) keyword: Option<String>,
 }
 
 impl<P> PropertyComparator<P> {
@@ -133,7 +152,7 @@ pub(in crate::jmap) fn sort<P>(
                 Collation::from_name(text("collation", name)?).ok_or_else(|| unsupported("no such collation"))?
             }
         };
-        Ok(PropertyComparator { property, ascending, collation })
+        Ok(PropertyComparator { property, ascending, collation, keyword: None })
     };
     all.iter().map(one).collect()
 }

@@ -16,15 +16,6 @@ pub(in crate::jmap) fn text<'v>(name: &str, value: &'v Value) -> Result<&'v str,
     value.as_str().ok_or_else(|| wanted(name, "a text"))
 }
 
-/// `Id` (RFC 8620 §1.2).
-pub(in crate::jmap) fn id<'v>(name: &str, value: &'v Value) -> Result<&'v str, MethodError> {
-    let is_id = |text: &&str| {
-        (1..=255).contains(&text.len())
-            && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_'))
-    };
-    value.as_str().filter(is_id).ok_or_else(|| wanted(name, "an id"))
-}
-
 /// `UnsignedInt` (RFC 8620 §1.3).
 pub(in crate::jmap) fn unsigned(name: &str, value: &Value) -> Result<u64, MethodError> {
     value.as_u64().filter(|number| *number <= MAX_SAFE_INTEGER).ok_or_else(|| wanted(name, "a whole number"))
@@ -39,12 +30,6 @@ pub(in crate::jmap) fn int(name: &str, value: &Value) -> Result<i64, MethodError
 /// `Boolean` (RFC 8620 §1.1).
 pub(in crate::jmap) fn flag(name: &str, value: &Value) -> Result<bool, MethodError> {
     value.as_bool().ok_or_else(|| wanted(name, "true or false"))
-}
-
-/// `Date` (RFC 8620 §1.4). aerc writes it in its own zone where a `UTCDate` is wanted: it means no other time.
-pub(in crate::jmap) fn date(name: &str, value: &Value) -> Result<UtcMillis, MethodError> {
-    let at = value.as_str().and_then(UtcMillis::parse_rfc3339);
-    at.ok_or_else(|| wanted(name, "a date such as 2026-12-24T09:00:00Z"))
 }
 
 /// `UTCDate` (RFC 8620 §1.4).

@@ -53,6 +53,12 @@ impl<A: MethodArguments, B: MethodArguments> MethodArguments for With<A, B> {
     }
 }
 
+/// The beginning of a text that may be the client's, for an error.
+#[must_use]
+pub fn short(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(128)).unwrap_or_default()
+}
+
 /// What is wrong, with the name of the argument.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -115,7 +121,7 @@ impl<'de> MapAccess<'de> for GivenArguments {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ArgumentError> {
         let (name, value) = self.value.take().unwrap_or_default();
-        seed.deserialize(value).map_err(|error| ArgumentError(format!("{name}: {error}")))
+        seed.deserialize(value).map_err(|error| ArgumentError(format!("{name}: {}", short(&error.to_string()))))
     }
 }
 

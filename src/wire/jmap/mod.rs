@@ -4,6 +4,7 @@ pub mod arguments;
 pub mod error;
 pub mod json;
 pub mod patch;
+pub mod primitive;
 mod property;
 pub mod reference;
 pub mod request;

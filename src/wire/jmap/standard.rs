@@ -176,8 +176,8 @@ impl Answer for SetAnswer {}
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SortComparator {
-    /// By what.
-    pub property: String,
+    /// By what; a client that asks for a keyword leaves it out.
+    pub property: Option<String>,
     /// Ascending where nothing is said.
     pub is_ascending: Option<bool>,
     /// The name of a collation.
@@ -233,7 +233,20 @@ pub struct QueryResponse {
     pub limit: Option<u64>,
 }
 
-impl Answer for QueryResponse {}
+impl Answer for QueryResponse {
+    /// Moves the ids: they are most of the answer.
+    fn into_value(self) -> serde_json::Result<Value> {
+        let mut answer = JsonObject::new();
+        answer.insert("accountId".into(), self.account_id.into());
+        answer.insert("queryState".into(), self.query_state.into());
+        answer.insert("canCalculateChanges".into(), self.can_calculate_changes.into());
+        answer.insert("position".into(), self.position.into());
+        answer.insert("ids".into(), self.ids.into());
+        answer.extend(self.total.map(|total| ("total".to_owned(), total.into())));
+        answer.extend(self.limit.map(|limit| ("limit".to_owned(), limit.into())));
+        Ok(Value::Object(answer))
+    }
+}
 
 /// The arguments of /queryChanges (RFC 8620 §5.6).
 #[derive(Debug, Clone, PartialEq, Deserialize)]
