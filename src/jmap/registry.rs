@@ -8,7 +8,8 @@ use super::method::{Call, Handler, Method, RegisteredMethod};
 use super::quota::Quota;
 use super::standard::{ChangesMethod, GetMethod, QueryChangesMethod, QueryMethod, SetMethod};
 use super::thread::ThreadObjects;
-use super::{admin, blob, email, mdn, principal, share, submission, subscription, vacation};
+use super::vacation::StandardVacation;
+use super::{admin, blob, email, mdn, principal, share, submission, subscription};
 use crate::model::{Mailbox, SenderIdentity};
 use crate::wire::jmap::{BLOB, CORE, JsonObject, MAIL, MDN, MethodError, PRINCIPALS, QUOTA, SUBMISSION, VACATION};
 
@@ -47,8 +48,8 @@ const METHODS: &[RegisteredMethod] = &[
     reads("SearchSnippet/get", MAIL, Handler::of::<SnippetGet>()),
     RegisteredMethod { also: Some(MAIL), ..changes("MDN/send", MDN, Handler::FollowedMap(mdn::send)) },
     reads("MDN/parse", MDN, Handler::Map(mdn::parse)),
-    reads("VacationResponse/get", VACATION, Handler::Map(vacation::get)),
-    changes("VacationResponse/set", VACATION, Handler::Map(vacation::set)),
+    reads("VacationResponse/get", VACATION, Handler::of::<GetMethod<StandardVacation>>()),
+    changes("VacationResponse/set", VACATION, Handler::of::<SetMethod<StandardVacation>>()),
     reads("ShareNotification/get", PRINCIPALS, Handler::Map(share::get)),
     reads("ShareNotification/changes", PRINCIPALS, Handler::Map(share::changed)),
     changes("ShareNotification/set", PRINCIPALS, Handler::Map(share::set)),

@@ -1,96 +1,162 @@
 //! VacationResponse/get and /set, exactly as RFC 8621 §8 has them; and under the vendor capability Vacation/get and /set, the
-//! same object with all that an owner may say of his absence beyond that (`properties`).
+//! same object with all that an owner may say of an absence beyond that (`properties`).
 
 mod properties;
 
-use serde_json::{Map, Value};
+use std::fmt;
+use std::str::FromStr;
+
+use serde_json::Value;
 
 use super::context::{Account, Args, Context};
-use super::failure::SetFailure;
-use super::standard::{GetArguments, InvalidProperties, SetArguments, newest};
+use super::failure::{SetFailure, TxnResult};
+use super::method::Call;
+use super::standard::{
+    GetObjects, InvalidProperties, ObjectType, SetObjects, StoredReader, get_from, object_of, set_in,
+};
 use crate::account::OwnAddresses;
 use crate::model::{DataType, VacationResponse};
-use crate::wire::jmap::{MethodError, Patch, SetError};
-use properties::{ALL, STANDARD};
+use crate::store::Txn;
+use crate::wire::jmap::standard::{GetArgs, SetArgs};
+use crate::wire::jmap::{Answer, JsonObject, MethodArguments, MethodError, Patch, Property as _, SetError};
+use properties::VacationProperty;
+
+/// The one vacation of an account: `WHOLE` with all properties, else with those of RFC 8621 §8.
+pub(super) struct VacationObject<const WHOLE: bool>;
+
+pub(super) type StandardVacation = VacationObject<false>;
+type WholeVacation = VacationObject<true>;
+
+/// The id of a vacation: `singleton`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct VacationId;
 
 const ID: &str = "singleton";
 
-/// VacationResponse/get.
-pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    get_of(context, &context.open(arguments)?, arguments, &STANDARD)
+impl FromStr for VacationId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        if text == ID { Ok(Self) } else { Err(()) }
+    }
 }
 
-/// VacationResponse/set.
-pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    set_of(context, &context.open(arguments)?, arguments, &STANDARD)
+impl fmt::Display for VacationId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(ID)
+    }
+}
+
+impl<const WHOLE: bool> VacationObject<WHOLE> {
+    const PROPERTIES: &'static [VacationProperty] =
+        if WHOLE { VacationProperty::ALL } else { &VacationProperty::STANDARD };
+}
+
+impl<const WHOLE: bool> ObjectType for VacationObject<WHOLE> {
+    type Id = VacationId;
+    type Property = VacationProperty;
+    type Reader<'a> = StoredReader<'a>;
+
+    fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<StoredReader<'a>, MethodError> {
+        Ok(StoredReader::new(call, account))
+    }
+
+    fn state(reader: &StoredReader<'_>) -> Result<String, MethodError> {
+        reader.state(DataType::VacationResponse)
+    }
+}
+
+impl<const WHOLE: bool> GetObjects for VacationObject<WHOLE> {
+    fn properties(_: &Call<'_>) -> Vec<VacationProperty> {
+        Self::PROPERTIES.to_vec()
+    }
+
+    fn ids(_: &StoredReader<'_>) -> Result<Vec<VacationId>, MethodError> {
+        Ok(vec![VacationId])
+    }
+
+    fn object(
+        reader: &StoredReader<'_>,
+        _: &VacationId,
+        properties: &[VacationProperty],
+    ) -> Result<Option<JsonObject>, MethodError> {
+        let response = reader.view.vacation(reader.account.id)?;
+        Ok(Some(object(&response, properties)))
+    }
+}
+
+impl<const WHOLE: bool> SetObjects for VacationObject<WHOLE> {
+    const DATA: DataType = DataType::VacationResponse;
+    type Prepared = OwnAddresses;
+
+    fn prepare(call: &Call<'_>, account: &Account) -> Result<OwnAddresses, MethodError> {
+        Ok(call.context.directory.own_addresses(account.id)?)
+    }
+
+    fn create(_: &mut Txn<'_>, _: &OwnAddresses, _: &JsonObject) -> TxnResult<JsonObject> {
+        Err(SetError::Singleton.into())
+    }
+
+    /// Reads the vacation in the commit that changes it: of two who set at once neither loses what the other set.
+    fn update(txn: &mut Txn<'_>, own: &OwnAddresses, _: VacationId, patch: &Value) -> TxnResult<JsonObject> {
+        let old = txn.view().vacation(txn.account()).map_err(SetFailure::Call)?;
+        let new = patched(&old, patch, (Self::PROPERTIES, own))?;
+        txn.set_vacation(&new).map_err(SetFailure::Call)?;
+        Ok(JsonObject::new())
+    }
+
+    fn destroy(_: &mut Txn<'_>, _: &OwnAddresses, _: VacationId) -> TxnResult<()> {
+        Err(SetError::Singleton.into())
+    }
 }
 
 /// Vacation/get.
 pub(super) fn get_whole(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    get_of(context, &named(context, arguments)?, arguments, &ALL)
+    let (account, args) = named::<GetArgs<VacationProperty>>(context, arguments)?;
+    json(get_from::<WholeVacation>(&call(context, arguments), &account, args.ids, args.properties)?)
 }
 
 /// Vacation/set.
 pub(super) fn set_whole(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    set_of(context, &named(context, arguments)?, arguments, &ALL)
+    let (account, args) = named::<SetArgs>(context, arguments)?;
+    json(set_in::<WholeVacation>(&call(context, arguments), &account, args)?)
 }
 
-/// The account, by whatever names one to the command line.
-fn named(context: &Context, arguments: &Args<'_>) -> Result<Account, MethodError> {
+/// The account, by whatever names one to the command line, and the standard arguments beside it.
+fn named<A: MethodArguments>(context: &Context, arguments: &Args<'_>) -> Result<(Account, A), MethodError> {
     let (id, row) = context.account(arguments)?;
-    Ok(Account { id, row, guest: None })
+    let mut standard = arguments.0.clone();
+    standard.insert("accountId".into(), id.to_string().into());
+    Ok((Account { id, row, guest: None }, A::take(&mut standard)?))
 }
 
-fn get_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&str]) -> Result<Value, MethodError> {
-    let get = GetArguments::of(arguments, known)?;
-    let view = context.store.view();
-    let state = newest(&context.store, &view, account.id, DataType::VacationResponse)?;
-    let response = view.vacation(account.id)?;
-    let mut object = properties::object(&response, ID);
-    object.retain(|name, _| known.contains(&name.as_str()));
-    get.answer(context, account.id, &state, || vec![ID.to_owned()], |id| Ok((id == ID).then(|| object.clone())))
+fn call<'a>(context: &'a Context, arguments: &Args<'a>) -> Call<'a> {
+    Call::new(context, arguments.created(), &[])
 }
 
-fn set_of(context: &Context, account: &Account, arguments: &Args<'_>, known: &[&str]) -> Result<Value, MethodError> {
-    let set = SetArguments::read(arguments)?;
-    let own = context.directory.own_addresses(account.id)?;
-    // What it was is read in the commit that changes it: of two who set at once neither loses what the other set.
-    let (answer, ()) = set.commit(context, account, DataType::VacationResponse, |txn, done| {
-        for (name, _) in &set.create {
-            done.not_created(name, &SetError::Singleton);
-        }
-        for id in &set.destroy {
-            done.not_destroyed(id, &if id == ID { SetError::Singleton } else { SetError::NotFound });
-        }
-        let mut response = txn.view().vacation(account.id)?;
-        for (id, patch) in &set.update {
-            let patched = if id == ID { patched(&response, patch, (known, &own)) } else { Err(SetError::NotFound) };
-            let changed = patched.map(|new| {
-                response = new;
-                Map::new()
-            });
-            done.update(id, changed.map_err(SetFailure::Object))?;
-        }
-        txn.set_vacation(&response).map(drop)
-    })?;
-    Ok(answer)
+fn json(answer: impl Answer) -> Result<Value, MethodError> {
+    answer.into_value().map_err(|error| MethodError::ServerFail(error.to_string()))
+}
+
+fn object(response: &VacationResponse, properties: &[VacationProperty]) -> JsonObject {
+    object_of(properties, |property| property.of(response))
 }
 
 fn patched(
     old: &VacationResponse,
     patch: &Value,
-    (known, own): (&[&str], &OwnAddresses),
+    (known, own): (&[VacationProperty], &OwnAddresses),
 ) -> Result<VacationResponse, SetError> {
-    let before = properties::object(old, ID);
+    let before = object(old, VacationProperty::ALL);
     let (mut response, mut wrong) = (old.clone(), InvalidProperties::default());
-    for (property, value) in Patch::wishes(patch, &before)? {
-        if !known.contains(&property.as_str()) {
-            wrong.add(property, properties::UNKNOWN);
+    for (name, value) in Patch::wishes(patch, &before)? {
+        let Some(property) = VacationProperty::from_name(&name).filter(|property| known.contains(property)) else {
+            wrong.add(name, properties::UNKNOWN);
             continue;
-        }
+        };
         // What the server says may be said again (RFC 8620 §5.3).
-        if before.get(&property) != Some(&value) {
-            wrong.note(properties::apply(&mut response, &property, &value, own))?;
+        if before.get(property.name()) != Some(&value) {
+            wrong.note(properties::apply(&mut response, property, &value, own))?;
         }
     }
     wrong.finish()?;

@@ -22,12 +22,12 @@ pub(super) use created::CreationIds;
 pub(super) use filter::{condition, sort_by};
 pub(super) use get::GetArguments;
 pub(super) use object_type::{
-    ChangedObjects, ChangesMethod, GetMethod, GetObjects, ObjectChanges, ObjectType, client_state, object_of,
+    ChangedObjects, ChangesMethod, GetMethod, GetObjects, ObjectChanges, ObjectType, client_state, get_from, object_of,
 };
 pub(super) use query::{PropertyComparator, Tree, query_changes, section, sort};
 pub(super) use query_objects::{NoArguments, ObjectQuery, QueryChangesMethod, QueryMethod, QueryObjects};
 pub(super) use set::{SetArguments, SetResponse, SetStates};
-pub(super) use set_objects::{SetMethod, SetObjects};
+pub(super) use set_objects::{SetMethod, SetObjects, set_in};
 pub(super) use state::{newest, since, state};
 pub(super) use stored::StoredReader;
 pub(super) use wrong::InvalidProperties;

@@ -6,7 +6,12 @@ use crate::model::{Address, EmailAddress};
 
 /// As JSON.
 pub(in crate::jmap) fn object(people: &[EmailAddress]) -> Value {
-    people.iter().map(|one| json!({"name": one.name, "email": one.email})).collect()
+    people.iter().map(one).collect()
+}
+
+/// One as JSON.
+pub(in crate::jmap) fn one(person: &EmailAddress) -> Value {
+    json!({"name": person.name, "email": person.email})
 }
 
 /// From JSON; null is none at all.

@@ -41,26 +41,38 @@ impl<T: SetObjects> Method for SetMethod<T> {
 
     fn call(call: &Call<'_>, args: SetArgs) -> Result<SetAnswer, MethodError> {
         let account = call.open(&args.account_id, T::GUESTS)?;
-        let set = SetArguments::of(call.created, args)?;
-        let prepared = T::prepare(call, &account)?;
-        // What no object can be called is not there.
-        let known = |id: &str| id.parse::<T::Id>().map_err(|_| SetError::NotFound);
-        let earlier = call.created.known();
-        let (done, states, ()) = set.commit_each(call.context, &account, T::DATA, |txn, done| {
-            call.created.reset(&earlier);
-            for (name, given) in &set.create {
-                done.create(call.created, name, T::create(txn, &prepared, given))?;
-            }
-            for (id, patch) in &set.update {
-                let updated = known(id).map_err(SetFailure::from);
-                done.update(id, updated.and_then(|id| T::update(txn, &prepared, id, patch)))?;
-            }
-            for id in &set.destroy {
-                let gone = known(id).map_err(SetFailure::from);
-                done.destroy(id, gone.and_then(|id| T::destroy(txn, &prepared, id)))?;
-            }
-            Ok(())
-        })?;
-        Ok(done.typed_answer(call.context, &account, states))
+        set_in::<T>(call, &account, args)
     }
+}
+
+/// The answer of /set in an account that is open.
+///
+/// # Errors
+/// `requestTooLarge`, `stateMismatch`, and those of the commit.
+pub(in crate::jmap) fn set_in<T: SetObjects>(
+    call: &Call<'_>,
+    account: &Account,
+    args: SetArgs,
+) -> Result<SetAnswer, MethodError> {
+    let set = SetArguments::of(call.created, args)?;
+    let prepared = T::prepare(call, account)?;
+    // What no object can be called is not there.
+    let known = |id: &str| id.parse::<T::Id>().map_err(|_| SetError::NotFound);
+    let earlier = call.created.known();
+    let (done, states, ()) = set.commit_each(call.context, account, T::DATA, |txn, done| {
+        call.created.reset(&earlier);
+        for (name, given) in &set.create {
+            done.create(call.created, name, T::create(txn, &prepared, given))?;
+        }
+        for (id, patch) in &set.update {
+            let updated = known(id).map_err(SetFailure::from);
+            done.update(id, updated.and_then(|id| T::update(txn, &prepared, id, patch)))?;
+        }
+        for id in &set.destroy {
+            let gone = known(id).map_err(SetFailure::from);
+            done.destroy(id, gone.and_then(|id| T::destroy(txn, &prepared, id)))?;
+        }
+        Ok(())
+    })?;
+    Ok(done.typed_answer(call.context, account, states))
 }

@@ -2,44 +2,46 @@
 //!
 //! Ours are described in `docs/admin-api.md`.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::VacationId;
 use crate::account::OwnAddresses;
 use crate::jmap::context::date;
+use crate::jmap::standard::people;
 use crate::jmap::standard::value::utc_date;
 use crate::model::address::{domain_is_well_formed, fold_domain};
 use crate::model::{
     Address, Audience, Circle, Days, EmailAddress, ExcludedSender, UtcMillis, VacationResponse, Variant,
 };
-use crate::wire::jmap::SetError;
-use crate::wire::jmap::json::members;
+use crate::wire::jmap::{Property as _, SetError, properties};
 
-/// Those of RFC 8621 §8.
-pub(super) const STANDARD: [&str; 7] = ["id", "isEnabled", "fromDate", "toDate", "subject", "textBody", "htmlBody"];
-/// All.
-pub(super) const ALL: [&str; 21] = [
-    "id",
-    "isEnabled",
-    "fromDate",
-    "toDate",
-    "subject",
-    "textBody",
-    "htmlBody",
-    "from",
-    "replyTo",
-    "addresses",
-    "except",
-    "audience",
-    "organisation",
-    "language",
-    "variants",
-    "days",
-    "copies",
-    "report",
-    "began",
-    "ended",
-    "reported",
-];
+properties! {
+    /// The first seven are those of RFC 8621 §8.
+    pub(in crate::jmap) enum VacationProperty {
+        Id = "id",
+        IsEnabled = "isEnabled",
+        FromDate = "fromDate",
+        ToDate = "toDate",
+        Subject = "subject",
+        TextBody = "textBody",
+        HtmlBody = "htmlBody",
+        From = "from",
+        ReplyTo = "replyTo",
+        Addresses = "addresses",
+        Except = "except",
+        Audience = "audience",
+        Organisation = "organisation",
+        Language = "language",
+        Variants = "variants",
+        Days = "days",
+        Copies = "copies",
+        Report = "report",
+        Began = "began",
+        Ended = "ended",
+        Reported = "reported",
+    }
+}
+
 /// What is said of any other.
 pub(super) const UNKNOWN: &str = "there is no such property, or it cannot be set";
 
@@ -54,30 +56,47 @@ const MAX_TEXT_BYTES: usize = 256 * 1024;
 /// Octets of a language tag.
 const MAX_TAG_BYTES: usize = 35;
 
-/// The whole object.
-pub(super) fn object(response: &VacationResponse, id: &str) -> Map<String, Value> {
-    let person = |person: &Option<EmailAddress>| {
-        person.as_ref().map_or(Value::Null, |person| json!({"name": person.name, "email": person.email}))
-    };
-    let variant = |variant: &Variant| {
-        json!({
-            "language": variant.language, "circle": variant.circle.map(Circle::name), "subject": variant.subject,
-            "textBody": variant.text_body, "htmlBody": variant.html_body,
-        })
-    };
-    members(json!({
-        "id": id, "isEnabled": response.enabled, "fromDate": date(response.from_date), "toDate": date(response.to_date),
-        "subject": response.subject, "textBody": response.text_body, "htmlBody": response.html_body,
-        "from": person(&response.from), "replyTo": person(&response.reply_to),
-        "addresses": texts(&response.addresses), "except": texts(&response.except),
-        "audience": response.audience.name(), "organisation": response.organisation, "language": response.language,
-        "variants": response.variants.iter().map(variant).collect::<Vec<Value>>(), "days": texts(&response.days),
-        "copies": response.copies, "report": response.report, "began": date(response.absence.began),
-        "ended": date(response.absence.ended), "reported": response.absence.reported,
-    }))
+impl VacationProperty {
+    /// Those of RFC 8621 §8.
+    pub(super) const STANDARD: [Self; 7] =
+        [Self::Id, Self::IsEnabled, Self::FromDate, Self::ToDate, Self::Subject, Self::TextBody, Self::HtmlBody];
+
+    /// The value that it has in a response.
+    pub(super) fn of(self, response: &VacationResponse) -> Value {
+        match self {
+            Self::Id => VacationId.to_string().into(),
+            Self::IsEnabled => response.enabled.into(),
+            Self::FromDate => date(response.from_date),
+            Self::ToDate => date(response.to_date),
+            Self::Subject => response.subject.clone().into(),
+            Self::TextBody => response.text_body.clone().into(),
+            Self::HtmlBody => response.html_body.clone().into(),
+            Self::From => response.from.as_ref().map(people::one).into(),
+            Self::ReplyTo => response.reply_to.as_ref().map(people::one).into(),
+            Self::Addresses => texts(&response.addresses),
+            Self::Except => texts(&response.except),
+            Self::Audience => response.audience.name().into(),
+            Self::Organisation => response.organisation.clone().into(),
+            Self::Language => response.language.clone().into(),
+            Self::Variants => response.variants.iter().map(variant).collect(),
+            Self::Days => texts(&response.days),
+            Self::Copies => response.copies.into(),
+            Self::Report => response.report.into(),
+            Self::Began => date(response.absence.began),
+            Self::Ended => date(response.absence.ended),
+            Self::Reported => response.absence.reported.into(),
+        }
+    }
 }
 
-fn texts(all: &[impl ToString]) -> Vec<String> {
+fn variant(variant: &Variant) -> Value {
+    json!({
+        "language": variant.language, "circle": variant.circle.map(Circle::name), "subject": variant.subject,
+        "textBody": variant.text_body, "htmlBody": variant.html_body,
+    })
+}
+
+fn texts(all: &[impl ToString]) -> Value {
     all.iter().map(ToString::to_string).collect()
 }
 
@@ -87,12 +106,12 @@ fn texts(all: &[impl ToString]) -> Vec<String> {
 /// `invalidProperties`; `serverFail` where the directory cannot tell whose an address is.
 pub(super) fn apply(
     response: &mut VacationResponse,
-    property: &str,
+    property: VacationProperty,
     value: &Value,
     own: &OwnAddresses,
 ) -> Result<(), SetError> {
-    let bad = |why: String| SetError::property(property, why);
-    if property != "from" {
+    let bad = |why: String| SetError::property(property.name(), why);
+    if property != VacationProperty::From {
         return apply_plain(response, property, value).map_err(bad);
     }
     let from = person(value).map_err(bad)?;
@@ -107,25 +126,31 @@ pub(super) fn apply(
 }
 
 /// Sets one property that does not depend on whose an address is.
-fn apply_plain(response: &mut VacationResponse, property: &str, value: &Value) -> Result<(), String> {
+fn apply_plain(response: &mut VacationResponse, property: VacationProperty, value: &Value) -> Result<(), String> {
     match property {
-        "isEnabled" => response.enabled = flag(value)?,
-        "fromDate" => response.from_date = instant(value)?,
-        "toDate" => response.to_date = instant(value)?,
-        "subject" => response.subject = text(value)?,
-        "textBody" => response.text_body = text(value)?,
-        "htmlBody" => response.html_body = text(value)?,
-        "replyTo" => response.reply_to = person(value)?,
-        "addresses" => response.addresses = all(value, MAX_ADDRESSES, Address::parse)?,
-        "except" => response.except = all(value, MAX_ADDRESSES, str::parse::<ExcludedSender>)?,
-        "audience" => response.audience = named(value, Audience::from_name, "everyone, known or organisation")?,
-        "organisation" => response.organisation = all(value, MAX_ADDRESSES, domain)?,
-        "language" => response.language = language(value)?,
-        "variants" => response.variants = variants(value)?,
-        "days" => response.days = all(value, MAX_DAYS, str::parse::<Days>)?,
-        "copies" => response.copies = flag(value)?,
-        "report" => response.report = flag(value)?,
-        _ => return Err(UNKNOWN.into()),
+        VacationProperty::IsEnabled => response.enabled = flag(value)?,
+        VacationProperty::FromDate => response.from_date = instant(value)?,
+        VacationProperty::ToDate => response.to_date = instant(value)?,
+        VacationProperty::Subject => response.subject = text(value)?,
+        VacationProperty::TextBody => response.text_body = text(value)?,
+        VacationProperty::HtmlBody => response.html_body = text(value)?,
+        VacationProperty::ReplyTo => response.reply_to = person(value)?,
+        VacationProperty::Addresses => response.addresses = all(value, MAX_ADDRESSES, Address::parse)?,
+        VacationProperty::Except => response.except = all(value, MAX_ADDRESSES, str::parse::<ExcludedSender>)?,
+        VacationProperty::Audience => {
+            response.audience = named(value, Audience::from_name, "everyone, known or organisation")?
+        }
+        VacationProperty::Organisation => response.organisation = all(value, MAX_ADDRESSES, domain)?,
+        VacationProperty::Language => response.language = language(value)?,
+        VacationProperty::Variants => response.variants = variants(value)?,
+        VacationProperty::Days => response.days = all(value, MAX_DAYS, str::parse::<Days>)?,
+        VacationProperty::Copies => response.copies = flag(value)?,
+        VacationProperty::Report => response.report = flag(value)?,
+        VacationProperty::Id
+        | VacationProperty::From
+        | VacationProperty::Began
+        | VacationProperty::Ended
+        | VacationProperty::Reported => return Err(UNKNOWN.into()),
     }
     Ok(())
 }
