@@ -29,8 +29,7 @@ const STANDARD: [(&str, &[&str]); 6] = [
 ];
 
 /// What a method takes beside those.
-const BESIDE: [(&str, &[&str]); 2] =
-    [("Email/get", &BODY), ("EmailSubmission/set", &["onSuccessUpdateEmail", "onSuccessDestroyEmail"])];
+const BESIDE: [(&str, &[&str]); 1] = [("Email/get", &BODY)];
 
 /// What is said of bodies (RFC 8621 §4.2, §4.9).
 const BODY: [&str; 5] =

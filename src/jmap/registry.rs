@@ -7,10 +7,11 @@ use super::mailbox::MailboxSet;
 use super::method::{Call, Handler, Method, RegisteredMethod};
 use super::quota::Quota;
 use super::standard::{ChangesMethod, GetMethod, QueryChangesMethod, QueryMethod, SetMethod};
+use super::submission::SubmissionSet;
 use super::thread::ThreadObjects;
 use super::vacation::StandardVacation;
-use super::{admin, blob, email, mdn, principal, share, submission, subscription};
-use crate::model::{Mailbox, SenderIdentity};
+use super::{admin, blob, email, mdn, principal, share, subscription};
+use crate::model::{EmailSubmission, Mailbox, SenderIdentity};
 use crate::wire::jmap::{BLOB, CORE, JsonObject, MAIL, MDN, MethodError, PRINCIPALS, QUOTA, SUBMISSION, VACATION};
 
 /// The methods, but for the vendor's (`admin::METHODS`).
@@ -40,11 +41,11 @@ const METHODS: &[RegisteredMethod] = &[
     reads("Identity/get", SUBMISSION, Handler::of::<GetMethod<SenderIdentity>>()),
     reads("Identity/changes", SUBMISSION, Handler::of::<ChangesMethod<SenderIdentity>>()),
     changes("Identity/set", SUBMISSION, Handler::of::<SetMethod<SenderIdentity>>()),
-    reads("EmailSubmission/get", SUBMISSION, Handler::Map(submission::get)),
-    reads("EmailSubmission/changes", SUBMISSION, Handler::Map(submission::changes)),
-    reads("EmailSubmission/query", SUBMISSION, Handler::Map(submission::query)),
-    reads("EmailSubmission/queryChanges", SUBMISSION, Handler::Map(submission::query_changes)),
-    changes("EmailSubmission/set", SUBMISSION, Handler::FollowedMap(submission::set)),
+    reads("EmailSubmission/get", SUBMISSION, Handler::of::<GetMethod<EmailSubmission>>()),
+    reads("EmailSubmission/changes", SUBMISSION, Handler::of::<ChangesMethod<EmailSubmission>>()),
+    reads("EmailSubmission/query", SUBMISSION, Handler::of::<QueryMethod<EmailSubmission>>()),
+    reads("EmailSubmission/queryChanges", SUBMISSION, Handler::of::<QueryChangesMethod<EmailSubmission>>()),
+    changes("EmailSubmission/set", SUBMISSION, Handler::of::<SubmissionSet>()),
     reads("SearchSnippet/get", MAIL, Handler::of::<SnippetGet>()),
     RegisteredMethod { also: Some(MAIL), ..changes("MDN/send", MDN, Handler::FollowedMap(mdn::send)) },
     reads("MDN/parse", MDN, Handler::Map(mdn::parse)),

@@ -1,5 +1,7 @@
 //! Reads types whose objects are few rows of one table (`store::Object`): identities, submissions, share notifications.
 
+use std::collections::BTreeSet;
+
 use super::object_type::{ChangedObjects, client_state};
 use super::state::newest;
 use crate::jmap::context::{Account, Context};
@@ -44,5 +46,15 @@ impl<'a> StoredReader<'a> {
         let store = &self.context.store;
         let found = self.view.object_changes::<T>(self.account.id, client_state(store, since)?, most)?;
         Ok(found.map(|found| ChangedObjects::of(store, found)))
+    }
+
+    /// The ids of all that were created, changed or destroyed since a state.
+    pub(in crate::jmap) fn moved<T: Object>(&self, since: &str) -> Result<Option<BTreeSet<String>>, MethodError> {
+        let since = client_state(&self.context.store, since)?;
+        let found = self.view.object_changes::<T>(self.account.id, since, usize::MAX)?;
+        Ok(found.map(|found| {
+            let all = [found.created, found.updated, found.destroyed].concat();
+            all.iter().map(ToString::to_string).collect()
+        }))
     }
 }

@@ -1,5 +1,7 @@
 //! Values of JSON as the types of RFC 8620 §1 that they must be. The error names the argument.
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::model::UtcMillis;
@@ -37,4 +39,16 @@ pub(in crate::jmap) fn utc_date(name: &str, value: &Value) -> Result<UtcMillis, 
     let is_utc = |text: &&str| text.ends_with('Z');
     let at = value.as_str().filter(is_utc).and_then(UtcMillis::parse_rfc3339);
     at.ok_or_else(|| wanted(name, "a UTCDate such as 2026-12-24T09:00:00Z"))
+}
+
+/// A `UTCDate` as the value of a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::jmap) struct UtcDate(pub(in crate::jmap) UtcMillis);
+
+impl<'de> Deserialize<'de> for UtcDate {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let at = Some(&text).filter(|text| text.ends_with('Z')).and_then(|text| UtcMillis::parse_rfc3339(text));
+        at.map(Self).ok_or_else(|| D::Error::custom("a UTCDate such as 2026-12-24T09:00:00Z is wanted"))
+    }
 }

@@ -1,17 +1,51 @@
 //! `EmailSubmission`/get and /changes (RFC 8621 §7.1, §7.2).
 
-use serde_json::Value;
+use super::{SubmissionProperty, object};
+use crate::jmap::context::Account;
+use crate::jmap::method::Call;
+use crate::jmap::standard::{ChangedObjects, GetObjects, ObjectChanges, ObjectType, StoredReader};
+use crate::model::{DataType, EmailSubmission, ObjectId};
+use crate::wire::jmap::{JsonObject, MethodError};
 
-use super::{PROPERTIES, object};
-use crate::jmap::context::{Args, Context};
-use crate::jmap::standard::objects;
-use crate::model::EmailSubmission;
-use crate::wire::jmap::MethodError;
+impl ObjectType for EmailSubmission {
+    type Id = ObjectId;
+    type Property = SubmissionProperty;
+    type Reader<'a> = StoredReader<'a>;
 
-pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    objects::get(context, &context.open(arguments)?, arguments, &PROPERTIES, object)
+    fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<StoredReader<'a>, MethodError> {
+        Ok(StoredReader::new(call, account))
+    }
+
+    fn state(reader: &StoredReader<'_>) -> Result<String, MethodError> {
+        reader.state(DataType::EmailSubmission)
+    }
 }
 
-pub(in crate::jmap) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    objects::changes::<EmailSubmission>(context, &context.open(arguments)?, arguments)
+impl GetObjects for EmailSubmission {
+    fn properties(_: &Call<'_>) -> Vec<SubmissionProperty> {
+        SubmissionProperty::ALL.to_vec()
+    }
+
+    fn ids(reader: &StoredReader<'_>) -> Result<Vec<ObjectId>, MethodError> {
+        reader.ids::<EmailSubmission>()
+    }
+
+    fn object(
+        reader: &StoredReader<'_>,
+        id: &ObjectId,
+        properties: &[SubmissionProperty],
+    ) -> Result<Option<JsonObject>, MethodError> {
+        let found = reader.find::<EmailSubmission>(*id)?;
+        Ok(found.map(|found| object(*id, &found, properties)))
+    }
+}
+
+impl ObjectChanges for EmailSubmission {
+    fn changes(
+        reader: &StoredReader<'_>,
+        since: &str,
+        most: usize,
+    ) -> Result<Option<ChangedObjects<ObjectId>>, MethodError> {
+        reader.changes::<EmailSubmission>(since, most)
+    }
 }

@@ -5,51 +5,63 @@ mod get;
 mod query;
 mod set;
 
-pub(super) use get::{changes, get};
-pub(super) use query::{query, query_changes};
-pub(super) use set::set;
+pub(super) use set::SubmissionSet;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::context::date;
-use crate::model::{BlobId, EmailId, EmailSubmission, EnvelopeAddress, ObjectId};
-use crate::wire::jmap::json::members;
+use super::standard::object_of;
+use crate::model::{BlobId, EmailId, EmailSubmission, EnvelopeAddress, ObjectId, SubmissionRecipient};
+use crate::wire::jmap::{JsonObject, properties};
 
-/// The properties.
-const PROPERTIES: [&str; 10] = [
-    "id",
-    "identityId",
-    "emailId",
-    "threadId",
-    "envelope",
-    "sendAt",
-    "undoStatus",
-    "deliveryStatus",
-    "dsnBlobIds",
-    "mdnBlobIds",
-];
+properties! {
+    pub(super) enum SubmissionProperty {
+        Id = "id",
+        IdentityId = "identityId",
+        EmailId = "emailId",
+        ThreadId = "threadId",
+        Envelope = "envelope",
+        SendAt = "sendAt",
+        UndoStatus = "undoStatus",
+        DeliveryStatus = "deliveryStatus",
+        DsnBlobIds = "dsnBlobIds",
+        MdnBlobIds = "mdnBlobIds",
+    }
+}
 
-/// All properties of one.
-fn object(id: ObjectId, submission: &EmailSubmission) -> Map<String, Value> {
-    let path = |path: &EnvelopeAddress| json!({"email": path.email, "parameters": path.parameters});
-    let rcpt_to: Vec<Value> = submission.rcpt_to.iter().map(|to| path(&to.path)).collect();
-    let statuses = submission.rcpt_to.iter().map(|to| {
-        let status = &to.status;
-        let displayed = if status.displayed { "yes" } else { "unknown" };
-        let value =
-            json!({"smtpReply": status.smtp_reply, "delivered": status.delivered.name(), "displayed": displayed});
-        (to.path.email.clone(), value)
-    });
-    let blobs =
-        |emails: &[EmailId]| -> Vec<String> { emails.iter().map(|id| BlobId::email(*id).to_string()).collect() };
-    members(json!({
-        "id": id.to_string(), "identityId": submission.identity.to_string(), "emailId": submission.email.to_string(),
-        "threadId": submission.thread.to_string(),
-        "envelope": {"mailFrom": path(&submission.mail_from), "rcptTo": rcpt_to},
-        "sendAt": date(Some(submission.send_at)), "undoStatus": submission.undo.name(),
-        "deliveryStatus": statuses.collect::<Map<String, Value>>(),
-        "dsnBlobIds": blobs(&submission.dsn), "mdnBlobIds": blobs(&submission.mdn),
-    }))
+fn object(id: ObjectId, submission: &EmailSubmission, properties: &[SubmissionProperty]) -> JsonObject {
+    let recipients = &submission.rcpt_to;
+    object_of(properties, |property| match property {
+        SubmissionProperty::Id => id.to_string().into(),
+        SubmissionProperty::IdentityId => submission.identity.to_string().into(),
+        SubmissionProperty::EmailId => submission.email.to_string().into(),
+        SubmissionProperty::ThreadId => submission.thread.to_string().into(),
+        SubmissionProperty::Envelope => {
+            let rcpt_to: Value = recipients.iter().map(|to| path(&to.path)).collect();
+            json!({"mailFrom": path(&submission.mail_from), "rcptTo": rcpt_to})
+        }
+        SubmissionProperty::SendAt => date(Some(submission.send_at)),
+        SubmissionProperty::UndoStatus => submission.undo.name().into(),
+        SubmissionProperty::DeliveryStatus => recipients.iter().map(delivery_status).collect(),
+        SubmissionProperty::DsnBlobIds => blobs(&submission.dsn),
+        SubmissionProperty::MdnBlobIds => blobs(&submission.mdn),
+    })
+}
+
+fn path(path: &EnvelopeAddress) -> Value {
+    json!({"email": path.email, "parameters": path.parameters})
+}
+
+/// What became of a recipient, by address.
+fn delivery_status(to: &SubmissionRecipient) -> (String, Value) {
+    let status = &to.status;
+    let displayed = if status.displayed { "yes" } else { "unknown" };
+    let value = json!({"smtpReply": status.smtp_reply, "delivered": status.delivered.name(), "displayed": displayed});
+    (to.path.email.clone(), value)
+}
+
+fn blobs(emails: &[EmailId]) -> Value {
+    emails.iter().map(|id| BlobId::email(*id).to_string()).collect()
 }
 
 #[cfg(test)]

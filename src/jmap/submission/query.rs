@@ -1,88 +1,70 @@
 //! `EmailSubmission`/query and /queryChanges (RFC 8621 §7.3, §7.4).
 
-use serde_json::Value;
+use std::collections::BTreeSet;
 
-use crate::jmap::context::{Account, Args, Context};
-use crate::jmap::standard::value::{text, utc_date, wanted};
-use crate::jmap::standard::{Tree, objects, sort};
-use crate::model::{EmailSubmission, ObjectId, UtcMillis};
-use crate::store::Snapshot;
+use serde::Deserialize;
+
+use crate::jmap::standard::value::UtcDate;
+use crate::jmap::standard::{NoArguments, ObjectQuery, QueryObjects, StoredReader};
+use crate::model::{EmailSubmission, ObjectId};
 use crate::wire::jmap::MethodError;
 
 /// A condition (RFC 8621 §7.3).
-enum SubmissionCondition {
-    Identities(Vec<String>),
-    Emails(Vec<String>),
-    Threads(Vec<String>),
-    Undo(String),
-    Before(UtcMillis),
-    After(UtcMillis),
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) enum SubmissionCondition {
+    IdentityIds(Vec<String>),
+    EmailIds(Vec<String>),
+    ThreadIds(Vec<String>),
+    UndoStatus(String),
+    Before(UtcDate),
+    After(UtcDate),
 }
 
-#[derive(Clone, Copy)]
-enum SubmissionSortProperty {
-    Email,
-    Thread,
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) enum SubmissionSortProperty {
+    EmailId,
+    ThreadId,
+    /// RFC 8621 §7.3 names it sentAt; the property is sendAt.
+    #[serde(alias = "sentAt")]
     SendAt,
 }
 
-pub(in crate::jmap) fn query(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
-    objects::query::<EmailSubmission>(context, &account, arguments, |view| results(view, &account, arguments))
+impl QueryObjects for EmailSubmission {
+    type Condition = SubmissionCondition;
+    type Sort = SubmissionSortProperty;
+    type Beside = NoArguments;
+
+    fn results(reader: &StoredReader<'_>, query: &ObjectQuery<Self>) -> Result<Vec<String>, MethodError> {
+        let all = reader.all::<EmailSubmission>()?;
+        let mut found: Vec<&(ObjectId, EmailSubmission)> =
+            all.iter().filter(|(_, one)| query.filter.holds(&|is| is.holds(one))).collect();
+        found.sort_by(|(one_id, one), (two_id, two)| {
+            let order = query.compare(|property, _| match property {
+                SubmissionSortProperty::EmailId => one.email.to_string().cmp(&two.email.to_string()),
+                SubmissionSortProperty::ThreadId => one.thread.to_string().cmp(&two.thread.to_string()),
+                SubmissionSortProperty::SendAt => one.send_at.cmp(&two.send_at),
+            });
+            order.then_with(|| one_id.cmp(two_id))
+        });
+        Ok(found.iter().map(|(id, _)| id.to_string()).collect())
+    }
+
+    fn moved(reader: &StoredReader<'_>, since: &str) -> Result<Option<BTreeSet<String>>, MethodError> {
+        reader.moved::<EmailSubmission>(since)
+    }
 }
 
-pub(in crate::jmap) fn query_changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
-    objects::queried::<EmailSubmission>(context, &account, arguments, |view| results(view, &account, arguments))
-}
-
-fn results(view: &Snapshot<'_>, account: &Account, arguments: &Args<'_>) -> Result<Vec<String>, MethodError> {
-    let filter = Tree::read(arguments, condition)?;
-    let order = sort(arguments, |name| match name {
-        "emailId" => Some(SubmissionSortProperty::Email),
-        "threadId" => Some(SubmissionSortProperty::Thread),
-        // RFC 8621 §7.3 names it sentAt; the property is sendAt.
-        "sentAt" | "sendAt" => Some(SubmissionSortProperty::SendAt),
-        _ => None,
-    })?;
-    let all = view.objects::<EmailSubmission>(account.id)?;
-    let mut found: Vec<&(ObjectId, EmailSubmission)> =
-        all.iter().filter(|(_, one)| filter.holds(&|is| holds(is, one))).collect();
-    found.sort_by(|(one_id, one), (two_id, two)| {
-        let by = |property: &SubmissionSortProperty, _| match property {
-            SubmissionSortProperty::Email => one.email.to_string().cmp(&two.email.to_string()),
-            SubmissionSortProperty::Thread => one.thread.to_string().cmp(&two.thread.to_string()),
-            SubmissionSortProperty::SendAt => one.send_at.cmp(&two.send_at),
-        };
-        let found = order.iter().map(|order| order.compare(by)).find(|order| order.is_ne());
-        found.unwrap_or_else(|| one_id.cmp(two_id))
-    });
-    Ok(found.iter().map(|(id, _)| id.to_string()).collect())
-}
-
-fn condition(name: &str, value: &Value) -> Result<SubmissionCondition, MethodError> {
-    let ids = || {
-        let ids = value.as_array().and_then(|all| all.iter().map(|id| id.as_str().map(str::to_owned)).collect());
-        ids.ok_or_else(|| wanted(name, "an array of ids"))
-    };
-    Ok(match name {
-        "identityIds" => SubmissionCondition::Identities(ids()?),
-        "emailIds" => SubmissionCondition::Emails(ids()?),
-        "threadIds" => SubmissionCondition::Threads(ids()?),
-        "undoStatus" => SubmissionCondition::Undo(text(name, value)?.to_owned()),
-        "before" => SubmissionCondition::Before(utc_date(name, value)?),
-        "after" => SubmissionCondition::After(utc_date(name, value)?),
-        _ => return Err(MethodError::UnsupportedFilter("no such condition of submissions".into())),
-    })
-}
-
-fn holds(is: &SubmissionCondition, submission: &EmailSubmission) -> bool {
-    match is {
-        SubmissionCondition::Identities(ids) => ids.contains(&submission.identity.to_string()),
-        SubmissionCondition::Emails(ids) => ids.contains(&submission.email.to_string()),
-        SubmissionCondition::Threads(ids) => ids.contains(&submission.thread.to_string()),
-        SubmissionCondition::Undo(status) => status == submission.undo.name(),
-        SubmissionCondition::Before(at) => submission.send_at < *at,
-        SubmissionCondition::After(at) => submission.send_at >= *at,
+impl SubmissionCondition {
+    fn holds(&self, submission: &EmailSubmission) -> bool {
+        match self {
+            Self::IdentityIds(ids) => ids.contains(&submission.identity.to_string()),
+            Self::EmailIds(ids) => ids.contains(&submission.email.to_string()),
+            Self::ThreadIds(ids) => ids.contains(&submission.thread.to_string()),
+            Self::UndoStatus(status) => status == submission.undo.name(),
+            Self::Before(UtcDate(at)) => submission.send_at < *at,
+            Self::After(UtcDate(at)) => submission.send_at >= *at,
+        }
     }
 }

@@ -7,15 +7,16 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::Value;
 
 use super::envelope::{bad, prove, prove_size};
-use super::object;
-use crate::jmap::context::{Account, Args, Context};
+use super::{SubmissionProperty, object};
+use crate::jmap::context::Account;
 use crate::jmap::email;
 use crate::jmap::failure::{SetFailure, TxnResult};
 use crate::jmap::identity::{self, SenderAddresses};
-use crate::jmap::method::FollowUpCall;
+use crate::jmap::method::{Call, FollowUpCall, Method};
 use crate::jmap::standard::{InvalidProperties, SetArguments};
 use crate::message::header;
 use crate::model::{
@@ -25,30 +26,53 @@ use crate::model::{
 use crate::outbox::HELD;
 use crate::outbox::submission::{SubmissionOrder, order};
 use crate::store::Txn;
-use crate::wire::jmap::{MethodError, Patch, SetError};
+use crate::wire::jmap::standard::{SetAnswer, SetArgs};
+use crate::wire::jmap::{JsonObject, MethodError, Patch, SetError, With};
 
-pub(in crate::jmap) fn set(
-    context: &Context,
-    arguments: &Args<'_>,
-) -> Result<(Value, Option<FollowUpCall>), MethodError> {
-    let account = context.open(arguments)?;
-    let set = SetArguments::read(arguments)?;
-    let follow = OnSuccessChanges::read(arguments)?;
+/// `EmailSubmission`/set.
+pub(in crate::jmap) struct SubmissionSet;
+
+/// What is to be done with the emails of submissions that are done.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) struct OnSuccessArgs {
+    /// Patches by submission.
+    #[serde(default)]
+    on_success_update_email: BTreeMap<String, JsonObject>,
+    /// Submissions.
+    #[serde(default)]
+    on_success_destroy_email: Vec<String>,
+}
+
+impl Method for SubmissionSet {
+    type Args = With<SetArgs, OnSuccessArgs>;
+    type Answer = SetAnswer;
+
+    fn call(call: &Call<'_>, With(args, follow): Self::Args) -> Result<SetAnswer, MethodError> {
+        set(call, args, follow)
+    }
+}
+
+fn set(call: &Call<'_>, args: SetArgs, follow: OnSuccessArgs) -> Result<SetAnswer, MethodError> {
+    let context = call.context;
+    let account = call.open(&args.account_id, false)?;
+    let set = SetArguments::of(call.created, args)?;
+    follow.prove()?;
     identity::refresh(context, &account)?;
     let me = SenderAddresses::of(context, &account)?;
     // What needs reading is read before the account is locked.
     let mut parcels = Vec::with_capacity(set.create.len());
     for (name, properties) in &set.create {
-        let parcel = prepare(context, &account, &me, arguments, properties);
+        let parcel = prepare(call, &account, &me, properties);
         let parcel = match parcel {
             Ok(parcel) => Ok(parcel),
             Err(failure) => Err(failure.object()?),
         };
         parcels.push((name, parcel));
     }
-    let known = arguments.created().known();
-    let (answer, emails) = set.commit(context, &account, DataType::EmailSubmission, |txn, done| {
-        arguments.created().reset(&known);
+    let known = call.created.known();
+    let (done, states, emails) = set.commit_each(context, &account, DataType::EmailSubmission, |txn, done| {
+        call.created.reset(&known);
         // Of which emails the submissions are that were made, changed or removed.
         let mut emails: BTreeMap<String, EmailId> = BTreeMap::new();
         for (name, parcel) in &parcels {
@@ -59,12 +83,12 @@ pub(in crate::jmap) fn set(
                 emails.insert(id.to_string(), submission.email);
                 told(id, &submission)
             });
-            done.create(arguments.created(), name, made)?;
+            done.create(call.created, name, made)?;
         }
         for (id, patch) in &set.update {
             let email = update(txn, id, patch);
             emails.extend(email.iter().map(|email| (id.clone(), *email)));
-            done.update(id, email.map(|_| Map::new()))?;
+            done.update(id, email.map(|_| JsonObject::new()))?;
         }
         for id in &set.destroy {
             let email = destroy(txn, id);
@@ -73,15 +97,19 @@ pub(in crate::jmap) fn set(
         }
         Ok(emails)
     })?;
-    let next = follow.next(&account, arguments, &emails);
-    Ok((answer, next))
+    if let Some(next) = follow.next(&account, call, &emails) {
+        call.follow_with(next);
+    }
+    Ok(done.typed_answer(context, &account, states))
 }
 
 /// What the client does not know of a submission that was made.
-fn told(id: ObjectId, submission: &EmailSubmission) -> Map<String, Value> {
-    let mut object = object(id, submission);
-    object.retain(|name, _| !matches!(name.as_str(), "identityId" | "emailId"));
-    object
+fn told(id: ObjectId, submission: &EmailSubmission) -> JsonObject {
+    let is_known = |property: &SubmissionProperty| {
+        matches!(property, SubmissionProperty::IdentityId | SubmissionProperty::EmailId)
+    };
+    let told: Vec<_> = SubmissionProperty::ALL.iter().copied().filter(|property| !is_known(property)).collect();
+    object(id, submission, &told)
 }
 
 /// A submission that can be made: what is sent, to whom.
@@ -117,12 +145,12 @@ impl NewSubmission {
 const NO_TIME: &str = "0001-01-01T00:00:00Z";
 
 fn prepare(
-    context: &Context,
+    call: &Call<'_>,
     account: &Account,
     me: &SenderAddresses,
-    arguments: &Args<'_>,
-    properties: &Map<String, Value>,
+    properties: &JsonObject,
 ) -> Result<NewSubmission, SetFailure> {
+    let context = call.context;
     let mut wrong = InvalidProperties::default();
     let settable = |name: &str| matches!(name, "identityId" | "emailId" | "envelope" | "undoStatus");
     // aerc writes the time that its language has where there is none.
@@ -137,7 +165,7 @@ fn prepare(
     if status.is_some_and(|status| !statuses.iter().any(|known| status == known)) {
         wrong.add("undoStatus", "pending is what it begins with");
     }
-    let id = |name: &str| properties.get(name)?.as_str().and_then(|id| arguments.created().resolve(id));
+    let id = |name: &str| properties.get(name)?.as_str().and_then(|id| call.created.resolve(id));
     let view = context.store.view();
     let identity_id = id("identityId").and_then(|id| id.parse::<ObjectId>().ok()).unwrap_or_default();
     let identity = view.object::<SenderIdentity>(account.id, identity_id)?;
@@ -194,7 +222,7 @@ fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> TxnResult<EmailId> {
     let known: ObjectId = id.parse().map_err(|_| SetError::NotFound)?;
     let found = txn.view().object::<EmailSubmission>(txn.account(), known)?;
     let submission = found.ok_or(SetError::NotFound)?;
-    let before = object(known, &submission);
+    let before = object(known, &submission, SubmissionProperty::ALL);
     for (property, value) in Patch::wishes(patch, &before)? {
         if before.get(&property) == Some(&value) {
             continue;
@@ -218,38 +246,32 @@ fn destroy(txn: &mut Txn<'_>, id: &str) -> TxnResult<EmailId> {
     Ok(txn.destroy_object::<EmailSubmission>(known)?.email)
 }
 
-/// What is to be done with the emails of submissions that are done.
-struct OnSuccessChanges {
-    /// By submission.
-    update: Vec<(String, Map<String, Value>)>,
-    destroy: Vec<String>,
-}
-
-impl OnSuccessChanges {
-    fn read(arguments: &Args<'_>) -> Result<Self, MethodError> {
-        let (update, destroy) = (arguments.objects("onSuccessUpdateEmail")?, arguments.texts("onSuccessDestroyEmail")?);
-        if update.len() + destroy.len() > limits::OBJECTS_IN_SET {
+impl OnSuccessArgs {
+    /// Refuses more than one call may change.
+    fn prove(&self) -> Result<(), MethodError> {
+        if self.on_success_update_email.len() + self.on_success_destroy_email.len() > limits::OBJECTS_IN_SET {
             return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
         }
-        Ok(Self { update, destroy })
+        Ok(())
     }
 
     /// The call that does it; none where nothing is to be done.
-    fn next(self, account: &Account, arguments: &Args<'_>, emails: &BTreeMap<String, EmailId>) -> Option<FollowUpCall> {
+    fn next(self, account: &Account, call: &Call<'_>, emails: &BTreeMap<String, EmailId>) -> Option<FollowUpCall> {
         let email = |id: &str| {
-            let known = emails.get(id).or_else(|| emails.get(&arguments.created().resolve(id)?));
+            let known = emails.get(id).or_else(|| emails.get(&call.created.resolve(id)?));
             known.map(ToString::to_string)
         };
-        let update: Map<String, Value> =
-            self.update.into_iter().filter_map(|(id, patch)| Some((email(&id)?, Value::Object(patch)))).collect();
-        let destroy: Vec<Value> = self.destroy.iter().filter_map(|id| email(id).map(Value::String)).collect();
+        let update = self.on_success_update_email.into_iter();
+        let update: JsonObject = update.filter_map(|(id, patch)| Some((email(&id)?, Value::Object(patch)))).collect();
+        let destroy: Vec<Value> =
+            self.on_success_destroy_email.iter().filter_map(|id| email(id).map(Value::String)).collect();
         if update.is_empty() && destroy.is_empty() {
             return None;
         }
-        let mut call = Map::new();
-        call.insert("accountId".into(), account.id.to_string().into());
-        call.insert("update".into(), Value::Object(update));
-        call.insert("destroy".into(), Value::Array(destroy));
-        Some(FollowUpCall { name: "Email/set", arguments: call })
+        let mut arguments = JsonObject::new();
+        arguments.insert("accountId".into(), account.id.to_string().into());
+        arguments.insert("update".into(), Value::Object(update));
+        arguments.insert("destroy".into(), Value::Array(destroy));
+        Some(FollowUpCall { name: "Email/set", arguments })
     }
 }

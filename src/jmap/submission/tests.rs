@@ -96,7 +96,7 @@ fn the_envelope_is_taken_from_the_message_and_bcc_from_what_is_sent() {
 
     let id = made["id"].as_str().unwrap();
     let got = desk.ask("EmailSubmission/get", json!({"ids": [id, "i0"]}));
-    assert_eq!(got["list"][0].as_object().unwrap().len(), super::PROPERTIES.len());
+    assert_eq!(got["list"][0].as_object().unwrap().len(), super::SubmissionProperty::ALL.len());
     assert_eq!((&got["list"][0]["emailId"], &got["notFound"]), (&json!(email), &json!(["i0"])));
 }
 
