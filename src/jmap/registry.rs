@@ -10,8 +10,8 @@ use super::standard::{ChangesMethod, GetMethod, QueryChangesMethod, QueryMethod,
 use super::submission::SubmissionSet;
 use super::thread::ThreadObjects;
 use super::vacation::StandardVacation;
-use super::{admin, blob, email, mdn, principal, share, subscription};
-use crate::model::{EmailSubmission, Mailbox, SenderIdentity};
+use super::{admin, blob, email, mdn, principal, subscription};
+use crate::model::{EmailSubmission, Mailbox, SenderIdentity, ShareNotification};
 use crate::wire::jmap::{BLOB, CORE, JsonObject, MAIL, MDN, MethodError, PRINCIPALS, QUOTA, SUBMISSION, VACATION};
 
 /// The methods, but for the vendor's (`admin::METHODS`).
@@ -51,11 +51,11 @@ const METHODS: &[RegisteredMethod] = &[
     reads("MDN/parse", MDN, Handler::Map(mdn::parse)),
     reads("VacationResponse/get", VACATION, Handler::of::<GetMethod<StandardVacation>>()),
     changes("VacationResponse/set", VACATION, Handler::of::<SetMethod<StandardVacation>>()),
-    reads("ShareNotification/get", PRINCIPALS, Handler::Map(share::get)),
-    reads("ShareNotification/changes", PRINCIPALS, Handler::Map(share::changed)),
-    changes("ShareNotification/set", PRINCIPALS, Handler::Map(share::set)),
-    reads("ShareNotification/query", PRINCIPALS, Handler::Map(share::query)),
-    reads("ShareNotification/queryChanges", PRINCIPALS, Handler::Map(share::query_changes)),
+    reads("ShareNotification/get", PRINCIPALS, Handler::of::<GetMethod<ShareNotification>>()),
+    reads("ShareNotification/changes", PRINCIPALS, Handler::of::<ChangesMethod<ShareNotification>>()),
+    changes("ShareNotification/set", PRINCIPALS, Handler::of::<SetMethod<ShareNotification>>()),
+    reads("ShareNotification/query", PRINCIPALS, Handler::of::<QueryMethod<ShareNotification>>()),
+    reads("ShareNotification/queryChanges", PRINCIPALS, Handler::of::<QueryChangesMethod<ShareNotification>>()),
     reads("Principal/get", PRINCIPALS, Handler::Map(principal::get)),
     reads("Principal/changes", PRINCIPALS, Handler::Map(principal::changes)),
     changes("Principal/set", PRINCIPALS, Handler::Map(principal::set)),

@@ -4,20 +4,37 @@
 //! told. Of the same mailbox there is one: a later change takes the place of the one before, and both together that come to
 //! nothing leave none.
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
-use super::context::{Account, Args, Context, date};
-use super::failure::TxnResult;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::context::{Account, Context, date};
+use super::failure::{SetFailure, TxnResult};
 use super::mailbox::rights;
-use super::standard::value::{text, utc_date};
-use super::standard::{SetArguments, Tree, objects, sort};
-use crate::model::{AccountId, ChangedBy, DataType, ObjectId, ShareNotification, UtcMillis};
-use crate::store::{Error, ShareChange, Snapshot, Txn};
-use crate::wire::jmap::json::members;
-use crate::wire::jmap::{MethodError, SetError};
+use super::method::Call;
+use super::standard::value::UtcDate;
+use super::standard::{
+    ChangedObjects, GetObjects, NoArguments, ObjectChanges, ObjectQuery, ObjectType, QueryObjects, SetObjects,
+    StoredReader, object_of,
+};
+use crate::model::{AccountId, ChangedBy, DataType, ObjectId, ShareNotification};
+use crate::store::{ShareChange, Txn};
+use crate::wire::jmap::{JsonObject, MethodError, SetError, properties};
 
-const PROPERTIES: [&str; 9] =
-    ["id", "created", "changedBy", "objectType", "objectAccountId", "objectId", "oldRights", "newRights", "name"];
+properties! {
+    pub(super) enum ShareNotificationProperty {
+        Id = "id",
+        Created = "created",
+        ChangedBy = "changedBy",
+        ObjectType = "objectType",
+        ObjectAccountId = "objectAccountId",
+        ObjectId = "objectId",
+        OldRights = "oldRights",
+        NewRights = "newRights",
+        Name = "name",
+    }
+}
 
 /// Tells those whom changes of mailboxes of an account concern, but who made them.
 pub(super) fn tell(context: &Context, account: AccountId, changes: Vec<ShareChange>) {
@@ -54,106 +71,139 @@ fn changed_by(context: &Context) -> ChangedBy {
     }
 }
 
-fn object(id: ObjectId, told: &ShareNotification) -> Map<String, Value> {
-    let maybe = |bits| {
-        if bits == 0 { Value::Null } else { rights(bits).into() }
-    };
-    members(json!({
-        "id": id.to_string(), "created": date(Some(told.created)),
-        "changedBy": {
-            "name": told.by.name, "email": told.by.email, "principalId": told.by.account.map(|id| id.to_string()),
-        },
-        "objectType": "Mailbox", "objectAccountId": told.account.to_string(), "objectId": told.mailbox.to_string(),
-        "oldRights": maybe(told.old), "newRights": maybe(told.new), "name": told.name,
-    }))
-}
-
-pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    objects::get(context, &context.open(arguments)?, arguments, &PROPERTIES, object)
-}
-
-pub(super) fn changed(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    objects::changes::<ShareNotification>(context, &context.open(arguments)?, arguments)
-}
-
-/// They can be dismissed, and nothing else (RFC 9670 §3.5).
-pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
-    let set = SetArguments::read(arguments)?;
-    let no = || SetError::Forbidden("the service makes them, and they do not change".into());
-    let (answer, ()) = set.commit(context, &account, DataType::ShareNotification, |txn, done| {
-        set.create.iter().for_each(|(name, _)| done.not_created(name, &no()));
-        for (id, _) in &set.update {
-            let found = known(&txn.view(), account.id, id)?;
-            done.not_updated(id, &found.map_or(SetError::NotFound, |_| no()));
+fn object(id: ObjectId, told: &ShareNotification, properties: &[ShareNotificationProperty]) -> JsonObject {
+    let some_rights = |bits| if bits == 0 { Value::Null } else { rights(bits).into() };
+    object_of(properties, |property| match property {
+        ShareNotificationProperty::Id => id.to_string().into(),
+        ShareNotificationProperty::Created => date(Some(told.created)),
+        ShareNotificationProperty::ChangedBy => {
+            let principal = told.by.account.map(|id| id.to_string());
+            json!({"name": told.by.name, "email": told.by.email, "principalId": principal})
         }
-        for id in &set.destroy {
-            done.destroy(id, destroy(txn, id))?;
-        }
-        Ok(())
-    })?;
-    Ok(answer)
+        ShareNotificationProperty::ObjectType => "Mailbox".into(),
+        ShareNotificationProperty::ObjectAccountId => told.account.to_string().into(),
+        ShareNotificationProperty::ObjectId => told.mailbox.to_string().into(),
+        ShareNotificationProperty::OldRights => some_rights(told.old),
+        ShareNotificationProperty::NewRights => some_rights(told.new),
+        ShareNotificationProperty::Name => told.name.clone().into(),
+    })
 }
 
-fn known(view: &Snapshot<'_>, account: AccountId, id: &str) -> Result<Option<ShareNotification>, Error> {
-    match id.parse::<ObjectId>() {
-        Ok(id) => view.object(account, id),
-        Err(_) => Ok(None),
+impl ObjectType for ShareNotification {
+    type Id = ObjectId;
+    type Property = ShareNotificationProperty;
+    type Reader<'a> = StoredReader<'a>;
+
+    fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<StoredReader<'a>, MethodError> {
+        Ok(StoredReader::new(call, account))
+    }
+
+    fn state(reader: &StoredReader<'_>) -> Result<String, MethodError> {
+        reader.state(DataType::ShareNotification)
     }
 }
 
-fn destroy(txn: &mut Txn<'_>, id: &str) -> TxnResult<()> {
-    let known = id.parse().map_err(|_| SetError::NotFound)?;
-    txn.destroy_object::<ShareNotification>(known)?;
-    Ok(())
+impl GetObjects for ShareNotification {
+    fn properties(_: &Call<'_>) -> Vec<ShareNotificationProperty> {
+        ShareNotificationProperty::ALL.to_vec()
+    }
+
+    fn ids(reader: &StoredReader<'_>) -> Result<Vec<ObjectId>, MethodError> {
+        reader.ids::<ShareNotification>()
+    }
+
+    fn object(
+        reader: &StoredReader<'_>,
+        id: &ObjectId,
+        properties: &[ShareNotificationProperty],
+    ) -> Result<Option<JsonObject>, MethodError> {
+        let found = reader.find::<ShareNotification>(*id)?;
+        Ok(found.map(|found| object(*id, &found, properties)))
+    }
 }
 
-/// A condition (RFC 9670 §3.6.1).
-enum ShareNotificationCondition {
-    After(UtcMillis),
-    Before(UtcMillis),
-    Type(String),
-    Account(String),
+impl ObjectChanges for ShareNotification {
+    fn changes(
+        reader: &StoredReader<'_>,
+        since: &str,
+        most: usize,
+    ) -> Result<Option<ChangedObjects<ObjectId>>, MethodError> {
+        reader.changes::<ShareNotification>(since, most)
+    }
 }
 
-pub(super) fn query(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
-    objects::query::<ShareNotification>(context, &account, arguments, |view| results(view, &account, arguments))
+/// They can be dismissed, and nothing else (RFC 9670 §3.5).
+impl SetObjects for ShareNotification {
+    const DATA: DataType = DataType::ShareNotification;
+    type Prepared = ();
+
+    fn prepare(_: &Call<'_>, _: &Account) -> Result<(), MethodError> {
+        Ok(())
+    }
+
+    fn create(_: &mut Txn<'_>, (): &(), _: &JsonObject) -> TxnResult<JsonObject> {
+        Err(unchangeable().into())
+    }
+
+    fn update(txn: &mut Txn<'_>, (): &(), id: ObjectId, _: &Value) -> TxnResult<JsonObject> {
+        let found = txn.view().object::<ShareNotification>(txn.account(), id).map_err(SetFailure::Call)?;
+        Err(found.map_or(SetError::NotFound, |_| unchangeable()).into())
+    }
+
+    fn destroy(txn: &mut Txn<'_>, (): &(), id: ObjectId) -> TxnResult<()> {
+        txn.destroy_object::<ShareNotification>(id)?;
+        Ok(())
+    }
 }
 
-pub(super) fn query_changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
-    objects::queried::<ShareNotification>(context, &account, arguments, |view| results(view, &account, arguments))
+fn unchangeable() -> SetError {
+    SetError::Forbidden("the service makes them, and they do not change".into())
 }
 
-fn results(view: &Snapshot<'_>, account: &Account, arguments: &Args<'_>) -> Result<Vec<String>, MethodError> {
-    let filter = Tree::read(arguments, |name, value| {
-        Ok(match name {
-            // Without a date they hold of all.
-            "after" if value.is_null() => ShareNotificationCondition::After(UtcMillis(i64::MIN)),
-            "before" if value.is_null() => ShareNotificationCondition::Before(UtcMillis(i64::MAX)),
-            "after" => ShareNotificationCondition::After(utc_date(name, value)?),
-            "before" => ShareNotificationCondition::Before(utc_date(name, value)?),
-            "objectType" => ShareNotificationCondition::Type(text(name, value)?.to_owned()),
-            "objectAccountId" => ShareNotificationCondition::Account(text(name, value)?.to_owned()),
-            _ => {
-                return Err(MethodError::UnsupportedFilter("no such condition of share notifications".into()));
-            }
-        })
-    })?;
-    let order = sort(arguments, |name| (name == "created").then_some(()))?;
-    let holds = |told: &ShareNotification, is: &ShareNotificationCondition| match is {
-        ShareNotificationCondition::After(at) => told.created >= *at,
-        ShareNotificationCondition::Before(at) => told.created < *at,
-        ShareNotificationCondition::Type(kind) => kind == "Mailbox",
-        ShareNotificationCondition::Account(id) => *id == told.account.to_string(),
-    };
-    let all = view.objects::<ShareNotification>(account.id)?;
-    let mut found: Vec<&(ObjectId, ShareNotification)> =
-        all.iter().filter(|(_, told)| filter.holds(&|is| holds(told, is))).collect();
-    found.sort_by(|(one_id, one), (other_id, other)| {
-        let by = order.iter().map(|order| order.compare(|(), _| one.created.cmp(&other.created)));
-        by.into_iter().find(|order| order.is_ne()).unwrap_or_else(|| one_id.cmp(other_id))
-    });
-    Ok(found.iter().map(|(id, _)| id.to_string()).collect())
+/// A condition (RFC 9670 §3.6.1). Without a date all notifications are after it, and before it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum ShareNotificationCondition {
+    After(Option<UtcDate>),
+    Before(Option<UtcDate>),
+    ObjectType(String),
+    ObjectAccountId(String),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum ShareNotificationSort {
+    Created,
+}
+
+impl ShareNotificationCondition {
+    fn holds(&self, told: &ShareNotification) -> bool {
+        match self {
+            Self::After(at) => at.is_none_or(|UtcDate(at)| told.created >= at),
+            Self::Before(at) => at.is_none_or(|UtcDate(at)| told.created < at),
+            Self::ObjectType(kind) => kind == "Mailbox",
+            Self::ObjectAccountId(id) => *id == told.account.to_string(),
+        }
+    }
+}
+
+impl QueryObjects for ShareNotification {
+    type Condition = ShareNotificationCondition;
+    type Sort = ShareNotificationSort;
+    type Beside = NoArguments;
+
+    fn results(reader: &StoredReader<'_>, query: &ObjectQuery<Self>) -> Result<Vec<String>, MethodError> {
+        let all = reader.all::<ShareNotification>()?;
+        let mut found: Vec<&(ObjectId, ShareNotification)> =
+            all.iter().filter(|(_, told)| query.filter.holds(&|is| is.holds(told))).collect();
+        found.sort_by(|(one_id, one), (other_id, other)| {
+            let order = query.compare(|ShareNotificationSort::Created, _| one.created.cmp(&other.created));
+            order.then_with(|| one_id.cmp(other_id))
+        });
+        Ok(found.iter().map(|(id, _)| id.to_string()).collect())
+    }
+
+    fn moved(reader: &StoredReader<'_>, since: &str) -> Result<Option<BTreeSet<String>>, MethodError> {
+        reader.moved::<ShareNotification>(since)
+    }
 }
