@@ -8,119 +8,156 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::Value;
 
 use super::blob::UploadSettings;
-use super::context::{Account, Args, Context};
+use super::context::{Account, Context};
+use super::method::{Call, Method};
 use super::session::entry;
-use super::standard::value::text;
-use super::standard::{GetArguments, SetArguments, SetResponse, Tree, section, sort};
+use super::standard::{
+    ChangedObjects, GetObjects, NoArguments, ObjectChanges, ObjectQuery, ObjectType, QueryObjects, SetArguments,
+    object_of,
+};
 use crate::model::{AccountId, AccountRow, Address, Identity};
 use crate::store::Error;
-use crate::wire::jmap::json::{members, or_null};
-use crate::wire::jmap::{MethodError, SetError};
+use crate::wire::jmap::json::or_null;
+use crate::wire::jmap::standard::{SetAnswer, SetArgs, UpdatedProperties};
+use crate::wire::jmap::{JsonObject, MethodError, SetError, properties};
 
-const PROPERTIES: [&str; 8] = ["id", "type", "name", "description", "email", "timeZone", "capabilities", "accounts"];
-
-pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
-    let get = GetArguments::of(arguments, &PROPERTIES)?;
-    let known = VisiblePrincipals::of(context, &account)?;
-    get.prove_all(known.all.len() as u64)?;
-    let ids = || known.all.iter().map(|one| one.id.to_string()).collect();
-    get.answer(context, account.id, &known.state(), ids, |id| {
-        Ok(known.all.iter().find(|one| one.id.to_string() == id).map(|one| known.object(one)))
-    })
-}
-
-/// They are not kept (RFC 9670 §2.2).
-pub(super) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
-    let known = VisiblePrincipals::of(context, &account)?;
-    let (old, now) = (arguments.text("sinceState")?, known.state());
-    arguments.max_changes()?;
-    if old != now {
-        return Err(MethodError::CannotCalculateChanges);
+properties! {
+    pub(super) enum PrincipalProperty {
+        Id = "id",
+        Type = "type",
+        Name = "name",
+        Description = "description",
+        Email = "email",
+        TimeZone = "timeZone",
+        Capabilities = "capabilities",
+        Accounts = "accounts",
     }
-    Ok(json!({
-        "accountId": account.id.to_string(), "oldState": old, "newState": now, "hasMoreChanges": false,
-        "created": [], "updated": [], "destroyed": [],
-    }))
 }
 
-/// Who there is, and how they are called, is the administrator's to say: every change is refused.
-pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
-    let known = VisiblePrincipals::of(context, &account)?;
-    let (set, state) = (SetArguments::read(arguments)?, known.state());
-    if !set.is_in(&state) {
-        return Err(MethodError::StateMismatch);
+impl ObjectType for Principal {
+    type Id = AccountId;
+    type Property = PrincipalProperty;
+    type Reader<'a> = VisiblePrincipals;
+
+    fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<VisiblePrincipals, MethodError> {
+        VisiblePrincipals::of(call.context, account)
     }
-    let (mut done, no) = (set.done, SetError::Forbidden("principals are the administrator's to change".into()));
-    let refusal = |id: &str| if known.has(id) { no.clone() } else { SetError::NotFound };
-    set.create.iter().for_each(|(name, _)| done.not_created(name, &no));
-    set.update.iter().for_each(|(id, _)| done.not_updated(id, &refusal(id)));
-    set.destroy.iter().for_each(|id| done.not_destroyed(id, &refusal(id)));
-    Ok(unchanged(done, &account, &state))
+
+    fn state(known: &VisiblePrincipals) -> Result<String, MethodError> {
+        Ok(known.state())
+    }
 }
 
-/// The answer of a /set that changed nothing.
-fn unchanged(done: SetResponse, account: &Account, state: &str) -> Value {
-    let mut answer = done.outcomes();
-    answer.insert("accountId".into(), account.id.to_string().into());
-    answer.insert("oldState".into(), state.into());
-    answer.insert("newState".into(), state.into());
-    Value::Object(answer)
+impl GetObjects for Principal {
+    fn properties(_: &Call<'_>) -> Vec<PrincipalProperty> {
+        PrincipalProperty::ALL.to_vec()
+    }
+
+    fn ids(known: &VisiblePrincipals) -> Result<Vec<AccountId>, MethodError> {
+        Ok(known.all.iter().map(|one| one.id).collect())
+    }
+
+    fn object(
+        known: &VisiblePrincipals,
+        id: &AccountId,
+        properties: &[PrincipalProperty],
+    ) -> Result<Option<JsonObject>, MethodError> {
+        let found = known.all.iter().find(|one| one.id == *id);
+        Ok(found.map(|one| known.object(one, properties)))
+    }
+}
+
+/// They are not kept (RFC 9670 §2.2): only that nothing changed can be told.
+impl ObjectChanges for Principal {
+    fn changes(
+        known: &VisiblePrincipals,
+        since: &str,
+        _: usize,
+    ) -> Result<Option<ChangedObjects<AccountId>>, MethodError> {
+        let state = known.state();
+        Ok((since == state).then(|| ChangedObjects {
+            created: Vec::new(),
+            updated: Vec::new(),
+            destroyed: Vec::new(),
+            state,
+            more: false,
+            updated_properties: UpdatedProperties::Untold,
+        }))
+    }
+}
+
+/// Principal/set: who there is, and how they are called, is the administrator's to say, so every change is refused.
+pub(super) struct PrincipalSet;
+
+impl Method for PrincipalSet {
+    type Args = SetArgs;
+    type Answer = SetAnswer;
+
+    fn call(call: &Call<'_>, args: SetArgs) -> Result<SetAnswer, MethodError> {
+        let account = call.open(&args.account_id, Principal::GUESTS)?;
+        let known = VisiblePrincipals::of(call.context, &account)?;
+        let (set, state) = (SetArguments::of(call.created, args)?, known.state());
+        if !set.is_in(&state) {
+            return Err(MethodError::StateMismatch);
+        }
+        let (mut done, no) = (set.done, SetError::Forbidden("principals are the administrator's to change".into()));
+        let refusal = |id: &str| if known.has(id) { no.clone() } else { SetError::NotFound };
+        set.create.iter().for_each(|(name, _)| done.not_created(name, &no));
+        set.update.iter().for_each(|(id, _)| done.not_updated(id, &refusal(id)));
+        set.destroy.iter().for_each(|id| done.not_destroyed(id, &refusal(id)));
+        Ok(done.answer_between(&account, state.clone(), state))
+    }
 }
 
 /// A condition (RFC 9670 §2.4.1).
-enum PrincipalCondition {
-    Accounts(Vec<String>),
-    Email(String),
-    Name(String),
-    Text(String),
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum PrincipalCondition {
+    AccountIds(Vec<String>),
+    Email(LowercaseText),
+    Name(LowercaseText),
+    Text(LowercaseText),
     Type(String),
-    Zone(String),
+    TimeZone(String),
 }
 
-pub(super) fn query(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open(arguments)?;
-    let known = VisiblePrincipals::of(context, &account)?;
-    let filter = Tree::read(arguments, condition)?;
-    // RFC 9670 names no property to sort by.
-    sort(arguments, |_| None::<()>)?;
-    let found = known.all.iter().filter(|one| filter.holds(&|is| known.holds(is, one)));
-    let ids: Vec<String> = found.map(|one| one.id.to_string()).collect();
-    let mut answer = section(arguments, account.id, &known.state(), &ids)?;
-    answer["canCalculateChanges"] = false.into();
-    Ok(answer)
+#[derive(Deserialize)]
+#[serde(from = "String")]
+pub(super) struct LowercaseText(String);
+
+impl From<String> for LowercaseText {
+    fn from(text: String) -> Self {
+        Self(text.to_lowercase())
+    }
 }
 
-pub(super) fn query_changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    context.open(arguments)?;
-    arguments.text("sinceQueryState")?;
-    Err(MethodError::CannotCalculateChanges)
-}
+/// RFC 9670 names no property to sort by.
+#[derive(Deserialize)]
+pub(super) enum PrincipalSort {}
 
-fn condition(name: &str, value: &Value) -> Result<PrincipalCondition, MethodError> {
-    let lower = || text(name, value).map(str::to_lowercase);
-    Ok(match name {
-        "accountIds" => {
-            let ids = value.as_array().map(|all| all.iter().map(|id| id.as_str().map(str::to_owned)).collect());
-            let wanted = || MethodError::InvalidArguments("accountIds: an array of ids is wanted".into());
-            PrincipalCondition::Accounts(ids.flatten().ok_or_else(wanted)?)
-        }
-        "email" => PrincipalCondition::Email(lower()?),
-        "name" => PrincipalCondition::Name(lower()?),
-        "text" => PrincipalCondition::Text(lower()?),
-        "type" => PrincipalCondition::Type(text(name, value)?.to_owned()),
-        "timeZone" => PrincipalCondition::Zone(text(name, value)?.to_owned()),
-        _ => return Err(MethodError::UnsupportedFilter("no such condition of principals".into())),
-    })
+impl QueryObjects for Principal {
+    type Condition = PrincipalCondition;
+    type Sort = PrincipalSort;
+    type Beside = NoArguments;
+
+    const TELLS_CHANGES: bool = false;
+
+    fn results(known: &VisiblePrincipals, query: &ObjectQuery<Self>) -> Result<Vec<String>, MethodError> {
+        let found = known.all.iter().filter(|one| query.filter.holds(&|is| known.holds(is, one)));
+        Ok(found.map(|one| one.id.to_string()).collect())
+    }
+
+    fn moved(_: &VisiblePrincipals, _: &str) -> Result<Option<BTreeSet<String>>, MethodError> {
+        Ok(None)
+    }
 }
 
 /// A principal.
-struct Principal {
+pub(super) struct Principal {
     id: AccountId,
     row: AccountRow,
 }
@@ -132,7 +169,7 @@ impl Principal {
 }
 
 /// The principals that the caller may know of, by id, and the accounts that he may reach.
-struct VisiblePrincipals {
+pub(super) struct VisiblePrincipals {
     all: Vec<Principal>,
     reachable: Vec<Account>,
     uploads: Arc<UploadSettings>,
@@ -166,31 +203,38 @@ impl VisiblePrincipals {
         self.reachable.iter().find(|account| account.id == one.id)
     }
 
-    fn object(&self, one: &Principal) -> Map<String, Value> {
-        let accounts = self.account(one).map(|account| (account.id.to_string(), entry(account, &self.uploads).json()));
-        members(json!({
-            "id": one.id.to_string(), "type": "individual", "name": one.name(), "description": null,
-            "email": one.row.primary.to_string(), "timeZone": one.row.zone, "capabilities": {},
-            "accounts": or_null(accounts.into_iter().collect()),
-        }))
+    fn object(&self, one: &Principal, properties: &[PrincipalProperty]) -> JsonObject {
+        object_of(properties, |property| match property {
+            PrincipalProperty::Id => one.id.to_string().into(),
+            PrincipalProperty::Type => "individual".into(),
+            PrincipalProperty::Name => one.name().into(),
+            PrincipalProperty::Description => Value::Null,
+            PrincipalProperty::Email => one.row.primary.to_string().into(),
+            PrincipalProperty::TimeZone => one.row.zone.clone().into(),
+            PrincipalProperty::Capabilities => JsonObject::new().into(),
+            PrincipalProperty::Accounts => {
+                let known = self.account(one).into_iter();
+                or_null(known.map(|account| (account.id.to_string(), entry(account, &self.uploads).json())).collect())
+            }
+        })
     }
 
     fn state(&self) -> String {
-        let all: Vec<Map<String, Value>> = self.all.iter().map(|one| self.object(one)).collect();
-        blake3::hash(json!(all).to_string().as_bytes()).to_hex().chars().take(16).collect()
+        let all: Value = self.all.iter().map(|one| self.object(one, PrincipalProperty::ALL)).collect();
+        blake3::hash(all.to_string().as_bytes()).to_hex().chars().take(16).collect()
     }
 
     fn holds(&self, is: &PrincipalCondition, one: &Principal) -> bool {
         let (name, email) = (one.name().to_lowercase(), one.row.primary.to_string().to_lowercase());
         match is {
-            PrincipalCondition::Accounts(ids) => {
+            PrincipalCondition::AccountIds(ids) => {
                 self.account(one).is_some_and(|account| ids.contains(&account.id.to_string()))
             }
-            PrincipalCondition::Email(part) => email.contains(part),
-            PrincipalCondition::Name(part) => name.contains(part),
-            PrincipalCondition::Text(part) => name.contains(part) || email.contains(part),
+            PrincipalCondition::Email(LowercaseText(part)) => email.contains(part),
+            PrincipalCondition::Name(LowercaseText(part)) => name.contains(part),
+            PrincipalCondition::Text(LowercaseText(part)) => name.contains(part) || email.contains(part),
             PrincipalCondition::Type(kind) => kind == "individual",
-            PrincipalCondition::Zone(zone) => one.row.zone.as_ref() == Some(zone),
+            PrincipalCondition::TimeZone(zone) => one.row.zone.as_ref() == Some(zone),
         }
     }
 }

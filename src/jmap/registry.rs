@@ -5,12 +5,13 @@
 use super::email::{EmailQuery, EmailQueryChanges, SnippetGet};
 use super::mailbox::MailboxSet;
 use super::method::{Call, Handler, Method, RegisteredMethod};
+use super::principal::{Principal, PrincipalSet};
 use super::quota::Quota;
 use super::standard::{ChangesMethod, GetMethod, QueryChangesMethod, QueryMethod, SetMethod};
 use super::submission::SubmissionSet;
 use super::thread::ThreadObjects;
 use super::vacation::StandardVacation;
-use super::{admin, blob, email, mdn, principal, subscription};
+use super::{admin, blob, email, mdn, subscription};
 use crate::model::{EmailSubmission, Mailbox, SenderIdentity, ShareNotification};
 use crate::wire::jmap::{BLOB, CORE, JsonObject, MAIL, MDN, MethodError, PRINCIPALS, QUOTA, SUBMISSION, VACATION};
 
@@ -56,11 +57,11 @@ const METHODS: &[RegisteredMethod] = &[
     changes("ShareNotification/set", PRINCIPALS, Handler::of::<SetMethod<ShareNotification>>()),
     reads("ShareNotification/query", PRINCIPALS, Handler::of::<QueryMethod<ShareNotification>>()),
     reads("ShareNotification/queryChanges", PRINCIPALS, Handler::of::<QueryChangesMethod<ShareNotification>>()),
-    reads("Principal/get", PRINCIPALS, Handler::Map(principal::get)),
-    reads("Principal/changes", PRINCIPALS, Handler::Map(principal::changes)),
-    changes("Principal/set", PRINCIPALS, Handler::Map(principal::set)),
-    reads("Principal/query", PRINCIPALS, Handler::Map(principal::query)),
-    reads("Principal/queryChanges", PRINCIPALS, Handler::Map(principal::query_changes)),
+    reads("Principal/get", PRINCIPALS, Handler::of::<GetMethod<Principal>>()),
+    reads("Principal/changes", PRINCIPALS, Handler::of::<ChangesMethod<Principal>>()),
+    changes("Principal/set", PRINCIPALS, Handler::of::<PrincipalSet>()),
+    reads("Principal/query", PRINCIPALS, Handler::of::<QueryMethod<Principal>>()),
+    reads("Principal/queryChanges", PRINCIPALS, Handler::of::<QueryChangesMethod<Principal>>()),
     reads("Quota/get", QUOTA, Handler::of::<GetMethod<Quota>>()),
     reads("Quota/changes", QUOTA, Handler::of::<ChangesMethod<Quota>>()),
     reads("Quota/query", QUOTA, Handler::of::<QueryMethod<Quota>>()),
