@@ -96,25 +96,17 @@ impl Context {
     /// nothing to share of.
     ///
     /// # Errors
-    /// `invalidArguments` where it names none, `accountNotFound` where it is not there for the caller,
-    /// `accountNotSupportedByMethod` where he is but a guest in it.
-    pub(super) fn open(&self, arguments: &Args<'_>) -> Result<Account, MethodError> {
-        self.open_or(arguments, MethodError::AccountNotFound)
-    }
-
-    /// The same where a method has another word for an account that is not there.
-    ///
-    /// # Errors
-    /// As `open`; `missing` where it is not there for the caller.
+    /// `invalidArguments` where it names none, `missing` where it is not there for the caller,
+    /// `accountNotSupportedByMethod` where the caller is a guest in it.
     pub(super) fn open_or(&self, arguments: &Args<'_>, missing: MethodError) -> Result<Account, MethodError> {
         let account = self.open_other(arguments, "accountId", missing)?;
         if account.guest.is_some() { Err(MethodError::AccountNotSupportedByMethod) } else { Ok(account) }
     }
 
-    /// The same, or one in which something was opened to the caller: what he may do in it, `rights` knows.
+    /// The same, or one in which something was opened to the caller: what the caller may do in it, `rights` knows.
     ///
     /// # Errors
-    /// As `open`, but for the last.
+    /// As `open_or`, but for the last.
     pub(super) fn open_shared(&self, arguments: &Args<'_>) -> Result<Account, MethodError> {
         self.open_other(arguments, "accountId", MethodError::AccountNotFound)
     }

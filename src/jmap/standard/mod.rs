@@ -6,7 +6,6 @@ mod created;
 mod filter;
 mod get;
 mod object_type;
-pub(super) mod objects;
 pub(super) mod people;
 mod query;
 mod query_objects;
@@ -24,10 +23,10 @@ pub(super) use get::GetArguments;
 pub(super) use object_type::{
     ChangedObjects, ChangesMethod, GetMethod, GetObjects, ObjectChanges, ObjectType, client_state, get_from, object_of,
 };
-pub(super) use query::{PropertyComparator, Tree, query_changes, section, sort};
+pub(super) use query::{PropertyComparator, Tree};
 pub(super) use query_objects::{NoArguments, ObjectQuery, QueryChangesMethod, QueryMethod, QueryObjects};
 pub(super) use set::{SetArguments, SetResponse, SetStates};
 pub(super) use set_objects::{SetMethod, SetObjects, set_in};
-pub(super) use state::{newest, since, state};
+pub(super) use state::{newest, state};
 pub(super) use stored::StoredReader;
 pub(super) use wrong::InvalidProperties;

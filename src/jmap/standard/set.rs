@@ -67,25 +67,11 @@ impl SetArguments {
         Ok(Self { if_in_state, create, update: changed, destroy, done })
     }
 
-    /// Does it in one commit, whose answer tells all that it changed; waits for the disk.
+    /// Does it in one commit, whose answer tells all that it changed, and waits for the disk. Gives what became of each
+    /// object, and the states around it.
     ///
     /// # Errors
     /// `stateMismatch`, and those of the commit.
-    pub(in crate::jmap) fn commit<T>(
-        &self,
-        context: &Context,
-        account: &Account,
-        data: DataType,
-        change: impl FnMut(&mut Txn<'_>, &mut SetResponse) -> Result<T, Error>,
-    ) -> Result<(Value, T), MethodError> {
-        let (done, states, made) = self.commit_each(context, account, data, change)?;
-        Ok((done.answer(context, account, states), made))
-    }
-
-    /// The same; gives what became of each object, and the states around it.
-    ///
-    /// # Errors
-    /// As `commit`.
     pub(in crate::jmap) fn commit_each<T>(
         &self,
         context: &Context,
